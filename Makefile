@@ -1,0 +1,106 @@
+# Conclave's front door: every job of the house is one target here; Meson and Ninja do the building.
+#
+# Promise: each target installs what it lacks (tools/install-deps says what), and fails with a line that says why.
+# Variables: BUILD=dir (default build), PREFIX and DESTDIR for install, T=seconds for fuzz, SEED=n for sim.
+
+BUILD   ?= build
+PREFIX  ?= /usr/local
+T       ?= 60
+SEED    ?= 1
+# The house's Python programs use Debian's Python, which is where Debian's python3-* packages are.
+PYTHON  ?= /usr/bin/python3
+
+SANITIZE := -Db_lundef=false -Dbuildtype=debugoptimized
+TESTS    := $(PYTHON) -B tools/run-tests
+
+.DEFAULT_GOAL := all
+.PHONY: all demo test unit check asan tsan sim fuzz system compat bench cov cluster install deb \
+	clean distclean format help deps deps-check deps-test
+
+all: deps ## build conclave, libconclave.so, libconclave.a and conclave.pc (the default)
+	@tools/build $(BUILD)
+
+demo: all ## build, then show the main job; ends by itself
+	@if [ -x $(BUILD)/conclave ]; then exec $(BUILD)/conclave demo; \
+	else echo "demo: $(BUILD)/conclave was not built: src/cli has no meson.build yet." >&2; exit 2; fi
+
+test: deps-test ## build and run every test; ends with "N passed, N failed"
+	@tools/build $(BUILD)
+	@$(TESTS) --build $(BUILD)
+
+unit: deps ## the unit tests only
+	@tools/build $(BUILD)
+	@$(TESTS) --build $(BUILD) unit
+
+system: deps-test ## real processes, kill -9 and pauses
+	@tools/build $(BUILD)
+	@$(TESTS) --build $(BUILD) system
+
+compat: deps-test ## real ZooKeeper clients and servers against ours
+	@tools/build $(BUILD)
+	@$(TESTS) --build $(BUILD) compat
+
+check: deps-check ## format, lint, layers, sizes, unit tests: the gate before every commit
+	@tools/check
+
+asan: deps-test ## unit tests and the suites marked asan, under AddressSanitizer and UBSan
+	@tools/build build-asan $(SANITIZE) -Db_sanitize=address,undefined
+	@$(TESTS) --build build-asan unit asan
+
+tsan: deps-test ## unit tests and the suites marked tsan, under ThreadSanitizer
+	@tools/build build-tsan $(SANITIZE) -Db_sanitize=thread
+	@$(TESTS) --build build-tsan unit tsan
+
+cov: deps ## unit tests with coverage; a table per file
+	@tools/build build-cov -Db_coverage=true -Dbuildtype=debug
+	@$(TESTS) --build build-cov unit
+	@$(PYTHON) tools/coverage build-cov
+
+fuzz: deps ## each fuzzer of test/fuzz for T seconds (T=60)
+	@tools/install-deps --fuzz
+	@tools/fuzz $(T)
+
+bench: deps ## the benchmarks, beside the peers installed from Debian
+	@tools/install-deps --bench
+	@tools/build $(BUILD)
+	@if [ -f bench/run ]; then CONCLAVE_BUILD=$(abspath $(BUILD)) CONCLAVE_BIN=$(abspath $(BUILD))/conclave \
+		exec $(PYTHON) bench/run; \
+	else echo "not built yet: bench (there is no bench/run)" >&2; exit 2; fi
+
+sim: ## a whole cluster under one seed (SEED=n)
+	@echo "not built yet: sim, the seeded simulation of a whole cluster" >&2; exit 2
+
+cluster: ## three servers on this machine
+	@echo "not built yet: cluster, three servers on this machine" >&2; exit 2
+
+deb: ## Debian packages
+	@echo "not built yet: deb, the Debian packages" >&2; exit 2
+
+install: deps ## install under PREFIX (/usr/local), below DESTDIR
+	@tools/build $(BUILD) --prefix=$(PREFIX)
+	@DESTDIR="$(DESTDIR)" meson install -C $(BUILD) --no-rebuild --quiet
+	@echo "installed under $(DESTDIR)$(PREFIX)"
+
+format: deps-check ## let clang-format rewrite the sources
+	@tools/check-format --fix
+
+clean: ## remove the build folders; keep the libraft that was built
+	rm -rf build build-*
+
+distclean: clean ## remove everything that is not source
+	rm -rf .deps
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+deps:
+	@tools/install-deps
+	@tools/build-libraft
+
+deps-check:
+	@tools/install-deps --check
+	@tools/build-libraft
+
+deps-test:
+	@tools/install-deps --test
+	@tools/build-libraft
