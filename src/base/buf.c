@@ -1,0 +1,141 @@
+#include "base/buf.h"
+
+#include "base/endian.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void buf_init(struct buf *b, size_t max)
+{
+    *b = (struct buf){.max = max == 0 ? SIZE_MAX / 2 : max};
+}
+
+void buf_finish(struct buf *b)
+{
+    free(b->data);
+    buf_init(b, b->max);
+}
+
+void buf_reset(struct buf *b)
+{
+    b->len = 0;
+    b->failed = false;
+}
+
+int buf_reserve(struct buf *b, size_t more)
+{
+    if (more <= b->cap - b->len) {
+        return 0;
+    }
+    if (more > b->max - b->len) {
+        b->failed = true;
+        return CONCLAVE_ETOOBIG;
+    }
+    size_t need = b->len + more;
+    size_t cap = b->cap < 64 ? 64 : b->cap;
+    while (cap < need) {
+        cap += cap / 2;
+    }
+    if (cap > b->max) {
+        cap = b->max;
+    }
+    uint8_t *data = realloc(b->data, cap);
+    if (data == NULL) {
+        b->failed = true;
+        return CONCLAVE_ENOMEM;
+    }
+    b->data = data;
+    b->cap = cap;
+    return 0;
+}
+
+void buf_append(struct buf *b, const void *data, size_t len)
+{
+    if (len == 0 || buf_reserve(b, len) != 0) {
+        return;
+    }
+    memcpy(b->data + b->len, data, len);
+    b->len += len;
+}
+
+void buf_append_slice(struct buf *b, struct slice s)
+{
+    buf_append(b, s.data, s.len);
+}
+
+void buf_append_str(struct buf *b, const char *str)
+{
+    buf_append(b, str, strlen(str));
+}
+
+void buf_printf(struct buf *b, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n < 0 || buf_reserve(b, (size_t)n + 1) != 0) {
+        b->failed = true;
+        return;
+    }
+    va_start(ap, fmt);
+    (void)vsnprintf((char *)b->data + b->len, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    b->len += (size_t)n;
+}
+
+void buf_append_u8(struct buf *b, uint8_t v)
+{
+    buf_append(b, &v, 1);
+}
+
+void buf_append_i32(struct buf *b, int32_t v)
+{
+    if (buf_reserve(b, 4) == 0) {
+        put_be32(b->data + b->len, (uint32_t)v);
+        b->len += 4;
+    }
+}
+
+void buf_append_i64(struct buf *b, int64_t v)
+{
+    if (buf_reserve(b, 8) == 0) {
+        put_be64(b->data + b->len, (uint64_t)v);
+        b->len += 8;
+    }
+}
+
+void buf_put_i32(struct buf *b, size_t offset, int32_t v)
+{
+    assert(offset + 4 <= b->len);
+    put_be32(b->data + offset, (uint32_t)v);
+}
+
+const char *buf_cstr(struct buf *b)
+{
+    if (buf_reserve(b, 1) != 0) {
+        return NULL;
+    }
+    b->data[b->len] = '\0';
+    return (const char *)b->data;
+}
+
+void buf_consume(struct buf *b, size_t n)
+{
+    assert(n <= b->len);
+    if (n == 0) {
+        return;
+    }
+    b->len -= n;
+    memmove(b->data, b->data + n, b->len);
+}
+
+uint8_t *buf_take(struct buf *b, size_t *ret_len)
+{
+    uint8_t *data = b->data;
+    *ret_len = b->len;
+    buf_init(b, b->max);
+    return data;
+}

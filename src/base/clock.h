@@ -1,0 +1,34 @@
+/*
+ * Clocks behind an interface, so that tests and simulations bring their own. The monotonic clock
+ * counts suspend too (CLOCK_BOOTTIME): a machine that slept must not believe that its lease lives.
+ */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdint.h>
+
+struct clock_source {
+    int64_t (*monotonic_ns)(void *ctx); /* never goes back */
+    int64_t (*wall_ms)(void *ctx);      /* milliseconds since 1970, may jump */
+    void *ctx;
+};
+
+/* The machine's clocks. Static. */
+const struct clock_source *clock_system(void);
+
+static inline int64_t clock_monotonic_ns(const struct clock_source *c)
+{
+    return c->monotonic_ns(c->ctx);
+}
+
+static inline int64_t clock_monotonic_ms(const struct clock_source *c)
+{
+    return c->monotonic_ns(c->ctx) / 1000000;
+}
+
+static inline int64_t clock_wall_ms(const struct clock_source *c)
+{
+    return c->wall_ms(c->ctx);
+}
+
+#endif

@@ -1,0 +1,60 @@
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static enum log_level log_min = LOG_INFO;
+
+static const char *const log_names[] = {"debug", "info", "warn", "error"};
+
+void log_set_level(enum log_level level)
+{
+    log_min = level;
+}
+
+bool log_level_parse(const char *name, enum log_level *ret_level)
+{
+    for (size_t i = 0; i < sizeof log_names / sizeof log_names[0]; i++) {
+        if (strcmp(name, log_names[i]) == 0) {
+            *ret_level = (enum log_level)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+void log_line(enum log_level level, const char *room, const char *event, const char *fmt, ...)
+{
+    if (level < log_min) {
+        return;
+    }
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_REALTIME, &ts);
+    struct tm tm;
+    (void)gmtime_r(&ts.tv_sec, &tm);
+    char line[2048];
+    size_t n = strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%S", &tm);
+    int more = snprintf(line + n, sizeof line - n, ".%03ldZ %-5s %s: %s ", ts.tv_nsec / 1000000,
+                        log_names[level], room, event);
+    if (more > 0) {
+        n += (size_t)more;
+    }
+    if (n < sizeof line - 1) {
+        va_list ap;
+        va_start(ap, fmt);
+        more = vsnprintf(line + n, sizeof line - n, fmt, ap);
+        va_end(ap);
+        n += more > 0 ? (size_t)more : 0;
+    }
+    if (n > sizeof line - 2) {
+        n = sizeof line - 2;
+    }
+    while (n > 0 && line[n - 1] == ' ') {
+        n--;
+    }
+    line[n++] = '\n';
+    (void)!write(STDERR_FILENO, line, n);
+}

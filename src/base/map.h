@@ -1,0 +1,64 @@
+/*
+ * Intrusive hash table: the holder embeds a map_node and owns its memory. It grows by doubling, a
+ * few buckets at each insertion, so that no single insertion pays for the whole table. Keys are
+ * unknown to the map: the holder gives the 64-bit hash and an equality function.
+ */
+#ifndef BASE_MAP_H
+#define BASE_MAP_H
+
+#include <conclave/error.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct map_node {
+    struct map_node *next; /* chain of the bucket */
+    uint32_t hash;         /* low bits of the hash */
+};
+
+/* Whether node has the key. */
+typedef bool (*map_equal_fn)(const struct map_node *node, const void *key);
+
+struct map {
+    struct map_node **buckets; /* current table, 1 << bits of them, or NULL */
+    struct map_node **old;     /* table being emptied, half the size, or NULL */
+    size_t old_next;           /* first bucket of old that may be non-empty */
+    size_t count;              /* nodes */
+    unsigned bits;             /* log2 of the number of buckets */
+};
+
+void map_init(struct map *m);
+
+/* Frees the tables, not the nodes. */
+void map_finish(struct map *m);
+
+/* The node with that hash and key, or NULL. */
+struct map_node *map_find(const struct map *m, uint64_t hash, map_equal_fn equal, const void *key);
+
+/* Adds a node whose key is not present. 0 or CONCLAVE_ENOMEM (only for the very first table). */
+int map_insert(struct map *m, struct map_node *node, uint64_t hash) CONCLAVE_MUST_USE;
+
+/* Removes a node that is present. */
+void map_remove(struct map *m, struct map_node *node);
+
+static inline size_t map_count(const struct map *m)
+{
+    return m->count;
+}
+
+/* Walks all nodes in no particular order: start with node == NULL, ends with NULL. The map must not
+ * be changed between calls. */
+struct map_node *map_next(const struct map *m, const struct map_node *node);
+
+/* Empties the map and returns all its nodes as one chain by `next`: for taking a map apart. */
+struct map_node *map_take_all(struct map *m);
+
+/* Bytes of the tables. */
+size_t map_memory(const struct map *m);
+
+/* 64-bit hash of bytes (XXH3), the same on every machine. */
+uint64_t hash_bytes(const void *data, size_t len);
+uint64_t hash_u64(uint64_t v);
+
+#endif

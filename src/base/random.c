@@ -1,0 +1,33 @@
+#include "base/random.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+void random_bytes(void *data, size_t len)
+{
+    uint8_t *p = data;
+    while (len > 0) {
+        ssize_t n = getrandom(p, len, 0);
+        if (n < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            perror("conclave: getrandom failed, no safe way to go on");
+            abort();
+        }
+        p += n;
+        len -= (size_t)n;
+    }
+}
+
+uint64_t random_below(uint64_t bound)
+{
+    uint64_t limit = UINT64_MAX - UINT64_MAX % bound;
+    uint64_t v;
+    do {
+        random_bytes(&v, sizeof v);
+    } while (v >= limit);
+    return v % bound;
+}

@@ -1,0 +1,47 @@
+/*
+ * What stands in the log: batches of commands. A command is a client's write as it came off the wire,
+ * with everything stamped on it that apply may not find out by itself (time, session, ids). One log
+ * entry holds one batch: the writes of one loop turn of one server.
+ *
+ * Batch, big-endian as the wire: version i8 (1), origin i64, sequence i64, time_ms i64, count i32, then
+ * per command: session i64, cxid i32, type i32, ids (vector of id), body (buffer).
+ */
+#ifndef STATE_COMMAND_H
+#define STATE_COMMAND_H
+
+#include "wire/ops.h"
+
+struct command {
+    int64_t session_id;     /* who asked; for CREATE_SESSION the new session */
+    int32_t cxid;           /* xid of the client's request, 0 for the server's own */
+    int32_t type;           /* enum wire_op; a write, or CREATE_SESSION / CLOSE_SESSION */
+    struct wire_vector ids; /* authenticated ids of the caller (vector of wire_id) */
+    struct slice body;      /* the request record as received; CREATE_SESSION: wire_connect_response
+                               (timeout_ms negotiated, session_id, passwd); CLOSE_SESSION: empty */
+};
+
+struct batch_header {
+    int64_t origin;   /* server id of the server that gathered it */
+    int64_t sequence; /* counts the batches of that server's run, from 1 */
+    int64_t time_ms;  /* wall clock for ctime and mtime, the same for all its commands */
+    int32_t count;    /* commands */
+};
+
+/* Appends an empty batch; batch_add appends to the batch that began at `start` in b. */
+void batch_begin(struct buf *b, const struct batch_header *header);
+void batch_add(struct buf *b, size_t start, const struct command *command);
+
+/* Commands of a batch, read one by one; everything borrowed from the bytes given. */
+struct batch_reader {
+    struct batch_header header;
+    struct wire_reader reader;
+    int32_t left; /* commands not read yet */
+};
+
+/* 0, or CONCLAVE_ECORRUPT when the bytes are no batch of a known version. */
+int batch_open(struct slice bytes, struct batch_reader *ret) CONCLAVE_MUST_USE;
+
+/* 1 and *ret, 0 at the end, CONCLAVE_ECORRUPT when the bytes end early. */
+int batch_next(struct batch_reader *b, struct command *ret) CONCLAVE_MUST_USE;
+
+#endif

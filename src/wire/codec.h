@@ -1,0 +1,81 @@
+/*
+ * The jute encoding of ZooKeeper's wire: big-endian integers, strings and buffers behind an int32
+ * length (-1 is null), vectors behind an int32 count (-1 is null). Decoding borrows: strings,
+ * buffers and vectors point into the bytes that were given, nothing is allocated, and nothing beyond
+ * the end is ever read. Source: zookeeper-jute, BinaryInputArchive/BinaryOutputArchive.
+ */
+#ifndef WIRE_CODEC_H
+#define WIRE_CODEC_H
+
+#include "base/buf.h"
+#include "base/slice.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Position in bytes being decoded. After the first fault `failed` sticks and all values read are 0 or null. */
+struct wire_reader {
+    const uint8_t *pos;
+    const uint8_t *end;
+    bool failed;
+};
+
+/* A vector that is still encoded: its elements were checked, and are read with a wire_next_… function. */
+struct wire_vector {
+    struct slice items; /* the encoded elements, without the count */
+    int32_t count;      /* -1: null vector */
+};
+
+#define WIRE_VECTOR_NULL ((struct wire_vector){SLICE_NULL, -1})
+
+static inline struct wire_reader wire_reader_make(struct slice bytes)
+{
+    return (struct wire_reader){bytes.data, bytes.data + bytes.len, false};
+}
+
+static inline size_t wire_left(const struct wire_reader *r)
+{
+    return (size_t)(r->end - r->pos);
+}
+
+/* The bytes not read yet. */
+static inline struct slice wire_rest(const struct wire_reader *r)
+{
+    return slice_make(r->pos, wire_left(r));
+}
+
+bool wire_read_boolean(struct wire_reader *r);
+int32_t wire_read_i32(struct wire_reader *r);
+int64_t wire_read_i64(struct wire_reader *r);
+struct slice wire_read_string(struct wire_reader *r);
+struct slice wire_read_buffer(struct wire_reader *r);
+
+void wire_write_boolean(struct buf *b, bool v);
+void wire_write_i32(struct buf *b, int32_t v);
+void wire_write_i64(struct buf *b, int64_t v);
+void wire_write_string(struct buf *b, struct slice s);
+void wire_write_buffer(struct buf *b, struct slice s);
+void wire_write_vector(struct buf *b, const struct wire_vector *v);
+
+/* Appends a readable form: strings quoted and escaped, buffers as length and first bytes. */
+void wire_print_boolean(struct buf *out, bool v);
+void wire_print_i32(struct buf *out, int32_t v);
+void wire_print_i64(struct buf *out, int64_t v);
+void wire_print_string(struct buf *out, struct slice s);
+void wire_print_buffer(struct buf *out, struct slice s);
+
+/*
+ * Frames: a 4-byte big-endian length and that many bytes.
+ * wire_frame_begin appends room for the length and returns its offset for wire_frame_end.
+ */
+size_t wire_frame_begin(struct buf *b);
+void wire_frame_end(struct buf *b, size_t offset);
+
+/*
+ * Cuts the first frame off `in`: 1 and ret_body (borrowed from in) when it is complete, 0 when more
+ * bytes are needed, CONCLAVE_EPROTO when the length is negative or above max. The length itself is in
+ * *ret_len as soon as four bytes are there, for messages.
+ */
+int wire_frame_cut(struct slice in, size_t max, struct slice *ret_body, int32_t *ret_len);
+
+#endif
