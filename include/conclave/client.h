@@ -1,34 +1,30 @@
 /*
  * A ZooKeeper client: one session on a list of servers, Conclave's or Apache ZooKeeper's.
  *
- * The client connects by itself, in random order with back-off, keeps its session alive, moves it to the
- * next server when a link is lost, and sets its watches again there. Every request gets exactly one answer.
- * A request whose link was lost before the answer came gets CONCLAVE_CONNECTION_LOSS: it may have been
- * carried out or not. A request made while no server is connected waits for one, until its timeout.
+ * The client connects by itself, in random order with back-off, keeps its session alive, moves
+ * it to the next server when a link is lost, and sets its watches again there. Every request
+ * gets exactly one answer. A request whose link was lost before the answer came gets
+ * CONCLAVE_CONNECTION_LOSS: it may have been carried out or not. A request made while no server
+ * is connected waits for one, until its timeout.
  *
- * Who runs it: after conclave_client_open either call conclave_client_start (the library runs two threads of
- * its own: one for the network, one for callbacks), or run it in a loop of your own (conclave_client_fd,
- * conclave_client_timeout_ms, conclave_client_dispatch; for libuv conclave/uv.h does that).
- * All functions may be called from any thread. Callbacks run one at a time, with no lock held, on the callback
- * thread or inside conclave_client_dispatch; they may call anything but the blocking calls, which answer
- * CONCLAVE_EDEADLK there.
+ * Who runs it: after conclave_client_open either call conclave_client_start (the library runs
+ * two threads of its own: one for the network, one for callbacks), or run it in a loop of your
+ * own (conclave_client_fd, conclave_client_timeout_ms, conclave_client_dispatch; for libuv
+ * conclave/uv.h does that). All functions may be called from any thread. Callbacks run one at a
+ * time, with no lock held, on the callback thread or inside conclave_client_dispatch; they may
+ * call anything but the blocking calls, which answer CONCLAVE_EDEADLK there.
  *
- * Times are milliseconds of a clock that counts suspend. Strings are UTF-8, NUL-terminated. Inputs are copied
- * before a call returns. What a callback is given lives until it returns.
+ * Times are milliseconds of a clock that counts suspend. Strings are UTF-8, NUL-terminated.
+ * Inputs are copied before a call returns. What a callback is given lives until it returns.
  */
 #ifndef CONCLAVE_CLIENT_H
 #define CONCLAVE_CLIENT_H
 
-#include <conclave/error.h>
-
-#include <stddef.h>
-#include <stdint.h>
+#include <conclave/op.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-struct conclave_client;
 
 #define CONCLAVE_FOREVER ((int64_t)-1)
 
@@ -39,7 +35,7 @@ enum conclave_state {
     CONCLAVE_STATE_SUSPENDED,   /* link lost (or server read-only); the session may still live */
     CONCLAVE_STATE_RECONNECTED, /* linked again, same session: ephemerals and watches kept */
     CONCLAVE_STATE_NEW_SESSION, /* linked again, new session after LOST */
-    CONCLAVE_STATE_LOST,        /* session expired, or so long without a link that it must be taken as expired */
+    CONCLAVE_STATE_LOST,        /* session expired, or must be taken as expired */
     CONCLAVE_STATE_AUTH_FAILED, /* credentials refused; final */
     CONCLAVE_STATE_CLOSED,      /* closed by conclave_client_close; final */
 };
@@ -52,16 +48,18 @@ typedef void (*conclave_state_fn)(struct conclave_client *client, enum conclave_
 
 /* Begin with CONCLAVE_CLIENT_OPTIONS_INIT, then set what differs. */
 struct conclave_client_options {
-    size_t size;             /* sizeof of this struct, so that it may grow */
-    const char *servers;     /* "host:port,host:port/chroot"; NULL: $CONCLAVE_SERVER or 127.0.0.1:2181 */
+    size_t size; /* sizeof of this struct, so that it may grow */
+    /* "host:port,host:port/chroot"; NULL: $CONCLAVE_SERVER or 127.0.0.1:2181 */
+    const char *servers;
     int64_t session_timeout_ms; /* asked for; the server negotiates */
-    int64_t request_timeout_ms; /* a request not answered by then gets CONCLAVE_OPERATION_TIMEOUT (outcome
-                                   unknown); CONCLAVE_FOREVER: none */
-    int64_t session_id;      /* re-attach to this session, with its password; 0: a new one */
-    const uint8_t *passwd;   /* 16 bytes, with session_id */
-    bool new_session;        /* after LOST begin a new session by itself (default true) */
+    /* a request not answered by then gets CONCLAVE_OPERATION_TIMEOUT (outcome unknown);
+     * CONCLAVE_FOREVER: none */
+    int64_t request_timeout_ms;
+    int64_t session_id;         /* re-attach to this session, with its password; 0: a new one */
+    const uint8_t *passwd;      /* 16 bytes, with session_id */
+    bool new_session;           /* after LOST begin a new session by itself (default true) */
     conclave_state_fn on_state; /* told of every change, in order; may be NULL */
-    void *ctx;               /* given to on_state */
+    void *ctx;                  /* given to on_state */
 };
 #define CONCLAVE_CLIENT_OPTIONS_INIT                                                               \
     {                                                                                              \
@@ -69,231 +67,77 @@ struct conclave_client_options {
         .request_timeout_ms = CONCLAVE_FOREVER, .new_session = true                                \
     }
 
-/* Makes a client; nothing is sent before it is started or dispatched. 0, CONCLAVE_EINVAL (malformed server list,
- * chroot or size), CONCLAVE_ENOMEM, CONCLAVE_EIO (no descriptors). */
+/* Makes a client; nothing is sent before it is started or dispatched. 0, CONCLAVE_EINVAL
+ * (malformed server list, chroot or size), CONCLAVE_ENOMEM, CONCLAVE_EIO (no descriptors). */
 CONCLAVE_API int conclave_client_open(const struct conclave_client_options *options,
                                       struct conclave_client **ret_client) CONCLAVE_MUST_USE;
 
 /* Starts the library's own threads. 0, CONCLAVE_EINVAL (started already), CONCLAVE_EIO. */
 CONCLAVE_API int conclave_client_start(struct conclave_client *client) CONCLAVE_MUST_USE;
 
-/* Own loop: poll this descriptor for reading (it never changes); call dispatch when it is readable and when the
- * timeout has passed. timeout: 0 call now, -1 nothing to wait for. dispatch never blocks; it returns 0, or
- * CONCLAVE_ECLOSED after the client was closed and everything was told. */
+/* Own loop: poll this descriptor for reading (it never changes); call dispatch when it is
+ * readable and when the timeout has passed. timeout: 0 call now, -1 nothing to wait for.
+ * dispatch never blocks; it returns 0, or CONCLAVE_ECLOSED after the client was closed and
+ * everything was told. */
 CONCLAVE_API int conclave_client_fd(const struct conclave_client *client);
 CONCLAVE_API int64_t conclave_client_timeout_ms(const struct conclave_client *client);
 CONCLAVE_API int conclave_client_dispatch(struct conclave_client *client);
 
 /*
- * Ends the session and the client: waiting requests are answered with CONCLAVE_ECLOSED, watches are told
- * CONCLAVE_EVENT_LOST, then on_state gets CLOSED, and no callback runs after that. The memory goes with the return
- * (threads are joined), or, inside a callback, when the callback has returned. timeout_ms bounds how long it tries to tell the server;
- * 0 leaves the session to expire. NULL is allowed.
+ * Ends the session and the client: waiting requests are answered with CONCLAVE_ECLOSED, watches
+ * are told CONCLAVE_EVENT_LOST, then on_state gets CLOSED, and no callback runs after that. The
+ * memory goes with the return (threads are joined), or, inside a callback, when the callback
+ * has returned. timeout_ms bounds how long it tries to tell the server; 0 leaves the session to
+ * expire. NULL is allowed.
  */
 CONCLAVE_API void conclave_client_close(struct conclave_client *client, int64_t timeout_ms);
 
-/* Waits until the client has a session. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_AUTH_FAILED, CONCLAVE_ECLOSED,
- * CONCLAVE_EDEADLK. In own-loop mode it dispatches itself. */
+/* Waits until the client has a session. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_AUTH_FAILED,
+ * CONCLAVE_ECLOSED, CONCLAVE_EDEADLK. In own-loop mode it dispatches itself. */
 CONCLAVE_API int conclave_client_wait_connected(struct conclave_client *client,
                                                 int64_t timeout_ms) CONCLAVE_MUST_USE;
 
 /* What is known now. Any thread. */
 struct conclave_session {
     enum conclave_state state;
-    int64_t id;          /* 0: none */
-    int64_t timeout_ms;  /* negotiated */
+    int64_t id;         /* 0: none */
+    int64_t timeout_ms; /* negotiated */
     uint8_t passwd[16];
-    char server[64];     /* "address:port" of the current link, or "" */
-    int64_t last_zxid;   /* newest zxid seen */
+    char server[64];   /* "address:port" of the current link, or "" */
+    int64_t last_zxid; /* newest zxid seen */
 };
 CONCLAVE_API void conclave_client_session(const struct conclave_client *client,
                                           struct conclave_session *ret);
 
-/* Why the last attempts to connect failed, one line ("127.0.0.1:2181: connection refused"), "" if none did.
- * Written to buf. */
+/* Why the last attempts to connect failed, one line ("127.0.0.1:2181: connection refused"), ""
+ * if none did. Written to buf. */
 CONCLAVE_API void conclave_client_last_error(const struct conclave_client *client, char *buf,
                                              size_t len);
 
-/* --- nodes ------------------------------------------------------------------------------------------ */
+/* --- requests
+ * --------------------------------------------------------------------------------------- */
 
-/* A node's stat, as on the wire. zxids order all changes of an ensemble. */
-struct conclave_stat {
-    int64_t czxid;           /* of its creation: the fencing token of a lock node */
-    int64_t mzxid;           /* of the last change of data */
-    int64_t ctime_ms;        /* wall clock of the server, milliseconds since 1970 */
-    int64_t mtime_ms;
-    int32_t version;         /* changes of data */
-    int32_t cversion;        /* creations and deletions of children */
-    int32_t aversion;        /* changes of the ACL */
-    int64_t ephemeral_owner; /* session id, 0 for a lasting node */
-    int32_t data_length;
-    int32_t num_children;
-    int64_t pzxid;           /* of the last change of its children */
-};
-
-enum conclave_perm {
-    CONCLAVE_PERM_READ = 1,
-    CONCLAVE_PERM_WRITE = 2,
-    CONCLAVE_PERM_CREATE = 4,
-    CONCLAVE_PERM_DELETE = 8,
-    CONCLAVE_PERM_ADMIN = 16,
-    CONCLAVE_PERM_ALL = 31,
-};
-
-struct conclave_acl {
-    int32_t perms; /* enum conclave_perm, or'ed */
-    const char *scheme;
-    const char *id;
-};
-
-enum conclave_create_mode {
-    CONCLAVE_PERSISTENT = 0,
-    CONCLAVE_EPHEMERAL = 1,
-    CONCLAVE_PERSISTENT_SEQUENTIAL = 2,
-    CONCLAVE_EPHEMERAL_SEQUENTIAL = 3,
-    CONCLAVE_CONTAINER = 4, /* removed by the server when its last child went */
-};
-
-/* --- watches ---------------------------------------------------------------------------------------- */
-
-enum conclave_event_type {
-    CONCLAVE_EVENT_LOST = -1, /* the session ended, or the client was closed: the watch is gone */
-    CONCLAVE_EVENT_CREATED = 1,
-    CONCLAVE_EVENT_DELETED = 2,
-    CONCLAVE_EVENT_DATA_CHANGED = 3,
-    CONCLAVE_EVENT_CHILDREN_CHANGED = 4,
-};
-CONCLAVE_API const char *conclave_event_name(enum conclave_event_type type);
-
-/*
- * Called exactly once for each watch that was set: with its event or with CONCLAVE_EVENT_LOST. A watch is set when
- * the request succeeded, for exists also when it was answered NO_NODE; otherwise the function is never called.
- * An event comes before the reply that shows the change. Several watches on one path each get the event.
- */
-typedef void (*conclave_watch_fn)(struct conclave_client *client, enum conclave_event_type type,
-                                  const char *path, void *ctx);
-
-/* --- requests --------------------------------------------------------------------------------------- */
-
-enum conclave_op_type {
-    CONCLAVE_OP_CREATE,       /* → path, stat where the server gives it */
-    CONCLAVE_OP_DELETE,
-    CONCLAVE_OP_EXISTS,       /* → stat */
-    CONCLAVE_OP_GET,          /* → data, stat */
-    CONCLAVE_OP_SET,          /* → stat */
-    CONCLAVE_OP_GET_ACL,      /* → acl, stat */
-    CONCLAVE_OP_SET_ACL,      /* → stat */
-    CONCLAVE_OP_GET_CHILDREN, /* → children, stat */
-    CONCLAVE_OP_SYNC,         /* → path; later reads of this client see all that was acknowledged before */
-    CONCLAVE_OP_CHECK,        /* only inside a multi: fails unless the version matches */
-    CONCLAVE_OP_MULTI,        /* → results; all parts or none */
-};
-
-/* One request. Fill what its type uses, zero the rest; the functions below build the common ones. */
-struct conclave_op {
-    enum conclave_op_type type;
-    const char *path;               /* below the chroot, "/" first */
-    const void *data;               /* CREATE, SET; NULL is the null value */
-    size_t data_len;
-    int32_t version;                /* DELETE, SET, CHECK: expected version; SET_ACL: aversion; -1: any */
-    enum conclave_create_mode mode; /* CREATE */
-    const struct conclave_acl *acl; /* CREATE, SET_ACL; NULL: world:anyone may do all */
-    size_t acl_count;
-    conclave_watch_fn watch;        /* EXISTS, GET, GET_CHILDREN; NULL: none */
-    void *watch_ctx;
-    const struct conclave_op *parts; /* MULTI: CREATE, DELETE, SET and CHECK */
-    size_t parts_count;
-    int64_t timeout_ms;             /* of this request; 0: the client's request_timeout_ms */
-};
-
-static inline struct conclave_op conclave_op_create(const char *path, const void *data, size_t len,
-                                                    enum conclave_create_mode mode)
-{
-    struct conclave_op op = {CONCLAVE_OP_CREATE};
-    op.path = path;
-    op.data = data;
-    op.data_len = len;
-    op.mode = mode;
-    return op;
-}
-
-static inline struct conclave_op conclave_op_set(const char *path, const void *data, size_t len,
-                                                 int32_t version)
-{
-    struct conclave_op op = {CONCLAVE_OP_SET};
-    op.path = path;
-    op.data = data;
-    op.data_len = len;
-    op.version = version;
-    return op;
-}
-
-/* DELETE, CHECK and the types that need nothing but a path (version is then not used). */
-static inline struct conclave_op conclave_op_path(enum conclave_op_type type, const char *path,
-                                                  int32_t version)
-{
-    struct conclave_op op = {type};
-    op.path = path;
-    op.version = version;
-    return op;
-}
-
-/* EXISTS, GET and GET_CHILDREN with a watch. */
-static inline struct conclave_op conclave_op_watch(enum conclave_op_type type, const char *path,
-                                                   conclave_watch_fn watch, void *ctx)
-{
-    struct conclave_op op = {type};
-    op.path = path;
-    op.watch = watch;
-    op.watch_ctx = ctx;
-    return op;
-}
-
-static inline struct conclave_op conclave_op_multi(const struct conclave_op *parts, size_t count)
-{
-    struct conclave_op op = {CONCLAVE_OP_MULTI};
-    op.parts = parts;
-    op.parts_count = count;
-    return op;
-}
-
-/* The answer to one request, or the result of one part of a multi. */
-struct conclave_reply {
-    int error;                      /* 0, or why not; of a multi: the first part's error that counts */
-    int64_t zxid;                   /* of the change, or of the state that was read; 0 when not answered */
-    const char *path;               /* CREATE: the name made, sequence number included; SYNC */
-    const void *data;               /* GET; NULL for the null value */
-    size_t data_len;
-    bool has_stat;                  /* stat is filled (Apache's op create inside a multi gives none) */
-    struct conclave_stat stat;
-    const char *const *children;    /* GET_CHILDREN: names, in the server's order */
-    size_t children_count;
-    const struct conclave_acl *acl; /* GET_ACL */
-    size_t acl_count;
-    const struct conclave_reply *results; /* MULTI: one per part */
-    size_t results_count;
-};
-
-typedef void (*conclave_reply_fn)(struct conclave_client *client,
-                                  const struct conclave_reply *reply, void *ctx);
-
-/* Sends a request; fn (may be NULL) gets its answer later, never before this returns. 0, CONCLAVE_EINVAL (malformed
- * request or path), CONCLAVE_ETOOBIG, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED, CONCLAVE_EFORK: then fn is never called. */
+/* Sends a request; fn (may be NULL) gets its answer later, never before this returns. 0,
+ * CONCLAVE_EINVAL (malformed request or path), CONCLAVE_ETOOBIG, CONCLAVE_ENOMEM,
+ * CONCLAVE_ECLOSED, CONCLAVE_EFORK: then fn is never called. */
 CONCLAVE_API int conclave_submit(struct conclave_client *client, const struct conclave_op *op,
                                  conclave_reply_fn fn, void *ctx) CONCLAVE_MUST_USE;
 
-/* Sends a request and waits. Returns the answer's error; *ret_reply (may be NULL) is the answer, to be freed with
- * conclave_reply_free, set also when the server answered with an error. CONCLAVE_EDEADLK inside a callback. */
+/* Sends a request and waits. Returns the answer's error; *ret_reply (may be NULL) is the
+ * answer, to be freed with conclave_reply_free, set also when the server answered with an
+ * error. CONCLAVE_EDEADLK inside a callback. */
 CONCLAVE_API int conclave_call(struct conclave_client *client, const struct conclave_op *op,
                                struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
 CONCLAVE_API void conclave_reply_free(struct conclave_reply *reply);
 
-/* Adds credentials to the link, now and after every reconnect: scheme "digest", auth "user:password". */
+/* Adds credentials to the link, now and after every reconnect: scheme "digest", auth
+ * "user:password". */
 CONCLAVE_API int conclave_client_add_auth(struct conclave_client *client, const char *scheme,
                                           const void *auth, size_t len) CONCLAVE_MUST_USE;
 
-/* Takes back one watch set with this path, function and ctx: it is told CONCLAVE_EVENT_LOST. CONCLAVE_NO_WATCHER when
- * there is none (it may have fired just now). Local: the server forgets it when it fires. */
+/* Takes back one watch set with this path, function and ctx: it is told CONCLAVE_EVENT_LOST.
+ * CONCLAVE_NO_WATCHER when there is none (it may have fired just now). Local: the server
+ * forgets it when it fires. */
 CONCLAVE_API int conclave_watch_remove(struct conclave_client *client, const char *path,
                                        conclave_watch_fn watch, void *ctx);
 

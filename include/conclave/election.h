@@ -1,13 +1,16 @@
 /*
- * Leader election: of all candidates on a path exactly one leads, in the order in which they came, and the next
- * one is woken alone when it goes (no herd).
+ * Leader election: of all candidates on a path exactly one leads, in the order in which they
+ * came, and the next one is woken alone when it goes (no herd).
  *
- * What is promised: is_leader turns false, and on_revoked has been started, before anybody else can be elected,
- * whatever stalls, as long as clocks run at about the same speed. The lease behind that is proved by a quorum of the ensemble
- * (a transaction that checks the candidate's node), never by the link alone. A process that is stopped between asking is_leader and acting can
- * still act late: give the fencing token to whatever you write to, and let it refuse smaller ones.
+ * What is promised: is_leader turns false, and on_revoked has been started, before anybody else
+ * can be elected, whatever stalls, as long as clocks run at about the same speed. The lease
+ * behind that is proved by a quorum of the ensemble (a transaction that checks the candidate's
+ * node), never by the link alone. A process that is stopped between asking is_leader and acting
+ * can still act late: give the fencing token to whatever you write to, and let it refuse
+ * smaller ones.
  *
- * Needs a session timeout of at least three ticks of the server. Works on Conclave and on Apache ZooKeeper.
+ * Needs a session timeout of at least three ticks of the server. Works on Conclave and on
+ * Apache ZooKeeper.
  */
 #ifndef CONCLAVE_ELECTION_H
 #define CONCLAVE_ELECTION_H
@@ -18,10 +21,12 @@
 extern "C" {
 #endif
 
-/* --- what all recipes of a client share ---------------------------------------------------------------- */
+/* --- what all recipes of a client share
+ * ---------------------------------------------------------------- */
 
-/* One per client: timers, guaranteed deletions, the lease heartbeat of everything its session holds, and (when the
- * client was started with threads) a thread for the recipes' callbacks, so that a client callback that blocks delays none. */
+/* One per client: timers, guaranteed deletions, the lease heartbeat of everything its session
+ * holds, and (when the client was started with threads) a thread for the recipes' callbacks, so
+ * that a client callback that blocks delays none. */
 struct conclave_recipes;
 
 /* 0, CONCLAVE_ENOMEM, CONCLAVE_EIO. The client must outlive it. */
@@ -31,7 +36,8 @@ CONCLAVE_API int conclave_recipes_create(struct conclave_client *client,
 /* All handles must be closed. NULL is allowed. */
 CONCLAVE_API void conclave_recipes_destroy(struct conclave_recipes *recipes);
 
-/* Proof of a grant: larger than all before it on the same path, as long as the ensemble keeps its data. */
+/* Proof of a grant: larger than all before it on the same path, as long as the ensemble keeps
+ * its data. */
 struct conclave_token {
     int64_t czxid; /* of the node that confers the grant; 0: none */
 };
@@ -39,7 +45,8 @@ struct conclave_token {
 /* How the holder proves that it still holds. */
 struct conclave_lease_options {
     int64_t heartbeat_ms; /* between proofs; 0: a sixth of the session timeout */
-    int64_t grace_ms;     /* time that on_revoked needs; at most a third of the session timeout less 500 ms; 0: that */
+    /* time that on_revoked needs; at most a third of the session timeout less 500 ms; 0: that */
+    int64_t grace_ms;
     bool stop_on_suspend; /* revoke at once when the link is lost, not at the end of the lease */
 };
 
@@ -51,37 +58,40 @@ enum conclave_naming {
     CONCLAVE_NAMING_KAZOO,         /* <uuid>__lock__<sequence> */
 };
 
-/* --- election ---------------------------------------------------------------------------------------- */
+/* --- election
+ * ---------------------------------------------------------------------------------------- */
 
 struct conclave_election;
 
-/* A candidate, or the leader. Strings and data live until the callback returns or the list is freed. */
+/* A candidate, or the leader. Strings and data live until the callback returns or the list is
+ * freed. */
 struct conclave_participant {
-    const char *node;    /* name of its node */
-    const char *id;      /* identity it gave (its node's data up to the first newline) */
-    const void *data;    /* data it gave */
+    const char *node; /* name of its node */
+    const char *id;   /* identity it gave (its node's data up to the first newline) */
+    const void *data; /* data it gave */
     size_t data_len;
     int64_t session_id;
     int32_t sequence;
-    bool self;           /* this handle's node */
+    bool self; /* this handle's node */
     struct conclave_token token;
 };
 
 /* Callbacks of one handle run one at a time; elected and revoked strictly alternate. */
 struct conclave_election_callbacks {
-    /* This process leads. Do what makes it ready, then return 0: the acknowledgement is written then (option ack).
-     * Anything else resigns, waits and queues again. regrant: the same node leads again after its lease had lapsed. */
-    int (*on_elected)(struct conclave_election *election, struct conclave_token token,
-                      bool regrant, void *ctx);
+    /* This process leads. Do what makes it ready, then return 0: the acknowledgement is written
+     * then (option ack). Anything else resigns, waits and queues again. regrant: the same node
+     * leads again after its lease had lapsed. */
+    int (*on_elected)(struct conclave_election *election, struct conclave_token token, bool regrant,
+                      void *ctx);
 
-    /* It leads no more (is_leader is false already). Stop within stop_within_ms: nobody else is elected before.
-     * why: CONCLAVE_ELOST (lease ran out or node gone), CONCLAVE_SESSION_EXPIRED, CONCLAVE_ECLOSED,
-     * CONCLAVE_ECANCELED (resigned). */
+    /* It leads no more (is_leader is false already). Stop within stop_within_ms: nobody else is
+     * elected before. why: CONCLAVE_ELOST (lease ran out or node gone),
+     * CONCLAVE_SESSION_EXPIRED, CONCLAVE_ECLOSED, CONCLAVE_ECANCELED (resigned). */
     void (*on_revoked)(struct conclave_election *election, int why, int64_t stop_within_ms,
                        void *ctx);
 
-    /* Another leader, as seen by observers and candidates alike: leader NULL when there is none; acked when it has
-     * acknowledged. Never goes back to an earlier one. */
+    /* Another leader, as seen by observers and candidates alike: leader NULL when there is
+     * none; acked when it has acknowledged. Never goes back to an earlier one. */
     void (*on_leader)(struct conclave_election *election, const struct conclave_participant *leader,
                       bool acked, void *ctx);
 
@@ -92,21 +102,20 @@ struct conclave_election_callbacks {
 /* Begin with CONCLAVE_ELECTION_OPTIONS_INIT, then set what differs. */
 struct conclave_election_options {
     size_t size;
-    const char *path;     /* the election's node; made with its parents as containers */
-    const char *id;       /* identity shown to others, no newline; NULL: host:pid */
-    const void *data;     /* shown to others, at most 64 KiB */
+    const char *path; /* the election's node; made with its parents as containers */
+    const char *id;   /* identity shown to others, no newline; NULL: host:pid */
+    const void *data; /* shown to others, at most 64 KiB */
     size_t data_len;
     enum conclave_naming naming;
     struct conclave_lease_options lease;
-    bool observe_only;    /* never a candidate: on_leader only */
-    bool observe;         /* a candidate that wants on_leader too */
-    bool ack;             /* write the leader's acknowledgement to <path>.leader/current after on_elected */
-    bool requeue;         /* queue again when leadership or candidacy was lost */
-    bool regrant;         /* lease lapsed but the session lived: lead again with the same node and token, rather than
-                             queue again for a new one */
-    bool steal_stale_ack; /* replace an acknowledgement that a live session left though its candidate node is gone */
+    bool observe_only; /* never a candidate: on_leader only */
+    bool observe;      /* a candidate that wants on_leader too */
+    bool ack;     /* write the leader's acknowledgement to <path>.leader/current after on_elected */
+    bool requeue; /* queue again when leadership or candidacy was lost */
+    bool regrant; /* lease lapsed, session alive: lead again with the same node and token */
+    bool steal_stale_ack;      /* replace an acknowledgement whose candidate node is gone */
     int64_t takeover_delay_ms; /* wait so long after a leader that did not resign cleanly */
-    int64_t backoff_min_ms;    /* after a failed on_elected, doubled up to the maximum, with jitter */
+    int64_t backoff_min_ms; /* after a failed on_elected, doubled up to the maximum, with jitter */
     int64_t backoff_max_ms;
     const struct conclave_acl *acl; /* of all nodes made; NULL: open */
     size_t acl_count;
@@ -117,40 +126,48 @@ struct conclave_election_options {
         .backoff_min_ms = 1000, .backoff_max_ms = 30000                                            \
     }
 
-/* Joins (or observes). Options and callbacks are copied. 0, CONCLAVE_EINVAL (path, id, or a grace that does not fit),
- * CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. Trouble with the ensemble comes later, by callback. */
+/* Joins (or observes). Options and callbacks are copied. 0, CONCLAVE_EINVAL (path, id, or a
+ * grace that does not fit), CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. Trouble with the ensemble comes
+ * later, by callback. */
 CONCLAVE_API int conclave_election_start(struct conclave_recipes *recipes,
                                          const struct conclave_election_options *options,
                                          const struct conclave_election_callbacks *callbacks,
-                                         void *ctx, struct conclave_election **ret) CONCLAVE_MUST_USE;
+                                         void *ctx,
+                                         struct conclave_election **ret) CONCLAVE_MUST_USE;
 
-/* Whether this process leads now: lease checked against the clock at this moment. Any thread, wait-free,
- * async-signal-safe. */
+/* Whether this process leads now: lease checked against the clock at this moment. Any thread,
+ * wait-free, async-signal-safe. */
 CONCLAVE_API bool conclave_election_is_leader(const struct conclave_election *election);
 
 /* Milliseconds left of the lease, 0 when it does not lead. As above. */
 CONCLAVE_API int64_t conclave_election_lease_left_ms(const struct conclave_election *election);
 
 /* The token of the current term, 0 when it does not lead. As above. */
-CONCLAVE_API struct conclave_token conclave_election_token(const struct conclave_election *election);
+CONCLAVE_API struct conclave_token
+conclave_election_token(const struct conclave_election *election);
 
-/* End of the lease in nanoseconds of CLOCK_BOOTTIME, 0 when it does not lead: for handing to other processes. */
+/* End of the lease in nanoseconds of CLOCK_BOOTTIME, 0 when it does not lead: for handing to
+ * other processes. */
 CONCLAVE_API int64_t conclave_election_lease_until_ns(const struct conclave_election *election);
 
 /* Name of this candidate's node, "" when it has none; copied to buf. */
 CONCLAVE_API void conclave_election_node(const struct conclave_election *election, char *buf,
                                          size_t len);
 
-/* Blocks until it leads. 0 and the token, CONCLAVE_ETIMEDOUT, CONCLAVE_ECLOSED, CONCLAVE_SESSION_EXPIRED, CONCLAVE_EDEADLK. */
+/* Blocks until it leads. 0 and the token, CONCLAVE_ETIMEDOUT, CONCLAVE_ECLOSED,
+ * CONCLAVE_SESSION_EXPIRED, CONCLAVE_EDEADLK. */
 CONCLAVE_API int conclave_election_wait(struct conclave_election *election, int64_t timeout_ms,
                                         struct conclave_token *ret_token) CONCLAVE_MUST_USE;
 
-/* Writes the acknowledgement now (option ack false: the program says itself when it is ready). Asynchronous. */
+/* Writes the acknowledgement now (option ack false: the program says itself when it is ready).
+ * Asynchronous. */
 CONCLAVE_API int conclave_election_ack(struct conclave_election *election) CONCLAVE_MUST_USE;
 
-/* Steps down: on_revoked runs to its end first, then the node goes, with a mark that the stop was clean. requeue: queue again at the
- * end. A candidate that does not lead leaves the queue (or moves to its end). */
-CONCLAVE_API int conclave_election_resign(struct conclave_election *election, bool requeue) CONCLAVE_MUST_USE;
+/* Steps down: on_revoked runs to its end first, then the node goes, with a mark that the stop
+ * was clean. requeue: queue again at the end. A candidate that does not lead leaves the queue
+ * (or moves to its end). */
+CONCLAVE_API int conclave_election_resign(struct conclave_election *election,
+                                          bool requeue) CONCLAVE_MUST_USE;
 
 /* Changes the data shown to others; kept over requeue. */
 CONCLAVE_API int conclave_election_set_data(struct conclave_election *election, const void *data,
@@ -163,14 +180,15 @@ CONCLAVE_API int conclave_election_participants(struct conclave_recipes *recipes
                                                 size_t *ret_count) CONCLAVE_MUST_USE;
 CONCLAVE_API void conclave_participants_free(struct conclave_participant *list, size_t count);
 
-/* A transaction that is carried out only if this election's node still leads: check of the node, then the parts. 0,
- * CONCLAVE_EFENCED (node gone; nothing was done), or the answer's error. Blocking. *ret_reply as in conclave_call, without the check's result. */
-CONCLAVE_API int conclave_election_fenced_multi(struct conclave_election *election,
-                                                const struct conclave_op *parts, size_t count,
-                                                struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
+/* A transaction that is carried out only if this election's node still leads: check of the
+ * node, then the parts. 0, CONCLAVE_EFENCED (node gone; nothing was done), or the answer's
+ * error. Blocking. *ret_reply as in conclave_call, without the check's result. */
+CONCLAVE_API int
+conclave_election_fenced_multi(struct conclave_election *election, const struct conclave_op *parts,
+                               size_t count, struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
 
-/* Leaves: revokes if it leads, removes its nodes (retried until the session ends), then on_closed. Asynchronous, any number of times,
- * also from a callback. */
+/* Leaves: revokes if it leads, removes its nodes (retried until the session ends), then
+ * on_closed. Asynchronous, any number of times, also from a callback. */
 CONCLAVE_API void conclave_election_close(struct conclave_election *election);
 
 /* Waits for on_closed to have returned. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK. */

@@ -88,7 +88,8 @@ enum conclave_error {
 #undef CONCLAVE_ERROR_ENUM
 };
 
-/* Text of a code, one line without a final stop; "unknown error" for a code not in the list. Static. */
+/* Text of a code, one line without a final stop; "unknown error" for a code not in the list.
+ * Static. */
 CONCLAVE_API const char *conclave_strerror(int code);
 
 /* Name of a code without prefix ("NO_NODE"); "UNKNOWN" for a code not in the list. Static. */

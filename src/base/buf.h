@@ -48,7 +48,8 @@ void buf_append_i64(struct buf *b, int64_t v);
 /* Overwrites four bytes at offset, which must be inside len. */
 void buf_put_i32(struct buf *b, size_t offset, int32_t v);
 
-/* Appends a NUL that is not counted in len and returns data as a string; NULL when memory is out. */
+/* Appends a NUL that is not counted in len and returns data as a string; NULL when memory is
+ * out. */
 const char *buf_cstr(struct buf *b);
 
 /* Drops the first n bytes (n <= len), moving the rest down. */

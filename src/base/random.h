@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Fills data with bytes of the kernel's generator. Aborts if the kernel has none: there is no safe way on. */
+/* Fills data with bytes of the kernel's generator. Aborts if the kernel has none: there is no
+ * safe way on. */
 void random_bytes(void *data, size_t len);
 
 /* A random number from 0 to bound - 1 (bound > 0), from the kernel's generator. */

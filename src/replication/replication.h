@@ -1,10 +1,12 @@
 /*
- * The replicated log behind one small interface: bytes go in with replication_submit, and come out in order
- * through `apply` once they are committed and safe on disk. libraft decides (raft_step); log files, snapshots
- * and the disk thread are ours. A standalone server is an ensemble of one on the same code path and files.
+ * The replicated log behind one small interface: bytes go in with replication_submit, and come
+ * out in order through `apply` once they are committed and safe on disk. libraft decides
+ * (raft_step); log files, snapshots and the disk thread are ours. A standalone server is an
+ * ensemble of one on the same code path and files.
  *
- * All functions and callbacks run on the loop's thread. Nothing acknowledged is ever lost: an entry is applied
- * only after fdatasync. The first failed write or sync ends the use of the log for good (`failed`).
+ * All functions and callbacks run on the loop's thread. Nothing acknowledged is ever lost: an
+ * entry is applied only after fdatasync. The first failed write or sync ends the use of the log
+ * for good (`failed`).
  */
 #ifndef REPLICATION_REPLICATION_H
 #define REPLICATION_REPLICATION_H
@@ -28,28 +30,29 @@ enum replication_role {
 };
 
 struct replication_options {
-    const char *dir;             /* data folder; created when missing */
-    int64_t server_id;           /* > 0 */
-    size_t segment_bytes;        /* preallocated size of a log segment */
-    uint64_t snapshot_entries;   /* log entries between snapshots (snapCount counts writes: the caller may ask
-                                    for one at any time with replication_snapshot) */
-    size_t snapshot_log_bytes;   /* or log bytes between snapshots, whichever comes first */
-    uint64_t trailing_entries;   /* entries kept behind a snapshot */
-    int snapshots_kept;          /* snapshots kept, at least 2 */
-    bool sync;                   /* false: forceSync=no, promises weakened */
+    const char *dir;           /* data folder; created when missing */
+    int64_t server_id;         /* > 0 */
+    size_t segment_bytes;      /* preallocated size of a log segment */
+    uint64_t snapshot_entries; /* log entries between snapshots; replication_snapshot asks sooner */
+    size_t snapshot_log_bytes; /* or log bytes between snapshots, whichever comes first */
+    uint64_t trailing_entries; /* entries kept behind a snapshot */
+    int snapshots_kept;        /* snapshots kept, at least 2 */
+    bool sync;                 /* false: forceSync=no, promises weakened */
     const struct clock_source *clock;
 };
 
 struct replication_callbacks {
     void *ctx;
 
-    /* A committed entry, in order, each exactly once in a run of the process. payload is borrowed. */
+    /* A committed entry, in order, each exactly once in a run of the process. payload is
+     * borrowed. */
     void (*apply)(void *ctx, uint64_t index, struct slice payload);
 
     /* After a run of apply calls: nothing more is ready now, send what was gathered. */
     void (*apply_done)(void *ctx);
 
-    /* The state machine's snapshot in steps (see state_snapshot_begin …): 1 more, 0 done, or an error. */
+    /* The state machine's snapshot in steps (see state_snapshot_begin …): 1 more, 0 done, or an
+     * error. */
     int (*snapshot_begin)(void *ctx);
     int (*snapshot_step)(void *ctx, size_t max_bytes, struct buf *out);
     void (*snapshot_abort)(void *ctx);
@@ -59,7 +62,8 @@ struct replication_callbacks {
 
     void (*role_changed)(void *ctx, enum replication_role role);
 
-    /* The log can no longer be trusted to take writes. Called once; no apply follows. text says what and where. */
+    /* The log can no longer be trusted to take writes. Called once; no apply follows. text says
+     * what and where. */
     void (*failed)(void *ctx, int error, const char *text);
 
     /* Something worth a log line (recovery cut a torn tail, snapshot written, segment removed). */
@@ -67,33 +71,35 @@ struct replication_callbacks {
 };
 
 /*
- * Locks the folder, recovers (newest good snapshot, then the log after it, a torn tail cut), replays everything
- * that was committed through restore and apply, and starts. 0, or CONCLAVE_ELOCKED, CONCLAVE_ECORRUPT,
- * CONCLAVE_EFOREIGN, CONCLAVE_EIO, CONCLAVE_ENOSPACE, CONCLAVE_ENOMEM with *ret_text (free it) saying what, where and
- * what to do.
+ * Locks the folder, recovers (newest good snapshot, then the log after it, a torn tail cut),
+ * replays everything that was committed through restore and apply, and starts. 0, or
+ * CONCLAVE_ELOCKED, CONCLAVE_ECORRUPT, CONCLAVE_EFOREIGN, CONCLAVE_EIO, CONCLAVE_ENOSPACE,
+ * CONCLAVE_ENOMEM with *ret_text (free it) saying what, where and what to do.
  */
 int replication_open(uv_loop_t *loop, const struct replication_options *options,
                      const struct replication_callbacks *callbacks, struct replication **ret,
                      char **ret_text) CONCLAVE_MUST_USE;
 
-/* Proposes one entry. Takes the bytes of payload (it is empty afterwards). 0, CONCLAVE_EBUSY when not leader,
- * CONCLAVE_EIO after a failure, CONCLAVE_ENOMEM. */
+/* Proposes one entry. Takes the bytes of payload (it is empty afterwards). 0, CONCLAVE_EBUSY
+ * when not leader, CONCLAVE_EIO after a failure, CONCLAVE_ENOMEM. */
 int replication_submit(struct replication *r, struct buf *payload_take) CONCLAVE_MUST_USE;
 
-/* Entries submitted and not applied yet: the caller gathers a larger batch while this is not small. */
+/* Entries submitted and not applied yet: the caller gathers a larger batch while this is not
+ * small. */
 size_t replication_in_flight(const struct replication *r);
 
 /* Takes a snapshot soon, unless one is being taken. */
 void replication_snapshot(struct replication *r);
 
-/* Finishes what is on its way to the disk, then closes everything and calls cb, after which r is gone. */
+/* Finishes what is on its way to the disk, then closes everything and calls cb, after which r
+ * is gone. */
 void replication_close(struct replication *r, void (*cb)(void *ctx), void *ctx);
 
 /* Figures for status and metrics. */
 struct replication_stats {
     enum replication_role role;
     uint64_t term;
-    uint64_t last_index;     /* in the log, maybe not yet on disk */
+    uint64_t last_index; /* in the log, maybe not yet on disk */
     uint64_t commit_index;
     uint64_t applied_index;
     uint64_t snapshot_index; /* newest snapshot */

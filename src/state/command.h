@@ -1,10 +1,10 @@
 /*
- * What stands in the log: batches of commands. A command is a client's write as it came off the wire,
- * with everything stamped on it that apply may not find out by itself (time, session, ids). One log
- * entry holds one batch: the writes of one loop turn of one server.
+ * What stands in the log: batches of commands. A command is a client's write as it came off the
+ * wire, with everything stamped on it that apply may not find out by itself (time, session,
+ * ids). One log entry holds one batch: the writes of one loop turn of one server.
  *
- * Batch, big-endian as the wire: version i8 (1), origin i64, sequence i64, time_ms i64, count i32, then
- * per command: session i64, cxid i32, type i32, ids (vector of id), body (buffer).
+ * Batch, big-endian as the wire: version i8 (1), origin i64, sequence i64, time_ms i64, count
+ * i32, then per command: session i64, cxid i32, type i32, ids (vector of id), body (buffer).
  */
 #ifndef STATE_COMMAND_H
 #define STATE_COMMAND_H

@@ -1,11 +1,11 @@
 /*
- * THE replicated machine: the tree, the sessions and the zxid. Command in, result and events out; no
- * clock, no randomness, no I/O: the same commands give the same bytes on every server. Validation and
- * ACL checks of writes happen here and nowhere else, in the order of Apache ZooKeeper's
- * PrepRequestProcessor; replies have the form of its FinalRequestProcessor.
+ * THE replicated machine: the tree, the sessions and the zxid. Command in, result and events
+ * out; no clock, no randomness, no I/O: the same commands give the same bytes on every server.
+ * Validation and ACL checks of writes happen here and nowhere else, in the order of Apache
+ * ZooKeeper's PrepRequestProcessor; replies have the form of its FinalRequestProcessor.
  *
- * Every applied write takes the next zxid, also one that fails. Running out of memory inside apply
- * ends the process: going on would diverge.
+ * Every applied write takes the next zxid, also one that fails. Running out of memory inside
+ * apply ends the process: going on would diverge.
  */
 #ifndef STATE_STATE_H
 #define STATE_STATE_H
@@ -28,42 +28,45 @@ enum state_session_change {
 
 /* What one command did. Owned by the caller, reused from command to command. */
 struct effects {
-    int64_t zxid;                  /* of this command */
-    int32_t err;                   /* reply header's err: 0 or a ZooKeeper code (multi: always 0) */
-    struct buf reply;              /* encoded reply record; empty when there is none */
-    struct state_event *events;    /* in the order in which they must be delivered */
+    int64_t zxid;               /* of this command */
+    int32_t err;                /* reply header's err: 0 or a ZooKeeper code (multi: always 0) */
+    struct buf reply;           /* encoded reply record; empty when there is none */
+    struct state_event *events; /* in the order in which they must be delivered */
     size_t events_count;
     size_t events_cap;
-    struct buf paths;              /* bytes of the events' paths (offsets become pointers at the end) */
+    struct buf paths; /* bytes of the events' paths */
     enum state_session_change session_change;
-    int64_t session_id;            /* session created or closed */
+    int64_t session_id; /* session created or closed */
 };
 
 void effects_init(struct effects *e);
 void effects_finish(struct effects *e);
 
-/* The boot tree of a fresh ZooKeeper ("/", /zookeeper, /zookeeper/quota, /zookeeper/config), zxid 0.
- * NULL when memory is out. */
+/* The boot tree of a fresh ZooKeeper ("/", /zookeeper, /zookeeper/quota, /zookeeper/config),
+ * zxid 0. NULL when memory is out. */
 struct state *state_create(void);
 void state_destroy(struct state *s);
 
-/* Applies one command at wall time time_ms. Never fails as such: what is refused is told in effects. */
+/* Applies one command at wall time time_ms. Never fails as such: what is refused is told in
+ * effects. */
 void state_apply(struct state *s, const struct command *command, int64_t time_ms,
                  struct effects *effects);
 
 /* zxid of the last applied command. */
 int64_t state_zxid(const struct state *s);
 
-/* A watch that a read asked for and that the caller must set (path borrowed from the request body). */
+/* A watch that a read asked for and that the caller must set (path borrowed from the request
+ * body). */
 struct state_watch {
     enum { STATE_WATCH_NONE, STATE_WATCH_DATA, STATE_WATCH_CHILD } kind;
     struct slice path;
 };
 
 /*
- * Answers a read (exists, getData, getChildren, getChildren2, getACL, and sync's echo): appends the reply
- * record to out and returns 0, or returns the ZooKeeper code and appends nothing. CONCLAVE_MARSHALLING_ERROR
- * for a body that cannot be decoded, CONCLAVE_UNIMPLEMENTED for other types.
+ * Answers a read (exists, getData, getChildren, getChildren2, getACL, and sync's echo): appends
+ * the reply record to out and returns 0, or returns the ZooKeeper code and appends nothing.
+ * CONCLAVE_MARSHALLING_ERROR for a body that cannot be decoded, CONCLAVE_UNIMPLEMENTED for
+ * other types.
  */
 int state_query(const struct state *s, int32_t type, struct wire_vector ids, struct slice body,
                 struct buf *out, struct state_watch *ret_watch) CONCLAVE_MUST_USE;
@@ -71,7 +74,8 @@ int state_query(const struct state *s, int32_t type, struct wire_vector ids, str
 /* Kinds of watch that setWatches brings back. */
 enum state_rewatch { STATE_REWATCH_DATA, STATE_REWATCH_EXIST, STATE_REWATCH_CHILD };
 
-/* What a watch set when `relative_zxid` was the newest must be told now: an event type, or 0: set it again. */
+/* What a watch set when `relative_zxid` was the newest must be told now: an event type, or 0:
+ * set it again. */
 int state_rewatch(const struct state *s, enum state_rewatch kind, struct slice path,
                   int64_t relative_zxid);
 
@@ -91,7 +95,7 @@ void state_session_each(const struct state *s, void (*fn)(void *ctx, const struc
 
 /* Figures for status and metrics. */
 struct state_stats {
-    size_t nodes;      /* as srvr counts them: the boot tree is 5 */
+    size_t nodes; /* as srvr counts them: the boot tree is 5 */
     size_t ephemerals;
     size_t sessions;
     size_t data_bytes; /* paths and data, as approximate_data_size counts them */
@@ -99,11 +103,14 @@ struct state_stats {
 void state_stats(const struct state *s, struct state_stats *ret);
 
 /*
- * Snapshots: the state as it is at begin, written out in steps while commands go on being applied (a
- * node that is about to change is written out first). One at a time.
+ * Snapshots: the state as it is at begin, written out in steps while commands go on being
+ * applied (a node that is about to change is written out first). One at a time.
+ *
  *   state_snapshot_begin → state_snapshot_step until it returns 0 (or state_snapshot_abort)
- * A step appends about max_bytes to out and returns 1 while there is more, 0 when all is written, or an
- * error. Bytes written out by changes between steps are appended at the next step.
+ *
+ * A step appends about max_bytes to out and returns 1 while there is more, 0 when all is
+ * written, or an error. Bytes written out by changes between steps are appended at the next
+ * step.
  */
 int state_snapshot_begin(struct state *s) CONCLAVE_MUST_USE;
 int state_snapshot_step(struct state *s, size_t max_bytes, struct buf *out) CONCLAVE_MUST_USE;
@@ -112,7 +119,8 @@ void state_snapshot_abort(struct state *s);
 /* A state from the bytes of a whole snapshot. 0, CONCLAVE_ECORRUPT or CONCLAVE_ENOMEM. */
 int state_restore(struct slice snapshot, struct state **ret) CONCLAVE_MUST_USE;
 
-/* A number over all nodes (path, data, ACL, stat), sessions and the zxid; equal states have equal digests. */
+/* A number over all nodes (path, data, ACL, stat), sessions and the zxid; equal states have
+ * equal digests. */
 uint64_t state_digest(const struct state *s);
 
 #endif

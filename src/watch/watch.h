@@ -1,20 +1,24 @@
 /*
- * Who asked to be told of what: one-shot watches on paths, held by watchers (connections). Knows
- * nothing of the tree. Kinds stand beside each other, so that persistent and recursive ones are rows more.
+ * Who asked to be told of what: one-shot watches on paths, held by watchers (connections).
+ * Knows nothing of the tree. Kinds stand beside each other, so that persistent and recursive
+ * ones are rows more. Limits: 2^32 - 2 watches in a table; the memory of a watch is used again
+ * for the next one and goes back to the heap when the table holds no watch any more.
  */
 #ifndef WATCH_WATCH_H
 #define WATCH_WATCH_H
 
-#include "base/list.h"
 #include "base/slice.h"
 
 #include <conclave/error.h>
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum watch_kind {
     WATCH_DATA,  /* set by exists and getData */
     WATCH_CHILD, /* set by getChildren */
+    WATCH_KINDS, /* how many kinds there are */
 };
 
 /* Event types have the numbers of the wire (Watcher.Event.EventType). */
@@ -27,37 +31,55 @@ enum watch_event {
 
 struct watch_table;
 
-/* Embedded by value in whoever watches. */
+/* Embedded by value in whoever watches; belongs to one table while it has watches. */
 struct watcher {
-    struct list watches; /* its watches, for removal when it goes */
-    size_t count;        /* how many */
+    size_t count;   /* how many watches it has */
+    uint64_t told;  /* number of the last trigger that told it: it is told once per trigger */
+    uint32_t first; /* its first watch, by number in the table; 0: none */
 };
 
+/* NULL when memory is out. */
 struct watch_table *watch_table_create(void);
 void watch_table_destroy(struct watch_table *t); /* watchers must have been finished */
 
 void watcher_init(struct watcher *w);
-/* Removes all its watches. */
+/* Removes all its watches, at a cost that depends on their number only. */
 void watcher_finish(struct watch_table *t, struct watcher *w);
 
-/* Sets a watch; setting it twice is one watch. Copies path. 0 or CONCLAVE_ENOMEM. */
+/* Sets a watch; setting it twice is one watch, in its first place. Copies path. 0 or
+ * CONCLAVE_ENOMEM. */
 int watch_add(struct watch_table *t, struct watcher *w, enum watch_kind kind,
               struct slice path) CONCLAVE_MUST_USE;
+
+/* Whether the watch is set. */
+bool watch_has(const struct watch_table *t, const struct watcher *w, enum watch_kind kind,
+               struct slice path);
+
+/* Takes a watch back; false when there is none. */
+bool watch_remove(struct watch_table *t, struct watcher *w, enum watch_kind kind,
+                  struct slice path);
 
 typedef void (*watch_fn)(void *ctx, struct watcher *w, enum watch_event event, struct slice path);
 
 /*
- * Removes the watches that the event fires and calls fn once per watcher, in the order in which they were set.
- * Created, deleted, data changed fire data watches; deleted and children changed fire child watches; a
- * watcher with both kinds hears of a deletion once. fn must not add or remove watches. Returns how many were told.
+ * Removes the watches that the event fires and calls fn once per watcher, in the order in which
+ * they were set. Created, deleted, data changed fire data watches; deleted and children changed
+ * fire child watches; a watcher with both kinds hears of a deletion once. fn is given the
+ * caller's own path, and must not add or remove watches. Returns how many were told.
  */
 size_t watch_trigger(struct watch_table *t, enum watch_event event, struct slice path, watch_fn fn,
                      void *ctx);
+
+/* Calls fn for every watch of a watcher, in the order in which they were set; fn must not
+ * change the table. The path is the table's. */
+void watcher_each(const struct watch_table *t, const struct watcher *w,
+                  void (*fn)(void *ctx, enum watch_kind kind, struct slice path), void *ctx);
 
 struct watch_stats {
     size_t watches;
     size_t paths;
     size_t watchers; /* with at least one watch */
+    size_t memory;   /* bytes asked of the heap */
 };
 void watch_stats(const struct watch_table *t, struct watch_stats *ret);
 

@@ -1,8 +1,9 @@
 /*
- * The jute encoding of ZooKeeper's wire: big-endian integers, strings and buffers behind an int32
- * length (-1 is null), vectors behind an int32 count (-1 is null). Decoding borrows: strings,
- * buffers and vectors point into the bytes that were given, nothing is allocated, and nothing beyond
- * the end is ever read. Source: zookeeper-jute, BinaryInputArchive/BinaryOutputArchive.
+ * The jute encoding of ZooKeeper's wire: big-endian integers, strings and buffers behind an
+ * int32 length (-1 is null), vectors behind an int32 count (-1 is null). Decoding borrows:
+ * strings, buffers and vectors point into the bytes that were given, nothing is allocated, and
+ * nothing beyond the end is ever read. Source: zookeeper-jute,
+ * BinaryInputArchive/BinaryOutputArchive.
  */
 #ifndef WIRE_CODEC_H
 #define WIRE_CODEC_H
@@ -13,14 +14,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Position in bytes being decoded. After the first fault `failed` sticks and all values read are 0 or null. */
+/* Position in bytes being decoded. After the first fault `failed` sticks and all values read
+ * are 0 or null. */
 struct wire_reader {
     const uint8_t *pos;
     const uint8_t *end;
     bool failed;
 };
 
-/* A vector that is still encoded: its elements were checked, and are read with a wire_next_… function. */
+/* A vector that is still encoded: its elements were checked, and are read with a wire_next_…
+ * function. */
 struct wire_vector {
     struct slice items; /* the encoded elements, without the count */
     int32_t count;      /* -1: null vector */
@@ -72,9 +75,9 @@ size_t wire_frame_begin(struct buf *b);
 void wire_frame_end(struct buf *b, size_t offset);
 
 /*
- * Cuts the first frame off `in`: 1 and ret_body (borrowed from in) when it is complete, 0 when more
- * bytes are needed, CONCLAVE_EPROTO when the length is negative or above max. The length itself is in
- * *ret_len as soon as four bytes are there, for messages.
+ * Cuts the first frame off `in`: 1 and ret_body (borrowed from in) when it is complete, 0 when
+ * more bytes are needed, CONCLAVE_EPROTO when the length is negative or above max. The length
+ * itself is in *ret_len as soon as four bytes are there, for messages.
  */
 int wire_frame_cut(struct slice in, size_t max, struct slice *ret_body, int32_t *ret_len);
 

@@ -114,8 +114,8 @@ const char *wire_op_name(int32_t op);
 /* enum wire_op_flags of an operation, 0 for a number that is none. */
 int wire_op_flags(int32_t op);
 
-/* Appends a readable form of a request body or of a reply body of the operation, for logs and dumps;
- * what cannot be decoded is shown as its length. multi and multiRead show their parts. */
+/* Appends a readable form of a request body or of a reply body of the operation, for logs and
+ * dumps; what cannot be decoded is shown as its length. multi and multiRead show their parts. */
 void wire_print_request(struct buf *out, int32_t op, struct slice body);
 void wire_print_reply(struct buf *out, int32_t op, struct slice body);
 

@@ -26,7 +26,8 @@ static void wire_check_client(struct wire_reader *r)
 }
 
 /* A count that lies costs no more than the bytes that are there: the loop ends at the first fault. */
-static struct wire_vector wire_read_vector(struct wire_reader *r, void (*check)(struct wire_reader *))
+static struct wire_vector wire_read_vector(struct wire_reader *r,
+                                           void (*check)(struct wire_reader *))
 {
     int32_t count = wire_read_i32(r);
     if (r->failed || count == -1) {

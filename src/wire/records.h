@@ -1,13 +1,18 @@
 /*
  * Every record of the client protocol, once: the list below gives the struct, and the functions
- *   int  wire_decode_NAME(struct wire_reader *, struct wire_NAME *)    0 or CONCLAVE_MARSHALLING_ERROR
+ *
+ *   int  wire_decode_NAME(struct wire_reader *, struct wire_NAME *)    0 or
+ *   CONCLAVE_MARSHALLING_ERROR
+ *
  *   void wire_encode_NAME(struct buf *, const struct wire_NAME *)      check buf_ok afterwards
+ *
  *   void wire_print_NAME(struct buf *, const struct wire_NAME *)       {field=value ...}
+ *
  * Decoded strings, buffers and vectors borrow from the reader's bytes.
  *
  * Field kinds: boolean i32 i64 string buffer; id acl stat (records); strings acls clients
- * (vectors of string, acl, client_info: struct wire_vector, read with wire_next_…).
- * Source: zookeeper.jute of Apache ZooKeeper 3.9.
+ * (vectors of string, acl, client_info: struct wire_vector, read with wire_next_…). Source:
+ * zookeeper.jute of Apache ZooKeeper 3.9.
  */
 #ifndef WIRE_RECORDS_H
 #define WIRE_RECORDS_H
@@ -70,13 +75,15 @@
 #define WIRE_F_ID(F) F(string, scheme) F(string, id)
 #define WIRE_F_ACL(F) F(i32, perms) F(id, id)
 #define WIRE_F_STAT_FIELDS(F)                                                                      \
-    F(i64, czxid) F(i64, mzxid) F(i64, ctime) F(i64, mtime) F(i32, version) F(i32, cversion)       \
-    F(i32, aversion) F(i64, ephemeral_owner) F(i32, data_length) F(i32, num_children) F(i64, pzxid)
+    F(i64, czxid)                                                                                  \
+    F(i64, mzxid)                                                                                  \
+    F(i64, ctime) F(i64, mtime) F(i32, version) F(i32, cversion) F(i32, aversion)                  \
+        F(i64, ephemeral_owner) F(i32, data_length) F(i32, num_children) F(i64, pzxid)
 #define WIRE_F_CLIENT_INFO(F) F(string, auth_scheme) F(string, user)
 
 #define WIRE_F_CONNECT_REQUEST(F)                                                                  \
-    F(i32, protocol_version) F(i64, last_zxid_seen) F(i32, timeout_ms) F(i64, session_id)          \
-    F(buffer, passwd)
+    F(i32, protocol_version)                                                                       \
+    F(i64, last_zxid_seen) F(i32, timeout_ms) F(i64, session_id) F(buffer, passwd)
 #define WIRE_F_CONNECT_RESPONSE(F)                                                                 \
     F(i32, protocol_version) F(i32, timeout_ms) F(i64, session_id) F(buffer, passwd)
 #define WIRE_F_REQUEST_HEADER(F) F(i32, xid) F(i32, type)
@@ -101,12 +108,12 @@
 #define WIRE_F_GET_CHILDREN_RESPONSE(F) F(strings, children)
 #define WIRE_F_GET_CHILDREN2_RESPONSE(F) F(strings, children) F(stat, stat)
 #define WIRE_F_RECONFIG_REQUEST(F)                                                                 \
-    F(string, joining_servers) F(string, leaving_servers) F(string, new_members)                   \
-    F(i64, cur_config_id)
+    F(string, joining_servers)                                                                     \
+    F(string, leaving_servers) F(string, new_members) F(i64, cur_config_id)
 #define WIRE_F_AUTH_PACKET(F) F(i32, type) F(string, scheme) F(buffer, auth)
 #define WIRE_F_SET_WATCHES(F)                                                                      \
-    F(i64, relative_zxid) F(strings, data_watches) F(strings, exist_watches)                       \
-    F(strings, child_watches)
+    F(i64, relative_zxid)                                                                          \
+    F(strings, data_watches) F(strings, exist_watches) F(strings, child_watches)
 #define WIRE_F_SET_WATCHES2(F)                                                                     \
     WIRE_F_SET_WATCHES(F) F(strings, persistent_watches) F(strings, persistent_recursive_watches)
 #define WIRE_F_TOKEN(F) F(buffer, token)
@@ -150,7 +157,8 @@ bool wire_next_client(struct wire_vector *v, struct wire_client_info *ret);
 /* A vector of ids outside any record: checked like the fields above. */
 struct wire_vector wire_read_ids(struct wire_reader *r);
 
-/* A vector built from encoded elements in b (appended with wire_write_string, wire_encode_acl, …). Borrows b. */
+/* A vector built from encoded elements in b (appended with wire_write_string, wire_encode_acl,
+ * …). Borrows b. */
 struct wire_vector wire_vector_make(const struct buf *b, int32_t count);
 
 #endif
