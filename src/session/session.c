@@ -1,0 +1,237 @@
+#include "session/session.h"
+
+#include "base/list.h"
+#include "base/map.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/*
+ * A wheel of ticks. A session lies in the slot of the tick at whose beginning it is due; slots are
+ * shared by ticks that are WHEEL_SLOTS apart, so the due tick is kept in the session and compared.
+ * Nothing is allocated after a session was added: a sign of life cannot fail.
+ *
+ *        next                        a session is due at tick
+ *          v                         (last sign of life + timeout) / tick_ms + 1
+ *   ... | 7 | 8 | 9 | ... | 7 + WHEEL_SLOTS - 1 | (7 again)
+ *
+ * Ticks count the tracker's own time, which stands still during a pause: the caller's clock minus
+ * `lost_ms`. No session is due before tick `next`.
+ */
+enum { WHEEL_SLOTS = 256 };
+
+#define TICK_NEVER INT64_MAX
+
+struct session {
+    struct map_node node; /* in by_id */
+    struct list link;     /* in its slot */
+    int64_t id;
+    int64_t due;        /* tick at which it expires */
+    int32_t timeout_ms; /* negotiated */
+};
+
+struct session_tracker {
+    struct map by_id;               /* struct session */
+    struct list slots[WHEEL_SLOTS]; /* struct session, by due % WHEEL_SLOTS */
+    int64_t next;                   /* first tick that was not looked at yet */
+    int64_t lost_ms;                /* sum of the pauses */
+    int32_t tick_ms;
+};
+
+/* --- time ----------------------------------------------------------------------------------------- */
+
+static int64_t saturating_add(int64_t a, int64_t b)
+{
+    int64_t sum;
+    if (__builtin_add_overflow(a, b, &sum)) {
+        return b > 0 ? INT64_MAX : INT64_MIN;
+    }
+    return sum;
+}
+
+static int64_t saturating_multiply(int64_t a, int64_t b)
+{
+    int64_t product;
+    if (__builtin_mul_overflow(a, b, &product)) {
+        return (a > 0) == (b > 0) ? INT64_MAX : INT64_MIN;
+    }
+    return product;
+}
+
+/* The tick in which a time of the caller's clock lies. */
+static int64_t session_tick(const struct session_tracker *t, int64_t now_ms, int32_t more_ms)
+{
+    int64_t own_ms = saturating_add(saturating_add(now_ms, -t->lost_ms), more_ms);
+    int64_t tick = own_ms / t->tick_ms;
+    return own_ms % t->tick_ms < 0 ? tick - 1 : tick;
+}
+
+static struct list *session_slot(struct session_tracker *t, int64_t tick)
+{
+    return &t->slots[(uint64_t)tick % WHEEL_SLOTS];
+}
+
+/* --- the wheel ------------------------------------------------------------------------------------ */
+
+/* Puts the session where it is due one timeout from now. */
+static void session_arm(struct session_tracker *t, struct session *s, int64_t now_ms)
+{
+    int64_t due = saturating_add(session_tick(t, now_ms, s->timeout_ms), 1);
+    if (due == s->due && !list_empty(&s->link)) {
+        return;
+    }
+    list_remove(&s->link);
+    s->due = due;
+    list_push_back(session_slot(t, due), &s->link);
+    if (due < t->next) {
+        t->next = due;
+    }
+}
+
+static bool session_equal(const struct map_node *node, const void *key)
+{
+    return CONTAINER_OF(node, struct session, node)->id == *(const int64_t *)key;
+}
+
+static struct session *session_find(const struct session_tracker *t, int64_t id)
+{
+    struct map_node *node = map_find(&t->by_id, hash_u64((uint64_t)id), session_equal, &id);
+    return node != NULL ? CONTAINER_OF(node, struct session, node) : NULL;
+}
+
+struct session_tracker *session_tracker_create(int32_t tick_ms)
+{
+    assert(tick_ms > 0);
+    struct session_tracker *t = calloc(1, sizeof *t);
+    if (t == NULL) {
+        return NULL;
+    }
+    map_init(&t->by_id);
+    for (size_t i = 0; i < WHEEL_SLOTS; i++) {
+        list_init(&t->slots[i]);
+    }
+    t->tick_ms = tick_ms;
+    return t;
+}
+
+void session_tracker_destroy(struct session_tracker *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    struct map_node *next;
+    for (struct map_node *node = map_take_all(&t->by_id); node != NULL; node = next) {
+        next = node->next;
+        free(CONTAINER_OF(node, struct session, node));
+    }
+    free(t);
+}
+
+int session_tracker_add(struct session_tracker *t, int64_t id, int32_t timeout_ms, int64_t now_ms)
+{
+    if (timeout_ms < 0) {
+        return CONCLAVE_EINVAL;
+    }
+    struct session *s = session_find(t, id);
+    if (s == NULL) {
+        s = malloc(sizeof *s);
+        if (s == NULL) {
+            return CONCLAVE_ENOMEM;
+        }
+        *s = (struct session){.id = id};
+        list_init(&s->link);
+        if (map_insert(&t->by_id, &s->node, hash_u64((uint64_t)id)) != 0) {
+            free(s);
+            return CONCLAVE_ENOMEM;
+        }
+        if (map_count(&t->by_id) == 1) {
+            t->next = session_tick(t, now_ms, 0);
+        }
+    }
+    s->timeout_ms = timeout_ms;
+    session_arm(t, s, now_ms);
+    return 0;
+}
+
+bool session_tracker_touch(struct session_tracker *t, int64_t id, int64_t now_ms)
+{
+    struct session *s = session_find(t, id);
+    if (s == NULL) {
+        return false;
+    }
+    session_arm(t, s, now_ms);
+    return true;
+}
+
+void session_tracker_remove(struct session_tracker *t, int64_t id)
+{
+    struct session *s = session_find(t, id);
+    if (s == NULL) {
+        return;
+    }
+    list_remove(&s->link);
+    map_remove(&t->by_id, &s->node);
+    free(s);
+}
+
+int64_t session_tracker_deadline(const struct session_tracker *t)
+{
+    if (map_count(&t->by_id) == 0) {
+        return INT64_MAX;
+    }
+    for (uint64_t i = 0; i < WHEEL_SLOTS; i++) {
+        uint64_t tick = (uint64_t)t->next + i;
+        if (!list_empty(&t->slots[tick % WHEEL_SLOTS])) {
+            int64_t own = saturating_add(t->next, (int64_t)i);
+            return saturating_add(saturating_multiply(own, t->tick_ms), t->lost_ms);
+        }
+    }
+    return INT64_MAX;
+}
+
+/* Moves the sessions of one slot that are due by tick `now` to the end of `due`. */
+static void session_collect(struct list *slot, int64_t now, struct list *due)
+{
+    LIST_FOREACH (link, slot) {
+        const struct session *s = CONTAINER_OF(link, struct session, link);
+        if (s->due <= now && s->due != TICK_NEVER) {
+            list_remove(link);
+            list_push_back(due, link);
+        }
+    }
+}
+
+void session_tracker_expire(struct session_tracker *t, int64_t now_ms,
+                            void (*fn)(void *ctx, int64_t id), void *ctx)
+{
+    int64_t now = session_tick(t, now_ms, 0);
+    if (now < t->next) {
+        return;
+    }
+    struct list due;
+    list_init(&due);
+    uint64_t ticks = (uint64_t)now - (uint64_t)t->next;
+    for (uint64_t i = 0; i <= ticks && i < WHEEL_SLOTS; i++) {
+        session_collect(&t->slots[((uint64_t)t->next + i) % WHEEL_SLOTS], now, &due);
+    }
+    t->next = saturating_add(now, 1);
+    /* Whatever fn removes leaves the list by itself; what it adds or touches is due later. */
+    struct list *link;
+    while ((link = list_pop_front(&due)) != NULL) {
+        struct session *s = CONTAINER_OF(link, struct session, link);
+        session_arm(t, s, now_ms);
+        fn(ctx, s->id);
+    }
+}
+
+void session_tracker_pause(struct session_tracker *t, int64_t lost_ms)
+{
+    if (lost_ms > 0) {
+        t->lost_ms = saturating_add(t->lost_ms, lost_ms);
+    }
+}
+
+size_t session_tracker_count(const struct session_tracker *t)
+{
+    return map_count(&t->by_id);
+}
