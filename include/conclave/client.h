@@ -114,8 +114,7 @@ CONCLAVE_API void conclave_client_session(const struct conclave_client *client,
 CONCLAVE_API void conclave_client_last_error(const struct conclave_client *client, char *buf,
                                              size_t len);
 
-/* --- requests
- * --------------------------------------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------------ */
 
 /* Sends a request; fn (may be NULL) gets its answer later, never before this returns. 0,
  * CONCLAVE_EINVAL (malformed request or path), CONCLAVE_ETOOBIG, CONCLAVE_ENOMEM,

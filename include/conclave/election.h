@@ -21,8 +21,7 @@
 extern "C" {
 #endif
 
-/* --- what all recipes of a client share
- * ---------------------------------------------------------------- */
+/* --- what all recipes of a client share ---------------------------------------- */
 
 /* One per client: timers, guaranteed deletions, the lease heartbeat of everything its session
  * holds, and (when the client was started with threads) a thread for the recipes' callbacks, so
@@ -58,8 +57,7 @@ enum conclave_naming {
     CONCLAVE_NAMING_KAZOO,         /* <uuid>__lock__<sequence> */
 };
 
-/* --- election
- * ---------------------------------------------------------------------------------------- */
+/* --- election ------------------------------------------------------------------ */
 
 struct conclave_election;
 

@@ -22,8 +22,7 @@ extern "C" {
 
 struct conclave_client;
 
-/* --- nodes
- * ------------------------------------------------------------------------------------------ */
+/* --- nodes --------------------------------------------------------------------- */
 
 /* A node's stat, as on the wire. zxids order all changes of an ensemble. */
 struct conclave_stat {
@@ -63,8 +62,7 @@ enum conclave_create_mode {
     CONCLAVE_CONTAINER = 4, /* removed by the server when its last child went */
 };
 
-/* --- watches
- * ---------------------------------------------------------------------------------------- */
+/* --- watches ------------------------------------------------------------------- */
 
 enum conclave_event_type {
     CONCLAVE_EVENT_LOST = -1, /* the session ended, or the client was closed: the watch is gone */
@@ -84,8 +82,7 @@ CONCLAVE_API const char *conclave_event_name(enum conclave_event_type type);
 typedef void (*conclave_watch_fn)(struct conclave_client *client, enum conclave_event_type type,
                                   const char *path, void *ctx);
 
-/* --- requests
- * --------------------------------------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------------ */
 
 enum conclave_op_type {
     CONCLAVE_OP_CREATE, /* → path, stat where the server gives it */
@@ -96,7 +93,7 @@ enum conclave_op_type {
     CONCLAVE_OP_GET_ACL,      /* → acl, stat */
     CONCLAVE_OP_SET_ACL,      /* → stat */
     CONCLAVE_OP_GET_CHILDREN, /* → children, stat */
-    CONCLAVE_OP_SYNC, /* → path; later reads of this client see all that was acknowledged before */
+    CONCLAVE_OP_SYNC, /* → path; later reads see all that was acknowledged before */
     CONCLAVE_OP_CHECK, /* only inside a multi: fails unless the version matches */
     CONCLAVE_OP_MULTI, /* → results; all parts or none */
 };

@@ -1,6 +1,6 @@
 #include "wire/records.h"
 
-/* --- vectors: elements are checked once when decoded, then read again on demand ------------------ */
+/* --- vectors: elements are checked once when decoded, then read again on demand  */
 
 static void wire_check_string(struct wire_reader *r)
 {
@@ -25,7 +25,7 @@ static void wire_check_client(struct wire_reader *r)
     (void)!wire_decode_client_info(r, &info);
 }
 
-/* A count that lies costs no more than the bytes that are there: the loop ends at the first fault. */
+/* A count that lies costs no more than the bytes there are: the loop ends at the first fault. */
 static struct wire_vector wire_read_vector(struct wire_reader *r,
                                            void (*check)(struct wire_reader *))
 {
@@ -92,7 +92,7 @@ struct wire_vector wire_vector_make(const struct buf *b, int32_t count)
     return (struct wire_vector){buf_slice(b), count};
 }
 
-/* --- one reader, writer and printer per kind of field --------------------------------------------- */
+/* --- one reader, writer and printer per kind of field -------------------------- */
 
 #define WIRE_GET_boolean(r, f) f = wire_read_boolean(r)
 #define WIRE_GET_i32(r, f) f = wire_read_i32(r)
@@ -152,7 +152,7 @@ WIRE_SHOW_VECTOR(client, client_info)
 #define WIRE_SHOW_id(o, f) wire_print_id(o, &f)
 #define WIRE_SHOW_stat(o, f) wire_print_stat(o, &f)
 
-/* --- the functions of each record ----------------------------------------------------------------- */
+/* --- the functions of each record ---------------------------------------------- */
 
 #define WIRE_DECODE_FIELD(kind, field) WIRE_GET_##kind(r, ret->field);
 #define WIRE_ENCODE_FIELD(kind, field) WIRE_PUT_##kind(b, record->field);

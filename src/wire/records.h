@@ -19,6 +19,7 @@
 
 #include "wire/codec.h"
 
+/* clang-format off: tables */
 /* R(name, F): F is a macro that applies its argument to (kind, field) in wire order. */
 #define WIRE_RECORDS(R)                                                                            \
     R(connect_request, WIRE_F_CONNECT_REQUEST)                                                     \
@@ -77,8 +78,9 @@
 #define WIRE_F_STAT_FIELDS(F)                                                                      \
     F(i64, czxid)                                                                                  \
     F(i64, mzxid)                                                                                  \
-    F(i64, ctime) F(i64, mtime) F(i32, version) F(i32, cversion) F(i32, aversion)                  \
-        F(i64, ephemeral_owner) F(i32, data_length) F(i32, num_children) F(i64, pzxid)
+    F(i64, ctime)                                                                                  \
+    F(i64, mtime) F(i32, version) F(i32, cversion) F(i32, aversion) F(i64, ephemeral_owner)        \
+        F(i32, data_length) F(i32, num_children) F(i64, pzxid)
 #define WIRE_F_CLIENT_INFO(F) F(string, auth_scheme) F(string, user)
 
 #define WIRE_F_CONNECT_REQUEST(F)                                                                  \
@@ -121,6 +123,8 @@
 #define WIRE_F_EPHEMERALS(F) F(strings, ephemerals)
 #define WIRE_F_TOTAL_NUMBER(F) F(i32, total_number)
 #define WIRE_F_CLIENT_INFOS(F) F(clients, client_infos)
+
+/* clang-format on */
 
 /* C type of each kind of field. */
 typedef bool wire_type_boolean;
