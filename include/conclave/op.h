@@ -93,9 +93,9 @@ enum conclave_op_type {
     CONCLAVE_OP_GET_ACL,      /* → acl, stat */
     CONCLAVE_OP_SET_ACL,      /* → stat */
     CONCLAVE_OP_GET_CHILDREN, /* → children, stat */
-    CONCLAVE_OP_SYNC, /* → path; later reads see all that was acknowledged before */
-    CONCLAVE_OP_CHECK, /* only inside a multi: fails unless the version matches */
-    CONCLAVE_OP_MULTI, /* → results; all parts or none */
+    CONCLAVE_OP_SYNC,         /* → path; later reads see all that was acknowledged before */
+    CONCLAVE_OP_CHECK,        /* only inside a multi: fails unless the version matches */
+    CONCLAVE_OP_MULTI,        /* → results; all parts or none */
 };
 
 /* One request. Fill what its type uses, zero the rest; the functions below build the common

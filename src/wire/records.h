@@ -19,7 +19,7 @@
 
 #include "wire/codec.h"
 
-/* clang-format off: tables */
+/* clang-format off */
 /* R(name, F): F is a macro that applies its argument to (kind, field) in wire order. */
 #define WIRE_RECORDS(R)                                                                            \
     R(connect_request, WIRE_F_CONNECT_REQUEST)                                                     \
@@ -76,11 +76,8 @@
 #define WIRE_F_ID(F) F(string, scheme) F(string, id)
 #define WIRE_F_ACL(F) F(i32, perms) F(id, id)
 #define WIRE_F_STAT_FIELDS(F)                                                                      \
-    F(i64, czxid)                                                                                  \
-    F(i64, mzxid)                                                                                  \
-    F(i64, ctime)                                                                                  \
-    F(i64, mtime) F(i32, version) F(i32, cversion) F(i32, aversion) F(i64, ephemeral_owner)        \
-        F(i32, data_length) F(i32, num_children) F(i64, pzxid)
+    F(i64, czxid) F(i64, mzxid) F(i64, ctime) F(i64, mtime) F(i32, version) F(i32, cversion)       \
+    F(i32, aversion) F(i64, ephemeral_owner) F(i32, data_length) F(i32, num_children) F(i64, pzxid)
 #define WIRE_F_CLIENT_INFO(F) F(string, auth_scheme) F(string, user)
 
 #define WIRE_F_CONNECT_REQUEST(F)                                                                  \
