@@ -1,0 +1,54 @@
+"""Our server as a test's server: standalone, no console, a free port; the program is $CONCLAVE_BIN.
+
+Promise: as test/support/server.py, the same interface as test/support/zookeeper.py.
+"""
+
+import os
+import re
+import select
+import time
+
+from server import READY_S, Server
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+READY_LINE = re.compile(rb"^conclave: ready client=\S+?:(\d+) ")
+
+
+def program():
+    """The program under test."""
+    return os.environ.get("CONCLAVE_BIN") or os.path.join(ROOT, "build", "conclave")
+
+
+def why_missing():
+    """Why our server cannot run here, or None."""
+    return None if os.access(program(), os.X_OK) else f"no program {program()}: run 'make'"
+
+
+class Conclave(Server):
+    """`with Conclave() as server:`; options are words behind `conclave server`."""
+
+    name = "conclave"
+
+    def __init__(self, options=(), tick_ms=2000):
+        super().__init__()
+        self.options = ["--tickTime", str(tick_ms), "--maxClientCnxns", "0", *options]
+
+    def command(self):
+        return [program(), "server", "--listen", f"127.0.0.1:{self.port}", "--data",
+                os.path.join(self.folder, "data"), "--admin", "off", *self.options]
+
+    def wait_ready(self):
+        deadline = time.monotonic() + READY_S
+        text = b""
+        output = self.process.stdout
+        while time.monotonic() < deadline:
+            if select.select([output], [], [], 0.5)[0]:
+                part = os.read(output.fileno(), 4096)
+                if not part:
+                    self.fail(f"ended before it was ready, exit code {self.process.wait(5)}")
+                text += part
+                match = READY_LINE.search(text) if b"\n" in text else None
+                if match:
+                    self.port = int(match.group(1))
+                    return
+        self.fail(f"not ready after {READY_S} s")

@@ -1,0 +1,71 @@
+"""Debian's Apache ZooKeeper as a test's server: standalone, a private configuration, a free port.
+
+Promise: as test/support/server.py. Durable as it comes from Debian (forceSync on), JVM flags untouched.
+Limits: needs Debian's packages zookeeper and a Java runtime; `why_missing()` says what is not there.
+"""
+
+import os
+import shutil
+import socket
+import time
+
+from server import READY_S, Server, free_port
+
+JAR = "/usr/share/java/zookeeper.jar"
+MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+CLIENT_MAIN = "org.apache.zookeeper.ZooKeeperMain"
+
+LOG4J = """log4j.rootLogger=WARN, STDERR
+log4j.appender.STDERR=org.apache.log4j.ConsoleAppender
+log4j.appender.STDERR.Target=System.err
+log4j.appender.STDERR.layout=org.apache.log4j.PatternLayout
+log4j.appender.STDERR.layout.ConversionPattern=%d{ISO8601} %-5p %c{1} - %m%n
+"""
+
+
+def why_missing():
+    """Why Apache ZooKeeper cannot run here, or None."""
+    if not shutil.which("java"):
+        return "no Java runtime (Debian: default-jre-headless)"
+    if not os.path.exists(JAR):
+        return f"no {JAR} (Debian: zookeeper)"
+    return None
+
+
+class ZooKeeper(Server):
+    """`with ZooKeeper() as server:`; settings are lines of zoo.cfg, properties Java system properties."""
+
+    name = "zookeeper"
+
+    def __init__(self, settings=None, properties=None, tick_ms=2000):
+        super().__init__()
+        self.settings = {"tickTime": tick_ms, "maxClientCnxns": 0, "admin.enableServer": "false",
+                         "4lw.commands.whitelist": "*", **(settings or {})}
+        self.properties = properties or {}
+
+    def command(self):
+        if not self.port:
+            self.port = free_port()
+        config = os.path.join(self.folder, "zoo.cfg")
+        with open(config, "w", encoding="ascii") as file:
+            file.write(f"dataDir={self.folder}/data\nclientPortAddress=127.0.0.1\nclientPort={self.port}\n")
+            file.writelines(f"{key}={value}\n" for key, value in self.settings.items())
+        with open(os.path.join(self.folder, "log4j.properties"), "w", encoding="ascii") as file:
+            file.write(LOG4J)
+        return ["java", *(f"-D{key}={value}" for key, value in self.properties.items()),
+                "-cp", f"{self.folder}:{JAR}", MAIN, config]
+
+    def wait_ready(self):
+        deadline = time.monotonic() + READY_S
+        while time.monotonic() < deadline:
+            if not self.alive():
+                self.fail(f"ended with exit code {self.process.poll()}")
+            try:
+                with socket.create_connection(self.address, timeout=1) as probe:
+                    probe.sendall(b"srvr")
+                    if b"Mode: standalone" in probe.recv(65536):
+                        return
+            except OSError:
+                pass
+            time.sleep(0.02)
+        self.fail(f"not ready after {READY_S} s")
