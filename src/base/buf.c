@@ -41,7 +41,7 @@ int buf_reserve(struct buf *b, size_t more)
     if (cap > b->max) {
         cap = b->max;
     }
-    uint8_t *data = realloc(b->data, cap);
+    uint8_t *data = realloc(b->data, cap + 1); /* one more: a NUL never counts against the limit */
     if (data == NULL) {
         b->failed = true;
         return CONCLAVE_ENOMEM;
@@ -76,8 +76,11 @@ void buf_printf(struct buf *b, const char *fmt, ...)
     va_start(ap, fmt);
     int n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
-    if (n < 0 || buf_reserve(b, (size_t)n + 1) != 0) {
+    if (n < 0) {
         b->failed = true;
+        return;
+    }
+    if (n == 0 || buf_reserve(b, (size_t)n) != 0) {
         return;
     }
     va_start(ap, fmt);
@@ -115,7 +118,7 @@ void buf_put_i32(struct buf *b, size_t offset, int32_t v)
 
 const char *buf_cstr(struct buf *b)
 {
-    if (buf_reserve(b, 1) != 0) {
+    if (b->data == NULL && buf_reserve(b, 1) != 0) {
         return NULL;
     }
     b->data[b->len] = '\0';

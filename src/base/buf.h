@@ -17,7 +17,7 @@
 struct buf {
     uint8_t *data; /* heap block or NULL */
     size_t len;    /* bytes in use */
-    size_t cap;    /* bytes allocated */
+    size_t cap;    /* bytes allocated, without the one kept for a NUL */
     size_t max;    /* bytes allowed */
     bool failed;   /* an append did not fit or memory ran out */
 };

@@ -1,12 +1,13 @@
 #include "base/log.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-static enum log_level log_min = LOG_INFO;
+static _Atomic enum log_level log_min = LOG_INFO;
 
 static const char *const log_names[] = {"debug", "info", "warn", "error"};
 
@@ -54,6 +55,11 @@ void log_line(enum log_level level, const char *room, const char *event, const c
     }
     while (n > 0 && line[n - 1] == ' ') {
         n--;
+    }
+    for (size_t i = 0; i < n; i++) { /* values come from clients: they must not forge a line */
+        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f) {
+            line[i] = '?';
+        }
     }
     line[n++] = '\n';
     (void)!write(STDERR_FILENO, line, n);

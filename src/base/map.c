@@ -1,5 +1,7 @@
 #include "base/map.h"
 
+#include "base/endian.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <xxhash.h>
@@ -189,5 +191,7 @@ uint64_t hash_bytes(const void *data, size_t len)
 
 uint64_t hash_u64(uint64_t v)
 {
-    return XXH3_64bits(&v, sizeof v);
+    uint8_t bytes[sizeof v];
+    put_le64(bytes, v);
+    return XXH3_64bits(bytes, sizeof bytes);
 }

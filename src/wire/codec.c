@@ -71,6 +71,10 @@ void wire_write_buffer(struct buf *b, struct slice s)
         buf_append_i32(b, -1);
         return;
     }
+    if (s.len > INT32_MAX) {
+        b->failed = true;
+        return;
+    }
     buf_append_i32(b, (int32_t)s.len);
     buf_append_slice(b, s);
 }
@@ -132,6 +136,15 @@ void wire_print_buffer(struct buf *out, struct slice s)
     wire_print_string(out, slice_make(s.data, s.len < PRINT_MAX ? s.len : PRINT_MAX));
     if (s.len > PRINT_MAX) {
         buf_append_str(out, "...");
+    }
+}
+
+void wire_print_secret(struct buf *out, struct slice s)
+{
+    if (slice_is_null(s)) {
+        buf_append_str(out, "null");
+    } else {
+        buf_printf(out, "%zu:***", s.len);
     }
 }
 

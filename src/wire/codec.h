@@ -33,7 +33,8 @@ struct wire_vector {
 
 static inline struct wire_reader wire_reader_make(struct slice bytes)
 {
-    return (struct wire_reader){bytes.data, bytes.data + bytes.len, false};
+    const uint8_t *end = bytes.len > 0 ? bytes.data + bytes.len : bytes.data;
+    return (struct wire_reader){bytes.data, end, false};
 }
 
 static inline size_t wire_left(const struct wire_reader *r)
@@ -66,6 +67,7 @@ void wire_print_i32(struct buf *out, int32_t v);
 void wire_print_i64(struct buf *out, int64_t v);
 void wire_print_string(struct buf *out, struct slice s);
 void wire_print_buffer(struct buf *out, struct slice s);
+void wire_print_secret(struct buf *out, struct slice s); /* only the length */
 
 /*
  * Frames: a 4-byte big-endian length and that many bytes.

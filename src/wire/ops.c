@@ -74,6 +74,7 @@ static void wire_show_multi(struct buf *out, struct wire_reader *r, bool reply)
         buf_printf(out, "%s%s ", sep, row != NULL ? row->name : "?");
         sep = ", ";
         if (row == NULL) {
+            r->failed = true; /* its length is unknown, and so all that follows */
             break;
         }
         (reply ? row->show_reply : row->show_request)(out, r);

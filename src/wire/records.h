@@ -1,18 +1,15 @@
 /*
  * Every record of the client protocol, once: the list below gives the struct, and the functions
  *
- *   int  wire_decode_NAME(struct wire_reader *, struct wire_NAME *)    0 or
- *   CONCLAVE_MARSHALLING_ERROR
- *
+ *   int  wire_decode_NAME(struct wire_reader *, struct wire_NAME *)    0 or MARSHALLING_ERROR
  *   void wire_encode_NAME(struct buf *, const struct wire_NAME *)      check buf_ok afterwards
- *
  *   void wire_print_NAME(struct buf *, const struct wire_NAME *)       {field=value ...}
  *
  * Decoded strings, buffers and vectors borrow from the reader's bytes.
  *
- * Field kinds: boolean i32 i64 string buffer; id acl stat (records); strings acls clients
- * (vectors of string, acl, client_info: struct wire_vector, read with wire_next_…). Source:
- * zookeeper.jute of Apache ZooKeeper 3.9.
+ * Field kinds: boolean i32 i64 string buffer, secret (a buffer that is never printed); id acl stat
+ * (records); strings acls clients (vectors of string, acl, client_info: struct wire_vector, read
+ * with wire_next_…). Source: zookeeper.jute of Apache ZooKeeper 3.9.
  */
 #ifndef WIRE_RECORDS_H
 #define WIRE_RECORDS_H
@@ -82,9 +79,9 @@
 
 #define WIRE_F_CONNECT_REQUEST(F)                                                                  \
     F(i32, protocol_version)                                                                       \
-    F(i64, last_zxid_seen) F(i32, timeout_ms) F(i64, session_id) F(buffer, passwd)
+    F(i64, last_zxid_seen) F(i32, timeout_ms) F(i64, session_id) F(secret, passwd)
 #define WIRE_F_CONNECT_RESPONSE(F)                                                                 \
-    F(i32, protocol_version) F(i32, timeout_ms) F(i64, session_id) F(buffer, passwd)
+    F(i32, protocol_version) F(i32, timeout_ms) F(i64, session_id) F(secret, passwd)
 #define WIRE_F_REQUEST_HEADER(F) F(i32, xid) F(i32, type)
 #define WIRE_F_REPLY_HEADER(F) F(i32, xid) F(i64, zxid) F(i32, err)
 #define WIRE_F_MULTI_HEADER(F) F(i32, type) F(boolean, done) F(i32, err)
@@ -109,13 +106,13 @@
 #define WIRE_F_RECONFIG_REQUEST(F)                                                                 \
     F(string, joining_servers)                                                                     \
     F(string, leaving_servers) F(string, new_members) F(i64, cur_config_id)
-#define WIRE_F_AUTH_PACKET(F) F(i32, type) F(string, scheme) F(buffer, auth)
+#define WIRE_F_AUTH_PACKET(F) F(i32, type) F(string, scheme) F(secret, auth)
 #define WIRE_F_SET_WATCHES(F)                                                                      \
     F(i64, relative_zxid)                                                                          \
     F(strings, data_watches) F(strings, exist_watches) F(strings, child_watches)
 #define WIRE_F_SET_WATCHES2(F)                                                                     \
     WIRE_F_SET_WATCHES(F) F(strings, persistent_watches) F(strings, persistent_recursive_watches)
-#define WIRE_F_TOKEN(F) F(buffer, token)
+#define WIRE_F_TOKEN(F) F(secret, token)
 #define WIRE_F_PREFIX_PATH(F) F(string, prefix_path)
 #define WIRE_F_EPHEMERALS(F) F(strings, ephemerals)
 #define WIRE_F_TOTAL_NUMBER(F) F(i32, total_number)
@@ -129,6 +126,7 @@ typedef int32_t wire_type_i32;
 typedef int64_t wire_type_i64;
 typedef struct slice wire_type_string;
 typedef struct slice wire_type_buffer;
+typedef struct slice wire_type_secret;
 typedef struct wire_vector wire_type_strings;
 typedef struct wire_vector wire_type_acls;
 typedef struct wire_vector wire_type_clients;
