@@ -33,8 +33,8 @@ struct fixture {
 
 static struct slice path_of(int path)
 {
-    static const char *const paths[PATHS] = {"/",  "/a",   "/a/b", "/a/b/c",
-                                             "/b", "/bb",  "/c",   "/zookeeper/config"};
+    static const char *const paths[PATHS] = {"/",  "/a",  "/a/b", "/a/b/c",
+                                             "/b", "/bb", "/c",   "/zookeeper/config"};
     return slice_str(paths[path]);
 }
 
@@ -148,8 +148,8 @@ static void step(struct fixture *f, struct prng *rnd)
             f->model.watches[f->model.count++] = (struct model_watch){watcher, path, kind};
         }
     } else if (what < 80) {
-        bool removed = watch_remove(f->table, &f->watchers[watcher], (enum watch_kind)kind,
-                                    path_of(path));
+        bool removed =
+            watch_remove(f->table, &f->watchers[watcher], (enum watch_kind)kind, path_of(path));
         assert_int_equal(removed, at >= 0);
         if (at >= 0) {
             model_remove(&f->model, (size_t)at);

@@ -327,10 +327,10 @@ static void test_bytes_per_watch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_fires_what),   cmocka_unit_test(test_deletion_tells_once),
-        cmocka_unit_test(test_order_of_setting),  cmocka_unit_test(test_setting_twice),
-        cmocka_unit_test(test_two_tables),        cmocka_unit_test(test_list_of_a_watcher),
-        cmocka_unit_test(test_flat_memory),       cmocka_unit_test(test_memory_comes_back),
+        cmocka_unit_test(test_what_fires_what),  cmocka_unit_test(test_deletion_tells_once),
+        cmocka_unit_test(test_order_of_setting), cmocka_unit_test(test_setting_twice),
+        cmocka_unit_test(test_two_tables),       cmocka_unit_test(test_list_of_a_watcher),
+        cmocka_unit_test(test_flat_memory),      cmocka_unit_test(test_memory_comes_back),
         cmocka_unit_test(test_bytes_per_watch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
