@@ -1,0 +1,73 @@
+#include "state/command.h"
+
+#include "wire/codec.h"
+
+enum {
+    BATCH_VERSION = 1,
+    BATCH_COUNT_AT = 1 + 8 + 8 + 8, /* offset of the count */
+};
+
+void batch_begin(struct buf *b, const struct batch_header *header)
+{
+    buf_append_u8(b, BATCH_VERSION);
+    buf_append_i64(b, header->origin);
+    buf_append_i64(b, header->sequence);
+    buf_append_i64(b, header->time_ms);
+    buf_append_i32(b, 0);
+}
+
+/* The command goes in whole or not at all: its size is reserved first. */
+void batch_add(struct buf *b, size_t start, const struct command *command)
+{
+    size_t ids = command->ids.count > 0 ? command->ids.items.len : 0;
+    if (!buf_ok(b) || buf_reserve(b, 8 + 4 + 4 + 4 + ids + 4 + command->body.len) != 0) {
+        return;
+    }
+    buf_append_i64(b, command->session_id);
+    buf_append_i32(b, command->cxid);
+    buf_append_i32(b, command->type);
+    wire_write_vector(b, &command->ids);
+    wire_write_buffer(b, command->body);
+
+    size_t at = start + BATCH_COUNT_AT;
+    struct wire_reader r = wire_reader_make(slice_make(b->data + at, 4));
+    buf_put_i32(b, at, wire_read_i32(&r) + 1);
+}
+
+int batch_open(struct slice bytes, struct batch_reader *ret)
+{
+    if (bytes.len == 0 || bytes.data[0] != BATCH_VERSION) {
+        return CONCLAVE_ECORRUPT;
+    }
+    struct batch_reader b = {.reader = wire_reader_make(bytes)};
+    (void)wire_read_boolean(&b.reader);
+    b.header.origin = wire_read_i64(&b.reader);
+    b.header.sequence = wire_read_i64(&b.reader);
+    b.header.time_ms = wire_read_i64(&b.reader);
+    b.header.count = wire_read_i32(&b.reader);
+    b.left = b.header.count;
+    if (b.reader.failed || b.header.count < 0) {
+        return CONCLAVE_ECORRUPT;
+    }
+    *ret = b;
+    return 0;
+}
+
+int batch_next(struct batch_reader *b, struct command *ret)
+{
+    if (b->left == 0) {
+        return wire_left(&b->reader) == 0 ? 0 : CONCLAVE_ECORRUPT;
+    }
+    struct command c;
+    c.session_id = wire_read_i64(&b->reader);
+    c.cxid = wire_read_i32(&b->reader);
+    c.type = wire_read_i32(&b->reader);
+    c.ids = wire_read_ids(&b->reader);
+    c.body = wire_read_buffer(&b->reader);
+    if (b->reader.failed) {
+        return CONCLAVE_ECORRUPT;
+    }
+    b->left--;
+    *ret = c;
+    return 1;
+}

@@ -1,0 +1,166 @@
+/*
+ * What the files of this room share and nobody else sees: the machine's own struct, one write in
+ * progress, and what the parts offer each other. Read state.c first, then write.c and multi.c.
+ */
+#ifndef STATE_MACHINE_H
+#define STATE_MACHINE_H
+
+#include "state/state.h"
+#include "tree/tree.h"
+
+/* One session of the table. */
+struct session {
+    struct map_node map; /* in state.sessions, by id */
+    int64_t id;
+    int32_t timeout_ms;
+    uint8_t passwd[WIRE_PASSWD_LEN];
+    struct list ephemerals; /* znode_owner.link of its nodes */
+};
+
+/* One step of the write in progress, to be undone when a later part of its multi fails. */
+struct undo {
+    enum { UNDO_CREATE, UNDO_DELETE, UNDO_SET_DATA } kind;
+    struct znode *node;
+    struct znode_data *data; /* UNDO_SET_DATA: what it had */
+    int64_t pzxid;           /* of the parent, before */
+    int32_t cversion;        /* of the parent, before */
+    int64_t mzxid;           /* UNDO_SET_DATA: of the node, before */
+    int64_t mtime;
+    int32_t version;
+};
+
+/* The snapshot being taken. */
+struct snapshot {
+    bool active;
+    bool header_done;     /* magic and version are written out */
+    struct znode *cursor; /* next node of the walk, NULL at its end */
+    struct buf pending;   /* records made by begin and by changes, not written out yet */
+    uint64_t chain;       /* checksum of all blocks so far */
+    int64_t sessions;     /* records so far */
+    int64_t acls;
+    int64_t nodes;
+};
+
+struct state {
+    struct tree tree;
+    struct map sessions;
+    int64_t zxid; /* of the last applied command */
+    struct undo *undo;
+    size_t undo_count;
+    size_t undo_cap;
+    struct buf scratch; /* the ACL of the write in progress */
+    struct buf name;    /* its sequential path */
+    struct snapshot snapshot;
+};
+
+/* One command being applied. */
+struct write {
+    struct state *s;
+    const struct command *command;
+    int64_t zxid;
+    int64_t time_ms;
+    struct effects *effects;
+};
+
+/* Ends the process when memory is out: inside apply there is no way on that does not diverge. */
+void state_need(bool have_memory);
+
+/* --- state.c --- */
+/* A state without nodes but "/", without sessions. NULL when memory is out. */
+struct state *state_create_empty(void);
+
+/* --- sessions.c --- */
+struct session *session_find(const struct state *s, int64_t id);
+/* Adds it, or gives the one that is there another timeout and password. NULL when memory is out. */
+struct session *session_put(struct state *s, int64_t id, int32_t timeout_ms, const uint8_t *passwd);
+void sessions_free(struct state *s);
+int write_create_session(struct write *w);
+int write_close_session(struct write *w);
+
+/* --- write.c: each checks, changes the tree, tells events; the undo list knows the way back --- */
+/* A create of any kind. `type` is the operation, `ret` the new node. */
+int write_create(struct write *w, int32_t type, const struct wire_create_request *r,
+                 struct znode **ret);
+int write_delete(struct write *w, const struct wire_delete_request *r);
+int write_set_data(struct write *w, const struct wire_set_data_request *r, struct znode **ret);
+int write_check(struct write *w, const struct wire_check_version_request *r);
+int write_set_acl(struct write *w, const struct wire_set_acl_request *r, struct znode **ret);
+/* Deletes a childless node and tells the events. */
+void write_remove(struct write *w, struct znode *node);
+/* Makes the changes final, or takes them back. */
+void write_commit(struct state *s);
+void write_rollback(struct state *s);
+
+/* --- operation.c: one operation as it stands in a request, alone or in a multi --- */
+struct operation {
+    int32_t type; /* what it is done as: a multi reads some creates as others */
+    union {
+        struct wire_create_request create; /* all kinds of create */
+        struct wire_delete_request delete;
+        struct wire_set_data_request set_data;
+        struct wire_set_acl_request set_acl;
+        struct wire_check_version_request check;
+    } u;
+};
+/* Decodes one that stands alone. 0, CONCLAVE_MARSHALLING_ERROR, or the error it has whatever the state is. */
+int operation_decode(struct wire_reader *r, int32_t type, struct operation *ret);
+/* Decodes one of a multi. 0 or CONCLAVE_MARSHALLING_ERROR. */
+int operation_decode_part(struct wire_reader *r, int32_t type, struct operation *ret);
+/* Does it and appends its reply record to the effects' reply. 0 or the error. */
+int operation_run(struct write *w, const struct operation *op);
+
+/* --- multi.c --- */
+int write_multi(struct write *w);
+
+/* --- effects.c --- */
+/* Appends the node's path to the effects' paths and returns its offset. */
+size_t effects_path(struct effects *e, const struct znode *node);
+/* Adds an event; its path is the first len bytes at offset. */
+void effects_event(struct effects *e, enum wire_event_type type, size_t offset, size_t len);
+/* Drops reply and events: the command is refused. */
+void effects_clear(struct effects *e);
+/* Makes the offsets pointers, once nothing is added any more. */
+void effects_seal(struct effects *e);
+
+/* --- query.c --- */
+static inline struct wire_vector state_acl(const struct state *s, const struct znode *node)
+{
+    return acl_vector(acl_get(&s->tree.acls, node->acl));
+}
+/* Whether the caller has one of the permissions on the node. */
+bool state_permits(const struct state *s, const struct znode *node, struct wire_vector ids,
+                   int32_t perms);
+
+/* --- snapshot.c --- */
+/* Before a node changes or goes: its old image is saved when a snapshot still needs it. */
+void snapshot_touch_slow(struct state *s, struct znode *node);
+/* Before a node leaves the tree: the walk must not stand on it. */
+void snapshot_leave(struct state *s, const struct znode *node);
+
+static inline void snapshot_touch(struct state *s, struct znode *node)
+{
+    if (s->snapshot.active && (node->flags & ZNODE_MARK) != s->tree.mark) {
+        snapshot_touch_slow(s, node);
+    }
+}
+
+/* What a snapshot is made of, for snapshot.c and restore.c. Integers are big-endian. */
+#define SNAPSHOT_MAGIC "CONCLAVE"
+enum {
+    SNAPSHOT_VERSION = 1,
+    SNAPSHOT_HEADER_LEN = 8 + 4, /* magic, version i32 */
+    SNAPSHOT_BLOCK_HEAD = 8,     /* length of the records i64 */
+    SNAPSHOT_BLOCK_TAIL = 8,     /* checksum i64 */
+};
+enum snapshot_record {
+    SNAPSHOT_COUNTERS = 'C', /* zxid i64, next ACL number i32 */
+    SNAPSHOT_SESSION = 'S',  /* id i64, timeout_ms i32, passwd 16 bytes */
+    SNAPSHOT_ACL = 'A',      /* number i32, entries (vector of acl) */
+    SNAPSHOT_NODE = 'N', /* path string, data buffer, ACL number i32, owner, czxid, mzxid, ctime,
+                                mtime i64, version, aversion, cversion i32, pzxid i64 */
+    SNAPSHOT_END = 'E',  /* sessions i64, acls i64, nodes i64 */
+};
+/* The checksum after one more block. */
+uint64_t snapshot_chain(uint64_t chain, struct slice records);
+
+#endif

@@ -1,0 +1,95 @@
+#include "state/machine.h"
+
+/* The next part's header and record: 1 and *ret, 0 behind the last, CONCLAVE_MARSHALLING_ERROR. */
+static int next_part(struct wire_reader *r, struct operation *ret)
+{
+    struct wire_multi_header header;
+    if (wire_decode_multi_header(r, &header) != 0) {
+        return CONCLAVE_MARSHALLING_ERROR;
+    }
+    if (header.done) {
+        return 0;
+    }
+    int rc = operation_decode_part(r, header.type, ret);
+    return rc == 0 ? 1 : rc;
+}
+
+/* Number of parts, or CONCLAVE_MARSHALLING_ERROR: one malformed part spoils the request before any is tried. */
+static int64_t count_parts(struct slice body)
+{
+    struct wire_reader r = wire_reader_make(body);
+    struct operation op;
+    int64_t count = 0;
+    int rc;
+    while ((rc = next_part(&r, &op)) > 0) {
+        count++;
+    }
+    return rc == 0 ? count : rc;
+}
+
+static void reply_header(struct buf *reply, int32_t type, bool done, int32_t err)
+{
+    wire_encode_multi_header(reply, &(struct wire_multi_header){type, done, err});
+}
+
+static void reply_end(struct buf *reply)
+{
+    reply_header(reply, WIRE_ERROR, true, -1);
+}
+
+/* Every part gets an error record: 0 before the culprit, its own code, "not tried" behind it. */
+static void reply_failure(struct buf *reply, int64_t count, int64_t culprit, int32_t err)
+{
+    for (int64_t i = 0; i < count; i++) {
+        int32_t code = i < culprit ? 0 : i == culprit ? err : CONCLAVE_RUNTIME_INCONSISTENCY;
+        reply_header(reply, WIRE_ERROR, false, code);
+        wire_write_i32(reply, code);
+    }
+    reply_end(reply);
+}
+
+/* What the result of a part is headed as: every create with a stat is a create2. */
+static int32_t result_type(int32_t type)
+{
+    return type == WIRE_CREATE_CONTAINER ? (int32_t)WIRE_CREATE2 : type;
+}
+
+/* Does the parts in turn. Returns how many succeeded; *ret_err is 0 or why the next one did not. */
+static int64_t run_parts(struct write *w, int32_t *ret_err)
+{
+    struct wire_reader r = wire_reader_make(w->command->body);
+    struct operation op;
+    int64_t done = 0;
+    *ret_err = 0;
+    while (next_part(&r, &op) > 0) {
+        reply_header(&w->effects->reply, result_type(op.type), false, 0);
+        *ret_err = operation_run(w, &op);
+        if (*ret_err != 0) {
+            break;
+        }
+        done++;
+    }
+    return done;
+}
+
+/* The reply's err is 0 also when a part failed: the client finds the error in the results. */
+int write_multi(struct write *w)
+{
+    int64_t count = count_parts(w->command->body);
+    if (count < 0) {
+        return CONCLAVE_MARSHALLING_ERROR;
+    }
+    int32_t err;
+    int64_t done = run_parts(w, &err);
+    if (err == CONCLAVE_MARSHALLING_ERROR) {
+        return err;
+    }
+    if (err != 0) {
+        write_rollback(w->s);
+        effects_clear(w->effects);
+        reply_failure(&w->effects->reply, count, done, err);
+    } else {
+        reply_end(&w->effects->reply);
+    }
+    return 0;
+}

@@ -1,0 +1,148 @@
+#include "state/machine.h"
+
+/* A createTTL's record is a create's and a ttl, which matters only where TTLs are enabled. */
+static int decode_create_ttl(struct wire_reader *r, struct wire_create_request *ret)
+{
+    struct wire_create_ttl_request ttl;
+    if (wire_decode_create_ttl_request(r, &ttl) != 0) {
+        return CONCLAVE_MARSHALLING_ERROR;
+    }
+    *ret = (struct wire_create_request){ttl.path, ttl.data, ttl.acl, ttl.flags};
+    return 0;
+}
+
+/* The configuration is not changed through the tree's log, and reconfig is off by default in ZooKeeper too. */
+static int decode_reconfig(struct wire_reader *r)
+{
+    struct wire_reconfig_request request;
+    int rc = wire_decode_reconfig_request(r, &request);
+    return rc != 0 ? rc : CONCLAVE_RECONFIG_DISABLED;
+}
+
+/* A createTTL whose mode has no TTL is malformed; one whose mode has one is refused like any other. */
+static int check_create_ttl(const struct wire_create_request *create)
+{
+    bool has_ttl = create->flags == WIRE_MODE_PERSISTENT_TTL ||
+                   create->flags == WIRE_MODE_PERSISTENT_SEQUENTIAL_TTL;
+    return has_ttl ? CONCLAVE_UNIMPLEMENTED : CONCLAVE_BAD_ARGUMENTS;
+}
+
+int operation_decode(struct wire_reader *r, int32_t type, struct operation *ret)
+{
+    ret->type = type;
+    switch (type) {
+    case WIRE_CREATE:
+    case WIRE_CREATE2:
+    case WIRE_CREATE_CONTAINER:
+        return wire_decode_create_request(r, &ret->u.create);
+    case WIRE_CREATE_TTL: {
+        int rc = decode_create_ttl(r, &ret->u.create);
+        return rc != 0 ? rc : check_create_ttl(&ret->u.create);
+    }
+    case WIRE_DELETE:
+        return wire_decode_delete_request(r, &ret->u.delete);
+    case WIRE_SET_DATA:
+        return wire_decode_set_data_request(r, &ret->u.set_data);
+    case WIRE_SET_ACL:
+        return wire_decode_set_acl_request(r, &ret->u.set_acl);
+    case WIRE_RECONFIG:
+        return decode_reconfig(r);
+    default:
+        return CONCLAVE_UNIMPLEMENTED;
+    }
+}
+
+/* In a multi, the mode decides what a create is: see Op.Create of ZooKeeper. */
+static int finish_create_part(struct operation *op)
+{
+    int32_t mode = op->u.create.flags;
+    bool known = mode >= WIRE_MODE_PERSISTENT && mode <= WIRE_MODE_PERSISTENT_SEQUENTIAL_TTL;
+    if (slice_is_null(op->u.create.path) || (!known && op->type != WIRE_CREATE_TTL)) {
+        return CONCLAVE_MARSHALLING_ERROR;
+    }
+    if (mode == WIRE_MODE_CONTAINER) {
+        op->type = WIRE_CREATE_CONTAINER;
+    } else if (op->type == WIRE_CREATE_TTL) {
+        op->type = WIRE_CREATE;
+    }
+    return 0;
+}
+
+int operation_decode_part(struct wire_reader *r, int32_t type, struct operation *ret)
+{
+    int rc;
+    struct slice path;
+    ret->type = type;
+    switch (type) {
+    case WIRE_CREATE:
+    case WIRE_CREATE2:
+    case WIRE_CREATE_CONTAINER:
+        rc = wire_decode_create_request(r, &ret->u.create);
+        return rc != 0 ? rc : finish_create_part(ret);
+    case WIRE_CREATE_TTL:
+        rc = decode_create_ttl(r, &ret->u.create);
+        return rc != 0 ? rc : finish_create_part(ret);
+    case WIRE_DELETE:
+        rc = wire_decode_delete_request(r, &ret->u.delete);
+        path = ret->u.delete.path;
+        break;
+    case WIRE_SET_DATA:
+        rc = wire_decode_set_data_request(r, &ret->u.set_data);
+        path = ret->u.set_data.path;
+        break;
+    case WIRE_CHECK:
+        rc = wire_decode_check_version_request(r, &ret->u.check);
+        path = ret->u.check.path;
+        break;
+    default:
+        return CONCLAVE_MARSHALLING_ERROR;
+    }
+    return rc == 0 && slice_is_null(path) ? CONCLAVE_MARSHALLING_ERROR : rc;
+}
+
+static void reply_path(struct buf *reply, const struct znode *node)
+{
+    wire_write_i32(reply, (int32_t)znode_path_len(node));
+    znode_append_path(node, reply);
+}
+
+static int run_create(struct write *w, const struct operation *op)
+{
+    struct znode *node;
+    int rc = write_create(w, op->type, &op->u.create, &node);
+    if (rc == 0) {
+        reply_path(&w->effects->reply, node);
+        if (op->type != WIRE_CREATE) {
+            znode_append_stat(node, &w->effects->reply);
+        }
+    }
+    return rc;
+}
+
+int operation_run(struct write *w, const struct operation *op)
+{
+    struct znode *node;
+    int rc;
+    switch (op->type) {
+    case WIRE_CREATE:
+    case WIRE_CREATE2:
+    case WIRE_CREATE_CONTAINER:
+        return run_create(w, op);
+    case WIRE_DELETE:
+        return write_delete(w, &op->u.delete);
+    case WIRE_CHECK:
+        return write_check(w, &op->u.check);
+    case WIRE_SET_DATA:
+        rc = write_set_data(w, &op->u.set_data, &node);
+        break;
+    case WIRE_SET_ACL:
+        rc = write_set_acl(w, &op->u.set_acl, &node);
+        break;
+    default:
+        return CONCLAVE_UNIMPLEMENTED;
+    }
+    if (rc == 0) {
+        znode_append_stat(node, &w->effects->reply);
+    }
+    return rc;
+}

@@ -1,0 +1,339 @@
+/*
+ * Reads a snapshot. Nodes come in any order: a parent that has not come yet is stood in for by a
+ * placeholder, and none may be left at the end. Trusts nothing: not the checksum alone either, since
+ * the tree relies on what is checked here.
+ */
+#include "state/machine.h"
+
+#include "base/endian.h"
+#include "tree/path.h"
+
+#include <stdlib.h>
+
+struct restore {
+    struct state *s;
+    struct wire_reader r; /* records of the block being read */
+    size_t placeholders;
+    int64_t sessions; /* records so far */
+    int64_t acls;
+    int64_t nodes;
+    bool counters; /* the counters record was there */
+    bool ended;    /* the end record was there */
+};
+
+/* A node's record. */
+struct image {
+    struct slice path;
+    struct slice data;
+    uint32_t acl;
+    int64_t owner;
+    int64_t czxid;
+    int64_t mzxid;
+    int64_t ctime;
+    int64_t mtime;
+    int32_t version;
+    int32_t aversion;
+    int32_t cversion;
+    int64_t pzxid;
+};
+
+static int read_counters(struct restore *x)
+{
+    x->s->zxid = wire_read_i64(&x->r);
+    x->s->tree.acls.next_id = (uint32_t)wire_read_i32(&x->r);
+    if (x->r.failed || x->counters || x->s->zxid < 0) {
+        return CONCLAVE_ECORRUPT;
+    }
+    x->counters = true;
+    return 0;
+}
+
+static int read_session(struct restore *x)
+{
+    int64_t id = wire_read_i64(&x->r);
+    int32_t timeout_ms = wire_read_i32(&x->r);
+    if (x->r.failed || wire_left(&x->r) < WIRE_PASSWD_LEN ||
+        tree_owner_kind(id) != TREE_OWNER_SESSION || session_find(x->s, id) != NULL) {
+        return CONCLAVE_ECORRUPT;
+    }
+    const uint8_t *passwd = x->r.pos;
+    x->r.pos += WIRE_PASSWD_LEN;
+    x->sessions++;
+    return session_put(x->s, id, timeout_ms, passwd) != NULL ? 0 : CONCLAVE_ENOMEM;
+}
+
+static int read_acl(struct restore *x)
+{
+    uint32_t id = (uint32_t)wire_read_i32(&x->r);
+    int32_t count = wire_read_i32(&x->r);
+    const uint8_t *start = x->r.pos;
+    for (int32_t i = 0; i < count && !x->r.failed; i++) {
+        struct wire_acl entry;
+        (void)!wire_decode_acl(&x->r, &entry);
+    }
+    if (x->r.failed || count <= 0) {
+        return CONCLAVE_ECORRUPT;
+    }
+    x->acls++;
+    struct wire_vector entries = {slice_make(start, (size_t)(x->r.pos - start)), count};
+    return acl_restore(&x->s->tree.acls, id, entries);
+}
+
+static bool read_image(struct wire_reader *r, struct image *ret)
+{
+    ret->path = wire_read_string(r);
+    ret->data = wire_read_buffer(r);
+    ret->acl = (uint32_t)wire_read_i32(r);
+    ret->owner = wire_read_i64(r);
+    ret->czxid = wire_read_i64(r);
+    ret->mzxid = wire_read_i64(r);
+    ret->ctime = wire_read_i64(r);
+    ret->mtime = wire_read_i64(r);
+    ret->version = wire_read_i32(r);
+    ret->aversion = wire_read_i32(r);
+    ret->cversion = wire_read_i32(r);
+    ret->pzxid = wire_read_i64(r);
+    return !r->failed && path_valid(ret->path);
+}
+
+/* Adds a node without counting a create at the parent: the parent's own record says its counts. */
+static struct znode *add_uncounted(struct tree *t, struct znode *parent,
+                                   const struct znode_spec *spec)
+{
+    struct znode_dir *dir = znode_dir_need(parent);
+    if (dir == NULL) {
+        return NULL;
+    }
+    int32_t cversion = dir->cversion;
+    int64_t pzxid = dir->pzxid;
+    struct znode *node = tree_add(t, parent, spec);
+    dir->cversion = cversion;
+    dir->pzxid = pzxid;
+    return node;
+}
+
+/* A placeholder has room for an owner: its record may bring one. */
+static struct znode *add_placeholder(struct restore *x, struct znode *parent, struct slice path)
+{
+    struct tree *t = &x->s->tree;
+    struct znode_spec spec = {.path = path, .acl = ACL_OPEN, .owner = TREE_OWNER_CONTAINER};
+    struct znode *node = add_uncounted(t, parent, &spec);
+    if (node != NULL) {
+        acl_ref(&t->acls, ACL_OPEN);
+        node->flags |= ZNODE_PLACEHOLDER;
+        x->placeholders++;
+    }
+    return node;
+}
+
+/* The parent of the node at path, with placeholders for what is missing on the way. */
+static int need_parent(struct restore *x, struct slice path, struct znode **ret)
+{
+    size_t parent_len = path_last_slash(path);
+    struct slice above = slice_make(path.data, parent_len);
+    struct znode *node;
+    while ((node = tree_find(&x->s->tree, above)) == NULL) {
+        above.len = path_last_slash(above);
+    }
+    while (above.len < parent_len) {
+        do {
+            above.len++;
+        } while (path.data[above.len] != '/');
+        node = add_placeholder(x, node, above);
+        if (node == NULL) {
+            return CONCLAVE_ENOMEM;
+        }
+    }
+    *ret = node;
+    return znode_is_ephemeral(node) ? CONCLAVE_ECORRUPT : 0;
+}
+
+static int add_image(struct restore *x, const struct image *image, struct list *owned,
+                     struct znode **ret)
+{
+    struct znode *parent;
+    int rc = need_parent(x, image->path, &parent);
+    if (rc != 0) {
+        return rc;
+    }
+    struct znode_spec spec = {
+        .path = image->path,
+        .data = image->data,
+        .acl = image->acl,
+        .owner = image->owner,
+        .owned = owned,
+        .zxid = image->czxid,
+        .time_ms = image->ctime,
+    };
+    *ret = add_uncounted(&x->s->tree, parent, &spec);
+    if (*ret == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    acl_ref(&x->s->tree.acls, image->acl);
+    return 0;
+}
+
+/* Turns a placeholder, or the root that every tree begins with, into the node it stands for. */
+static int fill_placeholder(struct restore *x, const struct image *image, struct znode *node)
+{
+    struct tree *t = &x->s->tree;
+    struct znode_owner *owner = znode_owner_of(node);
+    bool container = image->owner == TREE_OWNER_CONTAINER;
+    if ((image->owner != 0 && !container) || (container && owner == NULL)) {
+        return CONCLAVE_ECORRUPT;
+    }
+    struct znode_data *data;
+    if (!znode_data_make(image->data, &data)) {
+        return CONCLAVE_ENOMEM;
+    }
+    free(tree_swap_data(t, node, data));
+    if (owner != NULL && !container) {
+        list_remove(&owner->link);
+        owner->owner = 0;
+    }
+    acl_ref(&t->acls, image->acl);
+    acl_unref(&t->acls, node->acl);
+    node->acl = image->acl;
+    node->czxid = image->czxid;
+    node->ctime = image->ctime;
+    node->flags &= (uint8_t)~ZNODE_PLACEHOLDER;
+    x->placeholders--;
+    return 0;
+}
+
+static int read_node(struct restore *x)
+{
+    struct image image;
+    if (!read_image(&x->r, &image) || acl_get(&x->s->tree.acls, image.acl) == NULL) {
+        return CONCLAVE_ECORRUPT;
+    }
+    struct list *owned = NULL;
+    if (tree_owner_kind(image.owner) == TREE_OWNER_SESSION) {
+        struct session *session = session_find(x->s, image.owner);
+        if (session == NULL) {
+            return CONCLAVE_ECORRUPT;
+        }
+        owned = &session->ephemerals;
+    }
+    struct znode *node = tree_find(&x->s->tree, image.path);
+    if (node != NULL && (node->flags & ZNODE_PLACEHOLDER) == 0) {
+        return CONCLAVE_ECORRUPT;
+    }
+    int rc = node != NULL ? fill_placeholder(x, &image, node) : add_image(x, &image, owned, &node);
+    if (rc != 0) {
+        return rc;
+    }
+    node->mzxid = image.mzxid;
+    node->mtime = image.mtime;
+    node->version = image.version;
+    node->aversion = image.aversion;
+    if (node->dir != NULL || image.cversion != 0 || image.pzxid != image.czxid) {
+        struct znode_dir *dir = znode_dir_need(node);
+        if (dir == NULL) {
+            return CONCLAVE_ENOMEM;
+        }
+        dir->cversion = image.cversion;
+        dir->pzxid = image.pzxid;
+    }
+    x->nodes++;
+    return 0;
+}
+
+static int read_end(struct restore *x)
+{
+    int64_t sessions = wire_read_i64(&x->r);
+    int64_t acls = wire_read_i64(&x->r);
+    int64_t nodes = wire_read_i64(&x->r);
+    bool good = !x->r.failed && wire_left(&x->r) == 0 && x->counters && x->placeholders == 0 &&
+                sessions == x->sessions && acls == x->acls && nodes == x->nodes;
+    x->ended = true;
+    return good ? 0 : CONCLAVE_ECORRUPT;
+}
+
+static int read_record(struct restore *x)
+{
+    uint8_t type = *x->r.pos++;
+    switch (type) {
+    case SNAPSHOT_COUNTERS:
+        return read_counters(x);
+    case SNAPSHOT_SESSION:
+        return read_session(x);
+    case SNAPSHOT_ACL:
+        return read_acl(x);
+    case SNAPSHOT_NODE:
+        return read_node(x);
+    case SNAPSHOT_END:
+        return read_end(x);
+    default:
+        return CONCLAVE_ECORRUPT;
+    }
+}
+
+/* Cuts the next block off and checks it: its records, or null when it is damaged. */
+static struct slice next_block(struct slice *rest, uint64_t *chain)
+{
+    if (rest->len < SNAPSHOT_BLOCK_HEAD + SNAPSHOT_BLOCK_TAIL) {
+        return SLICE_NULL;
+    }
+    uint64_t len = get_be64(rest->data);
+    if (len > rest->len - SNAPSHOT_BLOCK_HEAD - SNAPSHOT_BLOCK_TAIL) {
+        return SLICE_NULL;
+    }
+    struct slice records = slice_make(rest->data + SNAPSHOT_BLOCK_HEAD, len);
+    *chain = snapshot_chain(*chain, records);
+    if (get_be64(records.data + len) != *chain) {
+        return SLICE_NULL;
+    }
+    size_t used = SNAPSHOT_BLOCK_HEAD + len + SNAPSHOT_BLOCK_TAIL;
+    *rest = slice_make(rest->data + used, rest->len - used);
+    return records;
+}
+
+static int read_blocks(struct restore *x, struct slice rest, uint64_t chain)
+{
+    while (!x->ended) {
+        struct slice records = next_block(&rest, &chain);
+        if (slice_is_null(records)) {
+            return CONCLAVE_ECORRUPT;
+        }
+        x->r = wire_reader_make(records);
+        while (wire_left(&x->r) > 0) {
+            int rc = read_record(x);
+            if (rc != 0) {
+                return rc;
+            }
+        }
+    }
+    return rest.len == 0 ? 0 : CONCLAVE_ECORRUPT;
+}
+
+static bool header_good(struct slice snapshot)
+{
+    static const char magic[] = SNAPSHOT_MAGIC;
+    return snapshot.len >= SNAPSHOT_HEADER_LEN &&
+           memcmp(snapshot.data, magic, sizeof magic - 1) == 0 &&
+           get_be32(snapshot.data + sizeof magic - 1) == SNAPSHOT_VERSION;
+}
+
+int state_restore(struct slice snapshot, struct state **ret)
+{
+    if (!header_good(snapshot)) {
+        return CONCLAVE_ECORRUPT;
+    }
+    struct state *s = state_create_empty();
+    if (s == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    struct restore x = {.s = s, .placeholders = 1};
+    s->tree.root->flags |= ZNODE_PLACEHOLDER;
+    struct slice rest =
+        slice_make(snapshot.data + SNAPSHOT_HEADER_LEN, snapshot.len - SNAPSHOT_HEADER_LEN);
+    int rc = read_blocks(&x, rest, hash_bytes(snapshot.data, SNAPSHOT_HEADER_LEN));
+    if (rc != 0) {
+        state_destroy(s);
+        return rc;
+    }
+    acl_sweep(&s->tree.acls);
+    *ret = s;
+    return 0;
+}

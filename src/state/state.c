@@ -1,0 +1,148 @@
+#include "state/machine.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+void state_need(bool have_memory)
+{
+    if (!have_memory) {
+        abort();
+    }
+}
+
+struct state *state_create_empty(void)
+{
+    struct state *s = calloc(1, sizeof *s);
+    if (s == NULL || tree_init(&s->tree) != 0) {
+        free(s);
+        return NULL;
+    }
+    map_init(&s->sessions);
+    buf_init(&s->scratch, 0);
+    buf_init(&s->name, 0);
+    buf_init(&s->snapshot.pending, 0);
+    return s;
+}
+
+/* A node of the boot tree: zxid and times 0, no create counted at its parent. */
+static bool add_boot_node(struct state *s, const char *path, uint32_t acl)
+{
+    struct slice p = slice_str(path);
+    size_t parent_len = (size_t)(strrchr(path, '/') - path);
+    struct znode *parent = tree_find(&s->tree, slice_make(p.data, parent_len));
+    struct znode_spec spec = {.path = p, .data = slice_make("", 0), .acl = acl};
+    acl_ref(&s->tree.acls, acl);
+    if (tree_add(&s->tree, parent, &spec) == NULL) {
+        acl_unref(&s->tree.acls, acl);
+        return false;
+    }
+    parent->dir->cversion = 0;
+    return true;
+}
+
+/* /zookeeper/config is readable only, and its aversion -1: its ACL is set by a setACL of version -1. */
+static bool add_config_node(struct state *s)
+{
+    struct wire_acl read_only = {
+        .perms = WIRE_PERM_READ,
+        .id = {.scheme = slice_str("world"), .id = slice_str("anyone")},
+    };
+    uint32_t acl = 0;
+    buf_reset(&s->scratch);
+    wire_encode_acl(&s->scratch, &read_only);
+    if (!buf_ok(&s->scratch) ||
+        acl_take(&s->tree.acls, wire_vector_make(&s->scratch, 1), &acl) != 0) {
+        return false;
+    }
+    bool added = add_boot_node(s, "/zookeeper/config", acl);
+    acl_unref(&s->tree.acls, acl);
+    if (added) {
+        tree_find(&s->tree, slice_str("/zookeeper/config"))->aversion = -1;
+    }
+    return added;
+}
+
+struct state *state_create(void)
+{
+    struct state *s = state_create_empty();
+    if (s == NULL) {
+        return NULL;
+    }
+    if (!add_boot_node(s, "/zookeeper", ACL_OPEN) ||
+        !add_boot_node(s, "/zookeeper/quota", ACL_OPEN) || !add_config_node(s)) {
+        state_destroy(s);
+        return NULL;
+    }
+    return s;
+}
+
+void state_destroy(struct state *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    assert(s->undo_count == 0);
+    sessions_free(s);
+    tree_finish(&s->tree);
+    buf_finish(&s->scratch);
+    buf_finish(&s->name);
+    buf_finish(&s->snapshot.pending);
+    free(s->undo);
+    free(s);
+}
+
+int64_t state_zxid(const struct state *s)
+{
+    return s->zxid;
+}
+
+static int write_simple(struct write *w)
+{
+    struct wire_reader r = wire_reader_make(w->command->body);
+    struct operation op;
+    int rc = operation_decode(&r, w->command->type, &op);
+    return rc != 0 ? rc : operation_run(w, &op);
+}
+
+void state_apply(struct state *s, const struct command *command, int64_t time_ms,
+                 struct effects *effects)
+{
+    effects_clear(effects);
+    effects->session_change = STATE_SESSION_SAME;
+    effects->session_id = 0;
+    effects->zxid = ++s->zxid;
+
+    struct write w = {s, command, s->zxid, time_ms, effects};
+    switch (command->type) {
+    case WIRE_CREATE_SESSION:
+        effects->err = write_create_session(&w);
+        break;
+    case WIRE_CLOSE_SESSION:
+        effects->err = write_close_session(&w);
+        break;
+    case WIRE_MULTI:
+        effects->err = write_multi(&w);
+        break;
+    default:
+        effects->err = write_simple(&w);
+        break;
+    }
+    if (effects->err != 0) {
+        write_rollback(s);
+        effects_clear(effects);
+    } else {
+        write_commit(s);
+    }
+    state_need(buf_ok(&effects->reply));
+    effects_seal(effects);
+}
+
+void state_stats(const struct state *s, struct state_stats *ret)
+{
+    *ret = (struct state_stats){
+        .nodes = tree_count(&s->tree),
+        .ephemerals = s->tree.ephemerals,
+        .sessions = map_count(&s->sessions),
+        .data_bytes = s->tree.bytes,
+    };
+}

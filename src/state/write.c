@@ -1,0 +1,356 @@
+#include "state/machine.h"
+
+#include "tree/acl_rules.h"
+#include "tree/path.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* --- the way back ---------------------------------------------------------------------------------- */
+
+static struct undo *undo_add(struct state *s)
+{
+    if (s->undo_count == s->undo_cap) {
+        size_t cap = s->undo_cap == 0 ? 16 : s->undo_cap * 2;
+        struct undo *undo = realloc(s->undo, cap * sizeof *undo);
+        state_need(undo != NULL);
+        s->undo = undo;
+        s->undo_cap = cap;
+    }
+    return &s->undo[s->undo_count++];
+}
+
+void write_commit(struct state *s)
+{
+    for (size_t i = 0; i < s->undo_count; i++) {
+        struct undo *u = &s->undo[i];
+        if (u->kind == UNDO_DELETE) {
+            znode_destroy(&s->tree, u->node);
+        } else if (u->kind == UNDO_SET_DATA) {
+            free(u->data);
+        }
+    }
+    s->undo_count = 0;
+}
+
+static struct list *owner_list(const struct state *s, int64_t owner)
+{
+    struct session *session = session_find(s, owner);
+    return session != NULL ? &session->ephemerals : NULL;
+}
+
+static void undo_one(struct state *s, const struct undo *u)
+{
+    struct znode *node = u->node;
+    switch (u->kind) {
+    case UNDO_CREATE:
+        snapshot_leave(s, node);
+        tree_take_out(&s->tree, node, u->pzxid);
+        node->parent->dir->cversion = u->cversion;
+        znode_destroy(&s->tree, node);
+        break;
+    case UNDO_DELETE:
+        tree_put_back(&s->tree, node, u->pzxid, owner_list(s, znode_owner(node)));
+        break;
+    case UNDO_SET_DATA:
+        free(tree_swap_data(&s->tree, node, u->data));
+        node->mzxid = u->mzxid;
+        node->mtime = u->mtime;
+        node->version = u->version;
+        break;
+    }
+}
+
+void write_rollback(struct state *s)
+{
+    while (s->undo_count > 0) {
+        undo_one(s, &s->undo[--s->undo_count]);
+    }
+}
+
+/* --- events ---------------------------------------------------------------------------------------- */
+
+/* A node came or went: told to who watches it, then to who watches its parent's children. */
+static void tell_node_and_parent(struct effects *e, enum wire_event_type type, size_t offset,
+                                 const struct znode *node)
+{
+    size_t len = e->paths.len - offset;
+    size_t parent_len = len - node->name_len - 1;
+    effects_event(e, type, offset, len);
+    effects_event(e, WIRE_EVENT_NODE_CHILDREN_CHANGED, offset, parent_len > 0 ? parent_len : 1);
+}
+
+/* --- create ---------------------------------------------------------------------------------------- */
+
+static bool mode_sequential(int32_t mode)
+{
+    return mode == WIRE_MODE_PERSISTENT_SEQUENTIAL || mode == WIRE_MODE_EPHEMERAL_SEQUENTIAL;
+}
+
+static bool mode_ephemeral(int32_t mode)
+{
+    return mode == WIRE_MODE_EPHEMERAL || mode == WIRE_MODE_EPHEMERAL_SEQUENTIAL;
+}
+
+/* TTLs are off, as they are in ZooKeeper unless extended types are enabled. */
+static int check_mode(int32_t mode)
+{
+    if (mode < WIRE_MODE_PERSISTENT || mode > WIRE_MODE_PERSISTENT_SEQUENTIAL_TTL) {
+        return CONCLAVE_BAD_ARGUMENTS;
+    }
+    return mode >= WIRE_MODE_PERSISTENT_TTL ? CONCLAVE_UNIMPLEMENTED : 0;
+}
+
+/* The path with the parent's count of creates behind it, "%010d" as an int32. Lives in s->name. */
+static struct slice sequential_path(struct state *s, struct slice path, int32_t cversion)
+{
+    char suffix[16];
+    int len = snprintf(suffix, sizeof suffix, "%010d", cversion);
+    buf_reset(&s->name);
+    buf_append_slice(&s->name, path);
+    buf_append(&s->name, suffix, (size_t)len);
+    state_need(buf_ok(&s->name));
+    return buf_slice(&s->name);
+}
+
+/* All checks of a create in ZooKeeper's order. The ACL to store is in s->scratch afterwards. */
+static int check_create(struct write *w, const struct wire_create_request *r, struct slice *path,
+                        struct znode **parent, int32_t *acl_count)
+{
+    struct state *s = w->s;
+    int rc = check_mode(r->flags);
+    if (rc != 0) {
+        return rc;
+    }
+    if (session_find(s, w->command->session_id) == NULL) {
+        return CONCLAVE_SESSION_EXPIRED;
+    }
+    if (slice_is_null(r->path)) {
+        return CONCLAVE_MARSHALLING_ERROR;
+    }
+    if (!path_plausible(r->path)) {
+        return CONCLAVE_BAD_ARGUMENTS;
+    }
+    buf_reset(&s->scratch);
+    rc = acl_fixup(r->acl, w->command->ids, &s->scratch, acl_count);
+    state_need(rc != CONCLAVE_ENOMEM);
+    if (rc != 0) {
+        return rc;
+    }
+    *parent = tree_find(&s->tree, slice_make(r->path.data, path_last_slash(r->path)));
+    if (*parent == NULL) {
+        return CONCLAVE_NO_NODE;
+    }
+    if (!state_permits(s, *parent, w->command->ids, WIRE_PERM_CREATE)) {
+        return CONCLAVE_NO_AUTH;
+    }
+    *path =
+        mode_sequential(r->flags) ? sequential_path(s, r->path, znode_cversion(*parent)) : r->path;
+    if (!path_valid(*path)) {
+        return CONCLAVE_BAD_ARGUMENTS;
+    }
+    if (tree_find(&s->tree, *path) != NULL) {
+        return CONCLAVE_NODE_EXISTS;
+    }
+    return znode_is_ephemeral(*parent) ? CONCLAVE_NO_CHILDREN_FOR_EPHEMERALS : 0;
+}
+
+int write_create(struct write *w, int32_t type, const struct wire_create_request *r,
+                 struct znode **ret)
+{
+    struct state *s = w->s;
+    struct slice path;
+    struct znode *parent;
+    int32_t acl_count;
+    int rc = check_create(w, r, &path, &parent, &acl_count);
+    if (rc != 0) {
+        return rc;
+    }
+    snapshot_touch(s, parent);
+    struct znode_spec spec = {
+        .path = path,
+        .data = r->data,
+        .owner = type == WIRE_CREATE_CONTAINER ? TREE_OWNER_CONTAINER
+                 : mode_ephemeral(r->flags)    ? w->command->session_id
+                                               : 0,
+        .owned = &session_find(s, w->command->session_id)->ephemerals,
+        .zxid = w->zxid,
+        .time_ms = w->time_ms,
+    };
+    struct undo *undo = undo_add(s);
+    *undo = (struct undo){
+        .kind = UNDO_CREATE, .pzxid = znode_pzxid(parent), .cversion = znode_cversion(parent)};
+    rc = acl_take(&s->tree.acls, wire_vector_make(&s->scratch, acl_count), &spec.acl);
+    undo->node = rc == 0 ? tree_add(&s->tree, parent, &spec) : NULL;
+    state_need(undo->node != NULL);
+
+    *ret = undo->node;
+    size_t offset = effects_path(w->effects, *ret);
+    tell_node_and_parent(w->effects, WIRE_EVENT_NODE_CREATED, offset, *ret);
+    return 0;
+}
+
+/* --- delete ---------------------------------------------------------------------------------------- */
+
+void write_remove(struct write *w, struct znode *node)
+{
+    struct state *s = w->s;
+    snapshot_touch(s, node->parent);
+    snapshot_touch(s, node);
+    snapshot_leave(s, node);
+    *undo_add(s) =
+        (struct undo){.kind = UNDO_DELETE, .node = node, .pzxid = znode_pzxid(node->parent)};
+    size_t offset = effects_path(w->effects, node);
+    tree_take_out(&s->tree, node, w->zxid);
+    tell_node_and_parent(w->effects, WIRE_EVENT_NODE_DELETED, offset, node);
+}
+
+static bool version_matches(int32_t have, int32_t expected)
+{
+    return expected == -1 || expected == have;
+}
+
+int write_delete(struct write *w, const struct wire_delete_request *r)
+{
+    struct state *s = w->s;
+    if (session_find(s, w->command->session_id) == NULL) {
+        return CONCLAVE_SESSION_EXPIRED;
+    }
+    if (slice_is_null(r->path)) {
+        return CONCLAVE_MARSHALLING_ERROR;
+    }
+    if (!path_plausible(r->path) || path_special(r->path)) {
+        return CONCLAVE_BAD_ARGUMENTS;
+    }
+    const struct znode *parent =
+        tree_find(&s->tree, slice_make(r->path.data, path_last_slash(r->path)));
+    if (parent == NULL) {
+        return CONCLAVE_NO_NODE;
+    }
+    if (!state_permits(s, parent, w->command->ids, WIRE_PERM_DELETE)) {
+        return CONCLAVE_NO_AUTH;
+    }
+    struct znode *node = tree_find(&s->tree, r->path);
+    if (node == NULL) {
+        return CONCLAVE_NO_NODE;
+    }
+    if (!version_matches(node->version, r->version)) {
+        return CONCLAVE_BAD_VERSION;
+    }
+    if (znode_children(node) > 0) {
+        return CONCLAVE_NOT_EMPTY;
+    }
+    write_remove(w, node);
+    return 0;
+}
+
+/* --- setData, check, setACL: what concerns one node -------------------------------------------------- */
+
+/* One more, wrapping, but never -1: that is what a client says for "any version" (ZOOKEEPER-4743). */
+static int32_t next_version(int32_t version)
+{
+    int32_t next = (int32_t)((uint32_t)version + 1);
+    return next == -1 ? 0 : next;
+}
+
+static int check_session_and_path(const struct write *w, struct slice path)
+{
+    if (session_find(w->s, w->command->session_id) == NULL) {
+        return CONCLAVE_SESSION_EXPIRED;
+    }
+    return path_valid(path) ? 0 : CONCLAVE_BAD_ARGUMENTS;
+}
+
+/* The node at the path if the caller has the permission there. */
+static int find_permitted(const struct write *w, struct slice path, int32_t perm,
+                          struct znode **ret)
+{
+    struct znode *node = tree_find(&w->s->tree, path);
+    if (node == NULL) {
+        return CONCLAVE_NO_NODE;
+    }
+    if (!state_permits(w->s, node, w->command->ids, perm)) {
+        return CONCLAVE_NO_AUTH;
+    }
+    *ret = node;
+    return 0;
+}
+
+int write_set_data(struct write *w, const struct wire_set_data_request *r, struct znode **ret)
+{
+    struct state *s = w->s;
+    struct znode *node;
+    int rc = check_session_and_path(w, r->path);
+    if (rc == 0) {
+        rc = find_permitted(w, r->path, WIRE_PERM_WRITE, &node);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    if (!version_matches(node->version, r->version)) {
+        return CONCLAVE_BAD_VERSION;
+    }
+    snapshot_touch(s, node);
+    struct znode_data *data;
+    state_need(znode_data_make(r->data, &data));
+    *undo_add(s) = (struct undo){
+        .kind = UNDO_SET_DATA,
+        .node = node,
+        .data = tree_swap_data(&s->tree, node, data),
+        .mzxid = node->mzxid,
+        .mtime = node->mtime,
+        .version = node->version,
+    };
+    node->version = next_version(node->version);
+    node->mzxid = w->zxid;
+    node->mtime = w->time_ms;
+
+    size_t offset = effects_path(w->effects, node);
+    effects_event(w->effects, WIRE_EVENT_NODE_DATA_CHANGED, offset, w->effects->paths.len - offset);
+    *ret = node;
+    return 0;
+}
+
+int write_check(struct write *w, const struct wire_check_version_request *r)
+{
+    struct znode *node;
+    int rc = check_session_and_path(w, r->path);
+    if (rc == 0) {
+        rc = find_permitted(w, r->path, WIRE_PERM_READ, &node);
+    }
+    if (rc == 0 && !version_matches(node->version, r->version)) {
+        rc = CONCLAVE_BAD_VERSION;
+    }
+    return rc;
+}
+
+/* Stands alone always, so it needs no way back. Changes aversion only, and nobody is told. */
+int write_set_acl(struct write *w, const struct wire_set_acl_request *r, struct znode **ret)
+{
+    struct state *s = w->s;
+    struct znode *node;
+    int32_t acl_count;
+    int rc = check_session_and_path(w, r->path);
+    if (rc == 0) {
+        buf_reset(&s->scratch);
+        rc = acl_fixup(r->acl, w->command->ids, &s->scratch, &acl_count);
+        state_need(rc != CONCLAVE_ENOMEM);
+    }
+    if (rc == 0) {
+        rc = find_permitted(w, r->path, WIRE_PERM_ADMIN, &node);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    if (!version_matches(node->aversion, r->version)) {
+        return CONCLAVE_BAD_VERSION;
+    }
+    snapshot_touch(s, node);
+    uint32_t acl;
+    state_need(acl_take(&s->tree.acls, wire_vector_make(&s->scratch, acl_count), &acl) == 0);
+    acl_unref(&s->tree.acls, node->acl);
+    node->acl = acl;
+    node->aversion = next_version(node->aversion);
+    *ret = node;
+    return 0;
+}

@@ -1,0 +1,160 @@
+#include "tree/acl.h"
+
+#include "base/list.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static struct acl_list *acl_of_id(struct map_node *node)
+{
+    return node == NULL ? NULL : CONTAINER_OF(node, struct acl_list, by_id);
+}
+
+static bool acl_equal_items(const struct map_node *node, const void *key)
+{
+    const struct acl_list *list = CONTAINER_OF(node, struct acl_list, by_items);
+    const struct wire_vector *entries = key;
+    return (int32_t)list->count == entries->count &&
+           slice_equal(slice_make(list->items, list->len), entries->items);
+}
+
+static bool acl_equal_id(const struct map_node *node, const void *key)
+{
+    return CONTAINER_OF(node, struct acl_list, by_id)->id == *(const uint32_t *)key;
+}
+
+static struct acl_list *acl_find(const struct acl_table *t, uint32_t id)
+{
+    return acl_of_id(map_find(&t->by_id, hash_u64(id), acl_equal_id, &id));
+}
+
+static struct acl_list *acl_find_items(const struct acl_table *t, struct wire_vector entries)
+{
+    uint64_t hash = hash_bytes(entries.items.data, entries.items.len);
+    struct map_node *node = map_find(&t->by_items, hash, acl_equal_items, &entries);
+    return node == NULL ? NULL : CONTAINER_OF(node, struct acl_list, by_items);
+}
+
+static struct acl_list *acl_add(struct acl_table *t, uint32_t id, struct wire_vector entries)
+{
+    struct acl_list *list = malloc(sizeof *list + entries.items.len);
+    if (list == NULL) {
+        return NULL;
+    }
+    list->id = id;
+    list->count = (uint32_t)entries.count;
+    list->refs = 0;
+    list->len = entries.items.len;
+    memcpy(list->items, entries.items.data, entries.items.len);
+    if (map_insert(&t->by_items, &list->by_items, hash_bytes(list->items, list->len)) != 0) {
+        free(list);
+        return NULL;
+    }
+    if (map_insert(&t->by_id, &list->by_id, hash_u64(id)) != 0) {
+        map_remove(&t->by_items, &list->by_items);
+        free(list);
+        return NULL;
+    }
+    return list;
+}
+
+static void acl_remove(struct acl_table *t, struct acl_list *list)
+{
+    map_remove(&t->by_items, &list->by_items);
+    map_remove(&t->by_id, &list->by_id);
+    free(list);
+}
+
+int acl_table_init(struct acl_table *t)
+{
+    map_init(&t->by_items);
+    map_init(&t->by_id);
+    t->next_id = ACL_OPEN + 1;
+
+    static const uint8_t open[] = "\0\0\0\x1f"
+                                  "\0\0\0\x05"
+                                  "world"
+                                  "\0\0\0\x06"
+                                  "anyone";
+    struct wire_vector entries = {slice_make(open, sizeof open - 1), 1};
+    struct acl_list *list = acl_add(t, ACL_OPEN, entries);
+    if (list == NULL) {
+        acl_table_finish(t);
+        return CONCLAVE_ENOMEM;
+    }
+    list->refs = 1; /* the table's own: it never goes */
+    return 0;
+}
+
+void acl_table_finish(struct acl_table *t)
+{
+    struct map_node *next;
+    for (struct map_node *n = map_take_all(&t->by_id); n != NULL; n = next) {
+        next = n->next;
+        free(acl_of_id(n));
+    }
+    map_finish(&t->by_items);
+    map_finish(&t->by_id);
+}
+
+int acl_take(struct acl_table *t, struct wire_vector entries, uint32_t *ret_id)
+{
+    struct acl_list *list = acl_find_items(t, entries);
+    if (list == NULL) {
+        while (acl_find(t, t->next_id) != NULL) {
+            t->next_id++;
+        }
+        list = acl_add(t, t->next_id, entries);
+        if (list == NULL) {
+            return CONCLAVE_ENOMEM;
+        }
+        t->next_id++;
+    }
+    list->refs++;
+    *ret_id = list->id;
+    return 0;
+}
+
+void acl_ref(struct acl_table *t, uint32_t id)
+{
+    struct acl_list *list = acl_find(t, id);
+    assert(list != NULL);
+    list->refs++;
+}
+
+void acl_unref(struct acl_table *t, uint32_t id)
+{
+    struct acl_list *list = acl_find(t, id);
+    assert(list != NULL && list->refs > 0);
+    if (--list->refs == 0) {
+        acl_remove(t, list);
+    }
+}
+
+const struct acl_list *acl_get(const struct acl_table *t, uint32_t id)
+{
+    return acl_find(t, id);
+}
+
+int acl_restore(struct acl_table *t, uint32_t id, struct wire_vector entries)
+{
+    const struct acl_list *same = acl_find_items(t, entries);
+    if (same != NULL && same->id == ACL_OPEN && id == ACL_OPEN) {
+        return 0;
+    }
+    if (same != NULL || acl_find(t, id) != NULL) {
+        return CONCLAVE_ECORRUPT;
+    }
+    return acl_add(t, id, entries) != NULL ? 0 : CONCLAVE_ENOMEM;
+}
+
+void acl_sweep(struct acl_table *t)
+{
+    struct map_node *next;
+    for (struct map_node *n = map_next(&t->by_id, NULL); n != NULL; n = next) {
+        next = map_next(&t->by_id, n);
+        if (acl_of_id(n)->refs == 0) {
+            acl_remove(t, acl_of_id(n));
+        }
+    }
+}

@@ -1,0 +1,318 @@
+#include "tree/tree.h"
+
+#include "base/endian.h"
+#include "tree/path.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static_assert(sizeof(struct znode_owner) % _Alignof(struct znode) == 0, "znode stays aligned");
+
+/* --- memory ---------------------------------------------------------------------------------------- */
+
+static struct znode *znode_alloc(struct slice name, bool owned)
+{
+    size_t before = owned ? sizeof(struct znode_owner) : 0;
+    size_t size = offsetof(struct znode, name) + name.len;
+    char *block = malloc(before + (size < sizeof(struct znode) ? sizeof(struct znode) : size));
+    if (block == NULL) {
+        return NULL;
+    }
+    struct znode *node = (struct znode *)(void *)(block + before);
+    memset(node, 0, offsetof(struct znode, name));
+    node->flags = owned ? ZNODE_OWNED : 0;
+    node->name_len = (uint32_t)name.len;
+    if (name.len > 0) {
+        memcpy(node->name, name.data, name.len);
+    }
+    if (owned) {
+        znode_owner_of(node)->owner = 0;
+        list_init(&znode_owner_of(node)->link);
+    }
+    return node;
+}
+
+static void znode_free(struct znode *node)
+{
+    void *block = (node->flags & ZNODE_OWNED) != 0 ? (void *)znode_owner_of(node) : (void *)node;
+    free(node->dir);
+    free(node->data);
+    free(block);
+}
+
+void znode_destroy(struct tree *t, struct znode *node)
+{
+    acl_unref(&t->acls, node->acl);
+    znode_free(node);
+}
+
+bool znode_data_make(struct slice data, struct znode_data **ret)
+{
+    if (slice_is_null(data)) {
+        *ret = NULL;
+        return true;
+    }
+    struct znode_data *block = malloc(sizeof *block + data.len);
+    if (block == NULL) {
+        return false;
+    }
+    block->len = (uint32_t)data.len;
+    memcpy(block->bytes, data.data, data.len);
+    *ret = block;
+    return true;
+}
+
+struct znode_dir *znode_dir_need(struct znode *node)
+{
+    if (node->dir == NULL) {
+        node->dir = calloc(1, sizeof *node->dir);
+        if (node->dir != NULL) {
+            node->dir->pzxid = node->czxid;
+        }
+    }
+    return node->dir;
+}
+
+int tree_init(struct tree *t)
+{
+    *t = (struct tree){0};
+    map_init(&t->nodes);
+    list_init(&t->extended);
+    if (acl_table_init(&t->acls) != 0) {
+        return CONCLAVE_ENOMEM;
+    }
+    t->root = znode_alloc(slice_make("", 0), false);
+    if (t->root == NULL || !znode_data_make(slice_make("", 0), &t->root->data)) {
+        tree_finish(t);
+        return CONCLAVE_ENOMEM;
+    }
+    acl_ref(&t->acls, ACL_OPEN);
+    t->root->acl = ACL_OPEN;
+    t->bytes = 1;
+    return 0;
+}
+
+void tree_finish(struct tree *t)
+{
+    struct map_node *next;
+    for (struct map_node *n = map_take_all(&t->nodes); n != NULL; n = next) {
+        next = n->next;
+        znode_free(CONTAINER_OF(n, struct znode, map));
+    }
+    if (t->root != NULL) {
+        znode_free(t->root);
+        t->root = NULL;
+    }
+    acl_table_finish(&t->acls);
+}
+
+/* --- finding --------------------------------------------------------------------------------------- */
+
+/* Compares from the end, name by name up to the root: nothing is allocated, and it is exact. */
+static bool znode_has_path(const struct map_node *map_node, const void *key)
+{
+    const struct znode *node = CONTAINER_OF(map_node, struct znode, map);
+    const struct slice *path = key;
+    size_t left = path->len;
+    for (; node->parent != NULL; node = node->parent) {
+        size_t n = node->name_len;
+        if (left <= n || path->data[left - n - 1] != '/' ||
+            memcmp(path->data + left - n, node->name, n) != 0) {
+            return false;
+        }
+        left -= n + 1;
+    }
+    return left == 0;
+}
+
+static uint64_t path_hash(struct slice path)
+{
+    return hash_bytes(path.data, path.len);
+}
+
+struct znode *tree_find(const struct tree *t, struct slice path)
+{
+    if (path.len == 0 || (path.len == 1 && path.data[0] == '/')) {
+        return t->root;
+    }
+    struct map_node *n = map_find(&t->nodes, path_hash(path), znode_has_path, &path);
+    return n != NULL ? CONTAINER_OF(n, struct znode, map) : NULL;
+}
+
+struct znode *tree_next(const struct znode *node)
+{
+    if (node->dir != NULL && node->dir->first != NULL) {
+        return node->dir->first;
+    }
+    while (node->parent != NULL && node->next == NULL) {
+        node = node->parent;
+    }
+    return node->next;
+}
+
+size_t tree_count(const struct tree *t)
+{
+    return map_count(&t->nodes) + 2;
+}
+
+/* --- changing -------------------------------------------------------------------------------------- */
+
+static void link_owner(struct tree *t, struct znode *node, struct list *owned)
+{
+    struct znode_owner *o = znode_owner_of(node);
+    if (o == NULL || o->owner == 0) {
+        return;
+    }
+    bool session = tree_owner_kind(o->owner) == TREE_OWNER_SESSION;
+    list_push_back(session ? owned : &t->extended, &o->link);
+    t->ephemerals += session;
+}
+
+static void unlink_owner(struct tree *t, struct znode *node)
+{
+    struct znode_owner *o = znode_owner_of(node);
+    if (o != NULL && o->owner != 0) {
+        list_remove(&o->link);
+        t->ephemerals -= tree_owner_kind(o->owner) == TREE_OWNER_SESSION;
+    }
+}
+
+static size_t znode_data_len(const struct znode *node)
+{
+    return node->data != NULL ? node->data->len : 0;
+}
+
+/* Characters of the path, ZooKeeper's measure of its size. */
+static size_t znode_path_chars(const struct znode *node)
+{
+    size_t n = 0;
+    for (; node->parent != NULL; node = node->parent) {
+        n += 1 + path_chars(znode_name(node));
+    }
+    return n > 0 ? n : 1;
+}
+
+struct znode *tree_add(struct tree *t, struct znode *parent, const struct znode_spec *spec)
+{
+    size_t slash = path_last_slash(spec->path);
+    struct slice name = slice_make(spec->path.data + slash + 1, spec->path.len - slash - 1);
+    struct znode_dir *dir = znode_dir_need(parent);
+    struct znode *node = dir != NULL ? znode_alloc(name, spec->owner != 0) : NULL;
+    if (node == NULL) {
+        return NULL;
+    }
+    node->parent = parent;
+    node->acl = spec->acl;
+    node->czxid = node->mzxid = spec->zxid;
+    node->ctime = node->mtime = spec->time_ms;
+    node->flags |= t->mark;
+    if (!znode_data_make(spec->data, &node->data) ||
+        map_insert(&t->nodes, &node->map, path_hash(spec->path)) != 0) {
+        znode_free(node);
+        return NULL;
+    }
+    if (spec->owner != 0) {
+        znode_owner_of(node)->owner = spec->owner;
+        link_owner(t, node, spec->owned);
+    }
+    node->prev = dir->last;
+    *(dir->last != NULL ? &dir->last->next : &dir->first) = node;
+    dir->last = node;
+    dir->count++;
+    dir->cversion = (int32_t)((uint32_t)dir->cversion + 1);
+    dir->pzxid = spec->zxid;
+    t->bytes += path_chars(spec->path) + znode_data_len(node);
+    return node;
+}
+
+void tree_take_out(struct tree *t, struct znode *node, int64_t zxid)
+{
+    struct znode_dir *dir = node->parent->dir;
+    assert(znode_children(node) == 0);
+    *(node->prev != NULL ? &node->prev->next : &dir->first) = node->next;
+    *(node->next != NULL ? &node->next->prev : &dir->last) = node->prev;
+    dir->count--;
+    dir->pzxid = zxid;
+    map_remove(&t->nodes, &node->map);
+    unlink_owner(t, node);
+    t->bytes -= znode_path_chars(node) + znode_data_len(node);
+}
+
+void tree_put_back(struct tree *t, struct znode *node, int64_t pzxid, struct list *owned)
+{
+    struct znode_dir *dir = node->parent->dir;
+    *(node->prev != NULL ? &node->prev->next : &dir->first) = node;
+    *(node->next != NULL ? &node->next->prev : &dir->last) = node;
+    dir->count++;
+    dir->pzxid = pzxid;
+    int rc = map_insert(&t->nodes, &node->map, node->map.hash);
+    assert(rc == 0); /* the map has its table: the node came out of it */
+    (void)rc;
+    link_owner(t, node, owned);
+    t->bytes += znode_path_chars(node) + znode_data_len(node);
+}
+
+struct znode_data *tree_swap_data(struct tree *t, struct znode *node, struct znode_data *data)
+{
+    struct znode_data *old = node->data;
+    t->bytes -= znode_data_len(node);
+    node->data = data;
+    t->bytes += znode_data_len(node);
+    return old;
+}
+
+/* --- one node -------------------------------------------------------------------------------------- */
+
+size_t znode_path_len(const struct znode *node)
+{
+    size_t n = 0;
+    for (; node->parent != NULL; node = node->parent) {
+        n += 1 + node->name_len;
+    }
+    return n > 0 ? n : 1;
+}
+
+void znode_path(const struct znode *node, char *out, size_t len)
+{
+    if (node->parent == NULL) {
+        out[0] = '/';
+        return;
+    }
+    for (; node->parent != NULL; node = node->parent) {
+        len -= node->name_len;
+        memcpy(out + len, node->name, node->name_len);
+        out[--len] = '/';
+    }
+    assert(len == 0);
+}
+
+void znode_append_path(const struct znode *node, struct buf *out)
+{
+    size_t len = znode_path_len(node);
+    if (buf_reserve(out, len) == 0) {
+        znode_path(node, (char *)out->data + out->len, len);
+        out->len += len;
+    }
+}
+
+void znode_append_stat(const struct znode *node, struct buf *out)
+{
+    enum { STAT_LEN = 68 };
+    if (buf_reserve(out, STAT_LEN) != 0) {
+        return;
+    }
+    uint8_t *p = out->data + out->len;
+    uint32_t children = znode_children(node);
+    put_be64(p, (uint64_t)node->czxid);
+    put_be64(p + 8, (uint64_t)node->mzxid);
+    put_be64(p + 16, (uint64_t)node->ctime);
+    put_be64(p + 24, (uint64_t)node->mtime);
+    put_be32(p + 32, (uint32_t)node->version);
+    put_be32(p + 36, (uint32_t)znode_cversion(node) * 2 - children);
+    put_be32(p + 40, (uint32_t)node->aversion);
+    put_be64(p + 44, (uint64_t)(znode_is_ephemeral(node) ? znode_owner(node) : 0));
+    put_be32(p + 52, (uint32_t)znode_data_len(node));
+    put_be32(p + 56, children);
+    put_be64(p + 60, (uint64_t)znode_pzxid(node));
+    out->len += STAT_LEN;
+}

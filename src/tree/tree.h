@@ -1,0 +1,191 @@
+/*
+ * The znodes, in memory: found by path in one hash look-up, and linked to parent and siblings. Pure data:
+ * rules about who may do what, versions and errors are the state room's. A znode stores its name, not
+ * its path; what only parents or only owned nodes need is allocated beside it.
+ *
+ * Stats follow Apache ZooKeeper's DataTree: `cversion` here counts creates below a node; on the wire
+ * it is 2 * cversion - children, so that it counts creates and deletes.
+ */
+#ifndef TREE_TREE_H
+#define TREE_TREE_H
+
+#include "base/list.h"
+#include "base/map.h"
+#include "tree/acl.h"
+
+/* Data of a znode: an empty one has a block of length 0, a null one has none. */
+struct znode_data {
+    uint32_t len;
+    uint8_t bytes[];
+};
+
+/* What only nodes have that had children once. */
+struct znode_dir {
+    struct znode *first; /* oldest child or NULL */
+    struct znode *last;
+    uint32_t count;   /* children */
+    int32_t cversion; /* children ever created, wrapping */
+    int64_t pzxid;    /* last create or delete of a child; without a dir it is czxid */
+};
+
+/* What only owned nodes have; stands in memory just before the znode. */
+struct znode_owner {
+    int64_t owner;    /* session, TREE_OWNER_CONTAINER, or 0xff<<56 | ttl_ms */
+    struct list link; /* in the session's list, or in tree.extended */
+};
+
+enum znode_flags {
+    ZNODE_OWNED = 1,       /* a znode_owner stands before it */
+    ZNODE_MARK = 2,        /* compared with tree.mark: whether the running snapshot has it */
+    ZNODE_PLACEHOLDER = 4, /* stands for a parent that a snapshot being read has not brought yet */
+};
+
+struct znode {
+    struct map_node map; /* in tree.nodes, by path */
+    struct znode *parent;
+    struct znode *prev; /* siblings, oldest first */
+    struct znode *next;
+    struct znode_dir *dir; /* NULL while it never had a child */
+    struct znode_data *data;
+    int64_t czxid;
+    int64_t mzxid;
+    int64_t ctime;
+    int64_t mtime;
+    int32_t version;
+    int32_t aversion;
+    uint32_t acl; /* number of its list in tree.acls */
+    uint32_t name_len;
+    uint8_t flags;
+    char name[]; /* without NUL; empty for "/" */
+};
+
+#define TREE_OWNER_CONTAINER INT64_MIN
+
+/* Kinds of owner, by the number alone. TTL owners are told from sessions only where TTLs are enabled,
+ * which they are not: see ZooKeeper's EphemeralType. */
+enum tree_owner { TREE_OWNER_NONE, TREE_OWNER_SESSION, TREE_OWNER_IS_CONTAINER };
+
+struct tree {
+    struct map nodes; /* all but the root */
+    struct znode *root;
+    struct acl_table acls;
+    struct list extended; /* containers */
+    size_t ephemerals;
+    size_t bytes; /* lengths of paths and data, as approximate_data_size counts them */
+    uint8_t mark; /* 0 or ZNODE_MARK */
+};
+
+/* An empty root with the open ACL, zxid and times 0. 0 or CONCLAVE_ENOMEM. */
+int tree_init(struct tree *t) CONCLAVE_MUST_USE;
+void tree_finish(struct tree *t);
+
+/* The node at a path, or NULL. "" is "/", as in ZooKeeper; a malformed path is a path without node. */
+struct znode *tree_find(const struct tree *t, struct slice path);
+
+/* What a new node is made of. */
+struct znode_spec {
+    struct slice path;
+    struct slice data;  /* copied; may be null */
+    uint32_t acl;       /* a reference that the node takes over */
+    int64_t owner;      /* 0, a session or TREE_OWNER_CONTAINER */
+    struct list *owned; /* list of the owning session's nodes, or NULL */
+    int64_t zxid;
+    int64_t time_ms;
+};
+
+/* Adds a node below parent as its youngest child and counts the create there. NULL when memory is out. */
+struct znode *tree_add(struct tree *t, struct znode *parent, const struct znode_spec *spec);
+
+/* Takes a childless node out; pzxid of the parent becomes zxid. The node lives on, for tree_put_back
+ * or znode_destroy. */
+void tree_take_out(struct tree *t, struct znode *node, int64_t zxid);
+
+/* Undoes the latest tree_take_out, which did find pzxid there before. `owned` as at its creation. */
+void tree_put_back(struct tree *t, struct znode *node, int64_t pzxid, struct list *owned);
+
+/* Frees a node that is in no tree and gives its ACL reference back. */
+void znode_destroy(struct tree *t, struct znode *node);
+
+/* A block with a copy of data, NULL for null data. False when memory is out. */
+bool znode_data_make(struct slice data, struct znode_data **ret);
+
+/* Gives the node another block and returns the one it had. */
+struct znode_data *tree_swap_data(struct tree *t, struct znode *node, struct znode_data *data);
+
+/* The node's dir, made when it has none. NULL when memory is out. */
+struct znode_dir *znode_dir_need(struct znode *node);
+
+/* The node after this one in preorder, or NULL. */
+struct znode *tree_next(const struct znode *node);
+
+/* Nodes as ZooKeeper counts them: the root twice. */
+size_t tree_count(const struct tree *t);
+
+/* --- one node -------------------------------------------------------------------------------------- */
+
+/* Bytes of the node's path. */
+size_t znode_path_len(const struct znode *node);
+
+/* Writes the path, znode_path_len bytes without NUL. */
+void znode_path(const struct znode *node, char *out, size_t len);
+
+/* Appends the path. */
+void znode_append_path(const struct znode *node, struct buf *out);
+
+/* Appends the 68 bytes of the node's stat. */
+void znode_append_stat(const struct znode *node, struct buf *out);
+
+static inline struct znode_owner *znode_owner_of(const struct znode *node)
+{
+    return (node->flags & ZNODE_OWNED) != 0 ? (struct znode_owner *)(uintptr_t)node - 1 : NULL;
+}
+
+static inline int64_t znode_owner(const struct znode *node)
+{
+    return (node->flags & ZNODE_OWNED) != 0 ? znode_owner_of(node)->owner : 0;
+}
+
+static inline enum tree_owner tree_owner_kind(int64_t owner)
+{
+    return owner == 0                      ? TREE_OWNER_NONE
+           : owner == TREE_OWNER_CONTAINER ? TREE_OWNER_IS_CONTAINER
+                                           : TREE_OWNER_SESSION;
+}
+
+static inline bool znode_is_ephemeral(const struct znode *node)
+{
+    return tree_owner_kind(znode_owner(node)) == TREE_OWNER_SESSION;
+}
+
+static inline uint32_t znode_children(const struct znode *node)
+{
+    return node->dir != NULL ? node->dir->count : 0;
+}
+
+static inline int32_t znode_cversion(const struct znode *node)
+{
+    return node->dir != NULL ? node->dir->cversion : 0;
+}
+
+static inline int64_t znode_pzxid(const struct znode *node)
+{
+    return node->dir != NULL ? node->dir->pzxid : node->czxid;
+}
+
+static inline struct slice znode_data(const struct znode *node)
+{
+    return node->data != NULL ? slice_make(node->data->bytes, node->data->len) : SLICE_NULL;
+}
+
+static inline struct slice znode_name(const struct znode *node)
+{
+    return slice_make(node->name, node->name_len);
+}
+
+/* The node that embeds this owner link. */
+static inline struct znode *znode_of_link(struct list *link)
+{
+    return (struct znode *)(void *)(CONTAINER_OF(link, struct znode_owner, link) + 1);
+}
+
+#endif
