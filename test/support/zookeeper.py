@@ -14,13 +14,7 @@ from server import READY_S, Server, free_port
 JAR = "/usr/share/java/zookeeper.jar"
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 CLIENT_MAIN = "org.apache.zookeeper.ZooKeeperMain"
-
-LOG4J = """log4j.rootLogger=WARN, STDERR
-log4j.appender.STDERR=org.apache.log4j.ConsoleAppender
-log4j.appender.STDERR.Target=System.err
-log4j.appender.STDERR.layout=org.apache.log4j.PatternLayout
-log4j.appender.STDERR.layout.ConversionPattern=%d{ISO8601} %-5p %c{1} - %m%n
-"""
+LOGGER = "/usr/share/java/slf4j-simple.jar"  # writes to stderr; Debian's ZooKeeper brings none
 
 
 def why_missing():
@@ -50,10 +44,8 @@ class ZooKeeper(Server):
         with open(config, "w", encoding="ascii") as file:
             file.write(f"dataDir={self.folder}/data\nclientPortAddress=127.0.0.1\nclientPort={self.port}\n")
             file.writelines(f"{key}={value}\n" for key, value in self.settings.items())
-        with open(os.path.join(self.folder, "log4j.properties"), "w", encoding="ascii") as file:
-            file.write(LOG4J)
         return ["java", *(f"-D{key}={value}" for key, value in self.properties.items()),
-                "-cp", f"{self.folder}:{JAR}", MAIN, config]
+                "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{JAR}:{LOGGER}", MAIN, config]
 
     def wait_ready(self):
         deadline = time.monotonic() + READY_S
