@@ -30,7 +30,7 @@ BAD_PATHS = (
 )
 GOOD_ODD_PATHS = ("~/é", "~/ ", "~/...", "~/.a", "~/日本", "~/" + "n" * 200, "~/\x20\u00a0", "~/\ufdd0", "~/\uf900")
 PROTECTED_PATHS = ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config")
-BASES = ("~", "~/a", "~/b", "~/c", "~/a/b", "~/a/c", "~/a/b/d", "~/b/e")
+BASES = ("~", "~", "~/a", "~/a", "~/a", "~/b", "~/b", "~/a/b", "~/a/b", "~/c", "~/a/c", "~/a/b/d", "~/b/e")
 DATA = (b"", None, b"x", b"hello", bytes(range(256)), b"z" * 3000)
 ALONE = ("cut", "longer", "raw", "reconnect", "close_session", "auth")  # nothing is sent together with these
 READS = ("exists", "get_data", "get_children", "get_children2")
@@ -182,7 +182,7 @@ class Maker:
             slot = self.ops[-1].slot
             burst = self.ops[-1].name not in ALONE
         roll = self.random.random() * 100
-        table = ((24, self.create), (11, self.delete), (14, self.set_data), (22, self.read), (9, self.multi),
+        table = ((24, self.create), (8, self.delete), (14, self.set_data), (22, self.read), (9, self.multi),
                  (2.5, self.multi_read), (5, self.watch), (3, self.get_acl), (2.5, self.set_acl), (3, self.other),
                  (1, self.create_ttl))
         for weight, make in table:

@@ -43,6 +43,8 @@ def without(entry, name):
 EXPLAINED = [
     ("event-zxid", "3.8 sends -1 as an event's zxid; 3.9 and ours the zxid of the change",
      lambda op, theirs, ours: theirs != ours and without(theirs, "event_zxid") == without(ours, "event_zxid")),
+    ("lone-check", "3.8 takes a check outside of a multi for a write; 3.9 and ours for an unknown operation",
+     lambda op, theirs, ours: op is not None and op.name == "raw" and op.args[0] == zk.CHECK),
     ("reply-before-close", "Apache sends the error and closes from two threads: the error may be lost",
      lambda op, theirs, ours: theirs[-1] == ours[-1] == "closed"
      and [line for line in ours[:-1] if line not in theirs] in ([], ours[-2:-1])),
