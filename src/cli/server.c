@@ -1,0 +1,177 @@
+/*
+ * `conclave server`: reads the configuration, runs the server on the main thread until SIGTERM, SIGINT or a failure,
+ * and turns the outcome into an exit code and one line.
+ */
+#include "cli/command.h"
+
+#include "server/config.h"
+#include "server/server.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <uv.h>
+
+struct server_run {
+    uv_loop_t loop;
+    uv_signal_t term;
+    uv_signal_t interrupt;
+    struct server *server;
+    int exit_code;
+    bool closing;
+};
+
+static int exit_code_of(int error)
+{
+    switch (error) {
+    case CONCLAVE_EINVAL:
+        return CLI_EXIT_USAGE;
+    case CONCLAVE_EBUSY:
+    case CONCLAVE_ERESOLVE:
+    case CONCLAVE_EDISCONNECTED:
+        return CLI_EXIT_UNAVAILABLE;
+    case CONCLAVE_ENOMEM:
+        return CLI_EXIT_INTERNAL;
+    default:
+        return CLI_EXIT_IO;
+    }
+}
+
+static void print_help(void)
+{
+    struct buf keys;
+    buf_init(&keys, 0);
+    config_print_keys(&keys);
+    const char *text = buf_cstr(&keys);
+    printf(
+        "usage: conclave server [zoo.cfg] [--data DIR] [--listen HOST:PORT] [--admin off] [--KEY VALUE ...]\n"
+        "\n"
+        "Serves ZooKeeper clients. Without arguments: 127.0.0.1:2181, data in ./conclave-data.\n"
+        "Prints one line when it is ready; SIGTERM ends it cleanly.\n"
+        "\n"
+        "  zoo.cfg                      a configuration of Apache ZooKeeper, read as it is\n"
+        "  --data DIR                   data folder, created when missing\n"
+        "  --listen HOST:PORT           client port; port 0 takes a free one\n"
+        "  --admin off                  no admin port (there is none in this version)\n"
+        "  --help                       this text\n"
+        "\n"
+        "Any key of zoo.cfg can be given as --KEY VALUE; the command line beats the file. Keys with effect:\n"
+        "%s"
+        "\n"
+        "Exit codes: 0 ended by a signal, 64 wrong key or value, 69 port not to be had, 74 data folder\n"
+        "locked, damaged or foreign, or disk failure.\n",
+        text != NULL ? text : "");
+    buf_finish(&keys);
+}
+
+static void on_server_closed(void *ctx)
+{
+    struct server_run *run = ctx;
+    run->server = NULL;
+    uv_close((uv_handle_t *)&run->term, NULL);
+    uv_close((uv_handle_t *)&run->interrupt, NULL);
+}
+
+static void begin_close(struct server_run *run)
+{
+    if (!run->closing && run->server != NULL) {
+        run->closing = true;
+        server_close(run->server, on_server_closed, run);
+    }
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    (void)number;
+    begin_close(handle->data);
+}
+
+static void on_ready(void *ctx, struct server *s)
+{
+    struct server_run *run = ctx;
+    struct net_address address;
+    char text[NET_TEXT_MAX];
+    server_address(s, &address);
+    printf("conclave: ready client=%s admin=off mode=standalone id=%lld\n",
+           net_address_format(&address, text), (long long)server_id(s));
+    if (fflush(stdout) != 0) {
+        /* Whoever waits for the line will not get it; the service itself is not touched by that. */
+        fprintf(stderr, "conclave: server: the ready line could not be written to stdout\n");
+    }
+    (void)run;
+}
+
+static void on_failed(void *ctx, int error, const char *text)
+{
+    struct server_run *run = ctx;
+    fprintf(stderr, "conclave: server: %s (%s)\n", text, conclave_strerror(error));
+    run->exit_code = error == CONCLAVE_EBUSY ? CLI_EXIT_UNAVAILABLE : CLI_EXIT_IO;
+    begin_close(run);
+}
+
+/* As many connections as the operator's hard limit allows. What cannot be raised is lived with. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &files) != 0) {
+            fprintf(stderr, "conclave: server: the limit of open files could not be raised\n");
+        }
+    }
+}
+
+static int run_server(const struct server_options *options)
+{
+    struct server_run run = {.exit_code = 0};
+    struct server_callbacks callbacks = {.ctx = &run, .ready = on_ready, .failed = on_failed};
+    char *text = NULL;
+    if (uv_loop_init(&run.loop) != 0 || uv_signal_init(&run.loop, &run.term) != 0 ||
+        uv_signal_init(&run.loop, &run.interrupt) != 0) {
+        fprintf(stderr,
+                "conclave: server: the event loop cannot be made: out of memory or descriptors\n");
+        return CLI_EXIT_INTERNAL;
+    }
+    run.term.data = run.interrupt.data = &run;
+    int rc = server_open(&run.loop, options, &callbacks, &run.server, &text);
+    if (rc != 0) {
+        fprintf(stderr, "conclave: server: %s\n", text != NULL ? text : conclave_strerror(rc));
+        free(text);
+        run.exit_code = exit_code_of(rc);
+        on_server_closed(&run);
+    } else if (uv_signal_start(&run.term, on_signal, SIGTERM) != 0 ||
+               uv_signal_start(&run.interrupt, on_signal, SIGINT) != 0) {
+        run.exit_code = CLI_EXIT_INTERNAL;
+        begin_close(&run);
+    }
+    if (uv_run(&run.loop, UV_RUN_DEFAULT) != 0 || uv_loop_close(&run.loop) != 0) {
+        fprintf(stderr, "conclave: server: the event loop did not end cleanly\n");
+        return run.exit_code != 0 ? run.exit_code : CLI_EXIT_INTERNAL;
+    }
+    return run.exit_code;
+}
+
+int command_server(int argc, char **argv)
+{
+    struct config config;
+    config_init(&config);
+    int rc = config_parse(&config, argc, argv);
+    int code;
+    if (config.notices.len > 0) {
+        fwrite(config.notices.data, 1, config.notices.len, stderr);
+    }
+    if (rc != 0) {
+        fprintf(stderr, "conclave: server: %s\n",
+                config.error != NULL ? config.error : conclave_strerror(rc));
+        code = exit_code_of(rc);
+    } else if (config.help) {
+        print_help();
+        code = 0;
+    } else {
+        raise_descriptor_limit();
+        code = run_server(&config.options);
+    }
+    config_finish(&config);
+    return code;
+}

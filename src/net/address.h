@@ -1,0 +1,38 @@
+/*
+ * Numeric socket addresses as text, and the HOST:PORT form of options. An IPv4 address that arrives through
+ * an IPv6 socket is shown as the IPv4 address it is, so that one client has one name.
+ */
+#ifndef NET_ADDRESS_H
+#define NET_ADDRESS_H
+
+#include <conclave/error.h>
+
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    NET_HOST_MAX = 256, /* longest host name, with NUL */
+    NET_TEXT_MAX = 264, /* [host]:port, with NUL */
+};
+
+struct net_address {
+    char host[NET_HOST_MAX]; /* name or numeric address, without brackets */
+    uint16_t port;
+};
+
+/* Splits "host:port", "[v6]:port" or ":port" (host ""). 0 or CONCLAVE_EINVAL. */
+int net_address_parse(const char *text, struct net_address *ret) CONCLAVE_MUST_USE;
+
+/* "host:port", an IPv6 host in brackets. Returns out. */
+const char *net_address_format(const struct net_address *a, char out[NET_TEXT_MAX]);
+
+/* The numeric form of a socket address. Another family than IPv4 and IPv6 gives "?" and port 0. */
+void net_address_of(const struct sockaddr *sa, struct net_address *ret);
+
+/* First address that host (name or number; "" is every interface) and port stand for.
+ * 0 or CONCLAVE_ERESOLVE. Blocks while a name is looked up. */
+int net_address_resolve(const struct net_address *a,
+                        struct sockaddr_storage *ret) CONCLAVE_MUST_USE;
+
+#endif

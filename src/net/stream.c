@@ -1,0 +1,332 @@
+#include "net/stream.h"
+
+#include <stdlib.h>
+
+enum {
+    UNREAD_ROOM_MIN = 4096, /* room made for a frame that is still coming */
+    UNREAD_KEEP = 16384,    /* larger blocks are given back when empty */
+};
+
+struct stream_buffer {
+    size_t references;
+    char bytes[STREAM_READ_SIZE];
+};
+
+struct stream {
+    uv_tcp_t tcp;
+    uv_timer_t linger;
+    uv_write_t write;
+    uv_shutdown_t shutdown;
+    struct stream_buffer *read_buffer; /* shared with other streams */
+    struct buf unread;                 /* input that the owner has not taken */
+    struct buf writing;                /* on its way, owned by the write request */
+    const struct stream_handler *handler;
+    void *owner;
+    struct net_address peer;
+    size_t written;    /* of `writing`, by the first attempt */
+    bool write_active; /* the write request is in use */
+    bool paused;       /* by the owner */
+    bool offering;     /* inside handler->data */
+    bool finishing;    /* input is dropped, the end is near */
+    bool shut;         /* the end of stream was sent or is being sent */
+    bool closing;
+    int handles; /* not closed yet */
+};
+
+struct stream_buffer *stream_buffer_create(void)
+{
+    struct stream_buffer *b = malloc(sizeof *b);
+    if (b != NULL) {
+        b->references = 1;
+    }
+    return b;
+}
+
+void stream_buffer_release(struct stream_buffer *b)
+{
+    if (b != NULL && --b->references == 0) {
+        free(b);
+    }
+}
+
+static void stream_handle_closed(uv_handle_t *handle)
+{
+    struct stream *s = handle->data;
+    if (--s->handles > 0) {
+        return;
+    }
+    if (s->handler != NULL) {
+        s->handler->closed(s->owner);
+    }
+    buf_finish(&s->unread);
+    buf_finish(&s->writing);
+    stream_buffer_release(s->read_buffer);
+    free(s);
+}
+
+struct stream *stream_create(uv_loop_t *loop, struct stream_buffer *read_buffer)
+{
+    struct stream *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        return NULL;
+    }
+    buf_init(&s->unread, 0);
+    buf_init(&s->writing, 0);
+    if (uv_tcp_init(loop, &s->tcp) != 0) {
+        free(s);
+        return NULL;
+    }
+    if (uv_timer_init(loop, &s->linger) != 0) {
+        abort(); /* cannot fail: it allocates nothing */
+    }
+    s->tcp.data = s;
+    s->linger.data = s;
+    s->handles = 2;
+    s->read_buffer = read_buffer;
+    read_buffer->references++;
+    s->peer = (struct net_address){.host = "?"};
+    return s;
+}
+
+uv_stream_t *stream_handle(struct stream *s)
+{
+    return (uv_stream_t *)&s->tcp;
+}
+
+/* Lets the owner take from the front of bytes that lie at the beginning of `unread`. */
+static void stream_offer_unread(struct stream *s)
+{
+    s->offering = true;
+    size_t taken = s->handler->data(s->owner, buf_slice(&s->unread));
+    s->offering = false;
+    buf_consume(&s->unread, taken);
+    if (s->unread.len == 0 && s->unread.cap > UNREAD_KEEP) {
+        buf_finish(&s->unread);
+    }
+}
+
+static void stream_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    struct stream *s = handle->data;
+    size_t room = STREAM_READ_SIZE;
+    if (s->unread.len == 0 || s->finishing) {
+        *buf = uv_buf_init(s->read_buffer->bytes, STREAM_READ_SIZE);
+        return;
+    }
+    if (s->unread.len < STREAM_READ_SIZE) {
+        room = s->unread.len < UNREAD_ROOM_MIN ? UNREAD_ROOM_MIN : s->unread.len;
+    }
+    if (buf_reserve(&s->unread, room) != 0) {
+        *buf = uv_buf_init(NULL, 0); /* the read then fails with UV_ENOBUFS */
+        return;
+    }
+    *buf = uv_buf_init((char *)s->unread.data + s->unread.len, (unsigned)room);
+}
+
+static void stream_on_read(uv_stream_t *handle, ssize_t nread, const uv_buf_t *buf)
+{
+    struct stream *s = handle->data;
+    if (nread == 0) {
+        return;
+    }
+    if (nread < 0) {
+        uv_read_stop(handle);
+        if (s->finishing) {
+            stream_close(s);
+        } else {
+            s->handler->ended(s->owner, nread == UV_EOF ? 0 : (int)nread);
+        }
+        return;
+    }
+    if (s->finishing) {
+        return;
+    }
+    size_t len = (size_t)nread;
+    if (buf->base != s->read_buffer->bytes) {
+        s->unread.len += len;
+        stream_offer_unread(s);
+        return;
+    }
+    s->offering = true;
+    size_t taken = s->handler->data(s->owner, slice_make(buf->base, len));
+    s->offering = false;
+    if (taken < len && !s->closing && !s->finishing) {
+        buf_append(&s->unread, buf->base + taken, len - taken);
+        if (!buf_ok(&s->unread)) {
+            uv_read_stop(handle);
+            s->handler->ended(s->owner, UV_ENOMEM);
+        }
+    }
+}
+
+int stream_start(struct stream *s, const struct stream_handler *handler, void *owner)
+{
+    struct sockaddr_storage sa;
+    int len = sizeof sa;
+    s->handler = handler;
+    s->owner = owner;
+    if (uv_tcp_getpeername(&s->tcp, (struct sockaddr *)&sa, &len) != 0) {
+        return CONCLAVE_EIO;
+    }
+    net_address_of((const struct sockaddr *)&sa, &s->peer);
+    /* Small replies must not wait for the acknowledgement of the one before. */
+    if (uv_tcp_nodelay(&s->tcp, 1) != 0 ||
+        uv_read_start(stream_handle(s), stream_on_alloc, stream_on_read) != 0) {
+        return CONCLAVE_EIO;
+    }
+    return 0;
+}
+
+const struct net_address *stream_peer(const struct stream *s)
+{
+    return &s->peer;
+}
+
+void stream_pause(struct stream *s)
+{
+    if (!s->paused && !s->closing && !s->finishing) {
+        s->paused = true;
+        uv_read_stop(stream_handle(s));
+    }
+}
+
+void stream_resume(struct stream *s)
+{
+    if (!s->paused || s->closing || s->finishing) {
+        return;
+    }
+    s->paused = false;
+    if (s->unread.len > 0 && !s->offering) {
+        stream_offer_unread(s);
+    }
+    /* The owner may have paused, finished or closed while it took the input. */
+    if (!s->paused && !s->closing && !s->finishing &&
+        uv_read_start(stream_handle(s), stream_on_alloc, stream_on_read) != 0) {
+        s->handler->ended(s->owner, UV_EIO);
+    }
+}
+
+bool stream_paused(const struct stream *s)
+{
+    return s->paused;
+}
+
+static void stream_on_shutdown(uv_shutdown_t *req, int status)
+{
+    struct stream *s = req->data;
+    if (status != 0) {
+        stream_close(s);
+    }
+}
+
+/* Says end of stream once nothing is on its way. */
+static void stream_shut(struct stream *s)
+{
+    if (s->shut || s->write_active || s->closing) {
+        return;
+    }
+    s->shut = true;
+    s->shutdown.data = s;
+    if (uv_shutdown(&s->shutdown, stream_handle(s), stream_on_shutdown) != 0) {
+        stream_close(s);
+    }
+}
+
+static void stream_on_written(uv_write_t *req, int status)
+{
+    struct stream *s = req->data;
+    s->write_active = false;
+    buf_reset(&s->writing);
+    s->written = 0;
+    if (s->writing.cap > UNREAD_KEEP) {
+        buf_finish(&s->writing);
+    }
+    if (s->closing) {
+        return;
+    }
+    if (status != 0) {
+        if (s->finishing) {
+            stream_close(s);
+        } else {
+            s->handler->ended(s->owner, status);
+        }
+        return;
+    }
+    if (s->finishing) {
+        stream_shut(s);
+    } else {
+        s->handler->sent(s->owner);
+    }
+}
+
+void stream_send(struct stream *s, struct buf *out)
+{
+    if (out->len == 0 || s->write_active || s->closing) {
+        return;
+    }
+    uv_buf_t bytes = uv_buf_init((char *)out->data, (unsigned)out->len);
+    int n = uv_try_write(stream_handle(s), &bytes, 1);
+    if (n == (int)out->len) {
+        buf_reset(out);
+        if (out->cap > UNREAD_KEEP) {
+            buf_finish(out);
+        }
+        return;
+    }
+    /* An error shows again in the write request, whose callback reports it. */
+    s->written = n > 0 ? (size_t)n : 0;
+    struct buf empty = s->writing;
+    s->writing = *out;
+    *out = empty;
+    bytes =
+        uv_buf_init((char *)s->writing.data + s->written, (unsigned)(s->writing.len - s->written));
+    s->write.data = s;
+    s->write_active = true;
+    if (uv_write(&s->write, stream_handle(s), &bytes, 1, stream_on_written) != 0) {
+        s->write_active = false;
+        buf_reset(&s->writing);
+        s->written = 0;
+        if (s->finishing) {
+            stream_close(s);
+        } else {
+            s->handler->ended(s->owner, UV_EPIPE);
+        }
+    }
+}
+
+size_t stream_sending(const struct stream *s)
+{
+    if (!s->write_active) {
+        return 0;
+    }
+    return uv_stream_get_write_queue_size((const uv_stream_t *)&s->tcp);
+}
+
+static void stream_on_linger(uv_timer_t *timer)
+{
+    stream_close(timer->data);
+}
+
+void stream_finish(struct stream *s, unsigned linger_ms)
+{
+    if (s->finishing || s->closing) {
+        return;
+    }
+    s->finishing = true;
+    if (uv_timer_start(&s->linger, stream_on_linger, linger_ms, 0) != 0 ||
+        (s->paused && uv_read_start(stream_handle(s), stream_on_alloc, stream_on_read) != 0)) {
+        stream_close(s);
+        return;
+    }
+    stream_shut(s);
+}
+
+void stream_close(struct stream *s)
+{
+    if (s->closing) {
+        return;
+    }
+    s->closing = true;
+    uv_close((uv_handle_t *)&s->tcp, stream_handle_closed);
+    uv_close((uv_handle_t *)&s->linger, stream_handle_closed);
+}

@@ -1,0 +1,33 @@
+/*
+ * Who a connection is: the vector of authenticated ids that is stamped on its writes and checked on its reads.
+ * Schemes: ip (known from the start) and digest (user:password, no user table: the id is the proof).
+ * Source: IPAuthenticationProvider, DigestAuthenticationProvider of Apache ZooKeeper 3.9.
+ */
+#ifndef SERVER_AUTH_H
+#define SERVER_AUTH_H
+
+#include "wire/records.h"
+
+struct identity {
+    struct buf ids; /* encoded wire_id, bounded */
+    int32_t count;
+};
+
+void identity_init(struct identity *i, size_t max_bytes);
+void identity_finish(struct identity *i);
+
+/* The ids as a vector; borrows. */
+struct wire_vector identity_ids(const struct identity *i);
+
+/* Adds an id unless it is there. 0, CONCLAVE_ETOOBIG or CONCLAVE_ENOMEM. */
+int identity_add(struct identity *i, struct slice scheme, struct slice id) CONCLAVE_MUST_USE;
+
+/* An auth request. `host` is the peer's address; super_digest is `user:hash` of the superuser or NULL. 0,
+ * CONCLAVE_AUTH_FAILED for a scheme that is not ip or digest or bytes that are no credentials, or as identity_add. */
+int identity_authenticate(struct identity *i, const char *host, const char *super_digest,
+                          struct slice scheme, struct slice auth) CONCLAVE_MUST_USE;
+
+/* Appends user:base64(sha1(user:password)). */
+void digest_id(struct buf *out, struct slice user_password);
+
+#endif

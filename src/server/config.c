@@ -1,0 +1,363 @@
+#define _GNU_SOURCE /* asprintf */
+#include "server/config.h"
+
+#include "server/config_values.h"
+#include "server/keys.h"
+#include "server/properties.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+void config_init(struct config *c)
+{
+    *c = (struct config){
+        .options = server_options_default(), .session_min_ms = -1, .session_max_ms = -1};
+    buf_init(&c->notices, 0);
+}
+
+void config_finish(struct config *c)
+{
+    buf_finish(&c->notices);
+    free(c->error);
+    free(c->data_dir);
+    free(c->super_digest);
+    free(c->dynamic_file);
+    c->error = c->data_dir = c->super_digest = c->dynamic_file = NULL;
+}
+
+/* One key */
+
+static void config_store(struct config *c, const struct key_row *row, int64_t n)
+{
+    uint8_t *field = (uint8_t *)c + row->offset;
+    int32_t n32 = (int32_t)n;
+    uint16_t n16 = (uint16_t)n;
+    switch (row->size) {
+    case sizeof(uint16_t):
+        memcpy(field, &n16, sizeof n16);
+        break;
+    case sizeof(int32_t):
+        memcpy(field, &n32, sizeof n32);
+        break;
+    default:
+        memcpy(field, &n, sizeof n);
+        break;
+    }
+}
+
+static int config_set_int(struct config *c, const struct key_row *row, const char *key,
+                          const char *value, const char *where)
+{
+    int64_t n;
+    if (!config_number(value, &n) || n < row->min || n > row->max) {
+        return config_fail(c, "%s: %s: '%s' is not a number from %lld to %lld", where, key, value,
+                           (long long)row->min, (long long)row->max);
+    }
+    config_store(c, row, n * row->scale);
+    if (row->offset == offsetof(struct config, options.listen.port)) {
+        c->have_port = true;
+    }
+    return 0;
+}
+
+static int config_set_bool(struct config *c, const struct key_row *row, const char *key,
+                           const char *value, const char *where)
+{
+    bool on;
+    if (!config_boolean(value, &on)) {
+        return config_fail(c, "%s: %s: '%s' is neither yes nor no", where, key, value);
+    }
+    memcpy((uint8_t *)c + row->offset, &on, sizeof on);
+    return 0;
+}
+
+static bool key_value_harmless(const char *harmless, const char *value)
+{
+    return harmless != NULL && strcasecmp(harmless, value) == 0;
+}
+
+int config_set(struct config *c, const char *key, const char *value, const char *where,
+               bool from_file)
+{
+    if (strncmp(key, "zookeeper.", strlen("zookeeper.")) == 0) {
+        key += strlen("zookeeper."); /* as QuorumPeerConfig: it names the same system property */
+    }
+    const struct key_row *row = key_find(key);
+    if (row == NULL) {
+        if (!from_file) {
+            return config_fail(c, "%s: unknown key '%s': see conclave server --help", where, key);
+        }
+        buf_printf(&c->notices, "conclave: %s: unknown key, ignored (%s)\n", key, where);
+        return buf_ok(&c->notices) ? 0 : CONCLAVE_ENOMEM;
+    }
+    switch (row->kind) {
+    case KEY_INT:
+        return config_set_int(c, row, key, value, where);
+    case KEY_BOOL:
+        return config_set_bool(c, row, key, value, where);
+    case KEY_SPECIAL:
+        return row->set(c, key, value, where);
+    case KEY_REFUSED:
+        if (key_value_harmless(row->harmless, value)) {
+            return 0;
+        }
+        return config_fail(c, "%s: %s: %s", where, key, row->text);
+    case KEY_IDLE:
+        break;
+    }
+    buf_printf(&c->notices, "conclave: %s: %s\n", key, row->text);
+    return buf_ok(&c->notices) ? 0 : CONCLAVE_ENOMEM;
+}
+
+/* Files */
+
+struct file_context {
+    struct config *config;
+    const char *path;
+    bool dynamic;
+};
+
+static int config_file_pair(void *ctx, const char *key, const char *value, unsigned line)
+{
+    struct file_context *f = ctx;
+    char where[300];
+    snprintf(where, sizeof where, "%.256s line %u", f->path, line);
+    if (f->dynamic && strncmp(key, "server.", 7) != 0 && strcmp(key, "version") != 0 &&
+        strncmp(key, "group.", 6) != 0 && strncmp(key, "weight.", 7) != 0) {
+        return config_fail(f->config, "%s: %s does not belong into a dynamicConfigFile", where,
+                           key);
+    }
+    return config_set(f->config, key, value, where, true);
+}
+
+static int config_file(struct config *c, const char *path, bool dynamic)
+{
+    struct file_context f = {.config = c, .path = path, .dynamic = dynamic};
+    struct buf text;
+    buf_init(&text, 0);
+    int rc = config_read_file(c, path, &text);
+    if (rc == 0) {
+        rc = properties_parse(buf_slice(&text), config_file_pair, &f);
+    }
+    if (rc == CONCLAVE_EINVAL) {
+        rc = config_fail(c, "%s: holds NUL bytes: this is no configuration", path);
+    }
+    buf_finish(&text);
+    return rc;
+}
+
+/* Command line */
+
+static int config_set_listen(struct config *c, const char *value)
+{
+    if (net_address_parse(value, &c->options.listen) != 0) {
+        return config_fail(
+            c, "--listen: '%s' is not HOST:PORT, such as 127.0.0.1:2181 or [::1]:2181", value);
+    }
+    c->have_listen = true;
+    return 0;
+}
+
+static int config_option(struct config *c, const char *name, const char *value)
+{
+    if (strcmp(name, "data") == 0) {
+        return config_set_data_dir(c, "--data", value, "command line");
+    }
+    if (strcmp(name, "listen") == 0) {
+        return config_set_listen(c, value);
+    }
+    if (strcmp(name, "admin") == 0) {
+        return strcmp(value, "off") == 0
+                   ? 0
+                   : config_fail(
+                         c, "--admin: there is no admin port in this version: use --admin off");
+    }
+    if (c->have_listen &&
+        (strcmp(name, "clientPort") == 0 || strcmp(name, "clientPortAddress") == 0)) {
+        return config_fail(c, "--%s: --listen says where to listen already: give one of the two",
+                           name);
+    }
+    return config_set(c, name, value, "command line", false);
+}
+
+static int config_arguments(struct config *c, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *arg = argv[i];
+        if (strncmp(arg, "--", 2) != 0) {
+            continue; /* the file, read before */
+        }
+        const char *name = arg + 2;
+        const char *equals = strchr(name, '=');
+        char *key = equals != NULL ? strndup(name, (size_t)(equals - name)) : strdup(name);
+        if (key == NULL) {
+            return CONCLAVE_ENOMEM;
+        }
+        int rc;
+        if (equals != NULL) {
+            rc = config_option(c, key, equals + 1);
+        } else if (i + 1 < argc) {
+            rc = config_option(c, key, argv[++i]);
+        } else {
+            rc = config_fail(c, "--%s: a value is missing behind it", key);
+        }
+        free(key);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* The only word without dashes that is no value. False when there are two. */
+static bool config_find_file(int argc, char **argv, const char **ret_path, bool *ret_help)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *arg = argv[i];
+        if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
+            *ret_help = true;
+            return true;
+        }
+        if (strncmp(arg, "--", 2) == 0) {
+            i += strchr(arg, '=') == NULL;
+            continue;
+        }
+        if (*ret_path != NULL) {
+            return false;
+        }
+        *ret_path = arg;
+    }
+    return true;
+}
+
+/* Conclusions */
+
+/* myid in the data folder belongs to server.N lines; without them Apache ZooKeeper does not read it. */
+static int config_check_myid(struct config *c)
+{
+    char *path = NULL;
+    int rc = 0;
+    struct buf text;
+    int64_t id = 0;
+    if (asprintf(&path, "%s/myid", c->options.data_dir) < 0) {
+        return CONCLAVE_ENOMEM;
+    }
+    buf_init(&text, 0);
+    if (access(path, F_OK) != 0) {
+        goto out;
+    }
+    rc = config_read_file(c, path, &text);
+    if (rc != 0) {
+        goto out;
+    }
+    while (text.len > 0 && strchr(" \t\r\n", text.data[text.len - 1]) != NULL) {
+        text.len--;
+    }
+    const char *word = buf_cstr(&text);
+    if (word == NULL) {
+        rc = CONCLAVE_ENOMEM;
+    } else if (!config_number(word, &id) || id != c->server_line) {
+        rc = config_fail(
+            c, "%s: says '%.32s', but the only server line is server.%lld: make them the same",
+            path, word, (long long)c->server_line);
+    }
+out:
+    buf_finish(&text);
+    free(path);
+    return rc;
+}
+
+static int config_conclude_servers(struct config *c)
+{
+    if (c->dynamic_file != NULL) {
+        int rc = config_file(c, c->dynamic_file, true);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    if (c->server_lines > 1) {
+        return config_fail(
+            c,
+            "%d server.N lines: ensembles are not in this version: leave the line of this "
+            "server only, or none, to run it alone",
+            c->server_lines);
+    }
+    if (c->server_lines == 0) {
+        return 0;
+    }
+    c->options.server_id = c->server_line;
+    if (!c->have_port && !c->have_listen && c->server_line_port != 0) {
+        c->options.listen.port = c->server_line_port;
+    }
+    return config_check_myid(c);
+}
+
+static int config_conclude(struct config *c)
+{
+    struct server_options *o = &c->options;
+    struct server_limits *l = &o->limits;
+    if (c->data_dir != NULL) {
+        o->data_dir = c->data_dir;
+    }
+    o->super_digest = c->super_digest;
+    int rc = config_conclude_servers(c);
+    if (rc != 0) {
+        return rc;
+    }
+    if (c->from_file && !c->have_address && !c->have_listen) {
+        o->listen.host[0] = '\0'; /* as Apache ZooKeeper: every interface */
+    }
+    l->session_min_ms = c->session_min_ms >= 0 ? c->session_min_ms : 2 * l->tick_ms;
+    l->session_max_ms = c->session_max_ms >= 0 ? c->session_max_ms : 20 * l->tick_ms;
+    if (l->session_min_ms < 1) {
+        l->session_min_ms = 1;
+    }
+    if (l->session_min_ms > l->session_max_ms) {
+        return config_fail(
+            c,
+            "session timeouts: minSessionTimeout %d ms is above maxSessionTimeout %d ms "
+            "(defaults: 2 and 20 times tickTime)",
+            l->session_min_ms, l->session_max_ms);
+    }
+    if ((int64_t)o->snapshot_log_bytes <= 0) {
+        o->snapshot_log_bytes = SIZE_MAX / 4;
+    }
+    if (o->backlog < 1) {
+        o->backlog = server_options_default().backlog;
+    }
+    return 0;
+}
+
+int config_parse(struct config *c, int argc, char **argv)
+{
+    const char *path = NULL;
+    int rc = 0;
+    if (!config_find_file(argc, argv, &path, &c->help)) {
+        return config_fail(c,
+                           "more than one file: conclave server [zoo.cfg] [options]; see --help");
+    }
+    if (c->help) {
+        return 0;
+    }
+    if (path != NULL) {
+        c->from_file = true;
+        rc = config_file(c, path, false);
+    }
+    if (rc == 0) {
+        rc = config_arguments(c, argc, argv);
+    }
+    return rc == 0 ? config_conclude(c) : rc;
+}
+
+void config_print_keys(struct buf *out)
+{
+    for (size_t i = 0; i < key_table_count; i++) {
+        const struct key_row *row = &key_table[i];
+        if (row->kind == KEY_INT || row->kind == KEY_BOOL || row->kind == KEY_SPECIAL) {
+            buf_printf(out, "  %-28s %s\n", row->name, row->text);
+        }
+    }
+}

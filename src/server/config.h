@@ -1,0 +1,48 @@
+/*
+ * What `conclave server` is told: an Apache zoo.cfg, command line options, and any zoo.cfg key as `--key value`. One table
+ * knows every key: what it sets, or why it sets nothing. What comes later wins; the command line beats the file.
+ *
+ * A key without effect is named in `notices`, never silently ignored; a key that would weaken security if it were
+ * ignored is an error.
+ */
+#ifndef SERVER_CONFIG_H
+#define SERVER_CONFIG_H
+
+#include "base/buf.h"
+#include "server/server.h"
+
+struct config {
+    struct server_options options; /* its strings point into this struct */
+    struct buf notices;            /* lines "conclave: KEY: what about it\n" for stderr */
+    char *error; /* after a failure: one line that says what, where and what to do */
+    bool help;   /* --help was given: nothing else counts */
+
+    /* Own memory of options, and what the final step needs to know. */
+    char *data_dir;
+    char *super_digest;
+    char *dynamic_file;
+    bool from_file; /* a zoo.cfg was read: without clientPortAddress every interface is meant */
+    bool have_address;
+    bool have_listen; /* --listen: beats clientPort and clientPortAddress */
+    bool have_port;
+    int32_t session_min_ms; /* -1: follows the tick */
+    int32_t session_max_ms;
+    int64_t server_line; /* N of the only server.N, 0: none */
+    int server_lines;
+    uint16_t server_line_port; /* its ;port, 0: none */
+};
+
+void config_init(struct config *c);
+void config_finish(struct config *c);
+
+/* Reads the arguments behind `server`. 0, or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error set. */
+int config_parse(struct config *c, int argc, char **argv) CONCLAVE_MUST_USE;
+
+/* Sets one key. where is the place for messages ("zoo.cfg line 3"). Errors as config_parse. */
+int config_set(struct config *c, const char *key, const char *value, const char *where,
+               bool from_file) CONCLAVE_MUST_USE;
+
+/* Appends the list of keys with effect, for --help. */
+void config_print_keys(struct buf *out);
+
+#endif

@@ -1,0 +1,371 @@
+#include "server/connection.h"
+
+#include "base/log.h"
+#include "server/handshake.h"
+#include "server/request.h"
+#include "server/service.h"
+
+#include <assert.h>
+
+enum {
+    REPLY_ERR_AT = 4 + 4 + 8, /* length, xid, zxid */
+    REPLY_RECORD_AT = 4 + 4 + 8 + 4,
+    WAITING_KEEP = 65536, /* bytes already answered that may stand before the waiting ones */
+};
+
+int connection_init(struct connection *c, struct service *s, const char *host, const char *peer)
+{
+    *c = (struct connection){.service = s, .host = host, .peer = peer};
+    list_init(&c->dirty);
+    list_init(&c->throttled);
+    list_init(&c->handshaking);
+    list_init(&c->pending);
+    watcher_init(&c->watcher);
+    identity_init(&c->identity, s->limits.identity_max);
+    buf_init(&c->waiting, 0);
+    buf_init(&c->out, 0);
+    c->handshake_at = clock_monotonic_ms(s->clock) + s->limits.handshake_ms;
+    list_push_back(&s->handshaking, &c->handshaking);
+    int rc = identity_add(&c->identity, slice_str("ip"), slice_str(host));
+    if (rc == 0 && s->skip_acl) {
+        rc = identity_add(&c->identity, slice_str("super"), slice_str(""));
+    }
+    return rc;
+}
+
+void connection_finish(struct connection *c)
+{
+    struct service *s = c->service;
+    list_remove(&c->dirty);
+    list_remove(&c->throttled);
+    list_remove(&c->handshaking);
+    service_detach(s, c);
+    watcher_finish(s->watches, &c->watcher);
+    struct list *node;
+    while ((node = list_pop_front(&c->pending)) != NULL) {
+        struct pending *entry = CONTAINER_OF(node, struct pending, order);
+        entry->connection = NULL;
+        if (!entry->write) {
+            pipeline_release(&s->pipeline, entry);
+        }
+    }
+    c->pending_count = 0;
+    c->pending_bytes = 0;
+    c->stage = CONNECTION_CLOSED;
+    identity_finish(&c->identity);
+    buf_finish(&c->waiting);
+    buf_finish(&c->out);
+}
+
+static void connection_set_dirty(struct connection *c)
+{
+    if (list_empty(&c->dirty)) {
+        list_push_back(&c->service->dirty, &c->dirty);
+    }
+}
+
+void connection_end(struct connection *c)
+{
+    c->stage = CONNECTION_CLOSED;
+    c->input_ended = true;
+    connection_set_dirty(c);
+}
+
+void connection_drop(struct connection *c, const char *reason)
+{
+    if (c->stage != CONNECTION_CLOSED && service_may_log(c->service)) {
+        log_warn("server", "connection-closed", "peer=%s session=0x%llx reason=\"%s\"", c->peer,
+                 (unsigned long long)c->session_id, reason);
+    }
+    connection_end(c);
+}
+
+void connection_close_after_output(struct connection *c)
+{
+    if (c->stage != CONNECTION_CLOSED) {
+        c->stage = CONNECTION_CLOSING;
+    }
+    c->input_ended = true;
+    connection_set_dirty(c);
+}
+
+static bool connection_open(const struct connection *c)
+{
+    return c->stage != CONNECTION_CLOSING && c->stage != CONNECTION_CLOSED;
+}
+
+bool connection_ready(struct connection *c)
+{
+    const struct server_limits *limits = &c->service->limits;
+    if (c->input_ended || c->stage == CONNECTION_CREATING || !connection_open(c) ||
+        c->pending_count >= limits->pipelined_max ||
+        c->pending_bytes >= limits->pipelined_bytes_max ||
+        c->out.len + c->sending >= limits->output_pause) {
+        return false;
+    }
+    if (service_admits(c->service)) {
+        return true;
+    }
+    if (list_empty(&c->throttled)) {
+        list_push_back(&c->service->throttled, &c->throttled);
+    }
+    return false;
+}
+
+void connection_output_added(struct connection *c)
+{
+    if (!buf_ok(&c->out)) {
+        connection_drop(c, "out of memory");
+        return;
+    }
+    connection_set_dirty(c);
+}
+
+size_t connection_reply_begin(struct connection *c, int32_t xid, int64_t zxid)
+{
+    size_t place = wire_frame_begin(&c->out);
+    struct wire_reply_header header = {.xid = xid, .zxid = zxid};
+    wire_encode_reply_header(&c->out, &header);
+    return place;
+}
+
+void connection_reply_fail(struct connection *c, size_t place, int32_t err)
+{
+    if (buf_ok(&c->out)) {
+        c->out.len = place + REPLY_RECORD_AT;
+        buf_put_i32(&c->out, place + REPLY_ERR_AT, err);
+    }
+}
+
+void connection_reply_end(struct connection *c, size_t place)
+{
+    wire_frame_end(&c->out, place);
+    c->service->stats.packets_sent++;
+    connection_output_added(c);
+}
+
+void connection_event(struct connection *c, int32_t type, struct slice path, int64_t zxid)
+{
+    if (!connection_open(c)) {
+        return;
+    }
+    size_t place = connection_reply_begin(c, WIRE_XID_NOTIFICATION, zxid);
+    struct wire_watcher_event event = {
+        .type = type, .state = WIRE_STATE_SYNC_CONNECTED, .path = path};
+    wire_encode_watcher_event(&c->out, &event);
+    connection_reply_end(c, place);
+    if (c->out.len + c->sending > c->service->limits.output_max) {
+        c->service->stats.cut_slow++;
+        connection_drop(c, "slow reader: its unsent events and replies passed the limit");
+    }
+}
+
+/* The queue */
+
+static void connection_push(struct connection *c, struct pending *entry)
+{
+    entry->connection = c;
+    list_push_back(&c->pending, &entry->order);
+    c->pending_count++;
+    c->pending_bytes += entry->bytes;
+}
+
+static void connection_pop(struct connection *c, struct pending *entry)
+{
+    list_remove(&entry->order);
+    c->pending_count--;
+    c->pending_bytes -= entry->bytes;
+    entry->connection = NULL;
+    pipeline_release(&c->service->pipeline, entry);
+}
+
+void connection_write(struct connection *c, const struct command *command, int32_t xid)
+{
+    struct service *s = c->service;
+    struct pending *entry = pipeline_pending(&s->pipeline, command->body.len);
+    if (entry == NULL) {
+        connection_drop(c, "out of memory");
+        return;
+    }
+    entry->xid = xid;
+    entry->type = command->type;
+    int rc = pipeline_write(&s->pipeline, command, clock_wall_ms(s->clock), entry);
+    if (rc != 0) {
+        pipeline_release(&s->pipeline, entry);
+        connection_drop(c, rc == CONCLAVE_ENOMEM ? "out of memory" : "the log takes no writes");
+        return;
+    }
+    connection_push(c, entry);
+}
+
+/* Keeps a request that must not overtake the writes before it. */
+static void connection_wait(struct connection *c, const struct request *r)
+{
+    struct pending *entry = pipeline_pending(&c->service->pipeline, r->body.len);
+    size_t at = c->waiting.len;
+    buf_append_slice(&c->waiting, r->body);
+    if (entry == NULL || !buf_ok(&c->waiting)) {
+        if (entry != NULL) {
+            pipeline_release(&c->service->pipeline, entry);
+        }
+        connection_drop(c, "out of memory");
+        return;
+    }
+    entry->xid = r->xid;
+    entry->type = r->type;
+    entry->err = r->err;
+    entry->body_at = c->waiting_base + at;
+    entry->body_len = r->body.len;
+    connection_push(c, entry);
+}
+
+/* Forgets the bodies that were answered: all when none waits, else when they are many. */
+static void connection_trim_waiting(struct connection *c, uint64_t done)
+{
+    size_t front = (size_t)(done - c->waiting_base);
+    if (c->pending_count == 0) {
+        front = c->waiting.len;
+        if (c->waiting.cap > WAITING_KEEP) {
+            c->waiting_base += front;
+            buf_finish(&c->waiting);
+            return;
+        }
+    } else if (front < WAITING_KEEP || front < c->waiting.len / 2) {
+        return;
+    }
+    buf_consume(&c->waiting, front);
+    c->waiting_base += front;
+}
+
+/* Answers what waits at the head of the queue, up to the next write. */
+static void connection_drain(struct connection *c)
+{
+    uint64_t done = c->waiting_base;
+    while (connection_open(c) && !list_empty(&c->pending)) {
+        struct pending *entry = CONTAINER_OF(c->pending.next, struct pending, order);
+        if (entry->write) {
+            break;
+        }
+        struct request r = {
+            .xid = entry->xid,
+            .type = entry->type,
+            .err = entry->err,
+            .body = slice_make(buf_slice(&c->waiting).data + (entry->body_at - c->waiting_base),
+                               entry->body_len),
+        };
+        done = entry->body_at + entry->body_len;
+        request_row(r.type)->answer(c, &r);
+        connection_pop(c, entry);
+    }
+    connection_trim_waiting(c, done);
+}
+
+void connection_complete(struct connection *c, struct pending *entry, const struct effects *effects)
+{
+    assert(c->pending.next == &entry->order);
+    struct request r = {.xid = entry->xid, .type = entry->type};
+    connection_pop(c, entry);
+    if (!connection_open(c)) {
+        return;
+    }
+    if (r.type == WIRE_CREATE_SESSION) {
+        handshake_created(c, effects);
+        return;
+    }
+    size_t place = connection_reply_begin(c, r.xid, effects->zxid);
+    buf_append_slice(&c->out, buf_slice(&effects->reply));
+    if (effects->err != 0) {
+        connection_reply_fail(c, place, effects->err);
+    }
+    connection_reply_end(c, place);
+    if (r.type == WIRE_CLOSE_SESSION) {
+        connection_close_after_output(c);
+        return;
+    }
+    connection_drain(c);
+}
+
+/* Input */
+
+static void connection_take_request(struct connection *c, struct slice frame)
+{
+    struct wire_reader reader = wire_reader_make(frame);
+    struct wire_request_header header;
+    if (wire_decode_request_header(&reader, &header) != 0) {
+        connection_drop(c, "a request is shorter than its header");
+        return;
+    }
+    struct request r = {.xid = header.xid, .type = header.type, .body = wire_rest(&reader)};
+    const struct request_row *row = request_row(r.type);
+    if (row->last) {
+        c->input_ended = true;
+    }
+    if (row->kind == REQUEST_WRITE) {
+        struct command command = {
+            .session_id = c->session_id,
+            .cxid = r.xid,
+            .type = r.type,
+            .ids = identity_ids(&c->identity),
+            .body = r.type == WIRE_CLOSE_SESSION ? slice_str("") : r.body,
+        };
+        connection_write(c, &command, r.xid);
+        return;
+    }
+    if (row->kind == REQUEST_AUTH) {
+        r.err = request_authenticate(c, r.body);
+        r.body.len = 0;
+        c->input_ended = r.err != 0;
+    }
+    if (c->pending_count == 0) {
+        row->answer(c, &r);
+    } else {
+        connection_wait(c, &r);
+    }
+}
+
+static void connection_bad_frame(struct connection *c, int32_t len)
+{
+    const char *stranger = NULL;
+    if (c->stage == CONNECTION_HANDSHAKE) {
+        stranger = handshake_name_stranger(len);
+    }
+    if (stranger != NULL) {
+        connection_drop(c, stranger);
+    } else if (len < 0) {
+        connection_drop(c, "a frame has a negative length");
+    } else {
+        connection_drop(c, "a frame is longer than jute.maxbuffer allows");
+    }
+}
+
+size_t connection_input(struct connection *c, struct slice bytes)
+{
+    struct service *s = c->service;
+    size_t taken = 0;
+    bool frames = false;
+    while (connection_ready(c)) {
+        struct slice body;
+        int32_t len = 0;
+        int rc = wire_frame_cut(slice_make(bytes.data + taken, bytes.len - taken),
+                                s->limits.frame_max, &body, &len);
+        if (rc == 0) {
+            break;
+        }
+        if (rc < 0) {
+            connection_bad_frame(c, len);
+            break;
+        }
+        taken += 4 + body.len;
+        frames = true;
+        s->stats.packets_received++;
+        if (c->stage == CONNECTION_HANDSHAKE) {
+            handshake_request(c, body);
+        } else {
+            connection_take_request(c, body);
+        }
+    }
+    if (frames && c->mapped) {
+        service_touch(s, c);
+    }
+    return c->input_ended ? bytes.len : taken;
+}

@@ -1,0 +1,108 @@
+/*
+ * One client's connection: bytes in, bytes out, no socket, no clock of its own. It cuts frames, speaks the
+ * handshake, gives writes to the pipeline and answers the rest from the state, replies in the order of the requests.
+ *
+ *   HANDSHAKE ──new session──> CREATING ──applied──> SERVING ──closeSession, unknown operation──┐
+ *       │ └──known session, right password──────────────^  │                                    v
+ *       └──refused with a reply───────────────────────────────────────────────────────────> CLOSING
+ *   any ──bad frame, newer connection, session gone, slow reader, peer gone──> CLOSED
+ *
+ * CLOSING: output is sent, then the socket is closed. CLOSED: the socket is closed at once.
+ * The holder of the socket looks at each connection in service.dirty at the end of a turn; nothing is freed earlier.
+ */
+#ifndef SERVER_CONNECTION_H
+#define SERVER_CONNECTION_H
+
+#include "base/list.h"
+#include "base/map.h"
+#include "server/auth.h"
+#include "server/pipeline.h"
+#include "state/state.h"
+#include "watch/watch.h"
+
+struct service;
+
+enum connection_stage {
+    CONNECTION_HANDSHAKE, /* no session yet */
+    CONNECTION_CREATING,  /* its new session is on its way through the log */
+    CONNECTION_SERVING,
+    CONNECTION_CLOSING, /* no more input; close when the output has been sent */
+    CONNECTION_CLOSED,  /* close at once */
+};
+
+struct connection {
+    struct service *service;
+    enum connection_stage stage;
+    bool input_ended;        /* the last request of this connection was read */
+    bool wants_read_only;    /* its ConnectRequest had the readOnly byte, so the reply has it */
+    int64_t session_id;      /* 0: none */
+    int32_t timeout_ms;      /* negotiated */
+    int64_t handshake_at;    /* deadline, monotonic ms */
+    const char *host;        /* peer's numeric address, borrowed */
+    const char *peer;        /* host:port for log lines, borrowed */
+    struct map_node by_id;   /* in service.by_session while mapped */
+    bool mapped;             /* it is THE connection of its session */
+    struct list dirty;       /* in service.dirty */
+    struct list throttled;   /* in service.throttled */
+    struct list handshaking; /* in service.handshaking */
+    struct watcher watcher;
+    struct identity identity;
+    struct list pending; /* requests not answered, oldest first */
+    size_t pending_count;
+    size_t pending_bytes;
+    struct buf waiting;    /* bodies of requests that wait for the writes before them */
+    uint64_t waiting_base; /* place of waiting's first byte among all that ever waited */
+    struct buf out;        /* replies and events to be sent */
+    size_t sending;        /* bytes handed to the socket that have not left; set by its holder */
+};
+
+/* One request off the wire; body is borrowed. */
+struct request {
+    int32_t xid;
+    int32_t type;
+    int32_t err;
+    struct slice body;
+};
+
+/* Begins the handshake. 0, or CONCLAVE_ENOMEM, after which connection_finish is still due. */
+int connection_init(struct connection *c, struct service *s, const char *host,
+                    const char *peer) CONCLAVE_MUST_USE;
+
+/* The socket is gone: leaves all lists, gives up its watches; writes on their way go on without it. */
+void connection_finish(struct connection *c);
+
+/* Takes whole frames from the front of bytes; returns how many bytes. Stops when it wants no more input. */
+size_t connection_input(struct connection *c, struct slice bytes);
+
+/* Whether connection_input would take a frame now. A no to a limit of all connections is remembered: the connection
+ * becomes dirty when there is room again. */
+bool connection_ready(struct connection *c);
+
+/* Closes at once, with a log line. `reason` is a fixed text. */
+void connection_drop(struct connection *c, const char *reason);
+
+/* Closes at once without a line: the ordinary end. */
+void connection_end(struct connection *c);
+
+/* Closes when the output has been sent. */
+void connection_close_after_output(struct connection *c);
+
+/* A write of this connection was applied: answers it and all that waited behind it. */
+void connection_complete(struct connection *c, struct pending *entry,
+                         const struct effects *effects);
+
+/* Appends a watch event. zxid: of the change, or -1 for one replayed by setWatches. */
+void connection_event(struct connection *c, int32_t type, struct slice path, int64_t zxid);
+
+/* Appends a reply: begin, then the record, then end. Begin returns the place for the other two. */
+size_t connection_reply_begin(struct connection *c, int32_t xid, int64_t zxid);
+void connection_reply_fail(struct connection *c, size_t place, int32_t err); /* drops the record */
+void connection_reply_end(struct connection *c, size_t place);
+
+/* Appends output that is no reply: marks the connection dirty and checks memory. */
+void connection_output_added(struct connection *c);
+
+/* Gives a command to the pipeline with an entry that waits for it. */
+void connection_write(struct connection *c, const struct command *command, int32_t xid);
+
+#endif

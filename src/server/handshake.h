@@ -1,0 +1,20 @@
+/*
+ * The first frame of a connection: a new session, or an old one taken up again by id and password.
+ * Source: ZooKeeperServer.processConnectRequest of Apache ZooKeeper 3.9; unlike it, a wrong password leaves the
+ * session's living connection alone, and passwords are random.
+ */
+#ifndef SERVER_HANDSHAKE_H
+#define SERVER_HANDSHAKE_H
+
+#include "server/connection.h"
+
+/* Takes a ConnectRequest. */
+void handshake_request(struct connection *c, struct slice body);
+
+/* The new session's command was applied. */
+void handshake_created(struct connection *c, const struct effects *effects);
+
+/* What the first four bytes were, read as a length that is none: "HTTP request", ... or NULL. */
+const char *handshake_name_stranger(int32_t len);
+
+#endif

@@ -1,0 +1,194 @@
+#include "server/keys.h"
+
+#include "server/config_values.h"
+
+#include <string.h>
+
+#define STANDALONE "no effect in standalone mode"
+#define ENSEMBLE_LATER "ensembles are not in this version: remove the key"
+#define TLS_LATER "TLS is not in this version: remove the key to serve without it"
+#define ADMIN_LATER "no effect: there is no admin port in this version"
+
+#define AT(field) offsetof(struct config, field), sizeof(((struct config *)0)->field)
+#define INT(name, field, min, max, scale, text)                                                    \
+    {                                                                                              \
+        name, KEY_INT, AT(field), min, max, scale, NULL, NULL, text                                \
+    }
+#define BOOL(name, field, turned, text)                                                            \
+    {                                                                                              \
+        name, KEY_BOOL, AT(field), turned, 0, 0, NULL, NULL, text                                  \
+    }
+#define SPECIAL(name, set, text)                                                                   \
+    {                                                                                              \
+        name, KEY_SPECIAL, 0, 0, 0, 0, 0, set, NULL, text                                          \
+    }
+#define IDLE(name, text)                                                                           \
+    {                                                                                              \
+        name, KEY_IDLE, 0, 0, 0, 0, 0, NULL, NULL, text                                            \
+    }
+#define REFUSED(name, harmless, text)                                                              \
+    {                                                                                              \
+        name, KEY_REFUSED, 0, 0, 0, 0, 0, NULL, harmless, text                                     \
+    }
+
+const struct key_row key_table[] = {
+    /* What it serves */
+    SPECIAL("dataDir", config_set_data_dir, "the data folder, used as it is (as --data)"),
+    INT("clientPort", options.listen.port, 0, 65535, 1, "client port (2181; 0 takes a free one)"),
+    SPECIAL("clientPortAddress", config_set_address,
+            "address to listen on (127.0.0.1; with a zoo.cfg every interface)"),
+    INT("clientPortListenBacklog", options.backlog, -1, 65535, 1,
+        "connections that wait in the kernel (-1: 511)"),
+
+    /* Sessions and limits */
+    INT("tickTime", options.limits.tick_ms, 10, 600000, 1, "unit of session expiry, ms (2000)"),
+    INT("minSessionTimeout", session_min_ms, -1, 86400000, 1, "ms (-1: 2 ticks)"),
+    INT("maxSessionTimeout", session_max_ms, -1, 86400000, 1, "ms (-1: 20 ticks)"),
+    INT("maxClientCnxns", options.limits.address_max, 0, 1000000, 1,
+        "connections of one address (60; 0: no limit)"),
+    INT("maxCnxns", options.limits.connections_max, 0, 10000000, 1,
+        "all connections (0: what the limit of open files allows)"),
+    INT("globalOutstandingLimit", options.limits.outstanding_max, 1, 1000000, 1,
+        "requests being worked on at which reading pauses (1000)"),
+    INT("jute.maxbuffer", options.limits.frame_max, 1024, 1 << 30, 1,
+        "largest request packet, bytes (1048575)"),
+
+    /* Storage */
+    INT("snapCount", options.snapshot_writes, 2, INT64_MAX / 4, 1,
+        "writes between snapshots (100000)"),
+    INT("snapSizeLimitInKb", options.snapshot_log_bytes, -1, INT64_MAX >> 12, 1024,
+        "or log between snapshots, KiB (4194304; 0 or less: no limit)"),
+    INT("preAllocSize", options.segment_bytes, 64, 1 << 22, 1024,
+        "size of a log segment, KiB (16384)"),
+    BOOL("forceSync", options.sync, 0,
+         "no: acknowledged writes may be lost when the machine fails (yes)"),
+    INT("autopurge.snapRetainCount", options.snapshots_kept, 3, 1000, 1, "snapshots kept (3)"),
+    IDLE("autopurge.purgeInterval", "no effect: old snapshots and logs are always removed"),
+    IDLE("dataLogDir",
+         "no effect: the log stands in the data folder; point --data to the faster disk"),
+    IDLE("txnLogSizeLimitInKb", "no effect: preAllocSize gives the size of a log file"),
+    IDLE("commitLogCount", STANDALONE),
+    IDLE("fsync.warningthresholdms", "no effect: slow syncs are counted, not logged"),
+    IDLE("snapshot.trust.empty", "no effect: a missing snapshot is never trusted"),
+    IDLE("snapshot.compression.method", "no effect: snapshots have a form of their own"),
+    IDLE("snapshot.*", "no effect: snapshots have a form of their own"),
+    IDLE("digest.enabled", "no effect: every snapshot and log entry has a checksum"),
+    IDLE("db.autocreate", "no effect: an empty data folder starts an empty tree"),
+    IDLE("serializeLastProcessedZxid.enabled", "no effect: snapshots have a form of their own"),
+
+    /* Access */
+    BOOL("skipACL", options.skip_acl, 0, "yes: every client may do everything (no)"),
+    SPECIAL("DigestAuthenticationProvider.superDigest", config_set_super_digest,
+            "user:hash of the superuser"),
+    SPECIAL("superDigest", config_set_super_digest, "the same"),
+    REFUSED("DigestAuthenticationProvider.digestAlg", "SHA1",
+            "only SHA1 is supported: remove the key"),
+    REFUSED("DigestAuthenticationProvider.enabled", "true",
+            "digest cannot be switched off: remove the key"),
+    REFUSED("authProvider.*", NULL,
+            "only the schemes ip and digest are in this version: remove the key"),
+    REFUSED("superUser*", NULL, "SASL is not in this version: use superDigest"),
+    REFUSED("enforce.auth.*", "false",
+            "required authentication is not in this version: remove the key"),
+    REFUSED("sessionRequireClientSASLAuth", "false", "SASL is not in this version: remove the key"),
+    REFUSED("requireClientAuthScheme", NULL, "SASL is not in this version: remove the key"),
+    REFUSED("secureClientPort", NULL, TLS_LATER),
+    REFUSED("secureClientPortAddress", NULL, TLS_LATER),
+    REFUSED("sslQuorum", "false", TLS_LATER),
+    REFUSED("ssl.*", NULL, TLS_LATER),
+    REFUSED("portUnification", "false", TLS_LATER),
+    REFUSED("client.portUnification", "false", TLS_LATER),
+    IDLE("client.certReload", "no effect: TLS is not in this version"),
+    IDLE("sslQuorumReloadCertFiles", STANDALONE),
+    REFUSED("quorum.auth.*", "false", ENSEMBLE_LATER),
+    REFUSED("enforceQuota", "false", "quotas are not enforced in this version: remove the key"),
+    IDLE("audit.enable", "no effect: there is no audit log in this version"),
+    IDLE("allowSaslFailedClients", "no effect: SASL is not in this version"),
+    IDLE("jaasLoginRenew", "no effect: SASL is not in this version"),
+    IDLE("kerberos.*", "no effect: SASL is not in this version"),
+
+    /* Ensembles */
+    SPECIAL("server.*", config_set_server, "one line is taken as this server; more are refused"),
+    SPECIAL("dynamicConfigFile", config_set_dynamic_file, "its server.N lines are read"),
+    IDLE("version", STANDALONE),
+    IDLE("initLimit", STANDALONE),
+    IDLE("syncLimit", STANDALONE),
+    IDLE("connectToLearnerMasterLimit", STANDALONE),
+    IDLE("electionAlg", STANDALONE),
+    IDLE("electionPortBindRetry", STANDALONE),
+    IDLE("leaderServes", STANDALONE),
+    IDLE("quorumListenOnAllIPs", STANDALONE),
+    IDLE("cnxTimeout", STANDALONE),
+    IDLE("syncEnabled", STANDALONE),
+    IDLE("observerMasterPort", STANDALONE),
+    IDLE("observer.*", STANDALONE),
+    IDLE("learner.*", STANDALONE),
+    IDLE("leader.*", STANDALONE),
+    IDLE("follower.*", STANDALONE),
+    IDLE("multiAddress.*", STANDALONE),
+    IDLE("group.*", STANDALONE),
+    IDLE("weight.*", STANDALONE),
+    IDLE("oraclePath", STANDALONE),
+    REFUSED("peerType", "participant", ENSEMBLE_LATER),
+    REFUSED("standaloneEnabled", "true", ENSEMBLE_LATER),
+    IDLE("reconfigEnabled", STANDALONE),
+    IDLE("localSessionsEnabled", STANDALONE),
+    IDLE("localSessionsUpgradingEnabled", STANDALONE),
+    IDLE("readonlymode.enabled", STANDALONE),
+    IDLE("quorum.*", STANDALONE),
+
+    /* Operation */
+    IDLE("admin.*", ADMIN_LATER),
+    IDLE("metricsProvider.*", "no effect: metrics are not served in this version"),
+    IDLE("4lw.commands.whitelist", "no effect: four-letter words are not in this version"),
+    IDLE("extendedTypesEnabled", "no effect: TTL nodes are not in this version"),
+    IDLE("emulate353TTLNodes", "no effect: TTL nodes are not in this version"),
+    IDLE("znode.container.*", "no effect: containers are not removed in this version"),
+    IDLE("maxBatchSize", "no effect: batches follow the speed of the disk"),
+    IDLE("flushDelay", "no effect: batches follow the speed of the disk"),
+    IDLE("maxWriteQueuePollTime", "no effect: batches follow the speed of the disk"),
+    IDLE("requestThrottle*", "no effect: globalOutstandingLimit pauses reading"),
+    IDLE("request_throttle*", "no effect: globalOutstandingLimit pauses reading"),
+    IDLE("throttledOpWaitTime", "no effect: globalOutstandingLimit pauses reading"),
+    IDLE("largeRequest*", "no effect: the bytes of outstanding requests are always limited"),
+    IDLE("connectionMaxTokens", "no effect: maxClientCnxns and maxCnxns limit connections"),
+    IDLE("connection*", "no effect: maxClientCnxns and maxCnxns limit connections"),
+    IDLE("commitProcessor.*", "no effect: this server has no such threads"),
+    IDLE("nio.*", "no effect: this server has no such threads"),
+    IDLE("netty.*", "no effect: this server has no such threads"),
+    IDLE("jute.maxbuffer.extrasize", "no effect: jute.maxbuffer limits the whole packet"),
+    IDLE("maxResponseCacheSize", "no effect: replies need no cache"),
+    IDLE("maxGetChildrenResponseCacheSize", "no effect: replies need no cache"),
+    IDLE("watchManagerName", "no effect: there is one kind of watch table"),
+    IDLE("bitHashCacheSize", "no effect: there is one kind of watch table"),
+    IDLE("serverCnxnFactory", "no effect: there is one kind of client port"),
+    IDLE("jvm.*", "no effect: there is no JVM"),
+    IDLE("globalSessionsEnabled", STANDALONE),
+    IDLE("tcpKeepAlive", STANDALONE),
+};
+
+const size_t key_table_count = sizeof key_table / sizeof key_table[0];
+
+static bool key_matches(const char *name, const char *key)
+{
+    size_t len = strlen(name);
+    if (name[len - 1] == '*') {
+        return strncmp(name, key, len - 1) == 0;
+    }
+    return strcmp(name, key) == 0;
+}
+
+const struct key_row *key_find(const char *key)
+{
+    for (size_t i = 0; i < key_table_count; i++) {
+        if (strcmp(key_table[i].name, key) == 0) {
+            return &key_table[i];
+        }
+    }
+    for (size_t i = 0; i < key_table_count; i++) {
+        if (key_matches(key_table[i].name, key)) {
+            return &key_table[i];
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,25 @@
+#include "server/limits.h"
+
+#include "wire/ops.h"
+
+struct server_limits server_limits_default(void)
+{
+    return (struct server_limits){
+        .tick_ms = 2000,
+        .session_min_ms = 2 * 2000,
+        .session_max_ms = 20 * 2000,
+        .sessions_max = 1000000,
+        .frame_max = WIRE_FRAME_MAX,
+        .connections_max = 0,
+        .address_max = 60,
+        .handshake_ms = 10000,
+        .outstanding_max = 1000,
+        .outstanding_bytes_max = (size_t)64 << 20,
+        .pipelined_max = 1000,
+        .pipelined_bytes_max = (size_t)4 << 20,
+        .output_pause = (size_t)256 << 10,
+        .output_max = (size_t)16 << 20,
+        .watches_max = 1000000,
+        .identity_max = (size_t)16 << 10,
+    };
+}

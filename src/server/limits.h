@@ -1,0 +1,34 @@
+/*
+ * Every limit on what a client can make the server hold or do, with its default. Times in milliseconds, sizes in
+ * bytes. Keys of zoo.cfg that set them: see config.c.
+ */
+#ifndef SERVER_LIMITS_H
+#define SERVER_LIMITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct server_limits {
+    int32_t tick_ms;        /* unit of session expiry */
+    int32_t session_min_ms; /* least session timeout granted */
+    int32_t session_max_ms; /* greatest */
+    size_t sessions_max;    /* sessions in the table; beyond it new ones are refused */
+
+    size_t frame_max;       /* a request packet; a larger one closes the connection */
+    size_t connections_max; /* all client connections; 0: what file descriptors allow */
+    size_t address_max;     /* connections of one address; 0: no limit */
+    int32_t handshake_ms;   /* until the session request has come */
+    size_t outstanding_max; /* requests being worked on, all connections: reading pauses at it */
+    size_t outstanding_bytes_max; /* their bytes */
+    size_t pipelined_max; /* requests being worked on for one connection: its reading pauses */
+    size_t pipelined_bytes_max; /* their bytes */
+    size_t output_pause;        /* unsent bytes at which the reading of a connection pauses */
+    size_t output_max;          /* unsent bytes at which an event cuts a connection off */
+    size_t watches_max;         /* watches of one connection; beyond it the connection is closed */
+    size_t identity_max;        /* bytes of a connection's authenticated ids */
+};
+
+/* The defaults; session_min_ms and session_max_ms are those of the default tick. */
+struct server_limits server_limits_default(void);
+
+#endif

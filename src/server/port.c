@@ -1,0 +1,340 @@
+#include "server/port.h"
+
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+enum {
+    LINGER_MS = 1000,          /* for the peer to close after us */
+    DESCRIPTORS_RESERVED = 64, /* for the log, the loop and the operator */
+};
+
+/* Connections of one address. */
+struct address_count {
+    struct map_node node;
+    size_t count;
+    char host[]; /* NUL-terminated */
+};
+
+struct client {
+    struct connection connection;
+    struct stream *stream;
+    struct port *port;
+    struct address_count *address;
+    struct list node; /* in port.clients, until its connection is finished */
+    char peer[NET_TEXT_MAX];
+};
+
+struct port {
+    uv_loop_t *loop;
+    struct service *service;
+    struct listener *listener;
+    struct map addresses;
+    struct list clients; /* with a living connection */
+    size_t sockets;      /* not closed yet, also without connection */
+    size_t connections_max;
+    struct port_stats stats;
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+    bool stopped; /* nothing is read any more */
+    bool closing; /* p goes with the last socket and the listener */
+    bool listener_closed;
+    unsigned linger_ms;
+};
+
+static void port_check_gone(struct port *p)
+{
+    if (!p->closing || !p->listener_closed || p->sockets > 0) {
+        return;
+    }
+    map_finish(&p->addresses);
+    if (p->closed != NULL) {
+        p->closed(p->closed_ctx);
+    }
+    free(p);
+}
+
+/* Addresses */
+
+static bool address_has_host(const struct map_node *node, const void *key)
+{
+    const struct address_count *a =
+        (const void *)((const char *)node - offsetof(struct address_count, node));
+    return strcmp(a->host, key) == 0;
+}
+
+/* Counts one more connection of host. NULL when memory is out. */
+static struct address_count *port_count_address(struct port *p, const char *host)
+{
+    size_t len = strlen(host);
+    uint64_t hash = hash_bytes(host, len);
+    struct map_node *node = map_find(&p->addresses, hash, address_has_host, host);
+    struct address_count *a;
+    if (node != NULL) {
+        a = CONTAINER_OF(node, struct address_count, node);
+        a->count++;
+        return a;
+    }
+    a = malloc(sizeof *a + len + 1);
+    if (a == NULL) {
+        return NULL;
+    }
+    memcpy(a->host, host, len + 1);
+    a->count = 1;
+    if (map_insert(&p->addresses, &a->node, hash) != 0) {
+        free(a);
+        return NULL;
+    }
+    return a;
+}
+
+static void port_uncount_address(struct port *p, struct address_count *a)
+{
+    if (a != NULL && --a->count == 0) {
+        map_remove(&p->addresses, &a->node);
+        free(a);
+    }
+}
+
+/* One client */
+
+static size_t client_on_data(void *owner, struct slice bytes)
+{
+    struct client *cl = owner;
+    size_t taken = connection_input(&cl->connection, bytes);
+    if (!connection_ready(&cl->connection)) {
+        stream_pause(cl->stream);
+    }
+    return taken;
+}
+
+static void client_on_sent(void *owner)
+{
+    struct client *cl = owner;
+    connection_output_added(&cl->connection);
+}
+
+static void client_on_ended(void *owner, int error)
+{
+    struct client *cl = owner;
+    if (error != 0) {
+        log_debug("server", "connection-broken", "peer=%s session=0x%llx error=%s", cl->peer,
+                  (unsigned long long)cl->connection.session_id, uv_err_name(error));
+    }
+    connection_end(&cl->connection);
+}
+
+static void client_on_closed(void *owner)
+{
+    struct client *cl = owner;
+    struct port *p = cl->port;
+    port_uncount_address(p, cl->address);
+    free(cl);
+    p->sockets--;
+    port_check_gone(p);
+}
+
+static const struct stream_handler client_handler = {
+    .data = client_on_data,
+    .sent = client_on_sent,
+    .ended = client_on_ended,
+    .closed = client_on_closed,
+};
+
+static void client_leave(struct client *cl)
+{
+    list_remove(&cl->node);
+    cl->port->stats.connections--;
+    connection_finish(&cl->connection);
+}
+
+/* Brings the socket in line with its connection. May free nothing but the connection's own memory. */
+static void client_update(struct client *cl)
+{
+    struct connection *c = &cl->connection;
+    if (c->stage != CONNECTION_CLOSED) {
+        stream_send(cl->stream, &c->out);
+        c->sending = stream_sending(cl->stream);
+    }
+    if (c->stage == CONNECTION_CLOSED) {
+        client_leave(cl);
+        stream_close(cl->stream);
+        return;
+    }
+    if (c->stage == CONNECTION_CLOSING) {
+        if (c->out.len == 0) {
+            client_leave(cl);
+            stream_finish(cl->stream, cl->port->closing ? cl->port->linger_ms : LINGER_MS);
+        }
+        return;
+    }
+    if (cl->port->stopped || !connection_ready(c)) {
+        stream_pause(cl->stream);
+    } else {
+        stream_resume(cl->stream);
+    }
+}
+
+/* Accepting */
+
+static void port_refuse(struct port *p, const char *peer, const char *reason)
+{
+    p->stats.refused++;
+    if (service_may_log(p->service)) {
+        log_warn("server", "connection-refused", "peer=%s reason=\"%s\"", peer, reason);
+    }
+}
+
+static const char *port_limit(struct port *p, struct client *cl)
+{
+    size_t address_max = p->service->limits.address_max;
+    if (cl->address == NULL) {
+        return "out of memory";
+    }
+    if (p->stats.connections >= p->connections_max) {
+        return "too many connections: maxCnxns, or the limit of open files";
+    }
+    if (address_max > 0 && cl->address->count > address_max) {
+        return "too many connections of this address: maxClientCnxns";
+    }
+    return p->stopped ? "the server is stopping" : NULL;
+}
+
+static void port_on_accepted(void *ctx, struct stream *stream)
+{
+    struct port *p = ctx;
+    struct client *cl = calloc(1, sizeof *cl);
+    if (cl == NULL) {
+        port_refuse(p, "?", "out of memory");
+        stream_close(stream);
+        return;
+    }
+    p->sockets++;
+    cl->port = p;
+    cl->stream = stream;
+    list_init(&cl->node);
+    int rc = stream_start(stream, &client_handler, cl);
+    const struct net_address *peer = stream_peer(stream);
+    net_address_format(peer, cl->peer);
+    cl->address = port_count_address(p, peer->host);
+    const char *refusal = port_limit(p, cl);
+    if (rc != 0 || refusal != NULL) {
+        if (refusal != NULL) {
+            port_refuse(p, cl->peer, refusal);
+        }
+        stream_close(stream);
+        return;
+    }
+    p->stats.accepted++;
+    p->stats.connections++;
+    list_push_back(&p->clients, &cl->node);
+    if (connection_init(&cl->connection, p->service, peer->host, cl->peer) != 0) {
+        connection_drop(&cl->connection, "out of memory");
+    }
+}
+
+static void port_on_refused(void *ctx, int error)
+{
+    port_refuse(ctx, "?", uv_strerror(error));
+}
+
+static size_t port_connections_max(size_t configured)
+{
+    struct rlimit files;
+    size_t most = SIZE_MAX;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY) {
+        most = files.rlim_cur > 2 * DESCRIPTORS_RESERVED ? files.rlim_cur - DESCRIPTORS_RESERVED
+                                                         : files.rlim_cur / 2;
+    }
+    return configured != 0 && configured < most ? configured : most;
+}
+
+int port_open(uv_loop_t *loop, struct service *service, const struct net_address *address,
+              struct port **ret, int *ret_detail)
+{
+    struct port *p = calloc(1, sizeof *p);
+    *ret_detail = 0;
+    if (p == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    p->loop = loop;
+    p->service = service;
+    p->connections_max = port_connections_max(service->limits.connections_max);
+    map_init(&p->addresses);
+    list_init(&p->clients);
+    int rc = listener_open(loop, address, &p->listener, ret_detail);
+    if (rc != 0) {
+        free(p);
+        return rc;
+    }
+    *ret = p;
+    return 0;
+}
+
+int port_start(struct port *p, int backlog, int *ret_detail)
+{
+    struct listener_callbacks callbacks = {
+        .accepted = port_on_accepted, .refused = port_on_refused, .ctx = p};
+    return listener_start(p->listener, backlog, &callbacks, ret_detail);
+}
+
+void port_address(const struct port *p, struct net_address *ret)
+{
+    listener_address(p->listener, ret);
+}
+
+void port_turn(struct port *p)
+{
+    struct list *node;
+    while ((node = list_pop_front(&p->service->dirty)) != NULL) {
+        struct connection *c = CONTAINER_OF(node, struct connection, dirty);
+        client_update(CONTAINER_OF(c, struct client, connection));
+    }
+}
+
+static void port_on_listener_closed(void *ctx)
+{
+    struct port *p = ctx;
+    p->listener_closed = true;
+    port_check_gone(p);
+}
+
+void port_stop(struct port *p)
+{
+    if (p->stopped) {
+        return;
+    }
+    p->stopped = true;
+    LIST_FOREACH (it, &p->clients) {
+        stream_pause(CONTAINER_OF(it, struct client, node)->stream);
+    }
+    listener_close(p->listener, port_on_listener_closed, p);
+    p->listener = NULL;
+}
+
+void port_close(struct port *p, unsigned linger_ms, void (*cb)(void *ctx), void *ctx)
+{
+    if (p == NULL) {
+        return;
+    }
+    port_stop(p);
+    p->closing = true;
+    p->linger_ms = linger_ms;
+    p->closed = cb;
+    p->closed_ctx = ctx;
+    LIST_FOREACH (it, &p->clients) {
+        struct connection *c = &CONTAINER_OF(it, struct client, node)->connection;
+        if (linger_ms == 0) {
+            connection_end(c);
+        } else {
+            connection_close_after_output(c);
+        }
+    }
+}
+
+void port_stats(const struct port *p, struct port_stats *ret)
+{
+    *ret = p->stats;
+}

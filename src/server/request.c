@@ -1,0 +1,191 @@
+#include "server/request.h"
+
+#include "base/log.h"
+#include "server/service.h"
+
+/* xid of a ping's reply is fixed, whatever the request said: FinalRequestProcessor. */
+static void answer_ping(struct connection *c, const struct request *r)
+{
+    (void)r;
+    size_t place = connection_reply_begin(c, WIRE_XID_PING, state_zxid(c->service->state));
+    connection_reply_end(c, place);
+}
+
+static void answer_auth(struct connection *c, const struct request *r)
+{
+    size_t place = connection_reply_begin(c, r->xid, 0);
+    if (r->err != 0) {
+        connection_reply_fail(c, place, r->err);
+    }
+    connection_reply_end(c, place);
+    if (r->err != 0) {
+        connection_close_after_output(c);
+    }
+}
+
+static void answer_unknown(struct connection *c, const struct request *r)
+{
+    if (service_may_log(c->service)) {
+        log_warn("server", "unknown-operation", "peer=%s session=0x%llx type=%d", c->peer,
+                 (unsigned long long)c->session_id, (int)r->type);
+    }
+    size_t place = connection_reply_begin(c, r->xid, state_zxid(c->service->state));
+    connection_reply_fail(c, place, CONCLAVE_UNIMPLEMENTED);
+    connection_reply_end(c, place);
+    connection_close_after_output(c);
+}
+
+/* Sets a watch; false when the connection was closed over it. */
+static bool request_watch(struct connection *c, enum watch_kind kind, struct slice path)
+{
+    struct service *s = c->service;
+    if (c->watcher.count >= s->limits.watches_max) {
+        connection_drop(c, "more watches than one connection may have");
+        return false;
+    }
+    if (watch_add(s->watches, &c->watcher, kind, path) != 0) {
+        connection_drop(c, "out of memory");
+        return false;
+    }
+    return true;
+}
+
+static void answer_query(struct connection *c, const struct request *r)
+{
+    const struct state *state = c->service->state;
+    struct state_watch watch = {.kind = STATE_WATCH_NONE};
+    size_t place = connection_reply_begin(c, r->xid, state_zxid(state));
+    int err = state_query(state, r->type, identity_ids(&c->identity), r->body, &c->out, &watch);
+    if (err != 0) {
+        connection_reply_fail(c, place, err);
+    }
+    connection_reply_end(c, place);
+    if (watch.kind != STATE_WATCH_NONE) {
+        request_watch(c, watch.kind == STATE_WATCH_DATA ? WATCH_DATA : WATCH_CHILD, watch.path);
+    }
+}
+
+/* One list of setWatches: tells what was missed, sets the rest again. */
+static bool request_rewatch(struct connection *c, enum state_rewatch kind, struct wire_vector paths,
+                            int64_t relative_zxid)
+{
+    struct slice path;
+    while (wire_next_string(&paths, &path)) {
+        int event = state_rewatch(c->service->state, kind, path, relative_zxid);
+        if (event != 0) {
+            connection_event(c, event, path, -1);
+        } else if (!request_watch(c, kind == STATE_REWATCH_CHILD ? WATCH_CHILD : WATCH_DATA,
+                                  path)) {
+            return false;
+        }
+        if (c->stage != CONNECTION_SERVING) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void answer_set_watches(struct connection *c, const struct request *r)
+{
+    struct wire_reader reader = wire_reader_make(r->body);
+    struct wire_set_watches record;
+    int32_t err = wire_decode_set_watches(&reader, &record);
+    if (err == 0 &&
+        !(request_rewatch(c, STATE_REWATCH_DATA, record.data_watches, record.relative_zxid) &&
+          request_rewatch(c, STATE_REWATCH_EXIST, record.exist_watches, record.relative_zxid) &&
+          request_rewatch(c, STATE_REWATCH_CHILD, record.child_watches, record.relative_zxid))) {
+        return;
+    }
+    size_t place = connection_reply_begin(c, r->xid, state_zxid(c->service->state));
+    if (err != 0) {
+        connection_reply_fail(c, place, err);
+    }
+    connection_reply_end(c, place);
+}
+
+static void append_client(struct buf *out, const struct wire_id *id)
+{
+    struct wire_client_info info = {.auth_scheme = id->scheme, .user = id->id};
+    if (slice_equal_str(id->scheme, "digest")) {
+        const uint8_t *colon = memchr(id->id.data, ':', id->id.len);
+        if (colon != NULL) {
+            info.user.len = (size_t)(colon - id->id.data);
+        }
+    }
+    wire_encode_client_info(out, &info);
+}
+
+static void answer_who_am_i(struct connection *c, const struct request *r)
+{
+    size_t place = connection_reply_begin(c, r->xid, state_zxid(c->service->state));
+    struct wire_vector ids = identity_ids(&c->identity);
+    struct wire_id id;
+    wire_write_i32(&c->out, ids.count);
+    while (wire_next_id(&ids, &id)) {
+        append_client(&c->out, &id);
+    }
+    connection_reply_end(c, place);
+}
+
+int32_t request_authenticate(struct connection *c, struct slice body)
+{
+    struct wire_reader reader = wire_reader_make(body);
+    struct wire_auth_packet packet;
+    int rc = CONCLAVE_AUTH_FAILED;
+    if (wire_decode_auth_packet(&reader, &packet) == 0) {
+        rc = identity_authenticate(&c->identity, c->host, c->service->super_digest, packet.scheme,
+                                   packet.auth);
+    }
+    if (rc != 0) {
+        c->service->stats.auth_failed++;
+        if (service_may_log(c->service)) {
+            log_warn("server", "auth-failed", "peer=%s session=0x%llx error=%s", c->peer,
+                     (unsigned long long)c->session_id, conclave_errname(rc));
+        }
+    }
+    return rc == 0 ? 0 : CONCLAVE_AUTH_FAILED;
+}
+
+/* In the order of the operations' numbers. reconfig stands for what a server says that cannot be reconfigured. */
+static const struct request_row rows[] = {
+    {WIRE_CLOSE_SESSION, REQUEST_WRITE, true, NULL},
+    {WIRE_CREATE, REQUEST_WRITE, false, NULL},
+    {WIRE_DELETE, REQUEST_WRITE, false, NULL},
+    {WIRE_EXISTS, REQUEST_ANSWER, false, answer_query},
+    {WIRE_GET_DATA, REQUEST_ANSWER, false, answer_query},
+    {WIRE_SET_DATA, REQUEST_WRITE, false, NULL},
+    {WIRE_GET_ACL, REQUEST_ANSWER, false, answer_query},
+    {WIRE_SET_ACL, REQUEST_WRITE, false, NULL},
+    {WIRE_GET_CHILDREN, REQUEST_ANSWER, false, answer_query},
+    {WIRE_SYNC, REQUEST_ANSWER, false, answer_query},
+    {WIRE_PING, REQUEST_ANSWER, false, answer_ping},
+    {WIRE_GET_CHILDREN2, REQUEST_ANSWER, false, answer_query},
+    {WIRE_MULTI, REQUEST_WRITE, false, NULL},
+    {WIRE_CREATE2, REQUEST_WRITE, false, NULL},
+    {WIRE_RECONFIG, REQUEST_WRITE, false, NULL},
+    {WIRE_CREATE_CONTAINER, REQUEST_WRITE, false, NULL},
+    {WIRE_CREATE_TTL, REQUEST_WRITE, false, NULL},
+    {WIRE_AUTH, REQUEST_AUTH, false, answer_auth},
+    {WIRE_SET_WATCHES, REQUEST_ANSWER, false, answer_set_watches},
+    {WIRE_WHO_AM_I, REQUEST_ANSWER, false, answer_who_am_i},
+};
+
+static const struct request_row unknown_row = {WIRE_ERROR, REQUEST_ANSWER, true, answer_unknown};
+
+const struct request_row *request_row(int32_t type)
+{
+    size_t low = 0;
+    size_t high = sizeof rows / sizeof rows[0];
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (rows[mid].type == type) {
+            return &rows[mid];
+        }
+        if (rows[mid].type < type) {
+            low = mid + 1;
+        } else {
+            high = mid;
+        }
+    }
+    return &unknown_row;
+}

@@ -1,0 +1,29 @@
+/*
+ * What the server does with each operation: one table. Operations without a row are answered UNIMPLEMENTED and end
+ * the connection, as in Apache ZooKeeper.
+ */
+#ifndef SERVER_REQUEST_H
+#define SERVER_REQUEST_H
+
+#include "server/connection.h"
+
+enum request_kind {
+    REQUEST_WRITE,  /* goes through the log */
+    REQUEST_AUTH,   /* takes effect at once, is answered in turn */
+    REQUEST_ANSWER, /* answered in turn from what is applied */
+};
+
+struct request_row {
+    int32_t type; /* enum wire_op */
+    enum request_kind kind;
+    bool last; /* nothing is read from the connection after it */
+    void (*answer)(struct connection *c, const struct request *r); /* NULL for writes */
+};
+
+/* The row of an operation; that of unknown ones when it has none. */
+const struct request_row *request_row(int32_t type);
+
+/* An auth request's effect: 0 or CONCLAVE_AUTH_FAILED. */
+int32_t request_authenticate(struct connection *c, struct slice body);
+
+#endif

@@ -1,0 +1,542 @@
+#define _GNU_SOURCE /* asprintf */
+#include "server/server.h"
+
+#include "base/log.h"
+#include "base/random.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    DRAIN_MS = 1200,      /* for writes on their way to the disk, when stopping */
+    STOP_LINGER_MS = 200, /* for clients to close after us, when stopping */
+    TRAILING_ENTRIES = 1024,
+};
+
+enum server_stage {
+    SERVER_STARTING, /* recovered, not yet leader of its ensemble of one */
+    SERVER_SERVING,
+    SERVER_FAILED,   /* waits for server_close */
+    SERVER_DRAINING, /* stopped, writes are on their way */
+    SERVER_CLOSING,
+};
+
+struct server {
+    uv_loop_t *loop;
+    struct server_options options;
+    struct server_callbacks callbacks;
+    enum server_stage stage;
+    struct service service;
+    struct port *port;
+    struct replication *replication;
+    uv_prepare_t prepare; /* a turn ends before the loop waits */
+    uv_check_t check;     /* and after it has run what came */
+    uv_timer_t timer;     /* service_deadline, or the end of draining */
+    int64_t timer_at;     /* monotonic ms, INT64_MAX: not running */
+    int open_parts;       /* handles, port and replication, until closed */
+    uint64_t snapshot_at; /* of service.stats.applied */
+    bool failure_told;
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+};
+
+struct server_options server_options_default(void)
+{
+    return (struct server_options){
+        .data_dir = "./conclave-data",
+        .listen = {.host = "127.0.0.1", .port = 2181},
+        .backlog = 511,
+        .server_id = 1,
+        .limits = server_limits_default(),
+        .snapshot_writes = 100000,
+        .snapshot_log_bytes = (size_t)4 << 30,
+        .snapshots_kept = 3,
+        .segment_bytes = (size_t)16 << 20,
+        .sync = true,
+        .clock = clock_system(),
+    };
+}
+
+/* Failure */
+
+static void server_fail(struct server *s, int error, const char *text)
+{
+    if (s->failure_told) {
+        return;
+    }
+    s->failure_told = true;
+    log_error("server", "failed", "error=%s text=\"%s\"", conclave_errname(error), text);
+    if (s->stage == SERVER_STARTING || s->stage == SERVER_SERVING) {
+        s->stage = SERVER_FAILED;
+        port_stop(s->port);
+    }
+    s->callbacks.failed(s->callbacks.ctx, error, text);
+}
+
+/* The log's side */
+
+static void server_plan_snapshot(struct server *s)
+{
+    uint64_t half = s->options.snapshot_writes / 2;
+    s->snapshot_at = s->service.stats.applied + half + random_below(half > 0 ? half : 1) + 1;
+}
+
+static void server_on_apply(void *ctx, uint64_t index, struct slice payload)
+{
+    struct server *s = ctx;
+    int rc = service_apply(&s->service, payload);
+    if (rc != 0) {
+        /* Going on would make the state another than the log says. */
+        log_error("server", "apply-failed", "index=%llu error=%s", (unsigned long long)index,
+                  conclave_errname(rc));
+        abort();
+    }
+    if (s->replication != NULL && s->service.stats.applied >= s->snapshot_at) {
+        server_plan_snapshot(s);
+        replication_snapshot(s->replication);
+    }
+}
+
+static void server_on_apply_done(void *ctx)
+{
+    (void)ctx; /* the end of the turn sends what was gathered */
+}
+
+static int server_on_snapshot_begin(void *ctx)
+{
+    struct server *s = ctx;
+    server_plan_snapshot(s);
+    return state_snapshot_begin(s->service.state);
+}
+
+static int server_on_snapshot_step(void *ctx, size_t max_bytes, struct buf *out)
+{
+    struct server *s = ctx;
+    return state_snapshot_step(s->service.state, max_bytes, out);
+}
+
+static void server_on_snapshot_abort(void *ctx)
+{
+    struct server *s = ctx;
+    state_snapshot_abort(s->service.state);
+}
+
+static int server_on_restore(void *ctx, struct slice snapshot)
+{
+    struct server *s = ctx;
+    return service_restore(&s->service, snapshot);
+}
+
+static void server_on_failed(void *ctx, int error, const char *text)
+{
+    server_fail(ctx, error, text);
+}
+
+static void server_on_note(void *ctx, bool warning, const char *event, const char *text)
+{
+    (void)ctx;
+    log_line(warning ? LOG_WARN : LOG_INFO, "replication", event, "%s", text);
+}
+
+static void server_serve(struct server *s)
+{
+    int detail = 0;
+    int rc = service_begin(&s->service);
+    if (rc == 0) {
+        rc = port_start(s->port, s->options.backlog, &detail);
+    }
+    if (rc != 0) {
+        server_fail(s, rc, detail != 0 ? uv_strerror(detail) : conclave_strerror(rc));
+        return;
+    }
+    s->stage = SERVER_SERVING;
+    s->callbacks.ready(s->callbacks.ctx, s);
+}
+
+static void server_on_role_changed(void *ctx, enum replication_role role)
+{
+    struct server *s = ctx;
+    if (s->stage == SERVER_STARTING && role == REPLICATION_LEADER && s->replication != NULL) {
+        server_serve(s);
+    }
+}
+
+static int server_submit(void *ctx, struct buf *payload_take)
+{
+    struct server *s = ctx;
+    int rc = replication_submit(s->replication, payload_take);
+    if (rc != 0) {
+        server_fail(s, rc, "the log takes no more writes");
+    }
+    return rc;
+}
+
+static size_t server_in_flight(void *ctx)
+{
+    struct server *s = ctx;
+    return replication_in_flight(s->replication);
+}
+
+/* Turns */
+
+static void server_close_parts(struct server *s);
+
+static void server_on_timer(uv_timer_t *timer)
+{
+    struct server *s = timer->data;
+    s->timer_at = INT64_MAX;
+    if (s->stage == SERVER_DRAINING) {
+        log_warn("server", "stopped-early", "outstanding=%zu", s->service.pipeline.outstanding);
+        server_close_parts(s);
+    } else if (s->stage == SERVER_SERVING) {
+        service_tick(&s->service);
+    } else if (s->stage == SERVER_STARTING) {
+        server_serve(s);
+    }
+}
+
+static void server_set_timer(struct server *s, int64_t at)
+{
+    if (at == s->timer_at) {
+        return;
+    }
+    int64_t now = clock_monotonic_ms(s->options.clock);
+    s->timer_at = at;
+    uv_update_time(s->loop);
+    if (uv_timer_start(&s->timer, server_on_timer, at > now ? (uint64_t)(at - now) : 0, 0) != 0) {
+        abort(); /* only for a handle that is closing */
+    }
+}
+
+static void server_turn(struct server *s)
+{
+    if (s->port == NULL) {
+        return;
+    }
+    if (s->stage == SERVER_SERVING) {
+        /* Writes first: the disk works while replies go out. What the replies let in follows behind them. */
+        service_turn(&s->service);
+        port_turn(s->port);
+        service_turn(&s->service);
+        port_turn(s->port);
+        if (s->stage == SERVER_SERVING) {
+            server_set_timer(s, service_deadline(&s->service));
+        }
+        return;
+    }
+    port_turn(s->port);
+    if (s->stage == SERVER_DRAINING) {
+        pipeline_turn(&s->service.pipeline, true);
+        if (list_empty(&s->service.pipeline.flight) || s->service.pipeline.error != 0) {
+            port_turn(s->port);
+            server_close_parts(s);
+        }
+    }
+}
+
+static void server_on_prepare(uv_prepare_t *handle)
+{
+    server_turn(handle->data);
+}
+
+static void server_on_check(uv_check_t *handle)
+{
+    server_turn(handle->data);
+}
+
+/* Start */
+
+static int server_text(char **ret_text, int rc, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static int server_text(char **ret_text, int rc, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (vasprintf(ret_text, fmt, ap) < 0) {
+        *ret_text = NULL;
+    }
+    va_end(ap);
+    return rc;
+}
+
+/* The data of an Apache ZooKeeper beside an empty tree of ours would look like data loss. */
+static bool server_dir_is_apache(const char *dir)
+{
+    char *path = NULL;
+    bool found = false;
+    if (asprintf(&path, "%s/version-2", dir) < 0) {
+        return false;
+    }
+    DIR *d = opendir(path);
+    struct dirent *entry;
+    while (d != NULL && !found && (entry = readdir(d)) != NULL) {
+        found =
+            strncmp(entry->d_name, "log.", 4) == 0 || strncmp(entry->d_name, "snapshot.", 9) == 0;
+    }
+    if (d != NULL) {
+        closedir(d);
+    }
+    free(path);
+    return found;
+}
+
+static int server_check_options(const struct server_options *o, char **ret_text)
+{
+    const struct server_limits *l = &o->limits;
+    if (o->server_id < 1 || o->server_id > 254) {
+        return server_text(ret_text, CONCLAVE_EINVAL, "server id %lld: choose one from 1 to 254",
+                           (long long)o->server_id);
+    }
+    if (l->tick_ms < 1 || l->session_min_ms < 1 || l->session_min_ms > l->session_max_ms) {
+        return server_text(ret_text, CONCLAVE_EINVAL,
+                           "session timeouts from %d to %d ms: minSessionTimeout must not be above "
+                           "maxSessionTimeout (defaults: 2 and 20 times tickTime)",
+                           l->session_min_ms, l->session_max_ms);
+    }
+    if (server_dir_is_apache(o->data_dir)) {
+        return server_text(
+            ret_text, CONCLAVE_EFOREIGN,
+            "%s: holds the data of an Apache ZooKeeper (folder version-2), which this "
+            "version does not read: choose another folder with --data",
+            o->data_dir);
+    }
+    return 0;
+}
+
+static int server_open_port(struct server *s, char **ret_text)
+{
+    char text[NET_TEXT_MAX];
+    int detail = 0;
+    int rc = port_open(s->loop, &s->service, &s->options.listen, &s->port, &detail);
+    net_address_format(&s->options.listen, text);
+    switch (rc) {
+    case 0:
+        s->open_parts++;
+        return 0;
+    case CONCLAVE_ERESOLVE:
+        return server_text(ret_text, rc,
+                           "%s: no such host on this machine: choose another with --listen", text);
+    case CONCLAVE_EBUSY:
+        return server_text(ret_text, rc,
+                           "%s: the port is in use: stop its user or choose another with --listen",
+                           text);
+    case CONCLAVE_ENOMEM:
+        return server_text(ret_text, rc, "out of memory");
+    default:
+        return server_text(ret_text, CONCLAVE_EDISCONNECTED,
+                           "%s: cannot listen: %s: choose another address with --listen", text,
+                           uv_strerror(detail));
+    }
+}
+
+static int server_open_log(struct server *s, char **ret_text)
+{
+    const struct server_options *o = &s->options;
+    struct replication_options options = {
+        .dir = o->data_dir,
+        .server_id = o->server_id,
+        .segment_bytes = o->segment_bytes,
+        .snapshot_entries = o->snapshot_writes,
+        .snapshot_log_bytes = o->snapshot_log_bytes,
+        .trailing_entries = TRAILING_ENTRIES,
+        .snapshots_kept = o->snapshots_kept,
+        .sync = o->sync,
+        .clock = o->clock,
+    };
+    struct replication_callbacks callbacks = {
+        .ctx = s,
+        .apply = server_on_apply,
+        .apply_done = server_on_apply_done,
+        .snapshot_begin = server_on_snapshot_begin,
+        .snapshot_step = server_on_snapshot_step,
+        .snapshot_abort = server_on_snapshot_abort,
+        .restore = server_on_restore,
+        .role_changed = server_on_role_changed,
+        .failed = server_on_failed,
+        .note = server_on_note,
+    };
+    struct replication *r = NULL;
+    int rc = replication_open(s->loop, &options, &callbacks, &r, ret_text);
+    if (rc != 0) {
+        return rc;
+    }
+    s->replication = r;
+    s->open_parts++;
+    server_plan_snapshot(s);
+    struct replication_stats stats;
+    replication_stats(r, &stats);
+    if (stats.role == REPLICATION_LEADER) {
+        /* Told already while it opened: serve from the loop, after the caller has s. */
+        server_set_timer(s, clock_monotonic_ms(o->clock));
+    }
+    return 0;
+}
+
+static void server_init_handles(struct server *s)
+{
+    if (uv_prepare_init(s->loop, &s->prepare) != 0 || uv_check_init(s->loop, &s->check) != 0 ||
+        uv_timer_init(s->loop, &s->timer) != 0) {
+        abort(); /* they allocate nothing and cannot fail */
+    }
+    s->prepare.data = s->check.data = s->timer.data = s;
+    s->open_parts += 3;
+    if (uv_prepare_start(&s->prepare, server_on_prepare) != 0 ||
+        uv_check_start(&s->check, server_on_check) != 0) {
+        abort();
+    }
+}
+
+static void server_block_sigpipe(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0) {
+        abort();
+    }
+}
+
+int server_open(uv_loop_t *loop, const struct server_options *options,
+                const struct server_callbacks *callbacks, struct server **ret, char **ret_text)
+{
+    int rc = server_check_options(options, ret_text);
+    if (rc != 0) {
+        return rc;
+    }
+    struct server *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        return server_text(ret_text, CONCLAVE_ENOMEM, "out of memory");
+    }
+    s->loop = loop;
+    s->options = *options;
+    s->callbacks = *callbacks;
+    s->timer_at = INT64_MAX;
+    s->snapshot_at = UINT64_MAX;
+    server_block_sigpipe();
+    struct service_options service = {
+        .limits = options->limits,
+        .server_id = options->server_id,
+        .skip_acl = options->skip_acl,
+        .super_digest = options->super_digest,
+        .clock = options->clock,
+        .sink = {.submit = server_submit, .in_flight = server_in_flight, .ctx = s},
+    };
+    server_init_handles(s);
+    rc = service_init(&s->service, &service);
+    if (rc != 0) {
+        rc = server_text(ret_text, rc, "out of memory");
+    } else {
+        rc = server_open_port(s, ret_text);
+    }
+    if (rc == 0) {
+        rc = server_open_log(s, ret_text);
+    }
+    if (rc != 0) {
+        server_close(s, NULL, NULL);
+        return rc;
+    }
+    *ret = s;
+    return 0;
+}
+
+void server_address(const struct server *s, struct net_address *ret)
+{
+    port_address(s->port, ret);
+}
+
+int64_t server_id(const struct server *s)
+{
+    return s->options.server_id;
+}
+
+/* Stop */
+
+static void server_part_closed(struct server *s)
+{
+    if (--s->open_parts > 0) {
+        return;
+    }
+    service_finish(&s->service);
+    if (s->closed != NULL) {
+        s->closed(s->closed_ctx);
+    }
+    free(s);
+}
+
+static void server_on_handle_closed(uv_handle_t *handle)
+{
+    server_part_closed(handle->data);
+}
+
+static void server_close_handles(struct server *s)
+{
+    uv_close((uv_handle_t *)&s->prepare, server_on_handle_closed);
+    uv_close((uv_handle_t *)&s->check, server_on_handle_closed);
+    uv_close((uv_handle_t *)&s->timer, server_on_handle_closed);
+}
+
+static void server_on_replication_closed(void *ctx)
+{
+    struct server *s = ctx;
+    s->replication = NULL;
+    server_part_closed(s);
+}
+
+static void server_on_port_closed(void *ctx)
+{
+    struct server *s = ctx;
+    s->port = NULL;
+    server_part_closed(s);
+    server_close_handles(s);
+}
+
+/* Replies have been written or given up: everything goes. The turns go on until the port is gone. */
+static void server_close_parts(struct server *s)
+{
+    s->stage = SERVER_CLOSING;
+    if (s->replication != NULL) {
+        replication_close(s->replication, server_on_replication_closed, s);
+    }
+    if (s->port != NULL) {
+        port_close(s->port, s->failure_told ? 0 : STOP_LINGER_MS, server_on_port_closed, s);
+    } else {
+        server_close_handles(s);
+    }
+}
+
+void server_close(struct server *s, void (*cb)(void *ctx), void *ctx)
+{
+    if (s == NULL) {
+        return;
+    }
+    assert(s->stage != SERVER_DRAINING && s->stage != SERVER_CLOSING);
+    s->closed = cb;
+    s->closed_ctx = ctx;
+    if (s->port != NULL) {
+        port_stop(s->port);
+    }
+    bool drain = s->stage == SERVER_SERVING;
+    s->stage = SERVER_DRAINING;
+    /* Closed by the timer: this may be a callback of what is to be closed. */
+    server_set_timer(s, clock_monotonic_ms(s->options.clock) + (drain ? DRAIN_MS : 0));
+}
+
+void server_stats(const struct server *s, struct server_stats *ret)
+{
+    *ret = (struct server_stats){
+        .service = s->service.stats,
+        .sessions = session_tracker_count(s->service.sessions),
+        .outstanding = s->service.pipeline.outstanding,
+        .zxid = state_zxid(s->service.state),
+    };
+    port_stats(s->port, &ret->port);
+    replication_stats(s->replication, &ret->replication);
+    state_stats(s->service.state, &ret->state);
+    watch_stats(s->service.watches, &ret->watches);
+}

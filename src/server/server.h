@@ -1,0 +1,81 @@
+/*
+ * A whole standalone server on a libuv loop: the client port, the service, the log. For `conclave server`, for
+ * `conclave demo` (in a thread of its own) and for tests.
+ *
+ * All functions belong to the loop's thread. SIGPIPE is blocked in that thread. Log lines go to base/log.
+ * Limits: one server, no ensemble; no admin port.
+ */
+#ifndef SERVER_SERVER_H
+#define SERVER_SERVER_H
+
+#include "net/address.h"
+#include "replication/replication.h"
+#include "server/port.h"
+#include "server/service.h"
+
+struct server_options {
+    const char *data_dir;      /* data folder; created when missing */
+    struct net_address listen; /* client port; port 0 takes a free one, host "" every interface */
+    int backlog;               /* connections that the kernel keeps for us */
+    int64_t server_id;         /* 1 to 254 */
+    struct server_limits limits;
+    uint64_t
+        snapshot_writes; /* writes between snapshots (snapCount), at random from half of it up */
+    size_t snapshot_log_bytes; /* or log bytes between them */
+    int snapshots_kept;
+    size_t segment_bytes;     /* preallocated size of a log segment */
+    bool sync;                /* false: acknowledged writes may be lost when the machine fails */
+    bool skip_acl;            /* every client may do everything */
+    const char *super_digest; /* `user:hash` of the superuser, or NULL */
+    const struct clock_source *clock;
+};
+
+/* What Apache ZooKeeper would do without keys, on 127.0.0.1:2181 in ./conclave-data. */
+struct server_options server_options_default(void);
+
+struct server;
+
+struct server_callbacks {
+    void *ctx;
+
+    /* Clients are served from now on. */
+    void (*ready)(void *ctx, struct server *s);
+
+    /* The server cannot go on (told once; clients were cut off). Call server_close. text says what and where. */
+    void (*failed)(void *ctx, int error, const char *text);
+};
+
+/*
+ * Binds the port, recovers the data folder and starts; `ready` follows from the loop. Borrows the strings of
+ * options until server_close is done. 0, or an error with *ret_text (free it) saying what, where and what to do:
+ * CONCLAVE_EINVAL (a bad option), CONCLAVE_ERESOLVE, CONCLAVE_EBUSY and CONCLAVE_EDISCONNECTED (the port cannot be had),
+ * the errors of replication_open (the data folder). After an error the loop must be run until it has closed all
+ * handles.
+ */
+int server_open(uv_loop_t *loop, const struct server_options *options,
+                const struct server_callbacks *callbacks, struct server **ret,
+                char **ret_text) CONCLAVE_MUST_USE;
+
+/* Numeric address of the client port. */
+void server_address(const struct server *s, struct net_address *ret);
+
+int64_t server_id(const struct server *s);
+
+/* Stops accepting, finishes the writes on their way, sends their replies, closes everything (within about a second
+ * when the disk works) and calls cb; s is gone then. */
+void server_close(struct server *s, void (*cb)(void *ctx), void *ctx);
+
+/* Figures for status and metrics. */
+struct server_stats {
+    struct service_stats service;
+    struct port_stats port;
+    struct replication_stats replication;
+    struct state_stats state;
+    struct watch_stats watches;
+    size_t sessions;
+    size_t outstanding; /* requests being worked on */
+    int64_t zxid;
+};
+void server_stats(const struct server *s, struct server_stats *ret);
+
+#endif

@@ -1,0 +1,352 @@
+#include "server/service.h"
+
+#include "base/log.h"
+
+#include <stdlib.h>
+
+enum {
+    LOG_LINES_PER_SECOND = 100, /* caused by clients */
+    SEQUENCE_SHIFT =
+        20, /* batches per millisecond of uptime that keep sequences of two runs apart */
+};
+
+int service_init(struct service *s, const struct service_options *options)
+{
+    *s = (struct service){
+        .limits = options->limits,
+        .server_id = options->server_id,
+        .skip_acl = options->skip_acl,
+        .super_digest = options->super_digest,
+        .clock = options->clock,
+    };
+    uint64_t wall_ms = (uint64_t)clock_wall_ms(s->clock);
+    pipeline_init(&s->pipeline, &options->sink, s->server_id, (int64_t)(wall_ms << SEQUENCE_SHIFT));
+    /* Time and server id, as SessionTrackerImpl does: unique without a word to the other servers. */
+    s->next_session_id = (wall_ms << 24 >> 8) | ((uint64_t)s->server_id << 56);
+    effects_init(&s->effects);
+    map_init(&s->by_session);
+    list_init(&s->handshaking);
+    list_init(&s->throttled);
+    list_init(&s->dirty);
+    s->state = state_create();
+    s->watches = watch_table_create();
+    s->sessions = session_tracker_create(s->limits.tick_ms);
+    if (s->state == NULL || s->watches == NULL || s->sessions == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    return 0;
+}
+
+void service_finish(struct service *s)
+{
+    pipeline_finish(&s->pipeline);
+    effects_finish(&s->effects);
+    map_finish(&s->by_session);
+    session_tracker_destroy(s->sessions);
+    watch_table_destroy(s->watches);
+    state_destroy(s->state);
+    s->sessions = NULL;
+    s->watches = NULL;
+    s->state = NULL;
+}
+
+struct begin_context {
+    struct service *service;
+    int64_t now_ms;
+    int rc;
+};
+
+static void begin_session(void *ctx, const struct state_session *session)
+{
+    struct begin_context *b = ctx;
+    int rc = session_tracker_add(b->service->sessions, session->id, session->timeout_ms, b->now_ms);
+    if (rc != 0) {
+        b->rc = rc;
+    }
+}
+
+int service_begin(struct service *s)
+{
+    struct begin_context b = {.service = s, .now_ms = clock_monotonic_ms(s->clock)};
+    state_session_each(s->state, begin_session, &b);
+    s->beat_at = b.now_ms + s->limits.tick_ms;
+    s->serving = true;
+    return b.rc;
+}
+
+int service_restore(struct service *s, struct slice snapshot)
+{
+    struct state *state = NULL;
+    int rc = state_restore(snapshot, &state);
+    if (rc == 0) {
+        state_destroy(s->state);
+        s->state = state;
+    }
+    return rc;
+}
+
+/* Applying */
+
+static void service_tell(void *ctx, struct watcher *w, enum watch_event event, struct slice path)
+{
+    struct service *s = ctx;
+    struct connection *c = CONTAINER_OF(w, struct connection, watcher);
+    connection_event(c, event, path, s->effects.zxid);
+}
+
+static bool connection_has_id(const struct map_node *node, const void *key)
+{
+    const struct connection *c =
+        (const void *)((const char *)node - offsetof(struct connection, by_id));
+    return c->session_id == *(const int64_t *)key;
+}
+
+static struct connection *service_connection(struct service *s, int64_t id)
+{
+    struct map_node *node =
+        map_find(&s->by_session, hash_u64((uint64_t)id), connection_has_id, &id);
+    return node == NULL ? NULL : CONTAINER_OF(node, struct connection, by_id);
+}
+
+static int service_session_created(struct service *s, int64_t id)
+{
+    struct state_session session;
+    if (!s->serving || !state_session_find(s->state, id, &session)) {
+        return 0;
+    }
+    return session_tracker_add(s->sessions, id, session.timeout_ms, clock_monotonic_ms(s->clock));
+}
+
+static void service_session_closed(struct service *s, int64_t id)
+{
+    session_tracker_remove(s->sessions, id);
+    struct connection *c = service_connection(s, id);
+    if (c == NULL) {
+        return;
+    }
+    service_detach(s, c);
+    if (c->stage == CONNECTION_SERVING) {
+        connection_drop(c, "its session was closed or has expired");
+    }
+}
+
+/* Events first, then the reply, then the end of the session. */
+static int service_apply_one(struct service *s, const struct command *command, int64_t time_ms,
+                             bool own)
+{
+    struct effects *e = &s->effects;
+    state_apply(s->state, command, time_ms, e);
+    s->stats.applied++;
+    for (size_t i = 0; i < e->events_count; i++) {
+        watch_trigger(s->watches, (enum watch_event)e->events[i].type, e->events[i].path,
+                      service_tell, s);
+    }
+    if (e->session_change == STATE_SESSION_CREATED) {
+        int rc = service_session_created(s, e->session_id);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    if (own) {
+        struct pending *entry = pipeline_next(&s->pipeline);
+        if (entry->connection != NULL) {
+            connection_complete(entry->connection, entry, e);
+        } else {
+            pipeline_release(&s->pipeline, entry);
+        }
+    }
+    if (e->session_change == STATE_SESSION_CLOSED) {
+        service_session_closed(s, e->session_id);
+    }
+    return 0;
+}
+
+int service_apply(struct service *s, struct slice payload)
+{
+    struct batch_reader batch;
+    struct command command;
+    int rc = batch_open(payload, &batch);
+    if (rc != 0) {
+        return rc;
+    }
+    bool own = s->serving && pipeline_owns(&s->pipeline, &batch.header);
+    while ((rc = batch_next(&batch, &command)) == 1) {
+        rc = service_apply_one(s, &command, batch.header.time_ms, own);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return rc;
+}
+
+/* Turns and time */
+
+void service_turn(struct service *s)
+{
+    if (!list_empty(&s->throttled) && service_admits(s)) {
+        struct list *node;
+        while ((node = list_pop_front(&s->throttled)) != NULL) {
+            struct connection *c = CONTAINER_OF(node, struct connection, throttled);
+            if (list_empty(&c->dirty)) {
+                list_push_back(&s->dirty, &c->dirty);
+            }
+        }
+    }
+    pipeline_turn(&s->pipeline, false);
+}
+
+bool service_admits(struct service *s)
+{
+    const struct pipeline *p = &s->pipeline;
+    size_t count = s->limits.outstanding_max;
+    size_t bytes = s->limits.outstanding_bytes_max;
+    if (s->throttling) {
+        count -= count / 4;
+        bytes -= bytes / 4;
+    }
+    s->throttling = p->outstanding >= count || p->outstanding_bytes >= bytes;
+    return !s->throttling;
+}
+
+void service_touch(struct service *s, struct connection *c)
+{
+    session_tracker_touch(s->sessions, c->session_id, clock_monotonic_ms(s->clock));
+}
+
+static void service_expire(void *ctx, int64_t id)
+{
+    struct service *s = ctx;
+    struct connection *c = service_connection(s, id);
+    if (c != NULL && (c->pending_count > 0 || !list_empty(&c->throttled))) {
+        /* We owe it replies, or have not read what it sent: its silence is ours. */
+        service_touch(s, c);
+        return;
+    }
+    struct command command = {
+        .session_id = id,
+        .type = WIRE_CLOSE_SESSION,
+        .ids = {.items = slice_str(""), .count = 0},
+        .body = slice_str(""),
+    };
+    struct pending *entry = pipeline_pending(&s->pipeline, 0);
+    int rc = entry == NULL ? CONCLAVE_ENOMEM
+                           : pipeline_write(&s->pipeline, &command, clock_wall_ms(s->clock), entry);
+    if (rc != 0) {
+        if (entry != NULL) {
+            pipeline_release(&s->pipeline, entry);
+        }
+        log_warn("server", "expiry-delayed", "session=0x%llx error=%s", (unsigned long long)id,
+                 conclave_errname(rc));
+        return;
+    }
+    s->stats.sessions_expired++;
+    if (service_may_log(s)) {
+        log_info("server", "session-expired", "session=0x%llx connected=%s", (unsigned long long)id,
+                 c != NULL ? "yes" : "no");
+    }
+}
+
+/* The beat comes once a tick. Later than by a tick means that we did not run: nobody could have told us that he
+ * lives. */
+static void service_beat(struct service *s, int64_t now_ms)
+{
+    int64_t late_ms = now_ms - s->beat_at;
+    if (late_ms > s->limits.tick_ms) {
+        log_warn("server", "stalled", "lost_ms=%lld", (long long)late_ms);
+        session_tracker_pause(s->sessions, late_ms);
+        s->stats.stalls_ms += (uint64_t)late_ms;
+    }
+    if (late_ms >= 0) {
+        s->beat_at = now_ms + s->limits.tick_ms;
+    }
+}
+
+void service_tick(struct service *s)
+{
+    int64_t now_ms = clock_monotonic_ms(s->clock);
+    if (!s->serving) {
+        return;
+    }
+    service_beat(s, now_ms);
+    session_tracker_expire(s->sessions, now_ms, service_expire, s);
+    while (!list_empty(&s->handshaking)) {
+        struct connection *c = CONTAINER_OF(s->handshaking.next, struct connection, handshaking);
+        if (c->handshake_at > now_ms) {
+            break;
+        }
+        list_remove(&c->handshaking);
+        connection_drop(c, "no session request in time");
+    }
+}
+
+int64_t service_deadline(const struct service *s)
+{
+    int64_t at = s->beat_at;
+    int64_t expiry = session_tracker_deadline(s->sessions);
+    if (expiry < at) {
+        at = expiry;
+    }
+    if (!list_empty(&s->handshaking)) {
+        const struct connection *c =
+            CONTAINER_OF(s->handshaking.next, struct connection, handshaking);
+        if (c->handshake_at < at) {
+            at = c->handshake_at;
+        }
+    }
+    return at;
+}
+
+/* Connections */
+
+int64_t service_next_session_id(struct service *s)
+{
+    struct state_session taken;
+    do {
+        s->next_session_id++;
+    } while (state_session_find(s->state, (int64_t)s->next_session_id, &taken));
+    return (int64_t)s->next_session_id;
+}
+
+int service_attach(struct service *s, struct connection *c)
+{
+    struct connection *old = service_connection(s, c->session_id);
+    if (old != NULL) {
+        service_detach(s, old);
+        connection_drop(old, "its session was taken up by a newer connection");
+    }
+    int rc = session_tracker_add(s->sessions, c->session_id, c->timeout_ms,
+                                 clock_monotonic_ms(s->clock));
+    if (rc != 0) {
+        return rc;
+    }
+    rc = map_insert(&s->by_session, &c->by_id, hash_u64((uint64_t)c->session_id));
+    c->mapped = rc == 0;
+    return rc;
+}
+
+void service_detach(struct service *s, struct connection *c)
+{
+    if (c->mapped) {
+        map_remove(&s->by_session, &c->by_id);
+        c->mapped = false;
+    }
+}
+
+bool service_may_log(struct service *s)
+{
+    int64_t second = clock_monotonic_ms(s->clock) / 1000;
+    if (second != s->log_second) {
+        if (s->log_dropped > 0) {
+            log_warn("server", "lines-dropped", "count=%llu", (unsigned long long)s->log_dropped);
+        }
+        s->log_second = second;
+        s->log_lines = 0;
+        s->log_dropped = 0;
+    }
+    if (s->log_lines >= LOG_LINES_PER_SECOND) {
+        s->log_dropped++;
+        return false;
+    }
+    s->log_lines++;
+    return true;
+}

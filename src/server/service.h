@@ -1,0 +1,91 @@
+/*
+ * The server without sockets and disks: the state, the watches, the sessions, the pipeline and the connections on
+ * them. What it needs of the world comes in by calls: input of connections, applied log entries, the time. The same calls
+ * give the same output, save for session ids and passwords.
+ */
+#ifndef SERVER_SERVICE_H
+#define SERVER_SERVICE_H
+
+#include "base/clock.h"
+#include "server/connection.h"
+#include "server/limits.h"
+#include "session/session.h"
+
+struct service_options {
+    struct server_limits limits;
+    int64_t server_id;                /* 1 to 254: the top byte of session ids */
+    bool skip_acl;                    /* every connection is the superuser */
+    const char *super_digest;         /* `user:hash` of the superuser, or NULL; borrowed */
+    const struct clock_source *clock; /* borrowed */
+    struct pipeline_sink sink;
+};
+
+struct service_stats {
+    uint64_t packets_received;
+    uint64_t packets_sent;
+    uint64_t applied;          /* commands since the start, replayed ones included */
+    uint64_t auth_failed;      /* auth requests refused */
+    uint64_t cut_slow;         /* connections cut off because they did not read */
+    uint64_t sessions_expired; /* sessions named by the clock */
+    uint64_t stalls_ms; /* time given back to the sessions because this process did not run */
+};
+
+struct service {
+    struct server_limits limits;
+    int64_t server_id;
+    bool skip_acl;
+    const char *super_digest;
+    const struct clock_source *clock;
+    struct state *state;
+    struct watch_table *watches;
+    struct session_tracker *sessions;
+    struct pipeline pipeline;
+    struct effects effects;
+    struct map by_session;   /* connections by session id */
+    struct list handshaking; /* connections without session, oldest first */
+    struct list throttled;   /* connections that wait until the server is less busy */
+    struct list dirty;       /* connections that their socket must look at */
+    struct service_stats stats;
+    uint64_t next_session_id;
+    int64_t beat_at;    /* when service_tick is due at the latest, monotonic ms */
+    bool serving;       /* after service_begin: sessions are watched over */
+    bool throttling;    /* too many requests outstanding */
+    int64_t log_second; /* second in which log_lines were written */
+    unsigned log_lines;
+    uint64_t log_dropped;
+};
+
+/* 0 or CONCLAVE_ENOMEM (service_finish is due in either case). */
+int service_init(struct service *s, const struct service_options *options) CONCLAVE_MUST_USE;
+
+/* All connections must be finished. */
+void service_finish(struct service *s);
+
+/* Replay is over: all sessions get a full timeout from now. 0 or CONCLAVE_ENOMEM. */
+int service_begin(struct service *s) CONCLAVE_MUST_USE;
+
+/* A log entry. 0, or CONCLAVE_ECORRUPT or CONCLAVE_ENOMEM: the server must stop. */
+int service_apply(struct service *s, struct slice payload) CONCLAVE_MUST_USE;
+
+/* Replaces the state; before service_begin only. Errors as state_restore. */
+int service_restore(struct service *s, struct slice snapshot) CONCLAVE_MUST_USE;
+
+/* End of a turn: hands writes over, and makes throttled connections dirty when there is room again. */
+void service_turn(struct service *s);
+
+/* What the clock brings: expired sessions, connections without handshake, time lost by a stall of our own. Due at
+ * service_deadline (monotonic ms), harmless earlier. */
+void service_tick(struct service *s);
+int64_t service_deadline(const struct service *s);
+
+/* For connections. */
+bool service_admits(struct service *s); /* whether another request may be taken in */
+void service_touch(struct service *s, struct connection *c); /* a sign of life of its session */
+int64_t service_next_session_id(struct service *s);
+/* c is now THE connection of its session: an older one is closed. 0 or CONCLAVE_ENOMEM. */
+int service_attach(struct service *s, struct connection *c) CONCLAVE_MUST_USE;
+void service_detach(struct service *s, struct connection *c); /* undoes it */
+bool service_may_log(
+    struct service *s); /* false when clients caused too many lines in this second */
+
+#endif
