@@ -1,0 +1,163 @@
+/*
+ * What the files of this room share: the state of one running log. replication.c has the public
+ * calls and the way of an entry, start.c the recovery, snapshot_task.c the snapshots. All of it
+ * belongs to the loop's thread, except what a job on a worker is told to touch: `log` belongs to
+ * log_worker, `snapshot.writer` to file_worker.
+ *
+ *   submit → gather → (the turn ends, or the write before is done) → log_worker: write, sync
+ *          → engine: committed → apply
+ */
+#ifndef REPLICATION_DRIVER_H
+#define REPLICATION_DRIVER_H
+
+#include "replication/engine.h"
+#include "replication/folder.h"
+#include "replication/log.h"
+#include "replication/replication.h"
+#include "replication/snapshot_file.h"
+#include "replication/worker.h"
+
+/* An entry that is submitted and not applied yet. */
+struct pending_entry {
+    uint64_t term;
+    uint32_t kind;
+    size_t len;
+    uint8_t *data; /* heap block or NULL */
+};
+
+/* Ring of pending entries: indexes applied + 1 … last. */
+struct pending {
+    struct pending_entry *ring;
+    size_t cap; /* a power of two, or 0 */
+    size_t head;
+    size_t count;
+};
+
+/* One write of gathered entries. */
+struct append_job {
+    struct worker_job job;
+    struct replication *r;
+    struct buf frame;
+    uint64_t first_index;
+    uint32_t count;
+    int rv;
+    bool wants_spare;
+    uint64_t spare_size;
+};
+
+enum snapshot_state {
+    SNAPSHOT_IDLE,
+    SNAPSHOT_STEPPING, /* the state machine still has bytes to give */
+    SNAPSHOT_ENDING,   /* blocks and trailer are on their way to the disk */
+    SNAPSHOT_ABORTING, /* waiting for the file to be removed */
+    SNAPSHOT_TRIMMING, /* durable; what it makes superfluous is being removed */
+};
+
+struct kept_snapshot {
+    uint64_t index;
+    bool good; /* false: found damaged at the start */
+};
+
+struct snapshot_task {
+    enum snapshot_state state;
+    struct snapshot_meta meta;
+    struct buf pending; /* bytes from the state machine that do not fill a block yet */
+    size_t queued;      /* bytes on their way to the disk */
+    int64_t started_ms;
+    uint64_t content_size; /* bytes so far */
+
+    struct snapshot_writer writer; /* file_worker's */
+    int writer_rv;                 /* file_worker's */
+    struct problem problem;        /* file_worker's until the task has ended */
+
+    uint64_t attempt_index; /* applied index at the last attempt */
+    uint64_t attempt_bytes; /* r->applied_bytes then */
+    bool wanted;            /* asked for by the caller */
+
+    struct kept_snapshot *kept; /* newest first */
+    size_t n_kept;
+};
+
+struct replication {
+    uv_loop_t *loop;
+    struct replication_options options; /* dir points to folder.dir */
+    struct replication_callbacks callbacks;
+    const struct file_ops *ops;
+    struct folder folder;
+    struct log log;
+    bool log_ready; /* log_init was called */
+    struct engine *engine;
+    struct worker log_worker;
+    struct worker file_worker;
+    uv_prepare_t prepare;
+    uv_check_t check;
+    uv_idle_t idle; /* active while a snapshot has bytes to give */
+    uv_timer_t timer;
+    unsigned open_handles; /* workers and handles that are open */
+
+    uint64_t last_index;
+    uint64_t applied;
+    uint64_t applied_term;
+    uint64_t applied_bytes;   /* payload bytes applied in this run */
+    struct buf configuration; /* newest applied */
+    uint64_t configuration_index;
+    struct pending pending;
+    size_t commands; /* of them, commands */
+    bool applying;
+    bool barrier_sent; /* in this term, by this file */
+
+    struct buf gather; /* frame being filled */
+    uint64_t gather_first;
+    uint32_t gather_count;
+    unsigned writes;                 /* append jobs on the worker */
+    struct append_job *spare_append; /* one kept for the next write, or NULL */
+    int64_t timer_at_ms;
+
+    enum replication_role role; /* as told, or to be told */
+    bool role_untold;
+    uint64_t snapshot_index;
+    struct snapshot_task snapshot;
+
+    struct worker_job spare_job;
+    uint64_t spare_size;
+    int spare_rv;
+    bool spare_busy;
+    bool spare_hold;  /* making one failed: wait for a trim */
+    atomic_bool stop; /* the background may end early */
+
+    unsigned jobs; /* on any worker */
+    int error;     /* the failure, or 0 */
+    bool closing;
+    bool sealing;
+    void (*close_cb)(void *ctx);
+    void *close_ctx;
+};
+
+/* replication_open on a given file layer. */
+int replication_open_with(uv_loop_t *loop, const struct replication_options *options,
+                          const struct replication_callbacks *callbacks, const struct file_ops *ops,
+                          struct replication **ret, char **ret_text) CONCLAVE_MUST_USE;
+
+/* start.c: everything up to a recovered state machine and a started engine. */
+int start_recover(struct replication *r, uint64_t server_id,
+                  struct problem *problem) CONCLAVE_MUST_USE;
+
+/* snapshot_task.c */
+void snapshot_task_init(struct replication *r);
+void snapshot_task_finish(struct replication *r);
+void snapshot_task_maybe(struct replication *r);  /* starts one when it is due */
+void snapshot_task_cancel(struct replication *r); /* on failure and on close */
+void snapshot_task_idle(uv_idle_t *idle);
+
+/* replication.c */
+int64_t driver_now_ms(const struct replication *r);
+void driver_fail(struct replication *r, int error, const char *text);
+void driver_note(struct replication *r, bool warning, const char *event, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+void driver_submit_job(struct replication *r, struct worker *worker, struct worker_job *job);
+void driver_job_done(struct replication *r); /* last call of every done function */
+int driver_apply_entry(struct replication *r, uint64_t index, uint64_t term, uint32_t kind,
+                       struct slice payload) CONCLAVE_MUST_USE;
+int driver_push_pending(struct replication *r, const struct pending_entry *entry) CONCLAVE_MUST_USE;
+
+#endif

@@ -1,0 +1,31 @@
+/* The data folder: created, recognised, locked. */
+#ifndef REPLICATION_FOLDER_H
+#define REPLICATION_FOLDER_H
+
+#include "replication/file_ops.h"
+#include "replication/metadata.h"
+#include "replication/problem.h"
+
+struct folder {
+    const struct file_ops *ops;
+    char *dir; /* path as given */
+    int lock;  /* handle of the lock file, or -1 */
+    struct marker
+        marker; /* marker.ready false: a first start, and the folder holds nothing of worth */
+};
+
+/*
+ * Creates the folder when it is missing, locks it and reads its marker; for a first start writes
+ * one that is not ready. 0, CONCLAVE_ELOCKED, CONCLAVE_EFOREIGN, CONCLAVE_ECORRUPT, CONCLAVE_EIO,
+ * CONCLAVE_ENOSPACE, CONCLAVE_ENOMEM.
+ */
+int folder_open(struct folder *f, const struct file_ops *ops, const char *dir, uint64_t server_id,
+                struct problem *problem) CONCLAVE_MUST_USE;
+
+/* Makes the first start's end known: from now on missing files are damage. */
+int folder_set_ready(struct folder *f, struct problem *problem) CONCLAVE_MUST_USE;
+
+/* Unlocks. Takes a folder that was never opened (zeroed, lock -1) too. */
+void folder_close(struct folder *f);
+
+#endif

@@ -1,0 +1,147 @@
+/*
+ * The log on the disk: segments of frames, and the metadata that says which files must exist.
+ *
+ * One thread at a time: the loop's until the server has started, the log's worker from then on;
+ * only the figures and the pool of spare segments are shared. The first failed write or sync is
+ * kept in `error`, and every later call returns it without touching a file: what the disk then
+ * holds is for the next start to find out.
+ */
+#ifndef REPLICATION_LOG_H
+#define REPLICATION_LOG_H
+
+#include "base/buf.h"
+#include "replication/file_ops.h"
+#include "replication/metadata.h"
+#include "replication/problem.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LOG_SPARES_MAX 2
+
+struct log_segment {
+    uint64_t sequence;
+    uint64_t first_index; /* of the next entry when it was started */
+    uint64_t size;        /* bytes of the file */
+};
+
+struct log_spare {
+    uint64_t number; /* of the file log/spare-%u */
+    uint64_t size;
+};
+
+struct log {
+    const struct file_ops *ops;
+    const char *dir; /* borrowed */
+    uint8_t cluster[FORMAT_CLUSTER_SIZE];
+    uint64_t segment_bytes; /* aimed size of a segment */
+    bool sync;              /* false: frames are not synced */
+
+    struct metadata metadata;
+    struct log_segment *segments; /* live ones, oldest first */
+    size_t n_segments;
+    size_t cap_segments;
+    int fd;              /* last segment, or -1 */
+    uint64_t position;   /* where its next frame goes */
+    uint64_t salt;       /* of the last segment */
+    uint64_t chain;      /* checksum of the last frame (or of the header) */
+    uint64_t last_index; /* of the last entry on the disk */
+    int error;           /* 0, or the first failure */
+    struct problem problem;
+
+    pthread_mutex_t mutex; /* guards the pool */
+    struct log_spare spares[LOG_SPARES_MAX];
+    unsigned n_spares;
+    uint64_t next_spare; /* number of the next spare file */
+
+    _Atomic uint64_t bytes; /* of all live segments */
+    _Atomic uint64_t syncs;
+    _Atomic int64_t sync_max_us;
+    _Atomic int64_t sync_total_us;
+};
+
+/* An entry found on the disk. */
+struct log_ref {
+    uint64_t term;
+    uint64_t offset;  /* of the payload in its segment file */
+    uint32_t length;  /* bytes of the payload */
+    uint32_t kind;    /* enum entry_kind */
+    uint64_t segment; /* sequence number */
+};
+
+/* What recovery found. */
+struct log_contents {
+    uint64_t first_index; /* index of refs[0] */
+    struct log_ref *refs; /* entries, in order, without a gap */
+    size_t count;
+    size_t cap;
+    bool sealed;        /* the last run ended cleanly */
+    uint64_t cut_bytes; /* > 0: a torn frame of about this size was cut */
+    uint64_t cut_offset;
+    uint64_t cut_segment;
+};
+
+/* Prepares the struct; no I/O. 0 or CONCLAVE_ENOMEM. */
+int log_init(struct log *log, const struct file_ops *ops, const char *dir,
+             const uint8_t cluster[FORMAT_CLUSTER_SIZE], uint64_t segment_bytes,
+             bool sync) CONCLAVE_MUST_USE;
+
+/* Closes the files. */
+void log_finish(struct log *log);
+
+/* A first start: removes leftovers of an interrupted one, makes the folders, the first segment
+ * with `frame` (unfinished, holding entry 1) in it, and the metadata. */
+int log_create(struct log *log, struct buf *frame) CONCLAVE_MUST_USE;
+
+/* Reads and checks everything, makes sure it is durable, and makes the log ready for log_append.
+ * CONCLAVE_ECORRUPT with log->problem when it is damaged. ret is the caller's
+ * (log_contents_finish), also on failure. */
+int log_recover(struct log *log, struct log_contents *ret) CONCLAVE_MUST_USE;
+
+void log_contents_finish(struct log_contents *c);
+
+/* Reads the payloads of refs [from, to) in order. each returns 0 to go on. */
+int log_read(struct log *log, const struct log_contents *c, size_t from, size_t to,
+             int (*each)(void *arg, uint64_t index, const struct log_ref *ref,
+                         const uint8_t *payload),
+             void *arg) CONCLAVE_MUST_USE;
+
+/* Finishes the frame, writes and syncs it. Entries from index on that the log already has are
+ * replaced. */
+int log_append(struct log *log, struct buf *frame, uint64_t index,
+               uint32_t count) CONCLAVE_MUST_USE;
+
+/* Whether a spare segment should be made now; *ret_size says how large. */
+bool log_wants_spare(struct log *log, uint64_t *ret_size);
+
+/* Makes term and vote durable. */
+int log_set_vote(struct log *log, uint64_t term, uint64_t voted_for) CONCLAVE_MUST_USE;
+
+/*
+ * Notes the durable snapshot, and drops the segments that hold no entry above keep_after.
+ * *ret_dropped is an array of *ret_count segments whose files the caller disposes of with
+ * log_dispose (any thread); free it.
+ */
+int log_trim(struct log *log, uint64_t snapshot_index, uint64_t keep_after,
+             struct log_segment **ret_dropped, size_t *ret_count) CONCLAVE_MUST_USE;
+
+/* Marks a clean end. */
+int log_seal(struct log *log) CONCLAVE_MUST_USE;
+
+/* Any thread: writes a spare segment of zeroes into the pool. Ends early, without one, when
+ * *stop becomes true. 0 or a negative errno: then there is no spare, and nothing else is amiss. */
+int log_make_spare(struct log *log, uint64_t size, const atomic_bool *stop) CONCLAVE_MUST_USE;
+
+/* Any thread: recycles or removes the file of a dropped segment. 0 or a negative errno. */
+int log_dispose(struct log *log, const struct log_segment *segment) CONCLAVE_MUST_USE;
+
+/* Shared with log_recover.c. */
+int log_fail(struct log *log, int negative_errno, const char *what,
+             const char *path) CONCLAVE_MUST_USE;
+char *log_segment_path(const struct log *log, uint64_t sequence);
+int log_add_segment(struct log *log, const struct log_segment *segment) CONCLAVE_MUST_USE;
+int log_sync(struct log *log, int fd, const char *path) CONCLAVE_MUST_USE;
+
+#endif

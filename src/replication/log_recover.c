@@ -1,0 +1,494 @@
+/*
+ * Reading the log at the start: every segment that the metadata names is there and fits to the one
+ * before, every frame checks. Only behind the last good frame of the last segment may there be
+ * something else, and only when no good frame follows it: that is the write that was under way when
+ * the power went, and nobody was told of it.
+ *
+ * What was read is synced before it is believed: a process that was killed between its write and
+ * its sync leaves frames that the next power cut would take back.
+ */
+#include "replication/log.h"
+
+#include "base/endian.h"
+#include "replication/segment.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct scan {
+    struct log *log;
+    struct log_contents *out;
+    uint64_t sequence;
+    char *path;
+    struct window window;
+    struct segment_header header;
+    uint64_t position; /* of the next frame */
+    uint64_t chain;    /* checksum of the frame before it */
+};
+
+static int damage(struct scan *s, uint64_t offset, const char *what)
+{
+    s->log->error = problem_set(&s->log->problem, CONCLAVE_ECORRUPT,
+                                "%s is damaged at offset %" PRIu64
+                                ": %s. Nothing was changed; restore the folder "
+                                "from a backup",
+                                s->path, offset, what);
+    return s->log->error;
+}
+
+static int missing(struct log *log, uint64_t sequence)
+{
+    char *path = log_segment_path(log, sequence);
+    log->error = problem_set(
+        &log->problem, CONCLAVE_ECORRUPT,
+        "the log segment %s is missing: put it back, or restore the folder from a backup",
+        path != NULL ? path : "(out of memory)");
+    free(path);
+    return log->error;
+}
+
+void log_contents_finish(struct log_contents *c)
+{
+    free(c->refs);
+    memset(c, 0, sizeof *c);
+}
+
+/* Opens the file and checks its header. *ret_found false when there is no such file. */
+static int scan_open(struct scan *s, struct log *log, uint64_t sequence, bool *ret_found)
+{
+    const struct file_ops *ops = log->ops;
+    const uint8_t *block;
+    memset(s, 0, sizeof *s);
+    s->log = log;
+    s->sequence = sequence;
+    *ret_found = false;
+    s->path = log_segment_path(log, sequence);
+    if (s->path == NULL) {
+        return log_fail(log, -ENOMEM, "cannot open the log segment", NULL);
+    }
+    int fd = ops->open(ops->ctx, s->path, FILE_WRITE);
+    if (fd < 0) {
+        window_init(&s->window, ops, -1, 0);
+        return fd == -ENOENT ? 0 : log_fail(log, fd, "cannot open the log segment", s->path);
+    }
+    int64_t size = ops->size(ops->ctx, fd);
+    window_init(&s->window, ops, fd, size < 0 ? 0 : (uint64_t)size);
+    if (size < 0) {
+        return log_fail(log, (int)size, "cannot read the log segment", s->path);
+    }
+    if (size < SEGMENT_HEADER_SIZE) {
+        return damage(s, 0, "it is shorter than its header");
+    }
+    int err = window_read(&s->window, 0, SEGMENT_HEADER_SIZE, &block);
+    if (err != 0) {
+        return log_fail(log, err, "cannot read the log segment", s->path);
+    }
+    if (!segment_header_decode(block, &s->header)) {
+        return damage(s, 0, "its header does not check");
+    }
+    if (memcmp(s->header.cluster, log->cluster, FORMAT_CLUSTER_SIZE) != 0) {
+        return damage(s, 16, "it belongs to another cluster");
+    }
+    if (s->header.sequence != sequence) {
+        return damage(s, 32, "it is another segment under this name");
+    }
+    s->position = SEGMENT_HEADER_SIZE;
+    s->chain = s->header.checksum;
+    *ret_found = true;
+    return 0;
+}
+
+static void scan_close(struct scan *s)
+{
+    if (s->window.fd >= 0) {
+        s->log->ops->close(s->log->ops->ctx, s->window.fd);
+    }
+    window_finish(&s->window);
+    free(s->path);
+}
+
+static int add_ref(struct log_contents *c, const struct log_ref *ref)
+{
+    if (c->count == c->cap) {
+        size_t cap = c->cap == 0 ? 1024 : 2 * c->cap;
+        struct log_ref *grown = realloc(c->refs, cap * sizeof *grown);
+        if (grown == NULL) {
+            return -ENOMEM;
+        }
+        c->refs = grown;
+        c->cap = cap;
+    }
+    c->refs[c->count++] = *ref;
+    return 0;
+}
+
+/* Takes over the entries of a good frame, cutting the log first where it says so. */
+static int take_frame(struct scan *s, struct frame *f)
+{
+    struct log_contents *c = s->out;
+    const uint8_t *body = f->body;
+    struct frame_entry entry;
+    int rv;
+    if (f->index > c->first_index + c->count || f->index < c->first_index) {
+        return damage(s, s->position, "entries are missing before it");
+    }
+    c->count = (size_t)(f->index - c->first_index);
+    c->sealed = f->count == 0;
+    uint64_t at = s->position + FRAME_HEADER_SIZE;
+    while ((rv = frame_next(f, &entry)) == 1) {
+        struct log_ref ref = {
+            .term = entry.term,
+            .offset = at + (uint64_t)(entry.payload - body),
+            .length = entry.length,
+            .kind = entry.kind,
+            .segment = s->sequence,
+        };
+        if (entry.term == 0 || entry.kind < ENTRY_COMMAND || entry.kind > ENTRY_CONFIGURATION) {
+            return damage(s, ref.offset, "an entry has no valid term and kind");
+        }
+        if (add_ref(c, &ref) != 0) {
+            return log_fail(s->log, -ENOMEM, "cannot read the log segment", s->path);
+        }
+    }
+    return rv == 0 ? 0 : damage(s, s->position, "a frame is not made of entries");
+}
+
+/* Reads the frame at offset if there is a good one of this segment. 1, 0, or an error. */
+static int read_frame(struct scan *s, uint64_t offset, struct frame *ret)
+{
+    const uint8_t *data;
+    if (offset + FRAME_HEADER_SIZE > s->window.size) {
+        return 0;
+    }
+    int err = window_read(&s->window, offset, FRAME_HEADER_SIZE, &data);
+    size_t size = err == 0 ? frame_size(data) : 0;
+    if (err == 0 && (size == 0 || size > s->window.size - offset)) {
+        return 0;
+    }
+    if (err == 0) {
+        err = window_read(&s->window, offset, size, &data);
+    }
+    if (err != 0) {
+        return log_fail(s->log, err, "cannot read the log segment", s->path);
+    }
+    return frame_decode(data, size, s->header.salt, ret) ? 1 : 0;
+}
+
+/* Takes frames until one does not check or does not follow the one before. */
+static int scan_frames(struct scan *s)
+{
+    struct frame f;
+    int rv;
+    while ((rv = read_frame(s, s->position, &f)) == 1 && f.previous == s->chain) {
+        uint64_t size = FRAME_HEADER_SIZE + (uint64_t)f.length;
+        uint64_t checksum = f.checksum;
+        rv = take_frame(s, &f);
+        if (rv != 0) {
+            return rv;
+        }
+        s->chain = checksum;
+        s->position += size;
+    }
+    return rv < 0 ? rv : 0;
+}
+
+/* Whether something that was meant as a frame stands at the end: not zeroes, and in a recycled
+ * segment not what it held before. */
+static bool looks_begun(const struct scan *s, const uint8_t header[FRAME_HEADER_SIZE])
+{
+    static const uint8_t zeroes[FRAME_HEADER_SIZE];
+    if ((s->header.flags & SEGMENT_RECYCLED) != 0) {
+        return get_le64(header + 16) == s->chain;
+    }
+    return memcmp(header, zeroes, sizeof zeroes) != 0;
+}
+
+/* What stands behind the last good frame of the last segment: nothing, a torn frame, or damage. */
+static int judge_tail(struct scan *s)
+{
+    struct log_contents *c = s->out;
+    uint64_t size = s->window.size;
+    struct frame f;
+    if (s->position + FRAME_HEADER_SIZE <= size) {
+        const uint8_t *header;
+        int err = window_read(&s->window, s->position, FRAME_HEADER_SIZE, &header);
+        if (err != 0) {
+            return log_fail(s->log, err, "cannot read the log segment", s->path);
+        }
+        if (looks_begun(s, header)) {
+            size_t claimed = frame_size(header);
+            c->cut_bytes = claimed != 0 ? claimed : FRAME_HEADER_SIZE;
+            c->cut_offset = s->position;
+            c->cut_segment = s->sequence;
+        }
+    }
+    if (size < s->header.size &&
+        (s->position + FRAME_HEADER_SIZE > size || s->position + c->cut_bytes > size)) {
+        return damage(s, size, "the file was cut short");
+    }
+    for (uint64_t at = s->position; at + FRAME_HEADER_SIZE <= size; at += 8) {
+        int rv = read_frame(s, at, &f);
+        if (rv != 0) {
+            return rv < 0
+                       ? rv
+                       : damage(
+                             s, s->position,
+                             "a frame does not check or does not follow, but good ones are there");
+        }
+    }
+    return 0;
+}
+
+/* Overwrites what a torn frame left, so that it cannot be taken for anything at the next start. */
+static int wipe_tail(struct scan *s)
+{
+    const struct file_ops *ops = s->log->ops;
+    uint64_t len = s->out->cut_bytes;
+    if (len > s->window.size - s->position) {
+        len = s->window.size - s->position;
+    }
+    uint8_t *zeroes = calloc(1, len > 0 ? (size_t)len : 1);
+    int err = zeroes == NULL ? -ENOMEM : 0;
+    if (err == 0 && len > 0) {
+        err = ops->write(ops->ctx, s->window.fd, zeroes, (size_t)len, s->position);
+    }
+    free(zeroes);
+    return err == 0 ? 0 : log_fail(s->log, err, "cannot cut the torn end of", s->path);
+}
+
+static int scan_segment(struct log *log, struct log_contents *c, uint64_t sequence, bool *ret_found)
+{
+    struct scan s;
+    int rv = scan_open(&s, log, sequence, ret_found);
+    if (rv != 0 || !*ret_found) {
+        goto out;
+    }
+    s.out = c;
+    if (log->n_segments == 0) {
+        c->first_index = s.header.first_index;
+    } else if (s.header.previous != log->chain) {
+        /* The segment before ends earlier than this one says: that is where the damage is. */
+        struct log_segment *before = &log->segments[log->n_segments - 1];
+        free(s.path);
+        s.path = log_segment_path(log, before->sequence);
+        rv = s.path == NULL
+                 ? CONCLAVE_ENOMEM
+                 : damage(&s, log->position, "a frame does not check, but another segment follows");
+        goto out;
+    } else if (s.header.first_index != c->first_index + c->count) {
+        rv = damage(&s, 40, "it does not follow the segment before");
+        goto out;
+    }
+    rv = scan_frames(&s);
+    if (rv == 0) {
+        rv = log_add_segment(log,
+                             &(struct log_segment){sequence, s.header.first_index, s.window.size});
+    }
+    log->position = s.position;
+    log->chain = s.chain;
+    log->salt = s.header.salt;
+    if (rv == 0 && sequence >= log->metadata.last_segment) {
+        c->cut_bytes = 0;
+        rv = judge_tail(&s);
+    }
+out:
+    scan_close(&s);
+    return rv;
+}
+
+struct listing {
+    struct log *log;
+    uint64_t above; /* a segment numbered higher than this was seen in `found` */
+    uint64_t found;
+    int error;
+};
+
+static void sort_file(void *arg, const char *name)
+{
+    struct listing *l = arg;
+    struct log *log = l->log;
+    uint64_t number;
+    int end = 0;
+    char *path = path_make("%s/log/%s", log->dir, name);
+    if (path == NULL) {
+        l->error = -ENOMEM;
+        return;
+    }
+    /* NOLINTBEGIN(cert-err34-c): our own names; others are left alone */
+    if (sscanf(name, "%" SCNu64 ".log%n", &number, &end) == 1 && name[end] == '\0' && end > 4) {
+        if (number > l->above) {
+            l->found = number;
+        } else if (number < log->metadata.first_segment) {
+            l->error = log->ops->remove(log->ops->ctx, path);
+        }
+    } else if (sscanf(name, "spare-%" SCNu64 "%n", &number, &end) == 1 && name[end] == '\0') {
+        int fd = log->ops->open(log->ops->ctx, path, FILE_READ);
+        int64_t size = fd < 0 ? fd : log->ops->size(log->ops->ctx, fd);
+        if (fd >= 0) {
+            log->ops->close(log->ops->ctx, fd);
+        }
+        if (size >= SEGMENT_HEADER_SIZE && log->n_spares < LOG_SPARES_MAX) {
+            log->spares[log->n_spares++] = (struct log_spare){number, (uint64_t)size};
+            log->next_spare = number >= log->next_spare ? number + 1 : log->next_spare;
+        } else {
+            l->error = size < 0 ? (int)size : log->ops->remove(log->ops->ctx, path);
+        }
+    } else if (strcmp(name, "segment.new") == 0 || strcmp(name, "spare.new") == 0) {
+        l->error = log->ops->remove(log->ops->ctx, path);
+    }
+    /* NOLINTEND(cert-err34-c) */
+    free(path);
+}
+
+/* Opens the last segment for writing; makes what was read durable. */
+static int settle(struct log *log, struct log_contents *c)
+{
+    const struct file_ops *ops = log->ops;
+    struct scan s;
+    bool found;
+    int rv = scan_open(&s, log, log->segments[log->n_segments - 1].sequence, &found);
+    if (rv != 0) {
+        goto out;
+    }
+    assert(found);
+    s.out = c;
+    s.position = log->position;
+    rv = wipe_tail(&s);
+    if (rv == 0) {
+        rv = log_sync(log, s.window.fd, s.path);
+    }
+    if (rv == 0) {
+        char *folder = path_make("%s/log", log->dir);
+        int err = folder == NULL ? -ENOMEM : ops->sync_folder(ops->ctx, folder);
+        rv = err == 0 ? 0 : log_fail(log, err, "cannot sync the folder", folder);
+        free(folder);
+    }
+    if (rv == 0) {
+        log->fd = s.window.fd;
+        s.window.fd = -1;
+        log->last_index = c->first_index + c->count - 1;
+    }
+out:
+    scan_close(&s);
+    return rv;
+}
+
+int log_recover(struct log *log, struct log_contents *ret)
+{
+    bool found = true;
+    memset(ret, 0, sizeof *ret);
+    int rv = metadata_read(log->ops, log->dir, &log->metadata, &log->problem);
+    if (rv != 0) {
+        log->error =
+            rv == CONCLAVE_NO_NODE
+                ? problem_set(&log->problem, CONCLAVE_ECORRUPT,
+                              "%s/%s is missing: put it back, or restore the folder from a backup",
+                              log->dir, METADATA_FILE)
+                : rv;
+        return log->error;
+    }
+    struct metadata *m = &log->metadata;
+    uint64_t last = m->last_segment;
+    struct listing listing = {.log = log, .above = last};
+    char *folder = path_make("%s/log", log->dir);
+    int err = folder == NULL ? -ENOMEM : log->ops->list(log->ops->ctx, folder, sort_file, &listing);
+    err = err == 0 ? listing.error : err;
+    free(folder);
+    if (err == -ENOENT) {
+        return missing(log, m->first_segment);
+    }
+    if (err != 0) {
+        return log_fail(log, err, "cannot list the folder log in", log->dir);
+    }
+    for (uint64_t sequence = m->first_segment; rv == 0 && sequence <= last; sequence++) {
+        rv = scan_segment(log, ret, sequence, &found);
+        if (rv == 0 && !found) {
+            rv = missing(log, sequence);
+        }
+    }
+    /* A crash may have come between the start of a segment and the metadata that names it. */
+    if (rv == 0 && listing.found != 0) {
+        rv = scan_segment(log, ret, last + 1, &found);
+        if (rv == 0 && (!found || listing.found > last + 1)) {
+            rv = missing(log, found ? last + 2 : last + 1);
+        }
+        if (rv == 0) {
+            m->last_segment = last + 1;
+            rv = metadata_write(log->ops, log->dir, m, &log->problem);
+        }
+    }
+    if (rv == 0) {
+        rv = settle(log, ret);
+    }
+    log->error = rv;
+    return rv;
+}
+
+int log_read(struct log *log, const struct log_contents *c, size_t from, size_t to,
+             int (*each)(void *arg, uint64_t index, const struct log_ref *ref,
+                         const uint8_t *payload),
+             void *arg)
+{
+    struct scan s;
+    bool open = false;
+    int rv = 0;
+    for (size_t i = from; rv == 0 && i < to; i++) {
+        const struct log_ref *ref = &c->refs[i];
+        const uint8_t *payload;
+        if (open && s.sequence != ref->segment) {
+            scan_close(&s);
+            open = false;
+        }
+        if (!open) {
+            bool found = false;
+            rv = scan_open(&s, log, ref->segment, &found);
+            open = true;
+            if (rv != 0 || !found) {
+                rv = rv != 0 ? rv : missing(log, ref->segment);
+                break;
+            }
+        }
+        int err = window_read(&s.window, ref->offset, ref->length, &payload);
+        rv = err == 0 ? each(arg, c->first_index + i, ref, payload)
+                      : log_fail(log, err, "cannot read the log segment", s.path);
+    }
+    if (open) {
+        scan_close(&s);
+    }
+    return rv;
+}
+
+static void remove_file(void *arg, const char *name)
+{
+    struct listing *l = arg;
+    char *path = path_make("%s/log/%s", l->log->dir, name);
+    int rv = path == NULL ? -ENOMEM : l->log->ops->remove(l->log->ops->ctx, path);
+    l->error = l->error != 0 ? l->error : rv;
+    free(path);
+}
+
+int log_create(struct log *log, struct buf *frame)
+{
+    const struct file_ops *ops = log->ops;
+    struct listing listing = {.log = log};
+    char *folder = path_make("%s/log", log->dir);
+    int err = folder == NULL ? -ENOMEM : ops->make_folder(ops->ctx, folder);
+    if (err == 0) {
+        err = ops->list(ops->ctx, folder, remove_file, &listing);
+        err = err == 0 ? listing.error : err;
+    }
+    if (err == 0) {
+        err = ops->sync_folder(ops->ctx, log->dir);
+    }
+    int rv = err == 0 ? 0 : log_fail(log, err, "cannot create the folder", folder);
+    free(folder);
+    if (rv == 0) {
+        log->metadata = (struct metadata){.term = 1, .first_segment = 1};
+        rv = log_append(log, frame, 1, 1);
+    }
+    return rv;
+}

@@ -1,0 +1,200 @@
+/*
+ * Small checked text files. What was read is written again in memory and compared byte by byte, so
+ * no spelling but our own is accepted and the checksum line covers the rest. Limit: a file is
+ * shorter than TEXT_MAX.
+ */
+#include "replication/metadata.h"
+
+#include "base/map.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT_MAX 512
+
+/* Ends text with its checksum line; returns the whole length. */
+static size_t add_checksum(char text[TEXT_MAX], int len)
+{
+    uint64_t sum = hash_bytes(text, (size_t)len);
+    len += snprintf(text + len, TEXT_MAX - (size_t)len, "checksum %016" PRIx64 "\n", sum);
+    return (size_t)len;
+}
+
+static int replace_file(const struct file_ops *ops, const char *dir, const char *name,
+                        const char *text, size_t len, struct problem *problem)
+{
+    char *path = path_make("%s/%s", dir, name);
+    char *aside = path_make("%s/%s.new", dir, name);
+    int rv = CONCLAVE_ENOMEM;
+    if (path == NULL || aside == NULL) {
+        goto out;
+    }
+    int fd = ops->open(ops->ctx, aside, FILE_REPLACE);
+    if (fd < 0) {
+        rv = problem_file(problem, fd, "cannot create", aside);
+        goto out;
+    }
+    int err = ops->write(ops->ctx, fd, text, len, 0);
+    if (err == 0) {
+        err = ops->sync(ops->ctx, fd);
+    }
+    ops->close(ops->ctx, fd);
+    if (err == 0) {
+        err = ops->rename(ops->ctx, aside, path);
+    }
+    if (err == 0) {
+        err = ops->sync_folder(ops->ctx, dir);
+    }
+    rv = err == 0 ? 0 : problem_file(problem, err, "cannot write", path);
+out:
+    free(path);
+    free(aside);
+    return rv;
+}
+
+static int read_file(const struct file_ops *ops, const char *dir, const char *name,
+                     char text[TEXT_MAX + 1], size_t *ret_len, struct problem *problem)
+{
+    char *path = path_make("%s/%s", dir, name);
+    if (path == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    int rv = 0;
+    int fd = ops->open(ops->ctx, path, FILE_READ);
+    if (fd == -ENOENT) {
+        rv = problem_set(problem, CONCLAVE_NO_NODE, "%s is missing", path);
+    } else if (fd < 0) {
+        rv = problem_file(problem, fd, "cannot open", path);
+    } else {
+        int64_t n = ops->read(ops->ctx, fd, text, TEXT_MAX, 0);
+        if (n < 0) {
+            rv = problem_file(problem, (int)n, "cannot read", path);
+        } else {
+            text[n] = '\0';
+            *ret_len = (size_t)n;
+        }
+        ops->close(ops->ctx, fd);
+    }
+    free(path);
+    return rv;
+}
+
+static int damaged(struct problem *problem, const char *dir, const char *name)
+{
+    return problem_set(
+        problem, CONCLAVE_ECORRUPT,
+        "%s/%s is damaged: its checksum does not fit its text. Restore the folder from a backup",
+        dir, name);
+}
+
+static size_t marker_text(const struct marker *m, char text[TEXT_MAX])
+{
+    char hex[2 * FORMAT_CLUSTER_SIZE + 1];
+    for (size_t i = 0; i < FORMAT_CLUSTER_SIZE; i++) {
+        snprintf(hex + 2 * i, 3, "%02x", m->cluster[i]);
+    }
+    int len =
+        snprintf(text, TEXT_MAX,
+                 "Conclave data folder\nversion %u\ncluster %s\nserver %" PRIu64 "\nready %s\n",
+                 FORMAT_VERSION, hex, m->server_id, m->ready ? "yes" : "no");
+    return add_checksum(text, len);
+}
+
+int marker_write(const struct file_ops *ops, const char *dir, const struct marker *m,
+                 struct problem *problem)
+{
+    char text[TEXT_MAX];
+    size_t len = marker_text(m, text);
+    return replace_file(ops, dir, FORMAT_FILE, text, len, problem);
+}
+
+static bool hex_decode(const char *hex, uint8_t out[FORMAT_CLUSTER_SIZE])
+{
+    for (size_t i = 0; i < FORMAT_CLUSTER_SIZE; i++) {
+        unsigned byte;
+        if (sscanf(hex + 2 * i, "%2x", &byte) != 1) { /* NOLINT(cert-err34-c): two digits fit */
+            return false;
+        }
+        out[i] = (uint8_t)byte;
+    }
+    return true;
+}
+
+int marker_read(const struct file_ops *ops, const char *dir, struct marker *ret,
+                struct problem *problem)
+{
+    char text[TEXT_MAX + 1];
+    char again[TEXT_MAX];
+    char hex[2 * FORMAT_CLUSTER_SIZE + 1] = "";
+    char ready[4] = "";
+    unsigned version = 0;
+    size_t len;
+    struct marker m = {0};
+
+    int rv = read_file(ops, dir, FORMAT_FILE, text, &len, problem);
+    if (rv != 0) {
+        return rv;
+    }
+    /* NOLINTNEXTLINE(cert-err34-c): what does not fit differs when it is written again */
+    int n = sscanf(text,
+                   "Conclave data folder\nversion %u\ncluster %32s\nserver %" SCNu64 "\nready %3s",
+                   &version, hex, &m.server_id, ready);
+    if (n >= 1 && version > FORMAT_VERSION) {
+        return problem_set(
+            problem, CONCLAVE_EFOREIGN,
+            "%s was written by a newer Conclave (format %u, known is %u): use that version", dir,
+            version, FORMAT_VERSION);
+    }
+    m.ready = strcmp(ready, "yes") == 0;
+    if (n != 4 || !hex_decode(hex, m.cluster) || marker_text(&m, again) != len ||
+        memcmp(text, again, len) != 0) {
+        return damaged(problem, dir, FORMAT_FILE);
+    }
+    *ret = m;
+    return 0;
+}
+
+static size_t metadata_text(const struct metadata *m, char text[TEXT_MAX])
+{
+    int len =
+        snprintf(text, TEXT_MAX,
+                 "Conclave metadata\nterm %" PRIu64 "\nvoted_for %" PRIu64
+                 "\nfirst_segment %" PRIu64 "\nlast_segment %" PRIu64 "\nsnapshot %" PRIu64 "\n",
+                 m->term, m->voted_for, m->first_segment, m->last_segment, m->snapshot_index);
+    return add_checksum(text, len);
+}
+
+int metadata_write(const struct file_ops *ops, const char *dir, const struct metadata *m,
+                   struct problem *problem)
+{
+    char text[TEXT_MAX];
+    size_t len = metadata_text(m, text);
+    return replace_file(ops, dir, METADATA_FILE, text, len, problem);
+}
+
+int metadata_read(const struct file_ops *ops, const char *dir, struct metadata *ret,
+                  struct problem *problem)
+{
+    char text[TEXT_MAX + 1];
+    char again[TEXT_MAX];
+    size_t len;
+    struct metadata m = {0};
+
+    int rv = read_file(ops, dir, METADATA_FILE, text, &len, problem);
+    if (rv != 0) {
+        return rv;
+    }
+    /* NOLINTNEXTLINE(cert-err34-c): what does not fit differs when it is written again */
+    int n = sscanf(text,
+                   "Conclave metadata\nterm %" SCNu64 "\nvoted_for %" SCNu64
+                   "\nfirst_segment %" SCNu64 "\nlast_segment %" SCNu64 "\nsnapshot %" SCNu64,
+                   &m.term, &m.voted_for, &m.first_segment, &m.last_segment, &m.snapshot_index);
+    if (n != 5 || metadata_text(&m, again) != len || memcmp(text, again, len) != 0) {
+        return damaged(problem, dir, METADATA_FILE);
+    }
+    *ret = m;
+    return 0;
+}

@@ -1,0 +1,74 @@
+/*
+ * Snapshot files: written aside block by block, complete or not there. Writing runs on the worker's
+ * thread for files; all functions return 0 or a code with a text in problem.
+ */
+#ifndef REPLICATION_SNAPSHOT_FILE_H
+#define REPLICATION_SNAPSHOT_FILE_H
+
+#include "base/buf.h"
+#include "base/slice.h"
+#include "replication/file_ops.h"
+#include "replication/format.h"
+#include "replication/problem.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct snapshot_meta {
+    uint64_t index; /* of the last entry in it */
+    uint64_t term;  /* of that entry */
+    uint64_t configuration_index;
+    struct buf configuration; /* as raft_configuration_encode writes it */
+};
+
+/* One being written. */
+struct snapshot_writer {
+    const struct file_ops *ops;
+    const char *dir; /* borrowed */
+    int fd;          /* or -1 */
+    uint64_t index;
+    uint64_t offset; /* where the next block goes */
+    uint64_t size;   /* bytes of content so far */
+    uint64_t checksum;
+};
+
+int snapshot_writer_begin(struct snapshot_writer *w, const struct file_ops *ops, const char *dir,
+                          const uint8_t cluster[FORMAT_CLUSTER_SIZE],
+                          const struct snapshot_meta *meta,
+                          struct problem *problem) CONCLAVE_MUST_USE;
+
+/* All blocks but the last have SNAPSHOT_BLOCK_SIZE bytes. */
+int snapshot_writer_block(struct snapshot_writer *w, struct slice block,
+                          struct problem *problem) CONCLAVE_MUST_USE;
+
+/* Makes it durable under its name. */
+int snapshot_writer_finish(struct snapshot_writer *w, struct problem *problem) CONCLAVE_MUST_USE;
+
+/* Closes, and removes what is unfinished. */
+void snapshot_writer_abort(struct snapshot_writer *w);
+
+/* One that was read and checked. */
+struct snapshot_reader {
+    const struct file_ops *ops;
+    struct snapshot_meta meta;
+    struct slice content; /* in the mapping */
+    const void *map;      /* or NULL */
+    size_t map_len;
+};
+
+/* Maps it after its checksums were found right. CONCLAVE_ECORRUPT when they are not,
+ * CONCLAVE_NO_NODE when there is no such file. */
+int snapshot_reader_open(struct snapshot_reader *r, const struct file_ops *ops, const char *dir,
+                         uint64_t index, const uint8_t cluster[FORMAT_CLUSTER_SIZE],
+                         struct problem *problem) CONCLAVE_MUST_USE;
+void snapshot_reader_close(struct snapshot_reader *r);
+
+/* Indexes of the snapshot files, newest first (*ret_indexes: free it). Removes unfinished ones.
+ * Creates the folder when `create`; else a missing folder is an empty one. */
+int snapshot_list(const struct file_ops *ops, const char *dir, bool create, uint64_t **ret_indexes,
+                  size_t *ret_count, struct problem *problem) CONCLAVE_MUST_USE;
+
+/* 0 or a negative errno. */
+int snapshot_remove(const struct file_ops *ops, const char *dir, uint64_t index) CONCLAVE_MUST_USE;
+
+#endif

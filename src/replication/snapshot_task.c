@@ -1,0 +1,426 @@
+/*
+ * Taking snapshots while the server serves: a slice of the state machine each turn of the loop,
+ * blocks written by the file worker, never more than a few megabytes ahead of the disk.
+ *
+ *   IDLE → STEPPING → ENDING → TRIMMING → IDLE
+ *              └────────┴→ ABORTING → IDLE
+ *
+ * A snapshot that cannot be written is given up and tried again after the next interval: it harms
+ * nothing but the length of the log. What an older snapshot needs of the log stays until that
+ * snapshot goes.
+ */
+#include "replication/driver.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AHEAD_MAX (4u << 20)
+
+enum step_kind { STEP_BEGIN, STEP_BLOCK, STEP_FINISH, STEP_ABORT };
+
+/* One piece of work on the file. */
+struct snapshot_job {
+    struct worker_job job;
+    struct replication *r;
+    enum step_kind kind;
+    struct buf block;
+    int rv;
+};
+
+/* What follows a durable snapshot. */
+struct trim_job {
+    struct worker_job job;
+    struct replication *r;
+    uint64_t snapshot_index;
+    uint64_t keep_after;
+    uint64_t *snapshots; /* to be removed */
+    size_t n_snapshots;
+    struct log_segment *segments; /* to be removed */
+    size_t n_segments;
+    int rv;
+};
+
+void snapshot_task_init(struct replication *r)
+{
+    struct snapshot_task *t = &r->snapshot;
+    buf_init(&t->pending, 0);
+    buf_init(&t->meta.configuration, 0);
+    t->writer.fd = -1;
+}
+
+void snapshot_task_finish(struct replication *r)
+{
+    struct snapshot_task *t = &r->snapshot;
+    buf_finish(&t->pending);
+    buf_finish(&t->meta.configuration);
+    problem_finish(&t->problem);
+    free(t->kept);
+    t->kept = NULL;
+}
+
+/* On the worker. After the first error the later steps only repeat it. */
+static void step_work(struct worker_job *job)
+{
+    struct snapshot_job *s = CONTAINER_OF(job, struct snapshot_job, job);
+    struct replication *r = s->r;
+    struct snapshot_task *t = &r->snapshot;
+    if (s->kind == STEP_ABORT) {
+        snapshot_writer_abort(&t->writer);
+        return;
+    }
+    if (t->writer_rv == 0) {
+        switch (s->kind) {
+        case STEP_BEGIN:
+            t->writer_rv = snapshot_writer_begin(&t->writer, r->ops, r->folder.dir,
+                                                 r->folder.marker.cluster, &t->meta, &t->problem);
+            break;
+        case STEP_BLOCK:
+            t->writer_rv = snapshot_writer_block(&t->writer, buf_slice(&s->block), &t->problem);
+            break;
+        case STEP_FINISH:
+            t->writer_rv = snapshot_writer_finish(&t->writer, &t->problem);
+            break;
+        case STEP_ABORT:
+            break;
+        }
+    }
+    s->rv = t->writer_rv;
+}
+
+static void step_done(struct worker_job *job);
+
+/* Queues a step; block_take may be NULL. False when memory is out. */
+static bool queue_step(struct replication *r, enum step_kind kind, struct buf *block_take)
+{
+    struct snapshot_job *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        return false;
+    }
+    buf_init(&s->block, 0);
+    if (block_take != NULL) {
+        s->block = *block_take;
+        buf_init(block_take, 0);
+        r->snapshot.queued += s->block.len;
+        r->snapshot.content_size += s->block.len;
+    }
+    s->r = r;
+    s->kind = kind;
+    s->job.work = step_work;
+    s->job.done = step_done;
+    driver_submit_job(r, &r->file_worker, &s->job);
+    return true;
+}
+
+/* Gives the snapshot up. The file goes behind the blocks that are still queued. */
+static void give_up(struct replication *r)
+{
+    struct snapshot_task *t = &r->snapshot;
+    if (t->state == SNAPSHOT_STEPPING) {
+        uv_idle_stop(&r->idle);
+        r->callbacks.snapshot_abort(r->callbacks.ctx);
+    }
+    buf_reset(&t->pending);
+    t->state = SNAPSHOT_ABORTING;
+    if (!queue_step(r, STEP_ABORT, NULL)) {
+        driver_fail(r, CONCLAVE_ENOMEM, "out of memory while taking a snapshot");
+    }
+}
+
+void snapshot_task_cancel(struct replication *r)
+{
+    if (r->snapshot.state == SNAPSHOT_STEPPING) {
+        give_up(r);
+    }
+}
+
+/* Cuts full blocks off what the state machine gave; with `all` also the rest. */
+static bool queue_blocks(struct replication *r, bool all)
+{
+    struct snapshot_task *t = &r->snapshot;
+    while (t->pending.len >= SNAPSHOT_BLOCK_SIZE || (all && t->pending.len > 0)) {
+        struct buf block;
+        size_t len = t->pending.len < SNAPSHOT_BLOCK_SIZE ? t->pending.len : SNAPSHOT_BLOCK_SIZE;
+        buf_init(&block, 0);
+        buf_append(&block, t->pending.data, len);
+        if (!buf_ok(&block) || !queue_step(r, STEP_BLOCK, &block)) {
+            buf_finish(&block);
+            return false;
+        }
+        buf_consume(&t->pending, len);
+    }
+    return true;
+}
+
+void snapshot_task_idle(uv_idle_t *idle)
+{
+    struct replication *r = idle->data;
+    struct snapshot_task *t = &r->snapshot;
+    assert(t->state == SNAPSHOT_STEPPING);
+    int rv = r->callbacks.snapshot_step(r->callbacks.ctx, SNAPSHOT_BLOCK_SIZE, &t->pending);
+    if (t->state != SNAPSHOT_STEPPING) {
+        return; /* closed from inside the callback */
+    }
+    if (rv < 0 || !buf_ok(&t->pending) || !queue_blocks(r, rv == 0)) {
+        driver_note(r, true, "snapshot_failed", "index=%" PRIu64 " reason=\"%s\"", t->meta.index,
+                    conclave_strerror(rv < 0 ? rv : CONCLAVE_ENOMEM));
+        give_up(r);
+        return;
+    }
+    if (rv == 0) {
+        uv_idle_stop(&r->idle);
+        t->state = SNAPSHOT_ENDING;
+        if (!queue_step(r, STEP_FINISH, NULL)) {
+            give_up(r);
+        }
+    } else if (t->queued >= AHEAD_MAX) {
+        uv_idle_stop(&r->idle);
+    }
+}
+
+static void ended(struct replication *r)
+{
+    r->snapshot.state = SNAPSHOT_IDLE;
+    problem_finish(&r->snapshot.problem);
+    if (r->error == 0 && !r->closing) {
+        snapshot_task_maybe(r);
+    }
+}
+
+/* Removing what is no longer needed: the log's metadata first, on its worker, then the files. */
+
+static void trim_free(struct trim_job *j)
+{
+    free(j->snapshots);
+    free(j->segments);
+    free(j);
+}
+
+static void remove_work(struct worker_job *job)
+{
+    struct trim_job *j = CONTAINER_OF(job, struct trim_job, job);
+    struct replication *r = j->r;
+    for (size_t i = 0; i < j->n_snapshots; i++) {
+        int rv = snapshot_remove(r->ops, r->folder.dir, j->snapshots[i]);
+        j->rv = j->rv != 0 ? j->rv : rv;
+    }
+    for (size_t i = 0; i < j->n_segments; i++) {
+        int rv = log_dispose(&r->log, &j->segments[i]);
+        j->rv = j->rv != 0 ? j->rv : rv;
+    }
+}
+
+static void remove_done(struct worker_job *job)
+{
+    struct trim_job *j = CONTAINER_OF(job, struct trim_job, job);
+    struct replication *r = j->r;
+    r->spare_hold = false;
+    if (j->rv != 0) {
+        driver_note(r, true, "trim_failed", "error=%d reason=\"%s\"", -j->rv, strerror(-j->rv));
+    } else if (j->n_segments > 0 || j->n_snapshots > 0) {
+        driver_note(r, false, "log_trimmed", "segments=%zu snapshots=%zu below=%" PRIu64,
+                    j->n_segments, j->n_snapshots, j->keep_after + 1);
+    }
+    trim_free(j);
+    ended(r);
+    driver_job_done(r);
+}
+
+static void trim_work(struct worker_job *job)
+{
+    struct trim_job *j = CONTAINER_OF(job, struct trim_job, job);
+    j->rv = log_trim(&j->r->log, j->snapshot_index, j->keep_after, &j->segments, &j->n_segments);
+}
+
+static void trim_done(struct worker_job *job)
+{
+    struct trim_job *j = CONTAINER_OF(job, struct trim_job, job);
+    struct replication *r = j->r;
+    if (j->rv != 0) {
+        driver_fail(r, j->rv, problem_text(&r->log.problem, j->rv));
+        trim_free(j);
+        ended(r);
+    } else {
+        j->job.work = remove_work;
+        j->job.done = remove_done;
+        driver_submit_job(r, &r->file_worker, &j->job);
+    }
+    driver_job_done(r);
+}
+
+/* Puts the new snapshot into the list of kept ones. */
+static bool keep_new(struct snapshot_task *t)
+{
+    struct kept_snapshot *kept = calloc(t->n_kept + 2, sizeof *kept);
+    if (kept == NULL) {
+        return false;
+    }
+    size_t n = 0;
+    kept[n++] = (struct kept_snapshot){t->meta.index, true};
+    for (size_t i = 0; i < t->n_kept; i++) {
+        if (t->kept[i].index != t->meta.index) {
+            kept[n++] = t->kept[i];
+        }
+    }
+    free(t->kept);
+    t->kept = kept;
+    t->n_kept = n;
+    return true;
+}
+
+/* Fills in what goes: with enough good snapshots, all others that are older, and the log that
+ * the oldest of the good ones does not need. With only one, the log stays whole. */
+static bool plan_trim(struct replication *r, struct trim_job *j)
+{
+    struct snapshot_task *t = &r->snapshot;
+    size_t want = r->options.snapshots_kept > 2 ? (size_t)r->options.snapshots_kept : 2;
+    size_t good = 0;
+    uint64_t oldest = 0;
+    for (size_t i = 0; i < t->n_kept && good < want; i++) {
+        if (t->kept[i].good) {
+            good++;
+            oldest = t->kept[i].index;
+        }
+    }
+    if (good < 2) {
+        return true;
+    }
+    j->keep_after = oldest > r->options.trailing_entries ? oldest - r->options.trailing_entries : 0;
+    if (good < want) {
+        return true;
+    }
+    j->snapshots = calloc(t->n_kept, sizeof *j->snapshots);
+    if (j->snapshots == NULL) {
+        return false;
+    }
+    size_t n = 0;
+    for (size_t i = 0; i < t->n_kept; i++) {
+        if (t->kept[i].index < oldest) {
+            j->snapshots[j->n_snapshots++] = t->kept[i].index;
+        } else {
+            t->kept[n++] = t->kept[i];
+        }
+    }
+    t->n_kept = n;
+    return true;
+}
+
+/* The file is durable under its name. */
+static void completed(struct replication *r)
+{
+    struct snapshot_task *t = &r->snapshot;
+    struct engine_result result;
+    int rv = engine_snapshot(r->engine, driver_now_ms(r), &t->meta, r->options.trailing_entries,
+                             &result);
+    if (rv != 0) {
+        driver_fail(r, rv, "the consensus engine refused a snapshot");
+        ended(r);
+        return;
+    }
+    assert(result.messages == 0 && result.count == 0);
+    r->snapshot_index = t->meta.index;
+    driver_note(r, false, "snapshot_written", "index=%" PRIu64 " bytes=%" PRIu64 " ms=%" PRId64,
+                t->meta.index, t->content_size, driver_now_ms(r) - t->started_ms);
+
+    struct trim_job *j = calloc(1, sizeof *j);
+    if (j == NULL || !keep_new(t) || !plan_trim(r, j)) {
+        free(j);
+        driver_fail(r, CONCLAVE_ENOMEM, "out of memory while trimming the log");
+        ended(r);
+        return;
+    }
+    t->state = SNAPSHOT_TRIMMING;
+    j->r = r;
+    j->snapshot_index = t->meta.index;
+    j->job.work = trim_work;
+    j->job.done = trim_done;
+    driver_submit_job(r, &r->log_worker, &j->job);
+}
+
+static void step_done(struct worker_job *job)
+{
+    struct snapshot_job *s = CONTAINER_OF(job, struct snapshot_job, job);
+    struct replication *r = s->r;
+    struct snapshot_task *t = &r->snapshot;
+    t->queued -= s->block.len;
+    if (s->kind == STEP_ABORT) {
+        if (t->writer_rv != 0) {
+            driver_note(r, true, "snapshot_failed", "index=%" PRIu64 " reason=\"%s\"",
+                        t->meta.index, problem_text(&t->problem, t->writer_rv));
+        }
+        ended(r);
+    } else if (s->rv != 0) {
+        if (t->state == SNAPSHOT_STEPPING || t->state == SNAPSHOT_ENDING) {
+            give_up(r);
+        }
+    } else if (s->kind == STEP_FINISH) {
+        if (r->error == 0) {
+            completed(r);
+        } else {
+            ended(r); /* it stays on the disk, whole, for the next start */
+        }
+    } else if (t->state == SNAPSHOT_STEPPING && t->queued < AHEAD_MAX / 2) {
+        uv_idle_start(&r->idle, snapshot_task_idle);
+    }
+    buf_finish(&s->block);
+    free(s);
+    driver_job_done(r);
+}
+
+static bool due(const struct replication *r)
+{
+    const struct snapshot_task *t = &r->snapshot;
+    uint64_t since = t->attempt_index > r->snapshot_index ? t->attempt_index : r->snapshot_index;
+    if (r->applied <= r->snapshot_index) {
+        return false;
+    }
+    return t->wanted ||
+           (r->options.snapshot_entries > 0 && r->applied - since >= r->options.snapshot_entries) ||
+           (r->options.snapshot_log_bytes > 0 &&
+            r->applied_bytes - t->attempt_bytes >= r->options.snapshot_log_bytes);
+}
+
+void snapshot_task_maybe(struct replication *r)
+{
+    struct snapshot_task *t = &r->snapshot;
+    if (t->state != SNAPSHOT_IDLE || r->closing || r->error != 0 || r->applying || !due(r)) {
+        return;
+    }
+    t->wanted = false;
+    t->attempt_index = r->applied;
+    t->attempt_bytes = r->applied_bytes;
+    t->meta.index = r->applied;
+    t->meta.term = r->applied_term;
+    t->meta.configuration_index = r->configuration_index;
+    buf_reset(&t->meta.configuration);
+    buf_append_slice(&t->meta.configuration, buf_slice(&r->configuration));
+    t->writer_rv = 0;
+    t->content_size = 0;
+    t->started_ms = driver_now_ms(r);
+    int rv = buf_ok(&t->meta.configuration) ? r->callbacks.snapshot_begin(r->callbacks.ctx)
+                                            : CONCLAVE_ENOMEM;
+    if (rv == 0) {
+        t->state = SNAPSHOT_STEPPING;
+        if (!queue_step(r, STEP_BEGIN, NULL)) {
+            t->state = SNAPSHOT_IDLE;
+            r->callbacks.snapshot_abort(r->callbacks.ctx);
+            rv = CONCLAVE_ENOMEM;
+        }
+    }
+    if (rv != 0) {
+        driver_note(r, true, "snapshot_failed", "index=%" PRIu64 " reason=\"%s\"", r->applied,
+                    conclave_strerror(rv));
+        return;
+    }
+    uv_idle_start(&r->idle, snapshot_task_idle);
+}
+
+void replication_snapshot(struct replication *r)
+{
+    if (r->error != 0 || r->closing) {
+        return;
+    }
+    r->snapshot.wanted = r->snapshot.state == SNAPSHOT_IDLE;
+    snapshot_task_maybe(r);
+}

@@ -1,0 +1,318 @@
+/*
+ * The start: folder, log, snapshot, engine, replay. Reads everything, decides what it means, and
+ * touches nothing when it is damaged.
+ *
+ * Which snapshot: the newest that checks and from which the log goes on without a gap. An older one
+ * than the newest is used with a warning; none at all only when the log is whole from its first
+ * entry.
+ */
+#include "replication/driver.h"
+
+#include "replication/segment.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Hands the log's problem over. */
+static int log_problem(struct replication *r, int rv, struct problem *problem)
+{
+    problem_finish(problem);
+    problem->text = r->log.problem.text;
+    r->log.problem.text = NULL;
+    return rv;
+}
+
+static int init_log(struct replication *r)
+{
+    size_t bytes = r->options.segment_bytes != 0 ? r->options.segment_bytes : (size_t)64 << 20;
+    int rv =
+        log_init(&r->log, r->ops, r->folder.dir, r->folder.marker.cluster, bytes, r->options.sync);
+    r->log_ready = rv == 0;
+    return rv;
+}
+
+static int remove_snapshots(struct replication *r, struct problem *problem)
+{
+    uint64_t *indexes = NULL;
+    size_t n = 0;
+    int rv = snapshot_list(r->ops, r->folder.dir, true, &indexes, &n, problem);
+    for (size_t i = 0; rv == 0 && i < n; i++) {
+        int err = snapshot_remove(r->ops, r->folder.dir, indexes[i]);
+        rv = err == 0
+                 ? 0
+                 : problem_file(problem, err, "cannot remove an old snapshot in", r->folder.dir);
+    }
+    free(indexes);
+    return rv;
+}
+
+/* A log of one entry, the configuration; whatever an interrupted first start left is removed. */
+static int first_start(struct replication *r, uint64_t server_id, struct problem *problem)
+{
+    struct buf configuration;
+    struct buf frame;
+    buf_init(&configuration, 0);
+    buf_init(&frame, 0);
+    int rv = remove_snapshots(r, problem);
+    if (rv == 0) {
+        rv = engine_encode_single(server_id, &configuration);
+    }
+    if (rv == 0) {
+        frame_begin(&frame);
+        frame_add(&frame, 1, ENTRY_CONFIGURATION, buf_slice(&configuration));
+        rv = init_log(r);
+    }
+    if (rv == 0) {
+        rv = log_create(&r->log, &frame);
+        if (rv != 0) {
+            rv = log_problem(r, rv, problem);
+        }
+    }
+    if (rv == 0) {
+        rv = folder_set_ready(&r->folder, problem);
+    }
+    if (r->log_ready) {
+        log_finish(&r->log);
+        r->log_ready = false;
+    }
+    buf_finish(&configuration);
+    buf_finish(&frame);
+    return rv;
+}
+
+static void note_tail(struct replication *r, const struct log_contents *c, bool fresh)
+{
+    if (c->cut_bytes > 0) {
+        driver_note(r, true, "log_cut",
+                    "segment=%" PRIu64 " offset=%" PRIu64 " last_index=%" PRIu64
+                    " reason=\"the last write was torn; it was never acknowledged\"",
+                    c->cut_segment, c->cut_offset, c->first_index + c->count - 1);
+    }
+    if (!c->sealed && !fresh) {
+        driver_note(r, false, "log_recovered",
+                    "last_index=%" PRIu64 " reason=\"the last run did not end cleanly\"",
+                    c->first_index + c->count - 1);
+    }
+}
+
+/* Opens the newest snapshot that serves. *ret_found false when there is none and none is needed. */
+static int choose_snapshot(struct replication *r, const struct log_contents *c,
+                           struct snapshot_reader *reader, bool *ret_found, struct problem *problem)
+{
+    struct snapshot_task *t = &r->snapshot;
+    uint64_t *indexes = NULL;
+    size_t n = 0;
+    uint64_t newest = r->log.metadata.snapshot_index;
+    uint64_t last = c->first_index + c->count - 1;
+    *ret_found = false;
+    int rv = snapshot_list(r->ops, r->folder.dir, false, &indexes, &n, problem);
+    if (rv != 0) {
+        return rv;
+    }
+    t->kept = calloc(n + 1, sizeof *t->kept);
+    if (t->kept == NULL) {
+        free(indexes);
+        return CONCLAVE_ENOMEM;
+    }
+    for (size_t i = 0; i < n && !*ret_found; i++) {
+        t->kept[t->n_kept++] = (struct kept_snapshot){indexes[i], false};
+        if (indexes[i] > last || indexes[i] + 1 < c->first_index) {
+            problem_set(problem, CONCLAVE_ECORRUPT,
+                        "the snapshot of index %" PRIu64 " does not fit the log, which has %" PRIu64
+                        " to %" PRIu64,
+                        indexes[i], c->first_index, last);
+        } else if (snapshot_reader_open(reader, r->ops, r->folder.dir, indexes[i],
+                                        r->folder.marker.cluster, problem) == 0) {
+            t->kept[i].good = true;
+            *ret_found = true;
+            break;
+        }
+        driver_note(r, true, "snapshot_skipped", "index=%" PRIu64 " reason=\"%s\"", indexes[i],
+                    problem_text(problem, CONCLAVE_ECORRUPT));
+    }
+    for (size_t i = t->n_kept; i < n; i++) {
+        t->kept[t->n_kept++] = (struct kept_snapshot){indexes[i], true};
+    }
+    free(indexes);
+    if (*ret_found ? reader->meta.index < newest : newest > 0) {
+        driver_note(r, true, "snapshot_missing", "index=%" PRIu64 " used=%" PRIu64, newest,
+                    *ret_found ? reader->meta.index : 0);
+    }
+    if (!*ret_found && c->first_index != 1) {
+        char *why = problem_take(problem, CONCLAVE_ECORRUPT);
+        rv = problem_set(
+            problem, CONCLAVE_ECORRUPT,
+            "no usable snapshot in %s/snapshot, and the log begins only at index %" PRIu64
+            "%s%s. Nothing was changed; restore the folder from a backup",
+            r->folder.dir, c->first_index, n > 0 ? ": " : "", n > 0 && why != NULL ? why : "");
+        free(why);
+    }
+    return rv;
+}
+
+/* The payloads of configurations, which the engine wants to see at the start. */
+struct start_entries {
+    const struct log_contents *contents;
+    struct buf bytes; /* all of them, one after the other */
+    size_t at;        /* of the next one in bytes */
+};
+
+static int collect_configuration(void *arg, uint64_t index, const struct log_ref *ref,
+                                 const uint8_t *payload)
+{
+    struct start_entries *s = arg;
+    buf_append(&s->bytes, payload, ref->length);
+    return buf_ok(&s->bytes) ? 0 : CONCLAVE_ENOMEM;
+}
+
+static void next_entry(void *ctx, size_t i, struct engine_entry *ret)
+{
+    struct start_entries *s = ctx;
+    const struct log_ref *ref = &s->contents->refs[i];
+    *ret = (struct engine_entry){.term = ref->term, .kind = ref->kind};
+    if (ref->kind == ENTRY_CONFIGURATION) {
+        ret->payload = slice_make(s->bytes.data + s->at, ref->length);
+        s->at += ref->length;
+    }
+}
+
+static int start_engine(struct replication *r, const struct log_contents *c,
+                        const struct snapshot_meta *snapshot, uint64_t server_id,
+                        struct problem *problem)
+{
+    struct start_entries entries = {.contents = c};
+    struct engine_result result;
+    struct engine_start start = {
+        .term = r->log.metadata.term,
+        .voted_for = r->log.metadata.voted_for,
+        .snapshot = snapshot,
+        .first_index = c->first_index,
+        .count = c->count,
+        .entry = next_entry,
+        .ctx = &entries,
+    };
+    int rv = 0;
+    buf_init(&entries.bytes, 0);
+    for (size_t i = 0; rv == 0 && i < c->count; i++) {
+        if (c->refs[i].kind == ENTRY_CONFIGURATION) {
+            rv = log_read(&r->log, c, i, i + 1, collect_configuration, &entries);
+        }
+        if (rv == 0 && c->refs[i].term > start.term) {
+            rv = problem_set(problem, CONCLAVE_ECORRUPT,
+                             "%s/" METADATA_FILE " says term %" PRIu64
+                             ", but the log has an entry of term %" PRIu64,
+                             r->folder.dir, start.term, c->refs[i].term);
+        }
+    }
+    r->engine = rv == 0 ? engine_create(server_id) : NULL;
+    if (rv == 0) {
+        rv = r->engine == NULL ? CONCLAVE_ENOMEM
+                               : engine_start(r->engine, driver_now_ms(r), &start, &result);
+    }
+    buf_finish(&entries.bytes);
+    if (rv == 0 && (!engine_is_leader(r->engine) || result.vote_changed || result.count != 0)) {
+        rv = problem_set(
+            problem, CONCLAVE_EFOREIGN,
+            "the data folder %s belongs to an ensemble of several servers: start it as a member",
+            r->folder.dir);
+    }
+    return rv;
+}
+
+static int replay_entry(void *arg, uint64_t index, const struct log_ref *ref,
+                        const uint8_t *payload)
+{
+    struct replication *r = arg;
+    if (index <= engine_commit_index(r->engine)) {
+        return driver_apply_entry(r, index, ref->term, ref->kind, slice_make(payload, ref->length));
+    }
+    struct pending_entry entry = {.term = ref->term, .kind = ref->kind, .len = ref->length};
+    entry.data = malloc(entry.len + 1);
+    if (entry.data == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    memcpy(entry.data, payload, entry.len);
+    int rv = driver_push_pending(r, &entry);
+    if (rv != 0) {
+        free(entry.data);
+    }
+    return rv;
+}
+
+static int restore(struct replication *r, struct snapshot_reader *reader, struct problem *problem)
+{
+    int rv = r->callbacks.restore(r->callbacks.ctx, reader->content);
+    if (rv != 0) {
+        return problem_set(problem, rv,
+                           "the snapshot of index %" PRIu64 " in %s/snapshot cannot be loaded: %s",
+                           reader->meta.index, r->folder.dir, conclave_strerror(rv));
+    }
+    r->snapshot_index = reader->meta.index;
+    r->applied = reader->meta.index;
+    r->applied_term = reader->meta.term;
+    r->configuration_index = reader->meta.configuration_index;
+    buf_append_slice(&r->configuration, buf_slice(&reader->meta.configuration));
+    return buf_ok(&r->configuration) ? 0 : CONCLAVE_ENOMEM;
+}
+
+/* Restores, starts the engine and applies what is committed. */
+static int replay(struct replication *r, struct log_contents *c, struct snapshot_reader *reader,
+                  bool found, uint64_t server_id, struct problem *problem)
+{
+    int rv = 0;
+    if (!found && (c->count == 0 || c->refs[0].kind != ENTRY_CONFIGURATION)) {
+        return problem_set(problem, CONCLAVE_ECORRUPT,
+                           "the log in %s/log does not begin with a configuration", r->folder.dir);
+    }
+    if (found) {
+        rv = restore(r, reader, problem);
+    }
+    if (rv == 0) {
+        rv = start_engine(r, c, found ? &reader->meta : NULL, server_id, problem);
+    }
+    if (rv == 0) {
+        size_t from = (size_t)(r->applied + 1 - c->first_index);
+        rv = log_read(&r->log, c, from, c->count, replay_entry, r);
+        r->last_index = c->first_index + c->count - 1;
+        if (r->log.problem.text != NULL) {
+            rv = log_problem(r, rv, problem);
+        }
+        r->callbacks.apply_done(r->callbacks.ctx);
+    }
+    return rv;
+}
+
+int start_recover(struct replication *r, uint64_t server_id, struct problem *problem)
+{
+    struct log_contents contents = {0};
+    struct snapshot_reader reader = {0};
+    bool found = false;
+    int rv = folder_open(&r->folder, r->ops, r->options.dir, server_id, problem);
+    r->options.dir = r->folder.dir;
+    bool fresh = rv == 0 && !r->folder.marker.ready;
+    if (fresh) {
+        rv = first_start(r, server_id, problem);
+    }
+    if (rv == 0) {
+        rv = init_log(r);
+    }
+    if (rv != 0) {
+        return rv;
+    }
+    rv = log_recover(&r->log, &contents);
+    if (rv != 0) {
+        rv = log_problem(r, rv, problem);
+    } else {
+        note_tail(r, &contents, fresh);
+        rv = choose_snapshot(r, &contents, &reader, &found, problem);
+    }
+    if (rv == 0) {
+        rv = replay(r, &contents, &reader, found, server_id, problem);
+    }
+    if (found) {
+        snapshot_reader_close(&reader);
+    }
+    log_contents_finish(&contents);
+    return rv;
+}
