@@ -12,7 +12,7 @@
 
 #include "replication/engine.h"
 #include "replication/folder.h"
-#include "replication/log.h"
+#include "replication/journal.h"
 #include "replication/replication.h"
 #include "replication/snapshot_file.h"
 #include "replication/worker.h"
@@ -84,8 +84,8 @@ struct replication {
     struct replication_callbacks callbacks;
     const struct file_ops *ops;
     struct folder folder;
-    struct log log;
-    bool log_ready; /* log_init was called */
+    struct journal journal;
+    bool journal_ready; /* journal_init was called */
     struct engine *engine;
     struct worker log_worker;
     struct worker file_worker;

@@ -12,7 +12,7 @@
  *
  * Text files are replaced whole: written aside, synced, renamed, the folder synced.
  *
- * Segment: a header block of 512 bytes, then frames, then bytes that mean nothing (zeroes, or what a
+ * Segment: a header block of 512 bytes, frames, then bytes that mean nothing (zeroes, or what a
  * recycled segment held: its frames carry another salt and do not check).
  *     0  magic "CONCLSEG"
  *     8  version u32

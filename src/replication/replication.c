@@ -228,7 +228,7 @@ static void apply_committed(struct replication *r)
 static void spare_work(struct worker_job *job)
 {
     struct replication *r = CONTAINER_OF(job, struct replication, spare_job);
-    r->spare_rv = log_make_spare(&r->log, r->spare_size, &r->stop);
+    r->spare_rv = journal_make_spare(&r->journal, r->spare_size, &r->stop);
 }
 
 static void spare_done(struct worker_job *job)
@@ -258,8 +258,8 @@ static void make_spare(struct replication *r, uint64_t size)
 static void append_work(struct worker_job *job)
 {
     struct append_job *a = CONTAINER_OF(job, struct append_job, job);
-    a->rv = log_append(&a->r->log, &a->frame, a->first_index, a->count);
-    a->wants_spare = a->rv == 0 && log_wants_spare(&a->r->log, &a->spare_size);
+    a->rv = journal_append(&a->r->journal, &a->frame, a->first_index, a->count);
+    a->wants_spare = a->rv == 0 && journal_wants_spare(&a->r->journal, &a->spare_size);
 }
 
 static void append_job_free(struct append_job *a)
@@ -289,7 +289,7 @@ static void append_done(struct worker_job *job)
     if (a->rv != 0) {
         /* The worker's thread is past its last use of the log: every later job only returns the
          * error. */
-        driver_fail(r, a->rv, problem_text(&r->log.problem, a->rv));
+        driver_fail(r, a->rv, problem_text(&r->journal.problem, a->rv));
     }
     if (r->error == 0) {
         int rv =
@@ -432,8 +432,8 @@ static void free_memory(struct replication *r)
     append_job_free(r->spare_append);
     snapshot_task_finish(r);
     engine_destroy(r->engine);
-    if (r->log_ready) {
-        log_finish(&r->log);
+    if (r->journal_ready) {
+        journal_finish(&r->journal);
     }
     folder_close(&r->folder);
     free(r);
@@ -471,7 +471,7 @@ static void tear_down(struct replication *r)
 static void seal_work(struct worker_job *job)
 {
     struct append_job *a = CONTAINER_OF(job, struct append_job, job);
-    a->rv = log_seal(&a->r->log);
+    a->rv = journal_seal(&a->r->journal);
 }
 
 static void seal_done(struct worker_job *job)
@@ -479,7 +479,7 @@ static void seal_done(struct worker_job *job)
     struct append_job *a = CONTAINER_OF(job, struct append_job, job);
     struct replication *r = a->r;
     if (a->rv != 0) {
-        driver_fail(r, a->rv, problem_text(&r->log.problem, a->rv));
+        driver_fail(r, a->rv, problem_text(&r->journal.problem, a->rv));
     }
     append_job_free(a);
     driver_job_done(r);
@@ -616,8 +616,8 @@ void replication_stats(const struct replication *r, struct replication_stats *re
     ret->commit_index = engine_commit_index(r->engine);
     ret->applied_index = r->applied;
     ret->snapshot_index = r->snapshot_index;
-    ret->log_bytes = atomic_load(&r->log.bytes);
-    ret->syncs = atomic_load(&r->log.syncs);
-    ret->sync_max_us = atomic_load(&r->log.sync_max_us);
-    ret->sync_total_us = atomic_load(&r->log.sync_total_us);
+    ret->log_bytes = atomic_load(&r->journal.bytes);
+    ret->syncs = atomic_load(&r->journal.syncs);
+    ret->sync_max_us = atomic_load(&r->journal.sync_max_us);
+    ret->sync_total_us = atomic_load(&r->journal.sync_total_us);
 }

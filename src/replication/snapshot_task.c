@@ -37,7 +37,7 @@ struct trim_job {
     uint64_t keep_after;
     uint64_t *snapshots; /* to be removed */
     size_t n_snapshots;
-    struct log_segment *segments; /* to be removed */
+    struct journal_segment *segments; /* to be removed */
     size_t n_segments;
     int rv;
 };
@@ -206,7 +206,7 @@ static void remove_work(struct worker_job *job)
         j->rv = j->rv != 0 ? j->rv : rv;
     }
     for (size_t i = 0; i < j->n_segments; i++) {
-        int rv = log_dispose(&r->log, &j->segments[i]);
+        int rv = journal_dispose(&r->journal, &j->segments[i]);
         j->rv = j->rv != 0 ? j->rv : rv;
     }
 }
@@ -230,7 +230,8 @@ static void remove_done(struct worker_job *job)
 static void trim_work(struct worker_job *job)
 {
     struct trim_job *j = CONTAINER_OF(job, struct trim_job, job);
-    j->rv = log_trim(&j->r->log, j->snapshot_index, j->keep_after, &j->segments, &j->n_segments);
+    j->rv = journal_trim(&j->r->journal, j->snapshot_index, j->keep_after, &j->segments,
+                         &j->n_segments);
 }
 
 static void trim_done(struct worker_job *job)
@@ -238,7 +239,7 @@ static void trim_done(struct worker_job *job)
     struct trim_job *j = CONTAINER_OF(job, struct trim_job, job);
     struct replication *r = j->r;
     if (j->rv != 0) {
-        driver_fail(r, j->rv, problem_text(&r->log.problem, j->rv));
+        driver_fail(r, j->rv, problem_text(&r->journal.problem, j->rv));
         trim_free(j);
         ended(r);
     } else {

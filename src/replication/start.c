@@ -15,20 +15,20 @@
 #include <string.h>
 
 /* Hands the log's problem over. */
-static int log_problem(struct replication *r, int rv, struct problem *problem)
+static int journal_problem(struct replication *r, int rv, struct problem *problem)
 {
     problem_finish(problem);
-    problem->text = r->log.problem.text;
-    r->log.problem.text = NULL;
+    problem->text = r->journal.problem.text;
+    r->journal.problem.text = NULL;
     return rv;
 }
 
 static int init_log(struct replication *r)
 {
     size_t bytes = r->options.segment_bytes != 0 ? r->options.segment_bytes : (size_t)64 << 20;
-    int rv =
-        log_init(&r->log, r->ops, r->folder.dir, r->folder.marker.cluster, bytes, r->options.sync);
-    r->log_ready = rv == 0;
+    int rv = journal_init(&r->journal, r->ops, r->folder.dir, r->folder.marker.cluster, bytes,
+                          r->options.sync);
+    r->journal_ready = rv == 0;
     return rv;
 }
 
@@ -64,24 +64,24 @@ static int first_start(struct replication *r, uint64_t server_id, struct problem
         rv = init_log(r);
     }
     if (rv == 0) {
-        rv = log_create(&r->log, &frame);
+        rv = journal_create(&r->journal, &frame);
         if (rv != 0) {
-            rv = log_problem(r, rv, problem);
+            rv = journal_problem(r, rv, problem);
         }
     }
     if (rv == 0) {
         rv = folder_set_ready(&r->folder, problem);
     }
-    if (r->log_ready) {
-        log_finish(&r->log);
-        r->log_ready = false;
+    if (r->journal_ready) {
+        journal_finish(&r->journal);
+        r->journal_ready = false;
     }
     buf_finish(&configuration);
     buf_finish(&frame);
     return rv;
 }
 
-static void note_tail(struct replication *r, const struct log_contents *c, bool fresh)
+static void note_tail(struct replication *r, const struct journal_contents *c, bool fresh)
 {
     if (c->cut_bytes > 0) {
         driver_note(r, true, "log_cut",
@@ -97,13 +97,13 @@ static void note_tail(struct replication *r, const struct log_contents *c, bool 
 }
 
 /* Opens the newest snapshot that serves. *ret_found false when there is none and none is needed. */
-static int choose_snapshot(struct replication *r, const struct log_contents *c,
+static int choose_snapshot(struct replication *r, const struct journal_contents *c,
                            struct snapshot_reader *reader, bool *ret_found, struct problem *problem)
 {
     struct snapshot_task *t = &r->snapshot;
     uint64_t *indexes = NULL;
     size_t n = 0;
-    uint64_t newest = r->log.metadata.snapshot_index;
+    uint64_t newest = r->journal.metadata.snapshot_index;
     uint64_t last = c->first_index + c->count - 1;
     *ret_found = false;
     int rv = snapshot_list(r->ops, r->folder.dir, false, &indexes, &n, problem);
@@ -153,12 +153,12 @@ static int choose_snapshot(struct replication *r, const struct log_contents *c,
 
 /* The payloads of configurations, which the engine wants to see at the start. */
 struct start_entries {
-    const struct log_contents *contents;
+    const struct journal_contents *contents;
     struct buf bytes; /* all of them, one after the other */
     size_t at;        /* of the next one in bytes */
 };
 
-static int collect_configuration(void *arg, uint64_t index, const struct log_ref *ref,
+static int collect_configuration(void *arg, uint64_t index, const struct journal_ref *ref,
                                  const uint8_t *payload)
 {
     struct start_entries *s = arg;
@@ -169,7 +169,7 @@ static int collect_configuration(void *arg, uint64_t index, const struct log_ref
 static void next_entry(void *ctx, size_t i, struct engine_entry *ret)
 {
     struct start_entries *s = ctx;
-    const struct log_ref *ref = &s->contents->refs[i];
+    const struct journal_ref *ref = &s->contents->refs[i];
     *ret = (struct engine_entry){.term = ref->term, .kind = ref->kind};
     if (ref->kind == ENTRY_CONFIGURATION) {
         ret->payload = slice_make(s->bytes.data + s->at, ref->length);
@@ -177,15 +177,15 @@ static void next_entry(void *ctx, size_t i, struct engine_entry *ret)
     }
 }
 
-static int start_engine(struct replication *r, const struct log_contents *c,
+static int start_engine(struct replication *r, const struct journal_contents *c,
                         const struct snapshot_meta *snapshot, uint64_t server_id,
                         struct problem *problem)
 {
     struct start_entries entries = {.contents = c};
     struct engine_result result;
     struct engine_start start = {
-        .term = r->log.metadata.term,
-        .voted_for = r->log.metadata.voted_for,
+        .term = r->journal.metadata.term,
+        .voted_for = r->journal.metadata.voted_for,
         .snapshot = snapshot,
         .first_index = c->first_index,
         .count = c->count,
@@ -196,7 +196,7 @@ static int start_engine(struct replication *r, const struct log_contents *c,
     buf_init(&entries.bytes, 0);
     for (size_t i = 0; rv == 0 && i < c->count; i++) {
         if (c->refs[i].kind == ENTRY_CONFIGURATION) {
-            rv = log_read(&r->log, c, i, i + 1, collect_configuration, &entries);
+            rv = journal_read(&r->journal, c, i, i + 1, collect_configuration, &entries);
         }
         if (rv == 0 && c->refs[i].term > start.term) {
             rv = problem_set(problem, CONCLAVE_ECORRUPT,
@@ -220,7 +220,7 @@ static int start_engine(struct replication *r, const struct log_contents *c,
     return rv;
 }
 
-static int replay_entry(void *arg, uint64_t index, const struct log_ref *ref,
+static int replay_entry(void *arg, uint64_t index, const struct journal_ref *ref,
                         const uint8_t *payload)
 {
     struct replication *r = arg;
@@ -257,7 +257,7 @@ static int restore(struct replication *r, struct snapshot_reader *reader, struct
 }
 
 /* Restores, starts the engine and applies what is committed. */
-static int replay(struct replication *r, struct log_contents *c, struct snapshot_reader *reader,
+static int replay(struct replication *r, struct journal_contents *c, struct snapshot_reader *reader,
                   bool found, uint64_t server_id, struct problem *problem)
 {
     int rv = 0;
@@ -273,10 +273,10 @@ static int replay(struct replication *r, struct log_contents *c, struct snapshot
     }
     if (rv == 0) {
         size_t from = (size_t)(r->applied + 1 - c->first_index);
-        rv = log_read(&r->log, c, from, c->count, replay_entry, r);
+        rv = journal_read(&r->journal, c, from, c->count, replay_entry, r);
         r->last_index = c->first_index + c->count - 1;
-        if (r->log.problem.text != NULL) {
-            rv = log_problem(r, rv, problem);
+        if (r->journal.problem.text != NULL) {
+            rv = journal_problem(r, rv, problem);
         }
         r->callbacks.apply_done(r->callbacks.ctx);
     }
@@ -285,7 +285,7 @@ static int replay(struct replication *r, struct log_contents *c, struct snapshot
 
 int start_recover(struct replication *r, uint64_t server_id, struct problem *problem)
 {
-    struct log_contents contents = {0};
+    struct journal_contents contents = {0};
     struct snapshot_reader reader = {0};
     bool found = false;
     int rv = folder_open(&r->folder, r->ops, r->options.dir, server_id, problem);
@@ -300,9 +300,9 @@ int start_recover(struct replication *r, uint64_t server_id, struct problem *pro
     if (rv != 0) {
         return rv;
     }
-    rv = log_recover(&r->log, &contents);
+    rv = journal_recover(&r->journal, &contents);
     if (rv != 0) {
-        rv = log_problem(r, rv, problem);
+        rv = journal_problem(r, rv, problem);
     } else {
         note_tail(r, &contents, fresh);
         rv = choose_snapshot(r, &contents, &reader, &found, problem);
@@ -313,6 +313,6 @@ int start_recover(struct replication *r, uint64_t server_id, struct problem *pro
     if (found) {
         snapshot_reader_close(&reader);
     }
-    log_contents_finish(&contents);
+    journal_contents_finish(&contents);
     return rv;
 }

@@ -7,7 +7,7 @@
  * What was read is synced before it is believed: a process that was killed between its write and
  * its sync leaves frames that the next power cut would take back.
  */
-#include "replication/log.h"
+#include "replication/journal.h"
 
 #include "base/endian.h"
 #include "replication/segment.h"
@@ -20,8 +20,8 @@
 #include <string.h>
 
 struct scan {
-    struct log *log;
-    struct log_contents *out;
+    struct journal *journal;
+    struct journal_contents *out;
     uint64_t sequence;
     char *path;
     struct window window;
@@ -32,65 +32,66 @@ struct scan {
 
 static int damage(struct scan *s, uint64_t offset, const char *what)
 {
-    s->log->error = problem_set(&s->log->problem, CONCLAVE_ECORRUPT,
-                                "%s is damaged at offset %" PRIu64
-                                ": %s. Nothing was changed; restore the folder "
-                                "from a backup",
-                                s->path, offset, what);
-    return s->log->error;
+    s->journal->error = problem_set(&s->journal->problem, CONCLAVE_ECORRUPT,
+                                    "%s is damaged at offset %" PRIu64
+                                    ": %s. Nothing was changed; restore the folder "
+                                    "from a backup",
+                                    s->path, offset, what);
+    return s->journal->error;
 }
 
-static int missing(struct log *log, uint64_t sequence)
+static int missing(struct journal *journal, uint64_t sequence)
 {
-    char *path = log_segment_path(log, sequence);
-    log->error = problem_set(
-        &log->problem, CONCLAVE_ECORRUPT,
+    char *path = journal_segment_path(journal, sequence);
+    journal->error = problem_set(
+        &journal->problem, CONCLAVE_ECORRUPT,
         "the log segment %s is missing: put it back, or restore the folder from a backup",
         path != NULL ? path : "(out of memory)");
     free(path);
-    return log->error;
+    return journal->error;
 }
 
-void log_contents_finish(struct log_contents *c)
+void journal_contents_finish(struct journal_contents *c)
 {
     free(c->refs);
     memset(c, 0, sizeof *c);
 }
 
 /* Opens the file and checks its header. *ret_found false when there is no such file. */
-static int scan_open(struct scan *s, struct log *log, uint64_t sequence, bool *ret_found)
+static int scan_open(struct scan *s, struct journal *journal, uint64_t sequence, bool *ret_found)
 {
-    const struct file_ops *ops = log->ops;
+    const struct file_ops *ops = journal->ops;
     const uint8_t *block;
     memset(s, 0, sizeof *s);
-    s->log = log;
+    s->journal = journal;
     s->sequence = sequence;
     *ret_found = false;
-    s->path = log_segment_path(log, sequence);
+    s->path = journal_segment_path(journal, sequence);
     if (s->path == NULL) {
-        return log_fail(log, -ENOMEM, "cannot open the log segment", NULL);
+        return journal_fail(journal, -ENOMEM, "cannot open the log segment", NULL);
     }
     int fd = ops->open(ops->ctx, s->path, FILE_WRITE);
     if (fd < 0) {
         window_init(&s->window, ops, -1, 0);
-        return fd == -ENOENT ? 0 : log_fail(log, fd, "cannot open the log segment", s->path);
+        return fd == -ENOENT ? 0
+                             : journal_fail(journal, fd, "cannot open the log segment", s->path);
     }
     int64_t size = ops->size(ops->ctx, fd);
     window_init(&s->window, ops, fd, size < 0 ? 0 : (uint64_t)size);
     if (size < 0) {
-        return log_fail(log, (int)size, "cannot read the log segment", s->path);
+        return journal_fail(journal, (int)size, "cannot read the log segment", s->path);
     }
     if (size < SEGMENT_HEADER_SIZE) {
         return damage(s, 0, "it is shorter than its header");
     }
     int err = window_read(&s->window, 0, SEGMENT_HEADER_SIZE, &block);
     if (err != 0) {
-        return log_fail(log, err, "cannot read the log segment", s->path);
+        return journal_fail(journal, err, "cannot read the log segment", s->path);
     }
     if (!segment_header_decode(block, &s->header)) {
         return damage(s, 0, "its header does not check");
     }
-    if (memcmp(s->header.cluster, log->cluster, FORMAT_CLUSTER_SIZE) != 0) {
+    if (memcmp(s->header.cluster, journal->cluster, FORMAT_CLUSTER_SIZE) != 0) {
         return damage(s, 16, "it belongs to another cluster");
     }
     if (s->header.sequence != sequence) {
@@ -105,17 +106,17 @@ static int scan_open(struct scan *s, struct log *log, uint64_t sequence, bool *r
 static void scan_close(struct scan *s)
 {
     if (s->window.fd >= 0) {
-        s->log->ops->close(s->log->ops->ctx, s->window.fd);
+        s->journal->ops->close(s->journal->ops->ctx, s->window.fd);
     }
     window_finish(&s->window);
     free(s->path);
 }
 
-static int add_ref(struct log_contents *c, const struct log_ref *ref)
+static int add_ref(struct journal_contents *c, const struct journal_ref *ref)
 {
     if (c->count == c->cap) {
         size_t cap = c->cap == 0 ? 1024 : 2 * c->cap;
-        struct log_ref *grown = realloc(c->refs, cap * sizeof *grown);
+        struct journal_ref *grown = realloc(c->refs, cap * sizeof *grown);
         if (grown == NULL) {
             return -ENOMEM;
         }
@@ -129,7 +130,7 @@ static int add_ref(struct log_contents *c, const struct log_ref *ref)
 /* Takes over the entries of a good frame, cutting the log first where it says so. */
 static int take_frame(struct scan *s, struct frame *f)
 {
-    struct log_contents *c = s->out;
+    struct journal_contents *c = s->out;
     const uint8_t *body = f->body;
     struct frame_entry entry;
     int rv;
@@ -140,7 +141,7 @@ static int take_frame(struct scan *s, struct frame *f)
     c->sealed = f->count == 0;
     uint64_t at = s->position + FRAME_HEADER_SIZE;
     while ((rv = frame_next(f, &entry)) == 1) {
-        struct log_ref ref = {
+        struct journal_ref ref = {
             .term = entry.term,
             .offset = at + (uint64_t)(entry.payload - body),
             .length = entry.length,
@@ -151,7 +152,7 @@ static int take_frame(struct scan *s, struct frame *f)
             return damage(s, ref.offset, "an entry has no valid term and kind");
         }
         if (add_ref(c, &ref) != 0) {
-            return log_fail(s->log, -ENOMEM, "cannot read the log segment", s->path);
+            return journal_fail(s->journal, -ENOMEM, "cannot read the log segment", s->path);
         }
     }
     return rv == 0 ? 0 : damage(s, s->position, "a frame is not made of entries");
@@ -173,7 +174,7 @@ static int read_frame(struct scan *s, uint64_t offset, struct frame *ret)
         err = window_read(&s->window, offset, size, &data);
     }
     if (err != 0) {
-        return log_fail(s->log, err, "cannot read the log segment", s->path);
+        return journal_fail(s->journal, err, "cannot read the log segment", s->path);
     }
     return frame_decode(data, size, s->header.salt, ret) ? 1 : 0;
 }
@@ -210,14 +211,14 @@ static bool looks_begun(const struct scan *s, const uint8_t header[FRAME_HEADER_
 /* What stands behind the last good frame of the last segment: nothing, a torn frame, or damage. */
 static int judge_tail(struct scan *s)
 {
-    struct log_contents *c = s->out;
+    struct journal_contents *c = s->out;
     uint64_t size = s->window.size;
     struct frame f;
     if (s->position + FRAME_HEADER_SIZE <= size) {
         const uint8_t *header;
         int err = window_read(&s->window, s->position, FRAME_HEADER_SIZE, &header);
         if (err != 0) {
-            return log_fail(s->log, err, "cannot read the log segment", s->path);
+            return journal_fail(s->journal, err, "cannot read the log segment", s->path);
         }
         if (looks_begun(s, header)) {
             size_t claimed = frame_size(header);
@@ -246,7 +247,7 @@ static int judge_tail(struct scan *s)
 /* Overwrites what a torn frame left, so that it cannot be taken for anything at the next start. */
 static int wipe_tail(struct scan *s)
 {
-    const struct file_ops *ops = s->log->ops;
+    const struct file_ops *ops = s->journal->ops;
     uint64_t len = s->out->cut_bytes;
     if (len > s->window.size - s->position) {
         len = s->window.size - s->position;
@@ -257,27 +258,28 @@ static int wipe_tail(struct scan *s)
         err = ops->write(ops->ctx, s->window.fd, zeroes, (size_t)len, s->position);
     }
     free(zeroes);
-    return err == 0 ? 0 : log_fail(s->log, err, "cannot cut the torn end of", s->path);
+    return err == 0 ? 0 : journal_fail(s->journal, err, "cannot cut the torn end of", s->path);
 }
 
-static int scan_segment(struct log *log, struct log_contents *c, uint64_t sequence, bool *ret_found)
+static int scan_segment(struct journal *journal, struct journal_contents *c, uint64_t sequence,
+                        bool *ret_found)
 {
     struct scan s;
-    int rv = scan_open(&s, log, sequence, ret_found);
+    int rv = scan_open(&s, journal, sequence, ret_found);
     if (rv != 0 || !*ret_found) {
         goto out;
     }
     s.out = c;
-    if (log->n_segments == 0) {
+    if (journal->n_segments == 0) {
         c->first_index = s.header.first_index;
-    } else if (s.header.previous != log->chain) {
+    } else if (s.header.previous != journal->chain) {
         /* The segment before ends earlier than this one says: that is where the damage is. */
-        struct log_segment *before = &log->segments[log->n_segments - 1];
+        struct journal_segment *before = &journal->segments[journal->n_segments - 1];
         free(s.path);
-        s.path = log_segment_path(log, before->sequence);
-        rv = s.path == NULL
-                 ? CONCLAVE_ENOMEM
-                 : damage(&s, log->position, "a frame does not check, but another segment follows");
+        s.path = journal_segment_path(journal, before->sequence);
+        rv = s.path == NULL ? CONCLAVE_ENOMEM
+                            : damage(&s, journal->position,
+                                     "a frame does not check, but another segment follows");
         goto out;
     } else if (s.header.first_index != c->first_index + c->count) {
         rv = damage(&s, 40, "it does not follow the segment before");
@@ -285,13 +287,13 @@ static int scan_segment(struct log *log, struct log_contents *c, uint64_t sequen
     }
     rv = scan_frames(&s);
     if (rv == 0) {
-        rv = log_add_segment(log,
-                             &(struct log_segment){sequence, s.header.first_index, s.window.size});
+        rv = journal_add_segment(
+            journal, &(struct journal_segment){sequence, s.header.first_index, s.window.size});
     }
-    log->position = s.position;
-    log->chain = s.chain;
-    log->salt = s.header.salt;
-    if (rv == 0 && sequence >= log->metadata.last_segment) {
+    journal->position = s.position;
+    journal->chain = s.chain;
+    journal->salt = s.header.salt;
+    if (rv == 0 && sequence >= journal->metadata.last_segment) {
         c->cut_bytes = 0;
         rv = judge_tail(&s);
     }
@@ -301,7 +303,7 @@ out:
 }
 
 struct listing {
-    struct log *log;
+    struct journal *journal;
     uint64_t above; /* a segment numbered higher than this was seen in `found` */
     uint64_t found;
     int error;
@@ -310,134 +312,135 @@ struct listing {
 static void sort_file(void *arg, const char *name)
 {
     struct listing *l = arg;
-    struct log *log = l->log;
+    struct journal *journal = l->journal;
     uint64_t number;
     int end = 0;
-    char *path = path_make("%s/log/%s", log->dir, name);
+    char *path = path_make("%s/log/%s", journal->dir, name);
     if (path == NULL) {
         l->error = -ENOMEM;
         return;
     }
     /* NOLINTBEGIN(cert-err34-c): our own names; others are left alone */
-    if (sscanf(name, "%" SCNu64 ".log%n", &number, &end) == 1 && name[end] == '\0' && end > 4) {
+    if (sscanf(name, "%" SCNu64 ".journal%n", &number, &end) == 1 && name[end] == '\0' && end > 4) {
         if (number > l->above) {
             l->found = number;
-        } else if (number < log->metadata.first_segment) {
-            l->error = log->ops->remove(log->ops->ctx, path);
+        } else if (number < journal->metadata.first_segment) {
+            l->error = journal->ops->remove(journal->ops->ctx, path);
         }
     } else if (sscanf(name, "spare-%" SCNu64 "%n", &number, &end) == 1 && name[end] == '\0') {
-        int fd = log->ops->open(log->ops->ctx, path, FILE_READ);
-        int64_t size = fd < 0 ? fd : log->ops->size(log->ops->ctx, fd);
+        int fd = journal->ops->open(journal->ops->ctx, path, FILE_READ);
+        int64_t size = fd < 0 ? fd : journal->ops->size(journal->ops->ctx, fd);
         if (fd >= 0) {
-            log->ops->close(log->ops->ctx, fd);
+            journal->ops->close(journal->ops->ctx, fd);
         }
-        if (size >= SEGMENT_HEADER_SIZE && log->n_spares < LOG_SPARES_MAX) {
-            log->spares[log->n_spares++] = (struct log_spare){number, (uint64_t)size};
-            log->next_spare = number >= log->next_spare ? number + 1 : log->next_spare;
+        if (size >= SEGMENT_HEADER_SIZE && journal->n_spares < JOURNAL_SPARES_MAX) {
+            journal->spares[journal->n_spares++] = (struct journal_spare){number, (uint64_t)size};
+            journal->next_spare = number >= journal->next_spare ? number + 1 : journal->next_spare;
         } else {
-            l->error = size < 0 ? (int)size : log->ops->remove(log->ops->ctx, path);
+            l->error = size < 0 ? (int)size : journal->ops->remove(journal->ops->ctx, path);
         }
     } else if (strcmp(name, "segment.new") == 0 || strcmp(name, "spare.new") == 0) {
-        l->error = log->ops->remove(log->ops->ctx, path);
+        l->error = journal->ops->remove(journal->ops->ctx, path);
     }
     /* NOLINTEND(cert-err34-c) */
     free(path);
 }
 
 /* Opens the last segment for writing; makes what was read durable. */
-static int settle(struct log *log, struct log_contents *c)
+static int settle(struct journal *journal, struct journal_contents *c)
 {
-    const struct file_ops *ops = log->ops;
+    const struct file_ops *ops = journal->ops;
     struct scan s;
     bool found;
-    int rv = scan_open(&s, log, log->segments[log->n_segments - 1].sequence, &found);
+    int rv = scan_open(&s, journal, journal->segments[journal->n_segments - 1].sequence, &found);
     if (rv != 0) {
         goto out;
     }
     assert(found);
     s.out = c;
-    s.position = log->position;
+    s.position = journal->position;
     rv = wipe_tail(&s);
     if (rv == 0) {
-        rv = log_sync(log, s.window.fd, s.path);
+        rv = journal_sync(journal, s.window.fd, s.path);
     }
     if (rv == 0) {
-        char *folder = path_make("%s/log", log->dir);
+        char *folder = path_make("%s/log", journal->dir);
         int err = folder == NULL ? -ENOMEM : ops->sync_folder(ops->ctx, folder);
-        rv = err == 0 ? 0 : log_fail(log, err, "cannot sync the folder", folder);
+        rv = err == 0 ? 0 : journal_fail(journal, err, "cannot sync the folder", folder);
         free(folder);
     }
     if (rv == 0) {
-        log->fd = s.window.fd;
+        journal->fd = s.window.fd;
         s.window.fd = -1;
-        log->last_index = c->first_index + c->count - 1;
+        journal->last_index = c->first_index + c->count - 1;
     }
 out:
     scan_close(&s);
     return rv;
 }
 
-int log_recover(struct log *log, struct log_contents *ret)
+int journal_recover(struct journal *journal, struct journal_contents *ret)
 {
     bool found = true;
     memset(ret, 0, sizeof *ret);
-    int rv = metadata_read(log->ops, log->dir, &log->metadata, &log->problem);
+    int rv = metadata_read(journal->ops, journal->dir, &journal->metadata, &journal->problem);
     if (rv != 0) {
-        log->error =
+        journal->error =
             rv == CONCLAVE_NO_NODE
-                ? problem_set(&log->problem, CONCLAVE_ECORRUPT,
+                ? problem_set(&journal->problem, CONCLAVE_ECORRUPT,
                               "%s/%s is missing: put it back, or restore the folder from a backup",
-                              log->dir, METADATA_FILE)
+                              journal->dir, METADATA_FILE)
                 : rv;
-        return log->error;
+        return journal->error;
     }
-    struct metadata *m = &log->metadata;
+    struct metadata *m = &journal->metadata;
     uint64_t last = m->last_segment;
-    struct listing listing = {.log = log, .above = last};
-    char *folder = path_make("%s/log", log->dir);
-    int err = folder == NULL ? -ENOMEM : log->ops->list(log->ops->ctx, folder, sort_file, &listing);
+    struct listing listing = {.journal = journal, .above = last};
+    char *folder = path_make("%s/log", journal->dir);
+    int err = folder == NULL ? -ENOMEM
+                             : journal->ops->list(journal->ops->ctx, folder, sort_file, &listing);
     err = err == 0 ? listing.error : err;
     free(folder);
     if (err == -ENOENT) {
-        return missing(log, m->first_segment);
+        return missing(journal, m->first_segment);
     }
     if (err != 0) {
-        return log_fail(log, err, "cannot list the folder log in", log->dir);
+        return journal_fail(journal, err, "cannot list the folder log in", journal->dir);
     }
     for (uint64_t sequence = m->first_segment; rv == 0 && sequence <= last; sequence++) {
-        rv = scan_segment(log, ret, sequence, &found);
+        rv = scan_segment(journal, ret, sequence, &found);
         if (rv == 0 && !found) {
-            rv = missing(log, sequence);
+            rv = missing(journal, sequence);
         }
     }
     /* A crash may have come between the start of a segment and the metadata that names it. */
     if (rv == 0 && listing.found != 0) {
-        rv = scan_segment(log, ret, last + 1, &found);
+        rv = scan_segment(journal, ret, last + 1, &found);
         if (rv == 0 && (!found || listing.found > last + 1)) {
-            rv = missing(log, found ? last + 2 : last + 1);
+            rv = missing(journal, found ? last + 2 : last + 1);
         }
         if (rv == 0) {
             m->last_segment = last + 1;
-            rv = metadata_write(log->ops, log->dir, m, &log->problem);
+            rv = metadata_write(journal->ops, journal->dir, m, &journal->problem);
         }
     }
     if (rv == 0) {
-        rv = settle(log, ret);
+        rv = settle(journal, ret);
     }
-    log->error = rv;
+    journal->error = rv;
     return rv;
 }
 
-int log_read(struct log *log, const struct log_contents *c, size_t from, size_t to,
-             int (*each)(void *arg, uint64_t index, const struct log_ref *ref,
-                         const uint8_t *payload),
-             void *arg)
+int journal_read(struct journal *journal, const struct journal_contents *c, size_t from, size_t to,
+                 int (*each)(void *arg, uint64_t index, const struct journal_ref *ref,
+                             const uint8_t *payload),
+                 void *arg)
 {
     struct scan s;
     bool open = false;
     int rv = 0;
     for (size_t i = from; rv == 0 && i < to; i++) {
-        const struct log_ref *ref = &c->refs[i];
+        const struct journal_ref *ref = &c->refs[i];
         const uint8_t *payload;
         if (open && s.sequence != ref->segment) {
             scan_close(&s);
@@ -445,16 +448,16 @@ int log_read(struct log *log, const struct log_contents *c, size_t from, size_t 
         }
         if (!open) {
             bool found = false;
-            rv = scan_open(&s, log, ref->segment, &found);
+            rv = scan_open(&s, journal, ref->segment, &found);
             open = true;
             if (rv != 0 || !found) {
-                rv = rv != 0 ? rv : missing(log, ref->segment);
+                rv = rv != 0 ? rv : missing(journal, ref->segment);
                 break;
             }
         }
         int err = window_read(&s.window, ref->offset, ref->length, &payload);
         rv = err == 0 ? each(arg, c->first_index + i, ref, payload)
-                      : log_fail(log, err, "cannot read the log segment", s.path);
+                      : journal_fail(journal, err, "cannot read the log segment", s.path);
     }
     if (open) {
         scan_close(&s);
@@ -465,30 +468,30 @@ int log_read(struct log *log, const struct log_contents *c, size_t from, size_t 
 static void remove_file(void *arg, const char *name)
 {
     struct listing *l = arg;
-    char *path = path_make("%s/log/%s", l->log->dir, name);
-    int rv = path == NULL ? -ENOMEM : l->log->ops->remove(l->log->ops->ctx, path);
+    char *path = path_make("%s/log/%s", l->journal->dir, name);
+    int rv = path == NULL ? -ENOMEM : l->journal->ops->remove(l->journal->ops->ctx, path);
     l->error = l->error != 0 ? l->error : rv;
     free(path);
 }
 
-int log_create(struct log *log, struct buf *frame)
+int journal_create(struct journal *journal, struct buf *frame)
 {
-    const struct file_ops *ops = log->ops;
-    struct listing listing = {.log = log};
-    char *folder = path_make("%s/log", log->dir);
+    const struct file_ops *ops = journal->ops;
+    struct listing listing = {.journal = journal};
+    char *folder = path_make("%s/log", journal->dir);
     int err = folder == NULL ? -ENOMEM : ops->make_folder(ops->ctx, folder);
     if (err == 0) {
         err = ops->list(ops->ctx, folder, remove_file, &listing);
         err = err == 0 ? listing.error : err;
     }
     if (err == 0) {
-        err = ops->sync_folder(ops->ctx, log->dir);
+        err = ops->sync_folder(ops->ctx, journal->dir);
     }
-    int rv = err == 0 ? 0 : log_fail(log, err, "cannot create the folder", folder);
+    int rv = err == 0 ? 0 : journal_fail(journal, err, "cannot create the folder", folder);
     free(folder);
     if (rv == 0) {
-        log->metadata = (struct metadata){.term = 1, .first_segment = 1};
-        rv = log_append(log, frame, 1, 1);
+        journal->metadata = (struct metadata){.term = 1, .first_segment = 1};
+        rv = journal_append(journal, frame, 1, 1);
     }
     return rv;
 }

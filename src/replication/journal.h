@@ -6,8 +6,8 @@
  * kept in `error`, and every later call returns it without touching a file: what the disk then
  * holds is for the next start to find out.
  */
-#ifndef REPLICATION_LOG_H
-#define REPLICATION_LOG_H
+#ifndef REPLICATION_JOURNAL_H
+#define REPLICATION_JOURNAL_H
 
 #include "base/buf.h"
 #include "replication/file_ops.h"
@@ -19,20 +19,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LOG_SPARES_MAX 2
+#define JOURNAL_SPARES_MAX 2
 
-struct log_segment {
+struct journal_segment {
     uint64_t sequence;
     uint64_t first_index; /* of the next entry when it was started */
     uint64_t size;        /* bytes of the file */
 };
 
-struct log_spare {
+struct journal_spare {
     uint64_t number; /* of the file log/spare-%u */
     uint64_t size;
 };
 
-struct log {
+struct journal {
     const struct file_ops *ops;
     const char *dir; /* borrowed */
     uint8_t cluster[FORMAT_CLUSTER_SIZE];
@@ -40,7 +40,7 @@ struct log {
     bool sync;              /* false: frames are not synced */
 
     struct metadata metadata;
-    struct log_segment *segments; /* live ones, oldest first */
+    struct journal_segment *segments; /* live ones, oldest first */
     size_t n_segments;
     size_t cap_segments;
     int fd;              /* last segment, or -1 */
@@ -52,7 +52,7 @@ struct log {
     struct problem problem;
 
     pthread_mutex_t mutex; /* guards the pool */
-    struct log_spare spares[LOG_SPARES_MAX];
+    struct journal_spare spares[JOURNAL_SPARES_MAX];
     unsigned n_spares;
     uint64_t next_spare; /* number of the next spare file */
 
@@ -63,7 +63,7 @@ struct log {
 };
 
 /* An entry found on the disk. */
-struct log_ref {
+struct journal_ref {
     uint64_t term;
     uint64_t offset;  /* of the payload in its segment file */
     uint32_t length;  /* bytes of the payload */
@@ -72,9 +72,9 @@ struct log_ref {
 };
 
 /* What recovery found. */
-struct log_contents {
-    uint64_t first_index; /* index of refs[0] */
-    struct log_ref *refs; /* entries, in order, without a gap */
+struct journal_contents {
+    uint64_t first_index;     /* index of refs[0] */
+    struct journal_ref *refs; /* entries, in order, without a gap */
     size_t count;
     size_t cap;
     bool sealed;        /* the last run ended cleanly */
@@ -84,64 +84,67 @@ struct log_contents {
 };
 
 /* Prepares the struct; no I/O. 0 or CONCLAVE_ENOMEM. */
-int log_init(struct log *log, const struct file_ops *ops, const char *dir,
-             const uint8_t cluster[FORMAT_CLUSTER_SIZE], uint64_t segment_bytes,
-             bool sync) CONCLAVE_MUST_USE;
+int journal_init(struct journal *journal, const struct file_ops *ops, const char *dir,
+                 const uint8_t cluster[FORMAT_CLUSTER_SIZE], uint64_t segment_bytes,
+                 bool sync) CONCLAVE_MUST_USE;
 
 /* Closes the files. */
-void log_finish(struct log *log);
+void journal_finish(struct journal *journal);
 
 /* A first start: removes leftovers of an interrupted one, makes the folders, the first segment
  * with `frame` (unfinished, holding entry 1) in it, and the metadata. */
-int log_create(struct log *log, struct buf *frame) CONCLAVE_MUST_USE;
+int journal_create(struct journal *journal, struct buf *frame) CONCLAVE_MUST_USE;
 
-/* Reads and checks everything, makes sure it is durable, and makes the log ready for log_append.
- * CONCLAVE_ECORRUPT with log->problem when it is damaged. ret is the caller's
- * (log_contents_finish), also on failure. */
-int log_recover(struct log *log, struct log_contents *ret) CONCLAVE_MUST_USE;
+/* Reads and checks everything, makes sure it is durable, and makes ready for journal_append.
+ * CONCLAVE_ECORRUPT with journal->problem when it is damaged. ret is the caller's
+ * (journal_contents_finish), also on failure. */
+int journal_recover(struct journal *journal, struct journal_contents *ret) CONCLAVE_MUST_USE;
 
-void log_contents_finish(struct log_contents *c);
+void journal_contents_finish(struct journal_contents *c);
 
 /* Reads the payloads of refs [from, to) in order. each returns 0 to go on. */
-int log_read(struct log *log, const struct log_contents *c, size_t from, size_t to,
-             int (*each)(void *arg, uint64_t index, const struct log_ref *ref,
-                         const uint8_t *payload),
-             void *arg) CONCLAVE_MUST_USE;
+int journal_read(struct journal *journal, const struct journal_contents *c, size_t from, size_t to,
+                 int (*each)(void *arg, uint64_t index, const struct journal_ref *ref,
+                             const uint8_t *payload),
+                 void *arg) CONCLAVE_MUST_USE;
 
 /* Finishes the frame, writes and syncs it. Entries from index on that the log already has are
  * replaced. */
-int log_append(struct log *log, struct buf *frame, uint64_t index,
-               uint32_t count) CONCLAVE_MUST_USE;
+int journal_append(struct journal *journal, struct buf *frame, uint64_t index,
+                   uint32_t count) CONCLAVE_MUST_USE;
 
 /* Whether a spare segment should be made now; *ret_size says how large. */
-bool log_wants_spare(struct log *log, uint64_t *ret_size);
+bool journal_wants_spare(struct journal *journal, uint64_t *ret_size);
 
 /* Makes term and vote durable. */
-int log_set_vote(struct log *log, uint64_t term, uint64_t voted_for) CONCLAVE_MUST_USE;
+int journal_set_vote(struct journal *journal, uint64_t term, uint64_t voted_for) CONCLAVE_MUST_USE;
 
 /*
  * Notes the durable snapshot, and drops the segments that hold no entry above keep_after.
  * *ret_dropped is an array of *ret_count segments whose files the caller disposes of with
- * log_dispose (any thread); free it.
+ * journal_dispose (any thread); free it.
  */
-int log_trim(struct log *log, uint64_t snapshot_index, uint64_t keep_after,
-             struct log_segment **ret_dropped, size_t *ret_count) CONCLAVE_MUST_USE;
+int journal_trim(struct journal *journal, uint64_t snapshot_index, uint64_t keep_after,
+                 struct journal_segment **ret_dropped, size_t *ret_count) CONCLAVE_MUST_USE;
 
 /* Marks a clean end. */
-int log_seal(struct log *log) CONCLAVE_MUST_USE;
+int journal_seal(struct journal *journal) CONCLAVE_MUST_USE;
 
 /* Any thread: writes a spare segment of zeroes into the pool. Ends early, without one, when
  * *stop becomes true. 0 or a negative errno: then there is no spare, and nothing else is amiss. */
-int log_make_spare(struct log *log, uint64_t size, const atomic_bool *stop) CONCLAVE_MUST_USE;
+int journal_make_spare(struct journal *journal, uint64_t size,
+                       const atomic_bool *stop) CONCLAVE_MUST_USE;
 
 /* Any thread: recycles or removes the file of a dropped segment. 0 or a negative errno. */
-int log_dispose(struct log *log, const struct log_segment *segment) CONCLAVE_MUST_USE;
+int journal_dispose(struct journal *journal,
+                    const struct journal_segment *segment) CONCLAVE_MUST_USE;
 
-/* Shared with log_recover.c. */
-int log_fail(struct log *log, int negative_errno, const char *what,
-             const char *path) CONCLAVE_MUST_USE;
-char *log_segment_path(const struct log *log, uint64_t sequence);
-int log_add_segment(struct log *log, const struct log_segment *segment) CONCLAVE_MUST_USE;
-int log_sync(struct log *log, int fd, const char *path) CONCLAVE_MUST_USE;
+/* Shared with journal_recover.c. */
+int journal_fail(struct journal *journal, int negative_errno, const char *what,
+                 const char *path) CONCLAVE_MUST_USE;
+char *journal_segment_path(const struct journal *journal, uint64_t sequence);
+int journal_add_segment(struct journal *journal,
+                        const struct journal_segment *segment) CONCLAVE_MUST_USE;
+int journal_sync(struct journal *journal, int fd, const char *path) CONCLAVE_MUST_USE;
 
 #endif
