@@ -1,0 +1,780 @@
+#include "recipes/election.h"
+
+#include "base/random.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Before trying again what failed for want of memory, or was refused for now. A new link ends the wait. */
+enum { RETRY_MS = 250 };
+
+static const struct handle_class election_class;
+
+/* --- states ---------------------------------------------------------------------- */
+
+#define TO(state) (1u << ELECTION_##state)
+
+static const unsigned allowed[] = {
+    [ELECTION_IDLE] = TO(JOINING) | TO(LEAVING) | TO(CLOSED),
+    [ELECTION_JOINING] = TO(IDLE) | TO(WAITING),
+    [ELECTION_WAITING] = TO(IDLE) | TO(PROVING) | TO(LEAVING),
+    [ELECTION_PROVING] = TO(IDLE) | TO(WAITING) | TO(LEADING) | TO(LEAVING),
+    [ELECTION_LEADING] = TO(IDLE) | TO(WAITING) | TO(STOPPING) | TO(LEAVING),
+    [ELECTION_STOPPING] = TO(IDLE) | TO(WAITING) | TO(LEAVING),
+    [ELECTION_LEAVING] = TO(IDLE),
+    [ELECTION_CLOSED] = 0,
+};
+
+void election_enter(struct conclave_election *e, enum election_state state)
+{
+    assert((allowed[e->state] & (1u << state)) != 0);
+    e->state = state;
+}
+
+static bool leaving_wanted(const struct conclave_election *e)
+{
+    return e->ending || e->resign != RESIGN_NONE;
+}
+
+bool election_leads(const struct conclave_election *e)
+{
+    return e->state == ELECTION_LEADING && e->term == TERM_READY;
+}
+
+static void wake_at(struct conclave_election *e, int64_t at_ns)
+{
+    client_timer_start(election_rt(e)->client, &e->wake, at_ns);
+}
+
+void election_retry_later(struct conclave_election *e)
+{
+    if (!client_timer_active(&e->wake)) {
+        wake_at(e, client_now_ns(election_rt(e)->client) + (int64_t)RETRY_MS * 1000000);
+    }
+}
+
+void election_end(struct conclave_election *e, int why)
+{
+    if (!e->ending) {
+        e->ending = true;
+        e->end_why = why;
+    }
+}
+
+void election_trouble(struct conclave_election *e, int error)
+{
+    if (error_is_fatal(error)) {
+        election_end(e, error);
+    } else if (error != CONCLAVE_CONNECTION_LOSS) {
+        election_retry_later(e);
+    }
+}
+
+/* --- the term -------------------------------------------------------------------- */
+
+static void unpublish(struct conclave_election *e)
+{
+    atomic_store_explicit(&e->public_until_ns, 0, memory_order_release);
+}
+
+static void publish(struct conclave_election *e)
+{
+    atomic_store_explicit(&e->public_czxid, e->czxid, memory_order_relaxed);
+    atomic_store_explicit(&e->public_until_ns, e->holder.until_ns, memory_order_release);
+}
+
+/* The user's stop is done, or was never needed: what becomes of the candidacy. */
+static void stopped(struct conclave_election *e)
+{
+    bool lapsed = e->stop_why == CONCLAVE_ELOST && e->node != NULL;
+    if (!leaving_wanted(e)) {
+        if (lapsed && e->options.regrant) {
+            election_enter(e, ELECTION_WAITING);
+            return;
+        }
+        if (!e->options.requeue) {
+            election_end(e, e->stop_why);
+        }
+    }
+    election_enter(e, ELECTION_LEAVING);
+}
+
+/* Ends the lead, the published one first of all: nobody may see it true once this has returned. */
+static void stop_leading(struct conclave_election *e, int why, int64_t until_ns)
+{
+    unpublish(e);
+    lease_remove(&election_rt(e)->lease, &e->holder);
+    e->stop_why = why;
+    e->stop_until_ns = until_ns;
+    e->stopped_clean = false;
+    e->ack_wanted = false;
+    client_notify(election_rt(e)->client);
+    if (e->term == TERM_DUE) {
+        e->term = TERM_NONE; /* the user never knew */
+        if (why == CONCLAVE_ELOST && e->node != NULL && !leaving_wanted(e)) {
+            election_enter(e, ELECTION_WAITING);
+        } else {
+            stopped(e);
+        }
+        return;
+    }
+    election_enter(e, ELECTION_STOPPING);
+    if (e->term == TERM_READY) {
+        handle_post(&e->handle);
+    }
+}
+
+void election_grant(struct conclave_election *e)
+{
+    election_enter(e, ELECTION_LEADING);
+    e->term = TERM_DUE;
+    handle_post(&e->handle);
+}
+
+static void on_proved(struct lease_holder *holder)
+{
+    struct conclave_election *e = CONTAINER_OF(holder, struct conclave_election, holder);
+    if (e->state == ELECTION_LEADING && e->term != TERM_DUE) {
+        publish(e);
+    } else if (e->state == ELECTION_PROVING) {
+        election_run(e);
+    }
+}
+
+static void on_lease_lost(struct lease_holder *holder, int why)
+{
+    struct conclave_election *e = CONTAINER_OF(holder, struct conclave_election, holder);
+    if (why != CONCLAVE_ELOST) {
+        election_node_gone(e, why == CONCLAVE_NO_NODE ? CONCLAVE_ELOST : why);
+    } else if (e->state == ELECTION_LEADING) {
+        stop_leading(e, CONCLAVE_ELOST, holder->until_ns);
+    } else if (e->state == ELECTION_PROVING) {
+        election_enter(e, ELECTION_WAITING);
+    }
+    election_run(e);
+}
+
+/* --- the node -------------------------------------------------------------------- */
+
+void election_node_gone(struct conclave_election *e, int why)
+{
+    if (e->node == NULL) {
+        return;
+    }
+    struct conclave_recipes *rt = election_rt(e);
+    e->generation++;
+    e->regrant = false;
+    if (why != CONCLAVE_ELOST) {
+        e->acked = false; /* went with the session */
+        e->marked = false;
+    } else {
+        /* Somebody deletes our nodes: not a reason to make new ones without end. */
+        int64_t now = client_now_ns(rt->client);
+        if (e->lost_ns != 0 && now - e->lost_ns < e->options.backoff_min_ms * 1000000) {
+            e->not_before_ns = now + e->options.backoff_min_ms * 1000000;
+        }
+        e->lost_ns = now;
+    }
+    if (!e->own.pending) {
+        watch_slot_clear(&e->own);
+    }
+    if (!e->before.pending) {
+        watch_slot_clear(&e->before);
+    }
+    lease_remove(&rt->lease, &e->holder); /* its path is the node's */
+    free(e->node);
+    e->node = NULL;
+    if (e->state == ELECTION_LEADING) {
+        stop_leading(e, why, 0);
+    } else if (e->state == ELECTION_WAITING || e->state == ELECTION_PROVING) {
+        if (!e->options.requeue && !leaving_wanted(e)) {
+            election_end(e, why);
+        }
+        election_enter(e, ELECTION_LEAVING);
+    }
+}
+
+static void on_created(struct protected_create *create, int error, char *path,
+                       const struct conclave_stat *stat)
+{
+    struct conclave_election *e = CONTAINER_OF(create, struct conclave_election, create);
+    struct conclave_client *client = election_rt(e)->client;
+    if (error != 0) {
+        election_enter(e, ELECTION_IDLE);
+        if (error != CONCLAVE_ECANCELED) {
+            election_trouble(e, error);
+        }
+        election_run(e);
+        return;
+    }
+    e->node = path;
+    e->node_session = stat->ephemeral_owner;
+    e->czxid = stat->czxid;
+    e->regrant = false;
+    e->generation++;
+    if (!name_parse(e->options.naming, path_name(path), &e->sequence)) {
+        e->sequence = 0;
+    }
+    e->holder.path = path;
+    election_enter(e, ELECTION_WAITING);
+    if (e->node_session != client_session_id(client)) {
+        election_node_gone(e, CONCLAVE_SESSION_EXPIRED);
+    }
+    client_notify(client);
+    election_run(e);
+}
+
+static void join(struct conclave_election *e)
+{
+    struct conclave_client *client = election_rt(e)->client;
+    int64_t now = client_now_ns(client);
+    if (now < e->not_before_ns) {
+        wake_at(e, e->not_before_ns);
+        return;
+    }
+    if (client_timer_active(&e->wake)) {
+        return; /* a failed try waits */
+    }
+    struct protected_node node = {
+        .parent = e->path,
+        .naming = e->options.naming,
+        .data = e->data,
+        .data_len = e->data_len,
+        .acl = e->acl,
+        .acl_count = e->options.acl_count,
+    };
+    e->data_dirty = false;
+    election_enter(e, ELECTION_JOINING);
+    protected_create_start(&e->create, &node);
+}
+
+/* --- the place in the queue ------------------------------------------------------- */
+
+static void list_clear(struct conclave_election *e)
+{
+    for (size_t i = 0; i < e->list_count; i++) {
+        free(e->list_names[i]);
+    }
+    free(e->list_names);
+    free(e->list);
+    e->list_names = NULL;
+    e->list = NULL;
+    e->list_count = 0;
+}
+
+/* An answer about the place: false when it is about an earlier node. */
+static bool place_current(struct conclave_election *e)
+{
+    return e->place_generation == e->generation && e->node != NULL;
+}
+
+static void on_own_watch(struct watch_slot *slot, enum conclave_event_type type)
+{
+    (void)type;
+    election_run(CONTAINER_OF(slot, struct conclave_election, own));
+}
+
+static void on_before_watch(struct watch_slot *slot, enum conclave_event_type type)
+{
+    (void)type;
+    election_run(CONTAINER_OF(slot, struct conclave_election, before));
+}
+
+/* Our own node, as this session sees it: it has to be the one that was created, by this session. */
+static void on_own(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_election *e = CONTAINER_OF(step, struct conclave_election, place_step);
+    watch_slot_answered(&e->own, reply->error == 0);
+    if (!place_current(e)) {
+        watch_slot_clear(&e->own);
+    } else if (reply->error == CONCLAVE_NO_NODE) {
+        election_node_gone(e, CONCLAVE_ELOST);
+    } else if (reply->error != 0) {
+        election_trouble(e, reply->error);
+    } else if (reply->stat.ephemeral_owner != e->node_session || reply->stat.czxid != e->czxid) {
+        election_node_gone(e, CONCLAVE_ELOST);
+    }
+    election_run(e);
+}
+
+static void on_before(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_election *e = CONTAINER_OF(step, struct conclave_election, place_step);
+    watch_slot_answered(&e->before, reply->error == 0);
+    if (!place_current(e)) {
+        watch_slot_clear(&e->before);
+    } else if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
+        election_trouble(e, reply->error);
+    }
+    election_run(e); /* NO_NODE: gone since the list was made, so the list is made again */
+}
+
+static void place_submit(struct conclave_election *e, const struct conclave_op *op, step_fn fn)
+{
+    e->place_generation = e->generation;
+    step_submit(&e->place_step, op, fn);
+}
+
+static void watch_before(struct conclave_election *e, const char *name)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, NULL, 0);
+    char *path = path_join(e->path, name);
+    if (path == NULL || watch_slot_prepare(&e->before, path, &op) != 0) {
+        election_retry_later(e);
+    } else {
+        place_submit(e, &op, on_before);
+    }
+    free(path);
+}
+
+/* The list is in order: we are not in it, first, or behind somebody. */
+static void take_place(struct conclave_election *e, const struct contender *list, size_t count)
+{
+    size_t at = contenders_find(list, count, path_name(e->node));
+    if (at == count) {
+        election_node_gone(e, CONCLAVE_ELOST);
+    } else if (at > 0) {
+        watch_before(e, list[at - 1].name);
+    } else if (e->state == ELECTION_WAITING) {
+        watch_slot_clear(&e->before);
+        e->takeover = e->options.takeover_delay_ms > 0 ? TAKEOVER_UNKNOWN : TAKEOVER_DONE;
+        election_enter(e, ELECTION_PROVING);
+        e->holder.heartbeat_ms = e->options.lease.heartbeat_ms;
+        lease_add(&election_rt(e)->lease, &e->holder);
+    }
+}
+
+static void fetch_czxid(struct conclave_election *e);
+
+static void on_czxid(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_election *e = CONTAINER_OF(step, struct conclave_election, place_step);
+    struct contender *c = &e->list[e->list_next];
+    if (!place_current(e) || (reply->error != 0 && reply->error != CONCLAVE_NO_NODE)) {
+        list_clear(e);
+        election_trouble(e, reply->error);
+        election_run(e);
+        return;
+    }
+    c->gone = reply->error == CONCLAVE_NO_NODE;
+    c->czxid = reply->stat.czxid;
+    e->list_next++;
+    fetch_czxid(e);
+    election_run(e);
+}
+
+static void fetch_czxid(struct conclave_election *e)
+{
+    if (e->list_next < e->list_count) {
+        char *path = path_join(e->path, e->list[e->list_next].name);
+        if (path == NULL) {
+            list_clear(e);
+            election_retry_later(e);
+            return;
+        }
+        struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, path, 0);
+        place_submit(e, &op, on_czxid);
+        free(path);
+        return;
+    }
+    size_t count = 0;
+    contenders_sort(e->list, e->list_count, true);
+    while (count < e->list_count && !e->list[count].gone) {
+        count++;
+    }
+    take_place(e, e->list, count);
+    list_clear(e);
+}
+
+/* Sequence numbers do not decide: keeps the names and asks for each one's czxid. */
+static void order_by_czxid(struct conclave_election *e, const struct contender *list, size_t count)
+{
+    e->list = calloc(count, sizeof *e->list);
+    e->list_names = calloc(count, sizeof *e->list_names);
+    if (e->list == NULL || e->list_names == NULL) {
+        list_clear(e);
+        election_retry_later(e);
+        return;
+    }
+    for (e->list_count = 0; e->list_count < count; e->list_count++) {
+        size_t i = e->list_count;
+        e->list_names[i] = strdup(list[i].name);
+        if (e->list_names[i] == NULL) {
+            list_clear(e);
+            election_retry_later(e);
+            return;
+        }
+        e->list[i] = list[i];
+        e->list[i].name = e->list_names[i];
+    }
+    e->list_next = 0;
+    fetch_czxid(e);
+}
+
+static void on_children(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_election *e = CONTAINER_OF(step, struct conclave_election, place_step);
+    struct contender *list = NULL;
+    size_t count = 0;
+    if (!place_current(e)) {
+        /* asked anew below */
+    } else if (reply->error == CONCLAVE_NO_NODE) {
+        election_node_gone(e, CONCLAVE_ELOST);
+    } else if (reply->error != 0) {
+        election_trouble(e, reply->error);
+    } else if (contenders_filter(e->options.naming, reply->children, reply->children_count, &list,
+                                 &count) != 0) {
+        election_retry_later(e);
+    } else if (contenders_need_czxid(list, count)) {
+        order_by_czxid(e, list, count);
+    } else {
+        contenders_sort(list, count, false);
+        take_place(e, list, count);
+    }
+    free(list);
+    election_run(e);
+}
+
+/* Node stands, link stands: what is not known about its place is asked, one thing at a time. */
+static void place_run(struct conclave_election *e)
+{
+    if (e->place_step.busy || client_timer_active(&e->wake)) {
+        return;
+    }
+    if (!e->own.armed) {
+        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, NULL, 0);
+        if (watch_slot_prepare(&e->own, e->node, &op) != 0) {
+            election_retry_later(e);
+        } else {
+            place_submit(e, &op, on_own);
+        }
+    } else if (e->state == ELECTION_WAITING && !e->before.armed) {
+        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, e->path, 0);
+        place_submit(e, &op, on_children);
+    }
+}
+
+/* --- the machine ------------------------------------------------------------------ */
+
+static void close_if_done(struct conclave_election *e)
+{
+    observer_stop(&e->observer);
+    if (e->term != TERM_NONE) {
+        return;
+    }
+    election_enter(e, ELECTION_CLOSED);
+    client_timer_stop(election_rt(e)->client, &e->wake);
+    unpublish(e);
+    client_notify(election_rt(e)->client);
+    handle_post(&e->handle);
+}
+
+static void run_idle(struct conclave_election *e)
+{
+    if (e->ending) {
+        close_if_done(e);
+        return;
+    }
+    if (e->resign != RESIGN_NONE) {
+        e->parked = e->resign == RESIGN_PARK;
+        e->resign = RESIGN_NONE;
+    }
+    if (!e->parked && !e->options.observe_only && recipes_connected(election_rt(e))) {
+        join(e);
+    }
+}
+
+/* In WAITING and PROVING. */
+static void run_queued(struct conclave_election *e)
+{
+    struct conclave_recipes *rt = election_rt(e);
+    if (leaving_wanted(e)) {
+        lease_remove(&rt->lease, &e->holder);
+        election_enter(e, ELECTION_LEAVING);
+        return;
+    }
+    if (!recipes_connected(rt)) {
+        if (e->state == ELECTION_PROVING) {
+            lease_remove(&rt->lease, &e->holder);
+            election_enter(e, ELECTION_WAITING);
+        }
+        return;
+    }
+    place_run(e);
+    if (e->state == ELECTION_PROVING && e->holder.until_ns != 0) {
+        if (e->takeover == TAKEOVER_DONE) {
+            election_grant(e);
+        } else {
+            election_takeover_run(e);
+        }
+    }
+}
+
+static void run_leading(struct conclave_election *e)
+{
+    if (leaving_wanted(e)) {
+        stop_leading(e, e->ending ? e->end_why : CONCLAVE_ECANCELED, e->holder.until_ns);
+        return;
+    }
+    if (recipes_connected(election_rt(e))) {
+        place_run(e);
+        election_data_run(e);
+        if (e->ack_wanted && e->term == TERM_READY) {
+            election_ack_run(e);
+        }
+    }
+}
+
+static void run_once(struct conclave_election *e)
+{
+    switch (e->state) {
+    case ELECTION_IDLE:
+        run_idle(e);
+        break;
+    case ELECTION_JOINING:
+        if (leaving_wanted(e) && !e->create.canceled) {
+            protected_create_cancel(&e->create);
+        }
+        break;
+    case ELECTION_WAITING:
+    case ELECTION_PROVING:
+        run_queued(e);
+        if (e->node != NULL && e->state != ELECTION_LEAVING && recipes_connected(election_rt(e))) {
+            election_data_run(e);
+        }
+        break;
+    case ELECTION_LEADING:
+        run_leading(e);
+        break;
+    case ELECTION_STOPPING:
+        if (e->term == TERM_NONE) {
+            stopped(e);
+        }
+        break;
+    case ELECTION_LEAVING:
+        election_leave_run(e);
+        break;
+    case ELECTION_CLOSED:
+        break;
+    }
+}
+
+void election_run(struct conclave_election *e)
+{
+    if (e->running) {
+        e->again = true; /* called by what run_once called: its caller looks again */
+        return;
+    }
+    e->running = true;
+    handle_ref(&e->handle);
+    enum election_state before;
+    do {
+        before = e->state;
+        e->again = false;
+        run_once(e);
+    } while (e->again || e->state != before);
+    e->running = false;
+    observer_run(&e->observer);
+    handle_unref(&e->handle);
+}
+
+static void on_wake(struct conclave_client *client, void *ctx)
+{
+    (void)client;
+    election_run(ctx);
+}
+
+/* --- callbacks ---------------------------------------------------------------------- */
+
+static int64_t backoff_ms(struct conclave_election *e)
+{
+    int64_t ms = e->options.backoff_min_ms;
+    for (unsigned i = 1; i < e->failures && ms < e->options.backoff_max_ms; i++) {
+        ms *= 2;
+    }
+    if (ms > e->options.backoff_max_ms) {
+        ms = e->options.backoff_max_ms;
+    }
+    return ms / 2 + (int64_t)random_below((uint64_t)(ms / 2 + 1));
+}
+
+static void tell_elected(struct conclave_election *e)
+{
+    struct conclave_client *client = election_rt(e)->client;
+    struct conclave_token token = {e->czxid};
+    bool regrant = e->regrant;
+    int result = 0;
+    e->term = TERM_STARTING;
+    publish(e);
+    if (e->callbacks.on_elected != NULL) {
+        client_unlock(client);
+        result = e->callbacks.on_elected(e, token, regrant, e->ctx);
+        client_lock(client);
+    }
+    e->term = TERM_READY;
+    e->regrant = e->node != NULL;
+    if (result == 0) {
+        e->failures = 0;
+        e->ack_wanted = e->state == ELECTION_LEADING && e->options.ack;
+    } else if (e->state == ELECTION_LEADING) {
+        e->failures++;
+        e->not_before_ns = client_now_ns(client) + backoff_ms(e) * 1000000;
+        if (!e->options.requeue) {
+            election_end(e, CONCLAVE_ECANCELED);
+        } else if (e->resign == RESIGN_NONE) {
+            e->resign = RESIGN_REQUEUE;
+        }
+    }
+    client_notify(client);
+    election_run(e);
+}
+
+static void tell_revoked(struct conclave_election *e)
+{
+    struct conclave_client *client = election_rt(e)->client;
+    int64_t within = lease_stop_within_ms(client_now_ns(client), e->stop_until_ns,
+                                          client_timeout_ms(client));
+    int why = e->stop_why;
+    e->term = TERM_ENDING;
+    if (e->callbacks.on_revoked != NULL) {
+        client_unlock(client);
+        e->callbacks.on_revoked(e, why, within, e->ctx);
+        client_lock(client);
+    }
+    e->term = TERM_NONE;
+    e->stopped_clean = e->node != NULL;
+    election_run(e);
+}
+
+static void tell_closed(struct conclave_election *e)
+{
+    struct conclave_client *client = election_rt(e)->client;
+    e->told_closed = true;
+    if (e->callbacks.on_closed != NULL) {
+        client_unlock(client);
+        e->callbacks.on_closed(e, e->end_why, e->ctx);
+        client_lock(client);
+    }
+    e->closed_returned = true;
+    client_notify(client);
+    if (e->destroy_later) {
+        handle_release(&e->handle); /* the user's reference; the job holds one more */
+    }
+}
+
+static bool election_run_due(struct handle *h)
+{
+    struct conclave_election *e = CONTAINER_OF(h, struct conclave_election, handle);
+    if (e->state == ELECTION_LEADING && e->term == TERM_DUE) {
+        tell_elected(e);
+        return true;
+    }
+    if (e->state == ELECTION_STOPPING && e->term == TERM_READY) {
+        tell_revoked(e);
+        return true;
+    }
+    if (e->state != ELECTION_CLOSED) {
+        return observer_tell(&e->observer);
+    }
+    if (!e->told_closed) {
+        tell_closed(e);
+    }
+    return false;
+}
+
+/* --- the client's state -------------------------------------------------------------- */
+
+static void on_session_end(struct conclave_election *e, int why)
+{
+    election_node_gone(e, why);
+    e->acked = false; /* went with the session, though the node may have gone before */
+    e->marked = false;
+    e->ack_unknown = false;
+}
+
+static void election_on_state(struct handle *h, enum conclave_state state)
+{
+    struct conclave_election *e = CONTAINER_OF(h, struct conclave_election, handle);
+    struct conclave_client *client = election_rt(e)->client;
+    handle_ref(h);
+    switch (state) {
+    case CONCLAVE_STATE_CLOSED:
+        election_end(e, CONCLAVE_ECLOSED);
+        on_session_end(e, CONCLAVE_ECLOSED);
+        break;
+    case CONCLAVE_STATE_AUTH_FAILED:
+        election_end(e, CONCLAVE_AUTH_FAILED);
+        on_session_end(e, CONCLAVE_AUTH_FAILED);
+        break;
+    case CONCLAVE_STATE_LOST:
+        on_session_end(e, CONCLAVE_SESSION_EXPIRED);
+        break;
+    case CONCLAVE_STATE_SUSPENDED:
+        if (e->state == ELECTION_LEADING && e->options.lease.stop_on_suspend) {
+            stop_leading(e, CONCLAVE_ELOST, e->holder.until_ns);
+        }
+        break;
+    default:
+        client_timer_stop(client, &e->wake);
+        if (e->node != NULL && e->node_session != client_session_id(client)) {
+            on_session_end(e, CONCLAVE_SESSION_EXPIRED);
+        }
+        if (e->options.lease.grace_ms > lease_grace_max_ms(client_timeout_ms(client))) {
+            election_end(e, CONCLAVE_EINVAL); /* the server gave less time than was asked for */
+        }
+        break;
+    }
+    protected_create_run(&e->create);
+    observer_on_state(&e->observer, state);
+    election_run(e);
+    handle_unref(h);
+}
+
+/* --- the handle --------------------------------------------------------------------- */
+
+static void election_free(struct handle *h)
+{
+    struct conclave_election *e = CONTAINER_OF(h, struct conclave_election, handle);
+    protected_create_finish(&e->create);
+    ensure_path_finish(&e->ack_dir);
+    watch_slot_clear(&e->own);
+    watch_slot_clear(&e->before);
+    watch_slot_clear(&e->ack_watch);
+    observer_finish(&e->observer);
+    list_clear(e);
+    client_timer_stop(election_rt(e)->client, &e->wake);
+    client_timer_stop(election_rt(e)->client, &e->delay);
+    free(e->node);
+    free(e->path);
+    free(e->leader_dir);
+    free(e->current_path);
+    free(e->last_path);
+    free(e->id);
+    free(e->acl);
+    free(e->data);
+    free(e);
+}
+
+static const struct handle_class election_class = {
+    election_on_state,
+    election_run_due,
+    election_free,
+};
+
+void election_init(struct conclave_election *e, struct conclave_recipes *rt)
+{
+    struct handle *h = &e->handle;
+    handle_init(h, rt, &election_class);
+    protected_create_init(&e->create, h, on_created);
+    ensure_path_init(&e->ack_dir, h);
+    step_init(&e->place_step, h);
+    watch_slot_init(&e->own, h, on_own_watch);
+    watch_slot_init(&e->before, h, on_before_watch);
+    client_timer_init(&e->wake, on_wake, e);
+    e->holder.on_proved = on_proved;
+    e->holder.on_lost = on_lease_lost;
+    list_init(&e->holder.link);
+    observer_init(&e->observer, e);
+    election_ack_init(e);
+}

@@ -1,0 +1,472 @@
+/* The public functions of an election: what they check, copy and ask of the machine in election.c. */
+#include "recipes/election.h"
+
+#include "client/path.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    DATA_MAX = 64 * 1024,
+    ID_MAX = 1024,
+};
+
+/* --- start ----------------------------------------------------------------------- */
+
+static bool options_valid(const struct conclave_election_options *o)
+{
+    if (o->size < sizeof *o || o->path == NULL || !path_is_valid(o->path, false) ||
+        strcmp(o->path, "/") == 0) {
+        return false;
+    }
+    if (o->id != NULL && (strchr(o->id, '\n') != NULL || strlen(o->id) > ID_MAX)) {
+        return false;
+    }
+    return o->data_len <= DATA_MAX && (unsigned)o->naming <= CONCLAVE_NAMING_KAZOO &&
+           o->lease.heartbeat_ms >= 0 && o->lease.grace_ms >= 0 && o->takeover_delay_ms >= 0 &&
+           o->backoff_min_ms >= 0 && o->backoff_max_ms >= o->backoff_min_ms;
+}
+
+/* The list with its strings in one block. */
+static struct conclave_acl *acl_copy(const struct conclave_acl *acl, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        bytes += strlen(acl[i].scheme) + strlen(acl[i].id) + 2;
+    }
+    struct conclave_acl *copy = malloc(count * sizeof *copy + bytes);
+    if (copy == NULL) {
+        return NULL;
+    }
+    char *text = (char *)(copy + count);
+    for (size_t i = 0; i < count; i++) {
+        copy[i].perms = acl[i].perms;
+        copy[i].scheme = strcpy(text, acl[i].scheme);
+        text += strlen(text) + 1;
+        copy[i].id = strcpy(text, acl[i].id);
+        text += strlen(text) + 1;
+    }
+    return copy;
+}
+
+static char *default_id(void)
+{
+    char host[256];
+    char id[300];
+    if (gethostname(host, sizeof host) != 0) {
+        (void)strcpy(host, "localhost");
+    }
+    host[sizeof host - 1] = '\0';
+    (void)snprintf(id, sizeof id, "%s:%ld", host, (long)getpid());
+    return strdup(id);
+}
+
+/* What the node holds: the id, and on the next line the user's data. */
+static char *node_data(const char *id, const void *data, size_t len, size_t *ret_len)
+{
+    size_t id_len = strlen(id);
+    char *text = malloc(id_len + len + 2);
+    if (text == NULL) {
+        return NULL;
+    }
+    memcpy(text, id, id_len);
+    *ret_len = id_len;
+    if (len > 0) {
+        text[id_len] = '\n';
+        memcpy(text + id_len + 1, data, len);
+        *ret_len += len + 1;
+    }
+    return text;
+}
+
+static char *concat(const char *a, const char *b)
+{
+    size_t len = strlen(a) + strlen(b) + 1;
+    char *text = malloc(len);
+    if (text != NULL) {
+        (void)snprintf(text, len, "%s%s", a, b);
+    }
+    return text;
+}
+
+static bool copy_options(struct conclave_election *e, const struct conclave_election_options *o)
+{
+    e->options = *o;
+    e->path = strdup(o->path);
+    e->leader_dir = concat(o->path, ".leader");
+    e->current_path = concat(o->path, ".leader/current");
+    e->last_path = concat(o->path, ".leader/last");
+    e->id = o->id != NULL ? strdup(o->id) : default_id();
+    if (e->id != NULL) {
+        e->data = node_data(e->id, o->data, o->data_len, &e->data_len);
+    }
+    if (o->acl != NULL && o->acl_count > 0) {
+        e->acl = acl_copy(o->acl, o->acl_count);
+        if (e->acl == NULL) {
+            return false;
+        }
+    } else {
+        e->options.acl_count = 0;
+    }
+    e->options.path = e->path;
+    e->options.id = e->id;
+    e->options.data = NULL; /* e->data holds it */
+    e->options.data_len = 0;
+    e->options.acl = e->acl;
+    return e->path != NULL && e->leader_dir != NULL && e->current_path != NULL &&
+           e->last_path != NULL && e->data != NULL;
+}
+
+static void free_copies(struct conclave_election *e)
+{
+    free(e->path);
+    free(e->leader_dir);
+    free(e->current_path);
+    free(e->last_path);
+    free(e->id);
+    free(e->data);
+    free(e->acl);
+    free(e);
+}
+
+int conclave_election_start(struct conclave_recipes *rt,
+                            const struct conclave_election_options *options,
+                            const struct conclave_election_callbacks *callbacks, void *ctx,
+                            struct conclave_election **ret)
+{
+    int error = client_check(rt->client);
+    if (error != 0) {
+        return error;
+    }
+    if (options == NULL || !options_valid(options)) {
+        return CONCLAVE_EINVAL;
+    }
+    struct conclave_election *e = calloc(1, sizeof *e);
+    if (e == NULL || !copy_options(e, options)) {
+        if (e != NULL) {
+            free_copies(e);
+        }
+        return CONCLAVE_ENOMEM;
+    }
+    if (callbacks != NULL) {
+        e->callbacks = *callbacks;
+    }
+    e->ctx = ctx;
+    client_lock(rt->client);
+    int64_t timeout_ms = client_timeout_ms(rt->client);
+    if (state_is_final(client_state(rt->client))) {
+        error = CONCLAVE_ECLOSED;
+    } else if (timeout_ms > 0 && e->options.lease.grace_ms > lease_grace_max_ms(timeout_ms)) {
+        error = CONCLAVE_EINVAL;
+    }
+    if (error != 0) {
+        client_unlock(rt->client);
+        free_copies(e);
+        return error;
+    }
+    election_init(e, rt);
+    *ret = e; /* before a callback can run */
+    if (e->options.observe || e->options.observe_only) {
+        observer_start(&e->observer);
+    }
+    election_run(e);
+    client_unlock(rt->client);
+    return 0;
+}
+
+/* --- asking ---------------------------------------------------------------------- */
+
+/* End of the lease if it has not come yet, else 0: read, then compared with the clock of this moment. In a child
+ * of the process that holds it nothing is held. */
+static int64_t lease_now(const struct conclave_election *e, int64_t *ret_now_ns)
+{
+    int64_t until = atomic_load_explicit(&e->public_until_ns, memory_order_acquire);
+    if (until == 0 || getpid() != election_rt(e)->pid) {
+        return 0;
+    }
+    *ret_now_ns = client_now_ns(election_rt(e)->client);
+    return *ret_now_ns < until ? until : 0;
+}
+
+bool conclave_election_is_leader(const struct conclave_election *e)
+{
+    int64_t now;
+    return lease_now(e, &now) != 0;
+}
+
+int64_t conclave_election_lease_left_ms(const struct conclave_election *e)
+{
+    int64_t now;
+    int64_t until = lease_now(e, &now);
+    return until == 0 ? 0 : (until - now) / 1000000;
+}
+
+int64_t conclave_election_lease_until_ns(const struct conclave_election *e)
+{
+    int64_t now;
+    return lease_now(e, &now);
+}
+
+struct conclave_token conclave_election_token(const struct conclave_election *e)
+{
+    int64_t now;
+    struct conclave_token token = {0};
+    if (lease_now(e, &now) != 0) {
+        token.czxid = atomic_load_explicit(&e->public_czxid, memory_order_relaxed);
+    }
+    return token;
+}
+
+void conclave_election_node(const struct conclave_election *e, char *buf, size_t len)
+{
+    struct conclave_client *client = election_rt(e)->client;
+    if (len == 0) {
+        return;
+    }
+    buf[0] = '\0';
+    if (client_check(client) != 0) {
+        return;
+    }
+    client_lock(client);
+    if (e->node != NULL) {
+        (void)snprintf(buf, len, "%s", path_name(e->node));
+    }
+    client_unlock(client);
+}
+
+/* --- waiting --------------------------------------------------------------------- */
+
+static bool leads_or_ended(void *ctx)
+{
+    struct conclave_election *e = ctx;
+    return election_leads(e) || e->ending || e->parked;
+}
+
+static int forbid_waiting(struct conclave_election *e)
+{
+    struct conclave_recipes *rt = election_rt(e);
+    int error = client_check(rt->client);
+    if (error == 0 && dispatcher_is_current(rt->dispatcher)) {
+        error = CONCLAVE_EDEADLK;
+    }
+    return error;
+}
+
+int conclave_election_wait(struct conclave_election *e, int64_t timeout_ms,
+                           struct conclave_token *ret_token)
+{
+    struct conclave_client *client = election_rt(e)->client;
+    int error = forbid_waiting(e);
+    if (error != 0) {
+        return error;
+    }
+    client_lock(client);
+    handle_ref(&e->handle);
+    error = client_wait(client, leads_or_ended, e, client_deadline_ns(client, timeout_ms));
+    if (error == 0 && !election_leads(e)) {
+        error = e->ending ? e->end_why : CONCLAVE_ECANCELED;
+    } else if (error == 0 && ret_token != NULL) {
+        ret_token->czxid = e->czxid;
+    }
+    handle_unref(&e->handle);
+    client_unlock(client);
+    return error;
+}
+
+static bool closed_returned(void *ctx)
+{
+    return ((struct conclave_election *)ctx)->closed_returned;
+}
+
+int conclave_election_close_wait(struct conclave_election *e, int64_t timeout_ms)
+{
+    struct conclave_client *client = election_rt(e)->client;
+    int error = forbid_waiting(e);
+    if (error != 0) {
+        return error;
+    }
+    conclave_election_close(e);
+    client_lock(client);
+    handle_ref(&e->handle);
+    error = client_wait(client, closed_returned, e, client_deadline_ns(client, timeout_ms));
+    handle_unref(&e->handle);
+    client_unlock(client);
+    return error;
+}
+
+/* --- asking for changes ------------------------------------------------------------- */
+
+int conclave_election_ack(struct conclave_election *e)
+{
+    struct conclave_client *client = election_rt(e)->client;
+    int error = client_check(client);
+    if (error != 0) {
+        return error;
+    }
+    client_lock(client);
+    if (e->ending) {
+        error = CONCLAVE_ECLOSED;
+    } else if (e->state != ELECTION_LEADING || e->term == TERM_DUE) {
+        error = CONCLAVE_ENOTOWNER;
+    } else if (!e->acked) {
+        e->ack_wanted = true;
+        election_run(e);
+    }
+    client_unlock(client);
+    return error;
+}
+
+int conclave_election_resign(struct conclave_election *e, bool requeue)
+{
+    struct conclave_client *client = election_rt(e)->client;
+    int error = client_check(client);
+    if (error != 0) {
+        return error;
+    }
+    client_lock(client);
+    if (e->ending) {
+        error = CONCLAVE_ECLOSED;
+    } else {
+        e->resign = requeue ? RESIGN_REQUEUE : RESIGN_PARK;
+        election_run(e);
+        client_notify(client);
+    }
+    client_unlock(client);
+    return error;
+}
+
+int conclave_election_set_data(struct conclave_election *e, const void *data, size_t len)
+{
+    struct conclave_client *client = election_rt(e)->client;
+    size_t node_len;
+    int error = client_check(client);
+    if (error != 0) {
+        return error;
+    }
+    if (len > DATA_MAX || (data == NULL && len > 0)) {
+        return CONCLAVE_EINVAL;
+    }
+    char *text = node_data(e->id, data, len, &node_len);
+    if (text == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    client_lock(client);
+    if (e->ending) {
+        error = CONCLAVE_ECLOSED;
+        free(text);
+    } else {
+        free(e->data);
+        e->data = text;
+        e->data_len = node_len;
+        e->create.node.data = text; /* of a creation that is tried again */
+        e->create.node.data_len = node_len;
+        e->data_dirty = true;
+        e->ack_data_old = true;
+        election_run(e);
+    }
+    client_unlock(client);
+    return error;
+}
+
+/* --- fenced transaction ------------------------------------------------------------- */
+
+/* The check came first: its result is not the caller's. */
+static int fenced_answer(int error, struct conclave_reply *reply, struct conclave_reply **ret_reply)
+{
+    if (reply != NULL && reply->results_count > 0) {
+        if (reply->results[0].error == CONCLAVE_NO_NODE) {
+            error = CONCLAVE_EFENCED;
+        }
+        reply->results++;
+        reply->results_count--;
+    }
+    if (ret_reply != NULL) {
+        *ret_reply = reply;
+    } else {
+        conclave_reply_free(reply);
+    }
+    return error;
+}
+
+/* Path of the node that leads, for the check; or why there is none. */
+static int fencing_node(struct conclave_election *e, char **ret_path)
+{
+    struct conclave_client *client = election_rt(e)->client;
+    int error = 0;
+    client_lock(client);
+    if (e->state == ELECTION_LEADING && e->term != TERM_DUE) {
+        *ret_path = strdup(e->node);
+        error = *ret_path == NULL ? CONCLAVE_ENOMEM : 0;
+    } else {
+        error = e->stop_why == CONCLAVE_SESSION_EXPIRED ? CONCLAVE_SESSION_EXPIRED : CONCLAVE_EFENCED;
+    }
+    client_unlock(client);
+    return error;
+}
+
+int conclave_election_fenced_multi(struct conclave_election *e, const struct conclave_op *parts,
+                                   size_t count, struct conclave_reply **ret_reply)
+{
+    struct conclave_client *client = election_rt(e)->client;
+    struct conclave_reply *reply = NULL;
+    char *path = NULL;
+    int error = client_check(client);
+    if (ret_reply != NULL) {
+        *ret_reply = NULL;
+    }
+    if (error == 0) {
+        error = fencing_node(e, &path);
+    }
+    if (error != 0) {
+        return error;
+    }
+    struct conclave_op *all = malloc((count + 1) * sizeof *all);
+    if (all == NULL) {
+        free(path);
+        return CONCLAVE_ENOMEM;
+    }
+    all[0] = conclave_op_path(CONCLAVE_OP_CHECK, path, -1);
+    if (count > 0) {
+        memcpy(all + 1, parts, count * sizeof *all);
+    }
+    struct conclave_op op = conclave_op_multi(all, count + 1);
+    error = conclave_call(client, &op, &reply);
+    free(all);
+    free(path);
+    return fenced_answer(error, reply, ret_reply);
+}
+
+/* --- the end ----------------------------------------------------------------------- */
+
+void conclave_election_close(struct conclave_election *e)
+{
+    struct conclave_client *client = election_rt(e)->client;
+    if (client_check(client) != 0) {
+        return;
+    }
+    client_lock(client);
+    election_end(e, CONCLAVE_ECLOSED);
+    election_run(e);
+    client_notify(client);
+    client_unlock(client);
+}
+
+void conclave_election_destroy(struct conclave_election *e)
+{
+    if (e == NULL || client_check(election_rt(e)->client) != 0) {
+        return; /* in a child of fork the memory goes with the child */
+    }
+    struct conclave_client *client = election_rt(e)->client;
+    client_lock(client);
+    assert(e->told_closed);
+    if (e->closed_returned) {
+        handle_release(&e->handle);
+    } else {
+        e->destroy_later = true;
+    }
+    client_unlock(client);
+}
