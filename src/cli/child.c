@@ -1,0 +1,185 @@
+/* Environment, fork and exec of the child. Never through a shell: the words are given to execvp as they are. */
+#define _GNU_SOURCE /* execvpe, pipe2, environ */
+#include "cli/child.h"
+
+#include "base/buf.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define VARIABLE_COUNT 11
+
+/* --- environment ------------------------------------------------------------------------------ */
+
+/* The variables of a term, "NAME=value", one NUL behind each. A run of them in one block. */
+static void variables_write(struct buf *out, const struct child_spec *spec)
+{
+    const struct child_term *term = spec->term;
+    const char *slash = strcmp(spec->path, "/") == 0 ? "" : "/";
+    buf_printf(out, "CONCLAVE_ROLE=leader%c", 0);
+    buf_printf(out, "CONCLAVE_PATH=%s%c", spec->path, 0);
+    buf_printf(out, "CONCLAVE_NODE=%s%s%s%c", spec->path, slash, term->node, 0);
+    buf_printf(out, "CONCLAVE_TOKEN=%" PRId64 "%c", term->token, 0);
+    buf_printf(out, "CONCLAVE_ID=%s%c", spec->id, 0);
+    buf_printf(out, "CONCLAVE_SESSION=0x%" PRIx64 "%c", (uint64_t)term->session_id, 0);
+    buf_printf(out, "CONCLAVE_SESSION_TIMEOUT_MS=%" PRId64 "%c", term->session_timeout_ms, 0);
+    buf_printf(out, "CONCLAVE_LEASE_FD=%d%c", spec->lease_fd, 0);
+    buf_printf(out, "CONCLAVE_LEASE_SHM_FD=%d%c", spec->page_fd, 0);
+    if (spec->ready_fd >= 0) {
+        buf_printf(out, "CONCLAVE_READY_FD=%d%c", spec->ready_fd, 0);
+    }
+}
+
+/* Whether an outer election left this variable for its own child. */
+static bool is_ours(const char *variable)
+{
+    static const char *const NAMES[] = {
+        "CONCLAVE_ROLE",
+        "CONCLAVE_PATH",
+        "CONCLAVE_NODE",
+        "CONCLAVE_TOKEN",
+        "CONCLAVE_ID",
+        "CONCLAVE_SESSION",
+        "CONCLAVE_SESSION_TIMEOUT_MS",
+        "CONCLAVE_LEASE_FD",
+        "CONCLAVE_LEASE_SHM_FD",
+        "CONCLAVE_READY_FD",
+        "CONCLAVE_TOKEN_ENSEMBLE",
+    };
+    size_t len = strcspn(variable, "=");
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
+        if (strlen(NAMES[i]) == len && memcmp(NAMES[i], variable, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The child's environment: an array for free; its own variables point into block. NULL when memory is out. */
+static char **environment_create(const struct child_spec *spec, struct buf *block)
+{
+    size_t count = 0;
+    size_t kept = 0;
+    while (environ[count] != NULL) {
+        count++;
+    }
+    char **envp = calloc(count + VARIABLE_COUNT + 1, sizeof *envp);
+    variables_write(block, spec);
+    if (envp == NULL || !buf_ok(block)) {
+        free(envp);
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!is_ours(environ[i])) {
+            envp[kept++] = environ[i];
+        }
+    }
+    for (size_t at = 0; at < block->len; at += strlen((char *)block->data + at) + 1) {
+        envp[kept++] = (char *)block->data + at;
+    }
+    return envp;
+}
+
+/* --- start ------------------------------------------------------------------------------------ */
+
+static void keep_over_exec(int fd)
+{
+    if (fd >= 0) {
+        fcntl(fd, F_SETFD, 0);
+    }
+}
+
+int child_exec_exit_code(int errno_value)
+{
+    return errno_value == ENOENT || errno_value == ENOTDIR ? 127 : 126;
+}
+
+/* In the child, with all signals blocked. parent: of the fork. */
+static _Noreturn void child_run(const struct child_spec *spec, char **envp, pid_t parent,
+                                int exec_fd)
+{
+    int failure;
+    setpgid(0, 0);
+    if (spec->tty_fd >= 0) {
+        tcsetpgrp(spec->tty_fd, getpid());
+    }
+    /* The parent may have ended before it was asked for. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
+        _exit(126);
+    }
+    signal(SIGPIPE, SIG_DFL);
+    keep_over_exec(spec->lease_fd);
+    keep_over_exec(spec->page_fd);
+    keep_over_exec(spec->ready_fd);
+    sigprocmask(SIG_SETMASK, spec->mask, NULL);
+    execvpe(spec->argv[0], spec->argv, envp);
+    failure = errno;
+    ssize_t written = write(exec_fd, &failure, sizeof failure);
+    (void)written;
+    _exit(child_exec_exit_code(failure));
+}
+
+int child_start(const struct child_spec *spec, pid_t *ret_pid, int *ret_exec_fd)
+{
+    int fds[2];
+    sigset_t all, before;
+    struct buf block;
+    buf_init(&block, 0);
+    char **envp = environment_create(spec, &block);
+    if (envp == NULL) {
+        buf_finish(&block);
+        return CONCLAVE_ENOMEM;
+    }
+    pid_t pid = -1;
+    if (pipe2(fds, O_CLOEXEC) == 0) {
+        pid_t parent = getpid();
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        pid = fork();
+        if (pid == 0) {
+            child_run(spec, envp, parent, fds[1]);
+        }
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        close(fds[1]);
+        if (pid < 0) {
+            close(fds[0]);
+        }
+    }
+    free(envp);
+    buf_finish(&block);
+    if (pid < 0) {
+        return CONCLAVE_EIO;
+    }
+    /* Both do it: whoever comes first. Refused once the child was executed, having done it itself. */
+    setpgid(pid, pid);
+    *ret_pid = pid;
+    *ret_exec_fd = fds[0];
+    return 0;
+}
+
+/* --- descendants ------------------------------------------------------------------------------ */
+
+void children_signal(int number)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    FILE *file = fopen(path, "re");
+    int pid;
+    if (file == NULL) {
+        return;
+    }
+    /* clang-tidy: the kernel writes these numbers. */
+    while (fscanf(file, "%d", &pid) == 1) { /* NOLINT(cert-err34-c) */
+        if (pid > 1) {
+            kill(pid, number);
+        }
+    }
+    fclose(file);
+}

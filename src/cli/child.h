@@ -1,0 +1,52 @@
+/*
+ * The command that `conclave elect` runs: its environment, its start, and the end of all that came
+ * from it.
+ *
+ * What runs between fork and exec is async-signal-safe, so that it may be started from a process with threads.
+ */
+#ifndef CLI_CHILD_H
+#define CLI_CHILD_H
+
+#include <conclave/error.h>
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define CHILD_NODE_MAX 256
+
+/* What a term gives to the child. */
+struct child_term {
+    int64_t token;
+    int64_t session_id;
+    int64_t session_timeout_ms;
+    int64_t grace_ms;          /* from the kill-signal to SIGKILL */
+    char node[CHILD_NODE_MAX]; /* name of the candidate's node */
+};
+
+struct child_spec {
+    char *const *argv;
+    const char *path; /* of the election */
+    const char *id;   /* of the candidate */
+    const struct child_term *term;
+    int lease_fd;         /* read end of the lease pipe */
+    int page_fd;          /* memfd of the lease page */
+    int ready_fd;         /* write end of the ready pipe, -1: none */
+    int tty_fd;           /* terminal whose foreground it gets, -1: none */
+    const sigset_t *mask; /* signals blocked in the child, as the user's shell left them */
+};
+
+/* Starts it as leader of a process group of its own, to be killed when the calling thread ends. ret_exec_fd becomes readable:
+ * end of file when it was executed, an int (errno) when it was not; then the child ends by itself with 126 or 127. 0,
+ * CONCLAVE_ENOMEM or CONCLAVE_EIO (no process, no descriptor). */
+int child_start(const struct child_spec *spec, pid_t *ret_pid, int *ret_exec_fd) CONCLAVE_MUST_USE;
+
+/* 127 for a command that was not found, 126 for one that cannot be executed. */
+int child_exec_exit_code(int errno_value);
+
+/* Sends a signal to every direct child of this process, adopted ones included. Does nothing where the
+ * kernel does not list them. */
+void children_signal(int number);
+
+#endif

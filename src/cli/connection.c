@@ -1,0 +1,169 @@
+/*
+ * Connecting and failing, the same for every client command. An error is told once, here, with its
+ * name from the list and, where there is something to be done, what.
+ */
+#include "cli/connection.h"
+
+#include "cli/command.h"
+#include "cli/values.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLOSE_TIMEOUT_MS 1000
+
+struct hint {
+    int error;
+    int exit_code;
+    const char *text; /* what to do; NULL: nothing to add */
+};
+
+/* Errors with an exit code or a hint of their own; the rest follows from exit_code_of. */
+static const struct hint HINTS[] = {
+    {CONCLAVE_NO_NODE, CLI_EXIT_FAILED,
+     "look at its parent with \"conclave ls\", or make it with \"conclave create\""},
+    {CONCLAVE_NODE_EXISTS, CLI_EXIT_FAILED, "change its data with \"conclave set\""},
+    {CONCLAVE_NOT_EMPTY, CLI_EXIT_FAILED, "remove the whole branch with --recursive"},
+    {CONCLAVE_BAD_VERSION, CLI_EXIT_FAILED, "see its version with \"conclave stat\""},
+    {CONCLAVE_NO_CHILDREN_FOR_EPHEMERALS, CLI_EXIT_FAILED, "choose a lasting node as parent"},
+    {CONCLAVE_NO_AUTH, CLI_EXIT_AUTH, "ask the owner of the node for permission"},
+    {CONCLAVE_AUTH_FAILED, CLI_EXIT_AUTH, "check the credentials"},
+    {CONCLAVE_SESSION_CLOSED_REQUIRE_AUTH, CLI_EXIT_AUTH, "give credentials"},
+    {CONCLAVE_CONNECTION_LOSS, CLI_EXIT_UNAVAILABLE,
+     "look whether it was carried out before you try again"},
+    {CONCLAVE_EDISCONNECTED, CLI_EXIT_UNAVAILABLE, "try again"},
+    {CONCLAVE_ERESOLVE, CLI_EXIT_UNAVAILABLE, "check --server"},
+    {CONCLAVE_SESSION_EXPIRED, CLI_EXIT_UNAVAILABLE, "try again, or ask for a longer --session"},
+    {CONCLAVE_OPERATION_TIMEOUT, CLI_EXIT_TIMEOUT,
+     "look whether it was carried out; allow more with --timeout"},
+    {CONCLAVE_REQUEST_TIMEOUT, CLI_EXIT_TIMEOUT, "try again"},
+    {CONCLAVE_ETIMEDOUT, CLI_EXIT_TIMEOUT, "allow more with --timeout"},
+    {CONCLAVE_EINVAL, CLI_EXIT_USAGE, NULL},
+    {CONCLAVE_BAD_ARGUMENTS, CLI_EXIT_USAGE, NULL},
+    {CONCLAVE_ETOOBIG, CLI_EXIT_USAGE, "the server takes about 1 MB per node"},
+    {CONCLAVE_EIO, CLI_EXIT_IO, NULL},
+};
+
+static const struct hint *hint_find(int error)
+{
+    for (size_t i = 0; i < sizeof HINTS / sizeof HINTS[0]; i++) {
+        if (HINTS[i].error == error) {
+            return &HINTS[i];
+        }
+    }
+    return NULL;
+}
+
+int exit_code_of(int error)
+{
+    const struct hint *hint = hint_find(error);
+    if (hint != NULL) {
+        return hint->exit_code;
+    }
+    return error > CONCLAVE_EINVAL ? CLI_EXIT_FAILED : CLI_EXIT_INTERNAL;
+}
+
+int fail(const char *command, const char *subject, int error)
+{
+    const struct hint *hint = hint_find(error);
+    bool advice = hint != NULL && hint->text != NULL;
+    fprintf(stderr, "conclave %s: %s%s%s (%s)%s%s\n", command, subject != NULL ? subject : "",
+            subject != NULL ? ": " : "", conclave_strerror(error), conclave_errname(error),
+            advice ? "; " : "", advice ? hint->text : "");
+    return exit_code_of(error);
+}
+
+int fail_unreachable(const char *command, const struct conclave_client *client, const char *servers,
+                     int error)
+{
+    char why[256] = "";
+    conclave_client_last_error(client, why, sizeof why);
+    if (exit_code_of(error) == CLI_EXIT_AUTH) {
+        return fail(command, NULL, error);
+    }
+    if (servers == NULL) {
+        servers = getenv("CONCLAVE_SERVER");
+    }
+    fprintf(stderr,
+            "conclave %s: cannot connect to %s%s%s; start a server (\"conclave server\") or name "
+            "one with --server HOST:PORT\n",
+            command, servers != NULL ? servers : "127.0.0.1:2181", why[0] != '\0' ? ": " : "", why);
+    return CLI_EXIT_UNAVAILABLE;
+}
+
+int connection_open(const char *command, const struct common_options *options,
+                    conclave_state_fn on_state, void *ctx, struct conclave_client **ret)
+{
+    struct conclave_client_options client_options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    struct conclave_client *client = NULL;
+    client_options.servers = options->server;
+    client_options.session_timeout_ms = options->session_ms;
+    client_options.request_timeout_ms = options->timeout_ms;
+    client_options.on_state = on_state;
+    client_options.ctx = ctx;
+    int error = conclave_client_open(&client_options, &client);
+    if (error == CONCLAVE_EINVAL) {
+        fprintf(stderr,
+                "conclave %s: --server wants host:port,host:port[/chroot]; see \"conclave %s "
+                "--help\"\n",
+                command, command);
+        return CLI_EXIT_USAGE;
+    }
+    if (error == 0) {
+        error = conclave_client_start(client);
+    }
+    if (error != 0) {
+        conclave_client_close(client, 0);
+        return fail(command, NULL, error);
+    }
+    error = conclave_client_wait_connected(client, options->timeout_ms);
+    if (error != 0) {
+        int code = fail_unreachable(command, client, options->server, error);
+        conclave_client_close(client, 0);
+        return code;
+    }
+    *ret = client;
+    return 0;
+}
+
+void connection_close(struct conclave_client *client)
+{
+    conclave_client_close(client, CLOSE_TIMEOUT_MS);
+}
+
+int path_check(const struct command_usage *usage, const char *path)
+{
+    if (path[0] != '/') {
+        return usage_error(usage, "a path begins with \"/\", not \"%s\"", path);
+    }
+    for (const unsigned char *p = (const unsigned char *)path; *p != '\0'; p++) {
+        if (*p < 0x20 || *p == 0x7f) {
+            return usage_error(usage, "the path has a control character");
+        }
+    }
+    for (const char *part = path + 1; path[1] != '\0'; part++) {
+        size_t len = strcspn(part, "/");
+        if (len == 0) {
+            return usage_error(usage, "the path \"%s\" has an empty part or ends with \"/\"", path);
+        }
+        if ((len == 1 && part[0] == '.') || (len == 2 && memcmp(part, "..", 2) == 0)) {
+            return usage_error(usage, "the path \"%s\" has a part \".\" or \"..\"", path);
+        }
+        part += len;
+        if (*part == '\0') {
+            break;
+        }
+    }
+    return OPTIONS_GO_ON;
+}
+
+int output_end(const char *command, int exit_code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return exit_code;
+    }
+    fprintf(stderr, "conclave %s: cannot write the output: %s\n", command, strerror(errno));
+    return CLI_EXIT_IO;
+}

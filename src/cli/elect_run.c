@@ -1,0 +1,513 @@
+/*
+ * conclave elect PATH [-- CMD]: stands for election, and keeps a child, or the leadership alone, while elected.
+ *
+ *                 connected             elected              child ended, lost, signal, input's end
+ *   ELECT_CONNECTING ─────────────> ELECT_WAITING ───────────> ELECT_LEADING ──────────────────────> ELECT_LEAVING ───> ELECT_DONE
+ *        │   ^                   │  signal, timeout, closed                          ^  │
+ *        │   │                   '───────────────────────────────────────────────────'  │ --forever, or
+ *        │   '──────────────────────────────── ELECT_BACKOFF <────────────────────────────────' candidacy lost
+ *        '──> ELECT_DONE (not connected in time, signal)
+ *
+ * The machine runs in the main thread. The library's threads leave their news in `news` and wake it. Only on_revoked does more: it stops the child
+ * through the guardian and returns when nothing of the child is left, because the library removes the candidate's node, and so
+ * lets the next one lead, when it has returned.
+ *
+ * The child is the guardian's (guardian.h): it ends the child at the end of the lease by its own clock. This process does the same on
+ * its side, so that either of the two suffices.
+ */
+#include "cli/elect.h"
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "cli/command.h"
+#include "cli/elect_machine.h"
+#include "cli/json.h"
+#include "cli/values.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LEAVE_TIMEOUT_MS 2000 /* for the removal of the node to be confirmed */
+#define BACKOFF_MIN_MS 1000
+#define BACKOFF_MAX_MS 30000
+
+static int64_t now_ms(void)
+{
+    return clock_monotonic_ms(clock_system());
+}
+
+static int64_t max_i64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* --- outcomes --------------------------------------------------------------------------------- */
+
+static void phase_enter(struct elect_run *r, enum elect_phase phase, int64_t limit_ms)
+{
+    r->phase = phase;
+    r->deadline_ms = limit_ms == CONCLAVE_FOREVER ? 0 : now_ms() + limit_ms;
+}
+
+static void outcome_set(struct elect_run *r, const char *reason, int exit_code, int child_status)
+{
+    if (r->outcome.reason == NULL) {
+        r->outcome = (struct elect_outcome){reason, exit_code, child_status};
+    }
+}
+
+/* One line of JSON; the reader is the user's, and what it does with it, too. */
+static void status_write(const struct elect_run *r)
+{
+    struct json j;
+    if (r->options->status_fd < 0) {
+        return;
+    }
+    json_init(&j);
+    json_object_begin(&j);
+    json_key(&j, "reason");
+    json_string(&j, r->outcome.reason);
+    json_key(&j, "exit_code");
+    json_int(&j, r->outcome.exit_code);
+    json_key(&j, "child_status");
+    if (r->outcome.child_status < 0) {
+        json_null(&j);
+    } else {
+        json_int(&j, r->outcome.child_status);
+    }
+    json_key(&j, "token");
+    if (r->token == 0) {
+        json_null(&j);
+    } else {
+        json_int(&j, r->token);
+    }
+    json_object_end(&j);
+    FILE *file = fdopen(dup((int)r->options->status_fd), "w");
+    if (file == NULL || json_print(&j, file) != 0) {
+        fprintf(stderr, "conclave elect: cannot write to --status-fd %lld: %s\n",
+                (long long)r->options->status_fd, strerror(errno));
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    json_finish(&j);
+}
+
+void elect_leave(struct elect_run *r, const char *reason, int exit_code, int child_status)
+{
+    outcome_set(r, reason, exit_code, child_status);
+    if (r->election == NULL) {
+        r->phase = ELECT_DONE;
+        status_write(r);
+        return;
+    }
+    conclave_election_close(r->election);
+    phase_enter(r, ELECT_LEAVING, LEAVE_TIMEOUT_MS);
+}
+
+/* --- phases ----------------------------------------------------------------------------------- */
+
+/* The most that the library allows (recipes.md 5.2): a third of the session timeout less 500 ms, or a sixth of it. */
+static int64_t grace_most_ms(int64_t session_timeout_ms)
+{
+    int64_t sixth = session_timeout_ms / 6;
+    return session_timeout_ms / 3 - (sixth < 500 ? sixth : 500);
+}
+
+/* Takes over what the session has become. false: the grace does not fit; told. */
+static bool session_adopt(struct elect_run *r)
+{
+    struct conclave_session session;
+    char want[DURATION_TEXT_MAX], most[DURATION_TEXT_MAX], timeout[DURATION_TEXT_MAX];
+    conclave_client_session(r->client, &session);
+    int64_t grace = grace_most_ms(session.timeout_ms);
+    if (session.timeout_ms <= 0) {
+        return true; /* between two sessions: adopted when elected */
+    }
+    if (r->options->grace_ms > grace) {
+        usage_error(&ELECT_USAGE,
+                    "--grace %s is too long: with a session timeout of %s it may be %s",
+                    duration_text(r->options->grace_ms, want),
+                    duration_text(session.timeout_ms, timeout), duration_text(grace, most));
+        return false;
+    }
+    pthread_mutex_lock(&r->lock);
+    r->grace_ms = r->options->grace_ms >= 0 ? r->options->grace_ms : grace;
+    pthread_mutex_unlock(&r->lock);
+    r->session_timeout_ms = session.timeout_ms;
+    return true;
+}
+
+static void candidacy_begin(struct elect_run *r)
+{
+    struct conclave_election_options options = CONCLAVE_ELECTION_OPTIONS_INIT;
+    if (!session_adopt(r)) {
+        elect_leave(r, "error", CLI_EXIT_USAGE, -1);
+        return;
+    }
+    options.path = r->options->path;
+    options.id = r->options->id;
+    options.data = r->options->data;
+    options.data_len = r->options->data != NULL ? strlen(r->options->data) : 0;
+    options.lease.grace_ms = r->options->grace_ms > 0 ? r->options->grace_ms : 0;
+    options.ack = r->options->command == NULL;
+    options.requeue = false;
+    options.takeover_delay_ms = r->options->takeover_delay_ms;
+    pthread_mutex_lock(&r->lock);
+    bool auth_failed = r->news.auth_failed;
+    r->news = (struct elect_news){.connected = true, .auth_failed = auth_failed};
+    pthread_mutex_unlock(&r->lock);
+    r->outcome = (struct elect_outcome){NULL, 0, -1};
+    r->token = 0;
+    int error = conclave_election_start(r->recipes, &options, &ELECT_CALLBACKS, r, &r->election);
+    if (error != 0) {
+        elect_leave(r, "error", fail(ELECT_USAGE.name, r->options->path, error), -1);
+        return;
+    }
+    int64_t timeout = r->options->common.timeout_ms;
+    if (timeout != CONCLAVE_FOREVER && r->elected_by_ms == 0) {
+        r->elected_by_ms = now_ms() + timeout;
+    }
+    phase_enter(r, ELECT_WAITING, CONCLAVE_FOREVER);
+    r->deadline_ms = r->elected_by_ms;
+}
+
+/* Node and token for whoever started us, who holds the leadership through us. */
+static void hold_begin(struct elect_run *r)
+{
+    char node[CHILD_NODE_MAX];
+    struct json j;
+    int error = 0;
+    conclave_election_node(r->election, node, sizeof node);
+    if (r->options->common.json) {
+        json_init(&j);
+        json_object_begin(&j);
+        json_key(&j, "path");
+        json_string(&j, r->options->path);
+        json_key(&j, "node");
+        json_string(&j, node);
+        json_key(&j, "token");
+        json_int(&j, r->token);
+        json_object_end(&j);
+        error = json_print(&j, stdout);
+        json_finish(&j);
+    } else {
+        printf("%s/%s %" PRId64 "\n", r->options->path, node, r->token);
+        error = fflush(stdout) == 0 ? 0 : CONCLAVE_EIO;
+    }
+    if (error != 0) {
+        elect_leave(r, "error", output_end(ELECT_USAGE.name, CLI_EXIT_IO), -1);
+        return;
+    }
+    r->waiter.input = true;
+}
+
+static void step_waiting(struct elect_run *r, const struct elect_news *news)
+{
+    if (news->closed) {
+        elect_leave(r, "closed", CLI_EXIT_INTERNAL, -1);
+    } else if (news->elected) {
+        r->token = news->token;
+        r->elected_by_ms = 0;
+        r->term_began_ms = now_ms();
+        phase_enter(r, ELECT_LEADING, CONCLAVE_FOREVER);
+        if (!session_adopt(r)) {
+            elect_leave(r, "error", CLI_EXIT_USAGE, -1);
+        } else if (r->options->command != NULL) {
+            elect_child_begin(r);
+        } else {
+            hold_begin(r);
+        }
+    } else if (r->deadline_ms != 0 && now_ms() >= r->deadline_ms) {
+        char timeout[DURATION_TEXT_MAX];
+        fprintf(stderr,
+                "conclave elect: %s: not elected within %s; see who leads with \"conclave "
+                "elect --list %s\"\n",
+                r->options->path, duration_text(r->options->common.timeout_ms, timeout),
+                r->options->path);
+        r->withdraw = true;
+        elect_leave(r, "timeout", CLI_EXIT_TIMEOUT, -1);
+    }
+}
+
+static void step_leading(struct elect_run *r, const struct elect_news *news)
+{
+    int64_t until = conclave_election_lease_until_ns(r->election);
+    pthread_mutex_lock(&r->lock);
+    if (!r->news.revoked && until > lease_page_until_ns(&r->page)) {
+        lease_page_write(&r->page, LEASE_LEADING, until, r->token);
+    }
+    pthread_mutex_unlock(&r->lock);
+    if (r->options->command == NULL && news->revoked) {
+        fprintf(stderr, "conclave elect: %s: leadership lost\n", r->options->path);
+        elect_leave(r, "lost", CLI_EXIT_LOST, -1);
+    }
+}
+
+/* The library ended it without being asked: what it found, as an outcome. */
+static void closed_outcome(struct elect_run *r, int why)
+{
+    if (exit_code_of(why) == CLI_EXIT_AUTH || why == CONCLAVE_EINVAL) {
+        r->withdraw = true;
+    }
+    if (why == CONCLAVE_SESSION_EXPIRED || why == CONCLAVE_ELOST) {
+        outcome_set(r, "lost", CLI_EXIT_LOST, -1);
+    } else {
+        outcome_set(r, "error", fail(ELECT_USAGE.name, r->options->path, why), -1);
+    }
+}
+
+static void step_leaving(struct elect_run *r, const struct elect_news *news)
+{
+    if (!news->closed && now_ms() < r->deadline_ms) {
+        return;
+    }
+    bool waited_only = r->token == 0;
+    if (news->closed) {
+        if (strcmp(r->outcome.reason, "closed") == 0) {
+            r->outcome.reason = NULL;
+            closed_outcome(r, news->closed_why);
+        }
+        conclave_election_destroy(r->election);
+        r->election = NULL;
+    } else {
+        char timeout[DURATION_TEXT_MAX];
+        fprintf(stderr,
+                "conclave elect: %s: no server confirmed that the candidacy is withdrawn; "
+                "it ends with the session, within %s\n",
+                r->options->path, duration_text(r->session_timeout_ms, timeout));
+        r->withdraw = true;
+    }
+    bool lost_place = waited_only && strcmp(r->outcome.reason, "lost") == 0;
+    if (!lost_place) {
+        status_write(r);
+    }
+    if (r->withdraw || (!r->options->forever && !lost_place)) {
+        r->phase = ELECT_DONE;
+        return;
+    }
+    bool short_term = now_ms() - r->term_began_ms < BACKOFF_MAX_MS;
+    int64_t pause = r->backoff_ms / 2 + (int64_t)random_below((uint64_t)r->backoff_ms / 2 + 1);
+    r->backoff_ms = short_term ? r->backoff_ms * 2 : BACKOFF_MIN_MS;
+    r->backoff_ms = r->backoff_ms < BACKOFF_MAX_MS ? r->backoff_ms : BACKOFF_MAX_MS;
+    phase_enter(r, ELECT_BACKOFF, pause);
+}
+
+static void step_connecting(struct elect_run *r, const struct elect_news *news)
+{
+    if (news->auth_failed) {
+        elect_leave(r, "error",
+                    fail_unreachable(ELECT_USAGE.name, r->client, r->options->common.server,
+                                     CONCLAVE_AUTH_FAILED),
+                    -1);
+    } else if (news->connected) {
+        candidacy_begin(r);
+    } else if (now_ms() >= r->deadline_ms) {
+        elect_leave(r, "unreachable",
+                    fail_unreachable(ELECT_USAGE.name, r->client, r->options->common.server,
+                                     CONCLAVE_ETIMEDOUT),
+                    -1);
+    }
+}
+
+static void step(struct elect_run *r)
+{
+    struct elect_news news = elect_news_read(r);
+    switch (r->phase) {
+    case ELECT_CONNECTING:
+        step_connecting(r, &news);
+        break;
+    case ELECT_WAITING:
+        step_waiting(r, &news);
+        break;
+    case ELECT_LEADING:
+        step_leading(r, &news);
+        elect_child_force(r, &news);
+        break;
+    case ELECT_LEAVING:
+        step_leaving(r, &news);
+        break;
+    case ELECT_BACKOFF:
+        if (now_ms() >= r->deadline_ms) {
+            candidacy_begin(r);
+        }
+        break;
+    case ELECT_DONE:
+        break;
+    }
+}
+
+static void take_signal(struct elect_run *r, int number)
+{
+    if (number == SIGTSTP) {
+        if (r->child != 0) {
+            elect_child_signal(r, SIGTSTP);
+        }
+        elect_job_stop(r);
+    } else if (number == SIGCONT) {
+        elect_job_continue(r);
+    } else if (r->phase == ELECT_LEADING && r->options->command != NULL) {
+        elect_child_signal(r, number);
+        r->withdraw = r->withdraw || number == SIGTERM || number == SIGINT || number == SIGQUIT;
+        r->hangup = r->hangup || number == SIGHUP;
+    } else if (number == SIGWINCH) {
+        /* only a child cares */
+    } else if (r->phase == ELECT_LEAVING) {
+        r->withdraw = true;
+    } else {
+        r->withdraw = true;
+        if (r->phase == ELECT_LEADING) {
+            elect_leave(r, "released", 0, -1);
+        } else {
+            r->outcome.reason = NULL; /* between two terms: the signal is the end */
+            elect_leave(r, "signal", ELECT_EXIT_SIGNAL + number, -1);
+        }
+    }
+}
+
+static int64_t wait_ms(const struct elect_run *r)
+{
+    int64_t wait = r->deadline_ms == 0 ? -1 : max_i64(r->deadline_ms - now_ms(), 0);
+    if (r->phase == ELECT_LEADING) {
+        /* The page follows the heartbeats, which come every sixth of the timeout. */
+        int64_t refresh = r->session_timeout_ms / 24;
+        return refresh < 5 ? 5 : refresh < 200 ? refresh : 200;
+    }
+    return wait;
+}
+
+static void loop(struct elect_run *r)
+{
+    int number = 0;
+    while (r->phase != ELECT_DONE) {
+        switch (waiter_wait(&r->waiter, r->guardian.fd, wait_ms(r), &number)) {
+        case WAITER_SIGNAL:
+            take_signal(r, number);
+            break;
+        case WAITER_FD:
+            elect_guardian_news(r);
+            break;
+        case WAITER_INPUT_END:
+            if (r->phase == ELECT_LEADING) {
+                elect_leave(r, "released", 0, -1);
+            }
+            break;
+        case WAITER_WOKEN:
+        case WAITER_TIMEOUT:
+            break;
+        }
+        enum elect_phase before;
+        do {
+            before = r->phase;
+            step(r);
+        } while (r->phase != before);
+    }
+}
+
+/* --- beginning and end ------------------------------------------------------------------------ */
+
+static const int SIGNALS[] = {SIGINT,  SIGTERM,  SIGHUP,  SIGQUIT, SIGUSR1,
+                              SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT, 0};
+
+/* All that has to stand before there are threads. The exit code, 0 to go on. */
+static int prepare(struct elect_run *r)
+{
+    sigset_t blocked;
+    bool foreground = isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
+    sigprocmask(SIG_SETMASK, NULL, &r->child_mask);
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGCHLD);
+    sigaddset(&blocked, SIGTTOU);
+    sigprocmask(SIG_BLOCK, &blocked, NULL);
+    if (waiter_init(&r->waiter, SIGNALS, false) != 0 || lease_page_init(&r->page) != 0) {
+        return fail(ELECT_USAGE.name, NULL, CONCLAVE_EIO);
+    }
+    if (r->options->status_fd >= 0) {
+        fcntl((int)r->options->status_fd, F_SETFD, FD_CLOEXEC);
+    }
+    r->supervisor = (struct supervisor_spec){.argv = r->options->command,
+                                             .path = r->options->path,
+                                             .id = r->options->id,
+                                             .page = &r->page,
+                                             .kill_signal = r->options->kill_signal,
+                                             .ready = r->options->ack_on == ELECT_ACK_FD,
+                                             .own_process = r->options->guardian,
+                                             .tty_fd = foreground ? STDIN_FILENO : -1,
+                                             .tty_owner = getpgrp(),
+                                             .mask = &r->child_mask};
+    if (r->options->command != NULL && guardian_start(&r->guardian, &r->supervisor) != 0) {
+        fprintf(stderr,
+                "conclave elect: cannot start the guardian: %s; free some processes or "
+                "memory, or do without it (--no-guardian)\n",
+                strerror(errno));
+        return CLI_EXIT_GUARDIAN;
+    }
+    return 0;
+}
+
+static int client_begin(struct elect_run *r)
+{
+    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    options.servers = r->options->common.server;
+    options.session_timeout_ms = r->options->common.session_ms;
+    options.on_state = elect_on_state;
+    options.ctx = r;
+    int error = conclave_client_open(&options, &r->client);
+    if (error == CONCLAVE_EINVAL) {
+        return usage_error(&ELECT_USAGE, "--server wants host:port,host:port[/chroot]");
+    }
+    if (error == 0) {
+        error = conclave_recipes_create(r->client, &r->recipes);
+    }
+    if (error == 0) {
+        error = conclave_client_start(r->client);
+    }
+    return error == 0 ? 0 : fail(ELECT_USAGE.name, NULL, error);
+}
+
+/* How long the first connection may take: whoever waits for an election only 5s does not wait 30s for a server. */
+static int64_t connect_limit_ms(const struct elect_options *options)
+{
+    int64_t timeout = options->common.timeout_ms;
+    return timeout != CONCLAVE_FOREVER && timeout < options->connect_timeout_ms
+               ? timeout
+               : options->connect_timeout_ms;
+}
+
+int elect_run(const struct elect_options *options)
+{
+    struct elect_run r = {.options = options,
+                          .waiter = {.signal_fd = -1, .wake_fd = -1},
+                          .page = {.fd = -1},
+                          .guardian = {.fd = -1, .other_fd = -1},
+                          .backoff_ms = BACKOFF_MIN_MS,
+                          .outcome = {NULL, 0, -1},
+                          .lock = PTHREAD_MUTEX_INITIALIZER,
+                          .child_gone_cond = PTHREAD_COND_INITIALIZER,
+                          .child_gone = true};
+    int code = prepare(&r);
+    if (code == 0) {
+        code = client_begin(&r);
+    }
+    if (code == 0) {
+        phase_enter(&r, ELECT_CONNECTING, connect_limit_ms(options));
+        loop(&r);
+        code = r.outcome.exit_code;
+    }
+    guardian_finish(&r.guardian);
+    if (r.election != NULL) {
+        /* The library is still trying, and would for as long as the session lives: it goes with the process. */
+        fflush(NULL);
+        _exit(code);
+    }
+    conclave_recipes_destroy(r.recipes);
+    conclave_client_close(r.client, LEAVE_TIMEOUT_MS);
+    lease_page_finish(&r.page);
+    waiter_finish(&r.waiter);
+    return code;
+}

@@ -1,0 +1,69 @@
+/* conclave get: the data of a node, byte for byte. */
+#include "cli/command.h"
+#include "cli/connection.h"
+#include "cli/json.h"
+#include "cli/node.h"
+#include "cli/options.h"
+
+#include <stdio.h>
+
+static const struct command_usage USAGE = {
+    .name = "get",
+    .forms = (const char *const[]){"PATH [options]", NULL},
+    .about =
+        "Writes the data of a node to the output as it is: nothing is added, so binary data can "
+        "go to a file or a pipe.",
+    .more =
+        "With --json: {\"path\":PATH,\"data\":TEXT,\"stat\":{...}}. Data that is not UTF-8 comes as\n"
+        "\"data_base64\" instead of \"data\"; a node without data has \"data\":null.\n",
+    .client = true,
+    .operands_min = 1,
+    .operands_max = 1,
+};
+
+static int get_print(const char *path, const struct conclave_reply *reply, bool as_json)
+{
+    struct json j;
+    if (!as_json) {
+        size_t len = reply->data_len;
+        return len == 0 || fwrite(reply->data, 1, len, stdout) == len ? 0 : CONCLAVE_EIO;
+    }
+    json_init(&j);
+    json_object_begin(&j);
+    json_key(&j, "path");
+    json_string(&j, path);
+    json_data(&j, reply->data, reply->data_len);
+    stat_json(&j, &reply->stat);
+    json_object_end(&j);
+    int error = json_print(&j, stdout);
+    json_finish(&j);
+    return error;
+}
+
+int command_get(int argc, char **argv)
+{
+    struct common_options options = COMMON_OPTIONS_INIT;
+    struct operands operands;
+    struct conclave_client *client;
+    int code = options_parse(&USAGE, argc, argv, &options, &operands);
+    if (code == OPTIONS_GO_ON) {
+        code = path_check(&USAGE, operands.words[0]);
+    }
+    if (code != OPTIONS_GO_ON) {
+        return code;
+    }
+    code = connection_open(USAGE.name, &options, NULL, NULL, &client);
+    if (code != 0) {
+        return code;
+    }
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, operands.words[0], 0);
+    struct conclave_reply *reply = NULL;
+    int error = conclave_call(client, &op, &reply);
+    if (error == 0) {
+        error = get_print(op.path, reply, options.json);
+    }
+    code = error == 0 ? 0 : fail(USAGE.name, op.path, error);
+    conclave_reply_free(reply);
+    connection_close(client);
+    return output_end(USAGE.name, code);
+}

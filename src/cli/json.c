@@ -1,0 +1,207 @@
+/* The JSON writer: escaping by RFC 8259 section 7, base64 by RFC 4648 section 4. */
+#include "cli/json.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+/* Bytes of the character that s begins with, 0 when it is none of UTF-8. */
+static size_t utf8_length(struct slice s)
+{
+    const uint8_t *p = s.data;
+    size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    if (n == 0 || p[0] > 0xf4 || n > s.len) {
+        return 0;
+    }
+    for (size_t i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    bool overlong = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
+    bool outside = (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf4 && p[1] > 0x8f);
+    return overlong || outside ? 0 : n;
+}
+
+bool utf8_valid(struct slice text)
+{
+    for (size_t i = 0; i < text.len;) {
+        size_t n = utf8_length(slice_make(text.data + i, text.len - i));
+        if (n == 0) {
+            return false;
+        }
+        i += n;
+    }
+    return true;
+}
+
+void json_init(struct json *j)
+{
+    *j = (struct json){.depth = 0};
+    buf_init(&j->out, 0);
+}
+
+void json_finish(struct json *j)
+{
+    buf_finish(&j->out);
+}
+
+/* What stands before each value: a comma unless it is the first or follows its key. */
+static void value_begins(struct json *j)
+{
+    if (!j->after_key && j->comma[j->depth]) {
+        buf_append_u8(&j->out, ',');
+    }
+    j->after_key = false;
+    j->comma[j->depth] = true;
+}
+
+static void nest(struct json *j, uint8_t bracket)
+{
+    value_begins(j);
+    buf_append_u8(&j->out, bracket);
+    assert(j->depth + 1 < JSON_DEPTH_MAX);
+    j->depth++;
+    j->comma[j->depth] = false;
+}
+
+static void unnest(struct json *j, uint8_t bracket)
+{
+    assert(j->depth > 0 && !j->after_key);
+    j->depth--;
+    buf_append_u8(&j->out, bracket);
+}
+
+void json_object_begin(struct json *j)
+{
+    nest(j, '{');
+}
+
+void json_object_end(struct json *j)
+{
+    unnest(j, '}');
+}
+
+void json_array_begin(struct json *j)
+{
+    nest(j, '[');
+}
+
+void json_array_end(struct json *j)
+{
+    unnest(j, ']');
+}
+
+static void append_escaped(struct buf *out, struct slice text)
+{
+    static const char SHORT[] = "\b\t\n\f\r\"\\";
+    static const char LETTER[] = "btnfr\"\\";
+    buf_append_u8(out, '"');
+    for (size_t i = 0; i < text.len;) {
+        uint8_t c = text.data[i];
+        size_t n = utf8_length(slice_make(text.data + i, text.len - i));
+        const char *found = c == 0 ? NULL : strchr(SHORT, c);
+        if (n == 0) {
+            buf_append_str(out, "\\ufffd");
+            n = 1;
+        } else if (found != NULL) {
+            buf_append_u8(out, '\\');
+            buf_append_u8(out, (uint8_t)LETTER[found - SHORT]);
+        } else if (c < 0x20 || c == 0x7f) {
+            buf_printf(out, "\\u%04x", (unsigned)c);
+        } else {
+            buf_append(out, text.data + i, n);
+        }
+        i += n;
+    }
+    buf_append_u8(out, '"');
+}
+
+void json_key(struct json *j, const char *name)
+{
+    assert(!j->after_key);
+    value_begins(j);
+    append_escaped(&j->out, slice_str(name));
+    buf_append_u8(&j->out, ':');
+    j->after_key = true;
+}
+
+void json_text(struct json *j, struct slice text)
+{
+    value_begins(j);
+    append_escaped(&j->out, text);
+}
+
+void json_string(struct json *j, const char *text)
+{
+    json_text(j, slice_str(text));
+}
+
+void json_int(struct json *j, int64_t value)
+{
+    value_begins(j);
+    buf_printf(&j->out, "%" PRId64, value);
+}
+
+void json_bool(struct json *j, bool value)
+{
+    value_begins(j);
+    buf_append_str(&j->out, value ? "true" : "false");
+}
+
+void json_null(struct json *j)
+{
+    value_begins(j);
+    buf_append_str(&j->out, "null");
+}
+
+void json_hex(struct json *j, int64_t value)
+{
+    value_begins(j);
+    buf_printf(&j->out, "\"0x%" PRIx64 "\"", (uint64_t)value);
+}
+
+static void append_base64(struct buf *out, struct slice data)
+{
+    static const char DIGIT[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < data.len; i += 3) {
+        size_t left = data.len - i;
+        uint32_t bits = (uint32_t)data.data[i] << 16;
+        bits |= left > 1 ? (uint32_t)data.data[i + 1] << 8 : 0;
+        bits |= left > 2 ? data.data[i + 2] : 0;
+        char group[4] = {DIGIT[bits >> 18], DIGIT[bits >> 12 & 63],
+                         left > 1 ? DIGIT[bits >> 6 & 63] : '=', left > 2 ? DIGIT[bits & 63] : '='};
+        buf_append(out, group, sizeof group);
+    }
+}
+
+void json_data(struct json *j, const void *data, size_t len)
+{
+    struct slice bytes = slice_make(data, len);
+    if (slice_is_null(bytes)) {
+        json_key(j, "data");
+        json_null(j);
+    } else if (utf8_valid(bytes)) {
+        json_key(j, "data");
+        json_text(j, bytes);
+    } else {
+        json_key(j, "data_base64");
+        value_begins(j);
+        buf_append_u8(&j->out, '"');
+        append_base64(&j->out, bytes);
+        buf_append_u8(&j->out, '"');
+    }
+}
+
+int json_print(struct json *j, FILE *file)
+{
+    assert(j->depth == 0 && !j->after_key);
+    buf_append_u8(&j->out, '\n');
+    int result = CONCLAVE_ENOMEM;
+    if (buf_ok(&j->out)) {
+        bool written = fwrite(j->out.data, 1, j->out.len, file) == j->out.len;
+        result = written && fflush(file) == 0 ? 0 : CONCLAVE_EIO;
+    }
+    buf_reset(&j->out);
+    j->comma[0] = false;
+    return result;
+}

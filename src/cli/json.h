@@ -1,0 +1,53 @@
+/*
+ * Writes JSON (RFC 8259), one value per line of output. Commas are the writer's business; the caller
+ * opens and closes what it nests, at most JSON_DEPTH_MAX deep. A text that is not UTF-8 is written with U+FFFD for each byte
+ * that does not fit; json_data keeps such bytes by base64 instead. Memory trouble is remembered and reported by json_print.
+ */
+#ifndef CLI_JSON_H
+#define CLI_JSON_H
+
+#include "base/buf.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define JSON_DEPTH_MAX 16
+
+struct json {
+    struct buf out;             /* text so far */
+    unsigned depth;             /* open objects and arrays */
+    bool comma[JSON_DEPTH_MAX]; /* the next value at this depth follows another */
+    bool after_key;             /* a key stands before the next value */
+};
+
+void json_init(struct json *j);
+void json_finish(struct json *j);
+
+void json_object_begin(struct json *j);
+void json_object_end(struct json *j);
+void json_array_begin(struct json *j);
+void json_array_end(struct json *j);
+
+/* The name of the next value of an object. */
+void json_key(struct json *j, const char *name);
+
+void json_string(struct json *j, const char *text);
+void json_text(struct json *j, struct slice text);
+void json_int(struct json *j, int64_t value);
+void json_bool(struct json *j, bool value);
+void json_null(struct json *j);
+
+/* "0x1f": zxids and session ids, which do not fit the number of many readers. */
+void json_hex(struct json *j, int64_t value);
+
+/* Key and value of a node's data: "data": text or null, or "data_base64" when the bytes are not UTF-8. */
+void json_data(struct json *j, const void *data, size_t len);
+
+/* Writes the text and a newline, flushes, and empties the writer. 0, CONCLAVE_ENOMEM or CONCLAVE_EIO. */
+int json_print(struct json *j, FILE *file);
+
+/* Whether all bytes are UTF-8 (RFC 3629: no surrogates, nothing overlong). */
+bool utf8_valid(struct slice text);
+
+#endif

@@ -1,0 +1,182 @@
+/* Stats, names and branches. A branch is read node by node: no more than one answer is in memory beside its paths. */
+#include "cli/node.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ISO 8601 in UTC, milliseconds kept. */
+static const char *time_text(int64_t ms, char buf[40])
+{
+    struct tm tm;
+    time_t seconds = (time_t)(ms / 1000);
+    char text[24];
+    if (ms < 0 || gmtime_r(&seconds, &tm) == NULL ||
+        strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm) == 0) {
+        snprintf(buf, 40, "%" PRId64, ms);
+    } else {
+        snprintf(buf, 40, "%s.%03dZ", text, (int)(ms % 1000));
+    }
+    return buf;
+}
+
+void stat_json(struct json *j, const struct conclave_stat *stat)
+{
+    char time[40];
+    json_key(j, "stat");
+    json_object_begin(j);
+    json_key(j, "czxid");
+    json_hex(j, stat->czxid);
+    json_key(j, "mzxid");
+    json_hex(j, stat->mzxid);
+    json_key(j, "pzxid");
+    json_hex(j, stat->pzxid);
+    json_key(j, "ctime");
+    json_string(j, time_text(stat->ctime_ms, time));
+    json_key(j, "mtime");
+    json_string(j, time_text(stat->mtime_ms, time));
+    json_key(j, "version");
+    json_int(j, stat->version);
+    json_key(j, "cversion");
+    json_int(j, stat->cversion);
+    json_key(j, "aversion");
+    json_int(j, stat->aversion);
+    json_key(j, "ephemeral_owner");
+    if (stat->ephemeral_owner == 0) {
+        json_null(j);
+    } else {
+        json_hex(j, stat->ephemeral_owner);
+    }
+    json_key(j, "data_length");
+    json_int(j, stat->data_length);
+    json_key(j, "num_children");
+    json_int(j, stat->num_children);
+    json_object_end(j);
+}
+
+void stat_print(const struct conclave_stat *stat)
+{
+    char time[40];
+    printf("czxid            0x%" PRIx64 "\n", (uint64_t)stat->czxid);
+    printf("mzxid            0x%" PRIx64 "\n", (uint64_t)stat->mzxid);
+    printf("pzxid            0x%" PRIx64 "\n", (uint64_t)stat->pzxid);
+    printf("ctime            %s\n", time_text(stat->ctime_ms, time));
+    printf("mtime            %s\n", time_text(stat->mtime_ms, time));
+    printf("version          %" PRId32 "\n", stat->version);
+    printf("cversion         %" PRId32 "\n", stat->cversion);
+    printf("aversion         %" PRId32 "\n", stat->aversion);
+    printf("ephemeral_owner  0x%" PRIx64 "\n", (uint64_t)stat->ephemeral_owner);
+    printf("data_length      %" PRId32 "\n", stat->data_length);
+    printf("num_children     %" PRId32 "\n", stat->num_children);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+const char **names_sorted(const char *const *names, size_t count)
+{
+    const char **sorted = calloc(count + 1, sizeof *sorted);
+    if (sorted != NULL && count > 0) {
+        memcpy(sorted, names, count * sizeof *sorted);
+        qsort(sorted, count, sizeof *sorted, compare_names);
+    }
+    return sorted;
+}
+
+char *path_join(const char *parent, const char *name)
+{
+    size_t len = strcmp(parent, "/") == 0 ? 0 : strlen(parent);
+    char *path = malloc(len + strlen(name) + 2);
+    if (path != NULL) {
+        memcpy(path, parent, len);
+        path[len] = '/';
+        strcpy(path + len + 1, name);
+    }
+    return path;
+}
+
+/* A growing list of paths, used as result and as stack. */
+struct paths {
+    char **items;
+    size_t count;
+    size_t room;
+};
+
+/* Takes over path, also when it fails. */
+static int paths_push_take(struct paths *paths, char *path)
+{
+    if (path != NULL && paths->count == paths->room) {
+        size_t room = paths->room == 0 ? 64 : paths->room * 2;
+        char **items = realloc(paths->items, room * sizeof *items);
+        if (items == NULL) {
+            free(path);
+            path = NULL;
+        } else {
+            paths->items = items;
+            paths->room = room;
+        }
+    }
+    if (path == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    paths->items[paths->count++] = path;
+    return 0;
+}
+
+/* Pushes the children of parent, last first, so that the first is popped first. */
+static int push_children(struct conclave_client *client, const char *parent, struct paths *stack)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, parent, 0);
+    struct conclave_reply *reply = NULL;
+    int error = conclave_call(client, &op, &reply);
+    if (error == 0) {
+        const char **names = names_sorted(reply->children, reply->children_count);
+        error = names == NULL ? CONCLAVE_ENOMEM : 0;
+        for (size_t i = reply->children_count; error == 0 && i-- > 0;) {
+            error = paths_push_take(stack, path_join(parent, names[i]));
+        }
+        free(names);
+    }
+    conclave_reply_free(reply);
+    return error;
+}
+
+int branch_list(struct conclave_client *client, const char *root, char ***ret_paths,
+                size_t *ret_count)
+{
+    struct paths stack = {NULL, 0, 0};
+    struct paths found = {NULL, 0, 0};
+    int error = paths_push_take(&stack, strdup(root));
+    while (error == 0 && stack.count > 0) {
+        char *path = stack.items[--stack.count];
+        bool is_root = found.count == 0;
+        error = push_children(client, path, &stack);
+        if (error == CONCLAVE_NO_NODE && !is_root) {
+            error = 0;
+            free(path);
+        } else if (error == 0) {
+            error = paths_push_take(&found, path);
+        } else {
+            free(path);
+        }
+    }
+    branch_free(stack.items, stack.count);
+    if (error != 0) {
+        branch_free(found.items, found.count);
+        return error;
+    }
+    *ret_paths = found.items;
+    *ret_count = found.count;
+    return 0;
+}
+
+void branch_free(char **paths, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(paths[i]);
+    }
+    free(paths);
+}

@@ -1,0 +1,78 @@
+/*
+ * Options of the commands. Each command has one table; from it come parsing, the text of --help and
+ * the errors. Options may stand before and after the operands; "--" ends them. "--name value" and "--name=value" are the
+ * same; a single option may have a letter ("-r"). What a command does not give keeps the value that the caller put into the target.
+ */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum option_kind {
+    OPTION_FLAG = 1, /* bool */
+    OPTION_NOT,      /* bool, set to false */
+    OPTION_STRING,   /* const char * into argv */
+    OPTION_INTEGER,  /* int64_t, from -1 to INT32_MAX */
+    OPTION_DURATION, /* int64_t, milliseconds */
+    OPTION_SIGNAL,   /* int */
+    OPTION_CHOICE,   /* int: index in choices */
+};
+
+struct option_row {
+    const char *name; /* without the dashes; NULL ends a table */
+    char letter;      /* 0: none */
+    enum option_kind kind;
+    size_t offset;              /* of the value in the target */
+    const char *value;          /* its name in the help */
+    const char *help;           /* sentences */
+    const char *const *choices; /* NULL-ended, of OPTION_CHOICE */
+};
+
+/* What all client commands have in common: the first member of each target. */
+struct common_options {
+    const char *server; /* NULL: $CONCLAVE_SERVER or the default */
+    int64_t session_ms;
+    int64_t timeout_ms;
+    bool json;
+};
+#define COMMON_OPTIONS_INIT                                                                        \
+    {                                                                                              \
+        .session_ms = 10000, .timeout_ms = 5000                                                    \
+    }
+
+struct command_usage {
+    const char *name;
+    const char *const *forms; /* NULL-ended: what stands behind the name */
+    const char *
+        about; /* paragraphs, a blank line between; a line that begins with a space stays as it is */
+    const struct option_row *rows; /* an own row hides the common one of its name */
+    const char *more;              /* behind the options, as about; may be NULL */
+    bool client;       /* has the common options, and target begins with struct common_options */
+    bool runs_command; /* the words behind "--" are a command to run */
+    int operands_min;
+    int operands_max;
+};
+
+struct operands {
+    char **words; /* inside argv, whose order is changed */
+    int count;
+    char **command; /* NULL-ended, NULL when there is none; may be empty no more than that */
+};
+
+#define OPTIONS_GO_ON (-1)
+
+/* Reads argv into target. OPTIONS_GO_ON, or the exit code: 0 when the help was asked for and printed,
+ * CLI_EXIT_USAGE when an error was. argv's order changes. */
+int options_parse(const struct command_usage *usage, int argc, char **argv, void *target,
+                  struct operands *ret);
+
+/* One line on stderr: "conclave NAME: ..." with a pointer to the help. Returns CLI_EXIT_USAGE. */
+int usage_error(const struct command_usage *usage, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Paragraphs to stdout, broken at 80 columns, indented. */
+void help_text(const char *text, int indent);
+
+#endif

@@ -1,0 +1,123 @@
+/* conclave rm: a node, or a branch from its leaves up. */
+#include "cli/command.h"
+#include "cli/connection.h"
+#include "cli/node.h"
+#include "cli/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct rm_options {
+    struct common_options common;
+    bool recursive;
+    int64_t version;
+};
+
+static const struct option_row ROWS[] = {
+    {"recursive", 'r', OPTION_FLAG, offsetof(struct rm_options, recursive), NULL,
+     "Remove everything below PATH first, node by node, children before parents.", NULL},
+    {"version", 0, OPTION_INTEGER, offsetof(struct rm_options, version), "N",
+     "Only if the node's version is N; see \"conclave stat\". Default: whatever it is.", NULL},
+    {.name = NULL},
+};
+
+static const struct command_usage USAGE = {
+    .name = "rm",
+    .forms = (const char *const[]){"PATH [options]", NULL},
+    .about = "Removes a node that has no children, or with --recursive a whole branch.",
+    .rows = ROWS,
+    .more = "With --json: {\"path\":PATH,\"removed\":NUMBER OF NODES}; without it nothing is\n"
+            "printed. A branch is not removed in one step: others may see part of it, and nodes\n"
+            "made meanwhile are removed, too.\n",
+    .client = true,
+    .operands_min = 1,
+    .operands_max = 1,
+};
+
+/* New children may appear while a branch is removed; after so many rounds somebody is working against us. */
+#define ROUNDS_MAX 16
+
+static int remove_one(struct conclave_client *client, const char *path, int64_t version,
+                      int64_t *removed)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_DELETE, path, (int32_t)version);
+    int error = conclave_call(client, &op, NULL);
+    *removed += error == 0;
+    return error;
+}
+
+/* One pass over what is there now, last listed first. CONCLAVE_NOT_EMPTY: something was added meanwhile. */
+static int remove_branch_once(struct conclave_client *client, const char *root, int64_t *removed)
+{
+    char **paths = NULL;
+    size_t count = 0;
+    int error = branch_list(client, root, &paths, &count);
+    for (size_t i = count; error == 0 && i-- > 0;) {
+        /* The root of the tree itself cannot be removed: "/" means all that is below. */
+        bool own = strcmp(paths[i], "/") == 0 || strcmp(paths[i], "/zookeeper") == 0 ||
+                   strncmp(paths[i], "/zookeeper/", 11) == 0;
+        if (own && strcmp(root, "/") == 0) {
+            continue;
+        }
+        error = remove_one(client, paths[i], -1, removed);
+        if (error == CONCLAVE_NO_NODE) {
+            error = 0;
+        }
+    }
+    branch_free(paths, count);
+    return error;
+}
+
+static int remove_branch(struct conclave_client *client, const char *root, int64_t *removed)
+{
+    int error = CONCLAVE_NOT_EMPTY;
+    for (int round = 0; error == CONCLAVE_NOT_EMPTY && round < ROUNDS_MAX; round++) {
+        error = remove_branch_once(client, root, removed);
+    }
+    return error;
+}
+
+static int rm_report(const char *path, int64_t removed)
+{
+    struct json j;
+    json_init(&j);
+    json_object_begin(&j);
+    json_key(&j, "path");
+    json_string(&j, path);
+    json_key(&j, "removed");
+    json_int(&j, removed);
+    json_object_end(&j);
+    int error = json_print(&j, stdout);
+    json_finish(&j);
+    return error;
+}
+
+int command_rm(int argc, char **argv)
+{
+    struct rm_options options = {.common = COMMON_OPTIONS_INIT, .version = -1};
+    struct operands operands;
+    struct conclave_client *client;
+    int64_t removed = 0;
+    int code = options_parse(&USAGE, argc, argv, &options, &operands);
+    if (code == OPTIONS_GO_ON) {
+        code = path_check(&USAGE, operands.words[0]);
+    }
+    if (code == OPTIONS_GO_ON && options.recursive && options.version != -1) {
+        code = usage_error(&USAGE, "--version goes with one node, not with --recursive");
+    }
+    if (code != OPTIONS_GO_ON) {
+        return code;
+    }
+    code = connection_open(USAGE.name, &options.common, NULL, NULL, &client);
+    if (code != 0) {
+        return code;
+    }
+    const char *path = operands.words[0];
+    int error = options.recursive ? remove_branch(client, path, &removed)
+                                  : remove_one(client, path, options.version, &removed);
+    if (error == 0 && options.common.json) {
+        error = rm_report(path, removed);
+    }
+    connection_close(client);
+    return output_end(USAGE.name, error == 0 ? 0 : fail(USAGE.name, path, error));
+}
