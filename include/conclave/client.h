@@ -60,6 +60,8 @@ struct conclave_client_options {
     bool new_session;           /* after LOST begin a new session by itself (default true) */
     conclave_state_fn on_state; /* told of every change, in order; may be NULL */
     void *ctx;                  /* given to on_state */
+    size_t max_request;         /* bytes of one request; 0: 1 MiB, what servers take by default */
+    size_t max_reply; /* bytes of one reply: a larger one is CONCLAVE_ETOOBIG; 0: 16 MiB */
 };
 #define CONCLAVE_CLIENT_OPTIONS_INIT                                                               \
     {                                                                                              \
@@ -85,10 +87,14 @@ CONCLAVE_API int conclave_client_dispatch(struct conclave_client *client);
 
 /*
  * Ends the session and the client: waiting requests are answered with CONCLAVE_ECLOSED, watches
- * are told CONCLAVE_EVENT_LOST, then on_state gets CLOSED, and no callback runs after that. The
- * memory goes with the return (threads are joined), or, inside a callback, when the callback
- * has returned. timeout_ms bounds how long it tries to tell the server; 0 leaves the session to
- * expire. NULL is allowed.
+ * are told CONCLAVE_EVENT_LOST, then on_state gets CLOSED, and no callback runs after that.
+ * timeout_ms bounds how long it tries to tell the server; 0 leaves the session to expire. NULL
+ * is allowed.
+ *
+ * The memory goes with the return (threads are joined). Inside a callback it returns at once,
+ * and the memory goes when all is told: with threads by itself, in your own loop with the
+ * conclave_client_dispatch that answers CONCLAVE_ECLOSED, so go on until it does. In a child
+ * after fork it only gives back the descriptors.
  */
 CONCLAVE_API void conclave_client_close(struct conclave_client *client, int64_t timeout_ms);
 

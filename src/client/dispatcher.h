@@ -1,6 +1,7 @@
 /*
- * A queue of callbacks, run one at a time and in order: by a thread of its own (dispatcher_start) or by whoever
- * pumps it. Jobs are embedded in what they deliver; nothing is allocated by posting.
+ * A queue of callbacks, run one at a time and in order: by a thread of its own
+ * (dispatcher_start) or by whoever pumps it. Jobs are embedded in what they deliver; nothing is
+ * allocated by posting.
  *
  * Promise: after dispatcher_stop has returned, all posted jobs have run and none runs any more.
  */
@@ -21,16 +22,18 @@ struct job {
 
 struct dispatcher {
     pthread_mutex_t lock;
-    pthread_cond_t posted;  /* jobs came, or stop was asked for */
+    pthread_cond_t posted; /* jobs came, or stop was asked for */
     struct list jobs;
-    pthread_t runner;       /* the thread that runs a job now, while running */
-    bool running;           /* a job runs now */
+    pthread_t runner; /* the thread that runs a job now, while running */
+    bool running;     /* a job runs now */
     bool stopping;
     bool has_thread;
     pthread_t thread;
-    void (*at_end)(void *ctx); /* run by the thread as its last act when it ends by itself, see dispatcher_stop */
+    void (*at_end)(
+        void *
+            ctx); /* run by the thread as its last act when it ends by itself, see dispatcher_stop */
     void *at_end_ctx;
-    struct list link;       /* for the list of its owner */
+    struct list link; /* for the list of its owner */
 };
 
 /* 0 or CONCLAVE_EIO. */
@@ -45,8 +48,8 @@ int dispatcher_start(struct dispatcher *d) CONCLAVE_MUST_USE;
 /* Any thread; also from a job. */
 void dispatcher_post(struct dispatcher *d, struct job *job, void (*run)(struct job *job));
 
-/* Runs what is posted now, including what these jobs post, at most `limit` jobs; false when another thread (or this
- * one, further up) runs a job already. */
+/* Runs what is posted now, including what these jobs post, at most `limit` jobs; false when
+ * another thread (or this one, further up) runs a job already. */
 bool dispatcher_pump(struct dispatcher *d, unsigned limit);
 
 bool dispatcher_is_empty(struct dispatcher *d);
@@ -54,8 +57,8 @@ bool dispatcher_is_empty(struct dispatcher *d);
 /* Whether the calling thread is inside a job of it. */
 bool dispatcher_is_current(struct dispatcher *d);
 
-/* Runs what is left and joins the thread. In its own thread instead: returns at once; when its queue is empty the thread
- * calls at_end(ctx), which may finish and free d, and ends. */
+/* Runs what is left and joins the thread. In its own thread instead: returns at once; when its
+ * queue is empty the thread calls at_end(ctx), which may finish and free d, and ends. */
 void dispatcher_stop(struct dispatcher *d, void (*at_end)(void *ctx), void *ctx);
 
 #endif

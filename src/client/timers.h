@@ -1,6 +1,6 @@
 /*
- * Timers in one pairing heap: nodes embedded in what they time, nothing allocated, so starting a timer cannot fail.
- * Equal times fire in the order in which they were started.
+ * Timers in one pairing heap: nodes embedded in what they time, nothing allocated, so starting
+ * a timer cannot fail. Equal times fire in the order in which they were started.
  */
 #ifndef CLIENT_TIMERS_H
 #define CLIENT_TIMERS_H
@@ -13,7 +13,7 @@ struct timer {
     struct timer *next;  /* next sibling */
     struct timer *prev;  /* previous sibling, or parent of the first */
     int64_t at_ns;
-    uint64_t seq;        /* order of starts */
+    uint64_t seq; /* order of starts */
     bool active;
 };
 

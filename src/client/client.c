@@ -1,0 +1,212 @@
+/* The client as the recipes see it: thin functions over the handle. */
+#include "client/handle.h"
+
+#include "base/clock.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+void client_lock(struct conclave_client *client)
+{
+    pthread_mutex_lock(&client->lock);
+}
+
+void client_unlock(struct conclave_client *client)
+{
+    pthread_mutex_unlock(&client->lock);
+}
+
+int client_check(const struct conclave_client *client)
+{
+    return client->pid == getpid() ? 0 : CONCLAVE_EFORK;
+}
+
+int client_submit(struct conclave_client *client, const struct conclave_op *op,
+                  conclave_reply_fn fn, void *ctx)
+{
+    return handle_submit(client, op, fn, ctx, SUBMIT_INTERNAL);
+}
+
+int handle_submit(struct conclave_client *client, const struct conclave_op *op,
+                  conclave_reply_fn fn, void *ctx, enum submit_kind kind)
+{
+    int rc = op_check(op);
+    if (rc != 0) {
+        return rc;
+    }
+    struct request *r;
+    rc = request_create(op, &r);
+    if (rc != 0) {
+        return rc;
+    }
+    r->client = client;
+    r->fn = fn;
+    r->ctx = ctx;
+    r->internal = kind != SUBMIT_PUBLIC;
+    if (r->watch != NULL) {
+        r->watch->internal = kind == SUBMIT_INTERNAL;
+    }
+    rc = core_submit(&client->core, op, r, client_now_ns(client));
+    if (rc != 0) {
+        request_unref(r);
+        return rc;
+    }
+    if (kind == SUBMIT_CALL && client->started) {
+        loop_send_early(client);
+    } else {
+        loop_wake(client);
+    }
+    return 0;
+}
+
+int client_watch_forget(struct conclave_client *client, const char *path, conclave_watch_fn watch,
+                        void *ctx)
+{
+    struct watch *w = watches_take(&client->core.watches, path, watch, ctx, true);
+    if (w == NULL) {
+        return CONCLAVE_NO_WATCHER;
+    }
+    free(w);
+    return 0;
+}
+
+void client_listener_add(struct conclave_client *client, struct client_listener *listener)
+{
+    list_push_back(&client->listeners, &listener->link);
+}
+
+void client_listener_remove(struct conclave_client *client, struct client_listener *listener)
+{
+    (void)client;
+    list_remove(&listener->link);
+}
+
+void client_timer_init(struct client_timer *timer,
+                       void (*fn)(struct conclave_client *client, void *ctx), void *ctx)
+{
+    *timer = (struct client_timer){.fn = fn, .ctx = ctx};
+}
+
+void client_timer_start(struct conclave_client *client, struct client_timer *timer, int64_t at_ns)
+{
+    timers_remove(&client->timers, &timer->timer);
+    timers_add(&client->timers, &timer->timer, at_ns);
+    if (at_ns < client->armed_ns) {
+        loop_wake(client);
+    }
+}
+
+void client_timer_stop(struct conclave_client *client, struct client_timer *timer)
+{
+    timers_remove(&client->timers, &timer->timer);
+}
+
+bool client_timer_active(const struct client_timer *timer)
+{
+    return timer->timer.active;
+}
+
+int64_t client_now_ns(const struct conclave_client *client)
+{
+    (void)client;
+    return clock_monotonic_ns(clock_system());
+}
+
+enum conclave_state client_state(const struct conclave_client *client)
+{
+    return client->core.state;
+}
+
+bool client_is_connected(const struct conclave_client *client)
+{
+    enum conclave_state state = client->core.state;
+    return state == CONCLAVE_STATE_CONNECTED || state == CONCLAVE_STATE_RECONNECTED ||
+           state == CONCLAVE_STATE_NEW_SESSION;
+}
+
+int64_t client_session_id(const struct conclave_client *client)
+{
+    return client->core.session_id;
+}
+
+int64_t client_timeout_ms(const struct conclave_client *client)
+{
+    return client->core.timeout_ns / 1000000;
+}
+
+/* --- dispatchers
+ * -------------------------------------------------------------------------------------- */
+
+int client_dispatcher_open(struct conclave_client *client, struct dispatcher **ret)
+{
+    struct dispatcher *d = malloc(sizeof *d);
+    if (d == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    int rc = dispatcher_init(d);
+    if (rc != 0) {
+        free(d);
+        return rc;
+    }
+    pthread_mutex_lock(&client->lock);
+    rc = client->started ? dispatcher_start(d) : 0;
+    if (rc == 0) {
+        list_push_back(&client->dispatchers, &d->link);
+    }
+    pthread_mutex_unlock(&client->lock);
+    if (rc != 0) {
+        dispatcher_finish(d);
+        free(d);
+        return rc;
+    }
+    *ret = d;
+    return 0;
+}
+
+static void free_dispatcher(void *ctx)
+{
+    struct dispatcher *d = ctx;
+    dispatcher_finish(d);
+    free(d);
+}
+
+void client_dispatcher_close(struct conclave_client *client, struct dispatcher *dispatcher)
+{
+    if (dispatcher == NULL) {
+        return;
+    }
+    bool inside = dispatcher_is_current(dispatcher);
+    pthread_mutex_lock(&client->lock);
+    bool threaded = dispatcher->has_thread;
+    if (threaded || !inside) {
+        list_remove(&dispatcher->link);
+    }
+    pthread_mutex_unlock(&client->lock);
+    /* Inside and pumped: it stays in the client's list, and who pumps it frees it when this job
+     * has returned. */
+    dispatcher_stop(dispatcher, free_dispatcher, dispatcher);
+    if (!inside) {
+        free_dispatcher(dispatcher);
+    }
+}
+
+void client_post(struct conclave_client *client, struct dispatcher *dispatcher, struct job *job)
+{
+    dispatcher_post(dispatcher, job, job->run);
+    handle_wake_pump(client);
+}
+
+void client_notify(struct conclave_client *client)
+{
+    pthread_cond_broadcast(&client->changed);
+}
+
+int64_t client_deadline_ns(const struct conclave_client *client, int64_t timeout_ms)
+{
+    int64_t now_ns = client_now_ns(client);
+    if (timeout_ms < 0 || timeout_ms > (INT64_MAX - now_ns) / 1000000) {
+        return CONCLAVE_FOREVER;
+    }
+    return now_ns + timeout_ms * 1000000;
+}

@@ -1,0 +1,57 @@
+/* What the files of the core share among themselves; nobody else includes this. */
+#ifndef CLIENT_CORE_PARTS_H
+#define CLIENT_CORE_PARTS_H
+
+#include "client/core.h"
+
+/* Credentials of the link. */
+struct auth {
+    struct list link;
+    size_t scheme_len;
+    size_t auth_len;
+    char bytes[]; /* scheme, then auth */
+};
+
+/* core_link.c: tells a new state, if it is one. */
+void core_set_state(struct core *c, enum conclave_state state);
+
+/* core_link.c: the session is gone; what waited for it is told. */
+void core_lose_session(struct core *c, int64_t now_ns);
+
+/* core_link.c: the end: everything is answered with error, then state is told. */
+void core_end(struct core *c, enum conclave_state state, int error);
+
+/* core_request.c: answers r, once, and drops the core's reference. */
+void core_answer(struct core *c, struct request *r, int error);
+
+/* core_request.c: answers a whole queue. Requests that the answers give rise to are not touched. */
+void core_answer_all(struct core *c, struct list *requests, int error);
+
+/* core_request.c: puts all queued requests on the link. 0 or CONCLAVE_ENOMEM. */
+int core_flush_queue(struct core *c, int64_t now_ns) CONCLAVE_MUST_USE;
+
+/* core_request.c: a reply of the server (not ping, auth, event); body: what follows the header;
+ * oversized: it was too long to be taken. 0, or why the link must end. */
+int core_take_reply(struct core *c, const struct wire_reply_header *header, struct slice body,
+                    bool oversized, int64_t now_ns) CONCLAVE_MUST_USE;
+
+/* core_request.c: requests whose time has run out. */
+void core_expire_requests(struct core *c, int64_t now_ns);
+
+/* core_request.c: puts closeSession on the link. 0 or CONCLAVE_ENOMEM. */
+int core_send_close(struct core *c, int64_t now_ns) CONCLAVE_MUST_USE;
+
+/* core_rearm.c: sends the credentials, or one of them. 0 or CONCLAVE_ENOMEM. */
+int core_send_auth(struct core *c, const struct auth *auth) CONCLAVE_MUST_USE;
+int core_send_auths(struct core *c) CONCLAVE_MUST_USE;
+
+/* core_rearm.c: sends all watches in setWatches requests. 0 or CONCLAVE_ENOMEM. */
+int core_send_watches(struct core *c) CONCLAVE_MUST_USE;
+
+/* core_rearm.c: one notification of the server. 0 or CONCLAVE_EPROTO. */
+int core_take_event(struct core *c, struct slice body) CONCLAVE_MUST_USE;
+
+/* core_rearm.c: takes all watches and tells them that they are lost. */
+void core_lose_watches(struct core *c);
+
+#endif

@@ -1,0 +1,174 @@
+/* What a fresh link is given before any request, so that the session is as it was: credentials
+ * and watches; and events. */
+#include "client/core_parts.h"
+
+#include "client/path.h"
+
+#include <stdlib.h>
+
+/* A server takes up to jute.maxbuffer (1 MiB by default) in one frame: stay far below, like
+ * ZooKeeper's own client. */
+enum { REARM_BATCH_BYTES = 128 * 1024 };
+
+int core_add_auth(struct core *c, const char *scheme, struct slice data, int64_t now_ns)
+{
+    (void)now_ns;
+    if (c->closing || c->final_error == CONCLAVE_ECLOSED) {
+        return CONCLAVE_ECLOSED;
+    }
+    size_t scheme_len = strlen(scheme);
+    if (scheme_len + data.len > c->options.max_request / 2) {
+        return CONCLAVE_ETOOBIG;
+    }
+    struct auth *auth = malloc(sizeof *auth + scheme_len + data.len);
+    if (auth == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    *auth = (struct auth){.scheme_len = scheme_len, .auth_len = data.len};
+    memcpy(auth->bytes, scheme, scheme_len);
+    if (data.len > 0) {
+        memcpy(auth->bytes + scheme_len, data.data, data.len);
+    }
+    if (c->link == LINK_UP && core_send_auth(c, auth) != 0) {
+        free(auth);
+        return CONCLAVE_ENOMEM;
+    }
+    list_push_back(&c->auths, &auth->link);
+    return 0;
+}
+
+/* Ends a frame that was begun at start, or takes it back when memory ran out. */
+static int frame_done(struct core *c, size_t start)
+{
+    if (!buf_ok(&c->out)) {
+        c->out.len = start;
+        c->out.failed = false;
+        return CONCLAVE_ENOMEM;
+    }
+    wire_frame_end(&c->out, start);
+    return 0;
+}
+
+int core_send_auth(struct core *c, const struct auth *auth)
+{
+    size_t start = wire_frame_begin(&c->out);
+    struct wire_request_header header = {WIRE_XID_AUTH, WIRE_AUTH};
+    struct wire_auth_packet packet = {
+        .type = 0,
+        .scheme = slice_make(auth->bytes, auth->scheme_len),
+        .auth = slice_make(auth->bytes + auth->scheme_len, auth->auth_len),
+    };
+    wire_encode_request_header(&c->out, &header);
+    wire_encode_auth_packet(&c->out, &packet);
+    return frame_done(c, start);
+}
+
+int core_send_auths(struct core *c)
+{
+    LIST_FOREACH (link, &c->auths) {
+        int rc = core_send_auth(c, CONTAINER_OF(link, struct auth, link));
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* Paths of one setWatches, by kind. */
+struct batch {
+    struct buf paths[WATCH_KINDS];
+    int32_t counts[WATCH_KINDS];
+    size_t bytes;
+};
+
+static int batch_send(struct core *c, struct batch *b)
+{
+    struct wire_request_header header = {WIRE_XID_SET_WATCHES, WIRE_SET_WATCHES};
+    struct wire_set_watches record = {
+        .relative_zxid = c->watch_zxid,
+        .data_watches = wire_vector_make(&b->paths[WATCH_DATA], b->counts[WATCH_DATA]),
+        .exist_watches = wire_vector_make(&b->paths[WATCH_EXIST], b->counts[WATCH_EXIST]),
+        .child_watches = wire_vector_make(&b->paths[WATCH_CHILD], b->counts[WATCH_CHILD]),
+    };
+    size_t start = wire_frame_begin(&c->out);
+    wire_encode_request_header(&c->out, &header);
+    wire_encode_set_watches(&c->out, &record);
+    for (int kind = 0; kind < WATCH_KINDS; kind++) {
+        buf_reset(&b->paths[kind]);
+        b->counts[kind] = 0;
+    }
+    b->bytes = 0;
+    c->rearming++;
+    return frame_done(c, start);
+}
+
+static int batch_fill(struct core *c, struct batch *b)
+{
+    for (struct watch *w = watches_next(&c->watches, NULL); w != NULL;
+         w = watches_next(&c->watches, w)) {
+        size_t bytes = 4 + path_full_len(c->options.chroot, w->path);
+        if (b->bytes > 0 && b->bytes + bytes > REARM_BATCH_BYTES) {
+            int rc = batch_send(c, b);
+            if (rc != 0) {
+                return rc;
+            }
+        }
+        path_write(&b->paths[w->kind], c->options.chroot, w->path);
+        if (!buf_ok(&b->paths[w->kind])) {
+            return CONCLAVE_ENOMEM;
+        }
+        b->counts[w->kind]++;
+        b->bytes += bytes;
+    }
+    return b->bytes > 0 ? batch_send(c, b) : 0;
+}
+
+int core_send_watches(struct core *c)
+{
+    struct batch b = {0};
+    for (int kind = 0; kind < WATCH_KINDS; kind++) {
+        buf_init(&b.paths[kind], 0);
+    }
+    int rc = batch_fill(c, &b);
+    for (int kind = 0; kind < WATCH_KINDS; kind++) {
+        buf_finish(&b.paths[kind]);
+    }
+    return rc;
+}
+
+static void tell_all(struct core *c, struct list *watches)
+{
+    struct list *link;
+    while ((link = list_pop_front(watches)) != NULL) {
+        c->events->watch(c->ctx, CONTAINER_OF(link, struct watch, link));
+    }
+}
+
+int core_take_event(struct core *c, struct slice body)
+{
+    struct wire_reader rd = wire_reader_make(body);
+    struct wire_watcher_event event;
+    if (wire_decode_watcher_event(&rd, &event) != 0) {
+        return CONCLAVE_EPROTO;
+    }
+    struct slice path;
+    bool known =
+        event.type >= WIRE_EVENT_NODE_CREATED && event.type <= WIRE_EVENT_NODE_CHILDREN_CHANGED;
+    /* Other types belong to watches that we do not set; a path beyond the chroot to none of
+     * ours. */
+    if (known && path_strip(c->options.chroot, event.path, &path)) {
+        struct list fired;
+        list_init(&fired);
+        watches_fire(&c->watches, (enum conclave_event_type)event.type, path, &fired);
+        tell_all(c, &fired);
+    }
+    return 0;
+}
+
+void core_lose_watches(struct core *c)
+{
+    struct list lost;
+    list_init(&lost);
+    watches_take_all(&c->watches, &lost);
+    tell_all(c, &lost);
+}

@@ -1,0 +1,248 @@
+/* Requests: sent or queued, matched with their replies in order, timed out. */
+#include "client/core_parts.h"
+
+#include "base/endian.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum {
+    FRAME_XID = 4, /* offsets in an encoded frame */
+    FRAME_OPCODE = 8,
+};
+
+static int32_t xid_next(struct core *c)
+{
+    int32_t xid = c->next_xid;
+    c->next_xid = xid == INT32_MAX ? 1 : xid + 1;
+    return xid;
+}
+
+static struct request *first_of(const struct list *requests)
+{
+    return list_empty(requests) ? NULL : CONTAINER_OF(requests->next, struct request, link);
+}
+
+void core_answer(struct core *c, struct request *r, int error)
+{
+    timers_remove(&c->timeouts, &r->timer);
+    if (r->answered) {
+        request_unref(r);
+        return;
+    }
+    r->answered = true;
+    r->reply.error = error;
+    c->events->reply(c->ctx, r);
+}
+
+void core_answer_all(struct core *c, struct list *requests, int error)
+{
+    if (list_empty(requests)) {
+        return;
+    }
+    struct list *last = requests->prev;
+    struct list *link;
+    do {
+        link = list_pop_front(requests);
+        struct request *r = CONTAINER_OF(link, struct request, link);
+        core_answer(c, r, error != 0 ? error : r->reply.error);
+    } while (link != last);
+}
+
+/* Puts a request with a frame of its own on the link. */
+static int request_send(struct core *c, struct request *r, int64_t now_ns)
+{
+    if (r->opcode == WIRE_CREATE2 && c->create2_missing) {
+        r->opcode = WIRE_CREATE;
+        put_be32(r->frame + FRAME_OPCODE, WIRE_CREATE);
+    }
+    int rc = buf_reserve(&c->out, r->frame_len);
+    if (rc != 0) {
+        c->out.failed = false;
+        return CONCLAVE_ENOMEM;
+    }
+    r->xid = xid_next(c);
+    r->sent_ns = c->sent_ns = now_ns;
+    put_be32(r->frame + FRAME_XID, (uint32_t)r->xid);
+    buf_append(&c->out, r->frame, r->frame_len);
+    list_push_back(&c->inflight, &r->link);
+    if (r->opcode != WIRE_CREATE2 || c->create2_known) {
+        free(r->frame);
+        r->frame = NULL;
+    }
+    return 0;
+}
+
+int core_flush_queue(struct core *c, int64_t now_ns)
+{
+    struct request *r;
+    while ((r = first_of(&c->queued)) != NULL) {
+        list_remove(&r->link);
+        int rc = request_send(c, r, now_ns);
+        if (rc != 0) {
+            list_push_front(&c->queued, &r->link);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* Encodes straight into the link's output: the usual case. */
+static int submit_direct(struct core *c, const struct conclave_op *op, struct request *r,
+                         int64_t now_ns)
+{
+    int32_t xid = c->next_xid;
+    int rc = request_encode(&c->out, op, c->options.chroot, xid, !c->create2_missing,
+                            c->options.max_request);
+    if (rc == 0) {
+        r->xid = xid_next(c);
+        r->sent_ns = c->sent_ns = now_ns;
+        list_push_back(&c->inflight, &r->link);
+    }
+    return rc;
+}
+
+/* Encodes into memory of its own: for later, or to be able to send it once more. */
+static int submit_framed(struct core *c, const struct conclave_op *op, struct request *r,
+                         int64_t now_ns)
+{
+    struct buf b;
+    buf_init(&b, 0);
+    int rc =
+        request_encode(&b, op, c->options.chroot, 0, !c->create2_missing, c->options.max_request);
+    if (rc != 0) {
+        buf_finish(&b);
+        return rc;
+    }
+    r->frame = buf_take(&b, &r->frame_len);
+    if (c->link == LINK_UP && list_empty(&c->queued)) {
+        return request_send(c, r, now_ns);
+    }
+    list_push_back(&c->queued, &r->link);
+    return 0;
+}
+
+int core_submit(struct core *c, const struct conclave_op *op, struct request *r, int64_t now_ns)
+{
+    if (c->closing || c->final_error == CONCLAVE_ECLOSED) {
+        return CONCLAVE_ECLOSED;
+    }
+    if (c->final_error != 0) {
+        r->reply.error = c->final_error;
+        list_push_back(&c->refused, &r->link);
+        return 0;
+    }
+    r->opcode = request_opcode(op, !c->create2_missing);
+    bool framed = c->link != LINK_UP || !list_empty(&c->queued) ||
+                  (r->opcode == WIRE_CREATE2 && !c->create2_known);
+    int rc = framed ? submit_framed(c, op, r, now_ns) : submit_direct(c, op, r, now_ns);
+    if (rc != 0) {
+        return rc;
+    }
+    int64_t ms = r->timeout_ms != 0 ? r->timeout_ms : c->options.request_timeout_ms;
+    if (ms >= 0 && ms < INT64_MAX / 2000000 && now_ns < INT64_MAX / 2) {
+        timers_add(&c->timeouts, &r->timer, now_ns + ms * 1000000);
+    }
+    return 0;
+}
+
+void core_expire_requests(struct core *c, int64_t now_ns)
+{
+    struct timer *t;
+    while ((t = timers_expire(&c->timeouts, now_ns)) != NULL) {
+        struct request *r = CONTAINER_OF(t, struct request, timer);
+        if (r->xid == 0) {
+            list_remove(&r->link);
+        } else {
+            /* On the link: it keeps its place in the order of replies. */
+            atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
+        }
+        core_answer(c, r, CONCLAVE_OPERATION_TIMEOUT);
+    }
+}
+
+int core_send_close(struct core *c, int64_t now_ns)
+{
+    struct request *r = request_create_bare(WIRE_CLOSE_SESSION);
+    if (r == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    size_t start = wire_frame_begin(&c->out);
+    struct wire_request_header header = {c->next_xid, WIRE_CLOSE_SESSION};
+    wire_encode_request_header(&c->out, &header);
+    if (!buf_ok(&c->out)) {
+        c->out.len = start;
+        c->out.failed = false;
+        request_unref(r);
+        return CONCLAVE_ENOMEM;
+    }
+    wire_frame_end(&c->out, start);
+    r->xid = xid_next(c);
+    r->sent_ns = c->sent_ns = now_ns;
+    r->answered = true; /* nobody waits for it */
+    list_push_back(&c->inflight, &r->link);
+    return 0;
+}
+
+/* An answer that sets the request's watch: every success, and for exists also that there is no
+ * node. */
+static void set_watch(struct core *c, struct request *r, int error)
+{
+    bool absent = r->opcode == WIRE_EXISTS && error == CONCLAVE_NO_NODE;
+    if (r->watch == NULL || r->answered || (error != 0 && !absent)) {
+        return;
+    }
+    enum watch_kind kind = absent                            ? WATCH_EXIST
+                           : r->opcode == WIRE_GET_CHILDREN2 ? WATCH_CHILD
+                                                             : WATCH_DATA;
+    watches_add_take(&c->watches, r->watch, kind);
+    r->watch = NULL;
+}
+
+/* The server does not know create2: the link ends (Apache's closes it anyway), and create goes
+ * first on the next one. */
+static int fall_back_to_create(struct core *c, struct request *r)
+{
+    c->create2_missing = true;
+    if (r->answered) {
+        request_unref(r);
+    } else {
+        r->xid = 0;
+        list_push_front(&c->queued, &r->link);
+    }
+    return CONCLAVE_EUNSUPPORTED;
+}
+
+int core_take_reply(struct core *c, const struct wire_reply_header *header, struct slice body,
+                    bool oversized, int64_t now_ns)
+{
+    (void)now_ns;
+    struct request *r = first_of(&c->inflight);
+    if (r == NULL || r->xid != header->xid) {
+        return CONCLAVE_EPROTO;
+    }
+    list_remove(&r->link);
+    c->acked_ns = r->sent_ns > c->acked_ns ? r->sent_ns : c->acked_ns;
+    if (r->opcode == WIRE_CLOSE_SESSION) {
+        request_unref(r);
+        return CONCLAVE_ECLOSED;
+    }
+    if (r->opcode == WIRE_CREATE2) {
+        if (header->err == CONCLAVE_UNIMPLEMENTED && r->frame != NULL) {
+            return fall_back_to_create(c, r);
+        }
+        c->create2_known = true;
+    }
+    r->reply.zxid = header->zxid;
+    int error = header->err;
+    int rc = 0;
+    if (!r->answered && error == 0) {
+        rc = oversized ? CONCLAVE_ETOOBIG : request_decode(r, body, c->options.chroot);
+        error = rc != 0 ? rc : r->reply.error;
+    }
+    if (rc == 0) {
+        set_watch(c, r, header->err);
+    }
+    core_answer(c, r, error);
+    return rc == CONCLAVE_EPROTO ? rc : 0;
+}

@@ -1,0 +1,474 @@
+/* Opening, running and closing a client, and what the core's news become. */
+#include "client/handle.h"
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "client/threads.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+    PUMP_JOBS = 1000, /* callbacks of one dispatch, so that the program's loop is not starved */
+    MAX_REPLY = 16 * 1024 * 1024,
+    SESSION_TIMEOUT_MIN_MS = 10,
+};
+
+/* --- news of the core
+ * --------------------------------------------------------------------------------- */
+
+static void run_state_job(struct job *job)
+{
+    struct state_job *sj = CONTAINER_OF(job, struct state_job, job);
+    struct conclave_client *client = sj->client;
+    pthread_mutex_lock(&client->lock);
+    enum conclave_state state = sj->state;
+    if (client->last_state_job == sj) {
+        client->last_state_job = NULL;
+    }
+    sj->used = false;
+    bool pooled = sj->pooled;
+    pthread_mutex_unlock(&client->lock);
+    if (!pooled) {
+        free(sj);
+    }
+    client->on_state(client, state, client->on_state_ctx);
+}
+
+static struct state_job *state_job_get(struct conclave_client *client)
+{
+    for (size_t i = 0; i < STATE_JOBS; i++) {
+        if (!client->state_jobs[i].used) {
+            return &client->state_jobs[i];
+        }
+    }
+    return calloc(1, sizeof(struct state_job));
+}
+
+static void post_state(struct conclave_client *client, enum conclave_state state)
+{
+    if (client->on_state == NULL) {
+        return;
+    }
+    struct state_job *sj = state_job_get(client);
+    if (sj == NULL && client->last_state_job != NULL) {
+        /* No memory, and the program has not yet looked at the last news: it will find this
+         * instead. */
+        client->last_state_job->state = state;
+        return;
+    }
+    assert(sj != NULL); /* with no job outstanding the pool cannot be empty */
+    sj->client = client;
+    sj->state = state;
+    sj->pooled = sj >= client->state_jobs && sj < client->state_jobs + STATE_JOBS;
+    sj->used = true;
+    client->last_state_job = sj;
+    dispatcher_post(&client->dispatcher, &sj->job, run_state_job);
+}
+
+static void tell_listeners(struct conclave_client *client, enum conclave_state state)
+{
+    /* A marker keeps the place, whichever listeners go while one is told. */
+    struct list marker;
+    struct list *it = client->listeners.next;
+    while (it != &client->listeners) {
+        list_push_back(it->next, &marker);
+        struct client_listener *listener = CONTAINER_OF(it, struct client_listener, link);
+        listener->fn(client, state, listener->ctx);
+        it = marker.next;
+        list_remove(&marker);
+    }
+}
+
+static void on_core_state(void *ctx, enum conclave_state state)
+{
+    struct conclave_client *client = ctx;
+    bool attached = client_is_connected(client);
+    if (attached) {
+        client->attached_ns = clock_monotonic_ns(clock_system());
+    }
+    if (state != CONCLAVE_STATE_CLOSED) {
+        post_state(client, state); /* CLOSED comes after everything else: handle_tell_closed */
+    }
+    tell_listeners(client, state);
+    pthread_cond_broadcast(&client->changed);
+}
+
+static void run_reply_job(struct job *job)
+{
+    struct request *r = CONTAINER_OF(job, struct request, job);
+    r->fn(r->client, &r->reply, r->ctx);
+    request_unref(r);
+}
+
+static void on_core_reply(void *ctx, struct request *r)
+{
+    struct conclave_client *client = ctx;
+    if (r->internal || r->fn == NULL) {
+        if (r->fn != NULL) {
+            r->fn(client, &r->reply, r->ctx);
+        }
+        request_unref(r);
+        return;
+    }
+    dispatcher_post(&client->dispatcher, &r->job, run_reply_job);
+}
+
+static void run_watch_job(struct job *job)
+{
+    struct watch *w = CONTAINER_OF(job, struct watch, job);
+    w->fn(w->client, w->type, w->path, w->ctx);
+    free(w);
+}
+
+static void on_core_watch(void *ctx, struct watch *w)
+{
+    struct conclave_client *client = ctx;
+    if (w->internal) {
+        w->fn(client, w->type, w->path, w->ctx);
+        free(w);
+        return;
+    }
+    w->client = client;
+    dispatcher_post(&client->dispatcher, &w->job, run_watch_job);
+}
+
+const struct core_events handle_events = {
+    .state = on_core_state,
+    .reply = on_core_reply,
+    .watch = on_core_watch,
+};
+
+void handle_tell_closed(struct conclave_client *client)
+{
+    if (client->core.state != CONCLAVE_STATE_CLOSED || client->closed) {
+        return;
+    }
+    post_state(client, CONCLAVE_STATE_CLOSED);
+    client->closed = true;
+    pthread_cond_broadcast(&client->changed);
+}
+
+/* --- opening
+ * ------------------------------------------------------------------------------------------ */
+
+static bool options_are_valid(const struct conclave_client_options *o)
+{
+    return o->session_timeout_ms >= SESSION_TIMEOUT_MIN_MS && o->session_timeout_ms <= INT32_MAX &&
+           o->request_timeout_ms >= CONCLAVE_FOREVER && (o->session_id == 0 || o->passwd != NULL);
+}
+
+static const char *server_list(const struct conclave_client_options *o)
+{
+    if (o->servers != NULL) {
+        return o->servers;
+    }
+    const char *env = getenv("CONCLAVE_SERVER");
+    return env != NULL && env[0] != '\0' ? env : "127.0.0.1:2181";
+}
+
+static int core_open(struct conclave_client *client, const struct conclave_client_options *o)
+{
+    struct core_options options = {
+        .chroot = slice_str(client->chroot),
+        .session_timeout_ms = o->session_timeout_ms,
+        .request_timeout_ms = o->request_timeout_ms != 0 ? o->request_timeout_ms : CONCLAVE_FOREVER,
+        .max_request = o->max_request != 0 ? o->max_request : WIRE_FRAME_MAX,
+        .max_reply = o->max_reply != 0 ? o->max_reply : MAX_REPLY,
+        .session_id = o->session_id,
+        .new_session = o->new_session,
+    };
+    if (o->session_id != 0) {
+        memcpy(options.passwd, o->passwd, sizeof options.passwd);
+    }
+    return core_init(&client->core, &options, &handle_events, client);
+}
+
+/* Frees a client of which the first `steps` steps of handle_init were done. */
+static void handle_free(struct conclave_client *client, int steps)
+{
+    switch (steps) {
+    case 5:
+        loop_close(client);
+        core_finish(&client->core);
+        /* fall through */
+    case 4:
+        hosts_finish(&client->hosts);
+        free(client->chroot);
+        /* fall through */
+    case 3:
+        dispatcher_finish(&client->dispatcher);
+        /* fall through */
+    case 2:
+        pthread_cond_destroy(&client->changed);
+        /* fall through */
+    case 1:
+        pthread_mutex_destroy(&client->lock);
+        /* fall through */
+    default:
+        free(client);
+    }
+}
+
+static int handle_init(struct conclave_client *client, const struct conclave_client_options *o,
+                       int *steps)
+{
+    if (pthread_mutex_init(&client->lock, NULL) != 0) {
+        return CONCLAVE_EIO;
+    }
+    *steps = 1;
+    int rc = handle_cond_init(&client->changed);
+    if (rc != 0) {
+        return rc;
+    }
+    *steps = 2;
+    rc = dispatcher_init(&client->dispatcher);
+    if (rc != 0) {
+        return rc;
+    }
+    *steps = 3;
+    uint64_t seed;
+    random_bytes(&seed, sizeof seed);
+    rc = hosts_parse(&client->hosts, server_list(o), seed, &client->chroot);
+    if (rc != 0) {
+        return rc;
+    }
+    *steps = 4;
+    rc = core_open(client, o);
+    if (rc != 0) {
+        return rc;
+    }
+    *steps = 5;
+    rc = loop_open(client);
+    if (rc == 0) {
+        loop_wake(
+            client); /* the descriptor is readable from the start: there are servers to connect to */
+    }
+    return rc;
+}
+
+int conclave_client_open(const struct conclave_client_options *options,
+                         struct conclave_client **ret_client)
+{
+    /* A program built against an older header brings a shorter struct: what it lacks is 0. */
+    struct conclave_client_options o = {0};
+    size_t least = offsetof(struct conclave_client_options, max_request);
+    if (options == NULL || ret_client == NULL || options->size < least ||
+        options->size > sizeof o) {
+        return CONCLAVE_EINVAL;
+    }
+    memcpy(&o, options, options->size);
+    if (!options_are_valid(&o)) {
+        return CONCLAVE_EINVAL;
+    }
+    struct conclave_client *client = calloc(1, sizeof *client);
+    if (client == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    client->pid = getpid();
+    atomic_init(&client->refs, 1);
+    atomic_init(&client->started, false);
+    client->on_state = o.on_state;
+    client->on_state_ctx = o.ctx;
+    client->sock = client->epoll_fd = client->wake_fd = client->timer_fd = -1;
+    list_init(&client->listeners);
+    list_init(&client->dispatchers);
+    int steps = 0;
+    int rc = handle_init(client, &o, &steps);
+    if (rc != 0) {
+        handle_free(client, steps);
+        return rc;
+    }
+    *ret_client = client;
+    return 0;
+}
+
+int conclave_client_start(struct conclave_client *client)
+{
+    int rc = client_check(client);
+    if (rc != 0) {
+        return rc;
+    }
+    pthread_mutex_lock(&client->lock);
+    if (client->started || client->dispatching || client->core.closing) {
+        rc = CONCLAVE_EINVAL;
+    } else {
+        rc = dispatcher_start(&client->dispatcher);
+        LIST_FOREACH (link, &client->dispatchers) {
+            rc = rc == 0 ? dispatcher_start(CONTAINER_OF(link, struct dispatcher, link)) : rc;
+        }
+        if (rc == 0 && thread_start(&client->io_thread, loop_main, client) != 0) {
+            rc = CONCLAVE_EIO;
+        }
+        client->started = rc == 0;
+        loop_wake(client);
+    }
+    pthread_mutex_unlock(&client->lock);
+    return rc;
+}
+
+/* --- running in the program's loop
+ * --------------------------------------------------------------------- */
+
+void handle_wake_pump(struct conclave_client *client)
+{
+    if (atomic_load(&client->started)) {
+        return;
+    }
+    uint64_t one = 1;
+    /* Fails only when the counter is full, and then it is readable already. */
+    ssize_t n = write(client->wake_fd, &one, sizeof one);
+    (void)n;
+}
+
+/* Runs what is posted to the client's and the recipes' dispatchers; true when some is left. */
+static bool pump(struct conclave_client *client)
+{
+    (void)dispatcher_pump(&client->dispatcher, PUMP_JOBS);
+    bool left = !dispatcher_is_empty(&client->dispatcher);
+    pthread_mutex_lock(&client->lock);
+    struct list marker;
+    struct list *it = client->dispatchers.next;
+    while (it != &client->dispatchers) {
+        struct dispatcher *d = CONTAINER_OF(it, struct dispatcher, link);
+        list_push_back(it->next, &marker);
+        pthread_mutex_unlock(&client->lock);
+        (void)dispatcher_pump(d, PUMP_JOBS);
+        left = left || !dispatcher_is_empty(d);
+        bool over = d->stopping; /* closed by one of its own jobs, which could not free it */
+        pthread_mutex_lock(&client->lock);
+        it = marker.next;
+        list_remove(&marker);
+        if (over) {
+            list_remove(&d->link);
+            dispatcher_finish(d);
+            free(d);
+        }
+    }
+    pthread_mutex_unlock(&client->lock);
+    return left;
+}
+
+int handle_dispatch(struct conclave_client *client)
+{
+    pthread_mutex_lock(&client->lock);
+    if (client->started || client->dispatching) {
+        int rc = client->started ? CONCLAVE_EINVAL : 0;
+        pthread_mutex_unlock(&client->lock);
+        return rc;
+    }
+    client->dispatching = true;
+    client->dispatch_thread = pthread_self();
+    loop_turn(client);
+    pthread_mutex_unlock(&client->lock);
+    bool left = pump(client);
+    pthread_mutex_lock(&client->lock);
+    loop_step(client);
+    client->dispatching = false;
+    if (left || !dispatcher_is_empty(&client->dispatcher)) {
+        loop_wake(client);
+        left = true;
+    }
+    bool over = client->closed && !left;
+    bool finish = over && client->finish_by_loop;
+    client->finish_by_loop = client->finish_by_loop && !finish;
+    pthread_cond_broadcast(&client->changed);
+    pthread_mutex_unlock(&client->lock);
+    if (finish) {
+        handle_finish(client);
+    }
+    return over ? CONCLAVE_ECLOSED : 0;
+}
+
+int conclave_client_dispatch(struct conclave_client *client)
+{
+    int rc = client_check(client);
+    return rc != 0 ? rc : handle_dispatch(client);
+}
+
+bool handle_is_inside(struct conclave_client *client)
+{
+    bool dispatching =
+        client->dispatching && pthread_equal(client->dispatch_thread, pthread_self());
+    return dispatching || dispatcher_is_current(&client->dispatcher);
+}
+
+/* --- closing
+ * ------------------------------------------------------------------------------------------ */
+
+void client_ref(struct conclave_client *client)
+{
+    atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
+}
+
+void client_unref(struct conclave_client *client)
+{
+    if (atomic_fetch_sub_explicit(&client->refs, 1, memory_order_acq_rel) == 1) {
+        handle_free(client, 5);
+    }
+}
+
+void handle_finish(struct conclave_client *client)
+{
+    dispatcher_stop(&client->dispatcher, NULL, NULL);
+    client_unref(client);
+}
+
+/* Waits until everything is told, in the program's loop mode: by running it. */
+static void close_by_pumping(struct conclave_client *client)
+{
+    int rc;
+    do {
+        pthread_mutex_lock(&client->lock);
+        while (client->dispatching) {
+            pthread_cond_wait(&client->changed, &client->lock);
+        }
+        pthread_mutex_unlock(&client->lock);
+        rc = handle_dispatch(client);
+        if (rc == 0) {
+            handle_poll(client, INT64_MAX);
+        }
+    } while (rc == 0);
+}
+
+void handle_begin_close(struct conclave_client *client, int64_t timeout_ms)
+{
+    pthread_mutex_lock(&client->lock);
+    core_close(&client->core, client_now_ns(client), timeout_ms);
+    client->finish_by_loop = true;
+    loop_wake(client);
+    pthread_mutex_unlock(&client->lock);
+}
+
+void conclave_client_close(struct conclave_client *client, int64_t timeout_ms)
+{
+    if (client == NULL) {
+        return;
+    }
+    if (client_check(client) != 0) {
+        /* In a child process: threads and locks are the parent's. Only the descriptors are
+         * given back. */
+        loop_close(client);
+        return;
+    }
+    pthread_mutex_lock(&client->lock);
+    bool inside = handle_is_inside(client);
+    bool started = client->started;
+    pthread_mutex_unlock(&client->lock);
+    if (inside) {
+        handle_begin_close(client, timeout_ms);
+        return;
+    }
+    pthread_mutex_lock(&client->lock);
+    core_close(&client->core, client_now_ns(client), timeout_ms);
+    loop_wake(client);
+    pthread_mutex_unlock(&client->lock);
+    if (started) {
+        pthread_join(client->io_thread, NULL);
+    } else {
+        close_by_pumping(client);
+    }
+    handle_finish(client);
+}

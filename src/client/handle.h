@@ -1,0 +1,147 @@
+/*
+ * The client handle: the connection core, the servers to try, and what runs them. Shared by the
+ * files that make up the handle: open and close (handle.c), the loop (loop.c), the recipes'
+ * view (client.c), the public calls (api.c, call.c).
+ *
+ * All fields but those said to be constant are guarded by `lock`. Lock order: a client's lock,
+ * then a dispatcher's.
+ */
+#ifndef CLIENT_HANDLE_H
+#define CLIENT_HANDLE_H
+
+#include "client/client.h"
+#include "client/core.h"
+#include "client/hosts.h"
+#include "client/request.h"
+#include "client/resolver.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+enum { STATE_JOBS = 8 };
+
+/* News of a state on its way to the program. */
+struct state_job {
+    struct job job;
+    struct conclave_client *client;
+    enum conclave_state state;
+    bool pooled; /* one of the client's own; else from the heap */
+    bool used;   /* pooled only */
+};
+
+struct conclave_client {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* client_notify; on CLOCK_MONOTONIC */
+    pid_t pid;              /* constant: who may use it */
+    atomic_int refs;
+
+    struct core core;
+    struct hosts hosts;
+    char *chroot;                      /* constant */
+    struct lookup *lookups[HOSTS_MAX]; /* by index in hosts */
+    struct timers timers;              /* struct client_timer */
+    struct list listeners;             /* struct client_listener */
+    conclave_state_fn on_state;        /* constant */
+    void *on_state_ctx;                /* constant */
+    struct state_job state_jobs[STATE_JOBS];
+    struct state_job *last_state_job; /* the newest that was posted and not begun, or NULL */
+
+    struct dispatcher dispatcher; /* of the program's callbacks */
+    struct list dispatchers;      /* those of the recipes, by link */
+    atomic_bool started;          /* with threads */
+    pthread_t io_thread;
+    bool dispatching; /* a thread is inside conclave_client_dispatch */
+    pthread_t dispatch_thread;
+
+    int epoll_fd;      /* constant */
+    int wake_fd;       /* constant: eventfd */
+    int timer_fd;      /* constant */
+    int sock;          /* -1: none */
+    bool connecting;   /* sock is not connected yet */
+    bool want_write;   /* sock is watched for writing */
+    bool wake_pending; /* wake_fd is readable or will be soon */
+    bool in_turn;      /* the loop holds the lock and will look at everything before it sleeps */
+    int64_t armed_ns;  /* when timer_fd fires, INT64_MAX: never */
+    int64_t connect_by_ns; /* end of the attempt to connect */
+    int64_t attached_ns;   /* when this link got its session, 0: not yet */
+
+    bool closed;         /* CLOSED was posted: nothing more will be */
+    bool finish_by_loop; /* closed inside a callback: the loop frees the client */
+
+    char server[64];                 /* of the link */
+    char target[HOST_NAME_LEN + 16]; /* "name:port" as given, of this attempt */
+    char last_error[HOST_NAME_LEN + 128];
+};
+
+/* loop.c --- with the lock held */
+
+/* Makes the descriptors. 0 or CONCLAVE_EIO. */
+int loop_open(struct conclave_client *client) CONCLAVE_MUST_USE;
+void loop_close(struct conclave_client *client);
+
+/* Takes what the descriptors have, waiting for nothing, then does all that is due. */
+void loop_turn(struct conclave_client *client);
+
+/* Does all that is due: timers, connecting, sending. */
+void loop_step(struct conclave_client *client);
+
+/* Sends now what can be sent, from any thread; what cannot is left to the loop. */
+void loop_send_early(struct conclave_client *client);
+
+/* When the loop wants to be called, INT64_MAX: never. */
+int64_t loop_deadline_ns(const struct conclave_client *client);
+
+/* Makes the loop look again, unless it is doing so. */
+void loop_wake(struct conclave_client *client);
+
+/* The I/O thread. */
+void *loop_main(void *client);
+
+/* handle.c */
+
+extern const struct core_events handle_events;
+
+/* Lock held. Posts CLOSED when the core has come to its end. */
+void handle_tell_closed(struct conclave_client *client);
+
+/* Lock not held: the client's end after CLOSED was posted and no loop runs any more. */
+void handle_finish(struct conclave_client *client);
+
+/* Lock not held. Begins to close as inside a callback: the memory goes with the dispatch that
+ * answers CONCLAVE_ECLOSED, or with the I/O thread. */
+void handle_begin_close(struct conclave_client *client, int64_t timeout_ms);
+
+/* Lock held. Whether the calling thread runs a callback of the client, so that it must not wait. */
+bool handle_is_inside(struct conclave_client *client);
+
+/* Lock not held. One round of conclave_client_dispatch. */
+int handle_dispatch(struct conclave_client *client);
+
+/* Who hears of the answer and of the watch. */
+enum submit_kind {
+    SUBMIT_PUBLIC,   /* the program, by the client's dispatcher */
+    SUBMIT_INTERNAL, /* a recipe, on the loop */
+    SUBMIT_CALL, /* the answer on the loop, for a thread that waits; the watch by the dispatcher */
+};
+
+/* client.c: checks op, makes the request, hands it to the core. Lock held. Errors as
+ * conclave_submit. */
+int handle_submit(struct conclave_client *client, const struct conclave_op *op,
+                  conclave_reply_fn fn, void *ctx, enum submit_kind kind) CONCLAVE_MUST_USE;
+
+/* Lock held or not. Lets conclave_client_dispatch run when jobs were posted; with threads they
+ * need nobody. */
+void handle_wake_pump(struct conclave_client *client);
+
+/* call.c: sleeps on cond until woken or the deadline. Lock held. */
+void handle_sleep(struct conclave_client *client, pthread_cond_t *cond, int64_t deadline_ns);
+
+/* call.c: waits until the loop has something to do, or the deadline (INT64_MAX: none). Lock not
+ * held. */
+void handle_poll(struct conclave_client *client, int64_t deadline_ns);
+
+/* A condition variable on CLOCK_MONOTONIC. 0 or CONCLAVE_EIO. */
+int handle_cond_init(pthread_cond_t *cond) CONCLAVE_MUST_USE;
+
+#endif

@@ -1,0 +1,211 @@
+#include "client/request.h"
+
+#include "client/path.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static bool create_mode_is_sequential(enum conclave_create_mode mode)
+{
+    return mode == CONCLAVE_PERSISTENT_SEQUENTIAL || mode == CONCLAVE_EPHEMERAL_SEQUENTIAL;
+}
+
+static bool acl_is_valid(const struct conclave_op *op)
+{
+    for (size_t i = 0; op->acl != NULL && i < op->acl_count; i++) {
+        if (op->acl[i].scheme == NULL || op->acl[i].id == NULL) {
+            return false;
+        }
+    }
+    return op->acl != NULL || op->acl_count == 0;
+}
+
+/* What holds for an op inside a multi and outside. */
+static bool op_is_valid(const struct conclave_op *op)
+{
+    bool create = op->type == CONCLAVE_OP_CREATE;
+    bool mode_ok = op->mode >= CONCLAVE_PERSISTENT && op->mode <= CONCLAVE_CONTAINER;
+    bool data_ok = op->data != NULL || op->data_len == 0;
+    return (!create || mode_ok) && data_ok && op->data_len <= INT32_MAX && acl_is_valid(op) &&
+           path_is_valid(op->path, create && create_mode_is_sequential(op->mode));
+}
+
+static bool multi_is_valid(const struct conclave_op *op)
+{
+    if ((op->parts == NULL && op->parts_count > 0) || op->parts_count > INT32_MAX / 16) {
+        return false;
+    }
+    for (size_t i = 0; i < op->parts_count; i++) {
+        const struct conclave_op *part = &op->parts[i];
+        bool type_ok = part->type == CONCLAVE_OP_CREATE || part->type == CONCLAVE_OP_DELETE ||
+                       part->type == CONCLAVE_OP_SET || part->type == CONCLAVE_OP_CHECK;
+        if (!type_ok || part->watch != NULL || !op_is_valid(part)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int op_check(const struct conclave_op *op)
+{
+    if (op == NULL || op->timeout_ms < CONCLAVE_FOREVER) {
+        return CONCLAVE_EINVAL;
+    }
+    bool may_watch = op->type == CONCLAVE_OP_EXISTS || op->type == CONCLAVE_OP_GET ||
+                     op->type == CONCLAVE_OP_GET_CHILDREN;
+    if (op->watch != NULL && !may_watch) {
+        return CONCLAVE_EINVAL;
+    }
+    if (op->type == CONCLAVE_OP_MULTI) {
+        return multi_is_valid(op) ? 0 : CONCLAVE_EINVAL;
+    }
+    bool type_ok = op->type >= CONCLAVE_OP_CREATE && op->type < CONCLAVE_OP_CHECK;
+    return type_ok && op_is_valid(op) ? 0 : CONCLAVE_EINVAL;
+}
+
+int request_create(const struct conclave_op *op, struct request **ret)
+{
+    struct request *r = request_create_bare(0);
+    if (r == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    r->type = op->type;
+    r->timeout_ms = op->timeout_ms;
+    r->parts_count = (uint32_t)op->parts_count;
+    if (op->watch != NULL) {
+        r->watch = watch_create(op->path, op->watch, op->watch_ctx);
+        if (r->watch == NULL) {
+            request_unref(r);
+            return CONCLAVE_ENOMEM;
+        }
+    }
+    *ret = r;
+    return 0;
+}
+
+struct request *request_create_bare(int32_t opcode)
+{
+    struct request *r = calloc(1, sizeof *r);
+    if (r == NULL) {
+        return NULL;
+    }
+    list_init(&r->link);
+    atomic_init(&r->refs, 1);
+    r->opcode = opcode;
+    r->timeout_ms = CONCLAVE_FOREVER;
+    return r;
+}
+
+void request_unref(struct request *r)
+{
+    if (atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    assert(!r->timer.active);
+    free(r->watch);
+    free(r->frame);
+    free(r->block);
+    free(r);
+}
+
+int32_t request_opcode(const struct conclave_op *op, bool create2)
+{
+    static const int32_t opcodes[] = {
+        [CONCLAVE_OP_CREATE] = WIRE_CREATE2,  [CONCLAVE_OP_DELETE] = WIRE_DELETE,
+        [CONCLAVE_OP_EXISTS] = WIRE_EXISTS,   [CONCLAVE_OP_GET] = WIRE_GET_DATA,
+        [CONCLAVE_OP_SET] = WIRE_SET_DATA,    [CONCLAVE_OP_GET_ACL] = WIRE_GET_ACL,
+        [CONCLAVE_OP_SET_ACL] = WIRE_SET_ACL, [CONCLAVE_OP_GET_CHILDREN] = WIRE_GET_CHILDREN2,
+        [CONCLAVE_OP_SYNC] = WIRE_SYNC,       [CONCLAVE_OP_CHECK] = WIRE_CHECK,
+        [CONCLAVE_OP_MULTI] = WIRE_MULTI,
+    };
+    if (op->type == CONCLAVE_OP_CREATE && op->mode == CONCLAVE_CONTAINER) {
+        return WIRE_CREATE_CONTAINER;
+    }
+    if (op->type == CONCLAVE_OP_CREATE && !create2) {
+        return WIRE_CREATE;
+    }
+    return opcodes[op->type];
+}
+
+static void encode_acl(struct buf *b, const struct conclave_op *op)
+{
+    static const struct conclave_acl open_acl = {CONCLAVE_PERM_ALL, "world", "anyone"};
+    const struct conclave_acl *acl = op->acl != NULL ? op->acl : &open_acl;
+    size_t count = op->acl != NULL ? op->acl_count : 1;
+    wire_write_i32(b, (int32_t)count);
+    for (size_t i = 0; i < count; i++) {
+        wire_write_i32(b, acl[i].perms);
+        wire_write_string(b, slice_str(acl[i].scheme));
+        wire_write_string(b, slice_str(acl[i].id));
+    }
+}
+
+/* The request record of one op other than a multi. */
+static void encode_body(struct buf *b, const struct conclave_op *op, struct slice chroot)
+{
+    path_write(b, chroot, op->path);
+    switch (op->type) {
+    case CONCLAVE_OP_CREATE:
+        wire_write_buffer(b, slice_make(op->data, op->data_len));
+        encode_acl(b, op);
+        wire_write_i32(b, (int32_t)op->mode);
+        break;
+    case CONCLAVE_OP_DELETE:
+    case CONCLAVE_OP_CHECK:
+        wire_write_i32(b, op->version);
+        break;
+    case CONCLAVE_OP_EXISTS:
+    case CONCLAVE_OP_GET:
+    case CONCLAVE_OP_GET_CHILDREN:
+        wire_write_boolean(b, op->watch != NULL);
+        break;
+    case CONCLAVE_OP_SET:
+        wire_write_buffer(b, slice_make(op->data, op->data_len));
+        wire_write_i32(b, op->version);
+        break;
+    case CONCLAVE_OP_SET_ACL:
+        encode_acl(b, op);
+        wire_write_i32(b, op->version);
+        break;
+    case CONCLAVE_OP_GET_ACL:
+    case CONCLAVE_OP_SYNC:
+    case CONCLAVE_OP_MULTI:
+        break;
+    }
+}
+
+static void encode_multi(struct buf *b, const struct conclave_op *op, struct slice chroot,
+                         bool create2)
+{
+    for (size_t i = 0; i < op->parts_count; i++) {
+        const struct conclave_op *part = &op->parts[i];
+        struct wire_multi_header header = {request_opcode(part, create2), false, -1};
+        wire_encode_multi_header(b, &header);
+        encode_body(b, part, chroot);
+    }
+    struct wire_multi_header end = {-1, true, -1};
+    wire_encode_multi_header(b, &end);
+}
+
+int request_encode(struct buf *b, const struct conclave_op *op, struct slice chroot, int32_t xid,
+                   bool create2, size_t max)
+{
+    size_t start = wire_frame_begin(b);
+    if (buf_ok(b)) {
+        struct wire_request_header header = {xid, request_opcode(op, create2)};
+        wire_encode_request_header(b, &header);
+        if (op->type == CONCLAVE_OP_MULTI) {
+            encode_multi(b, op, chroot, create2);
+        } else {
+            encode_body(b, op, chroot);
+        }
+    }
+    int rc = !buf_ok(b) ? CONCLAVE_ENOMEM : b->len - start - 4 > max ? CONCLAVE_ETOOBIG : 0;
+    if (rc != 0) {
+        b->len = start;
+        b->failed = false;
+        return rc;
+    }
+    wire_frame_end(b, start);
+    return 0;
+}
