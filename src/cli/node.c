@@ -86,7 +86,7 @@ const char **names_sorted(const char *const *names, size_t count)
     return sorted;
 }
 
-char *path_join(const char *parent, const char *name)
+char *node_path(const char *parent, const char *name)
 {
     size_t len = strcmp(parent, "/") == 0 ? 0 : strlen(parent);
     char *path = malloc(len + strlen(name) + 2);
@@ -136,7 +136,7 @@ static int push_children(struct conclave_client *client, const char *parent, str
         const char **names = names_sorted(reply->children, reply->children_count);
         error = names == NULL ? CONCLAVE_ENOMEM : 0;
         for (size_t i = reply->children_count; error == 0 && i-- > 0;) {
-            error = paths_push_take(stack, path_join(parent, names[i]));
+            error = paths_push_take(stack, node_path(parent, names[i]));
         }
         free(names);
     }

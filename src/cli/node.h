@@ -16,7 +16,7 @@ void stat_print(const struct conclave_stat *stat);
 const char **names_sorted(const char *const *names, size_t count);
 
 /* parent/name on the heap; NULL when memory is out. */
-char *path_join(const char *parent, const char *name);
+char *node_path(const char *parent, const char *name);
 
 /* All paths of a branch, parents before their children, children in order. A node that goes while it is walked is left out,
  * unless it is the root of the branch. 0 or the error; ret_paths is an array of ret_count heap strings: branch_free. */
