@@ -6,6 +6,7 @@
 #define TREE_ACL_RULES_H
 
 #include "tree/acl.h"
+#include "wire/ops.h"
 
 /*
  * Whether a caller with these ids has one of the permissions `perms` (enum wire_perm bits) by the list.

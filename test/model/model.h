@@ -1,0 +1,71 @@
+/*
+ * A second implementation of the state machine, to compare the real one with: flat arrays, whole paths,
+ * linear search, a copy of everything before each multi. Slow, and written to be obviously right
+ * against the protocol's rules, not against the tree. Uses of the house only the wire's records.
+ */
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+
+#include "wire/ops.h"
+
+#include <stdbool.h>
+
+struct model_acl {
+    int32_t perms;
+    char scheme[16];
+    char id[64];
+};
+
+enum { MODEL_ACLS = 16, MODEL_PATH = 512 };
+
+struct model_node {
+    char path[MODEL_PATH];
+    bool null_data;
+    uint8_t *data;
+    size_t data_len;
+    struct model_acl acl[MODEL_ACLS];
+    int acl_count;
+    int64_t czxid, mzxid, pzxid, ctime, mtime, owner;
+    int32_t version, aversion, creates;
+};
+
+struct model_session {
+    int64_t id;
+    int32_t timeout_ms;
+};
+
+struct model {
+    struct model_node *nodes; /* in order of creation */
+    size_t count;
+    size_t cap;
+    struct model_session sessions[64];
+    size_t session_count;
+    int64_t zxid;
+};
+
+/* What a command did; events as lines "TYPE PATH\n". */
+struct model_effects {
+    int32_t err;
+    struct buf reply;
+    struct buf events;
+};
+
+void model_init(struct model *m);
+void model_finish(struct model *m);
+void model_effects_init(struct model_effects *e);
+void model_effects_finish(struct model_effects *e);
+
+/* Applies a command given by its parts, as state_apply does. Ids: vector of wire_id. */
+void model_apply(struct model *m, int64_t session_id, int32_t type, struct wire_vector ids,
+                 struct slice body, int64_t time_ms, struct model_effects *e);
+
+/* Answers a read as state_query does. Children come in order of creation. */
+int model_query(const struct model *m, int32_t type, struct wire_vector ids, struct slice body,
+                struct buf *out);
+
+/* Nodes as ZooKeeper counts them. */
+size_t model_nodes(const struct model *m);
+
+size_t model_ephemerals(const struct model *m);
+
+#endif

@@ -1,0 +1,155 @@
+#include "state/command.h"
+
+#include "base/random.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static struct buf bytes;
+
+static int setup(void **state)
+{
+    buf_init(&bytes, 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    buf_finish(&bytes);
+    return 0;
+}
+
+/* Something else stands before the batch: `start` need not be 0. */
+static size_t make_batch(struct wire_vector ids)
+{
+    struct batch_header header = {.origin = 3, .sequence = INT64_MAX, .time_ms = -5};
+    buf_append_str(&bytes, "before");
+    size_t start = bytes.len;
+    batch_begin(&bytes, &header);
+    struct command one = {7, 8, WIRE_CREATE, ids, slice_str("body")};
+    struct command two = {INT64_MIN, -1, WIRE_CLOSE_SESSION, WIRE_VECTOR_NULL, slice_make("", 0)};
+    batch_add(&bytes, start, &one);
+    batch_add(&bytes, start, &two);
+    return start;
+}
+
+static struct wire_vector make_ids(struct buf *b)
+{
+    buf_init(b, 0);
+    wire_encode_id(b, &(struct wire_id){slice_str("ip"), slice_str("::1")});
+    wire_encode_id(b, &(struct wire_id){slice_str("digest"), slice_str("a:b")});
+    return wire_vector_make(b, 2);
+}
+
+static void comes_back_as_it_went(void **state)
+{
+    struct buf b;
+    struct wire_vector ids = make_ids(&b);
+    size_t start = make_batch(ids);
+    struct batch_reader r;
+    struct command c;
+    assert_int_equal(batch_open(slice_make(bytes.data + start, bytes.len - start), &r), 0);
+    assert_int_equal(r.header.origin, 3);
+    assert_true(r.header.sequence == INT64_MAX);
+    assert_int_equal(r.header.time_ms, -5);
+    assert_int_equal(r.header.count, 2);
+    assert_int_equal(batch_next(&r, &c), 1);
+    assert_int_equal(c.session_id, 7);
+    assert_int_equal(c.cxid, 8);
+    assert_int_equal(c.type, WIRE_CREATE);
+    assert_int_equal(c.ids.count, 2);
+    assert_true(slice_equal(c.ids.items, ids.items));
+    assert_true(slice_equal_str(c.body, "body"));
+    assert_int_equal(batch_next(&r, &c), 1);
+    assert_true(c.session_id == INT64_MIN);
+    assert_int_equal(c.ids.count, -1);
+    assert_int_equal(c.body.len, 0);
+    assert_int_equal(batch_next(&r, &c), 0);
+    assert_int_equal(batch_next(&r, &c), 0);
+    buf_finish(&b);
+}
+
+static void empty_batch(void **state)
+{
+    struct batch_reader r;
+    struct command c;
+    batch_begin(&bytes, &(struct batch_header){1, 2, 3, 99});
+    assert_int_equal(batch_open(buf_slice(&bytes), &r), 0);
+    assert_int_equal(r.header.count, 0);
+    assert_int_equal(batch_next(&r, &c), 0);
+}
+
+static int read_all(struct slice batch)
+{
+    struct batch_reader r;
+    struct command c;
+    int rc = batch_open(batch, &r);
+    while (rc == 0 && (rc = batch_next(&r, &c)) == 1) {
+        rc = 0;
+        if (r.left == 0) {
+            return batch_next(&r, &c);
+        }
+    }
+    return rc;
+}
+
+static void cut_anywhere_is_corrupt(void **state)
+{
+    struct buf b;
+    size_t start = make_batch(make_ids(&b));
+    size_t len = bytes.len - start;
+    assert_int_equal(read_all(slice_make(bytes.data + start, len)), 0);
+    for (size_t n = 0; n < len; n++) {
+        assert_int_equal(read_all(slice_make(bytes.data + start, n)), CONCLAVE_ECORRUPT);
+    }
+    buf_append_u8(&bytes, 0);
+    assert_int_equal(read_all(slice_make(bytes.data + start, len + 1)), CONCLAVE_ECORRUPT);
+    bytes.data[start] = 2;
+    assert_int_equal(read_all(slice_make(bytes.data + start, len)), CONCLAVE_ECORRUPT);
+    buf_finish(&b);
+}
+
+static void garbage_is_survived(void **state)
+{
+    struct prng prng = {4711};
+    uint8_t garbage[128];
+    for (int i = 0; i < 20000; i++) {
+        for (size_t n = 0; n < sizeof garbage; n++) {
+            uint64_t v = prng_next(&prng);
+            garbage[n] = v % 3 == 0 ? (uint8_t)(v >> 8) : 0;
+        }
+        garbage[0] = 1;
+        int rc = read_all(slice_make(garbage, prng_next(&prng) % sizeof garbage));
+        assert_true(rc == 0 || rc == CONCLAVE_ECORRUPT);
+    }
+}
+
+static void what_does_not_fit_is_not_half_there(void **state)
+{
+    struct buf small;
+    buf_init(&small, 60);
+    batch_begin(&small, &(struct batch_header){1, 2, 3, 0});
+    size_t len = small.len;
+    struct command big = {1, 1, WIRE_SET_DATA, WIRE_VECTOR_NULL, buf_slice(&small)};
+    batch_add(&small, 0, &big);
+    assert_false(buf_ok(&small));
+    assert_int_equal(small.len, len);
+    struct batch_reader r;
+    assert_int_equal(batch_open(buf_slice(&small), &r), 0);
+    assert_int_equal(r.header.count, 0);
+    buf_finish(&small);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(comes_back_as_it_went, setup, teardown),
+        cmocka_unit_test_setup_teardown(empty_batch, setup, teardown),
+        cmocka_unit_test_setup_teardown(cut_anywhere_is_corrupt, setup, teardown),
+        cmocka_unit_test_setup_teardown(garbage_is_survived, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_does_not_fit_is_not_half_there, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

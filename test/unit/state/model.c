@@ -1,0 +1,427 @@
+/*
+ * The machine against the model: the same random commands, every reply byte, error and event compared,
+ * every read of every path too; and snapshots taken meanwhile, restored, and run on to the same state.
+ */
+#include "model/model.h"
+#include "support/requests.h"
+
+#include "base/random.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { COMMANDS = 6000, SESSIONS = 6 };
+
+static const char *const names[] = {"a", "b", "c", "e\xcc\x81", "\xe4\xb8\xad"};
+static const char *const bad_paths[] = {"",
+                                        "/",
+                                        "x",
+                                        "//a",
+                                        "/a/",
+                                        "/a//b",
+                                        "/a/./b",
+                                        "/..",
+                                        "/a\x01",
+                                        "/\xff",
+                                        "/a/",
+                                        "/zookeeper/config",
+                                        "/zookeeper/quota",
+                                        "/zookeeper",
+                                        "/\xf0\x9f\x98\x80",
+                                        "/\xc2\x85"};
+
+struct world {
+    struct prng prng;
+    struct maker maker;
+    struct state *s;
+    struct model m;
+    struct effects e;
+    struct model_effects me;
+    char path[128];
+    struct buf snapshot;
+    bool snapping;
+    uint64_t digest_at_begin;
+    size_t nodes_at_begin;
+    struct buf log; /* batch of the commands since the snapshot began */
+    int restores;
+    int errors;
+    int multis_failed;
+};
+
+static unsigned below(struct world *w, unsigned n)
+{
+    return (unsigned)(prng_next(&w->prng) % n);
+}
+
+static const char *random_path(struct world *w)
+{
+    if (below(w, 25) == 0) {
+        return bad_paths[below(w, sizeof bad_paths / sizeof bad_paths[0])];
+    }
+    size_t n = 0;
+    for (unsigned depth = 1 + below(w, 3); depth > 0; depth--) {
+        const char *name = names[below(w, sizeof names / sizeof names[0])];
+        n += (size_t)snprintf(w->path + n, sizeof w->path - n, "/%s", name);
+    }
+    return w->path;
+}
+
+static const char *random_data(struct world *w)
+{
+    static const char *const data[] = {NULL, "", "x", "hello", "a longer piece of data"};
+    return data[below(w, 5)];
+}
+
+static int32_t random_version(struct world *w)
+{
+    return below(w, 3) == 0 ? (int32_t)below(w, 3) : -1;
+}
+
+static void random_acl(struct world *w)
+{
+    maker_acl_reset(&w->maker);
+    switch (below(w, 30)) {
+    case 0:
+        break;
+    case 1:
+        maker_acl_add(&w->maker, 31, "auth", "");
+        break;
+    case 2:
+        maker_acl_add(&w->maker, 31, "nope", "x");
+        break;
+    case 3:
+        maker_acl_add(&w->maker, 31, "world", "somebody");
+        break;
+    case 4:
+        maker_acl_add(&w->maker, 31, "digest", "u:1");
+        break;
+    case 5:
+        maker_acl_add(&w->maker, 1, "world", "anyone"); /* fall through */
+    case 6:
+        maker_acl_add(&w->maker, 15, "digest", "v:2");
+        break;
+    case 7:
+        maker_acl_add(&w->maker, 31, "world", "anyone");
+        maker_acl_add(&w->maker, 31, "world", "anyone");
+        maker_acl_add(&w->maker, 2, "auth", "x");
+        break;
+    default:
+        maker_acl_add(&w->maker, 31, "world", "anyone");
+        break;
+    }
+}
+
+static void random_ids(struct world *w)
+{
+    maker_ids_reset(&w->maker);
+    if (below(w, 2) == 0) {
+        maker_ids_add(&w->maker, "ip", "127.0.0.1");
+    }
+    if (below(w, 2) == 0) {
+        maker_ids_add(&w->maker, "digest", below(w, 2) == 0 ? "u:1" : "v:2");
+    }
+    if (below(w, 4) == 0) {
+        maker_ids_add(&w->maker, "super", "");
+    }
+}
+
+static int32_t random_mode(struct world *w)
+{
+    return below(w, 30) == 0 ? (int32_t)below(w, 9) - 1 : (int32_t)below(w, 5);
+}
+
+static int32_t random_create_type(struct world *w)
+{
+    static const int32_t types[] = {WIRE_CREATE, WIRE_CREATE2, WIRE_CREATE_CONTAINER};
+    return types[below(w, 3)];
+}
+
+static struct slice random_multi(struct world *w)
+{
+    make_multi_begin(&w->maker);
+    for (unsigned n = below(w, 6); n > 0; n--) {
+        switch (below(w, 8)) {
+        case 0:
+            make_multi_check(&w->maker, random_path(w), random_version(w));
+            break;
+        case 1:
+        case 2:
+            make_multi_delete(&w->maker, random_path(w), -1);
+            break;
+        case 3:
+        case 4:
+            make_multi_set_data(&w->maker, random_path(w), random_data(w), -1);
+            break;
+        default:
+            random_acl(w);
+            make_multi_create(&w->maker, random_create_type(w), random_path(w), random_data(w),
+                              (int32_t)below(w, 5));
+            break;
+        }
+    }
+    return make_multi_end(&w->maker);
+}
+
+/* The next command's type, body and session. */
+static int32_t random_command(struct world *w, int64_t *session, struct slice *body)
+{
+    *session = 1 + below(w, SESSIONS);
+    random_ids(w);
+    random_acl(w);
+    unsigned dice = below(w, 100);
+    if (dice < 3) {
+        *body = make_session(&w->maker, *session, 4000 + (int32_t)*session);
+        return WIRE_CREATE_SESSION;
+    }
+    if (dice < 5) {
+        *body = slice_make("", 0);
+        return WIRE_CLOSE_SESSION;
+    }
+    if (dice < 25) {
+        *body = random_multi(w);
+        return WIRE_MULTI;
+    }
+    if (dice < 65) {
+        int32_t type = random_create_type(w);
+        *body = make_create(&w->maker, random_path(w), random_data(w), random_mode(w));
+        return type;
+    }
+    if (dice < 80) {
+        *body = make_delete(&w->maker, random_path(w), random_version(w));
+        return WIRE_DELETE;
+    }
+    if (dice < 92) {
+        *body = make_set_data(&w->maker, random_path(w), random_data(w), random_version(w));
+        return WIRE_SET_DATA;
+    }
+    if (dice < 99) {
+        *body = make_set_acl(&w->maker, random_path(w), random_version(w));
+        return WIRE_SET_ACL;
+    }
+    *body = slice_make("zz", below(w, 3));
+    return WIRE_DELETE;
+}
+
+static void compare_effects(struct world *w)
+{
+    assert_int_equal(w->e.err, w->me.err);
+    assert_int_equal(w->e.zxid, w->m.zxid);
+    assert_int_equal(w->e.reply.len, w->me.reply.len);
+    assert_true(slice_equal(buf_slice(&w->e.reply), buf_slice(&w->me.reply)));
+    struct buf lines;
+    buf_init(&lines, 0);
+    for (size_t i = 0; i < w->e.events_count; i++) {
+        buf_printf(&lines, "%d %.*s\n", w->e.events[i].type, SLICE_FMT(w->e.events[i].path));
+    }
+    assert_true(slice_equal(buf_slice(&lines), buf_slice(&w->me.events)));
+    buf_finish(&lines);
+}
+
+static int compare_slices(const void *a, const void *b)
+{
+    return slice_compare(*(const struct slice *)a, *(const struct slice *)b);
+}
+
+/* A reply of getChildren or getChildren2 with its names in order. */
+static void sort_children(struct buf *reply)
+{
+    struct wire_reader r = wire_reader_make(buf_slice(reply));
+    struct slice list[512];
+    struct buf sorted;
+    int32_t count = wire_read_i32(&r);
+    assert_in_range(count, 0, 512);
+    for (int32_t i = 0; i < count; i++) {
+        list[i] = wire_read_string(&r);
+    }
+    qsort(list, (size_t)count, sizeof list[0], compare_slices);
+    buf_init(&sorted, 0);
+    wire_write_i32(&sorted, count);
+    for (int32_t i = 0; i < count; i++) {
+        wire_write_string(&sorted, list[i]);
+    }
+    buf_append_slice(&sorted, wire_rest(&r));
+    buf_finish(reply);
+    *reply = sorted;
+}
+
+static void compare_read(struct world *w, const char *path)
+{
+    static const int32_t types[] = {WIRE_EXISTS, WIRE_GET_DATA, WIRE_GET_CHILDREN,
+                                    WIRE_GET_CHILDREN2, WIRE_GET_ACL};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        struct buf have;
+        struct buf want;
+        struct state_watch watch;
+        buf_init(&have, 0);
+        buf_init(&want, 0);
+        random_ids(w);
+        struct slice body = make_read(&w->maker, path, true);
+        int rc = model_query(&w->m, types[i], maker_ids(&w->maker), body, &want);
+        assert_int_equal(state_query(w->s, types[i], maker_ids(&w->maker), body, &have, &watch),
+                         rc);
+        if (rc == 0 && (types[i] == WIRE_GET_CHILDREN || types[i] == WIRE_GET_CHILDREN2)) {
+            sort_children(&have);
+            sort_children(&want);
+        }
+        assert_int_equal(have.len, want.len);
+        assert_true(slice_equal(buf_slice(&have), buf_slice(&want)));
+        bool left = types[i] != WIRE_GET_ACL &&
+                    (rc == 0 || (rc == CONCLAVE_NO_NODE && types[i] == WIRE_EXISTS));
+        assert_int_equal(watch.kind != STATE_WATCH_NONE, left);
+        buf_finish(&have);
+        buf_finish(&want);
+    }
+}
+
+static void compare_all(struct world *w)
+{
+    struct state_stats stats;
+    state_stats(w->s, &stats);
+    assert_int_equal(stats.nodes, model_nodes(&w->m));
+    assert_int_equal(stats.ephemerals, model_ephemerals(&w->m));
+    assert_int_equal(stats.sessions, w->m.session_count);
+    for (size_t i = 0; i < w->m.count; i++) {
+        compare_read(w, w->m.nodes[i].path);
+    }
+    for (size_t i = 0; i < sizeof bad_paths / sizeof bad_paths[0]; i++) {
+        compare_read(w, bad_paths[i]);
+    }
+}
+
+/* Runs the commands since begin on the restored state, which then replaces the other one. */
+static void finish_snapshot(struct world *w)
+{
+    struct state *restored;
+    struct effects e;
+    struct batch_reader batch;
+    struct command command;
+    struct state_stats stats;
+    effects_init(&e);
+    assert_int_equal(state_restore(buf_slice(&w->snapshot), &restored), 0);
+    assert_true(state_digest(restored) == w->digest_at_begin);
+    state_stats(restored, &stats);
+    assert_int_equal(stats.nodes, w->nodes_at_begin);
+
+    assert_int_equal(batch_open(buf_slice(&w->log), &batch), 0);
+    int rc;
+    while ((rc = batch_next(&batch, &command)) == 1) {
+        state_apply(restored, &command, 1000 + state_zxid(restored) + 1, &e);
+    }
+    assert_int_equal(rc, 0);
+    assert_true(state_digest(restored) == state_digest(w->s));
+    struct state_stats live;
+    state_stats(restored, &stats);
+    state_stats(w->s, &live);
+    assert_memory_equal(&stats, &live, sizeof live);
+    state_destroy(w->s);
+    w->s = restored;
+    w->snapping = false;
+    w->restores++;
+    effects_finish(&e);
+}
+
+static void step_snapshot(struct world *w)
+{
+    if (!w->snapping && below(w, 40) == 0) {
+        struct state_stats stats;
+        state_stats(w->s, &stats);
+        w->digest_at_begin = state_digest(w->s);
+        w->nodes_at_begin = stats.nodes;
+        assert_int_equal(state_snapshot_begin(w->s), 0);
+        assert_int_equal(state_snapshot_begin(w->s), CONCLAVE_EBUSY);
+        buf_reset(&w->snapshot);
+        buf_reset(&w->log);
+        batch_begin(&w->log, &(struct batch_header){1, 2, 3, 0});
+        w->snapping = true;
+    } else if (w->snapping && below(w, 300) == 0) {
+        state_snapshot_abort(w->s);
+        w->snapping = false;
+    } else if (w->snapping && below(w, 4) == 0) {
+        int rc = state_snapshot_step(w->s, 1 + below(w, 900), &w->snapshot);
+        assert_in_range(rc, 0, 1);
+        if (rc == 0) {
+            finish_snapshot(w);
+        }
+    }
+}
+
+static void one_command(struct world *w)
+{
+    int64_t session;
+    struct slice body;
+    int32_t type = random_command(w, &session, &body);
+    struct command c = {
+        .session_id = session, .type = type, .ids = maker_ids(&w->maker), .body = body};
+    int64_t time_ms = 1000 + state_zxid(w->s) + 1;
+    if (w->snapping) {
+        batch_add(&w->log, 0, &c);
+    }
+    model_apply(&w->m, session, type, c.ids, body, time_ms, &w->me);
+    state_apply(w->s, &c, time_ms, &w->e);
+    compare_effects(w);
+    w->errors += w->e.err != 0;
+    w->multis_failed += type == WIRE_MULTI && w->e.reply.len > 4 && w->e.events_count == 0;
+}
+
+static void run(uint64_t seed)
+{
+    struct world w = {.prng = {seed}, .s = state_create()};
+    maker_init(&w.maker);
+    model_init(&w.m);
+    effects_init(&w.e);
+    model_effects_init(&w.me);
+    buf_init(&w.snapshot, 0);
+    buf_init(&w.log, 0);
+    for (int i = 0; i < COMMANDS; i++) {
+        one_command(&w);
+        step_snapshot(&w);
+        if (i % 200 == 0) {
+            compare_all(&w);
+        }
+    }
+    compare_all(&w);
+    /* The run met what it is for. */
+    assert_true(w.restores > 5 && w.errors > 500 && w.multis_failed > 50 && w.m.count > 20);
+    buf_finish(&w.snapshot);
+    buf_finish(&w.log);
+    model_effects_finish(&w.me);
+    effects_finish(&w.e);
+    model_finish(&w.m);
+    maker_finish(&w.maker);
+    state_destroy(w.s);
+}
+
+static void seed_1(void **state)
+{
+    run(1);
+}
+
+static void seed_2(void **state)
+{
+    run(2);
+}
+
+static void seed_3(void **state)
+{
+    run(3);
+}
+
+static void seed_4(void **state)
+{
+    run(0x5eed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(seed_1),
+        cmocka_unit_test(seed_2),
+        cmocka_unit_test(seed_3),
+        cmocka_unit_test(seed_4),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
