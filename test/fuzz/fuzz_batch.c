@@ -1,0 +1,433 @@
+/*
+ * Batches of commands through the state machine. The first byte of the input chooses:
+ *   0  the rest is a batch, as it would stand in the log
+ *   1  the rest is a snapshot
+ *   2  the rest is a program: requests made from it, well-formed for the most part
+ *   3  the rest is the records of a snapshot, whose frame and checksum are added
+ * What must hold: two states that apply the same stay the same, each command takes one zxid, an error
+ * comes without a reply, and a snapshot, taken at any moment and while commands go on, restores to the
+ * state it was taken of.
+ */
+#include "state/machine.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { REQUESTS_MAX = 200 };
+
+/* Like assert, but also in a build without asserts. */
+static void must(bool holds)
+{
+    if (!holds) {
+        abort();
+    }
+}
+
+/* Two states that must stay the same, and a snapshot that may be under way of the first. */
+struct world {
+    struct state *states[2];
+    struct effects effects[2];
+    struct buf batch;         /* commands gathered and not applied yet */
+    struct buf snapshot;      /* written so far */
+    uint64_t snapshot_digest; /* of the state when it began */
+    bool snapshotting;
+    int requests;
+};
+
+/* --- the rules ------------------------------------------------------------------------------------ */
+
+static void world_init(struct world *w)
+{
+    *w = (struct world){0};
+    for (int i = 0; i < 2; i++) {
+        w->states[i] = state_create();
+        must(w->states[i] != NULL);
+        effects_init(&w->effects[i]);
+    }
+    buf_init(&w->batch, 0);
+    buf_init(&w->snapshot, 0);
+}
+
+static void check_same_effects(const struct world *w, int64_t zxid_before)
+{
+    const struct effects *a = &w->effects[0];
+    const struct effects *b = &w->effects[1];
+    must(a->zxid == zxid_before + 1 && a->zxid == b->zxid);
+    must(a->err <= 0 && a->err == b->err);
+    must(a->err == 0 || (a->reply.len == 0 && a->events_count == 0));
+    must(buf_ok(&a->reply) && slice_equal(buf_slice(&a->reply), buf_slice(&b->reply)));
+    must(a->events_count == b->events_count && a->session_change == b->session_change);
+    for (size_t i = 0; i < a->events_count; i++) {
+        must(a->events[i].type == b->events[i].type);
+        must(slice_equal(a->events[i].path, b->events[i].path));
+        must(a->events[i].path.len > 0 && a->events[i].path.data[0] == '/');
+    }
+}
+
+/* The reads of one body must not care which of the two states answers. */
+static void query_all(struct world *w, struct wire_vector ids, struct slice body)
+{
+    static const int32_t types[] = {WIRE_EXISTS, WIRE_GET_DATA,     WIRE_GET_ACL,
+                                    WIRE_SYNC,   WIRE_GET_CHILDREN, WIRE_GET_CHILDREN2,
+                                    WIRE_CREATE, WIRE_MULTI_READ,   WIRE_GET_EPHEMERALS};
+    struct buf replies[2];
+    buf_init(&replies[0], 0);
+    buf_init(&replies[1], 0);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        struct state_watch watches[2];
+        int rc[2];
+        for (int j = 0; j < 2; j++) {
+            buf_reset(&replies[j]);
+            rc[j] = state_query(w->states[j], types[i], ids, body, &replies[j], &watches[j]);
+        }
+        must(rc[0] == rc[1] && rc[0] <= 0);
+        must(rc[0] == 0 || replies[0].len == 0);
+        must(slice_equal(buf_slice(&replies[0]), buf_slice(&replies[1])));
+    }
+    buf_finish(&replies[0]);
+    buf_finish(&replies[1]);
+}
+
+static void apply_batch(struct world *w, struct slice bytes)
+{
+    struct batch_reader reader;
+    if (batch_open(bytes, &reader) != 0) {
+        return;
+    }
+    struct command c;
+    while (w->requests < REQUESTS_MAX && batch_next(&reader, &c) == 1) {
+        w->requests++;
+        int64_t before = state_zxid(w->states[0]);
+        for (int i = 0; i < 2; i++) {
+            state_apply(w->states[i], &c, reader.header.time_ms, &w->effects[i]);
+        }
+        check_same_effects(w, before);
+        query_all(w, c.ids, c.body);
+    }
+    must(state_digest(w->states[0]) == state_digest(w->states[1]));
+    struct state_stats stats[2];
+    for (int i = 0; i < 2; i++) {
+        state_stats(w->states[i], &stats[i]);
+    }
+    must(memcmp(&stats[0], &stats[1], sizeof stats[0]) == 0);
+}
+
+/* --- snapshots ------------------------------------------------------------------------------------ */
+
+static void snapshot_check(struct world *w)
+{
+    struct state *restored = NULL;
+    must(state_restore(buf_slice(&w->snapshot), &restored) == 0);
+    must(state_digest(restored) == w->snapshot_digest);
+    state_destroy(restored);
+    buf_reset(&w->snapshot);
+    w->snapshotting = false;
+}
+
+static void snapshot_begin(struct world *w)
+{
+    w->snapshot_digest = state_digest(w->states[0]);
+    must(state_snapshot_begin(w->states[0]) == 0);
+    w->snapshotting = true;
+}
+
+static void snapshot_step(struct world *w, size_t max_bytes)
+{
+    if (!w->snapshotting) {
+        snapshot_begin(w);
+        return;
+    }
+    int rc = state_snapshot_step(w->states[0], max_bytes, &w->snapshot);
+    must(rc >= 0 && buf_ok(&w->snapshot));
+    if (rc == 0) {
+        snapshot_check(w);
+    }
+}
+
+static void world_finish(struct world *w)
+{
+    if (!w->snapshotting) {
+        snapshot_begin(w);
+    }
+    while (w->snapshotting) {
+        snapshot_step(w, 64);
+    }
+    for (int i = 0; i < 2; i++) {
+        state_destroy(w->states[i]);
+        effects_finish(&w->effects[i]);
+    }
+    buf_finish(&w->batch);
+    buf_finish(&w->snapshot);
+}
+
+/* --- programs ------------------------------------------------------------------------------------- */
+
+struct input {
+    const uint8_t *pos;
+    const uint8_t *end;
+};
+
+static uint8_t take(struct input *in)
+{
+    return in->pos < in->end ? *in->pos++ : 0;
+}
+
+static struct slice take_bytes(struct input *in, size_t max)
+{
+    size_t n = take(in) % (max + 1);
+    size_t left = (size_t)(in->end - in->pos);
+    n = n < left ? n : left;
+    struct slice s = slice_make(in->pos, n);
+    in->pos += n;
+    return s;
+}
+
+static struct slice take_path(struct input *in)
+{
+    static const char *const paths[] = {
+        "/a",   "/a/b",         "/a/b/c",   "/b",     "/b/c",    "/",
+        "/a/",  "/zookeeper",   "",         "a",      "/a/../b", "/zookeeper/quota",
+        "/b/0", "/a/s-",        "/a//b",    "/\xff",  "/a\x01",  "/zookeeper/config",
+        "/b/",  "/a0000000000", "/b/c/d/e", "/a/b/d", "/c",      NULL,
+    };
+    return slice_str(paths[take(in) % (sizeof paths / sizeof paths[0])]);
+}
+
+/* A version: most often "any" or one of the small ones that nodes have. */
+static int32_t take_version(struct input *in)
+{
+    return (int32_t)(take(in) % 6) - 1;
+}
+
+static void put_acl(struct buf *b, struct input *in)
+{
+    static const struct {
+        const char *scheme;
+        const char *id;
+    } ids[] = {{"world", "anyone"}, {"auth", ""},         {"digest", "u:h"}, {"digest", "nocolon"},
+               {"ip", "10.0.0.1"},  {"ip", "10.0.0.0/8"}, {"world", "x"},    {"none", "x"}};
+    uint8_t form = take(in);
+    int32_t count = form % 4 == 0 ? 1 : (int32_t)(form % 4) - 2;
+    wire_write_i32(b, count);
+    for (int32_t i = 0; i < count; i++) {
+        uint8_t which = take(in);
+        struct wire_acl acl = {
+            .perms = take(in) % 33,
+            .id = {slice_str(ids[which % 8].scheme), slice_str(ids[which % 8].id)}};
+        wire_encode_acl(b, &acl);
+    }
+}
+
+static int32_t put_create(struct buf *b, struct input *in)
+{
+    static const int32_t types[] = {WIRE_CREATE, WIRE_CREATE2, WIRE_CREATE_CONTAINER,
+                                    WIRE_CREATE_TTL};
+    int32_t type = types[take(in) % 4];
+    wire_write_string(b, take_path(in));
+    wire_write_buffer(b, take(in) % 8 == 0 ? SLICE_NULL : take_bytes(in, 12));
+    put_acl(b, in);
+    wire_write_i32(b, take(in) % 8);
+    if (type == WIRE_CREATE_TTL) {
+        int64_t ttl_ms = (int64_t)take(in) - 1;
+        wire_write_i64(b, ttl_ms * ((int64_t)1 << (take(in) % 48)));
+    }
+    return type;
+}
+
+/* Appends the body of one write and returns its type. */
+static int32_t put_request(struct buf *b, struct input *in)
+{
+    switch (take(in) % 6) {
+    case 0:
+    case 1:
+        return put_create(b, in);
+    case 2:
+        wire_write_string(b, take_path(in));
+        wire_write_i32(b, take_version(in));
+        return WIRE_DELETE;
+    case 3:
+        wire_write_string(b, take_path(in));
+        wire_write_buffer(b, take_bytes(in, 12));
+        wire_write_i32(b, take_version(in));
+        return WIRE_SET_DATA;
+    case 4:
+        wire_write_string(b, take_path(in));
+        put_acl(b, in);
+        wire_write_i32(b, take_version(in));
+        return WIRE_SET_ACL;
+    default:
+        wire_write_string(b, take_path(in));
+        wire_write_i32(b, take_version(in));
+        return WIRE_CHECK;
+    }
+}
+
+static int32_t put_multi(struct buf *b, struct input *in)
+{
+    struct buf part;
+    buf_init(&part, 0);
+    for (int n = take(in) % 6; n > 0; n--) {
+        buf_reset(&part);
+        struct wire_multi_header h = {.type = put_request(&part, in), .done = false, .err = -1};
+        wire_encode_multi_header(b, &h);
+        buf_append_slice(b, buf_slice(&part));
+    }
+    wire_encode_multi_header(b, &(struct wire_multi_header){-1, true, -1});
+    buf_finish(&part);
+    return WIRE_MULTI;
+}
+
+static int32_t put_session(struct buf *b, struct input *in, int64_t session_id)
+{
+    if (take(in) % 3 == 0) {
+        return WIRE_CLOSE_SESSION;
+    }
+    struct wire_connect_response c = {.timeout_ms = 1000 * take(in),
+                                      .session_id = session_id,
+                                      .passwd = slice_make("0123456789abcdef", 16)};
+    wire_encode_connect_response(b, &c);
+    return WIRE_CREATE_SESSION;
+}
+
+static void put_command(struct world *w, struct input *in, int32_t kind)
+{
+    struct buf body, ids;
+    buf_init(&body, 0);
+    buf_init(&ids, 0);
+    struct command c = {.session_id = take(in) % 4, .cxid = w->requests};
+    uint8_t who = take(in);
+    static const struct {
+        const char *scheme;
+        const char *id;
+    } known[] = {{"ip", "10.0.0.1"}, {"digest", "u:h"}, {"super", ""}};
+    int32_t count = 0;
+    for (int i = 0; i < 3; i++) {
+        if ((who >> i & 1) != 0) {
+            struct wire_id id = {slice_str(known[i].scheme), slice_str(known[i].id)};
+            wire_encode_id(&ids, &id);
+            count++;
+        }
+    }
+    c.ids = wire_vector_make(&ids, count);
+    if (kind == 0) {
+        c.type = put_session(&body, in, c.session_id);
+    } else if (kind == 1) {
+        c.type = put_multi(&body, in);
+    } else if (kind == 2) {
+        c.type = (int32_t)take(in) - 16;
+        buf_append_slice(&body, take_bytes(in, 60));
+    } else {
+        c.type = put_request(&body, in);
+    }
+    c.body = buf_slice(&body);
+    batch_add(&w->batch, 0, &c);
+    buf_finish(&body);
+    buf_finish(&ids);
+}
+
+static void flush(struct world *w, struct input *in)
+{
+    must(buf_ok(&w->batch));
+    if (w->batch.len > 0) {
+        apply_batch(w, buf_slice(&w->batch));
+    }
+    buf_reset(&w->batch);
+    struct batch_header header = {.origin = 1, .sequence = 1, .time_ms = 1000 * take(in)};
+    batch_begin(&w->batch, &header);
+}
+
+static void fuzz_program(struct world *w, struct slice bytes)
+{
+    struct input in = {bytes.data, bytes.data + bytes.len};
+    flush(w, &in);
+    while (in.pos < in.end && w->requests < REQUESTS_MAX) {
+        uint8_t op = take(&in) % 16;
+        if (op == 14) {
+            flush(w, &in);
+            snapshot_step(w, take(&in));
+        } else if (op == 13) {
+            state_snapshot_abort(w->states[0]);
+            buf_reset(&w->snapshot);
+            w->snapshotting = false;
+        } else if (op == 15) {
+            flush(w, &in);
+            struct slice path = take_path(&in);
+            for (int kind = STATE_REWATCH_DATA; kind <= STATE_REWATCH_CHILD; kind++) {
+                (void)state_rewatch(w->states[0], (enum state_rewatch)kind, path, take(&in));
+            }
+        } else {
+            put_command(w, &in, op);
+        }
+    }
+    flush(w, &in);
+}
+
+/* --- snapshots of unknown origin ------------------------------------------------------------------ */
+
+/* What to do with a state that was restored: sessions, creations, deletions, all over the paths. */
+static const char restored_program[] =
+    "\1\0\1\0\1\4\3\1\0\0\0\1\1a\0\0\0\0\3\1\7\2\1\0\3\1\7\2\0\0\16\7"
+    "\3\1\7\0\0\2\1\1b\0\0\0\1\3\1\7\4\3\0\0\0\0\3\1\7\3\4\1x\0\0\1\0\0\17\1\2\3";
+
+/* Refused, or a state that works and has a snapshot of its own. */
+static void fuzz_snapshot(struct slice bytes)
+{
+    struct world w;
+    struct state *restored[2] = {NULL, NULL};
+    if (state_restore(bytes, &restored[0]) != 0) {
+        must(restored[0] == NULL);
+        return;
+    }
+    must(state_restore(bytes, &restored[1]) == 0);
+    must(state_digest(restored[0]) == state_digest(restored[1]));
+    world_init(&w);
+    for (int i = 0; i < 2; i++) {
+        state_destroy(w.states[i]);
+        w.states[i] = restored[i];
+    }
+    snapshot_step(&w, 0);
+    fuzz_program(&w, slice_make(restored_program, sizeof restored_program - 1));
+    world_finish(&w);
+}
+
+/* The records alone, to which header, length and a right checksum are added. */
+static void fuzz_records(struct slice records)
+{
+    struct buf b;
+    buf_init(&b, 0);
+    buf_append_str(&b, SNAPSHOT_MAGIC);
+    buf_append_i32(&b, SNAPSHOT_VERSION);
+    uint64_t chain = hash_bytes(b.data, b.len);
+    buf_append_i64(&b, (int64_t)records.len);
+    buf_append_slice(&b, records);
+    buf_append_i64(&b, (int64_t)snapshot_chain(chain, records));
+    must(buf_ok(&b));
+    fuzz_snapshot(buf_slice(&b));
+    buf_finish(&b);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0) {
+        return 0;
+    }
+    struct slice rest = slice_make(data + 1, size - 1);
+    if (data[0] % 4 == 1) {
+        fuzz_snapshot(rest);
+        return 0;
+    }
+    if (data[0] % 4 == 3) {
+        fuzz_records(rest);
+        return 0;
+    }
+    struct world w;
+    world_init(&w);
+    if (data[0] % 4 == 0) {
+        apply_batch(&w, rest);
+    } else {
+        fuzz_program(&w, rest);
+    }
+    world_finish(&w);
+    return 0;
+}
