@@ -121,6 +121,7 @@ const char *buf_cstr(struct buf *b)
     if (b->data == NULL && buf_reserve(b, 1) != 0) {
         return NULL;
     }
+    assert(b->data != NULL);
     b->data[b->len] = '\0';
     return (const char *)b->data;
 }
