@@ -1,0 +1,110 @@
+/*
+ * A small ZooKeeper in memory, for tests of client and recipes: one thread, loopback sockets, the real wire. It can do on
+ * command what an ensemble does on its worst days: lose a reply, cut a link, expire a session, lag, stop answering.
+ *
+ * It has several endpoints (ports) onto one tree, like servers of an ensemble; a client is given one of its own,
+ * so that trouble can be made for that client alone. Session timeouts are taken as asked for, and expiry is looked for every few
+ * milliseconds. No ACLs, no quotas, no persistence; zxids, sequence numbers, ephemerals, watches, set_watches and transactions
+ * as in ZooKeeper.
+ */
+#ifndef SUPPORT_FAKE_ZK_H
+#define SUPPORT_FAKE_ZK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { FAKE_ENDPOINTS = 4, FAKE_ANY_ENDPOINT = -1, FAKE_ANY_OP = 10000 };
+
+struct fake_zk;
+
+/* What happens to a request that a hook catches. */
+enum fake_action {
+    FAKE_CUT_BEFORE,    /* the link is cut, the request never arrived */
+    FAKE_DROP_REPLY,    /* carried out, then the link is cut: the answer is lost */
+    FAKE_ERROR,         /* answered with `error`, not carried out */
+    FAKE_CALL,          /* fn runs first, then it is carried out; fn may use the functions with _locked */
+    FAKE_EXPIRE_BEFORE, /* the session is expired and the link cut; not carried out */
+    FAKE_EXPIRE_AFTER,  /* carried out, the session expired, the link cut */
+    FAKE_TRUNCATE,      /* a frame longer than any client takes is announced as the answer */
+};
+
+struct fake_hook {
+    int endpoint;            /* or FAKE_ANY_ENDPOINT */
+    int32_t op;              /* enum wire_op, or FAKE_ANY_OP (pings are never caught) */
+    const char *path;        /* of the request (of a multi: of its first part): suffix; NULL: any. Borrowed. */
+    int nth;                 /* 1: the next one */
+    enum fake_action action;
+    int error;               /* FAKE_ERROR */
+    void (*fn)(struct fake_zk *zk, void *ctx);
+    void *ctx;
+};
+
+/* State of an endpoint. */
+enum fake_link {
+    FAKE_UP,
+    FAKE_REFUSE, /* links are cut, new ones too */
+    FAKE_SILENT, /* links stay, nothing is read or answered */
+};
+
+struct fake_zk *fake_zk_start(void); /* NULL: no socket or thread */
+void fake_zk_stop(struct fake_zk *zk);
+
+/* "127.0.0.1:port" of an endpoint; lives as long as zk. */
+const char *fake_zk_address(const struct fake_zk *zk, int endpoint);
+
+/* Adds a hook; it goes when it has caught its request. */
+void fake_zk_hook(struct fake_zk *zk, const struct fake_hook *hook);
+/* Hooks that have not caught anything. */
+size_t fake_zk_hooks_left(struct fake_zk *zk);
+void fake_zk_hooks_clear(struct fake_zk *zk);
+
+void fake_zk_link(struct fake_zk *zk, int endpoint, enum fake_link link);
+/* Cuts all links of the endpoint once. */
+void fake_zk_cut(struct fake_zk *zk, int endpoint);
+/* Keeps requests of this op (and all that follow them on their link) unanswered, though pings are answered. */
+void fake_zk_hold(struct fake_zk *zk, int endpoint, int32_t op);
+void fake_zk_release(struct fake_zk *zk, int endpoint);
+/* The endpoint shows the tree of this moment until somebody syncs there or it is thawed. */
+void fake_zk_freeze(struct fake_zk *zk, int endpoint);
+void fake_zk_freeze_locked(struct fake_zk *zk, int endpoint);
+void fake_zk_thaw(struct fake_zk *zk, int endpoint);
+/* Writes are refused with NOT_READ_ONLY on this endpoint. */
+void fake_zk_read_only(struct fake_zk *zk, int endpoint, bool read_only);
+/* Credentials are refused. */
+void fake_zk_refuse_auth(struct fake_zk *zk, bool refuse);
+
+/* Expires the session (0: all of them) as if its timeout had passed, and cuts its link. */
+void fake_zk_expire(struct fake_zk *zk, int64_t session_id);
+void fake_zk_expire_locked(struct fake_zk *zk, int64_t session_id);
+/* Loses everything: tree and sessions, as an ensemble rebuilt from nothing. */
+void fake_zk_reset(struct fake_zk *zk);
+
+/* The tree, from outside. */
+bool fake_zk_exists(struct fake_zk *zk, const char *path);
+int64_t fake_zk_owner(struct fake_zk *zk, const char *path); /* -1: no node */
+int64_t fake_zk_czxid(struct fake_zk *zk, const char *path); /* -1: no node */
+size_t fake_zk_child_count(struct fake_zk *zk, const char *path);
+/* Name of the child with that place in the order of creation; false: fewer. buf of 256. */
+bool fake_zk_child(struct fake_zk *zk, const char *path, size_t index, char *buf);
+/* Data with a NUL behind; false: no node, or more than len - 1 bytes. */
+bool fake_zk_data(struct fake_zk *zk, const char *path, char *buf, size_t len);
+void fake_zk_create(struct fake_zk *zk, const char *path, const char *data, int64_t owner);
+void fake_zk_create_locked(struct fake_zk *zk, const char *path, const char *data, int64_t owner);
+void fake_zk_delete(struct fake_zk *zk, const char *path);
+void fake_zk_delete_locked(struct fake_zk *zk, const char *path);
+/* The number that the next sequential child gets. */
+void fake_zk_set_sequence(struct fake_zk *zk, const char *path, int32_t next);
+/* From there on, the number stays at 2147483647 as in servers since 3.6. */
+void fake_zk_stick_sequence(struct fake_zk *zk, bool stick);
+size_t fake_zk_ephemerals(struct fake_zk *zk); /* nodes with an owner */
+size_t fake_zk_sessions(struct fake_zk *zk);
+
+/* Since the start or the last fake_zk_count_reset: requests of an op (FAKE_ANY_OP: all but pings), watch events sent,
+ * watches standing. */
+size_t fake_zk_count(struct fake_zk *zk, int endpoint, int32_t op);
+size_t fake_zk_count_events(struct fake_zk *zk);
+size_t fake_zk_watches(struct fake_zk *zk);
+void fake_zk_count_reset(struct fake_zk *zk);
+
+#endif
