@@ -1,7 +1,5 @@
 #include "state/machine.h"
 
-#include <stdlib.h>
-
 void effects_init(struct effects *e)
 {
     *e = (struct effects){0};

@@ -8,6 +8,8 @@
 #include "state/state.h"
 #include "tree/tree.h"
 
+#include <stdlib.h>
+
 /* One session of the table. */
 struct session {
     struct map_node map; /* in state.sessions, by id */
@@ -63,7 +65,12 @@ struct write {
 };
 
 /* Ends the process when memory is out: inside apply there is no way on that does not diverge. */
-void state_need(bool have_memory);
+static inline void state_need(bool have_memory)
+{
+    if (!have_memory) {
+        abort();
+    }
+}
 
 /* --- state.c --- */
 /* A state without nodes but "/", without sessions. NULL when memory is out. */

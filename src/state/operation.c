@@ -56,8 +56,8 @@ int operation_decode(struct wire_reader *r, int32_t type, struct operation *ret)
 static int finish_create_part(struct operation *op)
 {
     int32_t mode = op->u.create.flags;
-    bool known = mode >= WIRE_MODE_PERSISTENT && mode <= WIRE_MODE_PERSISTENT_SEQUENTIAL_TTL;
-    if (slice_is_null(op->u.create.path) || (!known && op->type != WIRE_CREATE_TTL)) {
+    bool plain = mode >= WIRE_MODE_PERSISTENT && mode <= WIRE_MODE_CONTAINER;
+    if (slice_is_null(op->u.create.path) || (!plain && op->type != WIRE_CREATE_TTL)) {
         return CONCLAVE_MARSHALLING_ERROR;
     }
     if (mode == WIRE_MODE_CONTAINER) {

@@ -8,8 +8,6 @@
 #include "base/endian.h"
 #include "tree/path.h"
 
-#include <stdlib.h>
-
 struct restore {
     struct state *s;
     struct wire_reader r; /* records of the block being read */

@@ -1,7 +1,5 @@
 #include "state/machine.h"
 
-#include <stdlib.h>
-
 static bool session_has_id(const struct map_node *node, const void *key)
 {
     return CONTAINER_OF(node, struct session, map)->id == *(const int64_t *)key;
@@ -74,13 +72,18 @@ static int victim_compare(const void *a, const void *b)
     return slice_compare(x->path, y->path);
 }
 
-/* The session's nodes in the order in which they are deleted; *paths holds the bytes of their paths. */
+/* The session's nodes in the order in which they are deleted, NULL when it has none. `paths` holds the
+ * bytes of their paths. */
 static struct victim *victims_list(const struct session *session, struct buf *paths,
                                    size_t *ret_count)
 {
     size_t count = 0;
     LIST_FOREACH (link, &session->ephemerals) {
         count++;
+    }
+    *ret_count = count;
+    if (count == 0) {
+        return NULL;
     }
     struct victim *victims = calloc(count, sizeof *victims);
     state_need(victims != NULL);
@@ -97,15 +100,11 @@ static struct victim *victims_list(const struct session *session, struct buf *pa
         offset += victims[i].path.len;
     }
     qsort(victims, count, sizeof *victims, victim_compare);
-    *ret_count = count;
     return victims;
 }
 
 static void delete_ephemerals(struct write *w, struct session *session)
 {
-    if (list_empty(&session->ephemerals)) {
-        return;
-    }
     size_t count;
     buf_reset(&w->s->name);
     struct victim *victims = victims_list(session, &w->s->name, &count);

@@ -1,14 +1,6 @@
 #include "state/machine.h"
 
 #include <assert.h>
-#include <stdlib.h>
-
-void state_need(bool have_memory)
-{
-    if (!have_memory) {
-        abort();
-    }
-}
 
 struct state *state_create_empty(void)
 {

@@ -28,9 +28,9 @@ enum state_session_change {
 
 /* What one command did. Owned by the caller, reused from command to command. */
 struct effects {
-    int64_t zxid;               /* of this command */
-    int32_t err;                /* reply header's err: 0 or a ZooKeeper code (multi: always 0) */
-    struct buf reply;           /* encoded reply record; empty when there is none */
+    int64_t zxid;     /* of this command */
+    int32_t err;      /* reply header's err: 0 or a ZooKeeper code (multi: 0 unless malformed) */
+    struct buf reply; /* encoded reply record; empty when there is none */
     struct state_event *events; /* in the order in which they must be delivered */
     size_t events_count;
     size_t events_cap;
@@ -48,7 +48,8 @@ struct state *state_create(void);
 void state_destroy(struct state *s);
 
 /* Applies one command at wall time time_ms. Never fails as such: what is refused is told in
- * effects. */
+ * effects. CLOSE_SESSION of a session that is not there succeeds and changes nothing; the nodes of
+ * one that is there go oldest first. */
 void state_apply(struct state *s, const struct command *command, int64_t time_ms,
                  struct effects *effects);
 
@@ -66,7 +67,8 @@ struct state_watch {
  * Answers a read (exists, getData, getChildren, getChildren2, getACL, and sync's echo): appends
  * the reply record to out and returns 0, or returns the ZooKeeper code and appends nothing.
  * CONCLAVE_MARSHALLING_ERROR for a body that cannot be decoded, CONCLAVE_UNIMPLEMENTED for
- * other types.
+ * other types, CONCLAVE_SYSTEM_ERROR when the reply does not fit into out. Children come in any
+ * order, as in ZooKeeper; it may differ between servers.
  */
 int state_query(const struct state *s, int32_t type, struct wire_vector ids, struct slice body,
                 struct buf *out, struct state_watch *ret_watch) CONCLAVE_MUST_USE;
@@ -109,8 +111,9 @@ void state_stats(const struct state *s, struct state_stats *ret);
  *   state_snapshot_begin → state_snapshot_step until it returns 0 (or state_snapshot_abort)
  *
  * A step appends about max_bytes to out and returns 1 while there is more, 0 when all is
- * written, or an error. Bytes written out by changes between steps are appended at the next
- * step.
+ * written, or an error, after which only abort is of use. Bytes written out by changes between
+ * steps are appended at the next step. begin returns 0, CONCLAVE_ENOMEM, or CONCLAVE_EBUSY while
+ * another one is being taken.
  */
 int state_snapshot_begin(struct state *s) CONCLAVE_MUST_USE;
 int state_snapshot_step(struct state *s, size_t max_bytes, struct buf *out) CONCLAVE_MUST_USE;

@@ -4,7 +4,6 @@
 #include "tree/path.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 /* --- the way back ---------------------------------------------------------------------------------- */
 

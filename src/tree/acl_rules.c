@@ -99,8 +99,10 @@ static bool parse_ip6(struct slice s, uint8_t *out)
     if (before < 0 || after < 0 || before + after >= 8) {
         return false;
     }
-    memset(out + 2 * before, 0, (size_t)(16 - 2 * before));
-    memcpy(out + 16 - 2 * after, tail, (size_t)(2 * after));
+    size_t head_len = 2 * (size_t)before;
+    size_t tail_len = 2 * (size_t)after;
+    memset(out + head_len, 0, IP_MAX - head_len);
+    memcpy(out + IP_MAX - tail_len, tail, tail_len);
     return true;
 }
 

@@ -32,12 +32,17 @@ static struct znode *znode_alloc(struct slice name, bool owned)
     return node;
 }
 
-static void znode_free(struct znode *node)
+/* As it was allocated, with or without an owner. */
+static void znode_free_as(struct znode *node, bool owned)
 {
-    void *block = (node->flags & ZNODE_OWNED) != 0 ? (void *)znode_owner_of(node) : (void *)node;
     free(node->dir);
     free(node->data);
-    free(block);
+    free((char *)node - (owned ? sizeof(struct znode_owner) : 0));
+}
+
+static void znode_free(struct znode *node)
+{
+    znode_free_as(node, (node->flags & ZNODE_OWNED) != 0);
 }
 
 void znode_destroy(struct tree *t, struct znode *node)
@@ -208,7 +213,7 @@ struct znode *tree_add(struct tree *t, struct znode *parent, const struct znode_
     node->flags |= t->mark;
     if (!znode_data_make(spec->data, &node->data) ||
         map_insert(&t->nodes, &node->map, path_hash(spec->path)) != 0) {
-        znode_free(node);
+        znode_free_as(node, spec->owner != 0);
         return NULL;
     }
     if (spec->owner != 0) {

@@ -209,6 +209,40 @@ static void set_acl_and_permissions(void **state)
     assert_int_equal(world_create(w, "/a/b", "", 0), 0);
 }
 
+/* Gives /a, as superuser, a list with all permissions but one for anyone. */
+static void forbid(struct world *w, int32_t perm)
+{
+    maker_ids_add(&w->m, "super", "");
+    maker_acl_reset(&w->m);
+    maker_acl_add(&w->m, WIRE_PERM_ALL & ~perm, "world", "anyone");
+    assert_int_equal(world_set_acl(w, "/a", -1), 0);
+    maker_ids_reset(&w->m);
+    maker_acl_reset(&w->m);
+    maker_acl_add(&w->m, WIRE_PERM_ALL, "world", "anyone");
+}
+
+/* Each operation asks for its own permission and no other: a bit of `refused` for each that was refused. */
+static int32_t try_all(struct world *w)
+{
+    int32_t refused = 0;
+    refused |= world_create(w, "/a/new", "", 0) == CONCLAVE_NO_AUTH ? WIRE_PERM_CREATE : 0;
+    refused |= world_delete(w, "/a/old", -1) == CONCLAVE_NO_AUTH ? WIRE_PERM_DELETE : 0;
+    refused |= world_set(w, "/a", "", -1) == CONCLAVE_NO_AUTH ? WIRE_PERM_WRITE : 0;
+    refused |= world_read(w, WIRE_GET_DATA, "/a") == CONCLAVE_NO_AUTH ? WIRE_PERM_READ : 0;
+    refused |= world_set_acl(w, "/a", 99) == CONCLAVE_NO_AUTH ? WIRE_PERM_ADMIN : 0;
+    return refused;
+}
+
+static void each_operation_has_its_permission(void **state)
+{
+    struct world *w = *state;
+    world_create(w, "/a", "", 0);
+    for (int32_t perm = WIRE_PERM_READ; perm <= WIRE_PERM_ADMIN; perm *= 2) {
+        forbid(w, perm);
+        assert_int_equal(try_all(w), perm);
+    }
+}
+
 static void sessions_and_ephemerals(void **state)
 {
     struct world *w = *state;
@@ -306,6 +340,7 @@ int main(void)
         T(delete_checks_in_order),
         T(set_data_and_versions),
         T(set_acl_and_permissions),
+        T(each_operation_has_its_permission),
         T(sessions_and_ephemerals),
         T(bad_sessions),
         T(each_session_is_met),

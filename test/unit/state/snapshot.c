@@ -51,6 +51,13 @@ static void populate(struct world *w)
     apply(w->s, &w->e, &w->m, 2, WIRE_CREATE, make_create(&w->m, "/box/e", "", 1));
     world_set(w, "/", "root data", -1);
     world_delete(w, "/n5/child", -1);
+    /* A count of creates that wrapped to 0, though there were some. */
+    tree_find(&w->s->tree, slice_str("/n10"))->dir->cversion = -1;
+    world_create(w, "/n10/last", "", 0);
+    world_delete(w, "/n10/last", -1);
+    world_delete(w, "/n10/child", -1);
+    assert_int_equal(world_stat(w, "/n10").cversion, 0);
+    assert_int_equal(world_stat(w, "/n10").pzxid, w->e.zxid);
 }
 
 static void comes_back(void **state)
