@@ -1,10 +1,12 @@
 /*
- * What the state machine costs by itself: nanoseconds per create, getData and setData, bytes per znode,
- * milliseconds per snapshot, restore and digest, for a number of nodes (default 1,000,000) with 100 bytes
- * of data and names of ten bytes, in directories of 1,000. One line per figure: name, value, unit.
+ * What the state machine costs by itself: nanoseconds per create, getData and setData, bytes per
+ * znode, milliseconds per snapshot, restore and digest, for a number of nodes (default 1,000,000)
+ * with 100 bytes of data and names of ten bytes, in directories of 1,000. One line per figure:
+ * name, value, unit.
  *
  * Build: gcc -std=gnu11 -O2 -Isrc -Iinclude -Itest bench/tree_bench.c test/support/requests.c \
- *            src/base/buf.c src/base/map.c src/wire/codec.c src/wire/records.c src/tree/[a-z]*.c src/state/[a-z]*.c -lxxhash
+ *            src/base/buf.c src/base/map.c src/wire/codec.c src/wire/records.c \
+ *            src/tree/[a-z]*.c src/state/[a-z]*.c -lxxhash
  */
 #include "support/requests.h"
 

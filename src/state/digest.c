@@ -1,6 +1,6 @@
 /*
- * One number for a whole state: the sum of a hash for each node and session, so neither memory layout
- * nor the order of nodes, children or sessions matters.
+ * One number for a whole state: the sum of a hash for each node and session, so neither memory
+ * layout nor the order of nodes, children or sessions matters.
  */
 #include "state/machine.h"
 

@@ -109,7 +109,8 @@ struct operation {
         struct wire_check_version_request check;
     } u;
 };
-/* Decodes one that stands alone. 0, CONCLAVE_MARSHALLING_ERROR, or the error it has whatever the state is. */
+/* Decodes one that stands alone. 0, CONCLAVE_MARSHALLING_ERROR, or the error it has whatever the
+ * state is. */
 int operation_decode(struct wire_reader *r, int32_t type, struct operation *ret);
 /* Decodes one of a multi. 0 or CONCLAVE_MARSHALLING_ERROR. */
 int operation_decode_part(struct wire_reader *r, int32_t type, struct operation *ret);

@@ -14,7 +14,8 @@ static int next_part(struct wire_reader *r, struct operation *ret)
     return rc == 0 ? 1 : rc;
 }
 
-/* Number of parts, or CONCLAVE_MARSHALLING_ERROR: one malformed part spoils the request before any is tried. */
+/* Number of parts, or CONCLAVE_MARSHALLING_ERROR: one malformed part spoils the request before
+ * any is tried. */
 static int64_t count_parts(struct slice body)
 {
     struct wire_reader r = wire_reader_make(body);

@@ -11,7 +11,8 @@ static int decode_create_ttl(struct wire_reader *r, struct wire_create_request *
     return 0;
 }
 
-/* The configuration is not changed through the tree's log, and reconfig is off by default in ZooKeeper too. */
+/* The configuration is not changed through the tree's log, and reconfig is off by default in
+ * ZooKeeper too. */
 static int decode_reconfig(struct wire_reader *r)
 {
     struct wire_reconfig_request request;
@@ -19,7 +20,8 @@ static int decode_reconfig(struct wire_reader *r)
     return rc != 0 ? rc : CONCLAVE_RECONFIG_DISABLED;
 }
 
-/* A createTTL whose mode has no TTL is malformed; one whose mode has one is refused like any other. */
+/* A createTTL whose mode has no TTL is malformed; one whose mode has one is refused like any
+ * other. */
 static int check_create_ttl(const struct wire_create_request *create)
 {
     bool has_ttl = create->flags == WIRE_MODE_PERSISTENT_TTL ||

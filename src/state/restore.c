@@ -1,7 +1,7 @@
 /*
  * Reads a snapshot. Nodes come in any order: a parent that has not come yet is stood in for by a
- * placeholder, and none may be left at the end. Trusts nothing: not the checksum alone either, since
- * the tree relies on what is checked here.
+ * placeholder, and none may be left at the end. Trusts nothing: not the checksum alone either,
+ * since the tree relies on what is checked here.
  */
 #include "state/machine.h"
 

@@ -72,8 +72,8 @@ static int victim_compare(const void *a, const void *b)
     return slice_compare(x->path, y->path);
 }
 
-/* The session's nodes in the order in which they are deleted, NULL when it has none. `paths` holds the
- * bytes of their paths. */
+/* The session's nodes in the order in which they are deleted, NULL when it has none. `paths`
+ * holds the bytes of their paths. */
 static struct victim *victims_list(const struct session *session, struct buf *paths,
                                    size_t *ret_count)
 {

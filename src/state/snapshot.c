@@ -1,8 +1,8 @@
 /*
- * A snapshot is a header and blocks; a block is records and a checksum that covers all before it, so a
- * flipped, lost or cut byte anywhere is found. The walk goes through the tree in preorder; a change
- * that comes before the walk writes the node's old image itself. Each node's mark says whether the
- * snapshot has it: nodes born later carry the mark from birth.
+ * A snapshot is a header and blocks; a block is records and a checksum that covers all before it,
+ * so a flipped, lost or cut byte anywhere is found. The walk goes through the tree in preorder; a
+ * change that comes before the walk writes the node's old image itself. Each node's mark says
+ * whether the snapshot has it: nodes born later carry the mark from birth.
  */
 #include "state/machine.h"
 

@@ -32,7 +32,8 @@ static bool add_boot_node(struct state *s, const char *path, uint32_t acl)
     return true;
 }
 
-/* /zookeeper/config is readable only, and its aversion -1: its ACL is set by a setACL of version -1. */
+/* /zookeeper/config is readable only, and its aversion -1: its ACL is set by a setACL of version
+ * -1. */
 static bool add_config_node(struct state *s)
 {
     struct wire_acl read_only = {

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* --- the way back ---------------------------------------------------------------------------------- */
+/* --- the way back ----------------------------------------------------------------------------- */
 
 static struct undo *undo_add(struct state *s)
 {
@@ -67,7 +67,7 @@ void write_rollback(struct state *s)
     }
 }
 
-/* --- events ---------------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 /* A node came or went: told to who watches it, then to who watches its parent's children. */
 static void tell_node_and_parent(struct effects *e, enum wire_event_type type, size_t offset,
@@ -79,7 +79,7 @@ static void tell_node_and_parent(struct effects *e, enum wire_event_type type, s
     effects_event(e, WIRE_EVENT_NODE_CHILDREN_CHANGED, offset, parent_len > 0 ? parent_len : 1);
 }
 
-/* --- create ---------------------------------------------------------------------------------------- */
+/* --- create ----------------------------------------------------------------------------------- */
 
 static bool mode_sequential(int32_t mode)
 {
@@ -189,7 +189,7 @@ int write_create(struct write *w, int32_t type, const struct wire_create_request
     return 0;
 }
 
-/* --- delete ---------------------------------------------------------------------------------------- */
+/* --- delete ----------------------------------------------------------------------------------- */
 
 void write_remove(struct write *w, struct znode *node)
 {
@@ -243,9 +243,10 @@ int write_delete(struct write *w, const struct wire_delete_request *r)
     return 0;
 }
 
-/* --- setData, check, setACL: what concerns one node -------------------------------------------------- */
+/* --- setData, check, setACL: what concerns one node ------------------------------------------- */
 
-/* One more, wrapping, but never -1: that is what a client says for "any version" (ZOOKEEPER-4743). */
+/* One more, wrapping, but never -1: that is what a client says for "any version"
+ * (ZOOKEEPER-4743). */
 static int32_t next_version(int32_t version)
 {
     int32_t next = (int32_t)((uint32_t)version + 1);

@@ -1,7 +1,8 @@
 /*
- * The lists of permissions in use, each stored once and counted. A znode holds the number of its list.
- * A number is not given out again while it is in use, nor soon after: numbers run through all of
- * uint32 before they begin again, so a number in a snapshot always means the list it meant at begin.
+ * The lists of permissions in use, each stored once and counted. A znode holds the number of its
+ * list. A number is not given out again while it is in use, nor soon after: numbers run through all
+ * of uint32 before they begin again, so a number in a snapshot always means the list it meant at
+ * begin.
  */
 #ifndef TREE_ACL_H
 #define TREE_ACL_H
@@ -32,7 +33,8 @@ struct acl_table {
 int acl_table_init(struct acl_table *t) CONCLAVE_MUST_USE;
 void acl_table_finish(struct acl_table *t);
 
-/* Takes a reference to the list with these entries, adding it when it is new. 0 or CONCLAVE_ENOMEM. */
+/* Takes a reference to the list with these entries, adding it when it is new. 0 or
+ * CONCLAVE_ENOMEM. */
 int acl_take(struct acl_table *t, struct wire_vector entries, uint32_t *ret_id) CONCLAVE_MUST_USE;
 
 /* One reference more or less to a list that is there; at zero the list goes. */
@@ -42,8 +44,9 @@ void acl_unref(struct acl_table *t, uint32_t id);
 /* The list of that number, or NULL. */
 const struct acl_list *acl_get(const struct acl_table *t, uint32_t id);
 
-/* Adds a list under a given number, without references, as a snapshot holds it. 0, CONCLAVE_ENOMEM, or
- * CONCLAVE_ECORRUPT when the number or the list is there already (but for ACL_OPEN itself). */
+/* Adds a list under a given number, without references, as a snapshot holds it. 0,
+ * CONCLAVE_ENOMEM, or CONCLAVE_ECORRUPT when the number or the list is there already (but for
+ * ACL_OPEN itself). */
 int acl_restore(struct acl_table *t, uint32_t id, struct wire_vector entries) CONCLAVE_MUST_USE;
 
 /* Removes lists without references. */

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* --- ip: addresses, with a prefix length in the entry -------------------------------------------- */
+/* --- ip: addresses, with a prefix length in the entry ----------------------------------------- */
 
 enum { IP_MAX = 16 };
 
@@ -37,7 +37,8 @@ static bool parse_number(struct slice s, int base, int *ret)
     return true;
 }
 
-/* The part of *rest before the next separator; *rest becomes what follows it, null after the last. */
+/* The part of *rest before the next separator; *rest becomes what follows it, null after the
+ * last. */
 static struct slice next_part(struct slice *rest, uint8_t separator)
 {
     const uint8_t *end = rest->len > 0 ? memchr(rest->data, separator, rest->len) : NULL;
@@ -64,7 +65,8 @@ static bool parse_ip4(struct slice s, uint8_t *out)
     return n == 4;
 }
 
-/* Groups of an IPv6 address up to the end or to "::". Returns their number, -1 when one is malformed. */
+/* Groups of an IPv6 address up to the end or to "::". Returns their number, -1 when one is
+ * malformed. */
 static int parse_groups(struct slice s, uint8_t *out)
 {
     int n = 0;
@@ -115,7 +117,8 @@ static int parse_ip(struct slice s, uint8_t out[IP_MAX])
     return s.len > 0 && parse_ip4(s, out) ? 4 : 0;
 }
 
-/* An entry's id: address, optionally "/" and how many bits count. Returns the address' bytes or 0. */
+/* An entry's id: address, optionally "/" and how many bits count. Returns the address' bytes or
+ * 0. */
 static int parse_ip_prefix(struct slice s, uint8_t out[IP_MAX], int *ret_bits)
 {
     struct slice rest = s;
@@ -148,7 +151,7 @@ static bool ip_matches(struct slice caller, struct slice entry)
     return rest == 0 || ((want[bits / 8] ^ have[bits / 8]) >> (8 - rest)) == 0;
 }
 
-/* --- digest: "user:digest" ------------------------------------------------------------------------ */
+/* --- digest: "user:digest" -------------------------------------------------------------------- */
 
 /* Two parts as Java's split gives them: empty parts at the end do not count. */
 static bool digest_valid(struct slice id)
@@ -160,7 +163,7 @@ static bool digest_valid(struct slice id)
     return colon != NULL && memchr(colon + 1, ':', (size_t)(id.data + id.len - colon - 1)) == NULL;
 }
 
-/* --- the schemes ---------------------------------------------------------------------------------- */
+/* --- the schemes ------------------------------------------------------------------------------ */
 
 struct scheme {
     const char *name;

@@ -8,7 +8,7 @@
 
 static_assert(sizeof(struct znode_owner) % _Alignof(struct znode) == 0, "znode stays aligned");
 
-/* --- memory ---------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static struct znode *znode_alloc(struct slice name, bool owned)
 {
@@ -111,7 +111,7 @@ void tree_finish(struct tree *t)
     acl_table_finish(&t->acls);
 }
 
-/* --- finding --------------------------------------------------------------------------------------- */
+/* --- finding ---------------------------------------------------------------------------------- */
 
 /* Compares from the end, name by name up to the root: nothing is allocated, and it is exact. */
 static bool znode_has_path(const struct map_node *map_node, const void *key)
@@ -160,7 +160,7 @@ size_t tree_count(const struct tree *t)
     return map_count(&t->nodes) + 2;
 }
 
-/* --- changing -------------------------------------------------------------------------------------- */
+/* --- changing --------------------------------------------------------------------------------- */
 
 static void link_owner(struct tree *t, struct znode *node, struct list *owned)
 {
@@ -266,7 +266,7 @@ struct znode_data *tree_swap_data(struct tree *t, struct znode *node, struct zno
     return old;
 }
 
-/* --- one node -------------------------------------------------------------------------------------- */
+/* --- one node --------------------------------------------------------------------------------- */
 
 size_t znode_path_len(const struct znode *node)
 {

@@ -1,10 +1,10 @@
 /*
- * The znodes, in memory: found by path in one hash look-up, and linked to parent and siblings. Pure data:
- * rules about who may do what, versions and errors are the state room's. A znode stores its name, not
- * its path; what only parents or only owned nodes need is allocated beside it.
+ * The znodes, in memory: found by path in one hash look-up, and linked to parent and siblings. Pure
+ * data: rules about who may do what, versions and errors are the state room's. A znode stores its
+ * name, not its path; what only parents or only owned nodes need is allocated beside it.
  *
- * Stats follow Apache ZooKeeper's DataTree: `cversion` here counts creates below a node; on the wire
- * it is 2 * cversion - children, so that it counts creates and deletes.
+ * Stats follow Apache ZooKeeper's DataTree: `cversion` here counts creates below a node; on the
+ * wire it is 2 * cversion - children, so that it counts creates and deletes.
  */
 #ifndef TREE_TREE_H
 #define TREE_TREE_H
@@ -61,8 +61,8 @@ struct znode {
 
 #define TREE_OWNER_CONTAINER INT64_MIN
 
-/* Kinds of owner, by the number alone. TTL owners are told from sessions only where TTLs are enabled,
- * which they are not: see ZooKeeper's EphemeralType. */
+/* Kinds of owner, by the number alone. TTL owners are told from sessions only where TTLs are
+ * enabled, which they are not: see ZooKeeper's EphemeralType. */
 enum tree_owner { TREE_OWNER_NONE, TREE_OWNER_SESSION, TREE_OWNER_IS_CONTAINER };
 
 struct tree {
@@ -79,7 +79,8 @@ struct tree {
 int tree_init(struct tree *t) CONCLAVE_MUST_USE;
 void tree_finish(struct tree *t);
 
-/* The node at a path, or NULL. "" is "/", as in ZooKeeper; a malformed path is a path without node. */
+/* The node at a path, or NULL. "" is "/", as in ZooKeeper; a malformed path is a path without
+ * node. */
 struct znode *tree_find(const struct tree *t, struct slice path);
 
 /* What a new node is made of. */
@@ -93,14 +94,16 @@ struct znode_spec {
     int64_t time_ms;
 };
 
-/* Adds a node below parent as its youngest child and counts the create there. NULL when memory is out. */
+/* Adds a node below parent as its youngest child and counts the create there. NULL when memory
+ * is out. */
 struct znode *tree_add(struct tree *t, struct znode *parent, const struct znode_spec *spec);
 
-/* Takes a childless node out; pzxid of the parent becomes zxid. The node lives on, for tree_put_back
- * or znode_destroy. */
+/* Takes a childless node out; pzxid of the parent becomes zxid. The node lives on, for
+ * tree_put_back or znode_destroy. */
 void tree_take_out(struct tree *t, struct znode *node, int64_t zxid);
 
-/* Undoes the latest tree_take_out, which did find pzxid there before. `owned` as at its creation. */
+/* Undoes the latest tree_take_out, which did find pzxid there before. `owned` as at its
+ * creation. */
 void tree_put_back(struct tree *t, struct znode *node, int64_t pzxid, struct list *owned);
 
 /* Frees a node that is in no tree and gives its ACL reference back. */
@@ -121,7 +124,7 @@ struct znode *tree_next(const struct znode *node);
 /* Nodes as ZooKeeper counts them: the root twice. */
 size_t tree_count(const struct tree *t);
 
-/* --- one node -------------------------------------------------------------------------------------- */
+/* --- one node --------------------------------------------------------------------------------- */
 
 /* Bytes of the node's path. */
 size_t znode_path_len(const struct znode *node);

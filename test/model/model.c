@@ -6,7 +6,7 @@
 
 #define CONTAINER INT64_MIN
 
-/* --- nodes ----------------------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 static struct model_node *find(const struct model *m, const char *path)
 {
@@ -124,14 +124,15 @@ static bool has_session(const struct model *m, int64_t id)
     return false;
 }
 
-/* --- paths ----------------------------------------------------------------------------------------- */
+/* --- paths ------------------------------------------------------------------------------------ */
 
 static bool forbidden(unsigned c)
 {
     return c <= 0x1f || (c >= 0x7f && c <= 0x9f) || (c >= 0xd800 && c <= 0xf8ff) || c >= 0xfff0;
 }
 
-/* Characters one by one; what is not well-formed UTF-8 of two or three bytes counts as forbidden. */
+/* Characters one by one; what is not well-formed UTF-8 of two or three bytes counts as
+ * forbidden. */
 static bool characters_allowed(const char *path)
 {
     const uint8_t *p = (const uint8_t *)path;
@@ -168,7 +169,8 @@ static bool valid_path(const char *path)
            strstr(with_slash, "/../") == NULL;
 }
 
-/* The path as a string; false when it has a NUL. Null and too long ones are not the model's to judge. */
+/* The path as a string; false when it has a NUL. Null and too long ones are not the model's to
+ * judge. */
 static bool path_string(struct slice path, char *out)
 {
     assert(path.len < MODEL_PATH);
@@ -177,7 +179,7 @@ static bool path_string(struct slice path, char *out)
     return strlen(out) == path.len;
 }
 
-/* --- ACLs ------------------------------------------------------------------------------------------ */
+/* --- ACLs ------------------------------------------------------------------------------------- */
 
 static bool id_matches(const struct model_acl *a, struct wire_vector ids)
 {
@@ -232,7 +234,8 @@ static bool asked_before(struct wire_vector asked, int n, const struct wire_acl 
     return false;
 }
 
-/* Knows world:anyone, auth, and digest with one colon; the tests ask for nothing else that is good. */
+/* Knows world:anyone, auth, and digest with one colon; the tests ask for nothing else that is
+ * good. */
 static int fixup(struct wire_vector asked, struct wire_vector ids, struct model_acl *acl,
                  int *count)
 {
@@ -268,7 +271,7 @@ static int fixup(struct wire_vector asked, struct wire_vector ids, struct model_
     return 0;
 }
 
-/* --- replies --------------------------------------------------------------------------------------- */
+/* --- replies ---------------------------------------------------------------------------------- */
 
 static void put_stat(const struct model *m, const struct model_node *n, struct buf *out)
 {
@@ -294,7 +297,7 @@ static void event(struct model_effects *e, int type, const char *path)
     buf_printf(&e->events, "%d %s\n", type, path[0] != '\0' ? path : "/");
 }
 
-/* --- writes ---------------------------------------------------------------------------------------- */
+/* --- writes ----------------------------------------------------------------------------------- */
 
 struct call {
     struct model *m;
@@ -638,7 +641,7 @@ void model_apply(struct model *m, int64_t session_id, int32_t type, struct wire_
     }
 }
 
-/* --- reads ----------------------------------------------------------------------------------------- */
+/* --- reads ------------------------------------------------------------------------------------ */
 
 static void put_children(const struct model *m, const char *path, struct buf *out)
 {

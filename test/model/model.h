@@ -1,7 +1,8 @@
 /*
- * A second implementation of the state machine, to compare the real one with: flat arrays, whole paths,
- * linear search, a copy of everything before each multi. Slow, and written to be obviously right
- * against the protocol's rules, not against the tree. Uses of the house only the wire's records.
+ * A second implementation of the state machine, to compare the real one with: flat arrays, whole
+ * paths, linear search, a copy of everything before each multi. Slow, and written to be obviously
+ * right against the protocol's rules, not against the tree. Uses of the house only the wire's
+ * records.
  */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H

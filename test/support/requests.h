@@ -1,6 +1,6 @@
 /*
- * Requests and commands for tests, built with the wire's own records. A struct maker holds the bytes; what it
- * makes is good until it makes the next.
+ * Requests and commands for tests, built with the wire's own records. A struct maker holds the
+ * bytes; what it makes is good until it makes the next.
  */
 #ifndef SUPPORT_REQUESTS_H
 #define SUPPORT_REQUESTS_H

@@ -221,7 +221,8 @@ static void forbid(struct world *w, int32_t perm)
     maker_acl_add(&w->m, WIRE_PERM_ALL, "world", "anyone");
 }
 
-/* Each operation asks for its own permission and no other: a bit of `refused` for each that was refused. */
+/* Each operation asks for its own permission and no other: a bit of `refused` for each that was
+ * refused. */
 static int32_t try_all(struct world *w)
 {
     int32_t refused = 0;

@@ -1,6 +1,7 @@
 /*
- * The machine against the model: the same random commands, every reply byte, error and event compared,
- * every read of every path too; and snapshots taken meanwhile, restored, and run on to the same state.
+ * The machine against the model: the same random commands, every reply byte, error and event
+ * compared, every read of every path too; and snapshots taken meanwhile, restored, and run on to
+ * the same state.
  */
 #include "model/model.h"
 #include "support/requests.h"

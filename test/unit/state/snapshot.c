@@ -1,4 +1,5 @@
-/* Snapshots: what comes back is the state at begin, and a damaged one is never taken for a good one. */
+/* Snapshots: what comes back is the state at begin, and a damaged one is never taken for a good
+ * one. */
 #include "support/world.h"
 
 #include "state/machine.h"
@@ -291,7 +292,7 @@ static void flipped_bits_are_corrupt(void **state)
     buf_finish(&out);
 }
 
-/* --- well-formed blocks with records that lie ------------------------------------------------------ */
+/* --- well-formed blocks with records that lie ------------------------------------------------- */
 
 struct forged {
     struct buf bytes;
