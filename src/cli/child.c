@@ -1,4 +1,5 @@
-/* Environment, fork and exec of the child. Never through a shell: the words are given to execvp as they are. */
+/* Environment, fork and exec of the child. Never through a shell: the words are given to execvp
+ * as they are. */
 #define _GNU_SOURCE /* execvpe, pipe2, environ */
 #include "cli/child.h"
 
@@ -62,7 +63,8 @@ static bool is_ours(const char *variable)
     return false;
 }
 
-/* The child's environment: an array for free; its own variables point into block. NULL when memory is out. */
+/* The child's environment: an array for free; its own variables point into block. NULL when
+ * memory is out. */
 static char **environment_create(const struct child_spec *spec, struct buf *block)
 {
     size_t count = 0;
@@ -157,7 +159,8 @@ int child_start(const struct child_spec *spec, pid_t *ret_pid, int *ret_exec_fd)
     if (pid < 0) {
         return CONCLAVE_EIO;
     }
-    /* Both do it: whoever comes first. Refused once the child was executed, having done it itself. */
+    /* Both do it: whoever comes first. Refused once the child was executed, having done it
+     * itself. */
     setpgid(pid, pid);
     *ret_pid = pid;
     *ret_exec_fd = fds[0];

@@ -2,7 +2,8 @@
  * The command that `conclave elect` runs: its environment, its start, and the end of all that came
  * from it.
  *
- * What runs between fork and exec is async-signal-safe, so that it may be started from a process with threads.
+ * What runs between fork and exec is async-signal-safe, so that it may be started from a process
+ * with threads.
  */
 #ifndef CLI_CHILD_H
 #define CLI_CHILD_H
@@ -37,16 +38,17 @@ struct child_spec {
     const sigset_t *mask; /* signals blocked in the child, as the user's shell left them */
 };
 
-/* Starts it as leader of a process group of its own, to be killed when the calling thread ends. ret_exec_fd becomes readable:
- * end of file when it was executed, an int (errno) when it was not; then the child ends by itself with 126 or 127. 0,
- * CONCLAVE_ENOMEM or CONCLAVE_EIO (no process, no descriptor). */
+/* Starts it as leader of a process group of its own, to be killed when the calling thread ends.
+ * ret_exec_fd becomes readable: end of file when it was executed, an int (errno) when it was
+ * not; then the child ends by itself with 126 or 127. 0, CONCLAVE_ENOMEM or CONCLAVE_EIO (no
+ * process, no descriptor). */
 int child_start(const struct child_spec *spec, pid_t *ret_pid, int *ret_exec_fd) CONCLAVE_MUST_USE;
 
 /* 127 for a command that was not found, 126 for one that cannot be executed. */
 int child_exec_exit_code(int errno_value);
 
-/* Sends a signal to every direct child of this process, adopted ones included. Does nothing where the
- * kernel does not list them. */
+/* Sends a signal to every direct child of this process, adopted ones included. Does nothing
+ * where the kernel does not list them. */
 void children_signal(int number);
 
 #endif

@@ -9,27 +9,28 @@
 
 #include <conclave/client.h>
 
-/* Connects within the common timeout; requests are bounded by it, too. on_state may be NULL. 0, or the exit code after the
- * error was told. Close with connection_close. */
+/* Connects within the common timeout; requests are bounded by it, too. on_state may be NULL. 0,
+ * or the exit code after the error was told. Close with connection_close. */
 int connection_open(const char *command, const struct common_options *options,
                     conclave_state_fn on_state, void *ctx, struct conclave_client **ret);
 
 /* Ends the session; waits a second at most for the server to know. */
 void connection_close(struct conclave_client *client);
 
-/* "conclave COMMAND: SUBJECT: text (NAME); what to do" on stderr. subject may be NULL. Returns exit_code_of(error). */
+/* "conclave COMMAND: SUBJECT: text (NAME); what to do" on stderr. subject may be NULL. Returns
+ * exit_code_of(error). */
 int fail(const char *command, const char *subject, int error);
 
-/* As fail, for a server that could not be reached: says why the attempts failed. Returns CLI_EXIT_UNAVAILABLE, or
- * CLI_EXIT_AUTH where the credentials were refused. */
+/* As fail, for a server that could not be reached: says why the attempts failed. Returns
+ * CLI_EXIT_UNAVAILABLE, or CLI_EXIT_AUTH where the credentials were refused. */
 int fail_unreachable(const char *command, const struct conclave_client *client, const char *servers,
                      int error);
 
 /* The enum cli_exit of an error of the list. */
 int exit_code_of(int error);
 
-/* Whether path is a node's path: "/" first, no empty, "." or ".." part, no control character. Tells what is wrong
- * otherwise. OPTIONS_GO_ON or CLI_EXIT_USAGE. */
+/* Whether path is a node's path: "/" first, no empty, "." or ".." part, no control character.
+ * Tells what is wrong otherwise. OPTIONS_GO_ON or CLI_EXIT_USAGE. */
 int path_check(const struct command_usage *usage, const char *path);
 
 /* Flushes stdout. The given exit code, or CLI_EXIT_IO after the trouble was told. */

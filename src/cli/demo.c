@@ -1,9 +1,11 @@
 /*
- * conclave demo: the main job in a few seconds. A server in a thread of this process, on a free port of the loopback
- * interface and with a data folder that is removed at the end; three candidates as processes of their own, each
- * `conclave elect`; the leader killed with -9, then the next one told to stop. Every step is checked and timed.
+ * conclave demo: the main job in a few seconds. A server in a thread of this process, on a free
+ * port of the loopback interface and with a data folder that is removed at the end; three
+ * candidates as processes of their own, each `conclave elect`; the leader killed with -9, then the
+ * next one told to stop. Every step is checked and timed.
  *
- * Promise: ends by itself, 0 only if all was seen as promised; nothing is left running or on the disk.
+ * Promise: ends by itself, 0 only if all was seen as promised; nothing is left running or on the
+ * disk.
  */
 #define _GNU_SOURCE /* pipe2, nftw */
 #include "cli/command.h"
@@ -280,7 +282,8 @@ static int candidate_start(struct demo *d, int index)
     return 0;
 }
 
-/* Reaps a candidate within the limit; its exit code, 128 + n after signal n, -1 when it still runs. */
+/* Reaps a candidate within the limit; its exit code, 128 + n after signal n, -1 when it still
+ * runs. */
 static int candidate_wait(struct demo *d, int index, int64_t limit_ms)
 {
     int status;

@@ -67,7 +67,7 @@ static const char ABOUT[] =
     "\n"
     "When CMD ends, what it left running is ended, too, and the leadership is given up before this "
     "process ends. INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are passed on to CMD; while "
-    "waiting, the first five and USR2 withdraw the candidacy.\n"
+    "waiting, all but WINCH withdraw the candidacy.\n"
     "\n"
     "Without CMD: prints node and token and holds the leadership until its input ends or a signal "
     "comes.";
@@ -79,7 +79,7 @@ static const char MORE[] =
     "  CONCLAVE_PATH, _NODE, _ID    election, this candidate's node, its name\n"
     "  CONCLAVE_SESSION             session id, 0x...\n"
     "  CONCLAVE_SESSION_TIMEOUT_MS  its timeout, as the server granted it\n"
-    "  CONCLAVE_LEASE_FD            descriptor: a byte or its end says: lost, stop now\n"
+    "  CONCLAVE_LEASE_FD            descriptor: a byte or its end means: lost, stop\n"
     "  CONCLAVE_LEASE_SHM_FD        descriptor of a page to map read-only: offset 0\n"
     "                               u32 magic, 4 u32 state (1: leading), 8 u64\n"
     "                               sequence (odd: being written), 16 i64 end of the\n"

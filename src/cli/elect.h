@@ -1,4 +1,5 @@
-/* What the files of `conclave elect` share: elect.c reads the arguments, elect_run.c leads, elect_list.c looks on. */
+/* What the files of `conclave elect` share: elect.c reads the arguments, elect_run.c leads,
+ * elect_list.c looks on. */
 #ifndef CLI_ELECT_H
 #define CLI_ELECT_H
 

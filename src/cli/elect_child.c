@@ -1,6 +1,7 @@
 /*
- * The child of `conclave elect` as the main thread sees it: asked for and ended by the guardian (guardian.h), which reports. Should
- * the guardian be late or gone, the process group is killed from here.
+ * The child of `conclave elect` as the main thread sees it: asked for and ended by the guardian
+ * (guardian.h), which reports. Should the guardian be late or gone, the process group is killed
+ * from here.
  */
 #include "cli/elect_machine.h"
 
@@ -104,7 +105,8 @@ static void guardian_died(struct elect_run *r)
 {
     fprintf(stderr, "conclave elect: the guardian process is gone, the command with it\n");
     for (int i = 0; r->child != 0 && i < 200 && kill(-r->child, SIGKILL) == 0; i++) {
-        usleep(5000);
+        while (waitpid(-r->child, NULL, WNOHANG) > 0) {}
+        usleep(1000);
     }
     pthread_mutex_lock(&r->lock);
     guardian_finish(&r->guardian);

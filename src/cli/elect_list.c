@@ -1,4 +1,5 @@
-/* conclave elect --list and --watch: who stands for election, and who leads, without taking part. */
+/* conclave elect --list and --watch: who stands for election, and who leads, without taking
+ * part. */
 #include "cli/elect.h"
 
 #include "cli/command.h"
@@ -76,6 +77,9 @@ int elect_list(const struct elect_options *options)
     if (error == 0) {
         error = conclave_election_participants(recipes, options->path, common.timeout_ms, &list,
                                                &count);
+    }
+    if (error == CONCLAVE_NO_NODE) {
+        error = 0; /* the node comes with the first candidate, and may go with the last */
     }
     if (error == 0) {
         error = list_print(options, list, count);

@@ -1,6 +1,7 @@
 /*
- * The inside of `conclave elect` while it stands for election: elect_run.c (phases), elect_news.c (what the library's threads
- * tell), elect_child.c (the child, by way of the guardian). All of it belongs to the main thread, but for what `lock` guards.
+ * The inside of `conclave elect` while it stands for election: elect_run.c (phases), elect_news.c
+ * (what the library's threads tell), elect_child.c (the child, by way of the guardian). All of it
+ * belongs to the main thread, but for what `lock` guards.
  */
 #ifndef CLI_ELECT_MACHINE_H
 #define CLI_ELECT_MACHINE_H
@@ -76,12 +77,14 @@ struct elect_run {
 
 /* --- elect_run.c ------------------------------------------------------------------------------ */
 
-/* Gives candidacy or leadership up; the outcome is what it was set to first. child_status: -1 without a child. */
+/* Gives candidacy or leadership up; the outcome is what it was set to first. child_status: -1
+ * without a child. */
 void elect_leave(struct elect_run *r, const char *reason, int exit_code, int child_status);
 
 /* --- elect_news.c ----------------------------------------------------------------------------- */
 
-/* Callbacks of the client and the election, ctx being the run. on_revoked returns when nothing of the child is left. */
+/* Callbacks of the client and the election, ctx being the run. on_revoked returns when nothing
+ * of the child is left. */
 void elect_on_state(struct conclave_client *client, enum conclave_state state, void *ctx);
 extern const struct conclave_election_callbacks ELECT_CALLBACKS;
 

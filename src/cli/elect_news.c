@@ -1,7 +1,8 @@
 /*
- * What the library's threads tell the main thread of `conclave elect`: kept under the lock, then it is woken. Only on_revoked does
- * more: it stops the child through the guardian and returns when nothing of the child is left, because the library
- * removes the candidate's node, and so lets the next one lead, when it has returned.
+ * What the library's threads tell the main thread of `conclave elect`: kept under the lock, then
+ * it is woken. Only on_revoked does more: it stops the child through the guardian and returns when
+ * nothing of the child is left, because the library removes the candidate's node, and so lets the
+ * next one lead, when it has returned.
  */
 #include "cli/elect_machine.h"
 

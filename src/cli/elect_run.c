@@ -1,19 +1,18 @@
 /*
- * conclave elect PATH [-- CMD]: stands for election, and keeps a child, or the leadership alone, while elected.
+ * conclave elect PATH [-- CMD]: stands for election, and keeps a child, or the leadership alone,
+ * while elected.
  *
- *                 connected             elected              child ended, lost, signal, input's end
- *   ELECT_CONNECTING ─────────────> ELECT_WAITING ───────────> ELECT_LEADING ──────────────────────> ELECT_LEAVING ───> ELECT_DONE
- *        │   ^                   │  signal, timeout, closed                          ^  │
- *        │   │                   '───────────────────────────────────────────────────'  │ --forever, or
- *        │   '──────────────────────────────── ELECT_BACKOFF <────────────────────────────────' candidacy lost
- *        '──> ELECT_DONE (not connected in time, signal)
+ *              connected          elected            child ended, lost, signal, end of input
+ *   CONNECTING ──────────> WAITING ────────> LEADING ─────────────────────────> LEAVING ──> DONE
+ *     │    ^                  │                                                  ^   │
+ *     │    │                  └──────── signal, timeout, closed ─────────────────┘   │
+ *     │  BACKOFF <─────────────────────────── --forever, or candidacy lost ──────────┘
+ *     v
+ *   DONE (not connected in time, signal)
  *
- * The machine runs in the main thread. The library's threads leave their news in `news` and wake it. Only on_revoked does more: it stops the child
- * through the guardian and returns when nothing of the child is left, because the library removes the candidate's node, and so
- * lets the next one lead, when it has returned.
- *
- * The child is the guardian's (guardian.h): it ends the child at the end of the lease by its own clock. This process does the same on
- * its side, so that either of the two suffices.
+ * The machine runs in the main thread. The library's threads leave their news (elect_news.c) and
+ * wake it. The child is the guardian's (guardian.h), which ends it at the end of the lease by its own
+ * clock. This process does the same on its side, so that either of the two suffices.
  */
 #include "cli/elect.h"
 
@@ -30,6 +29,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #define LEAVE_TIMEOUT_MS 2000 /* for the removal of the node to be confirmed */
@@ -112,7 +112,8 @@ void elect_leave(struct elect_run *r, const char *reason, int exit_code, int chi
 
 /* --- phases ----------------------------------------------------------------------------------- */
 
-/* The most that the library allows (recipes.md 5.2): a third of the session timeout less 500 ms, or a sixth of it. */
+/* The most that the library allows (recipes.md 5.2): a third of the session timeout less 500 ms,
+ * or a sixth of it. */
 static int64_t grace_most_ms(int64_t session_timeout_ms)
 {
     int64_t sixth = session_timeout_ms / 6;
@@ -427,6 +428,9 @@ static int prepare(struct elect_run *r)
     if (waiter_init(&r->waiter, SIGNALS, false) != 0 || lease_page_init(&r->page) != 0) {
         return fail(ELECT_USAGE.name, NULL, CONCLAVE_EIO);
     }
+    /* Orphans of the child come to us when there is no guardian, or no more, and can be reaped
+     * then. */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (r->options->status_fd >= 0) {
         fcntl((int)r->options->status_fd, F_SETFD, FD_CLOEXEC);
     }
@@ -470,7 +474,8 @@ static int client_begin(struct elect_run *r)
     return error == 0 ? 0 : fail(ELECT_USAGE.name, NULL, error);
 }
 
-/* How long the first connection may take: whoever waits for an election only 5s does not wait 30s for a server. */
+/* How long the first connection may take: whoever waits for an election only 5s does not wait
+ * 30s for a server. */
 static int64_t connect_limit_ms(const struct elect_options *options)
 {
     int64_t timeout = options->common.timeout_ms;
@@ -501,7 +506,8 @@ int elect_run(const struct elect_options *options)
     }
     guardian_finish(&r.guardian);
     if (r.election != NULL) {
-        /* The library is still trying, and would for as long as the session lives: it goes with the process. */
+        /* The library is still trying, and would for as long as the session lives: it goes with
+         * the process. */
         fflush(NULL);
         _exit(code);
     }

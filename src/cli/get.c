@@ -14,7 +14,7 @@ static const struct command_usage USAGE = {
         "Writes the data of a node to the output as it is: nothing is added, so binary data can "
         "go to a file or a pipe.",
     .more =
-        "With --json: {\"path\":PATH,\"data\":TEXT,\"stat\":{...}}. Data that is not UTF-8 comes as\n"
+        "With --json: {\"path\":PATH,\"data\":TEXT,\"stat\":{...}}. Data that is not UTF-8 comes as "
         "\"data_base64\" instead of \"data\"; a node without data has \"data\":null.\n",
     .client = true,
     .operands_min = 1,

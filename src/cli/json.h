@@ -1,7 +1,8 @@
 /*
- * Writes JSON (RFC 8259), one value per line of output. Commas are the writer's business; the caller
- * opens and closes what it nests, at most JSON_DEPTH_MAX deep. A text that is not UTF-8 is written with U+FFFD for each byte
- * that does not fit; json_data keeps such bytes by base64 instead. Memory trouble is remembered and reported by json_print.
+ * Writes JSON (RFC 8259), one value per line of output. Commas are the writer's business; the
+ * caller opens and closes what it nests, at most JSON_DEPTH_MAX deep. A text that is not UTF-8 is
+ * written with U+FFFD for each byte that does not fit; json_data keeps such bytes by base64
+ * instead. Memory trouble is remembered and reported by json_print.
  */
 #ifndef CLI_JSON_H
 #define CLI_JSON_H
@@ -41,10 +42,12 @@ void json_null(struct json *j);
 /* "0x1f": zxids and session ids, which do not fit the number of many readers. */
 void json_hex(struct json *j, int64_t value);
 
-/* Key and value of a node's data: "data": text or null, or "data_base64" when the bytes are not UTF-8. */
+/* Key and value of a node's data: "data": text or null, or "data_base64" when the bytes are not
+ * UTF-8. */
 void json_data(struct json *j, const void *data, size_t len);
 
-/* Writes the text and a newline, flushes, and empties the writer. 0, CONCLAVE_ENOMEM or CONCLAVE_EIO. */
+/* Writes the text and a newline, flushes, and empties the writer. 0, CONCLAVE_ENOMEM or
+ * CONCLAVE_EIO. */
 int json_print(struct json *j, FILE *file);
 
 /* Whether all bytes are UTF-8 (RFC 3629: no surrogates, nothing overlong). */

@@ -24,9 +24,8 @@ static const struct command_usage USAGE = {
     .forms = (const char *const[]){"PATH [options]", NULL},
     .about = "Lists the names of a node's children, one per line, in order of their bytes.",
     .rows = ROWS,
-    .more =
-        "With --json: {\"path\":PATH,\"children\":[NAMES],\"stat\":{...}}, or with --recursive\n"
-        "{\"path\":PATH,\"nodes\":[PATHS]}. The tree may change while a branch is read.\n",
+    .more = "With --json: {\"path\":PATH,\"children\":[NAMES],\"stat\":{...}}, or with --recursive "
+            "{\"path\":PATH,\"nodes\":[PATHS]}. The tree may change while a branch is read.\n",
     .client = true,
     .operands_min = 1,
     .operands_max = 1,

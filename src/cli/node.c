@@ -1,4 +1,5 @@
-/* Stats, names and branches. A branch is read node by node: no more than one answer is in memory beside its paths. */
+/* Stats, names and branches. A branch is read node by node: no more than one answer is in memory
+ * beside its paths. */
 #include "cli/node.h"
 
 #include <inttypes.h>

@@ -52,7 +52,8 @@ static const struct option_row *row_by_name(const struct option_row *rows, const
     return NULL;
 }
 
-/* Words from text up to its first newline, broken before HELP_WIDTH; the cursor stands at column. */
+/* Words from text up to its first newline, broken before HELP_WIDTH; the cursor stands at
+ * column. */
 static const char *help_line(const char *text, int indent, int column)
 {
     while (*text != '\0' && *text != '\n') {
@@ -109,7 +110,8 @@ static void help_row(const struct option_row *row)
 static void help_print(const struct command_usage *usage)
 {
     for (size_t i = 0; usage->forms[i] != NULL; i++) {
-        printf("%s conclave %s %s\n", i == 0 ? "usage:" : "      ", usage->name, usage->forms[i]);
+        printf("%s conclave %s%s%s\n", i == 0 ? "usage:" : "      ", usage->name,
+               usage->forms[i][0] != '\0' ? " " : "", usage->forms[i]);
     }
     putchar('\n');
     help_text(usage->about, 0);

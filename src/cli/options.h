@@ -1,7 +1,8 @@
 /*
- * Options of the commands. Each command has one table; from it come parsing, the text of --help and
- * the errors. Options may stand before and after the operands; "--" ends them. "--name value" and "--name=value" are the
- * same; a single option may have a letter ("-r"). What a command does not give keeps the value that the caller put into the target.
+ * Options of the commands. Each command has one table; from it come parsing, the text of --help
+ * and the errors. Options may stand before and after the operands; "--" ends them. "--name value"
+ * and "--name=value" are the same; a single option may have a letter ("-r"). What a command does
+ * not give keeps the value that the caller put into the target.
  */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
@@ -45,8 +46,7 @@ struct common_options {
 struct command_usage {
     const char *name;
     const char *const *forms; /* NULL-ended: what stands behind the name */
-    const char *
-        about; /* paragraphs, a blank line between; a line that begins with a space stays as it is */
+    const char *about; /* paragraphs, a blank line between; after a space lines stay as they are */
     const struct option_row *rows; /* an own row hides the common one of its name */
     const char *more;              /* behind the options, as about; may be NULL */
     bool client;       /* has the common options, and target begins with struct common_options */
@@ -63,8 +63,8 @@ struct operands {
 
 #define OPTIONS_GO_ON (-1)
 
-/* Reads argv into target. OPTIONS_GO_ON, or the exit code: 0 when the help was asked for and printed,
- * CLI_EXIT_USAGE when an error was. argv's order changes. */
+/* Reads argv into target. OPTIONS_GO_ON, or the exit code: 0 when the help was asked for and
+ * printed, CLI_EXIT_USAGE when an error was. argv's order changes. */
 int options_parse(const struct command_usage *usage, int argc, char **argv, void *target,
                   struct operands *ret);
 

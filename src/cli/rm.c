@@ -26,15 +26,16 @@ static const struct command_usage USAGE = {
     .forms = (const char *const[]){"PATH [options]", NULL},
     .about = "Removes a node that has no children, or with --recursive a whole branch.",
     .rows = ROWS,
-    .more = "With --json: {\"path\":PATH,\"removed\":NUMBER OF NODES}; without it nothing is\n"
-            "printed. A branch is not removed in one step: others may see part of it, and nodes\n"
+    .more = "With --json: {\"path\":PATH,\"removed\":NUMBER OF NODES}; without it nothing is "
+            "printed. A branch is not removed in one step: others may see part of it, and nodes "
             "made meanwhile are removed, too.\n",
     .client = true,
     .operands_min = 1,
     .operands_max = 1,
 };
 
-/* New children may appear while a branch is removed; after so many rounds somebody is working against us. */
+/* New children may appear while a branch is removed; after so many rounds somebody is working
+ * against us. */
 #define ROUNDS_MAX 16
 
 static int remove_one(struct conclave_client *client, const char *path, int64_t version,
@@ -46,7 +47,8 @@ static int remove_one(struct conclave_client *client, const char *path, int64_t 
     return error;
 }
 
-/* One pass over what is there now, last listed first. CONCLAVE_NOT_EMPTY: something was added meanwhile. */
+/* One pass over what is there now, last listed first. CONCLAVE_NOT_EMPTY: something was added
+ * meanwhile. */
 static int remove_branch_once(struct conclave_client *client, const char *root, int64_t *removed)
 {
     char **paths = NULL;

@@ -1,6 +1,7 @@
 /*
- * The supervisor's loop: one poll over the wrapper's socket, SIGCHLD, the lease's timer (CLOCK_BOOTTIME: a machine that
- * slept wakes with a lease that is over) and the pipes of the child. What is due is computed anew after each wake-up.
+ * The supervisor's loop: one poll over the wrapper's socket, SIGCHLD, the lease's timer
+ * (CLOCK_BOOTTIME: a machine that slept wakes with a lease that is over) and the pipes of the
+ * child. What is due is computed anew after each wake-up.
  */
 #define _GNU_SOURCE /* pipe2 */
 #include "cli/supervisor.h"
@@ -58,7 +59,8 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* The wrapper reads few of them and the socket holds hundreds; to a wrapper that is gone nothing is to be told. */
+/* The wrapper reads few of them and the socket holds hundreds; to a wrapper that is gone nothing
+ * is to be told. */
 static void report(struct supervisor *s, enum supervisor_news news, int value)
 {
     struct supervisor_report packet = {.news = news, .value = value, .lost = s->lost};
@@ -188,7 +190,8 @@ static void take_status(struct supervisor *s, pid_t pid, int status)
     }
 }
 
-/* Whether nothing is left. In a thread only the group is ours; here every child is, orphans being given to us. */
+/* Whether nothing is left. In a thread only the group is ours; here every child is, orphans
+ * being given to us. */
 static bool reap(struct supervisor *s)
 {
     int status;

@@ -1,6 +1,6 @@
 /*
- * The supervisor of `conclave elect`: starts the child when it is told to, and ends it, its process group and all that
- * came from it when the lease ends, whether the wrapper is well, stopped or dead.
+ * The supervisor of `conclave elect`: starts the child when it is told to, and ends it, its process
+ * group and all that came from it when the lease ends, whether the wrapper is well, stopped or dead.
  *
  *            START                      child exits, nothing left
  *    IDLE ─────────> RUNNING ──────────────────────────────────────────> IDLE (ENDED)
@@ -9,8 +9,8 @@
  *                       v              kill_at                              │
  *                    STOPPING (kill-signal) ─────> KILLING (SIGKILL) ───────┘ nothing left
  *
- * It runs in a process of its own (the guardian), or with --no-guardian in a thread of the wrapper. It talks over a
- * SOCK_SEQPACKET pair, one struct per packet.
+ * It runs in a process of its own (the guardian), or with --no-guardian in a thread of the wrapper.
+ * It talks over a SOCK_SEQPACKET pair, one struct per packet.
  */
 #ifndef CLI_SUPERVISOR_H
 #define CLI_SUPERVISOR_H
@@ -36,7 +36,7 @@ enum supervisor_news {
     SUPERVISOR_FAILED, /* value: errno; the child could not be started or executed. ENDED follows */
     SUPERVISOR_READY,  /* the child wrote READY=1 */
     SUPERVISOR_STOPPED, /* value: the signal of job control that stopped it */
-    SUPERVISOR_ENDED, /* value: wait status; lost: it was ended because the term was over. Nothing is left of it */
+    SUPERVISOR_ENDED, /* nothing is left of it. value: wait status; lost: the term was over first */
 };
 
 struct supervisor_report {
@@ -58,8 +58,8 @@ struct supervisor_spec {
     const sigset_t *mask; /* for the child */
 };
 
-/* Runs until the other end of fd is closed and nothing of the child is left. SIGCHLD is to be blocked in all threads. 0, or
- * CONCLAVE_EIO when it could not begin. */
+/* Runs until the other end of fd is closed and nothing of the child is left. SIGCHLD is to be
+ * blocked in all threads. 0, or CONCLAVE_EIO when it could not begin. */
 int supervisor_run(const struct supervisor_spec *spec, int fd);
 
 #endif

@@ -1,4 +1,5 @@
-/* One poll over signalfd, eventfd, stdin and one more descriptor. Signals are answered first, the input last. */
+/* One poll over signalfd, eventfd, stdin and one more descriptor. Signals are answered first,
+ * the input last. */
 #include "cli/waiter.h"
 
 #include <conclave/error.h>

@@ -1,6 +1,7 @@
 /*
  * Waiting in the main thread for what ends a command: a signal, the end of the input, or a word
- * from another thread. Make it before any thread starts: the signals are blocked in all of them and read here.
+ * from another thread. Make it before any thread starts: the signals are blocked in all of them
+ * and read here.
  */
 #ifndef CLI_WAITER_H
 #define CLI_WAITER_H

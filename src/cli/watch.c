@@ -2,8 +2,9 @@
  * conclave watch: the changes of one node, one line each, until a signal or a number of them.
  *
  * Two watches are kept: one on the node (made, removed, data) and, while it exists, one on its
- * children. Each is set again by the read that follows its event. ZooKeeper's watches say that something changed, not how
- * often: changes between an event and the read that sets the watch again show as one.
+ * children. Each is set again by the read that follows its event. ZooKeeper's watches say that
+ * something changed, not how often: changes between an event and the read that sets the watch
+ * again show as one.
  */
 #include "cli/command.h"
 #include "cli/connection.h"
@@ -43,7 +44,7 @@ static const struct command_usage USAGE = {
         "Several changes in quick succession may show as one.",
     .rows = ROWS,
     .more =
-        "With --json: {\"event\":EVENT,\"path\":PATH} on a line each; WATCHING also has \"exists\"\n"
+        "With --json: {\"event\":EVENT,\"path\":PATH} on a line each; WATCHING also has \"exists\" "
         "and, if it does, \"version\". WATCHING and LOST do not count for --count.\n",
     .client = true,
     .operands_min = 1,
