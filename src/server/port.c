@@ -292,6 +292,7 @@ void port_turn(struct port *p)
         struct connection *c = CONTAINER_OF(node, struct connection, dirty);
         client_update(CONTAINER_OF(c, struct client, connection));
     }
+    port_check_gone(p); /* when nothing was left to close, no callback comes */
 }
 
 static void port_on_listener_closed(void *ctx)

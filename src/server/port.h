@@ -19,7 +19,7 @@ int port_start(struct port *p, int backlog, int *ret_detail) CONCLAVE_MUST_USE;
 
 void port_address(const struct port *p, struct net_address *ret);
 
-/* The end of a turn: sends, resumes, pauses and closes what is due. */
+/* The end of a turn: sends, resumes, pauses and closes what is due; frees p when port_close has come to its end. */
 void port_turn(struct port *p);
 
 /* Accepts nobody and reads nothing any more; replies still go out. */

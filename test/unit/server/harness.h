@@ -1,0 +1,349 @@
+/*
+ * A service without sockets and disks under a clock that stands still: what clients send goes in with harness_send…,
+ * what they would receive comes out of harness_next. The log is a queue that is applied when the test says so.
+ * Every check is a cmocka assertion. Included by the test programs of this folder, each of which is one file.
+ */
+#ifndef UNIT_SERVER_HARNESS_H
+#define UNIT_SERVER_HARNESS_H
+
+#include "server/service.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { LOG_MAX = 256 };
+
+struct harness {
+    struct service service;
+    struct clock_source clock;
+    int64_t now_ms;
+    struct buf log[LOG_MAX]; /* submitted, not applied */
+    size_t log_count;
+    size_t log_total;
+    int submit_error;
+};
+
+struct peer {
+    struct connection c;
+    struct buf in;  /* sent and not taken */
+    struct buf out; /* received */
+    size_t out_at;  /* read of it */
+    int32_t next_xid;
+    uint8_t passwd[WIRE_PASSWD_LEN];
+    bool closed; /* the server closed it */
+    bool gone;   /* finished */
+};
+
+/* A received frame. */
+struct frame {
+    int32_t xid;
+    int64_t zxid;
+    int32_t err;
+    struct slice body;
+};
+
+static int64_t harness_monotonic(void *ctx)
+{
+    struct harness *h = ctx;
+    return h->now_ms * 1000000;
+}
+
+static int64_t harness_wall(void *ctx)
+{
+    struct harness *h = ctx;
+    return 1700000000000 + h->now_ms;
+}
+
+static int harness_submit(void *ctx, struct buf *payload_take)
+{
+    struct harness *h = ctx;
+    if (h->submit_error != 0) {
+        return h->submit_error;
+    }
+    assert_true(h->log_count < LOG_MAX);
+    h->log[h->log_count++] = *payload_take;
+    h->log_total++;
+    buf_init(payload_take, 0);
+    return 0;
+}
+
+static size_t harness_in_flight(void *ctx)
+{
+    struct harness *h = ctx;
+    return h->log_count;
+}
+
+static void harness_init(struct harness *h, const struct server_limits *limits)
+{
+    memset(h, 0, sizeof *h);
+    h->now_ms = 1000000;
+    h->clock = (struct clock_source){harness_monotonic, harness_wall, h};
+    struct service_options options = {
+        .limits = limits != NULL ? *limits : server_limits_default(),
+        .server_id = 7,
+        .super_digest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=",
+        .clock = &h->clock,
+        .sink = {harness_submit, harness_in_flight, h},
+    };
+    assert_int_equal(service_init(&h->service, &options), 0);
+    assert_int_equal(service_begin(&h->service), 0);
+}
+
+static void harness_finish(struct harness *h)
+{
+    for (size_t i = 0; i < h->log_count; i++) {
+        buf_finish(&h->log[i]);
+    }
+    service_finish(&h->service);
+}
+
+/* Applies the oldest log entry. */
+static void harness_apply_one(struct harness *h)
+{
+    assert_true(h->log_count > 0);
+    struct buf entry = h->log[0];
+    h->log_count--;
+    memmove(&h->log[0], &h->log[1], h->log_count * sizeof h->log[0]);
+    assert_int_equal(service_apply(&h->service, buf_slice(&entry)), 0);
+    buf_finish(&entry);
+}
+
+/* What the socket's holder does at the end of a turn. */
+static void harness_turn(struct harness *h)
+{
+    service_turn(&h->service);
+    struct list *node;
+    while ((node = list_pop_front(&h->service.dirty)) != NULL) {
+        struct connection *c = CONTAINER_OF(node, struct connection, dirty);
+        struct peer *p = CONTAINER_OF(c, struct peer, c);
+        if (c->stage != CONNECTION_CLOSED) {
+            buf_append_slice(&p->out, buf_slice(&c->out));
+            buf_reset(&c->out);
+        }
+        p->closed = c->stage == CONNECTION_CLOSED || c->stage == CONNECTION_CLOSING;
+        if (!p->closed && p->in.len > 0) {
+            buf_consume(&p->in, connection_input(c, buf_slice(&p->in)));
+        }
+    }
+    service_turn(&h->service);
+}
+
+/* Turns until nothing is left to do. */
+static void harness_settle(struct harness *h)
+{
+    harness_turn(h);
+    while (h->log_count > 0 || !list_empty(&h->service.dirty)) {
+        if (h->log_count > 0) {
+            harness_apply_one(h);
+        }
+        harness_turn(h);
+    }
+}
+
+static void harness_advance(struct harness *h, int64_t ms)
+{
+    h->now_ms += ms;
+    service_tick(&h->service);
+}
+
+static void peer_init(struct peer *p, struct harness *h)
+{
+    memset(p, 0, sizeof *p);
+    buf_init(&p->in, 0);
+    buf_init(&p->out, 0);
+    p->next_xid = 1;
+    assert_int_equal(connection_init(&p->c, &h->service, "10.1.2.3", "10.1.2.3:4567"), 0);
+}
+
+static void peer_finish(struct peer *p)
+{
+    connection_finish(&p->c);
+    buf_finish(&p->in);
+    buf_finish(&p->out);
+}
+
+/* Gives bytes to the connection as a socket would. */
+static void peer_send(struct peer *p, struct slice bytes)
+{
+    buf_append_slice(&p->in, bytes);
+    buf_consume(&p->in, connection_input(&p->c, buf_slice(&p->in)));
+}
+
+static void peer_send_frame(struct peer *p, struct slice body)
+{
+    struct buf b;
+    buf_init(&b, 0);
+    wire_write_buffer(&b, body);
+    peer_send(p, buf_slice(&b));
+    buf_finish(&b);
+}
+
+/* Returns the xid used. */
+static int32_t peer_request_xid(struct peer *p, int32_t xid, int32_t type, struct slice body)
+{
+    struct buf b;
+    buf_init(&b, 0);
+    wire_write_i32(&b, xid);
+    wire_write_i32(&b, type);
+    buf_append_slice(&b, body);
+    peer_send_frame(p, buf_slice(&b));
+    buf_finish(&b);
+    return xid;
+}
+
+static int32_t peer_request(struct peer *p, int32_t type, struct slice body)
+{
+    return peer_request_xid(p, p->next_xid++, type, body);
+}
+
+/* The next frame as it is; false when there is none. */
+static bool peer_next_raw(struct peer *p, struct slice *ret)
+{
+    int32_t len;
+    struct slice rest = slice_make(p->out.data + p->out_at, p->out.len - p->out_at);
+    if (p->out_at >= p->out.len || wire_frame_cut(rest, INT32_MAX, ret, &len) != 1) {
+        return false;
+    }
+    p->out_at += 4 + ret->len;
+    return true;
+}
+
+static bool peer_next(struct peer *p, struct frame *ret)
+{
+    struct slice raw;
+    struct wire_reply_header header;
+    if (!peer_next_raw(p, &raw)) {
+        return false;
+    }
+    struct wire_reader r = wire_reader_make(raw);
+    assert_int_equal(wire_decode_reply_header(&r, &header), 0);
+    *ret = (struct frame){header.xid, header.zxid, header.err, wire_rest(&r)};
+    return true;
+}
+
+static void peer_expect_nothing(struct peer *p)
+{
+    assert_int_equal(p->out.len, p->out_at);
+}
+
+/* The next frame must be the reply with this xid and err. */
+static struct frame peer_expect(struct peer *p, int32_t xid, int32_t err)
+{
+    struct frame f;
+    assert_true(peer_next(p, &f));
+    assert_int_equal(f.xid, xid);
+    assert_int_equal(f.err, err);
+    return f;
+}
+
+static void peer_expect_event(struct peer *p, int32_t type, const char *path, int64_t zxid)
+{
+    struct frame f = peer_expect(p, WIRE_XID_NOTIFICATION, 0);
+    struct wire_watcher_event event;
+    struct wire_reader r = wire_reader_make(f.body);
+    assert_int_equal(wire_decode_watcher_event(&r, &event), 0);
+    assert_int_equal(event.type, type);
+    assert_int_equal(event.state, WIRE_STATE_SYNC_CONNECTED);
+    assert_true(slice_equal_str(event.path, path));
+    assert_int_equal(f.zxid, zxid);
+}
+
+/* Sends a ConnectRequest; read_only_byte as newer clients do. */
+static void peer_connect(struct peer *p, int64_t last_zxid, int32_t timeout_ms, int64_t id,
+                         struct slice passwd, bool read_only_byte)
+{
+    struct buf b;
+    struct wire_connect_request request = {
+        .last_zxid_seen = last_zxid, .timeout_ms = timeout_ms, .session_id = id, .passwd = passwd};
+    buf_init(&b, 0);
+    wire_encode_connect_request(&b, &request);
+    if (read_only_byte) {
+        wire_write_boolean(&b, false);
+    }
+    peer_send_frame(p, buf_slice(&b));
+    buf_finish(&b);
+}
+
+/* Reads the ConnectResponse; returns the length of its frame. The passwd is kept in p. */
+static size_t peer_connected(struct peer *p, struct wire_connect_response *ret)
+{
+    struct slice raw;
+    assert_true(peer_next_raw(p, &raw));
+    struct wire_reader r = wire_reader_make(raw);
+    assert_int_equal(wire_decode_connect_response(&r, ret), 0);
+    assert_int_equal(ret->passwd.len, WIRE_PASSWD_LEN);
+    memcpy(p->passwd, ret->passwd.data, WIRE_PASSWD_LEN);
+    return raw.len;
+}
+
+/* A peer with a new session. */
+static void peer_open(struct peer *p, struct harness *h, int32_t timeout_ms)
+{
+    struct wire_connect_response response;
+    static const uint8_t zeros[WIRE_PASSWD_LEN];
+    peer_init(p, h);
+    peer_connect(p, 0, timeout_ms, 0, slice_make(zeros, sizeof zeros), true);
+    harness_settle(h);
+    peer_connected(p, &response);
+    assert_int_not_equal(response.session_id, 0);
+    assert_int_equal(p->c.stage, CONNECTION_SERVING);
+}
+
+/* Requests in static memory, good until the next call. */
+static struct buf request_bytes = {.max = SIZE_MAX / 2};
+
+static struct slice body_path_watch(const char *path, bool watch)
+{
+    struct wire_get_data_request r = {.path = slice_str(path), .watch = watch};
+    buf_reset(&request_bytes);
+    wire_encode_get_data_request(&request_bytes, &r);
+    return buf_slice(&request_bytes);
+}
+
+static struct slice body_create(const char *path, const char *data, int32_t mode)
+{
+    struct buf acl;
+    struct wire_acl entry = {WIRE_PERM_ALL, {slice_str("world"), slice_str("anyone")}};
+    buf_init(&acl, 0);
+    wire_encode_acl(&acl, &entry);
+    struct wire_create_request r = {.path = slice_str(path),
+                                    .data = slice_str(data),
+                                    .acl = wire_vector_make(&acl, 1),
+                                    .flags = mode};
+    buf_reset(&request_bytes);
+    wire_encode_create_request(&request_bytes, &r);
+    buf_finish(&acl);
+    return buf_slice(&request_bytes);
+}
+
+static struct slice body_set(const char *path, const char *data)
+{
+    struct wire_set_data_request r = {
+        .path = slice_str(path), .data = slice_str(data), .version = -1};
+    buf_reset(&request_bytes);
+    wire_encode_set_data_request(&request_bytes, &r);
+    return buf_slice(&request_bytes);
+}
+
+static struct slice body_delete(const char *path)
+{
+    struct wire_delete_request r = {.path = slice_str(path), .version = -1};
+    buf_reset(&request_bytes);
+    wire_encode_delete_request(&request_bytes, &r);
+    return buf_slice(&request_bytes);
+}
+
+static struct slice body_auth(const char *scheme, const char *auth)
+{
+    struct wire_auth_packet r = {.scheme = slice_str(scheme), .auth = slice_str(auth)};
+    buf_reset(&request_bytes);
+    wire_encode_auth_packet(&request_bytes, &r);
+    return buf_slice(&request_bytes);
+}
+
+#endif
