@@ -20,13 +20,16 @@ static int decode_reconfig(struct wire_reader *r)
     return rc != 0 ? rc : CONCLAVE_RECONFIG_DISABLED;
 }
 
+static bool mode_has_ttl(int32_t mode)
+{
+    return mode == WIRE_MODE_PERSISTENT_TTL || mode == WIRE_MODE_PERSISTENT_SEQUENTIAL_TTL;
+}
+
 /* A createTTL whose mode has no TTL is malformed; one whose mode has one is refused like any
  * other. */
 static int check_create_ttl(const struct wire_create_request *create)
 {
-    bool has_ttl = create->flags == WIRE_MODE_PERSISTENT_TTL ||
-                   create->flags == WIRE_MODE_PERSISTENT_SEQUENTIAL_TTL;
-    return has_ttl ? CONCLAVE_UNIMPLEMENTED : CONCLAVE_BAD_ARGUMENTS;
+    return mode_has_ttl(create->flags) ? CONCLAVE_UNIMPLEMENTED : CONCLAVE_BAD_ARGUMENTS;
 }
 
 int operation_decode(struct wire_reader *r, int32_t type, struct operation *ret)
@@ -54,17 +57,19 @@ int operation_decode(struct wire_reader *r, int32_t type, struct operation *ret)
     }
 }
 
-/* In a multi, the mode decides what a create is: see Op.Create of ZooKeeper. */
+/* In a multi, the mode decides what a create is, and is looked at while the request is decoded, but
+ * in the record that has a TTL: see Op.create, CreateOptions and MultiOperationRecord of ZooKeeper. */
 static int finish_create_part(struct operation *op)
 {
-    int32_t mode = op->u.create.flags;
-    bool plain = mode >= WIRE_MODE_PERSISTENT && mode <= WIRE_MODE_CONTAINER;
-    if (slice_is_null(op->u.create.path) || (!plain && op->type != WIRE_CREATE_TTL)) {
+    const struct wire_create_request *create = &op->u.create;
+    bool ttl_record = op->type == WIRE_CREATE_TTL;
+    bool mode_known = create->flags >= WIRE_MODE_PERSISTENT && create->flags <= WIRE_MODE_CONTAINER;
+    if (slice_is_null(create->path) || (!ttl_record && (!mode_known || create->acl.count < 0))) {
         return CONCLAVE_MARSHALLING_ERROR;
     }
-    if (mode == WIRE_MODE_CONTAINER) {
+    if (create->flags == WIRE_MODE_CONTAINER) {
         op->type = WIRE_CREATE_CONTAINER;
-    } else if (op->type == WIRE_CREATE_TTL) {
+    } else if (ttl_record) {
         op->type = WIRE_CREATE;
     }
     return 0;

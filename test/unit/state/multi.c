@@ -156,12 +156,6 @@ static void first_part_fails(void **state)
     expect_errors(w, bad_path, 2);
 
     make_multi_begin(&w->m);
-    make_multi_create(&w->m, WIRE_CREATE, "/t", "", WIRE_MODE_PERSISTENT_TTL);
-    run(w);
-    static const int32_t ttl[] = {CONCLAVE_UNIMPLEMENTED};
-    expect_errors(w, ttl, 1);
-
-    make_multi_begin(&w->m);
     make_multi_check(&w->m, "/", -1);
     apply(w->s, &w->e, &w->m, 77, WIRE_MULTI, make_multi_end(&w->m));
     static const int32_t session[] = {CONCLAVE_SESSION_EXPIRED};
@@ -177,6 +171,17 @@ static void malformed_requests(void **state)
     make_multi_begin(&w->m); /* a mode that is none */
     make_multi_create(&w->m, WIRE_CREATE, "/a", "", 0);
     make_multi_create(&w->m, WIRE_CREATE, "/b", "", 7);
+    assert_int_equal(run(w), CONCLAVE_MARSHALLING_ERROR);
+
+    make_multi_begin(&w->m); /* a mode with a TTL in a record without one */
+    make_multi_create(&w->m, WIRE_CREATE, "/t", "", WIRE_MODE_PERSISTENT_TTL);
+    assert_int_equal(run(w), CONCLAVE_MARSHALLING_ERROR);
+
+    make_multi_begin(&w->m); /* a null list of permissions */
+    make_multi_create(&w->m, WIRE_CREATE, "/a", "", 0);
+    w->m.acl_count = -1;
+    make_multi_create(&w->m, WIRE_CREATE, "/b", "", 0);
+    w->m.acl_count = 1;
     assert_int_equal(run(w), CONCLAVE_MARSHALLING_ERROR);
 
     make_multi_begin(&w->m); /* a null path */
@@ -198,7 +203,7 @@ static void malformed_requests(void **state)
         buf_put_i32(&w->m.body, 0, types[i]);
         assert_int_equal(run(w), CONCLAVE_MARSHALLING_ERROR);
     }
-    assert_int_equal(state_zxid(w->s), zxid + 7);
+    assert_int_equal(state_zxid(w->s), zxid + 9);
     assert_int_equal(w->e.reply.len, 0);
     assert_int_equal(world_read(w, WIRE_EXISTS, "/a"), CONCLAVE_NO_NODE);
     assert_true(state_digest(w->s) != digest); /* the zxid went on */
