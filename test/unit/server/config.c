@@ -1,0 +1,246 @@
+/* Properties, the table of keys, command lines and files: what is set, what is named, what is refused. */
+#include "server/config.h"
+
+#include "server/keys.h"
+#include "server/properties.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct pairs {
+    char text[1024];
+    int left; /* pairs until the callback stops the reading */
+};
+
+static int on_pair(void *ctx, const char *key, const char *value, unsigned line)
+{
+    struct pairs *p = ctx;
+    size_t len = strlen(p->text);
+    snprintf(p->text + len, sizeof p->text - len, "%u[%s=%s]", line, key, value);
+    return --p->left == 0 ? CONCLAVE_EBUSY : 0;
+}
+
+static void test_properties(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"", ""},
+        {"\n\n  \n", ""},
+        {"# x=1\n! y=2\n  # z=3", ""},
+        {"a=1", "1[a=1]"},
+        {"a=1\r\nb=2\r\n", "1[a=1]2[b=2]"},
+        {"  a =  1 2  \nb:3\nc 4\nd", "1[a=1 2]2[b=3]3[c=4]4[d=]"},
+        {"a=b=c:d", "1[a=b=c:d]"},
+        {"a = 1\\\n   2\\\n3\nb=4", "1[a=123]4[b=4]"},
+        {"a\\=b=\\t1\\\\", "1[a=b=\t1\\]"},
+        {"server.1=h:1:2;3", "1[server.1=h:1:2;3]"},
+        {"# comment \\\nb=1", "2[b=1]"},
+        {"a=1\\", "1[a=1\\]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct pairs p = {.left = -1};
+        assert_int_equal(properties_parse(slice_str(cases[i][0]), on_pair, &p), 0);
+        assert_string_equal(p.text, cases[i][1]);
+    }
+    struct pairs p = {.left = 1};
+    assert_int_equal(properties_parse(slice_str("a=1\nb=2"), on_pair, &p), CONCLAVE_EBUSY);
+    assert_string_equal(p.text, "1[a=1]");
+    assert_int_equal(properties_parse(slice_make("a\0b", 3), on_pair, &p), CONCLAVE_EINVAL);
+}
+
+/* No name twice, every reason given, every number's field as wide as one the table can store. */
+static void test_table(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < key_table_count; i++) {
+        const struct key_row *row = &key_table[i];
+        assert_non_null(row->text);
+        for (size_t j = 0; j < i; j++) {
+            assert_string_not_equal(row->name, key_table[j].name);
+        }
+        if (row->kind == KEY_INT) {
+            assert_true(row->size == 2 || row->size == 4 || row->size == 8);
+            assert_true(row->min <= row->max);
+            assert_true(row->size == 8 ||
+                        row->max * row->scale <= (row->size == 2 ? 65535 : INT32_MAX));
+        }
+        assert_true(row->kind != KEY_BOOL || row->size == sizeof(bool));
+        assert_true(row->kind != KEY_SPECIAL || row->set != NULL);
+    }
+    assert_string_equal(key_find("snapshot.trust.empty")->name, "snapshot.trust.empty");
+    assert_string_equal(key_find("snapshot.new")->name, "snapshot.*");
+    assert_null(key_find("clientport"));
+}
+
+/* Parses words divided by blanks. */
+static int parse(struct config *c, const char *line)
+{
+    char words[512];
+    char *argv[32] = {(char[]){"server"}};
+    int argc = 1;
+    snprintf(words, sizeof words, "%s", line);
+    for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " ")) {
+        argv[argc++] = word;
+    }
+    config_init(c);
+    return config_parse(c, argc, argv);
+}
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    struct config c;
+    assert_int_equal(parse(&c, ""), 0);
+    assert_string_equal(c.options.listen.host, "127.0.0.1");
+    assert_int_equal(c.options.listen.port, 2181);
+    assert_string_equal(c.options.data_dir, "./conclave-data");
+    assert_int_equal(c.options.server_id, 1);
+    assert_int_equal(c.options.limits.session_min_ms, 4000);
+    assert_int_equal(c.options.limits.session_max_ms, 40000);
+    assert_int_equal(c.options.limits.address_max, 60);
+    assert_true(c.options.sync);
+    assert_false(c.options.skip_acl);
+    assert_int_equal(c.notices.len, 0);
+    config_finish(&c);
+}
+
+static void test_command_line(void **state)
+{
+    (void)state;
+    struct config c;
+    assert_int_equal(
+        parse(&c, "--data /d --listen [::1]:99 --tickTime=100 --maxSessionTimeout 5000 "
+                  "--forceSync no --skipACL yes --admin off --snapCount 7 --preAllocSize 64 "
+                  "--jute.maxbuffer 4096 --zookeeper.globalOutstandingLimit 5 --initLimit 3"),
+        0);
+    assert_string_equal(c.options.data_dir, "/d");
+    assert_string_equal(c.options.listen.host, "::1");
+    assert_int_equal(c.options.listen.port, 99);
+    assert_int_equal(c.options.limits.tick_ms, 100);
+    assert_int_equal(c.options.limits.session_min_ms, 200);
+    assert_int_equal(c.options.limits.session_max_ms, 5000);
+    assert_false(c.options.sync);
+    assert_true(c.options.skip_acl);
+    assert_int_equal(c.options.snapshot_writes, 7);
+    assert_int_equal(c.options.segment_bytes, 65536);
+    assert_int_equal(c.options.limits.frame_max, 4096);
+    assert_int_equal(c.options.limits.outstanding_max, 5);
+    assert_non_null(
+        strstr(buf_cstr(&c.notices), "conclave: initLimit: no effect in standalone mode\n"));
+    config_finish(&c);
+    assert_int_equal(parse(&c, "--data x --help"), 0);
+    assert_true(c.help);
+    config_finish(&c);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "--tickTime",
+        "--tickTime 9",
+        "--tickTime 12x",
+        "--tickTime 99999999999999999999",
+        "--clientPort 65536",
+        "--clientPort -1",
+        "--unknown 1",
+        "--admin 127.0.0.1:8080",
+        "--listen 2181",
+        "--listen ::1:2181",
+        "--listen 127.0.0.1:1 --clientPort 2",
+        "--minSessionTimeout 50000",
+        "--skipACL 1",
+        "--data=",
+        "--ssl.x y",
+        "--secureClientPort 1",
+        "--enforceQuota true",
+        "--superDigest short",
+        "--server.0 a:1:2",
+        "--server.255 a:1:2",
+        "--server.1 a:1:2 --server.2 b:1:2",
+        "/none/zoo.cfg",
+        "a b",
+        "--peerType observer",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        struct config c;
+        assert_int_equal(parse(&c, lines[i]), CONCLAVE_EINVAL);
+        assert_non_null(c.error);
+        assert_null(strchr(c.error, '\n'));
+        config_finish(&c);
+    }
+    struct config c;
+    assert_int_equal(
+        parse(&c, "--enforceQuota false --peerType participant --standaloneEnabled true"), 0);
+    config_finish(&c);
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void test_files(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/conclave-config-XXXXXX";
+    char cfg[64];
+    char dynamic[64];
+    char myid[64];
+    char text[256];
+    struct config c;
+    assert_non_null(mkdtemp(dir));
+    snprintf(cfg, sizeof cfg, "%s/zoo.cfg", dir);
+    snprintf(dynamic, sizeof dynamic, "%s/zoo.cfg.dynamic", dir);
+    snprintf(myid, sizeof myid, "%s/myid", dir);
+    snprintf(text, sizeof text, "dataDir=%s\ntickTime=1000\nmystery=1\ndynamicConfigFile=%s\n", dir,
+             dynamic);
+    write_file(cfg, text);
+    write_file(dynamic, "server.4=h:2888:3888:participant;0.0.0.0:2182\nversion=100\n");
+    write_file(myid, "4\n");
+
+    assert_int_equal(parse(&c, cfg), 0);
+    assert_string_equal(c.options.data_dir, dir);
+    assert_string_equal(c.options.listen.host, ""); /* every interface, as Apache ZooKeeper */
+    assert_int_equal(c.options.listen.port, 2182);
+    assert_int_equal(c.options.server_id, 4);
+    assert_int_equal(c.options.limits.session_max_ms, 20000);
+    assert_non_null(strstr(buf_cstr(&c.notices), "conclave: mystery: unknown key"));
+    config_finish(&c);
+
+    /* The command line beats the file, wherever it stands. */
+    snprintf(text, sizeof text, "--tickTime 500 %s --listen 127.0.0.1:0", cfg);
+    assert_int_equal(parse(&c, text), 0);
+    assert_int_equal(c.options.limits.tick_ms, 500);
+    assert_string_equal(c.options.listen.host, "127.0.0.1");
+    assert_int_equal(c.options.listen.port, 0);
+    config_finish(&c);
+
+    write_file(myid, "5");
+    assert_int_equal(parse(&c, cfg), CONCLAVE_EINVAL);
+    assert_non_null(strstr(c.error, "myid"));
+    config_finish(&c);
+    write_file(dynamic, "dataDir=/x\n");
+    assert_int_equal(parse(&c, cfg), CONCLAVE_EINVAL);
+    config_finish(&c);
+    assert_int_equal(unlink(cfg) | unlink(dynamic) | unlink(myid) | rmdir(dir), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_properties), cmocka_unit_test(test_table),
+        cmocka_unit_test(test_defaults),   cmocka_unit_test(test_command_line),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_files),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
