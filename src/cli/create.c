@@ -60,7 +60,7 @@ static int create_parents(struct conclave_client *client, const char *path, char
             return error;
         }
     }
-    strcpy(ret_path, path);
+    memcpy(ret_path, path, strlen(path) + 1);
     return 0;
 }
 

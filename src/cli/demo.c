@@ -398,7 +398,7 @@ static int first_leader(struct demo *d, struct leader *leader)
 /* As if the leader's machine had failed: nothing of it is left to say good-bye. */
 static int kill_leader(struct demo *d, struct leader *leader)
 {
-    struct leader next;
+    struct leader next = {0};
     int index = leader->candidate - 1;
     d->step = "hand over after kill -9";
     kill(d->candidates[index], SIGSTOP);
@@ -427,7 +427,7 @@ static int kill_leader(struct demo *d, struct leader *leader)
 
 static int stop_leader(struct demo *d, struct leader *leader)
 {
-    struct leader next;
+    struct leader next = {0};
     int index = leader->candidate - 1;
     d->step = "hand over after a clean stop";
     int64_t told_ns = now_ns();
@@ -454,7 +454,7 @@ static int stop_leader(struct demo *d, struct leader *leader)
 
 static int story(struct demo *d)
 {
-    struct leader leader;
+    struct leader leader = {0};
     int code = server_begin(d);
     if (code == 0) {
         code = first_leader(d, &leader);

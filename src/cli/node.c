@@ -1,5 +1,6 @@
 /* Stats, names and branches. A branch is read node by node: no more than one answer is in memory
  * beside its paths. */
+#define _GNU_SOURCE /* asprintf */
 #include "cli/node.h"
 
 #include <inttypes.h>
@@ -89,14 +90,9 @@ const char **names_sorted(const char *const *names, size_t count)
 
 char *node_path(const char *parent, const char *name)
 {
-    size_t len = strcmp(parent, "/") == 0 ? 0 : strlen(parent);
-    char *path = malloc(len + strlen(name) + 2);
-    if (path != NULL) {
-        memcpy(path, parent, len);
-        path[len] = '/';
-        strcpy(path + len + 1, name);
-    }
-    return path;
+    char *path = NULL;
+    int len = asprintf(&path, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent, name);
+    return len < 0 ? NULL : path;
 }
 
 /* A growing list of paths, used as result and as stack. */
