@@ -275,6 +275,29 @@ static void test_bad_frames(void **state)
     harness_finish(&h);
 }
 
+/* Writes are applied after their connection has failed and before its socket is closed: no answer, no disorder. */
+static void test_applied_while_closing(void **state)
+{
+    (void)state;
+    struct harness h;
+    struct peer p;
+    harness_init(&h, NULL);
+    peer_open(&p, &h, 4000);
+    for (int i = 0; i < 3; i++) {
+        peer_request(&p, WIRE_SET_DATA, body_set("/", "x"));
+        peer_request(&p, WIRE_GET_DATA, body_path_watch("/", false));
+    }
+    peer_send(&p, slice_make("\xff\xff\xff\xff", 4));
+    service_turn(&h.service);
+    harness_apply_one(&h);
+    harness_turn(&h);
+    assert_true(p.closed);
+    peer_expect_nothing(&p);
+    peer_finish(&p);
+    assert_int_equal(h.service.pipeline.outstanding, 0);
+    harness_finish(&h);
+}
+
 /* The same bytes in any pieces give the same replies. */
 static void test_pieces(void **state)
 {
@@ -575,6 +598,7 @@ int main(void)
         cmocka_unit_test(test_close_session),
         cmocka_unit_test(test_unknown_operations),
         cmocka_unit_test(test_bad_frames),
+        cmocka_unit_test(test_applied_while_closing),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_mutated),
         cmocka_unit_test(test_auth),
