@@ -33,8 +33,7 @@ struct scan {
 static int damage(struct scan *s, uint64_t offset, const char *what)
 {
     s->journal->error = problem_set(&s->journal->problem, CONCLAVE_ECORRUPT,
-                                    "%s is damaged at offset %" PRIu64
-                                    ": %s. Nothing was changed; restore the folder "
+                                    "%s is damaged at offset %" PRIu64 ": %s. Restore the folder "
                                     "from a backup",
                                     s->path, offset, what);
     return s->journal->error;
@@ -197,13 +196,15 @@ static int scan_frames(struct scan *s)
     return rv < 0 ? rv : 0;
 }
 
-/* Whether something that was meant as a frame stands at the end: not zeroes, and in a recycled
+/* Whether something that was meant as the next frame stands at the end: not zeroes, and in a recycled
  * segment not what it held before. */
 static bool looks_begun(const struct scan *s, const uint8_t header[FRAME_HEADER_SIZE])
 {
     static const uint8_t zeroes[FRAME_HEADER_SIZE];
+    uint64_t next = s->out->first_index + s->out->count;
     if ((s->header.flags & SEGMENT_RECYCLED) != 0) {
-        return get_le64(header + 16) == s->chain;
+        return get_le64(header + 16) == s->chain ||
+               (get_le32(header + 8) == FRAME_MAGIC && get_le64(header + 24) == next);
     }
     return memcmp(header, zeroes, sizeof zeroes) != 0;
 }

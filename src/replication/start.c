@@ -10,6 +10,7 @@
 
 #include "replication/segment.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +87,7 @@ static void note_tail(struct replication *r, const struct journal_contents *c, b
     if (c->cut_bytes > 0) {
         driver_note(r, true, "log_cut",
                     "segment=%" PRIu64 " offset=%" PRIu64 " last_index=%" PRIu64
-                    " reason=\"the last write was torn; it was never acknowledged\"",
+                    " reason=\"the last write is not whole\"",
                     c->cut_segment, c->cut_offset, c->first_index + c->count - 1);
     }
     if (!c->sealed && !fresh) {
@@ -144,7 +145,7 @@ static int choose_snapshot(struct replication *r, const struct journal_contents 
         rv = problem_set(
             problem, CONCLAVE_ECORRUPT,
             "no usable snapshot in %s/snapshot, and the log begins only at index %" PRIu64
-            "%s%s. Nothing was changed; restore the folder from a backup",
+            "%s%s. Restore the folder from a backup",
             r->folder.dir, c->first_index, n > 0 ? ": " : "", n > 0 && why != NULL ? why : "");
         free(why);
     }
@@ -283,6 +284,21 @@ static int replay(struct replication *r, struct journal_contents *c, struct snap
     return rv;
 }
 
+/* Names that were found may not be durable yet: the last run may have been killed between a
+ * rename and the sync of its folder. What a start builds on must not be taken back by a later
+ * power cut. */
+static int settle_names(struct replication *r, struct problem *problem)
+{
+    char *snapshots = path_make("%s/snapshot", r->folder.dir);
+    int err = snapshots == NULL ? -ENOMEM : r->ops->sync_folder(r->ops->ctx, r->folder.dir);
+    if (err == 0) {
+        err = r->ops->sync_folder(r->ops->ctx, snapshots);
+        err = err == -ENOENT ? 0 : err;
+    }
+    free(snapshots);
+    return err == 0 ? 0 : problem_file(problem, err, "cannot sync the folder", r->folder.dir);
+}
+
 int start_recover(struct replication *r, uint64_t server_id, struct problem *problem)
 {
     struct journal_contents contents = {0};
@@ -293,6 +309,9 @@ int start_recover(struct replication *r, uint64_t server_id, struct problem *pro
     bool fresh = rv == 0 && !r->folder.marker.ready;
     if (fresh) {
         rv = first_start(r, server_id, problem);
+    }
+    if (rv == 0) {
+        rv = settle_names(r, problem);
     }
     if (rv == 0) {
         rv = init_log(r);

@@ -1,0 +1,375 @@
+/*
+ * Damaged folders: one bit changed anywhere, files cut short, files missing in every combination,
+ * files of others. A start either brings back everything that was acknowledged or refuses; it never
+ * starts with less, least of all with nothing.
+ */
+#include "unit/replication/harness.inc"
+
+/* A folder with two snapshots, a trimmed log in several segments, and entries behind the newest
+ * snapshot. */
+struct history {
+    struct sim_disk disk;
+    struct machine m;
+    uint64_t entries; /* acknowledged */
+    uint64_t
+        last_start; /* where the last frame begins in the last segment (when not closed cleanly) */
+    uint64_t last_end;
+    char last_segment[96];
+};
+
+static void history_make(struct history *h, bool clean)
+{
+    sim_init(&h->disk, 1, false);
+    machine_init(&h->m, &h->disk, 1);
+    h->m.options.segment_bytes = 4096;
+    h->m.options.trailing_entries = 3;
+    h->m.snapshot_filling = 3000;
+    h->m.filling = 150;
+    assert_int_equal(machine_open(&h->m), 0);
+    for (int i = 0; i < 4; i++) {
+        machine_work(&h->m, 27, 4);
+        replication_snapshot(h->m.r);
+        machine_rest(&h->m);
+    }
+    machine_work(&h->m, 40, 4);
+    struct journal *j = &h->m.r->journal;
+    do { /* the last frame must not be the first of its segment */
+        h->last_start = j->position;
+        assert_int_equal(machine_submit(&h->m), 0);
+        machine_settle(&h->m);
+        h->last_end = j->position;
+    } while (h->last_end < h->last_start);
+    snprintf(h->last_segment, sizeof h->last_segment, "data/log/%016llu.log",
+             (unsigned long long)j->metadata.last_segment);
+    assert_true(h->last_end > h->last_start);
+    assert_true(j->n_segments >= 3);
+    assert_true(j->metadata.first_segment > 1);
+    assert_true(h->m.snapshots >= 3);
+    h->entries = h->m.acked;
+    if (!clean) {
+        h->disk.fail_at = h->disk.calls + 1; /* no seal */
+        h->disk.fail_errno = EIO;
+    }
+    machine_close(&h->m);
+    h->disk.fail_at = 0;
+}
+
+static void history_finish(struct history *h)
+{
+    machine_finish(&h->m);
+    sim_finish(&h->disk);
+}
+
+/* Starts on a (damaged) copy with fewer promises, and says how many entries are back, or the
+ * error. */
+static int64_t try_start(struct history *h, struct sim_disk *copy, uint64_t promised)
+{
+    int64_t result;
+    uint64_t acked = h->m.acked;
+    uint64_t submitted = h->m.submitted;
+    h->m.disk = copy;
+    h->m.acked = promised;
+    h->m.submitted = h->entries;
+    int rv = machine_open(&h->m);
+    if (rv == 0) {
+        result = (int64_t)h->m.applied;
+        copy->stop_at = copy->calls + 1; /* the copy is thrown away: no need for a clean end */
+        machine_close(&h->m);
+    } else {
+        result = rv;
+    }
+    h->m.disk = &h->disk;
+    h->m.acked = acked;
+    h->m.submitted = submitted;
+    return result;
+}
+
+static void check(struct history *h, struct sim_disk *copy, const char *what, const char *path,
+                  size_t offset)
+{
+    int64_t got = try_start(h, copy, 0);
+    bool refused = got == CONCLAVE_ECORRUPT || got == CONCLAVE_EFOREIGN;
+    if (!refused && got != (int64_t)h->entries) {
+        fail_msg("%s %s at %zu: %lld of %llu entries (%s)", what, path, offset, (long long)got,
+                 (unsigned long long)h->entries, got < 0 ? h->m.text : h->m.last_warning);
+    }
+    if (refused) {
+        assert_non_null(strstr(h->m.text, "data"));
+    }
+}
+
+/* Bytes that are not all the same are worth a flip each; of long runs of zeroes a few. */
+static bool worth(const struct sim_bytes *b, size_t at)
+{
+    return at % 61 == 0 || b->data[at] != 0;
+}
+
+static void flip_everywhere(struct history *h, bool clean)
+{
+    for (size_t f = 0; f < h->disk.live.n; f++) {
+        const char *path = h->disk.live.names[f].path;
+        struct sim_bytes *original = sim_bytes_of(&h->disk, path);
+        size_t step = original == NULL || original->len < 600 ? 1 : 5;
+        for (size_t at = 0; original != NULL && at < original->len; at += step) {
+            bool last = strcmp(path, h->last_segment) == 0 && at >= h->last_start;
+            if (!worth(original, at) || (!clean && last)) {
+                continue;
+            }
+            struct sim_disk copy;
+            sim_clone(&copy, &h->disk);
+            sim_bytes_of(&copy, path)->data[at] ^= (uint8_t)(1u << (at % 8));
+            check(h, &copy, "flip", path, at);
+            sim_finish(&copy);
+        }
+    }
+}
+
+/* After a clean end a flip anywhere is found or does not matter; also in the very last entry. */
+static void test_flip_clean(void **state)
+{
+    struct history h = {0};
+    history_make(&h, true);
+    flip_everywhere(&h, true);
+    history_finish(&h);
+}
+
+/* After a crash the same holds but for the last frame. */
+static void test_flip_crashed(void **state)
+{
+    struct history h = {0};
+    history_make(&h, false);
+    flip_everywhere(&h, false);
+    history_finish(&h);
+}
+
+/* The last frame with a flip looks like a torn one: it is cut, and said to be. */
+static void test_flip_last_frame(void **state)
+{
+    struct history h = {0};
+    history_make(&h, false);
+    for (size_t at = h.last_start; at < h.last_end; at++) {
+        struct sim_disk copy;
+        sim_clone(&copy, &h.disk);
+        sim_bytes_of(&copy, h.last_segment)->data[at] ^= (uint8_t)(1u << (at % 8));
+        int64_t got = try_start(&h, &copy, h.entries - 1);
+        assert_int_equal(got, h.entries - 1);
+        assert_non_null(strstr(h.m.last_warning, "log_cut"));
+        sim_finish(&copy);
+    }
+    history_finish(&h);
+}
+
+/* The last write is there only up to some byte: everything before it comes back, and the log
+ * goes on. */
+static void test_torn_tail(void **state)
+{
+    struct history h = {0};
+    history_make(&h, false);
+    uint32_t run = h.m.runs[h.entries]; /* the work on a copy overwrites it */
+    for (size_t cut = h.last_start; cut < h.last_end; cut++) {
+        struct sim_disk copy;
+        sim_clone(&copy, &h.disk);
+        struct sim_bytes *b = sim_bytes_of(&copy, h.last_segment);
+        bool changed = false;
+        for (size_t i = cut; i < h.last_end; i++) {
+            changed = changed || b->data[i] != 0;
+            b->data[i] = 0;
+        }
+        int64_t want = changed ? (int64_t)h.entries - 1 : (int64_t)h.entries;
+        assert_int_equal(try_start(&h, &copy, (uint64_t)want), want);
+
+        h.m.disk = &copy;
+        sim_kill(&copy);
+        h.m.acked = (uint64_t)want;
+        assert_int_equal(machine_open(&h.m), 0);
+        assert_int_equal(h.m.warnings, 0); /* it was cut for good */
+        machine_work(&h.m, 10, 3);
+        assert_int_equal(h.m.failed, 0);
+        machine_close(&h.m);
+        h.m.disk = &h.disk;
+        h.m.acked = h.m.submitted = h.entries;
+        h.m.runs[h.entries] = run;
+        sim_finish(&copy);
+    }
+    history_finish(&h);
+}
+
+static void test_cut_short(void **state)
+{
+    struct history h = {0};
+    history_make(&h, true);
+    for (size_t f = 0; f < h.disk.live.n; f++) {
+        const char *path = h.disk.live.names[f].path;
+        struct sim_bytes *original = sim_bytes_of(&h.disk, path);
+        for (size_t len = 0; original != NULL && len < original->len;
+             len += len % 512 == 0 ? 7 : 505) {
+            struct sim_disk copy;
+            sim_clone(&copy, &h.disk);
+            sim_bytes_of(&copy, path)->len = len;
+            check(&h, &copy, "cut", path, len);
+            sim_finish(&copy);
+        }
+    }
+    history_finish(&h);
+}
+
+/* Also when nothing but the entries themselves remains of the last segment. */
+static void test_cut_short_crashed(void **state)
+{
+    struct history h = {0};
+    history_make(&h, false);
+    for (size_t len = 0; len <= h.last_end; len++) {
+        struct sim_disk copy;
+        sim_clone(&copy, &h.disk);
+        sim_bytes_of(&copy, h.last_segment)->len = len;
+        check(&h, &copy, "cut", h.last_segment, len);
+        sim_finish(&copy);
+    }
+    history_finish(&h);
+}
+
+static void test_missing_files(void **state)
+{
+    struct history h = {0};
+    size_t files[16];
+    size_t n = 0;
+    unsigned refused = 0;
+    unsigned complete = 0;
+    history_make(&h, true);
+    for (size_t i = 0; i < h.disk.live.n; i++) {
+        const char *path = h.disk.live.names[i].path;
+        if (h.disk.live.names[i].file != NULL && strstr(path, "lock") == NULL &&
+            strstr(path, "spare") == NULL) {
+            assert_true(n < 12);
+            files[n++] = i;
+        }
+    }
+    assert_true(n >= 7);
+    for (unsigned subset = 1; subset < 1u << n; subset++) {
+        struct sim_disk copy;
+        sim_clone(&copy, &h.disk);
+        for (size_t i = 0; i < n; i++) {
+            if ((subset & 1u << i) != 0) {
+                table_remove(&copy.live, h.disk.live.names[files[i]].path);
+                table_remove(&copy.durable, h.disk.live.names[files[i]].path);
+            }
+        }
+        int64_t got = try_start(&h, &copy, 0);
+        if (got == (int64_t)h.entries) {
+            complete++;
+        } else if (got == CONCLAVE_ECORRUPT || got == CONCLAVE_EFOREIGN) {
+            refused++;
+        } else {
+            fail_msg("without files %x: %lld of %llu entries", subset, (long long)got,
+                     (unsigned long long)h.entries);
+        }
+        sim_finish(&copy);
+    }
+    assert_true(complete >= 1); /* without the newest snapshot, or without the older one */
+    assert_true(refused > complete);
+    history_finish(&h);
+}
+
+/* A log that was never trimmed brings everything back without any snapshot. */
+static void test_log_alone(void **state)
+{
+    struct sim_disk disk;
+    struct machine m;
+    sim_init(&disk, 3, false);
+    machine_init(&m, &disk, 3);
+    assert_int_equal(machine_open(&m), 0);
+    machine_work(&m, 60, 5);
+    replication_snapshot(m.r);
+    machine_rest(&m);
+    assert_int_equal(m.snapshots, 1);
+    machine_work(&m, 10, 5);
+    machine_close(&m);
+    for (size_t i = 0; i < disk.live.n; i++) {
+        if (strstr(disk.live.names[i].path, ".snapshot") != NULL) {
+            disk.live.names[i].file->live.data[100] ^= 1;
+        }
+    }
+    assert_int_equal(machine_open(&m), 0);
+    assert_int_equal(m.applied, 70);
+    assert_int_equal(m.restored, 0);
+    assert_true(m.warnings >= 1);
+    machine_close(&m);
+    machine_finish(&m);
+    sim_finish(&disk);
+}
+
+/* The newest snapshot is damaged: the one before and the log after it serve, and the next
+ * snapshot heals it. */
+static void test_older_snapshot(void **state)
+{
+    struct history h = {0};
+    history_make(&h, true);
+    uint64_t newest = 0;
+    char path[96];
+    for (size_t i = 0; i < h.disk.live.n; i++) {
+        unsigned long long index;
+        if (sscanf(h.disk.live.names[i].path, "data/snapshot/%llu.snapshot", &index) == 1 &&
+            index > newest) {
+            newest = index;
+        }
+    }
+    snprintf(path, sizeof path, "data/snapshot/%020llu.snapshot", (unsigned long long)newest);
+    sim_bytes_of(&h.disk, path)->len--;
+    assert_int_equal(machine_open(&h.m), 0);
+    assert_int_equal(h.m.applied, h.entries);
+    assert_true(h.m.warnings >= 1);
+    struct replication_stats stats;
+    replication_stats(h.m.r, &stats);
+    assert_true(stats.snapshot_index > 0 && stats.snapshot_index < newest);
+    for (int i = 0; i < 4; i++) {
+        replication_snapshot(h.m.r);
+        machine_rest(&h.m);
+        machine_work(&h.m, 30, 3);
+    }
+    machine_close(&h.m);
+    assert_null(sim_bytes_of(&h.disk, path)); /* trimmed with the others */
+    assert_int_equal(machine_open(&h.m), 0);
+    assert_int_equal(h.m.warnings, 0);
+    machine_close(&h.m);
+    history_finish(&h);
+}
+
+/* Files of the same name from another folder. */
+static void test_files_of_others(void **state)
+{
+    struct history h = {0};
+    struct history other = {0};
+    history_make(&h, true);
+    history_make(&other, true);
+    for (size_t f = 0; f < h.disk.live.n; f++) {
+        const char *path = h.disk.live.names[f].path;
+        struct sim_bytes *theirs = sim_bytes_of(&other.disk, path);
+        if (theirs == NULL || strstr(path, "lock") != NULL || strstr(path, "metadata") != NULL) {
+            continue;
+        }
+        struct sim_disk copy;
+        sim_clone(&copy, &h.disk);
+        sim_copy(sim_bytes_of(&copy, path), theirs);
+        int64_t got = try_start(&h, &copy, 0);
+        if (strstr(path, ".snapshot") == NULL && strstr(path, "spare") == NULL) {
+            assert_int_equal(got, CONCLAVE_ECORRUPT);
+        } else {
+            assert_int_equal(got, h.entries);
+        }
+        sim_finish(&copy);
+    }
+    history_finish(&h);
+    history_finish(&other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_flip_clean),      cmocka_unit_test(test_flip_crashed),
+        cmocka_unit_test(test_flip_last_frame), cmocka_unit_test(test_torn_tail),
+        cmocka_unit_test(test_cut_short),       cmocka_unit_test(test_cut_short_crashed),
+        cmocka_unit_test(test_missing_files),   cmocka_unit_test(test_log_alone),
+        cmocka_unit_test(test_older_snapshot),  cmocka_unit_test(test_files_of_others),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
