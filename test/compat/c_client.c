@@ -2,7 +2,9 @@
  * Apache's own C client (libzookeeper_mt) put through its calls against one server; prints what
  * it saw, without times, zxids and session ids, for c_client_test.py to compare.
  *
- *   c_client HOST:PORT
+ *   c_client HOST:PORT [keep-watches]
+ *
+ * keep-watches leaves out the removal of watches.
  *
  * Limits: one session at a time; ends with exit code 1 and a line on stderr when an answer does
  * not come within ten seconds.
@@ -245,18 +247,22 @@ static void try_multi(void)
     printf("empty multi: %s\n", zerror(zoo_multi(zh, 0, ops, results)));
 }
 
-static void try_watches(void)
+static void try_remove_watches(void)
 {
     struct Stat stat;
-    struct String_vector strings;
     char data[DATA_MAX];
     int len = sizeof data;
-    int seen = events;
     zoo_wget(zh, "/m", node_watcher, "removed", data, &len, &stat);
-    printf("remove_watches: %s\n",
-           zerror(zoo_remove_watches(zh, "/m", ZWATCHTYPE_DATA, node_watcher, "removed", 0)));
-    printf("remove again: %s\n",
-           zerror(zoo_remove_watches(zh, "/m", ZWATCHTYPE_DATA, node_watcher, "removed", 0)));
+    for (int i = 0; i < 2; i++) {
+        printf("remove_watches: %s\n",
+               zerror(zoo_remove_watches(zh, "/m", ZWATCHTYPE_DATA, node_watcher, "removed", 0)));
+    }
+}
+
+static void try_deleted(void)
+{
+    struct String_vector strings;
+    int seen = events;
     zoo_wget_children(zh, "/m", node_watcher, "deleted", &strings);
     deallocate_String_vector(&strings);
     printf("delete: %s\n", zerror(zoo_delete(zh, "/m", -1)));
@@ -302,8 +308,8 @@ static void try_take_over(const char *host)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        fprintf(stderr, "usage: c_client HOST:PORT\n");
+    if (argc != 2 && (argc != 3 || strcmp(argv[2], "keep-watches") != 0)) {
+        fprintf(stderr, "usage: c_client HOST:PORT [keep-watches]\n");
         return 64;
     }
     zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
@@ -314,7 +320,10 @@ int main(int argc, char **argv)
     try_async();
     try_sync();
     try_multi();
-    try_watches();
+    if (argc == 2) {
+        try_remove_watches();
+    }
+    try_deleted();
     try_acl();
     try_take_over(argv[1]);
     fflush(stdout);
