@@ -136,10 +136,10 @@ int core_send_watches(struct core *c)
     return rc;
 }
 
-static void tell_all(struct core *c, struct list *watches)
+static void tell_firing(struct core *c)
 {
     struct list *link;
-    while ((link = list_pop_front(watches)) != NULL) {
+    while ((link = list_pop_front(&c->firing)) != NULL) {
         c->events->watch(c->ctx, CONTAINER_OF(link, struct watch, link));
     }
 }
@@ -157,18 +157,26 @@ int core_take_event(struct core *c, struct slice body)
     /* Other types belong to watches that we do not set; a path beyond the chroot to none of
      * ours. */
     if (known && path_strip(c->options.chroot, event.path, &path)) {
-        struct list fired;
-        list_init(&fired);
-        watches_fire(&c->watches, (enum conclave_event_type)event.type, path, &fired);
-        tell_all(c, &fired);
+        watches_fire(&c->watches, (enum conclave_event_type)event.type, path, &c->firing);
+        tell_firing(c);
     }
     return 0;
 }
 
 void core_lose_watches(struct core *c)
 {
-    struct list lost;
-    list_init(&lost);
-    watches_take_all(&c->watches, &lost);
-    tell_all(c, &lost);
+    watches_take_all(&c->watches, &c->firing);
+    tell_firing(c);
+}
+
+struct watch *core_forget_watch(struct core *c, const char *path, conclave_watch_fn fn, void *ctx)
+{
+    LIST_FOREACH (link, &c->firing) {
+        struct watch *w = CONTAINER_OF(link, struct watch, link);
+        if (w->internal && w->fn == fn && w->ctx == ctx && strcmp(w->path, path) == 0) {
+            list_remove(link);
+            return w;
+        }
+    }
+    return watches_take(&c->watches, path, fn, ctx, true);
 }

@@ -29,9 +29,7 @@ struct dispatcher {
     bool stopping;
     bool has_thread;
     pthread_t thread;
-    void (*at_end)(
-        void *
-            ctx); /* run by the thread as its last act when it ends by itself, see dispatcher_stop */
+    void (*at_end)(void *ctx); /* the thread's last act when it ends by itself */
     void *at_end_ctx;
     struct list link; /* for the list of its owner */
 };

@@ -243,8 +243,8 @@ static int handle_init(struct conclave_client *client, const struct conclave_cli
     *steps = 5;
     rc = loop_open(client);
     if (rc == 0) {
-        loop_wake(
-            client); /* the descriptor is readable from the start: there are servers to connect to */
+        /* The descriptor is readable from the start: there are servers to connect to. */
+        loop_wake(client);
     }
     return rc;
 }

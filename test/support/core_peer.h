@@ -1,0 +1,104 @@
+/*
+ * A connection core with a server's end in memory and a clock set by hand: what the core sends is
+ * read as frames, what the server answers is built here, what the core tells is written down.
+ */
+#ifndef SUPPORT_CORE_PEER_H
+#define SUPPORT_CORE_PEER_H
+
+#include "client/core.h"
+
+enum {
+    PEER_SESSION = 0x1234,
+    PEER_TIMEOUT_MS = 9000,
+};
+
+struct peer_reply {
+    int id; /* as given to peer_submit */
+    int error;
+    size_t order; /* among replies, watches and states */
+    char path[64];
+    char data[64];
+    bool has_stat;
+    size_t count; /* children, acl entries or results */
+};
+
+struct peer_watch {
+    int id;
+    enum conclave_event_type type;
+    size_t order;
+    char path[64];
+};
+
+struct peer {
+    struct core core;
+    int64_t now_ns;
+    size_t order;
+    enum conclave_state states[64];
+    size_t state_order[64];
+    size_t states_count;
+    struct peer_reply *replies;
+    size_t replies_count;
+    struct peer_watch *watches;
+    size_t watches_count;
+    struct buf sent; /* taken from the core, from sent_at on not looked at yet */
+    size_t sent_at;
+};
+
+/* One frame that the core sent. body: what follows the request header (for the connect request:
+ * everything). */
+struct peer_frame {
+    int32_t xid;
+    int32_t type;
+    struct slice body;
+};
+
+void peer_init(struct peer *p, const char *chroot);
+void peer_init_with(struct peer *p, const struct core_options *options);
+struct core_options peer_options(const char *chroot);
+
+/* Closes the core, checks that every submitted request was answered once, and frees all. */
+void peer_finish(struct peer *p);
+
+/* Submits; id turns up in the log. */
+int peer_submit(struct peer *p, const struct conclave_op *op, int id);
+
+/* Submits a read of the path with a watch that has the same id. */
+void peer_watch(struct peer *p, enum conclave_op_type type, const char *path, int id);
+
+/* The next frame that the core has sent; false when there is none. handshake: it has no request
+ * header. */
+bool peer_take(struct peer *p, struct peer_frame *ret, bool handshake);
+
+/* Takes a frame that must be there and be of this type. */
+struct peer_frame peer_expect(struct peer *p, int32_t type);
+
+/* Feeds raw bytes, in pieces of at most `piece` (0: all at once). */
+void peer_feed(struct peer *p, struct slice bytes, size_t piece);
+
+/* Appends frames of the server. */
+void peer_put_connect(struct buf *b, int32_t timeout_ms, int64_t session_id, size_t passwd_len);
+void peer_put_reply(struct buf *b, int32_t xid, int64_t zxid, int32_t err, struct slice body);
+void peer_put_event(struct buf *b, int32_t type, const char *path);
+void peer_put_stat(struct buf *b, int64_t zxid);
+
+/* Builds and feeds them. */
+void peer_reply(struct peer *p, int32_t xid, int64_t zxid, int32_t err, struct slice body);
+void peer_event(struct peer *p, int32_t type, const char *path);
+
+/* Answers the given frame with a stat, or an error. */
+void peer_answer_stat(struct peer *p, const struct peer_frame *f, int64_t zxid);
+
+/* Goes through the handshake: link up, connect request taken, accepted with this session. */
+void peer_connect(struct peer *p, int64_t session_id);
+
+/* Lets time pass and the core tick at each of its deadlines on the way. */
+void peer_advance_ms(struct peer *p, int64_t ms);
+
+/* The log entry of this id, which must be there once. */
+const struct peer_reply *peer_reply_of(const struct peer *p, int id);
+
+/* Entries of this id. */
+size_t peer_replies_of(const struct peer *p, int id);
+size_t peer_watches_of(const struct peer *p, int id);
+
+#endif

@@ -1,0 +1,311 @@
+/*
+ * Every allocation of the client fails once, in turn: calls answer CONCLAVE_ENOMEM or go on, each
+ * request is answered once, nothing is leaked, nothing crashes. The C library's allocator is
+ * replaced for that; under a sanitizer, which brings its own, there is nothing to replace and the
+ * test is skipped.
+ */
+#include <stddef.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define REPLACED 0
+#else
+#define REPLACED 1
+#endif
+
+#include "base/endian.h"
+#include "client/core.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static atomic_long live;         /* blocks allocated and not freed */
+static atomic_long fail_at = -1; /* allocations to go until one fails; negative: none fails */
+
+#if REPLACED
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *block, size_t size);
+void __libc_free(void *block);
+
+static bool refuse(void)
+{
+    return atomic_load(&fail_at) >= 0 && atomic_fetch_sub(&fail_at, 1) == 0;
+}
+
+static void *count(void *block)
+{
+    atomic_fetch_add(&live, block != NULL);
+    return block;
+}
+
+void *malloc(size_t size)
+{
+    return refuse() ? NULL : count(__libc_malloc(size));
+}
+
+void *calloc(size_t n, size_t size)
+{
+    return refuse() ? NULL : count(__libc_calloc(n, size));
+}
+
+void *realloc(void *block, size_t size)
+{
+    if (refuse()) {
+        return NULL;
+    }
+    void *moved = __libc_realloc(block, size);
+    atomic_fetch_add(&live, block == NULL && moved != NULL);
+    return moved;
+}
+
+void free(void *block)
+{
+    atomic_fetch_sub(&live, block != NULL);
+    __libc_free(block);
+}
+#endif
+
+/* --- a conversation that touches every allocation of the core
+ * ------------------------------------------ */
+
+enum { IDS = 8 };
+
+struct talk {
+    int submitted[IDS + 1]; /* by id: accepted by core_submit */
+    int answered[IDS + 1];
+    int told[IDS + 1]; /* watches */
+};
+
+static void on_state(void *ctx, enum conclave_state state)
+{
+}
+
+static void on_reply(void *ctx, struct request *r)
+{
+    ((struct talk *)ctx)->answered[(intptr_t)r->ctx]++;
+    request_unref(r);
+}
+
+static void on_watch(void *ctx, struct watch *w)
+{
+    ((struct talk *)ctx)->told[(intptr_t)w->ctx]++;
+    free(w);
+}
+
+static const struct core_events events = {.state = on_state, .reply = on_reply, .watch = on_watch};
+
+static void no_watch(struct conclave_client *client, enum conclave_event_type type,
+                     const char *path, void *ctx)
+{
+}
+
+static void submit(struct core *c, struct talk *t, const struct conclave_op *op, intptr_t id)
+{
+    struct request *r;
+    if (request_create(op, &r) != 0) {
+        return;
+    }
+    r->ctx = (void *)id;
+    int rc = core_submit(c, op, r, 1);
+    if (rc != 0) {
+        assert_int_equal(rc, CONCLAVE_ENOMEM);
+        request_unref(r);
+        return;
+    }
+    t->submitted[id]++;
+}
+
+static void submit_all(struct core *c, struct talk *t)
+{
+    const struct conclave_op part = conclave_op_path(CONCLAVE_OP_DELETE, "/a", -1);
+    const struct conclave_op ops[IDS] = {
+        conclave_op_create("/a", "v", 1, CONCLAVE_PERSISTENT),
+        conclave_op_watch(CONCLAVE_OP_GET, "/a", no_watch, (void *)2),
+        conclave_op_watch(CONCLAVE_OP_EXISTS, "/b", no_watch, (void *)3),
+        conclave_op_watch(CONCLAVE_OP_GET_CHILDREN, "/a", no_watch, (void *)4),
+        conclave_op_path(CONCLAVE_OP_GET_ACL, "/a", 0),
+        conclave_op_set("/a", "w", 1, -1),
+        conclave_op_multi(&part, 1),
+        conclave_op_path(CONCLAVE_OP_SYNC, "/a", 0),
+    };
+    for (int i = 0; i < IDS; i++) {
+        submit(c, t, &ops[i], i + 1);
+    }
+}
+
+/* Bodies of the server's answers, by operation. Static: the server needs no memory here. */
+static struct slice answer_body(int32_t opcode)
+{
+    static uint8_t stat_only[68];
+    static uint8_t path_stat[4 + 2 + 68] = {0, 0, 0, 2, '/', 'a'};
+    static uint8_t data_stat[4 + 1 + 68] = {0, 0, 0, 1, 'v'};
+    static uint8_t list_stat[4 + 5 + 68] = {0, 0, 0, 1, 0, 0, 0, 1, 'x'};
+    static uint8_t acl_stat[4 + 4 + 5 + 5 + 68] = {0, 0, 0, 1,   0, 0, 0, 31, 0,
+                                                   0, 0, 1, 'w', 0, 0, 0, 1,  'a'};
+    static const uint8_t multi[] = {0,    0,    0,    2,    0, 0,    0,    0,    0,
+                                    0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff};
+    switch (opcode) {
+    case WIRE_CREATE2:
+    case WIRE_SYNC:
+        return slice_make(path_stat, sizeof path_stat);
+    case WIRE_GET_DATA:
+        return slice_make(data_stat, sizeof data_stat);
+    case WIRE_GET_CHILDREN2:
+        return slice_make(list_stat, sizeof list_stat);
+    case WIRE_GET_ACL:
+        return slice_make(acl_stat, sizeof acl_stat);
+    case WIRE_MULTI:
+        return slice_make(multi, sizeof multi);
+    case WIRE_EXISTS:
+    case WIRE_SET_DATA:
+        return slice_make(stat_only, sizeof stat_only);
+    default:
+        return slice_make("", 0);
+    }
+}
+
+static void feed(struct core *c, const uint8_t *bytes, size_t len)
+{
+    uint8_t *room;
+    size_t space;
+    if (c->link == LINK_NONE) {
+        return;
+    }
+    if (core_input(c, len, &room, &space) != 0) {
+        core_link_down(c, 1, CONCLAVE_ENOMEM);
+        return;
+    }
+    memcpy(room, bytes, len);
+    core_received(c, len, 1);
+}
+
+/* The server: accepts the session, then answers everything that was sent. */
+static void serve(struct core *c)
+{
+    static uint8_t frame[4 + 16 + 256];
+    core_link_up(c, 1, 1000);
+    core_sent(c, core_output(c).len);
+    uint8_t connect[4 + 36] = {0, 0, 0, 36, [10] = 0x7f, [19] = 9, [23] = 16};
+    feed(c, connect, sizeof connect);
+    while (c->link == LINK_UP && core_output(c).len > 0) {
+        struct slice out = core_output(c);
+        struct wire_reader rd = wire_reader_make(out);
+        int32_t len = wire_read_i32(&rd);
+        int32_t xid = wire_read_i32(&rd);
+        int32_t opcode = wire_read_i32(&rd);
+        core_sent(c, 4 + (size_t)len);
+        struct slice body = answer_body(opcode);
+        put_be32(frame, (uint32_t)(16 + body.len));
+        put_be32(frame + 4, (uint32_t)xid);
+        put_be64(frame + 8, 5);
+        put_be32(frame + 16, 0);
+        memcpy(frame + 20, body.data, body.len);
+        feed(c, frame, 20 + body.len);
+    }
+}
+
+static void converse(void)
+{
+    struct talk t = {0};
+    struct core c;
+    struct core_options options = {
+        .chroot = slice_make("", 0),
+        .session_timeout_ms = 9000,
+        .request_timeout_ms = CONCLAVE_FOREVER,
+        .max_request = 1000000,
+        .max_reply = 1000000,
+        .new_session = true,
+    };
+    if (core_init(&c, &options, &events, &t) == 0) {
+        int rc = core_add_auth(&c, "digest", slice_str("a:b"), 1);
+        assert_true(rc == 0 || rc == CONCLAVE_ENOMEM);
+        submit_all(&c, &t);
+        serve(&c);
+        submit_all(&c, &t);
+        if (c.link != LINK_NONE) {
+            core_link_down(&c, 1, CONCLAVE_EDISCONNECTED);
+        }
+        serve(&c);
+        core_tick(&c, 6000000000);
+        core_close(&c, 1, 0);
+        assert_int_equal(c.state, CONCLAVE_STATE_CLOSED);
+    }
+    core_finish(&c);
+    for (int id = 1; id <= IDS; id++) {
+        assert_int_equal(t.answered[id], t.submitted[id]);
+        assert_true(t.told[id] <= t.answered[id]);
+    }
+}
+
+/* --- the handle
+ * ---------------------------------------------------------------------------------------- */
+
+static int64_t refused;
+
+static void open_and_close(void)
+{
+    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    options.servers = "127.0.0.1:1,[::1]:1/chroot";
+    struct conclave_client *client;
+    int rc = conclave_client_open(&options, &client);
+    if (rc != 0) {
+        assert_int_equal(rc, CONCLAVE_ENOMEM);
+        refused++;
+        return;
+    }
+    struct conclave_op op = conclave_op_create("/a", "v", 1, CONCLAVE_PERSISTENT);
+    rc = conclave_submit(client, &op, NULL, NULL);
+    assert_true(rc == 0 || rc == CONCLAVE_ENOMEM);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(conclave_client_dispatch(client), 0);
+    }
+    conclave_client_close(client, 0);
+}
+
+/* Runs the function with its first, second, ... allocation failing, until it gets through
+ * without. */
+static long sweep(void (*fn)(void))
+{
+    fn(); /* what the C library keeps for good is allocated now */
+    for (long n = 0;; n++) {
+        long before = atomic_load(&live);
+        atomic_store(&fail_at, n);
+        fn();
+        bool done = atomic_exchange(&fail_at, -1) >= 0;
+        assert_int_equal(atomic_load(&live), before);
+        if (done) {
+            return n;
+        }
+    }
+}
+
+static void test_core(void **state)
+{
+    if (!REPLACED) {
+        skip();
+    }
+    assert_in_range(sweep(converse), 40, 1000);
+}
+
+static void test_handle(void **state)
+{
+    if (!REPLACED) {
+        skip();
+    }
+    assert_in_range(sweep(open_and_close), 5, 100);
+    assert_true(refused >= 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_core),
+        cmocka_unit_test(test_handle),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
