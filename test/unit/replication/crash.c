@@ -24,9 +24,6 @@ static void run_seed(uint64_t seed, bool threads)
     configure(&m, seed);
     for (int life = 0; life < 6; life++) {
         bool power = prng_next(&m.prng) % 2 == 0;
-
-        fprintf(stderr, "seed %lu life %d power %d acked %lu sub %lu\n", seed, life, power, m.acked,
-                m.submitted);
         disk.stop_at = disk.calls + 1 + prng_next(&m.prng) % (life == 0 ? 40 : 200);
         if (machine_open(&m) == 0) {
             while (!disk.stopped && m.failed == 0) {
