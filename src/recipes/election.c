@@ -210,6 +210,7 @@ static void on_created(struct protected_create *create, int error, char *path,
     }
     e->node = path;
     e->node_session = stat->ephemeral_owner;
+    e->session_ended = false;
     e->czxid = stat->czxid;
     e->regrant = false;
     e->generation++;
@@ -688,6 +689,7 @@ static bool election_run_due(struct handle *h)
 static void on_session_end(struct conclave_election *e, int why)
 {
     election_node_gone(e, why);
+    e->session_ended = true;
     e->acked = false; /* went with the session, though the node may have gone before */
     e->marked = false;
     e->ack_unknown = false;

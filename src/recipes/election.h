@@ -99,6 +99,7 @@ struct conclave_election {
     struct protected_create create;
     char *node;           /* path, NULL: none */
     int64_t node_session; /* its owner */
+    bool session_ended;   /* that session is known to have ended */
     int64_t czxid;        /* its token */
     int32_t sequence;
     bool regrant;         /* it has led before */

@@ -402,7 +402,7 @@ static int fencing_node(struct conclave_election *e, char **ret_path)
         *ret_path = strdup(e->node);
         error = *ret_path == NULL ? CONCLAVE_ENOMEM : 0;
     } else {
-        error = e->stop_why == CONCLAVE_SESSION_EXPIRED ? CONCLAVE_SESSION_EXPIRED : CONCLAVE_EFENCED;
+        error = e->session_ended ? CONCLAVE_SESSION_EXPIRED : CONCLAVE_EFENCED;
     }
     client_unlock(client);
     return error;

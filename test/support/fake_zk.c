@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TICK_MS = 5, HOOKS_MAX = 64, COUNTS = 128, CONNS_MAX = 256 };
+enum { TICK_MS = 5, HOOKS_MAX = 64, COUNTS = 128, CONNS_MAX = 256, OVERSIZED_BYTES = 17 << 20 };
 
 struct fake_watch {
     struct list link;
@@ -65,6 +65,7 @@ struct fake_zk {
     int wake[2];
     bool stopping;
     bool refuse_auth;
+    int64_t session_max_ms; /* 0: none */
     struct endpoint endpoints[FAKE_ENDPOINTS];
     struct fake_tree tree;
     struct list conns;
@@ -136,6 +137,9 @@ static void fire(struct fake_zk *zk, int type, const char *path)
     LIST_FOREACH(it, &zk->conns)
     {
         struct conn *c = CONTAINER_OF(it, struct conn, link);
+        if (c->cut) {
+            continue; /* its watches go with the link */
+        }
         bool data = watch_take(c, false, path);
         bool child = type == WIRE_EVENT_NODE_DELETED && watch_take(c, true, path);
         if (data || child) {
@@ -221,7 +225,9 @@ static void handshake(struct fake_zk *zk, struct conn *c, struct slice body)
             abort();
         }
         s->id = ++zk->last_session;
-        s->timeout_ms = request.timeout_ms;
+        s->timeout_ms = zk->session_max_ms > 0 && zk->session_max_ms < request.timeout_ms
+                            ? zk->session_max_ms
+                            : request.timeout_ms;
         list_push_back(&zk->sessions, &s->link);
     } else {
         s = session_find(zk, request.session_id);
@@ -339,6 +345,11 @@ static int do_create(struct fake_zk *zk, struct conn *c, int32_t op, struct wire
                                  c->session->id, &node);
     if (error != 0) {
         return error;
+    }
+    struct wire_acl acl;
+    if (wire_next_acl(&request.acl, &acl)) {
+        (void)snprintf(node->acl, sizeof node->acl, "%.*s:%.*s:%d", SLICE_FMT(acl.id.scheme),
+                       SLICE_FMT(acl.id.id), acl.perms);
     }
     struct wire_stat stat = fake_node_stat(node);
     wire_write_string(out, slice_str(node->path));
@@ -617,6 +628,18 @@ static void answer(struct fake_zk *zk, struct conn *c, const struct wire_request
     buf_finish(&body);
 }
 
+static void answer_oversized(struct fake_zk *zk, struct conn *c,
+                             const struct wire_request_header *header)
+{
+    struct wire_reply_header reply = {header->xid, zk->tree.zxid, 0};
+    size_t frame = wire_frame_begin(&c->out);
+    wire_encode_reply_header(&c->out, &reply);
+    for (size_t i = 0; i < OVERSIZED_BYTES / 8; i++) {
+        buf_append_i64(&c->out, 0);
+    }
+    wire_frame_end(&c->out, frame);
+}
+
 static void serve(struct fake_zk *zk, struct conn *c, struct slice body)
 {
     struct wire_reader r = wire_reader_make(body);
@@ -662,8 +685,8 @@ static void serve(struct fake_zk *zk, struct conn *c, struct slice body)
         answer(zk, c, &header, &r, 0);
         session_expire(zk, session);
         break;
-    case FAKE_TRUNCATE:
-        buf_append_i32(&c->out, INT32_MAX);
+    case FAKE_OVERSIZED:
+        answer_oversized(zk, c, &header);
         break;
     }
 }
@@ -939,13 +962,32 @@ static void cut_locked(struct fake_zk *zk, int endpoint)
     }
 }
 
-void fake_zk_link(struct fake_zk *zk, int endpoint, enum fake_link link)
+void fake_zk_link_locked(struct fake_zk *zk, int endpoint, enum fake_link link)
 {
-    enter(zk);
     zk->endpoints[endpoint].link = link;
     if (link == FAKE_REFUSE) {
         cut_locked(zk, endpoint);
     }
+}
+
+void fake_zk_link(struct fake_zk *zk, int endpoint, enum fake_link link)
+{
+    enter(zk);
+    fake_zk_link_locked(zk, endpoint, link);
+    leave(zk);
+}
+
+void fake_zk_do(struct fake_zk *zk, void (*fn)(struct fake_zk *zk, void *ctx), void *ctx)
+{
+    enter(zk);
+    fn(zk, ctx);
+    leave(zk);
+}
+
+void fake_zk_session_max(struct fake_zk *zk, int64_t timeout_ms)
+{
+    enter(zk);
+    zk->session_max_ms = timeout_ms;
     leave(zk);
 }
 
@@ -1118,6 +1160,17 @@ bool fake_zk_data(struct fake_zk *zk, const char *path, char *buf, size_t len)
     }
     leave(zk);
     return fits;
+}
+
+bool fake_zk_acl(struct fake_zk *zk, const char *path, char *buf)
+{
+    enter(zk);
+    const struct fake_node *n = look(zk, path);
+    if (n != NULL) {
+        (void)snprintf(buf, 256, "%s", n->acl);
+    }
+    leave(zk);
+    return n != NULL;
 }
 
 void fake_zk_create_locked(struct fake_zk *zk, const char *path, const char *data, int64_t owner)

@@ -26,7 +26,7 @@ enum fake_action {
     FAKE_CALL,          /* fn runs first, then it is carried out; fn may use the functions with _locked */
     FAKE_EXPIRE_BEFORE, /* the session is expired and the link cut; not carried out */
     FAKE_EXPIRE_AFTER,  /* carried out, the session expired, the link cut */
-    FAKE_TRUNCATE,      /* a frame longer than any client takes is announced as the answer */
+    FAKE_OVERSIZED,     /* carried out, and answered with more bytes than clients take */
 };
 
 struct fake_hook {
@@ -60,6 +60,11 @@ size_t fake_zk_hooks_left(struct fake_zk *zk);
 void fake_zk_hooks_clear(struct fake_zk *zk);
 
 void fake_zk_link(struct fake_zk *zk, int endpoint, enum fake_link link);
+void fake_zk_link_locked(struct fake_zk *zk, int endpoint, enum fake_link link);
+/* Runs fn as one step that nothing can come between; it may use the functions with _locked. */
+void fake_zk_do(struct fake_zk *zk, void (*fn)(struct fake_zk *zk, void *ctx), void *ctx);
+/* No session gets more than this. */
+void fake_zk_session_max(struct fake_zk *zk, int64_t timeout_ms);
 /* Cuts all links of the endpoint once. */
 void fake_zk_cut(struct fake_zk *zk, int endpoint);
 /* Keeps requests of this op (and all that follow them on their link) unanswered, though pings are answered. */
@@ -89,6 +94,8 @@ size_t fake_zk_child_count(struct fake_zk *zk, const char *path);
 bool fake_zk_child(struct fake_zk *zk, const char *path, size_t index, char *buf);
 /* Data with a NUL behind; false: no node, or more than len - 1 bytes. */
 bool fake_zk_data(struct fake_zk *zk, const char *path, char *buf, size_t len);
+/* "scheme:id:perms" of the first entry of the node's ACL; false: no node. buf of 256. */
+bool fake_zk_acl(struct fake_zk *zk, const char *path, char *buf);
 void fake_zk_create(struct fake_zk *zk, const char *path, const char *data, int64_t owner);
 void fake_zk_create_locked(struct fake_zk *zk, const char *path, const char *data, int64_t owner);
 void fake_zk_delete(struct fake_zk *zk, const char *path);

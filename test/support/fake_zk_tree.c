@@ -87,6 +87,7 @@ void fake_tree_copy(struct fake_tree *to, const struct fake_tree *from)
         struct fake_node *copy = node_add(to, n->path, slice_make(n->data, n->data_len));
         copy->stat = n->stat;
         copy->children = n->children;
+        memcpy(copy->acl, n->acl, sizeof n->acl);
     }
 }
 

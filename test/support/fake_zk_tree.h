@@ -12,6 +12,7 @@ struct fake_node {
     size_t data_len;
     struct wire_stat stat; /* cversion holds the number of the next sequential child */
     int32_t children;
+    char acl[128]; /* first entry, "scheme:id:perms" */
 };
 
 struct fake_tree {
