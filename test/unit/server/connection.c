@@ -1,6 +1,6 @@
 /* Requests: order of replies, reads behind writes, watches before replies, bad input, limits, identities. */
 #define _GNU_SOURCE /* memmem */
-#include "harness.h"
+#include "support/service_harness.h"
 
 #include "base/log.h"
 #include "base/random.h"
@@ -610,6 +610,6 @@ int main(void)
         cmocka_unit_test(test_log_failure),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    buf_finish(&request_bytes);
+    body_finish();
     return failed;
 }

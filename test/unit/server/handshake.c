@@ -1,5 +1,5 @@
 /* Sessions: new ones, old ones taken up again, refusals, timeouts, expiry, strangers on the port. */
-#include "harness.h"
+#include "support/service_harness.h"
 
 #include "server/handshake.h"
 
@@ -368,6 +368,6 @@ int main(void)
         cmocka_unit_test(test_replay),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    buf_finish(&request_bytes);
+    body_finish();
     return failed;
 }

@@ -1,51 +1,6 @@
-/*
- * A service without sockets and disks under a clock that stands still: what clients send goes in with harness_send…,
- * what they would receive comes out of harness_next. The log is a queue that is applied when the test says so.
- * Every check is a cmocka assertion. Included by the test programs of this folder, each of which is one file.
- */
-#ifndef UNIT_SERVER_HARNESS_H
-#define UNIT_SERVER_HARNESS_H
+#include "support/service_harness.h"
 
-#include "server/service.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-enum { LOG_MAX = 256 };
-
-struct harness {
-    struct service service;
-    struct clock_source clock;
-    int64_t now_ms;
-    struct buf log[LOG_MAX]; /* submitted, not applied */
-    size_t log_count;
-    size_t log_total;
-    int submit_error;
-};
-
-struct peer {
-    struct connection c;
-    struct buf in;  /* sent and not taken */
-    struct buf out; /* received */
-    size_t out_at;  /* read of it */
-    int32_t next_xid;
-    uint8_t passwd[WIRE_PASSWD_LEN];
-    bool closed; /* the server closed it */
-    bool gone;   /* finished */
-};
-
-/* A received frame. */
-struct frame {
-    int32_t xid;
-    int64_t zxid;
-    int32_t err;
-    struct slice body;
-};
+static struct buf request_bytes = {.max = SIZE_MAX / 2};
 
 static int64_t harness_monotonic(void *ctx)
 {
@@ -78,7 +33,7 @@ static size_t harness_in_flight(void *ctx)
     return h->log_count;
 }
 
-static void harness_init(struct harness *h, const struct server_limits *limits)
+void harness_init(struct harness *h, const struct server_limits *limits)
 {
     memset(h, 0, sizeof *h);
     h->now_ms = 1000000;
@@ -94,7 +49,7 @@ static void harness_init(struct harness *h, const struct server_limits *limits)
     assert_int_equal(service_begin(&h->service), 0);
 }
 
-static void harness_finish(struct harness *h)
+void harness_finish(struct harness *h)
 {
     for (size_t i = 0; i < h->log_count; i++) {
         buf_finish(&h->log[i]);
@@ -102,8 +57,7 @@ static void harness_finish(struct harness *h)
     service_finish(&h->service);
 }
 
-/* Applies the oldest log entry. */
-static void harness_apply_one(struct harness *h)
+void harness_apply_one(struct harness *h)
 {
     assert_true(h->log_count > 0);
     struct buf entry = h->log[0];
@@ -113,8 +67,7 @@ static void harness_apply_one(struct harness *h)
     buf_finish(&entry);
 }
 
-/* What the socket's holder does at the end of a turn. */
-static void harness_turn(struct harness *h)
+void harness_turn(struct harness *h)
 {
     service_turn(&h->service);
     struct list *node;
@@ -133,8 +86,7 @@ static void harness_turn(struct harness *h)
     service_turn(&h->service);
 }
 
-/* Turns until nothing is left to do. */
-static void harness_settle(struct harness *h)
+void harness_settle(struct harness *h)
 {
     harness_turn(h);
     while (h->log_count > 0 || !list_empty(&h->service.dirty)) {
@@ -145,13 +97,13 @@ static void harness_settle(struct harness *h)
     }
 }
 
-static void harness_advance(struct harness *h, int64_t ms)
+void harness_advance(struct harness *h, int64_t ms)
 {
     h->now_ms += ms;
     service_tick(&h->service);
 }
 
-static void peer_init(struct peer *p, struct harness *h)
+void peer_init(struct peer *p, struct harness *h)
 {
     memset(p, 0, sizeof *p);
     buf_init(&p->in, 0);
@@ -160,21 +112,20 @@ static void peer_init(struct peer *p, struct harness *h)
     assert_int_equal(connection_init(&p->c, &h->service, "10.1.2.3", "10.1.2.3:4567"), 0);
 }
 
-static void peer_finish(struct peer *p)
+void peer_finish(struct peer *p)
 {
     connection_finish(&p->c);
     buf_finish(&p->in);
     buf_finish(&p->out);
 }
 
-/* Gives bytes to the connection as a socket would. */
-static void peer_send(struct peer *p, struct slice bytes)
+void peer_send(struct peer *p, struct slice bytes)
 {
     buf_append_slice(&p->in, bytes);
     buf_consume(&p->in, connection_input(&p->c, buf_slice(&p->in)));
 }
 
-static void peer_send_frame(struct peer *p, struct slice body)
+void peer_send_frame(struct peer *p, struct slice body)
 {
     struct buf b;
     buf_init(&b, 0);
@@ -183,8 +134,7 @@ static void peer_send_frame(struct peer *p, struct slice body)
     buf_finish(&b);
 }
 
-/* Returns the xid used. */
-static int32_t peer_request_xid(struct peer *p, int32_t xid, int32_t type, struct slice body)
+int32_t peer_request_xid(struct peer *p, int32_t xid, int32_t type, struct slice body)
 {
     struct buf b;
     buf_init(&b, 0);
@@ -196,13 +146,12 @@ static int32_t peer_request_xid(struct peer *p, int32_t xid, int32_t type, struc
     return xid;
 }
 
-static int32_t peer_request(struct peer *p, int32_t type, struct slice body)
+int32_t peer_request(struct peer *p, int32_t type, struct slice body)
 {
     return peer_request_xid(p, p->next_xid++, type, body);
 }
 
-/* The next frame as it is; false when there is none. */
-static bool peer_next_raw(struct peer *p, struct slice *ret)
+bool peer_next_raw(struct peer *p, struct slice *ret)
 {
     int32_t len;
     struct slice rest = slice_make(p->out.data + p->out_at, p->out.len - p->out_at);
@@ -213,7 +162,7 @@ static bool peer_next_raw(struct peer *p, struct slice *ret)
     return true;
 }
 
-static bool peer_next(struct peer *p, struct frame *ret)
+bool peer_next(struct peer *p, struct frame *ret)
 {
     struct slice raw;
     struct wire_reply_header header;
@@ -226,13 +175,12 @@ static bool peer_next(struct peer *p, struct frame *ret)
     return true;
 }
 
-static void peer_expect_nothing(struct peer *p)
+void peer_expect_nothing(struct peer *p)
 {
     assert_int_equal(p->out.len, p->out_at);
 }
 
-/* The next frame must be the reply with this xid and err. */
-static struct frame peer_expect(struct peer *p, int32_t xid, int32_t err)
+struct frame peer_expect(struct peer *p, int32_t xid, int32_t err)
 {
     struct frame f;
     assert_true(peer_next(p, &f));
@@ -241,7 +189,7 @@ static struct frame peer_expect(struct peer *p, int32_t xid, int32_t err)
     return f;
 }
 
-static void peer_expect_event(struct peer *p, int32_t type, const char *path, int64_t zxid)
+void peer_expect_event(struct peer *p, int32_t type, const char *path, int64_t zxid)
 {
     struct frame f = peer_expect(p, WIRE_XID_NOTIFICATION, 0);
     struct wire_watcher_event event;
@@ -253,9 +201,8 @@ static void peer_expect_event(struct peer *p, int32_t type, const char *path, in
     assert_int_equal(f.zxid, zxid);
 }
 
-/* Sends a ConnectRequest; read_only_byte as newer clients do. */
-static void peer_connect(struct peer *p, int64_t last_zxid, int32_t timeout_ms, int64_t id,
-                         struct slice passwd, bool read_only_byte)
+void peer_connect(struct peer *p, int64_t last_zxid, int32_t timeout_ms, int64_t id,
+                  struct slice passwd, bool read_only_byte)
 {
     struct buf b;
     struct wire_connect_request request = {
@@ -269,8 +216,7 @@ static void peer_connect(struct peer *p, int64_t last_zxid, int32_t timeout_ms, 
     buf_finish(&b);
 }
 
-/* Reads the ConnectResponse; returns the length of its frame. The passwd is kept in p. */
-static size_t peer_connected(struct peer *p, struct wire_connect_response *ret)
+size_t peer_connected(struct peer *p, struct wire_connect_response *ret)
 {
     struct slice raw;
     assert_true(peer_next_raw(p, &raw));
@@ -281,8 +227,7 @@ static size_t peer_connected(struct peer *p, struct wire_connect_response *ret)
     return raw.len;
 }
 
-/* A peer with a new session. */
-static void peer_open(struct peer *p, struct harness *h, int32_t timeout_ms)
+void peer_open(struct peer *p, struct harness *h, int32_t timeout_ms)
 {
     struct wire_connect_response response;
     static const uint8_t zeros[WIRE_PASSWD_LEN];
@@ -294,10 +239,7 @@ static void peer_open(struct peer *p, struct harness *h, int32_t timeout_ms)
     assert_int_equal(p->c.stage, CONNECTION_SERVING);
 }
 
-/* Requests in static memory, good until the next call. */
-static struct buf request_bytes = {.max = SIZE_MAX / 2};
-
-static struct slice body_path_watch(const char *path, bool watch)
+struct slice body_path_watch(const char *path, bool watch)
 {
     struct wire_get_data_request r = {.path = slice_str(path), .watch = watch};
     buf_reset(&request_bytes);
@@ -305,7 +247,7 @@ static struct slice body_path_watch(const char *path, bool watch)
     return buf_slice(&request_bytes);
 }
 
-static struct slice body_create(const char *path, const char *data, int32_t mode)
+struct slice body_create(const char *path, const char *data, int32_t mode)
 {
     struct buf acl;
     struct wire_acl entry = {WIRE_PERM_ALL, {slice_str("world"), slice_str("anyone")}};
@@ -321,7 +263,7 @@ static struct slice body_create(const char *path, const char *data, int32_t mode
     return buf_slice(&request_bytes);
 }
 
-static struct slice body_set(const char *path, const char *data)
+struct slice body_set(const char *path, const char *data)
 {
     struct wire_set_data_request r = {
         .path = slice_str(path), .data = slice_str(data), .version = -1};
@@ -330,7 +272,7 @@ static struct slice body_set(const char *path, const char *data)
     return buf_slice(&request_bytes);
 }
 
-static struct slice body_delete(const char *path)
+struct slice body_delete(const char *path)
 {
     struct wire_delete_request r = {.path = slice_str(path), .version = -1};
     buf_reset(&request_bytes);
@@ -338,7 +280,7 @@ static struct slice body_delete(const char *path)
     return buf_slice(&request_bytes);
 }
 
-static struct slice body_auth(const char *scheme, const char *auth)
+struct slice body_auth(const char *scheme, const char *auth)
 {
     struct wire_auth_packet r = {.scheme = slice_str(scheme), .auth = slice_str(auth)};
     buf_reset(&request_bytes);
@@ -346,4 +288,7 @@ static struct slice body_auth(const char *scheme, const char *auth)
     return buf_slice(&request_bytes);
 }
 
-#endif
+void body_finish(void)
+{
+    buf_finish(&request_bytes);
+}

@@ -1,0 +1,106 @@
+/*
+ * A service without sockets and disks under a clock that stands still: what clients send goes in with peer_send…, what
+ * they would receive comes out of peer_next. The log is a queue that is applied when the test says so.
+ * Every check is a cmocka assertion.
+ */
+#ifndef SUPPORT_SERVICE_HARNESS_H
+#define SUPPORT_SERVICE_HARNESS_H
+
+#include "server/service.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { LOG_MAX = 256 };
+
+struct harness {
+    struct service service;
+    struct clock_source clock;
+    int64_t now_ms;
+    struct buf log[LOG_MAX]; /* submitted, not applied */
+    size_t log_count;
+    size_t log_total;
+    int submit_error;
+};
+
+struct peer {
+    struct connection c;
+    struct buf in;  /* sent and not taken */
+    struct buf out; /* received */
+    size_t out_at;  /* read of it */
+    int32_t next_xid;
+    uint8_t passwd[WIRE_PASSWD_LEN];
+    bool closed; /* the server closed it */
+};
+
+/* A received frame. */
+struct frame {
+    int32_t xid;
+    int64_t zxid;
+    int32_t err;
+    struct slice body;
+};
+
+void harness_init(struct harness *h, const struct server_limits *limits);
+void harness_finish(struct harness *h);
+
+/* Applies the oldest log entry. */
+void harness_apply_one(struct harness *h);
+
+/* What the socket's holder does at the end of a turn. */
+void harness_turn(struct harness *h);
+
+/* Turns until nothing is left to do. */
+void harness_settle(struct harness *h);
+
+void harness_advance(struct harness *h, int64_t ms);
+void peer_init(struct peer *p, struct harness *h);
+void peer_finish(struct peer *p);
+
+/* Gives bytes to the connection as a socket would. */
+void peer_send(struct peer *p, struct slice bytes);
+
+void peer_send_frame(struct peer *p, struct slice body);
+
+/* Returns the xid used. */
+int32_t peer_request_xid(struct peer *p, int32_t xid, int32_t type, struct slice body);
+
+int32_t peer_request(struct peer *p, int32_t type, struct slice body);
+
+/* The next frame as it is; false when there is none. */
+bool peer_next_raw(struct peer *p, struct slice *ret);
+
+bool peer_next(struct peer *p, struct frame *ret);
+void peer_expect_nothing(struct peer *p);
+
+/* The next frame must be the reply with this xid and err. */
+struct frame peer_expect(struct peer *p, int32_t xid, int32_t err);
+
+void peer_expect_event(struct peer *p, int32_t type, const char *path, int64_t zxid);
+
+/* Sends a ConnectRequest; read_only_byte as newer clients do. */
+void peer_connect(struct peer *p, int64_t last_zxid, int32_t timeout_ms, int64_t id,
+                  struct slice passwd, bool read_only_byte);
+
+/* Reads the ConnectResponse; returns the length of its frame. The passwd is kept in p. */
+size_t peer_connected(struct peer *p, struct wire_connect_response *ret);
+
+/* A peer with a new session. */
+void peer_open(struct peer *p, struct harness *h, int32_t timeout_ms);
+
+/* Request bodies in static memory, good until the next call. */
+struct slice body_path_watch(const char *path, bool watch);
+struct slice body_create(const char *path, const char *data, int32_t mode);
+struct slice body_set(const char *path, const char *data);
+struct slice body_delete(const char *path);
+struct slice body_auth(const char *scheme, const char *auth);
+
+/* Gives the static memory back. */
+void body_finish(void);
+
+#endif
