@@ -99,7 +99,8 @@ CONCLAVE_API int conclave_client_dispatch(struct conclave_client *client);
 CONCLAVE_API void conclave_client_close(struct conclave_client *client, int64_t timeout_ms);
 
 /* Waits until the client has a session. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_AUTH_FAILED,
- * CONCLAVE_ECLOSED, CONCLAVE_EDEADLK. In own-loop mode it dispatches itself. */
+ * CONCLAVE_SESSION_EXPIRED (without new_session), CONCLAVE_ECLOSED, CONCLAVE_EDEADLK. In
+ * own-loop mode this and conclave_call dispatch by themselves. */
 CONCLAVE_API int conclave_client_wait_connected(struct conclave_client *client,
                                                 int64_t timeout_ms) CONCLAVE_MUST_USE;
 

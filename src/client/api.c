@@ -108,8 +108,7 @@ int conclave_client_add_auth(struct conclave_client *client, const char *scheme,
         return CONCLAVE_EINVAL;
     }
     client_lock(client);
-    rc = core_add_auth(&client->core, scheme, slice_make(auth != NULL ? auth : "", len),
-                       client_now_ns(client));
+    rc = core_add_auth(&client->core, scheme, slice_make(auth != NULL ? auth : "", len));
     if (rc == 0) {
         loop_wake(client);
     }

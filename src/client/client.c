@@ -178,6 +178,10 @@ void client_dispatcher_close(struct conclave_client *client, struct dispatcher *
     }
     bool inside = dispatcher_is_current(dispatcher);
     pthread_mutex_lock(&client->lock);
+    /* Another thread that dispatches may be about to pump it. */
+    while (client->dispatching && !pthread_equal(client->dispatch_thread, pthread_self())) {
+        pthread_cond_wait(&client->changed, &client->lock);
+    }
     bool threaded = dispatcher->has_thread;
     if (threaded || !inside) {
         list_remove(&dispatcher->link);

@@ -16,7 +16,7 @@ struct auth {
 void core_set_state(struct core *c, enum conclave_state state);
 
 /* core_link.c: the session is gone; what waited for it is told. */
-void core_lose_session(struct core *c, int64_t now_ns);
+void core_lose_session(struct core *c);
 
 /* core_link.c: the end: everything is answered with error, then state is told. */
 void core_end(struct core *c, enum conclave_state state, int error);
@@ -33,7 +33,7 @@ int core_flush_queue(struct core *c, int64_t now_ns) CONCLAVE_MUST_USE;
 /* core_request.c: a reply of the server (not ping, auth, event); body: what follows the header;
  * oversized: it was too long to be taken. 0, or why the link must end. */
 int core_take_reply(struct core *c, const struct wire_reply_header *header, struct slice body,
-                    bool oversized, int64_t now_ns) CONCLAVE_MUST_USE;
+                    bool oversized) CONCLAVE_MUST_USE;
 
 /* core_request.c: requests whose time has run out. */
 void core_expire_requests(struct core *c, int64_t now_ns);

@@ -10,9 +10,8 @@
  * ZooKeeper's own client. */
 enum { REARM_BATCH_BYTES = 128 * 1024 };
 
-int core_add_auth(struct core *c, const char *scheme, struct slice data, int64_t now_ns)
+int core_add_auth(struct core *c, const char *scheme, struct slice data)
 {
-    (void)now_ns;
     if (c->closing || c->final_error == CONCLAVE_ECLOSED) {
         return CONCLAVE_ECLOSED;
     }

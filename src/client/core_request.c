@@ -214,9 +214,8 @@ static int fall_back_to_create(struct core *c, struct request *r)
 }
 
 int core_take_reply(struct core *c, const struct wire_reply_header *header, struct slice body,
-                    bool oversized, int64_t now_ns)
+                    bool oversized)
 {
-    (void)now_ns;
     struct request *r = first_of(&c->inflight);
     if (r == NULL || r->xid != header->xid) {
         return CONCLAVE_EPROTO;

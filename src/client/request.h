@@ -37,7 +37,6 @@ struct request {
     int32_t xid;
     enum conclave_op_type type;
     bool internal; /* fn is called on the loop, under the lock */
-    bool detached; /* the reply outlives the delivery: reply and its parts are one block */
     bool
         answered; /* its reply was delivered (timeout) while the server's answer is still to come */
 };

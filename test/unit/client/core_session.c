@@ -273,7 +273,7 @@ static void test_auth_is_repeated(void **state)
 {
     struct peer p;
     peer_init(&p, "");
-    assert_int_equal(core_add_auth(&p.core, "digest", slice_str("u:p"), p.now_ns), 0);
+    assert_int_equal(core_add_auth(&p.core, "digest", slice_str("u:p")), 0);
     submit_get(&p, 1);
     peer_connect(&p, PEER_SESSION);
     struct peer_frame f = peer_expect(&p, WIRE_AUTH);
@@ -283,7 +283,7 @@ static void test_auth_is_repeated(void **state)
     assert_int_equal(wire_decode_auth_packet(&rd, &packet), 0);
     assert_true(slice_equal_str(packet.scheme, "digest") && slice_equal_str(packet.auth, "u:p"));
     peer_expect(&p, WIRE_EXISTS);
-    assert_int_equal(core_add_auth(&p.core, "digest", slice_str("v:q"), p.now_ns), 0);
+    assert_int_equal(core_add_auth(&p.core, "digest", slice_str("v:q")), 0);
     peer_expect(&p, WIRE_AUTH);
     core_link_down(&p.core, p.now_ns, CONCLAVE_EDISCONNECTED);
     peer_connect(&p, PEER_SESSION);
@@ -296,7 +296,7 @@ static void test_auth_failed_is_final(void **state)
 {
     struct peer p;
     peer_init(&p, "");
-    assert_int_equal(core_add_auth(&p.core, "sesame", slice_str("x"), p.now_ns), 0);
+    assert_int_equal(core_add_auth(&p.core, "sesame", slice_str("x")), 0);
     submit_get(&p, 1);
     peer_connect(&p, PEER_SESSION);
     peer_reply(&p, WIRE_XID_AUTH, 0, CONCLAVE_AUTH_FAILED, slice_make("", 0));

@@ -61,7 +61,6 @@ struct counted {
     int *order;
     int index;
     bool current;
-    bool stop; /* stops its own dispatcher */
 };
 
 static void run_counted(struct job *job)
