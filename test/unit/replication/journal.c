@@ -190,12 +190,17 @@ static void test_frame_out_of_place(void **state)
     append(&j, 1, 2, 2, 10);
     struct sim_bytes *file = sim_bytes_of(&d, "data/log/0000000000000001.log");
     buf_init(&b, 0);
-    make_frame(&b, 1, 9, 1, 10);
-    frame_finish(&b, j.salt, j.chain, 9, 1); /* a gap: 4 to 8 are missing */
-    memcpy(file->data + j.position, b.data, b.len);
-    journal_finish(&j);
-    assert_int_equal(reopen(&d, &j, 1, NULL, 0), CONCLAVE_ECORRUPT);
-    assert_non_null(strstr(j.problem.text, "0000000000000001.log"));
+    for (int gap = 0; gap < 2; gap++) {
+        uint64_t index =
+            gap ? 9 : 4; /* 4 would be next, but its frame follows another one than ours */
+        make_frame(&b, 1, index, 1, 10);
+        frame_finish(&b, j.salt, gap ? j.chain : j.chain + 1, index, 1);
+        memcpy(file->data + j.position, b.data, b.len);
+        struct journal again;
+        assert_int_equal(reopen(&d, &again, 1, NULL, 0), CONCLAVE_ECORRUPT);
+        assert_non_null(strstr(again.problem.text, "0000000000000001.log"));
+        journal_finish(&again);
+    }
     journal_finish(&j);
     buf_finish(&b);
     sim_finish(&d);
