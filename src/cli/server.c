@@ -1,6 +1,6 @@
 /*
- * `conclave server`: reads the configuration, runs the server on the main thread until SIGTERM, SIGINT or a failure,
- * and turns the outcome into an exit code and one line.
+ * `conclave server`: reads the configuration, runs the server on the main thread until SIGTERM,
+ * SIGINT or a failure, and turns the outcome into an exit code and one line.
  */
 #include "cli/command.h"
 

@@ -1,6 +1,6 @@
 /*
- * Numeric socket addresses as text, and the HOST:PORT form of options. An IPv4 address that arrives through
- * an IPv6 socket is shown as the IPv4 address it is, so that one client has one name.
+ * Numeric socket addresses as text, and the HOST:PORT form of options. An IPv4 address that arrives
+ * through an IPv6 socket is shown as the IPv4 address it is, so that one client has one name.
  */
 #ifndef NET_ADDRESS_H
 #define NET_ADDRESS_H

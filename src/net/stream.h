@@ -1,11 +1,11 @@
 /*
- * One TCP connection: bytes in, bytes out. Input that the owner does not take stays here and is offered again;
- * output goes out with one system call per stream_send, the rest when the peer has room. Knows nothing of what
- * the bytes mean.
+ * One TCP connection: bytes in, bytes out. Input that the owner does not take stays here and is
+ * offered again; output goes out with one system call per stream_send, the rest when the peer has
+ * room. Knows nothing of what the bytes mean.
  *
- * Limits: what is unread is bounded by the owner's pausing (one read of at most 64 KiB is kept besides what the
- * owner left); what is unsent is bounded by the owner, who sees it in stream_sending.
- * The process must not die of SIGPIPE: block or ignore it.
+ * Limits: what is unread is bounded by the owner's pausing (one read of at most 64 KiB is kept
+ * besides what the owner left); what is unsent is bounded by the owner, who sees it in
+ * stream_sending. The process must not die of SIGPIPE: block or ignore it.
  */
 #ifndef NET_STREAM_H
 #define NET_STREAM_H
@@ -23,27 +23,29 @@ struct stream;
 
 /* What the owner is told. All calls come from the loop; `owner` is what stream_start was given. */
 struct stream_handler {
-    /* Bytes arrived. Returns how many it took from the front; the rest is offered again with what follows, or
-     * at stream_resume. */
+    /* Bytes arrived. Returns how many it took from the front; the rest is offered again with what
+     * follows, or at stream_resume. */
     size_t (*data)(void *owner, struct slice bytes);
 
     /* Everything given to stream_send has left: there may be more to send. */
     void (*sent)(void *owner);
 
-    /* The peer closed (error 0) or the connection broke (error < 0, a libuv code). Call stream_close. */
+    /* The peer closed (error 0) or the connection broke (error < 0, a libuv code). Call
+     * stream_close. */
     void (*ended)(void *owner, int error);
 
     /* After stream_close or stream_finish: the stream is gone with this call. */
     void (*closed)(void *owner);
 };
 
-/* Memory that a read goes into, shared by streams because it is in use only inside one callback. Counted: the
- * creator holds one reference, each stream another. */
+/* Memory that a read goes into, shared by streams because it is in use only inside one callback.
+ * Counted: the creator holds one reference, each stream another. */
 struct stream_buffer;
 struct stream_buffer *stream_buffer_create(void);
 void stream_buffer_release(struct stream_buffer *b);
 
-/* An accepted stream; does nothing before stream_start. NULL when memory is out. For the listener. */
+/* An accepted stream; does nothing before stream_start. NULL when memory is out. For the listener.
+ * */
 struct stream *stream_create(uv_loop_t *loop, struct stream_buffer *read_buffer);
 
 /* The handle to accept into. */
@@ -60,15 +62,15 @@ void stream_pause(struct stream *s);
 void stream_resume(struct stream *s);
 bool stream_paused(const struct stream *s);
 
-/* Sends what is in `out`, or as much as the peer takes now, and empties it. While an earlier send is on its way
- * it leaves `out` as it is, to be tried again when `sent` is called. */
+/* Sends what is in `out`, or as much as the peer takes now, and empties it. While an earlier send
+ * is on its way it leaves `out` as it is, to be tried again when `sent` is called. */
 void stream_send(struct stream *s, struct buf *out);
 
 /* Bytes given to stream_send that have not left. */
 size_t stream_sending(const struct stream *s);
 
-/* Sends what is on its way, says end of stream, waits up to linger_ms for the peer's end, then closes. Input is
- * dropped: without that a reply just sent could be lost to a reset. */
+/* Sends what is on its way, says end of stream, waits up to linger_ms for the peer's end, then
+ * closes. Input is dropped: without that a reply just sent could be lost to a reset. */
 void stream_finish(struct stream *s, unsigned linger_ms);
 
 /* Closes at once. */

@@ -1,7 +1,8 @@
 /*
- * Who a connection is: the vector of authenticated ids that is stamped on its writes and checked on its reads.
- * Schemes: ip (known from the start) and digest (user:password, no user table: the id is the proof).
- * Source: IPAuthenticationProvider, DigestAuthenticationProvider of Apache ZooKeeper 3.9.
+ * Who a connection is: the vector of authenticated ids that is stamped on its writes and checked on
+ * its reads. Schemes: ip (known from the start) and digest (user:password, no user table: the id is
+ * the proof). Source: IPAuthenticationProvider, DigestAuthenticationProvider of Apache ZooKeeper
+ * 3.9.
  */
 #ifndef SERVER_AUTH_H
 #define SERVER_AUTH_H
@@ -22,8 +23,9 @@ struct wire_vector identity_ids(const struct identity *i);
 /* Adds an id unless it is there. 0, CONCLAVE_ETOOBIG or CONCLAVE_ENOMEM. */
 int identity_add(struct identity *i, struct slice scheme, struct slice id) CONCLAVE_MUST_USE;
 
-/* An auth request. `host` is the peer's address; super_digest is `user:hash` of the superuser or NULL. 0,
- * CONCLAVE_AUTH_FAILED for a scheme that is not ip or digest or bytes that are no credentials, or as identity_add. */
+/* An auth request. `host` is the peer's address; super_digest is `user:hash` of the superuser or
+ * NULL. 0, CONCLAVE_AUTH_FAILED for a scheme that is not ip or digest or bytes that are no
+ * credentials, or as identity_add. */
 int identity_authenticate(struct identity *i, const char *host, const char *super_digest,
                           struct slice scheme, struct slice auth) CONCLAVE_MUST_USE;
 

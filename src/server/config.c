@@ -235,7 +235,8 @@ static bool config_find_file(int argc, char **argv, const char **ret_path, bool 
 
 /* Conclusions */
 
-/* myid in the data folder belongs to server.N lines; without them Apache ZooKeeper does not read it. */
+/* myid in the data folder belongs to server.N lines; without them Apache ZooKeeper does not read
+ * it. */
 static int config_check_myid(struct config *c)
 {
     char *path = NULL;

@@ -1,9 +1,10 @@
 /*
- * What `conclave server` is told: an Apache zoo.cfg, command line options, and any zoo.cfg key as `--key value`. One table
- * knows every key: what it sets, or why it sets nothing. What comes later wins; the command line beats the file.
+ * What `conclave server` is told: an Apache zoo.cfg, command line options, and any zoo.cfg key as
+ * `--key value`. One table knows every key: what it sets, or why it sets nothing. What comes later
+ * wins; the command line beats the file.
  *
- * A key without effect is named in `notices`, never silently ignored; a key that would weaken security if it were
- * ignored is an error.
+ * A key without effect is named in `notices`, never silently ignored; a key that would weaken
+ * security if it were ignored is an error.
  */
 #ifndef SERVER_CONFIG_H
 #define SERVER_CONFIG_H
@@ -35,7 +36,8 @@ struct config {
 void config_init(struct config *c);
 void config_finish(struct config *c);
 
-/* Reads the arguments behind `server`. 0, or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error set. */
+/* Reads the arguments behind `server`. 0, or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error set.
+ * */
 int config_parse(struct config *c, int argc, char **argv) CONCLAVE_MUST_USE;
 
 /* Sets one key. where is the place for messages ("zoo.cfg line 3"). Errors as config_parse. */

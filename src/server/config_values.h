@@ -1,10 +1,12 @@
-/* How the values of single keys are read: for the table in keys.c, and the shared bits for config.c. */
+/* How the values of single keys are read: for the table in keys.c, and the shared bits for
+ * config.c. */
 #ifndef SERVER_CONFIG_VALUES_H
 #define SERVER_CONFIG_VALUES_H
 
 #include "server/config.h"
 
-/* Sets c->error once (the first fault is the one that is told) and returns CONCLAVE_EINVAL, or CONCLAVE_ENOMEM. */
+/* Sets c->error once (the first fault is the one that is told) and returns CONCLAVE_EINVAL, or
+ * CONCLAVE_ENOMEM. */
 int config_fail(struct config *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Replaces *field by a copy of value. */
@@ -16,7 +18,8 @@ bool config_number(const char *text, int64_t *ret);
 /* true/false, yes/no, in any case. */
 bool config_boolean(const char *text, bool *ret);
 
-/* Reads a small file whole, up to 1 MiB. 0 or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error set. */
+/* Reads a small file whole, up to 1 MiB. 0 or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error set.
+ * */
 int config_read_file(struct config *c, const char *path, struct buf *out) CONCLAVE_MUST_USE;
 
 int config_set_data_dir(struct config *c, const char *key, const char *value, const char *where);

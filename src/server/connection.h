@@ -1,6 +1,7 @@
 /*
- * One client's connection: bytes in, bytes out, no socket, no clock of its own. It cuts frames, speaks the
- * handshake, gives writes to the pipeline and answers the rest from the state, replies in the order of the requests.
+ * One client's connection: bytes in, bytes out, no socket, no clock of its own. It cuts frames,
+ * speaks the handshake, gives writes to the pipeline and answers the rest from the state, replies
+ * in the order of the requests.
  *
  *   HANDSHAKE ──new session──> CREATING ──applied──> SERVING ──closeSession, unknown operation──┐
  *       │ └──known session, right password──────────────^  │                                    v
@@ -8,7 +9,8 @@
  *   any ──bad frame, newer connection, session gone, slow reader, peer gone──> CLOSED
  *
  * CLOSING: output is sent, then the socket is closed. CLOSED: the socket is closed at once.
- * The holder of the socket looks at each connection in service.dirty at the end of a turn; nothing is freed earlier.
+ * The holder of the socket looks at each connection in service.dirty at the end of a turn; nothing
+ * is freed earlier.
  */
 #ifndef SERVER_CONNECTION_H
 #define SERVER_CONNECTION_H
@@ -68,14 +70,16 @@ struct request {
 int connection_init(struct connection *c, struct service *s, const char *host,
                     const char *peer) CONCLAVE_MUST_USE;
 
-/* The socket is gone: leaves all lists, gives up its watches; writes on their way go on without it. */
+/* The socket is gone: leaves all lists, gives up its watches; writes on their way go on without it.
+ * */
 void connection_finish(struct connection *c);
 
-/* Takes whole frames from the front of bytes; returns how many bytes. Stops when it wants no more input. */
+/* Takes whole frames from the front of bytes; returns how many bytes. Stops when it wants no more
+ * input. */
 size_t connection_input(struct connection *c, struct slice bytes);
 
-/* Whether connection_input would take a frame now. A no to a limit of all connections is remembered: the connection
- * becomes dirty when there is room again. */
+/* Whether connection_input would take a frame now. A no to a limit of all connections is
+ * remembered: the connection becomes dirty when there is room again. */
 bool connection_ready(struct connection *c);
 
 /* Closes at once, with a log line. `reason` is a fixed text. */

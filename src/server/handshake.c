@@ -39,7 +39,8 @@ static void handshake_reply(struct connection *c, int32_t timeout_ms, int64_t id
     connection_output_added(c);
 }
 
-/* As Apache ZooKeeper tells an expired session, an unknown one and a wrong password: in the same way. */
+/* As Apache ZooKeeper tells an expired session, an unknown one and a wrong password: in the same
+ * way. */
 static void handshake_refuse(struct connection *c, int64_t id, const char *reason)
 {
     if (service_may_log(c->service)) {

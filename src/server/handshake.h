@@ -1,7 +1,7 @@
 /*
  * The first frame of a connection: a new session, or an old one taken up again by id and password.
- * Source: ZooKeeperServer.processConnectRequest of Apache ZooKeeper 3.9; unlike it, a wrong password leaves the
- * session's living connection alone, and passwords are random.
+ * Source: ZooKeeperServer.processConnectRequest of Apache ZooKeeper 3.9; unlike it, a wrong
+ * password leaves the session's living connection alone, and passwords are random.
  */
 #ifndef SERVER_HANDSHAKE_H
 #define SERVER_HANDSHAKE_H

@@ -1,6 +1,6 @@
 /*
- * The table of all keys of zoo.cfg (Apache ZooKeeper 3.9: QuorumPeerConfig and the administrator's guide): what a key
- * sets, or what is said about it.
+ * The table of all keys of zoo.cfg (Apache ZooKeeper 3.9: QuorumPeerConfig and the administrator's
+ * guide): what a key sets, or what is said about it.
  */
 #ifndef SERVER_KEYS_H
 #define SERVER_KEYS_H
@@ -8,7 +8,7 @@
 #include "server/config.h"
 
 enum key_kind {
-    KEY_INT, /* whole number within min and max, times scale, into the option at offset (its width: size) */
+    KEY_INT, /* a number from min to max, times scale, into `size` bytes at offset */
     KEY_BOOL,    /* true/false/yes/no, into a bool at offset; min == 1: the value is turned round */
     KEY_SPECIAL, /* set does it */
     KEY_IDLE,    /* no effect: text says why */

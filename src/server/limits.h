@@ -1,6 +1,6 @@
 /*
- * Every limit on what a client can make the server hold or do, with its default. Times in milliseconds, sizes in
- * bytes. Keys of zoo.cfg that set them: see config.c.
+ * Every limit on what a client can make the server hold or do, with its default. Times in
+ * milliseconds, sizes in bytes. Keys of zoo.cfg that set them: see config.c.
  */
 #ifndef SERVER_LIMITS_H
 #define SERVER_LIMITS_H

@@ -1,10 +1,11 @@
 /*
- * The way of writes into the log: all writes of a loop turn, from all connections, become one batch. While the log is
- * busy the batch goes on growing, so that the slower the disk the larger the batches (group commit). Applied batches
- * of our own come back in the order in which they went in, and so do the requests that wait for them.
+ * The way of writes into the log: all writes of a loop turn, from all connections, become one
+ * batch. While the log is busy the batch goes on growing, so that the slower the disk the larger
+ * the batches (group commit). Applied batches of our own come back in the order in which they went
+ * in, and so do the requests that wait for them.
  *
- * Limits: the caller keeps `outstanding` and `outstanding_bytes` below its limits by not reading; a batch is closed
- * early at PIPELINE_BATCH_BYTES.
+ * Limits: the caller keeps `outstanding` and `outstanding_bytes` below its limits by not reading; a
+ * batch is closed early at PIPELINE_BATCH_BYTES.
  */
 #ifndef SERVER_PIPELINE_H
 #define SERVER_PIPELINE_H
@@ -68,12 +69,14 @@ struct pending *pipeline_pending(struct pipeline *p, size_t bytes);
 /* The entry is done with. It must be in no list. */
 void pipeline_release(struct pipeline *p, struct pending *entry);
 
-/* Adds a command to the batch being gathered; copies it. The entry waits for it. 0, CONCLAVE_ENOMEM, or the
- * sink's failure; the entry stays the caller's then. time_ms is used when the command begins a batch. */
+/* Adds a command to the batch being gathered; copies it. The entry waits for it. 0,
+ * CONCLAVE_ENOMEM, or the sink's failure; the entry stays the caller's then. time_ms is used when
+ * the command begins a batch. */
 int pipeline_write(struct pipeline *p, const struct command *command, int64_t time_ms,
                    struct pending *entry) CONCLAVE_MUST_USE;
 
-/* The end of a turn: hands over what was gathered if the log is not busy, or in any case when `all`. */
+/* The end of a turn: hands over what was gathered if the log is not busy, or in any case when
+ * `all`. */
 void pipeline_turn(struct pipeline *p, bool all);
 
 /* Whether an applied batch is one of ours, in this run. Each is asked once. */

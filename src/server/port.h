@@ -1,6 +1,6 @@
 /*
- * The client port: sockets on one side, connections on the other. At the end of each turn of the loop the output of
- * every connection that has some goes out in one system call.
+ * The client port: sockets on one side, connections on the other. At the end of each turn of the
+ * loop the output of every connection that has some goes out in one system call.
  */
 #ifndef SERVER_PORT_H
 #define SERVER_PORT_H
@@ -19,14 +19,15 @@ int port_start(struct port *p, int backlog, int *ret_detail) CONCLAVE_MUST_USE;
 
 void port_address(const struct port *p, struct net_address *ret);
 
-/* The end of a turn: sends, resumes, pauses and closes what is due; frees p when port_close has come to its end. */
+/* The end of a turn: sends, resumes, pauses and closes what is due; frees p when port_close has
+ * come to its end. */
 void port_turn(struct port *p);
 
 /* Accepts nobody and reads nothing any more; replies still go out. */
 void port_stop(struct port *p);
 
-/* Ends every connection, after its output (within linger_ms) or at once (0), then frees p and calls cb. Takes NULL
- * without a call. port_turn must go on being called until then. */
+/* Ends every connection, after its output (within linger_ms) or at once (0), then frees p and calls
+ * cb. Takes NULL without a call. port_turn must go on being called until then. */
 void port_close(struct port *p, unsigned linger_ms, void (*cb)(void *ctx), void *ctx);
 
 struct port_stats {

@@ -146,7 +146,8 @@ int32_t request_authenticate(struct connection *c, struct slice body)
     return rc == 0 ? 0 : CONCLAVE_AUTH_FAILED;
 }
 
-/* In the order of the operations' numbers. reconfig stands for what a server says that cannot be reconfigured. */
+/* In the order of the operations' numbers. reconfig stands for what a server says that cannot be
+ * reconfigured. */
 static const struct request_row rows[] = {
     {WIRE_CLOSE_SESSION, REQUEST_WRITE, true, NULL},
     {WIRE_CREATE, REQUEST_WRITE, false, NULL},

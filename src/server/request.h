@@ -1,6 +1,6 @@
 /*
- * What the server does with each operation: one table. Operations without a row are answered UNIMPLEMENTED and end
- * the connection, as in Apache ZooKeeper.
+ * What the server does with each operation: one table. Operations without a row are answered
+ * UNIMPLEMENTED and end the connection, as in Apache ZooKeeper.
  */
 #ifndef SERVER_REQUEST_H
 #define SERVER_REQUEST_H

@@ -219,7 +219,8 @@ static void server_turn(struct server *s)
         return;
     }
     if (s->stage == SERVER_SERVING) {
-        /* Writes first: the disk works while replies go out. What the replies let in follows behind them. */
+        /* Writes first: the disk works while replies go out. What the replies let in follows behind
+         * them. */
         service_turn(&s->service);
         port_turn(s->port);
         service_turn(&s->service);
@@ -492,11 +493,12 @@ static void server_on_port_closed(void *ctx)
 {
     struct server *s = ctx;
     s->port = NULL;
-    server_part_closed(s);
     server_close_handles(s);
+    server_part_closed(s);
 }
 
-/* Replies have been written or given up: everything goes. The turns go on until the port is gone. */
+/* Replies have been written or given up: everything goes. The turns go on until the port is gone.
+ * */
 static void server_close_parts(struct server *s)
 {
     s->stage = SERVER_CLOSING;

@@ -1,9 +1,9 @@
 /*
- * A whole standalone server on a libuv loop: the client port, the service, the log. For `conclave server`, for
- * `conclave demo` (in a thread of its own) and for tests.
+ * A whole standalone server on a libuv loop: the client port, the service, the log. For `conclave
+ * server`, for `conclave demo` (in a thread of its own) and for tests.
  *
- * All functions belong to the loop's thread. SIGPIPE is blocked in that thread. Log lines go to base/log.
- * Limits: one server, no ensemble; no admin port.
+ * All functions belong to the loop's thread. SIGPIPE is blocked in that thread. Log lines go to
+ * base/log. Limits: one server, no ensemble; no admin port.
  */
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
@@ -41,16 +41,17 @@ struct server_callbacks {
     /* Clients are served from now on. */
     void (*ready)(void *ctx, struct server *s);
 
-    /* The server cannot go on (told once; clients were cut off). Call server_close. text says what and where. */
+    /* The server cannot go on (told once; clients were cut off). Call server_close. text says what
+     * and where. */
     void (*failed)(void *ctx, int error, const char *text);
 };
 
 /*
- * Binds the port, recovers the data folder and starts; `ready` follows from the loop. Borrows the strings of
- * options until server_close is done. 0, or an error with *ret_text (free it) saying what, where and what to do:
- * CONCLAVE_EINVAL (a bad option), CONCLAVE_ERESOLVE, CONCLAVE_EBUSY and CONCLAVE_EDISCONNECTED (the port cannot be had),
- * the errors of replication_open (the data folder). After an error the loop must be run until it has closed all
- * handles.
+ * Binds the port, recovers the data folder and starts; `ready` follows from the loop. Borrows the
+ * strings of options until server_close is done. 0, or an error with *ret_text (free it) saying
+ * what, where and what to do: CONCLAVE_EINVAL (a bad option), CONCLAVE_ERESOLVE, CONCLAVE_EBUSY and
+ * CONCLAVE_EDISCONNECTED (the port cannot be had), the errors of replication_open (the data
+ * folder). After an error the loop must be run until it has closed all handles.
  */
 int server_open(uv_loop_t *loop, const struct server_options *options,
                 const struct server_callbacks *callbacks, struct server **ret,
@@ -61,8 +62,8 @@ void server_address(const struct server *s, struct net_address *ret);
 
 int64_t server_id(const struct server *s);
 
-/* Stops accepting, finishes the writes on their way, sends their replies, closes everything (within about a second
- * when the disk works) and calls cb; s is gone then. */
+/* Stops accepting, finishes the writes on their way, sends their replies, closes everything (within
+ * about a second when the disk works) and calls cb; s is gone then. */
 void server_close(struct server *s, void (*cb)(void *ctx), void *ctx);
 
 /* Figures for status and metrics. */

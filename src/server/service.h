@@ -1,7 +1,7 @@
 /*
- * The server without sockets and disks: the state, the watches, the sessions, the pipeline and the connections on
- * them. What it needs of the world comes in by calls: input of connections, applied log entries, the time. The same calls
- * give the same output, save for session ids and passwords.
+ * The server without sockets and disks: the state, the watches, the sessions, the pipeline and the
+ * connections on them. What it needs of the world comes in by calls: input of connections, applied
+ * log entries, the time. The same calls give the same output, save for session ids and passwords.
  */
 #ifndef SERVER_SERVICE_H
 #define SERVER_SERVICE_H
@@ -70,11 +70,12 @@ int service_apply(struct service *s, struct slice payload) CONCLAVE_MUST_USE;
 /* Replaces the state; before service_begin only. Errors as state_restore. */
 int service_restore(struct service *s, struct slice snapshot) CONCLAVE_MUST_USE;
 
-/* End of a turn: hands writes over, and makes throttled connections dirty when there is room again. */
+/* End of a turn: hands writes over, and makes throttled connections dirty when there is room again.
+ * */
 void service_turn(struct service *s);
 
-/* What the clock brings: expired sessions, connections without handshake, time lost by a stall of our own. Due at
- * service_deadline (monotonic ms), harmless earlier. */
+/* What the clock brings: expired sessions, connections without handshake, time lost by a stall of
+ * our own. Due at service_deadline (monotonic ms), harmless earlier. */
 void service_tick(struct service *s);
 int64_t service_deadline(const struct service *s);
 

@@ -4,19 +4,19 @@ static struct buf request_bytes = {.max = SIZE_MAX / 2};
 
 static int64_t harness_monotonic(void *ctx)
 {
-    struct harness *h = ctx;
+    struct service_harness *h = ctx;
     return h->now_ms * 1000000;
 }
 
 static int64_t harness_wall(void *ctx)
 {
-    struct harness *h = ctx;
+    struct service_harness *h = ctx;
     return 1700000000000 + h->now_ms;
 }
 
 static int harness_submit(void *ctx, struct buf *payload_take)
 {
-    struct harness *h = ctx;
+    struct service_harness *h = ctx;
     if (h->submit_error != 0) {
         return h->submit_error;
     }
@@ -29,11 +29,11 @@ static int harness_submit(void *ctx, struct buf *payload_take)
 
 static size_t harness_in_flight(void *ctx)
 {
-    struct harness *h = ctx;
+    struct service_harness *h = ctx;
     return h->log_count;
 }
 
-void harness_init(struct harness *h, const struct server_limits *limits)
+void service_harness_init(struct service_harness *h, const struct server_limits *limits)
 {
     memset(h, 0, sizeof *h);
     h->now_ms = 1000000;
@@ -49,7 +49,7 @@ void harness_init(struct harness *h, const struct server_limits *limits)
     assert_int_equal(service_begin(&h->service), 0);
 }
 
-void harness_finish(struct harness *h)
+void service_harness_finish(struct service_harness *h)
 {
     for (size_t i = 0; i < h->log_count; i++) {
         buf_finish(&h->log[i]);
@@ -57,7 +57,7 @@ void harness_finish(struct harness *h)
     service_finish(&h->service);
 }
 
-void harness_apply_one(struct harness *h)
+void service_harness_apply_one(struct service_harness *h)
 {
     assert_true(h->log_count > 0);
     struct buf entry = h->log[0];
@@ -67,13 +67,13 @@ void harness_apply_one(struct harness *h)
     buf_finish(&entry);
 }
 
-void harness_turn(struct harness *h)
+void service_harness_turn(struct service_harness *h)
 {
     service_turn(&h->service);
     struct list *node;
     while ((node = list_pop_front(&h->service.dirty)) != NULL) {
         struct connection *c = CONTAINER_OF(node, struct connection, dirty);
-        struct peer *p = CONTAINER_OF(c, struct peer, c);
+        struct guest *p = CONTAINER_OF(c, struct guest, c);
         if (c->stage != CONNECTION_CLOSED) {
             buf_append_slice(&p->out, buf_slice(&c->out));
             buf_reset(&c->out);
@@ -86,24 +86,24 @@ void harness_turn(struct harness *h)
     service_turn(&h->service);
 }
 
-void harness_settle(struct harness *h)
+void service_harness_settle(struct service_harness *h)
 {
-    harness_turn(h);
+    service_harness_turn(h);
     while (h->log_count > 0 || !list_empty(&h->service.dirty)) {
         if (h->log_count > 0) {
-            harness_apply_one(h);
+            service_harness_apply_one(h);
         }
-        harness_turn(h);
+        service_harness_turn(h);
     }
 }
 
-void harness_advance(struct harness *h, int64_t ms)
+void service_harness_advance(struct service_harness *h, int64_t ms)
 {
     h->now_ms += ms;
     service_tick(&h->service);
 }
 
-void peer_init(struct peer *p, struct harness *h)
+void guest_init(struct guest *p, struct service_harness *h)
 {
     memset(p, 0, sizeof *p);
     buf_init(&p->in, 0);
@@ -112,46 +112,46 @@ void peer_init(struct peer *p, struct harness *h)
     assert_int_equal(connection_init(&p->c, &h->service, "10.1.2.3", "10.1.2.3:4567"), 0);
 }
 
-void peer_finish(struct peer *p)
+void guest_finish(struct guest *p)
 {
     connection_finish(&p->c);
     buf_finish(&p->in);
     buf_finish(&p->out);
 }
 
-void peer_send(struct peer *p, struct slice bytes)
+void guest_send(struct guest *p, struct slice bytes)
 {
     buf_append_slice(&p->in, bytes);
     buf_consume(&p->in, connection_input(&p->c, buf_slice(&p->in)));
 }
 
-void peer_send_frame(struct peer *p, struct slice body)
+void guest_send_frame(struct guest *p, struct slice body)
 {
     struct buf b;
     buf_init(&b, 0);
     wire_write_buffer(&b, body);
-    peer_send(p, buf_slice(&b));
+    guest_send(p, buf_slice(&b));
     buf_finish(&b);
 }
 
-int32_t peer_request_xid(struct peer *p, int32_t xid, int32_t type, struct slice body)
+int32_t guest_request_xid(struct guest *p, int32_t xid, int32_t type, struct slice body)
 {
     struct buf b;
     buf_init(&b, 0);
     wire_write_i32(&b, xid);
     wire_write_i32(&b, type);
     buf_append_slice(&b, body);
-    peer_send_frame(p, buf_slice(&b));
+    guest_send_frame(p, buf_slice(&b));
     buf_finish(&b);
     return xid;
 }
 
-int32_t peer_request(struct peer *p, int32_t type, struct slice body)
+int32_t guest_request(struct guest *p, int32_t type, struct slice body)
 {
-    return peer_request_xid(p, p->next_xid++, type, body);
+    return guest_request_xid(p, p->next_xid++, type, body);
 }
 
-bool peer_next_raw(struct peer *p, struct slice *ret)
+bool guest_next_raw(struct guest *p, struct slice *ret)
 {
     int32_t len;
     struct slice rest = slice_make(p->out.data + p->out_at, p->out.len - p->out_at);
@@ -162,11 +162,11 @@ bool peer_next_raw(struct peer *p, struct slice *ret)
     return true;
 }
 
-bool peer_next(struct peer *p, struct frame *ret)
+bool guest_next(struct guest *p, struct frame *ret)
 {
     struct slice raw;
     struct wire_reply_header header;
-    if (!peer_next_raw(p, &raw)) {
+    if (!guest_next_raw(p, &raw)) {
         return false;
     }
     struct wire_reader r = wire_reader_make(raw);
@@ -175,23 +175,23 @@ bool peer_next(struct peer *p, struct frame *ret)
     return true;
 }
 
-void peer_expect_nothing(struct peer *p)
+void guest_expect_nothing(struct guest *p)
 {
     assert_int_equal(p->out.len, p->out_at);
 }
 
-struct frame peer_expect(struct peer *p, int32_t xid, int32_t err)
+struct frame guest_expect(struct guest *p, int32_t xid, int32_t err)
 {
     struct frame f;
-    assert_true(peer_next(p, &f));
+    assert_true(guest_next(p, &f));
     assert_int_equal(f.xid, xid);
     assert_int_equal(f.err, err);
     return f;
 }
 
-void peer_expect_event(struct peer *p, int32_t type, const char *path, int64_t zxid)
+void guest_expect_event(struct guest *p, int32_t type, const char *path, int64_t zxid)
 {
-    struct frame f = peer_expect(p, WIRE_XID_NOTIFICATION, 0);
+    struct frame f = guest_expect(p, WIRE_XID_NOTIFICATION, 0);
     struct wire_watcher_event event;
     struct wire_reader r = wire_reader_make(f.body);
     assert_int_equal(wire_decode_watcher_event(&r, &event), 0);
@@ -201,8 +201,8 @@ void peer_expect_event(struct peer *p, int32_t type, const char *path, int64_t z
     assert_int_equal(f.zxid, zxid);
 }
 
-void peer_connect(struct peer *p, int64_t last_zxid, int32_t timeout_ms, int64_t id,
-                  struct slice passwd, bool read_only_byte)
+void guest_connect(struct guest *p, int64_t last_zxid, int32_t timeout_ms, int64_t id,
+                   struct slice passwd, bool read_only_byte)
 {
     struct buf b;
     struct wire_connect_request request = {
@@ -212,14 +212,14 @@ void peer_connect(struct peer *p, int64_t last_zxid, int32_t timeout_ms, int64_t
     if (read_only_byte) {
         wire_write_boolean(&b, false);
     }
-    peer_send_frame(p, buf_slice(&b));
+    guest_send_frame(p, buf_slice(&b));
     buf_finish(&b);
 }
 
-size_t peer_connected(struct peer *p, struct wire_connect_response *ret)
+size_t guest_connected(struct guest *p, struct wire_connect_response *ret)
 {
     struct slice raw;
-    assert_true(peer_next_raw(p, &raw));
+    assert_true(guest_next_raw(p, &raw));
     struct wire_reader r = wire_reader_make(raw);
     assert_int_equal(wire_decode_connect_response(&r, ret), 0);
     assert_int_equal(ret->passwd.len, WIRE_PASSWD_LEN);
@@ -227,14 +227,14 @@ size_t peer_connected(struct peer *p, struct wire_connect_response *ret)
     return raw.len;
 }
 
-void peer_open(struct peer *p, struct harness *h, int32_t timeout_ms)
+void guest_open(struct guest *p, struct service_harness *h, int32_t timeout_ms)
 {
     struct wire_connect_response response;
     static const uint8_t zeros[WIRE_PASSWD_LEN];
-    peer_init(p, h);
-    peer_connect(p, 0, timeout_ms, 0, slice_make(zeros, sizeof zeros), true);
-    harness_settle(h);
-    peer_connected(p, &response);
+    guest_init(p, h);
+    guest_connect(p, 0, timeout_ms, 0, slice_make(zeros, sizeof zeros), true);
+    service_harness_settle(h);
+    guest_connected(p, &response);
     assert_int_not_equal(response.session_id, 0);
     assert_int_equal(p->c.stage, CONNECTION_SERVING);
 }

@@ -1,7 +1,7 @@
 /*
- * A service without sockets and disks under a clock that stands still: what clients send goes in with peer_send…, what
- * they would receive comes out of peer_next. The log is a queue that is applied when the test says so.
- * Every check is a cmocka assertion.
+ * A service without sockets and disks under a clock that stands still: what clients send goes in
+ * with guest_send…, what they would receive comes out of guest_next. The log is a queue that is
+ * applied when the test says so. Every check is a cmocka assertion.
  */
 #ifndef SUPPORT_SERVICE_HARNESS_H
 #define SUPPORT_SERVICE_HARNESS_H
@@ -18,7 +18,7 @@
 
 enum { LOG_MAX = 256 };
 
-struct harness {
+struct service_harness {
     struct service service;
     struct clock_source clock;
     int64_t now_ms;
@@ -28,7 +28,7 @@ struct harness {
     int submit_error;
 };
 
-struct peer {
+struct guest {
     struct connection c;
     struct buf in;  /* sent and not taken */
     struct buf out; /* received */
@@ -46,52 +46,52 @@ struct frame {
     struct slice body;
 };
 
-void harness_init(struct harness *h, const struct server_limits *limits);
-void harness_finish(struct harness *h);
+void service_harness_init(struct service_harness *h, const struct server_limits *limits);
+void service_harness_finish(struct service_harness *h);
 
 /* Applies the oldest log entry. */
-void harness_apply_one(struct harness *h);
+void service_harness_apply_one(struct service_harness *h);
 
 /* What the socket's holder does at the end of a turn. */
-void harness_turn(struct harness *h);
+void service_harness_turn(struct service_harness *h);
 
 /* Turns until nothing is left to do. */
-void harness_settle(struct harness *h);
+void service_harness_settle(struct service_harness *h);
 
-void harness_advance(struct harness *h, int64_t ms);
-void peer_init(struct peer *p, struct harness *h);
-void peer_finish(struct peer *p);
+void service_harness_advance(struct service_harness *h, int64_t ms);
+void guest_init(struct guest *p, struct service_harness *h);
+void guest_finish(struct guest *p);
 
 /* Gives bytes to the connection as a socket would. */
-void peer_send(struct peer *p, struct slice bytes);
+void guest_send(struct guest *p, struct slice bytes);
 
-void peer_send_frame(struct peer *p, struct slice body);
+void guest_send_frame(struct guest *p, struct slice body);
 
 /* Returns the xid used. */
-int32_t peer_request_xid(struct peer *p, int32_t xid, int32_t type, struct slice body);
+int32_t guest_request_xid(struct guest *p, int32_t xid, int32_t type, struct slice body);
 
-int32_t peer_request(struct peer *p, int32_t type, struct slice body);
+int32_t guest_request(struct guest *p, int32_t type, struct slice body);
 
 /* The next frame as it is; false when there is none. */
-bool peer_next_raw(struct peer *p, struct slice *ret);
+bool guest_next_raw(struct guest *p, struct slice *ret);
 
-bool peer_next(struct peer *p, struct frame *ret);
-void peer_expect_nothing(struct peer *p);
+bool guest_next(struct guest *p, struct frame *ret);
+void guest_expect_nothing(struct guest *p);
 
 /* The next frame must be the reply with this xid and err. */
-struct frame peer_expect(struct peer *p, int32_t xid, int32_t err);
+struct frame guest_expect(struct guest *p, int32_t xid, int32_t err);
 
-void peer_expect_event(struct peer *p, int32_t type, const char *path, int64_t zxid);
+void guest_expect_event(struct guest *p, int32_t type, const char *path, int64_t zxid);
 
 /* Sends a ConnectRequest; read_only_byte as newer clients do. */
-void peer_connect(struct peer *p, int64_t last_zxid, int32_t timeout_ms, int64_t id,
-                  struct slice passwd, bool read_only_byte);
+void guest_connect(struct guest *p, int64_t last_zxid, int32_t timeout_ms, int64_t id,
+                   struct slice passwd, bool read_only_byte);
 
 /* Reads the ConnectResponse; returns the length of its frame. The passwd is kept in p. */
-size_t peer_connected(struct peer *p, struct wire_connect_response *ret);
+size_t guest_connected(struct guest *p, struct wire_connect_response *ret);
 
 /* A peer with a new session. */
-void peer_open(struct peer *p, struct harness *h, int32_t timeout_ms);
+void guest_open(struct guest *p, struct service_harness *h, int32_t timeout_ms);
 
 /* Request bodies in static memory, good until the next call. */
 struct slice body_path_watch(const char *path, bool watch);

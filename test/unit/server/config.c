@@ -1,4 +1,5 @@
-/* Properties, the table of keys, command lines and files: what is set, what is named, what is refused. */
+/* Properties, the table of keys, command lines and files: what is set, what is named, what is
+ * refused. */
 #include "server/config.h"
 
 #include "server/keys.h"

@@ -1,4 +1,5 @@
-/* Requests: order of replies, reads behind writes, watches before replies, bad input, limits, identities. */
+/* Requests: order of replies, reads behind writes, watches before replies, bad input, limits,
+ * identities. */
 #define _GNU_SOURCE /* memmem */
 #include "support/service_harness.h"
 
@@ -9,139 +10,139 @@
 static void test_read_waits_for_write(void **state)
 {
     (void)state;
-    struct harness h;
-    struct peer p;
-    harness_init(&h, NULL);
-    peer_open(&p, &h, 10000);
-    int32_t create = peer_request(&p, WIRE_CREATE, body_create("/a", "1", 0));
-    int32_t get1 = peer_request(&p, WIRE_GET_DATA, body_path_watch("/a", false));
-    int32_t set = peer_request(&p, WIRE_SET_DATA, body_set("/a", "22"));
-    peer_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
-    int32_t get2 = peer_request(&p, WIRE_GET_DATA, body_path_watch("/a", false));
-    int32_t sync = peer_request(&p, WIRE_SYNC, body_path_watch("/a", false));
-    int32_t bad = peer_request(&p, WIRE_GET_DATA, body_path_watch("/none", false));
-    harness_turn(&h);
-    peer_expect_nothing(&p);
+    struct service_harness h;
+    struct guest p;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 10000);
+    int32_t create = guest_request(&p, WIRE_CREATE, body_create("/a", "1", 0));
+    int32_t get1 = guest_request(&p, WIRE_GET_DATA, body_path_watch("/a", false));
+    int32_t set = guest_request(&p, WIRE_SET_DATA, body_set("/a", "22"));
+    guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
+    int32_t get2 = guest_request(&p, WIRE_GET_DATA, body_path_watch("/a", false));
+    int32_t sync = guest_request(&p, WIRE_SYNC, body_path_watch("/a", false));
+    int32_t bad = guest_request(&p, WIRE_GET_DATA, body_path_watch("/none", false));
+    service_harness_turn(&h);
+    guest_expect_nothing(&p);
     assert_int_equal(p.c.pending_count, 7);
-    harness_settle(&h);
+    service_harness_settle(&h);
 
-    struct frame f = peer_expect(&p, create, 0);
+    struct frame f = guest_expect(&p, create, 0);
     int64_t zxid = f.zxid;
-    f = peer_expect(&p, get1, 0);
+    f = guest_expect(&p, get1, 0);
     assert_int_equal(f.zxid, zxid); /* the state as it was between the two writes */
     assert_int_equal(f.body.len, 4 + 1 + 68);
-    f = peer_expect(&p, set, 0);
+    f = guest_expect(&p, set, 0);
     assert_int_equal(f.zxid, zxid + 1);
-    peer_expect(&p, WIRE_XID_PING, 0);
-    f = peer_expect(&p, get2, 0);
+    guest_expect(&p, WIRE_XID_PING, 0);
+    f = guest_expect(&p, get2, 0);
     assert_int_equal(f.body.len, 4 + 2 + 68);
-    peer_expect(&p, sync, 0);
-    f = peer_expect(&p, bad, CONCLAVE_NO_NODE);
+    guest_expect(&p, sync, 0);
+    f = guest_expect(&p, bad, CONCLAVE_NO_NODE);
     assert_int_equal(f.body.len, 0);
-    peer_expect_nothing(&p);
+    guest_expect_nothing(&p);
     assert_int_equal(p.c.pending_count, 0);
     assert_int_equal(p.c.pending_bytes, 0);
     assert_int_equal(h.service.pipeline.outstanding, 0);
     assert_int_equal(h.service.pipeline.outstanding_bytes, 0);
-    peer_finish(&p);
-    harness_finish(&h);
+    guest_finish(&p);
+    service_harness_finish(&h);
 }
 
 /* A connection without writes on their way does not wait for those of others. */
 static void test_reads_pass_other_writes(void **state)
 {
     (void)state;
-    struct harness h;
-    struct peer writer;
-    struct peer reader;
-    harness_init(&h, NULL);
-    peer_open(&writer, &h, 10000);
-    peer_open(&reader, &h, 10000);
-    peer_request(&writer, WIRE_CREATE, body_create("/a", "1", 0));
-    int32_t get = peer_request(&reader, WIRE_GET_DATA, body_path_watch("/a", false));
-    harness_turn(&h);
-    peer_expect(&reader, get, CONCLAVE_NO_NODE);
-    peer_finish(&writer);
-    peer_finish(&reader);
-    harness_settle(&h);
+    struct service_harness h;
+    struct guest writer;
+    struct guest reader;
+    service_harness_init(&h, NULL);
+    guest_open(&writer, &h, 10000);
+    guest_open(&reader, &h, 10000);
+    guest_request(&writer, WIRE_CREATE, body_create("/a", "1", 0));
+    int32_t get = guest_request(&reader, WIRE_GET_DATA, body_path_watch("/a", false));
+    service_harness_turn(&h);
+    guest_expect(&reader, get, CONCLAVE_NO_NODE);
+    guest_finish(&writer);
+    guest_finish(&reader);
+    service_harness_settle(&h);
     assert_int_equal(h.service.pipeline.outstanding, 0);
-    harness_finish(&h);
+    service_harness_finish(&h);
 }
 
 /* The writes of a turn are one batch; while the log is busy the next batch grows. */
 static void test_group_commit(void **state)
 {
     (void)state;
-    struct harness h;
-    struct peer p[3];
-    harness_init(&h, NULL);
+    struct service_harness h;
+    struct guest p[3];
+    service_harness_init(&h, NULL);
     for (int i = 0; i < 3; i++) {
-        peer_open(&p[i], &h, 10000);
+        guest_open(&p[i], &h, 10000);
     }
     size_t before = h.log_total;
     for (int turn = 0; turn < 5; turn++) {
         for (int i = 0; i < 3; i++) {
-            peer_request(&p[i], WIRE_SET_DATA, body_set("/none", ""));
+            guest_request(&p[i], WIRE_SET_DATA, body_set("/none", ""));
         }
-        harness_turn(&h);
+        service_harness_turn(&h);
     }
     assert_int_equal(h.log_total - before, PIPELINE_IN_FLIGHT);
     assert_int_equal(h.service.pipeline.batch_count, (5 - PIPELINE_IN_FLIGHT) * 3);
-    harness_settle(&h);
+    service_harness_settle(&h);
     assert_int_equal(h.log_total - before, PIPELINE_IN_FLIGHT + 1);
     int64_t last = 0;
     for (int turn = 0; turn < 5; turn++) {
         for (int i = 0; i < 3; i++) {
-            struct frame f = peer_expect(&p[i], turn + 1, CONCLAVE_NO_NODE);
+            struct frame f = guest_expect(&p[i], turn + 1, CONCLAVE_NO_NODE);
             assert_true(f.zxid > last); /* a failed write takes a zxid */
             last = f.zxid;
         }
     }
     for (int i = 0; i < 3; i++) {
-        peer_finish(&p[i]);
+        guest_finish(&p[i]);
     }
-    harness_finish(&h);
+    service_harness_finish(&h);
 }
 
 /* The event of a change comes before its reply and before any read that shows it. */
 static void test_watch_order(void **state)
 {
     (void)state;
-    struct harness h;
-    struct peer p;
-    struct peer other;
-    harness_init(&h, NULL);
-    peer_open(&p, &h, 10000);
-    peer_open(&other, &h, 10000);
-    int32_t exists = peer_request(&p, WIRE_EXISTS, body_path_watch("/a", true));
-    peer_request(&other, WIRE_GET_CHILDREN, body_path_watch("/", true));
-    harness_turn(&h);
-    peer_expect(&p, exists, CONCLAVE_NO_NODE);
-    peer_expect(&other, 1, 0);
-    int32_t create = peer_request(&p, WIRE_CREATE, body_create("/a", "1", 0));
-    int32_t get = peer_request(&p, WIRE_GET_DATA, body_path_watch("/a", true));
-    int32_t set = peer_request(&p, WIRE_SET_DATA, body_set("/a", "2"));
-    int32_t del = peer_request(&p, WIRE_DELETE, body_delete("/a"));
-    harness_settle(&h);
+    struct service_harness h;
+    struct guest p;
+    struct guest other;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 10000);
+    guest_open(&other, &h, 10000);
+    int32_t exists = guest_request(&p, WIRE_EXISTS, body_path_watch("/a", true));
+    guest_request(&other, WIRE_GET_CHILDREN, body_path_watch("/", true));
+    service_harness_turn(&h);
+    guest_expect(&p, exists, CONCLAVE_NO_NODE);
+    guest_expect(&other, 1, 0);
+    int32_t create = guest_request(&p, WIRE_CREATE, body_create("/a", "1", 0));
+    int32_t get = guest_request(&p, WIRE_GET_DATA, body_path_watch("/a", true));
+    int32_t set = guest_request(&p, WIRE_SET_DATA, body_set("/a", "2"));
+    int32_t del = guest_request(&p, WIRE_DELETE, body_delete("/a"));
+    service_harness_settle(&h);
     int64_t zxid = state_zxid(h.service.state);
-    peer_expect_event(&p, WIRE_EVENT_NODE_CREATED, "/a", zxid - 2);
-    peer_expect(&p, create, 0);
-    peer_expect(&p, get, 0);
-    peer_expect_event(&p, WIRE_EVENT_NODE_DATA_CHANGED, "/a", zxid - 1);
-    peer_expect(&p, set, 0);
-    peer_expect(&p, del, 0);
-    peer_expect_nothing(&p);
-    peer_expect_event(&other, WIRE_EVENT_NODE_CHILDREN_CHANGED, "/", zxid - 2);
-    peer_expect_nothing(&other);
+    guest_expect_event(&p, WIRE_EVENT_NODE_CREATED, "/a", zxid - 2);
+    guest_expect(&p, create, 0);
+    guest_expect(&p, get, 0);
+    guest_expect_event(&p, WIRE_EVENT_NODE_DATA_CHANGED, "/a", zxid - 1);
+    guest_expect(&p, set, 0);
+    guest_expect(&p, del, 0);
+    guest_expect_nothing(&p);
+    guest_expect_event(&other, WIRE_EVENT_NODE_CHILDREN_CHANGED, "/", zxid - 2);
+    guest_expect_nothing(&other);
 
     /* Watches go with their connection. */
-    peer_request(&other, WIRE_GET_CHILDREN, body_path_watch("/", true));
-    peer_finish(&other);
+    guest_request(&other, WIRE_GET_CHILDREN, body_path_watch("/", true));
+    guest_finish(&other);
     struct watch_stats stats;
     watch_stats(h.service.watches, &stats);
     assert_int_equal(stats.watches, 0);
-    peer_finish(&p);
-    harness_finish(&h);
+    guest_finish(&p);
+    service_harness_finish(&h);
 }
 
 static void append_strings(struct buf *b, const char *const *paths, int32_t count)
@@ -156,76 +157,76 @@ static void append_strings(struct buf *b, const char *const *paths, int32_t coun
 static void test_set_watches(void **state)
 {
     (void)state;
-    struct harness h;
-    struct peer p;
+    struct service_harness h;
+    struct guest p;
     struct buf body;
-    harness_init(&h, NULL);
-    peer_open(&p, &h, 10000);
-    peer_request(&p, WIRE_CREATE, body_create("/old", "", 0));
-    harness_settle(&h);
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 10000);
+    guest_request(&p, WIRE_CREATE, body_create("/old", "", 0));
+    service_harness_settle(&h);
     int64_t seen = state_zxid(h.service.state);
-    peer_request(&p, WIRE_CREATE, body_create("/new", "", 0));
-    harness_settle(&h);
-    peer_expect(&p, 1, 0);
-    peer_expect(&p, 2, 0);
+    guest_request(&p, WIRE_CREATE, body_create("/new", "", 0));
+    service_harness_settle(&h);
+    guest_expect(&p, 1, 0);
+    guest_expect(&p, 2, 0);
     buf_init(&body, 0);
     wire_write_i64(&body, seen);
     append_strings(&body, (const char *const[]){"/old", "/gone"}, 2);
     append_strings(&body, (const char *const[]){"/new", "/none"}, 2);
     append_strings(&body, (const char *const[]){"/", "/old"}, 2);
-    peer_request_xid(&p, WIRE_XID_SET_WATCHES, WIRE_SET_WATCHES, buf_slice(&body));
-    harness_turn(&h);
-    peer_expect_event(&p, WIRE_EVENT_NODE_DELETED, "/gone", -1);
-    peer_expect_event(&p, WIRE_EVENT_NODE_CREATED, "/new", -1);
-    peer_expect_event(&p, WIRE_EVENT_NODE_CHILDREN_CHANGED, "/", -1);
-    peer_expect(&p, WIRE_XID_SET_WATCHES, 0);
+    guest_request_xid(&p, WIRE_XID_SET_WATCHES, WIRE_SET_WATCHES, buf_slice(&body));
+    service_harness_turn(&h);
+    guest_expect_event(&p, WIRE_EVENT_NODE_DELETED, "/gone", -1);
+    guest_expect_event(&p, WIRE_EVENT_NODE_CREATED, "/new", -1);
+    guest_expect_event(&p, WIRE_EVENT_NODE_CHILDREN_CHANGED, "/", -1);
+    guest_expect(&p, WIRE_XID_SET_WATCHES, 0);
     assert_int_equal(p.c.watcher.count, 3);
 
     /* Cut short it is a marshalling error, and the connection goes on. */
-    peer_request_xid(&p, WIRE_XID_SET_WATCHES, WIRE_SET_WATCHES, slice_make(body.data, 11));
-    harness_turn(&h);
-    peer_expect(&p, WIRE_XID_SET_WATCHES, CONCLAVE_MARSHALLING_ERROR);
+    guest_request_xid(&p, WIRE_XID_SET_WATCHES, WIRE_SET_WATCHES, slice_make(body.data, 11));
+    service_harness_turn(&h);
+    guest_expect(&p, WIRE_XID_SET_WATCHES, CONCLAVE_MARSHALLING_ERROR);
     assert_false(p.closed);
     buf_finish(&body);
-    peer_finish(&p);
-    harness_finish(&h);
+    guest_finish(&p);
+    service_harness_finish(&h);
 }
 
 static void test_close_session(void **state)
 {
     (void)state;
-    struct harness h;
-    struct peer p;
-    struct peer other;
-    harness_init(&h, NULL);
-    peer_open(&p, &h, 10000);
-    peer_open(&other, &h, 10000);
-    peer_request(&p, WIRE_CREATE, body_create("/e", "", WIRE_MODE_EPHEMERAL));
-    peer_request(&other, WIRE_EXISTS, body_path_watch("/e", true));
-    harness_settle(&h);
-    int32_t close = peer_request(&p, WIRE_CLOSE_SESSION, slice_str(""));
-    peer_request(&p, WIRE_CREATE, body_create("/after", "", 0)); /* nobody reads it */
-    harness_settle(&h);
-    peer_expect(&p, 1, 0);
-    struct frame f = peer_expect(&p, close, 0);
-    peer_expect_nothing(&p);
+    struct service_harness h;
+    struct guest p;
+    struct guest other;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 10000);
+    guest_open(&other, &h, 10000);
+    guest_request(&p, WIRE_CREATE, body_create("/e", "", WIRE_MODE_EPHEMERAL));
+    guest_request(&other, WIRE_EXISTS, body_path_watch("/e", true));
+    service_harness_settle(&h);
+    int32_t close = guest_request(&p, WIRE_CLOSE_SESSION, slice_str(""));
+    guest_request(&p, WIRE_CREATE, body_create("/after", "", 0)); /* nobody reads it */
+    service_harness_settle(&h);
+    guest_expect(&p, 1, 0);
+    struct frame f = guest_expect(&p, close, 0);
+    guest_expect_nothing(&p);
     assert_true(p.closed);
-    peer_expect(&other, 1, CONCLAVE_NO_NODE);
-    peer_expect_event(&other, WIRE_EVENT_NODE_CREATED, "/e", f.zxid - 1);
+    guest_expect(&other, 1, CONCLAVE_NO_NODE);
+    guest_expect_event(&other, WIRE_EVENT_NODE_CREATED, "/e", f.zxid - 1);
     assert_int_equal(session_tracker_count(h.service.sessions), 1);
-    int32_t after = peer_request(&other, WIRE_EXISTS, body_path_watch("/after", false));
-    harness_settle(&h);
-    peer_expect(&other, after, CONCLAVE_NO_NODE);
-    peer_finish(&p);
-    peer_finish(&other);
-    harness_finish(&h);
+    int32_t after = guest_request(&other, WIRE_EXISTS, body_path_watch("/after", false));
+    service_harness_settle(&h);
+    guest_expect(&other, after, CONCLAVE_NO_NODE);
+    guest_finish(&p);
+    guest_finish(&other);
+    service_harness_finish(&h);
 }
 
 /* What is no operation of a client: UNIMPLEMENTED in turn, then the end. */
 static void test_unknown_operations(void **state)
 {
     (void)state;
-    struct harness h;
+    struct service_harness h;
     const int32_t types[] = {WIRE_NOTIFICATION,
                              WIRE_CHECK,
                              WIRE_DELETE_CONTAINER,
@@ -237,74 +238,75 @@ static void test_unknown_operations(void **state)
                              -12,
                              INT32_MAX,
                              INT32_MIN};
-    harness_init(&h, NULL);
+    service_harness_init(&h, NULL);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        struct peer p;
-        peer_open(&p, &h, 4000);
-        int32_t set = peer_request(&p, WIRE_SET_DATA, body_set("/", "x"));
-        int32_t odd = peer_request(&p, types[i], slice_str("abc"));
-        peer_request(&p, WIRE_SET_DATA, body_set("/", "y")); /* nobody reads it */
-        harness_settle(&h);
-        peer_expect(&p, set, 0);
-        peer_expect(&p, odd, CONCLAVE_UNIMPLEMENTED);
-        peer_expect_nothing(&p);
+        struct guest p;
+        guest_open(&p, &h, 4000);
+        int32_t set = guest_request(&p, WIRE_SET_DATA, body_set("/", "x"));
+        int32_t odd = guest_request(&p, types[i], slice_str("abc"));
+        guest_request(&p, WIRE_SET_DATA, body_set("/", "y")); /* nobody reads it */
+        service_harness_settle(&h);
+        guest_expect(&p, set, 0);
+        guest_expect(&p, odd, CONCLAVE_UNIMPLEMENTED);
+        guest_expect_nothing(&p);
         assert_true(p.closed);
-        peer_finish(&p);
+        guest_finish(&p);
     }
-    harness_finish(&h);
+    service_harness_finish(&h);
 }
 
 static void test_bad_frames(void **state)
 {
     (void)state;
-    struct harness h;
+    struct service_harness h;
     const char *const bad[] = {"\xff\xff\xff\xff", "\x80\0\0\0", "\0\x10\0\0", "\0\0\0\0",
                                "\0\0\0\x07"
                                "1234567"};
     const size_t len[] = {4, 4, 4, 4, 11};
-    harness_init(&h, NULL);
+    service_harness_init(&h, NULL);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        struct peer p;
-        peer_open(&p, &h, 4000);
-        peer_send(&p, slice_make(bad[i], len[i]));
-        harness_turn(&h);
+        struct guest p;
+        guest_open(&p, &h, 4000);
+        guest_send(&p, slice_make(bad[i], len[i]));
+        service_harness_turn(&h);
         assert_true(p.closed);
-        peer_expect_nothing(&p);
-        peer_finish(&p);
+        guest_expect_nothing(&p);
+        guest_finish(&p);
     }
-    harness_finish(&h);
+    service_harness_finish(&h);
 }
 
-/* Writes are applied after their connection has failed and before its socket is closed: no answer, no disorder. */
+/* Writes are applied after their connection has failed and before its socket is closed: no answer,
+ * no disorder. */
 static void test_applied_while_closing(void **state)
 {
     (void)state;
-    struct harness h;
-    struct peer p;
-    harness_init(&h, NULL);
-    peer_open(&p, &h, 4000);
+    struct service_harness h;
+    struct guest p;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 4000);
     for (int i = 0; i < 3; i++) {
-        peer_request(&p, WIRE_SET_DATA, body_set("/", "x"));
-        peer_request(&p, WIRE_GET_DATA, body_path_watch("/", false));
+        guest_request(&p, WIRE_SET_DATA, body_set("/", "x"));
+        guest_request(&p, WIRE_GET_DATA, body_path_watch("/", false));
     }
-    peer_send(&p, slice_make("\xff\xff\xff\xff", 4));
+    guest_send(&p, slice_make("\xff\xff\xff\xff", 4));
     service_turn(&h.service);
-    harness_apply_one(&h);
-    harness_turn(&h);
+    service_harness_apply_one(&h);
+    service_harness_turn(&h);
     assert_true(p.closed);
-    peer_expect_nothing(&p);
-    peer_finish(&p);
+    guest_expect_nothing(&p);
+    guest_finish(&p);
     assert_int_equal(h.service.pipeline.outstanding, 0);
-    harness_finish(&h);
+    service_harness_finish(&h);
 }
 
 /* The same bytes in any pieces give the same replies. */
 static void test_pieces(void **state)
 {
     (void)state;
-    struct harness h;
+    struct service_harness h;
     struct buf script;
-    harness_init(&h, NULL);
+    service_harness_init(&h, NULL);
     buf_init(&script, 0);
     for (int i = 0; i < 20; i++) {
         struct slice body = body_path_watch("/zookeeper", false);
@@ -315,37 +317,38 @@ static void test_pieces(void **state)
     }
     struct prng random = {1};
     for (int round = 0; round < 50; round++) {
-        struct peer p;
-        peer_open(&p, &h, 4000);
+        struct guest p;
+        guest_open(&p, &h, 4000);
         size_t at = 0;
         while (at < script.len) {
             size_t n = 1 + prng_next(&random) % 40;
             n = n < script.len - at ? n : script.len - at;
-            peer_send(&p, slice_make(script.data + at, n));
+            guest_send(&p, slice_make(script.data + at, n));
             at += n;
         }
-        harness_settle(&h);
+        service_harness_settle(&h);
         for (int i = 0; i < 20; i++) {
-            peer_expect(&p, i + 1, 0);
+            guest_expect(&p, i + 1, 0);
         }
-        peer_expect_nothing(&p);
-        peer_finish(&p);
+        guest_expect_nothing(&p);
+        guest_finish(&p);
     }
     buf_finish(&script);
-    harness_finish(&h);
+    service_harness_finish(&h);
 }
 
-/* Random bytes behind good headers and bad: an error or the end, never a crash, and nothing stays outstanding. */
+/* Random bytes behind good headers and bad: an error or the end, never a crash, and nothing stays
+ * outstanding. */
 static void test_mutated(void **state)
 {
     (void)state;
-    struct harness h;
+    struct service_harness h;
     struct prng random = {42};
-    harness_init(&h, NULL);
+    service_harness_init(&h, NULL);
     log_set_level(LOG_ERROR);
     for (int round = 0; round < 3000; round++) {
-        struct peer p;
-        peer_open(&p, &h, 4000);
+        struct guest p;
+        guest_open(&p, &h, 4000);
         for (int i = 0; i < 8 && !p.closed; i++) {
             uint8_t body[96];
             struct slice good =
@@ -356,36 +359,36 @@ static void test_mutated(void **state)
                 body[prng_next(&random) % len] = (uint8_t)prng_next(&random);
             }
             len -= prng_next(&random) % 3 == 0 ? prng_next(&random) % len : 0;
-            peer_request(&p, (int32_t)(prng_next(&random) % 24), slice_make(body, len));
-            harness_settle(&h);
+            guest_request(&p, (int32_t)(prng_next(&random) % 24), slice_make(body, len));
+            service_harness_settle(&h);
         }
-        peer_finish(&p);
+        guest_finish(&p);
     }
-    harness_settle(&h);
+    service_harness_settle(&h);
     assert_int_equal(h.service.pipeline.outstanding, 0);
     log_set_level(LOG_INFO);
-    harness_finish(&h);
+    service_harness_finish(&h);
 }
 
 static void test_auth(void **state)
 {
     (void)state;
-    struct harness h;
-    struct peer p;
-    harness_init(&h, NULL);
-    peer_open(&p, &h, 10000);
+    struct service_harness h;
+    struct guest p;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 10000);
     assert_int_equal(p.c.identity.count, 1);
     /* In turn, though it takes effect at once. */
-    int32_t set = peer_request(&p, WIRE_SET_DATA, body_set("/", "x"));
-    peer_request_xid(&p, WIRE_XID_AUTH, WIRE_AUTH, body_auth("digest", "user1:12345"));
-    peer_request_xid(&p, WIRE_XID_AUTH, WIRE_AUTH, body_auth("digest", "user1:12345"));
-    peer_request_xid(&p, WIRE_XID_AUTH, WIRE_AUTH, body_auth("digest", "super:test"));
-    harness_turn(&h);
-    peer_expect_nothing(&p);
-    harness_settle(&h);
-    peer_expect(&p, set, 0);
+    int32_t set = guest_request(&p, WIRE_SET_DATA, body_set("/", "x"));
+    guest_request_xid(&p, WIRE_XID_AUTH, WIRE_AUTH, body_auth("digest", "user1:12345"));
+    guest_request_xid(&p, WIRE_XID_AUTH, WIRE_AUTH, body_auth("digest", "user1:12345"));
+    guest_request_xid(&p, WIRE_XID_AUTH, WIRE_AUTH, body_auth("digest", "super:test"));
+    service_harness_turn(&h);
+    guest_expect_nothing(&p);
+    service_harness_settle(&h);
+    guest_expect(&p, set, 0);
     for (int i = 0; i < 3; i++) {
-        struct frame f = peer_expect(&p, WIRE_XID_AUTH, 0);
+        struct frame f = guest_expect(&p, WIRE_XID_AUTH, 0);
         assert_int_equal(f.zxid, 0);
     }
     struct wire_vector ids = identity_ids(&p.c.identity);
@@ -400,56 +403,56 @@ static void test_auth(void **state)
         assert_true(slice_equal_str(id.scheme, wanted[i][0]));
         assert_true(slice_equal_str(id.id, wanted[i][1]));
     }
-    int32_t who = peer_request(&p, WIRE_WHO_AM_I, slice_str(""));
-    peer_request_xid(&p, WIRE_XID_AUTH, WIRE_AUTH, body_auth("kerberos", "x"));
-    harness_turn(&h);
-    struct frame f = peer_expect(&p, who, 0);
+    int32_t who = guest_request(&p, WIRE_WHO_AM_I, slice_str(""));
+    guest_request_xid(&p, WIRE_XID_AUTH, WIRE_AUTH, body_auth("kerberos", "x"));
+    service_harness_turn(&h);
+    struct frame f = guest_expect(&p, who, 0);
     assert_non_null(memmem(f.body.data, f.body.len, "\0\0\0\x05user1", 9));
-    peer_expect(&p, WIRE_XID_AUTH, CONCLAVE_AUTH_FAILED);
+    guest_expect(&p, WIRE_XID_AUTH, CONCLAVE_AUTH_FAILED);
     assert_true(p.closed);
-    peer_finish(&p);
-    harness_finish(&h);
+    guest_finish(&p);
+    service_harness_finish(&h);
 }
 
 /* Identities are bounded: they are copied into every write. */
 static void test_auth_limit(void **state)
 {
     (void)state;
-    struct harness h;
-    struct peer p;
+    struct service_harness h;
+    struct guest p;
     struct server_limits limits = server_limits_default();
     limits.identity_max = 200;
-    harness_init(&h, &limits);
-    peer_open(&p, &h, 10000);
+    service_harness_init(&h, &limits);
+    guest_open(&p, &h, 10000);
     for (int i = 0; i < 10 && !p.closed; i++) {
         char text[32];
         snprintf(text, sizeof text, "user%d:password", i);
-        peer_request_xid(&p, WIRE_XID_AUTH, WIRE_AUTH, body_auth("digest", text));
-        harness_turn(&h);
+        guest_request_xid(&p, WIRE_XID_AUTH, WIRE_AUTH, body_auth("digest", text));
+        service_harness_turn(&h);
         assert_true(p.c.identity.ids.len <= 200);
     }
     assert_true(p.closed);
-    peer_finish(&p);
-    harness_finish(&h);
+    guest_finish(&p);
+    service_harness_finish(&h);
 }
 
 /* At each limit reading pauses, and goes on by itself when there is room. */
 static void test_backpressure(void **state)
 {
     (void)state;
-    struct harness h;
-    struct peer p[4];
+    struct service_harness h;
+    struct guest p[4];
     struct server_limits limits = server_limits_default();
     limits.outstanding_max = 20;
     limits.pipelined_max = 8;
-    harness_init(&h, &limits);
+    service_harness_init(&h, &limits);
     for (int i = 0; i < 4; i++) {
-        peer_open(&p[i], &h, 10000);
+        guest_open(&p[i], &h, 10000);
     }
     for (int n = 0; n < 50; n++) {
         for (int i = 0; i < 4; i++) {
-            peer_request(&p[i], n % 2 == 0 ? WIRE_SET_DATA : WIRE_GET_DATA,
-                         n % 2 == 0 ? body_set("/", "x") : body_path_watch("/", false));
+            guest_request(&p[i], n % 2 == 0 ? WIRE_SET_DATA : WIRE_GET_DATA,
+                          n % 2 == 0 ? body_set("/", "x") : body_path_watch("/", false));
         }
     }
     assert_true(h.service.pipeline.outstanding <= 20);
@@ -457,134 +460,134 @@ static void test_backpressure(void **state)
         assert_true(p[i].c.pending_count <= 8);
         assert_true(p[i].in.len > 0);
     }
-    harness_settle(&h);
+    service_harness_settle(&h);
     for (int i = 0; i < 4; i++) {
         for (int n = 0; n < 50; n++) {
-            peer_expect(&p[i], n + 1, 0);
+            guest_expect(&p[i], n + 1, 0);
         }
         assert_int_equal(p[i].in.len, 0);
-        peer_finish(&p[i]);
+        guest_finish(&p[i]);
     }
-    harness_finish(&h);
+    service_harness_finish(&h);
 }
 
 /* What we have not read is not held against a session. */
 static void test_throttled_session_lives(void **state)
 {
     (void)state;
-    struct harness h;
-    struct peer p;
-    struct peer waits;
+    struct service_harness h;
+    struct guest p;
+    struct guest waits;
     struct server_limits limits = server_limits_default();
     limits.outstanding_max = 2;
-    harness_init(&h, &limits);
-    peer_open(&p, &h, 4000);
-    peer_open(&waits, &h, 4000);
-    peer_request(&p, WIRE_SET_DATA, body_set("/", "x"));
-    peer_request(&p, WIRE_SET_DATA, body_set("/", "y"));
-    harness_turn(&h);
-    peer_request(&waits, WIRE_EXISTS, body_path_watch("/", false));
+    service_harness_init(&h, &limits);
+    guest_open(&p, &h, 4000);
+    guest_open(&waits, &h, 4000);
+    guest_request(&p, WIRE_SET_DATA, body_set("/", "x"));
+    guest_request(&p, WIRE_SET_DATA, body_set("/", "y"));
+    service_harness_turn(&h);
+    guest_request(&waits, WIRE_EXISTS, body_path_watch("/", false));
     assert_true(waits.in.len > 0);
     for (int i = 0; i < 20; i++) {
-        harness_advance(&h, 1000);
-        harness_turn(&h);
+        service_harness_advance(&h, 1000);
+        service_harness_turn(&h);
     }
-    harness_settle(&h);
+    service_harness_settle(&h);
     assert_int_equal(h.service.stats.sessions_expired, 0);
-    peer_expect(&waits, 1, 0);
-    peer_finish(&p);
-    peer_finish(&waits);
-    harness_finish(&h);
+    guest_expect(&waits, 1, 0);
+    guest_finish(&p);
+    guest_finish(&waits);
+    service_harness_finish(&h);
 }
 
 /* Who does not read is first not read any more, then, when events go on, cut off. */
 static void test_slow_reader(void **state)
 {
     (void)state;
-    struct harness h;
-    struct peer slow;
-    struct peer writer;
+    struct service_harness h;
+    struct guest slow;
+    struct guest writer;
     struct server_limits limits = server_limits_default();
     limits.output_pause = 2000;
     limits.output_max = 4000;
-    harness_init(&h, &limits);
-    peer_open(&slow, &h, 10000);
-    peer_open(&writer, &h, 10000);
+    service_harness_init(&h, &limits);
+    guest_open(&slow, &h, 10000);
+    guest_open(&writer, &h, 10000);
     for (int i = 0; i < 100; i++) {
-        peer_request(&slow, WIRE_GET_DATA, body_path_watch("/zookeeper", false));
+        guest_request(&slow, WIRE_GET_DATA, body_path_watch("/zookeeper", false));
     }
     assert_true(slow.in.len > 0);
     assert_true(slow.c.out.len < 2000 + 200);
-    harness_settle(&h);
+    service_harness_settle(&h);
     assert_int_equal(slow.in.len, 0);
     for (int i = 0; i < 100; i++) {
-        peer_expect(&slow, i + 1, 0);
+        guest_expect(&slow, i + 1, 0);
     }
     for (int i = 0; i < 200 && !slow.closed; i++) {
-        peer_request(&slow, WIRE_GET_CHILDREN, body_path_watch("/", true));
-        harness_turn(&h);
+        guest_request(&slow, WIRE_GET_CHILDREN, body_path_watch("/", true));
+        service_harness_turn(&h);
         slow.c.sending = 3500; /* as if the socket took nothing more */
         char path[16];
         snprintf(path, sizeof path, "/n%d", i);
-        peer_request(&writer, WIRE_CREATE, body_create(path, "", 0));
+        guest_request(&writer, WIRE_CREATE, body_create(path, "", 0));
         for (int n = 0; n < 40; n++) {
             connection_event(&slow.c, WIRE_EVENT_NODE_DATA_CHANGED, slice_str("/x"), 1);
         }
-        harness_settle(&h);
+        service_harness_settle(&h);
     }
     assert_true(slow.closed);
     assert_int_equal(h.service.stats.cut_slow, 1);
     assert_false(writer.closed);
-    peer_finish(&slow);
-    peer_finish(&writer);
-    harness_finish(&h);
+    guest_finish(&slow);
+    guest_finish(&writer);
+    service_harness_finish(&h);
 }
 
 static void test_watch_limit(void **state)
 {
     (void)state;
-    struct harness h;
-    struct peer p;
+    struct service_harness h;
+    struct guest p;
     struct server_limits limits = server_limits_default();
     limits.watches_max = 3;
-    harness_init(&h, &limits);
-    peer_open(&p, &h, 10000);
+    service_harness_init(&h, &limits);
+    guest_open(&p, &h, 10000);
     for (int i = 0; i < 4; i++) {
         char path[16];
         snprintf(path, sizeof path, "/w%d", i);
         assert_false(p.closed);
-        peer_request(&p, WIRE_EXISTS, body_path_watch(path, true));
-        harness_turn(&h);
+        guest_request(&p, WIRE_EXISTS, body_path_watch(path, true));
+        service_harness_turn(&h);
     }
     assert_true(p.closed);
-    peer_finish(&p);
-    harness_finish(&h);
+    guest_finish(&p);
+    service_harness_finish(&h);
 }
 
 /* A log that takes no more writes: the connection ends without an answer, reads of others go on. */
 static void test_log_failure(void **state)
 {
     (void)state;
-    struct harness h;
-    struct peer p;
-    struct peer reader;
-    harness_init(&h, NULL);
-    peer_open(&p, &h, 10000);
-    peer_open(&reader, &h, 10000);
+    struct service_harness h;
+    struct guest p;
+    struct guest reader;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 10000);
+    guest_open(&reader, &h, 10000);
     h.submit_error = CONCLAVE_EIO;
-    peer_request(&p, WIRE_SET_DATA, body_set("/", "x"));
-    harness_turn(&h);
+    guest_request(&p, WIRE_SET_DATA, body_set("/", "x"));
+    service_harness_turn(&h);
     assert_int_equal(h.service.pipeline.error, CONCLAVE_EIO);
-    peer_expect_nothing(&p);
-    peer_request(&p, WIRE_SET_DATA, body_set("/", "x"));
-    int32_t get = peer_request(&reader, WIRE_GET_DATA, body_path_watch("/", false));
-    harness_turn(&h);
+    guest_expect_nothing(&p);
+    guest_request(&p, WIRE_SET_DATA, body_set("/", "x"));
+    int32_t get = guest_request(&reader, WIRE_GET_DATA, body_path_watch("/", false));
+    service_harness_turn(&h);
     assert_true(p.closed);
-    peer_expect_nothing(&p);
-    peer_expect(&reader, get, 0);
-    peer_finish(&p);
-    peer_finish(&reader);
-    harness_finish(&h);
+    guest_expect_nothing(&p);
+    guest_expect(&reader, get, 0);
+    guest_finish(&p);
+    guest_finish(&reader);
+    service_harness_finish(&h);
 }
 
 int main(void)
