@@ -13,7 +13,7 @@
 
 /* Files that others may have put there before the first start. */
 static const char *const harmless[] = {
-    "lock", FORMAT_FILE ".new", "myid", "initialize", "lost+found", "zookeeper_server.pid",
+    "lock", (FORMAT_FILE ".new"), "myid", "initialize", "lost+found", "zookeeper_server.pid",
 };
 
 struct look {

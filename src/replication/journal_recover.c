@@ -181,7 +181,7 @@ static int read_frame(struct scan *s, uint64_t offset, struct frame *ret)
 /* Takes frames until one does not check or does not follow the one before. */
 static int scan_frames(struct scan *s)
 {
-    struct frame f;
+    struct frame f = {0};
     int rv;
     while ((rv = read_frame(s, s->position, &f)) == 1 && f.previous == s->chain) {
         uint64_t size = FRAME_HEADER_SIZE + (uint64_t)f.length;
@@ -214,7 +214,7 @@ static int judge_tail(struct scan *s)
 {
     struct journal_contents *c = s->out;
     uint64_t size = s->window.size;
-    struct frame f;
+    struct frame f = {0};
     if (s->position + FRAME_HEADER_SIZE <= size) {
         const uint8_t *header;
         int err = window_read(&s->window, s->position, FRAME_HEADER_SIZE, &header);

@@ -131,7 +131,7 @@ int marker_read(const struct file_ops *ops, const char *dir, struct marker *ret,
     char hex[2 * FORMAT_CLUSTER_SIZE + 1] = "";
     char ready[4] = "";
     unsigned version = 0;
-    size_t len;
+    size_t len = 0;
     struct marker m = {0};
 
     int rv = read_file(ops, dir, FORMAT_FILE, text, &len, problem);
@@ -180,7 +180,7 @@ int metadata_read(const struct file_ops *ops, const char *dir, struct metadata *
 {
     char text[TEXT_MAX + 1];
     char again[TEXT_MAX];
-    size_t len;
+    size_t len = 0;
     struct metadata m = {0};
 
     int rv = read_file(ops, dir, METADATA_FILE, text, &len, problem);

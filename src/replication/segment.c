@@ -10,10 +10,12 @@
 
 #define WINDOW_SIZE (256u * 1024)
 
+static const char segment_magic[8] = SEGMENT_MAGIC; /* without its NUL */
+
 void segment_header_encode(struct segment_header *h, uint8_t out[SEGMENT_HEADER_SIZE])
 {
     memset(out, 0, SEGMENT_HEADER_SIZE);
-    memcpy(out, SEGMENT_MAGIC, 8);
+    memcpy(out, segment_magic, sizeof segment_magic);
     put_le32(out + 8, FORMAT_VERSION);
     put_le32(out + 12, h->flags);
     memcpy(out + 16, h->cluster, FORMAT_CLUSTER_SIZE);
@@ -28,7 +30,8 @@ void segment_header_encode(struct segment_header *h, uint8_t out[SEGMENT_HEADER_
 
 bool segment_header_decode(const uint8_t in[SEGMENT_HEADER_SIZE], struct segment_header *ret)
 {
-    if (memcmp(in, SEGMENT_MAGIC, 8) != 0 || get_le32(in + 8) != FORMAT_VERSION ||
+    if (memcmp(in, segment_magic, sizeof segment_magic) != 0 ||
+        get_le32(in + 8) != FORMAT_VERSION ||
         get_le64(in + SEGMENT_HEADER_SIZE - 8) != hash_bytes(in, SEGMENT_HEADER_SIZE - 8)) {
         return false;
     }

@@ -16,6 +16,10 @@
 
 #define CONFIGURATION_MAX (1u << 20)
 
+/* Without their NUL. */
+static const char begin_magic[8] = SNAPSHOT_MAGIC;
+static const char end_magic[8] = SNAPSHOT_END;
+
 static char *snapshot_path(const char *dir, uint64_t index)
 {
     return path_make("%s/snapshot/%020" PRIu64 ".snapshot", dir, index);
@@ -51,7 +55,7 @@ int snapshot_writer_begin(struct snapshot_writer *w, const struct file_ops *ops,
     struct slice configuration = buf_slice(&meta->configuration);
     *w = (struct snapshot_writer){.ops = ops, .dir = dir, .fd = -1, .index = meta->index};
 
-    memcpy(header, SNAPSHOT_MAGIC, 8);
+    memcpy(header, begin_magic, sizeof begin_magic);
     put_le32(header + 8, FORMAT_VERSION);
     put_le32(header + 12, (uint32_t)configuration.len);
     memcpy(header + 16, cluster, FORMAT_CLUSTER_SIZE);
@@ -91,7 +95,7 @@ int snapshot_writer_finish(struct snapshot_writer *w, struct problem *problem)
 {
     const struct file_ops *ops = w->ops;
     uint8_t trailer[SNAPSHOT_TRAILER_SIZE];
-    memcpy(trailer, SNAPSHOT_END, 8);
+    memcpy(trailer, end_magic, sizeof end_magic);
     put_le64(trailer + 8, w->size);
     put_le64(trailer + 16, w->checksum);
     put_le64(trailer + 24, hash_bytes(trailer, 24));
@@ -154,7 +158,7 @@ static int check_content(struct snapshot_reader *r, int fd, uint64_t start, uint
     if (n < 0) {
         return problem_file(problem, (int)n, "cannot read", path);
     }
-    if (memcmp(trailer, SNAPSHOT_END, 8) != 0 ||
+    if (memcmp(trailer, end_magic, sizeof end_magic) != 0 ||
         get_le64(trailer + 24) != hash_bytes(trailer, 24) || get_le64(trailer + 8) != size) {
         return not_good(problem, path, "it does not end as a whole one does");
     }
@@ -196,8 +200,9 @@ static int read_header(struct snapshot_reader *r, int fd, uint64_t size, uint64_
         return problem_file(problem, (int)n, "cannot read", path);
     }
     uint32_t len = get_le32(header + 12);
-    if (memcmp(header, SNAPSHOT_MAGIC, 8) != 0 || get_le32(header + 8) != FORMAT_VERSION ||
-        len > CONFIGURATION_MAX || len > size - SNAPSHOT_HEADER_SIZE - SNAPSHOT_TRAILER_SIZE) {
+    if (memcmp(header, begin_magic, sizeof begin_magic) != 0 ||
+        get_le32(header + 8) != FORMAT_VERSION || len > CONFIGURATION_MAX ||
+        len > size - SNAPSHOT_HEADER_SIZE - SNAPSHOT_TRAILER_SIZE) {
         return not_good(problem, path, "its header is not that of a snapshot");
     }
     if (buf_reserve(configuration, len) != 0) {
