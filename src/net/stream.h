@@ -44,8 +44,8 @@ struct stream_buffer;
 struct stream_buffer *stream_buffer_create(void);
 void stream_buffer_release(struct stream_buffer *b);
 
-/* An accepted stream; does nothing before stream_start. NULL when memory is out. For the listener.
- * */
+/* An accepted stream; does nothing before stream_start. NULL when memory is out. For the
+ * listener. */
 struct stream *stream_create(uv_loop_t *loop, struct stream_buffer *read_buffer);
 
 /* The handle to accept into. */

@@ -36,8 +36,8 @@ struct config {
 void config_init(struct config *c);
 void config_finish(struct config *c);
 
-/* Reads the arguments behind `server`. 0, or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error set.
- * */
+/* Reads the arguments behind `server`. 0, or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error
+ * set. */
 int config_parse(struct config *c, int argc, char **argv) CONCLAVE_MUST_USE;
 
 /* Sets one key. where is the place for messages ("zoo.cfg line 3"). Errors as config_parse. */

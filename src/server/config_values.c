@@ -111,8 +111,8 @@ int config_set_address(struct config *c, const char *key, const char *value, con
 int config_set_super_digest(struct config *c, const char *key, const char *value, const char *where)
 {
     const char *colon = strchr(value, ':');
-    /* The hash is base64 of 20 bytes. The value itself is not repeated: it is a secret of a kind.
-     * */
+    /* The hash is base64 of 20 bytes. The value itself is not repeated: it is a secret of a
+     * kind. */
     if (colon == NULL || strlen(colon + 1) != 28) {
         return config_fail(c, "%s: %s: wanted user:base64(sha1(user:password))", where, key);
     }

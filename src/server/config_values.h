@@ -18,8 +18,8 @@ bool config_number(const char *text, int64_t *ret);
 /* true/false, yes/no, in any case. */
 bool config_boolean(const char *text, bool *ret);
 
-/* Reads a small file whole, up to 1 MiB. 0 or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error set.
- * */
+/* Reads a small file whole, up to 1 MiB. 0 or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error
+ * set. */
 int config_read_file(struct config *c, const char *path, struct buf *out) CONCLAVE_MUST_USE;
 
 int config_set_data_dir(struct config *c, const char *key, const char *value, const char *where);

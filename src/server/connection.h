@@ -70,8 +70,8 @@ struct request {
 int connection_init(struct connection *c, struct service *s, const char *host,
                     const char *peer) CONCLAVE_MUST_USE;
 
-/* The socket is gone: leaves all lists, gives up its watches; writes on their way go on without it.
- * */
+/* The socket is gone: leaves all lists, gives up its watches; writes on their way go on without
+ * it. */
 void connection_finish(struct connection *c);
 
 /* Takes whole frames from the front of bytes; returns how many bytes. Stops when it wants no more

@@ -8,7 +8,7 @@
 #include "server/config.h"
 
 enum key_kind {
-    KEY_INT, /* a number from min to max, times scale, into `size` bytes at offset */
+    KEY_INT,     /* a number from min to max, times scale, into `size` bytes at offset */
     KEY_BOOL,    /* true/false/yes/no, into a bool at offset; min == 1: the value is turned round */
     KEY_SPECIAL, /* set does it */
     KEY_IDLE,    /* no effect: text says why */

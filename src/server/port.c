@@ -150,8 +150,8 @@ static void client_leave(struct client *cl)
     connection_finish(&cl->connection);
 }
 
-/* Brings the socket in line with its connection. May free nothing but the connection's own memory.
- * */
+/* Brings the socket in line with its connection. May free nothing but the connection's own
+ * memory. */
 static void client_update(struct client *cl)
 {
     struct connection *c = &cl->connection;

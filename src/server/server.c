@@ -497,8 +497,8 @@ static void server_on_port_closed(void *ctx)
     server_part_closed(s);
 }
 
-/* Replies have been written or given up: everything goes. The turns go on until the port is gone.
- * */
+/* Replies have been written or given up: everything goes. The turns go on until the port is
+ * gone. */
 static void server_close_parts(struct server *s)
 {
     s->stage = SERVER_CLOSING;

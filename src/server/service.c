@@ -21,8 +21,8 @@ int service_init(struct service *s, const struct service_options *options)
     };
     uint64_t wall_ms = (uint64_t)clock_wall_ms(s->clock);
     pipeline_init(&s->pipeline, &options->sink, s->server_id, (int64_t)(wall_ms << SEQUENCE_SHIFT));
-    /* Time and server id, as SessionTrackerImpl does: unique without a word to the other servers.
-     * */
+    /* Time and server id, as SessionTrackerImpl does: unique without a word to the other
+     * servers. */
     s->next_session_id = (wall_ms << 24 >> 8) | ((uint64_t)s->server_id << 56);
     effects_init(&s->effects);
     map_init(&s->by_session);

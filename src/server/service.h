@@ -70,8 +70,8 @@ int service_apply(struct service *s, struct slice payload) CONCLAVE_MUST_USE;
 /* Replaces the state; before service_begin only. Errors as state_restore. */
 int service_restore(struct service *s, struct slice snapshot) CONCLAVE_MUST_USE;
 
-/* End of a turn: hands writes over, and makes throttled connections dirty when there is room again.
- * */
+/* End of a turn: hands writes over, and makes throttled connections dirty when there is room
+ * again. */
 void service_turn(struct service *s);
 
 /* What the clock brings: expired sessions, connections without handshake, time lost by a stall of
