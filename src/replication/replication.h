@@ -38,7 +38,7 @@ struct replication_options {
     uint64_t trailing_entries; /* entries kept behind a snapshot */
     int snapshots_kept;        /* snapshots kept, at least 2 */
     bool sync;                 /* false: forceSync=no, promises weakened */
-    const struct clock_source *clock;
+    const struct clock_source *clock; /* NULL: the machine's */
 };
 
 struct replication_callbacks {
@@ -60,6 +60,7 @@ struct replication_callbacks {
     /* Replaces the state by that of a snapshot: at start, before any apply. bytes are borrowed. */
     int (*restore)(void *ctx, struct slice snapshot);
 
+    /* From a turn of the loop, never from inside replication_open. */
     void (*role_changed)(void *ctx, enum replication_role role);
 
     /* The log can no longer be trusted to take writes. Called once; no apply follows. text says
@@ -80,8 +81,9 @@ int replication_open(uv_loop_t *loop, const struct replication_options *options,
                      const struct replication_callbacks *callbacks, struct replication **ret,
                      char **ret_text) CONCLAVE_MUST_USE;
 
-/* Proposes one entry. Takes the bytes of payload (it is empty afterwards). 0, CONCLAVE_EBUSY
- * when not leader, CONCLAVE_EIO after a failure, CONCLAVE_ENOMEM. */
+/* Proposes one entry. Takes the bytes of payload (it is empty afterwards); on failure they stay the
+ * caller's. 0, CONCLAVE_EBUSY when not leader, CONCLAVE_EIO after a failure, CONCLAVE_ECLOSED after
+ * replication_close, CONCLAVE_ETOOBIG above half a gigabyte, CONCLAVE_ENOMEM. */
 int replication_submit(struct replication *r, struct buf *payload_take) CONCLAVE_MUST_USE;
 
 /* Entries submitted and not applied yet: the caller gathers a larger batch while this is not
@@ -91,8 +93,8 @@ size_t replication_in_flight(const struct replication *r);
 /* Takes a snapshot soon, unless one is being taken. */
 void replication_snapshot(struct replication *r);
 
-/* Finishes what is on its way to the disk, then closes everything and calls cb, after which r
- * is gone. */
+/* Writes and applies what was submitted before, drops a snapshot that is under way, then closes
+ * everything and calls cb, after which r is gone. May be called from any callback, once. */
 void replication_close(struct replication *r, void (*cb)(void *ctx), void *ctx);
 
 /* Figures for status and metrics. */
