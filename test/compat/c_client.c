@@ -6,14 +6,16 @@
  *
  * keep-watches leaves out the removal of watches.
  *
- * Limits: one session at a time; ends with exit code 1 and a line on stderr when an answer does
+ * Limits: one session at a time, held by two processes in turn; ends with exit code 1 and a line on stderr when an answer does
  * not come within ten seconds.
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 #include <zookeeper/zookeeper.h>
 
 enum { WAIT_S = 10, DATA_MAX = 1024 };
@@ -289,43 +291,63 @@ static void try_acl(void)
     printf("set_acl again: %s\n", zerror(zoo_set_acl(zh, "/acl", -1, &ZOO_OPEN_ACL_UNSAFE)));
 }
 
-/* A second handle that takes the session over: what is ephemeral stays. */
-static void try_take_over(const char *host)
+/* Everything but the end of the session: the process ends with the session alive, told to fd. */
+static void run_first_process(const char *host, int remove_watches, int fd)
+{
+    zh = zookeeper_init(host, session_watcher, 10000, NULL, NULL, 0);
+    wait_for(&connected, 1, "the connection");
+    printf("negotiated timeout %d\n", zoo_recv_timeout(zh));
+    try_async();
+    try_sync();
+    try_multi();
+    if (remove_watches) {
+        try_remove_watches();
+    }
+    try_deleted();
+    try_acl();
+    fflush(stdout);
+    _Exit(write(fd, zoo_client_id(zh), sizeof(clientid_t)) == sizeof(clientid_t) ? 0 : 1);
+}
+
+/* Another process takes the session over: what is ephemeral has stayed. */
+static void run_second_process(const char *host, int fd)
 {
     struct Stat stat;
-    clientid_t id = *zoo_client_id(zh);
-    zhandle_t *first = zh;
-    zoo_set_servers(first, "127.0.0.1:1"); /* or it would take its session back at once */
-    zhandle_t *second = zookeeper_init(host, session_watcher, 10000, &id, NULL, 0);
-    wait_for(&connected, 2, "the second handle's connection");
-    zh = second;
-    printf("same session: %s\n", zoo_client_id(second)->client_id == id.client_id ? "yes" : "no");
+    clientid_t id;
+    if (read(fd, &id, sizeof id) != sizeof id) {
+        fprintf(stderr, "the first process told no session\n");
+        exit(1);
+    }
+    zh = zookeeper_init(host, session_watcher, 10000, &id, NULL, 0);
+    wait_for(&connected, 1, "the second connection");
+    printf("same session: %s\n", zoo_client_id(zh)->client_id == id.client_id ? "yes" : "no");
     printf("ephemeral: %s", zerror(zoo_exists(zh, "/c/e", 0, &stat)));
     print_stat(&stat);
-    printf("close: %s\n", zerror(zookeeper_close(second)));
-    zh = first;
+    printf("close: %s\n", zerror(zookeeper_close(zh)));
 }
 
 int main(int argc, char **argv)
 {
+    int pipe_fds[2];
+    int status;
     if (argc != 2 && (argc != 3 || strcmp(argv[2], "keep-watches") != 0)) {
         fprintf(stderr, "usage: c_client HOST:PORT [keep-watches]\n");
         return 64;
     }
     zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
     setvbuf(stdout, NULL, _IOLBF, 0);
-    zh = zookeeper_init(argv[1], session_watcher, 10000, NULL, NULL, 0);
-    wait_for(&connected, 1, "the connection");
-    printf("negotiated timeout %d\n", zoo_recv_timeout(zh));
-    try_async();
-    try_sync();
-    try_multi();
-    if (argc == 2) {
-        try_remove_watches();
+    if (pipe(pipe_fds) != 0) {
+        perror("pipe");
+        return 1;
     }
-    try_deleted();
-    try_acl();
-    try_take_over(argv[1]);
-    fflush(stdout);
-    _Exit(0); /* the first handle lost its session to the second: nothing to close in order */
+    pid_t first = fork();
+    if (first == 0) {
+        run_first_process(argv[1], argc == 2, pipe_fds[1]);
+    }
+    if (first < 0 || waitpid(first, &status, 0) != first || status != 0) {
+        fprintf(stderr, "the first process failed\n");
+        return 1;
+    }
+    run_second_process(argv[1], pipe_fds[0]);
+    return 0;
 }

@@ -147,6 +147,7 @@ NEEDS = {"getEphemerals": zkwire.GET_EPHEMERALS, "getAllChildrenNumber": zkwire.
          "addWatch": zkwire.ADD_WATCH, "removewatches": zkwire.REMOVE_WATCHES}
 
 EVENT = re.compile(r"^WatchedEvent ")
+IDENTITY = re.compile(r"^(ip|digest): \S+$")
 NOISE = (
     (re.compile(r"time = .*"), "time = TIME"),
     (re.compile(r"ephemeralOwner = 0x[0-9a-f]{6,}"), "ephemeralOwner = SESSION"),
@@ -165,6 +166,10 @@ def normalise(text):
             events.append(line)
         elif line.strip() and line != "WATCHER::":
             lines.append(line.rstrip())
+    # whoami shows a set: its lines, which stand together, in any order.
+    ids = [index for index, line in enumerate(lines) if IDENTITY.match(line)]
+    for index, line in zip(ids, sorted(lines[index] for index in ids)):
+        lines[index] = line
     return lines, events
 
 
