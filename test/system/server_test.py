@@ -176,7 +176,8 @@ def sessions_survive_restart():
 @case
 def expiry_in_time():
     tick_s, timeout_s = 0.5, 1.5
-    with Conclave(tick_ms=500) as server:
+    # Without syncs: the disk of a busy test machine is not what is measured here.
+    with Conclave(tick_ms=500, options=["--forceSync", "no"]) as server:
         watcher = zk.Connection(server.address, timeout_ms=10000)
         for _ in range(3):
             lost = zk.Connection(server.address, timeout_ms=1500)
@@ -188,7 +189,7 @@ def expiry_in_time():
             event = zk.decode_event(watcher.read_any())
             gone = time.monotonic() - heard
             expect(event.type == zk.NODE_DELETED, f"event {event}")
-            expect(timeout_s - 0.05 < gone < timeout_s + tick_s + 0.3, f"gone after {gone:.3f} s")
+            expect(timeout_s - 0.05 < gone < timeout_s + tick_s + 0.3, f"gone after {gone:.3f} s\n{server.log_tail()}")
         watcher.drop()
 
 
