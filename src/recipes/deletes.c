@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Between two tries that the server refused (not between lost links, which wait for the next link). */
+/* Between two tries that the server refused (not between lost links, which wait for the next
+ * link). */
 enum { DELETES_RETRY_MS = 1000 };
 
 struct deletion {
@@ -41,17 +42,20 @@ static void retry_later(struct deletes *deletes)
     }
 }
 
-static void on_deleted(struct conclave_client *client, const struct conclave_reply *reply, void *ctx)
+static void on_deleted(struct conclave_client *client, const struct conclave_reply *reply,
+                       void *ctx)
 {
     struct deletion *d = ctx;
     d->in_flight = false;
     bool gone = reply->error == 0 || reply->error == CONCLAVE_NO_NODE;
-    if (gone || client_session_id(client) != d->session_id || state_is_final(client_state(client)) ||
-        client_state(client) == CONCLAVE_STATE_LOST || reply->error == CONCLAVE_SESSION_EXPIRED) {
+    if (gone || client_session_id(client) != d->session_id ||
+        state_is_final(client_state(client)) || client_state(client) == CONCLAVE_STATE_LOST ||
+        reply->error == CONCLAVE_SESSION_EXPIRED) {
         deletion_end(d);
         return;
     }
-    /* A lost link is followed by a state that sends again; all else is tried again until the session ends. */
+    /* A lost link is followed by a state that sends again; all else is tried again until the
+     * session ends. */
     retry_later(d->deletes);
 }
 
@@ -72,8 +76,7 @@ static void send_all(struct deletes *deletes)
     if (!recipes_connected(deletes->rt)) {
         return;
     }
-    LIST_FOREACH(it, &deletes->pending)
-    {
+    LIST_FOREACH (it, &deletes->pending) {
         struct deletion *d = CONTAINER_OF(it, struct deletion, link);
         if (!d->in_flight) {
             deletion_send(d);
@@ -119,8 +122,7 @@ void deletes_on_state(struct deletes *deletes, enum conclave_state state)
     if (ended) {
         client_timer_stop(rt->client, &deletes->retry);
         /* Those in flight are answered soon, and end then. */
-        LIST_FOREACH(it, &deletes->pending)
-        {
+        LIST_FOREACH (it, &deletes->pending) {
             struct deletion *d = CONTAINER_OF(it, struct deletion, link);
             if (!d->in_flight) {
                 deletion_end(d);

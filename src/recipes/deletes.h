@@ -1,7 +1,8 @@
 /*
- * Guaranteed deletions: what was given here is deleted, however often the link breaks, until the server says that
- * it is gone or the session that owned it has ended. Only for names that nobody else can have (they hold a guid): a
- * late retry can then never delete what is not ours.
+ * Guaranteed deletions: what was given here is deleted, however often the link breaks, until
+ * the server says that it is gone or the session that owned it has ended. Only for names that
+ * nobody else can have (they hold a guid): a late retry can then never delete what is not
+ * ours.
  *
  * Lock of the client held for all functions.
  */
@@ -20,9 +21,10 @@ struct deletes {
 
 void deletes_init(struct deletes *deletes, struct conclave_recipes *rt);
 
-/* Deletes an ephemeral node of the present session. done (may be NULL) is called once: when it is gone, or with the end
- * of session or client. 0 or CONCLAVE_ENOMEM. */
-int deletes_add(struct deletes *deletes, const char *path, void (*done)(void *ctx), void *ctx) CONCLAVE_MUST_USE;
+/* Deletes an ephemeral node of the present session. done (may be NULL) is called once: when it
+ * is gone, or with the end of session or client. 0 or CONCLAVE_ENOMEM. */
+int deletes_add(struct deletes *deletes, const char *path, void (*done)(void *ctx),
+                void *ctx) CONCLAVE_MUST_USE;
 
 /* To be told of the client's states. */
 void deletes_on_state(struct deletes *deletes, enum conclave_state state);

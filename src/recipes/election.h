@@ -1,29 +1,25 @@
 /*
- * The election's inside, shared by its files: election.c (the candidate's machine), election_api.c (public functions),
- * election_ack.c (what stands in <path>.leader), observer.c (who leads, for on_leader).
+ * The election's inside, shared by its files: election.c (the candidate's machine),
+ * election_place.c (its place in the queue), election_ack.c (what stands in <path>.leader),
+ * election_api.c (the public functions), observer.c (who leads, for on_leader).
  *
  * The machine (every arrow is checked by election_enter):
  *
- *        .-----------------------------< node gone, or removed >--------------------------------.
- *        v                                                                                      |
- *   .--------.  connected, wanted  .---------.  node stands  .---------.   first   .---------.  |
- *   |  IDLE  |-------------------->| JOINING |-------------->| WAITING |---------->| PROVING |--+
- *   '--------'                     '---------'               '---------'<----------'---------'  |
- *     |    ^                            |                      |  ^ link or lease lost  |       |
- *     |    '--- failed, canceled -------'                      |  |                     | proved, delay over
- *     |                                            leaves      |  | regrant             v       |
- *     |                                                        |  |                .---------.  |
- *     |                                                        |  +----------------| LEADING |--+
- *     | closing, nothing left                                  |  |  lapsed before '---------'  |
- *     v                                                        v  |  on_elected ran     |       |
- *   .--------.                                         .---------.|  .----------.       |       |
- *   | CLOSED |                                         | LEAVING |<--| STOPPING |<------'       |
- *   '--------'                                         '---------'   '----------' lapsed,       |
- *                                                           |             |       gone, told    |
- *                                                           '-------------+---------------------'
+ *                                    .-------< link lost, or lapsed untold >------.
+ *                                    v                     |                       |
+ *   IDLE --join--> JOINING --made--> WAITING --first--> PROVING --proved--> LEADING
+ *   ^  ^              |              |  ^                  |                 |    |
+ *   |  '----failed----'              |  '---< regrant >----|----------.      |    | revoked
+ *   |                                |                     |          |      |    v
+ *   |                       leaves, or the node is gone    |          '------|-- STOPPING
+ *   |                                v                     v                 v    v
+ *   '--------all removed--------- LEAVING <----------------'-----------------'----'
  *
- * on_elected is due in LEADING, on_revoked in STOPPING: TERM_DUE -> TERM_STARTING (on_elected runs) -> TERM_READY ->
- * TERM_ENDING (on_revoked runs) -> TERM_NONE. A term that ends while DUE was never told to the user at all.
+ *   IDLE --ending--> CLOSED
+ *
+ * on_elected is due in LEADING, on_revoked in STOPPING: TERM_DUE -> TERM_STARTING (on_elected
+ * runs) -> TERM_READY -> TERM_ENDING (on_revoked runs) -> TERM_NONE. A term that ends while
+ * DUE was never told to the user at all.
  *
  * Everything is guarded by the client's lock, but for the two atomics that is_leader reads.
  */
@@ -81,18 +77,18 @@ struct conclave_election {
     char *last_path;    /* <path>.leader/last */
     char *id;
     struct conclave_acl *acl; /* one block with its strings */
-    char *data;               /* of the node: id, then newline and the user's data if there is any */
+    char *data; /* of the node: id, then newline and the user's data if there is any */
     size_t data_len;
 
     /* Where it stands. */
     enum election_state state;
     enum election_term term;
     enum election_resign resign;
-    bool parked;      /* out of the queue until resign(requeue) */
-    bool ending;      /* on the way to CLOSED */
-    int end_why;      /* for on_closed */
-    bool running;     /* election_run is at work further up */
-    bool again;       /* and has to look once more */
+    bool parked;         /* out of the queue until resign(requeue) */
+    bool ending;         /* on the way to CLOSED */
+    int end_why;         /* for on_closed */
+    bool running;        /* election_run is at work further up */
+    bool again;          /* and has to look once more */
     uint32_t generation; /* of the node: answers about an earlier one are dropped */
 
     /* The node. */
@@ -102,8 +98,8 @@ struct conclave_election {
     bool session_ended;   /* that session is known to have ended */
     int64_t czxid;        /* its token */
     int32_t sequence;
-    bool regrant;         /* it has led before */
-    bool data_dirty;      /* data changed since it was written */
+    bool regrant;    /* it has led before */
+    bool data_dirty; /* data changed since it was written */
     struct step data_step;
     uint32_t data_generation;
 
@@ -123,24 +119,25 @@ struct conclave_election {
 
     /* The lease and the term. */
     struct lease_holder holder;
-    int stop_why;          /* for on_revoked */
-    int64_t stop_until_ns; /* end of the lease at the revocation; 0: already somebody else may lead */
-    bool stopped_clean;    /* on_revoked ran to its end while the node stood */
+    int stop_why; /* for on_revoked */
+    int64_t
+        stop_until_ns;  /* end of the lease at the revocation; 0: already somebody else may lead */
+    bool stopped_clean; /* on_revoked ran to its end while the node stood */
 
     /* <path>.leader */
     enum election_takeover takeover;
-    struct client_timer delay;  /* the takeover delay */
+    struct client_timer delay; /* the takeover delay */
     struct step ack_step;
     uint32_t ack_generation;
     struct ensure_path ack_dir;
     bool ack_ensuring;
     struct watch_slot ack_watch; /* on somebody else's acknowledgement */
     bool ack_wanted;
-    bool ack_unknown;  /* it was written, the answer was lost */
-    bool ack_data_old; /* data changed after it was written */
-    bool acked;        /* <path>.leader/current is ours */
-    bool marked;       /* <path>.leader/last names this term */
-    int32_t last_version; /* of it, when we wrote it: who writes it after us has moved it on */
+    bool ack_unknown;      /* it was written, the answer was lost */
+    bool ack_data_old;     /* data changed after it was written */
+    bool acked;            /* <path>.leader/current is ours */
+    bool marked;           /* <path>.leader/last names this term */
+    int32_t last_version;  /* of it, when we wrote it: who writes it after us has moved it on */
     bool steal;            /* an acknowledgement is to be replaced */
     int32_t steal_version; /* of it */
 
@@ -167,11 +164,12 @@ void election_init(struct conclave_election *e, struct conclave_recipes *rt);
 /* Looks at what is known and does what is next. After every change; lock held. */
 void election_run(struct conclave_election *e);
 
-/* The node is gone: CONCLAVE_SESSION_EXPIRED, CONCLAVE_ELOST (deleted), or the reason the client ended. */
+/* The node is gone: CONCLAVE_SESSION_EXPIRED, CONCLAVE_ELOST (deleted), or the reason the
+ * client ended. */
 void election_node_gone(struct conclave_election *e, int why);
 
-/* What to do about an error that a request of ours got: unknown outcomes wait for the next link, most others for a
- * while, and some will never be better: they end the handle. */
+/* What to do about an error that a request of ours got: unknown outcomes wait for the next
+ * link, most others for a while, and some will never be better: they end the handle. */
 void election_trouble(struct conclave_election *e, int error);
 
 /* Checked against the drawing above. */
@@ -189,11 +187,21 @@ bool election_leads(const struct conclave_election *e);
 /* Has election_run called in a while: something could not be done now. */
 void election_retry_later(struct conclave_election *e);
 
+/* --- election_place.c ------------------------------------------------------------ */
+
+void election_place_init(struct conclave_election *e);
+void election_place_finish(struct conclave_election *e);
+
+/* In WAITING, PROVING and LEADING, connected: asks for what is not known; enters PROVING when
+ * first. */
+void election_place_run(struct conclave_election *e);
+
 /* --- election_ack.c -------------------------------------------------------------- */
 
 void election_ack_init(struct conclave_election *e);
 
-/* In PROVING with a takeover delay: finds out whether the last leader stopped cleanly, waits, marks the term, grants. */
+/* In PROVING with a takeover delay: finds out whether the last leader stopped cleanly, waits,
+ * marks the term, grants. */
 void election_takeover_run(struct conclave_election *e);
 
 /* In LEADING: writes the acknowledgement. */
@@ -202,7 +210,8 @@ void election_ack_run(struct conclave_election *e);
 /* Writes the data to the node, and to the acknowledgement when there is one. */
 void election_data_run(struct conclave_election *e);
 
-/* In LEAVING: removes acknowledgement and node, marks a clean stop; enters IDLE when all is gone. */
+/* In LEAVING: removes acknowledgement and node, marks a clean stop; enters IDLE when all is
+ * gone. */
 void election_leave_run(struct conclave_election *e);
 
 /* --- shared with observer.c and participants.c -------------------------------------- */
@@ -220,6 +229,7 @@ struct leader_text {
 bool leader_text_parse(char *text, size_t len, struct leader_text *ret);
 
 /* Splits a candidate's data at its first newline. text as above; always gives an id. */
-void candidate_split(char *text, size_t len, const char **ret_id, const char **ret_data, size_t *ret_len);
+void candidate_split(char *text, size_t len, const char **ret_id, const char **ret_data,
+                     size_t *ret_len);
 
 #endif

@@ -1,9 +1,11 @@
 /*
- * What a leader leaves in <path>.leader, a container beside the election, so that the candidates stay among themselves:
+ * What a leader leaves in <path>.leader, a container beside the election, so that the
+ * candidates stay among themselves:
  *   current  ephemeral: the leader that is ready (its acknowledgement)
  *   last     lasting: token of the last leader, and whether it stopped cleanly
- * Every write of `current` writes `last` in the same transaction: the version of `last` therefore names the
- * acknowledgement that stands, and a late deletion can be made to hit nobody else's.
+ * Every write of `current` writes `last` in the same transaction: the version of `last`
+ * therefore names the acknowledgement that stands, and a late deletion can be made to hit
+ * nobody else's.
  */
 #include "recipes/election.h"
 
@@ -68,7 +70,8 @@ bool leader_text_parse(char *text, size_t len, struct leader_text *ret)
     return true;
 }
 
-void candidate_split(char *text, size_t len, const char **ret_id, const char **ret_data, size_t *ret_len)
+void candidate_split(char *text, size_t len, const char **ret_id, const char **ret_data,
+                     size_t *ret_len)
 {
     char *newline = memchr(text, '\n', len);
     *ret_id = text;
@@ -107,7 +110,8 @@ static size_t failed_part(const struct conclave_reply *reply)
 {
     size_t i = 0;
     while (i < reply->results_count &&
-           (reply->results[i].error == 0 || reply->results[i].error == CONCLAVE_RUNTIME_INCONSISTENCY)) {
+           (reply->results[i].error == 0 ||
+            reply->results[i].error == CONCLAVE_RUNTIME_INCONSISTENCY)) {
         i++;
     }
     return i;
@@ -284,7 +288,8 @@ static void on_own_last(struct step *step, const struct conclave_reply *reply)
     } else if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
         election_trouble(e, reply->error);
     } else {
-        not_acknowledged(e); /* somebody else has written it since: `current` is not ours any more */
+        not_acknowledged(
+            e); /* somebody else has written it since: `current` is not ours any more */
     }
     election_run(e);
 }
@@ -340,8 +345,10 @@ static void read_current(struct conclave_election *e)
     ack_submit(e, &op, on_current);
 }
 
-/* The transaction was refused: by which part, and what is to be done about it. True: something was begun. */
-static bool ack_refused(struct conclave_election *e, const struct conclave_reply *reply, bool stolen)
+/* The transaction was refused: by which part, and what is to be done about it. True: something
+ * was begun. */
+static bool ack_refused(struct conclave_election *e, const struct conclave_reply *reply,
+                        bool stolen)
 {
     size_t part = failed_part(reply);
     size_t create_part = stolen ? 2 : 1;
@@ -479,8 +486,8 @@ static void leave_without(struct conclave_election *e, const struct conclave_op 
     }
 }
 
-/* What has to go, in one transaction: `current` is ours as long as our node stands, or as long as `last` is
- * as we wrote it. */
+/* What has to go, in one transaction: `current` is ours as long as our node stands, or as long
+ * as `last` is as we wrote it. */
 static size_t leave_parts(struct conclave_election *e, const char *text, struct conclave_op *parts)
 {
     size_t count = 0;
@@ -509,7 +516,8 @@ static void on_left(struct step *step, const struct conclave_reply *reply)
         election_run(e);
         return;
     }
-    size_t count = leave_parts(e, text, parts); /* as they were sent: nothing else changes them meanwhile */
+    size_t count =
+        leave_parts(e, text, parts); /* as they were sent: nothing else changes them meanwhile */
     bool gone = reply->error == CONCLAVE_NO_NODE || reply->error == CONCLAVE_BAD_VERSION;
     if (reply->error == 0) {
         left(e);

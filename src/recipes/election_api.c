@@ -1,4 +1,5 @@
-/* The public functions of an election: what they check, copy and ask of the machine in election.c. */
+/* The public functions of an election: what they check, copy and ask of the machine in
+ * election.c. */
 #include "recipes/election.h"
 
 #include "client/path.h"
@@ -180,8 +181,8 @@ int conclave_election_start(struct conclave_recipes *rt,
 
 /* --- asking ---------------------------------------------------------------------- */
 
-/* End of the lease if it has not come yet, else 0: read, then compared with the clock of this moment. In a child
- * of the process that holds it nothing is held. */
+/* End of the lease if it has not come yet, else 0: read, then compared with the clock of this
+ * moment. In a child of the process that holds it nothing is held. */
 static int64_t lease_now(const struct conclave_election *e, int64_t *ret_now_ns)
 {
     int64_t until = atomic_load_explicit(&e->public_until_ns, memory_order_acquire);

@@ -64,8 +64,7 @@ static void on_client_state(struct conclave_client *client, enum conclave_state 
     }
     lease_on_state(&rt->lease, state);
     deletes_on_state(&rt->deletes, state);
-    LIST_FOREACH(it, &rt->handles)
-    {
+    LIST_FOREACH (it, &rt->handles) {
         struct handle *h = CONTAINER_OF(it, struct handle, link);
         h->class->on_state(h, state);
     }
@@ -225,8 +224,8 @@ void watch_slot_init(struct watch_slot *slot, struct handle *owner,
     slot->fn = fn;
 }
 
-static void on_watch(struct conclave_client *client, enum conclave_event_type type, const char *path,
-                     void *ctx)
+static void on_watch(struct conclave_client *client, enum conclave_event_type type,
+                     const char *path, void *ctx)
 {
     struct watch_slot *slot = ctx;
     struct handle *owner = slot->owner;

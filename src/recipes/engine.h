@@ -1,13 +1,15 @@
 /*
- * What all recipes stand on: the runtime of a client, handles, requests and watches that belong to a handle, and
- * the callbacks' thread.
+ * What all recipes stand on: the runtime of a client, handles, requests and watches that
+ * belong to a handle, and the callbacks' thread.
  *
- * Everything here lives under the client's one lock (client_lock): recipes need none of their own. Replies, watches,
- * timers and state changes come on the client's I/O thread with that lock held; user code runs only in the runtime's
- * dispatcher, with no lock held. A handle's callbacks run one at a time: the handle has one job, and each
- * run of it asks the handle what is due now (level-triggered), so nothing is queued and nothing becomes stale.
+ * Everything here lives under the client's one lock (client_lock): recipes need none of their
+ * own. Replies, watches, timers and state changes come on the client's I/O thread with that
+ * lock held; user code runs only in the runtime's dispatcher, with no lock held. A handle's
+ * callbacks run one at a time: the handle has one job, and each run of it asks the handle what
+ * is due now (level-triggered), so nothing is queued and nothing becomes stale.
  *
- * A recipe is written as a machine that looks at what is known and decides; a wakeup never carries a decision.
+ * A recipe is written as a machine that looks at what is known and decides; a wakeup never
+ * carries a decision.
  */
 #ifndef RECIPES_ENGINE_H
 #define RECIPES_ENGINE_H
@@ -59,8 +61,8 @@ struct handle;
 struct handle_class {
     /* A change of the client's state. Lock held. */
     void (*on_state)(struct handle *h, enum conclave_state state);
-    /* Runs the one callback that is due, if any; true when it ran one. Called with the lock held, in the dispatcher;
-     * gives the lock up around user code. */
+    /* Runs the one callback that is due, if any; true when it ran one. Called with the lock
+     * held, in the dispatcher; gives the lock up around user code. */
     bool (*run_due)(struct handle *h);
     /* Frees it: nothing refers to it any more. Lock held. */
     void (*free)(struct handle *h);
@@ -80,8 +82,8 @@ void handle_init(struct handle *h, struct conclave_recipes *rt, const struct han
 void handle_ref(struct handle *h);
 void handle_unref(struct handle *h);
 
-/* The user is done with it: gives back the reference of init. It is told of no state any more and its callbacks do not run;
- * what is in flight keeps it alive. */
+/* The user is done with it: gives back the reference of init. It is told of no state any more
+ * and its callbacks do not run; what is in flight keeps it alive. */
 void handle_release(struct handle *h);
 
 /* Something may be due: has run_due called in the dispatcher. */
@@ -93,20 +95,21 @@ struct step;
 
 typedef void (*step_fn)(struct step *step, const struct conclave_reply *reply);
 
-/* One request in flight at a time; keeps its handle alive until it was answered. Zero it, then step_init. */
+/* One request in flight at a time; keeps its handle alive until it was answered. Zero it, then
+ * step_init. */
 struct step {
     struct handle *owner;
     step_fn fn;
     struct list failed_link;
-    int error;      /* that client_submit gave */
+    int error; /* that client_submit gave */
     bool busy;
     bool abandoned; /* the answer is of no interest: the one who asks anew sees it here */
 };
 
 void step_init(struct step *step, struct handle *owner);
 
-/* Sends; fn is called exactly once, later, also when the request could not even be submitted (reply->error says
- * why). The step must not be busy. */
+/* Sends; fn is called exactly once, later, also when the request could not even be submitted
+ * (reply->error says why). The step must not be busy. */
 void step_submit(struct step *step, const struct conclave_op *op, step_fn fn);
 
 /* One watch. fired: it has gone off, or the session it was set in has ended; armed: it stands. */
@@ -121,10 +124,13 @@ struct watch_slot {
 void watch_slot_init(struct watch_slot *slot, struct handle *owner,
                      void (*fn)(struct watch_slot *slot, enum conclave_event_type type));
 
-/* Forgets what is armed, then makes op ask for this slot's watch on path. 0 or CONCLAVE_ENOMEM. */
-int watch_slot_prepare(struct watch_slot *slot, const char *path, struct conclave_op *op) CONCLAVE_MUST_USE;
+/* Forgets what is armed, then makes op ask for this slot's watch on path. 0 or
+ * CONCLAVE_ENOMEM. */
+int watch_slot_prepare(struct watch_slot *slot, const char *path,
+                       struct conclave_op *op) CONCLAVE_MUST_USE;
 
-/* To be called with the answer of the request it was prepared for; set: whether that answer means that it stands. */
+/* To be called with the answer of the request it was prepared for; set: whether that answer
+ * means that it stands. */
 void watch_slot_answered(struct watch_slot *slot, bool set);
 
 /* Forgets it and frees the path. */

@@ -88,7 +88,8 @@ static void on_expiry(struct conclave_client *client, void *ctx)
 static void schedule(struct lease *lease);
 static void beat_all(struct lease *lease);
 
-/* The checks failed: whoever's node is missing has lost. Parts behind the one that failed say nothing. */
+/* The checks failed: whoever's node is missing has lost. Parts behind the one that failed say
+ * nothing. */
 static bool beat_failed(struct beat *beat, const struct conclave_reply *reply)
 {
     bool found = false;
@@ -131,7 +132,8 @@ static void on_beat(struct conclave_client *client, const struct conclave_reply 
     recipes_unref(rt);
 }
 
-/* One transaction for the holders from `it` on, as many as fit; returns the first that is left over. */
+/* One transaction for the holders from `it` on, as many as fit; returns the first that is left
+ * over. */
 static struct list *beat_send(struct lease *lease, struct list *it)
 {
     struct conclave_client *client = lease->rt->client;
@@ -146,7 +148,8 @@ static struct list *beat_send(struct lease *lease, struct list *it)
     if (beat == NULL || parts == NULL) {
         free(beat);
         free(parts);
-        return &lease->holders; /* the next period tries again; without a proof the lease ends by itself */
+        /* The next period tries again; without a proof the lease ends by itself. */
+        return &lease->holders;
     }
     beat->lease = lease;
     beat->count = count;
@@ -199,8 +202,7 @@ static void schedule(struct lease *lease)
     }
     int64_t timeout_ms = client_timeout_ms(client);
     int64_t period_ms = lease_period_ms(0, timeout_ms);
-    LIST_FOREACH(it, &lease->holders)
-    {
+    LIST_FOREACH (it, &lease->holders) {
         struct lease_holder *holder = CONTAINER_OF(it, struct lease_holder, link);
         int64_t own_ms = lease_period_ms(holder->heartbeat_ms, timeout_ms);
         period_ms = own_ms < period_ms ? own_ms : period_ms;
@@ -235,8 +237,7 @@ void lease_remove(struct lease *lease, struct lease_holder *holder)
     holder->added = false;
     list_remove(&holder->link);
     client_timer_stop(lease->rt->client, &holder->expiry);
-    LIST_FOREACH(it, &lease->beats)
-    {
+    LIST_FOREACH (it, &lease->beats) {
         struct beat *beat = CONTAINER_OF(it, struct beat, link);
         for (size_t i = 0; i < beat->count; i++) {
             if (beat->holders[i] == holder) {
@@ -249,7 +250,8 @@ void lease_remove(struct lease *lease, struct lease_holder *holder)
 
 void lease_on_state(struct lease *lease, enum conclave_state state)
 {
-    if (state == CONCLAVE_STATE_LOST || state == CONCLAVE_STATE_NEW_SESSION || state_is_final(state)) {
+    if (state == CONCLAVE_STATE_LOST || state == CONCLAVE_STATE_NEW_SESSION ||
+        state_is_final(state)) {
         int why = state == CONCLAVE_STATE_CLOSED        ? CONCLAVE_ECLOSED
                   : state == CONCLAVE_STATE_AUTH_FAILED ? CONCLAVE_AUTH_FAILED
                                                         : CONCLAVE_SESSION_EXPIRED;

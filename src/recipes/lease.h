@@ -1,11 +1,12 @@
 /*
  * The lease: what proves that this session still holds its nodes.
  *
- * Every heartbeat is ONE transaction of checks, for all nodes that the session holds. It goes through the quorum, changes
- * nothing and fires no watch. An acknowledged heartbeat that was sent at w proves that the leader of the ensemble
- * knew the session at w or later, so that it cannot expire before w + T - tick/2 - h; the lease ends at w + 2T/3, which is
- * earlier as long as T >= 3 ticks and h <= T/6. The link alone proves nothing: a server that is cut off from its quorum
- * answers pings. Times are CLOCK_BOOTTIME, which counts suspend.
+ * Every heartbeat is ONE transaction of checks, for all nodes that the session holds. It goes
+ * through the quorum, changes nothing and fires no watch. An acknowledged heartbeat that was
+ * sent at w proves that the leader of the ensemble knew the session at w or later, so that it
+ * cannot expire before w + T - tick/2 - h; the lease ends at w + 2T/3, which is earlier as
+ * long as T >= 3 ticks and h <= T/6. The link alone proves nothing: a server that is cut off
+ * from its quorum answers pings. Times are CLOCK_BOOTTIME, which counts suspend.
  *
  * Lock of the client held for all functions.
  */
@@ -22,17 +23,18 @@ struct conclave_lease_options;
 
 /* Something held by a node of the session. */
 struct lease_holder {
-    struct list link;    /* in lease.holders */
+    struct list link; /* in lease.holders */
     struct lease *lease;
-    const char *path;    /* of the node; borrowed, unchanged while it is added */
+    const char *path;     /* of the node; borrowed, unchanged while it is added */
     int64_t heartbeat_ms; /* wanted; 0: a sixth of the session timeout */
-    int64_t until_ns;    /* end of the lease; 0: not proved yet */
+    int64_t until_ns;     /* end of the lease; 0: not proved yet */
     struct client_timer expiry;
     bool added;
     /* The lease was proved, or proved longer: until_ns is new. */
     void (*on_proved)(struct lease_holder *holder);
-    /* The lease is over, the holder was removed. CONCLAVE_ELOST: it ran out; CONCLAVE_NO_NODE: the node is gone;
-     * CONCLAVE_SESSION_EXPIRED, CONCLAVE_ECLOSED, CONCLAVE_AUTH_FAILED: so is the session. */
+    /* The lease is over, the holder was removed. CONCLAVE_ELOST: it ran out; CONCLAVE_NO_NODE:
+     * the node is gone; CONCLAVE_SESSION_EXPIRED, CONCLAVE_ECLOSED, CONCLAVE_AUTH_FAILED: so
+     * is the session. */
     void (*on_lost)(struct lease_holder *holder, int why);
 };
 
@@ -63,11 +65,12 @@ int64_t lease_end_ns(int64_t sent_ns, int64_t session_timeout_ms);
 /* Between heartbeats: what is wanted, at most a sixth of the session timeout, at least 1 ms. */
 int64_t lease_period_ms(int64_t wanted_ms, int64_t session_timeout_ms);
 
-/* The most that on_revoked may take: a third of the session timeout less 500 ms (less half of that third where the
- * timeout is below 3 s). */
+/* The most that on_revoked may take: a third of the session timeout less 500 ms (less half of
+ * that third where the timeout is below 3 s). */
 int64_t lease_grace_max_ms(int64_t session_timeout_ms);
 
-/* Time from now_ns in which work must have stopped, for a lease that ends (or ended) at until_ns. */
+/* Time from now_ns in which work must have stopped, for a lease that ends (or ended) at
+ * until_ns. */
 int64_t lease_stop_within_ms(int64_t now_ns, int64_t until_ns, int64_t session_timeout_ms);
 
 #endif

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How each naming writes its guid and marker. Sources: Curator's LeaderLatch, LeaderSelector and
- * ProtectedUtils; kazoo's recipe/lock.py. */
+/* How each naming writes its guid and marker. Sources: Curator's LeaderLatch, LeaderSelector
+ * and ProtectedUtils; kazoo's recipe/lock.py. */
 static const struct naming_row {
     const char *before; /* in front of the guid */
     const char *marker; /* between guid (and dash) and sequence */
@@ -46,7 +46,8 @@ void name_make_prefix(enum conclave_naming naming, char *buf)
                    row->marker);
 }
 
-/* What follows the last occurrence of marker, or NULL. A guid may hold the marker's characters, a sequence cannot. */
+/* What follows the last occurrence of marker, or NULL. A guid may hold the marker's
+ * characters, a sequence cannot. */
 static const char *after_last(const char *name, const char *marker)
 {
     const char *found = NULL;
@@ -112,8 +113,9 @@ static int compare_czxid(const void *a, const void *b)
     return (x->czxid > y->czxid) - (x->czxid < y->czxid);
 }
 
-/* Serial order is an order only while all numbers lie within half the circle: sorting plainly and then turning the
- * circle so that it starts after the widest gap gives the same, and needs no such condition on the comparison. */
+/* Serial order is an order only while all numbers lie within half the circle: sorting plainly
+ * and then turning the circle so that it starts after the widest gap gives the same, and needs
+ * no such condition on the comparison. */
 static size_t widest_gap_end(const struct contender *sorted, size_t count)
 {
     size_t start = 0;

@@ -1,11 +1,12 @@
 /*
  * Names of contenders' nodes: how they are made, read and ordered. Pure.
  *
- * A contender is a child whose name ends in the naming's marker and a sequence number exactly as the server
- * prints it ("%010d" of a signed 32-bit number, which is eleven characters for the most negative ones).
- * Everything else under the parent is foreign and ignored. Sequence numbers wrap, so they are compared by
- * serial arithmetic; where that cannot decide (equal numbers, or numbers further apart than 2^30) the order is
- * that of creation (czxid), which the caller has to fetch.
+ * A contender is a child whose name ends in the naming's marker and a sequence number exactly
+ * as the server prints it ("%010d" of a signed 32-bit number, which is eleven characters for
+ * the most negative ones). Everything else under the parent is foreign and ignored. Sequence
+ * numbers wrap, so they are compared by serial arithmetic; where that cannot decide (equal
+ * numbers, or numbers further apart than 2^30) the order is that of creation (czxid), which
+ * the caller has to fetch.
  */
 #ifndef RECIPES_NAMES_H
 #define RECIPES_NAMES_H
@@ -17,17 +18,17 @@
 #include <stdint.h>
 
 enum {
-    NAME_PREFIX_MAX = 64,  /* guid and marker, with the NUL */
-    NAME_MAX_LEN = 96,     /* a contender's whole name, with the NUL */
-    NAMES_SPAN = 1 << 30,  /* numbers further apart than this are ordered by czxid */
+    NAME_PREFIX_MAX = 64, /* guid and marker, with the NUL */
+    NAME_MAX_LEN = 96,    /* a contender's whole name, with the NUL */
+    NAMES_SPAN = 1 << 30, /* numbers further apart than this are ordered by czxid */
 };
 
 /* One contender under a parent. */
 struct contender {
-    const char *name;  /* borrowed from the list of children */
+    const char *name; /* borrowed from the list of children */
     int32_t sequence;
-    int64_t czxid;     /* 0: not fetched */
-    bool gone;         /* vanished between the list and the fetch */
+    int64_t czxid; /* 0: not fetched */
+    bool gone;     /* vanished between the list and the fetch */
 };
 
 /* The marker that stands between guid and sequence ("n_"). Static. */
@@ -45,12 +46,13 @@ static inline bool sequence_before(int32_t a, int32_t b)
     return (int32_t)((uint32_t)a - (uint32_t)b) < 0;
 }
 
-/* The contenders among children, unordered, names borrowed. 0 and *ret (free with free; NULL when none),
- * CONCLAVE_ENOMEM. */
+/* The contenders among children, unordered, names borrowed. 0 and *ret (free with free; NULL
+ * when none), CONCLAVE_ENOMEM. */
 int contenders_filter(enum conclave_naming naming, const char *const *children, size_t count,
                       struct contender **ret, size_t *ret_count) CONCLAVE_MUST_USE;
 
-/* Whether sequence numbers alone do not order these: two are equal, or they span more than NAMES_SPAN. */
+/* Whether sequence numbers alone do not order these: two are equal, or they span more than
+ * NAMES_SPAN. */
 bool contenders_need_czxid(const struct contender *list, size_t count);
 
 /* Sorts, first come first. by_czxid: by czxid, those without one (gone) last. */

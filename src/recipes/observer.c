@@ -24,7 +24,8 @@ static void retry_later(struct observer *o)
                        client_now_ns(client) + (int64_t)OBSERVER_RETRY_MS * 1000000);
 }
 
-/* Lost links are followed by new ones; what else fails is tried again, and ends the handle if it cannot get better. */
+/* Lost links are followed by new ones; what else fails is tried again, and ends the handle if
+ * it cannot get better. */
 static void trouble(struct observer *o, int error)
 {
     if (error_is_fatal(error)) {
@@ -214,7 +215,8 @@ static void on_parent(struct step *step, const struct conclave_reply *reply)
     observer_run(o);
 }
 
-/* Answers both lists: the first, without a watch, and the second, with one, when the first was empty. */
+/* Answers both lists: the first, without a watch, and the second, with one, when the first was
+ * empty. */
 static void on_children(struct step *step, const struct conclave_reply *reply)
 {
     struct observer *o = of_step(step);

@@ -1,9 +1,11 @@
 /*
- * Who leads: watches <path>.leader/current, which the leader writes when it is ready. While nobody has written it,
- * the first candidate is reported as leader that has not acknowledged. Reports go to the handle's on_leader, latest
- * only, and never back to a leader with a smaller token.
+ * Who leads: watches <path>.leader/current, which the leader writes when it is ready. While
+ * nobody has written it, the first candidate is reported as leader that has not acknowledged.
+ * Reports go to the handle's on_leader, latest only, and never back to a leader with a smaller
+ * token.
  *
- * All observers are woken by a change of leader: that is their purpose. Candidates are not (they watch the one before).
+ * All observers are woken by a change of leader: that is their purpose. Candidates are not
+ * (they watch the one before).
  */
 #ifndef RECIPES_OBSERVER_H
 #define RECIPES_OBSERVER_H
@@ -16,7 +18,7 @@ struct conclave_election;
 struct leader_news {
     bool present;
     bool acked;
-    bool in_use;      /* on_leader runs with it */
+    bool in_use; /* on_leader runs with it */
     char *node;
     char *text;       /* candidate's data, split: the id is its start */
     const char *data; /* into text */
@@ -32,14 +34,14 @@ struct observer {
     struct watch_slot current; /* on <path>.leader/current, there or not */
     struct watch_slot first;   /* on the first candidate, or on the parent when there is none */
     struct client_timer retry;
-    char *candidate;           /* name of the candidate that is being read */
+    char *candidate; /* name of the candidate that is being read */
     bool active;
-    bool synced;               /* since the last link came */
-    bool has_current;          /* it stands, as far as `current` knows */
-    bool empty;                /* no candidate: the parent itself is to be watched */
-    bool due;                  /* `seen` was not told yet */
-    struct leader_news *seen;  /* latest; NULL: none yet */
-    int64_t max_czxid;         /* of all leaders seen */
+    bool synced;              /* since the last link came */
+    bool has_current;         /* it stands, as far as `current` knows */
+    bool empty;               /* no candidate: the parent itself is to be watched */
+    bool due;                 /* `seen` was not told yet */
+    struct leader_news *seen; /* latest; NULL: none yet */
+    int64_t max_czxid;        /* of all leaders seen */
 };
 
 void observer_init(struct observer *o, struct conclave_election *e);

@@ -1,6 +1,6 @@
 /*
- * The list of an election's candidates, as of one sync: the names, then everybody's data, all requests at once. Whoever
- * leaves between list and read is left out.
+ * The list of an election's candidates, as of one sync: the names, then everybody's data, all
+ * requests at once. Whoever leaves between list and read is left out.
  */
 #include "recipes/election.h"
 
@@ -22,7 +22,8 @@ struct listing {
 struct listed {
     struct step step;
     struct listing *listing;
-    struct conclave_participant participant; /* node is the block that holds all its texts; NULL: not there */
+    struct conclave_participant
+        participant; /* node is the block that holds all its texts; NULL: not there */
 };
 
 static bool listing_done(void *ctx)
@@ -105,7 +106,8 @@ static void on_data(struct step *step, const struct conclave_reply *reply)
     }
 }
 
-/* The naming under which most of the children are contenders: the caller has given only a path. */
+/* The naming under which most of the children are contenders: the caller has given only a
+ * path. */
 static enum conclave_naming guess_naming(const struct conclave_reply *reply)
 {
     static const enum conclave_naming all[] = {
@@ -220,8 +222,9 @@ static int take_list(struct listing *l, struct conclave_participant **ret, size_
     return 0;
 }
 
-int conclave_election_participants(struct conclave_recipes *rt, const char *path, int64_t timeout_ms,
-                                   struct conclave_participant **ret, size_t *ret_count)
+int conclave_election_participants(struct conclave_recipes *rt, const char *path,
+                                   int64_t timeout_ms, struct conclave_participant **ret,
+                                   size_t *ret_count)
 {
     struct conclave_client *client = rt->client;
     int error = client_check(client);

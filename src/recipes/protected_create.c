@@ -23,9 +23,8 @@ static void ensure_submit(struct ensure_path *ensure)
 {
     char cut = ensure->path[ensure->len];
     ensure->path[ensure->len] = '\0';
-    struct conclave_op op =
-        conclave_op_create(ensure->path, "", 0,
-                           ensure->persistent ? CONCLAVE_PERSISTENT : CONCLAVE_CONTAINER);
+    struct conclave_op op = conclave_op_create(
+        ensure->path, "", 0, ensure->persistent ? CONCLAVE_PERSISTENT : CONCLAVE_CONTAINER);
     op.acl = ensure->acl;
     op.acl_count = ensure->acl_count;
     step_submit(&ensure->step, &op, on_ensured);
@@ -39,8 +38,8 @@ static void ensure_end(struct ensure_path *ensure, int error)
     ensure->done(ensure, error);
 }
 
-/* From the node up to the first parent that stands, then down again: what stands is not touched, so that no right on
- * it is needed. */
+/* From the node up to the first parent that stands, then down again: what stands is not
+ * touched, so that no right on it is needed. */
 static void on_ensured(struct step *step, const struct conclave_reply *reply)
 {
     struct ensure_path *ensure = CONTAINER_OF(step, struct ensure_path, step);
@@ -54,8 +53,7 @@ static void on_ensured(struct step *step, const struct conclave_reply *reply)
         ensure->len += 1 + strcspn(ensure->path + ensure->len + 1, "/");
         break;
     case CONCLAVE_NO_NODE:
-        while (ensure->len > 0 && ensure->path[--ensure->len] != '/') {
-        }
+        while (ensure->len > 0 && ensure->path[--ensure->len] != '/') {}
         if (ensure->len == 0) {
             ensure_end(ensure, CONCLAVE_NO_NODE); /* the chroot itself is missing */
             return;
@@ -138,7 +136,8 @@ static void accept(struct protected_create *create, char *path, const struct con
     int error = deletes_add(&create->owner->rt->deletes, path, on_deleted, create);
     free(path);
     if (error != 0) {
-        create->phase = PROTECTED_RECOVER; /* looked up again at the next change of state, or gone with the session */
+        /* Looked up again at the next change of state, or gone with the session. */
+        create->phase = PROTECTED_RECOVER;
         handle_unref(create->owner);
     }
 }
@@ -284,7 +283,8 @@ static void on_created(struct step *step, const struct conclave_reply *reply)
         return;
     }
     char *path = reply->has_stat ? strdup(reply->path) : NULL;
-    if (path == NULL) { /* its stat is needed; without memory it is looked up like a lost answer, too */
+    if (path ==
+        NULL) { /* its stat is needed; without memory it is looked up like a lost answer, too */
         create->phase = PROTECTED_RECOVER;
         protected_create_run(create);
         return;

@@ -1,10 +1,11 @@
 /*
  * Creating an ephemeral sequential node exactly once, and containers for it to stand in.
  *
- * The node's name holds a random guid. When the answer is lost, the next link of the same session asks: after a sync
- * (so that a server that lags cannot hide it) the children are listed, and what bears the guid and is owned by
- * this session is ours. None: created again. More than one: the oldest is kept, the others are deleted. A node of an earlier
- * session is never taken for ours. A parent that is missing, or was reaped in between, is made again.
+ * The node's name holds a random guid. When the answer is lost, the next link of the same
+ * session asks: after a sync (so that a server that lags cannot hide it) the children are
+ * listed, and what bears the guid and is owned by this session is ours. None: created again.
+ * More than one: the oldest is kept, the others are deleted. A node of an earlier session is
+ * never taken for ours. A parent that is missing, or was reaped in between, is made again.
  *
  * Lock of the client held for all functions.
  */
@@ -16,7 +17,8 @@
 
 /* --- containers ------------------------------------------------------------------ */
 
-/* Makes a node and what is missing above it, as containers (plain nodes where the server has none). */
+/* Makes a node and what is missing above it, as containers (plain nodes where the server has
+ * none). */
 struct ensure_path {
     struct step step;
     char *path;      /* to be made */
@@ -29,10 +31,11 @@ struct ensure_path {
 
 void ensure_path_init(struct ensure_path *ensure, struct handle *owner);
 
-/* done: 0, or why not (an unknown outcome too: asking again is harmless). acl is borrowed until then. 0 or
- * CONCLAVE_ENOMEM: then done is not called. */
+/* done: 0, or why not (an unknown outcome too: asking again is harmless). acl is borrowed
+ * until then. 0 or CONCLAVE_ENOMEM: then done is not called. */
 int ensure_path_start(struct ensure_path *ensure, const char *path, const struct conclave_acl *acl,
-                      size_t acl_count, void (*done)(struct ensure_path *ensure, int error)) CONCLAVE_MUST_USE;
+                      size_t acl_count,
+                      void (*done)(struct ensure_path *ensure, int error)) CONCLAVE_MUST_USE;
 
 void ensure_path_finish(struct ensure_path *ensure);
 
@@ -63,16 +66,18 @@ struct protected_create {
     enum protected_phase phase;
     bool ensuring;
     bool canceled;
-    int64_t session_id;          /* in which it is tried */
+    int64_t session_id;           /* in which it is tried */
     char prefix[NAME_PREFIX_MAX]; /* of this attempt */
-    char **found;                /* paths that bear the prefix */
+    char **found;                 /* paths that bear the prefix */
     size_t found_count;
-    size_t examined;             /* of them */
-    char *kept;                  /* the one that is ours, while it is examined */
+    size_t examined; /* of them */
+    char *kept;      /* the one that is ours, while it is examined */
     struct conclave_stat kept_stat;
-    /* 0: path (yours, free it) and stat of the node. CONCLAVE_SESSION_EXPIRED: nothing of ours stands in the present
-     * session. CONCLAVE_ECANCELED: canceled, nothing is left. Else why it cannot be created. */
-    void (*done)(struct protected_create *create, int error, char *path, const struct conclave_stat *stat);
+    /* 0: path (yours, free it) and stat of the node. CONCLAVE_SESSION_EXPIRED: nothing of ours
+     * stands in the present session. CONCLAVE_ECANCELED: canceled, nothing is left. Else why
+     * it cannot be created. */
+    void (*done)(struct protected_create *create, int error, char *path,
+                 const struct conclave_stat *stat);
 };
 
 void protected_create_init(struct protected_create *create, struct handle *owner,

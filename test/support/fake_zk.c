@@ -1,9 +1,7 @@
-#include "support/fake_zk.h"
+#define _GNU_SOURCE /* accept4, pipe2, memmem */
+#include "support/fake_zk_server.h"
 
-#include "base/buf.h"
 #include "base/clock.h"
-#include "base/list.h"
-#include "support/fake_zk_tree.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,77 +9,19 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TICK_MS = 5, HOOKS_MAX = 64, COUNTS = 128, CONNS_MAX = 256, OVERSIZED_BYTES = 17 << 20 };
-
-struct fake_watch {
-    struct list link;
-    bool child;
-    char path[]; /* NUL-terminated */
-};
-
-struct fake_session {
-    struct list link;
-    int64_t id;
-    int64_t timeout_ms;
-    int64_t heard_ms;
-    struct conn *conn;
-};
-
-struct conn {
-    struct list link;
-    int fd;
-    int endpoint;
-    bool connected; /* handshake done */
-    bool stalled;   /* requests are held: only pings are answered */
-    bool ending;    /* close when all is written */
-    bool cut;       /* close now */
-    struct fake_session *session;
-    struct buf in;
-    struct buf out;
-    struct buf held; /* frames */
-    struct list watches;
-};
-
-struct endpoint {
-    int listener;
-    char address[32];
-    enum fake_link link;
-    int32_t hold; /* op that is held, 0: none */
-    bool frozen;
-    bool read_only;
-    struct fake_tree view; /* while frozen */
-    size_t counts[COUNTS + 2];
-};
-
-struct fake_zk {
-    pthread_t thread;
-    pthread_mutex_t lock;
-    int wake[2];
-    bool stopping;
-    bool refuse_auth;
-    int64_t session_max_ms; /* 0: none */
-    struct endpoint endpoints[FAKE_ENDPOINTS];
-    struct fake_tree tree;
-    struct list conns;
-    struct list sessions;
-    int64_t last_session;
-    struct fake_hook hooks[HOOKS_MAX];
-    size_t hooks_count;
-    size_t events;
-};
+enum { TICK_MS = 5, CONNS_MAX = 256, OVERSIZED_BYTES = 17 << 20 };
 
 static int64_t now_ms(void)
 {
     return clock_monotonic_ms(clock_system());
 }
 
-static void wake(struct fake_zk *zk)
+void fake_server_wake(struct fake_zk *zk)
 {
     ssize_t n = write(zk->wake[1], "x", 1);
     (void)n; /* a full pipe wakes as well */
@@ -103,8 +43,7 @@ static void send_event(struct fake_zk *zk, struct conn *c, int type, const char 
 static bool watch_take(struct conn *c, bool child, const char *path)
 {
     bool found = false;
-    LIST_FOREACH(it, &c->watches)
-    {
+    LIST_FOREACH (it, &c->watches) {
         struct fake_watch *w = CONTAINER_OF(it, struct fake_watch, link);
         if (w->child == child && strcmp(w->path, path) == 0) {
             list_remove(&w->link);
@@ -128,14 +67,13 @@ static void watch_add(struct conn *c, bool child, struct slice path)
     list_push_back(&c->watches, &w->link);
 }
 
-static void fire(struct fake_zk *zk, int type, const char *path)
+void fake_server_fire(struct fake_zk *zk, int type, const char *path)
 {
     char parent[512];
     (void)snprintf(parent, sizeof parent, "%s", path);
     char *slash = strrchr(parent, '/');
     slash[slash == parent ? 1 : 0] = '\0';
-    LIST_FOREACH(it, &zk->conns)
-    {
+    LIST_FOREACH (it, &zk->conns) {
         struct conn *c = CONTAINER_OF(it, struct conn, link);
         if (c->cut) {
             continue; /* its watches go with the link */
@@ -155,8 +93,7 @@ static void fire(struct fake_zk *zk, int type, const char *path)
 
 static struct fake_session *session_find(struct fake_zk *zk, int64_t id)
 {
-    LIST_FOREACH(it, &zk->sessions)
-    {
+    LIST_FOREACH (it, &zk->sessions) {
         struct fake_session *s = CONTAINER_OF(it, struct fake_session, link);
         if (s->id == id) {
             return s;
@@ -180,7 +117,7 @@ static void session_end(struct fake_zk *zk, struct fake_session *s)
                 char path[512];
                 (void)snprintf(path, sizeof path, "%s", n->path);
                 (void)fake_tree_delete(&zk->tree, slice_str(path), -1);
-                fire(zk, WIRE_EVENT_NODE_DELETED, path);
+                fake_server_fire(zk, WIRE_EVENT_NODE_DELETED, path);
                 again = true; /* the walk does not survive a deletion */
                 break;
             }
@@ -190,7 +127,7 @@ static void session_end(struct fake_zk *zk, struct fake_session *s)
     free(s);
 }
 
-static void session_expire(struct fake_zk *zk, struct fake_session *s)
+void fake_server_expire(struct fake_zk *zk, struct fake_session *s)
 {
     if (s->conn != NULL) {
         s->conn->cut = true;
@@ -200,11 +137,10 @@ static void session_expire(struct fake_zk *zk, struct fake_session *s)
 
 static void expire_due(struct fake_zk *zk)
 {
-    LIST_FOREACH(it, &zk->sessions)
-    {
+    LIST_FOREACH (it, &zk->sessions) {
         struct fake_session *s = CONTAINER_OF(it, struct fake_session, link);
         if (now_ms() > s->heard_ms + s->timeout_ms) {
-            session_expire(zk, s);
+            fake_server_expire(zk, s);
         }
     }
 }
@@ -270,7 +206,8 @@ static void reply_children(const struct fake_tree *t, const struct fake_node *no
     size_t at = out->len;
     int32_t count = 0;
     buf_append_i32(out, 0);
-    for (struct map_node *it = map_next(&t->nodes, NULL); it != NULL; it = map_next(&t->nodes, it)) {
+    for (struct map_node *it = map_next(&t->nodes, NULL); it != NULL;
+         it = map_next(&t->nodes, it)) {
         const char *name = fake_node_child_of((struct fake_node *)(void *)it, node->path);
         if (name != NULL) {
             wire_write_string(out, slice_str(name));
@@ -499,7 +436,7 @@ static int do_set_watches(struct fake_zk *zk, struct conn *c, struct wire_reader
     return 0;
 }
 
-static void thaw(struct endpoint *ep)
+void fake_server_thaw(struct endpoint *ep)
 {
     if (ep->frozen) {
         fake_tree_finish(&ep->view);
@@ -517,7 +454,7 @@ static int do_op(struct fake_zk *zk, struct conn *c, int32_t op, struct wire_rea
     case WIRE_GET_CHILDREN2:
         return do_read(zk, c, op, r, out);
     case WIRE_SYNC:
-        thaw(&zk->endpoints[c->endpoint]);
+        fake_server_thaw(&zk->endpoints[c->endpoint]);
         buf_append_slice(out, wire_rest(r));
         return 0;
     case WIRE_SET_WATCHES:
@@ -581,11 +518,11 @@ static bool hook_take(struct fake_zk *zk, const struct conn *c, int32_t op, stru
     for (size_t i = 0; i < zk->hooks_count; i++) {
         struct fake_hook *h = &zk->hooks[i];
         struct slice path = request_path(op, rest);
-        bool match = (h->endpoint == FAKE_ANY_ENDPOINT || h->endpoint == c->endpoint) &&
-                     (h->op == FAKE_ANY_OP || h->op == op ||
-                      (h->op == WIRE_CREATE && op == WIRE_CREATE2)) &&
-                     (h->path == NULL || ends_with(path, h->path) ||
-                      (op == WIRE_MULTI && contains(rest, h->path)));
+        bool match =
+            (h->endpoint == FAKE_ANY_ENDPOINT || h->endpoint == c->endpoint) &&
+            (h->op == FAKE_ANY_OP || h->op == op || (h->op == WIRE_CREATE && op == WIRE_CREATE2)) &&
+            (h->path == NULL || ends_with(path, h->path) ||
+             (op == WIRE_MULTI && contains(rest, h->path)));
         if (match && --h->nth <= 0) {
             *ret = *h;
             memmove(h, h + 1, (zk->hooks_count - i - 1) * sizeof *h);
@@ -599,11 +536,11 @@ static bool hook_take(struct fake_zk *zk, const struct conn *c, int32_t op, stru
 static void count(struct fake_zk *zk, const struct conn *c, int32_t op)
 {
     struct endpoint *ep = &zk->endpoints[c->endpoint];
-    if (op >= 0 && op < COUNTS) {
+    if (op >= 0 && op < FAKE_COUNTS) {
         ep->counts[op]++;
     }
     if (op != WIRE_PING) {
-        ep->counts[COUNTS]++;
+        ep->counts[FAKE_COUNTS]++;
     }
 }
 
@@ -616,7 +553,7 @@ static void answer(struct fake_zk *zk, struct conn *c, const struct wire_request
     buf_init(&body, 0);
     int error = forced != 0 ? forced : do_op(zk, c, header->type, r, &body, &changes);
     for (size_t i = 0; i < changes.count; i++) {
-        fire(zk, changes.list[i].type, changes.list[i].path);
+        fake_server_fire(zk, changes.list[i].type, changes.list[i].path);
     }
     struct wire_reply_header reply = {header->xid, view(zk, c)->zxid, error};
     size_t frame = wire_frame_begin(&c->out);
@@ -634,9 +571,12 @@ static void answer_oversized(struct fake_zk *zk, struct conn *c,
     struct wire_reply_header reply = {header->xid, zk->tree.zxid, 0};
     size_t frame = wire_frame_begin(&c->out);
     wire_encode_reply_header(&c->out, &reply);
-    for (size_t i = 0; i < OVERSIZED_BYTES / 8; i++) {
-        buf_append_i64(&c->out, 0);
+    void *zeros = calloc(1, OVERSIZED_BYTES);
+    if (zeros == NULL) {
+        abort();
     }
+    buf_append(&c->out, zeros, OVERSIZED_BYTES);
+    free(zeros);
     wire_frame_end(&c->out, frame);
 }
 
@@ -679,11 +619,11 @@ static void serve(struct fake_zk *zk, struct conn *c, struct slice body)
         answer(zk, c, &header, &r, 0);
         break;
     case FAKE_EXPIRE_BEFORE:
-        session_expire(zk, session);
+        fake_server_expire(zk, session);
         break;
     case FAKE_EXPIRE_AFTER:
         answer(zk, c, &header, &r, 0);
-        session_expire(zk, session);
+        fake_server_expire(zk, session);
         break;
     case FAKE_OVERSIZED:
         answer_oversized(zk, c, &header);
@@ -699,8 +639,7 @@ static void conn_free(struct conn *c)
     if (c->session != NULL) {
         c->session->conn = NULL;
     }
-    LIST_FOREACH(it, &c->watches)
-    {
+    LIST_FOREACH (it, &c->watches) {
         free(CONTAINER_OF(it, struct fake_watch, link));
     }
     buf_finish(&c->in);
@@ -747,15 +686,17 @@ static void conn_read(struct fake_zk *zk, struct conn *c)
 
 static void conn_write(struct conn *c)
 {
-    while (c->out.len > 0) {
-        ssize_t n = send(c->fd, c->out.data, c->out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    size_t sent = 0;
+    while (sent < c->out.len) {
+        ssize_t n = send(c->fd, c->out.data + sent, c->out.len - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n <= 0) {
             c->cut = c->cut || (errno != EAGAIN && errno != EINTR);
-            return;
+            break;
         }
-        buf_consume(&c->out, (size_t)n);
+        sent += (size_t)n;
     }
-    c->cut = c->cut || c->ending;
+    buf_consume(&c->out, sent);
+    c->cut = c->cut || (c->ending && c->out.len == 0);
 }
 
 static void conn_accept(struct fake_zk *zk, int endpoint)
@@ -783,18 +724,22 @@ static void conn_accept(struct fake_zk *zk, int endpoint)
     list_push_back(&zk->conns, &c->link);
 }
 
+void fake_server_resume(struct fake_zk *zk, struct conn *c)
+{
+    c->stalled = false;
+    consume(zk, c, &c->held);
+}
+
 /* What a hook on the way may have cut is not written any more: a lost answer is lost. */
 static void sweep(struct fake_zk *zk)
 {
-    LIST_FOREACH(it, &zk->conns)
-    {
+    LIST_FOREACH (it, &zk->conns) {
         struct conn *c = CONTAINER_OF(it, struct conn, link);
         if (!c->cut && zk->endpoints[c->endpoint].link != FAKE_SILENT) {
             conn_write(c);
         }
     }
-    LIST_FOREACH(it, &zk->conns)
-    {
+    LIST_FOREACH (it, &zk->conns) {
         struct conn *c = CONTAINER_OF(it, struct conn, link);
         if (c->cut) {
             conn_free(c);
@@ -814,8 +759,7 @@ static void *run(void *arg)
         for (int i = 0; i < FAKE_ENDPOINTS; i++) {
             fds[n++] = (struct pollfd){zk->endpoints[i].listener, POLLIN, 0};
         }
-        LIST_FOREACH(it, &zk->conns)
-        {
+        LIST_FOREACH (it, &zk->conns) {
             struct conn *c = CONTAINER_OF(it, struct conn, link);
             if (zk->endpoints[c->endpoint].link != FAKE_SILENT && n < CONNS_MAX) {
                 owners[n] = c;
@@ -889,18 +833,16 @@ void fake_zk_stop(struct fake_zk *zk)
     (void)pthread_mutex_lock(&zk->lock);
     zk->stopping = true;
     (void)pthread_mutex_unlock(&zk->lock);
-    wake(zk);
+    fake_server_wake(zk);
     (void)pthread_join(zk->thread, NULL);
-    LIST_FOREACH(it, &zk->conns)
-    {
+    LIST_FOREACH (it, &zk->conns) {
         conn_free(CONTAINER_OF(it, struct conn, link));
     }
-    LIST_FOREACH(it, &zk->sessions)
-    {
+    LIST_FOREACH (it, &zk->sessions) {
         free(CONTAINER_OF(it, struct fake_session, link));
     }
     for (int i = 0; i < FAKE_ENDPOINTS; i++) {
-        thaw(&zk->endpoints[i]);
+        fake_server_thaw(&zk->endpoints[i]);
         (void)close(zk->endpoints[i].listener);
     }
     fake_tree_finish(&zk->tree);
@@ -913,383 +855,4 @@ void fake_zk_stop(struct fake_zk *zk)
 const char *fake_zk_address(const struct fake_zk *zk, int endpoint)
 {
     return zk->endpoints[endpoint].address;
-}
-
-/* --- commands ---------------------------------------------------------------------- */
-
-static void enter(struct fake_zk *zk)
-{
-    (void)pthread_mutex_lock(&zk->lock);
-}
-
-static void leave(struct fake_zk *zk)
-{
-    (void)pthread_mutex_unlock(&zk->lock);
-    wake(zk);
-}
-
-void fake_zk_hook(struct fake_zk *zk, const struct fake_hook *hook)
-{
-    enter(zk);
-    if (zk->hooks_count == HOOKS_MAX) {
-        abort();
-    }
-    zk->hooks[zk->hooks_count++] = *hook;
-    leave(zk);
-}
-
-size_t fake_zk_hooks_left(struct fake_zk *zk)
-{
-    enter(zk);
-    size_t n = zk->hooks_count;
-    leave(zk);
-    return n;
-}
-
-void fake_zk_hooks_clear(struct fake_zk *zk)
-{
-    enter(zk);
-    zk->hooks_count = 0;
-    leave(zk);
-}
-
-static void cut_locked(struct fake_zk *zk, int endpoint)
-{
-    LIST_FOREACH(it, &zk->conns)
-    {
-        struct conn *c = CONTAINER_OF(it, struct conn, link);
-        c->cut = c->cut || c->endpoint == endpoint;
-    }
-}
-
-void fake_zk_link_locked(struct fake_zk *zk, int endpoint, enum fake_link link)
-{
-    zk->endpoints[endpoint].link = link;
-    if (link == FAKE_REFUSE) {
-        cut_locked(zk, endpoint);
-    }
-}
-
-void fake_zk_link(struct fake_zk *zk, int endpoint, enum fake_link link)
-{
-    enter(zk);
-    fake_zk_link_locked(zk, endpoint, link);
-    leave(zk);
-}
-
-void fake_zk_do(struct fake_zk *zk, void (*fn)(struct fake_zk *zk, void *ctx), void *ctx)
-{
-    enter(zk);
-    fn(zk, ctx);
-    leave(zk);
-}
-
-void fake_zk_session_max(struct fake_zk *zk, int64_t timeout_ms)
-{
-    enter(zk);
-    zk->session_max_ms = timeout_ms;
-    leave(zk);
-}
-
-void fake_zk_cut(struct fake_zk *zk, int endpoint)
-{
-    enter(zk);
-    cut_locked(zk, endpoint);
-    leave(zk);
-}
-
-void fake_zk_hold(struct fake_zk *zk, int endpoint, int32_t op)
-{
-    enter(zk);
-    zk->endpoints[endpoint].hold = op;
-    leave(zk);
-}
-
-void fake_zk_release(struct fake_zk *zk, int endpoint)
-{
-    enter(zk);
-    zk->endpoints[endpoint].hold = 0;
-    LIST_FOREACH(it, &zk->conns)
-    {
-        struct conn *c = CONTAINER_OF(it, struct conn, link);
-        if (c->endpoint == endpoint && c->stalled) {
-            c->stalled = false;
-            consume(zk, c, &c->held);
-        }
-    }
-    leave(zk);
-}
-
-void fake_zk_freeze_locked(struct fake_zk *zk, int endpoint)
-{
-    thaw(&zk->endpoints[endpoint]);
-    fake_tree_copy(&zk->endpoints[endpoint].view, &zk->tree);
-    zk->endpoints[endpoint].frozen = true;
-}
-
-void fake_zk_freeze(struct fake_zk *zk, int endpoint)
-{
-    enter(zk);
-    fake_zk_freeze_locked(zk, endpoint);
-    leave(zk);
-}
-
-void fake_zk_thaw(struct fake_zk *zk, int endpoint)
-{
-    enter(zk);
-    thaw(&zk->endpoints[endpoint]);
-    leave(zk);
-}
-
-void fake_zk_read_only(struct fake_zk *zk, int endpoint, bool read_only)
-{
-    enter(zk);
-    zk->endpoints[endpoint].read_only = read_only;
-    cut_locked(zk, endpoint);
-    leave(zk);
-}
-
-void fake_zk_refuse_auth(struct fake_zk *zk, bool refuse)
-{
-    enter(zk);
-    zk->refuse_auth = refuse;
-    leave(zk);
-}
-
-void fake_zk_expire_locked(struct fake_zk *zk, int64_t session_id)
-{
-    LIST_FOREACH(it, &zk->sessions)
-    {
-        struct fake_session *s = CONTAINER_OF(it, struct fake_session, link);
-        if (session_id == 0 || s->id == session_id) {
-            session_expire(zk, s);
-        }
-    }
-}
-
-void fake_zk_expire(struct fake_zk *zk, int64_t session_id)
-{
-    enter(zk);
-    fake_zk_expire_locked(zk, session_id);
-    leave(zk);
-}
-
-void fake_zk_reset(struct fake_zk *zk)
-{
-    enter(zk);
-    fake_zk_expire_locked(zk, 0);
-    fake_tree_finish(&zk->tree);
-    fake_tree_init(&zk->tree);
-    leave(zk);
-}
-
-/* --- the tree, from outside ----------------------------------------------------------- */
-
-static const struct fake_node *look(struct fake_zk *zk, const char *path)
-{
-    return fake_tree_find(&zk->tree, slice_str(path));
-}
-
-bool fake_zk_exists(struct fake_zk *zk, const char *path)
-{
-    enter(zk);
-    bool there = look(zk, path) != NULL;
-    leave(zk);
-    return there;
-}
-
-int64_t fake_zk_owner(struct fake_zk *zk, const char *path)
-{
-    enter(zk);
-    const struct fake_node *n = look(zk, path);
-    int64_t owner = n == NULL ? -1 : n->stat.ephemeral_owner;
-    leave(zk);
-    return owner;
-}
-
-int64_t fake_zk_czxid(struct fake_zk *zk, const char *path)
-{
-    enter(zk);
-    const struct fake_node *n = look(zk, path);
-    int64_t czxid = n == NULL ? -1 : n->stat.czxid;
-    leave(zk);
-    return czxid;
-}
-
-size_t fake_zk_child_count(struct fake_zk *zk, const char *path)
-{
-    enter(zk);
-    const struct fake_node *n = look(zk, path);
-    size_t children = n == NULL ? 0 : (size_t)n->children;
-    leave(zk);
-    return children;
-}
-
-bool fake_zk_child(struct fake_zk *zk, const char *path, size_t index, char *buf)
-{
-    enter(zk);
-    const struct fake_node *best = NULL;
-    int64_t after = -1;
-    for (size_t i = 0; i <= index; i++) {
-        best = NULL;
-        for (struct map_node *it = map_next(&zk->tree.nodes, NULL); it != NULL;
-             it = map_next(&zk->tree.nodes, it)) {
-            const struct fake_node *n = (struct fake_node *)(void *)it;
-            if (fake_node_child_of(n, path) != NULL && n->stat.czxid > after &&
-                (best == NULL || n->stat.czxid < best->stat.czxid)) {
-                best = n;
-            }
-        }
-        after = best == NULL ? INT64_MAX : best->stat.czxid;
-    }
-    if (best != NULL) {
-        (void)snprintf(buf, 256, "%s", fake_node_child_of(best, path));
-    }
-    leave(zk);
-    return best != NULL;
-}
-
-bool fake_zk_data(struct fake_zk *zk, const char *path, char *buf, size_t len)
-{
-    enter(zk);
-    const struct fake_node *n = look(zk, path);
-    bool fits = n != NULL && n->data_len < len;
-    if (fits) {
-        memcpy(buf, n->data, n->data_len);
-        buf[n->data_len] = '\0';
-    }
-    leave(zk);
-    return fits;
-}
-
-bool fake_zk_acl(struct fake_zk *zk, const char *path, char *buf)
-{
-    enter(zk);
-    const struct fake_node *n = look(zk, path);
-    if (n != NULL) {
-        (void)snprintf(buf, 256, "%s", n->acl);
-    }
-    leave(zk);
-    return n != NULL;
-}
-
-void fake_zk_create_locked(struct fake_zk *zk, const char *path, const char *data, int64_t owner)
-{
-    struct fake_node *n;
-    zk->tree.zxid++;
-    if (fake_tree_create(&zk->tree, slice_str(path), slice_str(data),
-                         owner == 0 ? WIRE_MODE_PERSISTENT : WIRE_MODE_EPHEMERAL, owner, &n) == 0) {
-        fire(zk, WIRE_EVENT_NODE_CREATED, path);
-    }
-}
-
-void fake_zk_create(struct fake_zk *zk, const char *path, const char *data, int64_t owner)
-{
-    enter(zk);
-    fake_zk_create_locked(zk, path, data, owner);
-    leave(zk);
-}
-
-void fake_zk_delete_locked(struct fake_zk *zk, const char *path)
-{
-    zk->tree.zxid++;
-    if (fake_tree_delete(&zk->tree, slice_str(path), -1) == 0) {
-        fire(zk, WIRE_EVENT_NODE_DELETED, path);
-    }
-}
-
-void fake_zk_delete(struct fake_zk *zk, const char *path)
-{
-    enter(zk);
-    fake_zk_delete_locked(zk, path);
-    leave(zk);
-}
-
-void fake_zk_set_sequence(struct fake_zk *zk, const char *path, int32_t next)
-{
-    enter(zk);
-    struct fake_node *n = fake_tree_find(&zk->tree, slice_str(path));
-    if (n != NULL) {
-        n->stat.cversion = next;
-    }
-    leave(zk);
-}
-
-void fake_zk_stick_sequence(struct fake_zk *zk, bool stick)
-{
-    enter(zk);
-    zk->tree.stick = stick;
-    leave(zk);
-}
-
-size_t fake_zk_ephemerals(struct fake_zk *zk)
-{
-    size_t n = 0;
-    enter(zk);
-    for (struct map_node *it = map_next(&zk->tree.nodes, NULL); it != NULL;
-         it = map_next(&zk->tree.nodes, it)) {
-        n += ((struct fake_node *)(void *)it)->stat.ephemeral_owner != 0 ? 1 : 0;
-    }
-    leave(zk);
-    return n;
-}
-
-size_t fake_zk_sessions(struct fake_zk *zk)
-{
-    size_t n = 0;
-    enter(zk);
-    LIST_FOREACH(it, &zk->sessions)
-    {
-        n++;
-    }
-    leave(zk);
-    return n;
-}
-
-/* --- counts -------------------------------------------------------------------------- */
-
-size_t fake_zk_count(struct fake_zk *zk, int endpoint, int32_t op)
-{
-    size_t n = 0;
-    enter(zk);
-    for (int i = 0; i < FAKE_ENDPOINTS; i++) {
-        if (endpoint == FAKE_ANY_ENDPOINT || endpoint == i) {
-            n += zk->endpoints[i].counts[op == FAKE_ANY_OP ? COUNTS : op];
-        }
-    }
-    leave(zk);
-    return n;
-}
-
-size_t fake_zk_count_events(struct fake_zk *zk)
-{
-    enter(zk);
-    size_t n = zk->events;
-    leave(zk);
-    return n;
-}
-
-size_t fake_zk_watches(struct fake_zk *zk)
-{
-    size_t n = 0;
-    enter(zk);
-    LIST_FOREACH(it, &zk->conns)
-    {
-        LIST_FOREACH(w, &CONTAINER_OF(it, struct conn, link)->watches)
-        {
-            n++;
-        }
-    }
-    leave(zk);
-    return n;
-}
-
-void fake_zk_count_reset(struct fake_zk *zk)
-{
-    enter(zk);
-    for (int i = 0; i < FAKE_ENDPOINTS; i++) {
-        memset(zk->endpoints[i].counts, 0, sizeof zk->endpoints[i].counts);
-    }
-    zk->events = 0;
-    leave(zk);
 }

@@ -1,10 +1,12 @@
 /*
- * A small ZooKeeper in memory, for tests of client and recipes: one thread, loopback sockets, the real wire. It can do on
- * command what an ensemble does on its worst days: lose a reply, cut a link, expire a session, lag, stop answering.
+ * A small ZooKeeper in memory, for tests of client and recipes: one thread, loopback sockets,
+ * the real wire. It can do on command what an ensemble does on its worst days: lose a reply,
+ * cut a link, expire a session, lag, stop answering.
  *
- * It has several endpoints (ports) onto one tree, like servers of an ensemble; a client is given one of its own,
- * so that trouble can be made for that client alone. Session timeouts are taken as asked for, and expiry is looked for every few
- * milliseconds. No ACLs, no quotas, no persistence; zxids, sequence numbers, ephemerals, watches, set_watches and transactions
+ * It has several endpoints (ports) onto one tree, like servers of an ensemble; a client is
+ * given one of its own, so that trouble can be made for that client alone. Session timeouts
+ * are taken as asked for, and expiry is looked for every few milliseconds. No ACLs, no quotas,
+ * no persistence; zxids, sequence numbers, ephemerals, watches, set_watches and transactions
  * as in ZooKeeper.
  */
 #ifndef SUPPORT_FAKE_ZK_H
@@ -20,22 +22,23 @@ struct fake_zk;
 
 /* What happens to a request that a hook catches. */
 enum fake_action {
-    FAKE_CUT_BEFORE,    /* the link is cut, the request never arrived */
-    FAKE_DROP_REPLY,    /* carried out, then the link is cut: the answer is lost */
-    FAKE_ERROR,         /* answered with `error`, not carried out */
-    FAKE_CALL,          /* fn runs first, then it is carried out; fn may use the functions with _locked */
+    FAKE_CUT_BEFORE, /* the link is cut, the request never arrived */
+    FAKE_DROP_REPLY, /* carried out, then the link is cut: the answer is lost */
+    FAKE_ERROR,      /* answered with `error`, not carried out */
+    FAKE_CALL, /* fn runs first, then it is carried out; fn may use the functions with _locked */
     FAKE_EXPIRE_BEFORE, /* the session is expired and the link cut; not carried out */
     FAKE_EXPIRE_AFTER,  /* carried out, the session expired, the link cut */
     FAKE_OVERSIZED,     /* carried out, and answered with more bytes than clients take */
 };
 
 struct fake_hook {
-    int endpoint;            /* or FAKE_ANY_ENDPOINT */
-    int32_t op;              /* enum wire_op, or FAKE_ANY_OP (pings are never caught) */
-    const char *path;        /* of the request (of a multi: of its first part): suffix; NULL: any. Borrowed. */
-    int nth;                 /* 1: the next one */
+    int endpoint; /* or FAKE_ANY_ENDPOINT */
+    int32_t op;   /* enum wire_op, or FAKE_ANY_OP (pings are never caught) */
+    const char
+        *path; /* of the request (of a multi: of its first part): suffix; NULL: any. Borrowed. */
+    int nth;   /* 1: the next one */
     enum fake_action action;
-    int error;               /* FAKE_ERROR */
+    int error; /* FAKE_ERROR */
     void (*fn)(struct fake_zk *zk, void *ctx);
     void *ctx;
 };
@@ -67,7 +70,8 @@ void fake_zk_do(struct fake_zk *zk, void (*fn)(struct fake_zk *zk, void *ctx), v
 void fake_zk_session_max(struct fake_zk *zk, int64_t timeout_ms);
 /* Cuts all links of the endpoint once. */
 void fake_zk_cut(struct fake_zk *zk, int endpoint);
-/* Keeps requests of this op (and all that follow them on their link) unanswered, though pings are answered. */
+/* Keeps requests of this op (and all that follow them on their link) unanswered, though pings
+ * are answered. */
 void fake_zk_hold(struct fake_zk *zk, int endpoint, int32_t op);
 void fake_zk_release(struct fake_zk *zk, int endpoint);
 /* The endpoint shows the tree of this moment until somebody syncs there or it is thawed. */
@@ -107,8 +111,8 @@ void fake_zk_stick_sequence(struct fake_zk *zk, bool stick);
 size_t fake_zk_ephemerals(struct fake_zk *zk); /* nodes with an owner */
 size_t fake_zk_sessions(struct fake_zk *zk);
 
-/* Since the start or the last fake_zk_count_reset: requests of an op (FAKE_ANY_OP: all but pings), watch events sent,
- * watches standing. */
+/* Since the start or the last fake_zk_count_reset: requests of an op (FAKE_ANY_OP: all but
+ * pings), watch events sent, watches standing. */
 size_t fake_zk_count(struct fake_zk *zk, int endpoint, int32_t op);
 size_t fake_zk_count_events(struct fake_zk *zk);
 size_t fake_zk_watches(struct fake_zk *zk);

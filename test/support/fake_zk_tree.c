@@ -31,7 +31,8 @@ struct fake_node *fake_tree_parent(const struct fake_tree *t, struct slice path)
     while (len > 0 && path.data[len - 1] != '/') {
         len--;
     }
-    return len == 0 ? NULL : fake_tree_find(t, len == 1 ? slice_str("/") : slice_make(path.data, len - 1));
+    return len == 0 ? NULL
+                    : fake_tree_find(t, len == 1 ? slice_str("/") : slice_make(path.data, len - 1));
 }
 
 static char *copy_bytes(const void *data, size_t len)

@@ -1,4 +1,5 @@
-/* The tree of the fake ZooKeeper: nodes, sequence numbers, transactions by copy. See fake_zk.h. */
+/* The tree of the fake ZooKeeper: nodes, sequence numbers, transactions by copy. See
+ * fake_zk.h. */
 #ifndef SUPPORT_FAKE_ZK_TREE_H
 #define SUPPORT_FAKE_ZK_TREE_H
 

@@ -1,5 +1,5 @@
 /* The candidate's node: created once, found again, removed. E01 to E20. */
-#include "unit/recipes/harness.h"
+#include "support/candidate.h"
 
 /* --- hooks ---------------------------------------------------------------------- */
 
@@ -91,7 +91,8 @@ static void E03_create_that_never_arrived_is_retried_once(void **state)
 static void E04_straggler_of_the_old_server_is_refused(void **state)
 {
     (void)state;
-    print_message("E04: needs an ensemble whose leader moves sessions: shown by the server's tests\n");
+    print_message(
+        "E04: needs an ensemble whose leader moves sessions: shown by the server's tests\n");
     skip();
 }
 
@@ -232,7 +233,8 @@ static void E11_place_is_by_sequence_though_the_guid_says_otherwise(void **state
     candidate_finish(&a);
 }
 
-/* Four candidates on one client; closes the leader again and again, and returns when they led in their order. */
+/* Four candidates on one client; closes the leader again and again, and returns when they led
+ * in their order. */
 static void lead_in_order(struct fake_zk *zk, const char *const *expected)
 {
     struct candidate c[4];

@@ -1,5 +1,5 @@
 /* Observers, lists, several elections on a client, bad endings. E53 to E61; own loop. */
-#include "unit/recipes/harness.h"
+#include "support/candidate.h"
 
 #include <poll.h>
 #include <sys/wait.h>
@@ -29,26 +29,25 @@ static void E53_an_observer_sees_leaders_in_order(void **state)
     candidate_connect(&a, zk, 0, "a");
     candidate_connect(&b, zk, 1, "b");
     candidate_join(&a);
-    EVENTUALLY(strstr(o.leader_log, "a*") != NULL);
-    int64_t first = o.leader_token;
+    EVENTUALLY(candidate_log_has(&o, "a*"));
+    int64_t first = candidate_leader_token(&o);
     assert_int_equal(first, conclave_election_token(a.election).czxid);
     candidate_close_election(&a);
-    EVENTUALLY(strstr(o.leader_log, "a* -") != NULL);
+    EVENTUALLY(candidate_log_has(&o, "a* -"));
     candidate_join(&b);
-    EVENTUALLY(strstr(o.leader_log, "b*") != NULL);
-    assert_true(o.leader_token > first);
+    EVENTUALLY(candidate_log_has(&o, "b*"));
+    assert_true(candidate_leader_token(&o) > first);
     fake_zk_cut(zk, 2);
     sleep_ms(100);
-    const char *after_b = strstr(o.leader_log, "b*");
-    assert_string_equal(after_b, "b*"); /* nothing told twice, and never back to a */
-    fake_zk_link(zk, 2, FAKE_REFUSE);   /* misses a change: gets the current one */
+    assert_true(candidate_log_ends(&o, "b*")); /* nothing told twice, and never back to a */
+    fake_zk_link(zk, 2, FAKE_REFUSE);          /* misses a change: gets the current one */
     candidate_close_election(&b);
     a.closed = 0;
     candidate_join(&a);
     EVENTUALLY(LEADS(&a));
     EVENTUALLY(fake_zk_exists(zk, LEADER_DIR "/current"));
     fake_zk_link(zk, 2, FAKE_UP);
-    EVENTUALLY(strcmp(o.leader_log + strlen(o.leader_log) - 2, "a*") == 0);
+    EVENTUALLY(candidate_log_ends(&o, "a*"));
     assert_true(fake_zk_child_count(zk, ELECTION_PATH) == 1);
     candidate_finish(&o);
     candidate_finish(&b);
@@ -72,7 +71,7 @@ static void E53_a_candidate_that_has_not_acknowledged_is_told_as_such(void **sta
     EVENTUALLY(LEADS(&a));
     assert_int_equal(conclave_election_ack(a.election), 0);
     EVENTUALLY(candidate_log_is(&o, "- a a*"));
-    EVENTUALLY(strstr(a.leader_log, "a*") != NULL); /* it sees itself */
+    EVENTUALLY(candidate_log_has(&a, "a*")); /* it sees itself */
     candidate_finish(&a);
     EVENTUALLY(candidate_log_is(&o, "- a a* -"));
     candidate_finish(&o);
@@ -168,8 +167,9 @@ static void E56_callbacks_alternate_whatever_flaps(void **state)
     a.elected_ms = 3;
     a.revoked_ms = 2;
     candidate_join_with(&a, &options);
-    for (int i = 0; i < 40; i++) {
-        sleep_ms(i % 7 * 3);
+    for (int i = 0; i < 24; i++) {
+        EVENTUALLY(ELECTED(&a) > i / 2); /* every other time in the midst of something */
+        sleep_ms(i % 5);
         if (i % 3 == 0) {
             assert_int_equal(conclave_election_resign(a.election, true), 0);
         } else if (i % 8 == 1) {
@@ -179,7 +179,7 @@ static void E56_callbacks_alternate_whatever_flaps(void **state)
         }
     }
     EVENTUALLY(LEADS(&a));
-    assert_true(ELECTED(&a) > 3);
+    assert_true(ELECTED(&a) >= 12);
     candidate_finish(&a); /* checks that they alternated */
     check_tokens((struct candidate *[]){&a}, 1);
 }
@@ -314,7 +314,8 @@ static void E60_one_of_three_nodes_gone_revokes_one(void **state)
     int64_t from = now_ns();
     fake_zk_delete(zk, node);
     EVENTUALLY(REVOKED(&c[1]) == 1);
-    assert_true(now_ns() - from < (int64_t)SESSION_MS / 3 * 1000000); /* not by the end of the lease */
+    assert_true(now_ns() - from <
+                (int64_t)SESSION_MS / 3 * 1000000); /* not by the end of the lease */
     STAYS(LEADS(&c[0]) && LEADS(&c[2]), 50);
     assert_int_equal(REVOKED(&c[0]) + REVOKED(&c[2]), 0);
     for (int i = 2; i >= 0; i--) {

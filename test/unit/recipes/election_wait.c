@@ -1,5 +1,5 @@
 /* Waiting in the queue, and not waking others. E21 to E37. */
-#include "unit/recipes/harness.h"
+#include "support/candidate.h"
 
 /* a leads, b waits behind it. */
 static void lead_and_wait(struct fake_zk *zk, struct candidate *a, struct candidate *b)
@@ -43,9 +43,8 @@ static void E21_one_departure_wakes_one(void **state)
     fake_zk_expire(zk, candidate_session(&leader));
     EVENTUALLY(LEADS(&c[0]));
     EVENTUALLY(fake_zk_exists(zk, LEADER_DIR "/current"));
-    assert_int_equal(fake_zk_count(zk, 0, WIRE_GET_CHILDREN2) +
-                         fake_zk_count(zk, 0, WIRE_GET_CHILDREN),
-                     1);
+    assert_int_equal(
+        fake_zk_count(zk, 0, WIRE_GET_CHILDREN2) + fake_zk_count(zk, 0, WIRE_GET_CHILDREN), 1);
     assert_int_equal(fake_zk_count(zk, 0, WIRE_GET_DATA), 0);
     assert_true(fake_zk_count_events(zk) <= 1);
     for (int i = 1; i < CANDIDATES; i++) {
@@ -260,7 +259,7 @@ static void E31_a_reply_beyond_the_limit_is_told(void **state)
     struct candidate a;
     make_parent(zk);
     hook(zk, 0, WIRE_GET_CHILDREN2, NULL, 1, FAKE_OVERSIZED);
-    candidate_connect(&a, zk, 0, "a");
+    candidate_connect_to(&a, zk, 0, "a", NULL, 10000);
     candidate_join(&a);
     EVENTUALLY(CLOSED(&a) == 1);
     assert_int_equal(a.closed_why, CONCLAVE_ETOOBIG);
@@ -318,7 +317,8 @@ static void E34_grant_at_the_last_moment_of_a_timeout(void **state)
     struct candidate b;
     struct conclave_token token;
     lead_and_wait(zk, &a, &b);
-    for (int i = 0; i < 20; i++) { /* whoever waits sees a lead that is one, or a timeout; never a mix */
+    for (int i = 0; i < 20;
+         i++) { /* whoever waits sees a lead that is one, or a timeout; never a mix */
         struct candidate *next = i % 2 == 0 ? &b : &a;
         struct candidate *leader = i % 2 == 0 ? &a : &b;
         token.czxid = 0;
@@ -346,8 +346,7 @@ static void E35_close_at_every_step(void **state)
         candidate_connect(&a, zk, 0, "a");
         candidate_join(&a);
         int64_t end = now_ns() + 30 * 1000000;
-        while (fake_zk_count(zk, 0, FAKE_ANY_OP) < step && now_ns() < end) {
-        }
+        while (fake_zk_count(zk, 0, FAKE_ANY_OP) < step && now_ns() < end) {}
         candidate_close_election(&a);
         assert_int_equal(a.closed_why, CONCLAVE_ECLOSED);
         assert_int_equal(fake_zk_ephemerals(zk), 0);
@@ -412,9 +411,9 @@ static void E37_a_watch_that_outlives_its_handle(void **state)
     struct candidate a;
     struct candidate b;
     lead_and_wait(zk, &a, &b);
-    candidate_close_election(&b);             /* the server still has its watch on a's node */
+    candidate_close_election(&b); /* the server still has its watch on a's node */
     assert_true(fake_zk_watches(zk) >= 1);
-    candidate_close_election(&a);             /* which fires now */
+    candidate_close_election(&a); /* which fires now */
     EVENTUALLY(fake_zk_watches(zk) == 0);
     b.closed = 0;
     candidate_join(&b);

@@ -1,4 +1,5 @@
-/* Names of contenders: made, read, ordered. E10 to E14 of the list of cases, as far as they are pure. */
+/* Names of contenders: made, read, ordered. E10 to E14 of the list of cases, as far as they
+ * are pure. */
 #include "recipes/names.h"
 
 #include <setjmp.h>
@@ -61,9 +62,21 @@ static void E10_foreign_names_are_not_contenders(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        "abc",          "x-",           "n_",           "lock-foo",     "\xc3\xa4\xc3\xb6",
-        "",             "-n_12345",     "g-n_+000000001", "g-n_ 000000001", "g-n_00000000001",
-        "g-n_9999999999", "g-n_-9999999999", "g-n_00000000x1", "g-n_0000000001x", "g-n_-00000001",
+        "abc",
+        "x-",
+        "n_",
+        "lock-foo",
+        "\xc3\xa4\xc3\xb6",
+        "",
+        "-n_12345",
+        "g-n_+000000001",
+        "g-n_ 000000001",
+        "g-n_00000000001",
+        "g-n_9999999999",
+        "g-n_-9999999999",
+        "g-n_00000000x1",
+        "g-n_0000000001x",
+        "g-n_-00000001",
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         for (int naming = 0; naming <= CONCLAVE_NAMING_KAZOO; naming++) {
@@ -146,8 +159,7 @@ static void E14_the_parser_takes_what_follows_the_last_marker(void **state)
     assert_true(parses(CONCLAVE_NAMING_NATIVE, "a-n_-000000007", -7));
     assert_true(parses(CONCLAVE_NAMING_NATIVE, "a-n_-2147483648", INT32_MIN));
     assert_true(parses(CONCLAVE_NAMING_NATIVE, "a-n_2147483647", INT32_MAX));
-    assert_true(parses(CONCLAVE_NAMING_CURATOR_LATCH,
-                       "_c_8a1b-4f-11-22-33-latch-0000000012", 12));
+    assert_true(parses(CONCLAVE_NAMING_CURATOR_LATCH, "_c_8a1b-4f-11-22-33-latch-0000000012", 12));
     assert_true(parses(CONCLAVE_NAMING_CURATOR_LATCH, "latch-0000000012", 12));
     assert_true(parses(CONCLAVE_NAMING_CURATOR_LOCK, "_c_x-lock--000000012", -12));
     assert_true(parses(CONCLAVE_NAMING_KAZOO, "0a1b__lock__0000000001", 1));

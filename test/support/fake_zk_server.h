@@ -1,0 +1,83 @@
+/*
+ * The fake ZooKeeper's inside, shared by its two files: fake_zk.c (links, sessions, requests: the
+ * thread that serves) and fake_zk_control.c (what a test commands and asks). All of it is guarded
+ * by one lock. See fake_zk.h.
+ */
+#ifndef SUPPORT_FAKE_ZK_SERVER_H
+#define SUPPORT_FAKE_ZK_SERVER_H
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "support/fake_zk.h"
+#include "support/fake_zk_tree.h"
+
+#include <pthread.h>
+
+enum { FAKE_HOOKS_MAX = 64, FAKE_COUNTS = 128 };
+
+struct fake_watch {
+    struct list link;
+    bool child;
+    char path[]; /* NUL-terminated */
+};
+
+struct fake_session {
+    struct list link;
+    int64_t id;
+    int64_t timeout_ms;
+    int64_t heard_ms;
+    struct conn *conn;
+};
+
+struct conn {
+    struct list link;
+    int fd;
+    int endpoint;
+    bool connected; /* handshake done */
+    bool stalled;   /* requests are held: only pings are answered */
+    bool ending;    /* close when all is written */
+    bool cut;       /* close now */
+    struct fake_session *session;
+    struct buf in;
+    struct buf out;
+    struct buf held; /* frames */
+    struct list watches;
+};
+
+struct endpoint {
+    int listener;
+    char address[32];
+    enum fake_link link;
+    int32_t hold; /* op that is held, 0: none */
+    bool frozen;
+    bool read_only;
+    struct fake_tree view; /* while frozen */
+    size_t counts[FAKE_COUNTS + 2];
+};
+
+struct fake_zk {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    int wake[2];
+    bool stopping;
+    bool refuse_auth;
+    int64_t session_max_ms; /* 0: none */
+    struct endpoint endpoints[FAKE_ENDPOINTS];
+    struct fake_tree tree;
+    struct list conns;
+    struct list sessions;
+    int64_t last_session;
+    struct fake_hook hooks[FAKE_HOOKS_MAX];
+    size_t hooks_count;
+    size_t events;
+};
+
+/* Lock held for all of these. */
+void fake_server_wake(struct fake_zk *zk); /* held or not */
+void fake_server_fire(struct fake_zk *zk, int type, const char *path);
+void fake_server_expire(struct fake_zk *zk, struct fake_session *s);
+void fake_server_thaw(struct endpoint *ep);
+/* Serves what was held back on a link. */
+void fake_server_resume(struct fake_zk *zk, struct conn *c);
+
+#endif
