@@ -3,7 +3,7 @@
 #include "cli/elect.h"
 
 #include "cli/command.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "cli/waiter.h"
 
 #include <conclave/election.h>

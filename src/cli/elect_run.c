@@ -20,7 +20,7 @@
 #include "base/random.h"
 #include "cli/command.h"
 #include "cli/elect_machine.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "cli/values.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #ifndef CLI_NODE_H
 #define CLI_NODE_H
 
-#include "cli/json.h"
+#include "base/json.h"
 
 #include <conclave/client.h>
 

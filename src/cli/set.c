@@ -2,7 +2,7 @@
 #include "cli/command.h"
 #include "cli/connection.h"
 #include "cli/data_input.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "cli/node.h"
 #include "cli/options.h"
 

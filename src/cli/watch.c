@@ -8,7 +8,7 @@
  */
 #include "cli/command.h"
 #include "cli/connection.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "cli/options.h"
 #include "cli/waiter.h"
 

@@ -1,5 +1,5 @@
 /* The JSON writer: escaping by RFC 8259 section 7, base64 by RFC 4648 section 4. */
-#include "cli/json.h"
+#include "base/json.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -40,9 +40,20 @@ void json_init(struct json *j)
     buf_init(&j->out, 0);
 }
 
+void json_init_pretty(struct json *j)
+{
+    json_init(j);
+    j->pretty = true;
+}
+
 void json_finish(struct json *j)
 {
     buf_finish(&j->out);
+}
+
+static void new_line(struct json *j)
+{
+    buf_printf(&j->out, "\n%*s", (int)j->objects * 2, "");
 }
 
 /* What stands before each value: a comma unless it is the first or follows its key. */
@@ -50,6 +61,13 @@ static void value_begins(struct json *j)
 {
     if (!j->after_key && j->comma[j->depth]) {
         buf_append_u8(&j->out, ',');
+    }
+    if (j->pretty && !j->after_key && j->depth > 0) {
+        if (j->array[j->depth]) {
+            buf_append_u8(&j->out, ' ');
+        } else {
+            new_line(j);
+        }
     }
     j->after_key = false;
     j->comma[j->depth] = true;
@@ -62,12 +80,21 @@ static void nest(struct json *j, uint8_t bracket)
     assert(j->depth + 1 < JSON_DEPTH_MAX);
     j->depth++;
     j->comma[j->depth] = false;
+    j->array[j->depth] = bracket == '[';
+    j->objects += bracket == '{';
 }
 
 static void unnest(struct json *j, uint8_t bracket)
 {
     assert(j->depth > 0 && !j->after_key);
+    bool filled_object = j->comma[j->depth] && !j->array[j->depth];
     j->depth--;
+    j->objects -= bracket == '}';
+    if (j->pretty && filled_object) {
+        new_line(j);
+    } else if (j->pretty) {
+        buf_append_u8(&j->out, ' ');
+    }
     buf_append_u8(&j->out, bracket);
 }
 
@@ -121,7 +148,7 @@ void json_key(struct json *j, const char *name)
     assert(!j->after_key);
     value_begins(j);
     append_escaped(&j->out, slice_str(name));
-    buf_append_u8(&j->out, ':');
+    buf_append_str(&j->out, j->pretty ? " : " : ":");
     j->after_key = true;
 }
 
@@ -140,6 +167,24 @@ void json_int(struct json *j, int64_t value)
 {
     value_begins(j);
     buf_printf(&j->out, "%" PRId64, value);
+}
+
+void json_uint(struct json *j, uint64_t value)
+{
+    value_begins(j);
+    buf_printf(&j->out, "%" PRIu64, value);
+}
+
+void json_real(struct json *j, double value, int digits)
+{
+    char text[64];
+    int len = snprintf(text, sizeof text, "%.*f", digits, value);
+    assert(len > 2 && (size_t)len < sizeof text);
+    while (text[len - 1] == '0' && text[len - 2] != '.') {
+        text[--len] = '\0';
+    }
+    value_begins(j);
+    buf_append_str(&j->out, text);
 }
 
 void json_bool(struct json *j, bool value)

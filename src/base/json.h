@@ -1,11 +1,12 @@
 /*
- * Writes JSON (RFC 8259), one value per line of output. Commas are the writer's business; the
+ * Writes JSON (RFC 8259), compact, one value per line of output, or set out for reading in the way of
+ * Jackson's default, which tools of Apache ZooKeeper know. Commas are the writer's business; the
  * caller opens and closes what it nests, at most JSON_DEPTH_MAX deep. A text that is not UTF-8 is
  * written with U+FFFD for each byte that does not fit; json_data keeps such bytes by base64
  * instead. Memory trouble is remembered and reported by json_print.
  */
-#ifndef CLI_JSON_H
-#define CLI_JSON_H
+#ifndef BASE_JSON_H
+#define BASE_JSON_H
 
 #include "base/buf.h"
 
@@ -17,12 +18,16 @@
 
 struct json {
     struct buf out;             /* text so far */
+    bool pretty;                /* set out for reading */
     unsigned depth;             /* open objects and arrays */
+    unsigned objects;           /* open objects: what pretty output is indented by */
+    bool array[JSON_DEPTH_MAX]; /* at this depth an array is open */
     bool comma[JSON_DEPTH_MAX]; /* the next value at this depth follows another */
     bool after_key;             /* a key stands before the next value */
 };
 
 void json_init(struct json *j);
+void json_init_pretty(struct json *j);
 void json_finish(struct json *j);
 
 void json_object_begin(struct json *j);
@@ -36,8 +41,12 @@ void json_key(struct json *j, const char *name);
 void json_string(struct json *j, const char *text);
 void json_text(struct json *j, struct slice text);
 void json_int(struct json *j, int64_t value);
+void json_uint(struct json *j, uint64_t value);
 void json_bool(struct json *j, bool value);
 void json_null(struct json *j);
+
+/* With at least one and at most `digits` (1 to 9) decimal places: "0.0", "1.25". */
+void json_real(struct json *j, double value, int digits);
 
 /* "0x1f": zxids and session ids, which do not fit the number of many readers. */
 void json_hex(struct json *j, int64_t value);

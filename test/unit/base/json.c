@@ -1,6 +1,6 @@
 /* The JSON writer: commas, escapes, bytes that are not UTF-8, base64, and trouble with the
  * output. */
-#include "cli/json.h"
+#include "base/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,6 +54,48 @@ static void test_shapes(void **state)
                       "\"c\":\"0xffffffffffffffff\"}\n");
     json_int(&j, 1);
     assert_prints(&j, "1\n");
+    json_finish(&j);
+}
+
+static void test_pretty(void **state)
+{
+    struct json j;
+    (void)state;
+    json_init_pretty(&j);
+    json_object_begin(&j);
+    json_key(&j, "list");
+    json_array_begin(&j);
+    json_object_begin(&j);
+    json_key(&j, "a");
+    json_uint(&j, UINT64_MAX);
+    json_key(&j, "b");
+    json_array_begin(&j);
+    json_string(&j, "x");
+    json_string(&j, "y");
+    json_array_end(&j);
+    json_object_end(&j);
+    json_object_begin(&j);
+    json_object_end(&j);
+    json_array_end(&j);
+    json_key(&j, "none");
+    json_array_begin(&j);
+    json_array_end(&j);
+    json_key(&j, "real");
+    json_array_begin(&j);
+    json_real(&j, 0, 4);
+    json_real(&j, 1.25, 4);
+    json_real(&j, 10, 1);
+    json_real(&j, 2.0 / 3, 4);
+    json_array_end(&j);
+    json_object_end(&j);
+    assert_prints(&j, "{\n"
+                      "  \"list\" : [ {\n"
+                      "    \"a\" : 18446744073709551615,\n"
+                      "    \"b\" : [ \"x\", \"y\" ]\n"
+                      "  }, { } ],\n"
+                      "  \"none\" : [ ],\n"
+                      "  \"real\" : [ 0.0, 1.25, 10.0, 0.6667 ]\n"
+                      "}\n");
     json_finish(&j);
 }
 
@@ -138,9 +180,9 @@ static void test_full_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),      cmocka_unit_test(test_escapes),
-        cmocka_unit_test(test_utf8),        cmocka_unit_test(test_data),
-        cmocka_unit_test(test_full_device),
+        cmocka_unit_test(test_shapes),  cmocka_unit_test(test_pretty),
+        cmocka_unit_test(test_escapes), cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_data),    cmocka_unit_test(test_full_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
