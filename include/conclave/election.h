@@ -77,13 +77,14 @@ struct conclave_participant {
 /* Callbacks of one handle run one at a time; elected and revoked strictly alternate. */
 struct conclave_election_callbacks {
     /* This process leads. Do what makes it ready, then return 0: the acknowledgement is written
-     * then (option ack). Anything else resigns, waits and queues again. regrant: the same node
-     * leads again after its lease had lapsed. */
+     * then (option ack). Anything else resigns (on_revoked is called for this term, too), waits
+     * and queues again. regrant: the same node leads again after its lease had lapsed. */
     int (*on_elected)(struct conclave_election *election, struct conclave_token token, bool regrant,
                       void *ctx);
 
     /* It leads no more (is_leader is false already). Stop within stop_within_ms: nobody else is
-     * elected before. why: CONCLAVE_ELOST (lease ran out or node gone),
+     * elected before; 0 when somebody may be already, because the node was deleted or the session
+     * killed by force. why: CONCLAVE_ELOST (lease ran out or node gone),
      * CONCLAVE_SESSION_EXPIRED, CONCLAVE_ECLOSED, CONCLAVE_ECANCELED (resigned). */
     void (*on_revoked)(struct conclave_election *election, int why, int64_t stop_within_ms,
                        void *ctx);
@@ -109,7 +110,7 @@ struct conclave_election_options {
     bool observe_only; /* never a candidate: on_leader only */
     bool observe;      /* a candidate that wants on_leader too */
     bool ack;     /* write the leader's acknowledgement to <path>.leader/current after on_elected */
-    bool requeue; /* queue again when leadership or candidacy was lost */
+    bool requeue; /* queue again when leadership or candidacy was lost; else it ends: on_closed */
     bool regrant; /* lease lapsed, session alive: lead again with the same node and token */
     bool steal_stale_ack;      /* replace an acknowledgement whose candidate node is gone */
     int64_t takeover_delay_ms; /* wait so long after a leader that did not resign cleanly */
@@ -152,18 +153,19 @@ CONCLAVE_API int64_t conclave_election_lease_until_ns(const struct conclave_elec
 CONCLAVE_API void conclave_election_node(const struct conclave_election *election, char *buf,
                                          size_t len);
 
-/* Blocks until it leads. 0 and the token, CONCLAVE_ETIMEDOUT, CONCLAVE_ECLOSED,
- * CONCLAVE_SESSION_EXPIRED, CONCLAVE_EDEADLK. */
+/* Blocks until it leads and on_elected has returned 0. 0 and the token, CONCLAVE_ETIMEDOUT,
+ * CONCLAVE_ECANCELED (resigned and not queued again), CONCLAVE_EDEADLK inside a callback, or why
+ * the election ended (CONCLAVE_ECLOSED, CONCLAVE_SESSION_EXPIRED, CONCLAVE_NO_AUTH, ...). */
 CONCLAVE_API int conclave_election_wait(struct conclave_election *election, int64_t timeout_ms,
                                         struct conclave_token *ret_token) CONCLAVE_MUST_USE;
 
 /* Writes the acknowledgement now (option ack false: the program says itself when it is ready).
- * Asynchronous. */
+ * Asynchronous. 0, CONCLAVE_ENOTOWNER (does not lead), CONCLAVE_ECLOSED. */
 CONCLAVE_API int conclave_election_ack(struct conclave_election *election) CONCLAVE_MUST_USE;
 
-/* Steps down: on_revoked runs to its end first, then the node goes, with a mark that the stop
- * was clean. requeue: queue again at the end. A candidate that does not lead leaves the queue
- * (or moves to its end). */
+/* Steps down: on_revoked runs to its end first, then the node goes, with a mark that the stop was
+ * clean. A candidate that does not lead leaves the queue. requeue: queue again at the end; else it
+ * stays out until it is called with requeue, or closed. Asynchronous. 0, CONCLAVE_ECLOSED. */
 CONCLAVE_API int conclave_election_resign(struct conclave_election *election,
                                           bool requeue) CONCLAVE_MUST_USE;
 
@@ -171,16 +173,19 @@ CONCLAVE_API int conclave_election_resign(struct conclave_election *election,
 CONCLAVE_API int conclave_election_set_data(struct conclave_election *election, const void *data,
                                             size_t len) CONCLAVE_MUST_USE;
 
-/* The candidates in their order, leader first. Blocking. Free with conclave_participants_free. */
+/* The candidates in their order, leader first; self: of this client's session. Blocking: also
+ * CONCLAVE_ETIMEDOUT, CONCLAVE_NO_NODE (no such election). Free with conclave_participants_free. */
 CONCLAVE_API int conclave_election_participants(struct conclave_recipes *recipes, const char *path,
                                                 int64_t timeout_ms,
                                                 struct conclave_participant **ret,
                                                 size_t *ret_count) CONCLAVE_MUST_USE;
 CONCLAVE_API void conclave_participants_free(struct conclave_participant *list, size_t count);
 
-/* A transaction that is carried out only if this election's node still leads: check of the
- * node, then the parts. 0, CONCLAVE_EFENCED (node gone; nothing was done), or the answer's
- * error. Blocking. *ret_reply as in conclave_call, without the check's result. */
+/* A transaction that is carried out only if this election's node still leads: check of the node,
+ * then the parts. 0, CONCLAVE_EFENCED (does not lead, or node gone; nothing was done),
+ * CONCLAVE_SESSION_EXPIRED, or the answer's error. Blocking; in callbacks of an election only when
+ * the client runs with threads. *ret_reply as in conclave_call, without the check's result, NULL
+ * when nothing was sent. */
 CONCLAVE_API int
 conclave_election_fenced_multi(struct conclave_election *election, const struct conclave_op *parts,
                                size_t count, struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
