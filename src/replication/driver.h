@@ -41,6 +41,7 @@ struct append_job {
     uint64_t first_index;
     uint32_t count;
     int rv;
+    int64_t sync_us; /* how long the last sync of it took */
     bool wants_spare;
     uint64_t spare_size;
 };

@@ -94,6 +94,7 @@ int journal_sync(struct journal *journal, int fd, const char *path)
     int rv = journal->ops->sync(journal->ops->ctx, fd);
     int64_t us = (clock_monotonic_ns(clock) - start) / 1000;
     atomic_fetch_add(&journal->syncs, 1);
+    atomic_store(&journal->sync_last_us, us);
     atomic_fetch_add(&journal->sync_total_us, us);
     if (us > atomic_load(&journal->sync_max_us)) {
         atomic_store(&journal->sync_max_us, us);

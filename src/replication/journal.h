@@ -58,6 +58,7 @@ struct journal {
 
     _Atomic uint64_t bytes; /* of all live segments */
     _Atomic uint64_t syncs;
+    _Atomic int64_t sync_last_us;
     _Atomic int64_t sync_max_us;
     _Atomic int64_t sync_total_us;
 };

@@ -259,6 +259,7 @@ static void append_work(struct worker_job *job)
 {
     struct append_job *a = CONTAINER_OF(job, struct append_job, job);
     a->rv = journal_append(&a->r->journal, &a->frame, a->first_index, a->count);
+    a->sync_us = atomic_load(&a->r->journal.sync_last_us);
     a->wants_spare = a->rv == 0 && journal_wants_spare(&a->r->journal, &a->spare_size);
 }
 
@@ -290,6 +291,8 @@ static void append_done(struct worker_job *job)
         /* The worker's thread is past its last use of the log: every later job only returns the
          * error. */
         driver_fail(r, a->rv, problem_text(&r->journal.problem, a->rv));
+    } else if (r->options.sync_time != NULL && r->options.sync) {
+        summary_add(r->options.sync_time, (uint64_t)a->sync_us);
     }
     if (r->error == 0) {
         int rv =

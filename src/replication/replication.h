@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/metrics.h"
 #include "base/slice.h"
 
 #include <conclave/error.h>
@@ -39,6 +40,8 @@ struct replication_options {
     int snapshots_kept;        /* snapshots kept, at least 2 */
     bool sync;                 /* false: forceSync=no, promises weakened */
     const struct clock_source *clock; /* NULL: the machine's */
+    struct summary *sync_time;        /* µs per write and sync of the log, added to; or NULL */
+    struct summary *snapshot_time;    /* ms per snapshot until it is durable, added to; or NULL */
 };
 
 struct replication_callbacks {

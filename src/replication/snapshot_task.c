@@ -323,6 +323,9 @@ static void completed(struct replication *r)
     r->snapshot_index = t->meta.index;
     driver_note(r, false, "snapshot_written", "index=%" PRIu64 " bytes=%" PRIu64 " ms=%" PRId64,
                 t->meta.index, t->content_size, driver_now_ms(r) - t->started_ms);
+    if (r->options.snapshot_time != NULL) {
+        summary_add(r->options.snapshot_time, (uint64_t)(driver_now_ms(r) - t->started_ms));
+    }
 
     struct trim_job *j = calloc(1, sizeof *j);
     if (j == NULL || !keep_new(t) || !plan_trim(r, j)) {

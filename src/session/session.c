@@ -231,6 +231,19 @@ void session_tracker_pause(struct session_tracker *t, int64_t lost_ms)
     }
 }
 
+void session_tracker_each(const struct session_tracker *t,
+                          bool (*fn)(void *ctx, int64_t id, int64_t due_ms), void *ctx)
+{
+    struct map_node *n = NULL;
+    while ((n = map_next(&t->by_id, n)) != NULL) {
+        const struct session *s = CONTAINER_OF(n, struct session, node);
+        int64_t due_ms = saturating_add(saturating_multiply(s->due, t->tick_ms), t->lost_ms);
+        if (!fn(ctx, s->id, due_ms)) {
+            return;
+        }
+    }
+}
+
 size_t session_tracker_count(const struct session_tracker *t)
 {
     return map_count(&t->by_id);

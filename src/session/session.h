@@ -41,6 +41,11 @@ void session_tracker_expire(struct session_tracker *t, int64_t now_ms,
 /* The caller did not run from then to now: every session gets the time lost added. */
 void session_tracker_pause(struct session_tracker *t, int64_t lost_ms);
 
+/* Calls fn for each session, in no particular order, with the time of the caller's clock (ms) at which
+ * it is due, until fn returns false. fn must not change the tracker. */
+void session_tracker_each(const struct session_tracker *t,
+                          bool (*fn)(void *ctx, int64_t id, int64_t due_ms), void *ctx);
+
 size_t session_tracker_count(const struct session_tracker *t);
 
 #endif

@@ -396,6 +396,45 @@ static void test_many(void **state)
     session_tracker_destroy(t);
 }
 
+struct seen {
+    size_t count;
+    size_t most;
+    int64_t ids;
+    int64_t due_ms;
+};
+
+static bool on_seen(void *ctx, int64_t id, int64_t due_ms)
+{
+    struct seen *seen = ctx;
+    seen->ids += id;
+    seen->due_ms = due_ms;
+    return ++seen->count < seen->most;
+}
+
+static void test_each(void **state)
+{
+    (void)state;
+    struct session_tracker *t = create(TICK);
+    struct seen seen = {.most = 10};
+    session_tracker_each(t, on_seen, &seen);
+    assert_int_equal(seen.count, 0);
+    add(t, 1, 10000, 0);
+    session_tracker_pause(t, 500);
+    session_tracker_each(t, on_seen, &seen);
+    assert_int_equal(seen.count, 1);
+    assert_int_equal(seen.due_ms, session_tracker_deadline(t));
+    add(t, 2, 10000, 0);
+    add(t, 4, 10000, 0);
+    seen = (struct seen){.most = 10};
+    session_tracker_each(t, on_seen, &seen);
+    assert_int_equal(seen.count, 3);
+    assert_int_equal(seen.ids, 7);
+    seen = (struct seen){.most = 2};
+    session_tracker_each(t, on_seen, &seen);
+    assert_int_equal(seen.count, 2);
+    session_tracker_destroy(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -403,7 +442,7 @@ int main(void)
         cmocka_unit_test(test_named_again), cmocka_unit_test(test_removal_from_inside),
         cmocka_unit_test(test_pause),       cmocka_unit_test(test_ends_of_time),
         cmocka_unit_test(test_model),       cmocka_unit_test(test_deadline_is_enough),
-        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_many),        cmocka_unit_test(test_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
