@@ -21,16 +21,25 @@ struct watch_table {
     uint64_t order;         /* watches set so far */
     uint64_t triggers;      /* events so far */
     size_t watchers;        /* watchers with at least one watch */
+    size_t recursive;       /* recursive watches: without any, nothing above a path is looked at */
     size_t entries_memory;  /* bytes of the entries */
 };
 
 #define EVENT_BIT(event) (1u << (event))
 
-/* What each kind is: the events that fire it. */
-static const unsigned watch_kind_events[WATCH_KINDS] = {
-    [WATCH_DATA] = EVENT_BIT(WATCH_NODE_CREATED) | EVENT_BIT(WATCH_NODE_DELETED) |
-                   EVENT_BIT(WATCH_NODE_DATA_CHANGED),
-    [WATCH_CHILD] = EVENT_BIT(WATCH_NODE_DELETED) | EVENT_BIT(WATCH_NODE_CHILDREN_CHANGED),
+#define EVENTS_OF_NODE                                                                             \
+    (EVENT_BIT(WATCH_NODE_CREATED) | EVENT_BIT(WATCH_NODE_DELETED) |                               \
+     EVENT_BIT(WATCH_NODE_DATA_CHANGED))
+
+/* What each kind is. */
+static const struct {
+    unsigned events; /* that fire it, as bits */
+    bool stays;      /* when it was fired */
+} watch_kinds[WATCH_KINDS] = {
+    [WATCH_DATA] = {EVENTS_OF_NODE, false},
+    [WATCH_CHILD] = {EVENT_BIT(WATCH_NODE_DELETED) | EVENT_BIT(WATCH_NODE_CHILDREN_CHANGED), false},
+    [WATCH_PERSISTENT] = {EVENTS_OF_NODE | EVENT_BIT(WATCH_NODE_CHILDREN_CHANGED), true},
+    [WATCH_RECURSIVE] = {EVENTS_OF_NODE, true},
 };
 
 struct watch_table *watch_table_create(void)
@@ -158,6 +167,7 @@ static void watch_drop(struct watch_table *t, uint32_t n)
     struct watcher *w = watch->watcher;
     watch_list_remove(t, LIST_OWNER, &w->first, n);
     watch_list_remove(t, LIST_ENTRY, &watch->entry->first[watch->kind], n);
+    t->recursive -= watch->kind == WATCH_RECURSIVE;
     watch_pool_give(&t->pool, n);
     w->count--;
     if (w->count == 0) {
@@ -198,6 +208,7 @@ int watch_add(struct watch_table *t, struct watcher *w, enum watch_kind kind, st
         return CONCLAVE_ENOMEM;
     }
     watch_at(&t->pool, n)->order = ++t->order;
+    t->recursive += kind == WATCH_RECURSIVE;
     watch_list_push(t, LIST_OWNER, &w->first, n);
     watch_list_push(t, LIST_ENTRY, &entry->first[kind], n);
     if (w->count++ == 0) {
@@ -233,44 +244,101 @@ bool watch_remove(struct watch_table *t, struct watcher *w, enum watch_kind kind
     return true;
 }
 
-/* The oldest watch of the entry that the event fires, 0 when there is none left. */
-static uint32_t watch_oldest_fired(const struct watch_table *t, const struct watch_entry *entry,
-                                   enum watch_event event)
+/* One event on its way. */
+struct watch_trigger {
+    struct watch_table *t;
+    enum watch_event event;
+    struct slice path;
+    watch_fn fn;
+    void *ctx;
+    size_t told;
+};
+
+static void watch_tell(struct watch_trigger *trigger, struct watcher *w)
 {
-    uint32_t oldest = 0;
+    if (w->told != trigger->t->triggers) {
+        w->told = trigger->t->triggers;
+        trigger->told++;
+        trigger->fn(trigger->ctx, w, trigger->event, trigger->path);
+    }
+}
+
+/* The watch behind n at its path, 0 behind the last. */
+static uint32_t watch_behind(const struct watch_table *t, const struct watch_entry *entry,
+                             uint32_t n)
+{
+    uint32_t next = watch_at(&t->pool, n)->by_entry.next;
+    return next == entry->first[watch_at(&t->pool, n)->kind] ? 0 : next;
+}
+
+/* The kind whose next watch is the oldest, WATCH_KINDS when there is none left. */
+static int watch_oldest(const struct watch_table *t, const uint32_t *next)
+{
+    int oldest = WATCH_KINDS;
     for (int kind = 0; kind < WATCH_KINDS; kind++) {
-        uint32_t n = entry->first[kind];
-        if (n == 0 || (watch_kind_events[kind] & EVENT_BIT(event)) == 0) {
-            continue;
-        }
-        if (oldest == 0 || watch_at(&t->pool, n)->order < watch_at(&t->pool, oldest)->order) {
-            oldest = n;
+        if (next[kind] != 0 &&
+            (oldest == WATCH_KINDS ||
+             watch_at(&t->pool, next[kind])->order < watch_at(&t->pool, next[oldest])->order)) {
+            oldest = kind;
         }
     }
     return oldest;
 }
 
+/* The watches at the event's own path, of all kinds that it fires, in the order of setting. */
+static void watch_tell_at(struct watch_trigger *trigger, struct watch_entry *entry)
+{
+    struct watch_table *t = trigger->t;
+    uint32_t next[WATCH_KINDS];
+    for (int kind = 0; kind < WATCH_KINDS; kind++) {
+        bool fired = (watch_kinds[kind].events & EVENT_BIT(trigger->event)) != 0;
+        next[kind] = fired ? entry->first[kind] : 0;
+    }
+    int kind;
+    while ((kind = watch_oldest(t, next)) != WATCH_KINDS) {
+        uint32_t n = next[kind];
+        struct watcher *w = watch_at(&t->pool, n)->watcher;
+        if (watch_kinds[kind].stays) {
+            next[kind] = watch_behind(t, entry, n);
+        } else {
+            watch_drop(t, n);
+            next[kind] = entry->first[kind];
+        }
+        watch_tell(trigger, w);
+    }
+    watch_entry_release(t, entry);
+}
+
+/* The recursive watches above the event's path, from its parent up to "/". */
+static void watch_tell_above(struct watch_trigger *trigger)
+{
+    const struct watch_table *t = trigger->t;
+    struct slice above = trigger->path;
+    while (above.len > 1) {
+        do {
+            above.len--;
+        } while (above.len > 1 && above.data[above.len] != '/');
+        const struct watch_entry *entry = watch_entry_find(t, above);
+        uint32_t n = entry != NULL ? entry->first[WATCH_RECURSIVE] : 0;
+        for (; n != 0; n = watch_behind(t, entry, n)) {
+            watch_tell(trigger, watch_at(&t->pool, n)->watcher);
+        }
+    }
+}
+
 size_t watch_trigger(struct watch_table *t, enum watch_event event, struct slice path, watch_fn fn,
                      void *ctx)
 {
+    struct watch_trigger trigger = {t, event, path, fn, ctx, 0};
     struct watch_entry *entry = watch_entry_find(t, path);
-    if (entry == NULL) {
-        return 0;
-    }
     t->triggers++;
-    size_t told = 0;
-    uint32_t n;
-    while ((n = watch_oldest_fired(t, entry, event)) != 0) {
-        struct watcher *w = watch_at(&t->pool, n)->watcher;
-        watch_drop(t, n);
-        if (w->told != t->triggers) {
-            w->told = t->triggers;
-            told++;
-            fn(ctx, w, event, path);
-        }
+    if (entry != NULL) {
+        watch_tell_at(&trigger, entry);
     }
-    watch_entry_release(t, entry);
-    return told;
+    if (t->recursive > 0 && (watch_kinds[WATCH_RECURSIVE].events & EVENT_BIT(event)) != 0) {
+        watch_tell_above(&trigger);
+    }
+    return trigger.told;
 }
 
 void watcher_each(const struct watch_table *t, const struct watcher *w,
@@ -291,6 +359,7 @@ void watch_stats(const struct watch_table *t, struct watch_stats *ret)
         .watches = t->pool.count,
         .paths = map_count(&t->paths),
         .watchers = t->watchers,
+        .recursive = t->recursive,
         .memory = sizeof *t + t->entries_memory + t->pool.memory + map_memory(&t->paths),
     };
 }

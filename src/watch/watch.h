@@ -1,8 +1,8 @@
 /*
- * Who asked to be told of what: one-shot watches on paths, held by watchers (connections).
- * Knows nothing of the tree. Kinds stand beside each other, so that persistent and recursive
- * ones are rows more. Limits: 2^32 - 2 watches in a table; the memory of a watch is used again
- * for the next one and goes back to the heap when the table holds no watch any more.
+ * Who asked to be told of what: watches on paths, held by watchers (connections). Knows nothing of
+ * the tree. Kinds stand beside each other: a watcher may have one of each at a path. Limits:
+ * 2^32 - 2 watches in a table; the memory of a watch is used again for the next one and goes back
+ * to the heap when the table holds no watch any more.
  */
 #ifndef WATCH_WATCH_H
 #define WATCH_WATCH_H
@@ -16,9 +16,11 @@
 #include <stdint.h>
 
 enum watch_kind {
-    WATCH_DATA,  /* set by exists and getData */
-    WATCH_CHILD, /* set by getChildren */
-    WATCH_KINDS, /* how many kinds there are */
+    WATCH_DATA,       /* set by exists and getData; goes when it is told of something */
+    WATCH_CHILD,      /* set by getChildren; likewise */
+    WATCH_PERSISTENT, /* stays; told of everything at its path */
+    WATCH_RECURSIVE,  /* stays; told of its path and all below, but never of children changed */
+    WATCH_KINDS,      /* how many kinds there are */
 };
 
 /* Event types have the numbers of the wire (Watcher.Event.EventType). */
@@ -62,10 +64,11 @@ bool watch_remove(struct watch_table *t, struct watcher *w, enum watch_kind kind
 typedef void (*watch_fn)(void *ctx, struct watcher *w, enum watch_event event, struct slice path);
 
 /*
- * Removes the watches that the event fires and calls fn once per watcher, in the order in which
- * they were set. Created, deleted, data changed fire data watches; deleted and children changed
- * fire child watches; a watcher with both kinds hears of a deletion once. fn is given the
- * caller's own path, and must not add or remove watches. Returns how many were told.
+ * Calls fn once for each watcher that has a watch which the event fires, and removes those watches
+ * that do not stay. Created, deleted, data changed fire data watches; deleted and children changed
+ * fire child watches. Watchers come in the order in which their watches at the path were set, then
+ * those with recursive ones above it. fn is given the caller's own path, and must not add or remove
+ * watches. Returns how many were told.
  */
 size_t watch_trigger(struct watch_table *t, enum watch_event event, struct slice path, watch_fn fn,
                      void *ctx);
@@ -78,8 +81,9 @@ void watcher_each(const struct watch_table *t, const struct watcher *w,
 struct watch_stats {
     size_t watches;
     size_t paths;
-    size_t watchers; /* with at least one watch */
-    size_t memory;   /* bytes asked of the heap */
+    size_t watchers;  /* with at least one watch */
+    size_t recursive; /* watches of that kind */
+    size_t memory;    /* bytes asked of the heap */
 };
 void watch_stats(const struct watch_table *t, struct watch_stats *ret);
 

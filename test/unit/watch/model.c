@@ -57,10 +57,40 @@ static void model_remove(struct model *m, size_t at)
 
 static bool model_fires(int kind, enum watch_event event)
 {
-    if (kind == WATCH_DATA) {
+    if (kind == WATCH_DATA || kind == WATCH_RECURSIVE) {
         return event != WATCH_NODE_CHILDREN_CHANGED;
     }
-    return event == WATCH_NODE_DELETED || event == WATCH_NODE_CHILDREN_CHANGED;
+    return kind == WATCH_PERSISTENT || event == WATCH_NODE_DELETED ||
+           event == WATCH_NODE_CHILDREN_CHANGED;
+}
+
+/* How many steps a path stands above another; -1 when it does not. */
+static int model_above(int path, int below)
+{
+    char high[64];
+    char low[64];
+    (void)snprintf(high, sizeof high, "%.*s", SLICE_FMT(path_of(path)));
+    (void)snprintf(low, sizeof low, "%.*s", SLICE_FMT(path_of(below)));
+    for (int steps = 0;; steps++) {
+        if (strcmp(high, low) == 0) {
+            return steps;
+        }
+        if (strcmp(low, "/") == 0) {
+            return -1;
+        }
+        char *slash = strrchr(low, '/');
+        slash[slash == low ? 1 : 0] = '\0';
+    }
+}
+
+static void model_want(int *want, size_t *count, int watcher)
+{
+    for (size_t i = 0; i < *count; i++) {
+        if (want[i] == watcher) {
+            return;
+        }
+    }
+    want[(*count)++] = watcher;
 }
 
 static void on_told(void *ctx, struct watcher *w, enum watch_event event, struct slice path)
@@ -78,17 +108,23 @@ static void check_trigger(struct fixture *f, int path, enum watch_event event)
     size_t want_count = 0;
     for (size_t i = 0; i < f->model.count;) {
         const struct model_watch w = f->model.watches[i];
-        if (w.path != path || !model_fires(w.kind, event)) {
+        bool fired = w.path == path && model_fires(w.kind, event);
+        if (fired) {
+            model_want(want, &want_count, w.watcher);
+        }
+        if (fired && w.kind != WATCH_PERSISTENT && w.kind != WATCH_RECURSIVE) {
+            model_remove(&f->model, i);
+        } else {
             i++;
-            continue;
         }
-        model_remove(&f->model, i);
-        bool already = false;
-        for (size_t j = 0; j < want_count; j++) {
-            already = already || want[j] == w.watcher;
-        }
-        if (!already) {
-            want[want_count++] = w.watcher;
+    }
+    for (int steps = 1; steps < PATHS; steps++) {
+        for (size_t i = 0; i < f->model.count; i++) {
+            const struct model_watch *w = &f->model.watches[i];
+            if (w->kind == WATCH_RECURSIVE && model_fires(w->kind, event) &&
+                model_above(w->path, path) == steps) {
+                model_want(want, &want_count, w->watcher);
+            }
         }
     }
     f->told_count = 0;

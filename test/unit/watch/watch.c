@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -55,10 +56,10 @@ static void test_what_fires_what(void **state)
         enum watch_event event;
         bool fires[WATCH_KINDS];
     } rows[] = {
-        {WATCH_NODE_CREATED, {[WATCH_DATA] = true}},
-        {WATCH_NODE_DELETED, {[WATCH_DATA] = true, [WATCH_CHILD] = true}},
-        {WATCH_NODE_DATA_CHANGED, {[WATCH_DATA] = true}},
-        {WATCH_NODE_CHILDREN_CHANGED, {[WATCH_CHILD] = true}},
+        {WATCH_NODE_CREATED, {true, false, true, true}},
+        {WATCH_NODE_DELETED, {true, true, true, true}},
+        {WATCH_NODE_DATA_CHANGED, {true, false, true, true}},
+        {WATCH_NODE_CHILDREN_CHANGED, {false, true, true, false}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         for (int kind = 0; kind < WATCH_KINDS; kind++) {
@@ -69,21 +70,22 @@ static void test_what_fires_what(void **state)
             add(t, &w, (enum watch_kind)kind, "/a");
             add(t, &w, (enum watch_kind)kind, "/ab");
             add(t, &w, (enum watch_kind)kind, "/");
+            bool stays = kind == WATCH_PERSISTENT || kind == WATCH_RECURSIVE;
             size_t want = rows[i].fires[kind] ? 1 : 0;
             assert_int_equal(watch_trigger(t, rows[i].event, slice_str("/a"), on_told, &told),
                              want);
             assert_int_equal(told.count, want);
-            assert_int_equal(watch_has(t, &w, (enum watch_kind)kind, slice_str("/a")), want == 0);
-            assert_int_equal(w.count, 3 - want);
+            assert_int_equal(watch_has(t, &w, (enum watch_kind)kind, slice_str("/a")),
+                             stays || want == 0);
+            assert_int_equal(w.count, stays ? 3 : 3 - want);
             if (want == 1) {
                 assert_ptr_equal(told.watcher[0], &w);
                 assert_int_equal(told.event[0], rows[i].event);
             }
-            /* One-shot: not a second time. */
-            if (want == 1) {
-                assert_int_equal(watch_trigger(t, rows[i].event, slice_str("/a"), on_told, &told),
-                                 0);
-            }
+            /* One-shot: not a second time; the others once again. */
+            size_t again = stays ? want : want == 0 && rows[i].fires[kind];
+            assert_int_equal(watch_trigger(t, rows[i].event, slice_str("/a"), on_told, &told),
+                             again);
             watcher_finish(t, &w);
             assert_int_equal(count_watches(t), 0);
             watch_table_destroy(t);
@@ -198,6 +200,79 @@ static void on_listed(void *ctx, enum watch_kind kind, struct slice path)
     size_t n = strlen(listed->text);
     (void)snprintf(listed->text + n, sizeof listed->text - n, "%d%.*s ", (int)kind,
                    SLICE_FMT(path));
+}
+
+static void on_path(void *ctx, struct watcher *w, enum watch_event event, struct slice path)
+{
+    struct listed *listed = ctx;
+    (void)w;
+    size_t n = strlen(listed->text);
+    (void)snprintf(listed->text + n, sizeof listed->text - n, "%d%.*s ", event, SLICE_FMT(path));
+}
+
+/* From the watched path down, at component borders only; the event has the path of the change. */
+static void test_recursive_reach(void **state)
+{
+    (void)state;
+    static const char *const told[] = {"/a/b", "/a/b/c", "/a/b/c/d"};
+    static const char *const not_told[] = {"/", "/a", "/a/bc", "/a/b2/c", "/b/a/b", "/c"};
+    struct watch_table *t = watch_table_create();
+    struct watcher w;
+    struct watch_stats stats;
+    watcher_init(&w);
+    add(t, &w, WATCH_RECURSIVE, "/a/b");
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        struct listed listed = {""};
+        char want[32];
+        (void)snprintf(want, sizeof want, "2%s ", told[i]);
+        assert_int_equal(watch_trigger(t, WATCH_NODE_DELETED, slice_str(told[i]), on_path, &listed),
+                         1);
+        assert_string_equal(listed.text, want);
+        assert_int_equal(
+            watch_trigger(t, WATCH_NODE_CHILDREN_CHANGED, slice_str(told[i]), on_path, &listed), 0);
+    }
+    for (size_t i = 0; i < sizeof not_told / sizeof not_told[0]; i++) {
+        struct listed listed = {""};
+        assert_int_equal(
+            watch_trigger(t, WATCH_NODE_CREATED, slice_str(not_told[i]), on_path, &listed), 0);
+    }
+    watch_stats(t, &stats);
+    assert_int_equal(stats.recursive, 1);
+    add(t, &w, WATCH_RECURSIVE, "/");
+    for (size_t i = 0; i < sizeof not_told / sizeof not_told[0]; i++) {
+        struct listed listed = {""};
+        assert_int_equal(
+            watch_trigger(t, WATCH_NODE_CREATED, slice_str(not_told[i]), on_path, &listed), 1);
+    }
+    assert_true(watch_remove(t, &w, WATCH_RECURSIVE, slice_str("/")));
+    assert_false(watch_remove(t, &w, WATCH_PERSISTENT, slice_str("/a/b")));
+    watcher_finish(t, &w);
+    watch_stats(t, &stats);
+    assert_int_equal(stats.recursive, 0);
+    watch_table_destroy(t);
+}
+
+/* All four kinds at a path and a recursive one above: one event, and only the one-shot ones go. */
+static void test_kinds_beside_each_other(void **state)
+{
+    (void)state;
+    struct watch_table *t = watch_table_create();
+    struct watcher w;
+    watcher_init(&w);
+    add(t, &w, WATCH_RECURSIVE, "/");
+    for (int kind = 0; kind < WATCH_KINDS; kind++) {
+        add(t, &w, (enum watch_kind)kind, "/a");
+    }
+    for (int round = 0; round < 3; round++) {
+        struct told told = {.count = 0};
+        assert_int_equal(watch_trigger(t, WATCH_NODE_DELETED, slice_str("/a"), on_told, &told), 1);
+        assert_int_equal(told.count, 1);
+        assert_int_equal(w.count, 3);
+        assert_false(watch_has(t, &w, WATCH_DATA, slice_str("/a")));
+        assert_false(watch_has(t, &w, WATCH_CHILD, slice_str("/a")));
+    }
+    watcher_finish(t, &w);
+    watch_table_destroy(t);
 }
 
 static void test_list_of_a_watcher(void **state)
@@ -333,6 +408,7 @@ int main(void)
         cmocka_unit_test(test_what_fires_what),  cmocka_unit_test(test_deletion_tells_once),
         cmocka_unit_test(test_order_of_setting), cmocka_unit_test(test_setting_twice),
         cmocka_unit_test(test_two_tables),       cmocka_unit_test(test_list_of_a_watcher),
+        cmocka_unit_test(test_recursive_reach),  cmocka_unit_test(test_kinds_beside_each_other),
         cmocka_unit_test(test_flat_memory),      cmocka_unit_test(test_memory_comes_back),
         cmocka_unit_test(test_bytes_per_watch),
     };
