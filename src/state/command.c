@@ -3,7 +3,7 @@
 #include "wire/codec.h"
 
 enum {
-    BATCH_VERSION = 1,
+    BATCH_VERSION = 2,
     BATCH_COUNT_AT = 1 + 8 + 8 + 8, /* offset of the count */
 };
 
@@ -20,12 +20,13 @@ void batch_begin(struct buf *b, const struct batch_header *header)
 void batch_add(struct buf *b, size_t start, const struct command *command)
 {
     size_t ids = command->ids.count > 0 ? command->ids.items.len : 0;
-    if (!buf_ok(b) || buf_reserve(b, 8 + 4 + 4 + 4 + ids + 4 + command->body.len) != 0) {
+    if (!buf_ok(b) || buf_reserve(b, 8 + 4 + 4 + 4 + 4 + ids + 4 + command->body.len) != 0) {
         return;
     }
     buf_append_i64(b, command->session_id);
     buf_append_i32(b, command->cxid);
     buf_append_i32(b, command->type);
+    buf_append_i32(b, (int32_t)command->options);
     wire_write_vector(b, &command->ids);
     wire_write_buffer(b, command->body);
 
@@ -62,6 +63,7 @@ int batch_next(struct batch_reader *b, struct command *ret)
     c.session_id = wire_read_i64(&b->reader);
     c.cxid = wire_read_i32(&b->reader);
     c.type = wire_read_i32(&b->reader);
+    c.options = (uint32_t)wire_read_i32(&b->reader);
     c.ids = wire_read_ids(&b->reader);
     c.body = wire_read_buffer(&b->reader);
     if (b->reader.failed) {
@@ -70,4 +72,24 @@ int batch_next(struct batch_reader *b, struct command *ret)
     b->left--;
     *ret = c;
     return 1;
+}
+
+void spent_encode(struct buf *out, const struct spent *spent)
+{
+    wire_write_string(out, spent->path);
+    wire_write_i64(out, spent->czxid);
+    wire_write_i64(out, spent->mzxid);
+}
+
+int spent_decode(struct slice body, struct spent *ret)
+{
+    struct wire_reader r = wire_reader_make(body);
+    struct spent spent = {.path = wire_read_string(&r)};
+    spent.czxid = wire_read_i64(&r);
+    spent.mzxid = wire_read_i64(&r);
+    if (r.failed || slice_is_null(spent.path)) {
+        return CONCLAVE_MARSHALLING_ERROR;
+    }
+    *ret = spent;
+    return 0;
 }

@@ -3,21 +3,31 @@
  * wire, with everything stamped on it that apply may not find out by itself (time, session,
  * ids). One log entry holds one batch: the writes of one loop turn of one server.
  *
- * Batch, big-endian as the wire: version i8 (1), origin i64, sequence i64, time_ms i64, count
- * i32, then per command: session i64, cxid i32, type i32, ids (vector of id), body (buffer).
+ * Batch, big-endian as the wire: version i8 (2), origin i64, sequence i64, time_ms i64, count i32,
+ * then per command: session i64, cxid i32, type i32, options i32, ids (vector of id), body (buffer).
  */
 #ifndef STATE_COMMAND_H
 #define STATE_COMMAND_H
 
 #include "wire/ops.h"
 
+/* What the server that took the command in is configured to permit, as bits. Servers may differ in
+ * it for a while; apply must not. */
+enum command_options {
+    COMMAND_TTL = 1,      /* nodes with a TTL may be created: extendedTypesEnabled */
+    COMMAND_QUOTA = 2,    /* quotas are enforced: enforceQuota */
+    COMMAND_RECONFIG = 4, /* the ensemble may be reconfigured: reconfigEnabled */
+};
+
 struct command {
-    int64_t session_id;     /* who asked; for CREATE_SESSION the new session */
-    int32_t cxid;           /* xid of the client's request, 0 for the server's own */
-    int32_t type;           /* enum wire_op; a write, or CREATE_SESSION / CLOSE_SESSION */
+    int64_t session_id; /* who asked; for CREATE_SESSION the new session */
+    int32_t cxid;       /* xid of the client's request, 0 for the server's own */
+    int32_t type; /* enum wire_op; a write, CREATE_SESSION, CLOSE_SESSION or DELETE_CONTAINER */
     struct wire_vector ids; /* authenticated ids of the caller (vector of wire_id) */
     struct slice body;      /* the request record as received; CREATE_SESSION: wire_connect_response
-                               (timeout_ms negotiated, session_id, passwd); CLOSE_SESSION: empty */
+                               (timeout_ms negotiated, session_id, passwd); CLOSE_SESSION: empty;
+                               DELETE_CONTAINER: as made by spent_encode */
+    uint32_t options;       /* enum command_options */
 };
 
 struct batch_header {
@@ -26,6 +36,18 @@ struct batch_header {
     int64_t time_ms;  /* wall clock for ctime and mtime, the same for all its commands */
     int32_t count;    /* commands */
 };
+
+/* A container or a node with a TTL that nobody needs any more. It is deleted only if it is still
+ * the one that was found, as it was found. */
+struct spent {
+    struct slice path;
+    int64_t czxid;
+    int64_t mzxid;
+};
+
+/* The body of a DELETE_CONTAINER command. Decode gives 0 or CONCLAVE_MARSHALLING_ERROR. */
+void spent_encode(struct buf *out, const struct spent *spent);
+int spent_decode(struct slice body, struct spent *ret) CONCLAVE_MUST_USE;
 
 /* Appends an empty batch; batch_add appends to the batch that began at `start` in b. */
 void batch_begin(struct buf *b, const struct batch_header *header);

@@ -5,12 +5,14 @@ void effects_init(struct effects *e)
     *e = (struct effects){0};
     buf_init(&e->reply, 0);
     buf_init(&e->paths, 0);
+    buf_init(&e->quota_path, 0);
 }
 
 void effects_finish(struct effects *e)
 {
     buf_finish(&e->reply);
     buf_finish(&e->paths);
+    buf_finish(&e->quota_path);
     free(e->events);
     effects_init(e);
 }
@@ -30,8 +32,28 @@ size_t effects_path(struct effects *e, const struct znode *node)
     return offset;
 }
 
-/* Until effects_seal, the path's data holds an offset: the bytes may still move. */
-void effects_event(struct effects *e, enum wire_event_type type, size_t offset, size_t len)
+/* The list as a vector whose data is an offset in the paths. The neighbours of an event most often
+ * have the same list: it is copied once for them. */
+static struct wire_vector effects_acl(struct effects *e, const struct acl_list *list)
+{
+    if (list->id == ACL_OPEN) {
+        return (struct wire_vector){SLICE_NULL, 0};
+    }
+    for (size_t back = 1; back <= 2 && back <= e->events_count; back++) {
+        const struct state_event *event = &e->events[e->events_count - back];
+        if (event->acl_number == list->id) {
+            return event->acl;
+        }
+    }
+    struct slice items = {(const uint8_t *)(uintptr_t)e->paths.len, list->len};
+    buf_append(&e->paths, list->items, list->len);
+    state_need(buf_ok(&e->paths));
+    return (struct wire_vector){items, (int32_t)list->count};
+}
+
+/* Until effects_seal, the data of path and ACL are offsets: the bytes may still move. */
+void effects_event(struct effects *e, enum wire_event_type type, size_t offset, size_t len,
+                   const struct acl_list *acl)
 {
     if (e->events_count == e->events_cap) {
         size_t cap = e->events_cap == 0 ? 4 : e->events_cap * 2;
@@ -40,14 +62,19 @@ void effects_event(struct effects *e, enum wire_event_type type, size_t offset, 
         e->events = events;
         e->events_cap = cap;
     }
-    e->events[e->events_count++] =
-        (struct state_event){type, {(const uint8_t *)(uintptr_t)offset, len}};
+    struct slice path = {(const uint8_t *)(uintptr_t)offset, len};
+    struct wire_vector entries = effects_acl(e, acl);
+    e->events[e->events_count++] = (struct state_event){type, path, entries, acl->id};
 }
 
 void effects_seal(struct effects *e)
 {
     for (size_t i = 0; i < e->events_count; i++) {
-        struct slice *path = &e->events[i].path;
-        path->data = e->paths.data + (uintptr_t)path->data;
+        struct state_event *event = &e->events[i];
+        event->path.data = e->paths.data + (uintptr_t)event->path.data;
+        if (event->acl.count > 0) {
+            event->acl.items.data = e->paths.data + (uintptr_t)event->acl.items.data;
+        }
     }
+    e->quota.path = buf_slice(&e->quota_path);
 }

@@ -52,6 +52,7 @@ struct state {
     size_t undo_cap;
     struct buf scratch; /* the ACL of the write in progress */
     struct buf name;    /* its sequential path */
+    struct buf quota;   /* path of the quota that it stands under */
     struct snapshot snapshot;
 };
 
@@ -62,6 +63,7 @@ struct write {
     int64_t zxid;
     int64_t time_ms;
     struct effects *effects;
+    struct slice path; /* of the node created or removed last; good until the next event */
 };
 
 /* Ends the process when memory is out: inside apply there is no way on that does not diverge. */
@@ -86,27 +88,42 @@ int write_close_session(struct write *w);
 
 /* --- write.c: each checks, changes the tree, tells events; the undo list knows the way back --- */
 /* A create of any kind. `type` is the operation, `ret` the new node. */
-int write_create(struct write *w, int32_t type, const struct wire_create_request *r,
+int write_create(struct write *w, int32_t type, const struct wire_create_ttl_request *r,
                  struct znode **ret);
+/* What a new node under /zookeeper/quota means, once the create was answered. */
+void write_created(struct write *w, const struct znode *node);
 int write_delete(struct write *w, const struct wire_delete_request *r);
 int write_set_data(struct write *w, const struct wire_set_data_request *r, struct znode **ret);
 int write_check(struct write *w, const struct wire_check_version_request *r);
 int write_set_acl(struct write *w, const struct wire_set_acl_request *r, struct znode **ret);
 /* Deletes a childless node and tells the events. */
 void write_remove(struct write *w, struct znode *node);
+/* Gives a node other data, with a way back; version and times are the caller's. */
+void write_replace_data(struct state *s, struct znode *node, struct slice data);
 /* Makes the changes final, or takes them back. */
 void write_commit(struct state *s);
 void write_rollback(struct state *s);
+
+static inline bool mode_has_ttl(int32_t mode)
+{
+    return mode == WIRE_MODE_PERSISTENT_TTL || mode == WIRE_MODE_PERSISTENT_SEQUENTIAL_TTL;
+}
+
+static inline bool ttl_valid(int64_t ttl_ms)
+{
+    return ttl_ms > 0 && ttl_ms <= TREE_TTL_MAX_MS;
+}
 
 /* --- operation.c: one operation as it stands in a request, alone or in a multi --- */
 struct operation {
     int32_t type; /* what it is done as: a multi reads some creates as others */
     union {
-        struct wire_create_request create; /* all kinds of create */
+        struct wire_create_ttl_request create; /* all kinds of create; ttl_ms -1: none */
         struct wire_delete_request delete;
         struct wire_set_data_request set_data;
         struct wire_set_acl_request set_acl;
         struct wire_check_version_request check;
+        struct spent spent;
     } u;
 };
 /* Decodes one that stands alone. 0, CONCLAVE_MARSHALLING_ERROR, or the error it has whatever the
@@ -123,12 +140,24 @@ int write_multi(struct write *w);
 /* --- effects.c --- */
 /* Appends the node's path to the effects' paths and returns its offset. */
 size_t effects_path(struct effects *e, const struct znode *node);
-/* Adds an event; its path is the first len bytes at offset. */
-void effects_event(struct effects *e, enum wire_event_type type, size_t offset, size_t len);
+/* Adds an event; its path is the first len bytes at offset, its ACL that of the node it is about. */
+void effects_event(struct effects *e, enum wire_event_type type, size_t offset, size_t len,
+                   const struct acl_list *acl);
 /* Drops reply and events: the command is refused. */
 void effects_clear(struct effects *e);
 /* Makes the offsets pointers, once nothing is added any more. */
 void effects_seal(struct effects *e);
+
+/* --- collect.c --- */
+int write_collect(struct write *w, const struct spent *spent);
+
+/* --- quota.c: what stands below /zookeeper/quota, and the counts kept there --- */
+/* What a create or setData would bring: 0, or CONCLAVE_QUOTA_EXCEEDED; tells in the effects. */
+int quota_check(struct write *w, struct slice path, int64_t nodes, int64_t bytes);
+/* What it did bring, or a delete took: the counts of the quota follow. */
+void quota_count(struct state *s, struct slice path, int64_t nodes, int64_t bytes);
+/* A node was created: if it holds the counts of a quota, they begin with what is there. */
+void quota_node_created(struct state *s, const struct znode *node);
 
 /* --- query.c --- */
 static inline struct wire_vector state_acl(const struct state *s, const struct znode *node)

@@ -52,7 +52,7 @@ static void reply_failure(struct buf *reply, int64_t count, int64_t culprit, int
 /* What the result of a part is headed as: every create with a stat is a create2. */
 static int32_t result_type(int32_t type)
 {
-    return type == WIRE_CREATE_CONTAINER ? (int32_t)WIRE_CREATE2 : type;
+    return type == WIRE_CREATE_CONTAINER || type == WIRE_CREATE_TTL ? (int32_t)WIRE_CREATE2 : type;
 }
 
 /* Does the parts in turn. Returns how many succeeded; *ret_err is 0 or why the next one did not. */

@@ -1,35 +1,20 @@
 #include "state/machine.h"
 
-/* A createTTL's record is a create's and a ttl, which matters only where TTLs are enabled. */
-static int decode_create_ttl(struct wire_reader *r, struct wire_create_request *ret)
+/* A create's record is a createTTL's without the ttl. */
+static int decode_create(struct wire_reader *r, struct wire_create_ttl_request *ret)
 {
-    struct wire_create_ttl_request ttl;
-    if (wire_decode_create_ttl_request(r, &ttl) != 0) {
+    struct wire_create_request create;
+    if (wire_decode_create_request(r, &create) != 0) {
         return CONCLAVE_MARSHALLING_ERROR;
     }
-    *ret = (struct wire_create_request){ttl.path, ttl.data, ttl.acl, ttl.flags};
+    *ret = (struct wire_create_ttl_request){create.path, create.data, create.acl, create.flags, -1};
     return 0;
 }
 
-/* The configuration is not changed through the tree's log, and reconfig is off by default in
- * ZooKeeper too. */
 static int decode_reconfig(struct wire_reader *r)
 {
     struct wire_reconfig_request request;
-    int rc = wire_decode_reconfig_request(r, &request);
-    return rc != 0 ? rc : CONCLAVE_RECONFIG_DISABLED;
-}
-
-static bool mode_has_ttl(int32_t mode)
-{
-    return mode == WIRE_MODE_PERSISTENT_TTL || mode == WIRE_MODE_PERSISTENT_SEQUENTIAL_TTL;
-}
-
-/* A createTTL whose mode has no TTL is malformed; one whose mode has one is refused like any
- * other. */
-static int check_create_ttl(const struct wire_create_request *create)
-{
-    return mode_has_ttl(create->flags) ? CONCLAVE_UNIMPLEMENTED : CONCLAVE_BAD_ARGUMENTS;
+    return wire_decode_reconfig_request(r, &request);
 }
 
 int operation_decode(struct wire_reader *r, int32_t type, struct operation *ret)
@@ -39,11 +24,11 @@ int operation_decode(struct wire_reader *r, int32_t type, struct operation *ret)
     case WIRE_CREATE:
     case WIRE_CREATE2:
     case WIRE_CREATE_CONTAINER:
-        return wire_decode_create_request(r, &ret->u.create);
-    case WIRE_CREATE_TTL: {
-        int rc = decode_create_ttl(r, &ret->u.create);
-        return rc != 0 ? rc : check_create_ttl(&ret->u.create);
-    }
+        return decode_create(r, &ret->u.create);
+    case WIRE_CREATE_TTL:
+        return wire_decode_create_ttl_request(r, &ret->u.create);
+    case WIRE_DELETE_CONTAINER:
+        return spent_decode(wire_rest(r), &ret->u.spent);
     case WIRE_DELETE:
         return wire_decode_delete_request(r, &ret->u.delete);
     case WIRE_SET_DATA:
@@ -61,11 +46,14 @@ int operation_decode(struct wire_reader *r, int32_t type, struct operation *ret)
  * in the record that has a TTL: see Op.create, CreateOptions and MultiOperationRecord of ZooKeeper. */
 static int finish_create_part(struct operation *op)
 {
-    const struct wire_create_request *create = &op->u.create;
+    const struct wire_create_ttl_request *create = &op->u.create;
     bool ttl_record = op->type == WIRE_CREATE_TTL;
     bool mode_known = create->flags >= WIRE_MODE_PERSISTENT && create->flags <= WIRE_MODE_CONTAINER;
     if (slice_is_null(create->path) || (!ttl_record && (!mode_known || create->acl.count < 0))) {
         return CONCLAVE_MARSHALLING_ERROR;
+    }
+    if (ttl_record && mode_has_ttl(create->flags)) {
+        return ttl_valid(create->ttl_ms) ? 0 : CONCLAVE_MARSHALLING_ERROR;
     }
     if (create->flags == WIRE_MODE_CONTAINER) {
         op->type = WIRE_CREATE_CONTAINER;
@@ -84,10 +72,10 @@ int operation_decode_part(struct wire_reader *r, int32_t type, struct operation 
     case WIRE_CREATE:
     case WIRE_CREATE2:
     case WIRE_CREATE_CONTAINER:
-        rc = wire_decode_create_request(r, &ret->u.create);
+        rc = decode_create(r, &ret->u.create);
         return rc != 0 ? rc : finish_create_part(ret);
     case WIRE_CREATE_TTL:
-        rc = decode_create_ttl(r, &ret->u.create);
+        rc = wire_decode_create_ttl_request(r, &ret->u.create);
         return rc != 0 ? rc : finish_create_part(ret);
     case WIRE_DELETE:
         rc = wire_decode_delete_request(r, &ret->u.delete);
@@ -122,8 +110,19 @@ static int run_create(struct write *w, const struct operation *op)
         if (op->type != WIRE_CREATE) {
             znode_append_stat(node, &w->effects->reply);
         }
+        write_created(w, node);
     }
     return rc;
+}
+
+/* What a server says that is an ensemble of one. */
+static int run_reconfig(const struct write *w)
+{
+    if ((w->command->options & COMMAND_RECONFIG) == 0) {
+        return CONCLAVE_RECONFIG_DISABLED;
+    }
+    return session_find(w->s, w->command->session_id) == NULL ? CONCLAVE_SESSION_EXPIRED
+                                                              : CONCLAVE_UNIMPLEMENTED;
 }
 
 int operation_run(struct write *w, const struct operation *op)
@@ -134,7 +133,12 @@ int operation_run(struct write *w, const struct operation *op)
     case WIRE_CREATE:
     case WIRE_CREATE2:
     case WIRE_CREATE_CONTAINER:
+    case WIRE_CREATE_TTL:
         return run_create(w, op);
+    case WIRE_DELETE_CONTAINER:
+        return write_collect(w, &op->u.spent);
+    case WIRE_RECONFIG:
+        return run_reconfig(w);
     case WIRE_DELETE:
         return write_delete(w, &op->u.delete);
     case WIRE_CHECK:

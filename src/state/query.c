@@ -123,6 +123,21 @@ static int query_get_acl(const struct query *q, struct wire_reader *r)
     return 0;
 }
 
+/* All nodes below; for "/" as in ZooKeeper, those of the boot tree included. */
+static int query_get_all_children_number(const struct query *q, struct wire_reader *r)
+{
+    struct wire_get_all_children_number_request request;
+    if (wire_decode_get_all_children_number_request(r, &request) != 0) {
+        return CONCLAVE_MARSHALLING_ERROR;
+    }
+    const struct znode *node;
+    int rc = find_readable(q, request.path, WIRE_PERM_READ, &node);
+    if (rc == 0) {
+        wire_write_i32(q->out, (int32_t)znode_below(node));
+    }
+    return rc;
+}
+
 static int query_sync(const struct query *q, struct wire_reader *r)
 {
     struct wire_sync_request request;
@@ -131,6 +146,48 @@ static int query_sync(const struct query *q, struct wire_reader *r)
     }
     wire_write_string(q->out, request.path);
     return 0;
+}
+
+/* Walks the parts of a multiRead without doing them: one that is no read spoils all. */
+static int check_reads(struct slice body)
+{
+    struct wire_reader r = wire_reader_make(body);
+    struct wire_multi_header header;
+    struct wire_get_data_request request; /* getChildren has the same record */
+    int rc;
+    while ((rc = wire_decode_multi_header(&r, &header)) == 0 && !header.done) {
+        if ((header.type != WIRE_GET_DATA && header.type != WIRE_GET_CHILDREN) ||
+            wire_decode_get_data_request(&r, &request) != 0 || slice_is_null(request.path)) {
+            return CONCLAVE_MARSHALLING_ERROR;
+        }
+    }
+    return rc;
+}
+
+/* Each part has an error of its own, and none leaves a watch. */
+static int query_multi_read(const struct query *q, struct wire_reader *r)
+{
+    int rc = check_reads(wire_rest(r));
+    size_t start = q->out->len;
+    struct wire_multi_header header;
+    struct state_watch watch;
+    struct query part = {q->s, q->ids, q->out, &watch};
+    while (rc == 0 && wire_decode_multi_header(r, &header) == 0 && !header.done) {
+        size_t place = q->out->len;
+        wire_encode_multi_header(q->out, &(struct wire_multi_header){header.type, false, 0});
+        int err = header.type == WIRE_GET_DATA ? query_get_data(&part, r)
+                                               : query_get_children(&part, r, false);
+        if (err != 0) {
+            q->out->len = place;
+            wire_encode_multi_header(q->out, &(struct wire_multi_header){WIRE_ERROR, false, err});
+            wire_write_i32(q->out, err);
+        }
+        if (!buf_ok(q->out) || q->out->len - start > STATE_MULTI_READ_MAX) {
+            rc = CONCLAVE_SYSTEM_ERROR;
+        }
+    }
+    wire_encode_multi_header(q->out, &(struct wire_multi_header){WIRE_ERROR, true, -1});
+    return rc;
 }
 
 static int query_run(const struct query *q, int32_t type, struct wire_reader *r)
@@ -146,6 +203,10 @@ static int query_run(const struct query *q, int32_t type, struct wire_reader *r)
         return query_get_children(q, r, true);
     case WIRE_GET_ACL:
         return query_get_acl(q, r);
+    case WIRE_GET_ALL_CHILDREN_NUMBER:
+        return query_get_all_children_number(q, r);
+    case WIRE_MULTI_READ:
+        return query_multi_read(q, r);
     case WIRE_SYNC:
         return query_sync(q, r);
     default:
@@ -169,6 +230,62 @@ int state_query(const struct state *s, int32_t type, struct wire_vector ids, str
         out->len = start;
     }
     return rc;
+}
+
+/* Nothing or "/", after Java's String.trim, to which every control character is blank. */
+static bool is_root_or_blank(struct slice s)
+{
+    while (s.len > 0 && s.data[s.len - 1] <= ' ') {
+        s.len--;
+    }
+    while (s.len > 0 && s.data[0] <= ' ') {
+        s = slice_make(s.data + 1, s.len - 1);
+    }
+    return s.len == 0 || slice_equal_str(s, "/");
+}
+
+/* The prefix is one of bytes, not of a path: "/a" finds "/ab". None, "" and "/" find all. */
+int state_ephemerals(const struct state *s, int64_t session_id, struct slice body, struct buf *out)
+{
+    struct wire_reader r = wire_reader_make(body);
+    struct wire_get_ephemerals_request request;
+    if (wire_decode_get_ephemerals_request(&r, &request) != 0) {
+        return CONCLAVE_MARSHALLING_ERROR;
+    }
+    struct slice prefix = request.prefix_path;
+    bool all = is_root_or_blank(prefix);
+    const struct session *session = session_find(s, session_id);
+    size_t start = out->len;
+    int32_t count = 0;
+    wire_write_i32(out, 0);
+    if (session != NULL) {
+        LIST_FOREACH (link, &session->ephemerals) {
+            const struct znode *node = znode_of_link(link);
+            size_t place = out->len;
+            wire_write_i32(out, (int32_t)znode_path_len(node));
+            znode_append_path(node, out);
+            if (!buf_ok(out)) {
+                break;
+            }
+            struct slice path = slice_make(out->data + place + 4, out->len - place - 4);
+            if (all || slice_starts_with(path, prefix)) {
+                count++;
+            } else {
+                out->len = place;
+            }
+        }
+    }
+    if (!buf_ok(out)) {
+        out->len = start;
+        return CONCLAVE_SYSTEM_ERROR;
+    }
+    buf_put_i32(out, start, count);
+    return 0;
+}
+
+bool state_event_visible(const struct state_event *event, struct wire_vector ids)
+{
+    return acl_permits(event->acl, ids, WIRE_PERM_READ);
 }
 
 int state_rewatch(const struct state *s, enum state_rewatch kind, struct slice path,

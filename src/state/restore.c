@@ -91,7 +91,9 @@ static bool read_image(struct wire_reader *r, struct image *ret)
     ret->aversion = wire_read_i32(r);
     ret->cversion = wire_read_i32(r);
     ret->pzxid = wire_read_i64(r);
-    return !r->failed && path_valid(ret->path);
+    bool ttl = tree_owner_kind(ret->owner) == TREE_OWNER_IS_TTL;
+    return !r->failed && path_valid(ret->path) &&
+           (!ttl || ttl_valid(tree_owner_ttl_ms(ret->owner)));
 }
 
 /* Adds a node without counting a create at the parent: the parent's own record says its counts. */
@@ -176,8 +178,9 @@ static int fill_placeholder(struct restore *x, const struct image *image, struct
 {
     struct tree *t = &x->s->tree;
     struct znode_owner *owner = znode_owner_of(node);
-    bool container = image->owner == TREE_OWNER_CONTAINER;
-    if ((image->owner != 0 && !container) || (container && owner == NULL)) {
+    enum tree_owner kind = tree_owner_kind(image->owner);
+    bool extended = kind == TREE_OWNER_IS_CONTAINER || kind == TREE_OWNER_IS_TTL;
+    if (kind == TREE_OWNER_SESSION || (extended && owner == NULL)) {
         return CONCLAVE_ECORRUPT;
     }
     struct znode_data *data;
@@ -185,9 +188,12 @@ static int fill_placeholder(struct restore *x, const struct image *image, struct
         return CONCLAVE_ENOMEM;
     }
     free(tree_swap_data(t, node, data));
-    if (owner != NULL && !container) {
+    if (owner != NULL && !extended) {
         list_remove(&owner->link);
-        owner->owner = 0;
+        t->extended_count--;
+    }
+    if (owner != NULL) {
+        owner->owner = image->owner;
     }
     acl_ref(&t->acls, image->acl);
     acl_unref(&t->acls, node->acl);

@@ -12,6 +12,7 @@ struct state *state_create_empty(void)
     map_init(&s->sessions);
     buf_init(&s->scratch, 0);
     buf_init(&s->name, 0);
+    buf_init(&s->quota, 0);
     buf_init(&s->snapshot.pending, 0);
     return s;
 }
@@ -79,6 +80,7 @@ void state_destroy(struct state *s)
     tree_finish(&s->tree);
     buf_finish(&s->scratch);
     buf_finish(&s->name);
+    buf_finish(&s->quota);
     buf_finish(&s->snapshot.pending);
     free(s->undo);
     free(s);
@@ -103,9 +105,11 @@ void state_apply(struct state *s, const struct command *command, int64_t time_ms
     effects_clear(effects);
     effects->session_change = STATE_SESSION_SAME;
     effects->session_id = 0;
+    effects->quota = (struct state_quota){.exceeded = false};
+    buf_reset(&effects->quota_path);
     effects->zxid = ++s->zxid;
 
-    struct write w = {s, command, s->zxid, time_ms, effects};
+    struct write w = {s, command, s->zxid, time_ms, effects, SLICE_NULL};
     switch (command->type) {
     case WIRE_CREATE_SESSION:
         effects->err = write_create_session(&w);
@@ -135,6 +139,7 @@ void state_stats(const struct state *s, struct state_stats *ret)
     *ret = (struct state_stats){
         .nodes = tree_count(&s->tree),
         .ephemerals = s->tree.ephemerals,
+        .collectable = s->tree.extended_count,
         .sessions = map_count(&s->sessions),
         .data_bytes = s->tree.bytes,
     };

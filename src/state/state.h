@@ -14,10 +14,25 @@
 
 struct state;
 
-/* A change that watches may wait for. Paths live in the effects and die at the next apply. */
+/* A change that watches may wait for. Path and ACL live in the effects and die at the next apply. */
 struct state_event {
     enum wire_event_type type;
     struct slice path;
+    struct wire_vector acl; /* of the node, before it went; empty: everybody may read it */
+    uint32_t acl_number;    /* which list of the tree that was */
+};
+
+/* Whether a watcher with these ids may be told: it must have READ on the node (CVE-2024-23944). */
+bool state_event_visible(const struct state_event *event, struct wire_vector ids);
+
+/* A quota that a command met: told also when the command was refused over it. */
+struct state_quota {
+    bool exceeded;
+    bool hard;      /* the command was refused; otherwise it was carried out */
+    bool bytes;     /* bytes of data, otherwise nodes */
+    int64_t amount; /* there would be with the command */
+    int64_t limit;
+    struct slice path; /* of the node whose subtree is limited; lives in the effects */
 };
 
 enum state_session_change {
@@ -34,7 +49,9 @@ struct effects {
     struct state_event *events; /* in the order in which they must be delivered */
     size_t events_count;
     size_t events_cap;
-    struct buf paths; /* bytes of the events' paths */
+    struct buf paths;         /* bytes of the events' paths and ACLs */
+    struct state_quota quota; /* the first that was exceeded */
+    struct buf quota_path;    /* bytes of its path */
     enum state_session_change session_change;
     int64_t session_id; /* session created or closed */
 };
@@ -56,6 +73,11 @@ void state_apply(struct state *s, const struct command *command, int64_t time_ms
 /* zxid of the last applied command. */
 int64_t state_zxid(const struct state *s);
 
+enum {
+    STATE_MULTI_READ_MAX =
+        16 << 20, /* bytes of a multiRead's reply; beyond: CONCLAVE_SYSTEM_ERROR */
+};
+
 /* A watch that a read asked for and that the caller must set (path borrowed from the request
  * body). */
 struct state_watch {
@@ -64,14 +86,19 @@ struct state_watch {
 };
 
 /*
- * Answers a read (exists, getData, getChildren, getChildren2, getACL, and sync's echo): appends
- * the reply record to out and returns 0, or returns the ZooKeeper code and appends nothing.
+ * Answers a read (exists, getData, getChildren, getChildren2, getACL, getAllChildrenNumber,
+ * multiRead, and sync's echo): appends the reply record to out and returns 0, or returns the
+ * ZooKeeper code and appends nothing. A multiRead's reply is limited to STATE_MULTI_READ_MAX.
  * CONCLAVE_MARSHALLING_ERROR for a body that cannot be decoded, CONCLAVE_UNIMPLEMENTED for
  * other types, CONCLAVE_SYSTEM_ERROR when the reply does not fit into out. Children come in any
  * order, as in ZooKeeper; it may differ between servers.
  */
 int state_query(const struct state *s, int32_t type, struct wire_vector ids, struct slice body,
                 struct buf *out, struct state_watch *ret_watch) CONCLAVE_MUST_USE;
+
+/* Answers getEphemerals: the paths of this session's nodes, oldest first. Errors as state_query. */
+int state_ephemerals(const struct state *s, int64_t session_id, struct slice body,
+                     struct buf *out) CONCLAVE_MUST_USE;
 
 /* Kinds of watch that setWatches brings back. */
 enum state_rewatch { STATE_REWATCH_DATA, STATE_REWATCH_EXIST, STATE_REWATCH_CHILD };
@@ -95,10 +122,25 @@ bool state_session_find(const struct state *s, int64_t id, struct state_session 
 void state_session_each(const struct state *s, void (*fn)(void *ctx, const struct state_session *),
                         void *ctx);
 
+/* When a node that the collector looks after is spent. */
+struct state_spent_rules {
+    int64_t now_ms;        /* wall clock */
+    int64_t never_used_ms; /* a container that never had a child is spent after so long; 0: never */
+};
+
+/*
+ * Looks at up to max containers and nodes with a TTL, each time at those it has not looked at for
+ * longest, and calls fn for each that is spent: childless, and used once, or its TTL over. fn gets
+ * a path that dies when it returns, and must not change the state. Returns how many were looked at.
+ */
+size_t state_spent_scan(struct state *s, const struct state_spent_rules *rules, size_t max,
+                        void (*fn)(void *ctx, const struct spent *), void *ctx);
+
 /* Figures for status and metrics. */
 struct state_stats {
     size_t nodes; /* as srvr counts them: the boot tree is 5 */
     size_t ephemerals;
+    size_t collectable; /* containers and nodes with a TTL */
     size_t sessions;
     size_t data_bytes; /* paths and data, as approximate_data_size counts them */
 };

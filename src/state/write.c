@@ -69,21 +69,46 @@ void write_rollback(struct state *s)
 
 /* --- events ----------------------------------------------------------------------------------- */
 
+static const struct acl_list *acl_of(const struct state *s, const struct znode *node)
+{
+    return acl_get(&s->tree.acls, node->acl);
+}
+
 /* A node came or went: told to who watches it, then to who watches its parent's children. */
-static void tell_node_and_parent(struct effects *e, enum wire_event_type type, size_t offset,
+static void tell_node_and_parent(struct write *w, enum wire_event_type type,
                                  const struct znode *node)
 {
+    struct effects *e = w->effects;
+    size_t offset = effects_path(e, node);
     size_t len = e->paths.len - offset;
     size_t parent_len = len - node->name_len - 1;
-    effects_event(e, type, offset, len);
-    effects_event(e, WIRE_EVENT_NODE_CHILDREN_CHANGED, offset, parent_len > 0 ? parent_len : 1);
+    effects_event(e, type, offset, len, acl_of(w->s, node));
+    effects_event(e, WIRE_EVENT_NODE_CHILDREN_CHANGED, offset, parent_len > 0 ? parent_len : 1,
+                  acl_of(w->s, node->parent));
+    w->path = slice_make(e->paths.data + offset, len);
+}
+
+void write_replace_data(struct state *s, struct znode *node, struct slice data)
+{
+    struct znode_data *block;
+    snapshot_touch(s, node);
+    state_need(znode_data_make(data, &block));
+    *undo_add(s) = (struct undo){
+        .kind = UNDO_SET_DATA,
+        .node = node,
+        .data = tree_swap_data(&s->tree, node, block),
+        .mzxid = node->mzxid,
+        .mtime = node->mtime,
+        .version = node->version,
+    };
 }
 
 /* --- create ----------------------------------------------------------------------------------- */
 
 static bool mode_sequential(int32_t mode)
 {
-    return mode == WIRE_MODE_PERSISTENT_SEQUENTIAL || mode == WIRE_MODE_EPHEMERAL_SEQUENTIAL;
+    return mode == WIRE_MODE_PERSISTENT_SEQUENTIAL || mode == WIRE_MODE_EPHEMERAL_SEQUENTIAL ||
+           mode == WIRE_MODE_PERSISTENT_SEQUENTIAL_TTL;
 }
 
 static bool mode_ephemeral(int32_t mode)
@@ -91,13 +116,20 @@ static bool mode_ephemeral(int32_t mode)
     return mode == WIRE_MODE_EPHEMERAL || mode == WIRE_MODE_EPHEMERAL_SEQUENTIAL;
 }
 
-/* TTLs are off, as they are in ZooKeeper unless extended types are enabled. */
-static int check_mode(int32_t mode)
+/* A createTTL whose mode has none is refused whatever its TTL: in ZooKeeper one that is negative
+ * ends the server. */
+static int check_mode(const struct write *w, int32_t type, const struct wire_create_ttl_request *r)
 {
-    if (mode < WIRE_MODE_PERSISTENT || mode > WIRE_MODE_PERSISTENT_SEQUENTIAL_TTL) {
+    if (r->flags < WIRE_MODE_PERSISTENT || r->flags > WIRE_MODE_PERSISTENT_SEQUENTIAL_TTL) {
         return CONCLAVE_BAD_ARGUMENTS;
     }
-    return mode >= WIRE_MODE_PERSISTENT_TTL ? CONCLAVE_UNIMPLEMENTED : 0;
+    if (!mode_has_ttl(r->flags)) {
+        return type == WIRE_CREATE_TTL ? CONCLAVE_BAD_ARGUMENTS : 0;
+    }
+    if ((w->command->options & COMMAND_TTL) == 0) {
+        return CONCLAVE_UNIMPLEMENTED;
+    }
+    return ttl_valid(r->ttl_ms) ? 0 : CONCLAVE_BAD_ARGUMENTS;
 }
 
 /* The path with the parent's count of creates behind it, "%010d" as an int32. Lives in s->name. */
@@ -113,11 +145,11 @@ static struct slice sequential_path(struct state *s, struct slice path, int32_t 
 }
 
 /* All checks of a create in ZooKeeper's order. The ACL to store is in s->scratch afterwards. */
-static int check_create(struct write *w, const struct wire_create_request *r, struct slice *path,
-                        struct znode **parent, int32_t *acl_count)
+static int check_create(struct write *w, int32_t type, const struct wire_create_ttl_request *r,
+                        struct slice *path, struct znode **parent, int32_t *acl_count)
 {
     struct state *s = w->s;
-    int rc = check_mode(r->flags);
+    int rc = check_mode(w, type, r);
     if (rc != 0) {
         return rc;
     }
@@ -151,17 +183,33 @@ static int check_create(struct write *w, const struct wire_create_request *r, st
     if (tree_find(&s->tree, *path) != NULL) {
         return CONCLAVE_NODE_EXISTS;
     }
-    return znode_is_ephemeral(*parent) ? CONCLAVE_NO_CHILDREN_FOR_EPHEMERALS : 0;
+    if (znode_is_ephemeral(*parent)) {
+        return CONCLAVE_NO_CHILDREN_FOR_EPHEMERALS;
+    }
+    return quota_check(w, *path, 1, (int64_t)r->data.len);
 }
 
-int write_create(struct write *w, int32_t type, const struct wire_create_request *r,
+/* Who or what the new node belongs to. A container is made by its operation, not by its mode. */
+static int64_t create_owner(const struct write *w, int32_t type,
+                            const struct wire_create_ttl_request *r)
+{
+    if (type == WIRE_CREATE_CONTAINER) {
+        return TREE_OWNER_CONTAINER;
+    }
+    if (type == WIRE_CREATE_TTL) {
+        return tree_ttl_owner(r->ttl_ms);
+    }
+    return mode_ephemeral(r->flags) ? w->command->session_id : 0;
+}
+
+int write_create(struct write *w, int32_t type, const struct wire_create_ttl_request *r,
                  struct znode **ret)
 {
     struct state *s = w->s;
     struct slice path;
     struct znode *parent;
     int32_t acl_count;
-    int rc = check_create(w, r, &path, &parent, &acl_count);
+    int rc = check_create(w, type, r, &path, &parent, &acl_count);
     if (rc != 0) {
         return rc;
     }
@@ -169,9 +217,7 @@ int write_create(struct write *w, int32_t type, const struct wire_create_request
     struct znode_spec spec = {
         .path = path,
         .data = r->data,
-        .owner = type == WIRE_CREATE_CONTAINER ? TREE_OWNER_CONTAINER
-                 : mode_ephemeral(r->flags)    ? w->command->session_id
-                                               : 0,
+        .owner = create_owner(w, type, r),
         .owned = &session_find(s, w->command->session_id)->ephemerals,
         .zxid = w->zxid,
         .time_ms = w->time_ms,
@@ -184,9 +230,14 @@ int write_create(struct write *w, int32_t type, const struct wire_create_request
     state_need(undo->node != NULL);
 
     *ret = undo->node;
-    size_t offset = effects_path(w->effects, *ret);
-    tell_node_and_parent(w->effects, WIRE_EVENT_NODE_CREATED, offset, *ret);
+    tell_node_and_parent(w, WIRE_EVENT_NODE_CREATED, *ret);
     return 0;
+}
+
+void write_created(struct write *w, const struct znode *node)
+{
+    quota_node_created(w->s, node);
+    quota_count(w->s, w->path, 1, (int64_t)znode_data(node).len);
 }
 
 /* --- delete ----------------------------------------------------------------------------------- */
@@ -199,9 +250,9 @@ void write_remove(struct write *w, struct znode *node)
     snapshot_leave(s, node);
     *undo_add(s) =
         (struct undo){.kind = UNDO_DELETE, .node = node, .pzxid = znode_pzxid(node->parent)};
-    size_t offset = effects_path(w->effects, node);
+    tell_node_and_parent(w, WIRE_EVENT_NODE_DELETED, node);
     tree_take_out(&s->tree, node, w->zxid);
-    tell_node_and_parent(w->effects, WIRE_EVENT_NODE_DELETED, offset, node);
+    quota_count(s, w->path, -1, -(int64_t)znode_data(node).len);
 }
 
 static bool version_matches(int32_t have, int32_t expected)
@@ -287,26 +338,23 @@ int write_set_data(struct write *w, const struct wire_set_data_request *r, struc
     if (rc != 0) {
         return rc;
     }
+    int64_t bytes = (int64_t)r->data.len - (int64_t)znode_data(node).len;
+    rc = quota_check(w, r->path, 0, bytes);
+    if (rc != 0) {
+        return rc;
+    }
     if (!version_matches(node->version, r->version)) {
         return CONCLAVE_BAD_VERSION;
     }
-    snapshot_touch(s, node);
-    struct znode_data *data;
-    state_need(znode_data_make(r->data, &data));
-    *undo_add(s) = (struct undo){
-        .kind = UNDO_SET_DATA,
-        .node = node,
-        .data = tree_swap_data(&s->tree, node, data),
-        .mzxid = node->mzxid,
-        .mtime = node->mtime,
-        .version = node->version,
-    };
+    write_replace_data(s, node, r->data);
     node->version = next_version(node->version);
     node->mzxid = w->zxid;
     node->mtime = w->time_ms;
 
     size_t offset = effects_path(w->effects, node);
-    effects_event(w->effects, WIRE_EVENT_NODE_DATA_CHANGED, offset, w->effects->paths.len - offset);
+    effects_event(w->effects, WIRE_EVENT_NODE_DATA_CHANGED, offset, w->effects->paths.len - offset,
+                  acl_of(s, node));
+    quota_count(s, r->path, 0, bytes);
     *ret = node;
     return 0;
 }

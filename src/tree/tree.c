@@ -170,7 +170,7 @@ static void link_owner(struct tree *t, struct znode *node, struct list *owned)
     }
     bool session = tree_owner_kind(o->owner) == TREE_OWNER_SESSION;
     list_push_back(session ? owned : &t->extended, &o->link);
-    t->ephemerals += session;
+    *(session ? &t->ephemerals : &t->extended_count) += 1;
 }
 
 static void unlink_owner(struct tree *t, struct znode *node)
@@ -178,7 +178,8 @@ static void unlink_owner(struct tree *t, struct znode *node)
     struct znode_owner *o = znode_owner_of(node);
     if (o != NULL && o->owner != 0) {
         list_remove(&o->link);
-        t->ephemerals -= tree_owner_kind(o->owner) == TREE_OWNER_SESSION;
+        bool session = tree_owner_kind(o->owner) == TREE_OWNER_SESSION;
+        *(session ? &t->ephemerals : &t->extended_count) -= 1;
     }
 }
 
@@ -195,6 +196,14 @@ static size_t znode_path_chars(const struct znode *node)
         n += 1 + path_chars(znode_name(node));
     }
     return n > 0 ? n : 1;
+}
+
+/* A node came or went: its ancestors have one more or less below them. */
+static void count_below(struct znode *parent, uint32_t change)
+{
+    for (; parent != NULL; parent = parent->parent) {
+        parent->dir->below += change;
+    }
 }
 
 struct znode *tree_add(struct tree *t, struct znode *parent, const struct znode_spec *spec)
@@ -226,6 +235,7 @@ struct znode *tree_add(struct tree *t, struct znode *parent, const struct znode_
     dir->count++;
     dir->cversion = (int32_t)((uint32_t)dir->cversion + 1);
     dir->pzxid = spec->zxid;
+    count_below(parent, 1);
     t->bytes += path_chars(spec->path) + znode_data_len(node);
     return node;
 }
@@ -238,6 +248,7 @@ void tree_take_out(struct tree *t, struct znode *node, int64_t zxid)
     *(node->next != NULL ? &node->next->prev : &dir->last) = node->prev;
     dir->count--;
     dir->pzxid = zxid;
+    count_below(node->parent, UINT32_MAX); /* one less */
     map_remove(&t->nodes, &node->map);
     unlink_owner(t, node);
     t->bytes -= znode_path_chars(node) + znode_data_len(node);
@@ -250,6 +261,7 @@ void tree_put_back(struct tree *t, struct znode *node, int64_t pzxid, struct lis
     *(node->next != NULL ? &node->next->prev : &dir->last) = node;
     dir->count++;
     dir->pzxid = pzxid;
+    count_below(node->parent, 1);
     int rc = map_insert(&t->nodes, &node->map, node->map.hash);
     assert(rc == 0); /* the map has its table: the node came out of it */
     (void)rc;

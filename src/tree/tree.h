@@ -26,11 +26,12 @@ struct znode_dir {
     uint32_t count;   /* children */
     int32_t cversion; /* children ever created, wrapping */
     int64_t pzxid;    /* last create or delete of a child; without a dir it is czxid */
+    uint32_t below;   /* nodes of the subtree without its root */
 };
 
 /* What only owned nodes have; stands in memory just before the znode. */
 struct znode_owner {
-    int64_t owner;    /* session, TREE_OWNER_CONTAINER, or 0xff<<56 | ttl_ms */
+    int64_t owner;    /* session, TREE_OWNER_CONTAINER, or tree_ttl_owner */
     struct list link; /* in the session's list, or in tree.extended */
 };
 
@@ -61,15 +62,18 @@ struct znode {
 
 #define TREE_OWNER_CONTAINER INT64_MIN
 
-/* Kinds of owner, by the number alone. TTL owners are told from sessions only where TTLs are
- * enabled, which they are not: see ZooKeeper's EphemeralType. */
-enum tree_owner { TREE_OWNER_NONE, TREE_OWNER_SESSION, TREE_OWNER_IS_CONTAINER };
+/* Kinds of owner, by the number alone: no session id begins with the byte 0xff. See ZooKeeper's
+ * EphemeralType. */
+enum tree_owner { TREE_OWNER_NONE, TREE_OWNER_SESSION, TREE_OWNER_IS_CONTAINER, TREE_OWNER_IS_TTL };
+
+#define TREE_TTL_MAX_MS 0xffffffffffLL /* some 34 years */
 
 struct tree {
     struct map nodes; /* all but the root */
     struct znode *root;
     struct acl_table acls;
-    struct list extended; /* containers */
+    struct list extended; /* containers and nodes with a TTL */
+    size_t extended_count;
     size_t ephemerals;
     size_t bytes; /* lengths of paths and data, as approximate_data_size counts them */
     uint8_t mark; /* 0 or ZNODE_MARK */
@@ -88,7 +92,7 @@ struct znode_spec {
     struct slice path;
     struct slice data;  /* copied; may be null */
     uint32_t acl;       /* a reference that the node takes over */
-    int64_t owner;      /* 0, a session or TREE_OWNER_CONTAINER */
+    int64_t owner;      /* 0, a session, TREE_OWNER_CONTAINER or tree_ttl_owner */
     struct list *owned; /* list of the owning session's nodes, or NULL */
     int64_t zxid;
     int64_t time_ms;
@@ -150,9 +154,22 @@ static inline int64_t znode_owner(const struct znode *node)
 
 static inline enum tree_owner tree_owner_kind(int64_t owner)
 {
-    return owner == 0                      ? TREE_OWNER_NONE
-           : owner == TREE_OWNER_CONTAINER ? TREE_OWNER_IS_CONTAINER
-                                           : TREE_OWNER_SESSION;
+    return owner == 0                       ? TREE_OWNER_NONE
+           : owner == TREE_OWNER_CONTAINER  ? TREE_OWNER_IS_CONTAINER
+           : (uint64_t)owner >> 56 == 0xffu ? TREE_OWNER_IS_TTL
+                                            : TREE_OWNER_SESSION;
+}
+
+/* The owner of a node that lives for ttl_ms after its last change; 0 < ttl_ms <= TREE_TTL_MAX_MS. */
+static inline int64_t tree_ttl_owner(int64_t ttl_ms)
+{
+    return (int64_t)(0xffULL << 56 | (uint64_t)ttl_ms);
+}
+
+/* The TTL of an owner of that kind. */
+static inline int64_t tree_owner_ttl_ms(int64_t owner)
+{
+    return (int64_t)((uint64_t)owner & ~(0xffULL << 56));
 }
 
 static inline bool znode_is_ephemeral(const struct znode *node)
@@ -163,6 +180,11 @@ static inline bool znode_is_ephemeral(const struct znode *node)
 static inline uint32_t znode_children(const struct znode *node)
 {
     return node->dir != NULL ? node->dir->count : 0;
+}
+
+static inline uint32_t znode_below(const struct znode *node)
+{
+    return node->dir != NULL ? node->dir->below : 0;
 }
 
 static inline int32_t znode_cversion(const struct znode *node)

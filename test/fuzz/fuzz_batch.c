@@ -62,6 +62,8 @@ static void check_same_effects(const struct world *w, int64_t zxid_before)
         must(a->events[i].type == b->events[i].type);
         must(slice_equal(a->events[i].path, b->events[i].path));
         must(a->events[i].path.len > 0 && a->events[i].path.data[0] == '/');
+        must(slice_equal(a->events[i].acl.items, b->events[i].acl.items));
+        (void)state_event_visible(&a->events[i], WIRE_VECTOR_NULL);
     }
 }
 
@@ -70,7 +72,7 @@ static void query_all(struct world *w, struct wire_vector ids, struct slice body
 {
     static const int32_t types[] = {WIRE_EXISTS, WIRE_GET_DATA,     WIRE_GET_ACL,
                                     WIRE_SYNC,   WIRE_GET_CHILDREN, WIRE_GET_CHILDREN2,
-                                    WIRE_CREATE, WIRE_MULTI_READ,   WIRE_GET_EPHEMERALS};
+                                    WIRE_CREATE, WIRE_MULTI_READ,   WIRE_GET_ALL_CHILDREN_NUMBER};
     struct buf replies[2];
     buf_init(&replies[0], 0);
     buf_init(&replies[1], 0);
@@ -85,6 +87,12 @@ static void query_all(struct world *w, struct wire_vector ids, struct slice body
         must(rc[0] == 0 || replies[0].len == 0);
         must(slice_equal(buf_slice(&replies[0]), buf_slice(&replies[1])));
     }
+    for (int j = 0; j < 2; j++) {
+        buf_reset(&replies[j]);
+        int rc = state_ephemerals(w->states[j], 1, body, &replies[j]);
+        must(rc == 0 || (rc < 0 && replies[j].len == 0));
+    }
+    must(replies[0].len == replies[1].len);
     buf_finish(&replies[0]);
     buf_finish(&replies[1]);
 }
@@ -191,7 +199,12 @@ static struct slice take_path(struct input *in)
         "/b/0", "/a/s-",        "/a//b",    "/\xff",  "/a\x01",  "/zookeeper/config",
         "/b/",  "/a0000000000", "/b/c/d/e", "/a/b/d", "/c",      NULL,
     };
-    return slice_str(paths[take(in) % (sizeof paths / sizeof paths[0])]);
+    static const char *const quotas[] = {
+        "/zookeeper/quota/a", "/zookeeper/quota/a/zookeeper_limits",
+        "/zookeeper/quota/a/zookeeper_stats", "/zookeeper/quota/a/b"};
+    enum { PATHS = sizeof paths / sizeof paths[0], QUOTAS = sizeof quotas / sizeof quotas[0] };
+    uint8_t which = take(in);
+    return slice_str(which < 9 * PATHS ? paths[which % PATHS] : quotas[which % QUOTAS]);
 }
 
 /* A version: most often "any" or one of the small ones that nodes have. */
@@ -297,6 +310,7 @@ static void put_command(struct world *w, struct input *in, int32_t kind)
     buf_init(&ids, 0);
     struct command c = {.session_id = take(in) % 4, .cxid = w->requests};
     uint8_t who = take(in);
+    c.options = who >> 3;
     static const struct {
         const char *scheme;
         const char *id;

@@ -319,8 +319,7 @@ static void reconfig_is_off(void **state)
 static void internal_operations_are_refused(void **state)
 {
     struct world *w = *state;
-    static const int32_t types[] = {WIRE_CHECK, WIRE_DELETE_CONTAINER, WIRE_GET_DATA, WIRE_ERROR,
-                                    WIRE_NOTIFICATION};
+    static const int32_t types[] = {WIRE_CHECK, WIRE_GET_DATA, WIRE_ERROR, WIRE_NOTIFICATION};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         assert_int_equal(apply(w->s, &w->e, &w->m, 1, types[i], make_delete(&w->m, "/a", -1)),
                          CONCLAVE_UNIMPLEMENTED);

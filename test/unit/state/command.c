@@ -28,8 +28,9 @@ static size_t make_batch(struct wire_vector ids)
     buf_append_str(&bytes, "before");
     size_t start = bytes.len;
     batch_begin(&bytes, &header);
-    struct command one = {7, 8, WIRE_CREATE, ids, slice_str("body")};
-    struct command two = {INT64_MIN, -1, WIRE_CLOSE_SESSION, WIRE_VECTOR_NULL, slice_make("", 0)};
+    struct command one = {7, 8, WIRE_CREATE, ids, slice_str("body"), COMMAND_TTL};
+    struct command two = {INT64_MIN,         -1,        WIRE_CLOSE_SESSION, WIRE_VECTOR_NULL,
+                          slice_make("", 0), UINT32_MAX};
     batch_add(&bytes, start, &one);
     batch_add(&bytes, start, &two);
     return start;
@@ -62,9 +63,11 @@ static void comes_back_as_it_went(void **state)
     assert_int_equal(c.ids.count, 2);
     assert_true(slice_equal(c.ids.items, ids.items));
     assert_true(slice_equal_str(c.body, "body"));
+    assert_int_equal(c.options, COMMAND_TTL);
     assert_int_equal(batch_next(&r, &c), 1);
     assert_true(c.session_id == INT64_MIN);
     assert_int_equal(c.ids.count, -1);
+    assert_int_equal(c.options, UINT32_MAX);
     assert_int_equal(c.body.len, 0);
     assert_int_equal(batch_next(&r, &c), 0);
     assert_int_equal(batch_next(&r, &c), 0);
@@ -106,7 +109,7 @@ static void cut_anywhere_is_corrupt(void **state)
     }
     buf_append_u8(&bytes, 0);
     assert_int_equal(read_all(slice_make(bytes.data + start, len + 1)), CONCLAVE_ECORRUPT);
-    bytes.data[start] = 2;
+    bytes.data[start]++;
     assert_int_equal(read_all(slice_make(bytes.data + start, len)), CONCLAVE_ECORRUPT);
     buf_finish(&b);
 }
@@ -120,7 +123,7 @@ static void garbage_is_survived(void **state)
             uint64_t v = prng_next(&prng);
             garbage[n] = v % 3 == 0 ? (uint8_t)(v >> 8) : 0;
         }
-        garbage[0] = 1;
+        garbage[0] = 2;
         int rc = read_all(slice_make(garbage, prng_next(&prng) % sizeof garbage));
         assert_true(rc == 0 || rc == CONCLAVE_ECORRUPT);
     }
@@ -132,7 +135,7 @@ static void what_does_not_fit_is_not_half_there(void **state)
     buf_init(&small, 60);
     batch_begin(&small, &(struct batch_header){1, 2, 3, 0});
     size_t len = small.len;
-    struct command big = {1, 1, WIRE_SET_DATA, WIRE_VECTOR_NULL, buf_slice(&small)};
+    struct command big = {1, 1, WIRE_SET_DATA, WIRE_VECTOR_NULL, buf_slice(&small), 0};
     batch_add(&small, 0, &big);
     assert_false(buf_ok(&small));
     assert_int_equal(small.len, len);
@@ -140,6 +143,24 @@ static void what_does_not_fit_is_not_half_there(void **state)
     assert_int_equal(batch_open(buf_slice(&small), &r), 0);
     assert_int_equal(r.header.count, 0);
     buf_finish(&small);
+}
+
+static void spent_comes_back_and_null_is_malformed(void **state)
+{
+    struct spent spent = {slice_str("/a"), 5, INT64_MAX};
+    struct spent back;
+    spent_encode(&bytes, &spent);
+    assert_int_equal(spent_decode(buf_slice(&bytes), &back), 0);
+    assert_true(slice_equal(back.path, spent.path));
+    assert_int_equal(back.czxid, 5);
+    assert_true(back.mzxid == INT64_MAX);
+    for (size_t n = 0; n < bytes.len; n++) {
+        assert_int_equal(spent_decode(slice_make(bytes.data, n), &back),
+                         CONCLAVE_MARSHALLING_ERROR);
+    }
+    buf_reset(&bytes);
+    spent_encode(&bytes, &(struct spent){SLICE_NULL, 1, 1});
+    assert_int_equal(spent_decode(buf_slice(&bytes), &back), CONCLAVE_MARSHALLING_ERROR);
 }
 
 int main(void)
@@ -150,6 +171,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(cut_anywhere_is_corrupt, setup, teardown),
         cmocka_unit_test_setup_teardown(garbage_is_survived, setup, teardown),
         cmocka_unit_test_setup_teardown(what_does_not_fit_is_not_half_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(spent_comes_back_and_null_is_malformed, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
