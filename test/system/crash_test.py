@@ -198,6 +198,22 @@ def round_of(server, writers, number, rng):
         raise failures[0]
 
 
+def run_rounds(server, rounds, seed, rng, what):
+    """Rounds on the server until one fails; returns how many passed. `what` are the ends that server.kill() brings."""
+    writers = [Writer(number) for number in range(WRITERS)]
+    passed = 0
+    try:
+        for number in range(rounds):
+            round_of(server, writers, number, rng)
+            passed += 1
+    except (Violation, zk.Closed, RuntimeError) as violation:  # refused, or it did not start
+        print(f"round {passed} of seed {seed}: {violation!r}\n{server.log_tail()}")
+    acknowledged = sum(len(writer.nodes) + writer.counter_acked for writer in writers)
+    print(f"{passed} {what} survived, {acknowledged} acknowledged writes looked up, seed {seed}")
+    server.destroy()
+    return passed
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=100)
@@ -206,20 +222,9 @@ def main():
     if why_missing():
         print(f"skipped: {why_missing()}")
         return 77
-    rng = random.Random(arguments.seed)
-    writers = [Writer(number) for number in range(WRITERS)]
     server = Conclave(["--snapCount", "300", "--preAllocSize", "256", "--minSessionTimeout", "400",
                        "--maxSessionTimeout", "20000"], tick_ms=TICK_MS)
-    passed = 0
-    try:
-        for number in range(arguments.rounds):
-            round_of(server, writers, number, rng)
-            passed += 1
-    except Violation as violation:
-        print(f"round {passed} of seed {arguments.seed}: {violation}\n{server.log_tail()}")
-    acknowledged = sum(len(writer.nodes) + writer.counter_acked for writer in writers)
-    print(f"{passed} kills survived, {acknowledged} acknowledged writes looked up, seed {arguments.seed}")
-    server.destroy()
+    passed = run_rounds(server, arguments.rounds, arguments.seed, random.Random(arguments.seed), "kills")
     print(f"{passed} passed, {arguments.rounds - passed} failed")
     return 0 if passed == arguments.rounds else 1
 
