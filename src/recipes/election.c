@@ -413,7 +413,9 @@ static void tell_elected(struct conclave_election *e)
     e->regrant = e->node != NULL;
     if (result == 0) {
         e->failures = 0;
-        e->ack_wanted = e->state == ELECTION_LEADING && e->options.ack;
+        if (e->state == ELECTION_LEADING && e->options.ack) {
+            e->ack_wanted = true; /* else the user may have asked for it already */
+        }
     } else if (e->state == ELECTION_LEADING) {
         e->failures++;
         e->not_before_ns = client_now_ns(client) + backoff_ms(e) * 1000000;

@@ -516,8 +516,8 @@ static void on_left(struct step *step, const struct conclave_reply *reply)
         election_run(e);
         return;
     }
-    size_t count =
-        leave_parts(e, text, parts); /* as they were sent: nothing else changes them meanwhile */
+    last_text(e, true, text);
+    size_t count = leave_parts(e, text, parts); /* as they were sent: nothing has changed them */
     bool gone = reply->error == CONCLAVE_NO_NODE || reply->error == CONCLAVE_BAD_VERSION;
     if (reply->error == 0) {
         left(e);
