@@ -66,6 +66,7 @@ struct snapshot_task {
     size_t queued;      /* bytes on their way to the disk */
     int64_t started_ms;
     uint64_t content_size; /* bytes so far */
+    uint64_t newest_size;  /* bytes of the newest one written in this run, or 0 */
 
     struct snapshot_writer writer; /* file_worker's */
     int writer_rv;                 /* file_worker's */
@@ -146,8 +147,9 @@ int start_recover(struct replication *r, uint64_t server_id,
 /* snapshot_task.c */
 void snapshot_task_init(struct replication *r);
 void snapshot_task_finish(struct replication *r);
-void snapshot_task_maybe(struct replication *r);  /* starts one when it is due */
-void snapshot_task_cancel(struct replication *r); /* on failure and on close */
+void snapshot_task_maybe(struct replication *r);       /* starts one when it is due */
+bool snapshot_task_worth(const struct replication *r); /* see replication_stats */
+void snapshot_task_cancel(struct replication *r);      /* on failure and on close */
 void snapshot_task_idle(uv_idle_t *idle);
 
 /* replication.c */

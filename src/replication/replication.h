@@ -31,14 +31,15 @@ enum replication_role {
 };
 
 struct replication_options {
-    const char *dir;           /* data folder; created when missing */
-    int64_t server_id;         /* > 0 */
-    size_t segment_bytes;      /* preallocated size of a log segment */
-    uint64_t snapshot_entries; /* log entries between snapshots; replication_snapshot asks sooner */
-    size_t snapshot_log_bytes; /* or log bytes between snapshots, whichever comes first */
-    uint64_t trailing_entries; /* entries kept behind a snapshot */
-    int snapshots_kept;        /* snapshots kept, at least 2 */
-    bool sync;                 /* false: forceSync=no, promises weakened */
+    const char *dir;      /* data folder; created when missing */
+    int64_t server_id;    /* > 0 */
+    size_t segment_bytes; /* preallocated size of a log segment */
+    uint64_t
+        snapshot_entries; /* entries between snapshots, more while stats.snapshot_worth is false */
+    size_t snapshot_log_bytes;        /* or log bytes between snapshots, whichever comes first */
+    uint64_t trailing_entries;        /* entries kept behind a snapshot */
+    int snapshots_kept;               /* snapshots kept, at least 2 */
+    bool sync;                        /* false: forceSync=no, promises weakened */
     const struct clock_source *clock; /* NULL: the machine's */
     struct summary *sync_time;        /* µs per write and sync of the log, added to; or NULL */
     struct summary *snapshot_time;    /* ms per snapshot until it is durable, added to; or NULL */
@@ -108,6 +109,7 @@ struct replication_stats {
     uint64_t commit_index;
     uint64_t applied_index;
     uint64_t snapshot_index; /* newest snapshot */
+    bool snapshot_worth;     /* the log since the newest snapshot is as long as that is */
     uint64_t log_bytes;      /* in segments */
     uint64_t syncs;          /* fdatasync calls */
     int64_t sync_max_us;     /* slowest of them */

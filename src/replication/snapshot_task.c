@@ -321,6 +321,7 @@ static void completed(struct replication *r)
     }
     assert(result.messages == 0 && result.count == 0);
     r->snapshot_index = t->meta.index;
+    t->newest_size = t->content_size;
     driver_note(r, false, "snapshot_written", "index=%" PRIu64 " bytes=%" PRIu64 " ms=%" PRId64,
                 t->meta.index, t->content_size, driver_now_ms(r) - t->started_ms);
     if (r->options.snapshot_time != NULL) {
@@ -372,6 +373,11 @@ static void step_done(struct worker_job *job)
     driver_job_done(r);
 }
 
+bool snapshot_task_worth(const struct replication *r)
+{
+    return r->applied_bytes - r->snapshot.attempt_bytes >= r->snapshot.newest_size;
+}
+
 static bool due(const struct replication *r)
 {
     const struct snapshot_task *t = &r->snapshot;
@@ -380,7 +386,8 @@ static bool due(const struct replication *r)
         return false;
     }
     return t->wanted ||
-           (r->options.snapshot_entries > 0 && r->applied - since >= r->options.snapshot_entries) ||
+           (r->options.snapshot_entries > 0 && r->applied - since >= r->options.snapshot_entries &&
+            snapshot_task_worth(r)) ||
            (r->options.snapshot_log_bytes > 0 &&
             r->applied_bytes - t->attempt_bytes >= r->options.snapshot_log_bytes);
 }

@@ -156,7 +156,7 @@ static void test_snapshot_under_load(void **state)
     struct fixture f;
     struct replication_stats stats;
     begin(&f, 7);
-    f.m.options.snapshot_entries = 200;
+    f.m.options.snapshot_log_bytes = 20000;
     f.m.snapshot_filling = 3000000;
     f.m.filling = 100;
     assert_int_equal(machine_open(&f.m), 0);
@@ -184,6 +184,26 @@ static void test_snapshot_under_load(void **state)
         snapshots += strstr(f.disk.live.names[i].path, ".snapshot") != NULL;
     }
     assert_int_equal(snapshots, 2);
+    end(&f);
+}
+
+/* Counted entries alone bring no snapshot that is larger than the log they stand in. */
+static void test_snapshot_is_worth_it(void **state)
+{
+    struct fixture f;
+    struct replication_stats stats;
+    begin(&f, 9);
+    f.m.options.snapshot_entries = 10;
+    f.m.snapshot_filling = 100000;
+    f.m.filling = 100;
+    assert_int_equal(machine_open(&f.m), 0);
+    machine_work(&f.m, 300, 4);
+    machine_rest(&f.m);
+    /* The count alone would bring thirty. */
+    assert_true(f.m.snapshots >= 1 && f.m.snapshots <= 3);
+    replication_stats(f.m.r, &stats);
+    assert_false(stats.snapshot_worth);
+    machine_close(&f.m);
     end(&f);
 }
 
@@ -459,6 +479,7 @@ int main(void)
         cmocka_unit_test(test_without_sync),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_snapshot_under_load),
+        cmocka_unit_test(test_snapshot_is_worth_it),
         cmocka_unit_test(test_snapshot_by_bytes),
         cmocka_unit_test(test_close_finishes),
         cmocka_unit_test(test_close_from_callbacks),
