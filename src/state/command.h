@@ -17,6 +17,7 @@ enum command_options {
     COMMAND_TTL = 1,      /* nodes with a TTL may be created: extendedTypesEnabled */
     COMMAND_QUOTA = 2,    /* quotas are enforced: enforceQuota */
     COMMAND_RECONFIG = 4, /* the ensemble may be reconfigured: reconfigEnabled */
+    COMMAND_SASL = 8,     /* ids of the scheme sasl may be put into ACLs: authProvider.N */
 };
 
 struct command {

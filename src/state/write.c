@@ -144,6 +144,16 @@ static struct slice sequential_path(struct state *s, struct slice path, int32_t 
     return buf_slice(&s->name);
 }
 
+/* The ACL to store goes into s->scratch. */
+static int fixup_acl(struct write *w, struct wire_vector acl, int32_t *ret_count)
+{
+    uint32_t schemes = (w->command->options & COMMAND_SASL) != 0 ? ACL_SCHEME_SASL : 0;
+    buf_reset(&w->s->scratch);
+    int rc = acl_fixup(acl, w->command->ids, schemes, &w->s->scratch, ret_count);
+    state_need(rc != CONCLAVE_ENOMEM);
+    return rc;
+}
+
 /* All checks of a create in ZooKeeper's order. The ACL to store is in s->scratch afterwards. */
 static int check_create(struct write *w, int32_t type, const struct wire_create_ttl_request *r,
                         struct slice *path, struct znode **parent, int32_t *acl_count)
@@ -162,9 +172,7 @@ static int check_create(struct write *w, int32_t type, const struct wire_create_
     if (!path_plausible(r->path)) {
         return CONCLAVE_BAD_ARGUMENTS;
     }
-    buf_reset(&s->scratch);
-    rc = acl_fixup(r->acl, w->command->ids, &s->scratch, acl_count);
-    state_need(rc != CONCLAVE_ENOMEM);
+    rc = fixup_acl(w, r->acl, acl_count);
     if (rc != 0) {
         return rc;
     }
@@ -380,9 +388,7 @@ int write_set_acl(struct write *w, const struct wire_set_acl_request *r, struct 
     int32_t acl_count;
     int rc = check_session_and_path(w, r->path);
     if (rc == 0) {
-        buf_reset(&s->scratch);
-        rc = acl_fixup(r->acl, w->command->ids, &s->scratch, &acl_count);
-        state_need(rc != CONCLAVE_ENOMEM);
+        rc = fixup_acl(w, r->acl, &acl_count);
     }
     if (rc == 0) {
         rc = find_permitted(w, r->path, WIRE_PERM_ADMIN, &node);

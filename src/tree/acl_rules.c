@@ -1,5 +1,7 @@
 #include "tree/acl_rules.h"
 
+#include "tree/principal.h"
+
 #include <stdlib.h>
 
 /* --- ip: addresses, with a prefix length in the entry ----------------------------------------- */
@@ -163,18 +165,34 @@ static bool digest_valid(struct slice id)
     return colon != NULL && memchr(colon + 1, ':', (size_t)(id.data + id.len - colon - 1)) == NULL;
 }
 
+/* --- sasl: a Kerberos name, or what looks like one ---------------------------------------------- */
+
+static bool sasl_valid(struct slice id)
+{
+    struct principal p;
+    return principal_parse(id, &p);
+}
+
+/* As SASLAuthenticationProvider.matches. */
+static bool sasl_matches(struct slice caller, struct slice entry)
+{
+    return slice_equal_str(caller, "super") || slice_equal(caller, entry);
+}
+
 /* --- the schemes ------------------------------------------------------------------------------ */
 
 struct scheme {
     const char *name;
     bool authenticates; /* its ids are what "auth" stands for */
+    uint32_t bit;       /* in enum acl_schemes, or 0: always on */
     bool (*valid)(struct slice id);
     bool (*matches)(struct slice caller, struct slice entry);
 };
 
 static const struct scheme schemes[] = {
-    {"digest", true, digest_valid, slice_equal},
-    {"ip", false, ip_valid, ip_matches},
+    {"digest", true, 0, digest_valid, slice_equal},
+    {"ip", false, 0, ip_valid, ip_matches},
+    {"sasl", true, ACL_SCHEME_SASL, sasl_valid, sasl_matches},
 };
 
 static const struct scheme *scheme_find(struct slice name)
@@ -187,9 +205,22 @@ static const struct scheme *scheme_find(struct slice name)
     return NULL;
 }
 
+/* The scheme, if it is on. */
+static const struct scheme *scheme_find_on(struct slice name, uint32_t on)
+{
+    const struct scheme *scheme = scheme_find(name);
+    return scheme != NULL && (scheme->bit & ~on) == 0 ? scheme : NULL;
+}
+
 static bool is_anyone(const struct wire_id *id)
 {
     return slice_equal_str(id->scheme, "world") && slice_equal_str(id->id, "anyone");
+}
+
+static bool is_grant(const struct wire_id *caller, const struct wire_id *entry)
+{
+    return slice_equal_str(caller->scheme, ACL_SCHEME_SASL_GRANT) &&
+           slice_equal_str(entry->scheme, "sasl") && slice_equal(caller->id, entry->id);
 }
 
 static bool entry_matches(const struct wire_id *entry, struct wire_vector ids)
@@ -201,6 +232,9 @@ static bool entry_matches(const struct wire_id *entry, struct wire_vector ids)
     struct wire_id caller;
     while (scheme != NULL && wire_next_id(&ids, &caller)) {
         if (slice_equal(caller.scheme, entry->scheme) && scheme->matches(caller.id, entry->id)) {
+            return true;
+        }
+        if (is_grant(&caller, entry)) {
             return true;
         }
     }
@@ -265,12 +299,13 @@ static bool seen_add(struct seen *seen, struct slice entry)
 }
 
 /* "auth": one entry for each id of the caller that some scheme vouches for. */
-static int fixup_auth(int32_t perms, struct wire_vector ids, struct buf *out, int32_t *count)
+static int fixup_auth(int32_t perms, struct wire_vector ids, uint32_t on, struct buf *out,
+                      int32_t *count)
 {
     int32_t before = *count;
     struct wire_id caller;
     while (wire_next_id(&ids, &caller)) {
-        const struct scheme *scheme = scheme_find(caller.scheme);
+        const struct scheme *scheme = scheme_find_on(caller.scheme, on);
         if (scheme != NULL && scheme->authenticates) {
             wire_encode_acl(out, &(struct wire_acl){perms, caller});
             ++*count;
@@ -279,16 +314,16 @@ static int fixup_auth(int32_t perms, struct wire_vector ids, struct buf *out, in
     return *count > before ? 0 : CONCLAVE_INVALID_ACL;
 }
 
-static int fixup_entry(const struct wire_acl *entry, struct wire_vector ids, struct buf *out,
-                       int32_t *count)
+static int fixup_entry(const struct wire_acl *entry, struct wire_vector ids, uint32_t on,
+                       struct buf *out, int32_t *count)
 {
     if (slice_is_null(entry->id.scheme)) {
         return CONCLAVE_INVALID_ACL;
     }
     if (slice_equal_str(entry->id.scheme, "auth")) {
-        return fixup_auth(entry->perms, ids, out, count);
+        return fixup_auth(entry->perms, ids, on, out, count);
     }
-    const struct scheme *scheme = scheme_find(entry->id.scheme);
+    const struct scheme *scheme = scheme_find_on(entry->id.scheme, on);
     bool world = slice_equal_str(entry->id.scheme, "world");
     if (slice_is_null(entry->id.id) && (world || scheme != NULL)) {
         return CONCLAVE_MARSHALLING_ERROR;
@@ -301,7 +336,8 @@ static int fixup_entry(const struct wire_acl *entry, struct wire_vector ids, str
     return 0;
 }
 
-int acl_fixup(struct wire_vector asked, struct wire_vector ids, struct buf *out, int32_t *ret_count)
+int acl_fixup(struct wire_vector asked, struct wire_vector ids, uint32_t on, struct buf *out,
+              int32_t *ret_count)
 {
     if (asked.count <= 0) {
         return CONCLAVE_INVALID_ACL;
@@ -313,7 +349,7 @@ int acl_fixup(struct wire_vector asked, struct wire_vector ids, struct buf *out,
     const uint8_t *start = asked.items.data;
     while (rc == 0 && wire_next_acl(&asked, &entry)) {
         if (seen_add(&seen, slice_make(start, (size_t)(asked.items.data - start)))) {
-            rc = fixup_entry(&entry, ids, out, &count);
+            rc = fixup_entry(&entry, ids, on, out, &count);
         }
         start = asked.items.data;
     }

@@ -151,11 +151,13 @@ static void ip_prefixes(void **state)
     assert_false(ip_permits("2001:db8::/32", "2001:db9::1"));
 }
 
+static uint32_t schemes_on;
+
 static int fixup(struct wire_vector asked, struct wire_vector ids, int32_t *ret_count)
 {
     struct buf out;
     buf_init(&out, 0);
-    int rc = acl_fixup(asked, ids, &out, ret_count);
+    int rc = acl_fixup(asked, ids, schemes_on, &out, ret_count);
     buf_finish(&out);
     return rc;
 }
@@ -227,13 +229,56 @@ static void auth_stands_for_the_callers_ids(void **state)
     int32_t n;
     struct buf out;
     buf_init(&out, 0);
-    assert_int_equal(acl_fixup(one(5, "auth", "ignored"), one_id("digest", "u:p"), &out, &n), 0);
+    assert_int_equal(acl_fixup(one(5, "auth", "ignored"), one_id("digest", "u:p"), 0, &out, &n), 0);
     assert_int_equal(n, 1);
     assert_true(slice_equal(buf_slice(&out), one(5, "digest", "u:p").items));
     assert_int_equal(fixup(one(31, "auth", ""), WIRE_VECTOR_NULL, &n), CONCLAVE_INVALID_ACL);
     assert_int_equal(fixup(one(31, "auth", ""), one_id("ip", "1.2.3.4"), &n), CONCLAVE_INVALID_ACL);
     assert_int_equal(fixup(one(31, "auth", NULL), one_id("super", ""), &n), CONCLAVE_INVALID_ACL);
     buf_finish(&out);
+}
+
+/* sasl is off, then on. */
+static void sasl_is_stored_only_where_it_is_on(void **state)
+{
+    int32_t n;
+    assert_false(storable("sasl", "bob"));
+    assert_int_equal(fixup(one(31, "auth", ""), one_id("sasl", "bob"), &n), CONCLAVE_INVALID_ACL);
+    schemes_on = ACL_SCHEME_SASL;
+    assert_true(storable("sasl", "bob"));
+    assert_true(storable("sasl", "bob@REALM"));
+    assert_true(storable("sasl", "bob/host@REALM"));
+    assert_true(storable("sasl", "bob/host"));
+    assert_true(storable("sasl", ""));
+    assert_false(storable("sasl", "bob@one@two"));
+    assert_false(storable("sasl", "bob@one/two"));
+    assert_false(storable("sasl", "bob/a/b@REALM"));
+    assert_int_equal(fixup(one(31, "auth", ""), one_id("sasl", "bob"), &n), 0);
+    assert_int_equal(fixup(one(31, "sasl", NULL), WIRE_VECTOR_NULL, &n),
+                     CONCLAVE_MARSHALLING_ERROR);
+    assert_int_equal(fixup(one(31, "auth", ""), one_id(ACL_SCHEME_SASL_GRANT, "any"), &n),
+                     CONCLAVE_INVALID_ACL);
+    assert_false(storable(ACL_SCHEME_SASL_GRANT, "any"));
+    schemes_on = 0;
+}
+
+static bool sasl_permits(const char *entry_id, const char *scheme, const char *caller)
+{
+    return acl_permits(one(31, "sasl", entry_id), one_id(scheme, caller), WIRE_PERM_READ);
+}
+
+static void who_is_permitted_by_sasl(void **state)
+{
+    assert_true(sasl_permits("bob", "sasl", "bob"));
+    assert_false(sasl_permits("bob", "sasl", "bob@REALM"));
+    assert_false(sasl_permits("bob", "sasl", "alice"));
+    assert_false(sasl_permits("bob", "digest", "bob"));
+    assert_true(sasl_permits("bob", "sasl", "super"));
+    assert_true(sasl_permits("any", ACL_SCHEME_SASL_GRANT, "any"));
+    assert_false(sasl_permits("bob", ACL_SCHEME_SASL_GRANT, "any"));
+    assert_false(sasl_permits("bob", ACL_SCHEME_SASL_GRANT, "super"));
+    assert_false(acl_permits(one(31, "digest", "any"), one_id(ACL_SCHEME_SASL_GRANT, "any"),
+                             WIRE_PERM_READ));
 }
 
 static void digests_are_hidden(void **state)
@@ -267,6 +312,8 @@ int main(void)
         cmocka_unit_test(what_may_be_stored),
         cmocka_unit_test(duplicates_go),
         cmocka_unit_test(auth_stands_for_the_callers_ids),
+        cmocka_unit_test(sasl_is_stored_only_where_it_is_on),
+        cmocka_unit_test(who_is_permitted_by_sasl),
         cmocka_unit_test(digests_are_hidden),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
