@@ -32,7 +32,7 @@
  *    16  previous u64           checksum of the frame before it; of the header for the first
  *    24  index u64              of the first entry
  *    32  count u32              of entries
- *    36  zero u32
+ *    36  header checksum u32    low half of hash_u64(salt ^ hash_bytes(8..35))
  *    40  body                   entries {term u64, length u32, kind u32, payload}, zeroes
  *
  * A frame without entries is a seal: written at a clean end, it proves that the log was whole. A

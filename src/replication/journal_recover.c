@@ -165,7 +165,7 @@ static int read_frame(struct scan *s, uint64_t offset, struct frame *ret)
         return 0;
     }
     int err = window_read(&s->window, offset, FRAME_HEADER_SIZE, &data);
-    size_t size = err == 0 ? frame_size(data) : 0;
+    size_t size = err == 0 && frame_header_check(data, s->header.salt) ? frame_size(data) : 0;
     if (err == 0 && (size == 0 || size > s->window.size - offset)) {
         return 0;
     }
@@ -305,8 +305,8 @@ out:
 
 struct listing {
     struct journal *journal;
-    uint64_t above; /* a segment numbered higher than this was seen in `found` */
-    uint64_t found;
+    uint64_t above; /* last segment that the metadata names */
+    uint64_t found; /* highest one above it, or 0 */
     int error;
 };
 
@@ -322,9 +322,9 @@ static void sort_file(void *arg, const char *name)
         return;
     }
     /* NOLINTBEGIN(cert-err34-c): our own names; others are left alone */
-    if (sscanf(name, "%" SCNu64 ".journal%n", &number, &end) == 1 && name[end] == '\0' && end > 4) {
+    if (sscanf(name, "%" SCNu64 ".log%n", &number, &end) == 1 && name[end] == '\0' && end > 4) {
         if (number > l->above) {
-            l->found = number;
+            l->found = number > l->found ? number : l->found;
         } else if (number < journal->metadata.first_segment) {
             l->error = journal->ops->remove(journal->ops->ctx, path);
         }

@@ -51,6 +51,11 @@ static uint64_t frame_checksum(const uint8_t *data, size_t len, uint64_t salt)
     return hash_u64(salt ^ hash_bytes(data + 8, len - 8));
 }
 
+static uint32_t frame_header_checksum(const uint8_t *data, uint64_t salt)
+{
+    return (uint32_t)hash_u64(salt ^ hash_bytes(data + 8, 36 - 8));
+}
+
 void frame_begin(struct buf *b)
 {
     static const uint8_t zeroes[FRAME_HEADER_SIZE];
@@ -82,7 +87,7 @@ uint64_t frame_finish(struct buf *b, uint64_t salt, uint64_t previous, uint64_t 
     put_le64(p + 16, previous);
     put_le64(p + 24, index);
     put_le32(p + 32, count);
-    put_le32(p + 36, 0);
+    put_le32(p + 36, frame_header_checksum(p, salt));
     uint64_t checksum = frame_checksum(p, b->len, salt);
     put_le64(p, checksum);
     return checksum;
@@ -95,6 +100,11 @@ size_t frame_size(const uint8_t data[FRAME_HEADER_SIZE])
         return 0;
     }
     return FRAME_HEADER_SIZE + (size_t)length;
+}
+
+bool frame_header_check(const uint8_t data[FRAME_HEADER_SIZE], uint64_t salt)
+{
+    return get_le32(data + 36) == frame_header_checksum(data, salt);
 }
 
 bool frame_decode(const uint8_t *data, size_t len, uint64_t salt, struct frame *ret)

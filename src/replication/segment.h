@@ -50,6 +50,10 @@ uint64_t frame_finish(struct buf *b, uint64_t salt, uint64_t previous, uint64_t 
  * one. */
 size_t frame_size(const uint8_t data[FRAME_HEADER_SIZE]);
 
+/* Whether the frame header at data was written under this salt: cheap, and good enough to believe its
+ * length. What a client writes cannot pass for one. */
+bool frame_header_check(const uint8_t data[FRAME_HEADER_SIZE], uint64_t salt);
+
 /* Whether len bytes are exactly one intact frame written under this salt. */
 bool frame_decode(const uint8_t *data, size_t len, uint64_t salt, struct frame *ret);
 

@@ -97,6 +97,19 @@ static void note_tail(struct replication *r, const struct journal_contents *c, b
     }
 }
 
+/* The log ends before a durable snapshot: what was acknowledged in between is lost. Without syncs that
+ * may happen, and nothing was promised: then the log is believed. */
+static int log_is_short(struct replication *r, uint64_t snapshot, uint64_t last,
+                        struct problem *problem)
+{
+    int rv = problem_set(problem, CONCLAVE_ECORRUPT,
+                         "the log in %s/log ends at index %" PRIu64
+                         ", but the snapshot of index %" PRIu64
+                         " was taken: the log's end is damaged. Restore the folder from a backup",
+                         r->folder.dir, last, snapshot);
+    return r->options.sync ? rv : 0;
+}
+
 /* Opens the newest snapshot that serves. *ret_found false when there is none and none is needed. */
 static int choose_snapshot(struct replication *r, const struct journal_contents *c,
                            struct snapshot_reader *reader, bool *ret_found, struct problem *problem)
@@ -118,16 +131,23 @@ static int choose_snapshot(struct replication *r, const struct journal_contents 
     }
     for (size_t i = 0; i < n && !*ret_found; i++) {
         t->kept[t->n_kept++] = (struct kept_snapshot){indexes[i], false};
-        if (indexes[i] > last || indexes[i] + 1 < c->first_index) {
+        if (indexes[i] + 1 < c->first_index) {
             problem_set(problem, CONCLAVE_ECORRUPT,
                         "the snapshot of index %" PRIu64 " does not fit the log, which has %" PRIu64
                         " to %" PRIu64,
                         indexes[i], c->first_index, last);
         } else if (snapshot_reader_open(reader, r->ops, r->folder.dir, indexes[i],
                                         r->folder.marker.cluster, problem) == 0) {
-            t->kept[i].good = true;
-            *ret_found = true;
-            break;
+            if (indexes[i] <= last) {
+                t->kept[i].good = true;
+                *ret_found = true;
+                break;
+            }
+            snapshot_reader_close(reader);
+            rv = log_is_short(r, indexes[i], last, problem);
+            if (rv != 0) {
+                break;
+            }
         }
         driver_note(r, true, "snapshot_skipped", "index=%" PRIu64 " reason=\"%s\"", indexes[i],
                     problem_text(problem, CONCLAVE_ECORRUPT));
@@ -136,6 +156,12 @@ static int choose_snapshot(struct replication *r, const struct journal_contents 
         t->kept[t->n_kept++] = (struct kept_snapshot){indexes[i], true};
     }
     free(indexes);
+    if (rv == 0 && newest > last) {
+        rv = log_is_short(r, newest, last, problem);
+    }
+    if (rv != 0) {
+        return rv;
+    }
     if (*ret_found ? reader->meta.index < newest : newest > 0) {
         driver_note(r, true, "snapshot_missing", "index=%" PRIu64 " used=%" PRIu64, newest,
                     *ret_found ? reader->meta.index : 0);

@@ -73,8 +73,10 @@ static int64_t try_start(struct history *h, struct sim_disk *copy, uint64_t prom
     int rv = machine_open(&h->m);
     if (rv == 0) {
         result = (int64_t)h->m.applied;
-        copy->stop_at = copy->calls + 1; /* the copy is thrown away: no need for a clean end */
+        copy->fail_at = copy->calls + 1; /* no seal */
+        copy->fail_errno = EIO;
         machine_close(&h->m);
+        copy->fail_at = 0;
     } else {
         result = rv;
     }
@@ -334,6 +336,36 @@ static void test_older_snapshot(void **state)
     history_finish(&h);
 }
 
+/* The last entries are in a snapshot that is durable, so they were in the log: a log that ends before
+ * it has lost something, and nobody starts with less. */
+static void test_log_ends_before_the_snapshot(void **state)
+{
+    struct history h = {0};
+    history_make(&h, false);
+    assert_int_equal(machine_open(&h.m), 0);
+    machine_work(&h.m, 1, 1);
+    struct journal *j = &h.m.r->journal;
+    uint64_t start = j->position;
+    assert_int_equal(machine_submit(&h.m), 0);
+    machine_settle(&h.m);
+    if (j->position < start) {
+        start = SEGMENT_HEADER_SIZE;
+    }
+    snprintf(h.last_segment, sizeof h.last_segment, "data/log/%016llu.log",
+             (unsigned long long)j->metadata.last_segment);
+    replication_snapshot(h.m.r);
+    machine_rest(&h.m);
+    h.entries = h.m.acked;
+    h.disk.fail_at = h.disk.calls + 1; /* no seal */
+    h.disk.fail_errno = EIO;
+    machine_close(&h.m);
+    h.disk.fail_at = 0;
+    sim_bytes_of(&h.disk, h.last_segment)->data[start + FRAME_HEADER_SIZE + 3] ^= 1;
+    assert_int_equal(try_start(&h, &h.disk, 0), CONCLAVE_ECORRUPT);
+    assert_non_null(strstr(h.m.text, "snapshot"));
+    history_finish(&h);
+}
+
 /* Files of the same name from another folder. */
 static void test_files_of_others(void **state)
 {
@@ -365,11 +397,17 @@ static void test_files_of_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flip_clean),      cmocka_unit_test(test_flip_crashed),
-        cmocka_unit_test(test_flip_last_frame), cmocka_unit_test(test_torn_tail),
-        cmocka_unit_test(test_cut_short),       cmocka_unit_test(test_cut_short_crashed),
-        cmocka_unit_test(test_missing_files),   cmocka_unit_test(test_log_alone),
-        cmocka_unit_test(test_older_snapshot),  cmocka_unit_test(test_files_of_others),
+        cmocka_unit_test(test_flip_clean),
+        cmocka_unit_test(test_flip_crashed),
+        cmocka_unit_test(test_flip_last_frame),
+        cmocka_unit_test(test_torn_tail),
+        cmocka_unit_test(test_cut_short),
+        cmocka_unit_test(test_cut_short_crashed),
+        cmocka_unit_test(test_missing_files),
+        cmocka_unit_test(test_log_alone),
+        cmocka_unit_test(test_older_snapshot),
+        cmocka_unit_test(test_files_of_others),
+        cmocka_unit_test(test_log_ends_before_the_snapshot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

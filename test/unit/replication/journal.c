@@ -237,12 +237,112 @@ static void test_frame_is_checked(void **state)
     buf_finish(&b);
 }
 
+/* A process may die between the metadata that gives segments up and the removal of their files, and
+ * between the birth of a segment and the metadata that names it. */
+static void test_segments_beside_the_metadata(void **state)
+{
+    struct sim_disk d;
+    struct journal j;
+    struct journal_segment *dropped;
+    size_t n;
+    uint64_t terms[64];
+    sim_init(&d, 1, false);
+    for (size_t i = 0; i < 64; i++) {
+        terms[i] = 1;
+    }
+    journal_begin(&j, &d, 4096);
+    for (uint64_t index = 2; index < 30; index++) {
+        append(&j, 1, index, 1, 400);
+    }
+    assert_int_equal(journal_trim(&j, 29, 27, &dropped, &n), 0);
+    assert_true(n >= 2 && dropped[0].sequence == 1);
+    free(dropped); /* and dies */
+    uint64_t first = j.segments[0].first_index;
+    journal_finish(&j);
+    assert_non_null(sim_bytes_of(&d, "data/log/0000000000000001.log"));
+    assert_int_equal(reopen(&d, &j, first, terms, (size_t)(30 - first)), 0);
+    assert_null(sim_bytes_of(&d, "data/log/0000000000000001.log"));
+
+    struct metadata before = j.metadata;
+    for (uint64_t index = 30; j.metadata.last_segment == before.last_segment; index++) {
+        append(&j, 1, index, 1, 400);
+        n = (size_t)(index + 1 - first);
+    }
+    journal_finish(&j);
+    assert_int_equal(metadata_write(&d.ops, "data", &before, &j.problem), 0);
+    assert_int_equal(reopen(&d, &j, first, terms, n), 0);
+    assert_int_equal(j.metadata.last_segment, before.last_segment + 1);
+    journal_finish(&j);
+
+    /* Two of them are more than one death can leave. */
+    before.last_segment -= 1;
+    assert_int_equal(metadata_write(&d.ops, "data", &before, &j.problem), 0);
+    assert_int_equal(reopen(&d, &j, first, terms, n), CONCLAVE_ECORRUPT);
+    journal_finish(&j);
+    sim_finish(&d);
+}
+
+static uint64_t bytes_read;
+
+static int64_t counting_read(void *ctx, int fd, void *data, size_t len, uint64_t offset)
+{
+    struct sim_disk *d = ctx;
+    int64_t n = sim_read(d, fd, data, len, offset);
+    bytes_read += n > 0 ? (uint64_t)n : 0;
+    return n;
+}
+
+/* Payloads that look like one frame after another cost a start no more than others, also as the
+ * former content of a recycled segment: otherwise a client could keep a server from starting. */
+static void test_lookalikes_cost_nothing(void **state)
+{
+    enum { SEGMENT = 1 << 20, PAYLOAD = SEGMENT / 2 };
+    struct sim_disk d;
+    struct journal j;
+    struct journal_contents c;
+    struct buf b;
+    sim_init(&d, 1, false);
+    journal_begin(&j, &d, SEGMENT);
+    uint8_t *payload = malloc(PAYLOAD);
+    for (size_t i = 0; i < PAYLOAD; i += 8) {
+        put_le32(payload + i, FRAME_MAGIC);
+        put_le32(payload + i + 4, PAYLOAD / 2);
+    }
+    buf_init(&b, 0);
+    frame_begin(&b);
+    frame_add(&b, 1, ENTRY_COMMAND, slice_make(payload, 16));
+    assert_int_equal(journal_append(&j, &b, 2, 1), 0);
+    j.salt++; /* what is behind the last good frame: as if of a former life */
+    frame_begin(&b);
+    frame_add(&b, 1, ENTRY_COMMAND, slice_make(payload, PAYLOAD));
+    assert_int_equal(journal_append(&j, &b, 3, 1), 0);
+    journal_finish(&j);
+
+    struct file_ops ops = d.ops;
+    ops.read = counting_read;
+    assert_int_equal(journal_init(&j, &ops, "data", cluster, SEGMENT, true), 0);
+    bytes_read = 0;
+    assert_int_equal(journal_recover(&j, &c), 0);
+    assert_int_equal(c.count, 2);
+    assert_true(bytes_read < 8ull * SEGMENT);
+    journal_contents_finish(&c);
+    journal_finish(&j);
+    buf_finish(&b);
+    free(payload);
+    sim_finish(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frame_is_checked),     cmocka_unit_test(test_cut_suffix),
-        cmocka_unit_test(test_cut_suffix_is_atomic), cmocka_unit_test(test_recycled),
-        cmocka_unit_test(test_large_frame),          cmocka_unit_test(test_frame_out_of_place),
+        cmocka_unit_test(test_frame_is_checked),
+        cmocka_unit_test(test_cut_suffix),
+        cmocka_unit_test(test_cut_suffix_is_atomic),
+        cmocka_unit_test(test_recycled),
+        cmocka_unit_test(test_large_frame),
+        cmocka_unit_test(test_frame_out_of_place),
+        cmocka_unit_test(test_segments_beside_the_metadata),
+        cmocka_unit_test(test_lookalikes_cost_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
