@@ -1,8 +1,8 @@
 /* conclave create: a new node, with its parents where asked for. */
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/connection.h"
 #include "cli/data_input.h"
-#include "base/json.h"
 #include "cli/node.h"
 #include "cli/options.h"
 #include "cli/waiter.h"

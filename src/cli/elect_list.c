@@ -2,8 +2,8 @@
  * part. */
 #include "cli/elect.h"
 
-#include "cli/command.h"
 #include "base/json.h"
+#include "cli/command.h"
 #include "cli/waiter.h"
 
 #include <conclave/election.h>

@@ -17,10 +17,10 @@
 #include "cli/elect.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/random.h"
 #include "cli/command.h"
 #include "cli/elect_machine.h"
-#include "base/json.h"
 #include "cli/values.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* conclave get: the data of a node, byte for byte. */
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/connection.h"
-#include "base/json.h"
 #include "cli/node.h"
 #include "cli/options.h"
 

@@ -1,7 +1,7 @@
 /* conclave ls: the children of a node, or all nodes below it. */
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/connection.h"
-#include "base/json.h"
 #include "cli/node.h"
 #include "cli/options.h"
 

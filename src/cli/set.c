@@ -1,8 +1,8 @@
 /* conclave set: new data for a node that exists. */
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/connection.h"
 #include "cli/data_input.h"
-#include "base/json.h"
 #include "cli/node.h"
 #include "cli/options.h"
 

@@ -1,7 +1,7 @@
 /* conclave stat: what the server knows about a node beside its data. */
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/connection.h"
-#include "base/json.h"
 #include "cli/node.h"
 #include "cli/options.h"
 

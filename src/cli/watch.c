@@ -6,9 +6,9 @@
  * something changed, not how often: changes between an event and the read that sets the watch
  * again show as one.
  */
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/connection.h"
-#include "base/json.h"
 #include "cli/options.h"
 #include "cli/waiter.h"
 

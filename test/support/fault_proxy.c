@@ -1,3 +1,5 @@
+#define _GNU_SOURCE /* accept4, pipe2 */
+
 #include "support/fault_proxy.h"
 
 #include <arpa/inet.h>
