@@ -16,6 +16,8 @@ enum {
 int connection_init(struct connection *c, struct service *s, const char *host, const char *peer)
 {
     *c = (struct connection){.service = s, .host = host, .peer = peer};
+    connection_reset_stats(c);
+    c->established_ms = clock_wall_ms(s->clock);
     list_init(&c->dirty);
     list_init(&c->throttled);
     list_init(&c->handshaking);
@@ -55,6 +57,17 @@ void connection_finish(struct connection *c)
     identity_finish(&c->identity);
     buf_finish(&c->waiting);
     buf_finish(&c->out);
+}
+
+void connection_reset_stats(struct connection *c)
+{
+    c->stats = (struct connection_stats){
+        .last_cxid = -1, .last_zxid = -1, .last_type = CONNECTION_NO_TYPE};
+}
+
+bool connection_says_word(const struct connection *c)
+{
+    return c->stage == CONNECTION_CLOSING && c->handshaking.next != &c->handshaking;
 }
 
 static void connection_set_dirty(struct connection *c)
@@ -107,6 +120,7 @@ bool connection_ready(struct connection *c)
         return true;
     }
     if (list_empty(&c->throttled)) {
+        c->service->metrics->request_throttle_wait_count++;
         list_push_back(&c->service->throttled, &c->throttled);
     }
     return false;
@@ -137,11 +151,54 @@ void connection_reply_fail(struct connection *c, size_t place, int32_t err)
     }
 }
 
+void connection_count_sent(struct connection *c)
+{
+    c->service->stats.packets_sent++;
+    c->stats.sent++;
+}
+
 void connection_reply_end(struct connection *c, size_t place)
 {
+    struct server_metrics *m = c->service->metrics;
     wire_frame_end(&c->out, place);
-    c->service->stats.packets_sent++;
+    connection_count_sent(c);
+    int64_t size = (int64_t)(c->out.len - place);
+    m->response_bytes += (uint64_t)size;
+    m->response_last = size;
+    m->response_max = size > m->response_max ? size : m->response_max;
+    m->response_min = m->response_min < 0 || size < m->response_min ? size : m->response_min;
     connection_output_added(c);
+}
+
+/* Requests were answered: what ZooKeeper's updateStatsForResponse keeps. */
+static void connection_measure(struct connection *c, bool write, int64_t latency_ns, unsigned count)
+{
+    struct connection_stats *stats = &c->stats;
+    struct server_metrics *m = c->service->metrics;
+    if (count == 0) {
+        return;
+    }
+    latency_ns = latency_ns < 0 ? 0 : latency_ns;
+    summary_add_many(write ? &m->updatelatency : &m->readlatency, (uint64_t)latency_ns / 1000,
+                     count);
+    int64_t ms = latency_ns / 1000000;
+    if (stats->answered == 0 || ms < stats->latency_min_ms) {
+        stats->latency_min_ms = ms;
+    }
+    stats->latency_max_ms = ms > stats->latency_max_ms ? ms : stats->latency_max_ms;
+    stats->latency_last_ms = ms;
+    stats->latency_sum_ms += (uint64_t)ms * count;
+    stats->answered += count;
+}
+
+/* Which request was answered last. xids below 0 are the protocol's own. */
+static void connection_note(struct connection *c, int32_t type, int32_t xid, int64_t zxid)
+{
+    c->stats.last_type = type;
+    c->stats.last_zxid = zxid;
+    if (xid >= 0) {
+        c->stats.last_cxid = xid;
+    }
 }
 
 void connection_event(struct connection *c, int32_t type, struct slice path, int64_t zxid)
@@ -153,9 +210,12 @@ void connection_event(struct connection *c, int32_t type, struct slice path, int
     struct wire_watcher_event event = {
         .type = type, .state = WIRE_STATE_SYNC_CONNECTED, .path = path};
     wire_encode_watcher_event(&c->out, &event);
-    connection_reply_end(c, place);
+    wire_frame_end(&c->out, place);
+    connection_count_sent(c);
+    c->service->metrics->watch_bytes += c->out.len - place;
+    connection_output_added(c);
     if (c->out.len + c->sending > c->service->limits.output_max) {
-        c->service->stats.cut_slow++;
+        c->service->metrics->conclave_slow_clients_cut++;
         connection_drop(c, "slow reader: its unsent events and replies passed the limit");
     }
 }
@@ -182,7 +242,7 @@ static void connection_pop(struct connection *c, struct pending *entry)
 void connection_write(struct connection *c, const struct command *command, int32_t xid)
 {
     struct service *s = c->service;
-    struct pending *entry = pipeline_pending(&s->pipeline, command->body.len);
+    struct pending *entry = pipeline_pending(&s->pipeline, command->body.len, s->now_ns);
     if (entry == NULL) {
         connection_drop(c, "out of memory");
         return;
@@ -201,12 +261,13 @@ void connection_write(struct connection *c, const struct command *command, int32
 /* Keeps a request that must not overtake the writes before it. */
 static void connection_wait(struct connection *c, const struct request *r)
 {
-    struct pending *entry = pipeline_pending(&c->service->pipeline, r->body.len);
+    struct service *s = c->service;
+    struct pending *entry = pipeline_pending(&s->pipeline, r->body.len, s->now_ns);
     size_t at = c->waiting.len;
     buf_append_slice(&c->waiting, r->body);
     if (entry == NULL || !buf_ok(&c->waiting)) {
         if (entry != NULL) {
-            pipeline_release(&c->service->pipeline, entry);
+            pipeline_release(&s->pipeline, entry);
         }
         connection_drop(c, "out of memory");
         return;
@@ -237,6 +298,16 @@ static void connection_trim_waiting(struct connection *c, uint64_t done)
     c->waiting_base += front;
 }
 
+static void connection_answer(struct connection *c, const struct request_row *row,
+                              const struct request *r)
+{
+    row->answer(c, r);
+    if (row->kind == REQUEST_ANSWER) {
+        connection_note(c, r->type, r->xid, state_zxid(c->service->state));
+        c->unmeasured++;
+    }
+}
+
 /* Answers what waits at the head of the queue, up to the next write. */
 static void connection_drain(struct connection *c)
 {
@@ -254,7 +325,9 @@ static void connection_drain(struct connection *c)
                                entry->body_len),
         };
         done = entry->body_at + entry->body_len;
-        request_row(r.type)->answer(c, &r);
+        connection_answer(c, request_row(r.type), &r);
+        connection_measure(c, false, c->service->now_ns - entry->taken_ns, c->unmeasured);
+        c->unmeasured = 0;
         connection_pop(c, entry);
     }
     connection_trim_waiting(c, done);
@@ -265,6 +338,10 @@ void connection_complete(struct connection *c, struct pending *entry, const stru
     /* A connection that is about to close may have left requests unanswered before this one. */
     assert(c->pending.next == &entry->order || !connection_open(c));
     struct request r = {.xid = entry->xid, .type = entry->type};
+    int64_t now_ns = c->service->now_ns;
+    connection_note(c, r.type, r.xid, effects->zxid);
+    connection_measure(c, true, now_ns - entry->taken_ns, 1);
+    c->stats.response_at_ms = now_ns / 1000000;
     connection_pop(c, entry);
     if (!connection_open(c)) {
         return;
@@ -318,7 +395,7 @@ static void connection_take_request(struct connection *c, struct slice frame)
         c->input_ended = r.err != 0;
     }
     if (c->pending_count == 0) {
-        row->answer(c, &r);
+        connection_answer(c, row, &r);
     } else {
         connection_wait(c, &r);
     }
@@ -339,11 +416,43 @@ static void connection_bad_frame(struct connection *c, int32_t len)
     }
 }
 
+/* A four-letter word in the first bytes. False when there is none; *ret_taken as connection_input otherwise. */
+static bool connection_word(struct connection *c, struct slice bytes, size_t *ret_taken)
+{
+    struct service *s = c->service;
+    if (c->stage != CONNECTION_HANDSHAKE || s->words.answer == NULL || bytes.len < 4) {
+        return false;
+    }
+    struct buf answer;
+    buf_init(&answer, 0);
+    int len = s->words.answer(s->words.ctx, bytes, &answer);
+    if (len != 0) {
+        *ret_taken = len > 0 ? bytes.len : 0; /* more than the command is of no use */
+    }
+    if (len > 0) {
+        s->stats.packets_received++;
+        c->stats.received++;
+        if (!buf_ok(&answer)) {
+            connection_drop(c, "out of memory");
+        } else {
+            buf_append_slice(&c->out, buf_slice(&answer));
+            connection_close_after_output(c);
+            connection_output_added(c);
+        }
+    }
+    buf_finish(&answer);
+    return len != 0;
+}
+
 size_t connection_input(struct connection *c, struct slice bytes)
 {
     struct service *s = c->service;
     size_t taken = 0;
     bool frames = false;
+    if (connection_word(c, bytes, &taken)) {
+        return taken;
+    }
+    s->now_ns = clock_monotonic_ns(s->clock);
     while (connection_ready(c)) {
         struct slice body;
         int32_t len = 0;
@@ -359,11 +468,19 @@ size_t connection_input(struct connection *c, struct slice bytes)
         taken += 4 + body.len;
         frames = true;
         s->stats.packets_received++;
+        c->stats.received++;
         if (c->stage == CONNECTION_HANDSHAKE) {
             handshake_request(c, body);
         } else {
             connection_take_request(c, body);
         }
+    }
+    s->metrics->bytes_received_count += taken;
+    if (c->unmeasured > 0) {
+        int64_t now_ns = clock_monotonic_ns(s->clock);
+        connection_measure(c, false, now_ns - s->now_ns, c->unmeasured);
+        c->stats.response_at_ms = now_ns / 1000000;
+        c->unmeasured = 0;
     }
     if (frames && c->mapped) {
         service_touch(s, c);

@@ -32,6 +32,23 @@ enum connection_stage {
     CONNECTION_CLOSED,  /* close at once */
 };
 
+/* What four-letter words tell of a connection. Latencies in milliseconds, as ZooKeeper counts them. */
+struct connection_stats {
+    uint64_t received;       /* packets */
+    uint64_t sent;           /* packets, events among them */
+    uint64_t answered;       /* requests whose latency was measured */
+    uint64_t latency_sum_ms; /* of them */
+    int64_t latency_last_ms;
+    int64_t latency_min_ms; /* of `answered`, 0 when there is none */
+    int64_t latency_max_ms;
+    int64_t response_at_ms; /* latest reply, monotonic */
+    int64_t last_cxid;      /* of the latest request that has one, -1: none */
+    int64_t last_zxid;      /* of the latest reply, -1: none */
+    int32_t last_type;      /* enum wire_op of the latest reply, CONNECTION_NO_TYPE: none */
+};
+
+enum { CONNECTION_NO_TYPE = INT32_MIN };
+
 struct connection {
     struct service *service;
     enum connection_stage stage;
@@ -56,6 +73,9 @@ struct connection {
     uint64_t waiting_base; /* place of waiting's first byte among all that ever waited */
     struct buf out;        /* replies and events to be sent */
     size_t sending;        /* bytes handed to the socket that have not left; set by its holder */
+    struct connection_stats stats;
+    int64_t established_ms; /* wall time */
+    unsigned unmeasured;    /* requests answered in this call whose latency is not counted yet */
 };
 
 /* One request off the wire; body is borrowed. */
@@ -73,6 +93,12 @@ int connection_init(struct connection *c, struct service *s, const char *host,
 /* The socket is gone: leaves all lists, gives up its watches; writes on their way go on without
  * it. */
 void connection_finish(struct connection *c);
+
+/* Whether it waits for its answer to a four-letter word to be read, which it may do until handshake_at. */
+bool connection_says_word(const struct connection *c);
+
+/* What it counted begins anew. */
+void connection_reset_stats(struct connection *c);
 
 /* Takes whole frames from the front of bytes; returns how many bytes. Stops when it wants no more
  * input. */
@@ -105,6 +131,9 @@ void connection_reply_end(struct connection *c, size_t place);
 
 /* Appends output that is no reply: marks the connection dirty and checks memory. */
 void connection_output_added(struct connection *c);
+
+/* A packet was appended. */
+void connection_count_sent(struct connection *c);
 
 /* Gives a command to the pipeline with an entry that waits for it. */
 void connection_write(struct connection *c, const struct command *command, int32_t xid);

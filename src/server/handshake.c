@@ -36,6 +36,7 @@ static void handshake_reply(struct connection *c, int32_t timeout_ms, int64_t id
         wire_write_boolean(&c->out, false);
     }
     wire_frame_end(&c->out, frame);
+    connection_count_sent(c);
     connection_output_added(c);
 }
 
@@ -65,6 +66,7 @@ static void handshake_attach(struct connection *c, const struct state_session *s
 static void handshake_reopen(struct connection *c, const struct wire_connect_request *request)
 {
     struct state_session session;
+    c->service->metrics->connection_revalidate_count++;
     if (!state_session_find(c->service->state, request->session_id, &session)) {
         handshake_refuse(c, request->session_id, "unknown or expired");
     } else if (!passwd_equal(session.passwd, request->passwd)) {
@@ -112,6 +114,7 @@ void handshake_request(struct connection *c, struct slice body)
         return;
     }
     list_remove(&c->handshaking);
+    s->metrics->connection_request_count++;
     c->wants_read_only = wire_left(&r) > 0;
     if (request.last_zxid_seen > state_zxid(s->state)) {
         connection_drop(c, "the client has seen a zxid that this server has not");
@@ -161,5 +164,5 @@ const char *handshake_name_stranger(int32_t len)
             return NULL;
         }
     }
-    return "a four-letter word: this version does not answer them";
+    return "an unknown four-letter word";
 }

@@ -49,13 +49,13 @@ static bool pipeline_add_block(struct pipeline *p)
     return true;
 }
 
-struct pending *pipeline_pending(struct pipeline *p, size_t bytes)
+struct pending *pipeline_pending(struct pipeline *p, size_t bytes, int64_t now_ns)
 {
     if (list_empty(&p->spare) && !pipeline_add_block(p)) {
         return NULL;
     }
     struct pending *entry = CONTAINER_OF(list_pop_front(&p->spare), struct pending, flight);
-    *entry = (struct pending){.bytes = bytes};
+    *entry = (struct pending){.bytes = bytes, .taken_ns = now_ns};
     list_init(&entry->order);
     list_init(&entry->flight);
     p->outstanding++;
@@ -75,6 +75,9 @@ static void pipeline_submit(struct pipeline *p)
 {
     if (p->batch_count == 0 || p->error != 0) {
         return;
+    }
+    if (p->batch_size != NULL) {
+        summary_add(p->batch_size, (uint64_t)p->batch_count);
     }
     p->batch_count = 0;
     int rc = p->sink.submit(p->sink.ctx, &p->batch);

@@ -11,6 +11,7 @@
 #define SERVER_PIPELINE_H
 
 #include "base/list.h"
+#include "base/metrics.h"
 #include "state/command.h"
 
 enum {
@@ -30,6 +31,7 @@ struct pending {
     int32_t err;      /* auth: the outcome, found at once and told in turn */
     bool write;       /* waits for the log; otherwise for the writes before it */
     size_t bytes;     /* counted in outstanding_bytes */
+    int64_t taken_ns; /* when it was taken in, monotonic */
     uint64_t body_at; /* not a write: place of its body in the connection's waiting bytes */
     size_t body_len;
 };
@@ -45,17 +47,18 @@ struct pipeline_sink {
 
 struct pipeline {
     struct pipeline_sink sink;
-    int64_t origin;           /* server id in the batches */
-    int64_t sequence;         /* of the last batch begun */
-    int64_t applied;          /* sequence of the last own batch applied */
-    struct buf batch;         /* being gathered */
-    int32_t batch_count;      /* commands in it */
-    struct list flight;       /* pending writes in the order of the log */
-    struct list spare;        /* pendings for reuse, by `flight` */
-    struct list blocks;       /* memory of all pendings */
-    size_t outstanding;       /* pendings in use */
-    size_t outstanding_bytes; /* their bytes */
-    int error;                /* the sink's failure: nothing is taken after it */
+    int64_t origin;             /* server id in the batches */
+    int64_t sequence;           /* of the last batch begun */
+    int64_t applied;            /* sequence of the last own batch applied */
+    struct buf batch;           /* being gathered */
+    int32_t batch_count;        /* commands in it */
+    struct list flight;         /* pending writes in the order of the log */
+    struct list spare;          /* pendings for reuse, by `flight` */
+    struct list blocks;         /* memory of all pendings */
+    size_t outstanding;         /* pendings in use */
+    size_t outstanding_bytes;   /* their bytes */
+    struct summary *batch_size; /* commands per batch, added to; or NULL */
+    int error;                  /* the sink's failure: nothing is taken after it */
 };
 
 /* first_sequence must be greater than any that this origin used in an earlier run. */
@@ -64,7 +67,7 @@ void pipeline_init(struct pipeline *p, const struct pipeline_sink *sink, int64_t
 void pipeline_finish(struct pipeline *p);
 
 /* A blank entry for a request, counted as outstanding with `bytes`; NULL when memory is out. */
-struct pending *pipeline_pending(struct pipeline *p, size_t bytes);
+struct pending *pipeline_pending(struct pipeline *p, size_t bytes, int64_t now_ns);
 
 /* The entry is done with. It must be in no list. */
 void pipeline_release(struct pipeline *p, struct pending *entry);

@@ -147,6 +147,7 @@ static void client_leave(struct client *cl)
 {
     list_remove(&cl->node);
     cl->port->stats.connections--;
+    cl->port->service->metrics->connection_drop_count++;
     connection_finish(&cl->connection);
 }
 
@@ -165,7 +166,8 @@ static void client_update(struct client *cl)
         return;
     }
     if (c->stage == CONNECTION_CLOSING) {
-        if (c->out.len == 0) {
+        /* What a four-letter word asked for may be long and its reader slow: the linger is not meant for that. */
+        if (c->out.len == 0 && (c->sending == 0 || cl->port->closing || !connection_says_word(c))) {
             client_leave(cl);
             stream_finish(cl->stream, cl->port->closing ? cl->port->linger_ms : LINGER_MS);
         }
@@ -183,6 +185,7 @@ static void client_update(struct client *cl)
 static void port_refuse(struct port *p, const char *peer, const char *reason)
 {
     p->stats.refused++;
+    p->service->metrics->connection_rejected++;
     if (service_may_log(p->service)) {
         log_warn("server", "connection-refused", "peer=%s reason=\"%s\"", peer, reason);
     }
@@ -332,6 +335,15 @@ void port_close(struct port *p, unsigned linger_ms, void (*cb)(void *ctx), void 
             connection_end(c);
         } else {
             connection_close_after_output(c);
+        }
+    }
+}
+
+void port_each(const struct port *p, bool (*fn)(void *ctx, struct connection *c), void *ctx)
+{
+    for (struct list *it = p->clients.next; it != &p->clients; it = it->next) {
+        if (!fn(ctx, &CONTAINER_OF(it, struct client, node)->connection)) {
+            return;
         }
     }
 }

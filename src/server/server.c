@@ -13,8 +13,9 @@
 #include <stdlib.h>
 
 enum {
-    DRAIN_MS = 1200,      /* for writes on their way to the disk, when stopping */
-    STOP_LINGER_MS = 200, /* for clients to close after us, when stopping */
+    WRITE_LATE_MS = 10000, /* a write that waits longer for its answer: not ready */
+    DRAIN_MS = 1200,       /* for writes on their way to the disk, when stopping */
+    STOP_LINGER_MS = 200,  /* for clients to close after us, when stopping */
     TRAILING_ENTRIES = 1024,
 };
 
@@ -38,6 +39,7 @@ struct server {
     uv_check_t check;     /* and after it has run what came */
     uv_timer_t timer;     /* service_deadline, or the end of draining */
     int64_t timer_at;     /* monotonic ms, INT64_MAX: not running */
+    int64_t started_ms;   /* monotonic */
     int open_parts;       /* handles, port and replication, until closed */
     uint64_t snapshot_at; /* of service.stats.applied */
     bool failure_told;
@@ -70,6 +72,7 @@ static void server_fail(struct server *s, int error, const char *text)
         return;
     }
     s->failure_told = true;
+    s->service.metrics->unrecoverable_error_count++;
     log_error("server", "failed", "error=%s text=\"%s\"", conclave_errname(error), text);
     if (s->stage == SERVER_STARTING || s->stage == SERVER_SERVING) {
         s->stage = SERVER_FAILED;
@@ -362,6 +365,9 @@ static int server_open_log(struct server *s, char **ret_text)
         .failed = server_on_failed,
         .note = server_on_note,
     };
+    struct server_metrics *m = s->service.metrics;
+    options.sync_time = &m->fsynctime;
+    options.snapshot_time = &m->snapshottime;
     struct replication *r = NULL;
     int rc = replication_open(s->loop, &options, &callbacks, &r, ret_text);
     if (rc != 0) {
@@ -369,6 +375,8 @@ static int server_open_log(struct server *s, char **ret_text)
     }
     s->replication = r;
     s->open_parts++;
+    summary_add(&m->dbinittime, (uint64_t)(clock_monotonic_ms(o->clock) - s->started_ms));
+    summary_add(&m->startup_txns_loaded, s->service.stats.applied);
     server_plan_snapshot(s);
     struct replication_stats stats;
     replication_stats(r, &stats);
@@ -418,6 +426,7 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
     s->options = *options;
     s->callbacks = *callbacks;
     s->timer_at = INT64_MAX;
+    s->started_ms = clock_monotonic_ms(options->clock);
     s->snapshot_at = UINT64_MAX;
     server_block_sigpipe();
     struct service_options service = {
@@ -529,6 +538,57 @@ void server_close(struct server *s, void (*cb)(void *ctx), void *ctx)
     server_set_timer(s, clock_monotonic_ms(s->options.clock) + (drain ? DRAIN_MS : 0));
 }
 
+/* What others may see */
+
+const char *server_why_not_ready(const struct server *s)
+{
+    switch (s->stage) {
+    case SERVER_STARTING:
+        return "starting";
+    case SERVER_FAILED:
+        return "the log takes no more writes";
+    case SERVER_DRAINING:
+    case SERVER_CLOSING:
+        return "stopping";
+    case SERVER_SERVING:
+        break;
+    }
+    return service_oldest_write_ms(&s->service) > WRITE_LATE_MS ? "writes are not answered in time"
+                                                                : NULL;
+}
+
+void server_connections_each(const struct server *s, bool (*fn)(void *ctx, struct connection *c),
+                             void *ctx)
+{
+    if (s->port != NULL) {
+        port_each(s->port, fn, ctx);
+    }
+}
+
+struct service *server_service(struct server *s)
+{
+    return &s->service;
+}
+
+const struct server_options *server_options(const struct server *s)
+{
+    return &s->options;
+}
+
+static void server_latency(const struct server_metrics *m, struct server_stats *ret)
+{
+    const struct summary *r = &m->readlatency;
+    const struct summary *u = &m->updatelatency;
+    uint64_t count = r->count + u->count;
+    if (count == 0) {
+        return;
+    }
+    uint64_t min = r->count == 0 || (u->count > 0 && u->min < r->min) ? u->min : r->min;
+    ret->latency_min_ms = (int64_t)min / 1000;
+    ret->latency_max_ms = (int64_t)(r->max > u->max ? r->max : u->max) / 1000;
+    ret->latency_avg_ms = (double)(r->sum + u->sum) / 1000 / (double)count;
+}
+
 void server_stats(const struct server *s, struct server_stats *ret)
 {
     *ret = (struct server_stats){
@@ -536,9 +596,17 @@ void server_stats(const struct server *s, struct server_stats *ret)
         .sessions = session_tracker_count(s->service.sessions),
         .outstanding = s->service.pipeline.outstanding,
         .zxid = state_zxid(s->service.state),
+        .uptime_ms = clock_monotonic_ms(s->options.clock) - s->started_ms,
+        .oldest_write_ms = service_oldest_write_ms(&s->service),
+        .metrics = s->service.metrics,
     };
-    port_stats(s->port, &ret->port);
-    replication_stats(s->replication, &ret->replication);
+    server_latency(s->service.metrics, ret);
+    if (s->port != NULL) {
+        port_stats(s->port, &ret->port);
+    }
+    if (s->replication != NULL) {
+        replication_stats(s->replication, &ret->replication);
+    }
     state_stats(s->service.state, &ret->state);
     watch_stats(s->service.watches, &ret->watches);
 }

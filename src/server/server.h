@@ -66,6 +66,15 @@ int64_t server_id(const struct server *s);
  * about a second when the disk works) and calls cb; s is gone then. */
 void server_close(struct server *s, void (*cb)(void *ctx), void *ctx);
 
+/* NULL while clients are served and writes are answered; otherwise why not, as a fixed text. */
+const char *server_why_not_ready(const struct server *s);
+
+/* For the admin room: who is connected (as port_each), and what there is to be shown. */
+void server_connections_each(const struct server *s, bool (*fn)(void *ctx, struct connection *c),
+                             void *ctx);
+struct service *server_service(struct server *s);
+const struct server_options *server_options(const struct server *s);
+
 /* Figures for status and metrics. */
 struct server_stats {
     struct service_stats service;
@@ -76,6 +85,12 @@ struct server_stats {
     size_t sessions;
     size_t outstanding; /* requests being worked on */
     int64_t zxid;
+    int64_t uptime_ms;
+    int64_t oldest_write_ms; /* age of the oldest write that is not answered, 0: none */
+    int64_t latency_min_ms;  /* of reads and writes */
+    int64_t latency_max_ms;
+    double latency_avg_ms;
+    const struct server_metrics *metrics; /* counters and summaries; borrowed */
 };
 void server_stats(const struct server *s, struct server_stats *ret);
 

@@ -29,12 +29,15 @@ int service_init(struct service *s, const struct service_options *options)
     list_init(&s->handshaking);
     list_init(&s->throttled);
     list_init(&s->dirty);
+    s->metrics = malloc(sizeof *s->metrics);
     s->state = state_create();
     s->watches = watch_table_create();
     s->sessions = session_tracker_create(s->limits.tick_ms);
-    if (s->state == NULL || s->watches == NULL || s->sessions == NULL) {
+    if (s->metrics == NULL || s->state == NULL || s->watches == NULL || s->sessions == NULL) {
         return CONCLAVE_ENOMEM;
     }
+    server_metrics_reset(s->metrics);
+    s->pipeline.batch_size = &s->metrics->sync_processor_batch_size;
     return 0;
 }
 
@@ -46,6 +49,8 @@ void service_finish(struct service *s)
     session_tracker_destroy(s->sessions);
     watch_table_destroy(s->watches);
     state_destroy(s->state);
+    free(s->metrics);
+    s->metrics = NULL;
     s->sessions = NULL;
     s->watches = NULL;
     s->state = NULL;
@@ -131,6 +136,21 @@ static void service_session_closed(struct service *s, int64_t id)
     }
 }
 
+static void service_trigger(struct service *s, enum watch_event event, struct slice path)
+{
+    struct server_metrics *m = s->metrics;
+    struct summary *const told[] = {
+        [WATCH_NODE_CREATED] = &m->node_created_watch_count,
+        [WATCH_NODE_DELETED] = &m->node_deleted_watch_count,
+        [WATCH_NODE_DATA_CHANGED] = &m->node_changed_watch_count,
+        [WATCH_NODE_CHILDREN_CHANGED] = &m->node_children_watch_count,
+    };
+    size_t count = watch_trigger(s->watches, event, path, service_tell, s);
+    if (count > 0) {
+        summary_add(told[event], count);
+    }
+}
+
 /* Events first, then the reply, then the end of the session. */
 static int service_apply_one(struct service *s, const struct command *command, int64_t time_ms,
                              bool own)
@@ -139,8 +159,7 @@ static int service_apply_one(struct service *s, const struct command *command, i
     state_apply(s->state, command, time_ms, e);
     s->stats.applied++;
     for (size_t i = 0; i < e->events_count; i++) {
-        watch_trigger(s->watches, (enum watch_event)e->events[i].type, e->events[i].path,
-                      service_tell, s);
+        service_trigger(s, (enum watch_event)e->events[i].type, e->events[i].path);
     }
     if (e->session_change == STATE_SESSION_CREATED) {
         int rc = service_session_created(s, e->session_id);
@@ -170,6 +189,7 @@ int service_apply(struct service *s, struct slice payload)
     if (rc != 0) {
         return rc;
     }
+    s->now_ns = clock_monotonic_ns(s->clock);
     bool own = s->serving && pipeline_owns(&s->pipeline, &batch.header);
     while ((rc = batch_next(&batch, &command)) == 1) {
         rc = service_apply_one(s, &command, batch.header.time_ms, own);
@@ -211,7 +231,7 @@ bool service_admits(struct service *s)
 
 void service_touch(struct service *s, struct connection *c)
 {
-    session_tracker_touch(s->sessions, c->session_id, clock_monotonic_ms(s->clock));
+    session_tracker_touch(s->sessions, c->session_id, s->now_ns / 1000000);
 }
 
 static void service_expire(void *ctx, int64_t id)
@@ -229,7 +249,7 @@ static void service_expire(void *ctx, int64_t id)
         .ids = {.items = slice_str(""), .count = 0},
         .body = slice_str(""),
     };
-    struct pending *entry = pipeline_pending(&s->pipeline, 0);
+    struct pending *entry = pipeline_pending(&s->pipeline, 0, s->now_ns);
     int rc = entry == NULL ? CONCLAVE_ENOMEM
                            : pipeline_write(&s->pipeline, &command, clock_wall_ms(s->clock), entry);
     if (rc != 0) {
@@ -240,7 +260,7 @@ static void service_expire(void *ctx, int64_t id)
                  conclave_errname(rc));
         return;
     }
-    s->stats.sessions_expired++;
+    s->metrics->stale_sessions_expired++;
     if (service_may_log(s)) {
         log_info("server", "session-expired", "session=0x%llx connected=%s", (unsigned long long)id,
                  c != NULL ? "yes" : "no");
@@ -255,7 +275,7 @@ static void service_beat(struct service *s, int64_t now_ms)
     if (late_ms > s->limits.tick_ms) {
         log_warn("server", "stalled", "lost_ms=%lld", (long long)late_ms);
         session_tracker_pause(s->sessions, late_ms);
-        s->stats.stalls_ms += (uint64_t)late_ms;
+        summary_add(&s->metrics->jvm_pause_time_ms, (uint64_t)late_ms);
     }
     if (late_ms >= 0) {
         s->beat_at = now_ms + s->limits.tick_ms;
@@ -264,13 +284,14 @@ static void service_beat(struct service *s, int64_t now_ms)
 
 void service_tick(struct service *s)
 {
-    int64_t now_ms = clock_monotonic_ms(s->clock);
+    s->now_ns = clock_monotonic_ns(s->clock);
+    int64_t now_ms = s->now_ns / 1000000;
     if (!s->serving) {
         return;
     }
     service_beat(s, now_ms);
     session_tracker_expire(s->sessions, now_ms, service_expire, s);
-    while (!list_empty(&s->handshaking)) {
+    for (; !list_empty(&s->handshaking); s->metrics->sessionless_connections_expired++) {
         struct connection *c = CONTAINER_OF(s->handshaking.next, struct connection, handshaking);
         if (c->handshake_at > now_ms) {
             break;
@@ -295,6 +316,23 @@ int64_t service_deadline(const struct service *s)
         }
     }
     return at;
+}
+
+int64_t service_oldest_write_ms(const struct service *s)
+{
+    const struct pipeline *p = &s->pipeline;
+    if (list_empty(&p->flight)) {
+        return 0;
+    }
+    const struct pending *oldest = CONTAINER_OF(p->flight.next, struct pending, flight);
+    return (clock_monotonic_ns(s->clock) - oldest->taken_ns) / 1000000;
+}
+
+void service_reset_stats(struct service *s)
+{
+    server_metrics_reset(s->metrics);
+    s->stats.packets_received = 0;
+    s->stats.packets_sent = 0;
 }
 
 /* Connections */

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "server/connection.h"
 #include "server/limits.h"
+#include "server/metrics.h"
 #include "session/session.h"
 
 struct service_options {
@@ -20,14 +21,21 @@ struct service_options {
     struct pipeline_sink sink;
 };
 
+/*
+ * Four-letter words: commands in the first bytes of a connection instead of a session request. A room above answers
+ * them: appends the answer to out and returns how many of the bytes were the command, 0 when there is none in them, or
+ * -1 when it cannot be told yet. The connection is closed when the answer has been read.
+ */
+struct service_words {
+    int (*answer)(void *ctx, struct slice bytes, struct buf *out);
+    void *ctx;
+};
+
 struct service_stats {
     uint64_t packets_received;
     uint64_t packets_sent;
-    uint64_t applied;          /* commands since the start, replayed ones included */
-    uint64_t auth_failed;      /* auth requests refused */
-    uint64_t cut_slow;         /* connections cut off because they did not read */
-    uint64_t sessions_expired; /* sessions named by the clock */
-    uint64_t stalls_ms; /* time given back to the sessions because this process did not run */
+    uint64_t applied;     /* commands since the start, replayed ones included */
+    uint64_t auth_failed; /* auth requests refused */
 };
 
 struct service {
@@ -46,6 +54,9 @@ struct service {
     struct list throttled;   /* connections that wait until the server is less busy */
     struct list dirty;       /* connections that their socket must look at */
     struct service_stats stats;
+    struct server_metrics *metrics; /* own */
+    struct service_words words;     /* answer is NULL: none are known */
+    int64_t now_ns; /* when the input, entry or tick being worked on came, monotonic */
     uint64_t next_session_id;
     int64_t beat_at;    /* when service_tick is due at the latest, monotonic ms */
     bool serving;       /* after service_begin: sessions are watched over */
@@ -78,6 +89,12 @@ void service_turn(struct service *s);
  * our own. Due at service_deadline (monotonic ms), harmless earlier. */
 void service_tick(struct service *s);
 int64_t service_deadline(const struct service *s);
+
+/* Age of the oldest write that is not answered, 0 when there is none. */
+int64_t service_oldest_write_ms(const struct service *s);
+
+/* What was counted begins anew, save for the connections' own. */
+void service_reset_stats(struct service *s);
 
 /* For connections. */
 bool service_admits(struct service *s); /* whether another request may be taken in */

@@ -493,7 +493,7 @@ static void test_throttled_session_lives(void **state)
         service_harness_turn(&h);
     }
     service_harness_settle(&h);
-    assert_int_equal(h.service.stats.sessions_expired, 0);
+    assert_int_equal(h.service.metrics->stale_sessions_expired, 0);
     guest_expect(&waits, 1, 0);
     guest_finish(&p);
     guest_finish(&waits);
@@ -536,7 +536,7 @@ static void test_slow_reader(void **state)
         service_harness_settle(&h);
     }
     assert_true(slow.closed);
-    assert_int_equal(h.service.stats.cut_slow, 1);
+    assert_int_equal(h.service.metrics->conclave_slow_clients_cut, 1);
     assert_false(writer.closed);
     guest_finish(&slow);
     guest_finish(&writer);

@@ -262,7 +262,7 @@ static void test_stall_is_given_back(void **state)
     service_harness_advance(&h, 60000);
     service_harness_settle(&h);
     assert_false(p.closed);
-    assert_int_equal(h.service.stats.sessions_expired, 0);
+    assert_int_equal(h.service.metrics->stale_sessions_expired, 0);
     for (int i = 0; i < 8; i++) {
         service_harness_advance(&h, 1000);
         service_harness_settle(&h);

@@ -1,0 +1,61 @@
+/*
+ * What the server measures for operators, under the names of Apache ZooKeeper 3.9 (ServerMetrics.java) where it has
+ * one, otherwise beginning with conclave_. One row per figure; the struct and the table follow from the lists.
+ *
+ * Times are kept in microseconds where `scale` is 0.001: ZooKeeper's names mean milliseconds.
+ */
+#ifndef SERVER_METRICS_H
+#define SERVER_METRICS_H
+
+#include "base/metrics.h"
+
+/* X(name, help) */
+#define SERVER_COUNTERS(X)                                                                         \
+    X(bytes_received_count, "Bytes of requests read from clients")                                 \
+    X(response_bytes, "Bytes of replies given to clients")                                         \
+    X(watch_bytes, "Bytes of watch events given to clients")                                       \
+    X(connection_request_count, "Session requests: new sessions and sessions taken up again")      \
+    X(connection_revalidate_count, "Sessions taken up again")                                      \
+    X(connection_rejected, "Connections refused: over a limit, or out of descriptors")             \
+    X(connection_drop_count, "Connections that ended, for whatever reason")                        \
+    X(sessionless_connections_expired, "Connections closed because no session request came")       \
+    X(stale_sessions_expired, "Sessions that expired")                                             \
+    X(request_throttle_wait_count, "Times that a connection had to wait for other requests")       \
+    X(unrecoverable_error_count, "Failures after which the server takes no more writes")           \
+    X(conclave_slow_clients_cut, "Connections cut off because they did not read")
+
+/* X(name, scale, help) */
+#define SERVER_SUMMARIES(X)                                                                        \
+    X(readlatency, 0.001, "Time from reading a request to its reply, for reads, ms")               \
+    X(updatelatency, 0.001, "Time from reading a request to its reply, for writes, ms")            \
+    X(fsynctime, 0.001, "Time of one sync of the log, ms")                                         \
+    X(snapshottime, 1, "Time of one snapshot until it is durable, ms")                             \
+    X(dbinittime, 1, "Time to recover the state at start, ms")                                     \
+    X(startup_txns_loaded, 1, "Writes replayed from the log at start")                             \
+    X(sync_processor_batch_size, 1, "Writes in one log entry")                                     \
+    X(node_created_watch_count, 1, "Watchers told of one creation")                                \
+    X(node_deleted_watch_count, 1, "Watchers told of one deletion")                                \
+    X(node_changed_watch_count, 1, "Watchers told of one change of data")                          \
+    X(node_children_watch_count, 1, "Watchers told of one change of children")                     \
+    X(jvm_pause_time_ms, 1, "Times for which this process did not run, ms; there is no JVM")
+
+struct server_metrics {
+#define SERVER_METRIC_FIELD(name, ...) uint64_t name;
+    SERVER_COUNTERS(SERVER_METRIC_FIELD)
+#undef SERVER_METRIC_FIELD
+#define SERVER_METRIC_FIELD(name, ...) struct summary name;
+    SERVER_SUMMARIES(SERVER_METRIC_FIELD)
+#undef SERVER_METRIC_FIELD
+    int64_t response_last; /* bytes of a reply; -1: none yet */
+    int64_t response_min;
+    int64_t response_max;
+};
+
+/* Counters and summaries lie in struct server_metrics; gauges read a struct server_stats. */
+extern const struct metric_row server_metric_table[];
+extern const size_t server_metric_count;
+
+/* Everything begins anew, as the four-letter word srst wants it. Also the start. */
+void server_metrics_reset(struct server_metrics *m);
+
+#endif
