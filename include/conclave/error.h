@@ -80,7 +80,8 @@ extern "C" {
     X(EFOREIGN, -1021, false, "not written by this program")                                       \
     X(ENOSPACE, -1022, true, "no space left on the device")                                        \
     X(EDISCONNECTED, -1023, true, "not connected")                                                 \
-    X(ERESOLVE, -1024, true, "the host name could not be resolved")
+    X(ERESOLVE, -1024, true, "the host name could not be resolved")                                \
+    X(ETLS, -1025, false, "no secure connection: TLS or a certificate failed")
 
 enum conclave_error {
 #define CONCLAVE_ERROR_ENUM(name, code, retry, text) CONCLAVE_##name = code,

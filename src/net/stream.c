@@ -9,7 +9,8 @@ enum {
 
 struct stream_buffer {
     size_t references;
-    char bytes[STREAM_READ_SIZE];
+    char bytes[STREAM_READ_SIZE]; /* as read */
+    char plain[STREAM_READ_SIZE]; /* decrypted */
 };
 
 struct stream {
@@ -23,12 +24,16 @@ struct stream {
     const struct stream_handler *handler;
     void *owner;
     struct net_address peer;
-    size_t written;    /* of `writing`, by the first attempt */
-    bool write_active; /* the write request is in use */
-    bool paused;       /* by the owner */
-    bool offering;     /* inside handler->data */
-    bool finishing;    /* input is dropped, the end is near */
-    bool shut;         /* the end of stream was sent or is being sent */
+    struct tls *tls;             /* NULL: plain, or not known yet */
+    struct tls_context *unknown; /* until the first byte tells whether this is TLS */
+    bool secured;                /* the TLS handshake is done */
+    bool end_waits;              /* the peer's end came while the owner had paused */
+    size_t written;              /* of `writing`, by the first attempt */
+    bool write_active;           /* the write request is in use */
+    bool paused;                 /* by the owner */
+    bool offering;               /* inside handler->data */
+    bool finishing;              /* input is dropped, the end is near */
+    bool shut;                   /* the end of stream was sent or is being sent */
     bool closing;
     int handles; /* not closed yet */
 };
@@ -49,6 +54,8 @@ void stream_buffer_release(struct stream_buffer *b)
     }
 }
 
+static void stream_flush(struct stream *s);
+
 static void stream_handle_closed(uv_handle_t *handle)
 {
     struct stream *s = handle->data;
@@ -60,6 +67,8 @@ static void stream_handle_closed(uv_handle_t *handle)
     }
     buf_finish(&s->unread);
     buf_finish(&s->writing);
+    tls_destroy(s->tls);
+    tls_context_release(s->unknown);
     stream_buffer_release(s->read_buffer);
     free(s);
 }
@@ -109,7 +118,7 @@ static void stream_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf
 {
     struct stream *s = handle->data;
     size_t room = STREAM_READ_SIZE;
-    if (s->unread.len == 0 || s->finishing) {
+    if (s->unread.len == 0 || s->finishing || s->tls != NULL) {
         *buf = uv_buf_init(s->read_buffer->bytes, STREAM_READ_SIZE);
         return;
     }
@@ -123,6 +132,95 @@ static void stream_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf
     *buf = uv_buf_init((char *)s->unread.data + s->unread.len, (unsigned)room);
 }
 
+static bool stream_is_over(const struct stream *s)
+{
+    return s->closing || s->finishing;
+}
+
+static void stream_tell_end(struct stream *s, int error)
+{
+    uv_read_stop(stream_handle(s));
+    if (s->finishing) {
+        stream_close(s);
+    } else if (!s->closing) {
+        s->handler->ended(s->owner, error);
+    }
+}
+
+/* Bytes of the stream that lie elsewhere than in `unread`. */
+static void stream_take(struct stream *s, struct slice bytes)
+{
+    size_t taken = 0;
+    bool fresh = s->unread.len == 0 && !s->paused;
+    if (fresh) {
+        s->offering = true;
+        taken = s->handler->data(s->owner, bytes);
+        s->offering = false;
+    }
+    if (taken == bytes.len || stream_is_over(s)) {
+        return;
+    }
+    buf_append(&s->unread, bytes.data + taken, bytes.len - taken);
+    if (!buf_ok(&s->unread)) {
+        stream_tell_end(s, UV_ENOMEM);
+    } else if (!fresh && !s->paused) {
+        stream_offer_unread(s);
+    }
+}
+
+static void stream_check_secured(struct stream *s)
+{
+    if (!s->secured && tls_ready(s->tls)) {
+        s->secured = true;
+        if (s->handler->secured != NULL) {
+            s->handler->secured(s->owner);
+        }
+    }
+}
+
+/* Bytes of the wire: all are decrypted at once, so that none of them has to be kept. */
+static void stream_decrypt(struct stream *s, struct slice bytes)
+{
+    char *plain = s->read_buffer->plain;
+    size_t room = sizeof s->read_buffer->plain;
+    size_t len;
+    int rc;
+    do {
+        size_t filled = 0;
+        do {
+            rc = tls_read(s->tls, &bytes, plain + filled, room - filled, &len);
+            filled += len;
+        } while (rc == 0 && len > 0 && filled < room);
+        stream_check_secured(s);
+        stream_flush(s);
+        if (filled > 0 && !stream_is_over(s)) {
+            stream_take(s, slice_make(plain, filled));
+        }
+    } while (rc == 0 && len > 0 && !stream_is_over(s));
+    if (rc == 0 || stream_is_over(s)) {
+        return;
+    }
+    if (rc == CONCLAVE_ECLOSED && s->paused) {
+        s->end_waits = true; /* the owner has not had all that came before it */
+        uv_read_stop(stream_handle(s));
+    } else {
+        stream_tell_end(s, rc == CONCLAVE_ECLOSED ? 0 : UV_EPROTO);
+    }
+}
+
+/* The first byte on a port for both. */
+static void stream_decide(struct stream *s, char first)
+{
+    if (first == TLS_HELLO) {
+        s->tls = tls_create(s->unknown, NULL, false);
+        if (s->tls == NULL) {
+            stream_tell_end(s, UV_ENOMEM);
+        }
+    }
+    tls_context_release(s->unknown);
+    s->unknown = NULL;
+}
+
 static void stream_on_read(uv_stream_t *handle, ssize_t nread, const uv_buf_t *buf)
 {
     struct stream *s = handle->data;
@@ -130,12 +228,7 @@ static void stream_on_read(uv_stream_t *handle, ssize_t nread, const uv_buf_t *b
         return;
     }
     if (nread < 0) {
-        uv_read_stop(handle);
-        if (s->finishing) {
-            stream_close(s);
-        } else {
-            s->handler->ended(s->owner, nread == UV_EOF ? 0 : (int)nread);
-        }
+        stream_tell_end(s, nread == UV_EOF ? 0 : (int)nread);
         return;
     }
     if (s->finishing) {
@@ -147,16 +240,27 @@ static void stream_on_read(uv_stream_t *handle, ssize_t nread, const uv_buf_t *b
         stream_offer_unread(s);
         return;
     }
-    s->offering = true;
-    size_t taken = s->handler->data(s->owner, slice_make(buf->base, len));
-    s->offering = false;
-    if (taken < len && !s->closing && !s->finishing) {
-        buf_append(&s->unread, buf->base + taken, len - taken);
-        if (!buf_ok(&s->unread)) {
-            uv_read_stop(handle);
-            s->handler->ended(s->owner, UV_ENOMEM);
-        }
+    if (s->unknown != NULL) {
+        stream_decide(s, buf->base[0]);
     }
+    if (s->closing) {
+        return;
+    }
+    if (s->tls != NULL) {
+        stream_decrypt(s, slice_make(buf->base, len));
+    } else {
+        stream_take(s, slice_make(buf->base, len));
+    }
+}
+
+int stream_use_tls(struct stream *s, struct tls_context *context, enum stream_tls mode)
+{
+    if (mode == STREAM_TLS_OR_PLAIN) {
+        s->unknown = tls_context_share(context);
+        return 0;
+    }
+    s->tls = tls_create(context, NULL, false);
+    return s->tls != NULL ? 0 : CONCLAVE_ENOMEM;
 }
 
 int stream_start(struct stream *s, const struct stream_handler *handler, void *owner)
@@ -182,6 +286,23 @@ const struct net_address *stream_peer(const struct stream *s)
     return &s->peer;
 }
 
+const char *stream_tls_problem(const struct stream *s)
+{
+    return s->tls != NULL && tls_problem(s->tls)[0] != '\0' ? tls_problem(s->tls) : NULL;
+}
+
+bool stream_in_handshake(const struct stream *s)
+{
+    return s->tls != NULL && !s->secured;
+}
+
+void stream_peer_subject(const struct stream *s, struct buf *out)
+{
+    if (s->secured) {
+        tls_peer_subject(s->tls, out);
+    }
+}
+
 void stream_pause(struct stream *s)
 {
     if (!s->paused && !s->closing && !s->finishing) {
@@ -200,8 +321,15 @@ void stream_resume(struct stream *s)
         stream_offer_unread(s);
     }
     /* The owner may have paused, finished or closed while it took the input. */
-    if (!s->paused && !s->closing && !s->finishing &&
-        uv_read_start(stream_handle(s), stream_on_alloc, stream_on_read) != 0) {
+    if (s->paused || stream_is_over(s)) {
+        return;
+    }
+    if (s->end_waits) {
+        s->end_waits = false;
+        stream_tell_end(s, 0);
+        return;
+    }
+    if (uv_read_start(stream_handle(s), stream_on_alloc, stream_on_read) != 0) {
         s->handler->ended(s->owner, UV_EIO);
     }
 }
@@ -252,6 +380,10 @@ static void stream_on_written(uv_write_t *req, int status)
         }
         return;
     }
+    stream_flush(s);
+    if (s->write_active || s->closing) {
+        return;
+    }
     if (s->finishing) {
         stream_shut(s);
     } else {
@@ -259,11 +391,9 @@ static void stream_on_written(uv_write_t *req, int status)
     }
 }
 
-void stream_send(struct stream *s, struct buf *out)
+/* Writes bytes of the wire; takes all of `out`. No write may be active. */
+static void stream_write(struct stream *s, struct buf *out)
 {
-    if (out->len == 0 || s->write_active || s->closing) {
-        return;
-    }
     uv_buf_t bytes = uv_buf_init((char *)out->data, (unsigned)out->len);
     int n = uv_try_write(stream_handle(s), &bytes, 1);
     if (n == (int)out->len) {
@@ -294,6 +424,42 @@ void stream_send(struct stream *s, struct buf *out)
     }
 }
 
+/* Sends what TLS has to say. */
+static void stream_flush(struct stream *s)
+{
+    if (s->tls != NULL && tls_out(s->tls)->len > 0 && !s->write_active && !s->closing && !s->shut) {
+        stream_write(s, tls_out(s->tls));
+    }
+}
+
+static void stream_send_tls(struct stream *s, struct buf *out)
+{
+    if (!s->secured) {
+        return; /* nobody known to talk to; the owner sends after `secured` */
+    }
+    int rc = tls_write(s->tls, buf_slice(out));
+    buf_reset(out);
+    if (out->cap > UNREAD_KEEP) {
+        buf_finish(out);
+    }
+    stream_flush(s);
+    if (rc != 0) {
+        stream_tell_end(s, rc == CONCLAVE_ENOMEM ? UV_ENOMEM : UV_EPROTO);
+    }
+}
+
+void stream_send(struct stream *s, struct buf *out)
+{
+    if (out->len == 0 || s->write_active || s->closing) {
+        return;
+    }
+    if (s->tls != NULL) {
+        stream_send_tls(s, out);
+    } else {
+        stream_write(s, out);
+    }
+}
+
 size_t stream_sending(const struct stream *s)
 {
     if (!s->write_active) {
@@ -313,10 +479,15 @@ void stream_finish(struct stream *s, unsigned linger_ms)
         return;
     }
     s->finishing = true;
-    if (uv_timer_start(&s->linger, stream_on_linger, linger_ms, 0) != 0 ||
-        (s->paused && uv_read_start(stream_handle(s), stream_on_alloc, stream_on_read) != 0)) {
+    int rc = uv_read_start(stream_handle(s), stream_on_alloc, stream_on_read);
+    if ((rc != 0 && rc != UV_EALREADY) ||
+        uv_timer_start(&s->linger, stream_on_linger, linger_ms, 0) != 0) {
         stream_close(s);
         return;
+    }
+    if (s->tls != NULL) {
+        tls_end(s->tls);
+        stream_flush(s);
     }
     stream_shut(s);
 }

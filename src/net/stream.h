@@ -1,7 +1,8 @@
 /*
  * One TCP connection: bytes in, bytes out. Input that the owner does not take stays here and is
  * offered again; output goes out with one system call per stream_send, the rest when the peer has
- * room. Knows nothing of what the bytes mean.
+ * room. Knows nothing of what the bytes mean. With stream_use_tls the bytes on the wire are TLS;
+ * what the owner gives and gets stays the same.
  *
  * Limits: what is unread is bounded by the owner's pausing (one read of at most 64 KiB is kept
  * besides what the owner left); what is unsent is bounded by the owner, who sees it in
@@ -12,6 +13,7 @@
 
 #include "base/buf.h"
 #include "net/address.h"
+#include "tls/tls.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,8 +32,13 @@ struct stream_handler {
     /* Everything given to stream_send has left: there may be more to send. */
     void (*sent)(void *owner);
 
-    /* The peer closed (error 0) or the connection broke (error < 0, a libuv code). Call
-     * stream_close. */
+    /* The TLS handshake is done, the peer's certificate verified; no data came before. May be
+     * NULL. */
+    void (*secured)(void *owner);
+
+    /* The peer closed (error 0) or the connection broke (error < 0, a libuv code; UV_EPROTO:
+     * stream_tls_problem says why). Call stream_close, or after a failure of TLS stream_finish, so
+     * that the peer learns the reason. */
     void (*ended)(void *owner, int error);
 
     /* After stream_close or stream_finish: the stream is gone with this call. */
@@ -51,11 +58,31 @@ struct stream *stream_create(uv_loop_t *loop, struct stream_buffer *read_buffer)
 /* The handle to accept into. */
 uv_stream_t *stream_handle(struct stream *s);
 
+/* Whether a peer may choose to speak without TLS. */
+enum stream_tls {
+    STREAM_TLS_ONLY,
+    STREAM_TLS_OR_PLAIN, /* the first byte tells */
+};
+
+/* The server's side of TLS on this stream; before stream_start. The context is shared. 0 or
+ * CONCLAVE_ENOMEM. */
+int stream_use_tls(struct stream *s, struct tls_context *context,
+                   enum stream_tls mode) CONCLAVE_MUST_USE;
+
 /* Begins to read. 0, or CONCLAVE_EIO when the peer is gone already: call stream_close. */
 int stream_start(struct stream *s, const struct stream_handler *handler,
                  void *owner) CONCLAVE_MUST_USE;
 
 const struct net_address *stream_peer(const struct stream *s);
+
+/* Why TLS failed (tls_problem), or NULL. */
+const char *stream_tls_problem(const struct stream *s);
+
+/* Whether the peer is in the middle of a TLS handshake. */
+bool stream_in_handshake(const struct stream *s);
+
+/* Appends the subject of the peer's verified certificate (tls_peer_subject). */
+void stream_peer_subject(const struct stream *s, struct buf *out);
 
 /* Stops and restarts the offering of input. stream_resume offers at once what is there. */
 void stream_pause(struct stream *s);

@@ -1,0 +1,12 @@
+/* A context's OpenSSL side, for tls.c alone. */
+#ifndef TLS_CONTEXT_SSL_H
+#define TLS_CONTEXT_SSL_H
+
+#include "tls/context.h"
+
+#include <openssl/ssl.h>
+
+/* A new connection's SSL (SSL_free it), NULL when memory is out; whether it is a server's. */
+SSL *tls_context_new_ssl(struct tls_context *c, bool *ret_server);
+
+#endif

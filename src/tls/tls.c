@@ -1,0 +1,313 @@
+#include "tls/tls.h"
+
+#include "tls/context_ssl.h"
+#include "tls/name.h"
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    ALERT_REASONS = 1000, /* OpenSSL's reasons from here on are alerts of the peer */
+    ALERT_REASONS_END = 1256,
+    SUBJECT_MAX = 200,
+};
+
+struct tls {
+    SSL *ssl;
+    struct slice in; /* inside tls_read: what is left of the wire's bytes */
+    struct buf out;
+    bool server;
+    bool failed;
+    bool no_memory;             /* while writing to out */
+    int bad_error;              /* first fault of the peer's certificate, X509_V_OK: none */
+    char bad[SUBJECT_MAX];      /* subject of the certificate at fault */
+    char host[256];             /* wanted of the peer, "" */
+    char problem[TLS_TEXT_MAX]; /* why it failed */
+};
+
+/* The wire, for OpenSSL */
+
+static int wire_read(BIO *bio, char *room, int len)
+{
+    struct tls *t = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    if (t->in.len == 0) {
+        BIO_set_retry_read(bio);
+        return -1;
+    }
+    size_t n = t->in.len < (size_t)len ? t->in.len : (size_t)len;
+    memcpy(room, t->in.data, n);
+    t->in.data += n;
+    t->in.len -= n;
+    return (int)n;
+}
+
+static int wire_write(BIO *bio, const char *bytes, int len)
+{
+    struct tls *t = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    buf_append(&t->out, bytes, (size_t)len);
+    if (!buf_ok(&t->out)) {
+        t->no_memory = true;
+        return -1;
+    }
+    return len;
+}
+
+static long wire_control(BIO *bio, int what, long n, void *p)
+{
+    return what == BIO_CTRL_FLUSH ? 1 : 0;
+}
+
+static int wire_open(BIO *bio)
+{
+    BIO_set_init(bio, 1);
+    return 1;
+}
+
+static BIO_METHOD *wire_method;
+static CRYPTO_ONCE wire_once = CRYPTO_ONCE_STATIC_INIT;
+
+static void wire_make_method(void)
+{
+    BIO_METHOD *m = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "wire");
+    if (m != NULL && BIO_meth_set_read(m, wire_read) == 1 &&
+        BIO_meth_set_write(m, wire_write) == 1 && BIO_meth_set_ctrl(m, wire_control) == 1 &&
+        BIO_meth_set_create(m, wire_open) == 1) {
+        wire_method = m;
+    }
+}
+
+/* Certificates */
+
+static int tls_on_certificate(int ok, X509_STORE_CTX *store)
+{
+    SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
+    struct tls *t = SSL_get_app_data(ssl);
+    X509 *cert = X509_STORE_CTX_get_current_cert(store);
+    if (ok || t->bad_error != X509_V_OK) {
+        return ok;
+    }
+    struct buf subject;
+    buf_init(&subject, sizeof t->bad - 1);
+    if (cert != NULL) {
+        name_print(X509_get_subject_name(cert), &subject);
+    }
+    const char *text = buf_cstr(&subject);
+    t->bad_error = X509_STORE_CTX_get_error(store);
+    snprintf(t->bad, sizeof t->bad, "%s", text != NULL ? text : "?");
+    buf_finish(&subject);
+    return ok;
+}
+
+static bool tls_is_address(const char *host)
+{
+    ASN1_OCTET_STRING *address = a2i_IPADDRESS(host);
+    ASN1_OCTET_STRING_free(address);
+    return address != NULL;
+}
+
+static bool tls_want_host(struct tls *t, const char *host, bool verify)
+{
+    bool numeric = tls_is_address(host);
+    ERR_clear_error();
+    if (!numeric && SSL_set_tlsext_host_name(t->ssl, host) != 1) {
+        return false;
+    }
+    if (!verify) {
+        return true;
+    }
+    snprintf(t->host, sizeof t->host, "%s", host);
+    X509_VERIFY_PARAM *param = SSL_get0_param(t->ssl);
+    X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return (numeric ? X509_VERIFY_PARAM_set1_ip_asc(param, host)
+                    : X509_VERIFY_PARAM_set1_host(param, host, 0)) == 1;
+}
+
+/* Failure */
+
+static void tls_set_problem(struct tls *t, const char *before, const char *text)
+{
+    snprintf(t->problem, sizeof t->problem, "%s%s", before, text);
+    name_clean(t->problem);
+}
+
+static void tls_explain_certificate(struct tls *t)
+{
+    bool host = t->bad_error == X509_V_ERR_HOSTNAME_MISMATCH ||
+                t->bad_error == X509_V_ERR_IP_ADDRESS_MISMATCH;
+    snprintf(t->problem, sizeof t->problem, "%s certificate '%s': %s%s",
+             t->server ? "the client's" : "the server's", t->bad,
+             host ? "it is not for " : X509_verify_cert_error_string(t->bad_error),
+             host ? t->host : "");
+    name_clean(t->problem);
+}
+
+/* Takes OpenSSL's first complaint, which is the cause of the others. Returns CONCLAVE_ETLS. */
+static int tls_fail(struct tls *t)
+{
+    unsigned long error = ERR_peek_error();
+    int reason = ERR_GET_LIB(error) == ERR_LIB_SSL ? ERR_GET_REASON(error) : 0;
+    const char *text = ERR_reason_error_string(error);
+    t->failed = true;
+    if (t->no_memory) {
+        tls_set_problem(t, "", "out of memory");
+    } else if (t->bad_error != X509_V_OK) {
+        tls_explain_certificate(t);
+    } else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
+        tls_set_problem(t, "", "the client sent no certificate");
+    } else if (reason >= ALERT_REASONS && reason < ALERT_REASONS_END) {
+        tls_set_problem(t, t->server ? "refused by the client: " : "refused by the server: ",
+                        SSL_alert_desc_string_long(reason - ALERT_REASONS));
+    } else if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST) {
+        tls_set_problem(t, "", "the other side does not speak TLS");
+    } else {
+        tls_set_problem(t, "", text != NULL ? text : "the other side broke the protocol");
+    }
+    ERR_clear_error();
+    return CONCLAVE_ETLS;
+}
+
+/* The connection */
+
+static bool tls_open(struct tls *t, struct tls_context *c, const char *host, bool verify_host)
+{
+    if (CRYPTO_THREAD_run_once(&wire_once, wire_make_method) != 1 || wire_method == NULL) {
+        return false;
+    }
+    t->ssl = tls_context_new_ssl(c, &t->server);
+    BIO *bio = BIO_new(wire_method);
+    if (t->ssl == NULL || bio == NULL || SSL_set_app_data(t->ssl, t) != 1) {
+        BIO_free(bio);
+        return false;
+    }
+    BIO_set_data(bio, t);
+    SSL_set_bio(t->ssl, bio, bio); /* takes it over */
+    SSL_set_verify(t->ssl, SSL_get_verify_mode(t->ssl), tls_on_certificate);
+    if (t->server) {
+        SSL_set_accept_state(t->ssl);
+        return true;
+    }
+    SSL_set_connect_state(t->ssl);
+    if (host != NULL && !tls_want_host(t, host, verify_host)) {
+        return false;
+    }
+    ERR_clear_error();
+    return SSL_get_error(t->ssl, SSL_do_handshake(t->ssl)) == SSL_ERROR_WANT_READ;
+}
+
+struct tls *tls_create(struct tls_context *c, const char *host, bool verify_host)
+{
+    struct tls *t = calloc(1, sizeof *t);
+    if (t == NULL) {
+        return NULL;
+    }
+    buf_init(&t->out, 0);
+    t->bad_error = X509_V_OK;
+    if (!tls_open(t, c, host, verify_host)) {
+        ERR_clear_error();
+        tls_destroy(t);
+        return NULL;
+    }
+    return t;
+}
+
+void tls_destroy(struct tls *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    SSL_free(t->ssl);
+    buf_finish(&t->out);
+    free(t);
+}
+
+int tls_read(struct tls *t, struct slice *bytes, void *room, size_t len, size_t *ret_len)
+{
+    assert(len > 0);
+    *ret_len = 0;
+    if (t->failed) {
+        return CONCLAVE_ETLS;
+    }
+    if (t->out.len > TLS_OUT_MAX) {
+        t->failed = true;
+        tls_set_problem(t, "", "the other side sends but does not read");
+        return CONCLAVE_ETLS;
+    }
+    size_t before;
+    int error;
+    do {
+        before = bytes->len;
+        ERR_clear_error();
+        t->in = *bytes;
+        int ok = SSL_read_ex(t->ssl, room, len, ret_len);
+        *bytes = t->in;
+        t->in = SLICE_NULL;
+        if (ok == 1) {
+            return 0;
+        }
+        *ret_len = 0;
+        error = SSL_get_error(t->ssl, ok);
+        /* It may stop after a record that was none of the stream. */
+    } while (error == SSL_ERROR_WANT_READ && bytes->len > 0 && bytes->len < before);
+    if (error == SSL_ERROR_WANT_READ && bytes->len == 0) {
+        return 0;
+    }
+    return error == SSL_ERROR_ZERO_RETURN ? CONCLAVE_ECLOSED : tls_fail(t);
+}
+
+int tls_write(struct tls *t, struct slice bytes)
+{
+    size_t written = 0;
+    assert(tls_ready(t));
+    if (t->failed) {
+        return CONCLAVE_ETLS;
+    }
+    ERR_clear_error();
+    if (bytes.len > 0 &&
+        (SSL_write_ex(t->ssl, bytes.data, bytes.len, &written) != 1 || written != bytes.len)) {
+        int rc = tls_fail(t);
+        return t->no_memory ? CONCLAVE_ENOMEM : rc;
+    }
+    return 0;
+}
+
+void tls_end(struct tls *t)
+{
+    if (!t->failed && tls_ready(t)) {
+        ERR_clear_error();
+        if (SSL_shutdown(t->ssl) < 0) {
+            t->failed = true; /* no room for the word: the end of the socket says it */
+        }
+        ERR_clear_error();
+    }
+}
+
+bool tls_ready(const struct tls *t)
+{
+    return SSL_is_init_finished(t->ssl) == 1;
+}
+
+struct buf *tls_out(struct tls *t)
+{
+    return &t->out;
+}
+
+const char *tls_problem(const struct tls *t)
+{
+    return t->problem;
+}
+
+void tls_peer_subject(const struct tls *t, struct buf *out)
+{
+    X509 *cert = SSL_get0_peer_certificate(t->ssl);
+    if (cert != NULL && SSL_get_verify_mode(t->ssl) != SSL_VERIFY_NONE &&
+        SSL_get_verify_result(t->ssl) == X509_V_OK) {
+        name_print(X509_get_subject_name(cert), out);
+    }
+}
