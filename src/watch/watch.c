@@ -23,6 +23,9 @@ struct watch_table {
     size_t watchers;        /* watchers with at least one watch */
     size_t recursive;       /* recursive watches: without any, nothing above a path is looked at */
     size_t entries_memory;  /* bytes of the entries */
+    size_t data_watches;    /* of other kinds than WATCH_CHILD */
+    size_t data_paths;      /* with at least one of them */
+    size_t data_watchers;   /* watchers with at least one of them */
 };
 
 #define EVENT_BIT(event) (1u << (event))
@@ -158,6 +161,12 @@ static void watch_entry_release(struct watch_table *t, struct watch_entry *entry
     }
 }
 
+static bool watch_entry_has_data(const struct watch_entry *entry)
+{
+    return (entry->first[WATCH_DATA] | entry->first[WATCH_PERSISTENT] |
+            entry->first[WATCH_RECURSIVE]) != 0;
+}
+
 /* --- watches -------------------------------------------------------------------------------------- */
 
 /* Takes a watch out of both lists; its entry stays, even if empty. */
@@ -168,8 +177,13 @@ static void watch_drop(struct watch_table *t, uint32_t n)
     watch_list_remove(t, LIST_OWNER, &w->first, n);
     watch_list_remove(t, LIST_ENTRY, &watch->entry->first[watch->kind], n);
     t->recursive -= watch->kind == WATCH_RECURSIVE;
-    watch_pool_give(&t->pool, n);
+    bool child = watch->kind == WATCH_CHILD;
     w->count--;
+    w->child -= child;
+    t->data_watches -= !child;
+    t->data_paths -= !child && !watch_entry_has_data(watch->entry);
+    t->data_watchers -= !child && w->count == w->child;
+    watch_pool_give(&t->pool, n);
     if (w->count == 0) {
         t->watchers--;
     }
@@ -209,6 +223,11 @@ int watch_add(struct watch_table *t, struct watcher *w, enum watch_kind kind, st
     }
     watch_at(&t->pool, n)->order = ++t->order;
     t->recursive += kind == WATCH_RECURSIVE;
+    bool child = kind == WATCH_CHILD;
+    t->data_watches += !child;
+    t->data_paths += !child && !watch_entry_has_data(entry);
+    t->data_watchers += !child && w->count == w->child;
+    w->child += child;
     watch_list_push(t, LIST_OWNER, &w->first, n);
     watch_list_push(t, LIST_ENTRY, &entry->first[kind], n);
     if (w->count++ == 0) {
@@ -353,6 +372,29 @@ void watcher_each(const struct watch_table *t, const struct watcher *w,
     }
 }
 
+void watch_each_data(const struct watch_table *t,
+                     bool (*fn)(void *ctx, struct slice path, struct watcher *w), void *ctx)
+{
+    static const int KINDS[] = {WATCH_DATA, WATCH_PERSISTENT, WATCH_RECURSIVE};
+    struct map_node *node = NULL;
+    while ((node = map_next(&t->paths, node)) != NULL) {
+        struct watch_entry *entry = CONTAINER_OF(node, struct watch_entry, node);
+        for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; i++) {
+            for (uint32_t n = entry->first[KINDS[i]]; n != 0; n = watch_behind(t, entry, n)) {
+                struct watcher *w = watch_at(&t->pool, n)->watcher;
+                bool told = false;
+                for (size_t before = 0; before < i; before++) {
+                    told |=
+                        watch_pool_find(&t->pool, w, entry, (enum watch_kind)KINDS[before]) != 0;
+                }
+                if (!told && !fn(ctx, slice_make(entry->path, entry->path_len), w)) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
 void watch_stats(const struct watch_table *t, struct watch_stats *ret)
 {
     *ret = (struct watch_stats){
@@ -360,6 +402,9 @@ void watch_stats(const struct watch_table *t, struct watch_stats *ret)
         .paths = map_count(&t->paths),
         .watchers = t->watchers,
         .recursive = t->recursive,
+        .data_watches = t->data_watches,
+        .data_paths = t->data_paths,
+        .data_watchers = t->data_watchers,
         .memory = sizeof *t + t->entries_memory + t->pool.memory + map_memory(&t->paths),
     };
 }

@@ -36,6 +36,7 @@ struct watch_table;
 /* Embedded by value in whoever watches; belongs to one table while it has watches. */
 struct watcher {
     size_t count;   /* how many watches it has */
+    size_t child;   /* of them, those of WATCH_CHILD */
     uint64_t told;  /* number of the last trigger that told it: it is told once per trigger */
     uint32_t first; /* its first watch, by number in the table; 0: none */
 };
@@ -78,12 +79,20 @@ size_t watch_trigger(struct watch_table *t, enum watch_event event, struct slice
 void watcher_each(const struct watch_table *t, const struct watcher *w,
                   void (*fn)(void *ctx, enum watch_kind kind, struct slice path), void *ctx);
 
+/* Calls fn once for each watcher at each path that has a watch there of another kind than WATCH_CHILD, path by path, until
+ * it returns false: what Apache ZooKeeper's dataWatches hold. fn must not change the table. */
+void watch_each_data(const struct watch_table *t,
+                     bool (*fn)(void *ctx, struct slice path, struct watcher *w), void *ctx);
+
 struct watch_stats {
     size_t watches;
     size_t paths;
-    size_t watchers;  /* with at least one watch */
-    size_t recursive; /* watches of that kind */
-    size_t memory;    /* bytes asked of the heap */
+    size_t watchers;      /* with at least one watch */
+    size_t recursive;     /* watches of that kind */
+    size_t memory;        /* bytes asked of the heap */
+    size_t data_watches;  /* those of other kinds than WATCH_CHILD, */
+    size_t data_paths;    /* their paths, */
+    size_t data_watchers; /* and whose they are */
 };
 void watch_stats(const struct watch_table *t, struct watch_stats *ret);
 

@@ -402,6 +402,66 @@ static void test_bytes_per_watch(void **state)
     watch_table_destroy(t);
 }
 
+static bool on_data(void *ctx, struct slice path, struct watcher *w)
+{
+    struct {
+        size_t left;
+        size_t bytes;
+        struct watcher *last;
+    } *seen = ctx;
+    seen->bytes += path.len;
+    seen->last = w;
+    return --seen->left > 0;
+}
+
+static void expect_data(const struct watch_table *t, size_t watchers, size_t paths, size_t watches)
+{
+    struct watch_stats stats;
+    watch_stats(t, &stats);
+    assert_int_equal(stats.data_watchers, watchers);
+    assert_int_equal(stats.data_paths, paths);
+    assert_int_equal(stats.data_watches, watches);
+}
+
+/* What is no child watch is counted and listed apart. */
+static void test_data_watches(void **state)
+{
+    (void)state;
+    struct watch_table *t = watch_table_create();
+    struct watcher a;
+    struct watcher b;
+    struct {
+        size_t left;
+        size_t bytes;
+        struct watcher *last;
+    } seen = {.left = 100};
+    watcher_init(&a);
+    watcher_init(&b);
+    add(t, &a, WATCH_CHILD, "/a");
+    expect_data(t, 0, 0, 0);
+    watch_each_data(t, on_data, &seen);
+    assert_int_equal(seen.bytes, 0);
+    add(t, &a, WATCH_DATA, "/a");
+    add(t, &a, WATCH_PERSISTENT, "/a");
+    add(t, &b, WATCH_RECURSIVE, "/a");
+    add(t, &b, WATCH_DATA, "/long");
+    expect_data(t, 2, 2, 4);
+    watch_each_data(t, on_data, &seen);
+    assert_int_equal(seen.bytes, 2 + 2 + 5);
+    seen.left = 1;
+    seen.bytes = 0;
+    watch_each_data(t, on_data, &seen);
+    assert_int_equal(seen.left, 0);
+    assert_true(watch_remove(t, &a, WATCH_DATA, slice_str("/a")));
+    expect_data(t, 2, 2, 3);
+    assert_true(watch_remove(t, &a, WATCH_PERSISTENT, slice_str("/a")));
+    expect_data(t, 1, 2, 2);
+    watcher_finish(t, &b);
+    expect_data(t, 0, 0, 0);
+    watcher_finish(t, &a);
+    watch_table_destroy(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -410,7 +470,7 @@ int main(void)
         cmocka_unit_test(test_two_tables),       cmocka_unit_test(test_list_of_a_watcher),
         cmocka_unit_test(test_recursive_reach),  cmocka_unit_test(test_kinds_beside_each_other),
         cmocka_unit_test(test_flat_memory),      cmocka_unit_test(test_memory_comes_back),
-        cmocka_unit_test(test_bytes_per_watch),
+        cmocka_unit_test(test_bytes_per_watch),  cmocka_unit_test(test_data_watches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
