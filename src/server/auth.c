@@ -49,6 +49,35 @@ int identity_add(struct identity *i, struct slice scheme, struct slice id)
     return 0;
 }
 
+bool auth_scheme_next(const char **list, struct slice *ret)
+{
+    const char *start = *list + strspn(*list, ", \t");
+    size_t len = strcspn(start, ", \t");
+    *list = start + len;
+    *ret = slice_make(start, len);
+    return len > 0;
+}
+
+bool auth_scheme_known(struct slice scheme)
+{
+    return slice_equal_str(scheme, "ip") || slice_equal_str(scheme, "digest");
+}
+
+bool identity_has_any(const struct identity *i, const char *schemes)
+{
+    struct slice wanted;
+    while (auth_scheme_next(&schemes, &wanted)) {
+        struct wire_vector ids = identity_ids(i);
+        struct wire_id id;
+        while (wire_next_id(&ids, &id)) {
+            if (slice_equal(id.scheme, wanted)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 void digest_id(struct buf *out, struct slice user_password)
 {
     unsigned char sha[EVP_MAX_MD_SIZE];

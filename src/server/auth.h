@@ -23,6 +23,15 @@ struct wire_vector identity_ids(const struct identity *i);
 /* Adds an id unless it is there. 0, CONCLAVE_ETOOBIG or CONCLAVE_ENOMEM. */
 int identity_add(struct identity *i, struct slice scheme, struct slice id) CONCLAVE_MUST_USE;
 
+/* The next scheme of a list such as "digest, sasl": true and *ret, false at the end. Consumes *list. */
+bool auth_scheme_next(const char **list, struct slice *ret);
+
+/* Whether clients can authenticate by the scheme. */
+bool auth_scheme_known(struct slice scheme);
+
+/* Whether there is an id of one of the schemes in the list. */
+bool identity_has_any(const struct identity *i, const char *schemes);
+
 /* An auth request. `host` is the peer's address; super_digest is `user:hash` of the superuser or
  * NULL. 0, CONCLAVE_AUTH_FAILED for a scheme that is not ip or digest or bytes that are no
  * credentials, or as identity_add. */

@@ -24,8 +24,9 @@ void config_finish(struct config *c)
     free(c->error);
     free(c->data_dir);
     free(c->super_digest);
+    free(c->auth_schemes);
     free(c->dynamic_file);
-    c->error = c->data_dir = c->super_digest = c->dynamic_file = NULL;
+    c->error = c->data_dir = c->super_digest = c->auth_schemes = c->dynamic_file = NULL;
 }
 
 /* One key */
@@ -296,6 +297,24 @@ static int config_conclude_servers(struct config *c)
     return config_check_myid(c);
 }
 
+static int config_conclude_access(struct config *c)
+{
+    const char *rest = c->auth_schemes != NULL ? c->auth_schemes : "";
+    struct slice first;
+    c->options.super_digest = c->super_digest;
+    c->options.command_options = (c->extended_types ? COMMAND_TTL : 0u) |
+                                 (c->enforce_quota ? COMMAND_QUOTA : 0u) |
+                                 (c->reconfig ? COMMAND_RECONFIG : 0u);
+    if (!c->enforce_auth) {
+        return 0;
+    }
+    if (!auth_scheme_next(&rest, &first)) {
+        return config_fail(c, "enforce.auth.enabled: name the schemes in enforce.auth.schemes");
+    }
+    c->options.auth_schemes = c->auth_schemes;
+    return 0;
+}
+
 static int config_conclude(struct config *c)
 {
     struct server_options *o = &c->options;
@@ -303,8 +322,10 @@ static int config_conclude(struct config *c)
     if (c->data_dir != NULL) {
         o->data_dir = c->data_dir;
     }
-    o->super_digest = c->super_digest;
-    int rc = config_conclude_servers(c);
+    int rc = config_conclude_access(c);
+    if (rc == 0) {
+        rc = config_conclude_servers(c);
+    }
     if (rc != 0) {
         return rc;
     }

@@ -21,6 +21,7 @@ struct config {
     /* Own memory of options, and what the final step needs to know. */
     char *data_dir;
     char *super_digest;
+    char *auth_schemes;
     char *dynamic_file;
     bool from_file; /* a zoo.cfg was read: without clientPortAddress every interface is meant */
     bool have_address;
@@ -28,6 +29,10 @@ struct config {
     bool have_port;
     int32_t session_min_ms; /* -1: follows the tick */
     int32_t session_max_ms;
+    bool enforce_auth;  /* enforce.auth.enabled */
+    bool enforce_quota; /* what becomes command_options */
+    bool extended_types;
+    bool reconfig;
     int64_t server_line; /* N of the only server.N, 0: none */
     int server_lines;
     uint16_t server_line_port; /* its ;port, 0: none */

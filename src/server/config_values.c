@@ -1,6 +1,8 @@
 #define _GNU_SOURCE /* vasprintf */
 #include "server/config_values.h"
 
+#include "server/auth.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -117,6 +119,20 @@ int config_set_super_digest(struct config *c, const char *key, const char *value
         return config_fail(c, "%s: %s: wanted user:base64(sha1(user:password))", where, key);
     }
     return config_copy(c, &c->super_digest, value);
+}
+
+/* A scheme that nobody can authenticate by would lock everybody out. */
+int config_set_auth_schemes(struct config *c, const char *key, const char *value, const char *where)
+{
+    const char *rest = value;
+    struct slice scheme;
+    while (auth_scheme_next(&rest, &scheme)) {
+        if (!auth_scheme_known(scheme)) {
+            return config_fail(c, "%s: %s: '%.*s' is no scheme that clients can authenticate by",
+                               where, key, SLICE_FMT(scheme));
+        }
+    }
+    return config_copy(c, &c->auth_schemes, value);
 }
 
 /* server.N=host:port:port[:role][;[address:]clientPort] */

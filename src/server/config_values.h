@@ -24,6 +24,8 @@ int config_read_file(struct config *c, const char *path, struct buf *out) CONCLA
 
 int config_set_data_dir(struct config *c, const char *key, const char *value, const char *where);
 int config_set_address(struct config *c, const char *key, const char *value, const char *where);
+int config_set_auth_schemes(struct config *c, const char *key, const char *value,
+                            const char *where);
 int config_set_super_digest(struct config *c, const char *key, const char *value,
                             const char *where);
 int config_set_server(struct config *c, const char *key, const char *value, const char *where);

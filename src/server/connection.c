@@ -301,8 +301,12 @@ static void connection_trim_waiting(struct connection *c, uint64_t done)
 static void connection_answer(struct connection *c, const struct request_row *row,
                               const struct request *r)
 {
-    row->answer(c, r);
-    if (row->kind == REQUEST_ANSWER) {
+    if (r->err != 0 && row->kind != REQUEST_AUTH) {
+        answer_refused(c, r);
+    } else {
+        row->answer(c, r);
+    }
+    if (row->kind != REQUEST_AUTH) {
         connection_note(c, r->type, r->xid, state_zxid(c->service->state));
         c->unmeasured++;
     }
@@ -375,16 +379,21 @@ static void connection_take_request(struct connection *c, struct slice frame)
     }
     struct request r = {.xid = header.xid, .type = header.type, .body = wire_rest(&reader)};
     const struct request_row *row = request_row(r.type);
-    if (row->last) {
+    if (row->kind != REQUEST_AUTH && !service_authenticated(c->service, &c->identity)) {
+        c->service->metrics->conclave_auth_required++;
+        r.err = CONCLAVE_SESSION_CLOSED_REQUIRE_AUTH;
+    }
+    if (row->last || r.err != 0) {
         c->input_ended = true;
     }
-    if (row->kind == REQUEST_WRITE) {
+    if (row->kind == REQUEST_WRITE && r.err == 0) {
         struct command command = {
             .session_id = c->session_id,
             .cxid = r.xid,
             .type = r.type,
             .ids = identity_ids(&c->identity),
             .body = r.type == WIRE_CLOSE_SESSION ? slice_str("") : r.body,
+            .options = c->service->command_options,
         };
         connection_write(c, &command, r.xid);
         return;

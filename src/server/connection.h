@@ -82,7 +82,7 @@ struct connection {
 struct request {
     int32_t xid;
     int32_t type;
-    int32_t err;
+    int32_t err; /* other than 0: refused when it was read */
     struct slice body;
 };
 

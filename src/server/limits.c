@@ -20,6 +20,7 @@ struct server_limits server_limits_default(void)
         .output_pause = (size_t)256 << 10,
         .output_max = (size_t)16 << 20,
         .watches_max = 1000000,
+        .watches_total_max = 20000000,
         .identity_max = (size_t)16 << 10,
     };
 }

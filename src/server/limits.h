@@ -24,7 +24,8 @@ struct server_limits {
     size_t pipelined_bytes_max; /* their bytes */
     size_t output_pause;        /* unsent bytes at which the reading of a connection pauses */
     size_t output_max;          /* unsent bytes at which an event cuts a connection off */
-    size_t watches_max;         /* watches of one connection; beyond it the connection is closed */
+    size_t watches_max;         /* watches of one connection; beyond it they are refused */
+    size_t watches_total_max;   /* watches of all */
     size_t identity_max;        /* bytes of a connection's authenticated ids */
 };
 

@@ -22,7 +22,11 @@
     X(stale_sessions_expired, "Sessions that expired")                                             \
     X(request_throttle_wait_count, "Times that a connection had to wait for other requests")       \
     X(unrecoverable_error_count, "Failures after which the server takes no more writes")           \
-    X(conclave_slow_clients_cut, "Connections cut off because they did not read")
+    X(conclave_slow_clients_cut, "Connections cut off because they did not read")                  \
+    X(conclave_auth_required, "Connections closed because they had not authenticated")             \
+    X(conclave_watches_refused, "Watches refused over a limit")                                    \
+    X(conclave_events_hidden, "Watch events not told for want of the permission READ")             \
+    X(conclave_quota_exceeded, "Writes beyond a soft or hard quota")
 
 /* X(name, scale, help) */
 #define SERVER_SUMMARIES(X)                                                                        \

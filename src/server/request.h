@@ -23,6 +23,9 @@ struct request_row {
 /* The row of an operation; that of unknown ones when it has none. */
 const struct request_row *request_row(int32_t type);
 
+/* Answers a request that was refused when it was read, with r->err. */
+void answer_refused(struct connection *c, const struct request *r);
+
 /* An auth request's effect: 0 or CONCLAVE_AUTH_FAILED. */
 int32_t request_authenticate(struct connection *c, struct slice body);
 

@@ -27,6 +27,9 @@ struct server_options {
     bool sync;                /* false: acknowledged writes may be lost when the machine fails */
     bool skip_acl;            /* every client may do everything */
     const char *super_digest; /* `user:hash` of the superuser, or NULL */
+    const char *auth_schemes; /* as in struct service_options */
+    uint32_t command_options; /* enum command_options */
+    struct collector_options collector;
     const struct clock_source *clock;
 };
 

@@ -17,6 +17,8 @@ int service_init(struct service *s, const struct service_options *options)
         .server_id = options->server_id,
         .skip_acl = options->skip_acl,
         .super_digest = options->super_digest,
+        .auth_schemes = options->auth_schemes,
+        .command_options = options->command_options,
         .clock = options->clock,
     };
     uint64_t wall_ms = (uint64_t)clock_wall_ms(s->clock);
@@ -25,6 +27,7 @@ int service_init(struct service *s, const struct service_options *options)
      * servers. */
     s->next_session_id = (wall_ms << 24 >> 8) | ((uint64_t)s->server_id << 56);
     effects_init(&s->effects);
+    collector_init(&s->collector, &options->collector);
     map_init(&s->by_session);
     list_init(&s->handshaking);
     list_init(&s->throttled);
@@ -45,6 +48,7 @@ void service_finish(struct service *s)
 {
     pipeline_finish(&s->pipeline);
     effects_finish(&s->effects);
+    collector_finish(&s->collector);
     map_finish(&s->by_session);
     session_tracker_destroy(s->sessions);
     watch_table_destroy(s->watches);
@@ -76,6 +80,7 @@ int service_begin(struct service *s)
     struct begin_context b = {.service = s, .now_ms = clock_monotonic_ms(s->clock)};
     state_session_each(s->state, begin_session, &b);
     s->beat_at = b.now_ms + s->limits.tick_ms;
+    collector_begin(&s->collector, b.now_ms);
     s->serving = true;
     return b.rc;
 }
@@ -93,11 +98,30 @@ int service_restore(struct service *s, struct slice snapshot)
 
 /* Applying */
 
+struct telling {
+    struct service *service;
+    const struct state_event *event;
+};
+
 static void service_tell(void *ctx, struct watcher *w, enum watch_event event, struct slice path)
 {
-    struct service *s = ctx;
+    const struct telling *t = ctx;
     struct connection *c = CONTAINER_OF(w, struct connection, watcher);
-    connection_event(c, event, path, s->effects.zxid);
+    if (!state_event_visible(t->event, identity_ids(&c->identity))) {
+        t->service->metrics->conclave_events_hidden++;
+        return;
+    }
+    connection_event(c, event, path, t->service->effects.zxid);
+}
+
+static void service_note_quota(struct service *s, const struct state_quota *q)
+{
+    s->metrics->conclave_quota_exceeded++;
+    if (service_may_log(s)) {
+        log_warn("server", "quota-exceeded", "path=%.*s kind=%s limit=%s amount=%lld max=%lld",
+                 SLICE_FMT(q->path), q->bytes ? "bytes" : "count", q->hard ? "hard" : "soft",
+                 (long long)q->amount, (long long)q->limit);
+    }
 }
 
 static bool connection_has_id(const struct map_node *node, const void *key)
@@ -136,7 +160,7 @@ static void service_session_closed(struct service *s, int64_t id)
     }
 }
 
-static void service_trigger(struct service *s, enum watch_event event, struct slice path)
+static void service_trigger(struct service *s, const struct state_event *event)
 {
     struct server_metrics *m = s->metrics;
     struct summary *const told[] = {
@@ -145,9 +169,11 @@ static void service_trigger(struct service *s, enum watch_event event, struct sl
         [WATCH_NODE_DATA_CHANGED] = &m->node_changed_watch_count,
         [WATCH_NODE_CHILDREN_CHANGED] = &m->node_children_watch_count,
     };
-    size_t count = watch_trigger(s->watches, event, path, service_tell, s);
+    struct telling telling = {s, event};
+    size_t count = watch_trigger(s->watches, (enum watch_event)event->type, event->path,
+                                 service_tell, &telling);
     if (count > 0) {
-        summary_add(told[event], count);
+        summary_add(told[event->type], count);
     }
 }
 
@@ -159,7 +185,10 @@ static int service_apply_one(struct service *s, const struct command *command, i
     state_apply(s->state, command, time_ms, e);
     s->stats.applied++;
     for (size_t i = 0; i < e->events_count; i++) {
-        service_trigger(s, (enum watch_event)e->events[i].type, e->events[i].path);
+        service_trigger(s, &e->events[i]);
+    }
+    if (e->quota.exceeded && own) {
+        service_note_quota(s, &e->quota);
     }
     if (e->session_change == STATE_SESSION_CREATED) {
         int rc = service_session_created(s, e->session_id);
@@ -234,6 +263,34 @@ void service_touch(struct service *s, struct connection *c)
     session_tracker_touch(s->sessions, c->session_id, s->now_ns / 1000000);
 }
 
+/* A command of the server's own, for which nobody waits. */
+static int service_propose(struct service *s, int64_t session_id, int32_t type, struct slice body)
+{
+    struct command command = {
+        .session_id = session_id,
+        .type = type,
+        .ids = {.items = slice_str(""), .count = 0},
+        .body = body,
+    };
+    struct pending *entry = pipeline_pending(&s->pipeline, body.len, s->now_ns);
+    int rc = entry == NULL ? CONCLAVE_ENOMEM
+                           : pipeline_write(&s->pipeline, &command, clock_wall_ms(s->clock), entry);
+    if (rc != 0 && entry != NULL) {
+        pipeline_release(&s->pipeline, entry);
+    }
+    return rc;
+}
+
+static bool service_collect(void *ctx, struct slice body)
+{
+    struct service *s = ctx;
+    int rc = service_propose(s, 0, WIRE_DELETE_CONTAINER, body);
+    if (rc != 0 && service_may_log(s)) {
+        log_warn("server", "collection-delayed", "error=%s", conclave_errname(rc));
+    }
+    return rc == 0;
+}
+
 static void service_expire(void *ctx, int64_t id)
 {
     struct service *s = ctx;
@@ -243,19 +300,8 @@ static void service_expire(void *ctx, int64_t id)
         service_touch(s, c);
         return;
     }
-    struct command command = {
-        .session_id = id,
-        .type = WIRE_CLOSE_SESSION,
-        .ids = {.items = slice_str(""), .count = 0},
-        .body = slice_str(""),
-    };
-    struct pending *entry = pipeline_pending(&s->pipeline, 0, s->now_ns);
-    int rc = entry == NULL ? CONCLAVE_ENOMEM
-                           : pipeline_write(&s->pipeline, &command, clock_wall_ms(s->clock), entry);
+    int rc = service_propose(s, id, WIRE_CLOSE_SESSION, slice_str(""));
     if (rc != 0) {
-        if (entry != NULL) {
-            pipeline_release(&s->pipeline, entry);
-        }
         log_warn("server", "expiry-delayed", "session=0x%llx error=%s", (unsigned long long)id,
                  conclave_errname(rc));
         return;
@@ -291,6 +337,7 @@ void service_tick(struct service *s)
     }
     service_beat(s, now_ms);
     session_tracker_expire(s->sessions, now_ms, service_expire, s);
+    collector_tick(&s->collector, s->state, now_ms, clock_wall_ms(s->clock), service_collect, s);
     for (; !list_empty(&s->handshaking); s->metrics->sessionless_connections_expired++) {
         struct connection *c = CONTAINER_OF(s->handshaking.next, struct connection, handshaking);
         if (c->handshake_at > now_ms) {
@@ -305,8 +352,12 @@ int64_t service_deadline(const struct service *s)
 {
     int64_t at = s->beat_at;
     int64_t expiry = session_tracker_deadline(s->sessions);
+    int64_t collection = collector_deadline(&s->collector);
     if (expiry < at) {
         at = expiry;
+    }
+    if (collection < at) {
+        at = collection;
     }
     if (!list_empty(&s->handshaking)) {
         const struct connection *c =
@@ -369,6 +420,11 @@ void service_detach(struct service *s, struct connection *c)
         map_remove(&s->by_session, &c->by_id);
         c->mapped = false;
     }
+}
+
+bool service_authenticated(const struct service *s, const struct identity *identity)
+{
+    return s->auth_schemes == NULL || identity_has_any(identity, s->auth_schemes);
 }
 
 bool service_may_log(struct service *s)

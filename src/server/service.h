@@ -7,6 +7,7 @@
 #define SERVER_SERVICE_H
 
 #include "base/clock.h"
+#include "server/collector.h"
 #include "server/connection.h"
 #include "server/limits.h"
 #include "server/metrics.h"
@@ -14,9 +15,14 @@
 
 struct service_options {
     struct server_limits limits;
-    int64_t server_id;                /* 1 to 254: the top byte of session ids */
-    bool skip_acl;                    /* every connection is the superuser */
-    const char *super_digest;         /* `user:hash` of the superuser, or NULL; borrowed */
+    int64_t server_id;        /* 1 to 254: the top byte of session ids */
+    bool skip_acl;            /* every connection is the superuser */
+    const char *super_digest; /* `user:hash` of the superuser, or NULL; borrowed */
+    const char
+        *auth_schemes; /* who has an id of none of them (divided by commas) may do nothing but
+                                 authenticate; NULL: everybody may; borrowed */
+    uint32_t command_options; /* enum command_options */
+    struct collector_options collector;
     const struct clock_source *clock; /* borrowed */
     struct pipeline_sink sink;
 };
@@ -43,7 +49,10 @@ struct service {
     int64_t server_id;
     bool skip_acl;
     const char *super_digest;
+    const char *auth_schemes;
+    uint32_t command_options;
     const struct clock_source *clock;
+    struct collector collector;
     struct state *state;
     struct watch_table *watches;
     struct session_tracker *sessions;
@@ -97,6 +106,8 @@ int64_t service_oldest_write_ms(const struct service *s);
 void service_reset_stats(struct service *s);
 
 /* For connections. */
+/* Whether an id of a scheme that is required is there, or none is required. */
+bool service_authenticated(const struct service *s, const struct identity *identity);
 bool service_admits(struct service *s); /* whether another request may be taken in */
 void service_touch(struct service *s, struct connection *c); /* a sign of life of its session */
 int64_t service_next_session_id(struct service *s);

@@ -33,20 +33,34 @@ static size_t harness_in_flight(void *ctx)
     return h->log_count;
 }
 
-void service_harness_init(struct service_harness *h, const struct server_limits *limits)
+struct service_options service_harness_options(void)
+{
+    return (struct service_options){
+        .limits = server_limits_default(),
+        .server_id = 7,
+        .super_digest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=",
+        .collector = collector_options_default(),
+    };
+}
+
+void service_harness_open(struct service_harness *h, struct service_options options)
 {
     memset(h, 0, sizeof *h);
     h->now_ms = 1000000;
     h->clock = (struct clock_source){harness_monotonic, harness_wall, h};
-    struct service_options options = {
-        .limits = limits != NULL ? *limits : server_limits_default(),
-        .server_id = 7,
-        .super_digest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=",
-        .clock = &h->clock,
-        .sink = {harness_submit, harness_in_flight, h},
-    };
+    options.clock = &h->clock;
+    options.sink = (struct pipeline_sink){harness_submit, harness_in_flight, h};
     assert_int_equal(service_init(&h->service, &options), 0);
     assert_int_equal(service_begin(&h->service), 0);
+}
+
+void service_harness_init(struct service_harness *h, const struct server_limits *limits)
+{
+    struct service_options options = service_harness_options();
+    if (limits != NULL) {
+        options.limits = *limits;
+    }
+    service_harness_open(h, options);
 }
 
 void service_harness_finish(struct service_harness *h)

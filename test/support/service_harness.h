@@ -46,7 +46,12 @@ struct frame {
     struct slice body;
 };
 
+/* NULL: the default limits. */
 void service_harness_init(struct service_harness *h, const struct server_limits *limits);
+
+/* With options of the test's own, made from these. The harness sets clock and sink. */
+struct service_options service_harness_options(void);
+void service_harness_open(struct service_harness *h, struct service_options options);
 void service_harness_finish(struct service_harness *h);
 
 /* Applies the oldest log entry. */

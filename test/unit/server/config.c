@@ -160,7 +160,11 @@ static void test_refused(void **state)
         "--data=",
         "--ssl.x y",
         "--secureClientPort 1",
-        "--enforceQuota true",
+        "--enforceQuota maybe",
+        "--enforce.auth.enabled true",
+        "--enforce.auth.schemes nosuch",
+        "--znode.container.maxPerMinute 0",
+        "--maxWatches 0",
         "--superDigest short",
         "--server.0 a:1:2",
         "--server.255 a:1:2",
@@ -179,6 +183,17 @@ static void test_refused(void **state)
     struct config c;
     assert_int_equal(
         parse(&c, "--enforceQuota false --peerType participant --standaloneEnabled true"), 0);
+    assert_int_equal(c.options.command_options, 0);
+    assert_null(c.options.auth_schemes);
+    config_finish(&c);
+    assert_int_equal(parse(&c, "--enforceQuota true --extendedTypesEnabled yes "
+                               "--enforce.auth.schemes digest,ip --enforce.auth.enabled yes "
+                               "--znode.container.checkIntervalMs 7"),
+                     0);
+    assert_int_equal(c.options.command_options, COMMAND_QUOTA | COMMAND_TTL);
+    assert_string_equal(c.options.auth_schemes, "digest,ip");
+    assert_int_equal(c.options.collector.interval_ms, 7);
+    assert_int_equal(c.options.collector.per_minute, 10000);
     config_finish(&c);
 }
 

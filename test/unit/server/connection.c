@@ -555,11 +555,18 @@ static void test_watch_limit(void **state)
     for (int i = 0; i < 4; i++) {
         char path[16];
         snprintf(path, sizeof path, "/w%d", i);
-        assert_false(p.closed);
-        guest_request(&p, WIRE_EXISTS, body_path_watch(path, true));
+        int32_t xid = guest_request(&p, WIRE_EXISTS, body_path_watch(path, true));
         service_harness_turn(&h);
+        guest_expect(&p, xid, i < 3 ? CONCLAVE_NO_NODE : CONCLAVE_QUOTA_EXCEEDED);
     }
-    assert_true(p.closed);
+    assert_int_equal(h.service.metrics->conclave_watches_refused, 1);
+    /* What is set already is no new watch. */
+    int32_t again = guest_request(&p, WIRE_EXISTS, body_path_watch("/w0", true));
+    int32_t without = guest_request(&p, WIRE_EXISTS, body_path_watch("/w9", false));
+    service_harness_turn(&h);
+    guest_expect(&p, again, CONCLAVE_NO_NODE);
+    guest_expect(&p, without, CONCLAVE_NO_NODE);
+    assert_false(p.closed);
     guest_finish(&p);
     service_harness_finish(&h);
 }
