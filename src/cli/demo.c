@@ -151,7 +151,9 @@ static void on_ready(void *ctx, struct server *server)
 {
     struct demo *d = ctx;
     struct net_address address;
-    server_address(server, &address);
+    if (!server_address(server, PORT_CLIENT, &address)) {
+        abort(); /* the demo asked for that port */
+    }
     net_address_format(&address, d->address);
     server_tell(d, true, NULL);
 }

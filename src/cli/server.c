@@ -17,6 +17,7 @@ struct server_run {
     uv_loop_t loop;
     uv_signal_t term;
     uv_signal_t interrupt;
+    uv_signal_t hangup;
     struct server *server;
     int exit_code;
     bool closing;
@@ -71,6 +72,7 @@ static void on_server_closed(void *ctx)
     run->server = NULL;
     uv_close((uv_handle_t *)&run->term, NULL);
     uv_close((uv_handle_t *)&run->interrupt, NULL);
+    uv_close((uv_handle_t *)&run->hangup, NULL);
 }
 
 static void begin_close(struct server_run *run)
@@ -87,14 +89,27 @@ static void on_signal(uv_signal_t *handle, int number)
     begin_close(handle->data);
 }
 
+static void on_hangup(uv_signal_t *handle, int number)
+{
+    struct server_run *run = handle->data;
+    (void)number;
+    if (!run->closing && run->server != NULL) {
+        server_reload(run->server);
+    }
+}
+
 static void on_ready(void *ctx, struct server *s)
 {
     struct server_run *run = ctx;
     struct net_address address;
     char text[NET_TEXT_MAX];
-    server_address(s, &address);
-    printf("conclave: ready client=%s admin=off mode=standalone id=%lld\n",
-           net_address_format(&address, text), (long long)server_id(s));
+    bool plain = server_address(s, PORT_CLIENT, &address);
+    printf("conclave: ready client=%s admin=off mode=standalone id=%lld",
+           plain ? net_address_format(&address, text) : "off", (long long)server_id(s));
+    if (server_address(s, PORT_SECURE, &address)) {
+        printf(" secure=%s", net_address_format(&address, text));
+    }
+    putchar('\n');
     if (fflush(stdout) != 0) {
         /* Whoever waits for the line will not get it; the service itself is not touched by that. */
         fprintf(stderr, "conclave: server: the ready line could not be written to stdout\n");
@@ -128,12 +143,13 @@ static int run_server(const struct server_options *options)
     struct server_callbacks callbacks = {.ctx = &run, .ready = on_ready, .failed = on_failed};
     char *text = NULL;
     if (uv_loop_init(&run.loop) != 0 || uv_signal_init(&run.loop, &run.term) != 0 ||
-        uv_signal_init(&run.loop, &run.interrupt) != 0) {
+        uv_signal_init(&run.loop, &run.interrupt) != 0 ||
+        uv_signal_init(&run.loop, &run.hangup) != 0) {
         fprintf(stderr,
                 "conclave: server: the event loop cannot be made: out of memory or descriptors\n");
         return CLI_EXIT_INTERNAL;
     }
-    run.term.data = run.interrupt.data = &run;
+    run.term.data = run.interrupt.data = run.hangup.data = &run;
     int rc = server_open(&run.loop, options, &callbacks, &run.server, &text);
     if (rc != 0) {
         fprintf(stderr, "conclave: server: %s\n", text != NULL ? text : conclave_strerror(rc));
@@ -141,7 +157,8 @@ static int run_server(const struct server_options *options)
         run.exit_code = exit_code_of(rc);
         on_server_closed(&run);
     } else if (uv_signal_start(&run.term, on_signal, SIGTERM) != 0 ||
-               uv_signal_start(&run.interrupt, on_signal, SIGINT) != 0) {
+               uv_signal_start(&run.interrupt, on_signal, SIGINT) != 0 ||
+               uv_signal_start(&run.hangup, on_hangup, SIGHUP) != 0) {
         run.exit_code = CLI_EXIT_INTERNAL;
         begin_close(&run);
     }

@@ -119,6 +119,30 @@ out:
     return rc;
 }
 
+int identity_add_x509(struct identity *i, const char *super, struct slice subject)
+{
+    if (super != NULL && slice_equal_str(subject, super)) {
+        int rc = identity_add(i, slice_str("super"), subject);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return identity_add(i, slice_str("x509"), subject);
+}
+
+/* Whether any id of the scheme is there. */
+static bool identity_has_scheme(const struct identity *i, struct slice scheme)
+{
+    struct wire_vector ids = identity_ids(i);
+    struct wire_id known;
+    while (wire_next_id(&ids, &known)) {
+        if (slice_equal(known.scheme, scheme)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int identity_authenticate(struct identity *i, const char *host, const char *super_digest,
                           struct slice scheme, struct slice auth)
 {
@@ -127,6 +151,9 @@ int identity_authenticate(struct identity *i, const char *host, const char *supe
     }
     if (slice_equal_str(scheme, "digest") && !slice_is_null(auth)) {
         return identity_add_digest(i, super_digest, auth);
+    }
+    if (slice_equal_str(scheme, "x509") && identity_has_scheme(i, scheme)) {
+        return 0; /* the certificate spoke already; what the request says counts for nothing */
     }
     return CONCLAVE_AUTH_FAILED;
 }

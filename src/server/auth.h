@@ -1,6 +1,7 @@
 /*
  * Who a connection is: the vector of authenticated ids that is stamped on its writes and checked on
- * its reads. Schemes: ip (known from the start) and digest (user:password, no user table: the id is
+ * its reads. Schemes: ip (known from the start), x509 (the
+ * subject of the client's verified certificate, known from the start, too) and digest (user:password, no user table: the id is
  * the proof). Source: IPAuthenticationProvider, DigestAuthenticationProvider of Apache ZooKeeper
  * 3.9.
  */
@@ -37,6 +38,11 @@ bool identity_has_any(const struct identity *i, const char *schemes);
  * credentials, or as identity_add. */
 int identity_authenticate(struct identity *i, const char *host, const char *super_digest,
                           struct slice scheme, struct slice auth) CONCLAVE_MUST_USE;
+
+/* The subject of a verified certificate, as Java prints it; it is the superuser's, too, when it
+ * equals `super` (NULL: nobody's does). Errors as identity_add. */
+int identity_add_x509(struct identity *i, const char *super,
+                      struct slice subject) CONCLAVE_MUST_USE;
 
 /* Appends user:base64(sha1(user:password)). */
 void digest_id(struct buf *out, struct slice user_password);

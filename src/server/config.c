@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* asprintf */
 #include "server/config.h"
 
+#include "server/config_tls.h"
 #include "server/config_values.h"
 #include "server/keys.h"
 #include "server/properties.h"
@@ -13,13 +14,16 @@
 
 void config_init(struct config *c)
 {
-    *c = (struct config){
-        .options = server_options_default(), .session_min_ms = -1, .session_max_ms = -1};
+    *c = (struct config){.options = server_options_default(),
+                         .session_min_ms = -1,
+                         .session_max_ms = -1,
+                         .secure_port = -1};
     buf_init(&c->notices, 0);
 }
 
 void config_finish(struct config *c)
 {
+    config_finish_tls(c);
     buf_finish(&c->notices);
     free(c->error);
     free(c->data_dir);
@@ -75,9 +79,27 @@ static int config_set_bool(struct config *c, const struct key_row *row, const ch
     return 0;
 }
 
+/* Whether value is one of the words of `harmless`, which are divided by '|'. */
 static bool key_value_harmless(const char *harmless, const char *value)
 {
-    return harmless != NULL && strcasecmp(harmless, value) == 0;
+    size_t len = strlen(value);
+    while (harmless != NULL) {
+        size_t word = strcspn(harmless, "|");
+        if (word == len && strncasecmp(harmless, value, len) == 0) {
+            return true;
+        }
+        harmless = harmless[word] == '|' ? harmless + word + 1 : NULL;
+    }
+    return false;
+}
+
+static int config_set_text(struct config *c, const struct key_row *row, const char *value)
+{
+    char *field;
+    memcpy(&field, (uint8_t *)c + row->offset, sizeof field);
+    int rc = config_copy(c, &field, value);
+    memcpy((uint8_t *)c + row->offset, &field, sizeof field);
+    return rc;
 }
 
 int config_set(struct config *c, const char *key, const char *value, const char *where,
@@ -99,6 +121,8 @@ int config_set(struct config *c, const char *key, const char *value, const char 
         return config_set_int(c, row, key, value, where);
     case KEY_BOOL:
         return config_set_bool(c, row, key, value, where);
+    case KEY_TEXT:
+        return config_set_text(c, row, value);
     case KEY_SPECIAL:
         return row->set(c, key, value, where);
     case KEY_REFUSED:
@@ -344,6 +368,10 @@ static int config_conclude(struct config *c)
             "(defaults: 2 and 20 times tickTime)",
             l->session_min_ms, l->session_max_ms);
     }
+    rc = config_conclude_tls(c);
+    if (rc != 0) {
+        return rc;
+    }
     if ((int64_t)o->snapshot_log_bytes <= 0) {
         o->snapshot_log_bytes = SIZE_MAX / 4;
     }
@@ -378,7 +406,8 @@ void config_print_keys(struct buf *out)
 {
     for (size_t i = 0; i < key_table_count; i++) {
         const struct key_row *row = &key_table[i];
-        if (row->kind == KEY_INT || row->kind == KEY_BOOL || row->kind == KEY_SPECIAL) {
+        if (row->kind == KEY_INT || row->kind == KEY_BOOL || row->kind == KEY_TEXT ||
+            row->kind == KEY_SPECIAL) {
             buf_printf(out, "  %-28s %s\n", row->name, row->text);
         }
     }

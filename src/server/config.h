@@ -12,6 +12,25 @@
 #include "base/buf.h"
 #include "server/server.h"
 
+/* Values of the keys of TLS, as given; own memory. */
+struct config_tls {
+    char *cert_file;
+    char *key_file;
+    char *ca_file;
+    char *crl_file;
+    char *key_store;
+    char *key_password;
+    char *key_password_path;
+    char *trust_store;
+    char *trust_password;
+    char *trust_password_path;
+    char *protocol;
+    char *enabled_protocols;
+    char *ciphers;
+    char *client_auth;
+    char *x509_super;
+};
+
 struct config {
     struct server_options options; /* its strings point into this struct */
     struct buf notices;            /* lines "conclave: KEY: what about it\n" for stderr */
@@ -27,6 +46,9 @@ struct config {
     bool have_address;
     bool have_listen; /* --listen: beats clientPort and clientPortAddress */
     bool have_port;
+    bool have_secure_address;
+    int32_t secure_port; /* -1: none */
+    struct config_tls tls;
     int32_t session_min_ms; /* -1: follows the tick */
     int32_t session_max_ms;
     bool enforce_auth;  /* enforce.auth.enabled */

@@ -35,6 +35,11 @@ int connection_init(struct connection *c, struct service *s, const char *host, c
     return rc;
 }
 
+int connection_add_certificate(struct connection *c, struct slice subject)
+{
+    return identity_add_x509(&c->identity, c->service->x509_super, subject);
+}
+
 void connection_finish(struct connection *c)
 {
     struct service *s = c->service;

@@ -53,6 +53,7 @@ struct connection {
     struct service *service;
     enum connection_stage stage;
     bool input_ended;        /* the last request of this connection was read */
+    bool securing;           /* the TLS handshake is not done */
     bool wants_read_only;    /* its ConnectRequest had the readOnly byte, so the reply has it */
     int64_t session_id;      /* 0: none */
     int32_t timeout_ms;      /* negotiated */
@@ -89,6 +90,10 @@ struct request {
 /* Begins the handshake. 0, or CONCLAVE_ENOMEM, after which connection_finish is still due. */
 int connection_init(struct connection *c, struct service *s, const char *host,
                     const char *peer) CONCLAVE_MUST_USE;
+
+/* The peer's verified certificate has this subject: one of its ids from now on. Errors as
+ * identity_add. */
+int connection_add_certificate(struct connection *c, struct slice subject) CONCLAVE_MUST_USE;
 
 /* The socket is gone: leaves all lists, gives up its watches; writes on their way go on without
  * it. */

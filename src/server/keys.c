@@ -1,12 +1,16 @@
 #include "server/keys.h"
 
+#include "server/config_tls.h"
 #include "server/config_values.h"
 
 #include <string.h>
 
 #define STANDALONE "no effect in standalone mode"
 #define ENSEMBLE_LATER "ensembles are not in this version: remove the key"
-#define TLS_LATER "TLS is not in this version: remove the key to serve without it"
+#define NO_DNS "no effect: names in clients' certificates are never looked up"
+#define SNIFFED                                                                                    \
+    "keystores are read in the forms PEM and PKCS12: convert it with keytool -importkeystore "     \
+    "-deststoretype PKCS12"
 #define ADMIN_LATER "no effect: there is no admin port in this version"
 
 #define AT(field) offsetof(struct config, field), sizeof(((struct config *)0)->field)
@@ -17,6 +21,10 @@
 #define BOOL(name, field, turned, text)                                                            \
     {                                                                                              \
         name, KEY_BOOL, AT(field), turned, 0, 0, NULL, NULL, text                                  \
+    }
+#define TEXT(name, field, text)                                                                    \
+    {                                                                                              \
+        name, KEY_TEXT, AT(field), 0, 0, 0, NULL, NULL, text                                       \
     }
 #define SPECIAL(name, set, text)                                                                   \
     {                                                                                              \
@@ -91,20 +99,15 @@ const struct key_row key_table[] = {
     REFUSED("DigestAuthenticationProvider.enabled", "true",
             "digest cannot be switched off: remove the key"),
     REFUSED("authProvider.*", NULL,
-            "only the schemes ip and digest are in this version: remove the key"),
+            "only the schemes ip, digest and x509 are in this version: remove the key"),
     REFUSED("superUser*", NULL, "SASL is not in this version: use superDigest"),
     BOOL("enforce.auth.enabled", enforce_auth, 0,
          "yes: only clients that authenticated by one of enforce.auth.schemes are served (no)"),
     SPECIAL("enforce.auth.schemes", config_set_auth_schemes, "such as digest,ip"),
     REFUSED("sessionRequireClientSASLAuth", "false", "SASL is not in this version: remove the key"),
     REFUSED("requireClientAuthScheme", NULL, "SASL is not in this version: remove the key"),
-    REFUSED("secureClientPort", NULL, TLS_LATER),
-    REFUSED("secureClientPortAddress", NULL, TLS_LATER),
-    REFUSED("sslQuorum", "false", TLS_LATER),
-    REFUSED("ssl.*", NULL, TLS_LATER),
-    REFUSED("portUnification", "false", TLS_LATER),
-    REFUSED("client.portUnification", "false", TLS_LATER),
-    IDLE("client.certReload", "no effect: TLS is not in this version"),
+    REFUSED("sslQuorum", "false", ENSEMBLE_LATER),
+    REFUSED("portUnification", "false", ENSEMBLE_LATER),
     IDLE("sslQuorumReloadCertFiles", STANDALONE),
     REFUSED("quorum.auth.*", "false", ENSEMBLE_LATER),
     BOOL("enforceQuota", enforce_quota, 0, "yes: hard quotas of subtrees are enforced (no)"),
@@ -112,6 +115,52 @@ const struct key_row key_table[] = {
     IDLE("allowSaslFailedClients", "no effect: SASL is not in this version"),
     IDLE("jaasLoginRenew", "no effect: SASL is not in this version"),
     IDLE("kerberos.*", "no effect: SASL is not in this version"),
+
+    /* TLS */
+    INT("secureClientPort", secure_port, 0, 65535, 1,
+        "port for TLS alone; without clientPort or --listen there is no plain one then"),
+    SPECIAL("secureClientPortAddress", config_set_secure_address,
+            "its address (as the client port's)"),
+    BOOL("client.portUnification", options.unified, 0, "yes: the client port takes TLS, too (no)"),
+    BOOL("client.certReload", options.tls_reload, 0,
+         "yes: certificate files are read again when they change (no; SIGHUP reads them always)"),
+    TEXT("ssl.certFile", tls.cert_file, "PEM: the server's certificate and those above it"),
+    TEXT("ssl.keyFile", tls.key_file, "PEM: its private key, unless ssl.certFile holds it"),
+    TEXT("ssl.caFile", tls.ca_file, "PEM: certificates that clients' must come from"),
+    TEXT("ssl.crlFile", tls.crl_file, "PEM: lists of revoked certificates"),
+    TEXT("ssl.keyStore.location", tls.key_store, "certificate and key in one file, PEM or PKCS12"),
+    TEXT("ssl.keyStore.password", tls.key_password, "password of the key or of the PKCS12 file"),
+    TEXT("ssl.keyStore.passwordPath", tls.key_password_path, "file whose first line is it"),
+    REFUSED("ssl.keyStore.type", "PEM|PKCS12|JKS|", SNIFFED),
+    TEXT("ssl.trustStore.location", tls.trust_store,
+         "certificates that clients' must come from, PEM or PKCS12"),
+    TEXT("ssl.trustStore.password", tls.trust_password, "password of that file"),
+    TEXT("ssl.trustStore.passwordPath", tls.trust_password_path, "file whose first line is it"),
+    REFUSED("ssl.trustStore.type", "PEM|PKCS12|JKS|", SNIFFED),
+    TEXT("ssl.clientAuth", tls.client_auth, "clients' certificates: none, want, need (need)"),
+    TEXT("ssl.protocol", tls.protocol, "newest version: TLSv1.2, TLSv1.3 (TLSv1.3)"),
+    TEXT("ssl.enabledProtocols", tls.enabled_protocols, "versions (TLSv1.3,TLSv1.2)"),
+    TEXT("ssl.ciphersuites", tls.ciphers, "cipher suites by Java's or OpenSSL's names"),
+    TEXT("X509AuthenticationProvider.superUser", tls.x509_super,
+         "subject of the superuser's certificate: CN=...,O=..."),
+    REFUSED("authProvider.x509", "org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+            "there is one provider for x509: remove the key"),
+    REFUSED("ssl.authProvider", "x509", "certificates speak for x509 only: remove the key"),
+    REFUSED("ssl.crl", "false", "name the file of the lists with ssl.crlFile"),
+    REFUSED("ssl.ocsp", "false", "OCSP is not asked: use ssl.crlFile"),
+    REFUSED("ssl.clientHostnameVerification", "false",
+            "clients' certificates are checked by their issuer, not by host names: remove the key"),
+    REFUSED("ssl.context.supplier.class", "", "Java classes cannot be loaded: remove the key"),
+    REFUSED("ssl.keyStore.*", NULL, "unknown key of TLS: see conclave server --help"),
+    REFUSED("ssl.trustStore.*", NULL, "unknown key of TLS: see conclave server --help"),
+    IDLE("ssl.hostnameVerification", NO_DNS),
+    IDLE("ssl.allowReverseDnsLookup", NO_DNS),
+    IDLE("ssl.tcnative.*", "no effect: OpenSSL is used as it is"),
+    IDLE("ssl.sslProvider", "no effect: OpenSSL is used as it is"),
+    IDLE("ssl.handshakeDetectionTimeoutMillis", "no effect: the first packet must come in 10 s"),
+    IDLE("fips-mode", "no effect: the configuration of OpenSSL decides it"),
+    IDLE("ssl.quorum.*", STANDALONE),
+    REFUSED("ssl.*", NULL, "unknown key of TLS: see conclave server --help"),
 
     /* Ensembles */
     SPECIAL("server.*", config_set_server, "one line is taken as this server; more are refused"),

@@ -10,6 +10,7 @@
 enum key_kind {
     KEY_INT,     /* a number from min to max, times scale, into `size` bytes at offset */
     KEY_BOOL,    /* true/false/yes/no, into a bool at offset; min == 1: the value is turned round */
+    KEY_TEXT,    /* kept as it is in the char * at offset, which config.c frees */
     KEY_SPECIAL, /* set does it */
     KEY_IDLE,    /* no effect: text says why */
     KEY_REFUSED, /* an error unless the value is one of `harmless`: text says what to do */

@@ -9,6 +9,7 @@
 enum {
     LINGER_MS = 1000,          /* for the peer to close after us */
     DESCRIPTORS_RESERVED = 64, /* for the log, the loop and the operator */
+    SUBJECT_MAX = 4096,        /* of a client's certificate */
 };
 
 /* Connections of one address. */
@@ -24,13 +25,23 @@ struct client {
     struct port *port;
     struct address_count *address;
     struct list node; /* in port.clients, until its connection is finished */
+    bool tls_failed;  /* the reason is on its way to the peer */
     char peer[NET_TEXT_MAX];
+};
+
+struct door {
+    struct port *port;
+    struct listener *listener; /* NULL: not there, or stopped */
+    enum port_door which;
 };
 
 struct port {
     uv_loop_t *loop;
     struct service *service;
-    struct listener *listener;
+    struct door doors[PORT_DOORS];
+    int listeners;           /* not closed yet */
+    struct tls_context *tls; /* for new connections; NULL: none */
+    bool unified;            /* the client door is for both kinds */
     struct map addresses;
     struct list clients; /* with a living connection */
     size_t sockets;      /* not closed yet, also without connection */
@@ -39,16 +50,16 @@ struct port {
     void (*closed)(void *ctx);
     void *closed_ctx;
     bool stopped; /* nothing is read any more */
-    bool closing; /* p goes with the last socket and the listener */
-    bool listener_closed;
+    bool closing; /* p goes with the last socket and listener */
     unsigned linger_ms;
 };
 
 static void port_check_gone(struct port *p)
 {
-    if (!p->closing || !p->listener_closed || p->sockets > 0) {
+    if (!p->closing || p->listeners > 0 || p->sockets > 0) {
         return;
     }
+    tls_context_release(p->tls);
     map_finish(&p->addresses);
     if (p->closed != NULL) {
         p->closed(p->closed_ctx);
@@ -116,10 +127,34 @@ static void client_on_sent(void *owner)
     connection_output_added(&cl->connection);
 }
 
+/* The certificate was verified: its subject is who the client is. */
+static void client_on_secured(void *owner)
+{
+    struct client *cl = owner;
+    struct connection *c = &cl->connection;
+    struct buf subject;
+    buf_init(&subject, SUBJECT_MAX);
+    c->securing = false;
+    stream_peer_subject(cl->stream, &subject);
+    if (!buf_ok(&subject) ||
+        (subject.len > 0 && connection_add_certificate(c, buf_slice(&subject)) != 0)) {
+        connection_drop(c, "the subject of the client's certificate is too long, or out of memory");
+    }
+    buf_finish(&subject);
+}
+
 static void client_on_ended(void *owner, int error)
 {
     struct client *cl = owner;
-    if (error != 0) {
+    const char *problem = stream_tls_problem(cl->stream);
+    if (problem != NULL) {
+        cl->tls_failed = true;
+        cl->port->stats.tls_failed++;
+        if (service_may_log(cl->port->service)) {
+            log_warn("server", "tls-refused", "peer=%s session=0x%llx reason=\"%s\"", cl->peer,
+                     (unsigned long long)cl->connection.session_id, problem);
+        }
+    } else if (error != 0) {
         log_debug("server", "connection-broken", "peer=%s session=0x%llx error=%s", cl->peer,
                   (unsigned long long)cl->connection.session_id, uv_err_name(error));
     }
@@ -139,6 +174,7 @@ static void client_on_closed(void *owner)
 static const struct stream_handler client_handler = {
     .data = client_on_data,
     .sent = client_on_sent,
+    .secured = client_on_secured,
     .ended = client_on_ended,
     .closed = client_on_closed,
 };
@@ -162,7 +198,11 @@ static void client_update(struct client *cl)
     }
     if (c->stage == CONNECTION_CLOSED) {
         client_leave(cl);
-        stream_close(cl->stream);
+        if (cl->tls_failed) {
+            stream_finish(cl->stream, cl->port->closing ? cl->port->linger_ms : LINGER_MS);
+        } else {
+            stream_close(cl->stream);
+        }
         return;
     }
     if (c->stage == CONNECTION_CLOSING) {
@@ -206,12 +246,23 @@ static const char *port_limit(struct port *p, struct client *cl)
     return p->stopped ? "the server is stopping" : NULL;
 }
 
+static int door_use_tls(const struct door *d, struct stream *stream)
+{
+    struct port *p = d->port;
+    if (d->which == PORT_SECURE) {
+        return stream_use_tls(stream, p->tls, STREAM_TLS_ONLY);
+    }
+    return p->unified ? stream_use_tls(stream, p->tls, STREAM_TLS_OR_PLAIN) : 0;
+}
+
 static void port_on_accepted(void *ctx, struct stream *stream)
 {
-    struct port *p = ctx;
+    struct door *d = ctx;
+    struct port *p = d->port;
     struct client *cl = calloc(1, sizeof *cl);
-    if (cl == NULL) {
+    if (cl == NULL || door_use_tls(d, stream) != 0) {
         port_refuse(p, "?", "out of memory");
+        free(cl);
         stream_close(stream);
         return;
     }
@@ -237,11 +288,13 @@ static void port_on_accepted(void *ctx, struct stream *stream)
     if (connection_init(&cl->connection, p->service, peer->host, cl->peer) != 0) {
         connection_drop(&cl->connection, "out of memory");
     }
+    cl->connection.securing = stream_in_handshake(stream);
 }
 
 static void port_on_refused(void *ctx, int error)
 {
-    port_refuse(ctx, "?", uv_strerror(error));
+    const struct door *d = ctx;
+    port_refuse(d->port, "?", uv_strerror(error));
 }
 
 static size_t port_connections_max(size_t configured)
@@ -255,38 +308,61 @@ static size_t port_connections_max(size_t configured)
     return configured != 0 && configured < most ? configured : most;
 }
 
-int port_open(uv_loop_t *loop, struct service *service, const struct net_address *address,
-              struct port **ret, int *ret_detail)
+struct port *port_create(uv_loop_t *loop, struct service *service)
 {
     struct port *p = calloc(1, sizeof *p);
-    *ret_detail = 0;
     if (p == NULL) {
-        return CONCLAVE_ENOMEM;
+        return NULL;
     }
     p->loop = loop;
     p->service = service;
     p->connections_max = port_connections_max(service->limits.connections_max);
     map_init(&p->addresses);
     list_init(&p->clients);
-    int rc = listener_open(loop, address, &p->listener, ret_detail);
-    if (rc != 0) {
-        free(p);
-        return rc;
+    for (enum port_door i = 0; i < PORT_DOORS; i++) {
+        p->doors[i] = (struct door){.port = p, .which = i};
     }
-    *ret = p;
-    return 0;
+    return p;
+}
+
+int port_listen(struct port *p, enum port_door door, const struct net_address *address,
+                int *ret_detail)
+{
+    int rc = listener_open(p->loop, address, &p->doors[door].listener, ret_detail);
+    if (rc == 0) {
+        p->listeners++;
+    }
+    return rc;
+}
+
+void port_set_tls(struct port *p, struct tls_context *context, bool unified)
+{
+    tls_context_release(p->tls);
+    p->tls = tls_context_share(context);
+    p->unified = unified;
 }
 
 int port_start(struct port *p, int backlog, int *ret_detail)
 {
-    struct listener_callbacks callbacks = {
-        .accepted = port_on_accepted, .refused = port_on_refused, .ctx = p};
-    return listener_start(p->listener, backlog, &callbacks, ret_detail);
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < PORT_DOORS; i++) {
+        struct door *d = &p->doors[i];
+        struct listener_callbacks callbacks = {
+            .accepted = port_on_accepted, .refused = port_on_refused, .ctx = d};
+        if (d->listener != NULL) {
+            rc = listener_start(d->listener, backlog, &callbacks, ret_detail);
+        }
+    }
+    return rc;
 }
 
-void port_address(const struct port *p, struct net_address *ret)
+bool port_address(const struct port *p, enum port_door door, struct net_address *ret)
 {
-    listener_address(p->listener, ret);
+    if (p->doors[door].listener == NULL) {
+        return false;
+    }
+    listener_address(p->doors[door].listener, ret);
+    return true;
 }
 
 void port_turn(struct port *p)
@@ -302,7 +378,7 @@ void port_turn(struct port *p)
 static void port_on_listener_closed(void *ctx)
 {
     struct port *p = ctx;
-    p->listener_closed = true;
+    p->listeners--;
     port_check_gone(p);
 }
 
@@ -315,8 +391,10 @@ void port_stop(struct port *p)
     LIST_FOREACH (it, &p->clients) {
         stream_pause(CONTAINER_OF(it, struct client, node)->stream);
     }
-    listener_close(p->listener, port_on_listener_closed, p);
-    p->listener = NULL;
+    for (int i = 0; i < PORT_DOORS; i++) {
+        listener_close(p->doors[i].listener, port_on_listener_closed, p);
+        p->doors[i].listener = NULL;
+    }
 }
 
 void port_close(struct port *p, unsigned linger_ms, void (*cb)(void *ctx), void *ctx)

@@ -1,6 +1,7 @@
 /*
- * The client port: sockets on one side, connections on the other. At the end of each turn of the
- * loop the output of every connection that has some goes out in one system call.
+ * The client ports, plain, TLS or both on one: sockets on one side, connections on the other. At the
+ * end of each turn of the loop the output of every connection that has some goes out in one system
+ * call. No byte of a TLS client reaches its connection before its certificate has been verified.
  */
 #ifndef SERVER_PORT_H
 #define SERVER_PORT_H
@@ -10,14 +11,29 @@
 
 struct port;
 
-/* Binds. Errors and *ret_detail as listener_open. */
-int port_open(uv_loop_t *loop, struct service *service, const struct net_address *address,
-              struct port **ret, int *ret_detail) CONCLAVE_MUST_USE;
+/* The doors that clients come in by. */
+enum port_door {
+    PORT_CLIENT, /* plain, or for both kinds */
+    PORT_SECURE, /* TLS only */
+    PORT_DOORS,
+};
 
-/* Begins to accept. Errors as listener_start. */
+/* Without doors yet. NULL when memory is out. */
+struct port *port_create(uv_loop_t *loop, struct service *service);
+
+/* Binds a door. Errors and *ret_detail as listener_open. */
+int port_listen(struct port *p, enum port_door door, const struct net_address *address,
+                int *ret_detail) CONCLAVE_MUST_USE;
+
+/* TLS for connections accepted from now on, on the secure door and, with `unified`, on the other
+ * one for those who begin with a TLS hello. The context is shared. */
+void port_set_tls(struct port *p, struct tls_context *context, bool unified);
+
+/* Begins to accept at all doors. Errors as listener_start. */
 int port_start(struct port *p, int backlog, int *ret_detail) CONCLAVE_MUST_USE;
 
-void port_address(const struct port *p, struct net_address *ret);
+/* False when there is no such door. */
+bool port_address(const struct port *p, enum port_door door, struct net_address *ret);
 
 /* The end of a turn: sends, resumes, pauses and closes what is due; frees p when port_close has
  * come to its end. */
@@ -36,7 +52,8 @@ void port_each(const struct port *p, bool (*fn)(void *ctx, struct connection *c)
 struct port_stats {
     size_t connections;
     uint64_t accepted;
-    uint64_t refused; /* over a limit, or out of descriptors */
+    uint64_t refused;    /* over a limit, or out of descriptors */
+    uint64_t tls_failed; /* handshakes and certificates refused, by either side */
 };
 void port_stats(const struct port *p, struct port_stats *ret);
 

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "server/secure.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -34,6 +35,7 @@ struct server {
     enum server_stage stage;
     struct service service;
     struct port *port;
+    struct secure *secure; /* NULL: no TLS */
     struct replication *replication;
     uv_prepare_t prepare; /* a turn ends before the loop waits */
     uv_check_t check;     /* and after it has run what came */
@@ -52,6 +54,7 @@ struct server_options server_options_default(void)
     return (struct server_options){
         .data_dir = "./conclave-data",
         .listen = {.host = "127.0.0.1", .port = 2181},
+        .plain = true,
         .backlog = 511,
         .server_id = 1,
         .limits = server_limits_default(),
@@ -314,30 +317,63 @@ static int server_check_options(const struct server_options *o, char **ret_text)
     return 0;
 }
 
-static int server_open_port(struct server *s, char **ret_text)
+static int server_open_door(struct server *s, enum port_door door, const char *option,
+                            char **ret_text)
 {
+    const struct net_address *address =
+        door == PORT_SECURE ? &s->options.listen_secure : &s->options.listen;
     char text[NET_TEXT_MAX];
     int detail = 0;
-    int rc = port_open(s->loop, &s->service, &s->options.listen, &s->port, &detail);
-    net_address_format(&s->options.listen, text);
+    int rc = port_listen(s->port, door, address, &detail);
+    net_address_format(address, text);
     switch (rc) {
     case 0:
-        s->open_parts++;
         return 0;
     case CONCLAVE_ERESOLVE:
-        return server_text(ret_text, rc,
-                           "%s: no such host on this machine: choose another with --listen", text);
+        return server_text(ret_text, rc, "%s: no such host on this machine: choose another with %s",
+                           text, option);
     case CONCLAVE_EBUSY:
         return server_text(ret_text, rc,
-                           "%s: the port is in use: stop its user or choose another with --listen",
-                           text);
+                           "%s: the port is in use: stop its user or choose another with %s", text,
+                           option);
     case CONCLAVE_ENOMEM:
         return server_text(ret_text, rc, "out of memory");
     default:
         return server_text(ret_text, CONCLAVE_EDISCONNECTED,
-                           "%s: cannot listen: %s: choose another address with --listen", text,
-                           uv_strerror(detail));
+                           "%s: cannot listen: %s: choose another address with %s", text,
+                           uv_strerror(detail), option);
     }
+}
+
+static void server_on_certificates(void *ctx, struct tls_context *context)
+{
+    struct server *s = ctx;
+    if (s->port != NULL) {
+        port_set_tls(s->port, context, s->options.unified);
+    }
+}
+
+static int server_open_port(struct server *s, char **ret_text)
+{
+    const struct server_options *o = &s->options;
+    int rc = 0;
+    s->port = port_create(s->loop, &s->service);
+    if (s->port == NULL) {
+        return server_text(ret_text, CONCLAVE_ENOMEM, "out of memory");
+    }
+    s->open_parts++;
+    if (o->secure || o->unified) {
+        rc = secure_open(s->loop, &o->tls, o->tls_reload, server_on_certificates, s, &s->secure,
+                         ret_text);
+        s->open_parts += rc == 0;
+    }
+    if (rc == 0 && o->plain) {
+        rc = server_open_door(s, PORT_CLIENT, "--listen", ret_text);
+    }
+    if (rc == 0 && o->secure) {
+        rc = server_open_door(s, PORT_SECURE, "--secureClientPort", ret_text);
+    }
+    return rc;
 }
 
 static int server_open_log(struct server *s, char **ret_text)
@@ -435,6 +471,7 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
         .server_id = options->server_id,
         .skip_acl = options->skip_acl,
         .super_digest = options->super_digest,
+        .x509_super = options->x509_super,
         .auth_schemes = options->auth_schemes,
         .command_options = options->command_options,
         .collector = options->collector,
@@ -459,9 +496,18 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
     return 0;
 }
 
-void server_address(const struct server *s, struct net_address *ret)
+bool server_address(const struct server *s, enum port_door door, struct net_address *ret)
 {
-    port_address(s->port, ret);
+    return port_address(s->port, door, ret);
+}
+
+void server_reload(struct server *s)
+{
+    if (s->secure != NULL) {
+        secure_reload(s->secure);
+    } else {
+        log_info("server", "nothing-to-reload", "reason=\"there are no certificates\"");
+    }
 }
 
 int64_t server_id(const struct server *s)
@@ -502,6 +548,11 @@ static void server_on_replication_closed(void *ctx)
     server_part_closed(s);
 }
 
+static void server_on_secure_closed(void *ctx)
+{
+    server_part_closed(ctx);
+}
+
 static void server_on_port_closed(void *ctx)
 {
     struct server *s = ctx;
@@ -515,6 +566,8 @@ static void server_on_port_closed(void *ctx)
 static void server_close_parts(struct server *s)
 {
     s->stage = SERVER_CLOSING;
+    secure_close(s->secure, server_on_secure_closed, s);
+    s->secure = NULL;
     if (s->replication != NULL) {
         replication_close(s->replication, server_on_replication_closed, s);
     }

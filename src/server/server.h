@@ -27,6 +27,13 @@ struct server_options {
     bool sync;                /* false: acknowledged writes may be lost when the machine fails */
     bool skip_acl;            /* every client may do everything */
     const char *super_digest; /* `user:hash` of the superuser, or NULL */
+    bool plain;               /* `listen` counts; false with a secure port alone */
+    bool secure;              /* there is a port for TLS alone: `listen_secure` */
+    bool unified;             /* `listen` takes TLS as well */
+    struct net_address listen_secure;
+    struct tls_settings tls;  /* with secure or unified */
+    bool tls_reload;          /* read the certificate files again when they change */
+    const char *x509_super;   /* subject of the superuser's certificate, or NULL */
     const char *auth_schemes; /* as in struct service_options */
     uint32_t command_options; /* enum command_options */
     struct collector_options collector;
@@ -60,8 +67,12 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
                 const struct server_callbacks *callbacks, struct server **ret,
                 char **ret_text) CONCLAVE_MUST_USE;
 
-/* Numeric address of the client port. */
-void server_address(const struct server *s, struct net_address *ret);
+/* Numeric address of a client port; false when it is off. */
+bool server_address(const struct server *s, enum port_door door, struct net_address *ret);
+
+/* Reads the certificate files again, for connections accepted from now on. Files that cannot be
+ * used leave things as they are, with a log line. */
+void server_reload(struct server *s);
 
 int64_t server_id(const struct server *s);
 

@@ -17,6 +17,7 @@ int service_init(struct service *s, const struct service_options *options)
         .server_id = options->server_id,
         .skip_acl = options->skip_acl,
         .super_digest = options->super_digest,
+        .x509_super = options->x509_super,
         .auth_schemes = options->auth_schemes,
         .command_options = options->command_options,
         .clock = options->clock,
@@ -344,7 +345,8 @@ void service_tick(struct service *s)
             break;
         }
         list_remove(&c->handshaking);
-        connection_drop(c, "no session request in time");
+        connection_drop(c, c->securing ? "the TLS handshake was not done in time"
+                                       : "no session request in time");
     }
 }
 

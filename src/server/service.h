@@ -18,6 +18,7 @@ struct service_options {
     int64_t server_id;        /* 1 to 254: the top byte of session ids */
     bool skip_acl;            /* every connection is the superuser */
     const char *super_digest; /* `user:hash` of the superuser, or NULL; borrowed */
+    const char *x509_super;   /* subject of the superuser's certificate, or NULL; borrowed */
     const char
         *auth_schemes; /* who has an id of none of them (divided by commas) may do nothing but
                                  authenticate; NULL: everybody may; borrowed */
@@ -49,6 +50,7 @@ struct service {
     int64_t server_id;
     bool skip_acl;
     const char *super_digest;
+    const char *x509_super;
     const char *auth_schemes;
     uint32_t command_options;
     const struct clock_source *clock;

@@ -1,0 +1,17 @@
+/* The keys of TLS and of certificates as identities: their values, and what follows from them. */
+#ifndef SERVER_CONFIG_TLS_H
+#define SERVER_CONFIG_TLS_H
+
+#include "server/config.h"
+
+/* Address of the secure port. */
+int config_set_secure_address(struct config *c, const char *key, const char *value,
+                              const char *where);
+
+/* Checks the values and fills c->options. Errors as config_parse. */
+int config_conclude_tls(struct config *c) CONCLAVE_MUST_USE;
+
+/* Frees c->tls, passwords wiped. */
+void config_finish_tls(struct config *c);
+
+#endif
