@@ -480,7 +480,9 @@ def test_forever():
     code = e.process.wait(WAIT_S)
     assert code in (5, 143), code
     status = e.status()
-    assert [s["reason"] for s in status[:2]] == ["exited", "exited"] and status[0]["token"] == tokens[0], status
+    assert status[0]["reason"] == "exited" and status[0]["token"] == tokens[0], status
+    # The signal may reach the second command between its line and its end, or the wait for the third.
+    assert status[1]["reason"] in ("exited", "signaled"), (code, status)
     assert participants("/forever") == []
 
 
