@@ -118,7 +118,7 @@ bool connection_ready(struct connection *c)
     if (c->input_ended || c->stage == CONNECTION_CREATING || !connection_open(c) ||
         c->pending_count >= limits->pipelined_max ||
         c->pending_bytes >= limits->pipelined_bytes_max ||
-        c->out.len + c->sending >= limits->output_pause) {
+        c->out.len + c->sending + c->waiting_replies >= limits->output_pause) {
         return false;
     }
     if (service_admits(c->service)) {
@@ -233,6 +233,7 @@ static void connection_push(struct connection *c, struct pending *entry)
     list_push_back(&c->pending, &entry->order);
     c->pending_count++;
     c->pending_bytes += entry->bytes;
+    c->waiting_replies += entry->reply_bytes;
 }
 
 static void connection_pop(struct connection *c, struct pending *entry)
@@ -240,6 +241,7 @@ static void connection_pop(struct connection *c, struct pending *entry)
     list_remove(&entry->order);
     c->pending_count--;
     c->pending_bytes -= entry->bytes;
+    c->waiting_replies -= entry->reply_bytes;
     entry->connection = NULL;
     pipeline_release(&c->service->pipeline, entry);
 }
@@ -263,6 +265,24 @@ void connection_write(struct connection *c, const struct command *command, int32
     connection_push(c, entry);
 }
 
+/* What the answer would take now. What waits is answered at one go, whether the peer reads or not, so
+ * it counts as output before it is. */
+static size_t connection_reply_bytes(const struct connection *c, const struct request *r)
+{
+    struct service *s = c->service;
+    struct state_watch watch;
+    buf_reset(&s->scratch);
+    int err = r->type == WIRE_GET_EPHEMERALS
+                  ? state_ephemerals(s->state, c->session_id, r->body, &s->scratch)
+                  : state_query(s->state, r->type, identity_ids(&c->identity), r->body, &s->scratch,
+                                &watch);
+    size_t len = REPLY_RECORD_AT + (err == 0 ? s->scratch.len : r->body.len);
+    if (s->scratch.cap > WAITING_KEEP) {
+        buf_finish(&s->scratch);
+    }
+    return len;
+}
+
 /* Keeps a request that must not overtake the writes before it. */
 static void connection_wait(struct connection *c, const struct request *r)
 {
@@ -282,6 +302,7 @@ static void connection_wait(struct connection *c, const struct request *r)
     entry->err = r->err;
     entry->body_at = c->waiting_base + at;
     entry->body_len = r->body.len;
+    entry->reply_bytes = connection_reply_bytes(c, r);
     connection_push(c, entry);
 }
 
@@ -324,6 +345,11 @@ static void connection_drain(struct connection *c)
     while (connection_open(c) && !list_empty(&c->pending)) {
         struct pending *entry = CONTAINER_OF(c->pending.next, struct pending, order);
         if (entry->write) {
+            break;
+        }
+        if (c->out.len + c->sending > c->service->limits.output_max) {
+            /* What it asked for grew while it waited. */
+            connection_drop(c, "the answers to its pipelined reads passed the limit");
             break;
         }
         struct request r = {

@@ -70,10 +70,11 @@ struct connection {
     struct list pending; /* requests not answered, oldest first */
     size_t pending_count;
     size_t pending_bytes;
-    struct buf waiting;    /* bodies of requests that wait for the writes before them */
-    uint64_t waiting_base; /* place of waiting's first byte among all that ever waited */
-    struct buf out;        /* replies and events to be sent */
-    size_t sending;        /* bytes handed to the socket that have not left; set by its holder */
+    struct buf waiting;     /* bodies of requests that wait for the writes before them */
+    uint64_t waiting_base;  /* place of waiting's first byte among all that ever waited */
+    size_t waiting_replies; /* about what the answers to them will take */
+    struct buf out;         /* replies and events to be sent */
+    size_t sending;         /* bytes handed to the socket that have not left; set by its holder */
     struct connection_stats stats;
     int64_t established_ms; /* wall time */
     unsigned unmeasured;    /* requests answered in this call whose latency is not counted yet */

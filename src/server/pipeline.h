@@ -34,6 +34,7 @@ struct pending {
     int64_t taken_ns; /* when it was taken in, monotonic */
     uint64_t body_at; /* not a write: place of its body in the connection's waiting bytes */
     size_t body_len;
+    size_t reply_bytes; /* about what the answer will take, when it waits */
 };
 
 /* Where batches go: replication, or a test. */

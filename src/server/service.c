@@ -6,6 +6,7 @@
 
 enum {
     LOG_LINES_PER_SECOND = 100, /* caused by clients */
+    BEATS_PER_TICK = 4,
     SEQUENCE_SHIFT =
         20, /* batches per millisecond of uptime that keep sequences of two runs apart */
 };
@@ -29,6 +30,7 @@ int service_init(struct service *s, const struct service_options *options)
     s->next_session_id = (wall_ms << 24 >> 8) | ((uint64_t)s->server_id << 56);
     effects_init(&s->effects);
     collector_init(&s->collector, &options->collector);
+    buf_init(&s->scratch, 0);
     map_init(&s->by_session);
     list_init(&s->handshaking);
     list_init(&s->throttled);
@@ -50,6 +52,7 @@ void service_finish(struct service *s)
     pipeline_finish(&s->pipeline);
     effects_finish(&s->effects);
     collector_finish(&s->collector);
+    buf_finish(&s->scratch);
     map_finish(&s->by_session);
     session_tracker_destroy(s->sessions);
     watch_table_destroy(s->watches);
@@ -76,12 +79,17 @@ static void begin_session(void *ctx, const struct state_session *session)
     }
 }
 
+static int64_t service_beat_ms(const struct service *s)
+{
+    return s->limits.tick_ms / BEATS_PER_TICK + 1;
+}
+
 int service_begin(struct service *s)
 {
     struct begin_context b = {.service = s, .now_ms = clock_monotonic_ms(s->clock)};
     state_session_each(s->state, begin_session, &b);
-    s->beat_at = b.now_ms + s->limits.tick_ms;
     collector_begin(&s->collector, b.now_ms);
+    s->beat_at = b.now_ms + service_beat_ms(s);
     s->serving = true;
     return b.rc;
 }
@@ -314,18 +322,22 @@ static void service_expire(void *ctx, int64_t id)
     }
 }
 
-/* The beat comes once a tick. Later than by a tick means that we did not run: nobody could have
- * told us that he lives. */
+/* A beat that is late by more than its interval means that we did not run: nobody could have told us
+ * that he lives. So a standstill that is not given back is shorter than two intervals, half a tick:
+ * less than a client that pings in time can spare. */
 static void service_beat(struct service *s, int64_t now_ms)
 {
     int64_t late_ms = now_ms - s->beat_at;
-    if (late_ms > s->limits.tick_ms) {
+    if (late_ms > service_beat_ms(s)) {
         log_warn("server", "stalled", "lost_ms=%lld", (long long)late_ms);
         session_tracker_pause(s->sessions, late_ms);
         summary_add(&s->metrics->jvm_pause_time_ms, (uint64_t)late_ms);
+        LIST_FOREACH (it, &s->handshaking) {
+            CONTAINER_OF(it, struct connection, handshaking)->handshake_at += late_ms;
+        }
     }
     if (late_ms >= 0) {
-        s->beat_at = now_ms + s->limits.tick_ms;
+        s->beat_at = now_ms + service_beat_ms(s);
     }
 }
 

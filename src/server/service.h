@@ -60,6 +60,7 @@ struct service {
     struct session_tracker *sessions;
     struct pipeline pipeline;
     struct effects effects;
+    struct buf scratch;      /* an answer that is only measured */
     struct map by_session;   /* connections by session id */
     struct list handshaking; /* connections without session, oldest first */
     struct list throttled;   /* connections that wait until the server is less busy */

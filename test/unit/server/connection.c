@@ -543,6 +543,77 @@ static void test_slow_reader(void **state)
     service_harness_finish(&h);
 }
 
+static struct slice big_body_set(const char *path, size_t len)
+{
+    static char data[100001];
+    memset(data, 'x', len);
+    data[len] = '\0';
+    return body_set(path, data);
+}
+
+/* Reads that wait behind a write are answered at one go: what they will take is not asked for without
+ * bound, and all of it comes in the end. */
+static void test_pipelined_reads_hold_little(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct guest p;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 10000);
+    guest_request(&p, WIRE_SET_DATA, big_body_set("/zookeeper", 100000));
+    service_harness_settle(&h);
+    guest_expect(&p, 1, 0);
+    for (int i = 0; i < 500; i++) {
+        struct slice get = body_path_watch("/zookeeper", false);
+        guest_request(&p, i % 50 == 0 ? WIRE_SET_ACL : WIRE_GET_DATA, get);
+    }
+    size_t most = 0;
+    while (h.log_count > 0 || h.service.pipeline.batch_count > 0 || p.in.len > 0) {
+        service_turn(&h.service);
+        if (h.log_count > 0) {
+            service_harness_apply_one(&h);
+        }
+        most = p.c.out.len > most ? p.c.out.len : most;
+        service_harness_turn(&h);
+    }
+    assert_true(most < h.service.limits.output_pause + 200000);
+    assert_int_equal(p.c.waiting_replies, 0);
+    for (int i = 0; i < 500; i++) {
+        guest_expect(&p, i + 2, i % 50 == 0 ? CONCLAVE_MARSHALLING_ERROR : 0);
+    }
+    guest_finish(&p);
+    service_harness_finish(&h);
+}
+
+/* What grows between the question and the answer ends the connection. */
+static void test_pipelined_reads_that_grow(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct guest p;
+    struct guest writer;
+    struct server_limits limits = server_limits_default();
+    limits.output_max = 1000000;
+    service_harness_init(&h, &limits);
+    guest_open(&p, &h, 10000);
+    guest_open(&writer, &h, 10000);
+    guest_request(&writer, WIRE_SET_DATA, big_body_set("/zookeeper", 100000));
+    guest_request(&p, WIRE_SET_DATA, body_set("/", "x"));
+    for (int i = 0; i < 200; i++) {
+        guest_request(&p, WIRE_GET_DATA, body_path_watch("/zookeeper", false));
+    }
+    assert_int_equal(p.in.len, 0);
+    service_turn(&h.service);
+    service_harness_apply_one(&h);
+    assert_true(p.c.out.len < limits.output_max + 200000);
+    service_harness_settle(&h);
+    assert_true(p.closed);
+    assert_false(writer.closed);
+    guest_finish(&p);
+    guest_finish(&writer);
+    service_harness_finish(&h);
+}
+
 static void test_watch_limit(void **state)
 {
     (void)state;
@@ -616,6 +687,8 @@ int main(void)
         cmocka_unit_test(test_backpressure),
         cmocka_unit_test(test_throttled_session_lives),
         cmocka_unit_test(test_slow_reader),
+        cmocka_unit_test(test_pipelined_reads_hold_little),
+        cmocka_unit_test(test_pipelined_reads_that_grow),
         cmocka_unit_test(test_watch_limit),
         cmocka_unit_test(test_log_failure),
     };

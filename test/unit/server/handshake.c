@@ -199,8 +199,8 @@ static void test_no_handshake_in_time(void **state)
     guest_init(&idle, &h);
     guest_open(&served, &h, 40000);
     assert_true(service_deadline(&h.service) <= h.now_ms + 10000);
-    for (int i = 0; i < 9; i++) {
-        service_harness_advance(&h, 1111);
+    for (int i = 0; i < 101; i++) {
+        service_harness_advance(&h, 99);
     }
     service_harness_turn(&h);
     assert_false(idle.closed);
@@ -270,6 +270,36 @@ static void test_stall_is_given_back(void **state)
     assert_true(p.closed);
     guest_finish(&p);
     service_harness_finish(&h);
+}
+
+/* Also a standstill of less than a tick, wherever it falls between two beats and before a session's due
+ * tick: a client that pings every third of its timeout and comes back at once keeps its session. */
+static void test_short_stall_is_given_back(void **state)
+{
+    (void)state;
+    for (int phase = 0; phase < 2000; phase += 50) {
+        struct service_harness h;
+        struct guest p;
+        service_harness_init(&h, NULL);
+        h.now_ms += phase;
+        guest_open(&p, &h, 4000);
+        for (int64_t until = h.now_ms + 1300; h.now_ms < until;) {
+            service_harness_advance(&h, 10);
+            service_harness_settle(&h);
+        }
+        service_harness_advance(&h, 3300);
+        service_harness_settle(&h);
+        for (int i = 0; i < 50; i++) {
+            service_harness_advance(&h, 10);
+            service_harness_settle(&h);
+        }
+        assert_int_equal(session_tracker_count(h.service.sessions), 1);
+        guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
+        service_harness_settle(&h);
+        assert_false(p.closed);
+        guest_finish(&p);
+        service_harness_finish(&h);
+    }
 }
 
 static void test_session_limit(void **state)
@@ -366,6 +396,7 @@ int main(void)
         cmocka_unit_test(test_no_handshake_in_time),
         cmocka_unit_test(test_expiry),
         cmocka_unit_test(test_stall_is_given_back),
+        cmocka_unit_test(test_short_stall_is_given_back),
         cmocka_unit_test(test_session_limit),
         cmocka_unit_test(test_gone_while_creating),
         cmocka_unit_test(test_replay),
