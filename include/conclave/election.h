@@ -44,7 +44,11 @@ struct conclave_token {
 /* How the holder proves that it still holds. */
 struct conclave_lease_options {
     int64_t heartbeat_ms; /* between proofs; 0: a sixth of the session timeout */
-    /* time that on_revoked needs; at most a third of the session timeout less 500 ms; 0: that */
+    /* Time that on_revoked needs; at most a third of the session timeout less 500 ms (less a sixth
+     * of it below 3 s); 0: that. Through a follower of an Apache ensemble the session is sure to
+     * live only a sixth of its timeout and half a tick less than that, so there a grace that is used
+     * up to its end can outlast it by so much: give less; Conclave's servers, and Apache's when it
+     * stands alone, count from the receipt of a heartbeat, and need nothing less. */
     int64_t grace_ms;
     bool stop_on_suspend; /* revoke at once when the link is lost, not at the end of the lease */
 };

@@ -139,7 +139,8 @@ struct conclave_election {
     bool marked;           /* <path>.leader/last names this term */
     int32_t last_version;  /* of it, when we wrote it: who writes it after us has moved it on */
     bool steal;            /* an acknowledgement is to be replaced */
-    int32_t steal_version; /* of it */
+    bool steal_read;       /* it is being read, to see whether it is to be replaced */
+    int32_t steal_version; /* of `last`, read before the acknowledgement was */
 
     struct observer observer;
 

@@ -11,6 +11,8 @@
 
 #include "base/buf.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,16 +27,29 @@ static void last_text(const struct conclave_election *e, bool clean, char *text)
     (void)snprintf(text, LAST_TEXT_MAX, "token=%" PRId64 "\nclean=%d\n", e->czxid, clean ? 1 : 0);
 }
 
+/* Moves *at behind the label and the number that have to stand there. */
+static bool read_number(char **at, const char *label, int base, int64_t *ret)
+{
+    size_t len = strlen(label);
+    if (strncmp(*at, label, len) != 0 || !isxdigit((unsigned char)(*at)[len])) {
+        return false;
+    }
+    errno = 0;
+    *ret = (int64_t)strtoull(*at + len, at, base); /* session ids use all 64 bits */
+    return errno == 0;
+}
+
 static bool last_parse(const void *data, size_t len, int64_t *ret_czxid, bool *ret_clean)
 {
     char text[LAST_TEXT_MAX];
-    int clean;
+    char *at = text;
+    int64_t clean;
     if (data == NULL || len >= sizeof text) {
         return false;
     }
     memcpy(text, data, len);
     text[len] = '\0';
-    if (sscanf(text, "token=%" SCNd64 "\nclean=%d\n", ret_czxid, &clean) != 2) {
+    if (!read_number(&at, "token=", 10, ret_czxid) || !read_number(&at, "\nclean=", 10, &clean)) {
         return false;
     }
     *ret_clean = clean == 1;
@@ -50,21 +65,21 @@ static void current_text(const struct conclave_election *e, struct buf *text)
 
 bool leader_text_parse(char *text, size_t len, struct leader_text *ret)
 {
-    int end = 0;
-    uint64_t session;
+    static const char node_label[] = "\nnode=";
+    char *at = text;
     text[len] = '\0';
-    if (sscanf(text, "token=%" SCNd64 "\nsession=0x%" SCNx64 "\nnode=%n", &ret->czxid, &session,
-               &end) != 2 ||
-        end == 0) {
+    if (!read_number(&at, "token=", 10, &ret->czxid) ||
+        !read_number(&at, "\nsession=0x", 16, &ret->session_id) ||
+        strncmp(at, node_label, strlen(node_label)) != 0) {
         return false;
     }
-    char *stop = strstr(text + end, "\n\n");
+    at += strlen(node_label);
+    char *stop = strstr(at, "\n\n");
     if (stop == NULL) {
         return false;
     }
     *stop = '\0';
-    ret->session_id = (int64_t)session;
-    ret->node = text + end;
+    ret->node = at;
     ret->candidate = stop + 2;
     ret->candidate_len = len - (size_t)(stop + 2 - text);
     return true;
@@ -325,10 +340,10 @@ static void on_current(struct step *step, const struct conclave_reply *reply)
     } else {
         election_trouble(e, reply->error);
     }
-    if (reply->error == 0 && e->options.steal_stale_ack) {
+    if (reply->error == 0 && e->steal_read) {
         e->steal = true;
-        e->steal_version = reply->stat.version;
     }
+    e->steal_read = false;
     if (e->steal || !still(e, ELECTION_LEADING)) {
         watch_slot_clear(&e->ack_watch);
     }
@@ -339,10 +354,43 @@ static void read_current(struct conclave_election *e)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, NULL, 0);
     if (watch_slot_prepare(&e->ack_watch, e->current_path, &op) != 0) {
+        e->steal_read = false;
         election_retry_later(e);
         return;
     }
     ack_submit(e, &op, on_current);
+}
+
+/* Which version of `last` goes with the acknowledgement that is read next: as long as it stays,
+ * `current` is what was read, or gone. Its own version would not tell: a new one begins at 0. */
+static void on_steal_last(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_election *e = of_step(step);
+    if (!still(e, ELECTION_LEADING)) {
+        /* dropped */
+    } else if (reply->error == 0) {
+        e->steal_read = true;
+        e->steal_version = reply->stat.version;
+        read_current(e);
+        return;
+    } else if (reply->error == CONCLAVE_NO_NODE) {
+        make_last(e);
+        return;
+    } else {
+        election_trouble(e, reply->error);
+    }
+    election_run(e);
+}
+
+/* There is an acknowledgement already: whose? */
+static void examine_current(struct conclave_election *e)
+{
+    if (e->options.steal_stale_ack) {
+        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, e->last_path, 0);
+        ack_submit(e, &op, on_steal_last);
+    } else {
+        read_current(e);
+    }
 }
 
 /* The transaction was refused: by which part, and what is to be done about it. True: something
@@ -352,14 +400,15 @@ static bool ack_refused(struct conclave_election *e, const struct conclave_reply
 {
     size_t part = failed_part(reply);
     size_t create_part = stolen ? 2 : 1;
+    bool changed = stolen && (part == 1 || reply->error == CONCLAVE_BAD_VERSION);
     if (part >= reply->results_count) {
         election_trouble(e, reply->error); /* no answer by parts */
     } else if (part == 0 && reply->error == CONCLAVE_NO_NODE) {
         election_node_gone(e, CONCLAVE_ELOST);
-    } else if ((stolen && part == 1) || !still(e, ELECTION_LEADING)) {
-        return false; /* changed since it was read, or not of interest any more */
+    } else if (changed || !still(e, ELECTION_LEADING)) {
+        return false; /* since it was read, or not of interest any more */
     } else if (part == create_part && reply->error == CONCLAVE_NODE_EXISTS) {
-        read_current(e);
+        examine_current(e);
         return true;
     } else if (reply->error == CONCLAVE_NO_NODE) {
         make_last(e);
@@ -408,13 +457,14 @@ void election_ack_run(struct conclave_election *e)
     }
     parts[count++] = check_own(e);
     if (e->steal) {
-        parts[count++] = conclave_op_path(CONCLAVE_OP_DELETE, e->current_path, e->steal_version);
+        parts[count++] = conclave_op_path(CONCLAVE_OP_DELETE, e->current_path, -1);
     }
     parts[count] =
         conclave_op_create(e->current_path, current.data, current.len, CONCLAVE_EPHEMERAL);
     parts[count].acl = e->acl;
     parts[count++].acl_count = e->options.acl_count;
-    parts[count++] = set_last(e, last);
+    parts[count] = set_last(e, last);
+    parts[count++].version = e->steal ? e->steal_version : -1;
     struct conclave_op op = conclave_op_multi(parts, count);
     e->ack_unknown = true;
     e->ack_data_old = false;

@@ -58,6 +58,7 @@ const char *fake_zk_address(const struct fake_zk *zk, int endpoint);
 
 /* Adds a hook; it goes when it has caught its request. */
 void fake_zk_hook(struct fake_zk *zk, const struct fake_hook *hook);
+void fake_zk_hook_locked(struct fake_zk *zk, const struct fake_hook *hook);
 /* Hooks that have not caught anything. */
 size_t fake_zk_hooks_left(struct fake_zk *zk);
 void fake_zk_hooks_clear(struct fake_zk *zk);
@@ -102,6 +103,7 @@ bool fake_zk_data(struct fake_zk *zk, const char *path, char *buf, size_t len);
 bool fake_zk_acl(struct fake_zk *zk, const char *path, char *buf);
 void fake_zk_create(struct fake_zk *zk, const char *path, const char *data, int64_t owner);
 void fake_zk_create_locked(struct fake_zk *zk, const char *path, const char *data, int64_t owner);
+void fake_zk_write_locked(struct fake_zk *zk, const char *path, const char *data);
 void fake_zk_delete(struct fake_zk *zk, const char *path);
 void fake_zk_delete_locked(struct fake_zk *zk, const char *path);
 /* The number that the next sequential child gets. */

@@ -17,13 +17,18 @@ static void leave(struct fake_zk *zk)
     fake_server_wake(zk);
 }
 
-void fake_zk_hook(struct fake_zk *zk, const struct fake_hook *hook)
+void fake_zk_hook_locked(struct fake_zk *zk, const struct fake_hook *hook)
 {
-    enter(zk);
     if (zk->hooks_count == FAKE_HOOKS_MAX) {
         abort();
     }
     zk->hooks[zk->hooks_count++] = *hook;
+}
+
+void fake_zk_hook(struct fake_zk *zk, const struct fake_hook *hook)
+{
+    enter(zk);
+    fake_zk_hook_locked(zk, hook);
     leave(zk);
 }
 
@@ -273,6 +278,15 @@ void fake_zk_create(struct fake_zk *zk, const char *path, const char *data, int6
     enter(zk);
     fake_zk_create_locked(zk, path, data, owner);
     leave(zk);
+}
+
+void fake_zk_write_locked(struct fake_zk *zk, const char *path, const char *data)
+{
+    struct fake_node *n;
+    zk->tree.zxid++;
+    if (fake_tree_set(&zk->tree, slice_str(path), slice_str(data), -1, &n) == 0) {
+        fake_server_fire(zk, WIRE_EVENT_NODE_DATA_CHANGED, path);
+    }
 }
 
 void fake_zk_delete_locked(struct fake_zk *zk, const char *path)

@@ -27,6 +27,12 @@ static void lead_and_wait(struct fake_zk *zk, struct candidate *a, struct candid
     assert_true(LEADS(a));
 }
 
+static void stop_first(struct fake_zk *zk, void *ctx)
+{
+    (void)ctx;
+    fake_zk_link_locked(zk, 0, FAKE_SILENT);
+}
+
 static void finish_both(struct candidate *a, struct candidate *b)
 {
     candidate_finish(b);
@@ -618,6 +624,55 @@ static void E52_a_stale_acknowledgement_is_respected_unless_stolen(void **state)
     finish_both(&a, &b);
 }
 
+/* Another leader's acknowledgement in place of the stale one, and at version 0 as it was: as they
+ * are written, with `last`. Called at the server as the stale one is read, and then just before the
+ * next transaction. */
+static void replace_acknowledgement(struct fake_zk *zk, void *ctx)
+{
+    (void)ctx;
+    fake_zk_delete_locked(zk, LEADER_DIR "/current");
+    fake_zk_create_locked(zk, LEADER_DIR "/current", "token=2\nsession=0x1\nnode=y\n\nnew", 0);
+    fake_zk_write_locked(zk, LEADER_DIR "/last", "token=2\nclean=0\n");
+}
+
+static void at_next_transaction(struct fake_zk *zk, void *ctx)
+{
+    struct fake_hook h = {.endpoint = 0,
+                          .op = WIRE_MULTI,
+                          .nth = 1,
+                          .action = FAKE_CALL,
+                          .fn = replace_acknowledgement,
+                          .ctx = ctx};
+    fake_zk_hook_locked(zk, &h);
+}
+
+static void E52_an_acknowledgement_that_came_meanwhile_is_not_stolen_for_the_old_one(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct candidate a;
+    make_parent(zk);
+    candidate_connect(&a, zk, 0, "a");
+    fake_zk_create(zk, LEADER_DIR "/current", "token=1\nsession=0x1\nnode=x\n\nold", 0);
+    struct fake_hook h = {.endpoint = 0,
+                          .op = WIRE_GET_DATA,
+                          .path = LEADER_DIR "/current",
+                          .nth = 1,
+                          .action = FAKE_CALL,
+                          .fn = at_next_transaction};
+    fake_zk_hook(zk, &h);
+    /* The second look at it is held back: until then the new one stands. */
+    h.fn = stop_first;
+    fake_zk_hook(zk, &h);
+    struct conclave_election_options options = candidate_options("a");
+    options.steal_stale_ack = true;
+    candidate_join_with(&a, &options);
+    EVENTUALLY(fake_zk_hooks_left(zk) == 0);
+    assert_int_equal(fake_zk_owner(zk, LEADER_DIR "/current"), 0);
+    fake_zk_link(zk, 0, FAKE_UP);
+    EVENTUALLY(fake_zk_owner(zk, LEADER_DIR "/current") == candidate_session(&a));
+    candidate_finish(&a);
+}
+
 static void manual_acknowledgement_and_data(void **state)
 {
     struct fake_zk *zk = *state;
@@ -690,6 +745,7 @@ int main(int argc, char **argv)
         E_TEST(E50_fenced_transactions),
         E_TEST(E51_a_lost_reply_to_the_acknowledgement),
         E_TEST(E51_a_lost_reply_and_closed_before_it_is_known),
+        E_TEST(E52_an_acknowledgement_that_came_meanwhile_is_not_stolen_for_the_old_one),
         E_TEST(E52_a_stale_acknowledgement_is_respected_unless_stolen),
         E_TEST(manual_acknowledgement_and_data),
         E_TEST(acknowledgement_asked_for_inside_on_elected),
