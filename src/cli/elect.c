@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 static const char *const ACK_CHOICES[] = {"exec", "fd", NULL};
+/* In the order of enum conclave_naming. */
+static const char *const NAMING_CHOICES[] = {"native", "latch", "lock", "kazoo", NULL};
 
 #define FIELD(name) offsetof(struct elect_options, name)
 
@@ -34,11 +36,18 @@ static const struct option_row ROWS[] = {
      NULL},
     {"data", 0, OPTION_STRING, FIELD(data), "TEXT",
      "More to show to the others, such as an address to reach the leader at.", NULL},
+    {"naming", 0, OPTION_CHOICE, FIELD(naming), "native|latch|lock|kazoo",
+     "How the candidates' nodes are named: our way (native, the default), or that of Curator's "
+     "LeaderLatch (latch), of its InterProcessMutex and LeaderSelector (lock), or of kazoo's Lock "
+     "and Election (kazoo), to stand for election among these. With --watch: whose nodes count.",
+     NAMING_CHOICES},
     {"takeover-delay", 0, OPTION_DURATION, FIELD(takeover_delay_ms), "DURATION",
      "Wait this long after a leader that did not step down cleanly. Default 0.", NULL},
     {"grace", 0, OPTION_DURATION, FIELD(grace_ms), "DURATION",
      "Time that CMD has to stop, from the kill signal to SIGKILL. Default, and the most: a third "
-     "of the session timeout less 500ms (less a sixth of it below 3s).",
+     "of the session timeout less 500ms (less a sixth of it below 3s). Through a follower of an "
+     "Apache ZooKeeper ensemble the session may end up to a sixth of its timeout and half a tick "
+     "sooner: give that much less there.",
      NULL},
     {"kill-signal", 0, OPTION_SIGNAL, FIELD(kill_signal), "SIGNAL",
      "Signal that tells CMD to stop; default TERM.", NULL},

@@ -25,6 +25,7 @@ struct elect_options {
     int64_t grace_ms; /* -1: as long as the session allows */
     int kill_signal;
     int ack_on;        /* enum elect_ack_on */
+    int naming;        /* enum conclave_naming */
     int64_t status_fd; /* -1: none */
 };
 

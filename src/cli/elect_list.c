@@ -143,13 +143,14 @@ static void on_closed(struct conclave_election *election, int why, void *ctx)
     }
 }
 
-static int watch_run(struct watching *w, struct conclave_recipes *recipes, const char *path,
-                     int *ret_signal)
+static int watch_run(struct watching *w, struct conclave_recipes *recipes,
+                     const struct elect_options *wanted, int *ret_signal)
 {
     struct conclave_election_options options = CONCLAVE_ELECTION_OPTIONS_INIT;
     struct conclave_election_callbacks callbacks = {.on_leader = on_leader, .on_closed = on_closed};
     struct conclave_election *election;
-    options.path = path;
+    options.path = wanted->path;
+    options.naming = (enum conclave_naming)wanted->naming;
     options.observe_only = true;
     int error = conclave_election_start(recipes, &options, &callbacks, w, &election);
     if (error != 0) {
@@ -177,7 +178,7 @@ int elect_watch(const struct elect_options *options)
     if (code == 0) {
         int error = conclave_recipes_create(client, &recipes);
         if (error == 0) {
-            error = watch_run(&w, recipes, options->path, &number);
+            error = watch_run(&w, recipes, options, &number);
         }
         code = error != 0 ? fail(ELECT_USAGE.name, options->path, error)
                           : (number != 0 ? 128 + number : 0);

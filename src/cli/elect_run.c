@@ -159,6 +159,7 @@ static void candidacy_begin(struct elect_run *r)
     options.ack = r->options->command == NULL;
     options.requeue = false;
     options.takeover_delay_ms = r->options->takeover_delay_ms;
+    options.naming = (enum conclave_naming)r->options->naming;
     pthread_mutex_lock(&r->lock);
     bool auth_failed = r->news.auth_failed;
     r->news = (struct elect_news){.connected = true, .auth_failed = auth_failed};
