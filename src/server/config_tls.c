@@ -209,6 +209,9 @@ int config_conclude_tls(struct config *c)
         o->x509_super = c->tls.x509_super;
     }
     int rc = config_conclude_client_auth(c);
+    if (o->tls.peer != TLS_PEER_NONE) {
+        o->command_options |= COMMAND_X509;
+    }
     if (rc == 0) {
         rc = config_conclude_versions(c);
     }

@@ -18,6 +18,7 @@ enum command_options {
     COMMAND_QUOTA = 2,    /* quotas are enforced: enforceQuota */
     COMMAND_RECONFIG = 4, /* the ensemble may be reconfigured: reconfigEnabled */
     COMMAND_SASL = 8,     /* ids of the scheme sasl may be put into ACLs: authProvider.N */
+    COMMAND_X509 = 16,    /* and those of x509: TLS with clients' certificates */
 };
 
 struct command {

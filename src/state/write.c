@@ -147,7 +147,9 @@ static struct slice sequential_path(struct state *s, struct slice path, int32_t 
 /* The ACL to store goes into s->scratch. */
 static int fixup_acl(struct write *w, struct wire_vector acl, int32_t *ret_count)
 {
-    uint32_t schemes = (w->command->options & COMMAND_SASL) != 0 ? ACL_SCHEME_SASL : 0;
+    uint32_t options = w->command->options;
+    uint32_t schemes = ((options & COMMAND_SASL) != 0 ? ACL_SCHEME_SASL : 0u) |
+                       ((options & COMMAND_X509) != 0 ? ACL_SCHEME_X509 : 0u);
     buf_reset(&w->s->scratch);
     int rc = acl_fixup(acl, w->command->ids, schemes, &w->s->scratch, ret_count);
     state_need(rc != CONCLAVE_ENOMEM);

@@ -1,5 +1,6 @@
 #include "tree/acl_rules.h"
 
+#include "tree/distinguished.h"
 #include "tree/principal.h"
 
 #include <stdlib.h>
@@ -193,6 +194,7 @@ static const struct scheme schemes[] = {
     {"digest", true, 0, digest_valid, slice_equal},
     {"ip", false, 0, ip_valid, ip_matches},
     {"sasl", true, ACL_SCHEME_SASL, sasl_valid, sasl_matches},
+    {"x509", true, ACL_SCHEME_X509, distinguished_valid, slice_equal},
 };
 
 static const struct scheme *scheme_find(struct slice name)

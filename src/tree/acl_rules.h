@@ -1,6 +1,7 @@
 /*
  * Who may do what, and which lists may be stored: the rules of Apache ZooKeeper's checkACL,
- * fixupACL and its built-in providers (world, ip, digest, sasl, super, auth). One place for all of it.
+ * fixupACL and its built-in providers (world, ip, digest, sasl, x509, super, auth). One place for
+ * all of it.
  *
  * Configuration decides nothing here, so that all servers decide alike: what a server is configured
  * to permit comes with the call, as it was stamped on the command or put among the caller's ids.
@@ -15,12 +16,13 @@
  * stands there already goes on to count. */
 enum acl_schemes {
     ACL_SCHEME_SASL = 1,
+    ACL_SCHEME_X509 = 2,
 };
 
 /*
  * Scheme of an id that a caller may have beside those that it proved: it gives what the entries
- * sasl:ID give, but "auth" does not stand for it, so that it never gets into a list. The server adds
- * it for letAnySaslUserDoX; no request can.
+ * sasl:ID give, but "auth" does not stand for it, so that it never gets into a list. The server
+ * adds it for letAnySaslUserDoX; no request can.
  */
 #define ACL_SCHEME_SASL_GRANT "sasl-grant"
 
@@ -33,9 +35,9 @@ bool acl_permits(struct wire_vector acl, struct wire_vector ids, int32_t perms);
 /*
  * Makes the list that is stored of the list that was asked for: duplicates removed, "auth" replaced
  * by the caller's authenticated ids. on: the bits of enum acl_schemes that are on; an entry of
- * another is invalid, and "auth" does not stand for ids of it. Appends the entries to out and counts
- * them. 0, CONCLAVE_INVALID_ACL, CONCLAVE_MARSHALLING_ERROR for a null where ZooKeeper meets none,
- * or CONCLAVE_ENOMEM.
+ * another is invalid, and "auth" does not stand for ids of it. Appends the entries to out and
+ * counts them. 0, CONCLAVE_INVALID_ACL, CONCLAVE_MARSHALLING_ERROR for a null where ZooKeeper meets
+ * none, or CONCLAVE_ENOMEM.
  */
 int acl_fixup(struct wire_vector asked, struct wire_vector ids, uint32_t on, struct buf *out,
               int32_t *ret_count) CONCLAVE_MUST_USE;

@@ -40,6 +40,7 @@ static void test_ports(void **state)
     struct server_options *o = &c.options;
     expect(&c, "");
     assert_true(o->plain && !o->secure && !o->unified);
+    assert_int_equal(o->command_options & COMMAND_X509, 0);
     config_finish(&c);
 
     /* Nobody asked for a plain port: there is none. */
@@ -48,6 +49,7 @@ static void test_ports(void **state)
     assert_int_equal(o->listen_secure.port, 2281);
     assert_string_equal(o->listen_secure.host, "127.0.0.1");
     assert_int_equal(o->tls.peer, TLS_PEER_NEED);
+    assert_int_equal(o->command_options & COMMAND_X509, COMMAND_X509);
     assert_true(o->tls.server && !o->tls_reload);
     assert_string_equal(o->tls.cert_file, "s.pem");
     assert_string_equal(o->tls.key_file, "s.key");

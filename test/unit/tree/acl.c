@@ -124,7 +124,7 @@ static void who_is_permitted(void **state)
     assert_false(acl_permits(one(31, "digest", "u:x"), one_id("digest", "u:y"), WIRE_PERM_READ));
     assert_false(acl_permits(one(31, "digest", "u:x"), one_id("ip", "u:x"), WIRE_PERM_READ));
     assert_true(acl_permits(one(0, "digest", "u:x"), one_id("super", ""), WIRE_PERM_READ));
-    assert_false(acl_permits(one(31, "x509", "cn"), one_id("x509", "cn"), WIRE_PERM_READ));
+    assert_false(acl_permits(one(31, "nosuch", "cn"), one_id("nosuch", "cn"), WIRE_PERM_READ));
     begin();
     assert_true(acl_permits(list(), nobody, WIRE_PERM_WRITE)); /* an empty list is open */
 }
@@ -238,6 +238,59 @@ static void auth_stands_for_the_callers_ids(void **state)
     buf_finish(&out);
 }
 
+/* What Java's X500Principal takes, and what it does not. */
+static void x509_ids(void **state)
+{
+    static const char *const good[] = {
+        "",
+        "CN=a",
+        "cn=a,O=b",
+        "CN = a",
+        "CN=",
+        "1.2.3=x",
+        "CN=#0c0161",
+        "CN=a+OU=b",
+        "CN=a;O=b",
+        "OID.1.2.3=#0c0161",
+        "CN=a\\,b",
+        "CN=\"a,b\"",
+        "CN=a=b",
+        "CN=a\\C3\\A9",
+        "EMAILADDRESS=a@b",
+        "CN=\"a\\\"b\"",
+        "CN=  \"a<b\" ",
+        "CN=\"\"",
+        "0.39.1=x",
+        "CN=\xc3\xa9",
+    };
+    static const char *const bad[] = {
+        "anyone", "user:pw", "foo=bar", "CN",       "=a",        "CN=a,",    ",CN=a",   "CN=a,,O=b",
+        "CN=#zz", "CN=#0",   "3.5.1=x", "1.2.=x",   "1=x",       "OID.CN=x", " ",       "CN=a<b",
+        "CN=\"a", "CN=a\\",  "CN=a\"b", "CN=a\\zb", "CN=\"a\"b", "CN=\"",    "TITLE=x",
+    };
+    assert_false(storable("x509", "CN=a"));
+    schemes_on = ACL_SCHEME_X509;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        if (!storable("x509", good[i])) {
+            fail_msg("refused: %s", good[i]);
+        }
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        if (storable("x509", bad[i])) {
+            fail_msg("taken: %s", bad[i]);
+        }
+    }
+    int32_t n;
+    assert_int_equal(fixup(one(31, "auth", ""), one_id("x509", "CN=a"), &n), 0);
+    schemes_on = 0;
+    assert_int_equal(fixup(one(31, "auth", ""), one_id("x509", "CN=a"), &n), CONCLAVE_INVALID_ACL);
+    assert_true(
+        acl_permits(one(31, "x509", "CN=a,O=b"), one_id("x509", "CN=a,O=b"), WIRE_PERM_READ));
+    assert_false(
+        acl_permits(one(31, "x509", "CN=a,O=b"), one_id("x509", "CN=a, O=b"), WIRE_PERM_READ));
+    assert_false(acl_permits(one(31, "x509", "CN=a"), one_id("digest", "CN=a"), WIRE_PERM_READ));
+}
+
 /* sasl is off, then on. */
 static void sasl_is_stored_only_where_it_is_on(void **state)
 {
@@ -312,6 +365,7 @@ int main(void)
         cmocka_unit_test(what_may_be_stored),
         cmocka_unit_test(duplicates_go),
         cmocka_unit_test(auth_stands_for_the_callers_ids),
+        cmocka_unit_test(x509_ids),
         cmocka_unit_test(sasl_is_stored_only_where_it_is_on),
         cmocka_unit_test(who_is_permitted_by_sasl),
         cmocka_unit_test(digests_are_hidden),
