@@ -2,7 +2,8 @@
  * A ZooKeeper client: one session on a list of servers, Conclave's or Apache ZooKeeper's.
  *
  * The client connects by itself, in random order with back-off, keeps its session alive, moves
- * it to the next server when a link is lost, and sets its watches again there. Every request
+ * it to the next server when a link is lost, and sets its watches again there; persistent ones
+ * are told so, as they may have missed changes. Every request
  * gets exactly one answer. A request whose link was lost before the answer came gets
  * CONCLAVE_CONNECTION_LOSS: it may have been carried out or not. A request made while no server
  * is connected waits for one, until its timeout.
@@ -141,9 +142,11 @@ CONCLAVE_API void conclave_reply_free(struct conclave_reply *reply);
 CONCLAVE_API int conclave_client_add_auth(struct conclave_client *client, const char *scheme,
                                           const void *auth, size_t len) CONCLAVE_MUST_USE;
 
-/* Takes back one watch set with this path, function and ctx: it is told CONCLAVE_EVENT_LOST.
- * CONCLAVE_NO_WATCHER when there is none (it may have fired just now). Local: the server
- * forgets it when it fires. */
+/* Takes back one watch set with this path, function and ctx: it is told CONCLAVE_EVENT_LOST,
+ * after what happened before. CONCLAVE_NO_WATCHER when there is none (it may have fired just
+ * now). The server keeps a one-shot watch until it fires; a persistent one it drops when the
+ * last of its kind on the path is taken back (before ZooKeeper 3.9, which keeps one kind for a
+ * path: when no watch of this client is left there). */
 CONCLAVE_API int conclave_watch_remove(struct conclave_client *client, const char *path,
                                        conclave_watch_fn watch, void *ctx);
 

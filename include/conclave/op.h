@@ -10,6 +10,7 @@
 #define CONCLAVE_OP_H
 
 #include <conclave/error.h>
+#include <conclave/node.h>
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,49 +23,12 @@ extern "C" {
 
 struct conclave_client;
 
-/* --- nodes --------------------------------------------------------------------- */
-
-/* A node's stat, as on the wire. zxids order all changes of an ensemble. */
-struct conclave_stat {
-    int64_t czxid;    /* of its creation: the fencing token of a lock node */
-    int64_t mzxid;    /* of the last change of data */
-    int64_t ctime_ms; /* wall clock of the server, milliseconds since 1970 */
-    int64_t mtime_ms;
-    int32_t version;         /* changes of data */
-    int32_t cversion;        /* creations and deletions of children */
-    int32_t aversion;        /* changes of the ACL */
-    int64_t ephemeral_owner; /* session id, 0 for a lasting node */
-    int32_t data_length;
-    int32_t num_children;
-    int64_t pzxid; /* of the last change of its children */
-};
-
-enum conclave_perm {
-    CONCLAVE_PERM_READ = 1,
-    CONCLAVE_PERM_WRITE = 2,
-    CONCLAVE_PERM_CREATE = 4,
-    CONCLAVE_PERM_DELETE = 8,
-    CONCLAVE_PERM_ADMIN = 16,
-    CONCLAVE_PERM_ALL = 31,
-};
-
-struct conclave_acl {
-    int32_t perms; /* enum conclave_perm, or'ed */
-    const char *scheme;
-    const char *id;
-};
-
-enum conclave_create_mode {
-    CONCLAVE_PERSISTENT = 0,
-    CONCLAVE_EPHEMERAL = 1,
-    CONCLAVE_PERSISTENT_SEQUENTIAL = 2,
-    CONCLAVE_EPHEMERAL_SEQUENTIAL = 3,
-    CONCLAVE_CONTAINER = 4, /* removed by the server when its last child went */
-};
-
 /* --- watches ------------------------------------------------------------------- */
 
 enum conclave_event_type {
+    /* a persistent watch was set again after the link was lost: changes may have been missed, so
+     * read again */
+    CONCLAVE_EVENT_RESUMED = -2,
     CONCLAVE_EVENT_LOST = -1, /* the session ended, or the client was closed: the watch is gone */
     CONCLAVE_EVENT_CREATED = 1,
     CONCLAVE_EVENT_DELETED = 2,
@@ -74,13 +38,31 @@ enum conclave_event_type {
 CONCLAVE_API const char *conclave_event_name(enum conclave_event_type type);
 
 /*
- * Called exactly once for each watch that was set: with its event or with CONCLAVE_EVENT_LOST.
  * A watch is set when the request succeeded, for exists also when it was answered NO_NODE;
- * otherwise the function is never called. An event comes before the reply that shows the
- * change. Several watches on one path each get the event.
+ * otherwise its function is never called. An event comes before the reply that shows the change.
+ * Several watches on one path each get the event.
+ *
+ * A watch of EXISTS, GET or GET_CHILDREN is told exactly once: its event or CONCLAVE_EVENT_LOST.
+ * What changes while the link is away is told when it is back.
+ *
+ * A watch of ADD_WATCH is told of every change until it is taken back (conclave_watch_remove) or
+ * lost: CONCLAVE_EVENT_LOST is told exactly once, and is the last. What changes while the link is
+ * away is not told; CONCLAVE_EVENT_RESUMED says that this may have happened.
+ *
+ * path: of the node that changed; the watch's own path with LOST and RESUMED.
  */
 typedef void (*conclave_watch_fn)(struct conclave_client *client, enum conclave_event_type type,
                                   const char *path, void *ctx);
+
+/* Which watches: of ADD_WATCH one of the persistent ones, of CHECK_WATCHES any. */
+enum conclave_watch_kind {
+    CONCLAVE_WATCH_CHILDREN = 1,
+    CONCLAVE_WATCH_DATA = 2,
+    CONCLAVE_WATCH_ANY = 3,        /* whatever its kind */
+    CONCLAVE_WATCH_PERSISTENT = 4, /* all events of the path itself */
+    /* created, deleted and data changed, of the path and of everything below it */
+    CONCLAVE_WATCH_RECURSIVE = 5,
+};
 
 /* --- requests ------------------------------------------------------------------ */
 
@@ -96,6 +78,27 @@ enum conclave_op_type {
     CONCLAVE_OP_SYNC,         /* → path; later reads see all that was acknowledged before */
     CONCLAVE_OP_CHECK,        /* only inside a multi: fails unless the version matches */
     CONCLAVE_OP_MULTI,        /* → results; all parts or none */
+    /* The following need a server that knows them; it answers UNIMPLEMENTED otherwise, and may
+     * end the link with that. In brackets the ZooKeeper that has it first. */
+    CONCLAVE_OP_MULTI_READ, /* → results; each part succeeds or fails by itself [3.6] */
+    CONCLAVE_OP_ADD_WATCH,  /* a persistent watch; the node need not exist [3.6] */
+    /* NO_WATCHER unless the server keeps such a watch for this link [3.5; persistent ones 3.9] */
+    CONCLAVE_OP_CHECK_WATCHES,
+    /* → children: the paths of this session's ephemeral nodes that begin with path, byte for
+     * byte; "/": all [3.6] */
+    CONCLAVE_OP_GET_EPHEMERALS,
+    CONCLAVE_OP_GET_ALL_CHILDREN_NUMBER, /* → total_number, of all nodes below path [3.6] */
+    CONCLAVE_OP_WHO_AM_I,                /* → identities of this link; no path [3.7] */
+    CONCLAVE_OP_RECONFIG,                /* → data: the new configuration, stat; no path [3.5] */
+};
+
+/* A change of the ensemble's members, in the lines that zoo.cfg has for servers; lists are
+ * separated by commas. Either joining and leaving, or members. */
+struct conclave_reconfig {
+    const char *joining;    /* "server.4=host:port:port;port"; NULL: none */
+    const char *leaving;    /* "3,2"; NULL: none */
+    const char *members;    /* all there shall be; NULL: as joining and leaving say */
+    int64_t config_version; /* only if the configuration is this one; -1: whichever */
 };
 
 /* One request. Fill what its type uses, zero the rest; the functions below build the common
@@ -107,12 +110,19 @@ struct conclave_op {
     size_t data_len;
     int32_t version; /* DELETE, SET, CHECK: expected version; SET_ACL: aversion; -1: any */
     enum conclave_create_mode mode; /* CREATE */
+    /* CREATE, persistent (sequential or not): the server removes the node when it has no children
+     * and its data was not written for this long; 0: never. Servers may have it switched off:
+     * UNIMPLEMENTED. */
+    int64_t ttl_ms;
     const struct conclave_acl *acl; /* CREATE, SET_ACL; NULL: world:anyone may do all */
     size_t acl_count;
-    conclave_watch_fn watch; /* EXISTS, GET, GET_CHILDREN; NULL: none */
+    conclave_watch_fn watch; /* EXISTS, GET, GET_CHILDREN; NULL: none. ADD_WATCH: needed */
     void *watch_ctx;
-    const struct conclave_op *parts; /* MULTI: CREATE, DELETE, SET and CHECK */
+    enum conclave_watch_kind watch_kind; /* ADD_WATCH, CHECK_WATCHES */
+    /* MULTI: CREATE, DELETE, SET and CHECK; MULTI_READ: GET and GET_CHILDREN, without watches */
+    const struct conclave_op *parts;
     size_t parts_count;
+    const struct conclave_reconfig *reconfig; /* RECONFIG */
     int64_t timeout_ms; /* of this request; 0: the client's request_timeout_ms */
 };
 
@@ -157,6 +167,16 @@ static inline struct conclave_op conclave_op_watch(enum conclave_op_type type, c
     return op;
 }
 
+/* ADD_WATCH: kind is CONCLAVE_WATCH_PERSISTENT or CONCLAVE_WATCH_RECURSIVE. */
+static inline struct conclave_op conclave_op_add_watch(const char *path,
+                                                       enum conclave_watch_kind kind,
+                                                       conclave_watch_fn watch, void *ctx)
+{
+    struct conclave_op op = conclave_op_watch(CONCLAVE_OP_ADD_WATCH, path, watch, ctx);
+    op.watch_kind = kind;
+    return op;
+}
+
 static inline struct conclave_op conclave_op_multi(const struct conclave_op *parts, size_t count)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_MULTI, NULL, 0);
@@ -172,13 +192,17 @@ struct conclave_reply {
     const char *path; /* CREATE: the name made, sequence number included; SYNC */
     const void *data; /* GET; NULL for the null value */
     size_t data_len;
-    bool has_stat; /* stat is filled (Apache's op create inside a multi gives none) */
+    bool has_stat; /* stat is filled (not by a create without create2, nor in a MULTI_READ's
+                      GET_CHILDREN) */
     struct conclave_stat stat;
-    const char *const *children; /* GET_CHILDREN: names, in the server's order */
+    const char *const *children; /* GET_CHILDREN: names, in the server's order; GET_EPHEMERALS */
     size_t children_count;
     const struct conclave_acl *acl; /* GET_ACL */
     size_t acl_count;
-    const struct conclave_reply *results; /* MULTI: one per part */
+    const struct conclave_identity *identities; /* WHO_AM_I */
+    size_t identities_count;
+    int64_t total_number;                 /* GET_ALL_CHILDREN_NUMBER */
+    const struct conclave_reply *results; /* MULTI, MULTI_READ: one per part */
     size_t results_count;
 };
 

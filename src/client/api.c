@@ -19,6 +19,8 @@ const char *conclave_state_name(enum conclave_state state)
 const char *conclave_event_name(enum conclave_event_type type)
 {
     switch (type) {
+    case CONCLAVE_EVENT_RESUMED:
+        return "RESUMED";
     case CONCLAVE_EVENT_LOST:
         return "LOST";
     case CONCLAVE_EVENT_CREATED:
@@ -127,11 +129,12 @@ int conclave_watch_remove(struct conclave_client *client, const char *path, conc
         return CONCLAVE_EINVAL;
     }
     client_lock(client);
-    struct watch *w = watches_take(&client->core.watches, path, watch, ctx, false);
+    struct watch *w = core_forget_watch(&client->core, path, watch, ctx, false);
     if (w != NULL) {
         w->type = CONCLAVE_EVENT_LOST;
         handle_events.watch(client, w);
         handle_wake_pump(client);
+        loop_wake(client);
     }
     client_unlock(client);
     return w != NULL ? 0 : CONCLAVE_NO_WATCHER;

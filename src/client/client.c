@@ -63,7 +63,7 @@ int handle_submit(struct conclave_client *client, const struct conclave_op *op,
 int client_watch_forget(struct conclave_client *client, const char *path, conclave_watch_fn watch,
                         void *ctx)
 {
-    struct watch *w = core_forget_watch(&client->core, path, watch, ctx);
+    struct watch *w = core_forget_watch(&client->core, path, watch, ctx, true);
     if (w == NULL) {
         return CONCLAVE_NO_WATCHER;
     }

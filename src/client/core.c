@@ -38,6 +38,7 @@ static void link_reset(struct core *c)
     c->skip = 0;
     c->pings = 0;
     c->rearming = 0;
+    c->resuming = false;
 }
 
 void core_end(struct core *c, enum conclave_state state, int error)
@@ -267,6 +268,9 @@ static int take_frame(struct core *c, struct slice body, bool oversized)
             return header.err != 0 ? header.err : CONCLAVE_EPROTO;
         }
         c->rearming--;
+        if (c->rearming == 0 && c->resuming && core_tell_resumed(c) != 0) {
+            return CONCLAVE_ENOMEM;
+        }
         break;
     default:
         if (header.zxid > 0) {
@@ -495,6 +499,7 @@ int core_init(struct core *c, const struct core_options *options, const struct c
     list_init(&c->refused);
     list_init(&c->auths);
     list_init(&c->firing);
+    list_init(&c->telling);
     return watches_init(&c->watches);
 }
 

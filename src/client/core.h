@@ -32,8 +32,10 @@ struct core_events {
     void (*state)(void *ctx, enum conclave_state state);
     /* The request is answered: r->reply. Takes over one reference. */
     void (*reply)(void *ctx, struct request *r);
-    /* The watch is to be told w->type. Takes over w. */
+    /* The watch is to be told w->type, for the last time. Takes over w. */
     void (*watch)(void *ctx, struct watch *w);
+    /* The persistent watch e->watch, which stays, is to be told e->type. Takes over e. */
+    void (*event)(void *ctx, struct watch_event *e);
 };
 
 enum core_link {
@@ -84,17 +86,20 @@ struct core {
     int64_t ping_ns;   /* oldest ping without answer */
     unsigned pings;    /* pings without answer */
     unsigned rearming; /* setWatches without answer */
+    bool resuming;     /* persistent watches are among them */
 
     int32_t next_xid;
     bool create2_known;     /* the server has answered a create2 */
     bool create2_missing;   /* it refused one as unknown */
+    bool kinds_missing;     /* it cannot remove persistent watches by their kind */
     struct list queued;     /* requests waiting for a link */
     struct list inflight;   /* requests on the link, in order */
     struct list refused;    /* requests to be answered at the next core_tick, reply.error set */
     struct list auths;      /* struct auth */
     struct timers timeouts; /* of requests */
     struct watches watches;
-    struct list firing; /* watches taken out of `watches` and not told yet */
+    struct list firing;  /* watches taken out of `watches` and not told yet */
+    struct list telling; /* events of persistent watches, not told yet */
 
     bool closing;
     int64_t close_deadline_ns;
@@ -139,9 +144,11 @@ int core_submit(struct core *c, const struct conclave_op *op, struct request *r,
  * CONCLAVE_ECLOSED. */
 int core_add_auth(struct core *c, const char *scheme, struct slice auth) CONCLAVE_MUST_USE;
 
-/* Takes back a watch of a recipe that was not told yet, also one that is about to be. NULL: there
- * is none. */
-struct watch *core_forget_watch(struct core *c, const char *path, conclave_watch_fn fn, void *ctx);
+/* Takes back a watch (internal: of a recipe) that was not told yet, also one that is about to
+ * be; nothing of it is told any more. The server is told when nobody else has such a persistent
+ * watch there; where that fails its events are dropped as they come. NULL: there is none. */
+struct watch *core_forget_watch(struct core *c, const char *path, conclave_watch_fn fn, void *ctx,
+                                bool internal);
 
 /* Ends the session: as conclave_client_close. Becomes CLOSED now or later (core_tick,
  * core_received, core_link_down). */

@@ -41,6 +41,11 @@ void core_expire_requests(struct core *c, int64_t now_ns);
 /* core_request.c: puts closeSession on the link. 0 or CONCLAVE_ENOMEM. */
 int core_send_close(struct core *c, int64_t now_ns) CONCLAVE_MUST_USE;
 
+/* core_request.c: puts r, made with request_create_bare, on the link; path NULL: it has no body,
+ * else path and type are its body. Takes r on success. 0 or CONCLAVE_ENOMEM. */
+int core_send_bare(struct core *c, struct request *r, const char *path,
+                   int32_t type) CONCLAVE_MUST_USE;
+
 /* core_rearm.c: sends the credentials, or one of them. 0 or CONCLAVE_ENOMEM. */
 int core_send_auth(struct core *c, const struct auth *auth) CONCLAVE_MUST_USE;
 int core_send_auths(struct core *c) CONCLAVE_MUST_USE;
@@ -48,10 +53,19 @@ int core_send_auths(struct core *c) CONCLAVE_MUST_USE;
 /* core_rearm.c: sends all watches in setWatches requests. 0 or CONCLAVE_ENOMEM. */
 int core_send_watches(struct core *c) CONCLAVE_MUST_USE;
 
-/* core_rearm.c: one notification of the server. 0 or CONCLAVE_EPROTO. */
+/* core_watch.c: one notification of the server. 0, CONCLAVE_EPROTO or CONCLAVE_ENOMEM. */
 int core_take_event(struct core *c, struct slice body) CONCLAVE_MUST_USE;
 
-/* core_rearm.c: takes all watches and tells them that they are lost. */
+/* core_watch.c: all watches are set again: tells the persistent ones. 0 or CONCLAVE_ENOMEM. */
+int core_tell_resumed(struct core *c) CONCLAVE_MUST_USE;
+
+/* core_watch.c: takes all watches and tells them that they are lost. */
 void core_lose_watches(struct core *c);
+
+/* core_watch.c: lets the server drop its persistent watch, unless somebody still wants it. */
+void core_release_watch(struct core *c, const char *path, enum watch_kind kind);
+
+/* core_watch.c: the server's answer to that. */
+void core_take_released(struct core *c, const struct request *r, int error);
 
 #endif

@@ -1,5 +1,5 @@
 /* What a fresh link is given before any request, so that the session is as it was: credentials
- * and watches; and events. */
+ * and watches. */
 #include "client/core_parts.h"
 
 #include "client/path.h"
@@ -82,16 +82,19 @@ struct batch {
 
 static int batch_send(struct core *c, struct batch *b)
 {
-    struct wire_request_header header = {WIRE_XID_SET_WATCHES, WIRE_SET_WATCHES};
-    struct wire_set_watches record = {
-        .relative_zxid = c->watch_zxid,
-        .data_watches = wire_vector_make(&b->paths[WATCH_DATA], b->counts[WATCH_DATA]),
-        .exist_watches = wire_vector_make(&b->paths[WATCH_EXIST], b->counts[WATCH_EXIST]),
-        .child_watches = wire_vector_make(&b->paths[WATCH_CHILD], b->counts[WATCH_CHILD]),
-    };
+    /* The older form where it suffices: every server knows it. */
+    bool persistent = b->counts[WATCH_PERSISTENT] > 0 || b->counts[WATCH_RECURSIVE] > 0;
+    struct wire_request_header header = {WIRE_XID_SET_WATCHES,
+                                         persistent ? WIRE_SET_WATCHES2 : WIRE_SET_WATCHES};
     size_t start = wire_frame_begin(&c->out);
     wire_encode_request_header(&c->out, &header);
-    wire_encode_set_watches(&c->out, &record);
+    wire_write_i64(&c->out, c->watch_zxid);
+    int kinds = persistent ? WATCH_KINDS : WATCH_ONE_SHOT_KINDS;
+    for (int kind = 0; kind < kinds; kind++) { /* in the order of the record's fields */
+        struct wire_vector paths = wire_vector_make(&b->paths[kind], b->counts[kind]);
+        wire_write_vector(&c->out, &paths);
+    }
+    c->resuming = c->resuming || persistent;
     for (int kind = 0; kind < WATCH_KINDS; kind++) {
         buf_reset(&b->paths[kind]);
         b->counts[kind] = 0;
@@ -133,49 +136,4 @@ int core_send_watches(struct core *c)
         buf_finish(&b.paths[kind]);
     }
     return rc;
-}
-
-static void tell_firing(struct core *c)
-{
-    struct list *link;
-    while ((link = list_pop_front(&c->firing)) != NULL) {
-        c->events->watch(c->ctx, CONTAINER_OF(link, struct watch, link));
-    }
-}
-
-int core_take_event(struct core *c, struct slice body)
-{
-    struct wire_reader rd = wire_reader_make(body);
-    struct wire_watcher_event event;
-    if (wire_decode_watcher_event(&rd, &event) != 0) {
-        return CONCLAVE_EPROTO;
-    }
-    struct slice path;
-    bool known =
-        event.type >= WIRE_EVENT_NODE_CREATED && event.type <= WIRE_EVENT_NODE_CHILDREN_CHANGED;
-    /* Other types belong to watches that we do not set; a path beyond the chroot to none of
-     * ours. */
-    if (known && path_strip(c->options.chroot, event.path, &path)) {
-        watches_fire(&c->watches, (enum conclave_event_type)event.type, path, &c->firing);
-        tell_firing(c);
-    }
-    return 0;
-}
-
-void core_lose_watches(struct core *c)
-{
-    watches_take_all(&c->watches, &c->firing);
-    tell_firing(c);
-}
-
-struct watch *core_forget_watch(struct core *c, const char *path, conclave_watch_fn fn, void *ctx)
-{
-    LIST_FOREACH (link, &c->firing) {
-        struct watch *w = CONTAINER_OF(link, struct watch, link);
-        if (w->internal && w->fn == fn && w->ctx == ctx && strcmp(w->path, path) == 0) {
-            list_remove(link);
-            return w;
-        }
-    }
-    return watches_take(&c->watches, path, fn, ctx, true);
 }

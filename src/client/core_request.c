@@ -2,6 +2,7 @@
 #include "client/core_parts.h"
 
 #include "base/endian.h"
+#include "client/path.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -161,27 +162,40 @@ void core_expire_requests(struct core *c, int64_t now_ns)
     }
 }
 
+int core_send_bare(struct core *c, struct request *r, const char *path, int32_t type)
+{
+    size_t start = wire_frame_begin(&c->out);
+    struct wire_request_header header = {c->next_xid, r->opcode};
+    wire_encode_request_header(&c->out, &header);
+    if (path != NULL) {
+        path_write(&c->out, c->options.chroot, path);
+        wire_write_i32(&c->out, type);
+    }
+    if (!buf_ok(&c->out)) {
+        c->out.len = start;
+        c->out.failed = false;
+        return CONCLAVE_ENOMEM;
+    }
+    wire_frame_end(&c->out, start);
+    r->xid = xid_next(c);
+    r->sent_ns = c->sent_ns; /* not later than now */
+    list_push_back(&c->inflight, &r->link);
+    return 0;
+}
+
 int core_send_close(struct core *c, int64_t now_ns)
 {
     struct request *r = request_create_bare(WIRE_CLOSE_SESSION);
     if (r == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    size_t start = wire_frame_begin(&c->out);
-    struct wire_request_header header = {c->next_xid, WIRE_CLOSE_SESSION};
-    wire_encode_request_header(&c->out, &header);
-    if (!buf_ok(&c->out)) {
-        c->out.len = start;
-        c->out.failed = false;
-        request_unref(r);
-        return CONCLAVE_ENOMEM;
-    }
-    wire_frame_end(&c->out, start);
-    r->xid = xid_next(c);
-    r->sent_ns = c->sent_ns = now_ns;
     r->answered = true; /* nobody waits for it */
-    list_push_back(&c->inflight, &r->link);
-    return 0;
+    c->sent_ns = now_ns;
+    int rc = core_send_bare(c, r, NULL, 0);
+    if (rc != 0) {
+        request_unref(r);
+    }
+    return rc;
 }
 
 /* An answer that sets the request's watch: every success, and for exists also that there is no
@@ -189,14 +203,20 @@ int core_send_close(struct core *c, int64_t now_ns)
 static void set_watch(struct core *c, struct request *r, int error)
 {
     bool absent = r->opcode == WIRE_EXISTS && error == CONCLAVE_NO_NODE;
-    if (r->watch == NULL || r->answered || (error != 0 && !absent)) {
+    if (r->watch == NULL || (error != 0 && !absent)) {
         return;
     }
     enum watch_kind kind = absent                            ? WATCH_EXIST
+                           : r->opcode == WIRE_ADD_WATCH     ? r->watch->kind
                            : r->opcode == WIRE_GET_CHILDREN2 ? WATCH_CHILD
                                                              : WATCH_DATA;
-    watches_add_take(&c->watches, r->watch, kind);
-    r->watch = NULL;
+    if (!r->answered) {
+        watches_add_take(&c->watches, r->watch, kind);
+        r->watch = NULL;
+    } else if (watch_kind_is_persistent(kind)) {
+        /* Who asked was told that it took too long. */
+        core_release_watch(c, r->watch->path, kind);
+    }
 }
 
 /* The server does not know create2: the link ends (Apache's closes it anyway), and create goes
@@ -226,6 +246,11 @@ int core_take_reply(struct core *c, const struct wire_reply_header *header, stru
         request_unref(r);
         return CONCLAVE_ECLOSED;
     }
+    if (r->opcode == WIRE_REMOVE_WATCHES) {
+        core_take_released(c, r, header->err);
+        request_unref(r);
+        return 0;
+    }
     if (r->opcode == WIRE_CREATE2) {
         if (header->err == CONCLAVE_UNIMPLEMENTED && r->frame != NULL) {
             return fall_back_to_create(c, r);
@@ -240,7 +265,7 @@ int core_take_reply(struct core *c, const struct wire_reply_header *header, stru
         error = rc != 0 ? rc : r->reply.error;
     }
     if (rc == 0) {
-        set_watch(c, r, header->err);
+        set_watch(c, r, error);
     }
     core_answer(c, r, error);
     return rc == CONCLAVE_EPROTO ? rc : 0;

@@ -135,10 +135,31 @@ static void on_core_watch(void *ctx, struct watch *w)
     dispatcher_post(&client->dispatcher, &w->job, run_watch_job);
 }
 
+static void run_event_job(struct job *job)
+{
+    struct watch_event *e = CONTAINER_OF(job, struct watch_event, job);
+    struct watch *w = e->watch; /* lives: what ends it is told after this */
+    w->fn(w->client, e->type, e->path, w->ctx);
+    free(e);
+}
+
+static void on_core_event(void *ctx, struct watch_event *e)
+{
+    struct conclave_client *client = ctx;
+    if (e->watch->internal) {
+        e->watch->fn(client, e->type, e->path, e->watch->ctx);
+        free(e);
+        return;
+    }
+    e->watch->client = client;
+    dispatcher_post(&client->dispatcher, &e->job, run_event_job);
+}
+
 const struct core_events handle_events = {
     .state = on_core_state,
     .reply = on_core_reply,
     .watch = on_core_watch,
+    .event = on_core_event,
 };
 
 void handle_tell_closed(struct conclave_client *client)

@@ -20,14 +20,22 @@ static bool acl_is_valid(const struct conclave_op *op)
     return op->acl != NULL || op->acl_count == 0;
 }
 
+static bool ttl_is_valid(const struct conclave_op *op)
+{
+    bool lasting = op->mode == CONCLAVE_PERSISTENT || op->mode == CONCLAVE_PERSISTENT_SEQUENTIAL;
+    return op->ttl_ms == 0 || (lasting && op->ttl_ms > 0 && op->ttl_ms <= CONCLAVE_TTL_MAX_MS);
+}
+
 /* What holds for an op inside a multi and outside. */
 static bool op_is_valid(const struct conclave_op *op)
 {
     bool create = op->type == CONCLAVE_OP_CREATE;
     bool mode_ok = op->mode >= CONCLAVE_PERSISTENT && op->mode <= CONCLAVE_CONTAINER;
     bool data_ok = op->data != NULL || op->data_len == 0;
-    return (!create || mode_ok) && data_ok && op->data_len <= INT32_MAX && acl_is_valid(op) &&
-           path_is_valid(op->path, create && create_mode_is_sequential(op->mode));
+    bool open_end =
+        (create && create_mode_is_sequential(op->mode)) || op->type == CONCLAVE_OP_GET_EPHEMERALS;
+    return (!create || (mode_ok && ttl_is_valid(op))) && data_ok && op->data_len <= INT32_MAX &&
+           acl_is_valid(op) && path_is_valid(op->path, open_end);
 }
 
 static bool multi_is_valid(const struct conclave_op *op)
@@ -37,8 +45,10 @@ static bool multi_is_valid(const struct conclave_op *op)
     }
     for (size_t i = 0; i < op->parts_count; i++) {
         const struct conclave_op *part = &op->parts[i];
-        bool type_ok = part->type == CONCLAVE_OP_CREATE || part->type == CONCLAVE_OP_DELETE ||
-                       part->type == CONCLAVE_OP_SET || part->type == CONCLAVE_OP_CHECK;
+        bool type_ok = op->type == CONCLAVE_OP_MULTI_READ
+                           ? part->type == CONCLAVE_OP_GET || part->type == CONCLAVE_OP_GET_CHILDREN
+                           : part->type == CONCLAVE_OP_CREATE || part->type == CONCLAVE_OP_DELETE ||
+                                 part->type == CONCLAVE_OP_SET || part->type == CONCLAVE_OP_CHECK;
         if (!type_ok || part->watch != NULL || !op_is_valid(part)) {
             return false;
         }
@@ -46,21 +56,48 @@ static bool multi_is_valid(const struct conclave_op *op)
     return true;
 }
 
+static bool watch_is_valid(const struct conclave_op *op)
+{
+    switch (op->type) {
+    case CONCLAVE_OP_EXISTS:
+    case CONCLAVE_OP_GET:
+    case CONCLAVE_OP_GET_CHILDREN:
+        return true;
+    case CONCLAVE_OP_ADD_WATCH:
+        return op->watch != NULL && (op->watch_kind == CONCLAVE_WATCH_PERSISTENT ||
+                                     op->watch_kind == CONCLAVE_WATCH_RECURSIVE);
+    case CONCLAVE_OP_CHECK_WATCHES:
+        return op->watch == NULL && op->watch_kind >= CONCLAVE_WATCH_CHILDREN &&
+               op->watch_kind <= CONCLAVE_WATCH_RECURSIVE;
+    default:
+        return op->watch == NULL;
+    }
+}
+
 int op_check(const struct conclave_op *op)
 {
-    if (op == NULL || op->timeout_ms < CONCLAVE_FOREVER) {
+    if (op == NULL || op->timeout_ms < CONCLAVE_FOREVER || !watch_is_valid(op)) {
         return CONCLAVE_EINVAL;
     }
-    bool may_watch = op->type == CONCLAVE_OP_EXISTS || op->type == CONCLAVE_OP_GET ||
-                     op->type == CONCLAVE_OP_GET_CHILDREN;
-    if (op->watch != NULL && !may_watch) {
-        return CONCLAVE_EINVAL;
+    bool valid = false;
+    switch (op->type) {
+    case CONCLAVE_OP_MULTI:
+    case CONCLAVE_OP_MULTI_READ:
+        valid = multi_is_valid(op);
+        break;
+    case CONCLAVE_OP_WHO_AM_I:
+        valid = true;
+        break;
+    case CONCLAVE_OP_RECONFIG:
+        valid = op->reconfig != NULL;
+        break;
+    case CONCLAVE_OP_CHECK: /* only inside a multi */
+        break;
+    default:
+        valid =
+            op->type >= CONCLAVE_OP_CREATE && op->type <= CONCLAVE_OP_RECONFIG && op_is_valid(op);
     }
-    if (op->type == CONCLAVE_OP_MULTI) {
-        return multi_is_valid(op) ? 0 : CONCLAVE_EINVAL;
-    }
-    bool type_ok = op->type >= CONCLAVE_OP_CREATE && op->type < CONCLAVE_OP_CHECK;
-    return type_ok && op_is_valid(op) ? 0 : CONCLAVE_EINVAL;
+    return valid ? 0 : CONCLAVE_EINVAL;
 }
 
 int request_create(const struct conclave_op *op, struct request **ret)
@@ -78,6 +115,8 @@ int request_create(const struct conclave_op *op, struct request **ret)
             request_unref(r);
             return CONCLAVE_ENOMEM;
         }
+        r->watch->kind =
+            op->watch_kind == CONCLAVE_WATCH_RECURSIVE ? WATCH_RECURSIVE : WATCH_PERSISTENT;
     }
     *ret = r;
     return 0;
@@ -111,13 +150,28 @@ void request_unref(struct request *r)
 int32_t request_opcode(const struct conclave_op *op, bool create2)
 {
     static const int32_t opcodes[] = {
-        [CONCLAVE_OP_CREATE] = WIRE_CREATE2,  [CONCLAVE_OP_DELETE] = WIRE_DELETE,
-        [CONCLAVE_OP_EXISTS] = WIRE_EXISTS,   [CONCLAVE_OP_GET] = WIRE_GET_DATA,
-        [CONCLAVE_OP_SET] = WIRE_SET_DATA,    [CONCLAVE_OP_GET_ACL] = WIRE_GET_ACL,
-        [CONCLAVE_OP_SET_ACL] = WIRE_SET_ACL, [CONCLAVE_OP_GET_CHILDREN] = WIRE_GET_CHILDREN2,
-        [CONCLAVE_OP_SYNC] = WIRE_SYNC,       [CONCLAVE_OP_CHECK] = WIRE_CHECK,
+        [CONCLAVE_OP_CREATE] = WIRE_CREATE2,
+        [CONCLAVE_OP_DELETE] = WIRE_DELETE,
+        [CONCLAVE_OP_EXISTS] = WIRE_EXISTS,
+        [CONCLAVE_OP_GET] = WIRE_GET_DATA,
+        [CONCLAVE_OP_SET] = WIRE_SET_DATA,
+        [CONCLAVE_OP_GET_ACL] = WIRE_GET_ACL,
+        [CONCLAVE_OP_SET_ACL] = WIRE_SET_ACL,
+        [CONCLAVE_OP_GET_CHILDREN] = WIRE_GET_CHILDREN2,
+        [CONCLAVE_OP_SYNC] = WIRE_SYNC,
+        [CONCLAVE_OP_CHECK] = WIRE_CHECK,
         [CONCLAVE_OP_MULTI] = WIRE_MULTI,
+        [CONCLAVE_OP_MULTI_READ] = WIRE_MULTI_READ,
+        [CONCLAVE_OP_ADD_WATCH] = WIRE_ADD_WATCH,
+        [CONCLAVE_OP_CHECK_WATCHES] = WIRE_CHECK_WATCHES,
+        [CONCLAVE_OP_GET_EPHEMERALS] = WIRE_GET_EPHEMERALS,
+        [CONCLAVE_OP_GET_ALL_CHILDREN_NUMBER] = WIRE_GET_ALL_CHILDREN_NUMBER,
+        [CONCLAVE_OP_WHO_AM_I] = WIRE_WHO_AM_I,
+        [CONCLAVE_OP_RECONFIG] = WIRE_RECONFIG,
     };
+    if (op->type == CONCLAVE_OP_CREATE && op->ttl_ms > 0) {
+        return WIRE_CREATE_TTL;
+    }
     if (op->type == CONCLAVE_OP_CREATE && op->mode == CONCLAVE_CONTAINER) {
         return WIRE_CREATE_CONTAINER;
     }
@@ -140,15 +194,36 @@ static void encode_acl(struct buf *b, const struct conclave_op *op)
     }
 }
 
-/* The request record of one op other than a multi. */
-static void encode_body(struct buf *b, const struct conclave_op *op, struct slice chroot)
+static void encode_create(struct buf *b, const struct conclave_op *op)
 {
-    path_write(b, chroot, op->path);
+    wire_write_buffer(b, slice_make(op->data, op->data_len));
+    encode_acl(b, op);
+    if (op->ttl_ms == 0) {
+        wire_write_i32(b, (int32_t)op->mode);
+        return;
+    }
+    wire_write_i32(b, create_mode_is_sequential(op->mode) ? WIRE_MODE_PERSISTENT_SEQUENTIAL_TTL
+                                                          : WIRE_MODE_PERSISTENT_TTL);
+    wire_write_i64(b, op->ttl_ms);
+}
+
+static void encode_reconfig(struct buf *b, const struct conclave_reconfig *reconfig)
+{
+    struct wire_reconfig_request record = {
+        .joining_servers = slice_str(reconfig->joining),
+        .leaving_servers = slice_str(reconfig->leaving),
+        .new_members = slice_str(reconfig->members),
+        .cur_config_id = reconfig->config_version,
+    };
+    wire_encode_reconfig_request(b, &record);
+}
+
+/* What follows the path in the request record. */
+static void encode_rest(struct buf *b, const struct conclave_op *op)
+{
     switch (op->type) {
     case CONCLAVE_OP_CREATE:
-        wire_write_buffer(b, slice_make(op->data, op->data_len));
-        encode_acl(b, op);
-        wire_write_i32(b, (int32_t)op->mode);
+        encode_create(b, op);
         break;
     case CONCLAVE_OP_DELETE:
     case CONCLAVE_OP_CHECK:
@@ -167,9 +242,13 @@ static void encode_body(struct buf *b, const struct conclave_op *op, struct slic
         encode_acl(b, op);
         wire_write_i32(b, op->version);
         break;
-    case CONCLAVE_OP_GET_ACL:
-    case CONCLAVE_OP_SYNC:
-    case CONCLAVE_OP_MULTI:
+    case CONCLAVE_OP_ADD_WATCH:
+        wire_write_i32(b, op->watch_kind == CONCLAVE_WATCH_RECURSIVE);
+        break;
+    case CONCLAVE_OP_CHECK_WATCHES:
+        wire_write_i32(b, (int32_t)op->watch_kind);
+        break;
+    default: /* a path alone */
         break;
     }
 }
@@ -179,12 +258,34 @@ static void encode_multi(struct buf *b, const struct conclave_op *op, struct sli
 {
     for (size_t i = 0; i < op->parts_count; i++) {
         const struct conclave_op *part = &op->parts[i];
-        struct wire_multi_header header = {request_opcode(part, create2), false, -1};
+        int32_t opcode = part->type == CONCLAVE_OP_GET_CHILDREN ? WIRE_GET_CHILDREN
+                                                                : request_opcode(part, create2);
+        struct wire_multi_header header = {opcode, false, -1};
         wire_encode_multi_header(b, &header);
-        encode_body(b, part, chroot);
+        path_write(b, chroot, part->path);
+        encode_rest(b, part);
     }
     struct wire_multi_header end = {-1, true, -1};
     wire_encode_multi_header(b, &end);
+}
+
+static void encode_body(struct buf *b, const struct conclave_op *op, struct slice chroot,
+                        bool create2)
+{
+    switch (op->type) {
+    case CONCLAVE_OP_MULTI:
+    case CONCLAVE_OP_MULTI_READ:
+        encode_multi(b, op, chroot, create2);
+        break;
+    case CONCLAVE_OP_RECONFIG:
+        encode_reconfig(b, op->reconfig);
+        break;
+    case CONCLAVE_OP_WHO_AM_I:
+        break;
+    default:
+        path_write(b, chroot, op->path);
+        encode_rest(b, op);
+    }
 }
 
 int request_encode(struct buf *b, const struct conclave_op *op, struct slice chroot, int32_t xid,
@@ -194,11 +295,7 @@ int request_encode(struct buf *b, const struct conclave_op *op, struct slice chr
     if (buf_ok(b)) {
         struct wire_request_header header = {xid, request_opcode(op, create2)};
         wire_encode_request_header(b, &header);
-        if (op->type == CONCLAVE_OP_MULTI) {
-            encode_multi(b, op, chroot, create2);
-        } else {
-            encode_body(b, op, chroot);
-        }
+        encode_body(b, op, chroot, create2);
     }
     int rc = !buf_ok(b) ? CONCLAVE_ENOMEM : b->len - start - 4 > max ? CONCLAVE_ETOOBIG : 0;
     if (rc != 0) {

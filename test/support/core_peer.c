@@ -43,7 +43,8 @@ static void on_reply(void *ctx, struct request *r)
     *e = (struct peer_reply){
         .id = (int)(intptr_t)r->ctx, .error = r->reply.error, .order = p->order++};
     e->has_stat = r->reply.has_stat;
-    e->count = r->reply.children_count + r->reply.acl_count + r->reply.results_count;
+    e->count = r->reply.children_count + r->reply.acl_count + r->reply.results_count +
+               r->reply.identities_count + (size_t)r->reply.total_number;
     const char *path = r->reply.path;
     copy_text(e->path, sizeof e->path, path, path != NULL ? strlen(path) : 0);
     copy_text(e->data, sizeof e->data, r->reply.data, r->reply.data_len);
@@ -60,7 +61,19 @@ static void on_watch(void *ctx, struct watch *w)
     free(w);
 }
 
-static const struct core_events events = {.state = on_state, .reply = on_reply, .watch = on_watch};
+static void on_event(void *ctx, struct watch_event *e)
+{
+    struct peer *p = ctx;
+    p->watches = grow(p->watches, p->watches_count, sizeof *p->watches);
+    struct peer_watch *log = &p->watches[p->watches_count++];
+    *log = (struct peer_watch){
+        .id = (int)(intptr_t)e->watch->ctx, .type = e->type, .order = p->order++};
+    copy_text(log->path, sizeof log->path, e->path, strlen(e->path));
+    free(e);
+}
+
+static const struct core_events events = {
+    .state = on_state, .reply = on_reply, .watch = on_watch, .event = on_event};
 
 /* --- begin and end
  * ------------------------------------------------------------------------------------ */
@@ -135,6 +148,19 @@ void peer_watch(struct peer *p, enum conclave_op_type type, const char *path, in
 {
     struct conclave_op op = conclave_op_watch(type, path, no_watch, (void *)(intptr_t)id);
     assert_int_equal(peer_submit(p, &op, id), 0);
+}
+
+void peer_add_watch(struct peer *p, const char *path, enum conclave_watch_kind kind, int id)
+{
+    struct conclave_op op = conclave_op_add_watch(path, kind, no_watch, (void *)(intptr_t)id);
+    assert_int_equal(peer_submit(p, &op, id), 0);
+}
+
+bool peer_forget_watch(struct peer *p, const char *path, int id)
+{
+    struct watch *w = core_forget_watch(&p->core, path, no_watch, (void *)(intptr_t)id, false);
+    free(w);
+    return w != NULL;
 }
 
 /* --- the server's side

@@ -19,7 +19,7 @@ struct peer_reply {
     char path[64];
     char data[64];
     bool has_stat;
-    size_t count; /* children, acl entries or results */
+    size_t count; /* children, ACL entries, results, identities, or the number of all */
 };
 
 struct peer_watch {
@@ -64,6 +64,12 @@ int peer_submit(struct peer *p, const struct conclave_op *op, int id);
 
 /* Submits a read of the path with a watch that has the same id. */
 void peer_watch(struct peer *p, enum conclave_op_type type, const char *path, int id);
+
+/* Submits an addWatch; id turns up with its answer and its events. */
+void peer_add_watch(struct peer *p, const char *path, enum conclave_watch_kind kind, int id);
+
+/* Takes back the watch with this id; false: there is none. */
+bool peer_forget_watch(struct peer *p, const char *path, int id);
 
 /* The next frame that the core has sent; false when there is none. handshake: it has no request
  * header. */

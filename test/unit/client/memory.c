@@ -78,7 +78,7 @@ void free(void *block)
 /* --- a conversation that touches every allocation of the core
  * ------------------------------------------ */
 
-enum { IDS = 8 };
+enum { IDS = 10, PERSISTENT_ID = 9 };
 
 struct talk {
     int submitted[IDS + 1]; /* by id: accepted by core_submit */
@@ -102,7 +102,13 @@ static void on_watch(void *ctx, struct watch *w)
     free(w);
 }
 
-static const struct core_events events = {.state = on_state, .reply = on_reply, .watch = on_watch};
+static void on_event(void *ctx, struct watch_event *e)
+{
+    free(e);
+}
+
+static const struct core_events events = {
+    .state = on_state, .reply = on_reply, .watch = on_watch, .event = on_event};
 
 static void no_watch(struct conclave_client *client, enum conclave_event_type type,
                      const char *path, void *ctx)
@@ -128,6 +134,9 @@ static void submit(struct core *c, struct talk *t, const struct conclave_op *op,
 static void submit_all(struct core *c, struct talk *t)
 {
     const struct conclave_op part = conclave_op_path(CONCLAVE_OP_DELETE, "/a", -1);
+    const struct conclave_op read = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, "/a", 0);
+    struct conclave_op multi_read = conclave_op_multi(&read, 1);
+    multi_read.type = CONCLAVE_OP_MULTI_READ;
     const struct conclave_op ops[IDS] = {
         conclave_op_create("/a", "v", 1, CONCLAVE_PERSISTENT),
         conclave_op_watch(CONCLAVE_OP_GET, "/a", no_watch, (void *)2),
@@ -137,6 +146,8 @@ static void submit_all(struct core *c, struct talk *t)
         conclave_op_set("/a", "w", 1, -1),
         conclave_op_multi(&part, 1),
         conclave_op_path(CONCLAVE_OP_SYNC, "/a", 0),
+        conclave_op_add_watch("/", CONCLAVE_WATCH_RECURSIVE, no_watch, (void *)PERSISTENT_ID),
+        multi_read,
     };
     for (int i = 0; i < IDS; i++) {
         submit(c, t, &ops[i], i + 1);
@@ -154,7 +165,14 @@ static struct slice answer_body(int32_t opcode)
                                                    0, 0, 1, 'w', 0, 0, 0, 1,  'a'};
     static const uint8_t multi[] = {0,    0,    0,    2,    0, 0,    0,    0,    0,
                                     0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff};
+    static const uint8_t multi_read[] = {0,    0,    0,    8,    0, 0,    0,    0,    0,
+                                         0,    0,    0,    1,    0, 0,    0,    1,    'x',
+                                         0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff};
     switch (opcode) {
+    case WIRE_ADD_WATCH:
+        return slice_make(stat_only, 4);
+    case WIRE_MULTI_READ:
+        return slice_make(multi_read, sizeof multi_read);
     case WIRE_CREATE2:
     case WIRE_SYNC:
         return slice_make(path_stat, sizeof path_stat);
@@ -189,14 +207,11 @@ static void feed(struct core *c, const uint8_t *bytes, size_t len)
     core_received(c, len, 1);
 }
 
-/* The server: accepts the session, then answers everything that was sent. */
-static void serve(struct core *c)
+/* The server: answers everything that was sent; serve begins with a new link and accepts the
+ * session. */
+static void serve_link(struct core *c)
 {
     static uint8_t frame[4 + 16 + 256];
-    core_link_up(c, 1, 1000);
-    core_sent(c, core_output(c).len);
-    uint8_t connect[4 + 36] = {0, 0, 0, 36, [10] = 0x7f, [19] = 9, [23] = 16};
-    feed(c, connect, sizeof connect);
     while (c->link == LINK_UP && core_output(c).len > 0) {
         struct slice out = core_output(c);
         struct wire_reader rd = wire_reader_make(out);
@@ -211,6 +226,31 @@ static void serve(struct core *c)
         put_be32(frame + 16, 0);
         memcpy(frame + 20, body.data, body.len);
         feed(c, frame, 20 + body.len);
+    }
+}
+
+static void serve(struct core *c)
+{
+    if (c->link != LINK_NONE) {
+        core_link_down(c, 1, CONCLAVE_EDISCONNECTED);
+    }
+    core_link_up(c, 1, 1000);
+    core_sent(c, core_output(c).len);
+    uint8_t connect[4 + 36] = {0, 0, 0, 36, [10] = 0x7f, [19] = 9, [23] = 16};
+    feed(c, connect, sizeof connect);
+    serve_link(c);
+}
+
+/* A change of /a, and the recursive watch is taken back. */
+static void change_and_forget(struct core *c, struct talk *t)
+{
+    static const uint8_t event[4 + 16 + 14] = {0,    0,        0,        30,       0xff, 0xff, 0xff,
+                                               0xff, [23] = 3, [27] = 3, [31] = 2, '/',  'a'};
+    feed(c, event, sizeof event);
+    struct watch *w;
+    while ((w = core_forget_watch(c, "/", no_watch, (void *)PERSISTENT_ID, false)) != NULL) {
+        t->told[PERSISTENT_ID]++;
+        free(w);
     }
 }
 
@@ -232,10 +272,12 @@ static void converse(void)
         submit_all(&c, &t);
         serve(&c);
         submit_all(&c, &t);
-        if (c.link != LINK_NONE) {
-            core_link_down(&c, 1, CONCLAVE_EDISCONNECTED);
-        }
         serve(&c);
+        change_and_forget(&c, &t);
+        submit_all(&c, &t);
+        serve_link(&c);
+        change_and_forget(&c, &t);
+        serve_link(&c);
         core_tick(&c, 6000000000);
         core_close(&c, 1, 0);
         assert_int_equal(c.state, CONCLAVE_STATE_CLOSED);
