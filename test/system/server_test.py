@@ -382,6 +382,82 @@ def pipelined_order():
                 expect(data == struct.pack(">i", value), f"read {data!r} behind the write of {value}")
 
 
+def dump(client, path="/"):
+    """All of the tree below a path as its clients see it: data, stat and ACL by path."""
+    tree = {}
+    err, fields = client.call(zk.get_children(path, op=zk.GET_CHILDREN2))
+    expect(err == 0, f"getChildren2 {path}: error {err}")
+    tree[path] = (client.call(zk.get_data(path))[1], client.call(zk.get_acl(path))[1])
+    for name in fields["children"]:
+        tree.update(dump(client, path.rstrip("/") + "/" + name))
+    return tree
+
+
+def stir(address, number, rng, ends):
+    """Writes of all kinds until a time, pipelined, from sessions that are taken over, closed and left in the middle of it."""
+    session_id, passwd = 0, bytes(16)
+    while time.monotonic() < ends:
+        try:
+            client = zk.Connection(address, 20000, session_id, passwd)
+            session_id, passwd = client.session_id, client.passwd
+            if session_id == 0:
+                passwd = bytes(16)
+                client.drop()
+                continue
+            sent = 0
+            for _ in range(rng.randrange(1, 120)):
+                path = f"/s{number}/{rng.randrange(30)}"
+                child = path + f"/{rng.randrange(4)}"
+                flags = rng.choice((zk.PERSISTENT, zk.EPHEMERAL))
+                client.send(rng.choice((
+                    zk.create(path), zk.create(child, b"x" * rng.randrange(2000), flags=flags), zk.delete(child),
+                    zk.delete(path), zk.set_data(path, os.urandom(rng.randrange(500))),
+                    zk.set_acl(path, ((zk.ALL, "world", "anyone"), (zk.READ, "ip", f"10.0.0.{rng.randrange(9)}"))),
+                    zk.multi([zk.create(child + "m", flags=flags), zk.set_data(path, b"m"), zk.delete(child)]),
+                    zk.multi([zk.delete(child), zk.create(child, flags=flags), zk.check(path, 77)]))))
+                sent += 1
+            end = rng.random()
+            if end < 0.3:  # closed with writes in flight, and perhaps taken over before that is done
+                client.send(zk.close_session())
+                sent = rng.randrange(sent)
+            elif end < 0.6:
+                sent = rng.randrange(sent)
+            for _ in range(sent):
+                client.read_reply()
+            client.drop()
+        except (zk.Closed, ConnectionError):
+            pass
+
+
+@case
+def restart_brings_the_same_tree():
+    """Snapshots run all the time below writes, failing multis and sessions that come and go."""
+    with Conclave(["--snapCount", "100", "--preAllocSize", "64"]) as server:
+        keeper = zk.Connection(server.address, 40000)
+        for number in range(4):
+            expect(keeper.call(zk.create(f"/s{number}"))[0] == 0, "create")
+        for rounds in range(4):
+            ends = time.monotonic() + 0.7
+            threads = [threading.Thread(target=stir, args=(server.address, number, random.Random(rounds * 4 + number),
+                                                           ends)) for number in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            time.sleep(0.2)  # what the last connections sent is read, and written before this
+            keeper.call(zk.set_data("/s0"))
+            before = dump(keeper)
+            expect(len(before) > 30, f"{len(before)} nodes")
+            server.restart(hard=rounds % 2 == 1)
+            keeper = zk.Connection(server.address, 40000, keeper.session_id, keeper.passwd)
+            after = dump(keeper)
+            differing = [path for path in sorted(before.keys() | after.keys()) if before.get(path) != after.get(path)]
+            expect(not differing, f"{len(differing)} of {len(before)} nodes differ, {differing[0] if differing else ''}: "
+                   f"{before.get(differing[0]) if differing else ''} {after.get(differing[0]) if differing else ''}")
+        expect("snapshot_written" in server.log_tail(1 << 20), "no snapshot was taken")
+        keeper.drop()
+
+
 def main():
     missing = why_missing()
     if missing:
