@@ -617,6 +617,153 @@ static void test_watch_remove(void)
     CHECK(n.events == 1);
 }
 
+static int add_watch(struct conclave_client *client, const char *path,
+                     enum conclave_watch_kind kind, struct news *n)
+{
+    struct conclave_op op = conclave_op_add_watch(path, kind, on_watch, n);
+    return conclave_call(client, &op, NULL);
+}
+
+static int check_watches(struct conclave_client *client, const char *path)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_CHECK_WATCHES, path, 0);
+    op.watch_kind = CONCLAVE_WATCH_ANY;
+    return conclave_call(client, &op, NULL);
+}
+
+/* Events until LOST, by a client that also makes the changes: each is told before the reply. */
+static void test_persistent_watch(void)
+{
+    struct news once;
+    struct news all;
+    news_init(&once);
+    news_init(&all);
+    struct conclave_client *client = start_on(server_port, NULL);
+    CHECK(add_watch(client, "/p", CONCLAVE_WATCH_PERSISTENT, &once) == 0);
+    CHECK(add_watch(client, "/", CONCLAVE_WATCH_RECURSIVE, &all) == 0);
+    CHECK(check_watches(client, "/p") == 0);
+    CHECK(create(client, "/p", CONCLAVE_PERSISTENT) == 0);
+    CHECK(set(client, "/p", "x") == 0 && set(client, "/p", "y") == 0);
+    CHECK(news_wait(&once, &once.events, 3) && once.last_event == CONCLAVE_EVENT_DATA_CHANGED);
+    CHECK(create(client, "/p/c", CONCLAVE_PERSISTENT) == 0);
+    CHECK(news_wait(&once, &once.events, 4) && once.last_event == CONCLAVE_EVENT_CHILDREN_CHANGED);
+    CHECK(strcmp(once.last_path, "/p") == 0);
+    CHECK(news_wait(&all, &all.events, 4) && all.last_event == CONCLAVE_EVENT_CREATED);
+    CHECK(strcmp(all.last_path, "/p/c") == 0);
+    CHECK(conclave_watch_remove(client, "/p", on_watch, &once) == 0);
+    CHECK(conclave_watch_remove(client, "/p", on_watch, &once) == CONCLAVE_NO_WATCHER);
+    CHECK(news_wait(&once, &once.events, 5) && once.last_event == CONCLAVE_EVENT_LOST);
+    /* The server drops it, too: at once, or when it has said that it does not know the kind. */
+    int rc = check_watches(client, "/p");
+    for (int wait = 0; rc == 0 && wait < 100; wait++) {
+        sleep_ms(20);
+        rc = check_watches(client, "/p");
+    }
+    CHECK(rc == CONCLAVE_NO_WATCHER);
+    CHECK(remove_node(client, "/p/c") == 0 && remove_node(client, "/p") == 0);
+    CHECK(news_wait(&all, &all.events, 6) && all.last_event == CONCLAVE_EVENT_DELETED);
+    CHECK(once.events == 5);
+    conclave_client_close(client, WAIT_MS);
+    CHECK(all.events == 7 && all.last_event == CONCLAVE_EVENT_LOST);
+}
+
+/* A link that is lost: the watch is told so, and goes on, beside a one-shot one. */
+static void test_persistent_watch_resumes(void)
+{
+    struct news n;
+    struct news one;
+    struct news states;
+    news_init(&n);
+    news_init(&one);
+    news_init(&states);
+    struct fault_proxy *proxy = fault_proxy_start(0, server_port);
+    struct conclave_client *direct = start_on(server_port, NULL);
+    struct conclave_client *client = start_on(fault_proxy_port(proxy), &states);
+    CHECK(create(direct, "/resume", CONCLAVE_PERSISTENT) == 0);
+    CHECK(add_watch(client, "/resume", CONCLAVE_WATCH_RECURSIVE, &n) == 0);
+    CHECK(watch(client, "/other", &one) == CONCLAVE_NO_NODE);
+    fault_proxy_do(proxy, "cut");
+    CHECK(news_state(&states, 0, CONCLAVE_STATE_RECONNECTED) > 0);
+    CHECK(news_wait(&n, &n.events, 1) && n.last_event == CONCLAVE_EVENT_RESUMED);
+    CHECK(strcmp(n.last_path, "/resume") == 0);
+    CHECK(create(direct, "/resume/a", CONCLAVE_PERSISTENT) == 0);
+    CHECK(news_wait(&n, &n.events, 2) && n.last_event == CONCLAVE_EVENT_CREATED);
+    CHECK(strcmp(n.last_path, "/resume/a") == 0);
+    CHECK(create(direct, "/other", CONCLAVE_EPHEMERAL) == 0);
+    CHECK(news_wait(&one, &one.events, 1) && one.last_event == CONCLAVE_EVENT_CREATED);
+    conclave_client_close(client, WAIT_MS);
+    conclave_client_close(direct, WAIT_MS);
+    fault_proxy_stop(proxy);
+}
+
+/* A callback that takes its own watch back. */
+static void remove_own(struct conclave_client *client, enum conclave_event_type type,
+                       const char *path, void *ctx)
+{
+    struct news *n = ctx;
+    if (type == CONCLAVE_EVENT_CREATED) {
+        CHECK(conclave_watch_remove(client, path, remove_own, ctx) == 0);
+    }
+    on_watch(client, type, path, n);
+}
+
+static void test_persistent_watch_inside(void)
+{
+    struct news n;
+    news_init(&n);
+    struct conclave_client *client = start_on(server_port, NULL);
+    struct conclave_op op =
+        conclave_op_add_watch("/inside", CONCLAVE_WATCH_PERSISTENT, remove_own, &n);
+    CHECK(conclave_call(client, &op, NULL) == 0);
+    CHECK(create(client, "/inside", CONCLAVE_PERSISTENT) == 0);
+    CHECK(news_wait(&n, &n.events, 2) && n.last_event == CONCLAVE_EVENT_LOST);
+    CHECK(remove_node(client, "/inside") == 0);
+    conclave_client_close(client, WAIT_MS);
+    CHECK(n.events == 2);
+}
+
+static void test_newer_operations(void)
+{
+    struct conclave_client *client = start_on(server_port, NULL);
+    struct conclave_reply *r = NULL;
+    struct conclave_op op = conclave_op_create("/ttl", "v", 1, CONCLAVE_PERSISTENT);
+    op.ttl_ms = 3600000;
+    CHECK(conclave_call(client, &op, &r) == 0 && r->has_stat && strcmp(r->path, "/ttl") == 0);
+    conclave_reply_free(r);
+    op = conclave_op_create("/ttl/s-", NULL, 0, CONCLAVE_PERSISTENT_SEQUENTIAL);
+    op.ttl_ms = 3600000;
+    struct conclave_op multi = conclave_op_multi(&op, 1);
+    CHECK(conclave_call(client, &multi, &r) == 0 && r->results_count == 1 &&
+          strcmp(r->results[0].path, "/ttl/s-0000000000") == 0);
+    conclave_reply_free(r);
+    CHECK(create(client, "/ttl/e", CONCLAVE_EPHEMERAL) == 0);
+    const struct conclave_op parts[] = {
+        conclave_op_path(CONCLAVE_OP_GET_CHILDREN, "/ttl", 0),
+        conclave_op_path(CONCLAVE_OP_GET, "/none", 0),
+        conclave_op_path(CONCLAVE_OP_GET, "/ttl", 0),
+    };
+    op = conclave_op_multi(parts, 3);
+    op.type = CONCLAVE_OP_MULTI_READ;
+    CHECK(conclave_call(client, &op, &r) == 0 && r->results_count == 3 &&
+          r->results[0].children_count == 2 && r->results[1].error == CONCLAVE_NO_NODE &&
+          r->results[2].data_len == 1 && r->results[2].stat.num_children == 2);
+    conclave_reply_free(r);
+    op = conclave_op_path(CONCLAVE_OP_GET_EPHEMERALS, "/ttl", 0);
+    CHECK(conclave_call(client, &op, &r) == 0 && r->children_count == 1 &&
+          strcmp(r->children[0], "/ttl/e") == 0);
+    conclave_reply_free(r);
+    op = conclave_op_path(CONCLAVE_OP_GET_ALL_CHILDREN_NUMBER, "/ttl", 0);
+    CHECK(conclave_call(client, &op, &r) == 0 && r->total_number == 2);
+    conclave_reply_free(r);
+    op = conclave_op_path(CONCLAVE_OP_WHO_AM_I, NULL, 0);
+    int rc = conclave_call(client, &op, &r);
+    CHECK(rc == CONCLAVE_UNIMPLEMENTED || /* Apache's before 3.7, and 3.8 up to some release */
+          (rc == 0 && r->identities_count == 1 && strcmp(r->identities[0].scheme, "ip") == 0 &&
+           strcmp(r->identities[0].id, "127.0.0.1") == 0));
+    conclave_reply_free(r);
+    conclave_client_close(client, WAIT_MS);
+}
+
 static void remove_tree(struct conclave_client *client, const char *path)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, path, 0);
@@ -653,6 +800,10 @@ int main(int argc, char **argv)
         {"fork", test_fork},
         {"auth", test_auth},
         {"watch removed", test_watch_remove},
+        {"persistent watch", test_persistent_watch},
+        {"persistent watch resumes", test_persistent_watch_resumes},
+        {"persistent watch inside", test_persistent_watch_inside},
+        {"newer operations", test_newer_operations},
     };
     if (argc < 3) {
         fprintf(stderr, "usage: client_test SERVER_PORT NAME [TEST]\n");

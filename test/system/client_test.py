@@ -16,7 +16,8 @@ import zookeeper  # noqa: E402
 
 PROGRAM = os.path.join(os.environ.get("CONCLAVE_BUILD", "build"), "test", "system", "client_test")
 SETTINGS = {"minSessionTimeout": "1000", "maxSessionTimeout": "60000"}
-OPTIONS = [word for key, value in SETTINGS.items() for word in ("--" + key, value)]
+PROPERTIES = {"zookeeper.extendedTypesEnabled": "true"}
+OPTIONS = ["--extendedTypesEnabled", "true"] + [word for key, value in SETTINGS.items() for word in ("--" + key, value)]
 TICK_MS = 500
 SKIPPED_EXIT = 77
 
@@ -39,7 +40,7 @@ def run(name, missing, make_server):
 
 def main():
     results = [
-        run("zookeeper", zookeeper.why_missing(), lambda: zookeeper.ZooKeeper(SETTINGS, tick_ms=TICK_MS)),
+        run("zookeeper", zookeeper.why_missing(), lambda: zookeeper.ZooKeeper(SETTINGS, PROPERTIES, tick_ms=TICK_MS)),
         run("conclave", conclave.why_missing(), lambda: conclave.Conclave(OPTIONS, tick_ms=TICK_MS)),
     ]
     skipped = [reason for _, _, reason in results if reason]
