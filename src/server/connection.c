@@ -70,11 +70,6 @@ void connection_reset_stats(struct connection *c)
         .last_cxid = -1, .last_zxid = -1, .last_type = CONNECTION_NO_TYPE};
 }
 
-bool connection_says_word(const struct connection *c)
-{
-    return c->stage == CONNECTION_CLOSING && c->handshaking.next != &c->handshaking;
-}
-
 static void connection_set_dirty(struct connection *c)
 {
     if (list_empty(&c->dirty)) {
@@ -100,8 +95,13 @@ void connection_drop(struct connection *c, const char *reason)
 
 void connection_close_after_output(struct connection *c)
 {
+    struct service *s = c->service;
     if (c->stage != CONNECTION_CLOSED) {
         c->stage = CONNECTION_CLOSING;
+    }
+    if (list_empty(&c->handshaking)) { /* its peer may never read what is still to be sent */
+        c->handshake_at = clock_monotonic_ms(s->clock) + s->limits.handshake_ms;
+        list_push_back(&s->handshaking, &c->handshaking);
     }
     c->input_ended = true;
     connection_set_dirty(c);

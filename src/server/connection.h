@@ -100,9 +100,6 @@ int connection_add_certificate(struct connection *c, struct slice subject) CONCL
  * it. */
 void connection_finish(struct connection *c);
 
-/* Whether it waits for its answer to a four-letter word to be read, which it may do until handshake_at. */
-bool connection_says_word(const struct connection *c);
-
 /* What it counted begins anew. */
 void connection_reset_stats(struct connection *c);
 
@@ -120,7 +117,7 @@ void connection_drop(struct connection *c, const char *reason);
 /* Closes at once without a line: the ordinary end. */
 void connection_end(struct connection *c);
 
-/* Closes when the output has been sent. */
+/* Closes when the output has been sent, or at handshake_at. */
 void connection_close_after_output(struct connection *c);
 
 /* A write of this connection was applied: answers it and all that waited behind it. */

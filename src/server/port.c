@@ -206,8 +206,8 @@ static void client_update(struct client *cl)
         return;
     }
     if (c->stage == CONNECTION_CLOSING) {
-        /* What a four-letter word asked for may be long and its reader slow: the linger is not meant for that. */
-        if (c->out.len == 0 && (c->sending == 0 || cl->port->closing || !connection_says_word(c))) {
+        /* All of it, also to a slow reader: the linger is for the peer to close after us, not for that. */
+        if (c->out.len == 0 && (c->sending == 0 || cl->port->closing)) {
             client_leave(cl);
             stream_finish(cl->stream, cl->port->closing ? cl->port->linger_ms : LINGER_MS);
         }
@@ -414,6 +414,13 @@ void port_close(struct port *p, unsigned linger_ms, void (*cb)(void *ctx), void 
         } else {
             connection_close_after_output(c);
         }
+    }
+}
+
+void port_cut(struct port *p)
+{
+    LIST_FOREACH (it, &p->clients) {
+        connection_end(&CONTAINER_OF(it, struct client, node)->connection);
     }
 }
 

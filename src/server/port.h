@@ -46,6 +46,9 @@ void port_stop(struct port *p);
  * cb. Takes NULL without a call. port_turn must go on being called until then. */
 void port_close(struct port *p, unsigned linger_ms, void (*cb)(void *ctx), void *ctx);
 
+/* While it is closing: gives up what was not sent yet. */
+void port_cut(struct port *p);
+
 /* Calls fn for each living connection, oldest first, until it returns false. fn must not end any. */
 void port_each(const struct port *p, bool (*fn)(void *ctx, struct connection *c), void *ctx);
 

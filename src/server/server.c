@@ -204,6 +204,8 @@ static void server_on_timer(uv_timer_t *timer)
         service_tick(&s->service);
     } else if (s->stage == SERVER_STARTING) {
         server_serve(s);
+    } else if (s->stage == SERVER_CLOSING && s->port != NULL) {
+        port_cut(s->port); /* who does not read does not keep the server */
     }
 }
 
@@ -573,6 +575,7 @@ static void server_close_parts(struct server *s)
     }
     if (s->port != NULL) {
         port_close(s->port, s->failure_told ? 0 : STOP_LINGER_MS, server_on_port_closed, s);
+        server_set_timer(s, clock_monotonic_ms(s->options.clock) + STOP_LINGER_MS);
     } else {
         server_close_handles(s);
     }

@@ -351,12 +351,17 @@ void service_tick(struct service *s)
     service_beat(s, now_ms);
     session_tracker_expire(s->sessions, now_ms, service_expire, s);
     collector_tick(&s->collector, s->state, now_ms, clock_wall_ms(s->clock), service_collect, s);
-    for (; !list_empty(&s->handshaking); s->metrics->sessionless_connections_expired++) {
+    while (!list_empty(&s->handshaking)) {
         struct connection *c = CONTAINER_OF(s->handshaking.next, struct connection, handshaking);
         if (c->handshake_at > now_ms) {
             break;
         }
         list_remove(&c->handshaking);
+        if (c->stage == CONNECTION_CLOSING) {
+            connection_drop(c, "its last answers were not read in time");
+            continue;
+        }
+        s->metrics->sessionless_connections_expired++;
         connection_drop(c, c->securing ? "the TLS handshake was not done in time"
                                        : "no session request in time");
     }

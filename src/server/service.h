@@ -60,11 +60,12 @@ struct service {
     struct session_tracker *sessions;
     struct pipeline pipeline;
     struct effects effects;
-    struct buf scratch;      /* an answer that is only measured */
-    struct map by_session;   /* connections by session id */
-    struct list handshaking; /* connections without session, oldest first */
-    struct list throttled;   /* connections that wait until the server is less busy */
-    struct list dirty;       /* connections that their socket must look at */
+    struct buf scratch;    /* an answer that is only measured */
+    struct map by_session; /* connections by session id */
+    struct list
+        handshaking; /* connections with a deadline: without session, or closing; oldest first */
+    struct list throttled; /* connections that wait until the server is less busy */
+    struct list dirty;     /* connections that their socket must look at */
     struct service_stats stats;
     struct server_metrics *metrics; /* own */
     struct service_words words;     /* answer is NULL: none are known */

@@ -368,6 +368,27 @@ def slow_reader_holds_little():
 
 
 @case
+def slow_reader_does_not_keep_the_server():
+    """Neither when it closes its session with answers unread nor when the server is told to stop."""
+    with Conclave() as server, zk.Connection(server.address, 40000) as writer:
+        expect(writer.call(zk.create("/big", b"x" * 100_000))[0] == 0, "create")
+        slow = []
+        for reads in range(20, 60, 4):
+            client = zk.Connection(server.address, 40000)
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            for _ in range(reads):
+                client.send(zk.get_data("/big"))
+            client.send(zk.close_session())
+            slow.append(client)
+        time.sleep(0.3)
+        began = time.monotonic()
+        expect(server.stop() == 0, "exit code")
+        expect(time.monotonic() - began < 5, f"SIGTERM took {time.monotonic() - began:.1f} s")
+        for client in slow:
+            client.drop()
+
+
+@case
 def pipelined_order():
     with Conclave() as server, zk.Connection(server.address) as client:
         wanted = []
