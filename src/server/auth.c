@@ -58,9 +58,21 @@ bool auth_scheme_next(const char **list, struct slice *ret)
     return len > 0;
 }
 
+bool auth_schemes_have(const char *list, const char *scheme)
+{
+    struct slice one;
+    while (auth_scheme_next(&list, &one)) {
+        if (slice_equal_str(one, scheme)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool auth_scheme_known(struct slice scheme)
 {
-    return slice_equal_str(scheme, "ip") || slice_equal_str(scheme, "digest");
+    return slice_equal_str(scheme, "ip") || slice_equal_str(scheme, "digest") ||
+           slice_equal_str(scheme, "x509") || slice_equal_str(scheme, "sasl");
 }
 
 bool identity_has_any(const struct identity *i, const char *schemes)

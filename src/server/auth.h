@@ -1,9 +1,9 @@
 /*
  * Who a connection is: the vector of authenticated ids that is stamped on its writes and checked on
- * its reads. Schemes: ip (known from the start), x509 (the
- * subject of the client's verified certificate, known from the start, too) and digest (user:password, no user table: the id is
- * the proof). Source: IPAuthenticationProvider, DigestAuthenticationProvider of Apache ZooKeeper
- * 3.9.
+ * its reads. Schemes: ip (known from the start), x509 (the subject of the client's verified certificate,
+ * known from the start, too), digest (user:password, no user table: the id is the proof) and sasl
+ * (what login.h found). Source: IPAuthenticationProvider, DigestAuthenticationProvider of Apache
+ * ZooKeeper 3.9.
  */
 #ifndef SERVER_AUTH_H
 #define SERVER_AUTH_H
@@ -26,6 +26,9 @@ int identity_add(struct identity *i, struct slice scheme, struct slice id) CONCL
 
 /* The next scheme of a list such as "digest, sasl": true and *ret, false at the end. Consumes *list. */
 bool auth_scheme_next(const char **list, struct slice *ret);
+
+/* Whether the scheme is in such a list. */
+bool auth_schemes_have(const char *list, const char *scheme);
 
 /* Whether clients can authenticate by the scheme. */
 bool auth_scheme_known(struct slice scheme);

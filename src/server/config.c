@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* asprintf */
 #include "server/config.h"
 
+#include "server/config_login.h"
 #include "server/config_tls.h"
 #include "server/config_values.h"
 #include "server/keys.h"
@@ -30,7 +31,10 @@ void config_finish(struct config *c)
     free(c->super_digest);
     free(c->auth_schemes);
     free(c->dynamic_file);
-    c->error = c->data_dir = c->super_digest = c->auth_schemes = c->dynamic_file = NULL;
+    free(c->audit_file);
+    config_login_finish(&c->login);
+    c->error = c->data_dir = c->super_digest = c->auth_schemes = c->dynamic_file = c->audit_file =
+        NULL;
 }
 
 /* One key */
@@ -346,7 +350,11 @@ static int config_conclude(struct config *c)
     if (c->data_dir != NULL) {
         o->data_dir = c->data_dir;
     }
+    o->audit_file = c->audit_file;
     int rc = config_conclude_access(c);
+    if (rc == 0) {
+        rc = config_conclude_login(c);
+    }
     if (rc == 0) {
         rc = config_conclude_servers(c);
     }

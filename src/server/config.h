@@ -31,6 +31,17 @@ struct config_tls {
     char *x509_super;
 };
 
+/* Values of the keys of SASL; own memory. */
+struct config_login {
+    char *jaas_file;
+    char *users_file;
+    char *section;        /* of the JAAS file, NULL: Server */
+    char *super_password; /* of the user super */
+    bool provider;        /* authProvider.N names SASL */
+    bool require_sasl;
+    struct login_options options;
+};
+
 struct config {
     struct server_options options; /* its strings point into this struct */
     struct buf notices;            /* lines "conclave: KEY: what about it\n" for stderr */
@@ -42,6 +53,8 @@ struct config {
     char *super_digest;
     char *auth_schemes;
     char *dynamic_file;
+    char *audit_file;
+    struct config_login login;
     bool from_file; /* a zoo.cfg was read: without clientPortAddress every interface is meant */
     bool have_address;
     bool have_listen; /* --listen: beats clientPort and clientPortAddress */

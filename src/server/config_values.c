@@ -158,6 +158,14 @@ int config_set_server(struct config *c, const char *key, const char *value, cons
     return 0;
 }
 
+int config_set_audit_file(struct config *c, const char *key, const char *value, const char *where)
+{
+    if (value[0] == '\0') {
+        return config_fail(c, "%s: %s is empty: name a file", where, key);
+    }
+    return config_copy(c, &c->audit_file, value);
+}
+
 int config_set_dynamic_file(struct config *c, const char *key, const char *value, const char *where)
 {
     if (value[0] == '\0') {

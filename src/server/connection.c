@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "server/handshake.h"
 #include "server/request.h"
+#include "server/request_login.h"
 #include "server/service.h"
 
 #include <assert.h>
@@ -60,6 +61,8 @@ void connection_finish(struct connection *c)
     c->pending_bytes = 0;
     c->stage = CONNECTION_CLOSED;
     identity_finish(&c->identity);
+    login_destroy(c->login);
+    c->login = NULL;
     buf_finish(&c->waiting);
     buf_finish(&c->out);
 }
@@ -400,6 +403,33 @@ void connection_complete(struct connection *c, struct pending *entry, const stru
 
 /* Input */
 
+/* Now, or behind what is unanswered. */
+static void connection_answer_in_turn(struct connection *c, const struct request_row *row,
+                                      const struct request *r)
+{
+    if (c->pending_count == 0) {
+        connection_answer(c, row, r);
+    } else {
+        connection_wait(c, r);
+    }
+}
+
+/* It is effective from now on; what is behind it may need that. */
+static void connection_take_auth(struct connection *c, const struct request_row *row,
+                                 struct request *r)
+{
+    struct buf record;
+    buf_init(&record, 0);
+    r->err = r->type == WIRE_SASL ? request_login(c, r->body, &record)
+                                  : request_authenticate(c, r->body);
+    r->body = buf_slice(&record);
+    c->input_ended = c->input_ended || r->err != 0;
+    if (connection_open(c)) {
+        connection_answer_in_turn(c, row, r);
+    }
+    buf_finish(&record);
+}
+
 static void connection_take_request(struct connection *c, struct slice frame)
 {
     struct wire_reader reader = wire_reader_make(frame);
@@ -430,14 +460,9 @@ static void connection_take_request(struct connection *c, struct slice frame)
         return;
     }
     if (row->kind == REQUEST_AUTH) {
-        r.err = request_authenticate(c, r.body);
-        r.body.len = 0;
-        c->input_ended = r.err != 0;
-    }
-    if (c->pending_count == 0) {
-        connection_answer(c, row, &r);
+        connection_take_auth(c, row, &r);
     } else {
-        connection_wait(c, &r);
+        connection_answer_in_turn(c, row, &r);
     }
 }
 

@@ -18,6 +18,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "server/auth.h"
+#include "server/login.h"
 #include "server/pipeline.h"
 #include "state/state.h"
 #include "watch/watch.h"
@@ -67,6 +68,7 @@ struct connection {
     struct list handshaking; /* in service.handshaking */
     struct watcher watcher;
     struct identity identity;
+    struct login *login; /* its SASL exchange, once begun */
     struct list pending; /* requests not answered, oldest first */
     size_t pending_count;
     size_t pending_bytes;

@@ -1,5 +1,6 @@
 #include "server/keys.h"
 
+#include "server/config_login.h"
 #include "server/config_tls.h"
 #include "server/config_values.h"
 
@@ -98,23 +99,45 @@ const struct key_row key_table[] = {
             "only SHA1 is supported: remove the key"),
     REFUSED("DigestAuthenticationProvider.enabled", "true",
             "digest cannot be switched off: remove the key"),
-    REFUSED("authProvider.*", NULL,
-            "only the schemes ip, digest and x509 are in this version: remove the key"),
-    REFUSED("superUser*", NULL, "SASL is not in this version: use superDigest"),
+    SPECIAL("authProvider.*", config_set_auth_provider,
+            "org.apache.zookeeper.server.auth.SASLAuthenticationProvider: SASL must be set up"),
     BOOL("enforce.auth.enabled", enforce_auth, 0,
          "yes: only clients that authenticated by one of enforce.auth.schemes are served (no)"),
     SPECIAL("enforce.auth.schemes", config_set_auth_schemes, "such as digest,ip"),
-    REFUSED("sessionRequireClientSASLAuth", "false", "SASL is not in this version: remove the key"),
-    REFUSED("requireClientAuthScheme", NULL, "SASL is not in this version: remove the key"),
     REFUSED("sslQuorum", "false", ENSEMBLE_LATER),
     REFUSED("portUnification", "false", ENSEMBLE_LATER),
     IDLE("sslQuorumReloadCertFiles", STANDALONE),
     REFUSED("quorum.auth.*", "false", ENSEMBLE_LATER),
     BOOL("enforceQuota", enforce_quota, 0, "yes: hard quotas of subtrees are enforced (no)"),
-    IDLE("audit.enable", "no effect: there is no audit log in this version"),
-    IDLE("allowSaslFailedClients", "no effect: SASL is not in this version"),
-    IDLE("jaasLoginRenew", "no effect: SASL is not in this version"),
-    IDLE("kerberos.*", "no effect: SASL is not in this version"),
+    BOOL("audit.enable", options.audit, 0, "yes: a line for each write and each login (no)"),
+    SPECIAL("audit.file", config_set_audit_file, "where these lines go (stderr)"),
+    IDLE("audit.*", "no effect: Java classes cannot be loaded"),
+
+    /* SASL */
+    SPECIAL("sasl.jaas.file", config_set_jaas_file,
+            "JAAS file as Java's: DigestLoginModule with users, or Krb5LoginModule with a keytab"),
+    SPECIAL("java.security.auth.login.config", config_set_jaas_file, "the same"),
+    SPECIAL("sasl.users.file", config_set_users_file,
+            "or, for DIGEST-MD5, a file of user:password lines that only its owner may read"),
+    SPECIAL("sasl.serverconfig", config_set_login_section, "section of the JAAS file (Server)"),
+    SPECIAL("SASLAuthenticationProvider.superPassword", config_set_super_password,
+            "password of the user super, if there is one"),
+    BOOL("sessionRequireClientSASLAuth", login.require_sasl, 0,
+         "yes: as enforce.auth.enabled with the scheme sasl (no)"),
+    BOOL("allowSaslFailedClients", login.options.allow_failed, 0,
+         "yes: a client that fails keeps its connection, without an id (no)"),
+    SPECIAL("superUser*", config_set_super_user, "sasl id of the superuser; superUser.N: of more"),
+    SPECIAL("letAnySaslUserDoX", config_set_any_user,
+            "every client with a sasl id is permitted what this one is"),
+    BOOL("kerberos.removeHostFromPrincipal", login.options.remove_host, 0,
+         "yes: name/host@REALM becomes name@REALM (no)"),
+    BOOL("kerberos.removeRealmFromPrincipal", login.options.remove_realm, 0,
+         "yes: name@REALM becomes name, for the default realm (no)"),
+    REFUSED("security.auth_to_local", "DEFAULT", "only the rule DEFAULT is known: remove the key"),
+    IDLE("requireClientAuthScheme",
+         "no effect, as in Apache ZooKeeper: use sessionRequireClientSASLAuth"),
+    IDLE("jaasLoginRenew", "no effect: a keytab needs no renewal"),
+    IDLE("kerberos.*", "no effect: Kerberos is not in Java here"),
 
     /* TLS */
     INT("secureClientPort", secure_port, 0, 65535, 1,

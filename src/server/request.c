@@ -1,8 +1,10 @@
 #include "server/request.h"
 
 #include "base/log.h"
+#include "server/request_login.h"
 #include "server/request_watch.h"
 #include "server/service.h"
+#include "tree/acl_rules.h"
 
 /* xid of a ping's reply is fixed, whatever the request said: FinalRequestProcessor. */
 static void answer_ping(struct connection *c, const struct request *r)
@@ -96,8 +98,9 @@ static void answer_who_am_i(struct connection *c, const struct request *r)
     int32_t count = 0;
     wire_write_i32(&c->out, 0);
     while (wire_next_id(&ids, &id)) {
-        /* skipACL makes everybody superuser, but only in here. */
-        if (!c->service->skip_acl || !slice_equal_str(id.scheme, "super")) {
+        /* skipACL makes everybody superuser, but only in here; a grant is nobody's name. */
+        if ((!c->service->skip_acl || !slice_equal_str(id.scheme, "super")) &&
+            !slice_equal_str(id.scheme, ACL_SCHEME_SASL_GRANT)) {
             append_client(&c->out, &id);
             count++;
         }
@@ -123,6 +126,10 @@ int32_t request_authenticate(struct connection *c, struct slice body)
             log_warn("server", "auth-failed", "peer=%s session=0x%llx error=%s", c->peer,
                      (unsigned long long)c->session_id, conclave_errname(rc));
         }
+    }
+    if (c->service->audit != NULL) {
+        audit_login(c->service->audit, "auth", c->session_id, identity_ids(&c->identity), c->host,
+                    rc == 0);
     }
     return rc == 0 ? 0 : CONCLAVE_AUTH_FAILED;
 }
@@ -151,6 +158,7 @@ static const struct request_row rows[] = {
     {WIRE_MULTI_READ, REQUEST_ANSWER, false, answer_query},
     {WIRE_AUTH, REQUEST_AUTH, false, answer_auth},
     {WIRE_SET_WATCHES, REQUEST_ANSWER, false, answer_set_watches},
+    {WIRE_SASL, REQUEST_AUTH, false, answer_login},
     {WIRE_GET_EPHEMERALS, REQUEST_ANSWER, false, answer_get_ephemerals},
     {WIRE_GET_ALL_CHILDREN_NUMBER, REQUEST_ANSWER, false, answer_query},
     {WIRE_SET_WATCHES2, REQUEST_ANSWER, false, answer_set_watches2},

@@ -34,6 +34,8 @@ struct server {
     struct server_callbacks callbacks;
     enum server_stage stage;
     struct service service;
+    struct login_service *login;
+    struct audit *audit;
     struct port *port;
     struct secure *secure; /* NULL: no TLS */
     struct replication *replication;
@@ -162,6 +164,9 @@ static void server_serve(struct server *s)
         return;
     }
     s->stage = SERVER_SERVING;
+    if (s->audit != NULL) {
+        audit_server(s->audit, "serverStart", "success");
+    }
     s->callbacks.ready(s->callbacks.ctx, s);
 }
 
@@ -226,6 +231,9 @@ static void server_turn(struct server *s)
 {
     if (s->port == NULL) {
         return;
+    }
+    if (s->audit != NULL) {
+        audit_flush(s->audit);
     }
     if (s->stage == SERVER_SERVING) {
         /* Writes first: the disk works while replies go out. What the replies let in follows behind
@@ -450,6 +458,29 @@ static void server_block_sigpipe(void)
     }
 }
 
+/* What the service borrows: logins and the audit log. */
+static int server_open_access(struct server *s, char **ret_text)
+{
+    const struct server_options *o = &s->options;
+    const char *text = "out of memory";
+    int detail = 0;
+    int rc = 0;
+    if (o->login != NULL) {
+        rc = login_service_open(o->login, &s->login, &text);
+        if (rc != 0) {
+            return server_text(ret_text, rc, "sasl: %s", text);
+        }
+    }
+    if (o->audit) {
+        rc = audit_open(o->audit_file, o->clock, &s->audit, &detail);
+    }
+    if (rc == CONCLAVE_EIO) {
+        return server_text(ret_text, rc, "audit.file %s: cannot be written: %s", o->audit_file,
+                           strerror(detail));
+    }
+    return rc == 0 ? 0 : server_text(ret_text, rc, "out of memory");
+}
+
 int server_open(uv_loop_t *loop, const struct server_options *options,
                 const struct server_callbacks *callbacks, struct server **ret, char **ret_text)
 {
@@ -481,8 +512,13 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
         .sink = {.submit = server_submit, .in_flight = server_in_flight, .ctx = s},
     };
     server_init_handles(s);
+    int access = server_open_access(s, ret_text);
+    service.login = s->login;
+    service.audit = s->audit;
     rc = service_init(&s->service, &service);
-    if (rc != 0) {
+    if (access != 0) {
+        rc = access;
+    } else if (rc != 0) {
         rc = server_text(ret_text, rc, "out of memory");
     } else {
         rc = server_open_port(s, ret_text);
@@ -525,6 +561,8 @@ static void server_part_closed(struct server *s)
         return;
     }
     service_finish(&s->service);
+    login_service_close(s->login);
+    audit_close(s->audit);
     if (s->closed != NULL) {
         s->closed(s->closed_ctx);
     }
@@ -593,6 +631,9 @@ void server_close(struct server *s, void (*cb)(void *ctx), void *ctx)
         port_stop(s->port);
     }
     bool drain = s->stage == SERVER_SERVING;
+    if (drain && s->audit != NULL) {
+        audit_server(s->audit, "serverStop", "invoked");
+    }
     s->stage = SERVER_DRAINING;
     /* Closed by the timer: this may be a callback of what is to be closed. */
     server_set_timer(s, clock_monotonic_ms(s->options.clock) + (drain ? DRAIN_MS : 0));

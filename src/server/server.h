@@ -10,6 +10,7 @@
 
 #include "net/address.h"
 #include "replication/replication.h"
+#include "server/login_options.h"
 #include "server/port.h"
 #include "server/service.h"
 
@@ -37,6 +38,9 @@ struct server_options {
     const char *auth_schemes; /* as in struct service_options */
     uint32_t command_options; /* enum command_options */
     struct collector_options collector;
+    const struct login_options *login; /* NULL: no SASL */
+    bool audit;                        /* lines of who did what */
+    const char *audit_file;            /* NULL: stderr */
     const struct clock_source *clock;
 };
 

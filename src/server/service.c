@@ -21,6 +21,8 @@ int service_init(struct service *s, const struct service_options *options)
         .x509_super = options->x509_super,
         .auth_schemes = options->auth_schemes,
         .command_options = options->command_options,
+        .login = options->login,
+        .audit = options->audit,
         .clock = options->clock,
     };
     uint64_t wall_ms = (uint64_t)clock_wall_ms(s->clock);
@@ -207,6 +209,10 @@ static int service_apply_one(struct service *s, const struct command *command, i
     }
     if (own) {
         struct pending *entry = pipeline_next(&s->pipeline);
+        if (s->audit != NULL) {
+            audit_command(s->audit, command, e,
+                          entry->connection != NULL ? entry->connection->host : NULL);
+        }
         if (entry->connection != NULL) {
             connection_complete(entry->connection, entry, e);
         } else {

@@ -7,9 +7,11 @@
 #define SERVER_SERVICE_H
 
 #include "base/clock.h"
+#include "server/audit.h"
 #include "server/collector.h"
 #include "server/connection.h"
 #include "server/limits.h"
+#include "server/login.h"
 #include "server/metrics.h"
 #include "session/session.h"
 
@@ -22,7 +24,9 @@ struct service_options {
     const char
         *auth_schemes; /* who has an id of none of them (divided by commas) may do nothing but
                                  authenticate; NULL: everybody may; borrowed */
-    uint32_t command_options; /* enum command_options */
+    uint32_t command_options;    /* enum command_options */
+    struct login_service *login; /* NULL: no SASL; borrowed */
+    struct audit *audit;         /* NULL: no lines; borrowed */
     struct collector_options collector;
     const struct clock_source *clock; /* borrowed */
     struct pipeline_sink sink;
@@ -53,6 +57,8 @@ struct service {
     const char *x509_super;
     const char *auth_schemes;
     uint32_t command_options;
+    struct login_service *login;
+    struct audit *audit;
     const struct clock_source *clock;
     struct collector collector;
     struct state *state;

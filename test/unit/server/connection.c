@@ -232,7 +232,6 @@ static void test_unknown_operations(void **state)
                              WIRE_DELETE_CONTAINER,
                              WIRE_CREATE_SESSION,
                              WIRE_ERROR,
-                             WIRE_SASL,
                              10,
                              999,
                              -12,
