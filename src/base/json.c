@@ -145,9 +145,14 @@ static void append_escaped(struct buf *out, struct slice text)
 
 void json_key(struct json *j, const char *name)
 {
+    json_key_text(j, slice_str(name));
+}
+
+void json_key_text(struct json *j, struct slice name)
+{
     assert(!j->after_key);
     value_begins(j);
-    append_escaped(&j->out, slice_str(name));
+    append_escaped(&j->out, name);
     buf_append_str(&j->out, j->pretty ? " : " : ":");
     j->after_key = true;
 }

@@ -37,6 +37,7 @@ void json_array_end(struct json *j);
 
 /* The name of the next value of an object. */
 void json_key(struct json *j, const char *name);
+void json_key_text(struct json *j, struct slice name);
 
 void json_string(struct json *j, const char *text);
 void json_text(struct json *j, struct slice text);

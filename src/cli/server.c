@@ -4,6 +4,7 @@
  */
 #include "cli/command.h"
 
+#include "admin/admin.h"
 #include "server/config.h"
 #include "server/server.h"
 
@@ -19,6 +20,7 @@ struct server_run {
     uv_signal_t interrupt;
     uv_signal_t hangup;
     struct server *server;
+    struct admin *admin;
     int exit_code;
     bool closing;
 };
@@ -46,7 +48,7 @@ static void print_help(void)
     config_print_keys(&keys);
     const char *text = buf_cstr(&keys);
     printf(
-        "usage: conclave server [zoo.cfg] [--data DIR] [--listen HOST:PORT] [--admin off] [--KEY VALUE ...]\n"
+        "usage: conclave server [zoo.cfg] [--data DIR] [--listen HOST:PORT] [--admin HOST:PORT|off] [--KEY VALUE ...]\n"
         "\n"
         "Serves ZooKeeper clients. Without arguments: 127.0.0.1:2181, data in ./conclave-data.\n"
         "Prints one line when it is ready; SIGTERM ends it cleanly.\n"
@@ -54,7 +56,8 @@ static void print_help(void)
         "  zoo.cfg                      a configuration of Apache ZooKeeper, read as it is\n"
         "  --data DIR                   data folder, created when missing\n"
         "  --listen HOST:PORT           client port; port 0 takes a free one\n"
-        "  --admin off                  no admin port (there is none in this version)\n"
+        "  --admin HOST:PORT            HTTP for operators: commands, metrics, probes (127.0.0.1:8080)\n"
+        "  --admin off                  none\n"
         "  --help                       this text\n"
         "\n"
         "Any key of zoo.cfg can be given as --KEY VALUE; the command line beats the file. Keys with effect:\n"
@@ -70,6 +73,8 @@ static void on_server_closed(void *ctx)
 {
     struct server_run *run = ctx;
     run->server = NULL;
+    admin_close(run->admin, NULL, NULL);
+    run->admin = NULL;
     uv_close((uv_handle_t *)&run->term, NULL);
     uv_close((uv_handle_t *)&run->interrupt, NULL);
     uv_close((uv_handle_t *)&run->hangup, NULL);
@@ -103,9 +108,13 @@ static void on_ready(void *ctx, struct server *s)
     struct server_run *run = ctx;
     struct net_address address;
     char text[NET_TEXT_MAX];
+    char admin[NET_TEXT_MAX] = "off";
+    if (admin_address(run->admin, &address)) {
+        net_address_format(&address, admin);
+    }
     bool plain = server_address(s, PORT_CLIENT, &address);
-    printf("conclave: ready client=%s admin=off mode=standalone id=%lld",
-           plain ? net_address_format(&address, text) : "off", (long long)server_id(s));
+    printf("conclave: ready client=%s admin=%s mode=standalone id=%lld",
+           plain ? net_address_format(&address, text) : "off", admin, (long long)server_id(s));
     if (server_address(s, PORT_SECURE, &address)) {
         printf(" secure=%s", net_address_format(&address, text));
     }
@@ -114,7 +123,6 @@ static void on_ready(void *ctx, struct server *s)
         /* Whoever waits for the line will not get it; the service itself is not touched by that. */
         fprintf(stderr, "conclave: server: the ready line could not be written to stdout\n");
     }
-    (void)run;
 }
 
 static void on_failed(void *ctx, int error, const char *text)
@@ -137,10 +145,33 @@ static void raise_descriptor_limit(void)
     }
 }
 
-static int run_server(const struct server_options *options)
+static int open_both(struct server_run *run, const struct config *config, char **ret_text)
+{
+    struct server_callbacks callbacks = {.ctx = run, .ready = on_ready, .failed = on_failed};
+    const struct config_admin *a = &config->admin;
+    struct admin_options admin = admin_options_default();
+    admin.words = a->words;
+    admin.read_only_word = a->read_only_word;
+    admin.http = a->enabled;
+    admin.listen = a->listen;
+    admin.command_url = a->command_url != NULL ? a->command_url : admin.command_url;
+    admin.idle_ms = a->idle_ms;
+    admin.metrics = a->metrics;
+    admin.metrics_listen = a->metrics_listen;
+    /* The admin ports first: whether they can be had is known before the log is read, which may take long. */
+    int rc = admin_open(&run->loop, &admin, &run->admin, ret_text);
+    if (rc == 0) {
+        rc = server_open(&run->loop, &config->options, &callbacks, &run->server, ret_text);
+    }
+    if (rc == 0) {
+        admin_attach(run->admin, run->server);
+    }
+    return rc;
+}
+
+static int run_server(const struct config *config)
 {
     struct server_run run = {.exit_code = 0};
-    struct server_callbacks callbacks = {.ctx = &run, .ready = on_ready, .failed = on_failed};
     char *text = NULL;
     if (uv_loop_init(&run.loop) != 0 || uv_signal_init(&run.loop, &run.term) != 0 ||
         uv_signal_init(&run.loop, &run.interrupt) != 0 ||
@@ -150,7 +181,7 @@ static int run_server(const struct server_options *options)
         return CLI_EXIT_INTERNAL;
     }
     run.term.data = run.interrupt.data = run.hangup.data = &run;
-    int rc = server_open(&run.loop, options, &callbacks, &run.server, &text);
+    int rc = open_both(&run, config, &text);
     if (rc != 0) {
         fprintf(stderr, "conclave: server: %s\n", text != NULL ? text : conclave_strerror(rc));
         free(text);
@@ -187,7 +218,7 @@ int command_server(int argc, char **argv)
         code = 0;
     } else {
         raise_descriptor_limit();
-        code = run_server(&config.options);
+        code = run_server(&config);
     }
     config_finish(&config);
     return code;

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* asprintf */
 #include "server/config.h"
 
+#include "server/config_admin.h"
 #include "server/config_login.h"
 #include "server/config_tls.h"
 #include "server/config_values.h"
@@ -20,12 +21,14 @@ void config_init(struct config *c)
                          .session_max_ms = -1,
                          .secure_port = -1};
     buf_init(&c->notices, 0);
+    config_admin_init(&c->admin);
 }
 
 void config_finish(struct config *c)
 {
     config_finish_tls(c);
     buf_finish(&c->notices);
+    config_admin_finish(&c->admin);
     free(c->error);
     free(c->data_dir);
     free(c->super_digest);
@@ -199,10 +202,7 @@ static int config_option(struct config *c, const char *name, const char *value)
         return config_set_listen(c, value);
     }
     if (strcmp(name, "admin") == 0) {
-        return strcmp(value, "off") == 0
-                   ? 0
-                   : config_fail(
-                         c, "--admin: there is no admin port in this version: use --admin off");
+        return config_set_admin(c, value);
     }
     if (c->have_listen &&
         (strcmp(name, "clientPort") == 0 || strcmp(name, "clientPortAddress") == 0)) {

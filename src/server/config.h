@@ -42,6 +42,19 @@ struct config_login {
     struct login_options options;
 };
 
+/* What the admin room is told; see config_admin.h. */
+struct config_admin {
+    bool enabled;              /* HTTP on `listen` */
+    bool have_option;          /* --admin was given: beats the keys */
+    struct net_address listen; /* host "": every interface */
+    char *command_url;         /* NULL: /commands */
+    int32_t idle_ms;           /* admin.idleTimeout */
+    char *words;               /* 4lw.commands.whitelist, or NULL */
+    bool read_only_word;       /* readonlymode.enabled allows the word isro */
+    bool metrics;              /* /metrics on `metrics_listen` */
+    struct net_address metrics_listen;
+};
+
 struct config {
     struct server_options options; /* its strings point into this struct */
     struct buf notices;            /* lines "conclave: KEY: what about it\n" for stderr */
@@ -62,6 +75,7 @@ struct config {
     bool have_secure_address;
     int32_t secure_port; /* -1: none */
     struct config_tls tls;
+    struct config_admin admin;
     int32_t session_min_ms; /* -1: follows the tick */
     int32_t session_max_ms;
     bool enforce_auth;  /* enforce.auth.enabled */

@@ -490,13 +490,13 @@ static bool connection_word(struct connection *c, struct slice bytes, size_t *re
     }
     struct buf answer;
     buf_init(&answer, 0);
+    /* Counted before it is answered: the answer may be about this connection, too. */
+    c->input_ended = true;
+    c->stats.received++;
+    s->stats.packets_received++;
     int len = s->words.answer(s->words.ctx, bytes, &answer);
-    if (len != 0) {
-        *ret_taken = len > 0 ? bytes.len : 0; /* more than the command is of no use */
-    }
     if (len > 0) {
-        s->stats.packets_received++;
-        c->stats.received++;
+        *ret_taken = bytes.len; /* more than the command is of no use */
         if (!buf_ok(&answer)) {
             connection_drop(c, "out of memory");
         } else {
@@ -504,6 +504,10 @@ static bool connection_word(struct connection *c, struct slice bytes, size_t *re
             connection_close_after_output(c);
             connection_output_added(c);
         }
+    } else {
+        c->input_ended = false;
+        c->stats.received--;
+        s->stats.packets_received--;
     }
     buf_finish(&answer);
     return len != 0;

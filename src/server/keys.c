@@ -1,5 +1,6 @@
 #include "server/keys.h"
 
+#include "server/config_admin.h"
 #include "server/config_login.h"
 #include "server/config_tls.h"
 #include "server/config_values.h"
@@ -12,7 +13,8 @@
 #define SNIFFED                                                                                    \
     "keystores are read in the forms PEM and PKCS12: convert it with keytool -importkeystore "     \
     "-deststoretype PKCS12"
-#define ADMIN_LATER "no effect: there is no admin port in this version"
+#define ADMIN_TLS "HTTPS on the admin port is not in this version: remove the key"
+#define ADMIN_BACKUP "no effect: snapshots are neither given nor taken over HTTP"
 
 #define AT(field) offsetof(struct config, field), sizeof(((struct config *)0)->field)
 #define INT(name, field, min, max, scale, text)                                                    \
@@ -213,13 +215,35 @@ const struct key_row key_table[] = {
          "yes: reconfig is answered by a standalone server's error, not as disabled (no)"),
     IDLE("localSessionsEnabled", STANDALONE),
     IDLE("localSessionsUpgradingEnabled", STANDALONE),
-    IDLE("readonlymode.enabled", STANDALONE),
+    SPECIAL("readonlymode.enabled", config_set_read_only_mode, "allows the four-letter word isro"),
     IDLE("quorum.*", STANDALONE),
 
     /* Operation */
-    IDLE("admin.*", ADMIN_LATER),
-    IDLE("metricsProvider.*", "no effect: metrics are not served in this version"),
-    IDLE("4lw.commands.whitelist", "no effect: four-letter words are not in this version"),
+    SPECIAL("admin.enableServer", config_set_admin_enabled, "serve HTTP for operators (yes)"),
+    SPECIAL("admin.serverAddress", config_set_admin_address, "its address (127.0.0.1)"),
+    SPECIAL("admin.serverPort", config_set_admin_port, "its port (8080; 0 takes a free one)"),
+    SPECIAL("admin.commandURL", config_set_command_url, "where the commands stand (/commands)"),
+    INT("admin.idleTimeout", admin.idle_ms, 1000, 3600000, 1, "idle HTTP connections, ms (30000)"),
+    REFUSED("admin.portUnification", "false", ADMIN_TLS),
+    REFUSED("admin.forceHttps", "false", ADMIN_TLS),
+    REFUSED("admin.needClientAuth", "false", ADMIN_TLS),
+    REFUSED("ssl.admin.*", NULL, ADMIN_TLS),
+    IDLE("admin.snapshot.*", ADMIN_BACKUP),
+    IDLE("admin.restore.*", ADMIN_BACKUP),
+    IDLE("admin.rateLimiterIntervalInMS", ADMIN_BACKUP),
+    IDLE("admin.*", "no effect: the admin port has no such setting"),
+    SPECIAL("metricsProvider.className", config_set_metrics_provider,
+            "the Prometheus provider: /metrics on a port of its own"),
+    INT("metricsProvider.httpPort", admin.metrics_listen.port, 0, 65535, 1, "that port (7000)"),
+    SPECIAL("metricsProvider.httpHost", config_set_metrics_host, "its address (every interface)"),
+    REFUSED("metricsProvider.httpsPort", NULL,
+            "HTTPS for metrics is not in this version: remove the key"),
+    REFUSED("metricsProvider.ssl.*", NULL,
+            "HTTPS for metrics is not in this version: remove the key"),
+    IDLE("metricsProvider.exportJvmInfo", "no effect: there is no JVM"),
+    IDLE("metricsProvider.*", "no effect: metrics need no threads of their own"),
+    SPECIAL("4lw.commands.whitelist", config_set_words,
+            "four-letter words that are answered, or * (srvr)"),
     BOOL("extendedTypesEnabled", extended_types, 0, "yes: nodes with a TTL can be created (no)"),
     IDLE("emulate353TTLNodes", "no effect: there are no files of version 3.5.3 to read"),
     INT("znode.container.checkIntervalMs", options.collector.interval_ms, 1, INT32_MAX, 1,

@@ -140,6 +140,59 @@ static void test_command_line(void **state)
     config_finish(&c);
 }
 
+static void test_admin(void **state)
+{
+    (void)state;
+    struct config c;
+    assert_int_equal(parse(&c, ""), 0);
+    assert_true(c.admin.enabled);
+    assert_string_equal(c.admin.listen.host, "127.0.0.1");
+    assert_int_equal(c.admin.listen.port, 8080);
+    assert_null(c.admin.words);
+    assert_false(c.admin.metrics);
+    config_finish(&c);
+
+    assert_int_equal(
+        parse(&c, "--admin.serverAddress 0.0.0.0 --admin.serverPort 9 --admin.commandURL /c "
+                  "--admin.idleTimeout 1000 --4lw.commands.whitelist=ruok,mntr "
+                  "--metricsProvider.className "
+                  "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider "
+                  "--metricsProvider.httpHost ::1 --metricsProvider.httpPort 10 "
+                  "--admin.forceHttps false"),
+        0);
+    assert_string_equal(c.admin.listen.host, ""); /* every interface */
+    assert_int_equal(c.admin.listen.port, 9);
+    assert_string_equal(c.admin.command_url, "/c");
+    assert_int_equal(c.admin.idle_ms, 1000);
+    assert_string_equal(c.admin.words, "ruok,mntr");
+    assert_true(c.admin.metrics);
+    assert_string_equal(c.admin.metrics_listen.host, "::1");
+    assert_int_equal(c.admin.metrics_listen.port, 10);
+    assert_false(c.admin.read_only_word);
+    assert_int_equal(c.notices.len, 0);
+    config_finish(&c);
+
+    /* The option beats the keys, wherever they stand. */
+    assert_int_equal(parse(&c, "--admin [::1]:5 --admin.serverPort 9 --admin.serverAddress h "
+                               "--admin.enableServer no"),
+                     0);
+    assert_true(c.admin.enabled);
+    assert_string_equal(c.admin.listen.host, "::1");
+    assert_int_equal(c.admin.listen.port, 5);
+    config_finish(&c);
+
+    assert_int_equal(parse(&c, "--admin.enableServer no --readonlymode.enabled true "
+                               "--metricsProvider.className none --admin.snapshot.enabled true"),
+                     0);
+    assert_false(c.admin.enabled);
+    assert_true(c.admin.read_only_word);
+    const char *notices = buf_cstr(&c.notices);
+    assert_non_null(strstr(notices, "conclave: readonlymode.enabled: "));
+    assert_non_null(strstr(notices, "conclave: metricsProvider.className: no effect"));
+    assert_non_null(strstr(notices, "conclave: admin.snapshot.enabled: no effect"));
+    config_finish(&c);
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -151,7 +204,16 @@ static void test_refused(void **state)
         "--clientPort 65536",
         "--clientPort -1",
         "--unknown 1",
-        "--admin 127.0.0.1:8080",
+        "--admin 8080",
+        "--admin.enableServer maybe",
+        "--admin.serverPort 65536",
+        "--admin.commandURL commands",
+        "--admin.commandURL /commands/",
+        "--admin.idleTimeout 10",
+        "--admin.forceHttps true",
+        "--metricsProvider.httpPort x",
+        "--metricsProvider.httpsPort 7001",
+        "--readonlymode.enabled 1",
         "--listen 2181",
         "--listen ::1:2181",
         "--listen 127.0.0.1:1 --clientPort 2",
@@ -257,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_properties), cmocka_unit_test(test_table),
         cmocka_unit_test(test_defaults),   cmocka_unit_test(test_command_line),
         cmocka_unit_test(test_refused),    cmocka_unit_test(test_files),
+        cmocka_unit_test(test_admin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

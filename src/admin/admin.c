@@ -1,0 +1,132 @@
+#define _GNU_SOURCE /* asprintf */
+#include "admin/admin.h"
+
+#include "admin/routes.h"
+#include "admin/words.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { TRACE_MASK = 306 }; /* what Apache ZooKeeper begins with */
+
+struct admin {
+    struct admin_options options;
+    struct view view;
+    struct http *http;
+    struct http *metrics;
+    unsigned open_ports;
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+};
+
+struct admin_options admin_options_default(void)
+{
+    return (struct admin_options){
+        .http = true,
+        .listen = {.host = "127.0.0.1", .port = 8080},
+        .command_url = "/commands",
+        .idle_ms = 30000,
+        .metrics_listen = {.port = 7000},
+    };
+}
+
+static int admin_open_port(uv_loop_t *loop, struct admin *a, const struct net_address *address,
+                           http_fn fn, const char *advice, struct http **ret, char **ret_text)
+{
+    char text[NET_TEXT_MAX];
+    const char *reason = NULL;
+    int rc = http_open(loop, address, a->options.idle_ms, fn, &a->view, ret, &reason);
+    if (rc == 0) {
+        a->open_ports++;
+    } else if (asprintf(ret_text, "%s: %s: %s", net_address_format(address, text), reason, advice) <
+               0) {
+        *ret_text = NULL;
+    }
+    return rc;
+}
+
+int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admin **ret,
+               char **ret_text)
+{
+    struct admin *a = calloc(1, sizeof *a);
+    int rc = 0;
+    *ret_text = NULL;
+    if (a == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    a->options = *options;
+    a->view = (struct view){.options = &a->options, .trace_mask = TRACE_MASK};
+    if (options->http) {
+        rc = admin_open_port(loop, a, &options->listen, routes_answer,
+                             "choose another with --admin HOST:PORT, or --admin off", &a->http,
+                             ret_text);
+    }
+    if (rc == 0 && options->metrics) {
+        rc = admin_open_port(loop, a, &options->metrics_listen, routes_answer_metrics,
+                             "choose another with metricsProvider.httpPort", &a->metrics, ret_text);
+    }
+    if (rc != 0) {
+        admin_close(a, NULL, NULL);
+        return rc;
+    }
+    *ret = a;
+    return 0;
+}
+
+static int admin_on_word(void *ctx, struct slice bytes, struct buf *out)
+{
+    struct admin *a = ctx;
+    return words_answer(&a->view, bytes, out);
+}
+
+void admin_attach(struct admin *a, struct server *s)
+{
+    if (a->view.server != NULL) {
+        server_service(a->view.server)->words = (struct service_words){0};
+    }
+    a->view.server = s;
+    if (s != NULL) {
+        server_service(s)->words = (struct service_words){admin_on_word, a};
+    }
+}
+
+bool admin_address(const struct admin *a, struct net_address *ret)
+{
+    if (a->http == NULL) {
+        return false;
+    }
+    http_address(a->http, ret);
+    return true;
+}
+
+static void admin_gone(struct admin *a)
+{
+    if (a->closed != NULL) {
+        a->closed(a->closed_ctx);
+    }
+    free(a);
+}
+
+static void admin_on_port_closed(void *ctx)
+{
+    struct admin *a = ctx;
+    if (--a->open_ports == 0) {
+        admin_gone(a);
+    }
+}
+
+void admin_close(struct admin *a, void (*cb)(void *ctx), void *ctx)
+{
+    if (a == NULL) {
+        return;
+    }
+    admin_attach(a, NULL);
+    a->closed = cb;
+    a->closed_ctx = ctx;
+    if (a->open_ports == 0) {
+        admin_gone(a);
+        return;
+    }
+    http_close(a->http, admin_on_port_closed, a);
+    http_close(a->metrics, admin_on_port_closed, a);
+}

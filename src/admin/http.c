@@ -1,0 +1,338 @@
+#define _GNU_SOURCE /* accept4, SOCK_NONBLOCK */
+#include "admin/http.h"
+
+#include "base/list.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    BACKLOG = 128,
+    REQUEST_BYTES = 16384, /* memory of one connection in the library */
+    SWEEP_MS = 1000,       /* how often late connections are looked for */
+};
+
+struct http {
+    uv_loop_t *loop;
+    struct MHD_Daemon *daemon;
+    http_fn fn;
+    void *ctx;
+    struct net_address address;
+    uv_poll_t poll;
+    uv_timer_t timer;      /* what the library wants to do later */
+    uv_timer_t sweep;      /* runs while there are connections */
+    struct list clients;   /* struct http_client, the one that waits longest first */
+    unsigned open_handles; /* until closed */
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+};
+
+struct http_client {
+    struct list node;
+    struct http *http;
+    uint64_t since_ms; /* connected, or completed a request */
+    int fd;
+};
+
+const char *http_argument(const struct http_request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+/* The loop's side */
+
+static void http_run(struct http *h);
+
+static void http_on_timer(uv_timer_t *timer)
+{
+    http_run(timer->data);
+}
+
+static void http_on_poll(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    http_run(poll->data);
+}
+
+static void http_run(struct http *h)
+{
+    MHD_UNSIGNED_LONG_LONG wait_ms = 0;
+    if (MHD_run(h->daemon) != MHD_YES) {
+        log_error("admin", "http-failed", "port=%u", (unsigned)h->address.port);
+    }
+    if (MHD_get_timeout(h->daemon, &wait_ms) == MHD_YES) {
+        (void)uv_timer_start(&h->timer, http_on_timer, wait_ms,
+                             0); /* fails for a closing one only */
+    } else {
+        (void)uv_timer_stop(&h->timer);
+    }
+}
+
+/* Cuts off those that are late. They are freed by the library when it sees the end of their socket. */
+static void http_on_sweep(uv_timer_t *timer)
+{
+    struct http *h = timer->data;
+    uint64_t now_ms = uv_now(h->loop);
+    bool late = false;
+    LIST_FOREACH (it, &h->clients) {
+        struct http_client *c = CONTAINER_OF(it, struct http_client, node);
+        if (now_ms - c->since_ms < HTTP_REQUEST_MS) {
+            break;
+        }
+        late = true;
+        (void)shutdown(c->fd, SHUT_RDWR); /* fails when the peer was faster */
+    }
+    if (list_empty(&h->clients)) {
+        (void)uv_timer_stop(&h->sweep);
+    }
+    if (late) {
+        http_run(h);
+    }
+}
+
+/* The library's side */
+
+static void on_connection(void *cls, struct MHD_Connection *connection, void **socket_context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct http *h = cls;
+    struct http_client *c = *socket_context;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        if (c != NULL) {
+            list_remove(&c->node);
+            free(c);
+        }
+        return;
+    }
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    c = calloc(1, sizeof *c);
+    if (c == NULL || info == NULL) {
+        free(c);
+        return; /* it lives without a deadline of ours, by the library's own */
+    }
+    c->http = h;
+    c->fd = info->connect_fd;
+    c->since_ms = uv_now(h->loop);
+    list_push_back(&h->clients, &c->node);
+    *socket_context = c;
+    if (!uv_is_active((uv_handle_t *)&h->sweep)) {
+        (void)uv_timer_start(&h->sweep, http_on_sweep, SWEEP_MS, SWEEP_MS);
+    }
+}
+
+static void on_completed(void *cls, struct MHD_Connection *connection, void **request_context,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct http *h = cls;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct http_client *c = info != NULL ? info->socket_context : NULL;
+    (void)request_context;
+    if (c != NULL && code == MHD_REQUEST_TERMINATED_COMPLETED_OK) {
+        c->since_ms = uv_now(h->loop);
+        list_remove(&c->node);
+        list_push_back(&h->clients, &c->node);
+    }
+}
+
+static enum MHD_Result http_reply(struct MHD_Connection *connection, struct http_response *response)
+{
+    size_t len;
+    if (!buf_ok(&response->body)) {
+        buf_finish(&response->body);
+        return MHD_NO; /* out of memory: the connection is closed */
+    }
+    void *bytes = buf_take(&response->body, &len);
+    struct MHD_Response *r = MHD_create_response_from_buffer(
+        len, bytes, len > 0 ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
+    if (r == NULL) {
+        free(bytes);
+        return MHD_NO;
+    }
+    enum MHD_Result rc =
+        MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, response->content_type);
+    if (rc == MHD_YES) {
+        rc = MHD_add_response_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    }
+    if (rc == MHD_YES && response->allow != NULL) {
+        rc = MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, response->allow);
+    }
+    if (rc == MHD_YES) {
+        rc = MHD_queue_response(connection, response->status, r);
+    }
+    MHD_destroy_response(r);
+    if (len == 0) {
+        free(bytes);
+    }
+    return rc;
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *upload,
+                                  size_t *upload_len, void **request_context)
+{
+    struct http *h = cls;
+    (void)version;
+    (void)upload;
+    (void)upload_len;
+    (void)request_context;
+    struct http_request request = {method, url, connection};
+    struct http_response response = {.status = 200, .content_type = "text/plain"};
+    buf_init(&response.body, 0);
+    h->fn(h->ctx, &request, &response);
+    return http_reply(connection, &response);
+}
+
+static void on_library_line(void *cls, const char *fmt, va_list ap)
+    __attribute__((format(printf, 2, 0)));
+
+static void on_library_line(void *cls, const char *fmt, va_list ap)
+{
+    char text[256];
+    (void)cls;
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    log_debug("admin", "http", "text=\"%s\"", text);
+}
+
+/* Start */
+
+static int fail(int rc, const char *reason, const char **ret_reason)
+{
+    *ret_reason = reason;
+    return rc;
+}
+
+/* A listening socket. "" stands for every interface: of both families where there is IPv6. */
+static int http_listen(const struct net_address *address, int *ret_fd, const char **ret_reason)
+{
+    struct sockaddr_storage sa;
+    int rc = net_address_resolve(address, &sa);
+    if (rc != 0) {
+        return fail(rc, "no such host on this machine", ret_reason);
+    }
+    int fd = socket(sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int one = 1;
+    int zero = 0;
+    if (fd < 0) {
+        return fail(CONCLAVE_EDISCONNECTED, strerror(errno), ret_reason);
+    }
+    socklen_t len =
+        sa.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
+        (sa.ss_family == AF_INET6 &&
+         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero) != 0) ||
+        bind(fd, (struct sockaddr *)&sa, len) != 0 || listen(fd, BACKLOG) != 0) {
+        int error = errno;
+        close(fd);
+        return fail(error == EADDRINUSE ? CONCLAVE_EBUSY : CONCLAVE_EDISCONNECTED,
+                    error == EADDRINUSE ? "the port is in use" : strerror(error), ret_reason);
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+static void http_find_address(struct http *h, int fd)
+{
+    struct sockaddr_storage sa;
+    socklen_t len = sizeof sa;
+    if (getsockname(fd, (struct sockaddr *)&sa, &len) != 0) {
+        abort(); /* a bound socket has a name */
+    }
+    net_address_of((struct sockaddr *)&sa, &h->address);
+}
+
+static int http_start_daemon(struct http *h, int fd, int32_t idle_ms)
+{
+    unsigned idle_s = idle_ms < 1000 ? 1 : (unsigned)idle_ms / 1000;
+    h->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER,
+        on_library_line, NULL, MHD_OPTION_LISTEN_SOCKET, (MHD_socket)fd,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_MAX,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+        idle_s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, h, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+    return h->daemon != NULL ? 0 : CONCLAVE_ENOMEM;
+}
+
+static void http_init_handles(struct http *h)
+{
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    if (uv_poll_init(h->loop, &h->poll, info->epoll_fd) != 0 ||
+        uv_timer_init(h->loop, &h->timer) != 0 || uv_timer_init(h->loop, &h->sweep) != 0 ||
+        uv_poll_start(&h->poll, UV_READABLE, http_on_poll) != 0) {
+        abort(); /* an epoll descriptor can be polled, and timers cannot fail */
+    }
+    h->poll.data = h->timer.data = h->sweep.data = h;
+    h->open_handles = 3;
+}
+
+int http_open(uv_loop_t *loop, const struct net_address *address, int32_t idle_ms, http_fn fn,
+              void *ctx, struct http **ret, const char **ret_reason)
+{
+    struct http *h = calloc(1, sizeof *h);
+    int fd = -1;
+    if (h == NULL) {
+        return fail(CONCLAVE_ENOMEM, "out of memory", ret_reason);
+    }
+    h->loop = loop;
+    h->fn = fn;
+    h->ctx = ctx;
+    list_init(&h->clients);
+    int rc = http_listen(address, &fd, ret_reason);
+    if (rc != 0) {
+        free(h);
+        return rc;
+    }
+    http_find_address(h, fd);
+    rc = http_start_daemon(h, fd, idle_ms);
+    if (rc != 0) {
+        close(fd);
+        free(h);
+        return fail(rc, "the HTTP library did not start: out of memory or descriptors", ret_reason);
+    }
+    http_init_handles(h);
+    *ret = h;
+    return 0;
+}
+
+void http_address(const struct http *h, struct net_address *ret)
+{
+    *ret = h->address;
+}
+
+/* Stop */
+
+static void http_on_handle_closed(uv_handle_t *handle)
+{
+    struct http *h = handle->data;
+    if (--h->open_handles > 0) {
+        return;
+    }
+    if (h->closed != NULL) {
+        h->closed(h->closed_ctx);
+    }
+    free(h);
+}
+
+void http_close(struct http *h, void (*cb)(void *ctx), void *ctx)
+{
+    if (h == NULL) {
+        return;
+    }
+    h->closed = cb;
+    h->closed_ctx = ctx;
+    (void)uv_poll_stop(&h->poll); /* cannot fail */
+    MHD_stop_daemon(h->daemon); /* closes the epoll descriptor: not before it is out of the loop */
+    h->daemon = NULL;
+    uv_close((uv_handle_t *)&h->poll, http_on_handle_closed);
+    uv_close((uv_handle_t *)&h->timer, http_on_handle_closed);
+    uv_close((uv_handle_t *)&h->sweep, http_on_handle_closed);
+}

@@ -1,0 +1,129 @@
+#include "admin/routes.h"
+
+#include "admin/commands.h"
+#include "admin/prometheus.h"
+
+#define TEXT "text/plain; charset=utf-8"
+
+static void answer_root(struct view *v, const struct http_request *request,
+                        struct http_response *response)
+{
+    (void)request;
+    response->content_type = "text/html; charset=utf-8";
+    buf_append_str(&response->body, "<!doctype html>\n<title>Conclave</title>\n");
+    const char *const links[] = {v->options->command_url, "/metrics", "/livez", "/readyz"};
+    for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
+        buf_printf(&response->body, "<a href=\"%s\">%s</a>\n<br/>\n", links[i], links[i]);
+    }
+}
+
+static void answer_metrics(struct view *v, const struct http_request *request,
+                           struct http_response *response)
+{
+    (void)request;
+    response->content_type = PROMETHEUS_CONTENT_TYPE;
+    prometheus_write(v, &response->body);
+}
+
+static void answer_alive(struct view *v, const struct http_request *request,
+                         struct http_response *response)
+{
+    (void)v;
+    (void)request;
+    buf_append_str(&response->body, "ok\n");
+}
+
+static void answer_ready(struct view *v, const struct http_request *request,
+                         struct http_response *response)
+{
+    (void)request;
+    const char *why = v->server == NULL ? "starting" : server_why_not_ready(v->server);
+    if (why == NULL) {
+        buf_append_str(&response->body, "ok\n");
+        return;
+    }
+    response->status = 503;
+    buf_printf(&response->body, "not ready: %s\n", why);
+}
+
+struct route {
+    const char *path;
+    void (*answer)(struct view *v, const struct http_request *request,
+                   struct http_response *response);
+};
+
+static const struct route ROUTES[] = {
+    {"/", answer_root},
+    {"/metrics", answer_metrics},
+    {"/livez", answer_alive},
+    {"/readyz", answer_ready},
+};
+
+/* Whether a request for the commands; answers it. */
+static bool answer_command(struct view *v, const struct http_request *request,
+                           struct http_response *response)
+{
+    size_t len = strlen(v->options->command_url);
+    if (strncmp(request->path, v->options->command_url, len) != 0) {
+        return false;
+    }
+    const char *name = request->path + len;
+    if (name[0] == '\0' || strcmp(name, "/") == 0) {
+        response->content_type = "text/html; charset=utf-8";
+        commands_list(v, &response->body);
+        return true;
+    }
+    if (name[0] != '/') {
+        return false;
+    }
+    response->content_type = "application/json;charset=utf-8";
+    commands_run(v, name + 1, http_argument(request, "traceMask"), &response->body);
+    return true;
+}
+
+static bool is_reading(const struct http_request *request, struct http_response *response)
+{
+    if (strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0) {
+        return true;
+    }
+    response->status = 405;
+    response->allow = "GET, HEAD";
+    buf_append_str(&response->body, "only GET and HEAD are served here\n");
+    return false;
+}
+
+static void answer_nothing(struct http_response *response)
+{
+    response->status = 404;
+    buf_append_str(&response->body, "there is nothing here\n");
+}
+
+void routes_answer(void *ctx, const struct http_request *request, struct http_response *response)
+{
+    struct view *v = ctx;
+    response->content_type = TEXT;
+    if (!is_reading(request, response) || answer_command(v, request, response)) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof ROUTES / sizeof ROUTES[0]; i++) {
+        if (strcmp(request->path, ROUTES[i].path) == 0) {
+            ROUTES[i].answer(v, request, response);
+            return;
+        }
+    }
+    answer_nothing(response);
+}
+
+void routes_answer_metrics(void *ctx, const struct http_request *request,
+                           struct http_response *response)
+{
+    response->content_type = TEXT;
+    if (!is_reading(request, response)) {
+        return;
+    }
+    if (strcmp(request->path, "/metrics") == 0) {
+        answer_metrics(ctx, request, response);
+    } else {
+        answer_nothing(response);
+    }
+}

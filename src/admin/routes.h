@@ -1,0 +1,22 @@
+/*
+ * What stands where over HTTP. Reading only (GET and HEAD): the commands that reset counters are reached by GET too, as in
+ * Apache ZooKeeper.
+ *
+ *   /            links to the rest
+ *   /commands    ZooKeeper's AdminServer (or where admin.commandURL says)
+ *   /metrics     Prometheus
+ *   /livez       200 while this process goes round its loop: only then can it answer
+ *   /readyz      200 while clients are served and writes are answered, otherwise 503 and why
+ */
+#ifndef ADMIN_ROUTES_H
+#define ADMIN_ROUTES_H
+
+#include "admin/http.h"
+#include "admin/view.h"
+
+/* ctx is a struct view. The metrics' own port has /metrics only. */
+void routes_answer(void *ctx, const struct http_request *request, struct http_response *response);
+void routes_answer_metrics(void *ctx, const struct http_request *request,
+                           struct http_response *response);
+
+#endif

@@ -1,0 +1,97 @@
+/*
+ * What the answers of this room are made from, gathered from the server when somebody asks: connections, sessions,
+ * watches, figures. Lists are bounded: `more` says how many were left out.
+ */
+#ifndef ADMIN_VIEW_H
+#define ADMIN_VIEW_H
+
+#include "admin/admin.h"
+
+enum {
+    VIEW_CONNECTIONS_MAX = 20000, /* connections, sessions or ephemerals in one answer */
+    VIEW_WATCHES_MAX = 50000,
+    VIEW_ADDRESS_MAX = 64, /* a socket address as text, with NUL */
+};
+
+struct view {
+    const struct admin_options *options;
+    struct server *server; /* NULL: none is attached */
+    int64_t trace_mask;    /* what gtmk tells; it has no effect */
+};
+
+/* Whether clients are served: what Apache ZooKeeper calls running. */
+bool view_serving(const struct view *v);
+
+/* One connection as the words stat and cons, and the command connections, tell it. */
+struct view_connection {
+    char address
+        [VIEW_ADDRESS_MAX]; /* "127.0.0.1:5000", "[0:0:0:0:0:0:0:1]:5000": as Java writes it */
+    unsigned interest;      /* 1: being read, 4: has output, 0: neither */
+    size_t queued;
+    int64_t session_id; /* 0: none */
+    int32_t timeout_ms;
+    int64_t established_ms;
+    const char *last_op; /* "GETD", "NA" */
+    struct connection_stats stats;
+};
+
+/* Calls fn for the connections, oldest first. Returns how many were left out. */
+size_t view_connections(const struct view *v,
+                        void (*fn)(void *ctx, const struct view_connection *c), void *ctx);
+
+/* The code of an operation in a connection's line: FinalRequestProcessor's lastOp. */
+const char *view_operation(int32_t type);
+
+/* A watch of dataWatches. The path is the table's: good until the next change. */
+struct view_watch {
+    int64_t session_id;
+    struct slice path;
+};
+
+/* An array of them, by path or by session, to be freed; NULL and 0 when there is none or memory is out. */
+struct view_watch *view_watches(const struct view *v, bool by_session, size_t *ret_count,
+                                size_t *ret_more);
+
+/* A session and when it expires (monotonic ms), or a connection and when it would be closed for silence. */
+struct view_expiry {
+    int64_t due_ms;
+    int64_t session_id;
+    char address[VIEW_ADDRESS_MAX]; /* connections only */
+};
+
+/* Arrays in the order of due_ms, to be freed; NULL and 0 as above. */
+struct view_expiry *view_sessions(const struct view *v, size_t *ret_count, size_t *ret_more);
+struct view_expiry *view_connection_expiries(const struct view *v, size_t *ret_count,
+                                             size_t *ret_more);
+
+/* Wall time of a monotonic one, in ms. */
+int64_t view_wall_ms(const struct view *v, int64_t monotonic_ms);
+
+/* Calls session for each session that has ephemerals, then node for each of them. Returns how many sessions that were,
+ * and in *ret_more how many nodes were left out. */
+struct view_ephemerals {
+    void (*session)(void *ctx, int64_t session_id);
+    void (*node)(void *ctx, struct slice path);
+    void *ctx;
+};
+size_t view_ephemerals_each(const struct view *v, const struct view_ephemerals *callbacks,
+                            size_t *ret_more);
+
+/* One figure of mntr: a text, a whole number or a fraction. */
+struct view_figure {
+    const char *key; /* without zk_ */
+    enum { FIGURE_TEXT, FIGURE_WHOLE, FIGURE_FRACTION } kind;
+    const char *text;
+    int64_t whole;
+    double fraction;
+};
+
+/* Calls fn for all of them, in the order of mntr. */
+void view_figures(const struct view *v, void (*fn)(void *ctx, const struct view_figure *f),
+                  void *ctx);
+
+/* srst and crst. */
+void view_reset_server(const struct view *v);
+void view_reset_connections(const struct view *v);
+
+#endif
