@@ -52,12 +52,9 @@ static int finish_create_part(struct operation *op)
     if (slice_is_null(create->path) || (!ttl_record && (!mode_known || create->acl.count < 0))) {
         return CONCLAVE_MARSHALLING_ERROR;
     }
-    if (ttl_record && mode_has_ttl(create->flags)) {
-        return ttl_valid(create->ttl_ms) ? 0 : CONCLAVE_MARSHALLING_ERROR;
-    }
     if (create->flags == WIRE_MODE_CONTAINER) {
         op->type = WIRE_CREATE_CONTAINER;
-    } else if (ttl_record) {
+    } else if (ttl_record && !mode_has_ttl(create->flags)) {
         op->type = WIRE_CREATE;
     }
     return 0;

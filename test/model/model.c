@@ -1,10 +1,12 @@
-#include "model/model.h"
+#include "model/parts.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define CONTAINER INT64_MIN
+#define TTL_BYTE 0xffULL
+#define TTL_MAX_MS 0xffffffffffLL
 
 /* --- nodes ------------------------------------------------------------------------------------ */
 
@@ -21,20 +23,40 @@ static struct model_node *find(const struct model *m, const char *path)
     return NULL;
 }
 
-static void parent_path(const char *path, char *out)
+const struct model_node *model_find(const struct model *m, const char *path)
+{
+    return find(m, path);
+}
+
+static bool owner_is_ttl(int64_t owner)
+{
+    return (uint64_t)owner >> 56 == TTL_BYTE;
+}
+
+static bool owner_is_session(int64_t owner)
+{
+    return owner != 0 && owner != CONTAINER && !owner_is_ttl(owner);
+}
+
+static bool owner_is_collectable(int64_t owner)
+{
+    return owner == CONTAINER || owner_is_ttl(owner);
+}
+
+void model_parent(const char *path, char *out)
 {
     size_t n = (size_t)(strrchr(path, '/') - path);
     memcpy(out, path, n);
     out[n] = '\0';
 }
 
-static int children(const struct model *m, const char *path)
+int model_children(const struct model *m, const char *path)
 {
     int n = 0;
     for (size_t i = 0; i < m->count; i++) {
         char parent[MODEL_PATH];
         if (strcmp(m->nodes[i].path, "/") != 0) {
-            parent_path(m->nodes[i].path, parent);
+            model_parent(m->nodes[i].path, parent);
             n += strcmp(parent[0] != '\0' ? parent : "/", path) == 0;
         }
     }
@@ -171,7 +193,7 @@ static bool valid_path(const char *path)
 
 /* The path as a string; false when it has a NUL. Null and too long ones are not the model's to
  * judge. */
-static bool path_string(struct slice path, char *out)
+bool model_path_string(struct slice path, char *out)
 {
     assert(path.len < MODEL_PATH);
     memcpy(out, path.len > 0 ? path.data : (const uint8_t *)"", path.len);
@@ -195,7 +217,7 @@ static bool id_matches(const struct model_acl *a, struct wire_vector ids)
     return false;
 }
 
-static bool permits(const struct model_node *node, struct wire_vector ids, int32_t perms)
+bool model_permits(const struct model_node *node, struct wire_vector ids, int32_t perms)
 {
     struct wire_vector rest = ids;
     struct wire_id caller;
@@ -273,9 +295,9 @@ static int fixup(struct wire_vector asked, struct wire_vector ids, struct model_
 
 /* --- replies ---------------------------------------------------------------------------------- */
 
-static void put_stat(const struct model *m, const struct model_node *n, struct buf *out)
+void model_put_stat(const struct model *m, const struct model_node *n, struct buf *out)
 {
-    int kids = children(m, n->path);
+    int kids = model_children(m, n->path);
     struct wire_stat stat = {
         .czxid = n->czxid,
         .mzxid = n->mzxid,
@@ -284,7 +306,7 @@ static void put_stat(const struct model *m, const struct model_node *n, struct b
         .version = n->version,
         .cversion = n->creates * 2 - kids,
         .aversion = n->aversion,
-        .ephemeral_owner = n->owner == CONTAINER ? 0 : n->owner,
+        .ephemeral_owner = owner_is_session(n->owner) ? n->owner : 0,
         .data_length = (int32_t)n->data_len,
         .num_children = kids,
         .pzxid = n->pzxid,
@@ -292,9 +314,19 @@ static void put_stat(const struct model *m, const struct model_node *n, struct b
     wire_encode_stat(out, &stat);
 }
 
-static void event(struct model_effects *e, int type, const char *path)
+static void event(struct model_effects *e, int type, const struct model_node *node)
 {
-    buf_printf(&e->events, "%d %s\n", type, path[0] != '\0' ? path : "/");
+    buf_printf(&e->events, "%d %s", type, node->path);
+    const struct model_acl *first = &node->acl[0];
+    if (node->acl_count == 1 && first->perms == 31 && strcmp(first->id, "anyone") == 0) {
+        buf_append_str(&e->events, " open");
+    } else {
+        for (int i = 0; i < node->acl_count; i++) {
+            buf_printf(&e->events, " %d:%s:%s", node->acl[i].perms, node->acl[i].scheme,
+                       node->acl[i].id);
+        }
+    }
+    buf_append_str(&e->events, "\n");
 }
 
 /* --- writes ----------------------------------------------------------------------------------- */
@@ -303,11 +335,135 @@ struct call {
     struct model *m;
     int64_t session_id;
     struct wire_vector ids;
+    uint32_t options;
     int64_t time_ms;
     struct model_effects *e;
 };
 
-static int do_create(struct call *c, int32_t type, struct wire_create_request r)
+/* --- quotas ----------------------------------------------------------------------------------- */
+
+struct quota_numbers {
+    long long count, bytes, count_hard, bytes_hard; /* -1: none */
+};
+
+/* Knows the texts that the tests write and those of its own. */
+static struct quota_numbers quota_read(const struct model_node *node)
+{
+    struct quota_numbers q = {-1, -1, -1, -1};
+    char text[128];
+    snprintf(text, sizeof text, "%.*s", (int)node->data_len, (const char *)node->data);
+    (void)sscanf(text, "count=%lld,bytes=%lld=;byteHardLimit=%lld;countHardLimit=%lld", &q.count,
+                 &q.bytes, &q.bytes_hard, &q.count_hard);
+    return q;
+}
+
+/* The two nodes of the deepest quota at or above the path; false when there is none. */
+static bool quota_of(const struct model *m, const char *path, struct model_node **limits,
+                     struct model_node **stats)
+{
+    char prefix[MODEL_PATH];
+    snprintf(prefix, sizeof prefix, "%s", path);
+    while (prefix[0] != '\0' && strcmp(prefix, "/") != 0) {
+        char name[MODEL_PATH + 64];
+        snprintf(name, sizeof name, "/zookeeper/quota%s/zookeeper_limits", prefix);
+        *limits = find(m, name);
+        if (*limits != NULL) {
+            snprintf(name, sizeof name, "/zookeeper/quota%s/zookeeper_stats", prefix);
+            *stats = find(m, name);
+            return true;
+        }
+        *strrchr(prefix, '/') = '\0';
+    }
+    return false;
+}
+
+static bool quota_beyond(struct call *c, long long amount, long long soft, long long hard)
+{
+    bool beyond = hard > -1 ? amount > hard : soft > -1 && amount > soft;
+    c->e->quota_exceeded |= beyond;
+    return beyond && hard > -1;
+}
+
+static int quota_allows(struct call *c, const char *path, long long nodes, long long bytes)
+{
+    struct model_node *limits;
+    struct model_node *stats;
+    if ((c->options & MODEL_QUOTA) == 0 || !quota_of(c->m, path, &limits, &stats) ||
+        stats == NULL) {
+        return 0;
+    }
+    struct quota_numbers have = quota_read(stats);
+    struct quota_numbers max = quota_read(limits);
+    if ((nodes != 0 && quota_beyond(c, have.count + nodes, max.count, max.count_hard)) ||
+        (bytes != 0 && quota_beyond(c, have.bytes + bytes, max.bytes, max.bytes_hard))) {
+        return CONCLAVE_QUOTA_EXCEEDED;
+    }
+    return 0;
+}
+
+static void quota_write(struct model_node *stats, long long count, long long bytes)
+{
+    char text[64];
+    snprintf(text, sizeof text, "count=%lld,bytes=%lld", count, bytes);
+    set_data(stats, slice_str(text));
+}
+
+static void quota_counts(struct model *m, const char *path, long long nodes, long long bytes)
+{
+    struct model_node *limits;
+    struct model_node *stats;
+    if ((nodes != 0 || bytes != 0) && quota_of(m, path, &limits, &stats) && stats != NULL) {
+        struct quota_numbers have = quota_read(stats);
+        quota_write(stats, have.count + nodes, have.bytes + bytes);
+    }
+}
+
+bool model_is_below(const char *path, const char *top)
+{
+    size_t n = strcmp(top, "/") == 0 ? 0 : strlen(top);
+    return strncmp(path, top, n) == 0 && path[n] == '/' && path[n + 1] != '\0';
+}
+
+static void quota_created(struct model *m, struct model_node *node)
+{
+    static const char root[] = "/zookeeper/quota";
+    static const char name[] = "/zookeeper_stats";
+    size_t len = strlen(node->path);
+    char top[MODEL_PATH];
+    long long count = 0;
+    long long bytes = 0;
+    if (len < strlen(name) || strcmp(node->path + len - strlen(name), name) != 0 ||
+        strncmp(node->path, root, strlen(root)) != 0 || node->path[strlen(root)] != '/') {
+        return;
+    }
+    snprintf(top, sizeof top, "%.*s", (int)(len - strlen(name) - strlen(root)),
+             node->path + strlen(root));
+    for (size_t i = 0; i < m->count; i++) {
+        const char *path = m->nodes[i].path;
+        if (strcmp(path, top[0] != '\0' ? top : "/") == 0 ||
+            (find(m, top) != NULL && model_is_below(path, top))) {
+            count++;
+            bytes +=
+                &m->nodes[i] == node ? (long long)node->data_len : (long long)m->nodes[i].data_len;
+        }
+    }
+    quota_write(node, count, bytes);
+}
+
+/* --- the writes ------------------------------------------------------------------------------- */
+
+static int check_ttl(const struct call *c, int32_t type, int32_t mode, int64_t ttl_ms)
+{
+    if (mode != 5 && mode != 6) {
+        return type == WIRE_CREATE_TTL ? CONCLAVE_BAD_ARGUMENTS : 0;
+    }
+    if ((c->options & MODEL_TTL) == 0) {
+        return CONCLAVE_UNIMPLEMENTED;
+    }
+    return ttl_ms < 1 || ttl_ms > TTL_MAX_MS ? CONCLAVE_BAD_ARGUMENTS : 0;
+}
+
+static int do_create(struct call *c, int32_t type, struct wire_create_ttl_request r)
 {
     struct model *m = c->m;
     char path[MODEL_PATH + 16];
@@ -317,28 +473,29 @@ static int do_create(struct call *c, int32_t type, struct wire_create_request r)
     if (r.flags < 0 || r.flags > 6) {
         return CONCLAVE_BAD_ARGUMENTS;
     }
-    if (r.flags == 5 || r.flags == 6) {
-        return CONCLAVE_UNIMPLEMENTED;
+    int rc = check_ttl(c, type, r.flags, r.ttl_ms);
+    if (rc != 0) {
+        return rc;
     }
     if (!has_session(m, c->session_id)) {
         return CONCLAVE_SESSION_EXPIRED;
     }
-    if (!path_string(r.path, path) || strchr(path, '/') == NULL) {
+    if (!model_path_string(r.path, path) || strchr(path, '/') == NULL) {
         return CONCLAVE_BAD_ARGUMENTS;
     }
-    int rc = fixup(r.acl, c->ids, acl, &acl_count);
+    rc = fixup(r.acl, c->ids, acl, &acl_count);
     if (rc != 0) {
         return rc;
     }
-    parent_path(path, parent);
+    model_parent(path, parent);
     struct model_node *p = find(m, parent);
     if (p == NULL) {
         return CONCLAVE_NO_NODE;
     }
-    if (!permits(p, c->ids, WIRE_PERM_CREATE)) {
+    if (!model_permits(p, c->ids, WIRE_PERM_CREATE)) {
         return CONCLAVE_NO_AUTH;
     }
-    if (r.flags == 2 || r.flags == 3) {
+    if (r.flags == 2 || r.flags == 3 || r.flags == 6) {
         snprintf(path + strlen(path), 16, "%010d", p->creates);
     }
     if (!valid_path(path)) {
@@ -347,8 +504,12 @@ static int do_create(struct call *c, int32_t type, struct wire_create_request r)
     if (find(m, path) != NULL) {
         return CONCLAVE_NODE_EXISTS;
     }
-    if (p->owner != 0 && p->owner != CONTAINER) {
+    if (owner_is_session(p->owner)) {
         return CONCLAVE_NO_CHILDREN_FOR_EPHEMERALS;
+    }
+    rc = quota_allows(c, path, 1, (long long)r.data.len);
+    if (rc != 0) {
+        return rc;
     }
     p->creates++;
     p->pzxid = m->zxid;
@@ -359,14 +520,17 @@ static int do_create(struct call *c, int32_t type, struct wire_create_request r)
     n->czxid = n->mzxid = n->pzxid = m->zxid;
     n->ctime = n->mtime = c->time_ms;
     n->owner = type == WIRE_CREATE_CONTAINER  ? CONTAINER
+               : type == WIRE_CREATE_TTL      ? (int64_t)(TTL_BYTE << 56 | (uint64_t)r.ttl_ms)
                : r.flags == 1 || r.flags == 3 ? c->session_id
                                               : 0;
-    event(c->e, 1, path);
-    event(c->e, 4, parent);
+    event(c->e, 1, n);
+    event(c->e, 4, find(m, parent));
     wire_write_string(&c->e->reply, slice_str(path));
     if (type != WIRE_CREATE) {
-        put_stat(m, n, &c->e->reply);
+        model_put_stat(m, n, &c->e->reply);
     }
+    quota_created(m, n);
+    quota_counts(m, path, 1, (long long)n->data_len);
     return 0;
 }
 
@@ -375,11 +539,13 @@ static void remove_node(struct call *c, struct model_node *n)
     char parent[MODEL_PATH];
     char path[MODEL_PATH];
     strcpy(path, n->path);
-    parent_path(path, parent);
+    model_parent(path, parent);
+    long long bytes = (long long)n->data_len;
+    event(c->e, 2, n);
+    event(c->e, 4, find(c->m, parent));
     drop(c->m, n);
     find(c->m, parent)->pzxid = c->m->zxid;
-    event(c->e, 2, path);
-    event(c->e, 4, parent);
+    quota_counts(c->m, path, -1, -bytes);
 }
 
 static int do_delete(struct call *c, struct wire_delete_request r)
@@ -389,20 +555,20 @@ static int do_delete(struct call *c, struct wire_delete_request r)
     if (!has_session(c->m, c->session_id)) {
         return CONCLAVE_SESSION_EXPIRED;
     }
-    if (!path_string(r.path, path) || strchr(path, '/') == NULL || strcmp(path, "/") == 0 ||
+    if (!model_path_string(r.path, path) || strchr(path, '/') == NULL || strcmp(path, "/") == 0 ||
         strcmp(path, "/zookeeper") == 0 || strcmp(path, "/zookeeper/quota") == 0 ||
         strcmp(path, "/zookeeper/config") == 0) {
         return CONCLAVE_BAD_ARGUMENTS;
     }
-    parent_path(path, parent);
+    model_parent(path, parent);
     struct model_node *p = find(c->m, parent);
     struct model_node *n = find(c->m, path);
-    return p == NULL                                    ? CONCLAVE_NO_NODE
-           : !permits(p, c->ids, WIRE_PERM_DELETE)      ? CONCLAVE_NO_AUTH
-           : n == NULL                                  ? CONCLAVE_NO_NODE
-           : r.version != -1 && r.version != n->version ? CONCLAVE_BAD_VERSION
-           : children(c->m, path) > 0                   ? CONCLAVE_NOT_EMPTY
-                                                        : (remove_node(c, n), 0);
+    return p == NULL                                     ? CONCLAVE_NO_NODE
+           : !model_permits(p, c->ids, WIRE_PERM_DELETE) ? CONCLAVE_NO_AUTH
+           : n == NULL                                   ? CONCLAVE_NO_NODE
+           : r.version != -1 && r.version != n->version  ? CONCLAVE_BAD_VERSION
+           : model_children(c->m, path) > 0              ? CONCLAVE_NOT_EMPTY
+                                                         : (remove_node(c, n), 0);
 }
 
 /* The checks that setData, check and setACL share. */
@@ -412,20 +578,25 @@ static int find_for(struct call *c, struct slice raw, int32_t perm, struct model
     if (!has_session(c->m, c->session_id)) {
         return CONCLAVE_SESSION_EXPIRED;
     }
-    if (raw.len == 0 || !path_string(raw, path) || !valid_path(path)) {
+    if (raw.len == 0 || !model_path_string(raw, path) || !valid_path(path)) {
         return CONCLAVE_BAD_ARGUMENTS;
     }
     *ret = find(c->m, path);
     if (*ret == NULL) {
         return CONCLAVE_NO_NODE;
     }
-    return permits(*ret, c->ids, perm) ? 0 : CONCLAVE_NO_AUTH;
+    return model_permits(*ret, c->ids, perm) ? 0 : CONCLAVE_NO_AUTH;
 }
 
 static int do_set_data(struct call *c, struct wire_set_data_request r)
 {
     struct model_node *n;
     int rc = find_for(c, r.path, WIRE_PERM_WRITE, &n);
+    if (rc != 0) {
+        return rc;
+    }
+    long long bytes = (long long)r.data.len - (long long)n->data_len;
+    rc = quota_allows(c, n->path, 0, bytes);
     if (rc != 0) {
         return rc;
     }
@@ -436,8 +607,9 @@ static int do_set_data(struct call *c, struct wire_set_data_request r)
     n->version++;
     n->mzxid = c->m->zxid;
     n->mtime = c->time_ms;
-    event(c->e, 3, n->path);
-    put_stat(c->m, n, &c->e->reply);
+    event(c->e, 3, n);
+    quota_counts(c->m, n->path, 0, bytes);
+    model_put_stat(c->m, n, &c->e->reply);
     return 0;
 }
 
@@ -467,7 +639,7 @@ static int do_set_acl(struct call *c, struct wire_set_acl_request r)
     memcpy(n->acl, acl, sizeof acl);
     n->acl_count = acl_count;
     n->aversion++;
-    put_stat(c->m, n, &c->e->reply);
+    model_put_stat(c->m, n, &c->e->reply);
     return 0;
 }
 
@@ -518,11 +690,54 @@ static int do_open(struct call *c, struct slice body)
     return 0;
 }
 
+static int do_collect(struct call *c, struct wire_reader *r)
+{
+    char path[MODEL_PATH];
+    struct slice raw = wire_read_string(r);
+    int64_t czxid = wire_read_i64(r);
+    int64_t mzxid = wire_read_i64(r);
+    if (r->failed || raw.data == NULL) {
+        return CONCLAVE_MARSHALLING_ERROR;
+    }
+    struct model_node *n = model_path_string(raw, path) ? find(c->m, path) : NULL;
+    return n == NULL                           ? CONCLAVE_NO_NODE
+           : !owner_is_collectable(n->owner)   ? CONCLAVE_BAD_VERSION
+           : n->czxid != czxid                 ? CONCLAVE_BAD_VERSION
+           : n->mzxid != mzxid                 ? CONCLAVE_BAD_VERSION
+           : model_children(c->m, n->path) > 0 ? CONCLAVE_NOT_EMPTY
+                                               : (remove_node(c, n), 0);
+}
+
+/* A create of any kind, from its record. */
+static int do_create_record(struct call *c, int32_t type, bool in_multi, struct wire_reader *r,
+                            int32_t *ret_type)
+{
+    struct wire_create_ttl_request create = {.ttl_ms = -1};
+    struct wire_create_request plain;
+    if (type == WIRE_CREATE_TTL) {
+        if (wire_decode_create_ttl_request(r, &create) != 0) {
+            return CONCLAVE_MARSHALLING_ERROR;
+        }
+    } else if (wire_decode_create_request(r, &plain) != 0) {
+        return CONCLAVE_MARSHALLING_ERROR;
+    } else {
+        create =
+            (struct wire_create_ttl_request){plain.path, plain.data, plain.acl, plain.flags, -1};
+    }
+    bool ttl_mode = create.flags == 5 || create.flags == 6;
+    if (in_multi && create.flags == 4) {
+        type = WIRE_CREATE_CONTAINER;
+    } else if (in_multi && type == WIRE_CREATE_TTL && !ttl_mode) {
+        type = WIRE_CREATE;
+    }
+    *ret_type = type == WIRE_CREATE ? 1 : 15;
+    return do_create(c, type, create);
+}
+
 /* One operation, read from r. *ret_type is what its result in a multi is headed as. */
 static int do_one(struct call *c, int32_t type, bool in_multi, struct wire_reader *r,
                   int32_t *ret_type)
 {
-    struct wire_create_request create;
     struct wire_delete_request del;
     struct wire_set_data_request set;
     struct wire_set_acl_request acl;
@@ -532,14 +747,10 @@ static int do_one(struct call *c, int32_t type, bool in_multi, struct wire_reade
     case WIRE_CREATE:
     case WIRE_CREATE2:
     case WIRE_CREATE_CONTAINER:
-        if (wire_decode_create_request(r, &create) != 0) {
-            return CONCLAVE_MARSHALLING_ERROR;
-        }
-        if (in_multi && create.flags == 4) {
-            type = WIRE_CREATE_CONTAINER;
-        }
-        *ret_type = type == WIRE_CREATE ? 1 : 15;
-        return do_create(c, type, create);
+    case WIRE_CREATE_TTL:
+        return do_create_record(c, type, in_multi, r, ret_type);
+    case WIRE_DELETE_CONTAINER:
+        return in_multi ? (int)CONCLAVE_MARSHALLING_ERROR : do_collect(c, r);
     case WIRE_DELETE:
         return wire_decode_delete_request(r, &del) != 0 ? (int)CONCLAVE_MARSHALLING_ERROR
                                                         : do_delete(c, del);
@@ -583,9 +794,11 @@ static int do_multi(struct call *c, struct slice body)
         /* Behind the culprit a part is only read, on a copy that is thrown away. */
         struct model throwaway = copy_of(&copy);
         struct call reading = part;
+        bool exceeded = c->e->quota_exceeded;
         reading.m = err != 0 ? &throwaway : &copy;
         int rc = do_one(&reading, h.type, true, &r, &type);
         model_finish(&throwaway);
+        c->e->quota_exceeded = err != 0 ? exceeded : c->e->quota_exceeded;
         errs[count++] = err != 0 ? CONCLAVE_RUNTIME_INCONSISTENCY : rc;
         err = err != 0 ? err : rc;
         wire_encode_multi_header(&ok, &(struct wire_multi_header){type, false, 0});
@@ -622,13 +835,14 @@ void model_effects_finish(struct model_effects *e)
     buf_finish(&e->events);
 }
 
-void model_apply(struct model *m, int64_t session_id, int32_t type, struct wire_vector ids,
+void model_apply(struct model *m, const struct model_caller *caller, int32_t type,
                  struct slice body, int64_t time_ms, struct model_effects *e)
 {
     buf_reset(&e->reply);
     buf_reset(&e->events);
+    e->quota_exceeded = false;
     m->zxid++;
-    struct call c = {m, session_id, ids, time_ms, e};
+    struct call c = {m, caller->session_id, caller->ids, caller->options, time_ms, e};
     struct wire_reader r = wire_reader_make(body);
     int32_t unused;
     e->err = type == WIRE_CREATE_SESSION  ? do_open(&c, body)
@@ -641,72 +855,6 @@ void model_apply(struct model *m, int64_t session_id, int32_t type, struct wire_
     }
 }
 
-/* --- reads ------------------------------------------------------------------------------------ */
-
-static void put_children(const struct model *m, const char *path, struct buf *out)
-{
-    wire_write_i32(out, children(m, path));
-    for (size_t i = 0; i < m->count; i++) {
-        char parent[MODEL_PATH];
-        if (strcmp(m->nodes[i].path, "/") != 0) {
-            parent_path(m->nodes[i].path, parent);
-            if (strcmp(parent[0] != '\0' ? parent : "/", path) == 0) {
-                wire_write_string(out, slice_str(strrchr(m->nodes[i].path, '/') + 1));
-            }
-        }
-    }
-}
-
-static void put_acl(const struct model_node *n, bool hide, struct buf *out)
-{
-    wire_write_i32(out, n->acl_count);
-    for (int i = 0; i < n->acl_count; i++) {
-        char id[64];
-        snprintf(id, sizeof id, "%s", n->acl[i].id);
-        if (hide && strcmp(n->acl[i].scheme, "digest") == 0) {
-            strcpy(strchr(id, ':'), ":x");
-        }
-        wire_write_i32(out, n->acl[i].perms);
-        wire_write_string(out, slice_str(n->acl[i].scheme));
-        wire_write_string(out, slice_str(id));
-    }
-}
-
-int model_query(const struct model *m, int32_t type, struct wire_vector ids, struct slice body,
-                struct buf *out)
-{
-    struct wire_reader r = wire_reader_make(body);
-    char path[MODEL_PATH];
-    if (!path_string(wire_read_string(&r), path)) {
-        return type == WIRE_EXISTS ? CONCLAVE_BAD_ARGUMENTS : CONCLAVE_NO_NODE;
-    }
-    const struct model_node *n = find(m, path);
-    if (n == NULL) {
-        return CONCLAVE_NO_NODE;
-    }
-    if (!permits(n, ids, WIRE_PERM_READ | (type == WIRE_GET_ACL ? WIRE_PERM_ADMIN : 0))) {
-        return CONCLAVE_NO_AUTH;
-    }
-    switch (type) {
-    case WIRE_GET_DATA:
-        wire_write_buffer(out, n->null_data ? SLICE_NULL : slice_make(n->data, n->data_len));
-        break;
-    case WIRE_GET_CHILDREN:
-    case WIRE_GET_CHILDREN2:
-        put_children(m, n->path, out);
-        break;
-    case WIRE_GET_ACL:
-        put_acl(n, !permits(n, ids, WIRE_PERM_ADMIN), out);
-        break;
-    default:
-        break;
-    }
-    if (type != WIRE_GET_CHILDREN) {
-        put_stat(m, n, out);
-    }
-    return 0;
-}
-
 size_t model_nodes(const struct model *m)
 {
     return m->count + 1;
@@ -716,7 +864,16 @@ size_t model_ephemerals(const struct model *m)
 {
     size_t n = 0;
     for (size_t i = 0; i < m->count; i++) {
-        n += m->nodes[i].owner != 0 && m->nodes[i].owner != CONTAINER;
+        n += owner_is_session(m->nodes[i].owner);
+    }
+    return n;
+}
+
+size_t model_collectable(const struct model *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        n += owner_is_collectable(m->nodes[i].owner);
     }
     return n;
 }

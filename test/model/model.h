@@ -44,11 +44,12 @@ struct model {
     int64_t zxid;
 };
 
-/* What a command did; events as lines "TYPE PATH\n". */
+/* What a command did; events as lines "TYPE PATH ACL\n": each entry as perms:scheme:id, "open" for the open list. */
 struct model_effects {
     int32_t err;
     struct buf reply;
     struct buf events;
+    bool quota_exceeded; /* softly or hard */
 };
 
 void model_init(struct model *m);
@@ -56,17 +57,37 @@ void model_finish(struct model *m);
 void model_effects_init(struct model_effects *e);
 void model_effects_finish(struct model_effects *e);
 
-/* Applies a command given by its parts, as state_apply does. Ids: vector of wire_id. */
-void model_apply(struct model *m, int64_t session_id, int32_t type, struct wire_vector ids,
+/* The options of a command, as bits: the numbers are those of enum command_options. */
+enum { MODEL_TTL = 1, MODEL_QUOTA = 2, MODEL_RECONFIG = 4 };
+
+/* Who sends a command. */
+struct model_caller {
+    int64_t session_id;
+    struct wire_vector ids; /* vector of wire_id */
+    uint32_t options;
+};
+
+/* Applies a command given by its parts, as state_apply does. */
+void model_apply(struct model *m, const struct model_caller *caller, int32_t type,
                  struct slice body, int64_t time_ms, struct model_effects *e);
 
 /* Answers a read as state_query does. Children come in order of creation. */
 int model_query(const struct model *m, int32_t type, struct wire_vector ids, struct slice body,
                 struct buf *out);
 
+/* The node at a path, or NULL. */
+const struct model_node *model_find(const struct model *m, const char *path);
+
+/* Answers getEphemerals as state_ephemerals does, oldest first. */
+void model_ephemerals_of(const struct model *m, int64_t session_id, const char *prefix,
+                         struct buf *out);
+
 /* Nodes as ZooKeeper counts them. */
 size_t model_nodes(const struct model *m);
 
 size_t model_ephemerals(const struct model *m);
+
+/* Containers and nodes with a TTL. */
+size_t model_collectable(const struct model *m);
 
 #endif

@@ -145,6 +145,13 @@ void make_multi_create(struct maker *m, int32_t type, const char *path, const ch
     add_create(m, path, data, mode);
 }
 
+void make_multi_create_ttl(struct maker *m, const char *path, int32_t mode, int64_t ttl_ms)
+{
+    add_header(m, WIRE_CREATE_TTL, false);
+    add_create(m, path, "", mode);
+    wire_write_i64(&m->body, ttl_ms);
+}
+
 void make_multi_delete(struct maker *m, const char *path, int32_t version)
 {
     add_header(m, WIRE_DELETE, false);

@@ -40,6 +40,7 @@ struct slice make_session(struct maker *m, int64_t id, int32_t timeout_ms);
 void make_multi_begin(struct maker *m);
 void make_multi_create(struct maker *m, int32_t type, const char *path, const char *data,
                        int32_t mode);
+void make_multi_create_ttl(struct maker *m, const char *path, int32_t mode, int64_t ttl_ms);
 void make_multi_delete(struct maker *m, const char *path, int32_t version);
 void make_multi_set_data(struct maker *m, const char *path, const char *data, int32_t version);
 void make_multi_check(struct maker *m, const char *path, int32_t version);

@@ -18,6 +18,15 @@
 enum { COMMANDS = 6000, SESSIONS = 6 };
 
 static const char *const names[] = {"a", "b", "c", "e\xcc\x81", "\xe4\xb8\xad"};
+/* Of a subtree that has a quota, now and then, and of the nodes that make one. */
+static const char *const quota_paths[] = {"/zookeeper/quota/a",
+                                          "/zookeeper/quota/a/zookeeper_limits",
+                                          "/zookeeper/quota/a/b",
+                                          "/zookeeper/quota/a/b/zookeeper_limits",
+                                          "/zookeeper/quota/a/zookeeper_stats",
+                                          "/zookeeper/quota/a/b/zookeeper_stats",
+                                          "/zookeeper/quota/zookeeper_stats",
+                                          "/zookeeper/quota/zookeeper_limits"};
 static const char *const bad_paths[] = {"",
                                         "/",
                                         "x",
@@ -51,6 +60,9 @@ struct world {
     int restores;
     int errors;
     int multis_failed;
+    int quotas_met;
+    int quotas_refused;
+    int collected;
 };
 
 static unsigned below(struct world *w, unsigned n)
@@ -63,6 +75,9 @@ static const char *random_path(struct world *w)
     if (below(w, 25) == 0) {
         return bad_paths[below(w, sizeof bad_paths / sizeof bad_paths[0])];
     }
+    if (below(w, 12) == 0) {
+        return quota_paths[below(w, sizeof quota_paths / sizeof quota_paths[0])];
+    }
     size_t n = 0;
     for (unsigned depth = 1 + below(w, 3); depth > 0; depth--) {
         const char *name = names[below(w, sizeof names / sizeof names[0])];
@@ -73,8 +88,14 @@ static const char *random_path(struct world *w)
 
 static const char *random_data(struct world *w)
 {
-    static const char *const data[] = {NULL, "", "x", "hello", "a longer piece of data"};
-    return data[below(w, 5)];
+    static const char *const data[] = {NULL,
+                                       "",
+                                       "x",
+                                       "hello",
+                                       "a longer piece of data",
+                                       "count=4,bytes=-1=;byteHardLimit=-1;countHardLimit=6",
+                                       "count=-1,bytes=20=;byteHardLimit=60;countHardLimit=-1"};
+    return data[below(w, below(w, 4) == 0 ? 7 : 5)];
 }
 
 static int32_t random_version(struct world *w)
@@ -141,11 +162,41 @@ static int32_t random_create_type(struct world *w)
     return types[below(w, 3)];
 }
 
+static int64_t random_ttl(struct world *w)
+{
+    static const int64_t ttls[] = {1, 1000, 0xffffffffffLL, 0, -1, 0x10000000000LL};
+    return ttls[below(w, below(w, 5) == 0 ? 6 : 3)];
+}
+
+/* What the collector would propose, most often still true. */
+static struct slice random_spent(struct world *w)
+{
+    const char *path = random_path(w);
+    for (int i = 0; i < 20; i++) {
+        const struct model_node *n = &w->m.nodes[below(w, (unsigned)w->m.count)];
+        if (n->owner < 0) {
+            path = n->path;
+        }
+    }
+    const struct model_node *node = model_find(&w->m, path);
+    struct spent spent = {slice_str(path), node != NULL ? node->czxid : 1,
+                          node != NULL ? node->mzxid : 1};
+    spent.czxid += below(w, 10) == 0;
+    spent.mzxid -= below(w, 10) == 0;
+    buf_reset(&w->maker.body);
+    spent_encode(&w->maker.body, &spent);
+    return buf_slice(&w->maker.body);
+}
+
 static struct slice random_multi(struct world *w)
 {
     make_multi_begin(&w->maker);
     for (unsigned n = below(w, 6); n > 0; n--) {
-        switch (below(w, 8)) {
+        switch (below(w, 9)) {
+        case 8:
+            random_acl(w);
+            make_multi_create_ttl(&w->maker, random_path(w), (int32_t)below(w, 7), random_ttl(w));
+            break;
         case 0:
             make_multi_check(&w->maker, random_path(w), random_version(w));
             break;
@@ -167,6 +218,25 @@ static struct slice random_multi(struct world *w)
     return make_multi_end(&w->maker);
 }
 
+/* Makes the quota of /a, or makes it new: a step each time. */
+static int32_t quota_step(struct world *w, unsigned step, struct slice *body)
+{
+    static const char *const paths[] = {"/a", "/zookeeper/quota/a",
+                                        "/zookeeper/quota/a/zookeeper_limits",
+                                        "/zookeeper/quota/a/zookeeper_stats"};
+    const char *data =
+        below(w, 2) == 0 ? "count=2,bytes=5=;byteHardLimit=20;countHardLimit=4" : "count=2,bytes=5";
+    maker_ids_add(&w->maker, "super", "");
+    maker_acl_reset(&w->maker);
+    maker_acl_add(&w->maker, 31, "world", "anyone");
+    if (step == 4) {
+        *body = make_set_data(&w->maker, paths[2], data, -1);
+        return WIRE_SET_DATA;
+    }
+    *body = make_create(&w->maker, paths[step], "", 0);
+    return WIRE_CREATE;
+}
+
 /* The next command's type, body and session. */
 static int32_t random_command(struct world *w, int64_t *session, struct slice *body)
 {
@@ -174,6 +244,9 @@ static int32_t random_command(struct world *w, int64_t *session, struct slice *b
     random_ids(w);
     random_acl(w);
     unsigned dice = below(w, 100);
+    if (state_zxid(w->s) % 60 < 5) {
+        return quota_step(w, (unsigned)(state_zxid(w->s) % 60), body);
+    }
     if (dice < 3) {
         *body = make_session(&w->maker, *session, 4000 + (int32_t)*session);
         return WIRE_CREATE_SESSION;
@@ -185,6 +258,15 @@ static int32_t random_command(struct world *w, int64_t *session, struct slice *b
     if (dice < 25) {
         *body = random_multi(w);
         return WIRE_MULTI;
+    }
+    if (dice < 29) {
+        *body = random_spent(w);
+        return WIRE_DELETE_CONTAINER;
+    }
+    if (dice < 34) {
+        int32_t mode = below(w, 8) == 0 ? (int32_t)below(w, 8) : 5 + (int32_t)below(w, 2);
+        *body = make_create_ttl(&w->maker, random_path(w), mode, random_ttl(w));
+        return WIRE_CREATE_TTL;
     }
     if (dice < 65) {
         int32_t type = random_create_type(w);
@@ -216,8 +298,18 @@ static void compare_effects(struct world *w)
     struct buf lines;
     buf_init(&lines, 0);
     for (size_t i = 0; i < w->e.events_count; i++) {
-        buf_printf(&lines, "%d %.*s\n", w->e.events[i].type, SLICE_FMT(w->e.events[i].path));
+        const struct state_event *event = &w->e.events[i];
+        struct wire_vector acl = event->acl;
+        struct wire_acl entry;
+        buf_printf(&lines, "%d %.*s%s", event->type, SLICE_FMT(event->path),
+                   acl.count == 0 ? " open" : "");
+        while (wire_next_acl(&acl, &entry)) {
+            buf_printf(&lines, " %d:%.*s:%.*s", entry.perms, SLICE_FMT(entry.id.scheme),
+                       SLICE_FMT(entry.id.id));
+        }
+        buf_append_str(&lines, "\n");
     }
+    assert_int_equal(w->e.quota.exceeded, w->me.quota_exceeded);
     assert_true(slice_equal(buf_slice(&lines), buf_slice(&w->me.events)));
     buf_finish(&lines);
 }
@@ -251,8 +343,9 @@ static void sort_children(struct buf *reply)
 
 static void compare_read(struct world *w, const char *path)
 {
-    static const int32_t types[] = {WIRE_EXISTS, WIRE_GET_DATA, WIRE_GET_CHILDREN,
-                                    WIRE_GET_CHILDREN2, WIRE_GET_ACL};
+    static const int32_t types[] = {WIRE_EXISTS,       WIRE_GET_DATA,
+                                    WIRE_GET_CHILDREN, WIRE_GET_CHILDREN2,
+                                    WIRE_GET_ACL,      WIRE_GET_ALL_CHILDREN_NUMBER};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         struct buf have;
         struct buf want;
@@ -270,7 +363,7 @@ static void compare_read(struct world *w, const char *path)
         }
         assert_int_equal(have.len, want.len);
         assert_true(slice_equal(buf_slice(&have), buf_slice(&want)));
-        bool left = types[i] != WIRE_GET_ACL &&
+        bool left = types[i] != WIRE_GET_ACL && types[i] != WIRE_GET_ALL_CHILDREN_NUMBER &&
                     (rc == 0 || (rc == CONCLAVE_NO_NODE && types[i] == WIRE_EXISTS));
         assert_int_equal(watch.kind != STATE_WATCH_NONE, left);
         buf_finish(&have);
@@ -278,13 +371,63 @@ static void compare_read(struct world *w, const char *path)
     }
 }
 
+/* getData only: children come in an order of their own. */
+static void compare_multi_read(struct world *w)
+{
+    struct buf have;
+    struct buf want;
+    struct state_watch watch;
+    buf_init(&have, 0);
+    buf_init(&want, 0);
+    random_ids(w);
+    make_multi_begin(&w->maker);
+    for (unsigned n = below(w, 5); n > 0; n--) {
+        wire_encode_multi_header(&w->maker.body,
+                                 &(struct wire_multi_header){WIRE_GET_DATA, false, -1});
+        wire_encode_get_data_request(
+            &w->maker.body, &(struct wire_get_data_request){slice_str(random_path(w)), true});
+    }
+    struct slice body = make_multi_end(&w->maker);
+    assert_int_equal(model_query(&w->m, WIRE_MULTI_READ, maker_ids(&w->maker), body, &want), 0);
+    assert_int_equal(state_query(w->s, WIRE_MULTI_READ, maker_ids(&w->maker), body, &have, &watch),
+                     0);
+    assert_true(slice_equal(buf_slice(&have), buf_slice(&want)));
+    assert_int_equal(watch.kind, STATE_WATCH_NONE);
+    buf_finish(&have);
+    buf_finish(&want);
+}
+
+static void compare_ephemerals(struct world *w, int64_t session)
+{
+    static const char *const prefixes[] = {"/", "/a", "/a/", "/b/c"};
+    struct buf have;
+    struct buf want;
+    buf_init(&have, 0);
+    buf_init(&want, 0);
+    const char *prefix = prefixes[below(w, 4)];
+    buf_reset(&w->maker.body);
+    wire_write_string(&w->maker.body, slice_str(prefix));
+    assert_int_equal(state_ephemerals(w->s, session, buf_slice(&w->maker.body), &have), 0);
+    model_ephemerals_of(&w->m, session, prefix, &want);
+    sort_children(&have);
+    sort_children(&want);
+    assert_true(slice_equal(buf_slice(&have), buf_slice(&want)));
+    buf_finish(&have);
+    buf_finish(&want);
+}
+
 static void compare_all(struct world *w)
 {
+    for (int64_t session = 1; session <= SESSIONS; session++) {
+        compare_ephemerals(w, session);
+        compare_multi_read(w);
+    }
     struct state_stats stats;
     state_stats(w->s, &stats);
     assert_int_equal(stats.nodes, model_nodes(&w->m));
     assert_int_equal(stats.ephemerals, model_ephemerals(&w->m));
     assert_int_equal(stats.sessions, w->m.session_count);
+    assert_int_equal(stats.collectable, model_collectable(&w->m));
     for (size_t i = 0; i < w->m.count; i++) {
         compare_read(w, w->m.nodes[i].path);
     }
@@ -355,16 +498,23 @@ static void one_command(struct world *w)
     int64_t session;
     struct slice body;
     int32_t type = random_command(w, &session, &body);
-    struct command c = {
-        .session_id = session, .type = type, .ids = maker_ids(&w->maker), .body = body};
+    struct command c = {.session_id = session,
+                        .type = type,
+                        .ids = maker_ids(&w->maker),
+                        .body = body,
+                        .options = below(w, 8) == 0 ? below(w, 4) : COMMAND_TTL | COMMAND_QUOTA};
     int64_t time_ms = 1000 + state_zxid(w->s) + 1;
     if (w->snapping) {
         batch_add(&w->log, 0, &c);
     }
-    model_apply(&w->m, session, type, c.ids, body, time_ms, &w->me);
+    struct model_caller caller = {session, c.ids, c.options};
+    model_apply(&w->m, &caller, type, body, time_ms, &w->me);
     state_apply(w->s, &c, time_ms, &w->e);
     compare_effects(w);
     w->errors += w->e.err != 0;
+    w->quotas_met += w->e.quota.exceeded;
+    w->quotas_refused += w->e.err == CONCLAVE_QUOTA_EXCEEDED;
+    w->collected += type == WIRE_DELETE_CONTAINER && w->e.err == 0;
     w->multis_failed += type == WIRE_MULTI && w->e.reply.len > 4 && w->e.events_count == 0;
 }
 
@@ -387,6 +537,7 @@ static void run(uint64_t seed)
     compare_all(&w);
     /* The run met what it is for. */
     assert_true(w.restores > 5 && w.errors > 500 && w.multis_failed > 50 && w.m.count > 20);
+    assert_true(w.collected > 20 && w.quotas_refused > 10 && w.quotas_met > w.quotas_refused);
     buf_finish(&w.snapshot);
     buf_finish(&w.log);
     model_effects_finish(&w.me);
