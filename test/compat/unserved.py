@@ -6,19 +6,11 @@ Promise: `still_unserved` fails as soon as an entry is served, so that the list 
 import zkwire as zk
 
 # Operations that ours answers UNIMPLEMENTED, with a request to ask for.
-OPERATIONS = {
-    zk.CHECK_WATCHES: zk.check_watches("/x", 1),
-    zk.REMOVE_WATCHES: zk.check_watches("/x", 1, zk.REMOVE_WATCHES),
-    zk.MULTI_READ: zk.multi([], zk.MULTI_READ),
-    zk.GET_EPHEMERALS: zk.get_ephemerals("/"),
-    zk.GET_ALL_CHILDREN_NUMBER: zk.get_all_children_number("/"),
-    zk.SET_WATCHES2: zk.set_watches(0, persistent=[]),
-    zk.ADD_WATCH: zk.add_watch("/x", 0),
-}
+OPERATIONS = {}
 
 # Features without an operation of their own.
 QUOTA_STATS = "the counts of a subtree with a quota (/zookeeper/quota/.../zookeeper_stats)"
-FEATURES = {QUOTA_STATS}
+FEATURES = set()
 
 
 def still_unserved(address):
