@@ -347,10 +347,20 @@ static void sort_file(void *arg, const char *name)
     free(path);
 }
 
+/* Names that were found in the folder become durable. */
+static int sync_names(struct journal *journal)
+{
+    const struct file_ops *ops = journal->ops;
+    char *folder = path_make("%s/log", journal->dir);
+    int err = folder == NULL ? -ENOMEM : ops->sync_folder(ops->ctx, folder);
+    int rv = err == 0 ? 0 : journal_fail(journal, err, "cannot sync the folder", folder);
+    free(folder);
+    return rv;
+}
+
 /* Opens the last segment for writing; makes what was read durable. */
 static int settle(struct journal *journal, struct journal_contents *c)
 {
-    const struct file_ops *ops = journal->ops;
     struct scan s;
     bool found;
     int rv = scan_open(&s, journal, journal->segments[journal->n_segments - 1].sequence, &found);
@@ -365,10 +375,7 @@ static int settle(struct journal *journal, struct journal_contents *c)
         rv = journal_sync(journal, s.window.fd, s.path);
     }
     if (rv == 0) {
-        char *folder = path_make("%s/log", journal->dir);
-        int err = folder == NULL ? -ENOMEM : ops->sync_folder(ops->ctx, folder);
-        rv = err == 0 ? 0 : journal_fail(journal, err, "cannot sync the folder", folder);
-        free(folder);
+        rv = sync_names(journal);
     }
     if (rv == 0) {
         journal->fd = s.window.fd;
@@ -419,6 +426,9 @@ int journal_recover(struct journal *journal, struct journal_contents *ret)
         rv = scan_segment(journal, ret, last + 1, &found);
         if (rv == 0 && (!found || listing.found > last + 1)) {
             rv = missing(journal, found ? last + 2 : last + 1);
+        }
+        if (rv == 0) {
+            rv = sync_names(journal); /* before the metadata says that it must be there */
         }
         if (rv == 0) {
             m->last_segment = last + 1;

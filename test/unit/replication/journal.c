@@ -270,6 +270,29 @@ static void test_segments_beside_the_metadata(void **state)
     }
     journal_finish(&j);
     assert_int_equal(metadata_write(&d.ops, "data", &before, &j.problem), 0);
+    char path[96];
+    snprintf(path, sizeof path, "data/log/%016llu.log",
+             (unsigned long long)before.last_segment + 1);
+    for (uint64_t i = 0; i < 96; i++) { /* the power goes while that is put right */
+        struct sim_disk copy;
+        struct journal_contents c;
+        sim_clone(&copy, &d);
+        copy.prng.state = i;
+        table_remove(&copy.durable, path); /* its name was never synced */
+        change_add(&copy, path, table_find(&copy.live, path)->file, false, NULL);
+        copy.stop_at = copy.calls + 1 + i / 8;
+        assert_int_equal(journal_init(&j, &copy.ops, "data", cluster, 4096, true), 0);
+        bool stopped = journal_recover(&j, &c) != 0;
+        journal_contents_finish(&c);
+        journal_finish(&j);
+        sim_power_cut(&copy);
+        assert_int_equal(journal_init(&j, &copy.ops, "data", cluster, 4096, true), 0);
+        assert_int_equal(journal_recover(&j, &c), 0);
+        assert_true(stopped || c.count == n);
+        journal_contents_finish(&c);
+        journal_finish(&j);
+        sim_finish(&copy);
+    }
     assert_int_equal(reopen(&d, &j, first, terms, n), 0);
     assert_int_equal(j.metadata.last_segment, before.last_segment + 1);
     journal_finish(&j);
