@@ -47,6 +47,36 @@ CONCLAVE_API const char *conclave_state_name(enum conclave_state state);
 typedef void (*conclave_state_fn)(struct conclave_client *client, enum conclave_state state,
                                   void *ctx);
 
+/* What is checked of a server's certificate. */
+enum conclave_tls_verify {
+    CONCLAVE_TLS_VERIFY_FULL = 0, /* its issuer is trusted, and it is for the server's name */
+    CONCLAVE_TLS_VERIFY_ISSUER,   /* its issuer is trusted */
+    CONCLAVE_TLS_VERIFY_NONE,     /* nothing: whoever stands in between can read and change all */
+};
+
+/* TLS to the servers. Begin with CONCLAVE_TLS_OPTIONS_INIT, then set what differs. Files are PEM or
+ * PKCS12; they are read when the client is opened, and not again. */
+struct conclave_tls_options {
+    size_t size;             /* sizeof of this struct, so that it may grow */
+    const char *ca_file;     /* issuers to be trusted; NULL: those of the system */
+    const char *ca_password; /* of a PKCS12 file */
+    /* own certificate and those between it and its issuer, for servers that want one; may hold the
+     * key, too */
+    const char *cert_file;
+    const char *key_file;     /* PEM, when the key does not stand in cert_file */
+    const char *key_password; /* of the key, or of a PKCS12 file */
+    /* the name that certificates must have; NULL: the server's name or number as it stands in the
+     * list. Nothing is looked up for it */
+    const char *server_name;
+    enum conclave_tls_verify verify;
+    char *error; /* where conclave_client_open says what is wrong with a file; may be NULL */
+    size_t error_len;
+};
+#define CONCLAVE_TLS_OPTIONS_INIT                                                                  \
+    {                                                                                              \
+        .size = sizeof(struct conclave_tls_options)                                                \
+    }
+
 /* Begin with CONCLAVE_CLIENT_OPTIONS_INIT, then set what differs. */
 struct conclave_client_options {
     size_t size; /* sizeof of this struct, so that it may grow */
@@ -63,6 +93,7 @@ struct conclave_client_options {
     void *ctx;                  /* given to on_state */
     size_t max_request;         /* bytes of one request; 0: 1 MiB, what servers take by default */
     size_t max_reply; /* bytes of one reply: a larger one is CONCLAVE_ETOOBIG; 0: 16 MiB */
+    const struct conclave_tls_options *tls; /* NULL: without TLS */
 };
 #define CONCLAVE_CLIENT_OPTIONS_INIT                                                               \
     {                                                                                              \
@@ -71,7 +102,8 @@ struct conclave_client_options {
     }
 
 /* Makes a client; nothing is sent before it is started or dispatched. 0, CONCLAVE_EINVAL
- * (malformed server list, chroot or size), CONCLAVE_ENOMEM, CONCLAVE_EIO (no descriptors). */
+ * (malformed server list, chroot or size), CONCLAVE_ENOMEM, CONCLAVE_EIO (no descriptors),
+ * CONCLAVE_ETLS (a file of the TLS options is not usable: see their `error`). */
 CONCLAVE_API int conclave_client_open(const struct conclave_client_options *options,
                                       struct conclave_client **ret_client) CONCLAVE_MUST_USE;
 

@@ -78,7 +78,7 @@ int fail(const char *command, const char *subject, int error)
 int fail_unreachable(const char *command, const struct conclave_client *client, const char *servers,
                      int error)
 {
-    char why[256] = "";
+    char why[1024] = "";
     conclave_client_last_error(client, why, sizeof why);
     if (exit_code_of(error) == CLI_EXIT_AUTH) {
         return fail(command, NULL, error);
@@ -93,17 +93,39 @@ int fail_unreachable(const char *command, const struct conclave_client *client, 
     return CLI_EXIT_UNAVAILABLE;
 }
 
-int connection_open(const char *command, const struct common_options *options,
-                    conclave_state_fn on_state, void *ctx, struct conclave_client **ret)
+static const char *given(const char *option, const char *variable)
 {
-    struct conclave_client_options client_options = CONCLAVE_CLIENT_OPTIONS_INIT;
-    struct conclave_client *client = NULL;
-    client_options.servers = options->server;
-    client_options.session_timeout_ms = options->session_ms;
-    client_options.request_timeout_ms = options->timeout_ms;
-    client_options.on_state = on_state;
-    client_options.ctx = ctx;
-    int error = conclave_client_open(&client_options, &client);
+    const char *value = option != NULL ? option : getenv(variable);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+/* False when TLS is not wanted. */
+static bool tls_options(const struct common_options *options, struct conclave_tls_options *ret)
+{
+    const char *on = given(options->tls ? "1" : NULL, "CONCLAVE_TLS");
+    ret->ca_file = given(options->tls_ca, "CONCLAVE_TLS_CA");
+    ret->cert_file = given(options->tls_cert, "CONCLAVE_TLS_CERT");
+    ret->key_file = given(options->tls_key, "CONCLAVE_TLS_KEY");
+    ret->server_name = given(options->tls_name, "CONCLAVE_TLS_NAME");
+    ret->ca_password = ret->key_password = given(NULL, "CONCLAVE_TLS_PASSWORD");
+    return (on != NULL && strcmp(on, "0") != 0) || ret->ca_file != NULL || ret->cert_file != NULL ||
+           ret->key_file != NULL || ret->server_name != NULL;
+}
+
+int connection_create(const char *command, const struct common_options *options,
+                      struct conclave_client_options *client_options, struct conclave_client **ret)
+{
+    struct conclave_tls_options tls = CONCLAVE_TLS_OPTIONS_INIT;
+    char why[512] = "";
+    tls.error = why;
+    tls.error_len = sizeof why;
+    client_options->servers = options->server;
+    client_options->session_timeout_ms = options->session_ms;
+    if (tls_options(options, &tls)) {
+        client_options->tls = &tls;
+    }
+    int error = conclave_client_open(client_options, ret);
+    client_options->tls = NULL; /* read by now, and gone with this call */
     if (error == CONCLAVE_EINVAL) {
         fprintf(stderr,
                 "conclave %s: --server wants host:port,host:port[/chroot]; see \"conclave %s "
@@ -111,16 +133,33 @@ int connection_open(const char *command, const struct common_options *options,
                 command, command);
         return CLI_EXIT_USAGE;
     }
-    if (error == 0) {
-        error = conclave_client_start(client);
+    if (error == CONCLAVE_ETLS) {
+        fprintf(stderr, "conclave %s: TLS: %s\n", command, why);
+        return CLI_EXIT_USAGE;
     }
+    return error == 0 ? 0 : fail(command, NULL, error);
+}
+
+int connection_open(const char *command, const struct common_options *options,
+                    conclave_state_fn on_state, void *ctx, struct conclave_client **ret)
+{
+    struct conclave_client_options client_options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    struct conclave_client *client = NULL;
+    client_options.request_timeout_ms = options->timeout_ms;
+    client_options.on_state = on_state;
+    client_options.ctx = ctx;
+    int code = connection_create(command, options, &client_options, &client);
+    if (code != 0) {
+        return code;
+    }
+    int error = conclave_client_start(client);
     if (error != 0) {
         conclave_client_close(client, 0);
         return fail(command, NULL, error);
     }
     error = conclave_client_wait_connected(client, options->timeout_ms);
     if (error != 0) {
-        int code = fail_unreachable(command, client, options->server, error);
+        code = fail_unreachable(command, client, options->server, error);
         conclave_client_close(client, 0);
         return code;
     }

@@ -9,6 +9,11 @@
 
 #include <conclave/client.h>
 
+/* A client made from the common options and the environment; the rest of client_options is the
+ * caller's. 0, or the exit code of an error that was told. */
+int connection_create(const char *command, const struct common_options *options,
+                      struct conclave_client_options *client_options, struct conclave_client **ret);
+
 /* Connects within the common timeout; requests are bounded by it, too. on_state may be NULL. 0,
  * or the exit code after the error was told. Close with connection_close. */
 int connection_open(const char *command, const struct common_options *options,

@@ -458,17 +458,13 @@ static int prepare(struct elect_run *r)
 static int client_begin(struct elect_run *r)
 {
     struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
-    options.servers = r->options->common.server;
-    options.session_timeout_ms = r->options->common.session_ms;
     options.on_state = elect_on_state;
     options.ctx = r;
-    int error = conclave_client_open(&options, &r->client);
-    if (error == CONCLAVE_EINVAL) {
-        return usage_error(&ELECT_USAGE, "--server wants host:port,host:port[/chroot]");
+    int code = connection_create(ELECT_USAGE.name, &r->options->common, &options, &r->client);
+    if (code != 0) {
+        return code;
     }
-    if (error == 0) {
-        error = conclave_recipes_create(r->client, &r->recipes);
-    }
+    int error = conclave_recipes_create(r->client, &r->recipes);
     if (error == 0) {
         error = conclave_client_start(r->client);
     }

@@ -37,6 +37,11 @@ struct common_options {
     int64_t session_ms;
     int64_t timeout_ms;
     bool json;
+    bool tls; /* given, or any of the following; connection.c adds the environment */
+    const char *tls_ca;
+    const char *tls_cert;
+    const char *tls_key;
+    const char *tls_name;
 };
 #define COMMON_OPTIONS_INIT                                                                        \
     {                                                                                              \

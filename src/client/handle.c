@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "client/link_tls.h"
 #include "client/threads.h"
 
 #include <assert.h>
@@ -213,6 +214,7 @@ static void handle_free(struct conclave_client *client, int steps)
     switch (steps) {
     case 5:
         loop_close(client);
+        link_tls_close(client);
         core_finish(&client->core);
         /* fall through */
     case 4:
@@ -262,7 +264,10 @@ static int handle_init(struct conclave_client *client, const struct conclave_cli
         return rc;
     }
     *steps = 5;
-    rc = loop_open(client);
+    rc = link_tls_open(client, o->tls);
+    if (rc == 0) {
+        rc = loop_open(client);
+    }
     if (rc == 0) {
         /* The descriptor is readable from the start: there are servers to connect to. */
         loop_wake(client);

@@ -14,6 +14,7 @@
 #include "client/hosts.h"
 #include "client/request.h"
 #include "client/resolver.h"
+#include "tls/tls.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -58,7 +59,7 @@ struct conclave_client {
     int wake_fd;       /* constant: eventfd */
     int timer_fd;      /* constant */
     int sock;          /* -1: none */
-    bool connecting;   /* sock is not connected yet */
+    bool connecting;   /* sock is not connected yet, or its TLS handshake is not done */
     bool want_write;   /* sock is watched for writing */
     bool wake_pending; /* wake_fd is readable or will be soon */
     bool in_turn;      /* the loop holds the lock and will look at everything before it sleeps */
@@ -66,12 +67,18 @@ struct conclave_client {
     int64_t connect_by_ns; /* end of the attempt to connect */
     int64_t attached_ns;   /* when this link got its session, 0: not yet */
 
+    struct tls_context *tls_context; /* NULL: without TLS */
+    struct tls *tls;                 /* of sock, once it is connected */
+    char *tls_name;                  /* for servers' certificates, NULL: by the list */
+    bool tls_verify_host;
+    const struct host *trying; /* where sock goes to */
+
     bool closed;         /* CLOSED was posted: nothing more will be */
     bool finish_by_loop; /* closed inside a callback: the loop frees the client */
 
     char server[64];                 /* of the link */
     char target[HOST_NAME_LEN + 16]; /* "name:port" as given, of this attempt */
-    char last_error[HOST_NAME_LEN + 128];
+    char last_error[HOST_NAME_LEN + 16 + TLS_TEXT_MAX];
 };
 
 /* loop.c --- with the lock held */
@@ -88,6 +95,9 @@ void loop_step(struct conclave_client *client);
 
 /* Sends now what can be sent, from any thread; what cannot is left to the loop. */
 void loop_send_early(struct conclave_client *client);
+
+/* The link is there, TLS included: the session begins. */
+void loop_connected(struct conclave_client *client, int64_t now_ns);
 
 /* When the loop wants to be called, INT64_MAX: never. */
 int64_t loop_deadline_ns(const struct conclave_client *client);

@@ -5,6 +5,7 @@
 #include "client/handle.h"
 
 #include "base/clock.h"
+#include "client/link_tls.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -19,6 +20,7 @@
 
 enum {
     READ_BYTES = 64 * 1024, /* room for one read */
+    WIRE_BYTES = 16 * 1024, /* the same with TLS, on the stack */
     READS_MAX = 16,         /* reads of one turn, so that timers are not starved */
     EVENTS_MAX = 16,
 };
@@ -117,6 +119,7 @@ static void remember_error(struct conclave_client *client, const char *what)
 
 static void drop_socket(struct conclave_client *client)
 {
+    link_tls_end(client);
     close_fd(&client->sock);
     client->connecting = false;
     client->want_write = false;
@@ -131,12 +134,16 @@ static void follow_core(struct conclave_client *client, int64_t now_ns)
         return;
     }
     int64_t attached_ns = client->attached_ns;
-    drop_socket(client);
     if (client->core.link_error != 0) {
         bool silent = client->core.link_error == CONCLAVE_EDISCONNECTED && attached_ns == 0;
-        remember_error(client, silent ? "the server closed the connection without an answer"
-                                      : conclave_strerror(client->core.link_error));
+        const char *problem = link_tls_problem(client);
+        if (problem == NULL) {
+            problem = silent ? "closed by the server without an answer: does it want TLS?"
+                             : conclave_strerror(client->core.link_error);
+        }
+        remember_error(client, problem);
     }
+    drop_socket(client);
     if (attached_ns != 0) {
         hosts_lost(&client->hosts, now_ns, now_ns - attached_ns);
     }
@@ -145,6 +152,9 @@ static void follow_core(struct conclave_client *client, int64_t now_ns)
 /* What a failed read or write means. */
 static int link_error(int err)
 {
+    if (err == EPROTO) {
+        return CONCLAVE_ETLS;
+    }
     return err == ECONNRESET || err == EPIPE ? CONCLAVE_EDISCONNECTED : CONCLAVE_EIO;
 }
 
@@ -177,24 +187,41 @@ static void read_socket(struct conclave_client *client, int64_t now_ns)
     }
 }
 
+static struct slice wire_output(const struct conclave_client *client)
+{
+    return client->tls != NULL ? buf_slice(tls_out(client->tls)) : core_output(&client->core);
+}
+
+static void wire_sent(struct conclave_client *client, size_t len)
+{
+    if (client->tls != NULL) {
+        buf_consume(tls_out(client->tls), len);
+    } else {
+        core_sent(&client->core, len);
+    }
+}
+
 /* Sends what there is. 0, or the errno that ends the link. */
 static int send_output(struct conclave_client *client)
 {
     for (;;) {
-        struct slice out = core_output(&client->core);
+        if (client->tls != NULL && link_tls_fill(client) != 0) {
+            return EPROTO;
+        }
+        struct slice out = wire_output(client);
         if (out.len == 0) {
             break;
         }
         ssize_t n = send(client->sock, out.data, out.len, MSG_NOSIGNAL);
         if (n >= 0) {
-            core_sent(&client->core, (size_t)n);
+            wire_sent(client, (size_t)n);
         } else if (errno == EAGAIN) {
             break;
         } else if (errno != EINTR) {
             return errno;
         }
     }
-    bool want = core_output(&client->core).len > 0;
+    bool want = wire_output(client).len > 0;
     if (want != client->want_write) {
         client->want_write = want;
         return watch_fd(client, EPOLL_CTL_MOD, client->sock, EPOLLIN | (want ? EPOLLOUT : 0),
@@ -203,6 +230,56 @@ static int send_output(struct conclave_client *client)
                    : EIO;
     }
     return 0;
+}
+
+/* The link ends, or the attempt to make one. */
+static void end_link(struct conclave_client *client, int error, int64_t now_ns)
+{
+    if (!client->connecting) {
+        core_link_down(&client->core, now_ns, error);
+        return;
+    }
+    const char *problem = link_tls_problem(client);
+    if (problem == NULL) {
+        problem = error == CONCLAVE_EDISCONNECTED
+                      ? "the server closed the connection during the TLS handshake"
+                      : conclave_strerror(error);
+    }
+    remember_error(client, problem);
+    drop_socket(client);
+}
+
+/* As read_socket, with TLS between the socket and the core. */
+static void read_wire(struct conclave_client *client, int64_t now_ns)
+{
+    uint8_t wire[WIRE_BYTES];
+    for (int i = 0; i < READS_MAX && client->sock >= 0; i++) {
+        ssize_t n = recv(client->sock, wire, sizeof wire, 0);
+        int error = 0;
+        if (n > 0) {
+            error = link_tls_received(client, slice_make(wire, (size_t)n), now_ns);
+            int err = send_output(client); /* answers, or the alert that says what is wrong */
+            if (error == 0 && err != 0) {
+                error = link_error(err);
+            }
+        } else if (n == 0) {
+            error = CONCLAVE_EDISCONNECTED;
+        } else if (errno == EAGAIN) {
+            return;
+        } else if (errno != EINTR) {
+            error = link_error(errno);
+        }
+        if (error != 0) {
+            end_link(client, error, now_ns);
+            return;
+        }
+        if (n > 0 && (size_t)n < sizeof wire) {
+            return;
+        }
+        if (!client->connecting && client->core.link == LINK_NONE) {
+            return;
+        }
+    }
 }
 
 static bool can_send(const struct conclave_client *client)
@@ -249,11 +326,28 @@ static void format_address(const union host_address *address, char *buf, size_t 
     snprintf(buf, len, v6 ? "[%s]:%u" : "%s:%u", ip, port);
 }
 
-static void connected(struct conclave_client *client, int64_t now_ns)
+void loop_connected(struct conclave_client *client, int64_t now_ns)
 {
     client->connecting = false;
-    client->want_write = true; /* as it was registered; corrected by the first send */
     core_link_up(&client->core, now_ns, connect_timeout_ms(client));
+}
+
+/* TCP is connected. */
+static void connected(struct conclave_client *client, int64_t now_ns)
+{
+    client->want_write = true; /* as it was registered; corrected by the first send */
+    if (client->tls_context == NULL) {
+        loop_connected(client, now_ns);
+        return;
+    }
+    int error = link_tls_begin(client, client->trying->name);
+    int err = error == 0 ? send_output(client) : 0;
+    if (err != 0) {
+        error = link_error(err);
+    }
+    if (error != 0) {
+        end_link(client, error, now_ns);
+    }
 }
 
 /* Begins to connect. 0 or an errno. */
@@ -327,7 +421,8 @@ static void seek_link(struct conclave_client *client, int64_t now_ns)
         drop_socket(client);
     }
     if (client->connecting && now_ns >= client->connect_by_ns) {
-        remember_error(client, "connecting timed out");
+        remember_error(client, client->tls != NULL ? "the TLS handshake timed out"
+                                                   : "connecting timed out");
         drop_socket(client);
     }
     while (client->sock < 0 && core_wants_link(&client->core)) {
@@ -339,6 +434,7 @@ static void seek_link(struct conclave_client *client, int64_t now_ns)
             return;
         }
         snprintf(client->target, sizeof client->target, "%s:%u", host->name, host->port);
+        client->trying = host;
         client->connect_by_ns = now_ns + connect_timeout_ms(client) * 1000000;
         int err = connect_to(client, address);
         if (err != 0) {
@@ -347,9 +443,28 @@ static void seek_link(struct conclave_client *client, int64_t now_ns)
     }
 }
 
+/* An event of a socket with TLS: the loop's step sends only when the handshake is done. */
+static void shake_or_read(struct conclave_client *client, uint32_t events, int64_t now_ns)
+{
+    if (client->connecting && (events & EPOLLOUT) != 0) {
+        int err = send_output(client);
+        if (err != 0) {
+            end_link(client, link_error(err), now_ns);
+            return;
+        }
+    }
+    if ((events & ~(uint32_t)EPOLLOUT) != 0) {
+        read_wire(client, now_ns);
+    }
+}
+
 static void socket_event(struct conclave_client *client, uint32_t events, int64_t now_ns)
 {
     if (client->sock < 0) {
+        return;
+    }
+    if (client->tls != NULL) {
+        shake_or_read(client, events, now_ns);
         return;
     }
     if (!client->connecting) {

@@ -148,6 +148,13 @@ static void tls_explain_certificate(struct tls *t)
     name_clean(t->problem);
 }
 
+static const char *tls_alert_text(int alert)
+{
+    /* OpenSSL 3.0 has no text for this one. */
+    return alert == SSL_AD_CERTIFICATE_REQUIRED ? "certificate required"
+                                                : SSL_alert_desc_string_long(alert);
+}
+
 /* Takes OpenSSL's first complaint, which is the cause of the others. Returns CONCLAVE_ETLS. */
 static int tls_fail(struct tls *t)
 {
@@ -163,7 +170,7 @@ static int tls_fail(struct tls *t)
         tls_set_problem(t, "", "the client sent no certificate");
     } else if (reason >= ALERT_REASONS && reason < ALERT_REASONS_END) {
         tls_set_problem(t, t->server ? "refused by the client: " : "refused by the server: ",
-                        SSL_alert_desc_string_long(reason - ALERT_REASONS));
+                        tls_alert_text(reason - ALERT_REASONS));
     } else if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST) {
         tls_set_problem(t, "", "the other side does not speak TLS");
     } else {

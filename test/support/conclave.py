@@ -11,7 +11,7 @@ import time
 from server import READY_S, Server
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-READY_LINE = re.compile(rb"^conclave: ready client=\S+?:(\d+) ")
+READY_LINE = re.compile(rb"^conclave: ready client=(?:\S+?:(\d+)|off) [^\n]*?(?: secure=\S+?:(\d+))?\n")
 
 
 def program():
@@ -31,6 +31,7 @@ class Conclave(Server):
 
     def __init__(self, options=(), tick_ms=2000):
         super().__init__()
+        self.secure_port = 0
         self.options = ["--tickTime", str(tick_ms), "--maxClientCnxns", "0", *options]
 
     def command(self):
@@ -49,6 +50,7 @@ class Conclave(Server):
                 text += part
                 match = READY_LINE.search(text) if b"\n" in text else None
                 if match:
-                    self.port = int(match.group(1))
+                    self.port = int(match.group(1) or 0)
+                    self.secure_port = int(match.group(2) or 0)
                     return
         self.fail(f"not ready after {READY_S} s")

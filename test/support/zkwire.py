@@ -286,14 +286,17 @@ class Closed(Exception):
 class Connection:
     """One TCP connection that has done the session handshake.
 
-    session_id 0 asks for a new session; otherwise it is re-attached. After a refusal session_id is 0. Events that
-    are read on the way to a reply are kept in `events`, in order.
+    tls: an ssl.SSLContext, or None for a plain connection. session_id 0 asks for a new session; otherwise it is
+    re-attached. After a refusal session_id is 0. Events that are read on the way to a reply are kept in `events`, in
+    order.
     """
 
     def __init__(self, address, timeout_ms=10000, session_id=0, passwd=bytes(16), last_zxid=0, read_only=False,
-                 patience_s=20):
+                 patience_s=20, tls=None):
         self.socket = socket.create_connection(address, timeout=patience_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=address[0])
         self.buffered = bytearray()
         self.events = []
         self.next_xid = 1

@@ -1,0 +1,54 @@
+"""Certificates for tests, made with the program openssl: a CA, and what it or nobody signed.
+
+Promise: PEM files in a folder of the caller's; keys of P-256, so that making one takes milliseconds.
+"""
+
+import os
+import shutil
+import subprocess
+
+
+def why_missing():
+    """Why certificates cannot be made here, or None."""
+    return None if shutil.which("openssl") else "no program openssl (Debian: openssl)"
+
+
+class Certificate:
+    """Paths: `cert`, `key`, and `both` (the key, then the chain: ZooKeeper's PEM keystore)."""
+
+    def __init__(self, stem):
+        self.cert, self.key, self.both = stem + ".pem", stem + ".key", stem + ".both.pem"
+
+
+class Certificates:
+    """Makes certificates in one folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.count = 0
+        os.makedirs(folder, exist_ok=True)
+
+    def _run(self, *words):
+        done = subprocess.run(["openssl", *words], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"openssl {' '.join(words)}: {done.stderr}")
+
+    def make(self, name, subject, issuer=None, days=30, san="DNS:localhost,IP:127.0.0.1"):
+        """subject as openssl takes it ("/O=a/CN=b"); without issuer signed by itself, a CA; days < 0: expired."""
+        made = Certificate(os.path.join(self.folder, name))
+        request, extensions = made.cert + ".csr", made.cert + ".ext"
+        self.count += 1
+        self._run("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-utf8",
+                  "-multivalue-rdn", "-keyout", made.key, "-subj", subject, "-out", request)
+        with open(extensions, "w", encoding="ascii") as file:
+            file.write("basicConstraints=critical,CA:TRUE\n" if issuer is None else
+                       f"basicConstraints=CA:FALSE\nsubjectAltName={san}\n")
+        signer = (["-signkey", made.key] if issuer is None else
+                  ["-CA", issuer.cert, "-CAkey", issuer.key, "-set_serial", str(1000 + self.count)])
+        self._run("x509", "-req", "-in", request, "-out", made.cert, "-days", str(days), "-extfile", extensions,
+                  *signer)
+        with open(made.both, "w", encoding="ascii") as both:
+            for path in (made.key, made.cert):
+                with open(path, encoding="ascii") as part:
+                    both.write(part.read())
+        return made
