@@ -314,6 +314,10 @@ static int login_answer(struct login *l, bool first, struct slice token, struct 
 {
     const char *out = NULL;
     unsigned out_len = 0;
+    /* The server speaks first in DIGEST-MD5: as in Java a token before that is not looked at. */
+    if (first && l->service->options->mechanism == LOGIN_DIGEST_MD5) {
+        token = SLICE_NULL;
+    }
     const char *in = token.len > 0 ? (const char *)token.data : NULL;
     int rc = first ? sasl_server_start(l->conn, mechanism_name(l->service->options), in,
                                        (unsigned)token.len, &out, &out_len)
@@ -352,10 +356,7 @@ int login_take(struct login_service *s, struct login **login, struct slice token
     if (l->conn == NULL) {
         return CONCLAVE_AUTH_FAILED;
     }
-    /* A first token of DIGEST-MD5 would ask for an earlier nonce to count again. */
-    rc = first && token.len > 0 && s->options->mechanism == LOGIN_DIGEST_MD5
-             ? CONCLAVE_AUTH_FAILED
-             : login_answer(l, first, token, &step);
+    rc = login_answer(l, first, token, &step);
     if (rc != 0 || !slice_is_null(step.id)) {
         sasl_dispose(&l->conn); /* the token and the id are copies */
         l->conn = NULL;
