@@ -32,6 +32,16 @@ static bool options_valid(const struct conclave_election_options *o)
            o->backoff_min_ms >= 0 && o->backoff_max_ms >= o->backoff_min_ms;
 }
 
+/* Copies a string to *at and moves that behind it. */
+static const char *copy_text(char **at, const char *text)
+{
+    char *copy = *at;
+    size_t size = strlen(text) + 1;
+    (void)snprintf(copy, size, "%s", text);
+    *at += size;
+    return copy;
+}
+
 /* The list with its strings in one block. */
 static struct conclave_acl *acl_copy(const struct conclave_acl *acl, size_t count)
 {
@@ -46,10 +56,8 @@ static struct conclave_acl *acl_copy(const struct conclave_acl *acl, size_t coun
     char *text = (char *)(copy + count);
     for (size_t i = 0; i < count; i++) {
         copy[i].perms = acl[i].perms;
-        copy[i].scheme = strcpy(text, acl[i].scheme);
-        text += strlen(text) + 1;
-        copy[i].id = strcpy(text, acl[i].id);
-        text += strlen(text) + 1;
+        copy[i].scheme = copy_text(&text, acl[i].scheme);
+        copy[i].id = copy_text(&text, acl[i].id);
     }
     return copy;
 }
@@ -74,6 +82,7 @@ static char *node_data(const char *id, const void *data, size_t len, size_t *ret
     if (text == NULL) {
         return NULL;
     }
+    /* bytes, no string: NOLINTNEXTLINE(bugprone-not-null-terminated-result) */
     memcpy(text, id, id_len);
     *ret_len = id_len;
     if (len > 0) {
@@ -398,8 +407,10 @@ static int fencing_node(struct conclave_election *e, char **ret_path)
 {
     struct conclave_client *client = election_rt(e)->client;
     int error = 0;
+    int64_t now;
     client_lock(client);
-    if (e->state == ELECTION_LEADING && e->term != TERM_DUE) {
+    /* The lease may be over before its timer has fired. */
+    if (e->state == ELECTION_LEADING && e->term != TERM_DUE && lease_now(e, &now) != 0) {
         *ret_path = strdup(e->node);
         error = *ret_path == NULL ? CONCLAVE_ENOMEM : 0;
     } else {

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Our candidates among other clients' on one path: kazoo's Lock and Election, Curator's LeaderLatch.
+
+Promise: on our server and on Apache ZooKeeper, for SECONDS each, while contenders of both sides are killed and started
+anew: one holder at a time, and everybody gets its turns. Each contender writes down when its turns begin and end; ours
+also that they last, so that a turn that was ended by force ends, for what is compared, at its last line.
+Limits: theirs do not prove their lease, so they are killed only, never stopped or cut off. Needs Debian's
+python3-kazoo; for Curator libcurator-recipes-java, libcurator-framework-java and javac.
+"""
+
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import conclave  # noqa: E402
+import pair  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TICK_MS = 500
+SECONDS = float(os.environ.get("MIXED_SECONDS", "25"))
+KILL_EVERY_S = 4
+PATIENCE_S = 20
+JAVA = "/usr/share/java"
+JARS = ("curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "slf4j-api",
+        "slf4j-nop", "metrics-core", "snappy-java", "netty-*")
+# What `conclave elect` runs: a turn of NAME, written to FILE.
+TURN = """
+import os, sys, time
+output = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+for what in ["begin"] + 15 * ["lasts"] + ["end"]:
+    os.write(output, f"{sys.argv[1]} {what} {time.monotonic_ns()}\\n".encode())
+    time.sleep(0.01)
+"""
+
+
+class Theirs:
+    """A contender of another client: a process that takes turns until its input ends."""
+
+    def __init__(self, name, command):
+        self.name = name
+        self.command = command
+        self.process = None
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+
+    def kill(self):
+        """kill -9, and a new one in its place."""
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.start()
+
+    def end(self):
+        self.process.stdin.close()
+        try:
+            code = self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"{self.name} did not end") from None
+        assert code == 0, f"{self.name} ended with {code}"
+
+
+class Ours:
+    """A contender of ours: `conclave elect` for a turn, again and again."""
+
+    def __init__(self, name, command):
+        self.name = name
+        self.command = command
+        self.process = None
+        self.ending = False
+        self.wrong = []
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self):
+        while not self.ending:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                            stderr=subprocess.PIPE)
+            if self.ending:
+                self.process.terminate()
+            said = self.process.communicate()[1]
+            if self.process.returncode not in (0, -9, 76, 128 + 15):
+                self.wrong.append(f"exit code {self.process.returncode}: {said.decode()}")
+
+    def kill(self):
+        self.process.kill()
+
+    def end(self):
+        self.ending = True
+        self.process.terminate()
+        self.thread.join(PATIENCE_S)
+        assert not self.thread.is_alive(), f"{self.name} did not end"
+        assert not self.wrong, (self.name, self.wrong)
+
+
+def our_command(server, path, naming, name, file):
+    return [conclave.program(), "elect", path, "--server", server.host, "--session", "3s", "--id", name, "--naming",
+            naming, "--", "/usr/bin/python3", "-SEc", TURN, name, file]
+
+
+def turns_of(file):
+    """(begin, end, name) of each turn, in the order in which they began."""
+    turns = {}
+    done = []
+    with open(file, encoding="ascii") as lines:
+        for line in lines:
+            name, what, at = line.split()
+            if what == "begin":
+                turns[name] = [int(at), int(at), name]
+                done.append(turns[name])
+            else:
+                turns[name][1] = int(at)
+    return sorted(done)
+
+
+def check(file, names):
+    turns = turns_of(file)
+    for before, after in zip(turns, turns[1:]):
+        assert before[1] < after[0], f"two at once: {before} and {after}"
+    counts = {name: sum(turn[2] == name for turn in turns) for name in names}
+    assert min(counts.values()) >= 3, counts
+    return len(turns), counts
+
+
+def run(contenders, file):
+    """Lets them take turns, killing one after the other, and ends them."""
+    failures = []
+    kills = 0
+    try:
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() + KILL_EVERY_S < deadline:
+            time.sleep(KILL_EVERY_S + 0.037 * kills)
+            contenders[kills % len(contenders)].kill()
+            kills += 1
+        time.sleep(max(deadline - time.monotonic(), 0))
+    finally:
+        for contender in contenders:
+            try:
+                contender.end()
+            except AssertionError as error:
+                failures.append(str(error))
+    assert not failures, failures
+    count, counts = check(file, [contender.name for contender in contenders])
+    print(f"    {count} turns, {kills} kills: {counts}")
+
+
+def among_kazoo(server):
+    try:
+        __import__("kazoo.client")
+    except ImportError:
+        raise pair.Skip("no module kazoo (Debian: python3-kazoo)") from None
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "turns")
+        program = ["/usr/bin/python3", "-B", os.path.join(HERE, "kazoo_contender.py")]
+        run([Theirs("lock", [*program, "lock", server.host, "/mixed-kazoo", "lock", file]),
+             Ours("our1", our_command(server, "/mixed-kazoo", "kazoo", "our1", file)),
+             Theirs("election", [*program, "election", server.host, "/mixed-kazoo", "election", file]),
+             Ours("our2", our_command(server, "/mixed-kazoo", "kazoo", "our2", file))], file)
+        return []
+
+
+def class_path():
+    """Curator's jars with what they need, or a reason for skipping."""
+    found = []
+    for name in JARS:
+        jars = glob.glob(f"{JAVA}/{name}.jar")
+        if not jars and name in JARS[:7]:
+            raise pair.Skip(f"no {JAVA}/{name}.jar (Debian: libcurator-recipes-java)")
+        found += jars
+    if not shutil.which("javac"):
+        raise pair.Skip("no javac (Debian: default-jdk-headless)")
+    return ":".join(found)
+
+
+def among_curator(server):
+    path = class_path()
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["javac", "-cp", path, "-d", folder, os.path.join(HERE, "LatchContender.java")], check=True)
+        file = os.path.join(folder, "turns")
+        program = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", f"{path}:{folder}", "LatchContender"]
+        run([Theirs("latch1", [*program, server.host, "/mixed-curator", "latch1", file]),
+             Ours("our1", our_command(server, "/mixed-curator", "latch", "our1", file)),
+             Theirs("latch2", [*program, server.host, "/mixed-curator", "latch2", file]),
+             Ours("our2", our_command(server, "/mixed-curator", "latch", "our2", file))], file)
+        return []
+
+
+if __name__ == "__main__":
+    pair.main((among_kazoo, among_curator), tick_ms=TICK_MS)
