@@ -12,6 +12,8 @@ enum {
     SUBJECT_MAX = 4096,        /* of a client's certificate */
 };
 
+#define PROGRESS_NS (INT64_C(100) * 1000000) /* between two looks at who takes what we send */
+
 /* Connections of one address. */
 struct address_count {
     struct map_node node;
@@ -25,6 +27,7 @@ struct client {
     struct port *port;
     struct address_count *address;
     struct list node; /* in port.clients, until its connection is finished */
+    size_t unsent;    /* bytes on their way at the last look, see port_note_progress */
     bool tls_failed;  /* the reason is on its way to the peer */
     char peer[NET_TEXT_MAX];
 };
@@ -49,8 +52,9 @@ struct port {
     struct port_stats stats;
     void (*closed)(void *ctx);
     void *closed_ctx;
-    bool stopped; /* nothing is read any more */
-    bool closing; /* p goes with the last socket and listener */
+    int64_t progress_at_ns; /* when port_note_progress is due */
+    bool stopped;           /* nothing is read any more */
+    bool closing;           /* p goes with the last socket and listener */
     unsigned linger_ms;
 };
 
@@ -365,9 +369,28 @@ bool port_address(const struct port *p, enum port_door door, struct net_address 
     return true;
 }
 
+/* Who takes what we send is alive, also while nothing is read from him because too much is unsent:
+ * his pings stand behind it. */
+static void port_note_progress(struct port *p)
+{
+    if (p->service->now_ns < p->progress_at_ns) {
+        return;
+    }
+    p->progress_at_ns = p->service->now_ns + PROGRESS_NS;
+    LIST_FOREACH (it, &p->clients) {
+        struct client *cl = CONTAINER_OF(it, struct client, node);
+        size_t unsent = cl->stream != NULL ? stream_sending(cl->stream) : 0;
+        if (unsent < cl->unsent) {
+            service_touch(p->service, &cl->connection);
+        }
+        cl->unsent = unsent;
+    }
+}
+
 void port_turn(struct port *p)
 {
     struct list *node;
+    port_note_progress(p);
     while ((node = list_pop_front(&p->service->dirty)) != NULL) {
         struct connection *c = CONTAINER_OF(node, struct connection, dirty);
         client_update(CONTAINER_OF(c, struct client, connection));
