@@ -29,6 +29,10 @@ int connection_init(struct connection *c, struct service *s, const char *host, c
     buf_init(&c->out, 0);
     c->handshake_at = clock_monotonic_ms(s->clock) + s->limits.handshake_ms;
     list_push_back(&s->handshaking, &c->handshaking);
+    c->address = address_hold(&s->addresses, host);
+    if (c->address == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
     int rc = identity_add(&c->identity, slice_str("ip"), slice_str(host));
     if (rc == 0 && s->skip_acl) {
         rc = identity_add(&c->identity, slice_str("super"), slice_str(""));
@@ -56,6 +60,11 @@ void connection_finish(struct connection *c)
         if (!entry->write) {
             pipeline_release(&s->pipeline, entry);
         }
+    }
+    if (c->address != NULL) {
+        c->address->bytes -= c->pending_bytes;
+        address_release(&s->addresses, c->address);
+        c->address = NULL;
     }
     c->pending_count = 0;
     c->pending_bytes = 0;
@@ -124,7 +133,7 @@ bool connection_ready(struct connection *c)
         c->out.len + c->sending + c->waiting_replies >= limits->output_pause) {
         return false;
     }
-    if (service_admits(c->service)) {
+    if (service_admits(c->service) && c->address->bytes < limits->address_bytes_max) {
         return true;
     }
     if (list_empty(&c->throttled)) {
@@ -236,6 +245,7 @@ static void connection_push(struct connection *c, struct pending *entry)
     list_push_back(&c->pending, &entry->order);
     c->pending_count++;
     c->pending_bytes += entry->bytes;
+    c->address->bytes += entry->bytes;
     c->waiting_replies += entry->reply_bytes;
 }
 
@@ -244,6 +254,7 @@ static void connection_pop(struct connection *c, struct pending *entry)
     list_remove(&entry->order);
     c->pending_count--;
     c->pending_bytes -= entry->bytes;
+    c->address->bytes -= entry->bytes;
     c->waiting_replies -= entry->reply_bytes;
     entry->connection = NULL;
     pipeline_release(&c->service->pipeline, entry);
@@ -430,6 +441,15 @@ static void connection_take_auth(struct connection *c, const struct request_row 
     buf_finish(&record);
 }
 
+/* What keeps a session alive, or takes it up again, is never refused. */
+static bool connection_over_rate(const struct connection *c, int32_t type)
+{
+    bool counted = (wire_op_flags(type) & WIRE_OP_SESSION) == 0 && type != WIRE_SET_WATCHES &&
+                   type != WIRE_SET_WATCHES2;
+    return counted &&
+           !address_may_ask(c->address, c->service->limits.address_rate_max, c->service->now_ns);
+}
+
 static void connection_take_request(struct connection *c, struct slice frame)
 {
     struct wire_reader reader = wire_reader_make(frame);
@@ -446,6 +466,9 @@ static void connection_take_request(struct connection *c, struct slice frame)
     }
     if (row->last || r.err != 0) {
         c->input_ended = true;
+    } else if (connection_over_rate(c, r.type)) {
+        c->service->metrics->conclave_requests_throttled++;
+        r.err = CONCLAVE_THROTTLED;
     }
     if (row->kind == REQUEST_WRITE && r.err == 0) {
         struct command command = {

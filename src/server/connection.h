@@ -17,6 +17,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "server/address.h"
 #include "server/auth.h"
 #include "server/login.h"
 #include "server/pipeline.h"
@@ -61,6 +62,7 @@ struct connection {
     int64_t handshake_at;    /* deadline, monotonic ms */
     const char *host;        /* peer's numeric address, borrowed */
     const char *peer;        /* host:port for log lines, borrowed */
+    struct address *address; /* of host: what all its connections share */
     struct map_node by_id;   /* in service.by_session while mapped */
     bool mapped;             /* it is THE connection of its session */
     struct list dirty;       /* in service.dirty */

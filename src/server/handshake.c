@@ -81,7 +81,13 @@ static void handshake_create(struct connection *c)
     struct service *s = c->service;
     uint8_t passwd[WIRE_PASSWD_LEN];
     if (session_tracker_count(s->sessions) >= s->limits.sessions_max) {
-        connection_drop(c, "too many sessions");
+        s->metrics->conclave_sessions_refused++;
+        connection_drop(c, "too many sessions: maxSessions");
+        return;
+    }
+    if (c->address->sessions >= s->limits.address_sessions_max) {
+        s->metrics->conclave_sessions_refused++;
+        connection_drop(c, "too many sessions of this address: maxSessionsPerAddress");
         return;
     }
     random_bytes(passwd, sizeof passwd);
@@ -140,6 +146,10 @@ void handshake_created(struct connection *c, const struct effects *effects)
     if (effects->err != 0 ||
         !state_session_find(c->service->state, effects->session_id, &session)) {
         handshake_refuse(c, effects->session_id, "the session could not be created");
+        return;
+    }
+    if (address_add_session(&c->service->addresses, c->address, session.id) != 0) {
+        connection_drop(c, "out of memory");
         return;
     }
     handshake_attach(c, &session);

@@ -24,9 +24,13 @@ struct server_limits {
     size_t pipelined_bytes_max; /* their bytes */
     size_t output_pause;        /* unsent bytes at which the reading of a connection pauses */
     size_t output_max;          /* unsent bytes at which an event cuts a connection off */
-    size_t watches_max;         /* watches of one connection; beyond it they are refused */
-    size_t watches_total_max;   /* watches of all */
-    size_t identity_max;        /* bytes of a connection's authenticated ids */
+    size_t
+        address_sessions_max; /* sessions made from one address; beyond it new ones are refused */
+    size_t address_bytes_max; /* bytes of its requests being worked on: its reading pauses */
+    int64_t address_rate_max; /* its requests a second; beyond it they are refused */
+    size_t watches_max;       /* watches of one connection; beyond it they are refused */
+    size_t watches_total_max; /* watches of all */
+    size_t identity_max;      /* bytes of a connection's authenticated ids */
 };
 
 /* The defaults; session_min_ms and session_max_ms are those of the default tick. */

@@ -25,6 +25,8 @@
     X(conclave_slow_clients_cut, "Connections cut off because they did not read")                  \
     X(conclave_auth_required, "Connections closed because they had not authenticated")             \
     X(conclave_watches_refused, "Watches refused over a limit")                                    \
+    X(conclave_sessions_refused, "Sessions refused over a limit")                                  \
+    X(conclave_requests_throttled, "Requests refused over the rate of their address")              \
     X(conclave_events_hidden, "Watch events not told for want of the permission READ")             \
     X(conclave_quota_exceeded, "Writes beyond a soft or hard quota")
 

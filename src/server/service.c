@@ -34,6 +34,7 @@ int service_init(struct service *s, const struct service_options *options)
     collector_init(&s->collector, &options->collector);
     buf_init(&s->scratch, 0);
     map_init(&s->by_session);
+    addresses_init(&s->addresses);
     list_init(&s->handshaking);
     list_init(&s->throttled);
     list_init(&s->dirty);
@@ -56,6 +57,7 @@ void service_finish(struct service *s)
     collector_finish(&s->collector);
     buf_finish(&s->scratch);
     map_finish(&s->by_session);
+    addresses_finish(&s->addresses);
     session_tracker_destroy(s->sessions);
     watch_table_destroy(s->watches);
     state_destroy(s->state);
@@ -161,6 +163,7 @@ static int service_session_created(struct service *s, int64_t id)
 static void service_session_closed(struct service *s, int64_t id)
 {
     session_tracker_remove(s->sessions, id);
+    addresses_end_session(&s->addresses, id);
     struct connection *c = service_connection(s, id);
     if (c == NULL) {
         return;

@@ -68,6 +68,7 @@ struct service {
     struct effects effects;
     struct buf scratch;    /* an answer that is only measured */
     struct map by_session; /* connections by session id */
+    struct addresses addresses;
     struct list
         handshaking; /* connections with a deadline: without session, or closing; oldest first */
     struct list throttled; /* connections that wait until the server is less busy */

@@ -498,6 +498,95 @@ static void test_quota_is_counted_and_enforced(void **state)
     service_harness_finish(&h);
 }
 
+/* One request a second too many is refused, and no other; what keeps the session is not counted. */
+static void test_rate_of_an_address(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct guest p;
+    struct guest same;
+    struct server_limits limits = server_limits_default();
+    limits.address_rate_max = 10;
+    service_harness_init(&h, &limits);
+    guest_open(&p, &h, 10000);
+    guest_open(&same, &h, 10000);
+    for (int i = 0; i < 10; i++) {
+        struct guest *asking = i % 2 == 0 ? &p : &same;
+        ask(&h, asking, WIRE_EXISTS, body_path_watch("/", false), 0);
+    }
+    ask(&h, &p, WIRE_EXISTS, body_path_watch("/", false), CONCLAVE_THROTTLED);
+    ask(&h, &same, WIRE_CREATE, body_create("/a", "", 0), CONCLAVE_THROTTLED);
+    guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
+    service_harness_settle(&h);
+    guest_expect(&p, WIRE_XID_PING, 0);
+    assert_int_equal(h.service.metrics->conclave_requests_throttled, 2);
+    service_harness_advance(&h, 200);
+    ask(&h, &p, WIRE_EXISTS, body_path_watch("/a", false), CONCLAVE_NO_NODE);
+    ask(&h, &p, WIRE_EXISTS, body_path_watch("/a", false), CONCLAVE_NO_NODE);
+    ask(&h, &p, WIRE_EXISTS, body_path_watch("/a", false), CONCLAVE_THROTTLED);
+    ask(&h, &same, WIRE_CLOSE_SESSION, slice_str(""), 0);
+    assert_false(p.closed);
+    guest_finish(&p);
+    guest_finish(&same);
+    service_harness_finish(&h);
+}
+
+/* Sessions count until they end, not until their connection does. */
+static void test_sessions_of_an_address(void **state)
+{
+    (void)state;
+    static const uint8_t zeros[WIRE_PASSWD_LEN];
+    struct service_harness h;
+    struct guest p[3];
+    struct server_limits limits = server_limits_default();
+    limits.address_sessions_max = 2;
+    service_harness_init(&h, &limits);
+    guest_open(&p[0], &h, 10000);
+    guest_open(&p[1], &h, 10000);
+    guest_finish(&p[0]);
+    guest_init(&p[2], &h);
+    guest_connect(&p[2], 0, 10000, 0, slice_make(zeros, sizeof zeros), true);
+    service_harness_settle(&h);
+    assert_true(p[2].closed);
+    assert_int_equal(h.service.metrics->conclave_sessions_refused, 1);
+    guest_finish(&p[2]);
+    ask(&h, &p[1], WIRE_CLOSE_SESSION, slice_str(""), 0);
+    guest_finish(&p[1]);
+    guest_open(&p[2], &h, 10000);
+    guest_finish(&p[2]);
+    service_harness_finish(&h);
+}
+
+/* Reading pauses for all connections of the address, and goes on when its requests are done. */
+static void test_bytes_in_flight_of_an_address(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct guest p;
+    struct guest same;
+    struct server_limits limits = server_limits_default();
+    limits.address_bytes_max = 1;
+    service_harness_init(&h, &limits);
+    guest_open(&p, &h, 10000);
+    guest_open(&same, &h, 10000);
+    int32_t one = guest_request(&p, WIRE_CREATE, body_create("/a", "x", 0));
+    int32_t two = guest_request(&same, WIRE_CREATE, body_create("/b", "x", 0));
+    assert_int_equal(p.c.pending_count, 1);
+    assert_int_equal(same.c.pending_count, 0);
+    service_harness_settle(&h);
+    guest_expect(&p, one, 0);
+    guest_expect(&same, two, 0);
+    assert_int_equal(p.c.address->bytes, 0);
+    /* A connection that goes takes its bytes along. */
+    guest_request(&p, WIRE_SET_DATA, body_set("/a", "y"));
+    assert_true(same.c.address->bytes > 0);
+    guest_finish(&p);
+    assert_int_equal(same.c.address->bytes, 0);
+    service_harness_settle(&h);
+    guest_finish(&same);
+    service_harness_finish(&h);
+}
+
 static int no_log(void **state)
 {
     (void)state;
@@ -530,6 +619,9 @@ int main(void)
         cmocka_unit_test(test_authentication_is_required),
         cmocka_unit_test(test_all_watches_are_limited),
         cmocka_unit_test(test_quota_is_counted_and_enforced),
+        cmocka_unit_test(test_rate_of_an_address),
+        cmocka_unit_test(test_sessions_of_an_address),
+        cmocka_unit_test(test_bytes_in_flight_of_an_address),
     };
     return cmocka_run_group_tests(tests, no_log, finish);
 }

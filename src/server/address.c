@@ -1,0 +1,119 @@
+#include "server/address.h"
+
+#include "base/list.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NS_PER_SECOND = 1000000000 };
+
+/* A session made from an address. */
+struct origin {
+    struct map_node node;
+    int64_t session_id;
+    struct address *address;
+};
+
+void addresses_init(struct addresses *a)
+{
+    map_init(&a->by_host);
+    map_init(&a->sessions);
+}
+
+void addresses_finish(struct addresses *a)
+{
+    struct map_node *next;
+    for (struct map_node *n = map_take_all(&a->sessions); n != NULL; n = next) {
+        next = n->next;
+        free(CONTAINER_OF(n, struct origin, node));
+    }
+    for (struct map_node *n = map_take_all(&a->by_host); n != NULL; n = next) {
+        next = n->next;
+        free(CONTAINER_OF(n, struct address, node));
+    }
+    map_finish(&a->sessions);
+    map_finish(&a->by_host);
+}
+
+static bool address_has_host(const struct map_node *node, const void *key)
+{
+    const struct address *address =
+        (const void *)((const char *)node - offsetof(struct address, node));
+    return strcmp(address->host, key) == 0;
+}
+
+static bool origin_has_session(const struct map_node *node, const void *key)
+{
+    const struct origin *origin =
+        (const void *)((const char *)node - offsetof(struct origin, node));
+    return origin->session_id == *(const int64_t *)key;
+}
+
+struct address *address_hold(struct addresses *a, const char *host)
+{
+    size_t len = strlen(host);
+    uint64_t hash = hash_bytes(host, len);
+    struct map_node *node = map_find(&a->by_host, hash, address_has_host, host);
+    struct address *address;
+    if (node != NULL) {
+        address = CONTAINER_OF(node, struct address, node);
+    } else {
+        address = calloc(1, sizeof *address + len + 1);
+        if (address == NULL || map_insert(&a->by_host, &address->node, hash) != 0) {
+            free(address);
+            return NULL;
+        }
+        memcpy(address->host, host, len);
+    }
+    address->users++;
+    return address;
+}
+
+void address_release(struct addresses *a, struct address *address)
+{
+    if (address != NULL && --address->users == 0) {
+        map_remove(&a->by_host, &address->node);
+        free(address);
+    }
+}
+
+bool address_may_ask(struct address *address, int64_t per_second, int64_t now_ns)
+{
+    if (address->busy_until_ns < now_ns) {
+        address->busy_until_ns = now_ns;
+    }
+    if (address->busy_until_ns - now_ns >= NS_PER_SECOND) {
+        return false;
+    }
+    address->busy_until_ns += NS_PER_SECOND / per_second;
+    return true;
+}
+
+int address_add_session(struct addresses *a, struct address *address, int64_t session_id)
+{
+    struct origin *origin = malloc(sizeof *origin);
+    if (origin == NULL ||
+        map_insert(&a->sessions, &origin->node, hash_u64((uint64_t)session_id)) != 0) {
+        free(origin);
+        return CONCLAVE_ENOMEM;
+    }
+    origin->session_id = session_id;
+    origin->address = address;
+    address->users++;
+    address->sessions++;
+    return 0;
+}
+
+void addresses_end_session(struct addresses *a, int64_t session_id)
+{
+    struct map_node *node =
+        map_find(&a->sessions, hash_u64((uint64_t)session_id), origin_has_session, &session_id);
+    if (node == NULL) {
+        return;
+    }
+    struct origin *origin = CONTAINER_OF(node, struct origin, node);
+    map_remove(&a->sessions, node);
+    origin->address->sessions--;
+    address_release(a, origin->address);
+    free(origin);
+}
