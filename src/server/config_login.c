@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
@@ -217,6 +218,9 @@ int config_conclude_login(struct config *c)
     }
     if (rc == 0) {
         rc = config_apply_super_password(c);
+    }
+    if (rc == 0 && o->keytab != NULL && access(o->keytab, R_OK) != 0) {
+        return config_fail(c, "%s: the keytab cannot be read: %s", o->keytab, strerror(errno));
     }
     if (rc == 0 && o->mechanism == LOGIN_GSSAPI) {
         rc = realm_default(&o->default_realm);

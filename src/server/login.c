@@ -16,13 +16,14 @@ typedef int (*callback_fn)(void);
 
 struct login_service {
     const struct login_options *options;
-    sasl_callback_t callbacks[5];
+    sasl_callback_t callbacks[4];
+    char reason[200]; /* of the newest failure */
 };
 
 struct login {
     struct login_service *service;
     sasl_conn_t *conn; /* NULL when the exchange is over */
-    sasl_callback_t callbacks[4];
+    sasl_callback_t callbacks[2];
     struct buf token;
     struct buf id;
 };
@@ -78,12 +79,19 @@ static int on_verify_file(void *context, const char *file, sasl_verify_type_t ty
     return SASL_CONTINUE;
 }
 
-/* Its lines may hold what a client sent; the caller says what failed. */
+/* Kept for the line that says what failed. More talkative levels may hold what was sent. */
 static int on_log(void *context, int level, const char *message)
 {
-    (void)context;
-    (void)level;
-    (void)message;
+    struct login_service *s = context;
+    size_t len = 0;
+    if (level == SASL_LOG_NONE || level > SASL_LOG_WARN || message == NULL) {
+        return SASL_OK;
+    }
+    for (; message[len] != '\0' && len < sizeof s->reason - 1; len++) {
+        bool plain = message[len] >= ' ' && message[len] < 0x7f && message[len] != '"';
+        s->reason[len] = plain ? message[len] : '.';
+    }
+    s->reason[len] = '\0';
     return SASL_OK;
 }
 
@@ -214,6 +222,11 @@ void login_service_close(struct login_service *s)
 const struct login_options *login_service_options(const struct login_service *s)
 {
     return s->options;
+}
+
+const char *login_service_reason(const struct login_service *s)
+{
+    return s->reason;
 }
 
 /* --- ids -------------------------------------------------------------------------------------- */
@@ -347,6 +360,7 @@ int login_take(struct login_service *s, struct login **login, struct slice token
                struct login_step *ret)
 {
     bool first = *login == NULL;
+    s->reason[0] = '\0';
     struct login_step step = {SLICE_NULL, SLICE_NULL};
     int rc = first ? login_create(s, login) : 0;
     if (rc != 0) {

@@ -43,6 +43,10 @@ struct login_step {
 int login_take(struct login_service *s, struct login **login, struct slice token,
                struct login_step *ret) CONCLAVE_MUST_USE;
 
+/* Why the newest step failed, for the log: printable, without quotes, no secret; "" when nobody
+ * knows. */
+const char *login_service_reason(const struct login_service *s);
+
 /* Takes NULL. */
 void login_destroy(struct login *l);
 

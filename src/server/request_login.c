@@ -32,8 +32,10 @@ static int32_t request_login_failed(struct connection *c, int error)
     bool required = s->auth_schemes != NULL && auth_schemes_have(s->auth_schemes, "sasl");
     s->stats.auth_failed++;
     if (service_may_log(s)) {
-        log_warn("server", "auth-failed", "peer=%s session=0x%llx scheme=sasl error=%s", c->peer,
-                 (unsigned long long)c->session_id, conclave_errname(error));
+        log_warn("server", "auth-failed",
+                 "peer=%s session=0x%llx scheme=sasl error=%s reason=\"%s\"", c->peer,
+                 (unsigned long long)c->session_id, conclave_errname(error),
+                 login_service_reason(s->login));
     }
     request_audit_login(c, false);
     if (required) {

@@ -232,7 +232,8 @@ def any_sasl_user(server):
     with Client(server, "alice") as alice, Client(server, "bob") as bob, Client(server) as nobody:
         alice.create("/any", b"for all", acl=[make_acl("sasl", "everysasl", all=True)])
         alice.create("/any/own", acl=[make_acl("auth", "", all=True)])
-        return [error_of(lambda: client.get("/any")[0]) for client in (alice, bob, nobody)] + [acl_of(alice, "/any/own")]
+        seen = [error_of(lambda: client.get("/any")[0]) for client in (alice, bob, nobody)]
+        return seen + [acl_of(alice, "/any/own")]
 
 
 def who_am_i(raw):
@@ -382,6 +383,15 @@ def without_sasl(server):
     return seen
 
 
+def gssapi_garbage(server):
+    seen = []
+    for token in (b"garbage", b"\x60" * 4096, b"\x60\x06\x06\x04abcd"):
+        raw = RawLogin(server, "bob", WRONG)
+        seen.append((raw.send(token), raw.closed()))
+    assert all(first[1] == -115 and closed for first, closed in seen), seen
+    return seen
+
+
 def gssapi_case(kdc, client_options):
     def gssapi(server):
         good = zkcli(server, "whoami\ncreate /krb x auth::cdrwa\ngetAcl /krb\n", kdc.client_jaas("alice"),
@@ -425,7 +435,7 @@ def digest_setups():
 def gssapi_setups(kdc):
     jvm = [f"-Djava.security.krb5.conf={kdc.conf}", f"-Dzookeeper.server.principal={kdc.service}"]
     for settings in ({}, {"kerberos.removeRealmFromPrincipal": "true", "kerberos.removeHostFromPrincipal": "true"}):
-        yield Setup({**COMMON, **settings}, kdc.server_jaas(), kdc.conf), [gssapi_case(kdc, jvm)]
+        yield Setup({**COMMON, **settings}, kdc.server_jaas(), kdc.conf), [gssapi_case(kdc, jvm), gssapi_garbage]
 
 
 def main():

@@ -274,6 +274,20 @@ static void jaas_that_others_read_is_named(void **state)
     config_finish(&c);
 }
 
+static void keytabs_must_be_readable(void **state)
+{
+    struct config c;
+    write_file("Server { " KERBEROS "keyTab=\"/nonexistent/keytab\" principal=\"zk/h@R\"; };",
+               0600);
+    assert_non_null(strstr(PARSE(&c, "--sasl.jaas.file", path), "keytab cannot be read"));
+    config_finish(&c);
+    write_file("Server { " KERBEROS "principal=\"zk/h@R\"; };", 0600);
+    assert_string_equal(PARSE(&c, "--sasl.jaas.file", path), "");
+    assert_int_equal(c.options.login->mechanism, LOGIN_GSSAPI);
+    assert_non_null(c.options.login->default_realm);
+    config_finish(&c);
+}
+
 static void sasl_without_users_is_refused(void **state)
 {
     static char *const cases[][3] = {
@@ -315,6 +329,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(users_must_be_private, make_path, remove_path),
         cmocka_unit_test_setup_teardown(faults_hold_no_secret, make_path, remove_path),
         cmocka_unit_test_setup_teardown(jaas_that_others_read_is_named, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(keytabs_must_be_readable, make_path, remove_path),
         cmocka_unit_test(sasl_without_users_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
