@@ -164,8 +164,10 @@ static int config_conclude_files(struct config *c)
     s->crl_file = t->crl_file;
     s->ciphers = t->ciphers;
     if (s->cert_file == NULL) {
-        return config_fail(c, "TLS needs a certificate: name it with ssl.certFile and ssl.keyFile, "
-                              "or with ssl.keyStore.location");
+        return config_fail(c,
+                           "%s needs a certificate: name it with ssl.certFile and ssl.keyFile, "
+                           "or with ssl.keyStore.location",
+                           c->options.secure ? "secureClientPort" : "client.portUnification");
     }
     if (s->peer != TLS_PEER_NONE && s->trust_file == NULL) {
         return config_fail(c, "clients must show certificates (ssl.clientAuth), but nothing says "
