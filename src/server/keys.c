@@ -77,7 +77,7 @@ const struct key_row key_table[] = {
 
     /* Storage */
     INT("snapCount", options.snapshot_writes, 2, INT64_MAX / 4, 1,
-        "writes between snapshots (100000)"),
+        "writes between snapshots (100000), more while the tree is larger than the log"),
     INT("snapSizeLimitInKb", options.snapshot_log_bytes, -1, INT64_MAX >> 12, 1024,
         "or log between snapshots, KiB (4194304; 0 or less: no limit)"),
     INT("preAllocSize", options.segment_bytes, 64, 1 << 22, 1024,

@@ -106,8 +106,12 @@ static void server_on_apply(void *ctx, uint64_t index, struct slice payload)
         abort();
     }
     if (s->replication != NULL && s->service.stats.applied >= s->snapshot_at) {
-        server_plan_snapshot(s);
-        replication_snapshot(s->replication);
+        struct replication_stats stats;
+        replication_stats(s->replication, &stats);
+        if (stats.snapshot_worth) {
+            server_plan_snapshot(s);
+            replication_snapshot(s->replication);
+        }
     }
 }
 
