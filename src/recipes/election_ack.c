@@ -311,18 +311,14 @@ static void on_own_last(struct step *step, const struct conclave_reply *reply)
 
 static bool is_ours(const struct conclave_election *e, const struct conclave_reply *reply)
 {
-    struct leader_text leader;
+    char text[LAST_TEXT_MAX] = "";
+    char *at = text;
+    int64_t czxid;
     if (reply->stat.ephemeral_owner != e->node_session || reply->data == NULL) {
         return false;
     }
-    char *text = malloc(reply->data_len + 1);
-    if (text == NULL) {
-        return false; /* waits for it to go, and asks again then */
-    }
-    memcpy(text, reply->data, reply->data_len);
-    bool ours = leader_text_parse(text, reply->data_len, &leader) && leader.czxid == e->czxid;
-    free(text);
-    return ours;
+    memcpy(text, reply->data, reply->data_len < sizeof text ? reply->data_len : sizeof text - 1);
+    return read_number(&at, "token=", 10, &czxid) && czxid == e->czxid;
 }
 
 static void on_current(struct step *step, const struct conclave_reply *reply)
@@ -428,7 +424,9 @@ static void on_ack(struct step *step, const struct conclave_reply *reply)
         not_acknowledged(e); /* went with its session */
     } else if (reply->error == 0) {
         acknowledged(e, reply->results[stolen ? 3 : 2].stat.version);
-    } else if (!error_is_unknown(reply->error)) {
+    } else if (error_is_unknown(reply->error)) {
+        election_trouble(e, reply->error);
+    } else {
         /* The one that exists may be our own, of an earlier try whose answer was lost. */
         e->ack_unknown = reply->error == CONCLAVE_NODE_EXISTS;
         if (ack_refused(e, reply, stolen)) {
@@ -466,8 +464,10 @@ void election_ack_run(struct conclave_election *e)
     parts[count] = set_last(e, last);
     parts[count++].version = e->steal ? e->steal_version : -1;
     struct conclave_op op = conclave_op_multi(parts, count);
+    if (!e->ack_unknown) {
+        e->ack_data_old = false; /* else an earlier one may stand, with the data of then */
+    }
     e->ack_unknown = true;
-    e->ack_data_old = false;
     ack_submit(e, &op, on_ack);
     buf_finish(&current);
 }
@@ -480,9 +480,7 @@ static void on_data_set(struct step *step, const struct conclave_reply *reply)
     bool current = e->data_generation == e->generation && e->node != NULL;
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE && current) {
         e->data_dirty = true;
-        if (!error_is_unknown(reply->error)) {
-            election_trouble(e, reply->error);
-        }
+        election_trouble(e, reply->error);
     }
     election_run(e);
 }
@@ -573,10 +571,12 @@ static void on_left(struct step *step, const struct conclave_reply *reply)
         left(e);
     } else if (gone && part < count) {
         leave_without(e, &parts[part]);
-    } else if (!error_is_unknown(reply->error) && e->node != NULL && e->acked) {
+    } else if (error_is_unknown(reply->error)) {
+        election_trouble(e, reply->error);
+    } else if (e->node != NULL && e->acked) {
         e->acked = false; /* refused: the node at least, `current` goes with the session */
         e->marked = false;
-    } else if (!error_is_unknown(reply->error)) {
+    } else {
         /* Not permitted, say: goes with the session at the latest. */
         if (e->node != NULL && deletes_add(&election_rt(e)->deletes, e->node, NULL, NULL) != 0) {
             election_retry_later(e);

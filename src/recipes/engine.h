@@ -148,7 +148,8 @@ const char *path_name(const char *path);
 static inline bool error_is_unknown(int error)
 {
     return error == CONCLAVE_CONNECTION_LOSS || error == CONCLAVE_OPERATION_TIMEOUT ||
-           error == CONCLAVE_REQUEST_TIMEOUT || error == CONCLAVE_SESSION_MOVED;
+           error == CONCLAVE_REQUEST_TIMEOUT || error == CONCLAVE_SESSION_MOVED ||
+           error == CONCLAVE_ENOMEM; /* there may have been an answer, and no room for it */
 }
 
 /* It will be no better next time with the same session and tree: the user has to do something. */

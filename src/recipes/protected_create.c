@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { RETRY_MS = 250 };
+
 /* --- containers ------------------------------------------------------------------ */
 
 void ensure_path_init(struct ensure_path *ensure, struct handle *owner)
@@ -123,6 +125,20 @@ static void on_deleted(void *ctx)
     handle_unref(owner);
 }
 
+/* It may be that the node stands, and just now there is no memory to find out. */
+static void retry_later(struct protected_create *create, enum protected_phase phase)
+{
+    struct conclave_client *client = create->owner->rt->client;
+    create->phase = phase;
+    client_timer_start(client, &create->retry, client_now_ns(client) + (int64_t)RETRY_MS * 1000000);
+}
+
+static void on_retry(struct conclave_client *client, void *ctx)
+{
+    (void)client;
+    protected_create_run(ctx);
+}
+
 /* The node stands and is ours. Takes path. */
 static void accept(struct protected_create *create, char *path, const struct conclave_stat *stat)
 {
@@ -136,8 +152,7 @@ static void accept(struct protected_create *create, char *path, const struct con
     int error = deletes_add(&create->owner->rt->deletes, path, on_deleted, create);
     free(path);
     if (error != 0) {
-        /* Looked up again at the next change of state, or gone with the session. */
-        create->phase = PROTECTED_RECOVER;
+        retry_later(create, PROTECTED_RECOVER);
         handle_unref(create->owner);
     }
 }
@@ -145,7 +160,9 @@ static void accept(struct protected_create *create, char *path, const struct con
 /* A step failed in a way that asks for the next link; or for an end. */
 static void trouble(struct protected_create *create, int error, enum protected_phase phase)
 {
-    if (error_is_unknown(error)) {
+    if (error == CONCLAVE_ENOMEM) {
+        retry_later(create, phase);
+    } else if (error_is_unknown(error)) {
         create->phase = phase;
         protected_create_run(create);
     } else {
@@ -225,14 +242,15 @@ static void on_listed(struct step *step, const struct conclave_reply *reply)
     size_t count = reply->error == 0 ? reply->children_count : 0;
     create->found = calloc(count == 0 ? 1 : count, sizeof *create->found);
     if (create->found == NULL) {
-        end(create, CONCLAVE_ENOMEM);
+        retry_later(create, PROTECTED_RECOVER);
         return;
     }
     for (size_t i = 0; i < count; i++) {
         if (strncmp(reply->children[i], create->prefix, strlen(create->prefix)) == 0) {
             char *path = path_join(create->node.parent, reply->children[i]);
             if (path == NULL) {
-                end(create, CONCLAVE_ENOMEM);
+                found_clear(create);
+                retry_later(create, PROTECTED_RECOVER);
                 return;
             }
             create->found[create->found_count++] = path;
@@ -283,10 +301,9 @@ static void on_created(struct step *step, const struct conclave_reply *reply)
         return;
     }
     char *path = reply->has_stat ? strdup(reply->path) : NULL;
-    if (path ==
-        NULL) { /* its stat is needed; without memory it is looked up like a lost answer, too */
-        create->phase = PROTECTED_RECOVER;
-        protected_create_run(create);
+    if (path == NULL) { /* its stat is needed; without memory it is looked up, too */
+        trouble(create, reply->has_stat ? CONCLAVE_ENOMEM : CONCLAVE_CONNECTION_LOSS,
+                PROTECTED_RECOVER);
         return;
     }
     accept(create, path, &reply->stat);
@@ -315,6 +332,7 @@ void protected_create_run(struct protected_create *create)
     if (!waiting || create->step.busy || create->ensuring) {
         return;
     }
+    client_timer_stop(client, &create->retry);
     if (state == CONCLAVE_STATE_LOST || client_session_id(client) != create->session_id) {
         end(create, CONCLAVE_SESSION_EXPIRED);
     } else if (state_is_final(state)) {
@@ -339,6 +357,7 @@ void protected_create_init(struct protected_create *create, struct handle *owner
     create->owner = owner;
     create->done = done;
     step_init(&create->step, owner);
+    client_timer_init(&create->retry, on_retry, create);
     ensure_path_init(&create->ensure, owner);
 }
 
@@ -361,5 +380,6 @@ void protected_create_cancel(struct protected_create *create)
 void protected_create_finish(struct protected_create *create)
 {
     found_clear(create);
+    client_timer_stop(create->owner->rt->client, &create->retry);
     ensure_path_finish(&create->ensure);
 }

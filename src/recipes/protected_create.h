@@ -64,6 +64,7 @@ struct protected_create {
     struct handle *owner;
     struct protected_node node;
     enum protected_phase phase;
+    struct client_timer retry; /* after what a new link does not mend */
     bool ensuring;
     bool canceled;
     int64_t session_id;           /* in which it is tried */

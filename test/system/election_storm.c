@@ -109,12 +109,12 @@ void sweep_every_frame_lost(void)
 
 enum { CROWD = 4, HAND_OVERS = 200 };
 
-/* The one that leads, waited for; NULL: none came. */
+/* The one that leads and has been told, waited for; NULL: none came. */
 static struct actor *leader_of(struct actor *all)
 {
     for (int64_t end = boot_ms() + WAIT_MS; boot_ms() < end;) {
         for (int i = 0; i < CROWD; i++) {
-            if (actor_leads(&all[i])) {
+            if (ELECTED(&all[i]) > REVOKED(&all[i]) && actor_leads(&all[i])) {
                 return &all[i];
             }
         }

@@ -249,7 +249,7 @@ static void test_e38_blackholed_leader(void)
  * than a session timeout in its own time, what is_leader answers first: 1 or 0. */
 static int child_candidate(const char *port, const char *path)
 {
-    struct actor a;
+    static struct actor a; /* its threads run until the process has ended */
     setvbuf(stdout, NULL, _IONBF, 0);
     server_port = (uint16_t)strtoul(port, NULL, 10);
     actor_open(&a, "child", path, SESSION_MS);

@@ -1,0 +1,367 @@
+/*
+ * Every allocation of an election fails once, in turn, of its client's and of its own: it ends with
+ * CONCLAVE_ENOMEM or recovers, nothing is leaked, nothing crashes, no node is left, and nobody
+ * leads beside another. The C library's allocator is replaced for that; under a sanitizer, which
+ * brings its own, there is nothing to replace and the test is skipped.
+ *
+ * The client under test runs in a loop of the test's own thread, and only allocations made there
+ * fail and are counted; its rival and the server have all the memory they want. Several runs go
+ * beside each other, as most of their time is waiting.
+ */
+#include <stddef.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define REPLACED 0
+#else
+#define REPLACED 1
+#endif
+
+#include "support/candidate.h"
+
+#include <poll.h>
+#include <stdatomic.h>
+
+static _Thread_local bool starved; /* this thread's allocations are counted, and may fail */
+static _Thread_local long fail_at; /* of them, to go until one fails; negative: none fails */
+static _Thread_local long live;    /* of them, not freed */
+
+#if REPLACED
+/* Visible, so that the C library's own functions (strdup) come here, too. */
+#pragma GCC visibility push(default)
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *block, size_t size);
+void __libc_free(void *block);
+
+static bool refuse(void)
+{
+    return starved && fail_at >= 0 && fail_at-- == 0;
+}
+
+static void *count(void *block)
+{
+    live += starved && block != NULL ? 1 : 0;
+    return block;
+}
+
+void *malloc(size_t size)
+{
+    return refuse() ? NULL : count(__libc_malloc(size));
+}
+
+void *calloc(size_t n, size_t size)
+{
+    return refuse() ? NULL : count(__libc_calloc(n, size));
+}
+
+void *realloc(void *block, size_t size)
+{
+    if (refuse()) {
+        return NULL;
+    }
+    void *moved = __libc_realloc(block, size);
+    live += starved && block == NULL && moved != NULL ? 1 : 0;
+    return moved;
+}
+
+void free(void *block)
+{
+    live -= starved && block != NULL ? 1 : 0;
+    __libc_free(block);
+}
+
+#pragma GCC visibility pop
+#endif
+
+/* --- one run ---------------------------------------------------------------------------------- */
+
+struct run {
+    struct fake_zk *zk;
+    struct candidate starving; /* its client runs in this thread */
+    struct candidate rival;
+    int outcome;       /* of opening and starting the one under test */
+    const char *wrong; /* NULL: all was right */
+};
+
+/* Runs the client until something is true; starved is off while that is asked. */
+static bool pump(struct run *r, bool (*until)(struct run *r))
+{
+    for (int64_t end = now_ns() + (int64_t)PATIENCE_MS * 1000000; now_ns() < end;) {
+        if (until(r)) {
+            return true;
+        }
+        struct pollfd fd = {.fd = conclave_client_fd(r->starving.client), .events = POLLIN};
+        int64_t wait = conclave_client_timeout_ms(r->starving.client);
+        (void)poll(&fd, 1, wait < 0 || wait > 2 ? 2 : (int)wait);
+        starved = true;
+        int rc = conclave_client_dispatch(r->starving.client);
+        starved = false;
+        if (rc != 0) {
+            r->wrong = "the client's loop ended";
+            return false;
+        }
+    }
+    return false;
+}
+
+static bool closed(struct run *r)
+{
+    return CLOSED(&r->starving) > 0;
+}
+
+static bool ready_or_closed(struct run *r)
+{
+    return closed(r) || (LEADS(&r->starving) && fake_zk_owner(r->zk, LEADER_DIR "/current") ==
+                                                    candidate_session(&r->starving));
+}
+
+static bool rival_waits(struct run *r)
+{
+    return closed(r) || fake_zk_child_count(r->zk, ELECTION_PATH) == 2;
+}
+
+static bool leads_with_new_data(struct run *r)
+{
+    char data[256];
+    return closed(r) || (fake_zk_data(r->zk, LEADER_DIR "/current", data, sizeof data) &&
+                         strstr(data, "starving\nmore") != NULL);
+}
+
+static bool queued_behind(struct run *r)
+{
+    return closed(r) || (LEADS(&r->rival) && candidate_has_node(&r->starving) &&
+                         fake_zk_child_count(r->zk, ELECTION_PATH) == 2);
+}
+
+static bool start_rival(struct run *r)
+{
+    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    struct conclave_election_options election = candidate_options("rival");
+    (void)pthread_mutex_init(&r->rival.lock, NULL);
+    options.servers = fake_zk_address(r->zk, 1);
+    options.session_timeout_ms = SESSION_MS * 5L;
+    return conclave_client_open(&options, &r->rival.client) == 0 &&
+           conclave_client_start(r->rival.client) == 0 &&
+           conclave_recipes_create(r->rival.client, &r->rival.recipes) == 0 &&
+           conclave_election_start(r->rival.recipes, &election, &candidate_callbacks, &r->rival,
+                                   &r->rival.election) == 0;
+}
+
+static int start_starving(struct run *r)
+{
+    static const struct conclave_acl acl = {CONCLAVE_PERM_ALL, "world", "anyone"};
+    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    struct conclave_election_options election = candidate_options("starving");
+    (void)pthread_mutex_init(&r->starving.lock, NULL);
+    options.servers = fake_zk_address(r->zk, 0);
+    options.session_timeout_ms = SESSION_MS * 5L;
+    election.data = "data";
+    election.data_len = 4;
+    election.acl = &acl;
+    election.acl_count = 1;
+    election.observe = true;
+    election.takeover_delay_ms = 1;
+    int error = conclave_client_open(&options, &r->starving.client);
+    if (error == 0) {
+        error = conclave_recipes_create(r->starving.client, &r->starving.recipes);
+    }
+    if (error == 0) {
+        error = conclave_election_start(r->starving.recipes, &election, &candidate_callbacks,
+                                        &r->starving, &r->starving.election);
+    }
+    return error;
+}
+
+/* Leads, changes its data, gives way, queues again, leaves. */
+static const char *lead(struct run *r)
+{
+    if (!pump(r, ready_or_closed)) {
+        return "neither led nor ended";
+    }
+    if (!start_rival(r)) {
+        return "no rival";
+    }
+    if (!pump(r, rival_waits)) {
+        return "the rival does not wait";
+    }
+    starved = true;
+    int error = conclave_election_set_data(r->starving.election, "more", 4);
+    starved = false;
+    if (error != 0 && error != CONCLAVE_ENOMEM) {
+        return "the data was refused";
+    }
+    if (error == 0 && !pump(r, leads_with_new_data)) {
+        return "the data was not written";
+    }
+    starved = true;
+    error = conclave_election_resign(r->starving.election, true);
+    starved = false;
+    if (error != 0 || !pump(r, queued_behind)) {
+        return "did not give way";
+    }
+    starved = true;
+    conclave_election_close(r->starving.election);
+    starved = false;
+    if (!pump(r, closed)) {
+        return "did not close";
+    }
+    int why = r->starving.closed_why;
+    return why == CONCLAVE_ECLOSED || why == CONCLAVE_ENOMEM || why == CONCLAVE_ECANCELED
+               ? NULL
+               : "ended for another reason";
+}
+
+static bool rival_closes(struct run *r)
+{
+    if (conclave_election_close_wait(r->rival.election, PATIENCE_MS) != 0) {
+        return false;
+    }
+    conclave_election_destroy(r->rival.election);
+    conclave_recipes_destroy(r->rival.recipes);
+    conclave_client_close(r->rival.client, 1000);
+    return r->rival.broken == 0;
+}
+
+static const char *check(struct run *r)
+{
+    const struct candidate *both[] = {&r->starving, &r->rival};
+    if (r->starving.broken != 0 || r->starving.elected != r->starving.revoked) {
+        return "callbacks did not alternate";
+    }
+    for (int a = 0; a < 2; a++) {
+        for (int i = 0; i < both[a]->elected; i++) {
+            for (int j = 0; j < both[1 - a]->elected; j++) {
+                const struct term *x = &both[a]->terms[i];
+                const struct term *y = &both[1 - a]->terms[j];
+                if (y->from_ns >= x->from_ns && (y->from_ns < x->to_ns || y->token <= x->token)) {
+                    return "two led at once, or a token did not grow";
+                }
+            }
+        }
+    }
+    return fake_zk_child_count(r->zk, ELECTION_PATH) == 0 ? NULL : "a node was left";
+}
+
+/* With the nth allocation failing. Whether one failed. */
+static bool run_once(struct run *r, long n, bool replies_lost)
+{
+    memset(r, 0, sizeof *r);
+    r->zk = fake_zk_start();
+    if (r->zk == NULL) {
+        r->wrong = "no server";
+        return false;
+    }
+    if (replies_lost) { /* the parent is made, too */
+        hook(r->zk, 0, WIRE_CREATE, "-n_", 1, FAKE_DROP_REPLY);
+        hook(r->zk, 0, WIRE_MULTI, "session=0x", 1, FAKE_DROP_REPLY);
+    } else {
+        make_parent(r->zk);
+    }
+    long before = live;
+    fail_at = n;
+    starved = true;
+    r->outcome = start_starving(r);
+    starved = false;
+    if (r->outcome == 0) {
+        r->wrong = lead(r);
+    } else if (r->outcome != CONCLAVE_ENOMEM) {
+        r->wrong = "could not start, and not for want of memory";
+    }
+    if (r->wrong != NULL) {
+        return false; /* what still runs may use it */
+    }
+    bool failed = n >= 0 && fail_at < 0;
+    fail_at = -1;
+    starved = true;
+    conclave_election_destroy(r->starving.election);
+    conclave_recipes_destroy(r->starving.recipes);
+    conclave_client_close(r->starving.client, 1000);
+    starved = false;
+    if (r->rival.election != NULL && !rival_closes(r)) {
+        r->wrong = "the rival did not close";
+    } else {
+        r->wrong = check(r);
+    }
+    if (live != before) {
+        r->wrong = "leaked";
+    }
+    fake_zk_stop(r->zk);
+    return failed;
+}
+
+/* --- all of them ------------------------------------------------------------------------------ */
+
+enum { BESIDE = 12 };
+
+static atomic_long next_n;
+static atomic_long last_failed;
+static atomic_int wrong;
+static bool lose_replies;
+
+/* Takes numbers until one is beyond the last allocation. */
+static void *worker(void *arg)
+{
+    struct run *r = calloc(1, sizeof *r);
+    (void)arg;
+    (void)run_once(r, -1, lose_replies); /* what the C library keeps is allocated now */
+    if (r->wrong != NULL) {
+        print_error("no allocation failed: %s\n", r->wrong);
+    }
+    for (bool failed = true; failed && r->wrong == NULL;) {
+        long n = atomic_fetch_add(&next_n, 1);
+        failed = run_once(r, n, lose_replies);
+        if (r->wrong != NULL) {
+            print_error("allocation %ld: %s\n", n, r->wrong);
+        } else if (failed && n > atomic_load(&last_failed)) {
+            atomic_store(&last_failed, n);
+        }
+    }
+    if (r->wrong != NULL) {
+        atomic_fetch_add(&wrong, 1);
+        return NULL;
+    }
+    free(r);
+    return NULL;
+}
+
+static void sweep(bool with_replies_lost)
+{
+    pthread_t threads[BESIDE];
+    if (!REPLACED) {
+        skip();
+    }
+    lose_replies = with_replies_lost;
+    atomic_store(&next_n, 0);
+    atomic_store(&last_failed, 0);
+    for (int i = 0; i < BESIDE; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, worker, NULL), 0);
+    }
+    for (int i = 0; i < BESIDE; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    print_message("%ld allocations failed\n", atomic_load(&last_failed) + 1);
+    assert_int_equal(atomic_load(&wrong), 0);
+    assert_in_range(atomic_load(&last_failed), 100, 5000);
+}
+
+static void every_allocation_fails_once(void **state)
+{
+    (void)state;
+    sweep(false);
+}
+
+static void every_allocation_fails_once_with_replies_lost(void **state)
+{
+    (void)state;
+    sweep(true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_allocation_fails_once),
+        cmocka_unit_test(every_allocation_fails_once_with_replies_lost),
+    };
+    return RUN_TESTS(tests);
+}
