@@ -1,0 +1,550 @@
+#!/usr/bin/env python3
+"""The order of checks: each operation with two faults at once, on Apache ZooKeeper and on ours; the first must show.
+
+    checks.py [--list] [NAME...]
+
+Promise: per operation stands the list of its checks in the order in which the protocol makes them. Each check is
+violated alone, and with each later one that a request can violate at the same time; the answer must be the error of the
+first, on both servers, and neither may have changed anything. The answers of the operations without an order of
+their own are compared whole. Each is one case. What 3.8, which Debian has, does otherwise than 3.9 stands in DIFFERS,
+with its own answer, so that an entry cannot outlive its reason.
+Limits: standalone servers. The checks of the session (expired, moved, local) need time or more servers and are tested
+elsewhere.
+"""
+
+import itertools
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import conclave  # noqa: E402
+import pair  # noqa: E402
+import zkwire as zk  # noqa: E402
+import zookeeper  # noqa: E402
+
+OWNER = b"owner:secret"
+SESSION_TIMEOUT_MS = 30000
+OTHER_VERSION = 7
+TYPES = {"extendedTypesEnabled": "true", "enforceQuota": "true"}
+
+# (pattern of the case's name, what 3.8 answers, why). The answer of ours is the one
+# that the case expects, as 3.9's.
+DIFFERS = [
+    (r"multi\.create(2|Container)?:flags.*", "BADARGUMENTS",
+     "3.8 tries a multi with a create of invalid flags; 3.9 refuses the whole request as it reads it"),
+    (r"exists:auth", "OK", "3.8 tells without READ that a node exists"),
+    (r"(check|remove)Watches:(persistent|recursive)-of-.*", "MARSHALLINGERROR",
+     "3.8 does not know the types persistent and recursive in checkWatches and removeWatches"),
+    (r"(check|remove)Watches:(data|children)-of-(persistent|recursive)", "OK",
+     "3.8 takes any watch at the path for one of the type that is asked for"),
+    (r"checkWatches:(relative|null)", "MARSHALLINGERROR", "3.8 looks at the path's parents, too, and fails at none"),
+    (r"deleteContainer:.*", "BADARGUMENTS", "Apache takes the server's own operation also from clients; ours never does"),
+    (r"check:alone.*", "NONODE", "3.8 takes a check outside of a multi for a write"),
+]
+
+
+class Room:
+    """One case's place on one server: a root of its own, an owner who is authenticated, and a client who is not."""
+
+    def __init__(self, server, root):
+        self.root = root
+        self.owner = zk.Connection(server.address, SESSION_TIMEOUT_MS)
+        self.client = zk.Connection(server.address, SESSION_TIMEOUT_MS)
+        self.owner.call(zk.auth("digest", OWNER))
+        self.make(self.root)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for connection in (self.owner, self.client):
+            try:
+                connection.close_session()
+            except (zk.Closed, OSError, AssertionError):
+                connection.drop()
+
+    def make(self, path, data=b"", flags=zk.PERSISTENT):
+        self.must(zk.create(path, data, flags=flags))
+        return path
+
+    def must(self, request):
+        err, fields = self.owner.call(request)
+        if err != 0:
+            raise AssertionError(f"setting up: {zk.OP_NAMES[request.op]} gave {error_name(err)}")
+        return fields
+
+    def forbid(self, path, permission):
+        """Leaves everybody all but one permission, and the owner all."""
+        self.must(zk.set_acl(path, ((zk.ALL & ~permission, "world", "anyone"), (zk.ALL, "auth", ""))))
+
+    def limit(self, path, data):
+        """A hard quota on a path: its count or its bytes are used up already."""
+        at = "/zookeeper/quota"
+        for name in path.strip("/").split("/"):
+            at += "/" + name
+            self.owner.call(zk.create(at))
+        self.make(at + "/zookeeper_limits", data)
+        self.make(at + "/zookeeper_stats", b"count=0,bytes=0")
+
+    def tree(self, path=None):
+        """What stands below the root: paths, data, versions."""
+        path = path or self.root
+        fields = self.must(zk.get_data(path))
+        lines = [f"{path} {fields['data']!r} {fields['stat']['version']} {fields['stat']['aversion']}"]
+        for name in sorted(self.must(zk.get_children(path))["children"]):
+            lines += self.tree(f"{path}/{name}")
+        return lines
+
+
+def error_name(err):
+    return zk.ERROR_NAMES.get(err, str(err))
+
+
+def ask(connection, request):
+    """(the error's name, or "closed", the reply's fields)."""
+    try:
+        err, fields = connection.call(request)
+    except zk.Closed:
+        return "closed", {}
+    return error_name(err), fields
+
+
+# --- requests with faults -----------------------------------------------------------------------------------------
+
+class Faults:
+    """What a request violates, by name: `"acl" in faults`."""
+
+    def __init__(self, names):
+        self.names = frozenset(names)
+
+    def __contains__(self, name):
+        return name in self.names
+
+
+def faulty_create(room, faults, op):
+    parent = room.root + "/parent"
+    if "parent" not in faults:
+        room.make(parent, flags=zk.EPHEMERAL if "ephemeral" in faults else zk.PERSISTENT)
+    if "exists" in faults:
+        room.make(parent + "/node")
+    if "auth" in faults:
+        room.forbid(parent, zk.CREATE_PERM)
+    if "quota" in faults:
+        room.limit(room.root, b"count=1,bytes=-1;byteHardLimit=-1;countHardLimit=1")
+    name = "no\0de" if "nul" in faults else ".." if "path" in faults else "node"
+    acl = () if "acl" in faults else zk.OPEN_ACL
+    if op == zk.CREATE_TTL:
+        flags = 7 if "flags" in faults else zk.TTL
+        return zk.create_ttl(f"{parent}/{name}", b"", acl, flags, 0 if "ttl" in faults else 3600000)
+    flags = 7 if "flags" in faults else zk.CONTAINER if op == zk.CREATE_CONTAINER else zk.PERSISTENT
+    return zk.create(f"{parent}/{name}", b"", acl, flags, op)
+
+
+def faulty_delete(room, faults, _op):
+    parent, node = room.root + "/parent", room.root + "/parent/node"
+    if "parent" not in faults:
+        room.make(parent)
+        if "node" not in faults:
+            room.make(node)
+        if "children" in faults:
+            room.make(node + "/child")
+        if "auth" in faults:
+            room.forbid(parent, zk.DELETE_PERM)
+    return zk.delete(node + "\0" if "nul" in faults else node, OTHER_VERSION if "version" in faults else -1)
+
+
+def with_node(room, faults, permission):
+    """The path that setData, setACL and check ask for."""
+    node = room.root + "/node"
+    if "node" not in faults:
+        room.make(node, b"12345678")
+        if "auth" in faults:
+            room.forbid(node, permission)
+    return node + "/" if "path" in faults else node
+
+
+def faulty_set_data(room, faults, _op):
+    node = with_node(room, faults, zk.WRITE)
+    if "quota" in faults:
+        room.limit(node, b"count=-1,bytes=10;byteHardLimit=10;countHardLimit=-1")
+    return zk.set_data(node, b"x" * 20, OTHER_VERSION if "version" in faults else -1)
+
+
+def faulty_set_acl(room, faults, _op):
+    node = with_node(room, faults, zk.ADMIN)
+    return zk.set_acl(node, () if "acl" in faults else zk.OPEN_ACL, OTHER_VERSION if "version" in faults else -1)
+
+
+def faulty_check(room, faults, _op):
+    return zk.check(with_node(room, faults, zk.READ), OTHER_VERSION if "version" in faults else -1)
+
+
+# The checks of an operation in their order, each with its error; and pairs that no request can violate at once.
+CREATE_CHECKS = (("flags", "BADARGUMENTS"), ("nul", "BADARGUMENTS"), ("acl", "INVALIDACL"), ("parent", "NONODE"),
+                 ("auth", "NOAUTH"), ("path", "BADARGUMENTS"), ("exists", "NODEEXISTS"),
+                 ("ephemeral", "NOCHILDRENFOREPHEMERALS"), ("quota", "QUOTAEXCEEDED"))
+CREATE_NEVER = ({"nul", "path"}, {"parent", "auth"}, {"parent", "exists"}, {"parent", "ephemeral"},
+                {"exists", "ephemeral"})
+TTL_CHECKS = (CREATE_CHECKS[0], ("ttl", "BADARGUMENTS"), *CREATE_CHECKS[1:])
+TTL_OFF_CHECKS = (CREATE_CHECKS[0], ("off", "UNIMPLEMENTED"), *TTL_CHECKS[1:-1])
+DELETE_CHECKS = (("nul", "BADARGUMENTS"), ("parent", "NONODE"), ("auth", "NOAUTH"), ("node", "NONODE"),
+                 ("version", "BADVERSION"), ("children", "NOTEMPTY"))
+DELETE_NEVER = ({"parent", "auth"}, {"parent", "children"}, {"node", "children"}, {"parent", "node"})
+SET_DATA_CHECKS = (("path", "BADARGUMENTS"), ("node", "NONODE"), ("auth", "NOAUTH"), ("quota", "QUOTAEXCEEDED"),
+                   ("version", "BADVERSION"))
+SET_ACL_CHECKS = (("path", "BADARGUMENTS"), ("acl", "INVALIDACL"), ("node", "NONODE"), ("auth", "NOAUTH"),
+                  ("version", "BADVERSION"))
+CHECK_CHECKS = (("path", "BADARGUMENTS"), ("node", "NONODE"), ("auth", "NOAUTH"), ("version", "BADVERSION"))
+NODE_NEVER = ({"node", "auth"}, {"path", "quota"}, {"node", "quota"})
+
+# (name, operation, its request, checks, pairs that cannot be, in a multi)
+ORDERS = [
+    ("create", zk.CREATE, faulty_create, CREATE_CHECKS, CREATE_NEVER, False),
+    ("create2", zk.CREATE2, faulty_create, CREATE_CHECKS, CREATE_NEVER, False),
+    ("createContainer", zk.CREATE_CONTAINER, faulty_create, CREATE_CHECKS, CREATE_NEVER, False),
+    ("createTTL", zk.CREATE_TTL, faulty_create, TTL_CHECKS, CREATE_NEVER, False),
+    ("delete", zk.DELETE, faulty_delete, DELETE_CHECKS, DELETE_NEVER, False),
+    ("setData", zk.SET_DATA, faulty_set_data, SET_DATA_CHECKS, NODE_NEVER, False),
+    ("setACL", zk.SET_ACL, faulty_set_acl, SET_ACL_CHECKS, NODE_NEVER, False),
+    ("multi.create", zk.CREATE, faulty_create, CREATE_CHECKS, CREATE_NEVER, True),
+    ("multi.create2", zk.CREATE2, faulty_create, CREATE_CHECKS, CREATE_NEVER, True),
+    ("multi.createContainer", zk.CREATE_CONTAINER, faulty_create, CREATE_CHECKS, CREATE_NEVER, True),
+    ("multi.createTTL", zk.CREATE_TTL, faulty_create, TTL_CHECKS, CREATE_NEVER, True),
+    ("multi.delete", zk.DELETE, faulty_delete, DELETE_CHECKS, DELETE_NEVER, True),
+    ("multi.setData", zk.SET_DATA, faulty_set_data, SET_DATA_CHECKS, NODE_NEVER, True),
+    ("multi.check", zk.CHECK, faulty_check, CHECK_CHECKS, NODE_NEVER, True),
+]
+TTL_OFF_ORDERS = [("createTTL.off", zk.CREATE_TTL, faulty_create, TTL_OFF_CHECKS, CREATE_NEVER, False)]
+
+
+def order_case(row, faults):
+    _, op, build, _, _, in_multi = row
+
+    def run(room):
+        request = build(room, Faults(faults), op)
+        before = room.tree()
+        if in_multi:
+            made = zk.set_data(room.root, b"first")
+            answer, fields = ask(room.client, zk.multi([made, request, zk.delete(room.root + "/last")]))
+            errors = [error_name(err) for _, err, _ in fields.get("results", ())][:-1]
+            if len(errors) == 3 and (errors[0], errors[2]) == ("OK", "RUNTIMEINCONSISTENCY"):
+                answer = errors[1]
+            elif answer == "OK":
+                answer = f"a multi of {' '.join(errors)}"
+        else:
+            answer, _ = ask(room.client, request)
+        if room.tree() != before:
+            answer += ", and changed the tree"
+        return answer, []
+    return run
+
+
+def order_cases(rows):
+    """(name, expected answer, what to run) of each check alone and of each pair."""
+    for row in rows:
+        checks, never = row[3], row[4]
+        always = {name for name, _ in checks} & {"off"}
+        for size in (1, 2):
+            for chosen in itertools.combinations(checks, size):
+                faults = [name for name, _ in chosen]
+                if any(both <= set(faults) for both in never) or not always <= set(faults):
+                    continue
+                expected = chosen[0][1]
+                if row[5] and row[1] != zk.CREATE_TTL and faults[0] == "flags":
+                    expected = "MARSHALLINGERROR"  # of the whole request: its flags are looked at as it is read
+                yield f"{row[0]}:{'+'.join(faults)}", expected, order_case(row, faults)
+
+
+# --- reads --------------------------------------------------------------------------------------------------------
+
+READS = {
+    "exists": zk.exists, "getData": zk.get_data, "getACL": zk.get_acl, "getChildren": zk.get_children,
+    "getChildren2": lambda path: zk.get_children(path, op=zk.GET_CHILDREN2),
+    "getAllChildrenNumber": zk.get_all_children_number,
+}
+
+
+def secret(room):
+    """A node that only its owner may read."""
+    path = room.make(room.root + "/secret", b"data")
+    room.make(path + "/child")
+    room.must(zk.set_acl(path, ((zk.ALL, "auth", ""),)))
+    return path
+
+
+def shown(fields, root):
+    """A reply's fields without times, zxids and ids."""
+    lines = []
+    for name, value in fields.items():
+        if name == "stat":
+            value = {key: value[key] for key in ("version", "cversion", "aversion", "dataLength", "numChildren")}
+        if name in ("children", "ephemerals"):
+            value = sorted(value)
+        lines.append(f"{name}={value!r}".replace(root, "~"))
+    return lines
+
+
+def one(request_of):
+    """A case of one request; request_of(room) makes it."""
+    def run(room):
+        answer, fields = ask(room.client, request_of(room))
+        return answer, shown(fields, room.root)
+    return run
+
+
+def read_cases():
+    """Reads: no such node, no permission, and paths that are none."""
+    for name, read in READS.items():
+        yield f"{name}:node", "NONODE", one(lambda room, read=read: read(room.root + "/missing"))
+        yield f"{name}:auth", "NOAUTH", one(lambda room, read=read: read(secret(room)))
+        yield f"{name}:auth+node", "NONODE", one(lambda room, read=read: read(secret(room) + "/missing"))
+        yield f"{name}:below-auth", "OK", one(lambda room, read=read: read(secret(room) + "/child"))
+        nul = "BADARGUMENTS" if name == "exists" else "NONODE"
+        yield f"{name}:nul+node", nul, one(lambda room, read=read: read(room.root + "/missing/a\0b"))
+        yield f"{name}:nul+auth", nul, one(lambda room, read=read: read(secret(room) + "\0"))
+        for word, path in (("relative", "foo"), ("slash", "/zookeeper/"), ("dots", "/zookeeper/.."),
+                           ("double", "//zookeeper"), ("control", "/\x01")):
+            yield f"{name}:{word}+node", "NONODE", one(lambda room, read=read, path=path: read(path))
+    for permission, answer in ((zk.READ, "OK"), (zk.ADMIN, "OK"), (zk.WRITE | zk.CREATE_PERM | zk.DELETE_PERM, "NOAUTH")):
+        def get_acl(room, permission=permission):
+            path = room.make(room.root + "/node")
+            room.must(zk.set_acl(path, ((permission, "world", "anyone"), (zk.ALL, "auth", ""))))
+            return zk.get_acl(path)
+        yield f"getACL:with-{permission}", answer, one(get_acl)
+
+
+# --- operations without an order of their own ---------------------------------------------------------------------
+
+SPECIAL = ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config")
+
+
+def special_cases():
+    """Paths that cannot be deleted or created, whatever else is wrong with the request."""
+    for path in SPECIAL:
+        yield f"delete:special+version:{path}", "BADARGUMENTS", one(lambda _, path=path: zk.delete(path, OTHER_VERSION))
+        yield f"create:exists:{path}", "NODEEXISTS", one(lambda _, path=path: zk.create(path))
+    for op, name in ((zk.CREATE, "create"), (zk.CREATE2, "create2"), (zk.CREATE_CONTAINER, "createContainer")):
+        for word, path in (("empty", ""), ("relative", "foo"), ("null", None)):
+            flags = zk.CONTAINER if op == zk.CREATE_CONTAINER else zk.PERSISTENT
+            yield (f"{name}:{word}+acl", "MARSHALLINGERROR" if path is None else "BADARGUMENTS",
+                   one(lambda _, path=path, flags=flags, op=op: zk.create(path, b"", (), flags, op)))
+    yield "create:sequential-no-name", "OK", one(lambda room: zk.create(room.root + "/", flags=zk.PERSISTENT_SEQUENTIAL))
+    yield "create:sequential-dot", "OK", one(lambda room: zk.create(room.root + "/.", flags=zk.PERSISTENT_SEQUENTIAL))
+    yield "create:slash-at-end", "BADARGUMENTS", one(lambda room: zk.create(room.root + "/"))
+    yield "create:slash-at-end+parent", "NONODE", one(lambda room: zk.create(room.root + "/missing/"))
+    yield "create:control+exists-not", "BADARGUMENTS", one(lambda room: zk.create(room.root + "/\x1f"))
+    yield "create:ttl-flag-by-create", "BADARGUMENTS", one(lambda room: zk.create(room.root + "/x/y", acl=(), flags=zk.TTL))
+    yield "create:container-flag-by-create", "OK", one(lambda room: zk.create(room.root + "/c", flags=zk.CONTAINER))
+    for word, acl in (("null", None), ("scheme", ((zk.ALL, "nosuch", "x"),)), ("auth", ((zk.ALL, "auth", ""),)),
+                      ("digest", ((zk.ALL, "digest", "nocolon"),)), ("ip", ((zk.ALL, "ip", "300.1.1.1"),)),
+                      ("world", ((zk.ALL, "world", "nobody"),))):
+        yield f"create:acl-{word}+parent", "INVALIDACL", one(lambda room, acl=acl: zk.create(room.root + "/x/y", acl=acl))
+        yield (f"setACL:acl-{word}+node", "INVALIDACL",
+               one(lambda room, acl=acl: zk.set_acl(room.root + "/x", acl, OTHER_VERSION)))
+    for ttl, answer in ((0, "BADARGUMENTS"), (-1, "BADARGUMENTS"), (1, "NONODE"), (0xFFFFFFFFFF, "NONODE"),
+                        (0x10000000000, "BADARGUMENTS")):
+        for flags in (zk.TTL, zk.SEQUENTIAL_TTL):
+            yield (f"createTTL:ttl-{ttl}+parent:{flags}", answer,
+                   one(lambda room, ttl=ttl, flags=flags: zk.create_ttl(room.root + "/x/y", b"", zk.OPEN_ACL, flags, ttl)))
+
+
+WATCH_KINDS = {"children": 1, "data": 2, "any": 3, "persistent": 4, "recursive": 5, "none": 0, "six": 6, "minus": -1}
+
+
+def set_one_watch(room, kind):
+    path = room.root
+    request = {"data": lambda: zk.get_data(path, True), "children": lambda: zk.get_children(path, True),
+               "exists": lambda: zk.exists(path, True), "persistent": lambda: zk.add_watch(path, 0),
+               "recursive": lambda: zk.add_watch(path, 1)}.get(kind)
+    if request:
+        answer, _ = ask(room.client, request())
+        if answer != "OK":
+            raise AssertionError(f"setting the watch: {answer}")
+
+
+def watch_answer(held, kind):
+    """What checkWatches and removeWatches of a type answer, one watch being held."""
+    if kind in ("none", "six", "minus"):
+        return "MARSHALLINGERROR"
+    fits = {"children": ("children", "any"), "data": ("data", "any"), "exists": ("data", "any"),
+            "persistent": ("persistent", "any"), "recursive": ("recursive", "any")}.get(held, ())
+    return "OK" if kind in fits else "NOWATCHER"
+
+
+def watch_cases():
+    """checkWatches and removeWatches of each type beside each kind of watch; addWatch without any check."""
+    for op, name in ((zk.CHECK_WATCHES, "checkWatches"), (zk.REMOVE_WATCHES, "removeWatches")):
+        for held in ("nothing", "data", "children", "exists", "persistent", "recursive"):
+            for kind, number in WATCH_KINDS.items():
+                def run(room, op=op, held=held, number=number):
+                    set_one_watch(room, held)
+                    answer, _ = ask(room.client, zk.check_watches(room.root, number, op))
+                    return answer, []
+                yield f"{name}:{kind}-of-{held}", watch_answer(held, kind), run
+        for word, path in (("relative", "foo"), ("null", None), ("nul", "/\0")):
+            yield f"{name}:{word}", "NOWATCHER", one(lambda _, path=path, op=op: zk.check_watches(path, 3, op))
+            yield (f"{name}:{word}+type", "MARSHALLINGERROR",
+                   one(lambda _, path=path, op=op: zk.check_watches(path, 9, op)))
+    for mode, answer in ((0, "OK"), (1, "OK"), (2, "MARSHALLINGERROR"), (-1, "MARSHALLINGERROR")):
+        for word, path_of in (("missing", lambda room: room.root + "/missing"), ("auth", secret), ("relative", lambda _: "foo")):
+            yield (f"addWatch:{mode}:{word}", answer,
+                   one(lambda room, mode=mode, path_of=path_of: zk.add_watch(path_of(room), mode)))
+
+
+def ephemerals_of(prefix_of, owner_too=False):
+    def run(room):
+        parent = room.make(room.root + "/parent")
+        connections = (room.owner, room.client) if owner_too else (room.client,)
+        for number, connection in enumerate(connections):
+            for name in ("a", "ab", "b"):
+                connection.call(zk.create(f"{parent}/{name}{number}", flags=zk.EPHEMERAL))
+        answer, fields = ask(room.client, zk.get_ephemerals(prefix_of(parent)))
+        return answer, shown(fields, room.root)
+    return run
+
+
+def other_cases():
+    """getEphemerals, getAllChildrenNumber, sync, setWatches, auth, reconfig, and what is no client's operation."""
+    for word, prefix_of in (("null", lambda _: None), ("empty", lambda _: ""), ("root", lambda _: "/"),
+                            ("part-of-name", lambda path: path + "/a"), ("parent", lambda path: path),
+                            ("slash", lambda path: path + "/"), ("missing", lambda path: path + "/zz"),
+                            ("relative", lambda _: "foo"), ("nul", lambda _: "/\0")):
+        yield f"getEphemerals:{word}", "OK", ephemerals_of(prefix_of)
+        yield f"getEphemerals:{word}:own-only", "OK", ephemerals_of(prefix_of, True)
+    yield "getAllChildrenNumber:leaf", "OK", one(lambda room: zk.get_all_children_number(room.make(room.root + "/leaf")))
+    yield ("getAllChildrenNumber:deep", "OK",
+           one(lambda room: zk.get_all_children_number(secret(room) and room.root)))
+    for word, path_of in (("missing", lambda room: room.root + "/missing"), ("auth", secret), ("relative", lambda _: "foo"),
+                          ("nul", lambda _: "/\0"), ("empty", lambda _: ""), ("null", lambda _: None)):
+        yield f"sync:{word}", "OK", one(lambda room, path_of=path_of: zk.sync(path_of(room)))
+    for word, lists in (("empty", {}), ("relative", {"data": ["foo"], "exist": ["bar"], "child": ["baz"]}),
+                        ("two", {"data": ["/"], "persistent": ["foo"], "recursive": ["/"]})):
+        yield f"setWatches:{word}", "OK", one(lambda _, lists=lists: zk.set_watches(2**62, **lists))
+    yield "auth:unknown-scheme", "AUTHFAILED", one(lambda _: zk.auth("nosuch", b"x"))
+    yield "auth:again", "OK", one(lambda _: zk.auth("digest", OWNER))
+    yield "whoAmI", "OK", one(lambda _: zk.who_am_i())
+    reconfig = zk.string("x") + zk.string("y") + zk.string("z") + zk.i64(99)
+    yield "reconfig:disabled+standalone", "RECONFIGDISABLED", one(lambda _: zk.Request(zk.RECONFIG, reconfig))
+    yield ("deleteContainer:not-a-clients", "UNIMPLEMENTED",
+           one(lambda room: zk.Request(zk.DELETE_CONTAINER, zk.string(room.make(room.root + "/plain")))))
+    yield "check:alone+node", "UNIMPLEMENTED", one(lambda room: zk.check(room.root + "/missing", 3))
+    for op in (10, 23, 99, 108, 1000, -2, zk.NOTIFICATION):
+        yield f"unknown:{op}", "UNIMPLEMENTED", one(lambda _, op=op: zk.Request(op, b""))
+
+
+# --- multi and multiRead ------------------------------------------------------------------------------------------
+
+def many(parts_of, op=zk.MULTI):
+    """A case of one multi; also the tree it leaves."""
+    def run(room):
+        answer, fields = ask(room.client, zk.multi(parts_of(room), op))
+        results = [f"{kind} {error_name(err)} {shown(part, room.root) if isinstance(part, dict) else part}"
+                   for kind, err, part in fields.get("results", ())]
+        return answer, results + [line.replace(room.root, "~") for line in room.tree()]
+    return run
+
+
+def multi_cases():
+    """The first part that fails is the one that is named; kinds that do not belong make the whole request malformed."""
+    def at(room, name):
+        return f"{room.root}/{name}"
+
+    yield "multi:empty", "OK", many(lambda _: [])
+    yield "multi:two-faults", "OK", many(lambda room: [
+        zk.create(at(room, "a")), zk.delete(at(room, "missing"), 3), zk.create(at(room, "a")), zk.set_data(at(room, "x/y"))])
+    yield "multi:second-of-same", "OK", many(lambda room: [zk.create(at(room, "a")), zk.create(at(room, "a"))])
+    yield "multi:sees-earlier", "OK", many(lambda room: [
+        zk.create(at(room, "a")), zk.create(at(room, "a/b"), b"1"), zk.set_data(at(room, "a/b"), b"2", 0),
+        zk.check(at(room, "a/b"), 1), zk.delete(at(room, "a/b"), 1), zk.delete(at(room, "a"), 0)])
+    yield "multi:deleted-before", "OK", many(lambda room: [
+        zk.create(at(room, "a")), zk.delete(at(room, "a")), zk.check(at(room, "a"))])
+    yield "multi:not-empty-by-earlier", "OK", many(lambda room: [
+        zk.create(at(room, "a")), zk.create(at(room, "a/b")), zk.delete(at(room, "a"), OTHER_VERSION)])
+    yield "multi:not-empty-by-earlier-any-version", "OK", many(lambda room: [
+        zk.create(at(room, "a")), zk.create(at(room, "a/b")), zk.delete(at(room, "a"))])
+    yield "multi:ephemeral-by-earlier", "OK", many(lambda room: [
+        zk.create(at(room, "e"), flags=zk.EPHEMERAL), zk.create(at(room, "e/b"))])
+    yield "multi:sequence", "OK", many(lambda room: [
+        zk.create(at(room, "s-"), flags=zk.PERSISTENT_SEQUENTIAL), zk.create(at(room, "s-"), flags=zk.PERSISTENT_SEQUENTIAL),
+        zk.delete(at(room, "s-0000000000"))])
+    for word, part_of in (("setACL", lambda room: zk.set_acl(room.root)), ("getData", lambda room: zk.get_data(room.root)),
+                          ("exists", lambda room: zk.exists(room.root)), ("sync", lambda room: zk.sync(room.root)),
+                          ("multi", lambda _: zk.multi([])), ("unknown", lambda _: zk.Request(999, b""))):
+        yield (f"multi:{word}-within", "MARSHALLINGERROR",
+               many(lambda room, part_of=part_of: [zk.create(at(room, "a")), part_of(room)]))
+        yield (f"multi:node+{word}-within", "MARSHALLINGERROR",
+               many(lambda room, part_of=part_of: [zk.delete(at(room, "missing")), part_of(room)]))
+    yield "multiRead:empty", "OK", many(lambda _: [], zk.MULTI_READ)
+    yield "multiRead:each-its-own", "OK", many(lambda room: [
+        zk.get_data(secret(room)), zk.get_data(at(room, "missing")), zk.get_children(room.root), zk.get_data(room.root),
+        zk.get_children(at(room, "secret")), zk.get_children(at(room, "secret/missing"))], zk.MULTI_READ)
+    for word, part_of in (("exists", lambda room: zk.exists(room.root)), ("create", lambda room: zk.create(at(room, "a"))),
+                          ("getACL", lambda room: zk.get_acl(room.root)),
+                          ("getChildren2", lambda room: zk.get_children(room.root, op=zk.GET_CHILDREN2))):
+        yield (f"multiRead:{word}-within", "MARSHALLINGERROR",
+               many(lambda room, part_of=part_of: [zk.get_data(at(room, "missing")), part_of(room)], zk.MULTI_READ))
+
+
+# --- running ------------------------------------------------------------------------------------------------------
+
+def difference(name):
+    """The entry of DIFFERS for a case, or None."""
+    return next((entry for entry in DIFFERS if re.fullmatch(entry[0], name)), None)
+
+
+def as_case(number, name, expected, run):
+    """The case as test/support/pair.py runs it."""
+    entry = difference(name)
+
+    def case(server):
+        with Room(server, f"/checks-{number}") as room:
+            answer, details = run(room)
+        wanted = entry[1] if entry and server.name == "zookeeper" else expected
+        if answer != wanted:
+            raise AssertionError(f"answered {answer}, not {wanted} {details}")
+        return [] if entry else [answer, *details]
+
+    case.__name__ = name
+    return case
+
+
+def cases_of(*sources):
+    return [as_case(number, *row) for number, row in enumerate(itertools.chain(*sources))]
+
+
+def run_all(cases, only, settings):
+    """[passed, failed] of the cases on a pair of servers with these settings."""
+    counts = [0, 0]
+    cases = [case for case in cases if not only or case.__name__ in only]
+    options = [word for key, value in settings.items() for word in (f"--{key}", value)]
+    if not cases:
+        return counts
+    with zookeeper.ZooKeeper(settings) as theirs, conclave.Conclave(options) as ours:
+        for done, case in enumerate(cases):
+            counts[0 if pair.run_case(case, (theirs, ours)) else 1] += 1
+            gone = [server for server in (theirs, ours) if not server.alive()]
+            if gone:
+                print(f"{gone[0].name} is gone after {case.__name__}:\n{gone[0].log_tail()}")
+                return [counts[0], counts[1] + len(cases) - done - 1]
+    return counts
+
+
+def main():
+    served = cases_of(order_cases(ORDERS), read_cases(), special_cases(), watch_cases(), other_cases(), multi_cases())
+    plain = cases_of(order_cases(TTL_OFF_ORDERS))
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(case.__name__ for case in served + plain))
+        return 0
+    missing = zookeeper.why_missing() or conclave.why_missing()
+    if missing:
+        print(f"skipped: {missing}")
+        return 77
+    counts = zip(run_all(served, sys.argv[1:], TYPES), run_all(plain, sys.argv[1:], {}))
+    passed, failed = (sum(pair_of) for pair_of in counts)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
