@@ -21,6 +21,7 @@
     X(min_client_response_size, false, s->metrics->response_min, "Bytes of the smallest reply")    \
     X(max_client_response_size, false, s->metrics->response_max, "Bytes of the largest reply")     \
     X(auth_failed_count, false, s->service.auth_failed, "Auth requests refused")                   \
+    X(unsuccessful_handshake, false, s->port.tls_failed, "TLS handshakes that failed")             \
     X(conclave_watched_paths, false, s->watches.paths, "Paths with at least one watch")            \
     X(conclave_watch_memory_bytes, false, s->watches.memory, "Memory of the watches")              \
     X(conclave_zxid, false, s->zxid, "Number of the newest change applied")                        \

@@ -1,4 +1,4 @@
-"""Our server as a test's server: standalone, no console, a free port; the program is $CONCLAVE_BIN.
+"""Our server as a test's server: standalone, a free port, no admin port unless asked for; the program is $CONCLAVE_BIN.
 
 Promise: as test/support/server.py, the same interface as test/support/zookeeper.py.
 """
@@ -11,7 +11,7 @@ import time
 from server import READY_S, Server
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-READY_LINE = re.compile(rb"^conclave: ready client=(?:\S+?:(\d+)|off) [^\n]*?(?: secure=\S+?:(\d+))?\n")
+READY_LINE = re.compile(rb"^conclave: ready client=(?:\S+?:(\d+)|off) admin=(?:\S+?:(\d+)|off) [^\n]*?(?: secure=\S+?:(\d+))?\n")
 
 
 def program():
@@ -29,14 +29,17 @@ class Conclave(Server):
 
     name = "conclave"
 
-    def __init__(self, options=(), tick_ms=2000):
+    def __init__(self, options=(), tick_ms=2000, admin=False):
         super().__init__()
         self.secure_port = 0
+        self.admin = admin
+        self.admin_port = 0
         self.options = ["--tickTime", str(tick_ms), "--maxClientCnxns", "0", *options]
 
     def command(self):
         return [program(), "server", "--listen", f"127.0.0.1:{self.port}", "--data",
-                os.path.join(self.folder, "data"), "--admin", "off", *self.options]
+                os.path.join(self.folder, "data"), "--admin",
+                f"127.0.0.1:{self.admin_port}" if self.admin else "off", *self.options]
 
     def wait_ready(self):
         deadline = time.monotonic() + READY_S
@@ -51,6 +54,7 @@ class Conclave(Server):
                 match = READY_LINE.search(text) if b"\n" in text else None
                 if match:
                     self.port = int(match.group(1) or 0)
-                    self.secure_port = int(match.group(2) or 0)
+                    self.secure_port = int(match.group(3) or 0)
+                    self.admin_port = int(match.group(2) or 0)
                     return
         self.fail(f"not ready after {READY_S} s")

@@ -1,0 +1,414 @@
+"""What operators ask: four-letter words, AdminServer commands, metrics and probes, by raw sockets and HTTP; the parsers
+of known tools on the answers; strangers, slow clients and many requests.
+
+Promise: each case starts its own server on free loopback ports and ends it; the last line counts the cases.
+Limits: the shape of the words beside Apache ZooKeeper's is compared in test/compat/fourletter_test.py.
+
+usage: admin_test.py [CASE]...
+"""
+
+import http.client
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import urllib.error
+import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import zkwire as zk  # noqa: E402
+from conclave import Conclave, program, why_missing  # noqa: E402
+from server import free_port  # noqa: E402
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CASES = []
+WORDS = ("ruok srvr stat cons conf envi isro dirs wchs wchc wchp dump mntr hash gtmk srst crst").split()
+COMMANDS = {
+    "connection_stat_reset": ["crst"], "configuration": ["conf", "config"], "connections": ["cons"], "dirs": [],
+    "dump": [], "environment": ["env", "envi"], "get_trace_mask": ["gtmk"], "hash": [], "is_read_only": ["isro"],
+    "leader": ["lead"], "monitor": ["mntr"], "observer_connection_stat_reset": ["orst"], "observers": ["obsr"],
+    "ruok": [], "server_stats": ["srvr"], "set_trace_mask": ["stmk"], "stat_reset": ["srst"], "stats": ["stat"],
+    "voting_view": [], "watch_summary": ["wchs"], "watches": ["wchc"], "watches_by_path": ["wchp"], "zabstate": []}
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def expect(condition, text):
+    if not condition:
+        raise AssertionError(text)
+
+
+def everything(options=(), **more):
+    return Conclave(["--4lw.commands.whitelist", "*", *options], admin=True, **more)
+
+
+def word(server, data, pieces=False, half_close=False):
+    """The whole answer to the first bytes of a connection."""
+    with socket.create_connection(server.address, timeout=10) as s:
+        for i in range(len(data) if pieces else 1):
+            s.sendall(data[i:i + 1] if pieces else data)
+            time.sleep(0.01 if pieces else 0)
+        if half_close:
+            s.shutdown(socket.SHUT_WR)
+        got = b""
+        while part := s.recv(65536):
+            got += part
+        return got.decode()
+
+
+def fetch(server, path, method="GET", port=None):
+    """(status, headers, body) of an HTTP request."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port or server.admin_port}{path}", method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            return reply.status, reply.headers, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers, error.read().decode()
+
+
+def command(server, name):
+    status, headers, body = fetch(server, f"/commands/{name}")
+    expect(status == 200, f"{name}: status {status}")
+    expect(headers["Content-Type"].startswith("application/json"), f"{name}: {headers['Content-Type']}")
+    return json.loads(body)
+
+
+def mntr(server):
+    return dict(line.split("\t") for line in word(server, b"mntr").splitlines())
+
+
+@case
+def whitelist():
+    with Conclave() as server:
+        expect(word(server, b"srvr").startswith("Zookeeper version: "), "srvr is always answered")
+        for name in WORDS:
+            if name != "srvr":
+                expect(word(server, name.encode()) ==
+                       f"{name} is not executed because it is not in the whitelist.\n", name)
+    with Conclave(["--4lw.commands.whitelist", "ruok, isro"]) as server:
+        expect(word(server, b"ruok") == "imok", "ruok")
+        expect(word(server, b"isro") == "rw", "isro")
+        expect("whitelist" in word(server, b"mntr"), "mntr")
+
+
+@case
+def words_in_any_wrapping():
+    with everything() as server:
+        for name in WORDS:
+            text = word(server, name.encode())
+            expect(name == "hash" or text, f"{name}: no answer")
+            expect("not currently serving" not in text, f"{name}: {text}")
+        for data in (b"ruok\n", b"ruok\r\n", b"ruok" + b"x" * 5000):
+            expect(word(server, data) == "imok", repr(data[:8]))
+        expect(word(server, b"ruok", pieces=True) == "imok", "byte by byte")
+        expect(word(server, b"ruok", half_close=True) == "imok", "as nc does")
+        expect(word(server, b"stmk\0\0\0\0\0\0\1\0", pieces=True) == "256", "stmk")
+        expect(word(server, b"gtmk") == "256", "gtmk")
+        with zk.Connection(server.address) as client:
+            expect(client.call(zk.exists("/"))[0] == 0, "served")
+            client.socket.sendall(b"ruok")
+            expect(client.socket.recv(100) == b"", "no word in a session")
+
+
+@case
+def figures_follow():
+    with everything() as server, zk.Connection(server.address) as client:
+        for i in range(10):
+            expect(client.call(zk.create(f"/n{i}", b"12345", flags=1))[0] == 0, "create")
+            expect(client.call(zk.get_data(f"/n{i}", True))[0] == 0, "get")
+        before = mntr(server)
+        expect(before["zk_znode_count"] == "15", before["zk_znode_count"])
+        expect(before["zk_ephemerals_count"] == "10", "ephemerals")
+        expect(before["zk_watch_count"] == "10", "watches")
+        expect(before["zk_server_state"] == "standalone", "state")
+        expect(int(before["zk_cnt_updatelatency"]) == 11, before["zk_cnt_updatelatency"])
+        expect(int(before["zk_cnt_readlatency"]) == 10, before["zk_cnt_readlatency"])
+        expect(int(before["zk_cnt_fsynctime"]) >= 11 and before["zk_num_alive_connections"] == "2", "fsync")
+        expect(float(before["zk_avg_updatelatency"]) > 0, "latency")
+        line = next(line for line in word(server, b"cons").splitlines() if "sid=" in line)
+        match = re.fullmatch(r" /127\.0\.0\.1:\d+\[1\]\(queued=0,recved=21,sent=21,sid=0x[0-9a-f]+,lop=GETD,est=(\d+),"
+                             r"to=\d+,lcxid=0x[0-9a-f]+,lzxid=0xb,lresp=\d+,llat=\d+,minlat=\d+,avglat=\d+,maxlat=\d+\)",
+                             line)
+        expect(match, line)
+        expect(abs(int(match.group(1)) / 1000 - time.time()) < 60, "established")
+        expect(word(server, b"wchs") == "1 connections watching 10 paths\nTotal watches:10\n", "wchs")
+        session = f"0x{client.session_id:x}"
+        expect(word(server, b"wchc") == session + "\n" + "".join(
+            f"\t/n{i}\n" for i in range(10)) + "\n", "wchc")
+        dump = word(server, b"dump")
+        for text in (f"\t{session}\n", "Session Sets (1)/(1):\n", "Sessions with Ephemerals (1):\n", f"{session}:\n",
+                     "\t/n9\n", f" sessionId: {session}\n", "Connections Sets ("):
+            expect(text in dump, f"{text!r} in {dump}")
+        expect(word(server, b"crst") == "Connection stats reset.\n", "crst")
+        expect("lop=NA" in word(server, b"cons"), "reset")
+        expect(word(server, b"srst") == "Server stats reset.\n", "srst")
+        expect(mntr(server)["zk_cnt_updatelatency"] == "0", "reset")
+
+
+@case
+def http_commands():
+    with everything() as server, zk.Connection(server.address) as client:
+        expect(client.call(zk.create("/e", b"", flags=1))[0] == 0, "create")
+        expect(client.call(zk.exists("/e", True))[0] == 0, "exists")
+        for name, others in COMMANDS.items():
+            if name in ("connection_stat_reset", "stat_reset", "set_trace_mask", "leader"):
+                continue
+            for alias in [name, *others]:
+                answer = command(server, alias)
+                expect(answer["command"] == name and answer["error"] is None, f"{alias}: {answer}")
+        expect(command(server, "nosuch") == {"command": "nosuch", "error": "Unknown command: nosuch"}, "unknown")
+        expect(command(server, "leader")["error"] == "server is not initialized", "leader")
+        expect(command(server, "stmk?traceMask=7")["tracemask"] == 7, "stmk")
+        expect(command(server, "gtmk")["tracemask"] == 7, "gtmk")
+        expect("requires" in command(server, "stmk")["error"], "stmk without its argument")
+        expect(command(server, "wchp")["path_to_session_ids"] == {"/e": [client.session_id]}, "wchp")
+        dump = command(server, "dump")
+        expect(dump["session_id_to_ephemeral_paths"] == {str(client.session_id): ["/e"]}, "dump")
+        expect(list(dump["expiry_time_to_session_ids"].values()) == [[client.session_id]], "dump")
+        connection, = command(server, "cons")["connections"]
+        expect(connection["session_id"] == client.session_id and connection["last_operation"] == "EXIS", "cons")
+        expect(command(server, "srvr")["server_stats"]["num_alive_client_connections"] == 1, "srvr")
+        expect(command(server, "conf")["client_port"] == server.port, "conf")
+        figures = command(server, "monitor")
+        expect(figures["znode_count"] == 6 and isinstance(figures["avg_latency"], float), "monitor")
+        _, _, links = fetch(server, "/commands")
+        expect([f'"/commands/{name}"' in links for name in COMMANDS].count(False) == 0, links)
+
+
+@case
+def http_forms():
+    with everything() as server:
+        for path in ("/livez", "/readyz"):
+            expect(fetch(server, path)[0::2] == (200, "ok\n"), path)
+        expect(fetch(server, "/nosuch")[0] == 404, "404")
+        expect(fetch(server, "/commandsx")[0] == 404, "404")
+        for method in ("POST", "PUT", "DELETE"):
+            status, headers, _ = fetch(server, "/commands/srst", method)
+            expect(status == 405 and headers["Allow"] == "GET, HEAD", f"{method}: {status}")
+        status, headers, body = fetch(server, "/metrics", "HEAD")
+        expect(status == 200 and body == "" and int(headers["Content-Length"]) > 1000, "HEAD")
+        expect("/metrics" in fetch(server, "/")[2], "/")
+    with Conclave(["--admin.commandURL", "/zk"], admin=True) as server:
+        expect(fetch(server, "/zk/ruok")[0] == 200 and fetch(server, "/commands/ruok")[0] == 404, "commandURL")
+
+
+@case
+def known_parsers():
+    with everything() as server:
+        for line in word(server, b"mntr").splitlines():  # telegraf: one odd line fails the whole scrape
+            expect(re.match(r"^zk_(\w+)\s+([\w\.\-]+)", line) and line.count("\t") == 1, line)
+        expect(re.search(r"^Mode: standalone$", word(server, b"srvr"), re.M), "zkServer.sh status greps Mode")
+        lines = word(server, b"stat").splitlines()  # Datadog's zk check
+        expect(re.search(r"\d+\.\d+\.\d+", lines[0]), lines[0])
+        expect(lines[1] == "Clients:", lines[1])
+        after = lines[lines.index("") + 1:]
+        expect(re.match(r"Latency min/avg/max: [\d\.]+/[\d\.]+/[\d\.]+$", after[0]), after[0])
+        expect([line.split(":")[0] for line in after[1:]] ==
+               ["Received", "Sent", "Connections", "Outstanding", "Zxid", "Mode", "Node count"], str(after))
+        expect(all(re.match(r" /127\.0\.0\.1:\d+\[\d+\]\(queued=\d+,recved=\d+,sent=\d+\)$", line)
+                   for line in lines[2:lines.index("")]), "clients")
+        first = word(server, b"envi")[:8192]  # kazoo
+        expect(re.search(r"^zookeeper\.version=(\d+\.\d+\.\d+)[^\d]", first, re.M), first)
+        try:
+            from kazoo.client import KazooClient
+        except ImportError:
+            print("        no kazoo: its own parser was not asked")
+            return
+        client = KazooClient(server.host)
+        client.start()
+        expect(client.command(b"ruok") == "imok", "kazoo's ruok")
+        expect(client.server_version()[:2] == (3, 9), str(client.server_version()))
+        client.stop()
+        client.close()
+
+
+def check_prometheus(text):
+    """Every line is of the format, every name has help and type once; returns the samples."""
+    samples, kinds, helped = {}, {}, set()
+    for line in text.splitlines():
+        if match := re.fullmatch(r"# TYPE (\w+) (counter|gauge|summary)", line):
+            expect(match.group(1) not in kinds, f"twice: {line}")
+            kinds[match.group(1)] = match.group(2)
+            continue
+        if match := re.fullmatch(r"# HELP (\w+) \S.*", line):
+            helped.add(match.group(1))
+            continue
+        match = re.fullmatch(r'([a-z_][a-z0-9_]*)(\{\w+="[^"]*"\})? (-?[0-9.e+-]+)', line)
+        expect(match, f"no sample: {line}")
+        name = match.group(1)
+        base = name if name in kinds else re.sub(r"_(sum|count)$", "", name)
+        expect(base in kinds and base in helped, f"no type or help: {line}")
+        samples[name + (match.group(2) or "")] = float(match.group(3))
+    return samples
+
+
+@case
+def prometheus():
+    with everything(tick_ms=500) as server, zk.Connection(server.address) as client:
+        for i in range(20):
+            expect(client.call(zk.create(f"/n{i}", b""))[0] == 0, "create")
+        _, headers, text = fetch(server, "/metrics")
+        expect(headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8", headers["Content-Type"])
+        samples = check_prometheus(text)
+        for name in ("znode_count", "watch_count", "ephemerals_count", "approximate_data_size", "num_alive_connections",
+                     "outstanding_requests", "avg_latency", "max_latency", "connection_rejected", "uptime",
+                     "connection_drop_count", "stale_sessions_expired", "bytes_received_count", "response_bytes",
+                     "fsynctime_count", "snapshottime_count", "readlatency_sum", 'updatelatency{quantile="0.99"}',
+                     "node_created_watch_count_count", "open_file_descriptor_count", "process_resident_memory_bytes",
+                     "unrecoverable_error_count"):
+            expect(name in samples, name)
+        expect(samples["updatelatency_count"] == 21 and samples["znode_count"] == 25, "counts")
+        expect(0 < samples["updatelatency_sum"] < 60000, "fractions of milliseconds")
+        expect(samples["conclave_ready"] == 1, "ready")
+        expect(abs(samples["process_start_time_seconds"] - time.time()) < 60, "start")
+        expect(samples["process_resident_memory_bytes"] > 1 << 20, "memory")
+        with open(os.path.join(ROOT, "docs", "metrics.md"), encoding="utf-8") as file:
+            documented = set(re.findall(r"^\| `(\w+)` \| (?:counter|gauge|summary) \|", file.read(), re.M))
+        told = set(re.findall(r"^# TYPE (\w+) ", text, re.M))
+        expect(documented == told, f"docs/metrics.md differs: {documented ^ told}")
+    port = free_port()
+    with Conclave(["--metricsProvider.className",
+                   "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
+                   "--metricsProvider.httpHost", "127.0.0.1", "--metricsProvider.httpPort", str(port)]) as server:
+        check_prometheus(fetch(server, "/metrics", port=port)[2])
+        expect(fetch(server, "/commands", port=port)[0] == 404, "nothing else on that port")
+
+
+@case
+def port_in_use():
+    with everything() as server, tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([program(), "server", "--listen", "127.0.0.1:0", "--data", "d", "--admin",
+                               f"127.0.0.1:{server.admin_port}"], cwd=folder, capture_output=True, text=True,
+                              timeout=20, check=False)
+        expect(done.returncode == 69 and done.stderr.count("\n") == 1, f"{done.returncode} {done.stderr}")
+        expect("in use" in done.stderr and "--admin" in done.stderr, done.stderr)
+
+
+@case
+def http_garbage():
+    with everything() as server:
+        for data in (b"\0" * 100, b"\xff" * 70000, b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"ruok",
+                     b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 20000,
+                     b"POST /commands/srst HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n",
+                     b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n",
+                     b"GET /%00%zz/../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00"):
+            with socket.create_connection(("127.0.0.1", server.admin_port), timeout=2) as s:
+                try:
+                    s.sendall(data)
+                    s.shutdown(socket.SHUT_WR)
+                    while s.recv(65536):
+                        pass
+                except OSError:
+                    pass  # cut off while we sent
+            expect(fetch(server, "/livez")[0] == 200, f"after {data[:20]!r}")
+        expect(server.alive(), "the server lives")
+
+
+@case
+def slow_http():
+    with everything(["--admin.idleTimeout", "60000"]) as server:
+        slow = [socket.create_connection(("127.0.0.1", server.admin_port)) for _ in range(10)]
+        began = time.monotonic()
+        ended = None
+        with zk.Connection(server.address) as client:
+            while ended is None and time.monotonic() - began < 40:
+                for s in slow:
+                    try:
+                        s.send(b"G")
+                    except OSError:
+                        ended = time.monotonic() - began
+                at = time.monotonic()
+                expect(fetch(server, "/livez")[0] == 200, "served beside the slow ones")
+                expect(client.call(zk.exists("/"))[0] == 0, "clients are served")
+                expect(time.monotonic() - at < 2, "in time")
+                time.sleep(1)
+        for s in slow:
+            s.close()
+        expect(ended is not None and ended < 30, "a request that never ends is cut off")
+    with everything(["--admin.idleTimeout", "1000"]) as server:
+        with socket.create_connection(("127.0.0.1", server.admin_port), timeout=10) as s:
+            expect(s.recv(10) == b"", "idle connections are closed")
+
+
+@case
+def many_requests():
+    with everything() as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.admin_port, timeout=10)
+        paths = ["/metrics", "/commands/monitor", "/readyz", "/commands/cons", "/nosuch"]
+
+        def ask(count):
+            for i in range(count):
+                connection.request("GET", paths[i % len(paths)])
+                connection.getresponse().read()
+            for _ in range(count // 10):
+                word(server, b"mntr")
+
+        ask(1000)
+        first = server.memory_kb()[0]
+        ask(10000)
+        last = server.memory_kb()[0]
+        connection.close()
+        expect(last < first + 1024 or "asan" in program(), f"memory grew from {first} to {last} kB")
+        expect(int(mntr(server)["zk_num_alive_connections"]) == 1, "words leave nothing behind")
+
+
+@case
+def long_lists_are_cut():
+    count = 60000
+    with everything() as server, zk.Connection(server.address) as client, zk.Connection(server.address) as other:
+        for start in range(0, count, 500):
+            for i in range(start, start + 500):
+                client.send(zk.exists(f"/watched/by/somebody/{i:08}", True))
+            for _ in range(500):
+                client.read_reply()
+        expect(word(server, b"wchs").endswith(f"Total watches:{count}\n"), "all were set")
+        for name in (b"wchp", b"wchc"):
+            with socket.create_connection(server.address, timeout=30) as s:
+                s.sendall(name)
+                at = time.monotonic()
+                expect(other.call(zk.exists("/"))[0] == 0, "others are served")
+                expect(time.monotonic() - at < 2, f"{name}: others waited {time.monotonic() - at:.3f} s")
+                time.sleep(2.5)  # a reader slower than the linger of a closing connection
+                got = b""
+                while part := s.recv(65536):
+                    got += part
+            expect(got.endswith(b"... and 10000 more, left out so that this answer stalls nobody\n\n"), got[-200:])
+            expect(got.count(b"/watched/by") == 50000, name)
+        answer = command(server, "wchp")
+        expect(answer["left_out"] == 10000 and len(answer["path_to_session_ids"]) == 50000, "JSON")
+
+
+def main():
+    missing = why_missing()
+    if missing:
+        print(missing)
+        return 77
+    wanted = sys.argv[1:]
+    passed = failed = 0
+    for function in CASES:
+        if wanted and function.__name__ not in wanted:
+            continue
+        began = time.monotonic()
+        try:
+            function()
+            passed += 1
+            print(f"ok      {function.__name__}  ({time.monotonic() - began:.1f} s)", flush=True)
+        except Exception:
+            failed += 1
+            print(f"FAILED  {function.__name__}\n{traceback.format_exc()}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
