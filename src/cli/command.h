@@ -1,5 +1,5 @@
 /*
- * The commands of `conclave`: one row of one table each (src/cli/main.c), one file each. A
+ * The commands of `conclave`: one row of one table each (commands.c), one file each. A
  * command gets the arguments behind its name and returns the exit code.
  */
 #ifndef CLI_COMMAND_H
@@ -31,5 +31,12 @@ int command_create(int argc, char **argv);
 int command_rm(int argc, char **argv);
 int command_stat(int argc, char **argv);
 int command_watch(int argc, char **argv);
+int command_tree(int argc, char **argv);
+int command_count(int argc, char **argv);
+int command_acl(int argc, char **argv);
+int command_quota(int argc, char **argv);
+int command_sync(int argc, char **argv);
+int command_whoami(int argc, char **argv);
+int command_shell(int argc, char **argv);
 
 #endif

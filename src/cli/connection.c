@@ -5,6 +5,7 @@
 #include "cli/connection.h"
 
 #include "cli/command.h"
+#include "cli/credentials.h"
 #include "cli/values.h"
 
 #include <errno.h>
@@ -137,20 +138,90 @@ int connection_create(const char *command, const struct common_options *options,
         fprintf(stderr, "conclave %s: TLS: %s\n", command, why);
         return CLI_EXIT_USAGE;
     }
-    return error == 0 ? 0 : fail(command, NULL, error);
+    if (error != 0) {
+        return fail(command, NULL, error);
+    }
+    int code = credentials_add(command, options, *ret);
+    if (code != 0) {
+        conclave_client_close(*ret, 0);
+        *ret = NULL;
+    }
+    return code;
+}
+
+static const struct connection_base *shared;
+
+void connection_share(const struct connection_base *base)
+{
+    shared = base;
+}
+
+bool connection_is_shared(void)
+{
+    return shared != NULL;
+}
+
+/* What a line of the shell does not say itself is as the shell has it. true: it says nothing. */
+static bool options_inherit(struct common_options *o, const struct common_options *from)
+{
+    static const struct common_options DEFAULTS = COMMON_OPTIONS_INIT;
+    bool tls = o->tls || o->tls_ca != NULL || o->tls_cert != NULL || o->tls_key != NULL ||
+               o->tls_name != NULL;
+    bool auth = o->auth != NULL || o->auth_file != NULL;
+    bool times = o->session_ms != DEFAULTS.session_ms || o->timeout_ms != DEFAULTS.timeout_ms;
+    bool nothing = o->server == NULL && !tls && !auth && !times;
+    struct common_options merged = *from;
+    merged.server = o->server != NULL ? o->server : from->server;
+    merged.session_ms = o->session_ms != DEFAULTS.session_ms ? o->session_ms : from->session_ms;
+    merged.timeout_ms = o->timeout_ms != DEFAULTS.timeout_ms ? o->timeout_ms : from->timeout_ms;
+    merged.json = o->json;
+    if (tls) {
+        merged.tls = o->tls;
+        merged.tls_ca = o->tls_ca;
+        merged.tls_cert = o->tls_cert;
+        merged.tls_key = o->tls_key;
+        merged.tls_name = o->tls_name;
+    }
+    merged.auth = o->auth; /* the shell's own secret is gone by now; its other ones follow */
+    merged.auth_file = auth ? o->auth_file : from->auth_file;
+    *o = merged;
+    return nothing;
 }
 
 int connection_open(const char *command, const struct common_options *options,
                     conclave_state_fn on_state, void *ctx, struct conclave_client **ret)
 {
+    struct common_options line = *options;
+    if (shared != NULL && on_state == NULL && options_inherit(&line, shared->options)) {
+        *ret = shared->client;
+        return 0;
+    }
+    return connection_open_own(command, options, on_state, ctx, ret);
+}
+
+int connection_open_own(const char *command, const struct common_options *options,
+                        conclave_state_fn on_state, void *ctx, struct conclave_client **ret)
+{
     struct conclave_client_options client_options = CONCLAVE_CLIENT_OPTIONS_INIT;
     struct conclave_client *client = NULL;
+    struct common_options line = *options;
+    if (shared != NULL) {
+        (void)options_inherit(&line, shared->options);
+        options = &line;
+    }
     client_options.request_timeout_ms = options->timeout_ms;
     client_options.on_state = on_state;
     client_options.ctx = ctx;
     int code = connection_create(command, options, &client_options, &client);
     if (code != 0) {
         return code;
+    }
+    if (shared != NULL) {
+        code = credentials_add_text(command, "auth", shared->auths, client);
+        if (code != 0) {
+            conclave_client_close(client, 0);
+            return code;
+        }
     }
     int error = conclave_client_start(client);
     if (error != 0) {
@@ -169,7 +240,9 @@ int connection_open(const char *command, const struct common_options *options,
 
 void connection_close(struct conclave_client *client)
 {
-    conclave_client_close(client, CLOSE_TIMEOUT_MS);
+    if (shared == NULL || client != shared->client) {
+        conclave_client_close(client, CLOSE_TIMEOUT_MS);
+    }
 }
 
 int path_check(const struct command_usage *usage, const char *path)

@@ -19,6 +19,22 @@ int connection_create(const char *command, const struct common_options *options,
 int connection_open(const char *command, const struct common_options *options,
                     conclave_state_fn on_state, void *ctx, struct conclave_client **ret);
 
+/* The same, but never the shell's own connection: for what leaves watches behind. */
+int connection_open_own(const char *command, const struct common_options *options,
+                        conclave_state_fn on_state, void *ctx, struct conclave_client **ret);
+
+/* What the lines of a shell stand on. */
+struct connection_base {
+    struct conclave_client *client;
+    const struct common_options *options; /* of the shell: the default of its lines */
+    char *auths;                          /* given in the shell, one per line */
+};
+
+/* From now on connection_open gives base->client, unless the options say otherwise, and
+ * connection_close leaves it; NULL: no longer. base is borrowed. */
+void connection_share(const struct connection_base *base);
+bool connection_is_shared(void);
+
 /* Ends the session; waits a second at most for the server to know. */
 void connection_close(struct conclave_client *client);
 

@@ -18,6 +18,7 @@ struct create_options {
     bool sequential;
     bool container;
     bool parents;
+    int64_t ttl_ms;
 };
 
 static const struct option_row ROWS[] = {
@@ -27,6 +28,10 @@ static const struct option_row ROWS[] = {
      "The server adds a rising number to the name.", NULL},
     {"container", 0, OPTION_FLAG, offsetof(struct create_options, container), NULL,
      "The server removes the node when its last child has gone.", NULL},
+    {"ttl", 0, OPTION_DURATION, offsetof(struct create_options, ttl_ms), "DURATION",
+     "The server removes the node when it has no children and its data was not written for so "
+     "long. Servers may have this switched off (ZooKeeper: extendedTypesEnabled).",
+     NULL},
     {"parents", 'p', OPTION_FLAG, offsetof(struct create_options, parents), NULL,
      "Make missing parents, too, as lasting nodes without data.", NULL},
     {"file", 'f', OPTION_STRING, offsetof(struct create_options, file), "FILE",
@@ -96,6 +101,7 @@ static int create_run(struct conclave_client *client, const struct create_option
 {
     struct slice bytes = buf_slice(data);
     struct conclave_op op = conclave_op_create(path, bytes.data, bytes.len, create_mode(options));
+    op.ttl_ms = options->ttl_ms > 0 ? options->ttl_ms : 0;
     struct conclave_reply *reply = NULL;
     char *failed = strdup(path);
     int error = failed == NULL ? CONCLAVE_ENOMEM : 0;
@@ -128,7 +134,7 @@ static int create_session(const struct create_options *options, const char *path
 {
     struct conclave_client *client;
     struct waiter waiter = {.signal_fd = -1, .wake_fd = -1};
-    bool held = options->ephemeral;
+    bool held = options->ephemeral && !connection_is_shared(); /* the shell holds it */
     if (held && waiter_init(&waiter, WAITER_END_SIGNALS, true) != 0) {
         return fail(USAGE.name, NULL, CONCLAVE_EIO);
     }
@@ -153,6 +159,12 @@ static int options_check(const struct create_options *options, const struct oper
     if (options->container && (options->ephemeral || options->sequential)) {
         return usage_error(&USAGE, "--container goes with neither --ephemeral nor --sequential");
     }
+    if (options->ttl_ms == 0) {
+        return usage_error(&USAGE, "--ttl 0 would keep nothing");
+    }
+    if (options->ttl_ms > 0 && (options->container || options->ephemeral)) {
+        return usage_error(&USAGE, "--ttl goes with neither --container nor --ephemeral");
+    }
     if (options->file != NULL && operands->count == 2) {
         return usage_error(&USAGE, "give DATA or --file, not both");
     }
@@ -161,7 +173,7 @@ static int options_check(const struct create_options *options, const struct oper
 
 int command_create(int argc, char **argv)
 {
-    struct create_options options = {.common = COMMON_OPTIONS_INIT};
+    struct create_options options = {.common = COMMON_OPTIONS_INIT, .ttl_ms = -1};
     struct operands operands;
     struct buf data;
     int code = options_parse(&USAGE, argc, argv, &options, &operands);

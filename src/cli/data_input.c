@@ -2,6 +2,7 @@
 #include "cli/data_input.h"
 
 #include "cli/command.h"
+#include "cli/connection.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,6 +15,11 @@ int data_read(const char *command, const char *file, struct buf *out)
     char block[16384];
     size_t n;
     int code = 0;
+    if (from_stdin && connection_is_shared()) {
+        fprintf(stderr, "conclave %s: the input has the lines of the shell; name a file\n",
+                command);
+        return CLI_EXIT_USAGE;
+    }
     if (in == NULL) {
         fprintf(stderr, "conclave %s: cannot open %s: %s\n", command, file, strerror(errno));
         return CLI_EXIT_IO;

@@ -4,6 +4,7 @@
 #include "cli/node.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -123,44 +124,66 @@ static int paths_push_take(struct paths *paths, char *path)
     return 0;
 }
 
-/* Pushes the children of parent, last first, so that the first is popped first. */
-static int push_children(struct conclave_client *client, const char *parent, struct paths *stack)
+static int path_depth(const char *path)
 {
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, parent, 0);
-    struct conclave_reply *reply = NULL;
-    int error = conclave_call(client, &op, &reply);
-    if (error == 0) {
-        const char **names = names_sorted(reply->children, reply->children_count);
-        error = names == NULL ? CONCLAVE_ENOMEM : 0;
-        for (size_t i = reply->children_count; error == 0 && i-- > 0;) {
-            error = paths_push_take(stack, node_path(parent, names[i]));
-        }
-        free(names);
+    int depth = 0;
+    for (const char *p = path; path[1] != '\0' && *p != '\0'; p++) {
+        depth += *p == '/';
     }
-    conclave_reply_free(reply);
+    return depth;
+}
+
+/* Pushes the children of parent, last first, so that the first is popped first. */
+static int push_children(const struct conclave_reply *reply, const char *parent,
+                         struct paths *stack)
+{
+    const char **names = names_sorted(reply->children, reply->children_count);
+    int error = names == NULL ? CONCLAVE_ENOMEM : 0;
+    for (size_t i = reply->children_count; error == 0 && i-- > 0;) {
+        error = paths_push_take(stack, node_path(parent, names[i]));
+    }
+    free(names);
     return error;
+}
+
+int branch_walk(struct conclave_client *client, const char *root, int max_depth, branch_fn fn,
+                void *ctx)
+{
+    struct paths stack = {NULL, 0, 0};
+    int root_depth = path_depth(root);
+    int error = paths_push_take(&stack, strdup(root));
+    for (bool is_root = true; error == 0 && stack.count > 0; is_root = false) {
+        char *path = stack.items[--stack.count];
+        int depth = path_depth(path) - root_depth;
+        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, path, 0);
+        struct conclave_reply *reply = NULL;
+        error = conclave_call(client, &op, &reply);
+        if (error == CONCLAVE_NO_NODE && !is_root) {
+            error = 0;
+        } else if (error == CONCLAVE_NO_AUTH && !is_root) {
+            error = fn(path, depth, NULL, ctx);
+        } else if (error == 0) {
+            error = fn(path, depth, reply, ctx);
+            error = error == 0 && depth < max_depth ? push_children(reply, path, &stack) : error;
+        }
+        conclave_reply_free(reply);
+        free(path);
+    }
+    branch_free(stack.items, stack.count);
+    return error;
+}
+
+static int list_one(const char *path, int depth, const struct conclave_reply *children, void *ctx)
+{
+    (void)depth;
+    return children != NULL ? paths_push_take(ctx, strdup(path)) : CONCLAVE_NO_AUTH;
 }
 
 int branch_list(struct conclave_client *client, const char *root, char ***ret_paths,
                 size_t *ret_count)
 {
-    struct paths stack = {NULL, 0, 0};
     struct paths found = {NULL, 0, 0};
-    int error = paths_push_take(&stack, strdup(root));
-    while (error == 0 && stack.count > 0) {
-        char *path = stack.items[--stack.count];
-        bool is_root = found.count == 0;
-        error = push_children(client, path, &stack);
-        if (error == CONCLAVE_NO_NODE && !is_root) {
-            error = 0;
-            free(path);
-        } else if (error == 0) {
-            error = paths_push_take(&found, path);
-        } else {
-            free(path);
-        }
-    }
-    branch_free(stack.items, stack.count);
+    int error = branch_walk(client, root, INT_MAX, list_one, &found);
     if (error != 0) {
         branch_free(found.items, found.count);
         return error;

@@ -19,9 +19,18 @@ const char **names_sorted(const char *const *names, size_t count);
 /* parent/name on the heap; NULL when memory is out. */
 char *node_path(const char *parent, const char *name);
 
-/* All paths of a branch, parents before their children, children in order. A node that goes
- * while it is walked is left out, unless it is the root of the branch. 0 or the error; ret_paths
- * is an array of ret_count heap strings: branch_free. */
+/* Told of each node of a branch; children: the node's children and stat, NULL when they may not be
+ * read (not of the root). An error ends the walk. */
+typedef int (*branch_fn)(const char *path, int depth, const struct conclave_reply *children,
+                         void *ctx);
+
+/* Walks a branch: parents before their children, children in order, no deeper than max_depth (the
+ * root has depth 0). A node that goes while it is walked is left out, unless it is the root. 0
+ * or the error. */
+int branch_walk(struct conclave_client *client, const char *root, int max_depth, branch_fn fn,
+                void *ctx);
+
+/* All paths of a branch, in the order of branch_walk. 0 or the error; ret_paths is an array of ret_count heap strings: branch_free. */
 int branch_list(struct conclave_client *client, const char *root, char ***ret_paths,
                 size_t *ret_count);
 void branch_free(char **paths, size_t count);

@@ -2,6 +2,7 @@
  * The options module: finds each option in the command's own table, then in the common one, and
  * writes its value into the command's target. Help is at most 80 columns wide.
  */
+#define _GNU_SOURCE /* explicit_bzero */
 #include "cli/options.h"
 
 #include "cli/command.h"
@@ -9,6 +10,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define HELP_WIDTH 80
@@ -29,6 +31,12 @@ static const struct option_row COMMON_ROWS[] = {
      "Session timeout to ask the server for; default 10s.", NULL},
     {"timeout", 0, OPTION_DURATION, offsetof(struct common_options, timeout_ms), "DURATION",
      "How long to wait for a connection, and for each answer; default 5s.", NULL},
+    {"auth", 0, OPTION_SECRET, offsetof(struct common_options, auth), "SCHEME:CREDENTIALS",
+     "Who I am, such as digest:USER:PASSWORD; default $CONCLAVE_AUTH, which may hold several, one "
+     "per line.",
+     NULL},
+    {"auth-file", 0, OPTION_STRING, offsetof(struct common_options, auth_file), "FILE",
+     "The same from a file, one per line, which no list of processes shows.", NULL},
     {"tls", 0, OPTION_FLAG, offsetof(struct common_options, tls), NULL,
      "Speak TLS; so do the options below, and $CONCLAVE_TLS=1.", NULL},
     {"ca", 0, OPTION_STRING, offsetof(struct common_options, tls_ca), "FILE",
@@ -207,9 +215,25 @@ static bool choice_parse(const char *const *choices, const char *text, int *ret)
     return false;
 }
 
+/* A copy of an argument, which is overwritten. The text itself where memory is out. */
+static const char *secret_take(char *text)
+{
+    static char *secret;
+    if (secret != NULL) {
+        explicit_bzero(secret, strlen(secret));
+        free(secret);
+    }
+    secret = strdup(text);
+    if (secret == NULL) {
+        return text;
+    }
+    memset(text, 'x', strlen(text));
+    return secret;
+}
+
 /* Stores a value; says what is wrong with it otherwise. OPTIONS_GO_ON or CLI_EXIT_USAGE. */
-static int option_store(const struct command_usage *usage, const struct option_row *row,
-                        const char *text, void *target)
+static int option_store(const struct command_usage *usage, const struct option_row *row, char *text,
+                        void *target)
 {
     char *field = (char *)target + row->offset;
     const char *wanted = NULL;
@@ -220,6 +244,9 @@ static int option_store(const struct command_usage *usage, const struct option_r
         break;
     case OPTION_STRING:
         *(const char **)(void *)field = text;
+        break;
+    case OPTION_SECRET:
+        *(const char **)(void *)field = secret_take(text);
         break;
     case OPTION_INTEGER:
         if (!integer_parse(text, -1, INT32_MAX, (int64_t *)(void *)field)) {
@@ -273,11 +300,11 @@ static const struct option_row *option_find(const struct command_usage *usage, c
 static int option_take(const struct command_usage *usage, int argc, char **argv, int *index,
                        void *target)
 {
-    const char *word = argv[*index];
-    const char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
+    char *word = argv[*index];
+    char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
     size_t len = equals != NULL ? (size_t)(equals - word) : strlen(word);
     const struct option_row *row = option_find(usage, word, len);
-    const char *value = equals != NULL ? equals + 1 : NULL;
+    char *value = equals != NULL ? equals + 1 : NULL;
     if (row == NULL) {
         return unknown_option(usage, word, len);
     }

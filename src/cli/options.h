@@ -19,6 +19,9 @@ enum option_kind {
     OPTION_DURATION, /* int64_t, milliseconds */
     OPTION_SIGNAL,   /* int */
     OPTION_CHOICE,   /* int: index in choices */
+    /* const char *, that of the argument being overwritten, so that no list of processes shows it
+     * any longer; lives until the next secret is parsed */
+    OPTION_SECRET,
 };
 
 struct option_row {
@@ -42,6 +45,8 @@ struct common_options {
     const char *tls_cert;
     const char *tls_key;
     const char *tls_name;
+    const char *auth; /* SCHEME:CREDENTIALS */
+    const char *auth_file;
 };
 #define COMMON_OPTIONS_INIT                                                                        \
     {                                                                                              \

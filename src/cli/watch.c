@@ -1,10 +1,11 @@
 /*
- * conclave watch: the changes of one node, one line each, until a signal or a number of them.
+ * conclave watch: the changes of one node or one branch, one line each, until a signal or a number
+ * of them.
  *
- * Two watches are kept: one on the node (made, removed, data) and, while it exists, one on its
- * children. Each is set again by the read that follows its event. ZooKeeper's watches say that
- * something changed, not how often: changes between an event and the read that sets the watch
- * again show as one.
+ * Without options two one-shot watches are kept, which every server knows: one on the node (made,
+ * removed, data) and, while it exists, one on its children. Each is set again by the read that
+ * follows its event; changes between an event and that read show as one. With --persistent or
+ * --recursive there is one persistent watch, which shows every change.
  */
 #include "base/json.h"
 #include "cli/command.h"
@@ -18,11 +19,21 @@
 struct watch_options {
     struct common_options common;
     int64_t count;
+    bool persistent;
+    bool recursive;
 };
 
 static const struct option_row ROWS[] = {
     {"count", 'n', OPTION_INTEGER, offsetof(struct watch_options, count), "N",
      "End after N events. Default: go on until a signal.", NULL},
+    {"persistent", 'p', OPTION_FLAG, offsetof(struct watch_options, persistent), NULL,
+     "Show every change, also those in quick succession. Needs a server that knows persistent "
+     "watches (ZooKeeper 3.6).",
+     NULL},
+    {"recursive", 'r', OPTION_FLAG, offsetof(struct watch_options, recursive), NULL,
+     "The same for the node and everything below it, without CHILDREN_CHANGED: each child that is "
+     "made or removed shows by itself.",
+     NULL},
     {.name = NULL},
 };
 
@@ -40,12 +51,15 @@ static const struct command_usage USAGE = {
         "  CHILDREN_CHANGED  a child was made or removed\n"
         "  LOST              the session was lost: changes may be missed until the\n"
         "                    next WATCHING\n"
+        "  RESUMED           with --persistent and --recursive: the link was lost, and\n"
+        "                    is back: changes may have been missed\n"
         "\n"
-        "Several changes in quick succession may show as one.",
+        "Without --persistent several changes in quick succession may show as one.",
     .rows = ROWS,
     .more =
         "With --json: {\"event\":EVENT,\"path\":PATH} on a line each; WATCHING also has \"exists\" "
-        "and, if it does, \"version\". WATCHING and LOST do not count for --count.\n",
+        "and, if it does, \"version\", unless --persistent or --recursive is given. WATCHING, "
+        "LOST and RESUMED do not count for --count.\n",
     .client = true,
     .operands_min = 1,
     .operands_max = 1,
@@ -57,7 +71,9 @@ struct watching {
     bool as_json;
     bool announce; /* WATCHING is to be printed when the watch is set */
     bool children; /* a watch on the children is set or on its way */
-    int64_t left;  /* events to go, -1: no end */
+    bool persistent;
+    enum conclave_watch_kind kind; /* of a persistent watch */
+    int64_t left;                  /* events to go, -1: no end */
     struct waiter waiter;
     atomic_bool done; /* nothing more is to be printed */
     int error;        /* why it ended before its time; read when the callbacks are over */
@@ -71,7 +87,8 @@ static void watching_end(struct watching *w, int error)
 }
 
 /* Only from the callback thread. stat: with WATCHING, NULL when there is no node. */
-static void watching_print(struct watching *w, const char *event, const struct conclave_stat *stat)
+static void watching_print(struct watching *w, const char *event, const char *path,
+                           const struct conclave_stat *stat)
 {
     int error = 0;
     if (w->as_json) {
@@ -81,8 +98,8 @@ static void watching_print(struct watching *w, const char *event, const struct c
         json_key(&j, "event");
         json_string(&j, event);
         json_key(&j, "path");
-        json_string(&j, w->path);
-        if (w->announce) {
+        json_string(&j, path);
+        if (w->announce && !w->persistent) {
             json_key(&j, "exists");
             json_bool(&j, stat != NULL);
             if (stat != NULL) {
@@ -93,7 +110,7 @@ static void watching_print(struct watching *w, const char *event, const struct c
         json_object_end(&j);
         error = json_print(&j, stdout);
         json_finish(&j);
-    } else if (printf("%s %s\n", event, w->path) < 0 || fflush(stdout) != 0) {
+    } else if (printf("%s %s\n", event, path) < 0 || fflush(stdout) != 0) {
         error = CONCLAVE_EIO;
     }
     if (error != 0) {
@@ -114,10 +131,10 @@ static void on_event(struct conclave_client *client, enum conclave_event_type ty
     }
     if (type == CONCLAVE_EVENT_LOST) {
         w->announce = false;
-        watching_print(w, "LOST", NULL);
+        watching_print(w, "LOST", w->path, NULL);
         w->announce = true;
     } else {
-        watching_print(w, conclave_event_name(type), NULL);
+        watching_print(w, conclave_event_name(type), w->path, NULL);
         w->left -= w->left > 0;
     }
     if (w->left == 0) {
@@ -159,7 +176,7 @@ static void on_exists(struct conclave_client *client, const struct conclave_repl
     }
     /* With a node the watch on its children has yet to be set. */
     if (w->announce && !exists) {
-        watching_print(w, "WATCHING", NULL);
+        watching_print(w, "WATCHING", w->path, NULL);
         w->announce = false;
     }
 }
@@ -173,7 +190,7 @@ static void on_children(struct conclave_client *client, const struct conclave_re
     }
     if (reply->error == 0) {
         if (w->announce) {
-            watching_print(w, "WATCHING", &reply->stat);
+            watching_print(w, "WATCHING", w->path, &reply->stat);
             w->announce = false;
         }
         return;
@@ -202,16 +219,68 @@ static void arm(struct conclave_client *client, struct watching *w, enum conclav
     }
 }
 
+/* --- the persistent way
+ * ------------------------------------------------------------------------------- */
+
+static void arm_persistent(struct conclave_client *client, struct watching *w);
+
+static void on_persistent(struct conclave_client *client, enum conclave_event_type type,
+                          const char *path, void *ctx)
+{
+    struct watching *w = ctx;
+    if (w->done || w->left == 0) {
+        return;
+    }
+    watching_print(w, conclave_event_name(type), path, NULL);
+    if (type == CONCLAVE_EVENT_LOST) {
+        arm_persistent(client, w);
+    } else if (type != CONCLAVE_EVENT_RESUMED) {
+        w->left -= w->left > 0;
+    }
+    if (w->left == 0) {
+        watching_end(w, 0);
+    }
+}
+
+static void on_added(struct conclave_client *client, const struct conclave_reply *reply, void *ctx)
+{
+    struct watching *w = ctx;
+    if (w->done) {
+        return;
+    }
+    if (reply->error == 0) {
+        watching_print(w, "WATCHING", w->path, NULL);
+    } else if (conclave_error_retryable(reply->error) || reply->error == CONCLAVE_SESSION_EXPIRED) {
+        arm_persistent(client, w);
+    } else {
+        watching_end(w, reply->error);
+    }
+}
+
+static void arm_persistent(struct conclave_client *client, struct watching *w)
+{
+    struct conclave_op op = conclave_op_add_watch(w->path, w->kind, on_persistent, w);
+    op.timeout_ms = CONCLAVE_FOREVER;
+    int error = conclave_submit(client, &op, on_added, w);
+    if (error != 0) {
+        watching_end(w, error);
+    }
+}
+
 /* Until the callbacks are through or a signal comes. The exit code. */
 static int watching_run(struct watching *w, const struct common_options *common)
 {
     struct conclave_client *client;
     int number = 0;
-    int code = connection_open(USAGE.name, common, NULL, NULL, &client);
+    int code = connection_open_own(USAGE.name, common, NULL, NULL, &client);
     if (code != 0) {
         return code;
     }
-    arm(client, w, CONCLAVE_OP_EXISTS);
+    if (w->persistent) {
+        arm_persistent(client, w);
+    } else {
+        arm(client, w, CONCLAVE_OP_EXISTS);
+    }
     enum waiter_event event = waiter_wait(&w->waiter, -1, -1, &number);
     w->done = true;
     connection_close(client);
@@ -229,6 +298,9 @@ int command_watch(int argc, char **argv)
     if (code == OPTIONS_GO_ON) {
         code = path_check(&USAGE, operands.words[0]);
     }
+    if (code == OPTIONS_GO_ON && options.persistent && options.recursive) {
+        code = usage_error(&USAGE, "--recursive is persistent as it is: give one of the two");
+    }
     if (code == OPTIONS_GO_ON && options.count == 0) {
         code = usage_error(&USAGE, "--count 0 would watch nothing");
     }
@@ -238,6 +310,9 @@ int command_watch(int argc, char **argv)
     struct watching w = {.path = operands.words[0],
                          .as_json = options.common.json,
                          .announce = true,
+                         .persistent = options.persistent || options.recursive,
+                         .kind = options.recursive ? CONCLAVE_WATCH_RECURSIVE
+                                                   : CONCLAVE_WATCH_PERSISTENT,
                          .left = options.count};
     if (waiter_init(&w.waiter, WAITER_END_SIGNALS, false) != 0) {
         return fail(USAGE.name, NULL, CONCLAVE_EIO);
