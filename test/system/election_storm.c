@@ -139,6 +139,7 @@ enum end { END_RESIGN, END_DELETE, END_LEAVE, END_CUT_AND_RESIGN, END_BLACK_HOLE
 static void end_term(struct actor *leader, enum end end)
 {
     char node[256];
+    int revoked = REVOKED(leader);
     switch (end) {
     case END_DELETE:
         pthread_mutex_lock(&leader->lock);
@@ -147,6 +148,7 @@ static void end_term(struct actor *leader, enum end end)
         if (actor_node(leader, node, sizeof node)) {
             node_delete(node);
         }
+        EVENTUALLY(REVOKED(leader) > revoked); /* it may hear of it later than the next one does */
         break;
     case END_LEAVE:
         actor_leave(leader);
