@@ -154,9 +154,11 @@ static void E07_of_two_nodes_with_my_guid_the_first_is_kept(void **state)
     EVENTUALLY(fake_zk_child(zk, ELECTION_PATH, 0, first));
     (void)snprintf(second, sizeof second, "%s/%.35s0000000001", ELECTION_PATH, first);
     fake_zk_create(zk, second, "a", candidate_session(&a));
+    hook(zk, 0, WIRE_DELETE, NULL, 1, FAKE_CUT_BEFORE); /* and the deletion of the other is lost */
     fake_zk_link(zk, 0, FAKE_UP);
     EVENTUALLY(LEADS(&a));
     EVENTUALLY(fake_zk_child_count(zk, ELECTION_PATH) == 1);
+    assert_int_equal(fake_zk_hooks_left(zk), 0);
     candidate_node(&a, node, sizeof node);
     assert_string_equal(node + strlen(ELECTION_PATH) + 1, first);
     candidate_finish(&a);

@@ -3,6 +3,7 @@
 
 #include "recipes/lease.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -163,6 +164,57 @@ static void E40_stopped_for_two_timeouts_then_first_answer_is_no(void **state)
     (void)close(out[0]);
     (void)close(out[1]);
     candidate_finish(&b);
+}
+
+static void pump(struct candidate *c)
+{
+    struct pollfd fd = {.fd = conclave_client_fd(c->client), .events = POLLIN};
+    int64_t wait = conclave_client_timeout_ms(c->client);
+    (void)poll(&fd, 1, wait < 0 || wait > 2 ? 2 : (int)wait);
+    assert_int_equal(conclave_client_dispatch(c->client), 0);
+}
+
+/* The program's own loop stands still until the lease is over; a proof that would still be good has
+ * come meanwhile. Who has seen is_leader false must be told of the end. */
+static void E40_a_proof_that_is_read_too_late_does_not_bring_the_lease_back(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct candidate a = {.name = "a", .zk = zk};
+    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    make_parent(zk);
+    (void)pthread_mutex_init(&a.lock, NULL);
+    options.servers = fake_zk_address(zk, 0);
+    options.session_timeout_ms = 2L * SESSION_MS;
+    assert_int_equal(conclave_client_open(&options, &a.client), 0);
+    assert_int_equal(conclave_recipes_create(a.client, &a.recipes), 0);
+    candidate_join(&a);
+    while (STARTED(&a) == 0 || !fake_zk_exists(zk, LEADER_DIR "/current")) {
+        pump(&a);
+    }
+    int64_t until = conclave_election_lease_until_ns(a.election);
+    while (conclave_election_lease_until_ns(a.election) == until) {
+        pump(&a); /* proved again: the next heartbeat is a sixth of the timeout away */
+    }
+    until = conclave_election_lease_until_ns(a.election);
+    fake_zk_hold(zk, 0, WIRE_MULTI);
+    for (int64_t end = now_ns() + (int64_t)SESSION_MS * 450000; now_ns() < end;) {
+        pump(&a); /* sends one more */
+    }
+    fake_zk_release(zk, 0);
+    assert_true(conclave_election_lease_until_ns(a.election) == until); /* its answer is not read */
+    sleep_ms((until - now_ns()) / 1000000 + 20);
+    assert_false(LEADS(&a));
+    pump(&a);
+    assert_false(LEADS(&a));
+    while (REVOKED(&a) == 0) {
+        pump(&a);
+    }
+    assert_int_equal(candidate_term(&a, 0).why, CONCLAVE_ELOST);
+    conclave_election_close(a.election);
+    while (CLOSED(&a) == 0) {
+        pump(&a);
+    }
+    candidate_finish(&a);
 }
 
 static void E41_the_clock_counts_suspend(void **state)
@@ -673,6 +725,33 @@ static void E52_an_acknowledgement_that_came_meanwhile_is_not_stolen_for_the_old
     candidate_finish(&a);
 }
 
+/* The one whose node was deleted is slow to stop; meanwhile the next one has replaced its
+ * acknowledgement. */
+static void E52_who_leaves_late_does_not_remove_the_acknowledgement_of_the_next(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct candidate a;
+    struct candidate b;
+    char node[256];
+    start_both(zk, &a, &b);
+    a.revoked_ms = 300;
+    candidate_join(&a);
+    EVENTUALLY(fake_zk_owner(zk, LEADER_DIR "/current") == candidate_session(&a));
+    struct conclave_election_options options = candidate_options("b");
+    options.steal_stale_ack = true;
+    candidate_join_with(&b, &options);
+    candidate_settled(&b);
+    candidate_node(&a, node, sizeof node);
+    fake_zk_delete(zk, node);
+    EVENTUALLY(fake_zk_owner(zk, LEADER_DIR "/current") == candidate_session(&b));
+    assert_int_equal(REVOKED(&a), 1);
+    EVENTUALLY(fake_zk_child_count(zk, ELECTION_PATH) == 2); /* it has left, and queues again */
+    assert_int_equal(fake_zk_owner(zk, LEADER_DIR "/current"), candidate_session(&b));
+    candidate_finish(&b);
+    candidate_finish(&a);
+    check_tokens((struct candidate *[]){&a, &b}, 2);
+}
+
 static void manual_acknowledgement_and_data(void **state)
 {
     struct fake_zk *zk = *state;
@@ -729,6 +808,7 @@ int main(int argc, char **argv)
         E_TEST(E38_blackholed_leader_is_revoked_in_time),
         E_TEST(E39_pongs_alone_do_not_keep_the_lead),
         E_TEST(E40_stopped_for_two_timeouts_then_first_answer_is_no),
+        E_TEST(E40_a_proof_that_is_read_too_late_does_not_bring_the_lease_back),
         E_TEST(E41_the_clock_counts_suspend),
         E_TEST(E42_a_short_suspension_keeps_the_lead),
         E_TEST(E42_stop_on_suspend_revokes_and_grants_again),
@@ -747,6 +827,7 @@ int main(int argc, char **argv)
         E_TEST(E51_a_lost_reply_and_closed_before_it_is_known),
         E_TEST(E52_an_acknowledgement_that_came_meanwhile_is_not_stolen_for_the_old_one),
         E_TEST(E52_a_stale_acknowledgement_is_respected_unless_stolen),
+        E_TEST(E52_who_leaves_late_does_not_remove_the_acknowledgement_of_the_next),
         E_TEST(manual_acknowledgement_and_data),
         E_TEST(acknowledgement_asked_for_inside_on_elected),
     };

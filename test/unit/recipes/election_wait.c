@@ -201,6 +201,29 @@ static void delete_pair(struct fake_zk *zk, void *ctx)
     fake_zk_delete_locked(zk, pair->second);
 }
 
+/* Somebody keeps deleting the node: not answered by new ones as fast as the network allows. */
+static void E27_a_node_deleted_again_at_once_backs_off(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct candidate a;
+    struct conclave_election_options options = candidate_options("a");
+    char node[256];
+    int64_t deleted_ns = 0;
+    make_parent(zk);
+    candidate_connect(&a, zk, 0, "a");
+    options.backoff_min_ms = 1000;
+    options.backoff_max_ms = 1000;
+    candidate_join_with(&a, &options);
+    for (int i = 1; i <= 3; i++) {
+        EVENTUALLY(ELECTED(&a) == i && LEADS(&a));
+        assert_true(i < 3 || now_ns() - deleted_ns >= 990 * 1000000L);
+        candidate_node(&a, node, sizeof node);
+        deleted_ns = now_ns();
+        fake_zk_delete(zk, node);
+    }
+    candidate_finish(&a);
+}
+
 static void E28_predecessor_and_self_deleted_at_once(void **state)
 {
     struct fake_zk *zk = *state;
@@ -431,6 +454,7 @@ int main(void)
         E_TEST(E25_a_new_link_does_not_count_as_an_event),
         E_TEST(E26_own_expiry_while_waiting_is_noticed_at_once),
         E_TEST(E27_own_node_deleted_by_an_operator),
+        E_TEST(E27_a_node_deleted_again_at_once_backs_off),
         E_TEST(E28_predecessor_and_self_deleted_at_once),
         E_TEST(E29_reconnecting_together_makes_no_new_nodes),
         E_TEST(E30_an_ensemble_rebuilt_from_nothing),
