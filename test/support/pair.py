@@ -53,14 +53,18 @@ def run_case(case, servers):
     return not failed
 
 
-def run_cases(cases, only=(), **server_options):
-    """Runs all cases on a pair of servers; the exit code. Names in only choose cases."""
+def run_cases(cases, only=(), theirs_only=None, ours_only=None, **server_options):
+    """Runs all cases on a pair of servers; the exit code. Names in only choose cases.
+
+    server_options are for both servers, theirs_only and ours_only for one: dicts of what its class takes.
+    """
     missing = zookeeper.why_missing() or conclave.why_missing()
     if missing:
         print(f"skipped: {missing}")
         return 77
     passed = failed = skipped = 0
-    with zookeeper.ZooKeeper(**server_options) as theirs, conclave.Conclave(**server_options) as ours:
+    with (zookeeper.ZooKeeper(**server_options, **(theirs_only or {})) as theirs,
+          conclave.Conclave(**server_options, **(ours_only or {})) as ours):
         for case in cases:
             if only and case.__name__ not in only:
                 continue

@@ -1,0 +1,55 @@
+import java.util.Collection;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.x.discovery.ServiceCache;
+import org.apache.curator.x.discovery.ServiceDiscovery;
+import org.apache.curator.x.discovery.ServiceDiscoveryBuilder;
+import org.apache.curator.x.discovery.ServiceInstance;
+import org.apache.curator.x.discovery.ServiceProvider;
+
+/** ServiceDiscovery: instances that register, are found, and go. */
+final class Discovery {
+    private Discovery() {
+    }
+
+    private static ServiceDiscovery<Void> register(Scene scene, CuratorFramework client, int port) throws Exception {
+        ServiceInstance<Void> instance = ServiceInstance.<Void>builder().name("shop").id("id-" + port)
+            .address("127.0.0.1").port(port).build();
+        ServiceDiscovery<Void> discovery = scene.keep(ServiceDiscoveryBuilder.builder(Void.class).client(client)
+            .basePath("/discovery").thisInstance(instance).build());
+        discovery.start();
+        return discovery;
+    }
+
+    private static String ports(Collection<ServiceInstance<Void>> instances) {
+        return new TreeSet<>(instances.stream().map(ServiceInstance::getPort).collect(Collectors.toSet())).toString();
+    }
+
+    static void services(Scene scene) throws Exception {
+        CuratorFramework one = scene.client();
+        register(scene, one, 1);
+        CuratorFramework two = scene.client();
+        ServiceDiscovery<Void> second = register(scene, two, 2);
+        CuratorFramework reader = scene.client();
+        ServiceDiscovery<Void> search =
+            scene.keep(ServiceDiscoveryBuilder.builder(Void.class).client(reader).basePath("/discovery").build());
+        search.start();
+        ServiceCache<Void> cache = scene.keep(search.serviceCacheBuilder().name("shop").build());
+        cache.start();
+        ServiceProvider<Void> provider = scene.keep(search.serviceProviderBuilder().serviceName("shop").build());
+        provider.start();
+        scene.say(search.queryForNames() + " " + ports(search.queryForInstances("shop")));
+        Scene.await(() -> ports(cache.getInstances()).equals("[1, 2]"), "both in the cache");
+        Scene.await(() -> ports(provider.getAllInstances()).equals("[1, 2]"), "both at the provider");
+        Scene.check(provider.getInstance() != null, "one to be used");
+        scene.expire(one);
+        Scene.await(() -> ports(search.queryForInstances("shop")).equals("[1, 2]"), "registered anew after expiry");
+        Scene.await(() -> ports(cache.getInstances()).equals("[1, 2]"), "both in the cache again");
+        second.close();
+        Scene.await(() -> ports(cache.getInstances()).equals("[1]"), "one left in the cache");
+        Scene.await(() -> ports(provider.getAllInstances()).equals("[1]"), "one left at the provider");
+        scene.say(ports(search.queryForInstances("shop")));
+    }
+}
