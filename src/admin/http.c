@@ -38,6 +38,7 @@ struct http_client {
     struct http *http;
     uint64_t since_ms; /* connected, or completed a request */
     int fd;
+    bool answering; /* its request is whole, its answer not yet sent */
 };
 
 const char *http_argument(const struct http_request *request, const char *name)
@@ -75,24 +76,31 @@ static void http_run(struct http *h)
     }
 }
 
-/* Cuts off those that are late. They are freed by the library when it sees the end of their socket. */
+/* Whether its peer has gone before it sent a whole request. The library, which waits for edges, does not see an end
+ * that came together with the last bytes. */
+static bool is_gone(const struct http_client *c)
+{
+    char byte;
+    return !c->answering && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/* Cuts off those that are late or gone. They are freed by the library when it sees the end of their socket. */
 static void http_on_sweep(uv_timer_t *timer)
 {
     struct http *h = timer->data;
     uint64_t now_ms = uv_now(h->loop);
-    bool late = false;
+    bool cut = false;
     LIST_FOREACH (it, &h->clients) {
         struct http_client *c = CONTAINER_OF(it, struct http_client, node);
-        if (now_ms - c->since_ms < HTTP_REQUEST_MS) {
-            break;
+        if (now_ms - c->since_ms >= HTTP_REQUEST_MS || is_gone(c)) {
+            cut = true;
+            (void)shutdown(c->fd, SHUT_RDWR); /* fails when the peer was faster */
         }
-        late = true;
-        (void)shutdown(c->fd, SHUT_RDWR); /* fails when the peer was faster */
     }
     if (list_empty(&h->clients)) {
         (void)uv_timer_stop(&h->sweep);
     }
-    if (late) {
+    if (cut) {
         http_run(h);
     }
 }
@@ -128,14 +136,22 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
     }
 }
 
+static struct http_client *client_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info != NULL ? info->socket_context : NULL;
+}
+
 static void on_completed(void *cls, struct MHD_Connection *connection, void **request_context,
                          enum MHD_RequestTerminationCode code)
 {
     struct http *h = cls;
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    struct http_client *c = info != NULL ? info->socket_context : NULL;
+    struct http_client *c = client_of(connection);
     (void)request_context;
+    if (c != NULL) {
+        c->answering = false;
+    }
     if (c != NULL && code == MHD_REQUEST_TERMINATED_COMPLETED_OK) {
         c->since_ms = uv_now(h->loop);
         list_remove(&c->node);
@@ -186,6 +202,10 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     (void)request_context;
     struct http_request request = {method, url, connection};
     struct http_response response = {.status = 200, .content_type = "text/plain"};
+    struct http_client *c = client_of(connection);
+    if (c != NULL) {
+        c->answering = true;
+    }
     buf_init(&response.body, 0);
     h->fn(h->ctx, &request, &response);
     return http_reply(connection, &response);
