@@ -30,7 +30,7 @@ const char *facts_version(void)
         int month = (int)(strstr(MONTHS, name) - MONTHS) / 3 + 1;
         snprintf(text, sizeof text,
                  PROTOCOL_VERSION "-conclave-%s, built on %.4s-%02d-%02d %.5s UTC",
-                 CONCLAVE_VERSION, DATE + 7, month, atoi(DATE + 4), __TIME__);
+                 CONCLAVE_VERSION, DATE + 7, month, (int)strtol(DATE + 4, NULL, 10), __TIME__);
     }
     return text;
 }
@@ -125,16 +125,15 @@ static int64_t count_open_files(void)
 static void read_statm(struct process_figures *ret)
 {
     FILE *file = fopen("/proc/self/statm", "re");
-    long long size = 0;
-    long long resident = 0;
+    char text[128];
+    size_t len = file != NULL ? fread(text, 1, sizeof text - 1, file) : 0;
     if (file != NULL) {
-        if (fscanf(file, "%lld %lld", &size, &resident) != 2) {
-            size = resident = 0;
-        }
         fclose(file);
     }
-    ret->virtual_bytes = size * sysconf(_SC_PAGESIZE);
-    ret->resident_bytes = resident * sysconf(_SC_PAGESIZE);
+    text[len] = '\0'; /* pages: "size resident …" */
+    char *end = text;
+    ret->virtual_bytes = strtoll(text, &end, 10) * sysconf(_SC_PAGESIZE);
+    ret->resident_bytes = strtoll(end, NULL, 10) * sysconf(_SC_PAGESIZE);
 }
 
 /* Field 22 of /proc/self/stat counts ticks since the machine started, as the monotonic clock does. */
