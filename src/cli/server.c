@@ -47,25 +47,28 @@ static void print_help(void)
     buf_init(&keys, 0);
     config_print_keys(&keys);
     const char *text = buf_cstr(&keys);
-    printf(
-        "usage: conclave server [zoo.cfg] [--data DIR] [--listen HOST:PORT] [--admin HOST:PORT|off] [--KEY VALUE ...]\n"
-        "\n"
-        "Serves ZooKeeper clients. Without arguments: 127.0.0.1:2181, data in ./conclave-data.\n"
-        "Prints one line when it is ready; SIGTERM ends it cleanly.\n"
-        "\n"
-        "  zoo.cfg                      a configuration of Apache ZooKeeper, read as it is\n"
-        "  --data DIR                   data folder, created when missing\n"
-        "  --listen HOST:PORT           client port; port 0 takes a free one\n"
-        "  --admin HOST:PORT            HTTP for operators: commands, metrics, probes (127.0.0.1:8080)\n"
-        "  --admin off                  none\n"
-        "  --help                       this text\n"
-        "\n"
-        "Any key of zoo.cfg can be given as --KEY VALUE; the command line beats the file. Keys with effect:\n"
-        "%s"
-        "\n"
-        "Exit codes: 0 ended by a signal, 64 wrong key or value, 69 port not to be had, 74 data folder\n"
-        "locked, damaged or foreign, or disk failure.\n",
-        text != NULL ? text : "");
+    printf("usage: conclave server [zoo.cfg] [--data DIR] [--listen HOST:PORT]\n"
+           "                       [--admin HOST:PORT|off] [--KEY VALUE ...]\n"
+           "\n"
+           "Serves ZooKeeper clients. Without arguments: 127.0.0.1:2181, data in\n"
+           "./conclave-data. Prints one line when it is ready; SIGTERM ends it cleanly.\n"
+           "\n"
+           "  zoo.cfg                      a configuration of Apache ZooKeeper, as it is\n"
+           "  --data DIR                   data folder, created when missing\n"
+           "  --listen HOST:PORT           client port; port 0 takes a free one\n"
+           "  --admin HOST:PORT            HTTP for operators: commands, metrics, probes\n"
+           "                               (127.0.0.1:8080)\n"
+           "  --admin off                  none\n"
+           "  -h, --help                   this text\n"
+           "\n"
+           "Any key of zoo.cfg can be given as --KEY VALUE; the command line beats the file.\n"
+           "Keys with effect, with what they are when not given:\n"
+           "\n"
+           "%s"
+           "\n"
+           "Exit codes: 0 ended by a signal, 64 wrong key or value, 69 port not to be had,\n"
+           "74 data folder locked, damaged or foreign, or disk failure.\n",
+           text != NULL ? text : "");
     buf_finish(&keys);
 }
 

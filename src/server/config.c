@@ -410,13 +410,36 @@ int config_parse(struct config *c, int argc, char **argv)
     return rc == 0 ? config_conclude(c) : rc;
 }
 
+/* The text of a key from the column HELP_TEXT_AT on, in lines of at most HELP_WIDTH. */
+static void config_print_key(struct buf *out, const char *name, const char *text)
+{
+    enum { HELP_TEXT_AT = 31, HELP_WIDTH = 80 };
+    buf_printf(out, "  %s", name);
+    size_t at = 2 + strlen(name);
+    for (const char *word = text; *word != '\0';) {
+        size_t len = strcspn(word, " ");
+        bool first = word == text;
+        if (first ? at >= HELP_TEXT_AT : at + 1 + len > HELP_WIDTH) {
+            buf_append_str(out, "\n");
+            at = 0;
+            first = true;
+        }
+        size_t gap = first ? HELP_TEXT_AT - at : 1;
+        buf_printf(out, "%*s%.*s", (int)gap, "", (int)len, word);
+        at += gap + len;
+        word += len;
+        word += strspn(word, " ");
+    }
+    buf_append_str(out, "\n");
+}
+
 void config_print_keys(struct buf *out)
 {
     for (size_t i = 0; i < key_table_count; i++) {
         const struct key_row *row = &key_table[i];
         if (row->kind == KEY_INT || row->kind == KEY_BOOL || row->kind == KEY_TEXT ||
             row->kind == KEY_SPECIAL) {
-            buf_printf(out, "  %-28s %s\n", row->name, row->text);
+            config_print_key(out, row->name, row->text);
         }
     }
 }

@@ -108,7 +108,7 @@ const struct key_row key_table[] = {
     REFUSED("DigestAuthenticationProvider.enabled", "true",
             "digest cannot be switched off: remove the key"),
     SPECIAL("authProvider.*", config_set_auth_provider,
-            "org.apache.zookeeper.server.auth.SASLAuthenticationProvider: SASL must be set up"),
+            "Apache's SASLAuthenticationProvider: SASL must be set up"),
     BOOL("enforce.auth.enabled", enforce_auth, 0,
          "yes: only clients that authenticated by one of enforce.auth.schemes are served (no)"),
     SPECIAL("enforce.auth.schemes", config_set_auth_schemes, "such as digest,ip"),

@@ -207,7 +207,9 @@ static void server_on_timer(uv_timer_t *timer)
     struct server *s = timer->data;
     s->timer_at = INT64_MAX;
     if (s->stage == SERVER_DRAINING) {
-        log_warn("server", "stopped-early", "outstanding=%zu", s->service.pipeline.outstanding);
+        if (s->service.pipeline.outstanding > 0) {
+            log_warn("server", "stopped-early", "outstanding=%zu", s->service.pipeline.outstanding);
+        }
         server_close_parts(s);
     } else if (s->stage == SERVER_SERVING) {
         service_tick(&s->service);
