@@ -23,7 +23,7 @@ import pair  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TICK_MS = 500
-SECONDS = float(os.environ.get("MIXED_SECONDS", "25"))
+SECONDS = float(os.environ.get("MIXED_SECONDS", "12"))
 KILL_EVERY_S = 4
 PATIENCE_S = 20
 JAVA = "/usr/share/java"
