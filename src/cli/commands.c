@@ -5,8 +5,7 @@
 #include <string.h>
 
 static const struct command_row COMMANDS[] = {
-    {"server", "Serve: one server alone, or a member of an ensemble.", command_server, "Service",
-     false},
+    {"server", "Serve ZooKeeper clients, as one server alone.", command_server, "Service", false},
     {"demo", "See a leader killed and the next one take over, in a few seconds.", command_demo,
      NULL, false},
     {"elect", "Run a command only while this process is the leader.", command_elect, "Coordination",

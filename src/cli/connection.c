@@ -24,7 +24,8 @@ struct hint {
 /* Errors with an exit code or a hint of their own; the rest follows from exit_code_of. */
 static const struct hint HINTS[] = {
     {CONCLAVE_NO_NODE, CLI_EXIT_FAILED,
-     "look at its parent with \"conclave ls\", or make it with \"conclave create\""},
+     "look at its parent with \"conclave ls\", or make it with \"conclave create\", "
+     "its parents with --parents"},
     {CONCLAVE_NODE_EXISTS, CLI_EXIT_FAILED, "change its data with \"conclave set\""},
     {CONCLAVE_NOT_EMPTY, CLI_EXIT_FAILED, "remove the whole branch with --recursive"},
     {CONCLAVE_BAD_VERSION, CLI_EXIT_FAILED, "see its version with \"conclave stat\""},

@@ -58,7 +58,14 @@ int main(int argc, char **argv)
         return CLI_EXIT_USAGE;
     }
     const char *word = argv[1];
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+    if (strcmp(word, "help") == 0 && argc == 3 && command_find(argv[2]) != NULL) {
+        char *arguments[] = {argv[2], "--help", NULL};
+        return command_find(argv[2])->run(2, arguments);
+    }
+    if (strcmp(word, "help") == 0 && argc == 3) {
+        return unknown(argv[2]);
+    }
+    if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         return help();
     }
     if (strcmp(word, "--version") == 0) {

@@ -174,6 +174,8 @@ def test_help():
     out = ok("--help")
     commands = re.findall(r"^  (\w+) +[A-Z]", out, re.M)
     assert {"server", "demo", "elect", "ls", "get", "set", "create", "rm", "stat", "watch"} <= set(commands), commands
+    assert ok("help") == out and ok("help", "ls") == ok("ls", "--help")
+    refused(64, 'no command "lss"', "help", "lss")
     assert re.fullmatch(r"conclave \d+\.\d+\.\d+\n", ok("--version"))
     for command in commands:
         text = ok(command, "--help")
