@@ -39,7 +39,8 @@ DIFFERS = [
     (r"(check|remove)Watches:(data|children)-of-(persistent|recursive)", "OK",
      "3.8 takes any watch at the path for one of the type that is asked for"),
     (r"checkWatches:(relative|null)", "MARSHALLINGERROR", "3.8 looks at the path's parents, too, and fails at none"),
-    (r"deleteContainer:.*", "BADARGUMENTS", "Apache takes the server's own operation also from clients; ours never does"),
+    (r"deleteContainer:.*", "BADARGUMENTS",
+     "Apache takes the server's own operation also from clients; ours never does"),
     (r"check:alone.*", "NONODE", "3.8 takes a check outside of a multi for a write"),
 ]
 
@@ -306,7 +307,8 @@ def read_cases():
         for word, path in (("relative", "foo"), ("slash", "/zookeeper/"), ("dots", "/zookeeper/.."),
                            ("double", "//zookeeper"), ("control", "/\x01")):
             yield f"{name}:{word}+node", "NONODE", one(lambda room, read=read, path=path: read(path))
-    for permission, answer in ((zk.READ, "OK"), (zk.ADMIN, "OK"), (zk.WRITE | zk.CREATE_PERM | zk.DELETE_PERM, "NOAUTH")):
+    for permission, answer in ((zk.READ, "OK"), (zk.ADMIN, "OK"),
+                               (zk.WRITE | zk.CREATE_PERM | zk.DELETE_PERM, "NOAUTH")):
         def get_acl(room, permission=permission):
             path = room.make(room.root + "/node")
             room.must(zk.set_acl(path, ((permission, "world", "anyone"), (zk.ALL, "auth", ""))))
@@ -329,24 +331,28 @@ def special_cases():
             flags = zk.CONTAINER if op == zk.CREATE_CONTAINER else zk.PERSISTENT
             yield (f"{name}:{word}+acl", "MARSHALLINGERROR" if path is None else "BADARGUMENTS",
                    one(lambda _, path=path, flags=flags, op=op: zk.create(path, b"", (), flags, op)))
-    yield "create:sequential-no-name", "OK", one(lambda room: zk.create(room.root + "/", flags=zk.PERSISTENT_SEQUENTIAL))
+    yield "create:sequential-no-name", "OK", one(
+        lambda room: zk.create(room.root + "/", flags=zk.PERSISTENT_SEQUENTIAL))
     yield "create:sequential-dot", "OK", one(lambda room: zk.create(room.root + "/.", flags=zk.PERSISTENT_SEQUENTIAL))
     yield "create:slash-at-end", "BADARGUMENTS", one(lambda room: zk.create(room.root + "/"))
     yield "create:slash-at-end+parent", "NONODE", one(lambda room: zk.create(room.root + "/missing/"))
     yield "create:control+exists-not", "BADARGUMENTS", one(lambda room: zk.create(room.root + "/\x1f"))
-    yield "create:ttl-flag-by-create", "BADARGUMENTS", one(lambda room: zk.create(room.root + "/x/y", acl=(), flags=zk.TTL))
+    yield "create:ttl-flag-by-create", "BADARGUMENTS", one(
+        lambda room: zk.create(room.root + "/x/y", acl=(), flags=zk.TTL))
     yield "create:container-flag-by-create", "OK", one(lambda room: zk.create(room.root + "/c", flags=zk.CONTAINER))
     for word, acl in (("null", None), ("scheme", ((zk.ALL, "nosuch", "x"),)), ("auth", ((zk.ALL, "auth", ""),)),
                       ("digest", ((zk.ALL, "digest", "nocolon"),)), ("ip", ((zk.ALL, "ip", "300.1.1.1"),)),
                       ("world", ((zk.ALL, "world", "nobody"),))):
-        yield f"create:acl-{word}+parent", "INVALIDACL", one(lambda room, acl=acl: zk.create(room.root + "/x/y", acl=acl))
+        yield f"create:acl-{word}+parent", "INVALIDACL", one(
+            lambda room, acl=acl: zk.create(room.root + "/x/y", acl=acl))
         yield (f"setACL:acl-{word}+node", "INVALIDACL",
                one(lambda room, acl=acl: zk.set_acl(room.root + "/x", acl, OTHER_VERSION)))
     for ttl, answer in ((0, "BADARGUMENTS"), (-1, "BADARGUMENTS"), (1, "NONODE"), (0xFFFFFFFFFF, "NONODE"),
                         (0x10000000000, "BADARGUMENTS")):
         for flags in (zk.TTL, zk.SEQUENTIAL_TTL):
             yield (f"createTTL:ttl-{ttl}+parent:{flags}", answer,
-                   one(lambda room, ttl=ttl, flags=flags: zk.create_ttl(room.root + "/x/y", b"", zk.OPEN_ACL, flags, ttl)))
+                   one(lambda room, ttl=ttl, flags=flags:
+                       zk.create_ttl(room.root + "/x/y", b"", zk.OPEN_ACL, flags, ttl)))
 
 
 WATCH_KINDS = {"children": 1, "data": 2, "any": 3, "persistent": 4, "recursive": 5, "none": 0, "six": 6, "minus": -1}
@@ -387,7 +393,8 @@ def watch_cases():
             yield (f"{name}:{word}+type", "MARSHALLINGERROR",
                    one(lambda _, path=path, op=op: zk.check_watches(path, 9, op)))
     for mode, answer in ((0, "OK"), (1, "OK"), (2, "MARSHALLINGERROR"), (-1, "MARSHALLINGERROR")):
-        for word, path_of in (("missing", lambda room: room.root + "/missing"), ("auth", secret), ("relative", lambda _: "foo")):
+        for word, path_of in (("missing", lambda room: room.root + "/missing"),
+                              ("auth", secret), ("relative", lambda _: "foo")):
             yield (f"addWatch:{mode}:{word}", answer,
                    one(lambda room, mode=mode, path_of=path_of: zk.add_watch(path_of(room), mode)))
 
@@ -412,10 +419,12 @@ def other_cases():
                             ("relative", lambda _: "foo"), ("nul", lambda _: "/\0")):
         yield f"getEphemerals:{word}", "OK", ephemerals_of(prefix_of)
         yield f"getEphemerals:{word}:own-only", "OK", ephemerals_of(prefix_of, True)
-    yield "getAllChildrenNumber:leaf", "OK", one(lambda room: zk.get_all_children_number(room.make(room.root + "/leaf")))
+    yield "getAllChildrenNumber:leaf", "OK", one(
+        lambda room: zk.get_all_children_number(room.make(room.root + "/leaf")))
     yield ("getAllChildrenNumber:deep", "OK",
            one(lambda room: zk.get_all_children_number(secret(room) and room.root)))
-    for word, path_of in (("missing", lambda room: room.root + "/missing"), ("auth", secret), ("relative", lambda _: "foo"),
+    for word, path_of in (("missing", lambda room: room.root + "/missing"),
+                          ("auth", secret), ("relative", lambda _: "foo"),
                           ("nul", lambda _: "/\0"), ("empty", lambda _: ""), ("null", lambda _: None)):
         yield f"sync:{word}", "OK", one(lambda room, path_of=path_of: zk.sync(path_of(room)))
     for word, lists in (("empty", {}), ("relative", {"data": ["foo"], "exist": ["bar"], "child": ["baz"]}),
@@ -452,7 +461,8 @@ def multi_cases():
 
     yield "multi:empty", "OK", many(lambda _: [])
     yield "multi:two-faults", "OK", many(lambda room: [
-        zk.create(at(room, "a")), zk.delete(at(room, "missing"), 3), zk.create(at(room, "a")), zk.set_data(at(room, "x/y"))])
+        zk.create(at(room, "a")), zk.delete(at(room, "missing"), 3), zk.create(at(room, "a")),
+        zk.set_data(at(room, "x/y"))])
     yield "multi:second-of-same", "OK", many(lambda room: [zk.create(at(room, "a")), zk.create(at(room, "a"))])
     yield "multi:sees-earlier", "OK", many(lambda room: [
         zk.create(at(room, "a")), zk.create(at(room, "a/b"), b"1"), zk.set_data(at(room, "a/b"), b"2", 0),
@@ -466,9 +476,11 @@ def multi_cases():
     yield "multi:ephemeral-by-earlier", "OK", many(lambda room: [
         zk.create(at(room, "e"), flags=zk.EPHEMERAL), zk.create(at(room, "e/b"))])
     yield "multi:sequence", "OK", many(lambda room: [
-        zk.create(at(room, "s-"), flags=zk.PERSISTENT_SEQUENTIAL), zk.create(at(room, "s-"), flags=zk.PERSISTENT_SEQUENTIAL),
+        zk.create(at(room, "s-"), flags=zk.PERSISTENT_SEQUENTIAL),
+        zk.create(at(room, "s-"), flags=zk.PERSISTENT_SEQUENTIAL),
         zk.delete(at(room, "s-0000000000"))])
-    for word, part_of in (("setACL", lambda room: zk.set_acl(room.root)), ("getData", lambda room: zk.get_data(room.root)),
+    for word, part_of in (("setACL", lambda room: zk.set_acl(room.root)),
+                          ("getData", lambda room: zk.get_data(room.root)),
                           ("exists", lambda room: zk.exists(room.root)), ("sync", lambda room: zk.sync(room.root)),
                           ("multi", lambda _: zk.multi([])), ("unknown", lambda _: zk.Request(999, b""))):
         yield (f"multi:{word}-within", "MARSHALLINGERROR",
@@ -479,7 +491,8 @@ def multi_cases():
     yield "multiRead:each-its-own", "OK", many(lambda room: [
         zk.get_data(secret(room)), zk.get_data(at(room, "missing")), zk.get_children(room.root), zk.get_data(room.root),
         zk.get_children(at(room, "secret")), zk.get_children(at(room, "secret/missing"))], zk.MULTI_READ)
-    for word, part_of in (("exists", lambda room: zk.exists(room.root)), ("create", lambda room: zk.create(at(room, "a"))),
+    for word, part_of in (("exists", lambda room: zk.exists(room.root)),
+                          ("create", lambda room: zk.create(at(room, "a"))),
                           ("getACL", lambda room: zk.get_acl(room.root)),
                           ("getChildren2", lambda room: zk.get_children(room.root, op=zk.GET_CHILDREN2))):
         yield (f"multiRead:{word}-within", "MARSHALLINGERROR",
