@@ -482,7 +482,7 @@ int command_demo(int argc, char **argv)
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    log_set_level(LOG_WARN);
+    log_set_level(LOG_ERROR);
     if (waiter_init(&d.waiter, WAITER_END_SIGNALS, false) != 0 ||
         pipe2(d.words, O_CLOEXEC | O_NONBLOCK) != 0) {
         return failed(&d, "no descriptors: %s", strerror(errno));

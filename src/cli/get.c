@@ -6,13 +6,14 @@
 #include "cli/options.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 static const struct command_usage USAGE = {
     .name = "get",
     .forms = (const char *const[]){"PATH [options]", NULL},
     .about =
-        "Writes the data of a node to the output as it is: nothing is added, so binary data can "
-        "go to a file or a pipe.",
+        "Writes the data of a node to the output as it is, so binary data can go to a file or a "
+        "pipe. Only on a terminal a missing newline is added.",
     .more =
         "With --json: {\"path\":PATH,\"data\":TEXT,\"stat\":{...}}. Data that is not UTF-8 comes as "
         "\"data_base64\" instead of \"data\"; a node without data has \"data\":null.\n",
@@ -26,7 +27,11 @@ static int get_print(const char *path, const struct conclave_reply *reply, bool 
     struct json j;
     if (!as_json) {
         size_t len = reply->data_len;
-        return len == 0 || fwrite(reply->data, 1, len, stdout) == len ? 0 : CONCLAVE_EIO;
+        bool written = len == 0 || fwrite(reply->data, 1, len, stdout) == len;
+        if (written && len > 0 && ((const char *)reply->data)[len - 1] != '\n' && isatty(1) == 1) {
+            written = putchar('\n') != EOF; /* so that a prompt does not stand behind the data */
+        }
+        return written ? 0 : CONCLAVE_EIO;
     }
     json_init(&j);
     json_object_begin(&j);

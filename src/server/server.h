@@ -3,7 +3,7 @@
  * server`, for `conclave demo` (in a thread of its own) and for tests.
  *
  * All functions belong to the loop's thread. SIGPIPE is blocked in that thread. Log lines go to
- * base/log. Limits: one server, no ensemble; no admin port.
+ * base/log. Limits: one server, no ensemble.
  */
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
