@@ -45,6 +45,7 @@ int handle_submit(struct conclave_client *client, const struct conclave_op *op,
     r->ctx = ctx;
     r->internal = kind != SUBMIT_PUBLIC;
     if (r->watch != NULL) {
+        r->watch->client = client;
         r->watch->internal = kind == SUBMIT_INTERNAL;
     }
     rc = core_submit(&client->core, op, r, client_now_ns(client));

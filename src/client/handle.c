@@ -132,7 +132,6 @@ static void on_core_watch(void *ctx, struct watch *w)
         free(w);
         return;
     }
-    w->client = client;
     dispatcher_post(&client->dispatcher, &w->job, run_watch_job);
 }
 
@@ -152,7 +151,6 @@ static void on_core_event(void *ctx, struct watch_event *e)
         free(e);
         return;
     }
-    e->watch->client = client;
     dispatcher_post(&client->dispatcher, &e->job, run_event_job);
 }
 
