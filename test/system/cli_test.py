@@ -690,6 +690,7 @@ def test_terminal():
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ["CONCLAVE_SERVER"] = server.host
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored in what a shell has put into the background
         os.execv(program(), [program(), "elect", "/tty", "--session", f"{T_MS}ms", "--", PYTHON, "-c",
                              "import os,time; print('own', os.tcgetpgrp(0) == os.getpgrp(), flush=True); "
                              "time.sleep(60)"])
