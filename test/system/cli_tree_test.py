@@ -531,9 +531,9 @@ def test_terminal_reconnects():
     assert got == "/termr\n", got
     server.restart()
     deadline = time.monotonic() + WAIT_S
-    while "x" != (got := terminal_get(terminal)) and time.monotonic() < deadline:
+    while "x\n" != (got := terminal_get(terminal)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert got == "x", got
+    assert got == "x\n", got  # on a terminal the line is ended
     assert terminal.end() == 0
 
 
