@@ -175,9 +175,14 @@ final class Caches {
         writer.delete().forPath("/watched/b/c");
         Scene.await(() -> events.size() == 4, "four events, not " + events);
         scene.restart();
-        put(writer, "/watched/a", "4");
-        Scene.await(() -> events.size() == 5, "an event after the restart, not " + events);
-        scene.say(String.join(" ", events));
+        // The writer may be back before the watcher: what changed meanwhile is not told, so it changes again.
+        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Scene.PATIENCE_MS);
+        for (int i = 4; events.size() < 5 && System.nanoTime() < deadline; i++) {
+            put(writer, "/watched/a", Integer.toString(i));
+            Thread.sleep(200);
+        }
+        Scene.check(events.size() >= 5, "an event after the restart, not " + events);
+        scene.say(String.join(" ", new java.util.ArrayList<>(events).subList(0, 5)));
     }
 
     /** All kinds of caches over a kill of the server, with changes before and after. */
