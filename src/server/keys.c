@@ -69,7 +69,7 @@ const struct key_row key_table[] = {
     INT("maxSessionsPerAddress", options.limits.address_sessions_max, 1, 100000000, 1,
         "sessions made from one address (100000)"),
     INT("maxRequestsPerSecondPerAddress", options.limits.address_rate_max, 1, 1000000000, 1,
-        "requests from one address; more are answered THROTTLEDOP (1000000)"),
+        "requests from one address; more are answered THROTTLEDOP (10000000)"),
     INT("maxBytesInFlightPerAddress", options.limits.address_bytes_max, 1024, INT64_MAX / 4, 1,
         "bytes of its requests being worked on at which its reading pauses (33554432)"),
     INT("jute.maxbuffer", options.limits.frame_max, 1024, 1 << 30, 1,

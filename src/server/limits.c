@@ -21,7 +21,7 @@ struct server_limits server_limits_default(void)
         .output_max = (size_t)16 << 20,
         .address_sessions_max = 100000,
         .address_bytes_max = (size_t)32 << 20,
-        .address_rate_max = 1000000,
+        .address_rate_max = 10000000, /* above what a server does: set it to share it */
         .watches_max = 1000000,
         .watches_total_max = 20000000,
         .identity_max = (size_t)16 << 10,
