@@ -1,5 +1,6 @@
 /* conclave stat: what the server knows about a node beside its data. */
 #include "base/json.h"
+#include "cli/client_command.h"
 #include "cli/command.h"
 #include "cli/connection.h"
 #include "cli/node.h"
@@ -44,30 +45,24 @@ static int stat_report(const char *path, const struct conclave_stat *stat, bool 
     return error;
 }
 
-int command_stat(int argc, char **argv)
+static int stat_run(struct conclave_client *client, const void *target,
+                    const struct operands *operands)
 {
-    struct common_options options = COMMON_OPTIONS_INIT;
-    struct operands operands;
-    struct conclave_client *client;
-    int code = options_parse(&USAGE, argc, argv, &options, &operands);
-    if (code == OPTIONS_GO_ON) {
-        code = path_check(&USAGE, operands.words[0]);
-    }
-    if (code != OPTIONS_GO_ON) {
-        return code;
-    }
-    code = connection_open(USAGE.name, &options, NULL, NULL, &client);
-    if (code != 0) {
-        return code;
-    }
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, operands.words[0], 0);
+    const struct common_options *options = target;
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, operands->words[0], 0);
     struct conclave_reply *reply = NULL;
     int error = conclave_call(client, &op, &reply);
     if (error == 0) {
-        error = stat_report(op.path, &reply->stat, options.json);
+        error = stat_report(op.path, &reply->stat, options->json);
     }
-    code = error == 0 ? 0 : fail(USAGE.name, op.path, error);
+    int code = error == 0 ? 0 : fail(USAGE.name, op.path, error);
     conclave_reply_free(reply);
-    connection_close(client);
-    return output_end(USAGE.name, code);
+    return code;
+}
+
+int command_stat(int argc, char **argv)
+{
+    static const struct client_command COMMAND = {&USAGE, 0, NULL, stat_run};
+    struct common_options options = COMMON_OPTIONS_INIT;
+    return client_command_run(&COMMAND, argc, argv, &options);
 }
