@@ -196,22 +196,10 @@ void facts_process(struct process_figures *ret)
     X(process_resident_memory_bytes, false, p->resident_bytes, "Resident memory")                  \
     X(process_virtual_memory_bytes, false, p->virtual_bytes, "Virtual memory")
 
-#define PROCESS_READ(name, fraction, expression, help)                                             \
-    static double read_##name(const void *ctx)                                                     \
-    {                                                                                              \
-        const struct process_figures *p = ctx;                                                     \
-        return (double)(expression);                                                               \
-    }
+#define PROCESS_READ(gauge, fraction, expression, help)                                            \
+    METRIC_GAUGE_READ(gauge, struct process_figures, p, expression)
 PROCESS_GAUGES(PROCESS_READ)
 
-#define PROCESS_ROW(gauge, has_fraction, expression, text)                                         \
-    {.name = #gauge,                                                                               \
-     .kind = METRIC_GAUGE,                                                                         \
-     .read = read_##gauge,                                                                         \
-     .scale = 1,                                                                                   \
-     .fraction = (has_fraction),                                                                   \
-     .help = (text)},
-
-const struct metric_row process_metric_table[] = {PROCESS_GAUGES(PROCESS_ROW)};
+const struct metric_row process_metric_table[] = {PROCESS_GAUGES(METRIC_GAUGE_ROW)};
 
 const size_t process_metric_count = sizeof process_metric_table / sizeof process_metric_table[0];

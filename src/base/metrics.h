@@ -59,6 +59,22 @@ struct metric_row {
     const char *help;                /* what it counts, in one line */
 };
 
+/* For a list of gauges X(name, whether it has a fraction, expression, help): the function that reads one, whose expression
+ * sees the figures as `const type *var`, and its row. */
+#define METRIC_GAUGE_READ(gauge, type, var, expression)                                            \
+    static double read_##gauge(const void *ctx)                                                    \
+    {                                                                                              \
+        const type *var = ctx;                                                                     \
+        return (double)(expression);                                                               \
+    }
+#define METRIC_GAUGE_ROW(gauge, has_fraction, expression, text)                                    \
+    {.name = #gauge,                                                                               \
+     .kind = METRIC_GAUGE,                                                                         \
+     .read = read_##gauge,                                                                         \
+     .scale = 1,                                                                                   \
+     .fraction = (has_fraction),                                                                   \
+     .help = (text)},
+
 static inline const uint64_t *metric_counter(const struct metric_row *row, const void *holder)
 {
     return (const uint64_t *)(const void *)((const char *)holder + row->offset);

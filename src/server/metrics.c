@@ -33,21 +33,10 @@
     X(conclave_log_bytes, false, s->replication.log_bytes, "Bytes of the log's segments")          \
     X(conclave_snapshot_index, false, s->replication.snapshot_index, "Entry of the newest snapshot")
 
-#define GAUGE_READ(name, fraction, expression, help)                                               \
-    static double read_##name(const void *ctx)                                                     \
-    {                                                                                              \
-        const struct server_stats *s = ctx;                                                        \
-        return (double)(expression);                                                               \
-    }
-SERVER_GAUGES(GAUGE_READ)
+#define SERVER_READ(gauge, fraction, expression, help)                                             \
+    METRIC_GAUGE_READ(gauge, struct server_stats, s, expression)
+SERVER_GAUGES(SERVER_READ)
 
-#define GAUGE_ROW(gauge, has_fraction, expression, text)                                           \
-    {.name = #gauge,                                                                               \
-     .kind = METRIC_GAUGE,                                                                         \
-     .read = read_##gauge,                                                                         \
-     .scale = 1,                                                                                   \
-     .fraction = (has_fraction),                                                                   \
-     .help = (text)},
 #define COUNTER_ROW(counter, text)                                                                 \
     {.name = #counter,                                                                             \
      .kind = METRIC_COUNTER,                                                                       \
@@ -62,7 +51,7 @@ SERVER_GAUGES(GAUGE_READ)
      .help = (text)},
 
 const struct metric_row server_metric_table[] = {
-    SERVER_GAUGES(GAUGE_ROW) SERVER_COUNTERS(COUNTER_ROW) SERVER_SUMMARIES(SUMMARY_ROW)};
+    SERVER_GAUGES(METRIC_GAUGE_ROW) SERVER_COUNTERS(COUNTER_ROW) SERVER_SUMMARIES(SUMMARY_ROW)};
 
 const size_t server_metric_count = sizeof server_metric_table / sizeof server_metric_table[0];
 
