@@ -32,6 +32,13 @@ struct journal_spare {
     uint64_t size;
 };
 
+/* What recovery found wrong with the log. */
+struct journal_damage {
+    uint64_t segment; /* damaged or missing; 0: none that is ours */
+    uint64_t offset;
+    const char *what; /* static */
+};
+
 struct journal {
     const struct file_ops *ops;
     const char *dir; /* borrowed */
@@ -50,6 +57,7 @@ struct journal {
     uint64_t last_index; /* of the last entry on the disk */
     int error;           /* 0, or the first failure */
     struct problem problem;
+    struct journal_damage damage;
 
     pthread_mutex_t mutex; /* guards the pool */
     struct journal_spare spares[JOURNAL_SPARES_MAX];
@@ -82,6 +90,18 @@ struct journal_contents {
     uint64_t cut_bytes; /* > 0: a torn frame of about this size was cut */
     uint64_t cut_offset;
     uint64_t cut_segment;
+    uint64_t left_out; /* > 0: segments up to this one do not count, as this one is damaged */
+};
+
+/* What recovery asks about a damaged segment that others follow. */
+struct journal_rescue {
+    void *ctx;
+
+    /* Up to which index the log may be absent since good snapshots have it; 0: no such index. */
+    uint64_t (*covered)(void *ctx);
+
+    /* Told of a damaged segment that is left out together with those before it. */
+    void (*left_out)(void *ctx, const struct journal_damage *damage);
 };
 
 /* Prepares the struct; no I/O. 0 or CONCLAVE_ENOMEM. */
@@ -97,9 +117,15 @@ void journal_finish(struct journal *journal);
 int journal_create(struct journal *journal, struct buf *frame) CONCLAVE_MUST_USE;
 
 /* Reads and checks everything, makes sure it is durable, and makes ready for journal_append.
- * CONCLAVE_ECORRUPT with journal->problem when it is damaged. ret is the caller's
- * (journal_contents_finish), also on failure. */
-int journal_recover(struct journal *journal, struct journal_contents *ret) CONCLAVE_MUST_USE;
+ * Damage is no failure where rescue (or NULL) says that nobody needs the segment: the contents
+ * then begin behind it. CONCLAVE_ECORRUPT with journal->problem when it is damaged. ret is the
+ * caller's (journal_contents_finish), also on failure. */
+int journal_recover(struct journal *journal, const struct journal_rescue *rescue,
+                    struct journal_contents *ret) CONCLAVE_MUST_USE;
+
+/* Removes the segments that recovery left out; a call without any does nothing. */
+int journal_drop_left_out(struct journal *journal,
+                          const struct journal_contents *c) CONCLAVE_MUST_USE;
 
 void journal_contents_finish(struct journal_contents *c);
 

@@ -2,7 +2,8 @@
  * Reading the log at the start: every segment that the metadata names is there and fits to the one
  * before, every frame checks. Only behind the last good frame of the last segment may there be
  * something else, and only when no good frame follows it: that is the write that was under way when
- * the power went, and nobody was told of it.
+ * the power went, and nobody was told of it. A damaged segment whose entries two good snapshots have
+ * is no loss: the log then begins behind it.
  *
  * What was read is synced before it is believed: a process that was killed between its write and
  * its sync leaves frames that the next power cut would take back.
@@ -32,6 +33,7 @@ struct scan {
 
 static int damage(struct scan *s, uint64_t offset, const char *what)
 {
+    s->journal->damage = (struct journal_damage){s->sequence, offset, what};
     s->journal->error = problem_set(&s->journal->problem, CONCLAVE_ECORRUPT,
                                     "%s is damaged at offset %" PRIu64 ": %s. Restore the folder "
                                     "from a backup",
@@ -42,6 +44,7 @@ static int damage(struct scan *s, uint64_t offset, const char *what)
 static int missing(struct journal *journal, uint64_t sequence)
 {
     char *path = journal_segment_path(journal, sequence);
+    journal->damage = (struct journal_damage){sequence, 0, "it is missing"};
     journal->error = problem_set(
         &journal->problem, CONCLAVE_ECORRUPT,
         "the log segment %s is missing: put it back, or restore the folder from a backup",
@@ -91,7 +94,9 @@ static int scan_open(struct scan *s, struct journal *journal, uint64_t sequence,
         return damage(s, 0, "its header does not check");
     }
     if (memcmp(s->header.cluster, journal->cluster, FORMAT_CLUSTER_SIZE) != 0) {
-        return damage(s, 16, "it belongs to another cluster");
+        int rv = damage(s, 16, "it belongs to another cluster");
+        journal->damage.segment = 0; /* what is left out is removed, and this is not ours */
+        return rv;
     }
     if (s->header.sequence != sequence) {
         return damage(s, 32, "it is another segment under this name");
@@ -278,6 +283,7 @@ static int scan_segment(struct journal *journal, struct journal_contents *c, uin
         struct journal_segment *before = &journal->segments[journal->n_segments - 1];
         free(s.path);
         s.path = journal_segment_path(journal, before->sequence);
+        s.sequence = before->sequence;
         rv = s.path == NULL ? CONCLAVE_ENOMEM
                             : damage(&s, journal->position,
                                      "a frame does not check, but another segment follows");
@@ -387,7 +393,94 @@ out:
     return rv;
 }
 
-int journal_recover(struct journal *journal, struct journal_contents *ret)
+/* The index at which the first segment behind `sequence` with a good header begins; 0 without one. */
+static uint64_t next_beginning(struct journal *journal, uint64_t sequence)
+{
+    struct problem problem = journal->problem;
+    struct journal_damage damage = journal->damage;
+    uint64_t index = 0;
+    int error = journal->error;
+    journal->problem = (struct problem){0};
+    while (index == 0 && ++sequence <= journal->metadata.last_segment) {
+        struct scan s;
+        bool found = false;
+        if (scan_open(&s, journal, sequence, &found) == 0 && found) {
+            index = s.header.first_index;
+        }
+        scan_close(&s);
+    }
+    problem_finish(&journal->problem);
+    journal->problem = problem;
+    journal->damage = damage;
+    journal->error = error;
+    return index;
+}
+
+/* After damage: true when the log may begin behind it. Then what was read so far is forgotten. */
+static bool leave_out(struct journal *journal, const struct journal_rescue *rescue,
+                      struct journal_contents *c)
+{
+    uint64_t damaged = journal->damage.segment;
+    uint64_t next = rescue != NULL && damaged != 0 ? next_beginning(journal, damaged) : 0;
+    uint64_t covered = next != 0 ? rescue->covered(rescue->ctx) : 0;
+    if (covered == 0 || next > covered + 1) {
+        return false;
+    }
+    rescue->left_out(rescue->ctx, &journal->damage);
+    problem_finish(&journal->problem);
+    journal->damage.segment = 0;
+    journal->error = 0;
+    journal->n_segments = 0;
+    atomic_store(&journal->bytes, 0);
+    c->count = 0;
+    c->sealed = false;
+    c->left_out = damaged;
+    return true;
+}
+
+/* Reads the segments that the metadata names. */
+static int scan_named(struct journal *journal, const struct journal_rescue *rescue,
+                      struct journal_contents *c)
+{
+    int rv = 0;
+    bool found;
+    uint64_t sequence = journal->metadata.first_segment;
+    while (rv == 0 && sequence <= journal->metadata.last_segment) {
+        rv = scan_segment(journal, c, sequence, &found);
+        if (rv == 0 && !found) {
+            rv = missing(journal, sequence);
+        }
+        if (rv == CONCLAVE_ECORRUPT && leave_out(journal, rescue, c)) {
+            sequence = c->left_out;
+            rv = 0;
+        }
+        sequence++;
+    }
+    return rv;
+}
+
+int journal_drop_left_out(struct journal *journal, const struct journal_contents *c)
+{
+    uint64_t sequence = journal->metadata.first_segment;
+    if (c->left_out < sequence) {
+        return 0;
+    }
+    journal->metadata.first_segment = c->left_out + 1;
+    journal->error =
+        metadata_write(journal->ops, journal->dir, &journal->metadata, &journal->problem);
+    for (; journal->error == 0 && sequence <= c->left_out; sequence++) {
+        char *path = journal_segment_path(journal, sequence);
+        int err = path == NULL ? -ENOMEM : journal->ops->remove(journal->ops->ctx, path);
+        if (err != 0 && err != -ENOENT) {
+            journal->error = journal_fail(journal, err, "cannot remove the log segment", path);
+        }
+        free(path);
+    }
+    return journal->error;
+}
+
+int journal_recover(struct journal *journal, const struct journal_rescue *rescue,
+                    struct journal_contents *ret)
 {
     bool found = true;
     memset(ret, 0, sizeof *ret);
@@ -415,12 +508,7 @@ int journal_recover(struct journal *journal, struct journal_contents *ret)
     if (err != 0) {
         return journal_fail(journal, err, "cannot list the folder log in", journal->dir);
     }
-    for (uint64_t sequence = m->first_segment; rv == 0 && sequence <= last; sequence++) {
-        rv = scan_segment(journal, ret, sequence, &found);
-        if (rv == 0 && !found) {
-            rv = missing(journal, sequence);
-        }
-    }
+    rv = scan_named(journal, rescue, ret);
     /* A crash may have come between the start of a segment and the metadata that names it. */
     if (rv == 0 && listing.found != 0) {
         rv = scan_segment(journal, ret, last + 1, &found);

@@ -153,7 +153,7 @@ static int choose_snapshot(struct replication *r, const struct journal_contents 
                     problem_text(problem, CONCLAVE_ECORRUPT));
     }
     for (size_t i = t->n_kept; i < n; i++) {
-        t->kept[t->n_kept++] = (struct kept_snapshot){indexes[i], true};
+        t->kept[t->n_kept++] = (struct kept_snapshot){indexes[i], indexes[i] + 1 >= c->first_index};
     }
     free(indexes);
     if (rv == 0 && newest > last) {
@@ -176,6 +176,39 @@ static int choose_snapshot(struct replication *r, const struct journal_contents 
         free(why);
     }
     return rv;
+}
+
+/* The index of the second newest snapshot that checks, 0 without one: with two that know what a
+ * piece of the log says, one of them may still be damaged later. */
+static uint64_t covered_index(void *ctx)
+{
+    struct replication *r = ctx;
+    struct problem ignored = {0};
+    struct snapshot_reader reader;
+    uint64_t *indexes = NULL;
+    uint64_t covered = 0;
+    size_t n = 0;
+    size_t good = 0;
+    int rv = snapshot_list(r->ops, r->folder.dir, false, &indexes, &n, &ignored);
+    for (size_t i = 0; rv == 0 && i < n && good < 2; i++) {
+        if (snapshot_reader_open(&reader, r->ops, r->folder.dir, indexes[i],
+                                 r->folder.marker.cluster, &ignored) == 0) {
+            snapshot_reader_close(&reader);
+            good++;
+            covered = good == 2 ? indexes[i] : 0;
+        }
+    }
+    free(indexes);
+    problem_finish(&ignored);
+    return covered;
+}
+
+static void note_left_out(void *ctx, const struct journal_damage *damage)
+{
+    driver_note(ctx, true, "log_left_out",
+                "segment=%" PRIu64 " offset=%" PRIu64
+                " reason=\"%s, but two newer snapshots have its entries\"",
+                damage->segment, damage->offset, damage->what);
 }
 
 /* The payloads of configurations, which the engine wants to see at the start. */
@@ -345,7 +378,8 @@ int start_recover(struct replication *r, uint64_t server_id, struct problem *pro
     if (rv != 0) {
         return rv;
     }
-    rv = journal_recover(&r->journal, &contents);
+    const struct journal_rescue rescue = {r, covered_index, note_left_out};
+    rv = journal_recover(&r->journal, &rescue, &contents);
     if (rv != 0) {
         rv = journal_problem(r, rv, problem);
     } else {
@@ -354,6 +388,9 @@ int start_recover(struct replication *r, uint64_t server_id, struct problem *pro
     }
     if (rv == 0) {
         rv = replay(r, &contents, &reader, found, server_id, problem);
+    }
+    if (rv == 0 && journal_drop_left_out(&r->journal, &contents) != 0) {
+        rv = journal_problem(r, r->journal.error, problem);
     }
     if (found) {
         snapshot_reader_close(&reader);

@@ -15,14 +15,17 @@ struct history {
         last_start; /* where the last frame begins in the last segment (when not closed cleanly) */
     uint64_t last_end;
     char last_segment[96];
+    struct journal_segment segments[32];
+    size_t n_segments;
+    uint64_t covered; /* up to here the two newest snapshots both know the log */
 };
 
-static void history_make(struct history *h, bool clean)
+static void history_make_trailing(struct history *h, bool clean, uint64_t trailing)
 {
     sim_init(&h->disk, 1, false);
     machine_init(&h->m, &h->disk, 1);
     h->m.options.segment_bytes = 4096;
-    h->m.options.trailing_entries = 3;
+    h->m.options.trailing_entries = trailing;
     h->m.snapshot_filling = 3000;
     h->m.filling = 150;
     assert_int_equal(machine_open(&h->m), 0);
@@ -42,8 +45,10 @@ static void history_make(struct history *h, bool clean)
     snprintf(h->last_segment, sizeof h->last_segment, "data/log/%016llu.log",
              (unsigned long long)j->metadata.last_segment);
     assert_true(h->last_end > h->last_start);
-    assert_true(j->n_segments >= 3);
-    assert_true(j->metadata.first_segment > 1);
+    assert_true(j->n_segments >= 3 && j->n_segments <= 32);
+    h->n_segments = j->n_segments;
+    memcpy(h->segments, j->segments, j->n_segments * sizeof *j->segments);
+    h->covered = h->m.r->snapshot.kept[1].index;
     assert_true(h->m.snapshots >= 3);
     h->entries = h->m.acked;
     if (!clean) {
@@ -52,6 +57,12 @@ static void history_make(struct history *h, bool clean)
     }
     machine_close(&h->m);
     h->disk.fail_at = 0;
+}
+
+static void history_make(struct history *h, bool clean)
+{
+    history_make_trailing(h, clean, 3);
+    assert_true(h->segments[0].sequence > 1);
 }
 
 static void history_finish(struct history *h)
@@ -366,6 +377,163 @@ static void test_log_ends_before_the_snapshot(void **state)
     history_finish(&h);
 }
 
+static void segment_name(const struct history *h, size_t i, char out[96])
+{
+    snprintf(out, 96, "data/log/%016llu.log", (unsigned long long)h->segments[i].sequence);
+}
+
+enum harm { HARM_HEADER, HARM_FRAME, HARM_END, HARM_LENGTH, HARM_NAME, HARMS };
+
+static void harm_segment(struct sim_disk *copy, const char *path, enum harm harm)
+{
+    struct sim_bytes *b = sim_bytes_of(copy, path);
+    switch (harm) {
+    case HARM_HEADER:
+        b->data[48] ^= 1;
+        break;
+    case HARM_FRAME:
+        b->data[SEGMENT_HEADER_SIZE + FRAME_HEADER_SIZE + 20] ^= 1;
+        break;
+    case HARM_END: /* of what is written, wherever that is: found by the segment that follows */
+        for (size_t at = b->len; at-- > SEGMENT_HEADER_SIZE;) {
+            if (b->data[at] != 0) {
+                b->data[at] ^= 1;
+                break;
+            }
+        }
+        break;
+    case HARM_LENGTH:
+        b->len = 700;
+        break;
+    default:
+        table_remove(&copy->live, path);
+        table_remove(&copy->durable, path);
+    }
+}
+
+/* After a start on the copy the harmed segment is gone with those before it, nothing else is, and
+ * the next start finds nothing amiss. */
+static void check_left_out(struct history *h, struct sim_disk *copy, size_t harmed)
+{
+    char path[96];
+    assert_int_equal(try_start(h, copy, h->entries), h->entries);
+    assert_non_null(strstr(h->m.last_warning, "log_left_out"));
+    for (size_t i = 0; i < h->n_segments; i++) {
+        segment_name(h, i, path);
+        assert_int_equal(sim_bytes_of(copy, path) == NULL, i <= harmed);
+    }
+    sim_kill(copy);
+    assert_int_equal(try_start(h, copy, h->entries), h->entries);
+    assert_int_equal(h->m.warnings, 0);
+}
+
+/* A segment that nobody needs, since two good snapshots are newer, does not keep the server from
+ * starting, however it is damaged; one that somebody needs does, and stays as it is. */
+static void test_needless_segment(void **state)
+{
+    struct history h = {0};
+    char path[96];
+    unsigned needless = 0;
+    unsigned needed = 0;
+    history_make_trailing(&h, false, 70);
+    for (size_t i = 0; i + 1 < h.n_segments; i++) {
+        for (int harm = 0; harm < HARMS; harm++) {
+            struct sim_disk copy;
+            sim_clone(&copy, &h.disk);
+            segment_name(&h, i, path);
+            harm_segment(&copy, path, (enum harm)harm);
+            if (h.segments[i + 1].first_index <= h.covered + 1) {
+                check_left_out(&h, &copy, i);
+                needless++;
+            } else {
+                assert_int_equal(try_start(&h, &copy, 0), CONCLAVE_ECORRUPT);
+                assert_true(harm == HARM_NAME || sim_bytes_of(&copy, path) != NULL);
+                needed++;
+            }
+            sim_finish(&copy);
+        }
+    }
+    assert_true(needless >= 2 * HARMS && needed >= HARMS);
+    history_finish(&h);
+}
+
+/* Two in a row, so that the header behind the first says nothing either. */
+static void test_needless_segments(void **state)
+{
+    struct history h = {0};
+    struct sim_disk copy;
+    char path[96];
+    history_make_trailing(&h, false, 70);
+    assert_true(h.segments[2].first_index <= h.covered + 1);
+    sim_clone(&copy, &h.disk);
+    for (size_t i = 0; i < 2; i++) {
+        segment_name(&h, i, path);
+        harm_segment(&copy, path, HARM_HEADER);
+    }
+    check_left_out(&h, &copy, 1);
+    sim_finish(&copy);
+    history_finish(&h);
+}
+
+/* With one good snapshot left a damaged segment may be the only way back, and stays. */
+static void test_needless_by_one_snapshot(void **state)
+{
+    struct history h = {0};
+    char path[96];
+    char damaged[96];
+    history_make_trailing(&h, true, 70);
+    segment_name(&h, 0, path);
+    snprintf(damaged, sizeof damaged, "data/snapshot/%020llu.snapshot",
+             (unsigned long long)h.covered);
+    harm_segment(&h.disk, path, HARM_FRAME);
+    sim_bytes_of(&h.disk, damaged)->data[100] ^= 1;
+    assert_int_equal(try_start(&h, &h.disk, 0), CONCLAVE_ECORRUPT);
+    assert_non_null(strstr(h.m.text, path));
+    assert_non_null(sim_bytes_of(&h.disk, path));
+    history_finish(&h);
+}
+
+/* A file of another cluster is nobody's to remove, needed or not. */
+static void test_needless_of_others(void **state)
+{
+    struct history h = {0};
+    struct history other = {0};
+    char path[96];
+    history_make_trailing(&h, true, 70);
+    history_make_trailing(&other, true, 70);
+    segment_name(&h, 0, path);
+    sim_copy(sim_bytes_of(&h.disk, path), sim_bytes_of(&other.disk, path));
+    assert_int_equal(try_start(&h, &h.disk, 0), CONCLAVE_ECORRUPT);
+    assert_non_null(sim_bytes_of(&h.disk, path));
+    history_finish(&h);
+    history_finish(&other);
+}
+
+/* The start that leaves a segment out may end at any call: the next one comes to the same. */
+static void test_needless_and_power_cuts(void **state)
+{
+    struct history h = {0};
+    char path[96];
+    bool whole = false;
+    history_make_trailing(&h, false, 70);
+    segment_name(&h, 1, path);
+    for (uint64_t call = 1; !whole; call++) {
+        struct sim_disk copy;
+        sim_clone(&copy, &h.disk);
+        harm_segment(&copy, path, HARM_FRAME);
+        struct sim_file *file = table_find(&copy.live, path)->file;
+        sim_copy(&file->synced, &file->live);
+        copy.stop_at = copy.calls + call;
+        whole = try_start(&h, &copy, 0) == (int64_t)h.entries && !copy.stopped;
+        sim_power_cut(&copy);
+        assert_int_equal(try_start(&h, &copy, h.entries), h.entries);
+        assert_null(sim_bytes_of(&copy, path));
+        sim_finish(&copy);
+        assert_true(call < 100);
+    }
+    history_finish(&h);
+}
+
 /* Files of the same name from another folder. */
 static void test_files_of_others(void **state)
 {
@@ -407,6 +575,11 @@ int main(void)
         cmocka_unit_test(test_log_alone),
         cmocka_unit_test(test_older_snapshot),
         cmocka_unit_test(test_files_of_others),
+        cmocka_unit_test(test_needless_segment),
+        cmocka_unit_test(test_needless_segments),
+        cmocka_unit_test(test_needless_by_one_snapshot),
+        cmocka_unit_test(test_needless_of_others),
+        cmocka_unit_test(test_needless_and_power_cuts),
         cmocka_unit_test(test_log_ends_before_the_snapshot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

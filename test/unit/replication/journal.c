@@ -58,7 +58,7 @@ static int reopen(struct sim_disk *d, struct journal *j, uint64_t first, const u
     struct journal_contents c;
     unsigned seen = 0;
     assert_int_equal(journal_init(j, &d->ops, "data", cluster, 4096, true), 0);
-    int rv = journal_recover(j, &c);
+    int rv = journal_recover(j, NULL, &c);
     if (rv == 0) {
         assert_int_equal(c.first_index, first);
         assert_int_equal(c.count, n);
@@ -115,7 +115,7 @@ static void test_cut_suffix_is_atomic(void **state)
         sim_power_cut(&d);
         struct journal_contents c;
         assert_int_equal(journal_init(&j, &d.ops, "data", cluster, 4096, true), 0);
-        assert_int_equal(journal_recover(&j, &c), 0);
+        assert_int_equal(journal_recover(&j, NULL, &c), 0);
         bool is_cut = c.count == 6;
         journal_contents_finish(&c);
         journal_finish(&j);
@@ -282,12 +282,12 @@ static void test_segments_beside_the_metadata(void **state)
         change_add(&copy, path, table_find(&copy.live, path)->file, false, NULL);
         copy.stop_at = copy.calls + 1 + i / 8;
         assert_int_equal(journal_init(&j, &copy.ops, "data", cluster, 4096, true), 0);
-        bool stopped = journal_recover(&j, &c) != 0;
+        bool stopped = journal_recover(&j, NULL, &c) != 0;
         journal_contents_finish(&c);
         journal_finish(&j);
         sim_power_cut(&copy);
         assert_int_equal(journal_init(&j, &copy.ops, "data", cluster, 4096, true), 0);
-        assert_int_equal(journal_recover(&j, &c), 0);
+        assert_int_equal(journal_recover(&j, NULL, &c), 0);
         assert_true(stopped || c.count == n);
         journal_contents_finish(&c);
         journal_finish(&j);
@@ -345,7 +345,7 @@ static void test_lookalikes_cost_nothing(void **state)
     ops.read = counting_read;
     assert_int_equal(journal_init(&j, &ops, "data", cluster, SEGMENT, true), 0);
     bytes_read = 0;
-    assert_int_equal(journal_recover(&j, &c), 0);
+    assert_int_equal(journal_recover(&j, NULL, &c), 0);
     assert_int_equal(c.count, 2);
     assert_true(bytes_read < 8ull * SEGMENT);
     journal_contents_finish(&c);
