@@ -137,7 +137,9 @@ bool connection_ready(struct connection *c)
         return true;
     }
     if (list_empty(&c->throttled)) {
+        bool own = c->address->bytes >= limits->address_bytes_max;
         c->service->metrics->request_throttle_wait_count++;
+        c->service->metrics->conclave_waits_address_bytes += own;
         list_push_back(&c->service->throttled, &c->throttled);
     }
     return false;

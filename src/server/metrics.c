@@ -21,7 +21,13 @@
     X(min_client_response_size, false, s->metrics->response_min, "Bytes of the smallest reply")    \
     X(max_client_response_size, false, s->metrics->response_max, "Bytes of the largest reply")     \
     X(auth_failed_count, false, s->service.auth_failed, "Auth requests refused")                   \
-    X(unsuccessful_handshake, false, s->port.tls_failed, "TLS handshakes that failed")             \
+    X(outstanding_tls_handshake, false, s->port.tls_handshakes, "TLS handshakes under way")        \
+    X(conclave_outstanding_bytes, false, s->outstanding_bytes, "Bytes of requests in work")        \
+    X(conclave_connections_max, false, s->port.connections_max, "Most client connections")         \
+    X(conclave_sessions_max, false, s->limits->sessions_max, "Most sessions")                      \
+    X(conclave_watches_max, false, s->limits->watches_total_max, "Most watches")                   \
+    X(conclave_outstanding_max, false, s->limits->outstanding_max, "Most requests in work")        \
+    X(conclave_outstanding_bytes_max, false, s->limits->outstanding_bytes_max, "Most bytes")       \
     X(conclave_watched_paths, false, s->watches.paths, "Paths with at least one watch")            \
     X(conclave_watch_memory_bytes, false, s->watches.memory, "Memory of the watches")              \
     X(conclave_zxid, false, s->zxid, "Number of the newest change applied")                        \

@@ -22,6 +22,11 @@
     X(stale_sessions_expired, "Sessions that expired")                                             \
     X(request_throttle_wait_count, "Times that a connection had to wait for other requests")       \
     X(unrecoverable_error_count, "Failures after which the server takes no more writes")           \
+    X(unsuccessful_handshake, "TLS handshakes that failed, on either side")                        \
+    X(conclave_refused_connections, "Connections refused over maxCnxns or the limit of files")     \
+    X(conclave_refused_connections_address, "Connections refused over maxClientCnxns")             \
+    X(conclave_reading_paused, "Times that nothing more was read of a connection for a while")     \
+    X(conclave_waits_address_bytes, "Waits of a connection for its address's bytes")               \
     X(conclave_slow_clients_cut, "Connections cut off because they did not read")                  \
     X(conclave_auth_required, "Connections closed because they had not authenticated")             \
     X(conclave_watches_refused, "Watches refused over a limit")                                    \

@@ -1,6 +1,7 @@
 #include "server/port.h"
 
 #include "base/log.h"
+#include "server/refusals.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,8 +47,9 @@ struct port {
     struct tls_context *tls; /* for new connections; NULL: none */
     bool unified;            /* the client door is for both kinds */
     struct map addresses;
-    struct list clients; /* with a living connection */
-    size_t sockets;      /* not closed yet, also without connection */
+    struct refusals refusals; /* of TLS, for the log */
+    struct list clients;      /* with a living connection */
+    size_t sockets;           /* not closed yet, also without connection */
     size_t connections_max;
     struct port_stats stats;
     void (*closed)(void *ctx);
@@ -58,11 +60,19 @@ struct port {
     unsigned linger_ms;
 };
 
+static void port_tell_refusals(void *ctx, const char *host, unsigned long long untold)
+{
+    (void)ctx;
+    log_warn("server", "tls-refused-more", "address=%s count=%llu in_s=%d", host, untold,
+             REFUSALS_MINUTE_MS / 1000);
+}
+
 static void port_check_gone(struct port *p)
 {
     if (!p->closing || p->listeners > 0 || p->sockets > 0) {
         return;
     }
+    refusals_finish(&p->refusals, port_tell_refusals, NULL);
     tls_context_release(p->tls);
     map_finish(&p->addresses);
     if (p->closed != NULL) {
@@ -115,12 +125,20 @@ static void port_uncount_address(struct port *p, struct address_count *a)
 
 /* One client */
 
+static void client_pause(struct client *cl)
+{
+    if (!stream_paused(cl->stream)) {
+        cl->port->service->metrics->conclave_reading_paused++;
+        stream_pause(cl->stream);
+    }
+}
+
 static size_t client_on_data(void *owner, struct slice bytes)
 {
     struct client *cl = owner;
     size_t taken = connection_input(&cl->connection, bytes);
     if (!connection_ready(&cl->connection)) {
-        stream_pause(cl->stream);
+        client_pause(cl);
     }
     return taken;
 }
@@ -147,14 +165,23 @@ static void client_on_secured(void *owner)
     buf_finish(&subject);
 }
 
+static bool client_refusal_is_told(struct client *cl, const char *problem)
+{
+    struct port *p = cl->port;
+    int64_t now_ms = clock_monotonic_ms(p->service->clock);
+    return refusals_add(&p->refusals, stream_peer(cl->stream)->host, problem, now_ms,
+                        port_tell_refusals, NULL) &&
+           service_may_log(p->service);
+}
+
 static void client_on_ended(void *owner, int error)
 {
     struct client *cl = owner;
     const char *problem = stream_tls_problem(cl->stream);
     if (problem != NULL) {
         cl->tls_failed = true;
-        cl->port->stats.tls_failed++;
-        if (service_may_log(cl->port->service)) {
+        cl->port->service->metrics->unsuccessful_handshake++;
+        if (client_refusal_is_told(cl, problem)) {
             log_warn("server", "tls-refused", "peer=%s session=0x%llx reason=\"%s\"", cl->peer,
                      (unsigned long long)cl->connection.session_id, problem);
         }
@@ -218,7 +245,7 @@ static void client_update(struct client *cl)
         return;
     }
     if (cl->port->stopped || !connection_ready(c)) {
-        stream_pause(cl->stream);
+        client_pause(cl);
     } else {
         stream_resume(cl->stream);
     }
@@ -242,9 +269,11 @@ static const char *port_limit(struct port *p, struct client *cl)
         return "out of memory";
     }
     if (p->stats.connections >= p->connections_max) {
+        p->service->metrics->conclave_refused_connections++;
         return "too many connections: maxCnxns, or the limit of open files";
     }
     if (address_max > 0 && cl->address->count > address_max) {
+        p->service->metrics->conclave_refused_connections_address++;
         return "too many connections of this address: maxClientCnxns";
     }
     return p->stopped ? "the server is stopping" : NULL;
@@ -322,6 +351,7 @@ struct port *port_create(uv_loop_t *loop, struct service *service)
     p->service = service;
     p->connections_max = port_connections_max(service->limits.connections_max);
     map_init(&p->addresses);
+    refusals_init(&p->refusals);
     list_init(&p->clients);
     for (enum port_door i = 0; i < PORT_DOORS; i++) {
         p->doors[i] = (struct door){.port = p, .which = i};
@@ -387,10 +417,20 @@ static void port_note_progress(struct port *p)
     }
 }
 
+/* Runs in every turn and is due rarely; a turn comes with every beat of the service. */
+static void port_tick_refusals(struct port *p)
+{
+    int64_t now_ms = p->service->now_ns / 1000000;
+    if (refusals_deadline(&p->refusals) <= now_ms) {
+        refusals_tick(&p->refusals, now_ms, port_tell_refusals, NULL);
+    }
+}
+
 void port_turn(struct port *p)
 {
     struct list *node;
     port_note_progress(p);
+    port_tick_refusals(p);
     while ((node = list_pop_front(&p->service->dirty)) != NULL) {
         struct connection *c = CONTAINER_OF(node, struct connection, dirty);
         client_update(CONTAINER_OF(c, struct client, connection));
@@ -459,4 +499,8 @@ void port_each(const struct port *p, bool (*fn)(void *ctx, struct connection *c)
 void port_stats(const struct port *p, struct port_stats *ret)
 {
     *ret = p->stats;
+    ret->connections_max = p->connections_max;
+    for (struct list *it = p->clients.next; p->tls != NULL && it != &p->clients; it = it->next) {
+        ret->tls_handshakes += stream_in_handshake(CONTAINER_OF(it, struct client, node)->stream);
+    }
 }

@@ -55,8 +55,9 @@ void port_each(const struct port *p, bool (*fn)(void *ctx, struct connection *c)
 struct port_stats {
     size_t connections;
     uint64_t accepted;
-    uint64_t refused;    /* over a limit, or out of descriptors */
-    uint64_t tls_failed; /* handshakes and certificates refused, by either side */
+    size_t connections_max; /* what maxCnxns and the limit of open files allow */
+    size_t tls_handshakes;  /* not done yet */
+    uint64_t refused;       /* over a limit, or out of descriptors */
 };
 void port_stats(const struct port *p, struct port_stats *ret);
 

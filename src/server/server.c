@@ -702,9 +702,11 @@ void server_stats(const struct server *s, struct server_stats *ret)
         .service = s->service.stats,
         .sessions = session_tracker_count(s->service.sessions),
         .outstanding = s->service.pipeline.outstanding,
+        .outstanding_bytes = s->service.pipeline.outstanding_bytes,
         .zxid = state_zxid(s->service.state),
         .uptime_ms = clock_monotonic_ms(s->options.clock) - s->started_ms,
         .oldest_write_ms = service_oldest_write_ms(&s->service),
+        .limits = &s->service.limits,
         .metrics = s->service.metrics,
     };
     server_latency(s->service.metrics, ret);

@@ -101,13 +101,15 @@ struct server_stats {
     struct state_stats state;
     struct watch_stats watches;
     size_t sessions;
-    size_t outstanding; /* requests being worked on */
+    size_t outstanding;       /* requests being worked on */
+    size_t outstanding_bytes; /* of them */
     int64_t zxid;
     int64_t uptime_ms;
     int64_t oldest_write_ms; /* age of the oldest write that is not answered, 0: none */
     int64_t latency_min_ms;  /* of reads and writes */
     int64_t latency_max_ms;
     double latency_avg_ms;
+    const struct server_limits *limits;   /* borrowed */
     const struct server_metrics *metrics; /* counters and summaries; borrowed */
 };
 void server_stats(const struct server *s, struct server_stats *ret);

@@ -371,6 +371,7 @@ void service_tick(struct service *s)
             continue;
         }
         s->metrics->sessionless_connections_expired++;
+        s->metrics->unsuccessful_handshake += c->securing;
         connection_drop(c, c->securing ? "the TLS handshake was not done in time"
                                        : "no session request in time");
     }

@@ -7,6 +7,8 @@ Limits: the shape of the words beside Apache ZooKeeper's is compared in test/com
 usage: admin_test.py [CASE]...
 """
 
+import contextlib
+import ctypes
 import http.client
 import json
 import os
@@ -282,6 +284,118 @@ def prometheus():
                    "--metricsProvider.httpHost", "127.0.0.1", "--metricsProvider.httpPort", str(port)]) as server:
         check_prometheus(fetch(server, "/metrics", port=port)[2])
         expect(fetch(server, "/commands", port=port)[0] == 404, "nothing else on that port")
+
+
+def metric(server, name):
+    return check_prometheus(fetch(server, "/metrics")[2])[name]
+
+
+@case
+def limits_are_counted():
+    with everything(["--maxClientCnxns", "3", "--maxBytesInFlightPerAddress", "4096", "--maxSessions", "77"]) as server:
+        held = [zk.Connection(server.address) for _ in range(3)]
+        try:
+            zk.Connection(server.address)
+            raise AssertionError("the fourth connection of an address was served")
+        except (zk.Closed, OSError):
+            pass
+        expect(metric(server, "conclave_refused_connections_address") == 1, "refused by address")
+        expect(metric(server, "conclave_refused_connections") == 0, "refused in all")
+        expect(metric(server, "conclave_sessions_max") == 77, "limit of sessions")
+        before = metric(server, "conclave_waits_address_bytes")
+        for i in range(200):
+            held[0].send(zk.create(f"/w{i}", b"x" * 2000))
+        for _ in range(200):
+            expect(held[0].read_reply().err == 0, "create")
+        expect(metric(server, "conclave_waits_address_bytes") > before, "waits for bytes in flight")
+        expect(metric(server, "conclave_reading_paused") > 0, "pauses")
+        expect(metric(server, "conclave_outstanding_bytes") == 0, "nothing in flight")
+        for client in held:
+            client.drop()
+    with everything(["--maxCnxns", "2"]) as server, zk.Connection(server.address), zk.Connection(server.address):
+        expect(metric(server, "conclave_connections_max") == 2, "limit of connections")
+        try:
+            zk.Connection(server.address)
+            raise AssertionError("the third connection was served")
+        except (zk.Closed, OSError):
+            pass
+        expect(metric(server, "conclave_refused_connections") == 1, "refused in all")
+
+
+PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
+
+
+@contextlib.contextmanager
+def disk_threads_stopped(server):
+    """All threads of the server but the loop's stand still: as if the disk did not answer."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    pid = server.process.pid
+    stopped = [int(tid) for tid in os.listdir(f"/proc/{pid}/task") if int(tid) != pid]
+    expect(stopped, "there is a thread for the disk")
+    for tid in stopped:
+        for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
+            if libc.ptrace(request, tid, None, None) != 0:
+                raise OSError(ctypes.get_errno(), f"ptrace {tid}")
+        os.waitpid(tid, 0x40000000)  # __WALL
+    try:
+        yield
+    finally:
+        for tid in stopped:
+            libc.ptrace(PTRACE_DETACH, tid, None, None)
+
+
+@case
+def not_ready_while_the_disk_stalls():
+    with everything() as server, zk.Connection(server.address, 40000) as client:
+        expect(client.call(zk.create("/a"))[0] == 0, "create")
+        expect(fetch(server, "/readyz")[0] == 200, "ready")
+        with disk_threads_stopped(server):
+            client.send(zk.create("/b"))
+            began = time.monotonic()
+            status = 200
+            while status == 200 and time.monotonic() - began < 20:
+                time.sleep(0.2)
+                status, _, text = fetch(server, "/readyz")
+            took = time.monotonic() - began
+            expect(status == 503 and text == "not ready: writes are not answered in time\n", f"{status} {text}")
+            expect(took > 9, f"not ready after {took:.1f} s")
+            expect(metric(server, "conclave_ready") == 0, "the metric says it, too")
+            expect(metric(server, "conclave_oldest_write_ms") > 9000, "age of the write")
+            expect(word(server, b"ruok") == "This ZooKeeper instance is not currently serving requests\n", "ruok")
+            expect(fetch(server, "/livez")[0] == 200, "the process lives")
+        expect(client.read_reply().err == 0, "the write is done when the disk answers")
+        expect(fetch(server, "/readyz")[0] == 200, "ready again")
+
+
+def ready_answers_while_stopping():
+    """The answers of /readyz from the signal to the end; a client that does not close keeps the server a moment."""
+    answers = []
+    with everything() as server:
+        client = zk.Connection(server.address)
+        connection = http.client.HTTPConnection("127.0.0.1", server.admin_port, timeout=10)
+        connection.connect()
+        server.process.terminate()
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            while True:
+                connection.request("GET", "/readyz")
+                reply = connection.getresponse()
+                answers.append((reply.status, reply.read().decode()))
+        expect(server.process.wait(10) == 0, "ended cleanly")
+        client.drop()
+        connection.close()
+    return answers
+
+
+@case
+def not_ready_while_stopping():
+    for _ in range(3):  # the moment is a fifth of a second
+        answers = ready_answers_while_stopping()
+        expect(set(answers) <= {(200, "ok\n"), (503, "not ready: stopping\n")}, str(set(answers)))
+        expect(answers == sorted(answers), "not ready, then ready again")
+        if answers and answers[-1][0] == 503:
+            return
+    raise AssertionError("a server that stops said that it is ready, to its end")
 
 
 @case

@@ -12,6 +12,7 @@ usage: tls_test.py [CASE]...
 import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -22,6 +23,7 @@ import tempfile
 import threading
 import time
 import traceback
+import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
@@ -186,6 +188,32 @@ def bad_client_certificates():
             after = created_zxid(good, f"/after{number}")
             expect(after == before + 1, f"zxid went from {before} to {after}: a session was made")
         expect("session=0x0" in server.log_tail(), "who was refused")
+
+
+@case
+def refusals_are_counted_and_not_all_told():
+    with Conclave(options(), admin=True) as server:
+        def metric(name):
+            with urllib.request.urlopen(f"http://127.0.0.1:{server.admin_port}/metrics", timeout=10) as reply:
+                return float(re.search(rf"^{name} (\S+)$", reply.read().decode(), re.M).group(1))
+        for own, count in ((WORLD.stranger, 20), (WORLD.expired, 10)):
+            for _ in range(count):
+                refused_by_server(own, server.secure_port)
+        expect(metric("unsuccessful_handshake") == 30, "each one counts")
+        log = server.log_tail(1 << 20)
+        expect(log.count(" tls-refused ") == 2, f"one line for each reason:\n{log}")
+        with socket.create_connection(("127.0.0.1", server.secure_port), timeout=5):
+            deadline = time.monotonic() + 5
+            while metric("outstanding_tls_handshake") != 1 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            expect(metric("outstanding_tls_handshake") == 1, "who says nothing is in his handshake")
+        with connect(server.secure_port, WORLD.alice):
+            deadline = time.monotonic() + 5
+            while metric("outstanding_tls_handshake") != 0 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            expect(metric("outstanding_tls_handshake") == 0, "nobody is left in one")
+        expect(server.stop() == 0, "exit code")
+        expect("tls-refused-more address=127.0.0.1 count=28 " in server.log_tail(1 << 20), "the others are counted")
 
 
 @case
