@@ -22,6 +22,8 @@ int connection_init(struct connection *c, struct service *s, const char *host, c
     list_init(&c->dirty);
     list_init(&c->throttled);
     list_init(&c->handshaking);
+    list_init(&c->confirming);
+    list_init(&c->touched);
     list_init(&c->pending);
     watcher_init(&c->watcher);
     identity_init(&c->identity, s->limits.identity_max);
@@ -51,6 +53,8 @@ void connection_finish(struct connection *c)
     list_remove(&c->dirty);
     list_remove(&c->throttled);
     list_remove(&c->handshaking);
+    list_remove(&c->confirming);
+    list_remove(&c->touched);
     service_detach(s, c);
     watcher_finish(s->watches, &c->watcher);
     struct list *node;
@@ -133,7 +137,8 @@ bool connection_ready(struct connection *c)
         c->out.len + c->sending + c->waiting_replies >= limits->output_pause) {
         return false;
     }
-    if (service_admits(c->service) && c->address->bytes < limits->address_bytes_max) {
+    bool served = c->service->standing.in_contact || c->stage == CONNECTION_HANDSHAKE;
+    if (served && service_admits(c->service) && c->address->bytes < limits->address_bytes_max) {
         return true;
     }
     if (list_empty(&c->throttled)) {
@@ -299,8 +304,9 @@ static size_t connection_reply_bytes(const struct connection *c, const struct re
     return len;
 }
 
-/* Keeps a request that must not overtake the writes before it. */
-static void connection_wait(struct connection *c, const struct request *r)
+/* Keeps a request that must not overtake what is before it, or waits for its group to be
+ * confirmed. */
+static void connection_wait(struct connection *c, const struct request *r, uint64_t group)
 {
     struct service *s = c->service;
     struct pending *entry = pipeline_pending(&s->pipeline, r->body.len, s->now_ns);
@@ -319,6 +325,7 @@ static void connection_wait(struct connection *c, const struct request *r)
     entry->body_at = c->waiting_base + at;
     entry->body_len = r->body.len;
     entry->reply_bytes = connection_reply_bytes(c, r);
+    entry->group = group;
     connection_push(c, entry);
 }
 
@@ -354,13 +361,23 @@ static void connection_answer(struct connection *c, const struct request_row *ro
     }
 }
 
+/* What the head of the queue waits for tells the connection: a write by its entry, a group of reads
+ * by this list. */
+static void connection_await(struct connection *c, const struct pending *head)
+{
+    if (!head->write && list_empty(&c->confirming)) {
+        list_push_back(&c->service->standing.confirming, &c->confirming);
+    }
+}
+
 /* Answers what waits at the head of the queue, up to the next write. */
 static void connection_drain(struct connection *c)
 {
     uint64_t done = c->waiting_base;
     while (connection_open(c) && !list_empty(&c->pending)) {
         struct pending *entry = CONTAINER_OF(c->pending.next, struct pending, order);
-        if (entry->write) {
+        if (entry->write || entry->group > c->service->standing.confirmed) {
+            connection_await(c, entry);
             break;
         }
         if (c->out.len + c->sending > c->service->limits.output_max) {
@@ -382,6 +399,11 @@ static void connection_drain(struct connection *c)
         connection_pop(c, entry);
     }
     connection_trim_waiting(c, done);
+}
+
+void connection_resume(struct connection *c)
+{
+    connection_drain(c);
 }
 
 void connection_complete(struct connection *c, struct pending *entry, const struct effects *effects)
@@ -420,10 +442,13 @@ void connection_complete(struct connection *c, struct pending *entry, const stru
 static void connection_answer_in_turn(struct connection *c, const struct request_row *row,
                                       const struct request *r)
 {
-    if (c->pending_count == 0) {
+    bool proved = row->fresh == REQUEST_PROVE ||
+                  (row->fresh == REQUEST_READ && c->service->standing.linearizable);
+    uint64_t group = proved ? service_confirm_group(c->service, c) : 0;
+    if (c->pending_count == 0 && group == 0) {
         connection_answer(c, row, r);
     } else {
-        connection_wait(c, r);
+        connection_wait(c, r, group);
     }
 }
 

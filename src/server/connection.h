@@ -68,6 +68,8 @@ struct connection {
     struct list dirty;       /* in service.dirty */
     struct list throttled;   /* in service.throttled */
     struct list handshaking; /* in service.handshaking */
+    struct list confirming;  /* in standing.confirming */
+    struct list touched;     /* in standing.touched */
     struct watcher watcher;
     struct identity identity;
     struct login *login; /* its SASL exchange, once begun */
@@ -127,6 +129,9 @@ void connection_close_after_output(struct connection *c);
 /* A write of this connection was applied: answers it and all that waited behind it. */
 void connection_complete(struct connection *c, struct pending *entry,
                          const struct effects *effects);
+
+/* Answers what waits at the head of its queue, as far as it may be answered by now. */
+void connection_resume(struct connection *c);
 
 /* Appends a watch event. zxid: of the change, or -1 for one replayed by setWatches. */
 void connection_event(struct connection *c, int32_t type, struct slice path, int64_t zxid);

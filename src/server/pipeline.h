@@ -35,14 +35,20 @@ struct pending {
     uint64_t body_at; /* not a write: place of its body in the connection's waiting bytes */
     size_t body_len;
     size_t reply_bytes; /* about what the answer will take, when it waits */
+    uint64_t group;     /* not a write: waits until this group of reads is confirmed; 0: none */
 };
 
 /* Where batches go: replication, or a test. */
 struct pipeline_sink {
     /* Takes the bytes. A failure is final. */
     int (*submit)(void *ctx, struct buf *payload_take);
+    /* Takes a batch of the leader's own commands, which may get lost. */
+    void (*submit_own)(void *ctx, struct buf *payload_take);
     /* Batches taken and not applied. */
     size_t (*in_flight)(void *ctx);
+    /* A ticket that is confirmed, later, once everything is applied here that was committed anywhere
+     * before; not asked for by a sole voter. */
+    uint64_t (*read_index)(void *ctx);
     void *ctx;
 };
 

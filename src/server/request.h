@@ -13,11 +13,19 @@ enum request_kind {
     REQUEST_ANSWER, /* answered in turn from what is applied */
 };
 
+/* What its answer is made of. */
+enum request_freshness {
+    REQUEST_OWN,   /* the connection's own affairs */
+    REQUEST_READ,  /* the state as it is here, or with linearizableReads as a quorum knows it */
+    REQUEST_PROVE, /* always the latter */
+};
+
 struct request_row {
     int32_t type; /* enum wire_op */
     enum request_kind kind;
     bool last; /* nothing is read from the connection after it */
     void (*answer)(struct connection *c, const struct request *r); /* NULL for writes */
+    enum request_freshness fresh;
 };
 
 /* The row of an operation; that of unknown ones when it has none. */

@@ -192,6 +192,14 @@ static int server_submit(void *ctx, struct buf *payload_take)
     return rc;
 }
 
+static void server_submit_own(void *ctx, struct buf *payload_take)
+{
+    struct server *s = ctx;
+    if (server_submit(ctx, payload_take) != 0) {
+        s->service.pipeline.error = CONCLAVE_EIO;
+    }
+}
+
 static size_t server_in_flight(void *ctx)
 {
     struct server *s = ctx;
@@ -515,7 +523,10 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
         .command_options = options->command_options,
         .collector = options->collector,
         .clock = options->clock,
-        .sink = {.submit = server_submit, .in_flight = server_in_flight, .ctx = s},
+        .sink = {.submit = server_submit,
+                 .submit_own = server_submit_own,
+                 .in_flight = server_in_flight,
+                 .ctx = s},
     };
     server_init_handles(s);
     int access = server_open_access(s, ret_text);

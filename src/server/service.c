@@ -27,6 +27,7 @@ int service_init(struct service *s, const struct service_options *options)
     };
     uint64_t wall_ms = (uint64_t)clock_wall_ms(s->clock);
     pipeline_init(&s->pipeline, &options->sink, s->server_id, (int64_t)(wall_ms << SEQUENCE_SHIFT));
+    standing_init(&s->standing);
     /* Time and server id, as SessionTrackerImpl does: unique without a word to the other
      * servers. */
     s->next_session_id = (wall_ms << 24 >> 8) | ((uint64_t)s->server_id << 56);
@@ -53,6 +54,7 @@ int service_init(struct service *s, const struct service_options *options)
 void service_finish(struct service *s)
 {
     pipeline_finish(&s->pipeline);
+    standing_finish(&s->standing);
     effects_finish(&s->effects);
     collector_finish(&s->collector);
     buf_finish(&s->scratch);
@@ -251,7 +253,7 @@ int service_apply(struct service *s, struct slice payload)
 
 void service_turn(struct service *s)
 {
-    if (!list_empty(&s->throttled) && service_admits(s)) {
+    if (!list_empty(&s->throttled) && s->standing.in_contact && service_admits(s)) {
         struct list *node;
         while ((node = list_pop_front(&s->throttled)) != NULL) {
             struct connection *c = CONTAINER_OF(node, struct connection, throttled);
@@ -260,7 +262,7 @@ void service_turn(struct service *s)
             }
         }
     }
-    pipeline_turn(&s->pipeline, false);
+    service_standing_turn(s);
 }
 
 bool service_admits(struct service *s)
@@ -279,24 +281,7 @@ bool service_admits(struct service *s)
 void service_touch(struct service *s, struct connection *c)
 {
     session_tracker_touch(s->sessions, c->session_id, s->now_ns / 1000000);
-}
-
-/* A command of the server's own, for which nobody waits. */
-static int service_propose(struct service *s, int64_t session_id, int32_t type, struct slice body)
-{
-    struct command command = {
-        .session_id = session_id,
-        .type = type,
-        .ids = {.items = slice_str(""), .count = 0},
-        .body = body,
-    };
-    struct pending *entry = pipeline_pending(&s->pipeline, body.len, s->now_ns);
-    int rc = entry == NULL ? CONCLAVE_ENOMEM
-                           : pipeline_write(&s->pipeline, &command, clock_wall_ms(s->clock), entry);
-    if (rc != 0 && entry != NULL) {
-        pipeline_release(&s->pipeline, entry);
-    }
-    return rc;
+    service_note_touch(s, c);
 }
 
 static bool service_collect(void *ctx, struct slice body)
@@ -358,8 +343,11 @@ void service_tick(struct service *s)
         return;
     }
     service_beat(s, now_ms);
-    session_tracker_expire(s->sessions, now_ms, service_expire, s);
-    collector_tick(&s->collector, s->state, now_ms, clock_wall_ms(s->clock), service_collect, s);
+    if (s->standing.leads) {
+        session_tracker_expire(s->sessions, now_ms, service_expire, s);
+        collector_tick(&s->collector, s->state, now_ms, clock_wall_ms(s->clock), service_collect,
+                       s);
+    }
     while (!list_empty(&s->handshaking)) {
         struct connection *c = CONTAINER_OF(s->handshaking.next, struct connection, handshaking);
         if (c->handshake_at > now_ms) {
@@ -380,13 +368,11 @@ void service_tick(struct service *s)
 int64_t service_deadline(const struct service *s)
 {
     int64_t at = s->beat_at;
-    int64_t expiry = session_tracker_deadline(s->sessions);
-    int64_t collection = collector_deadline(&s->collector);
-    if (expiry < at) {
-        at = expiry;
-    }
-    if (collection < at) {
-        at = collection;
+    if (s->standing.leads) {
+        int64_t expiry = session_tracker_deadline(s->sessions);
+        int64_t collection = collector_deadline(&s->collector);
+        at = expiry < at ? expiry : at;
+        at = collection < at ? collection : at;
     }
     if (!list_empty(&s->handshaking)) {
         const struct connection *c =

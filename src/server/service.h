@@ -13,6 +13,7 @@
 #include "server/limits.h"
 #include "server/login.h"
 #include "server/metrics.h"
+#include "server/standing.h"
 #include "session/session.h"
 
 struct service_options {
@@ -65,6 +66,7 @@ struct service {
     struct watch_table *watches;
     struct session_tracker *sessions;
     struct pipeline pipeline;
+    struct standing standing;
     struct effects effects;
     struct buf scratch;    /* an answer that is only measured */
     struct map by_session; /* connections by session id */

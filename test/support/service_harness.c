@@ -27,6 +27,17 @@ static int harness_submit(void *ctx, struct buf *payload_take)
     return 0;
 }
 
+static void harness_submit_own(void *ctx, struct buf *payload_take)
+{
+    assert_int_equal(harness_submit(ctx, payload_take), 0);
+}
+
+static uint64_t harness_read_index(void *ctx)
+{
+    struct service_harness *h = ctx;
+    return ++h->tickets;
+}
+
 static size_t harness_in_flight(void *ctx)
 {
     struct service_harness *h = ctx;
@@ -49,7 +60,13 @@ void service_harness_open(struct service_harness *h, struct service_options opti
     h->now_ms = 1000000;
     h->clock = (struct clock_source){harness_monotonic, harness_wall, h};
     options.clock = &h->clock;
-    options.sink = (struct pipeline_sink){harness_submit, harness_in_flight, h};
+    options.sink = (struct pipeline_sink){
+        .submit = harness_submit,
+        .submit_own = harness_submit_own,
+        .in_flight = harness_in_flight,
+        .read_index = harness_read_index,
+        .ctx = h,
+    };
     assert_int_equal(service_init(&h->service, &options), 0);
     assert_int_equal(service_begin(&h->service), 0);
 }

@@ -26,6 +26,7 @@ struct service_harness {
     size_t log_count;
     size_t log_total;
     int submit_error;
+    uint64_t tickets; /* asked for by reads that want to be confirmed */
 };
 
 struct guest {

@@ -1,0 +1,175 @@
+#include "server/standing.h"
+
+#include "server/service.h"
+
+#include <assert.h>
+
+enum { CONTACT_TICKS_MAX = 2 }; /* ticks without contact after which clients are dropped */
+
+void standing_init(struct standing *s)
+{
+    *s = (struct standing){.leads = true, .sole = true, .in_contact = true, .group = 1};
+    list_init(&s->confirming);
+    list_init(&s->touched);
+    buf_init(&s->own, 0);
+}
+
+void standing_finish(struct standing *s)
+{
+    buf_finish(&s->own);
+}
+
+/* Leading */
+
+struct timeout_context {
+    struct service *service;
+    int64_t now_ms;
+    int rc;
+};
+
+static void full_timeout(void *ctx, const struct state_session *session)
+{
+    struct timeout_context *t = ctx;
+    int rc = session_tracker_add(t->service->sessions, session->id, session->timeout_ms, t->now_ms);
+    if (rc != 0) {
+        t->rc = rc;
+    }
+}
+
+int service_lead(struct service *s, bool leads)
+{
+    struct timeout_context t = {.service = s, .now_ms = clock_monotonic_ms(s->clock)};
+    s->standing.leads = leads;
+    if (leads) {
+        state_session_each(s->state, full_timeout, &t);
+        collector_begin(&s->collector, t.now_ms);
+    } else {
+        s->standing.own_count = 0;
+    }
+    return t.rc;
+}
+
+int service_propose(struct service *s, int64_t session_id, int32_t type, struct slice body)
+{
+    struct standing *st = &s->standing;
+    struct command command = {
+        .session_id = session_id,
+        .type = type,
+        .ids = {.items = slice_str(""), .count = 0},
+        .body = body,
+    };
+    if (st->own_count == 0) {
+        struct batch_header header = {.time_ms = clock_wall_ms(s->clock)};
+        st->own_first = s->pipeline.batch_count == 0;
+        buf_reset(&st->own);
+        batch_begin(&st->own, &header);
+    }
+    size_t before = st->own.len;
+    batch_add(&st->own, 0, &command);
+    if (!buf_ok(&st->own)) {
+        st->own.failed = false;
+        st->own.len = before;
+        return CONCLAVE_ENOMEM;
+    }
+    st->own_count++;
+    return 0;
+}
+
+/* Contact */
+
+static void drop_all(struct service *s, const char *reason)
+{
+    for (struct map_node *node = map_next(&s->by_session, NULL); node != NULL;
+         node = map_next(&s->by_session, node)) {
+        connection_drop(CONTAINER_OF(node, struct connection, by_id), reason);
+    }
+}
+
+void service_set_contact(struct service *s, int64_t contact_ms)
+{
+    struct standing *st = &s->standing;
+    st->in_contact = contact_ms <= s->limits.tick_ms;
+    if (contact_ms > (int64_t)CONTACT_TICKS_MAX * s->limits.tick_ms) {
+        drop_all(s, "this server has no leader with a quorum");
+    }
+}
+
+/* Confirmed reads */
+
+uint64_t service_confirm_group(struct service *s, struct connection *c)
+{
+    struct standing *st = &s->standing;
+    if (st->sole) {
+        return 0;
+    }
+    st->group_used = true;
+    if (list_empty(&c->confirming)) {
+        list_push_back(&st->confirming, &c->confirming);
+    }
+    return st->group;
+}
+
+void service_confirmed(struct service *s, uint64_t ticket)
+{
+    struct standing *st = &s->standing;
+    struct list ready;
+    if (st->asked == 0 || ticket < st->ticket) {
+        return;
+    }
+    st->confirmed = st->asked;
+    st->asked = 0;
+    s->now_ns = clock_monotonic_ns(s->clock);
+    struct list *node;
+    list_init(&ready);
+    while ((node = list_pop_front(&st->confirming)) != NULL) {
+        list_push_back(&ready, node); /* who still waits puts itself on the list again */
+    }
+    while ((node = list_pop_front(&ready)) != NULL) {
+        connection_resume(CONTAINER_OF(node, struct connection, confirming));
+    }
+}
+
+static void submit_own(struct service *s)
+{
+    if (s->standing.own_count > 0) {
+        s->standing.own_count = 0;
+        s->pipeline.sink.submit_own(s->pipeline.sink.ctx, &s->standing.own);
+    }
+}
+
+void service_standing_turn(struct service *s)
+{
+    struct standing *st = &s->standing;
+    if (st->own_first) {
+        submit_own(s);
+    }
+    pipeline_turn(&s->pipeline, false);
+    submit_own(s);
+    if (!st->group_used || st->asked != 0) {
+        return;
+    }
+    st->asked = st->group++;
+    st->group_used = false;
+    st->ticket = s->pipeline.sink.read_index(s->pipeline.sink.ctx);
+}
+
+/* Signs of life */
+
+void service_note_touch(struct service *s, struct connection *c)
+{
+    if (!s->standing.leads && list_empty(&c->touched)) {
+        list_push_back(&s->standing.touched, &c->touched);
+    }
+}
+
+size_t service_take_touches(struct service *s, struct buf *out)
+{
+    size_t count = 0;
+    struct list *node;
+    while ((node = list_pop_front(&s->standing.touched)) != NULL) {
+        const struct connection *c = CONTAINER_OF(node, struct connection, touched);
+        buf_append_i64(out, c->session_id);
+        count++;
+    }
+    return count;
+}
