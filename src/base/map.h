@@ -15,6 +15,7 @@
 struct map_node {
     struct map_node *next; /* chain of the bucket */
     uint32_t hash;         /* low bits of the hash */
+    uint32_t key_len;      /* for the holder: how long its key is; the map leaves it alone */
 };
 
 /* Whether node has the key. */

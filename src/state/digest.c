@@ -30,7 +30,7 @@ static uint64_t path_digest(const struct znode *node)
 {
     uint64_t h = 0;
     for (; node->parent != NULL; node = node->parent) {
-        h = mix(h, hash_bytes(node->name, node->name_len));
+        h = mix(h, hash_bytes(node->name, znode_name(node).len));
     }
     return h;
 }
@@ -50,7 +50,7 @@ static uint64_t node_digest(const struct state *s, const struct znode *node)
     put(&n, (uint64_t)node->ctime);
     put(&n, (uint64_t)node->mtime);
     put(&n, (uint64_t)node->version);
-    put(&n, (uint64_t)node->aversion);
+    put(&n, (uint64_t)znode_aversion(node));
     put(&n, (uint64_t)znode_cversion(node));
     put(&n, znode_children(node));
     return hash_bytes(n.bytes, n.len);

@@ -88,7 +88,7 @@ static int query_get_children(const struct query *q, struct wire_reader *r, bool
         return rc;
     }
     wire_write_i32(q->out, (int32_t)znode_children(node));
-    const struct znode *child = node->dir != NULL ? node->dir->first : NULL;
+    const struct znode *child = znode_first_child(node);
     for (; child != NULL; child = child->next) {
         wire_write_string(q->out, znode_name(child));
     }

@@ -222,7 +222,7 @@ void quota_node_created(struct state *s, const struct znode *node)
     if (!slice_starts_with(path, root) || (path.len > root.len && path.data[root.len] != '/')) {
         return;
     }
-    struct znode *stats = node->parent->dir->last; /* the new one */
+    struct znode *stats = znode_dir(node->parent)->last; /* the new one */
     const struct znode *top =
         tree_find(&s->tree, slice_make(path.data + root.len, path.len - root.len));
     if (top == NULL) {

@@ -230,13 +230,14 @@ static int read_node(struct restore *x)
     node->mzxid = image.mzxid;
     node->mtime = image.mtime;
     node->version = image.version;
-    node->aversion = image.aversion;
-    if (node->dir != NULL || image.cversion != 0 || image.pzxid != image.czxid) {
+    if (znode_dir(node) != NULL || image.cversion != 0 || image.aversion != 0 ||
+        image.pzxid != image.czxid) {
         struct znode_dir *dir = znode_dir_need(node);
         if (dir == NULL) {
             return CONCLAVE_ENOMEM;
         }
         dir->cversion = image.cversion;
+        dir->aversion = image.aversion;
         dir->pzxid = image.pzxid;
     }
     x->nodes++;

@@ -29,7 +29,7 @@ static void put_node(struct state *s, struct znode *node, struct buf *out)
     buf_append_i64(out, node->ctime);
     buf_append_i64(out, node->mtime);
     buf_append_i32(out, node->version);
-    buf_append_i32(out, node->aversion);
+    buf_append_i32(out, znode_aversion(node));
     buf_append_i32(out, znode_cversion(node));
     buf_append_i64(out, znode_pzxid(node));
     s->snapshot.nodes++;

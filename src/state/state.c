@@ -29,7 +29,7 @@ static bool add_boot_node(struct state *s, const char *path, uint32_t acl)
         acl_unref(&s->tree.acls, acl);
         return false;
     }
-    parent->dir->cversion = 0;
+    znode_dir(parent)->cversion = 0;
     return true;
 }
 
@@ -50,10 +50,12 @@ static bool add_config_node(struct state *s)
     }
     bool added = add_boot_node(s, "/zookeeper/config", acl);
     acl_unref(&s->tree.acls, acl);
-    if (added) {
-        tree_find(&s->tree, slice_str("/zookeeper/config"))->aversion = -1;
+    struct znode *node = added ? tree_find(&s->tree, slice_str("/zookeeper/config")) : NULL;
+    struct znode_dir *dir = node != NULL ? znode_dir_need(node) : NULL;
+    if (dir != NULL) {
+        dir->aversion = -1;
     }
-    return added;
+    return dir != NULL;
 }
 
 struct state *state_create(void)

@@ -45,7 +45,7 @@ static void undo_one(struct state *s, const struct undo *u)
     case UNDO_CREATE:
         snapshot_leave(s, node);
         tree_take_out(&s->tree, node, u->pzxid);
-        node->parent->dir->cversion = u->cversion;
+        znode_dir(node->parent)->cversion = u->cversion;
         znode_destroy(&s->tree, node);
         break;
     case UNDO_DELETE:
@@ -81,7 +81,7 @@ static void tell_node_and_parent(struct write *w, enum wire_event_type type,
     struct effects *e = w->effects;
     size_t offset = effects_path(e, node);
     size_t len = e->paths.len - offset;
-    size_t parent_len = len - node->name_len - 1;
+    size_t parent_len = len - znode_name(node).len - 1;
     effects_event(e, type, offset, len, acl_of(w->s, node));
     effects_event(e, WIRE_EVENT_NODE_CHILDREN_CHANGED, offset, parent_len > 0 ? parent_len : 1,
                   acl_of(w->s, node->parent));
@@ -398,15 +398,17 @@ int write_set_acl(struct write *w, const struct wire_set_acl_request *r, struct 
     if (rc != 0) {
         return rc;
     }
-    if (!version_matches(node->aversion, r->version)) {
+    if (!version_matches(znode_aversion(node), r->version)) {
         return CONCLAVE_BAD_VERSION;
     }
     snapshot_touch(s, node);
     uint32_t acl;
+    struct znode_dir *dir = znode_dir_need(node);
+    state_need(dir != NULL);
     state_need(acl_take(&s->tree.acls, wire_vector_make(&s->scratch, acl_count), &acl) == 0);
     acl_unref(&s->tree.acls, node->acl);
     node->acl = acl;
-    node->aversion = next_version(node->aversion);
+    dir->aversion = next_version(dir->aversion);
     *ret = node;
     return 0;
 }

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+static_assert(offsetof(struct znode, name) + 15 <= 104, "a block without slack holds usual names");
 static_assert(sizeof(struct znode_owner) % _Alignof(struct znode) == 0, "znode stays aligned");
 
 /* --- memory ----------------------------------------------------------------------------------- */
@@ -21,7 +22,7 @@ static struct znode *znode_alloc(struct slice name, bool owned)
     struct znode *node = (struct znode *)(void *)(block + before);
     memset(node, 0, offsetof(struct znode, name));
     node->flags = owned ? ZNODE_OWNED : 0;
-    node->name_len = (uint32_t)name.len;
+    node->map.key_len = (uint32_t)name.len;
     if (name.len > 0) {
         memcpy(node->name, name.data, name.len);
     }
@@ -32,11 +33,18 @@ static struct znode *znode_alloc(struct slice name, bool owned)
     return node;
 }
 
+/* Where the node keeps its data. */
+static struct znode_data **znode_data_at(struct znode *node)
+{
+    struct znode_dir *dir = znode_dir(node);
+    return dir != NULL ? &dir->data : &node->body.data;
+}
+
 /* As it was allocated, with or without an owner. */
 static void znode_free_as(struct znode *node, bool owned)
 {
-    free(node->dir);
-    free(node->data);
+    free(*znode_data_at(node));
+    free(znode_dir(node));
     free((char *)node - (owned ? sizeof(struct znode_owner) : 0));
 }
 
@@ -69,13 +77,17 @@ bool znode_data_make(struct slice data, struct znode_data **ret)
 
 struct znode_dir *znode_dir_need(struct znode *node)
 {
-    if (node->dir == NULL) {
-        node->dir = calloc(1, sizeof *node->dir);
-        if (node->dir != NULL) {
-            node->dir->pzxid = node->czxid;
+    struct znode_dir *dir = znode_dir(node);
+    if (dir == NULL) {
+        dir = calloc(1, sizeof *dir);
+        if (dir != NULL) {
+            dir->data = node->body.data;
+            dir->pzxid = node->czxid;
+            node->body.dir = dir;
+            node->flags |= ZNODE_DIR;
         }
     }
-    return node->dir;
+    return dir;
 }
 
 int tree_init(struct tree *t)
@@ -87,7 +99,7 @@ int tree_init(struct tree *t)
         return CONCLAVE_ENOMEM;
     }
     t->root = znode_alloc(slice_make("", 0), false);
-    if (t->root == NULL || !znode_data_make(slice_make("", 0), &t->root->data)) {
+    if (t->root == NULL || !znode_data_make(slice_make("", 0), &t->root->body.data)) {
         tree_finish(t);
         return CONCLAVE_ENOMEM;
     }
@@ -120,7 +132,7 @@ static bool znode_has_path(const struct map_node *map_node, const void *key)
     const struct slice *path = key;
     size_t left = path->len;
     for (; node->parent != NULL; node = node->parent) {
-        size_t n = node->name_len;
+        size_t n = node->map.key_len;
         if (left <= n || path->data[left - n - 1] != '/' ||
             memcmp(path->data + left - n, node->name, n) != 0) {
             return false;
@@ -146,8 +158,9 @@ struct znode *tree_find(const struct tree *t, struct slice path)
 
 struct znode *tree_next(const struct znode *node)
 {
-    if (node->dir != NULL && node->dir->first != NULL) {
-        return node->dir->first;
+    struct znode *child = znode_first_child(node);
+    if (child != NULL) {
+        return child;
     }
     while (node->parent != NULL && node->next == NULL) {
         node = node->parent;
@@ -183,11 +196,6 @@ static void unlink_owner(struct tree *t, struct znode *node)
     }
 }
 
-static size_t znode_data_len(const struct znode *node)
-{
-    return node->data != NULL ? node->data->len : 0;
-}
-
 /* Characters of the path, ZooKeeper's measure of its size. */
 static size_t znode_path_chars(const struct znode *node)
 {
@@ -202,7 +210,7 @@ static size_t znode_path_chars(const struct znode *node)
 static void count_below(struct znode *parent, uint32_t change)
 {
     for (; parent != NULL; parent = parent->parent) {
-        parent->dir->below += change;
+        parent->body.dir->below += change;
     }
 }
 
@@ -220,7 +228,7 @@ struct znode *tree_add(struct tree *t, struct znode *parent, const struct znode_
     node->czxid = node->mzxid = spec->zxid;
     node->ctime = node->mtime = spec->time_ms;
     node->flags |= t->mark;
-    if (!znode_data_make(spec->data, &node->data) ||
+    if (!znode_data_make(spec->data, &node->body.data) ||
         map_insert(&t->nodes, &node->map, path_hash(spec->path)) != 0) {
         znode_free_as(node, spec->owner != 0);
         return NULL;
@@ -236,13 +244,13 @@ struct znode *tree_add(struct tree *t, struct znode *parent, const struct znode_
     dir->cversion = (int32_t)((uint32_t)dir->cversion + 1);
     dir->pzxid = spec->zxid;
     count_below(parent, 1);
-    t->bytes += path_chars(spec->path) + znode_data_len(node);
+    t->bytes += path_chars(spec->path) + spec->data.len;
     return node;
 }
 
 void tree_take_out(struct tree *t, struct znode *node, int64_t zxid)
 {
-    struct znode_dir *dir = node->parent->dir;
+    struct znode_dir *dir = node->parent->body.dir;
     assert(znode_children(node) == 0);
     *(node->prev != NULL ? &node->prev->next : &dir->first) = node->next;
     *(node->next != NULL ? &node->next->prev : &dir->last) = node->prev;
@@ -251,12 +259,12 @@ void tree_take_out(struct tree *t, struct znode *node, int64_t zxid)
     count_below(node->parent, UINT32_MAX); /* one less */
     map_remove(&t->nodes, &node->map);
     unlink_owner(t, node);
-    t->bytes -= znode_path_chars(node) + znode_data_len(node);
+    t->bytes -= znode_path_chars(node) + znode_data(node).len;
 }
 
 void tree_put_back(struct tree *t, struct znode *node, int64_t pzxid, struct list *owned)
 {
-    struct znode_dir *dir = node->parent->dir;
+    struct znode_dir *dir = node->parent->body.dir;
     *(node->prev != NULL ? &node->prev->next : &dir->first) = node;
     *(node->next != NULL ? &node->next->prev : &dir->last) = node;
     dir->count++;
@@ -266,15 +274,16 @@ void tree_put_back(struct tree *t, struct znode *node, int64_t pzxid, struct lis
     assert(rc == 0); /* the map has its table: the node came out of it */
     (void)rc;
     link_owner(t, node, owned);
-    t->bytes += znode_path_chars(node) + znode_data_len(node);
+    t->bytes += znode_path_chars(node) + znode_data(node).len;
 }
 
 struct znode_data *tree_swap_data(struct tree *t, struct znode *node, struct znode_data *data)
 {
-    struct znode_data *old = node->data;
-    t->bytes -= znode_data_len(node);
-    node->data = data;
-    t->bytes += znode_data_len(node);
+    struct znode_data **at = znode_data_at(node);
+    struct znode_data *old = *at;
+    t->bytes -= old != NULL ? old->len : 0;
+    t->bytes += data != NULL ? data->len : 0;
+    *at = data;
     return old;
 }
 
@@ -284,7 +293,7 @@ size_t znode_path_len(const struct znode *node)
 {
     size_t n = 0;
     for (; node->parent != NULL; node = node->parent) {
-        n += 1 + node->name_len;
+        n += 1 + node->map.key_len;
     }
     return n > 0 ? n : 1;
 }
@@ -296,8 +305,8 @@ void znode_path(const struct znode *node, char *out, size_t len)
         return;
     }
     for (; node->parent != NULL; node = node->parent) {
-        len -= node->name_len;
-        memcpy(out + len, node->name, node->name_len);
+        len -= node->map.key_len;
+        memcpy(out + len, node->name, node->map.key_len);
         out[--len] = '/';
     }
     assert(len == 0);
@@ -326,9 +335,9 @@ void znode_append_stat(const struct znode *node, struct buf *out)
     put_be64(p + 24, (uint64_t)node->mtime);
     put_be32(p + 32, (uint32_t)node->version);
     put_be32(p + 36, (uint32_t)znode_cversion(node) * 2 - children);
-    put_be32(p + 40, (uint32_t)node->aversion);
+    put_be32(p + 40, (uint32_t)znode_aversion(node));
     put_be64(p + 44, (uint64_t)(znode_is_ephemeral(node) ? znode_owner(node) : 0));
-    put_be32(p + 52, (uint32_t)znode_data_len(node));
+    put_be32(p + 52, (uint32_t)znode_data(node).len);
     put_be32(p + 56, children);
     put_be64(p + 60, (uint64_t)znode_pzxid(node));
     out->len += STAT_LEN;

@@ -1,7 +1,9 @@
 /*
  * The znodes, in memory: found by path in one hash look-up, and linked to parent and siblings. Pure
  * data: rules about who may do what, versions and errors are the state room's. A znode stores its
- * name, not its path; what only parents or only owned nodes need is allocated beside it.
+ * name, not its path; what only parents or only owned nodes need is allocated beside it. A leaf with
+ * a name of at most 15 bytes is one block of 104 bytes beside its data, which is a size that malloc
+ * gives without slack.
  *
  * Stats follow Apache ZooKeeper's DataTree: `cversion` here counts creates below a node; on the
  * wire it is 2 * cversion - children, so that it counts creates and deletes.
@@ -19,14 +21,16 @@ struct znode_data {
     uint8_t bytes[];
 };
 
-/* What only nodes have that had children once. */
+/* What only nodes have that had children once, or another aversion than 0. */
 struct znode_dir {
+    struct znode_data *data;
     struct znode *first; /* oldest child or NULL */
     struct znode *last;
     uint32_t count;   /* children */
     int32_t cversion; /* children ever created, wrapping */
     int64_t pzxid;    /* last create or delete of a child; without a dir it is czxid */
     uint32_t below;   /* nodes of the subtree without its root */
+    int32_t aversion;
 };
 
 /* What only owned nodes have; stands in memory just before the znode. */
@@ -39,23 +43,24 @@ enum znode_flags {
     ZNODE_OWNED = 1,       /* a znode_owner stands before it */
     ZNODE_MARK = 2,        /* compared with tree.mark: whether the running snapshot has it */
     ZNODE_PLACEHOLDER = 4, /* stands for a parent that a snapshot being read has not brought yet */
+    ZNODE_DIR = 8,         /* has a znode_dir, and its data there */
 };
 
 struct znode {
-    struct map_node map; /* in tree.nodes, by path */
+    struct map_node map; /* in tree.nodes, by path; key_len: bytes of the name */
     struct znode *parent;
     struct znode *prev; /* siblings, oldest first */
     struct znode *next;
-    struct znode_dir *dir; /* NULL while it never had a child */
-    struct znode_data *data;
+    union {
+        struct znode_data *data; /* or NULL */
+        struct znode_dir *dir;   /* with ZNODE_DIR */
+    } body;
     int64_t czxid;
     int64_t mzxid;
     int64_t ctime;
     int64_t mtime;
     int32_t version;
-    int32_t aversion;
     uint32_t acl; /* number of its list in tree.acls */
-    uint32_t name_len;
     uint8_t flags;
     char name[]; /* without NUL; empty for "/" */
 };
@@ -177,34 +182,58 @@ static inline bool znode_is_ephemeral(const struct znode *node)
     return tree_owner_kind(znode_owner(node)) == TREE_OWNER_SESSION;
 }
 
+/* The node's dir, or NULL. */
+static inline struct znode_dir *znode_dir(const struct znode *node)
+{
+    return (node->flags & ZNODE_DIR) != 0 ? node->body.dir : NULL;
+}
+
+static inline struct znode *znode_first_child(const struct znode *node)
+{
+    const struct znode_dir *dir = znode_dir(node);
+    return dir != NULL ? dir->first : NULL;
+}
+
 static inline uint32_t znode_children(const struct znode *node)
 {
-    return node->dir != NULL ? node->dir->count : 0;
+    const struct znode_dir *dir = znode_dir(node);
+    return dir != NULL ? dir->count : 0;
 }
 
 static inline uint32_t znode_below(const struct znode *node)
 {
-    return node->dir != NULL ? node->dir->below : 0;
+    const struct znode_dir *dir = znode_dir(node);
+    return dir != NULL ? dir->below : 0;
 }
 
 static inline int32_t znode_cversion(const struct znode *node)
 {
-    return node->dir != NULL ? node->dir->cversion : 0;
+    const struct znode_dir *dir = znode_dir(node);
+    return dir != NULL ? dir->cversion : 0;
+}
+
+static inline int32_t znode_aversion(const struct znode *node)
+{
+    const struct znode_dir *dir = znode_dir(node);
+    return dir != NULL ? dir->aversion : 0;
 }
 
 static inline int64_t znode_pzxid(const struct znode *node)
 {
-    return node->dir != NULL ? node->dir->pzxid : node->czxid;
+    const struct znode_dir *dir = znode_dir(node);
+    return dir != NULL ? dir->pzxid : node->czxid;
 }
 
 static inline struct slice znode_data(const struct znode *node)
 {
-    return node->data != NULL ? slice_make(node->data->bytes, node->data->len) : SLICE_NULL;
+    const struct znode_dir *dir = znode_dir(node);
+    const struct znode_data *data = dir != NULL ? dir->data : node->body.data;
+    return data != NULL ? slice_make(data->bytes, data->len) : SLICE_NULL;
 }
 
 static inline struct slice znode_name(const struct znode *node)
 {
-    return slice_make(node->name, node->name_len);
+    return slice_make(node->name, node->map.key_len);
 }
 
 /* The node that embeds this owner link. */

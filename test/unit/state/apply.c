@@ -122,7 +122,7 @@ static void sequences(void **state)
     world_delete(w, "/p/other", -1);
     assert_int_equal(world_create(w, "/p/n-", "", WIRE_MODE_EPHEMERAL_SEQUENTIAL), 0);
     assert_string_equal(reply_path(w), "/p/n-0000000002");
-    node_at(w, "/p")->dir->cversion = INT32_MAX;
+    znode_dir(node_at(w, "/p"))->cversion = INT32_MAX;
     world_create(w, "/p/n-", "", WIRE_MODE_PERSISTENT_SEQUENTIAL);
     assert_string_equal(reply_path(w), "/p/n-2147483647");
     world_create(w, "/p/n-", "", WIRE_MODE_PERSISTENT_SEQUENTIAL);

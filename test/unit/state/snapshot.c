@@ -53,7 +53,7 @@ static void populate(struct world *w)
     world_set(w, "/", "root data", -1);
     world_delete(w, "/n5/child", -1);
     /* A count of creates that wrapped to 0, though there were some. */
-    tree_find(&w->s->tree, slice_str("/n10"))->dir->cversion = -1;
+    znode_dir(tree_find(&w->s->tree, slice_str("/n10")))->cversion = -1;
     world_create(w, "/n10/last", "", 0);
     world_delete(w, "/n10/last", -1);
     world_delete(w, "/n10/child", -1);

@@ -104,8 +104,8 @@ static void putting_back_restores_the_place(void **state)
     assert_ptr_equal(find("/b"), b);
     assert_int_equal(t.bytes, bytes);
     assert_int_equal(znode_pzxid(t.root), 3);
-    assert_ptr_equal(t.root->dir->first->next, b);
-    assert_ptr_equal(t.root->dir->first->next->next, find("/c"));
+    assert_ptr_equal(znode_first_child(t.root)->next, b);
+    assert_ptr_equal(znode_first_child(t.root)->next->next, find("/c"));
     assert_int_equal(znode_children(t.root), 3);
 }
 
@@ -175,7 +175,7 @@ static void create_counter_wraps(void **state)
 {
     struct znode *p = add("/p", 0, NULL, 1);
     assert_non_null(znode_dir_need(p));
-    p->dir->cversion = INT32_MAX;
+    znode_dir(p)->cversion = INT32_MAX;
     add("/p/a", 0, NULL, 2);
     assert_int_equal(znode_cversion(p), INT32_MIN);
     assert_int_equal(stat_of(p).cversion, -1);
@@ -202,6 +202,34 @@ static void many_nodes(void **state)
     }
 }
 
+/* What a leaf keeps in itself moves when it gets a dir. */
+static void dir_takes_over(void **state)
+{
+    struct znode *a = add("/a", 0, NULL, 7);
+    struct znode_data *data;
+    size_t bytes = t.bytes;
+    assert_null(znode_dir(a));
+    assert_int_equal(znode_aversion(a), 0);
+    struct znode_dir *dir = znode_dir_need(a);
+    assert_non_null(dir);
+    assert_ptr_equal(znode_dir_need(a), dir);
+    dir->aversion = 3;
+    assert_true(slice_equal(znode_data(a), slice_str("data")));
+    assert_int_equal(stat_of(a).data_length, 4);
+    assert_int_equal(stat_of(a).aversion, 3);
+    assert_int_equal(stat_of(a).pzxid, 7);
+    assert_int_equal(stat_of(a).cversion, 0);
+    assert_int_equal(stat_of(a).num_children, 0);
+    assert_null(tree_next(a));
+    assert_true(znode_data_make(slice_str("longer"), &data));
+    free(tree_swap_data(&t, a, data));
+    assert_true(slice_equal(znode_data(a), slice_str("longer")));
+    assert_int_equal(t.bytes, bytes + 2);
+    free(tree_swap_data(&t, a, NULL));
+    assert_true(slice_is_null(znode_data(a)));
+    assert_int_equal(t.bytes, bytes - 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +241,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(sizes_count_characters, setup, teardown),
         cmocka_unit_test_setup_teardown(create_counter_wraps, setup, teardown),
         cmocka_unit_test_setup_teardown(many_nodes, setup, teardown),
+        cmocka_unit_test_setup_teardown(dir_takes_over, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
