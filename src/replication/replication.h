@@ -109,6 +109,7 @@ struct replication_stats {
     uint64_t commit_index;
     uint64_t applied_index;
     uint64_t snapshot_index; /* newest snapshot */
+    bool snapshot_busy;      /* one is being taken, or is about to be */
     bool snapshot_worth;     /* the log since the newest snapshot is as long as that is */
     uint64_t log_bytes;      /* in segments */
     uint64_t syncs;          /* fdatasync calls */

@@ -288,6 +288,38 @@ void snapshot_reader_close(struct snapshot_reader *r)
     buf_finish(&r->meta.configuration);
 }
 
+int snapshot_content(struct slice file, struct slice *ret)
+{
+    const uint8_t *header = file.data;
+    if (file.len < SNAPSHOT_HEADER_SIZE + SNAPSHOT_TRAILER_SIZE ||
+        memcmp(header, begin_magic, sizeof begin_magic) != 0 ||
+        get_le32(header + 8) != FORMAT_VERSION) {
+        return CONCLAVE_ECORRUPT;
+    }
+    size_t rest = file.len - SNAPSHOT_HEADER_SIZE - SNAPSHOT_TRAILER_SIZE;
+    uint32_t len = get_le32(header + 12);
+    if (len > CONFIGURATION_MAX || len > rest) {
+        return CONCLAVE_ECORRUPT;
+    }
+    struct slice content = slice_make(header + SNAPSHOT_HEADER_SIZE + len, rest - len);
+    const uint8_t *trailer = content.data + content.len;
+    uint64_t checksum = header_checksum(header, slice_make(header + SNAPSHOT_HEADER_SIZE, len));
+    if (get_le64(header + 88) != checksum || memcmp(trailer, end_magic, sizeof end_magic) != 0 ||
+        get_le64(trailer + 24) != hash_bytes(trailer, 24) || get_le64(trailer + 8) != content.len) {
+        return CONCLAVE_ECORRUPT;
+    }
+    for (size_t at = 0; at < content.len; at += SNAPSHOT_BLOCK_SIZE) {
+        size_t left = content.len - at;
+        checksum = chain_block(checksum, content.data + at,
+                               left < SNAPSHOT_BLOCK_SIZE ? left : SNAPSHOT_BLOCK_SIZE);
+    }
+    if (get_le64(trailer + 16) != checksum) {
+        return CONCLAVE_ECORRUPT;
+    }
+    *ret = content;
+    return 0;
+}
+
 struct listing {
     uint64_t *indexes;
     size_t count;

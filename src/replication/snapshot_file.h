@@ -63,6 +63,10 @@ int snapshot_reader_open(struct snapshot_reader *r, const struct file_ops *ops, 
                          struct problem *problem) CONCLAVE_MUST_USE;
 void snapshot_reader_close(struct snapshot_reader *r);
 
+/* The content of a whole snapshot file of any cluster and index in memory; borrows. CONCLAVE_ECORRUPT when a checksum
+ * or a length is wrong. */
+int snapshot_content(struct slice file, struct slice *ret) CONCLAVE_MUST_USE;
+
 /* Indexes of the snapshot files, newest first (*ret_indexes: free it). Removes unfinished ones.
  * Creates the folder when `create`; else a missing folder is an empty one. */
 int snapshot_list(const struct file_ops *ops, const char *dir, bool create, uint64_t **ret_indexes,

@@ -39,13 +39,17 @@ struct server {
     struct port *port;
     struct secure *secure; /* NULL: no TLS */
     struct replication *replication;
-    uv_prepare_t prepare; /* a turn ends before the loop waits */
-    uv_check_t check;     /* and after it has run what came */
-    uv_timer_t timer;     /* service_deadline, or the end of draining */
-    int64_t timer_at;     /* monotonic ms, INT64_MAX: not running */
-    int64_t started_ms;   /* monotonic */
-    int open_parts;       /* handles, port and replication, until closed */
-    uint64_t snapshot_at; /* of service.stats.applied */
+    uv_prepare_t prepare;                  /* a turn ends before the loop waits */
+    uv_check_t check;                      /* and after it has run what came */
+    uv_timer_t timer;                      /* service_deadline, or the end of draining */
+    int64_t timer_at;                      /* monotonic ms, INT64_MAX: not running */
+    int64_t started_ms;                    /* monotonic */
+    int open_parts;                        /* handles, port and replication, until closed */
+    uint64_t snapshot_at;                  /* of service.stats.applied */
+    struct server_snapshot snapshot_begun; /* the latest that was begun, or restored */
+    struct server_snapshot
+        snapshot_done;            /* the one before it, which may be the newest durable one */
+    uint64_t snapshot_generation; /* of the state that is being written out */
     bool failure_told;
     void (*closed)(void *ctx);
     void *closed_ctx;
@@ -98,12 +102,16 @@ static void server_plan_snapshot(struct server *s)
 static void server_on_apply(void *ctx, uint64_t index, struct slice payload)
 {
     struct server *s = ctx;
+    uint64_t generation = s->service.generation;
     int rc = service_apply(&s->service, payload);
     if (rc != 0) {
         /* Going on would make the state another than the log says. */
         log_error("server", "apply-failed", "index=%llu error=%s", (unsigned long long)index,
                   conclave_errname(rc));
         abort();
+    }
+    if (s->service.generation != generation) {
+        s->snapshot_at = 0; /* the log holds the whole state now: it is to be short again */
     }
     if (s->replication != NULL && s->service.stats.applied >= s->snapshot_at) {
         struct replication_stats stats;
@@ -123,26 +131,46 @@ static void server_on_apply_done(void *ctx)
 static int server_on_snapshot_begin(void *ctx)
 {
     struct server *s = ctx;
+    struct replication_stats stats;
     server_plan_snapshot(s);
-    return state_snapshot_begin(s->service.state);
+    int rc = state_snapshot_begin(s->service.state);
+    if (rc == 0) {
+        replication_stats(s->replication, &stats);
+        server_snapshot(s, &s->snapshot_done);
+        s->snapshot_begun =
+            (struct server_snapshot){stats.applied_index, state_zxid(s->service.state)};
+        s->snapshot_generation = s->service.generation;
+    }
+    return rc;
+}
+
+/* Of a state that has been replaced the rest cannot be written any more. */
+static bool server_snapshot_is_void(const struct server *s)
+{
+    return s->snapshot_generation != s->service.generation;
 }
 
 static int server_on_snapshot_step(void *ctx, size_t max_bytes, struct buf *out)
 {
     struct server *s = ctx;
-    return state_snapshot_step(s->service.state, max_bytes, out);
+    return server_snapshot_is_void(s) ? CONCLAVE_ECLOSED
+                                      : state_snapshot_step(s->service.state, max_bytes, out);
 }
 
 static void server_on_snapshot_abort(void *ctx)
 {
     struct server *s = ctx;
-    state_snapshot_abort(s->service.state);
+    if (!server_snapshot_is_void(s)) {
+        state_snapshot_abort(s->service.state);
+    }
 }
 
 static int server_on_restore(void *ctx, struct slice snapshot)
 {
     struct server *s = ctx;
-    return service_restore(&s->service, snapshot);
+    int rc = service_restore(&s->service, snapshot);
+    s->snapshot_begun.zxid = state_zxid(s->service.state);
+    return rc;
 }
 
 static void server_on_failed(void *ctx, int error, const char *text)
@@ -441,6 +469,7 @@ static int server_open_log(struct server *s, char **ret_text)
     server_plan_snapshot(s);
     struct replication_stats stats;
     replication_stats(r, &stats);
+    s->snapshot_begun.index = stats.snapshot_index;
     if (stats.role == REPLICATION_LEADER) {
         /* Told already while it opened: serve from the loop, after the caller has s. */
         server_set_timer(s, clock_monotonic_ms(o->clock));
@@ -691,6 +720,28 @@ struct service *server_service(struct server *s)
 const struct server_options *server_options(const struct server *s)
 {
     return &s->options;
+}
+
+void server_snapshot(const struct server *s, struct server_snapshot *ret)
+{
+    struct replication_stats stats;
+    *ret = (struct server_snapshot){0};
+    if (s->replication == NULL) {
+        return;
+    }
+    replication_stats(s->replication, &stats);
+    if (s->snapshot_begun.index == stats.snapshot_index) {
+        *ret = s->snapshot_begun;
+    } else if (s->snapshot_done.index == stats.snapshot_index) {
+        *ret = s->snapshot_done;
+    }
+}
+
+void server_take_snapshot(struct server *s)
+{
+    if (s->replication != NULL) {
+        replication_snapshot(s->replication);
+    }
 }
 
 static void server_latency(const struct server_metrics *m, struct server_stats *ret)

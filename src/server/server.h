@@ -93,6 +93,16 @@ void server_connections_each(const struct server *s, bool (*fn)(void *ctx, struc
 struct service *server_service(struct server *s);
 const struct server_options *server_options(const struct server *s);
 
+/* The newest snapshot that is durable, and what stands in it. */
+struct server_snapshot {
+    uint64_t index; /* in its file's name; 0: there is none */
+    int64_t zxid;
+};
+void server_snapshot(const struct server *s, struct server_snapshot *ret);
+
+/* Takes a snapshot soon, unless one is being taken or nothing has changed since the newest. */
+void server_take_snapshot(struct server *s);
+
 /* Figures for status and metrics. */
 struct server_stats {
     struct service_stats service;

@@ -1,6 +1,7 @@
 #include "server/service.h"
 
 #include "base/log.h"
+#include "server/replacement.h"
 
 #include <stdlib.h>
 
@@ -234,6 +235,9 @@ int service_apply(struct service *s, struct slice payload)
 {
     struct batch_reader batch;
     struct command command;
+    if (replacement_is(payload)) {
+        return service_replace(s, payload);
+    }
     int rc = batch_open(payload, &batch);
     if (rc != 0) {
         return rc;

@@ -80,10 +80,12 @@ struct service {
     struct service_words words;     /* answer is NULL: none are known */
     int64_t now_ns; /* when the input, entry or tick being worked on came, monotonic */
     uint64_t next_session_id;
-    int64_t beat_at;    /* when service_tick is due at the latest, monotonic ms */
-    bool serving;       /* after service_begin: sessions are watched over */
-    bool throttling;    /* too many requests outstanding */
-    int64_t log_second; /* second in which log_lines were written */
+    uint64_t generation; /* grows whenever the state is replaced as a whole */
+    int64_t replaced_by; /* id of the newest replacement of our own, 0: none */
+    int64_t beat_at;     /* when service_tick is due at the latest, monotonic ms */
+    bool serving;        /* after service_begin: sessions are watched over */
+    bool throttling;     /* too many requests outstanding */
+    int64_t log_second;  /* second in which log_lines were written */
     unsigned log_lines;
     uint64_t log_dropped;
 };

@@ -5,6 +5,9 @@
  *
  * Batch, big-endian as the wire: version i8 (2), origin i64, sequence i64, time_ms i64, count i32,
  * then per command: session i64, cxid i32, type i32, options i32, ids (vector of id), body (buffer).
+ *
+ * The other kind of entry is a replacement: from here on the state is that of a snapshot. Version i8 (3), origin i64,
+ * id i64, then the bytes that state_snapshot_step gave.
  */
 #ifndef STATE_COMMAND_H
 #define STATE_COMMAND_H
@@ -54,6 +57,22 @@ int spent_decode(struct slice body, struct spent *ret) CONCLAVE_MUST_USE;
 /* Appends an empty batch; batch_add appends to the batch that began at `start` in b. */
 void batch_begin(struct buf *b, const struct batch_header *header);
 void batch_add(struct buf *b, size_t start, const struct command *command);
+
+/* The whole state is replaced. */
+struct replacement {
+    int64_t origin; /* server id of the server that proposed it */
+    int64_t id;     /* that server's name for it */
+    struct slice snapshot;
+};
+
+/* Appends a replacement but for the snapshot, which is appended behind it. */
+void replacement_begin(struct buf *b, int64_t origin, int64_t id);
+
+/* Whether a log entry is one, and no batch. */
+bool replacement_is(struct slice entry);
+
+/* 0 or CONCLAVE_ECORRUPT; borrows. */
+int replacement_open(struct slice entry, struct replacement *ret) CONCLAVE_MUST_USE;
 
 /* Commands of a batch, read one by one; everything borrowed from the bytes given. */
 struct batch_reader {

@@ -93,6 +93,13 @@ int64_t state_zxid(const struct state *s)
     return s->zxid;
 }
 
+void state_raise_zxid(struct state *s, int64_t zxid)
+{
+    if (zxid > s->zxid) {
+        s->zxid = zxid;
+    }
+}
+
 static int write_simple(struct write *w)
 {
     struct wire_reader r = wire_reader_make(w->command->body);

@@ -164,6 +164,9 @@ void state_snapshot_abort(struct state *s);
 /* A state from the bytes of a whole snapshot. 0, CONCLAVE_ECORRUPT or CONCLAVE_ENOMEM. */
 int state_restore(struct slice snapshot, struct state **ret) CONCLAVE_MUST_USE;
 
+/* The next command's zxid is above this one, too: for a state that takes another's place. */
+void state_raise_zxid(struct state *s, int64_t zxid);
+
 /* A number over all nodes (path, data, ACL, stat), sessions and the zxid; equal states have
  * equal digests. */
 uint64_t state_digest(const struct state *s);

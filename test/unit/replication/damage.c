@@ -347,6 +347,39 @@ static void test_older_snapshot(void **state)
     history_finish(&h);
 }
 
+/* A snapshot file in memory, as operators carry it: whole, or refused, whatever byte is wrong. */
+static void test_snapshot_in_memory(void **state)
+{
+    (void)state;
+    struct history h = {0};
+    struct slice content;
+    history_make(&h, true);
+    const struct sim_bytes *bytes = NULL;
+    for (size_t i = 0; i < h.disk.live.n; i++) {
+        if (strstr(h.disk.live.names[i].path, ".snapshot") != NULL) {
+            bytes = &h.disk.live.names[i].file->live;
+        }
+    }
+    assert_non_null(bytes);
+    assert_int_equal(snapshot_content(slice_make(bytes->data, bytes->len), &content), 0);
+    assert_true(content.len >= 24);
+    assert_int_equal(content.len, 24 + get_le64(content.data + 16));
+    assert_true(get_le64(content.data) > 0);
+    struct slice untouched = content;
+    for (size_t n = 0; n < bytes->len; n++) {
+        uint8_t *copy = malloc(bytes->len);
+        assert_non_null(copy);
+        memcpy(copy, bytes->data, bytes->len);
+        copy[n] ^= 0x40;
+        assert_int_equal(snapshot_content(slice_make(copy, bytes->len), &content),
+                         CONCLAVE_ECORRUPT);
+        assert_int_equal(snapshot_content(slice_make(bytes->data, n), &content), CONCLAVE_ECORRUPT);
+        free(copy);
+    }
+    assert_ptr_equal(content.data, untouched.data);
+    history_finish(&h);
+}
+
 /* The last entries are in a snapshot that is durable, so they were in the log: a log that ends before
  * it has lost something, and nobody starts with less. */
 static void test_log_ends_before_the_snapshot(void **state)
@@ -574,6 +607,7 @@ int main(void)
         cmocka_unit_test(test_missing_files),
         cmocka_unit_test(test_log_alone),
         cmocka_unit_test(test_older_snapshot),
+        cmocka_unit_test(test_snapshot_in_memory),
         cmocka_unit_test(test_files_of_others),
         cmocka_unit_test(test_needless_segment),
         cmocka_unit_test(test_needless_segments),

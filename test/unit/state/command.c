@@ -163,6 +163,29 @@ static void spent_comes_back_and_null_is_malformed(void **state)
     assert_int_equal(spent_decode(buf_slice(&bytes), &back), CONCLAVE_MARSHALLING_ERROR);
 }
 
+static void replacement_is_told_from_a_batch(void **state)
+{
+    struct replacement back;
+    struct batch_reader batch;
+    (void)state;
+    replacement_begin(&bytes, 3, INT64_MIN);
+    buf_append_str(&bytes, "snapshot");
+    assert_true(replacement_is(buf_slice(&bytes)));
+    assert_int_equal(replacement_open(buf_slice(&bytes), &back), 0);
+    assert_int_equal(back.origin, 3);
+    assert_true(back.id == INT64_MIN);
+    assert_true(slice_equal_str(back.snapshot, "snapshot"));
+    assert_int_equal(batch_open(buf_slice(&bytes), &batch), CONCLAVE_ECORRUPT);
+    for (size_t n = 0; n < bytes.len - strlen("snapshot"); n++) {
+        assert_int_equal(replacement_open(slice_make(bytes.data, n), &back), CONCLAVE_ECORRUPT);
+    }
+    buf_reset(&bytes);
+    make_batch(WIRE_VECTOR_NULL);
+    struct slice entry = slice_make(bytes.data + 6, bytes.len - 6);
+    assert_false(replacement_is(entry));
+    assert_int_equal(replacement_open(entry, &back), CONCLAVE_ECORRUPT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +195,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(garbage_is_survived, setup, teardown),
         cmocka_unit_test_setup_teardown(what_does_not_fit_is_not_half_there, setup, teardown),
         cmocka_unit_test_setup_teardown(spent_comes_back_and_null_is_malformed, setup, teardown),
+        cmocka_unit_test_setup_teardown(replacement_is_told_from_a_batch, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
