@@ -8,7 +8,7 @@
  * percentile of the time from submit to apply. DIR must not exist; it is left behind. Limits: one
  * entry per submit, so what the server packs into one entry comes on top; no snapshots.
  */
-#include "replication/replication.h"
+#include "replication/replication_uv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,17 +185,19 @@ int main(int argc, char **argv)
         .note = note,
     };
     uint64_t start = uv_hrtime();
-    int rv = replication_open(&loop, &options, &callbacks, &b.r, &text);
+    struct replication_loop *log;
+    int rv = replication_loop_open(&loop, &options, &callbacks, NULL, NULL, &log, &text);
     if (rv != 0) {
         fprintf(stderr, "log_bench: %s\n", text);
         free(text);
         return 1;
     }
+    b.r = replication_loop_log(log);
     printf("open_ms=%.1f bytes=%zu\n", (double)(uv_hrtime() - start) / 1e6, b.bytes);
     for (size_t i = 0; i < sizeof in_flight / sizeof *in_flight; i++) {
         run(&b, &loop, in_flight[i], seconds);
     }
-    replication_close(b.r, closed, NULL);
+    replication_loop_close(log, closed, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
     uv_loop_close(&loop);
     free(b.samples_us);

@@ -1,10 +1,10 @@
 /*
  * What the files of this room share: the state of one running log. replication.c has the public
  * calls and the way of an entry, start.c the recovery, snapshot_task.c the snapshots. All of it
- * belongs to the loop's thread, except what a job on a worker is told to touch: `log` belongs to
- * log_worker, `snapshot.writer` to file_worker.
+ * belongs to the loop's thread, except what a job elsewhere is told to touch: `journal` belongs to
+ * LANE_LOG, `snapshot.writer` to LANE_FILES.
  *
- *   submit → gather → (the turn ends, or the write before is done) → log_worker: write, sync
+ *   submit → gather → (the turn ends, or the write before is done) → LANE_LOG: write, sync
  *          → engine: committed → apply
  */
 #ifndef REPLICATION_DRIVER_H
@@ -15,7 +15,6 @@
 #include "replication/journal.h"
 #include "replication/replication.h"
 #include "replication/snapshot_file.h"
-#include "replication/worker.h"
 
 /* An entry that is submitted and not applied yet. */
 struct pending_entry {
@@ -64,13 +63,14 @@ struct snapshot_task {
     struct snapshot_meta meta;
     struct buf pending; /* bytes from the state machine that do not fill a block yet */
     size_t queued;      /* bytes on their way to the disk */
+    bool ahead;         /* too many of them: the state machine waits */
     int64_t started_ms;
     uint64_t content_size; /* bytes so far */
     uint64_t newest_size;  /* bytes of the newest one written in this run, or 0 */
 
-    struct snapshot_writer writer; /* file_worker's */
-    int writer_rv;                 /* file_worker's */
-    struct problem problem;        /* file_worker's until the task has ended */
+    struct snapshot_writer writer; /* LANE_FILES' */
+    int writer_rv;                 /* LANE_FILES' */
+    struct problem problem;        /* LANE_FILES' until the task has ended */
 
     uint64_t attempt_index; /* applied index at the last attempt */
     uint64_t attempt_bytes; /* r->applied_bytes then */
@@ -81,7 +81,7 @@ struct snapshot_task {
 };
 
 struct replication {
-    uv_loop_t *loop;
+    struct replication_host host;
     struct replication_options options; /* dir points to folder.dir */
     struct replication_callbacks callbacks;
     const struct file_ops *ops;
@@ -89,13 +89,6 @@ struct replication {
     struct journal journal;
     bool journal_ready; /* journal_init was called */
     struct engine *engine;
-    struct worker log_worker;
-    struct worker file_worker;
-    uv_prepare_t prepare;
-    uv_check_t check;
-    uv_idle_t idle; /* active while a snapshot has bytes to give */
-    uv_timer_t timer;
-    unsigned open_handles; /* workers and handles that are open */
 
     uint64_t last_index;
     uint64_t applied;
@@ -113,7 +106,6 @@ struct replication {
     uint32_t gather_count;
     unsigned writes;                 /* append jobs on the worker */
     struct append_job *spare_append; /* one kept for the next write, or NULL */
-    int64_t timer_at_ms;
 
     enum replication_role role; /* as told, or to be told */
     bool role_untold;
@@ -127,18 +119,14 @@ struct replication {
     bool spare_hold;  /* making one failed: wait for a trim */
     atomic_bool stop; /* the background may end early */
 
-    unsigned jobs; /* on any worker */
+    unsigned jobs; /* on any lane */
     int error;     /* the failure, or 0 */
     bool closing;
     bool sealing;
+    bool finished; /* closing came to its end: the next tick frees */
     void (*close_cb)(void *ctx);
     void *close_ctx;
 };
-
-/* replication_open on a given file layer. */
-int replication_open_with(uv_loop_t *loop, const struct replication_options *options,
-                          const struct replication_callbacks *callbacks, const struct file_ops *ops,
-                          struct replication **ret, char **ret_text) CONCLAVE_MUST_USE;
 
 /* start.c: everything up to a recovered state machine and a started engine. */
 int start_recover(struct replication *r, uint64_t server_id,
@@ -147,17 +135,18 @@ int start_recover(struct replication *r, uint64_t server_id,
 /* snapshot_task.c */
 void snapshot_task_init(struct replication *r);
 void snapshot_task_finish(struct replication *r);
-void snapshot_task_maybe(struct replication *r);       /* starts one when it is due */
-bool snapshot_task_worth(const struct replication *r); /* see replication_stats */
-void snapshot_task_cancel(struct replication *r);      /* on failure and on close */
-void snapshot_task_idle(uv_idle_t *idle);
+void snapshot_task_maybe(struct replication *r);        /* starts one when it is due */
+bool snapshot_task_worth(const struct replication *r);  /* see replication_stats */
+void snapshot_task_cancel(struct replication *r);       /* on failure and on close */
+bool snapshot_task_hungry(const struct replication *r); /* wants a step now */
+void snapshot_task_step(struct replication *r);         /* when hungry: one slice */
 
 /* replication.c */
 int64_t driver_now_ms(const struct replication *r);
 void driver_fail(struct replication *r, int error, const char *text);
 void driver_note(struct replication *r, bool warning, const char *event, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-void driver_submit_job(struct replication *r, struct worker *worker, struct worker_job *job);
+void driver_submit_job(struct replication *r, enum replication_lane lane, struct worker_job *job);
 void driver_job_done(struct replication *r); /* last call of every done function */
 int driver_apply_entry(struct replication *r, uint64_t index, uint64_t term, uint32_t kind,
                        struct slice payload) CONCLAVE_MUST_USE;

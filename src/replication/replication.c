@@ -54,10 +54,10 @@ static void engine_failed(struct replication *r, int rv, const char *event)
     driver_fail(r, rv, text);
 }
 
-void driver_submit_job(struct replication *r, struct worker *worker, struct worker_job *job)
+void driver_submit_job(struct replication *r, enum replication_lane lane, struct worker_job *job)
 {
     r->jobs++;
-    worker_submit(worker, job);
+    r->host.run(r->host.ctx, lane, job);
 }
 
 /* Roles and timers. */
@@ -70,36 +70,18 @@ static void tell_role(struct replication *r)
     }
 }
 
-static void arm_timer(struct replication *r);
-
-static void timer_cb(uv_timer_t *timer)
+static void engine_due(struct replication *r)
 {
-    struct replication *r = timer->data;
     struct engine_result result;
-    r->timer_at_ms = 0;
-    if (r->error != 0) {
+    if (driver_now_ms(r) < engine_next_timeout_ms(r->engine)) {
         return;
     }
-    if (driver_now_ms(r) >= engine_next_timeout_ms(r->engine)) {
-        int rv = engine_timeout(r->engine, driver_now_ms(r), &result);
-        if (rv != 0) {
-            engine_failed(r, rv, "timeout");
-            return;
-        }
-        assert(result.messages == 0 && result.count == 0 && !result.vote_changed);
-    }
-    arm_timer(r);
-}
-
-static void arm_timer(struct replication *r)
-{
-    int64_t at = engine_next_timeout_ms(r->engine);
-    if (r->closing || (r->timer_at_ms != 0 && r->timer_at_ms <= at)) {
+    int rv = engine_timeout(r->engine, driver_now_ms(r), &result);
+    if (rv != 0) {
+        engine_failed(r, rv, "timeout");
         return;
     }
-    int64_t delay = at - driver_now_ms(r);
-    uv_timer_start(&r->timer, timer_cb, (uint64_t)(delay > 1 ? delay : 1), 0);
-    r->timer_at_ms = at;
+    assert(result.messages == 0 && result.count == 0 && !result.vote_changed);
 }
 
 /* Pending entries. */
@@ -252,7 +234,7 @@ static void make_spare(struct replication *r, uint64_t size)
     r->spare_size = size;
     r->spare_job.work = spare_work;
     r->spare_job.done = spare_done;
-    driver_submit_job(r, &r->file_worker, &r->spare_job);
+    driver_submit_job(r, LANE_FILES, &r->spare_job);
 }
 
 static void append_work(struct worker_job *job)
@@ -340,7 +322,7 @@ static void flush(struct replication *r)
     a->count = r->gather_count;
     r->gather_count = 0;
     r->writes++;
-    driver_submit_job(r, &r->log_worker, &a->job);
+    driver_submit_job(r, LANE_LOG, &a->job);
 }
 
 static int propose(struct replication *r, uint32_t kind, struct buf *payload_take)
@@ -404,21 +386,18 @@ size_t replication_in_flight(const struct replication *r)
     return r->commands;
 }
 
-/* Once before and once after the loop waits for events: what a turn gathered goes out in it. */
-static void turn(struct replication *r)
+void replication_turn(struct replication *r)
 {
     tell_role(r);
     flush(r);
 }
 
-static void prepare_cb(uv_prepare_t *handle)
+int64_t replication_deadline(const struct replication *r)
 {
-    turn(handle->data);
-}
-
-static void check_cb(uv_check_t *handle)
-{
-    turn(handle->data);
+    if (r->finished || snapshot_task_hungry(r)) {
+        return 0;
+    }
+    return r->closing || r->error != 0 ? INT64_MAX : engine_next_timeout_ms(r->engine);
 }
 
 /* Opening and closing. */
@@ -442,35 +421,6 @@ static void free_memory(struct replication *r)
     free(r);
 }
 
-static void handle_closed(void *ctx)
-{
-    struct replication *r = ctx;
-    if (--r->open_handles > 0) {
-        return;
-    }
-    void (*cb)(void *ctx) = r->close_cb;
-    void *cb_ctx = r->close_ctx;
-    free_memory(r);
-    if (cb != NULL) {
-        cb(cb_ctx);
-    }
-}
-
-static void uv_handle_closed(uv_handle_t *handle)
-{
-    handle_closed(handle->data);
-}
-
-static void tear_down(struct replication *r)
-{
-    worker_close(&r->log_worker, handle_closed, r);
-    worker_close(&r->file_worker, handle_closed, r);
-    uv_close((uv_handle_t *)&r->prepare, uv_handle_closed);
-    uv_close((uv_handle_t *)&r->check, uv_handle_closed);
-    uv_close((uv_handle_t *)&r->idle, uv_handle_closed);
-    uv_close((uv_handle_t *)&r->timer, uv_handle_closed);
-}
-
 static void seal_work(struct worker_job *job)
 {
     struct append_job *a = CONTAINER_OF(job, struct append_job, job);
@@ -488,7 +438,7 @@ static void seal_done(struct worker_job *job)
     driver_job_done(r);
 }
 
-/* The steps of closing: writes, snapshot, seal, handles. */
+/* The steps of closing: writes, snapshot, seal. */
 static void advance_close(struct replication *r)
 {
     if (!r->closing || r->jobs > 0 || r->applying) {
@@ -502,11 +452,30 @@ static void advance_close(struct replication *r)
             a->job.work = seal_work;
             a->job.done = seal_done;
             buf_init(&a->frame, 0);
-            driver_submit_job(r, &r->log_worker, &a->job);
+            driver_submit_job(r, LANE_LOG, &a->job);
             return;
         }
     }
-    tear_down(r);
+    r->finished = true;
+}
+
+void replication_tick(struct replication *r)
+{
+    if (r->finished) {
+        void (*cb)(void *ctx) = r->close_cb;
+        void *ctx = r->close_ctx;
+        free_memory(r);
+        if (cb != NULL) {
+            cb(ctx);
+        }
+        return;
+    }
+    if (snapshot_task_hungry(r)) {
+        snapshot_task_step(r);
+    }
+    if (!r->closing && r->error == 0) {
+        engine_due(r);
+    }
 }
 
 void driver_job_done(struct replication *r)
@@ -524,7 +493,6 @@ void replication_close(struct replication *r, void (*cb)(void *ctx), void *ctx)
     r->close_cb = cb;
     r->close_ctx = ctx;
     atomic_store(&r->stop, true);
-    uv_timer_stop(&r->timer);
     snapshot_task_cancel(r);
     flush(r);
     if (!r->applying) {
@@ -532,36 +500,9 @@ void replication_close(struct replication *r, void (*cb)(void *ctx), void *ctx)
     }
 }
 
-/* Opens the handles; what cannot fail comes after what can. */
-static int open_handles(struct replication *r)
-{
-    int rv = worker_init(&r->log_worker, r->loop, r->ops->threads);
-    if (rv != 0) {
-        return rv;
-    }
-    rv = worker_init(&r->file_worker, r->loop, r->ops->threads);
-    if (rv != 0) {
-        r->open_handles = 1;
-        worker_close(&r->log_worker, handle_closed, r);
-        return rv;
-    }
-    uv_prepare_init(r->loop, &r->prepare);
-    uv_check_init(r->loop, &r->check);
-    uv_idle_init(r->loop, &r->idle);
-    uv_timer_init(r->loop, &r->timer);
-    r->prepare.data = r->check.data = r->idle.data = r->timer.data = r;
-    uv_prepare_start(&r->prepare, prepare_cb);
-    uv_check_start(&r->check, check_cb);
-    uv_unref((uv_handle_t *)&r->prepare);
-    uv_unref((uv_handle_t *)&r->check);
-    uv_unref((uv_handle_t *)&r->timer);
-    r->open_handles = 6;
-    return 0;
-}
-
-int replication_open_with(uv_loop_t *loop, const struct replication_options *options,
-                          const struct replication_callbacks *callbacks, const struct file_ops *ops,
-                          struct replication **ret, char **ret_text)
+int replication_open(const struct replication_host *host, const struct replication_options *options,
+                     const struct replication_callbacks *callbacks, const struct file_ops *ops,
+                     struct replication **ret, char **ret_text)
 {
     struct problem problem = {NULL};
     struct replication *r = calloc(1, sizeof *r);
@@ -570,10 +511,10 @@ int replication_open_with(uv_loop_t *loop, const struct replication_options *opt
         return CONCLAVE_ENOMEM;
     }
     assert(options->server_id > 0);
-    r->loop = loop;
+    r->host = *host;
     r->options = *options;
     r->callbacks = *callbacks;
-    r->ops = ops;
+    r->ops = ops != NULL ? ops : file_ops_system();
     r->folder.lock = -1;
     r->role = REPLICATION_FOLLOWER;
     if (r->options.clock == NULL) {
@@ -590,25 +531,9 @@ int replication_open_with(uv_loop_t *loop, const struct replication_options *opt
         return rv;
     }
     problem_finish(&problem);
-    rv = open_handles(r);
-    if (rv != 0) {
-        *ret_text = strdup("cannot start the threads that write to the disk");
-        if (r->open_handles == 0) {
-            free_memory(r);
-        }
-        return rv;
-    }
     update_role(r);
-    arm_timer(r);
     *ret = r;
     return 0;
-}
-
-int replication_open(uv_loop_t *loop, const struct replication_options *options,
-                     const struct replication_callbacks *callbacks, struct replication **ret,
-                     char **ret_text)
-{
-    return replication_open_with(loop, options, callbacks, file_ops_system(), ret, ret_text);
 }
 
 void replication_stats(const struct replication *r, struct replication_stats *ret)

@@ -4,9 +4,11 @@
  * (raft_step); log files, snapshots and the disk thread are ours. A standalone server is an
  * ensemble of one on the same code path and files.
  *
- * All functions and callbacks run on the loop's thread. Nothing acknowledged is ever lost: an
- * entry is applied only after fdatasync. The first failed write or sync ends the use of the log
- * for good (`failed`).
+ * No loop, no thread and no clock of its own: time comes from a clock_source, the disk is a
+ * file_ops, and the host (replication_uv.h, or a test) runs the jobs and calls back in. All
+ * functions and callbacks run on one thread. Nothing acknowledged is ever lost: an entry is
+ * applied only after fdatasync. The first failed write or sync ends the use of the log for good
+ * (`failed`).
  */
 #ifndef REPLICATION_REPLICATION_H
 #define REPLICATION_REPLICATION_H
@@ -15,14 +17,28 @@
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/slice.h"
+#include "replication/file_ops.h"
+#include "replication/job.h"
 
 #include <conclave/error.h>
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <uv.h>
 
 struct replication;
+
+/* What the log needs of the process it lives in. */
+struct replication_host {
+    void *ctx;
+
+    /* Does job->work somewhere, then job->done on the caller's thread, from a later call of the
+     * loop: never from inside run. May be called before replication_open has returned. */
+    void (*run)(void *ctx, enum replication_lane lane, struct worker_job *job);
+
+    /* A message for replication_receive of another server. It may be lost, delayed and doubled.
+     * NULL where there are no others. */
+    void (*send)(void *ctx, uint64_t to, struct buf *message_take);
+};
 
 enum replication_role {
     REPLICATION_FOLLOWER,
@@ -77,13 +93,25 @@ struct replication_callbacks {
 
 /*
  * Locks the folder, recovers (newest good snapshot, then the log after it, a torn tail cut),
- * replays everything that was committed through restore and apply, and starts. 0, or
+ * replays everything that was committed through restore and apply, and starts. ops NULL: the
+ * machine's file system. 0, or
  * CONCLAVE_ELOCKED, CONCLAVE_ECORRUPT, CONCLAVE_EFOREIGN, CONCLAVE_EIO, CONCLAVE_ENOSPACE,
  * CONCLAVE_ENOMEM with *ret_text (free it) saying what, where and what to do.
  */
-int replication_open(uv_loop_t *loop, const struct replication_options *options,
-                     const struct replication_callbacks *callbacks, struct replication **ret,
-                     char **ret_text) CONCLAVE_MUST_USE;
+int replication_open(const struct replication_host *host, const struct replication_options *options,
+                     const struct replication_callbacks *callbacks, const struct file_ops *ops,
+                     struct replication **ret, char **ret_text) CONCLAVE_MUST_USE;
+
+/* Once before and once after the loop waits for events: what a turn gathered goes out. */
+void replication_turn(struct replication *r);
+
+/* When replication_tick is due, in ms of the clock; 0 when there is more to do at once. It may be
+ * another time after any call. */
+int64_t replication_deadline(const struct replication *r);
+
+/* Timeouts, and work that is done in slices: a slice of a snapshot, the end of closing. Too early a
+ * call does no harm. After replication_close, r may be gone when it returns. */
+void replication_tick(struct replication *r);
 
 /* Proposes one entry. Takes the bytes of payload (it is empty afterwards); on failure they stay the
  * caller's. 0, CONCLAVE_EBUSY when not leader, CONCLAVE_EIO after a failure, CONCLAVE_ECLOSED after
@@ -98,7 +126,8 @@ size_t replication_in_flight(const struct replication *r);
 void replication_snapshot(struct replication *r);
 
 /* Writes and applies what was submitted before, drops a snapshot that is under way, then closes
- * everything and calls cb, after which r is gone. May be called from any callback, once. */
+ * everything and calls cb, after which r is gone: from replication_tick, so the calls of turn and
+ * tick must go on until then. May be called from any callback, once. */
 void replication_close(struct replication *r, void (*cb)(void *ctx), void *ctx);
 
 /* Figures for status and metrics. */

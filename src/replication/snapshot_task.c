@@ -109,7 +109,7 @@ static bool queue_step(struct replication *r, enum step_kind kind, struct buf *b
     s->kind = kind;
     s->job.work = step_work;
     s->job.done = step_done;
-    driver_submit_job(r, &r->file_worker, &s->job);
+    driver_submit_job(r, LANE_FILES, &s->job);
     return true;
 }
 
@@ -118,7 +118,6 @@ static void give_up(struct replication *r)
 {
     struct snapshot_task *t = &r->snapshot;
     if (t->state == SNAPSHOT_STEPPING) {
-        uv_idle_stop(&r->idle);
         r->callbacks.snapshot_abort(r->callbacks.ctx);
     }
     buf_reset(&t->pending);
@@ -153,11 +152,16 @@ static bool queue_blocks(struct replication *r, bool all)
     return true;
 }
 
-void snapshot_task_idle(uv_idle_t *idle)
+/* Once too far ahead of the disk, the state machine waits until half of that is written. */
+bool snapshot_task_hungry(const struct replication *r)
 {
-    struct replication *r = idle->data;
+    return r->snapshot.state == SNAPSHOT_STEPPING && !r->snapshot.ahead;
+}
+
+void snapshot_task_step(struct replication *r)
+{
     struct snapshot_task *t = &r->snapshot;
-    assert(t->state == SNAPSHOT_STEPPING);
+    assert(snapshot_task_hungry(r));
     int rv = r->callbacks.snapshot_step(r->callbacks.ctx, SNAPSHOT_BLOCK_SIZE, &t->pending);
     if (t->state != SNAPSHOT_STEPPING) {
         return; /* closed from inside the callback */
@@ -169,13 +173,12 @@ void snapshot_task_idle(uv_idle_t *idle)
         return;
     }
     if (rv == 0) {
-        uv_idle_stop(&r->idle);
         t->state = SNAPSHOT_ENDING;
         if (!queue_step(r, STEP_FINISH, NULL)) {
             give_up(r);
         }
     } else if (t->queued >= AHEAD_MAX) {
-        uv_idle_stop(&r->idle);
+        t->ahead = true;
     }
 }
 
@@ -245,7 +248,7 @@ static void trim_done(struct worker_job *job)
     } else {
         j->job.work = remove_work;
         j->job.done = remove_done;
-        driver_submit_job(r, &r->file_worker, &j->job);
+        driver_submit_job(r, LANE_FILES, &j->job);
     }
     driver_job_done(r);
 }
@@ -340,7 +343,7 @@ static void completed(struct replication *r)
     j->snapshot_index = t->meta.index;
     j->job.work = trim_work;
     j->job.done = trim_done;
-    driver_submit_job(r, &r->log_worker, &j->job);
+    driver_submit_job(r, LANE_LOG, &j->job);
 }
 
 static void step_done(struct worker_job *job)
@@ -365,8 +368,8 @@ static void step_done(struct worker_job *job)
         } else {
             ended(r); /* it stays on the disk, whole, for the next start */
         }
-    } else if (t->state == SNAPSHOT_STEPPING && t->queued < AHEAD_MAX / 2) {
-        uv_idle_start(&r->idle, snapshot_task_idle);
+    } else if (t->queued < AHEAD_MAX / 2) {
+        t->ahead = false;
     }
     buf_finish(&s->block);
     free(s);
@@ -408,6 +411,7 @@ void snapshot_task_maybe(struct replication *r)
     buf_append_slice(&t->meta.configuration, buf_slice(&r->configuration));
     t->writer_rv = 0;
     t->content_size = 0;
+    t->ahead = false;
     t->started_ms = driver_now_ms(r);
     int rv = buf_ok(&t->meta.configuration) ? r->callbacks.snapshot_begin(r->callbacks.ctx)
                                             : CONCLAVE_ENOMEM;
@@ -422,9 +426,7 @@ void snapshot_task_maybe(struct replication *r)
     if (rv != 0) {
         driver_note(r, true, "snapshot_failed", "index=%" PRIu64 " reason=\"%s\"", r->applied,
                     conclave_strerror(rv));
-        return;
     }
-    uv_idle_start(&r->idle, snapshot_task_idle);
 }
 
 void replication_snapshot(struct replication *r)

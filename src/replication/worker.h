@@ -6,19 +6,13 @@
 #ifndef REPLICATION_WORKER_H
 #define REPLICATION_WORKER_H
 
-#include "base/list.h"
+#include "replication/job.h"
 
 #include <conclave/error.h>
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <uv.h>
-
-struct worker_job {
-    struct list node;
-    void (*work)(struct worker_job *job); /* on the worker's thread */
-    void (*done)(struct worker_job *job); /* on the loop's thread; may free the job */
-};
 
 struct worker {
     uv_async_t async;      /* wakes the loop */

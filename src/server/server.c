@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "replication/replication_uv.h"
 #include "server/secure.h"
 
 #include <assert.h>
@@ -38,7 +39,8 @@ struct server {
     struct audit *audit;
     struct port *port;
     struct secure *secure; /* NULL: no TLS */
-    struct replication *replication;
+    struct replication_loop *log;
+    struct replication *replication;       /* of log */
     uv_prepare_t prepare;                  /* a turn ends before the loop waits */
     uv_check_t check;                      /* and after it has run what came */
     uv_timer_t timer;                      /* service_deadline, or the end of draining */
@@ -457,11 +459,11 @@ static int server_open_log(struct server *s, char **ret_text)
     struct server_metrics *m = s->service.metrics;
     options.sync_time = &m->fsynctime;
     options.snapshot_time = &m->snapshottime;
-    struct replication *r = NULL;
-    int rc = replication_open(s->loop, &options, &callbacks, &r, ret_text);
+    int rc = replication_loop_open(s->loop, &options, &callbacks, NULL, NULL, &s->log, ret_text);
     if (rc != 0) {
         return rc;
     }
+    struct replication *r = replication_loop_log(s->log);
     s->replication = r;
     s->open_parts++;
     summary_add(&m->dbinittime, (uint64_t)(clock_monotonic_ms(o->clock) - s->started_ms));
@@ -655,7 +657,7 @@ static void server_close_parts(struct server *s)
     secure_close(s->secure, server_on_secure_closed, s);
     s->secure = NULL;
     if (s->replication != NULL) {
-        replication_close(s->replication, server_on_replication_closed, s);
+        replication_loop_close(s->log, server_on_replication_closed, s);
     }
     if (s->port != NULL) {
         port_close(s->port, s->failure_told ? 0 : STOP_LINGER_MS, server_on_port_closed, s);

@@ -233,7 +233,7 @@ static void test_close_finishes(void **state)
     for (int i = 0; i < 30; i++) {
         assert_int_equal(machine_submit(&f.m), 0);
     }
-    replication_close(f.m.r, on_closed, &f.m);
+    replication_loop_close(f.m.log, on_closed, &f.m);
     assert_int_equal(machine_submit(&f.m), CONCLAVE_ECLOSED);
     uv_run(&f.m.loop, UV_RUN_DEFAULT);
     assert_true(f.m.closed);
@@ -251,27 +251,27 @@ static void close_in_apply(void *ctx, uint64_t index, struct slice payload)
     struct machine *m = ctx;
     on_apply(ctx, index, payload);
     if (m->applied == 5) {
-        replication_close(m->r, on_closed, m);
+        replication_loop_close(m->log, on_closed, m);
     }
 }
 
 static void close_in_role(void *ctx, enum replication_role role)
 {
     struct machine *m = ctx;
-    replication_close(m->r, on_closed, m);
+    replication_loop_close(m->log, on_closed, m);
 }
 
 static void close_in_failed(void *ctx, int error, const char *text)
 {
     struct machine *m = ctx;
     on_failed(ctx, error, text);
-    replication_close(m->r, on_closed, m);
+    replication_loop_close(m->log, on_closed, m);
 }
 
 static int close_in_step(void *ctx, size_t max_bytes, struct buf *out)
 {
     struct machine *m = ctx;
-    replication_close(m->r, on_closed, m);
+    replication_loop_close(m->log, on_closed, m);
     return 1;
 }
 

@@ -1,0 +1,245 @@
+/*
+ * What the log's core leaves to its host, on uv: a thread per lane; a turn before and after the
+ * loop waits; a timer, or an idle handle when there is more to do at once. Only the idle handle and
+ * the threads keep a loop alive. Limit: one thread per lane.
+ */
+#include "replication/replication_uv.h"
+
+#include "replication/worker.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HANDLES 4
+
+struct replication_loop {
+    uv_loop_t *loop;
+    struct replication *core; /* NULL before it is open and after it is closed */
+    const struct clock_source *clock;
+    struct replication_sender sender; /* send NULL: no other servers */
+    struct worker workers[LANE_COUNT];
+    bool open;                     /* threads and handles are */
+    struct list early[LANE_COUNT]; /* jobs that came before the threads */
+    uv_prepare_t prepare;
+    uv_check_t check;
+    uv_idle_t idle;
+    uv_timer_t timer;
+    int64_t timer_at_ms; /* or 0 */
+    unsigned parts;      /* threads and handles that are still to close */
+    void (*close_cb)(void *ctx);
+    void *close_ctx;
+};
+
+static void run(void *ctx, enum replication_lane lane, struct worker_job *job)
+{
+    struct replication_loop *l = ctx;
+    if (l->open) {
+        worker_submit(&l->workers[lane], job);
+    } else {
+        list_push_back(&l->early[lane], &job->node);
+    }
+}
+
+static void send_message(void *ctx, uint64_t to, struct buf *message_take)
+{
+    struct replication_loop *l = ctx;
+    if (l->sender.send != NULL) {
+        l->sender.send(l->sender.ctx, to, message_take);
+    }
+    buf_finish(message_take);
+}
+
+static void idle_cb(uv_idle_t *handle);
+static void timer_cb(uv_timer_t *handle);
+
+static void arm(struct replication_loop *l)
+{
+    int64_t at = replication_deadline(l->core);
+    int64_t delay = at == INT64_MAX ? at : at - clock_monotonic_ms(l->clock);
+    if (delay <= 0) {
+        uv_idle_start(&l->idle, idle_cb);
+    } else if (at != l->timer_at_ms) {
+        l->timer_at_ms = at;
+        if (at == INT64_MAX) {
+            uv_timer_stop(&l->timer);
+        } else {
+            uv_timer_start(&l->timer, timer_cb, (uint64_t)delay, 0);
+        }
+    }
+}
+
+static void tick(struct replication_loop *l)
+{
+    uv_idle_stop(&l->idle);
+    l->timer_at_ms = 0;
+    if (l->core != NULL) {
+        replication_tick(l->core);
+    }
+}
+
+static void idle_cb(uv_idle_t *handle)
+{
+    tick(handle->data);
+}
+
+static void timer_cb(uv_timer_t *handle)
+{
+    tick(handle->data);
+}
+
+static void prepare_cb(uv_prepare_t *handle)
+{
+    struct replication_loop *l = handle->data;
+    if (l->core != NULL) {
+        replication_turn(l->core);
+        arm(l); /* last before the loop waits */
+    }
+}
+
+static void check_cb(uv_check_t *handle)
+{
+    struct replication_loop *l = handle->data;
+    if (l->core != NULL) {
+        replication_turn(l->core);
+    }
+}
+
+/* Closing. */
+
+static void part_closed(void *ctx)
+{
+    struct replication_loop *l = ctx;
+    if (--l->parts > 0) {
+        return;
+    }
+    void (*cb)(void *ctx) = l->close_cb;
+    void *cb_ctx = l->close_ctx;
+    free(l);
+    if (cb != NULL) {
+        cb(cb_ctx);
+    }
+}
+
+static void handle_closed(uv_handle_t *handle)
+{
+    part_closed(handle->data);
+}
+
+static void core_closed(void *ctx)
+{
+    struct replication_loop *l = ctx;
+    l->core = NULL;
+    if (!l->open) {
+        return;
+    }
+    for (int i = 0; i < LANE_COUNT; i++) {
+        worker_close(&l->workers[i], part_closed, l);
+    }
+    uv_close((uv_handle_t *)&l->prepare, handle_closed);
+    uv_close((uv_handle_t *)&l->check, handle_closed);
+    uv_close((uv_handle_t *)&l->idle, handle_closed);
+    uv_close((uv_handle_t *)&l->timer, handle_closed);
+}
+
+void replication_loop_close(struct replication_loop *l, void (*cb)(void *ctx), void *ctx)
+{
+    l->close_cb = cb;
+    l->close_ctx = ctx;
+    replication_close(l->core, core_closed, l);
+}
+
+/* Opening. */
+
+/* The threads cannot be had: the log is closed again on the caller's. */
+static void close_core_here(struct replication_loop *l)
+{
+    replication_close(l->core, core_closed, l);
+    while (l->core != NULL) {
+        for (int i = 0; i < LANE_COUNT; i++) {
+            struct list *node = list_pop_front(&l->early[i]);
+            if (node != NULL) {
+                struct worker_job *job = CONTAINER_OF(node, struct worker_job, node);
+                job->work(job);
+                job->done(job);
+            }
+        }
+        replication_tick(l->core);
+    }
+}
+
+/* Starts the threads; what cannot fail comes after what can. On failure l is gone, or goes when
+ * the loop runs. */
+static int open_handles(struct replication_loop *l, bool threads)
+{
+    int rv = worker_init(&l->workers[LANE_LOG], l->loop, threads);
+    if (rv != 0) {
+        close_core_here(l);
+        free(l);
+        return rv;
+    }
+    rv = worker_init(&l->workers[LANE_FILES], l->loop, threads);
+    if (rv != 0) {
+        close_core_here(l);
+        l->parts = 1;
+        worker_close(&l->workers[LANE_LOG], part_closed, l);
+        return rv;
+    }
+    uv_prepare_init(l->loop, &l->prepare);
+    uv_check_init(l->loop, &l->check);
+    uv_idle_init(l->loop, &l->idle);
+    uv_timer_init(l->loop, &l->timer);
+    l->prepare.data = l->check.data = l->idle.data = l->timer.data = l;
+    uv_prepare_start(&l->prepare, prepare_cb);
+    uv_check_start(&l->check, check_cb);
+    uv_unref((uv_handle_t *)&l->prepare);
+    uv_unref((uv_handle_t *)&l->check);
+    uv_unref((uv_handle_t *)&l->timer);
+    l->parts = LANE_COUNT + HANDLES;
+    l->open = true;
+    for (int i = 0; i < LANE_COUNT; i++) {
+        for (struct list *node; (node = list_pop_front(&l->early[i])) != NULL;) {
+            worker_submit(&l->workers[i], CONTAINER_OF(node, struct worker_job, node));
+        }
+    }
+    return 0;
+}
+
+int replication_loop_open(uv_loop_t *loop, const struct replication_options *options,
+                          const struct replication_callbacks *callbacks,
+                          const struct replication_sender *sender, const struct file_ops *ops,
+                          struct replication_loop **ret, char **ret_text)
+{
+    struct replication_loop *l = calloc(1, sizeof *l);
+    if (l == NULL) {
+        *ret_text = strdup("out of memory");
+        return CONCLAVE_ENOMEM;
+    }
+    const struct replication_host host = {l, run, send_message};
+    ops = ops != NULL ? ops : file_ops_system();
+    l->loop = loop;
+    l->clock = options->clock != NULL ? options->clock : clock_system();
+    if (sender != NULL) {
+        l->sender = *sender;
+    }
+    for (int i = 0; i < LANE_COUNT; i++) {
+        list_init(&l->early[i]);
+    }
+    int rv = replication_open(&host, options, callbacks, ops, &l->core, ret_text);
+    if (rv != 0) {
+        free(l);
+        return rv;
+    }
+    rv = open_handles(l, ops->threads);
+    if (rv != 0) {
+        *ret_text = strdup("cannot start the threads that write to the disk");
+        return rv;
+    }
+    *ret = l;
+    return 0;
+}
+
+struct replication *replication_loop_log(struct replication_loop *l)
+{
+    return l->core;
+}
