@@ -59,6 +59,7 @@ static void print_help(void)
            "  --admin HOST:PORT            HTTP for operators: commands, metrics, probes\n"
            "                               (127.0.0.1:8080)\n"
            "  --admin off                  none\n"
+           "  --server-id N                which server.N line is this server's\n"
            "  -h, --help                   this text\n"
            "\n"
            "Any key of zoo.cfg can be given as --KEY VALUE; the command line beats the file.\n"

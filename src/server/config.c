@@ -1,8 +1,8 @@
-#define _GNU_SOURCE /* asprintf */
 #include "server/config.h"
 
 #include "server/config_admin.h"
 #include "server/config_login.h"
+#include "server/config_members.h"
 #include "server/config_tls.h"
 #include "server/config_values.h"
 #include "server/keys.h"
@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 void config_init(struct config *c)
 {
@@ -22,13 +21,15 @@ void config_init(struct config *c)
                          .secure_port = -1};
     buf_init(&c->notices, 0);
     config_admin_init(&c->admin);
+    config_members_init(&c->members);
 }
 
 void config_finish(struct config *c)
 {
-    config_finish_tls(c);
+    config_tls_values_finish(&c->tls);
     buf_finish(&c->notices);
     config_admin_finish(&c->admin);
+    config_members_finish(&c->members);
     free(c->error);
     free(c->data_dir);
     free(c->super_digest);
@@ -157,8 +158,7 @@ static int config_file_pair(void *ctx, const char *key, const char *value, unsig
     struct file_context *f = ctx;
     char where[300];
     snprintf(where, sizeof where, "%.256s line %u", f->path, line);
-    if (f->dynamic && strncmp(key, "server.", 7) != 0 && strcmp(key, "version") != 0 &&
-        strncmp(key, "group.", 6) != 0 && strncmp(key, "weight.", 7) != 0) {
+    if (f->dynamic && !config_members_is_dynamic(key)) {
         return config_fail(f->config, "%s: %s does not belong into a dynamicConfigFile", where,
                            key);
     }
@@ -208,6 +208,9 @@ static int config_option(struct config *c, const char *name, const char *value)
         (strcmp(name, "clientPort") == 0 || strcmp(name, "clientPortAddress") == 0)) {
         return config_fail(c, "--%s: --listen says where to listen already: give one of the two",
                            name);
+    }
+    if (strcmp(name, "server-id") == 0) {
+        return config_set_myid(c, "--server-id", value, "command line");
     }
     return config_set(c, name, value, "command line", false);
 }
@@ -264,42 +267,6 @@ static bool config_find_file(int argc, char **argv, const char **ret_path, bool 
 
 /* Conclusions */
 
-/* myid in the data folder belongs to server.N lines; without them Apache ZooKeeper does not read
- * it. */
-static int config_check_myid(struct config *c)
-{
-    char *path = NULL;
-    int rc = 0;
-    struct buf text;
-    int64_t id = 0;
-    if (asprintf(&path, "%s/myid", c->options.data_dir) < 0) {
-        return CONCLAVE_ENOMEM;
-    }
-    buf_init(&text, 0);
-    if (access(path, F_OK) != 0) {
-        goto out;
-    }
-    rc = config_read_file(c, path, &text);
-    if (rc != 0) {
-        goto out;
-    }
-    while (text.len > 0 && strchr(" \t\r\n", text.data[text.len - 1]) != NULL) {
-        text.len--;
-    }
-    const char *word = buf_cstr(&text);
-    if (word == NULL) {
-        rc = CONCLAVE_ENOMEM;
-    } else if (!config_number(word, &id) || id != c->server_line) {
-        rc = config_fail(
-            c, "%s: says '%.32s', but the only server line is server.%lld: make them the same",
-            path, word, (long long)c->server_line);
-    }
-out:
-    buf_finish(&text);
-    free(path);
-    return rc;
-}
-
 static int config_conclude_servers(struct config *c)
 {
     if (c->dynamic_file != NULL) {
@@ -308,21 +275,7 @@ static int config_conclude_servers(struct config *c)
             return rc;
         }
     }
-    if (c->server_lines > 1) {
-        return config_fail(
-            c,
-            "%d server.N lines: ensembles are not in this version: leave the line of this "
-            "server only, or none, to run it alone",
-            c->server_lines);
-    }
-    if (c->server_lines == 0) {
-        return 0;
-    }
-    c->options.server_id = c->server_line;
-    if (!c->have_port && !c->have_listen && c->server_line_port != 0) {
-        c->options.listen.port = c->server_line_port;
-    }
-    return config_check_myid(c);
+    return config_conclude_members(c);
 }
 
 static int config_conclude_access(struct config *c)

@@ -55,6 +55,25 @@ struct config_admin {
     struct net_address metrics_listen;
 };
 
+/* The keys about ensembles; own memory. See config_members.h. */
+struct config_members {
+    struct server_line *lines; /* by id */
+    size_t count;
+    uint64_t my_id; /* given as a key; 0: not */
+    bool said_type; /* peerType was given */
+    bool said_observer;
+    bool standalone_enabled;
+    bool listen_all;
+    char *secret;
+    char *secret_file;
+    bool ssl_quorum;
+    bool verify_hosts;
+    bool tls_reload;
+    struct config_tls tls;
+    int32_t election_ms;
+    int32_t heartbeat_ms; /* 0: follows election_ms */
+};
+
 struct config {
     struct server_options options; /* its strings point into this struct */
     struct buf notices;            /* lines "conclave: KEY: what about it\n" for stderr */
@@ -82,9 +101,8 @@ struct config {
     bool enforce_quota; /* what becomes command_options */
     bool extended_types;
     bool reconfig;
-    int64_t server_line; /* N of the only server.N, 0: none */
-    int server_lines;
-    uint16_t server_line_port; /* its ;port, 0: none */
+    struct config_members members;
+    bool have_line_port; /* the client port comes from the server.N line */
 };
 
 void config_init(struct config *c);

@@ -19,16 +19,35 @@ int config_set_secure_address(struct config *c, const char *key, const char *val
     return 0;
 }
 
+/* One of the two links that have keys of their own: what its keys begin with, what they say, and
+ * where that goes. */
+struct tls_keys {
+    const char *prefix;
+    struct config_tls *values;
+    struct tls_settings *settings;
+};
+
+static struct tls_keys keys_of_clients(struct config *c)
+{
+    return (struct tls_keys){"ssl", &c->tls, &c->options.tls};
+}
+
+static struct tls_keys keys_of_servers(struct config *c)
+{
+    return (struct tls_keys){"ssl.quorum", &c->members.tls, &c->options.ensemble.tls};
+}
+
 /* The first line of a password's file, in *field. */
-static int config_password_file(struct config *c, const char *key, const char *path, char **field)
+static int config_password_file(struct config *c, const char *prefix, const char *key,
+                                const char *path, char **field)
 {
     struct buf text;
     if (path == NULL) {
         return 0;
     }
     if (*field != NULL) {
-        return config_fail(c, "%s and the password itself are both given: leave one of the two",
-                           key);
+        return config_fail(c, "%s.%s and the password itself are both given: leave one of the two",
+                           prefix, key);
     }
     buf_init(&text, 0);
     int rc = config_read_file(c, path, &text);
@@ -63,20 +82,22 @@ static int version_of(const char *word, size_t len)
 }
 
 /* ssl.enabledProtocols: the least and the newest of the list. */
-static int config_versions(struct config *c, const char *key, const char *list)
+static int config_versions(struct config *c, const struct tls_keys *k, const char *key,
+                           const char *list)
 {
-    struct tls_settings *s = &c->options.tls;
+    struct tls_settings *s = k->settings;
     int min = 0;
     int max = 0;
     for (const char *at = list; *at != '\0';) {
         size_t len = strcspn(at, ", ");
         int version = version_of(at, len);
         if (len > 0 && version < 0) {
-            return config_fail(c, "%s: '%.*s' is none of TLSv1.2 and TLSv1.3", key, (int)len, at);
+            return config_fail(c, "%s.%s: '%.*s' is none of TLSv1.2 and TLSv1.3", k->prefix, key,
+                               (int)len, at);
         }
         if (len > 0 && version == 0) {
-            buf_printf(&c->notices, "conclave: %s: %.*s is never spoken: TLSv1.2 is the least\n",
-                       key, (int)len, at);
+            buf_printf(&c->notices, "conclave: %s.%s: %.*s is never spoken: TLSv1.2 is the least\n",
+                       k->prefix, key, (int)len, at);
         } else if (len > 0) {
             min = min == 0 || version < min ? version : min;
             max = version > max ? version : max;
@@ -84,25 +105,26 @@ static int config_versions(struct config *c, const char *key, const char *list)
         at += len + (at[len] != '\0');
     }
     if (max == 0) {
-        return config_fail(c, "%s: '%s' leaves no version: TLSv1.2 is the least", key, list);
+        return config_fail(c, "%s.%s: '%s' leaves no version: TLSv1.2 is the least", k->prefix, key,
+                           list);
     }
     s->version_min = min;
     s->version_max = max;
     return buf_ok(&c->notices) ? 0 : CONCLAVE_ENOMEM;
 }
 
-static int config_conclude_versions(struct config *c)
+static int config_conclude_versions(struct config *c, const struct tls_keys *k)
 {
-    const struct config_tls *t = &c->tls;
+    const struct config_tls *t = k->values;
     if (t->enabled_protocols != NULL) {
-        return config_versions(c, "ssl.enabledProtocols", t->enabled_protocols);
+        return config_versions(c, k, "enabledProtocols", t->enabled_protocols);
     }
     /* Java's SSLContext of this name speaks the version and those below it. */
     if (t->protocol == NULL || strcasecmp(t->protocol, "TLS") == 0) {
         return 0;
     }
-    int rc = config_versions(c, "ssl.protocol", t->protocol);
-    c->options.tls.version_min = TLS_1_2;
+    int rc = config_versions(c, k, "protocol", t->protocol);
+    k->settings->version_min = TLS_1_2;
     return rc;
 }
 
@@ -127,42 +149,51 @@ static int config_conclude_client_auth(struct config *c)
 }
 
 /* One of two names for the same file. */
-static int config_either(struct config *c, const char *a_key, const char *a, const char *b_key,
-                         const char *b, const char **ret)
+static int config_either(struct config *c, const char *prefix, const char *a_key, const char *a,
+                         const char *b_key, const char *b, const char **ret)
 {
     if (a != NULL && b != NULL) {
-        return config_fail(c, "%s and %s are both given: leave one of the two", a_key, b_key);
+        return config_fail(c, "%s.%s and %s.%s are both given: leave one of the two", prefix, a_key,
+                           prefix, b_key);
     }
     *ret = a != NULL ? a : b;
     return 0;
 }
 
-static int config_conclude_files(struct config *c)
+static int config_take_files(struct config *c, const struct tls_keys *k)
 {
-    struct config_tls *t = &c->tls;
-    struct tls_settings *s = &c->options.tls;
-    int rc = config_either(c, "ssl.certFile", t->cert_file, "ssl.keyStore.location", t->key_store,
-                           &s->cert_file);
+    struct config_tls *t = k->values;
+    struct tls_settings *s = k->settings;
+    int rc = config_either(c, k->prefix, "certFile", t->cert_file, "keyStore.location",
+                           t->key_store, &s->cert_file);
     if (rc == 0) {
-        rc = config_either(c, "ssl.caFile", t->ca_file, "ssl.trustStore.location", t->trust_store,
-                           &s->trust_file);
+        rc = config_either(c, k->prefix, "caFile", t->ca_file, "trustStore.location",
+                           t->trust_store, &s->trust_file);
     }
     if (rc == 0) {
-        rc = config_password_file(c, "ssl.keyStore.passwordPath", t->key_password_path,
+        rc = config_password_file(c, k->prefix, "keyStore.passwordPath", t->key_password_path,
                                   &t->key_password);
     }
     if (rc == 0) {
-        rc = config_password_file(c, "ssl.trustStore.passwordPath", t->trust_password_path,
+        rc = config_password_file(c, k->prefix, "trustStore.passwordPath", t->trust_password_path,
                                   &t->trust_password);
-    }
-    if (rc != 0) {
-        return rc;
     }
     s->key_file = t->key_file;
     s->cert_password = t->key_password;
     s->trust_password = t->trust_password;
     s->crl_file = t->crl_file;
     s->ciphers = t->ciphers;
+    return rc;
+}
+
+static int config_conclude_files(struct config *c)
+{
+    const struct tls_keys k = keys_of_clients(c);
+    const struct tls_settings *s = k.settings;
+    int rc = config_take_files(c, &k);
+    if (rc != 0) {
+        return rc;
+    }
     if (s->cert_file == NULL) {
         return config_fail(c,
                            "%s needs a certificate: name it with ssl.certFile and ssl.keyFile, "
@@ -191,7 +222,7 @@ static void config_conclude_secure_port(struct config *c)
         memcpy(o->listen_secure.host, o->listen.host, sizeof o->listen.host);
     }
     /* As Apache ZooKeeper: no plain port that nobody asked for. */
-    o->plain = c->have_port || c->have_listen || c->server_line_port != 0;
+    o->plain = c->have_port || c->have_listen || c->have_line_port;
 }
 
 int config_conclude_tls(struct config *c)
@@ -215,9 +246,30 @@ int config_conclude_tls(struct config *c)
         o->command_options |= COMMAND_X509;
     }
     if (rc == 0) {
-        rc = config_conclude_versions(c);
+        const struct tls_keys k = keys_of_clients(c);
+        rc = config_conclude_versions(c, &k);
     }
     return rc == 0 ? config_conclude_files(c) : rc;
+}
+
+int config_conclude_quorum_tls(struct config *c)
+{
+    const struct tls_keys k = keys_of_servers(c);
+    int rc = config_conclude_versions(c, &k);
+    if (rc == 0) {
+        rc = config_take_files(c, &k);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    if (k.settings->cert_file == NULL || k.settings->trust_file == NULL) {
+        return config_fail(c, "sslQuorum needs a certificate and a CA: name them with "
+                              "ssl.quorum.certFile, ssl.quorum.keyFile and ssl.quorum.caFile, or "
+                              "with ssl.quorum.keyStore.location and "
+                              "ssl.quorum.trustStore.location");
+    }
+    k.settings->peer = TLS_PEER_NEED;
+    return 0;
 }
 
 static void wipe(char **text)
@@ -229,9 +281,8 @@ static void wipe(char **text)
     }
 }
 
-void config_finish_tls(struct config *c)
+void config_tls_values_finish(struct config_tls *t)
 {
-    struct config_tls *t = &c->tls;
     char **fields[] = {
         &t->cert_file,
         &t->key_file,

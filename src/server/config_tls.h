@@ -11,7 +11,10 @@ int config_set_secure_address(struct config *c, const char *key, const char *val
 /* Checks the values and fills c->options. Errors as config_parse. */
 int config_conclude_tls(struct config *c) CONCLAVE_MUST_USE;
 
-/* Frees c->tls, passwords wiped. */
-void config_finish_tls(struct config *c);
+/* The same for the link between servers: the ssl.quorum keys, into c->options.ensemble.tls. */
+int config_conclude_quorum_tls(struct config *c) CONCLAVE_MUST_USE;
+
+/* Frees them, passwords wiped. */
+void config_tls_values_finish(struct config_tls *t);
 
 #endif

@@ -135,29 +135,6 @@ int config_set_auth_schemes(struct config *c, const char *key, const char *value
     return config_copy(c, &c->auth_schemes, value);
 }
 
-/* server.N=host:port:port[:role][;[address:]clientPort] */
-int config_set_server(struct config *c, const char *key, const char *value, const char *where)
-{
-    int64_t id;
-    if (!config_number(key + strlen("server."), &id) || id < 1 || id > 254) {
-        return config_fail(c, "%s: %s: the number of a server is from 1 to 254", where, key);
-    }
-    c->server_lines++;
-    c->server_line = id;
-    c->server_line_port = 0;
-    const char *client = strchr(value, ';');
-    if (client != NULL) {
-        const char *colon = strrchr(client, ':');
-        int64_t port;
-        if (!config_number(colon != NULL ? colon + 1 : client + 1, &port) || port < 1 ||
-            port > 65535) {
-            return config_fail(c, "%s: %s: no client port after ';'", where, key);
-        }
-        c->server_line_port = (uint16_t)port;
-    }
-    return 0;
-}
-
 int config_set_audit_file(struct config *c, const char *key, const char *value, const char *where)
 {
     if (value[0] == '\0') {

@@ -361,6 +361,12 @@ static int server_check_options(const struct server_options *o, char **ret_text)
                            "maxSessionTimeout (defaults: 2 and 20 times tickTime)",
                            l->session_min_ms, l->session_max_ms);
     }
+    if (o->ensemble.enabled) {
+        return server_text(ret_text, CONCLAVE_EINVAL,
+                           "%zu server.N lines: ensembles are not in this version: leave the line "
+                           "of this server only, or none, to run it alone",
+                           o->ensemble.n_members);
+    }
     if (server_dir_is_apache(o->data_dir)) {
         return server_text(
             ret_text, CONCLAVE_EFOREIGN,

@@ -10,6 +10,7 @@
 
 #include "net/address.h"
 #include "replication/replication.h"
+#include "server/ensemble_options.h"
 #include "server/login_options.h"
 #include "server/port.h"
 #include "server/service.h"
@@ -41,6 +42,7 @@ struct server_options {
     const struct login_options *login; /* NULL: no SASL */
     bool audit;                        /* lines of who did what */
     const char *audit_file;            /* NULL: stderr */
+    struct ensemble_options ensemble;
     const struct clock_source *clock;
 };
 

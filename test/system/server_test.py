@@ -80,7 +80,7 @@ def wrong_arguments():
                 (["--tickTime", "soon"], "tickTime"), (["--tickTime", "1"], "tickTime"), (["--noSuchKey", "1"], "noSuchKey"),
                 (["--listen", "nowhere"], "--listen"), (["--listen", "127.0.0.1:99999"], "--listen"),
                 (["--admin", "nonsense"], "--admin"), (["--data"], "--data"), (["missing.cfg"], "missing.cfg"),
-                (["many.cfg"], "ensembles"), (["tls.cfg"], "secureClientPort"), (["a.cfg", "b.cfg"], "more than one"),
+                (["many.cfg"], "myid"), (["tls.cfg"], "secureClientPort"), (["a.cfg", "b.cfg"], "more than one"),
                 (["--minSessionTimeout", "9000", "--maxSessionTimeout", "8000"], "minSessionTimeout"),
                 (["--forceSync", "maybe"], "forceSync")]:
             code, out, err = run(arguments, folder)

@@ -133,7 +133,7 @@ static void test_command_line(void **state)
     assert_int_equal(c.options.limits.frame_max, 4096);
     assert_int_equal(c.options.limits.outstanding_max, 5);
     assert_non_null(
-        strstr(buf_cstr(&c.notices), "conclave: initLimit: no effect in standalone mode\n"));
+        strstr(buf_cstr(&c.notices), "conclave: initLimit: no effect: electionTimeout"));
     config_finish(&c);
     assert_int_equal(parse(&c, "--data x --help"), 0);
     assert_true(c.help);
@@ -233,7 +233,7 @@ static void test_refused(void **state)
         "--server.1 a:1:2 --server.2 b:1:2",
         "/none/zoo.cfg",
         "a b",
-        "--peerType observer",
+        "--peerType leader",
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         struct config c;

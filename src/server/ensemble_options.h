@@ -1,0 +1,31 @@
+/* What the configuration says about the ensemble that this server belongs to: for server.c. */
+#ifndef SERVER_ENSEMBLE_OPTIONS_H
+#define SERVER_ENSEMBLE_OPTIONS_H
+
+#include "peer/peer.h"
+#include "server/server_line.h"
+
+struct ensemble_options {
+    /* Several servers, or one that others may join: the peer port is opened. Else all below but
+     * linearizable_reads is to be ignored. */
+    bool enabled;
+    const struct server_line *members; /* by id, this server among them */
+    size_t n_members;
+    size_t me;       /* which of them this server is */
+    int64_t version; /* of the dynamicConfigFile; 0: none */
+
+    /* The link to other servers. */
+    struct net_address listen[SERVER_HOSTS_MAX];
+    size_t n_listen;
+    enum peer_security security;
+    struct slice secret;     /* with PEER_SECURITY_SECRET */
+    struct tls_settings tls; /* with PEER_SECURITY_CERTIFICATES */
+    bool verify_hosts;
+    bool tls_reload; /* read the certificate files again when they change */
+
+    int election_ms;         /* without word from a leader, after which another is elected */
+    int heartbeat_ms;        /* between words of an idle leader */
+    bool linearizable_reads; /* every read is proved by a quorum */
+};
+
+#endif
