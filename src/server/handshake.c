@@ -9,19 +9,6 @@
 
 static const uint8_t no_passwd[WIRE_PASSWD_LEN];
 
-/* Same time for every wrong password. */
-static bool passwd_equal(const uint8_t *a, struct slice b)
-{
-    unsigned diff = 0;
-    if (b.len != WIRE_PASSWD_LEN) {
-        return false;
-    }
-    for (size_t i = 0; i < WIRE_PASSWD_LEN; i++) {
-        diff |= (unsigned)(a[i] ^ b.data[i]);
-    }
-    return diff == 0;
-}
-
 static void handshake_reply(struct connection *c, int32_t timeout_ms, int64_t id,
                             const uint8_t *passwd)
 {
@@ -69,7 +56,7 @@ static void handshake_reopen(struct connection *c, const struct wire_connect_req
     c->service->metrics->connection_revalidate_count++;
     if (!state_session_find(c->service->state, request->session_id, &session)) {
         handshake_refuse(c, request->session_id, "unknown or expired");
-    } else if (!passwd_equal(session.passwd, request->passwd)) {
+    } else if (!state_session_passwd_is(&session, request->passwd)) {
         handshake_refuse(c, request->session_id, "wrong password");
     } else {
         handshake_attach(c, &session);

@@ -25,6 +25,14 @@ void pipeline_init(struct pipeline *p, const struct pipeline_sink *sink, int64_t
     list_init(&p->blocks);
 }
 
+void pipeline_begin(struct pipeline *p, int64_t last_sequence)
+{
+    if (p->sequence < last_sequence) {
+        p->sequence = last_sequence;
+        p->applied = last_sequence;
+    }
+}
+
 void pipeline_finish(struct pipeline *p)
 {
     LIST_FOREACH (it, &p->blocks) {
@@ -102,8 +110,11 @@ int pipeline_write(struct pipeline *p, const struct command *command, int64_t ti
         return CONCLAVE_ENOMEM;
     }
     if (p->batch_count == 0) {
-        struct batch_header header = {
-            .origin = p->origin, .sequence = ++p->sequence, .time_ms = time_ms};
+        struct batch_header header = {.origin = p->origin,
+                                      .sequence = ++p->sequence,
+                                      .previous = p->previous,
+                                      .time_ms = time_ms};
+        p->previous = header.sequence;
         batch_begin(&p->batch, &header);
     }
     batch_add(&p->batch, 0, command);

@@ -56,6 +56,7 @@ struct pipeline {
     struct pipeline_sink sink;
     int64_t origin;             /* server id in the batches */
     int64_t sequence;           /* of the last batch begun */
+    int64_t previous;           /* that batch's sequence, 0: none was begun in this run */
     int64_t applied;            /* sequence of the last own batch applied */
     struct buf batch;           /* being gathered */
     int32_t batch_count;        /* commands in it */
@@ -72,6 +73,9 @@ struct pipeline {
 void pipeline_init(struct pipeline *p, const struct pipeline_sink *sink, int64_t origin,
                    int64_t first_sequence);
 void pipeline_finish(struct pipeline *p);
+
+/* The log has batches of this origin up to that sequence: those to come are above it. */
+void pipeline_begin(struct pipeline *p, int64_t last_sequence);
 
 /* A blank entry for a request, counted as outstanding with `bytes`; NULL when memory is out. */
 struct pending *pipeline_pending(struct pipeline *p, size_t bytes, int64_t now_ns);

@@ -71,8 +71,7 @@ int service_replace(struct service *s, struct slice entry)
     if (rc != 0) {
         return rc;
     }
-    state_raise_zxid(state, state_zxid(s->state));
-    state_raise_zxid(state, state_zxid(state) + 1); /* its own, as every change has */
+    state_succeed(state, s->state);
     state_destroy(s->state);
     s->state = state;
     s->generation++;

@@ -94,6 +94,7 @@ static int64_t service_beat_ms(const struct service *s)
 int service_begin(struct service *s)
 {
     struct begin_context b = {.service = s, .now_ms = clock_monotonic_ms(s->clock)};
+    pipeline_begin(&s->pipeline, state_origin_sequence(s->state, s->server_id));
     state_session_each(s->state, begin_session, &b);
     collector_begin(&s->collector, b.now_ms);
     s->beat_at = b.now_ms + service_beat_ms(s);
@@ -195,11 +196,11 @@ static void service_trigger(struct service *s, const struct state_event *event)
 }
 
 /* Events first, then the reply, then the end of the session. */
-static int service_apply_one(struct service *s, const struct command *command, int64_t time_ms,
-                             bool own)
+static int service_apply_one(struct service *s, const struct batch_header *header,
+                             const struct command *command, bool own)
 {
     struct effects *e = &s->effects;
-    state_apply(s->state, command, time_ms, e);
+    state_apply(s->state, header, command, e);
     s->stats.applied++;
     for (size_t i = 0; i < e->events_count; i++) {
         service_trigger(s, &e->events[i]);
@@ -243,9 +244,12 @@ int service_apply(struct service *s, struct slice payload)
         return rc;
     }
     s->now_ns = clock_monotonic_ns(s->clock);
+    if (state_batch_admit(s->state, &batch.header) != STATE_BATCH_APPLY) {
+        return 0;
+    }
     bool own = s->serving && pipeline_owns(&s->pipeline, &batch.header);
     while ((rc = batch_next(&batch, &command)) == 1) {
-        rc = service_apply_one(s, &command, batch.header.time_ms, own);
+        rc = service_apply_one(s, &batch.header, &command, own);
         if (rc != 0) {
             return rc;
         }

@@ -1,12 +1,15 @@
 #include "state/command.h"
 
+#include "base/endian.h"
 #include "wire/codec.h"
 
 enum {
-    BATCH_VERSION = 2,
+    BATCH_VERSION = 4,
+    BATCH_VERSION_WITHOUT_PREVIOUS = 2,
     REPLACEMENT_VERSION = 3,
     REPLACEMENT_HEAD = 1 + 8 + 8,
-    BATCH_COUNT_AT = 1 + 8 + 8 + 8, /* offset of the count */
+    BATCH_TIME_AT = 1 + 8 + 8 + 8,      /* offset of the time */
+    BATCH_COUNT_AT = BATCH_TIME_AT + 8, /* offset of the count */
 };
 
 void batch_begin(struct buf *b, const struct batch_header *header)
@@ -14,6 +17,7 @@ void batch_begin(struct buf *b, const struct batch_header *header)
     buf_append_u8(b, BATCH_VERSION);
     buf_append_i64(b, header->origin);
     buf_append_i64(b, header->sequence);
+    buf_append_i64(b, header->previous);
     buf_append_i64(b, header->time_ms);
     buf_append_i32(b, 0);
 }
@@ -62,19 +66,33 @@ int replacement_open(struct slice entry, struct replacement *ret)
     return 0;
 }
 
+int batch_stamp_time(struct buf *b, int64_t time_ms)
+{
+    struct batch_reader r;
+    if (b->len == 0 || b->data[0] != BATCH_VERSION || batch_open(buf_slice(b), &r) != 0) {
+        return CONCLAVE_ECORRUPT;
+    }
+    put_be64(b->data + BATCH_TIME_AT, (uint64_t)time_ms);
+    return 0;
+}
+
 int batch_open(struct slice bytes, struct batch_reader *ret)
 {
-    if (bytes.len == 0 || bytes.data[0] != BATCH_VERSION) {
+    uint8_t version = bytes.len > 0 ? bytes.data[0] : 0;
+    if (version != BATCH_VERSION && version != BATCH_VERSION_WITHOUT_PREVIOUS) {
         return CONCLAVE_ECORRUPT;
     }
     struct batch_reader b = {.reader = wire_reader_make(bytes)};
     (void)wire_read_boolean(&b.reader);
     b.header.origin = wire_read_i64(&b.reader);
     b.header.sequence = wire_read_i64(&b.reader);
+    b.header.previous =
+        version == BATCH_VERSION ? wire_read_i64(&b.reader) : BATCH_PREVIOUS_UNKNOWN;
     b.header.time_ms = wire_read_i64(&b.reader);
     b.header.count = wire_read_i32(&b.reader);
     b.left = b.header.count;
-    if (b.reader.failed || b.header.count < 0) {
+    bool previous_good = version != BATCH_VERSION || b.header.previous >= 0;
+    if (b.reader.failed || b.header.count < 0 || !previous_good) {
         return CONCLAVE_ECORRUPT;
     }
     *ret = b;
@@ -99,6 +117,20 @@ int batch_next(struct batch_reader *b, struct command *ret)
     b->left--;
     *ret = c;
     return 1;
+}
+
+int batch_check(struct slice bytes, struct batch_header *ret)
+{
+    struct batch_reader b;
+    struct command c;
+    int rc = batch_open(bytes, &b);
+    if (rc == 0) {
+        while ((rc = batch_next(&b, &c)) == 1) {}
+    }
+    if (rc == 0) {
+        *ret = b.header;
+    }
+    return rc;
 }
 
 void spent_encode(struct buf *out, const struct spent *spent)

@@ -3,8 +3,9 @@
  * wire, with everything stamped on it that apply may not find out by itself (time, session,
  * ids). One log entry holds one batch: the writes of one loop turn of one server.
  *
- * Batch, big-endian as the wire: version i8 (2), origin i64, sequence i64, time_ms i64, count i32,
- * then per command: session i64, cxid i32, type i32, options i32, ids (vector of id), body (buffer).
+ * Batch, big-endian as the wire: version i8 (4), origin i64, sequence i64, previous i64, time_ms
+ * i64, count i32, then per command: session i64, cxid i32, type i32, options i32, ids (vector of
+ * id), body (buffer). Version 2, of older logs, has no `previous`; it is read and never written.
  *
  * The other kind of entry is a replacement: from here on the state is that of a snapshot. Version i8 (3), origin i64,
  * id i64, then the bytes that state_snapshot_step gave.
@@ -24,10 +25,17 @@ enum command_options {
     COMMAND_X509 = 16,    /* and those of x509: TLS with clients' certificates */
 };
 
+/* Commands that are no operation of the protocol, beside those of enum wire_op. */
+enum command_type {
+    /* A client goes on with its session on this server. Takes no zxid. Body as CREATE_SESSION's. */
+    COMMAND_ATTACH_SESSION = -1001,
+};
+
 struct command {
     int64_t session_id; /* who asked; for CREATE_SESSION the new session */
     int32_t cxid;       /* xid of the client's request, 0 for the server's own */
-    int32_t type; /* enum wire_op; a write, CREATE_SESSION, CLOSE_SESSION or DELETE_CONTAINER */
+    int32_t type;       /* enum wire_op: a write, CREATE_SESSION, CLOSE_SESSION or DELETE_CONTAINER;
+                           or enum command_type */
     struct wire_vector ids; /* authenticated ids of the caller (vector of wire_id) */
     struct slice body;      /* the request record as received; CREATE_SESSION: wire_connect_response
                                (timeout_ms negotiated, session_id, passwd); CLOSE_SESSION: empty;
@@ -35,9 +43,15 @@ struct command {
     uint32_t options;       /* enum command_options */
 };
 
+/* Whom a batch comes from that the leader made by itself: nobody sends it again. */
+#define BATCH_ORIGIN_LEADER 0
+/* batch_header.previous of a batch of version 2. */
+#define BATCH_PREVIOUS_UNKNOWN (-1)
+
 struct batch_header {
-    int64_t origin;   /* server id of the server that gathered it */
-    int64_t sequence; /* counts the batches of that server's run, from 1 */
+    int64_t origin;   /* server id of the server that gathered it, or BATCH_ORIGIN_LEADER */
+    int64_t sequence; /* grows from batch to batch of an origin, also from run to run; above 0 */
+    int64_t previous; /* sequence of the batch before it; 0: it is the first of its origin's run */
     int64_t time_ms;  /* wall clock for ctime and mtime, the same for all its commands */
     int32_t count;    /* commands */
 };
@@ -57,6 +71,10 @@ int spent_decode(struct slice body, struct spent *ret) CONCLAVE_MUST_USE;
 /* Appends an empty batch; batch_add appends to the batch that began at `start` in b. */
 void batch_begin(struct buf *b, const struct batch_header *header);
 void batch_add(struct buf *b, size_t start, const struct command *command);
+
+/* Gives the batch that b holds another time: the leader's, when it came from another server. 0, or
+ * CONCLAVE_ECORRUPT when the bytes are no batch of the version that is written. */
+int batch_stamp_time(struct buf *b, int64_t time_ms) CONCLAVE_MUST_USE;
 
 /* The whole state is replaced. */
 struct replacement {
@@ -86,5 +104,9 @@ int batch_open(struct slice bytes, struct batch_reader *ret) CONCLAVE_MUST_USE;
 
 /* 1 and *ret, 0 at the end, CONCLAVE_ECORRUPT when the bytes end early. */
 int batch_next(struct batch_reader *b, struct command *ret) CONCLAVE_MUST_USE;
+
+/* Whether all of a batch can be read: 0 and its header, or CONCLAVE_ECORRUPT. For batches of other
+ * servers, before they go into the log. */
+int batch_check(struct slice bytes, struct batch_header *ret) CONCLAVE_MUST_USE;
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * One number for a whole state: the sum of a hash for each node and session, so neither memory
+ * One number for a whole state: the sum of a hash for each node, session and origin, so neither memory
  * layout nor the order of nodes, children or sessions matters.
  */
 #include "state/machine.h"
@@ -61,6 +61,7 @@ static uint64_t session_digest(const struct session *session)
     struct numbers n = {.len = 0};
     put(&n, (uint64_t)session->id);
     put(&n, (uint64_t)session->timeout_ms);
+    put(&n, (uint64_t)session->owner);
     put(&n, hash_bytes(session->passwd, WIRE_PASSWD_LEN));
     return hash_bytes(n.bytes, n.len);
 }
@@ -74,6 +75,9 @@ uint64_t state_digest(const struct state *s)
     for (struct map_node *n = map_next(&s->sessions, NULL); n != NULL;
          n = map_next(&s->sessions, n)) {
         sum += session_digest(CONTAINER_OF(n, struct session, map));
+    }
+    for (size_t i = 0; i < s->origins_count; i++) {
+        sum += mix((uint64_t)s->origins[i].id, (uint64_t)s->origins[i].sequence);
     }
     return sum;
 }

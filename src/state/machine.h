@@ -16,7 +16,14 @@ struct session {
     int64_t id;
     int32_t timeout_ms;
     uint8_t passwd[WIRE_PASSWD_LEN];
+    int64_t owner;          /* origin that holds its client, 0: not known */
     struct list ephemerals; /* znode_owner.link of its nodes */
+};
+
+/* A server that batches came from. */
+struct origin {
+    int64_t id;
+    int64_t sequence; /* of the last one admitted */
 };
 
 /* One step of the write in progress, to be undone when a later part of its multi fails. */
@@ -41,11 +48,15 @@ struct snapshot {
     int64_t sessions;     /* records so far */
     int64_t acls;
     int64_t nodes;
+    int64_t others; /* records of other kinds, counters and end not counted */
 };
 
 struct state {
     struct tree tree;
     struct map sessions;
+    struct origin *origins; /* by id, ascending */
+    size_t origins_count;
+    size_t origins_cap;
     int64_t zxid; /* of the last applied command */
     struct undo *undo;
     size_t undo_count;
@@ -62,6 +73,7 @@ struct write {
     const struct command *command;
     int64_t zxid;
     int64_t time_ms;
+    int64_t origin; /* server that stands for the session's client; 0: not known */
     struct effects *effects;
     struct slice path; /* of the node created or removed last; good until the next event */
 };
@@ -80,11 +92,22 @@ struct state *state_create_empty(void);
 
 /* --- sessions.c --- */
 struct session *session_find(const struct state *s, int64_t id);
-/* Adds it, or gives the one that is there another timeout and password. NULL when memory is out. */
-struct session *session_put(struct state *s, int64_t id, int32_t timeout_ms, const uint8_t *passwd);
+/* Adds it, or makes the one that is there like it. NULL when memory is out. */
+struct session *session_put(struct state *s, const struct state_session *like);
 void sessions_free(struct state *s);
+/* No session has an owner any more. */
+void sessions_disown(struct state *s);
+/* Whether the command's session may write: 0, CONCLAVE_SESSION_EXPIRED, CONCLAVE_SESSION_MOVED. */
+int write_check_session(const struct write *w);
 int write_create_session(struct write *w);
+int write_attach_session(struct write *w);
 int write_close_session(struct write *w);
+
+/* --- origins.c --- */
+/* The sequence that an origin has reached. False when memory is out. */
+bool origin_put(struct state *s, int64_t id, int64_t sequence);
+/* Gives s the origins of another state. */
+void origins_copy(struct state *s, const struct state *from);
 
 /* --- write.c: each checks, changes the tree, tells events; the undo list knows the way back --- */
 /* A create of any kind. `type` is the operation, `ret` the new node. */
@@ -184,18 +207,20 @@ static inline void snapshot_touch(struct state *s, struct znode *node)
 /* What a snapshot is made of, for snapshot.c and restore.c. Integers are big-endian. */
 #define SNAPSHOT_MAGIC "CONCLAVE"
 enum {
-    SNAPSHOT_VERSION = 1,
-    SNAPSHOT_HEADER_LEN = 8 + 4, /* magic, version i32 */
-    SNAPSHOT_BLOCK_HEAD = 8,     /* length of the records i64 */
-    SNAPSHOT_BLOCK_TAIL = 8,     /* checksum i64 */
+    SNAPSHOT_VERSION = 2,
+    SNAPSHOT_VERSION_STANDALONE = 1, /* sessions without owner, no origins; read, never written */
+    SNAPSHOT_HEADER_LEN = 8 + 4,     /* magic, version i32 */
+    SNAPSHOT_BLOCK_HEAD = 8,         /* length of the records i64 */
+    SNAPSHOT_BLOCK_TAIL = 8,         /* checksum i64 */
 };
 enum snapshot_record {
     SNAPSHOT_COUNTERS = 'C', /* zxid i64, next ACL number i32 */
-    SNAPSHOT_SESSION = 'S',  /* id i64, timeout_ms i32, passwd 16 bytes */
+    SNAPSHOT_SESSION = 'S',  /* id i64, timeout_ms i32, passwd 16 bytes, owner i64 */
+    SNAPSHOT_ORIGIN = 'O',   /* id i64, sequence i64; ids ascend */
     SNAPSHOT_ACL = 'A',      /* number i32, entries (vector of acl) */
     SNAPSHOT_NODE = 'N', /* path string, data buffer, ACL number i32, owner, czxid, mzxid, ctime,
                                 mtime i64, version, aversion, cversion i32, pzxid i64 */
-    SNAPSHOT_END = 'E',  /* sessions i64, acls i64, nodes i64 */
+    SNAPSHOT_END = 'E',  /* records so far, i64: sessions, ACLs, nodes, others */
 };
 /* The checksum after one more block. */
 uint64_t snapshot_chain(uint64_t chain, struct slice records);

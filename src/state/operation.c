@@ -118,8 +118,8 @@ static int run_reconfig(const struct write *w)
     if ((w->command->options & COMMAND_RECONFIG) == 0) {
         return CONCLAVE_RECONFIG_DISABLED;
     }
-    return session_find(w->s, w->command->session_id) == NULL ? CONCLAVE_SESSION_EXPIRED
-                                                              : CONCLAVE_UNIMPLEMENTED;
+    int rc = write_check_session(w);
+    return rc != 0 ? rc : CONCLAVE_UNIMPLEMENTED;
 }
 
 int operation_run(struct write *w, const struct operation *op)

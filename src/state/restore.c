@@ -11,10 +11,12 @@
 struct restore {
     struct state *s;
     struct wire_reader r; /* records of the block being read */
+    uint32_t version;     /* of the snapshot */
     size_t placeholders;
     int64_t sessions; /* records so far */
     int64_t acls;
     int64_t nodes;
+    int64_t others;
     bool counters; /* the counters record was there */
     bool ended;    /* the end record was there */
 };
@@ -48,16 +50,35 @@ static int read_counters(struct restore *x)
 
 static int read_session(struct restore *x)
 {
-    int64_t id = wire_read_i64(&x->r);
-    int32_t timeout_ms = wire_read_i32(&x->r);
-    if (x->r.failed || wire_left(&x->r) < WIRE_PASSWD_LEN ||
-        tree_owner_kind(id) != TREE_OWNER_SESSION || session_find(x->s, id) != NULL) {
+    struct state_session session = {.id = wire_read_i64(&x->r)};
+    session.timeout_ms = wire_read_i32(&x->r);
+    if (x->r.failed || wire_left(&x->r) < WIRE_PASSWD_LEN) {
         return CONCLAVE_ECORRUPT;
     }
-    const uint8_t *passwd = x->r.pos;
+    memcpy(session.passwd, x->r.pos, WIRE_PASSWD_LEN);
     x->r.pos += WIRE_PASSWD_LEN;
+    if (x->version != SNAPSHOT_VERSION_STANDALONE) {
+        session.owner = wire_read_i64(&x->r);
+    }
+    if (x->r.failed || tree_owner_kind(session.id) != TREE_OWNER_SESSION ||
+        session_find(x->s, session.id) != NULL) {
+        return CONCLAVE_ECORRUPT;
+    }
     x->sessions++;
-    return session_put(x->s, id, timeout_ms, passwd) != NULL ? 0 : CONCLAVE_ENOMEM;
+    return session_put(x->s, &session) != NULL ? 0 : CONCLAVE_ENOMEM;
+}
+
+static int read_origin(struct restore *x)
+{
+    const struct state *s = x->s;
+    int64_t id = wire_read_i64(&x->r);
+    int64_t sequence = wire_read_i64(&x->r);
+    bool ascends = s->origins_count == 0 || id > s->origins[s->origins_count - 1].id;
+    if (x->r.failed || !ascends || id == BATCH_ORIGIN_LEADER || sequence <= 0) {
+        return CONCLAVE_ECORRUPT;
+    }
+    x->others++;
+    return origin_put(x->s, id, sequence) ? 0 : CONCLAVE_ENOMEM;
 }
 
 static int read_acl(struct restore *x)
@@ -249,8 +270,10 @@ static int read_end(struct restore *x)
     int64_t sessions = wire_read_i64(&x->r);
     int64_t acls = wire_read_i64(&x->r);
     int64_t nodes = wire_read_i64(&x->r);
+    int64_t others = x->version != SNAPSHOT_VERSION_STANDALONE ? wire_read_i64(&x->r) : 0;
     bool good = !x->r.failed && wire_left(&x->r) == 0 && x->counters && x->placeholders == 0 &&
-                sessions == x->sessions && acls == x->acls && nodes == x->nodes;
+                sessions == x->sessions && acls == x->acls && nodes == x->nodes &&
+                others == x->others;
     x->ended = true;
     return good ? 0 : CONCLAVE_ECORRUPT;
 }
@@ -263,6 +286,8 @@ static int read_record(struct restore *x)
         return read_counters(x);
     case SNAPSHOT_SESSION:
         return read_session(x);
+    case SNAPSHOT_ORIGIN:
+        return x->version != SNAPSHOT_VERSION_STANDALONE ? read_origin(x) : (int)CONCLAVE_ECORRUPT;
     case SNAPSHOT_ACL:
         return read_acl(x);
     case SNAPSHOT_NODE:
@@ -312,24 +337,28 @@ static int read_blocks(struct restore *x, struct slice rest, uint64_t chain)
     return rest.len == 0 ? 0 : CONCLAVE_ECORRUPT;
 }
 
-static bool header_good(struct slice snapshot)
+/* The snapshot's version, 0 when it is none that can be read. */
+static uint32_t read_header(struct slice snapshot)
 {
     static const char magic[] = SNAPSHOT_MAGIC;
-    return snapshot.len >= SNAPSHOT_HEADER_LEN &&
-           memcmp(snapshot.data, magic, sizeof magic - 1) == 0 &&
-           get_be32(snapshot.data + sizeof magic - 1) == SNAPSHOT_VERSION;
+    if (snapshot.len < SNAPSHOT_HEADER_LEN || memcmp(snapshot.data, magic, sizeof magic - 1) != 0) {
+        return 0;
+    }
+    uint32_t version = get_be32(snapshot.data + sizeof magic - 1);
+    return version <= SNAPSHOT_VERSION ? version : 0;
 }
 
 int state_restore(struct slice snapshot, struct state **ret)
 {
-    if (!header_good(snapshot)) {
+    uint32_t version = read_header(snapshot);
+    if (version == 0) {
         return CONCLAVE_ECORRUPT;
     }
     struct state *s = state_create_empty();
     if (s == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    struct restore x = {.s = s, .placeholders = 1};
+    struct restore x = {.s = s, .version = version, .placeholders = 1};
     s->tree.root->flags |= ZNODE_PLACEHOLDER;
     struct slice rest =
         slice_make(snapshot.data + SNAPSHOT_HEADER_LEN, snapshot.len - SNAPSHOT_HEADER_LEN);

@@ -5,27 +5,40 @@ static bool session_has_id(const struct map_node *node, const void *key)
     return CONTAINER_OF(node, struct session, map)->id == *(const int64_t *)key;
 }
 
+static bool passwd_equal(const uint8_t *a, struct slice b)
+{
+    unsigned diff = 0;
+    if (b.len != WIRE_PASSWD_LEN) {
+        return false;
+    }
+    for (size_t i = 0; i < WIRE_PASSWD_LEN; i++) {
+        diff |= (unsigned)(a[i] ^ b.data[i]);
+    }
+    return diff == 0;
+}
+
 struct session *session_find(const struct state *s, int64_t id)
 {
     struct map_node *n = map_find(&s->sessions, hash_u64((uint64_t)id), session_has_id, &id);
     return n != NULL ? CONTAINER_OF(n, struct session, map) : NULL;
 }
 
-struct session *session_put(struct state *s, int64_t id, int32_t timeout_ms, const uint8_t *passwd)
+struct session *session_put(struct state *s, const struct state_session *like)
 {
-    struct session *session = session_find(s, id);
+    struct session *session = session_find(s, like->id);
     if (session == NULL) {
         session = malloc(sizeof *session);
         if (session == NULL ||
-            map_insert(&s->sessions, &session->map, hash_u64((uint64_t)id)) != 0) {
+            map_insert(&s->sessions, &session->map, hash_u64((uint64_t)like->id)) != 0) {
             free(session);
             return NULL;
         }
-        session->id = id;
+        session->id = like->id;
         list_init(&session->ephemerals);
     }
-    session->timeout_ms = timeout_ms;
-    memcpy(session->passwd, passwd, WIRE_PASSWD_LEN);
+    session->timeout_ms = like->timeout_ms;
+    session->owner = like->owner;
+    memcpy(session->passwd, like->passwd, WIRE_PASSWD_LEN);
     return session;
 }
 
@@ -38,21 +51,78 @@ void sessions_free(struct state *s)
     }
 }
 
+void sessions_disown(struct state *s)
+{
+    for (struct map_node *n = map_next(&s->sessions, NULL); n != NULL;
+         n = map_next(&s->sessions, n)) {
+        CONTAINER_OF(n, struct session, map)->owner = 0;
+    }
+}
+
+/* Whether the session, which may be NULL, may be written for by the write's origin. */
+static int check_owner(const struct write *w, const struct session *session)
+{
+    if (session == NULL) {
+        return CONCLAVE_SESSION_EXPIRED;
+    }
+    bool moved = session->owner != 0 && w->origin != 0 && session->owner != w->origin;
+    return moved ? CONCLAVE_SESSION_MOVED : 0;
+}
+
+int write_check_session(const struct write *w)
+{
+    return check_owner(w, session_find(w->s, w->command->session_id));
+}
+
+static void tell_session(struct write *w, enum state_session_change change, int64_t id)
+{
+    w->effects->session_change = change;
+    w->effects->session_id = id;
+}
+
+static int decode_session(const struct write *w, struct wire_connect_response *ret)
+{
+    struct wire_reader r = wire_reader_make(w->command->body);
+    if (wire_decode_connect_response(&r, ret) != 0 || ret->passwd.len != WIRE_PASSWD_LEN) {
+        return CONCLAVE_MARSHALLING_ERROR;
+    }
+    return ret->session_id == w->command->session_id ? 0 : CONCLAVE_BAD_ARGUMENTS;
+}
+
 /* Ids that mean something else as the owner of a node cannot be sessions. */
 int write_create_session(struct write *w)
 {
-    struct wire_reader r = wire_reader_make(w->command->body);
     struct wire_connect_response body;
-    if (wire_decode_connect_response(&r, &body) != 0 || body.passwd.len != WIRE_PASSWD_LEN) {
-        return CONCLAVE_MARSHALLING_ERROR;
+    int rc = decode_session(w, &body);
+    if (rc != 0) {
+        return rc;
     }
-    if (body.session_id != w->command->session_id ||
-        tree_owner_kind(body.session_id) != TREE_OWNER_SESSION) {
+    if (tree_owner_kind(body.session_id) != TREE_OWNER_SESSION) {
         return CONCLAVE_BAD_ARGUMENTS;
     }
-    state_need(session_put(w->s, body.session_id, body.timeout_ms, body.passwd.data) != NULL);
-    w->effects->session_change = STATE_SESSION_CREATED;
-    w->effects->session_id = body.session_id;
+    struct state_session session = {
+        .id = body.session_id, .timeout_ms = body.timeout_ms, .owner = w->origin};
+    memcpy(session.passwd, body.passwd.data, WIRE_PASSWD_LEN);
+    state_need(session_put(w->s, &session) != NULL);
+    tell_session(w, STATE_SESSION_CREATED, body.session_id);
+    return 0;
+}
+
+/* An unknown session and a wrong password are told in the same way, as at the handshake. */
+int write_attach_session(struct write *w)
+{
+    struct wire_connect_response body;
+    int rc = decode_session(w, &body);
+    if (rc != 0) {
+        return rc;
+    }
+    struct session *session = session_find(w->s, body.session_id);
+    if (session == NULL || !passwd_equal(session->passwd, body.passwd)) {
+        return CONCLAVE_SESSION_EXPIRED;
+    }
+    session->timeout_ms = body.timeout_ms;
+    session->owner = w->origin;
+    tell_session(w, STATE_SESSION_ATTACHED, session->id);
     return 0;
 }
 
@@ -114,17 +184,21 @@ static void delete_ephemerals(struct write *w, struct session *session)
     free(victims);
 }
 
-/* Closing a session that is not there is no error: a client's close may follow its expiry. */
+/* Closing a session that is not there is no error: a client's close may follow its expiry. What has
+ * no cxid is no client's close but an expiry. */
 int write_close_session(struct write *w)
 {
     struct session *session = session_find(w->s, w->command->session_id);
     if (session == NULL) {
         return 0;
     }
+    int rc = w->command->cxid != 0 ? check_owner(w, session) : 0;
+    if (rc != 0) {
+        return rc;
+    }
     delete_ephemerals(w, session);
     map_remove(&w->s->sessions, &session->map);
-    w->effects->session_change = STATE_SESSION_CLOSED;
-    w->effects->session_id = session->id;
+    tell_session(w, STATE_SESSION_CLOSED, session->id);
     free(session);
     return 0;
 }
@@ -133,7 +207,13 @@ static void session_show(const struct session *session, struct state_session *re
 {
     ret->id = session->id;
     ret->timeout_ms = session->timeout_ms;
+    ret->owner = session->owner;
     memcpy(ret->passwd, session->passwd, WIRE_PASSWD_LEN);
+}
+
+bool state_session_passwd_is(const struct state_session *session, struct slice passwd)
+{
+    return passwd_equal(session->passwd, passwd);
 }
 
 bool state_session_find(const struct state *s, int64_t id, struct state_session *ret)

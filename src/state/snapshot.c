@@ -45,7 +45,18 @@ static void put_sessions(struct state *s, struct buf *out)
         buf_append_i64(out, session->id);
         buf_append_i32(out, session->timeout_ms);
         buf_append(out, session->passwd, WIRE_PASSWD_LEN);
+        buf_append_i64(out, session->owner);
         s->snapshot.sessions++;
+    }
+}
+
+static void put_origins(struct state *s, struct buf *out)
+{
+    for (size_t i = 0; i < s->origins_count; i++) {
+        buf_append_u8(out, SNAPSHOT_ORIGIN);
+        buf_append_i64(out, s->origins[i].id);
+        buf_append_i64(out, s->origins[i].sequence);
+        s->snapshot.others++;
     }
 }
 
@@ -75,6 +86,7 @@ int state_snapshot_begin(struct state *s)
     buf_append_i64(&snap->pending, s->zxid);
     buf_append_i32(&snap->pending, (int32_t)s->tree.acls.next_id);
     put_sessions(s, &snap->pending);
+    put_origins(s, &snap->pending);
     put_acls(s, &snap->pending);
     if (!buf_ok(&snap->pending)) {
         buf_finish(&snap->pending);
@@ -165,6 +177,7 @@ int state_snapshot_step(struct state *s, size_t max_bytes, struct buf *out)
         buf_append_i64(out, snap->sessions);
         buf_append_i64(out, snap->acls);
         buf_append_i64(out, snap->nodes);
+        buf_append_i64(out, snap->others);
     }
     finish_block(snap, block, out);
     if (!buf_ok(out)) {

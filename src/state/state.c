@@ -84,6 +84,7 @@ void state_destroy(struct state *s)
     buf_finish(&s->name);
     buf_finish(&s->quota);
     buf_finish(&s->snapshot.pending);
+    free(s->origins);
     free(s->undo);
     free(s);
 }
@@ -93,11 +94,11 @@ int64_t state_zxid(const struct state *s)
     return s->zxid;
 }
 
-void state_raise_zxid(struct state *s, int64_t zxid)
+void state_succeed(struct state *s, const struct state *before)
 {
-    if (zxid > s->zxid) {
-        s->zxid = zxid;
-    }
+    s->zxid = 1 + (s->zxid > before->zxid ? s->zxid : before->zxid);
+    origins_copy(s, before);
+    sessions_disown(s);
 }
 
 static int write_simple(struct write *w)
@@ -108,7 +109,14 @@ static int write_simple(struct write *w)
     return rc != 0 ? rc : operation_run(w, &op);
 }
 
-void state_apply(struct state *s, const struct command *command, int64_t time_ms,
+/* Whom a batch's commands are checked against as owners of sessions: a state that began with
+ * batches of version 2 and one restored from a snapshot behind them are to be the same. */
+static int64_t owning_origin(const struct batch_header *header)
+{
+    return header->previous == BATCH_PREVIOUS_UNKNOWN ? 0 : header->origin;
+}
+
+void state_apply(struct state *s, const struct batch_header *header, const struct command *command,
                  struct effects *effects)
 {
     effects_clear(effects);
@@ -116,12 +124,17 @@ void state_apply(struct state *s, const struct command *command, int64_t time_ms
     effects->session_id = 0;
     effects->quota = (struct state_quota){.exceeded = false};
     buf_reset(&effects->quota_path);
-    effects->zxid = ++s->zxid;
+    s->zxid += command->type != COMMAND_ATTACH_SESSION;
+    effects->zxid = s->zxid;
 
-    struct write w = {s, command, s->zxid, time_ms, effects, SLICE_NULL};
+    struct write w = {s,       command,   s->zxid, header->time_ms, owning_origin(header),
+                      effects, SLICE_NULL};
     switch (command->type) {
     case WIRE_CREATE_SESSION:
         effects->err = write_create_session(&w);
+        break;
+    case COMMAND_ATTACH_SESSION:
+        effects->err = write_attach_session(&w);
         break;
     case WIRE_CLOSE_SESSION:
         effects->err = write_close_session(&w);

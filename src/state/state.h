@@ -39,6 +39,7 @@ enum state_session_change {
     STATE_SESSION_SAME,
     STATE_SESSION_CREATED,
     STATE_SESSION_CLOSED,
+    STATE_SESSION_ATTACHED, /* its client goes on at the server that the batch came from */
 };
 
 /* What one command did. Owned by the caller, reused from command to command. */
@@ -53,7 +54,7 @@ struct effects {
     struct state_quota quota; /* the first that was exceeded */
     struct buf quota_path;    /* bytes of its path */
     enum state_session_change session_change;
-    int64_t session_id; /* session created or closed */
+    int64_t session_id; /* session created, closed or attached */
 };
 
 void effects_init(struct effects *e);
@@ -64,10 +65,36 @@ void effects_finish(struct effects *e);
 struct state *state_create(void);
 void state_destroy(struct state *s);
 
-/* Applies one command at wall time time_ms. Never fails as such: what is refused is told in
+/* What becomes of a batch. */
+enum state_batch {
+    STATE_BATCH_APPLY,     /* its commands are to be applied now, in order */
+    STATE_BATCH_DUPLICATE, /* it was, or it is overtaken by a later run of its origin */
+    STATE_BATCH_GAP, /* one before it is missing: its origin sends it again, behind that one */
+};
+
+/*
+ * Judges the next batch of the log, so that each is applied once and in its origin's order although
+ * servers send again whatever may have got lost with a leader. STATE_BATCH_APPLY is remembered:
+ * asked for each batch once, before its commands are applied. Of a batch that is not admitted
+ * nothing may be applied, and no zxid is taken. Those of BATCH_ORIGIN_LEADER and of version 2 are
+ * admitted always and leave no trace.
+ */
+enum state_batch state_batch_admit(struct state *s, const struct batch_header *header);
+
+/* Sequence of the last batch of an origin that was admitted, 0: none. An origin begins a new run
+ * above it. */
+int64_t state_origin_sequence(const struct state *s, int64_t origin);
+
+/*
+ * Applies one command of a batch that was admitted. Never fails as such: what is refused is told in
  * effects. CLOSE_SESSION of a session that is not there succeeds and changes nothing; the nodes of
- * one that is there go oldest first. */
-void state_apply(struct state *s, const struct command *command, int64_t time_ms,
+ * one that is there go oldest first.
+ *
+ * A write of a client whose session is owned by another server than the batch's origin fails with
+ * CONCLAVE_SESSION_MOVED: it stayed behind on a connection that was given up. The origins of
+ * version 2 and BATCH_ORIGIN_LEADER own nothing and may do everything.
+ */
+void state_apply(struct state *s, const struct batch_header *header, const struct command *command,
                  struct effects *effects);
 
 /* zxid of the last applied command. */
@@ -113,10 +140,14 @@ struct state_session {
     int64_t id;
     int32_t timeout_ms; /* negotiated */
     uint8_t passwd[WIRE_PASSWD_LEN];
+    int64_t owner; /* server that its client is connected to; 0: not known, any may write for it */
 };
 
 /* True and *ret when the session exists. */
 bool state_session_find(const struct state *s, int64_t id, struct state_session *ret);
+
+/* Whether that is the session's password; takes the same time for every wrong one. */
+bool state_session_passwd_is(const struct state_session *session, struct slice passwd);
 
 /* Calls fn for every session, in no particular order; fn must not change the state. */
 void state_session_each(const struct state *s, void (*fn)(void *ctx, const struct state_session *),
@@ -164,11 +195,13 @@ void state_snapshot_abort(struct state *s);
 /* A state from the bytes of a whole snapshot. 0, CONCLAVE_ECORRUPT or CONCLAVE_ENOMEM. */
 int state_restore(struct slice snapshot, struct state **ret) CONCLAVE_MUST_USE;
 
-/* The next command's zxid is above this one, too: for a state that takes another's place. */
-void state_raise_zxid(struct state *s, int64_t zxid);
+/* Makes a restored state fit to take the place of `before`, which stays as it is. That is a change and
+ * takes a zxid, above all of both; the batches that were admitted stay admitted; its sessions are
+ * nobody's yet. */
+void state_succeed(struct state *s, const struct state *before);
 
-/* A number over all nodes (path, data, ACL, stat), sessions and the zxid; equal states have
- * equal digests. */
+/* A number over all nodes (path, data, ACL, stat), sessions, origins and the zxid; equal states
+ * have equal digests. */
 uint64_t state_digest(const struct state *s);
 
 #endif

@@ -165,8 +165,9 @@ static int check_create(struct write *w, int32_t type, const struct wire_create_
     if (rc != 0) {
         return rc;
     }
-    if (session_find(s, w->command->session_id) == NULL) {
-        return CONCLAVE_SESSION_EXPIRED;
+    rc = write_check_session(w);
+    if (rc != 0) {
+        return rc;
     }
     if (slice_is_null(r->path)) {
         return CONCLAVE_MARSHALLING_ERROR;
@@ -273,8 +274,9 @@ static bool version_matches(int32_t have, int32_t expected)
 int write_delete(struct write *w, const struct wire_delete_request *r)
 {
     struct state *s = w->s;
-    if (session_find(s, w->command->session_id) == NULL) {
-        return CONCLAVE_SESSION_EXPIRED;
+    int rc = write_check_session(w);
+    if (rc != 0) {
+        return rc;
     }
     if (slice_is_null(r->path)) {
         return CONCLAVE_MARSHALLING_ERROR;
@@ -316,8 +318,9 @@ static int32_t next_version(int32_t version)
 
 static int check_session_and_path(const struct write *w, struct slice path)
 {
-    if (session_find(w->s, w->command->session_id) == NULL) {
-        return CONCLAVE_SESSION_EXPIRED;
+    int rc = write_check_session(w);
+    if (rc != 0) {
+        return rc;
     }
     return path_valid(path) ? 0 : CONCLAVE_BAD_ARGUMENTS;
 }

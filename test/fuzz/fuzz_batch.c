@@ -1,9 +1,11 @@
 /*
- * Batches of commands through the state machine. The first byte of the input chooses:
+ * Batches of commands through the state machine. The first byte of the input, modulo 8, chooses (of 4
+ * and more, all but 7 mean the same as 4 less):
  *   0  the rest is a batch, as it would stand in the log
  *   1  the rest is a snapshot
  *   2  the rest is a program: requests made from it, well-formed for the most part
- *   3  the rest is the records of a snapshot, whose frame and checksum are added
+ *   3  the rest is the records of a snapshot of version 1, whose frame and checksum are added
+ *   7  the same of the version that is written now
  * What must hold: two states that apply the same stay the same, each command takes one zxid, an error
  * comes without a reply, and a snapshot, taken at any moment and while commands go on, restores to the
  * state it was taken of.
@@ -33,6 +35,7 @@ struct world {
     uint64_t snapshot_digest; /* of the state when it began */
     bool snapshotting;
     int requests;
+    int64_t sequences[4]; /* of each origin's last batch */
 };
 
 /* --- the rules ------------------------------------------------------------------------------------ */
@@ -49,11 +52,11 @@ static void world_init(struct world *w)
     buf_init(&w->snapshot, 0);
 }
 
-static void check_same_effects(const struct world *w, int64_t zxid_before)
+static void check_same_effects(const struct world *w, int64_t zxid)
 {
     const struct effects *a = &w->effects[0];
     const struct effects *b = &w->effects[1];
-    must(a->zxid == zxid_before + 1 && a->zxid == b->zxid);
+    must(a->zxid == zxid && a->zxid == b->zxid);
     must(a->err <= 0 && a->err == b->err);
     must(a->err == 0 || (a->reply.len == 0 && a->events_count == 0));
     must(buf_ok(&a->reply) && slice_equal(buf_slice(&a->reply), buf_slice(&b->reply)));
@@ -104,13 +107,18 @@ static void apply_batch(struct world *w, struct slice bytes)
         return;
     }
     struct command c;
+    enum state_batch verdict = state_batch_admit(w->states[0], &reader.header);
+    must(verdict == state_batch_admit(w->states[1], &reader.header));
+    if (verdict != STATE_BATCH_APPLY) {
+        return;
+    }
     while (w->requests < REQUESTS_MAX && batch_next(&reader, &c) == 1) {
         w->requests++;
-        int64_t before = state_zxid(w->states[0]);
+        int64_t zxid = state_zxid(w->states[0]) + (c.type != COMMAND_ATTACH_SESSION);
         for (int i = 0; i < 2; i++) {
-            state_apply(w->states[i], &c, reader.header.time_ms, &w->effects[i]);
+            state_apply(w->states[i], &reader.header, &c, &w->effects[i]);
         }
-        check_same_effects(w, before);
+        check_same_effects(w, zxid);
         query_all(w, c.ids, c.body);
     }
     must(state_digest(w->states[0]) == state_digest(w->states[1]));
@@ -293,14 +301,15 @@ static int32_t put_multi(struct buf *b, struct input *in)
 
 static int32_t put_session(struct buf *b, struct input *in, int64_t session_id)
 {
-    if (take(in) % 3 == 0) {
+    uint8_t how = take(in);
+    if (how % 3 == 0) {
         return WIRE_CLOSE_SESSION;
     }
     struct wire_connect_response c = {.timeout_ms = 1000 * take(in),
                                       .session_id = session_id,
                                       .passwd = slice_make("0123456789abcdef", 16)};
     wire_encode_connect_response(b, &c);
-    return WIRE_CREATE_SESSION;
+    return how % 8 == 7 ? (int32_t)COMMAND_ATTACH_SESSION : (int32_t)WIRE_CREATE_SESSION;
 }
 
 static void put_command(struct world *w, struct input *in, int32_t kind)
@@ -347,7 +356,13 @@ static void flush(struct world *w, struct input *in)
         apply_batch(w, buf_slice(&w->batch));
     }
     buf_reset(&w->batch);
-    struct batch_header header = {.origin = 1, .sequence = 1, .time_ms = 1000 * take(in)};
+    /* Of one of four servers, one of them the leader; now and then once more, or with one missing. */
+    uint8_t head = take(in);
+    int64_t *last = &w->sequences[head % 4];
+    struct batch_header header = {.origin = head % 4, .previous = *last, .time_ms = 1000 * head};
+    header.sequence = head >= 240 ? *last : *last + 1 + (head >= 224);
+    header.previous += head >= 224;
+    *last = header.sequence;
     batch_begin(&w->batch, &header);
 }
 
@@ -406,12 +421,12 @@ static void fuzz_snapshot(struct slice bytes)
 }
 
 /* The records alone, to which header, length and a right checksum are added. */
-static void fuzz_records(struct slice records)
+static void fuzz_records(int32_t version, struct slice records)
 {
     struct buf b;
     buf_init(&b, 0);
     buf_append_str(&b, SNAPSHOT_MAGIC);
-    buf_append_i32(&b, SNAPSHOT_VERSION);
+    buf_append_i32(&b, version);
     uint64_t chain = hash_bytes(b.data, b.len);
     buf_append_i64(&b, (int64_t)records.len);
     buf_append_slice(&b, records);
@@ -432,7 +447,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     if (data[0] % 4 == 3) {
-        fuzz_records(rest);
+        bool old = data[0] / 4 % 2 == 0;
+        fuzz_records(old ? SNAPSHOT_VERSION_STANDALONE : SNAPSHOT_VERSION, rest);
         return 0;
     }
     struct world w;

@@ -136,14 +136,14 @@ static struct model copy_of(const struct model *m)
     return c;
 }
 
-static bool has_session(const struct model *m, int64_t id)
+static struct model_session *find_session(struct model *m, int64_t id)
 {
     for (size_t i = 0; i < m->session_count; i++) {
         if (m->sessions[i].id == id) {
-            return true;
+            return &m->sessions[i];
         }
     }
-    return false;
+    return NULL;
 }
 
 /* --- paths ------------------------------------------------------------------------------------ */
@@ -336,9 +336,23 @@ struct call {
     int64_t session_id;
     struct wire_vector ids;
     uint32_t options;
+    int32_t cxid;
+    int64_t origin;
     int64_t time_ms;
     struct model_effects *e;
 };
+
+/* Why the caller may not write, or 0. */
+static int refused(struct call *c)
+{
+    const struct model_session *session = find_session(c->m, c->session_id);
+    if (session == NULL) {
+        return CONCLAVE_SESSION_EXPIRED;
+    }
+    return session->owner == 0 || c->origin == 0 || session->owner == c->origin
+               ? 0
+               : CONCLAVE_SESSION_MOVED;
+}
 
 /* --- quotas ----------------------------------------------------------------------------------- */
 
@@ -477,8 +491,9 @@ static int do_create(struct call *c, int32_t type, struct wire_create_ttl_reques
     if (rc != 0) {
         return rc;
     }
-    if (!has_session(m, c->session_id)) {
-        return CONCLAVE_SESSION_EXPIRED;
+    rc = refused(c);
+    if (rc != 0) {
+        return rc;
     }
     if (!model_path_string(r.path, path) || strchr(path, '/') == NULL) {
         return CONCLAVE_BAD_ARGUMENTS;
@@ -552,8 +567,9 @@ static int do_delete(struct call *c, struct wire_delete_request r)
 {
     char path[MODEL_PATH];
     char parent[MODEL_PATH];
-    if (!has_session(c->m, c->session_id)) {
-        return CONCLAVE_SESSION_EXPIRED;
+    int rc = refused(c);
+    if (rc != 0) {
+        return rc;
     }
     if (!model_path_string(r.path, path) || strchr(path, '/') == NULL || strcmp(path, "/") == 0 ||
         strcmp(path, "/zookeeper") == 0 || strcmp(path, "/zookeeper/quota") == 0 ||
@@ -575,8 +591,9 @@ static int do_delete(struct call *c, struct wire_delete_request r)
 static int find_for(struct call *c, struct slice raw, int32_t perm, struct model_node **ret)
 {
     char path[MODEL_PATH];
-    if (!has_session(c->m, c->session_id)) {
-        return CONCLAVE_SESSION_EXPIRED;
+    int rc = refused(c);
+    if (rc != 0) {
+        return rc;
     }
     if (raw.len == 0 || !model_path_string(raw, path) || !valid_path(path)) {
         return CONCLAVE_BAD_ARGUMENTS;
@@ -626,7 +643,8 @@ static int do_set_acl(struct call *c, struct wire_set_acl_request r)
     struct model_acl acl[MODEL_ACLS];
     int acl_count;
     int found = find_for(c, r.path, WIRE_PERM_ADMIN, &n);
-    if (found == CONCLAVE_SESSION_EXPIRED || found == CONCLAVE_BAD_ARGUMENTS) {
+    if (found == CONCLAVE_SESSION_EXPIRED || found == CONCLAVE_SESSION_MOVED ||
+        found == CONCLAVE_BAD_ARGUMENTS) {
         return found;
     }
     int rc = fixup(r.acl, c->ids, acl, &acl_count);
@@ -654,6 +672,9 @@ static int compare_nodes(const void *a, const void *b)
 static int do_close(struct call *c)
 {
     struct model *m = c->m;
+    if (c->cxid != 0 && refused(c) == CONCLAVE_SESSION_MOVED) {
+        return CONCLAVE_SESSION_MOVED;
+    }
     struct model_node *mine = calloc(m->count, sizeof *mine);
     size_t n = 0;
     assert(mine != NULL);
@@ -675,18 +696,24 @@ static int do_close(struct call *c)
     return 0;
 }
 
-static int do_open(struct call *c, struct slice body)
+static int do_open(struct call *c, bool attach, struct slice body)
 {
     struct wire_reader r = wire_reader_make(body);
     struct wire_connect_response response;
-    if (wire_decode_connect_response(&r, &response) != 0) {
+    if (wire_decode_connect_response(&r, &response) != 0 || response.passwd.len != 16) {
         return CONCLAVE_MARSHALLING_ERROR;
     }
-    if (!has_session(c->m, c->session_id)) {
-        assert(c->m->session_count < sizeof c->m->sessions / sizeof c->m->sessions[0]);
-        c->m->sessions[c->m->session_count++] =
-            (struct model_session){c->session_id, response.timeout_ms};
+    struct model_session *session = find_session(c->m, c->session_id);
+    if (attach && (session == NULL || memcmp(session->passwd, response.passwd.data, 16) != 0)) {
+        return CONCLAVE_SESSION_EXPIRED;
     }
+    if (session == NULL) {
+        assert(c->m->session_count < sizeof c->m->sessions / sizeof c->m->sessions[0]);
+        session = &c->m->sessions[c->m->session_count++];
+    }
+    *session = (struct model_session){
+        .id = c->session_id, .timeout_ms = response.timeout_ms, .owner = c->origin};
+    memcpy(session->passwd, response.passwd.data, 16);
     return 0;
 }
 
@@ -841,14 +868,17 @@ void model_apply(struct model *m, const struct model_caller *caller, int32_t typ
     buf_reset(&e->reply);
     buf_reset(&e->events);
     e->quota_exceeded = false;
-    m->zxid++;
-    struct call c = {m, caller->session_id, caller->ids, caller->options, time_ms, e};
+    m->zxid += type == MODEL_ATTACH_SESSION ? 0 : 1;
+    struct call c = {
+        m, caller->session_id, caller->ids, caller->options, caller->cxid, caller->origin, time_ms,
+        e};
     struct wire_reader r = wire_reader_make(body);
     int32_t unused;
-    e->err = type == WIRE_CREATE_SESSION  ? do_open(&c, body)
-             : type == WIRE_CLOSE_SESSION ? do_close(&c)
-             : type == WIRE_MULTI         ? do_multi(&c, body)
-                                          : do_one(&c, type, false, &r, &unused);
+    e->err = type == WIRE_CREATE_SESSION    ? do_open(&c, false, body)
+             : type == MODEL_ATTACH_SESSION ? do_open(&c, true, body)
+             : type == WIRE_CLOSE_SESSION   ? do_close(&c)
+             : type == WIRE_MULTI           ? do_multi(&c, body)
+                                            : do_one(&c, type, false, &r, &unused);
     if (e->err != 0) {
         buf_reset(&e->reply);
         buf_reset(&e->events);

@@ -33,6 +33,8 @@ struct model_node {
 struct model_session {
     int64_t id;
     int32_t timeout_ms;
+    char passwd[16];
+    int64_t owner; /* server that may write for it, 0: all */
 };
 
 struct model {
@@ -65,7 +67,11 @@ struct model_caller {
     int64_t session_id;
     struct wire_vector ids; /* vector of wire_id */
     uint32_t options;
+    int32_t cxid;
+    int64_t origin; /* server that sends it, 0: none in particular */
 };
+
+enum { MODEL_ATTACH_SESSION = -1001 }; /* the number is that of enum command_type */
 
 /* Applies a command given by its parts, as state_apply does. */
 void model_apply(struct model *m, const struct model_caller *caller, int32_t type,

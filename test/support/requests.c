@@ -120,8 +120,13 @@ struct slice make_read(struct maker *m, const char *path, bool watch)
 
 struct slice make_session(struct maker *m, int64_t id, int32_t timeout_ms)
 {
+    return make_attach(m, id, timeout_ms, id);
+}
+
+struct slice make_attach(struct maker *m, int64_t id, int32_t timeout_ms, int64_t passwd_of)
+{
     uint8_t passwd[WIRE_PASSWD_LEN];
-    memset(passwd, (int)(id & 0xff), sizeof passwd);
+    memset(passwd, (int)(passwd_of & 0xff), sizeof passwd);
     struct wire_connect_response r = {0, timeout_ms, id, slice_make(passwd, sizeof passwd)};
     buf_reset(&m->body);
     wire_encode_connect_response(&m->body, &r);
@@ -179,7 +184,15 @@ struct slice make_multi_end(struct maker *m)
 int32_t apply(struct state *s, struct effects *e, struct maker *m, int64_t session_id, int32_t type,
               struct slice body)
 {
-    struct command c = {.session_id = session_id, .type = type, .ids = maker_ids(m), .body = body};
-    state_apply(s, &c, 1000 + state_zxid(s) + 1, e);
+    return apply_from(s, e, m, BATCH_ORIGIN_LEADER, session_id, type, body);
+}
+
+int32_t apply_from(struct state *s, struct effects *e, struct maker *m, int64_t origin,
+                   int64_t session_id, int32_t type, struct slice body)
+{
+    struct batch_header header = {.origin = origin, .time_ms = 1000 + state_zxid(s) + 1};
+    struct command c = {
+        .session_id = session_id, .cxid = 1, .type = type, .ids = maker_ids(m), .body = body};
+    state_apply(s, &header, &c, e);
     return e->err;
 }

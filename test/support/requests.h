@@ -35,6 +35,8 @@ struct slice make_set_data(struct maker *m, const char *path, const char *data, 
 struct slice make_set_acl(struct maker *m, const char *path, int32_t version);
 struct slice make_read(struct maker *m, const char *path, bool watch);
 struct slice make_session(struct maker *m, int64_t id, int32_t timeout_ms);
+/* With the password that make_session gives another session, or the same. */
+struct slice make_attach(struct maker *m, int64_t id, int32_t timeout_ms, int64_t passwd_of);
 
 /* A multi: begin, then for each part a header and a record appended to m->body, then end. */
 void make_multi_begin(struct maker *m);
@@ -46,8 +48,11 @@ void make_multi_set_data(struct maker *m, const char *path, const char *data, in
 void make_multi_check(struct maker *m, const char *path, int32_t version);
 struct slice make_multi_end(struct maker *m);
 
-/* Applies a command with the maker's ids at time 1000 + zxid and returns err. */
+/* Applies a client's command with the maker's ids at time 1000 + zxid and returns err. It comes from
+ * nowhere in particular, or from a server. */
 int32_t apply(struct state *s, struct effects *e, struct maker *m, int64_t session_id, int32_t type,
               struct slice body);
+int32_t apply_from(struct state *s, struct effects *e, struct maker *m, int64_t origin,
+                   int64_t session_id, int32_t type, struct slice body);
 
 #endif

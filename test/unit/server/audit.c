@@ -72,7 +72,8 @@ static void run(int64_t session, int32_t type, struct slice body, const char *ho
 {
     struct command command = {
         .session_id = session, .type = type, .ids = maker_ids(&maker), .body = body};
-    state_apply(tree, &command, 1700000000123, &effects);
+    struct batch_header header = {.time_ms = 1700000000123};
+    state_apply(tree, &header, &command, &effects);
     audit_command(audit, &command, &effects, host);
 }
 

@@ -168,6 +168,7 @@ static void test_replayed(void **state)
     replacement_begin(&entry, 7, 42);
     buf_append_slice(&entry, buf_slice(&snapshot));
     other.service.serving = false;
+    assert_int_equal(service_restore(&other.service, buf_slice(&snapshot)), 0);
     assert_int_equal(service_apply(&other.service, buf_slice(&entry)), 0);
     assert_int_equal(service_apply(&h.service, buf_slice(&entry)), 0);
     assert_true(state_digest(h.service.state) == state_digest(other.service.state));

@@ -24,7 +24,7 @@ static int teardown(void **state)
 /* Something else stands before the batch: `start` need not be 0. */
 static size_t make_batch(struct wire_vector ids)
 {
-    struct batch_header header = {.origin = 3, .sequence = INT64_MAX, .time_ms = -5};
+    struct batch_header header = {.origin = 3, .sequence = INT64_MAX, .previous = 1, .time_ms = -5};
     buf_append_str(&bytes, "before");
     size_t start = bytes.len;
     batch_begin(&bytes, &header);
@@ -54,6 +54,7 @@ static void comes_back_as_it_went(void **state)
     assert_int_equal(batch_open(slice_make(bytes.data + start, bytes.len - start), &r), 0);
     assert_int_equal(r.header.origin, 3);
     assert_true(r.header.sequence == INT64_MAX);
+    assert_int_equal(r.header.previous, 1);
     assert_int_equal(r.header.time_ms, -5);
     assert_int_equal(r.header.count, 2);
     assert_int_equal(batch_next(&r, &c), 1);
@@ -78,7 +79,7 @@ static void empty_batch(void **state)
 {
     struct batch_reader r;
     struct command c;
-    batch_begin(&bytes, &(struct batch_header){1, 2, 3, 99});
+    batch_begin(&bytes, &(struct batch_header){1, 2, 0, 3, 99});
     assert_int_equal(batch_open(buf_slice(&bytes), &r), 0);
     assert_int_equal(r.header.count, 0);
     assert_int_equal(batch_next(&r, &c), 0);
@@ -109,7 +110,7 @@ static void cut_anywhere_is_corrupt(void **state)
     }
     buf_append_u8(&bytes, 0);
     assert_int_equal(read_all(slice_make(bytes.data + start, len + 1)), CONCLAVE_ECORRUPT);
-    bytes.data[start]++;
+    bytes.data[start] = 5;
     assert_int_equal(read_all(slice_make(bytes.data + start, len)), CONCLAVE_ECORRUPT);
     buf_finish(&b);
 }
@@ -123,17 +124,97 @@ static void garbage_is_survived(void **state)
             uint64_t v = prng_next(&prng);
             garbage[n] = v % 3 == 0 ? (uint8_t)(v >> 8) : 0;
         }
-        garbage[0] = 2;
+        garbage[0] = i % 2 == 0 ? 2 : 4;
         int rc = read_all(slice_make(garbage, prng_next(&prng) % sizeof garbage));
         assert_true(rc == 0 || rc == CONCLAVE_ECORRUPT);
     }
+}
+
+/* Written by the version before. */
+static void version_2_is_read(void **state)
+{
+    static const char old[] =
+        "\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x4d\0\0\0\0\x07\x5b\xcd\x15\0\0\0\x01"
+        "\x01\0\0\0\0\0\0\x01\0\0\0\x09\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\0\0\x02ip"
+        "\0\0\0\x03::1\0\0\0\x2c\0\0\0\x04/old\0\0\0\x01v\0\0\0\x01\0\0\0\x1f"
+        "\0\0\0\x05world\0\0\0\x06"
+        "anyone\0\0\0\x01";
+    struct slice batch = slice_make(old, sizeof old - 1);
+    struct batch_reader r;
+    struct command c;
+    assert_int_equal(batch_open(batch, &r), 0);
+    assert_int_equal(r.header.origin, 3);
+    assert_int_equal(r.header.sequence, 77);
+    assert_int_equal(r.header.previous, BATCH_PREVIOUS_UNKNOWN);
+    assert_int_equal(r.header.time_ms, 123456789);
+    assert_int_equal(batch_next(&r, &c), 1);
+    assert_true(c.session_id == 0x100000000000001);
+    assert_int_equal(c.cxid, 9);
+    assert_int_equal(c.type, WIRE_CREATE);
+    assert_int_equal(c.options, COMMAND_TTL);
+    assert_int_equal(c.body.len, 44);
+    assert_int_equal(batch_next(&r, &c), 0);
+    for (size_t n = 0; n < batch.len; n++) {
+        assert_int_equal(read_all(slice_make(old, n)), CONCLAVE_ECORRUPT);
+    }
+}
+
+static void the_leader_stamps_its_time(void **state)
+{
+    struct batch_reader r;
+    struct batch_header header = {.origin = 5, .sequence = 9, .previous = 8, .time_ms = 1};
+    struct command c = {1, 2, WIRE_SYNC, WIRE_VECTOR_NULL, slice_str("body"), 0};
+    batch_begin(&bytes, &header);
+    batch_add(&bytes, 0, &c);
+    size_t len = bytes.len;
+    assert_int_equal(batch_stamp_time(&bytes, 0x1122334455667788), 0);
+    assert_int_equal(bytes.len, len);
+    assert_int_equal(batch_check(buf_slice(&bytes), &header), 0);
+    assert_true(header.time_ms == 0x1122334455667788);
+    assert_int_equal(header.origin, 5);
+    assert_int_equal(header.sequence, 9);
+    assert_int_equal(header.previous, 8);
+    assert_int_equal(header.count, 1);
+    assert_int_equal(batch_open(buf_slice(&bytes), &r), 0);
+    assert_int_equal(batch_next(&r, &c), 1);
+    assert_true(slice_equal_str(c.body, "body"));
+    bytes.data[0] = 2;
+    assert_int_equal(batch_stamp_time(&bytes, 1), CONCLAVE_ECORRUPT);
+    bytes.data[0] = 4;
+    bytes.len = 20;
+    assert_int_equal(batch_stamp_time(&bytes, 1), CONCLAVE_ECORRUPT);
+    bytes.len = 0;
+    assert_int_equal(batch_stamp_time(&bytes, 1), CONCLAVE_ECORRUPT);
+}
+
+static void check_reads_to_the_end(void **state)
+{
+    struct buf b;
+    size_t start = make_batch(make_ids(&b));
+    struct batch_header header = {.origin = 99};
+    for (size_t n = 0; n < bytes.len - start; n++) {
+        assert_int_equal(batch_check(slice_make(bytes.data + start, n), &header),
+                         CONCLAVE_ECORRUPT);
+    }
+    assert_int_equal(header.origin, 99);
+    assert_int_equal(batch_check(slice_make(bytes.data + start, bytes.len - start), &header), 0);
+    assert_int_equal(header.origin, 3);
+    buf_finish(&b);
+}
+
+/* It would be taken for one of version 2. */
+static void unknown_previous_is_not_written(void **state)
+{
+    struct batch_reader r;
+    batch_begin(&bytes, &(struct batch_header){1, 2, BATCH_PREVIOUS_UNKNOWN, 3, 0});
+    assert_int_equal(batch_open(buf_slice(&bytes), &r), CONCLAVE_ECORRUPT);
 }
 
 static void what_does_not_fit_is_not_half_there(void **state)
 {
     struct buf small;
     buf_init(&small, 60);
-    batch_begin(&small, &(struct batch_header){1, 2, 3, 0});
+    batch_begin(&small, &(struct batch_header){1, 2, 0, 3, 0});
     size_t len = small.len;
     struct command big = {1, 1, WIRE_SET_DATA, WIRE_VECTOR_NULL, buf_slice(&small), 0};
     batch_add(&small, 0, &big);
@@ -193,6 +274,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(empty_batch, setup, teardown),
         cmocka_unit_test_setup_teardown(cut_anywhere_is_corrupt, setup, teardown),
         cmocka_unit_test_setup_teardown(garbage_is_survived, setup, teardown),
+        cmocka_unit_test_setup_teardown(version_2_is_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_leader_stamps_its_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(check_reads_to_the_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(unknown_previous_is_not_written, setup, teardown),
         cmocka_unit_test_setup_teardown(what_does_not_fit_is_not_half_there, setup, teardown),
         cmocka_unit_test_setup_teardown(spent_comes_back_and_null_is_malformed, setup, teardown),
         cmocka_unit_test_setup_teardown(replacement_is_told_from_a_batch, setup, teardown),

@@ -15,7 +15,8 @@ static int32_t apply_with(struct world *w, uint32_t options, int32_t type, struc
 {
     struct command c = {
         .session_id = 1, .type = type, .ids = maker_ids(&w->m), .body = body, .options = options};
-    state_apply(w->s, &c, 1000 + state_zxid(w->s) + 1, &w->e);
+    struct batch_header header = {.time_ms = 1000 + state_zxid(w->s) + 1};
+    state_apply(w->s, &header, &c, &w->e);
     return w->e.err;
 }
 

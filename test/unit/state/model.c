@@ -56,13 +56,15 @@ struct world {
     bool snapping;
     uint64_t digest_at_begin;
     size_t nodes_at_begin;
-    struct buf log; /* batch of the commands since the snapshot began */
+    struct buf log; /* batches of the commands since the snapshot began, as wire buffers */
     int restores;
     int errors;
     int multis_failed;
     int quotas_met;
     int quotas_refused;
     int collected;
+    int moved;
+    int attached;
 };
 
 static unsigned below(struct world *w, unsigned n)
@@ -251,6 +253,11 @@ static int32_t random_command(struct world *w, int64_t *session, struct slice *b
         *body = make_session(&w->maker, *session, 4000 + (int32_t)*session);
         return WIRE_CREATE_SESSION;
     }
+    if (dice == 3) {
+        int64_t passwd_of = below(w, 4) == 0 ? *session % SESSIONS + 1 : *session;
+        *body = make_attach(&w->maker, *session, 4000 + (int32_t)below(w, 9), passwd_of);
+        return COMMAND_ATTACH_SESSION;
+    }
     if (dice < 5) {
         *body = slice_make("", 0);
         return WIRE_CLOSE_SESSION;
@@ -416,8 +423,20 @@ static void compare_ephemerals(struct world *w, int64_t session)
     buf_finish(&want);
 }
 
+static void compare_sessions(struct world *w)
+{
+    for (size_t i = 0; i < w->m.session_count; i++) {
+        const struct model_session *want = &w->m.sessions[i];
+        struct state_session have;
+        assert_true(state_session_find(w->s, want->id, &have));
+        assert_int_equal(have.timeout_ms, want->timeout_ms);
+        assert_int_equal(have.owner, want->owner);
+    }
+}
+
 static void compare_all(struct world *w)
 {
+    compare_sessions(w);
     for (int64_t session = 1; session <= SESSIONS; session++) {
         compare_ephemerals(w, session);
         compare_multi_read(w);
@@ -441,8 +460,6 @@ static void finish_snapshot(struct world *w)
 {
     struct state *restored;
     struct effects e;
-    struct batch_reader batch;
-    struct command command;
     struct state_stats stats;
     effects_init(&e);
     assert_int_equal(state_restore(buf_slice(&w->snapshot), &restored), 0);
@@ -450,12 +467,14 @@ static void finish_snapshot(struct world *w)
     state_stats(restored, &stats);
     assert_int_equal(stats.nodes, w->nodes_at_begin);
 
-    assert_int_equal(batch_open(buf_slice(&w->log), &batch), 0);
-    int rc;
-    while ((rc = batch_next(&batch, &command)) == 1) {
-        state_apply(restored, &command, 1000 + state_zxid(restored) + 1, &e);
+    struct wire_reader log = wire_reader_make(buf_slice(&w->log));
+    while (wire_left(&log) > 0) {
+        struct batch_reader batch;
+        struct command command;
+        assert_int_equal(batch_open(wire_read_buffer(&log), &batch), 0);
+        assert_int_equal(batch_next(&batch, &command), 1);
+        state_apply(restored, &batch.header, &command, &e);
     }
-    assert_int_equal(rc, 0);
     assert_true(state_digest(restored) == state_digest(w->s));
     struct state_stats live;
     state_stats(restored, &stats);
@@ -479,7 +498,6 @@ static void step_snapshot(struct world *w)
         assert_int_equal(state_snapshot_begin(w->s), CONCLAVE_EBUSY);
         buf_reset(&w->snapshot);
         buf_reset(&w->log);
-        batch_begin(&w->log, &(struct batch_header){1, 2, 3, 0});
         w->snapping = true;
     } else if (w->snapping && below(w, 300) == 0) {
         state_snapshot_abort(w->s);
@@ -493,6 +511,25 @@ static void step_snapshot(struct world *w)
     }
 }
 
+/* Most often the server that the session was last at. */
+static int64_t random_origin(struct world *w, int64_t session)
+{
+    struct state_session found;
+    bool known = state_session_find(w->s, session, &found);
+    return below(w, 16) == 0 || !known ? below(w, 4) : found.owner;
+}
+
+static void log_command(struct world *w, const struct batch_header *header,
+                        const struct command *command)
+{
+    struct buf batch;
+    buf_init(&batch, 0);
+    batch_begin(&batch, header);
+    batch_add(&batch, 0, command);
+    wire_write_buffer(&w->log, buf_slice(&batch));
+    buf_finish(&batch);
+}
+
 static void one_command(struct world *w)
 {
     int64_t session;
@@ -502,19 +539,23 @@ static void one_command(struct world *w)
                         .type = type,
                         .ids = maker_ids(&w->maker),
                         .body = body,
+                        .cxid = (int32_t)below(w, 3),
                         .options = below(w, 8) == 0 ? below(w, 4) : COMMAND_TTL | COMMAND_QUOTA};
-    int64_t time_ms = 1000 + state_zxid(w->s) + 1;
+    struct batch_header header = {.origin = random_origin(w, session),
+                                  .time_ms = 1000 + state_zxid(w->s) + 1};
     if (w->snapping) {
-        batch_add(&w->log, 0, &c);
+        log_command(w, &header, &c);
     }
-    struct model_caller caller = {session, c.ids, c.options};
-    model_apply(&w->m, &caller, type, body, time_ms, &w->me);
-    state_apply(w->s, &c, time_ms, &w->e);
+    struct model_caller caller = {session, c.ids, c.options, c.cxid, header.origin};
+    model_apply(&w->m, &caller, type, body, header.time_ms, &w->me);
+    state_apply(w->s, &header, &c, &w->e);
     compare_effects(w);
     w->errors += w->e.err != 0;
     w->quotas_met += w->e.quota.exceeded;
     w->quotas_refused += w->e.err == CONCLAVE_QUOTA_EXCEEDED;
     w->collected += type == WIRE_DELETE_CONTAINER && w->e.err == 0;
+    w->moved += w->e.err == CONCLAVE_SESSION_MOVED;
+    w->attached += w->e.session_change == STATE_SESSION_ATTACHED;
     w->multis_failed += type == WIRE_MULTI && w->e.reply.len > 4 && w->e.events_count == 0;
 }
 
@@ -537,6 +578,7 @@ static void run(uint64_t seed)
     compare_all(&w);
     /* The run met what it is for. */
     assert_true(w.restores > 5 && w.errors > 500 && w.multis_failed > 50 && w.m.count > 20);
+    assert_true(w.moved > 50 && w.attached > 15);
     assert_true(w.collected > 20 && w.quotas_refused > 10 && w.quotas_met > w.quotas_refused);
     buf_finish(&w.snapshot);
     buf_finish(&w.log);

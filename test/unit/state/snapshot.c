@@ -299,6 +299,7 @@ struct forged {
     int64_t sessions;
     int64_t acls;
     int64_t nodes;
+    int64_t others;
 };
 
 static void forge_begin(struct forged *f)
@@ -319,7 +320,16 @@ static void forge_session(struct forged *f, int64_t id)
     buf_append_i64(&f->bytes, id);
     buf_append_i32(&f->bytes, 1000);
     buf_append(&f->bytes, "0123456789abcdef", 16);
+    buf_append_i64(&f->bytes, 3);
     f->sessions++;
+}
+
+static void forge_origin(struct forged *f, int64_t id, int64_t sequence)
+{
+    buf_append_u8(&f->bytes, SNAPSHOT_ORIGIN);
+    buf_append_i64(&f->bytes, id);
+    buf_append_i64(&f->bytes, sequence);
+    f->others++;
 }
 
 static void forge_node(struct forged *f, const char *path, int32_t acl, int64_t owner)
@@ -347,6 +357,7 @@ static int forge_end(struct forged *f)
     buf_append_i64(&f->bytes, f->sessions);
     buf_append_i64(&f->bytes, f->acls);
     buf_append_i64(&f->bytes, f->nodes);
+    buf_append_i64(&f->bytes, f->others);
     size_t records = SNAPSHOT_HEADER_LEN + SNAPSHOT_BLOCK_HEAD;
     size_t len = f->bytes.len - records;
     put_be64(f->bytes.data + SNAPSHOT_HEADER_LEN, len);
@@ -412,6 +423,33 @@ static void forgeries_are_corrupt(void **state)
     forge_begin(&f); /* a count that lies */
     forge_node(&f, "/", 0, 0);
     f.nodes++;
+    assert_int_equal(forge_end(&f), CONCLAVE_ECORRUPT);
+}
+
+static int forge_origins(int64_t id, int64_t sequence, int64_t id2, int64_t sequence2)
+{
+    struct forged f;
+    forge_begin(&f);
+    forge_origin(&f, id, sequence);
+    forge_origin(&f, id2, sequence2);
+    forge_node(&f, "/", 0, 0);
+    return forge_end(&f);
+}
+
+static void forged_origins_are_corrupt(void **state)
+{
+    assert_int_equal(forge_origins(1, 1, 2, INT64_MAX), 0);
+    assert_int_equal(forge_origins(-1, 1, 2, 1), 0);
+    assert_int_equal(forge_origins(2, 1, 1, 1), CONCLAVE_ECORRUPT);
+    assert_int_equal(forge_origins(1, 1, 1, 2), CONCLAVE_ECORRUPT);
+    assert_int_equal(forge_origins(0, 1, 1, 1), CONCLAVE_ECORRUPT);
+    assert_int_equal(forge_origins(1, 0, 2, 1), CONCLAVE_ECORRUPT);
+    assert_int_equal(forge_origins(1, 1, 2, -1), CONCLAVE_ECORRUPT);
+    struct forged f;
+    forge_begin(&f);
+    forge_origin(&f, 1, 1);
+    f.others = 0;
+    forge_node(&f, "/", 0, 0);
     assert_int_equal(forge_end(&f), CONCLAVE_ECORRUPT);
 }
 
@@ -484,6 +522,7 @@ int main(void)
         T(whole_blocks_missing_is_corrupt),
         T(flipped_bits_are_corrupt),
         T(forgeries_are_corrupt),
+        T(forged_origins_are_corrupt),
         T(ephemerals_have_no_children),
         T(digests_tell_states_apart),
     };
