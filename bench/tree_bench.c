@@ -5,7 +5,7 @@
  * name, value, unit.
  *
  * Build: gcc -std=gnu11 -O2 -Isrc -Iinclude -Itest bench/tree_bench.c test/support/requests.c \
- *            src/base/buf.c src/base/map.c src/wire/codec.c src/wire/records.c \
+ *            src/base/buf.c src/base/hash.c src/base/map.c src/wire/codec.c src/wire/records.c \
  *            src/tree/[a-z]*.c src/state/[a-z]*.c -lxxhash
  */
 #include "support/requests.h"
@@ -150,7 +150,7 @@ static void snapshot(struct bench *b)
     figure("snapshot size", (double)out.len / (double)b->nodes, "bytes/znode");
     figure("slowest step", worst / 1e3, "us");
     start = now_ns();
-    if (rc != 0 || state_restore(buf_slice(&out), &restored) != 0) {
+    if (rc != 0 || state_restore(buf_slice(&out), &hash_key_fixed, &restored) != 0) {
         fprintf(stderr, "tree_bench: the snapshot does not come back\n");
         exit(1);
     }
@@ -174,7 +174,7 @@ int main(int argc, char **argv)
         return 64;
     }
     memset(b.data, 'x', DATA_LEN);
-    b.s = state_create();
+    b.s = state_create(&hash_key_fixed);
     effects_init(&b.e);
     maker_init(&b.m);
     buf_init(&b.requests, 0);

@@ -58,7 +58,8 @@ struct map_node *map_take_all(struct map *m);
 /* Bytes of the tables. */
 size_t map_memory(const struct map *m);
 
-/* 64-bit hash of bytes (XXH3), the same on every machine. */
+/* 64-bit hash of bytes (XXH3), the same on every machine: for what is compared or stored, and for keys that
+ * strangers do not choose (hash_keyed is for those). */
 uint64_t hash_bytes(const void *data, size_t len);
 uint64_t hash_u64(uint64_t v);
 

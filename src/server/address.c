@@ -14,8 +14,9 @@ struct origin {
     struct address *address;
 };
 
-void addresses_init(struct addresses *a)
+void addresses_init(struct addresses *a, const struct hash_key *key)
 {
+    a->key = *key;
     map_init(&a->by_host);
     map_init(&a->sessions);
 }
@@ -52,7 +53,7 @@ static bool origin_has_session(const struct map_node *node, const void *key)
 struct address *address_hold(struct addresses *a, const char *host)
 {
     size_t len = strlen(host);
-    uint64_t hash = hash_bytes(host, len);
+    uint64_t hash = hash_keyed(&a->key, host, len);
     struct map_node *node = map_find(&a->by_host, hash, address_has_host, host);
     struct address *address;
     if (node != NULL) {

@@ -5,6 +5,7 @@
 #ifndef SERVER_ADDRESS_H
 #define SERVER_ADDRESS_H
 
+#include "base/hash.h"
 #include "base/map.h"
 
 struct address {
@@ -19,9 +20,10 @@ struct address {
 struct addresses {
     struct map by_host;
     struct map sessions; /* whose each session is */
+    struct hash_key key; /* of by_host: clients have many addresses to choose from */
 };
 
-void addresses_init(struct addresses *a);
+void addresses_init(struct addresses *a, const struct hash_key *key);
 /* No connection may hold an address any more. */
 void addresses_finish(struct addresses *a);
 

@@ -94,7 +94,7 @@ static bool address_has_host(const struct map_node *node, const void *key)
 static struct address_count *port_count_address(struct port *p, const char *host)
 {
     size_t len = strlen(host);
-    uint64_t hash = hash_bytes(host, len);
+    uint64_t hash = hash_keyed(&p->service->key, host, len);
     struct map_node *node = map_find(&p->addresses, hash, address_has_host, host);
     struct address_count *a;
     if (node != NULL) {

@@ -14,7 +14,7 @@ int replacement_submit(struct service *s, struct slice snapshot, int64_t *ret_id
     if (snapshot.len > ENTRY_MAX) {
         return CONCLAVE_ETOOBIG;
     }
-    int rc = state_restore(snapshot, &trial);
+    int rc = state_restore(snapshot, &s->key, &trial);
     if (rc != 0) {
         return rc;
     }
@@ -66,7 +66,7 @@ int service_replace(struct service *s, struct slice entry)
     struct state *state = NULL;
     int rc = replacement_open(entry, &r);
     if (rc == 0) {
-        rc = state_restore(r.snapshot, &state);
+        rc = state_restore(r.snapshot, &s->key, &state);
     }
     if (rc != 0) {
         return rc;

@@ -1,6 +1,7 @@
 #include "server/service.h"
 
 #include "base/log.h"
+#include "base/random.h"
 #include "server/replacement.h"
 
 #include <stdlib.h>
@@ -36,13 +37,14 @@ int service_init(struct service *s, const struct service_options *options)
     collector_init(&s->collector, &options->collector);
     buf_init(&s->scratch, 0);
     map_init(&s->by_session);
-    addresses_init(&s->addresses);
+    random_bytes(&s->key, sizeof s->key);
+    addresses_init(&s->addresses, &s->key);
     list_init(&s->handshaking);
     list_init(&s->throttled);
     list_init(&s->dirty);
     s->metrics = malloc(sizeof *s->metrics);
-    s->state = state_create();
-    s->watches = watch_table_create();
+    s->state = state_create(&s->key);
+    s->watches = watch_table_create(&s->key);
     s->sessions = session_tracker_create(s->limits.tick_ms);
     if (s->metrics == NULL || s->state == NULL || s->watches == NULL || s->sessions == NULL) {
         return CONCLAVE_ENOMEM;
@@ -105,7 +107,7 @@ int service_begin(struct service *s)
 int service_restore(struct service *s, struct slice snapshot)
 {
     struct state *state = NULL;
-    int rc = state_restore(snapshot, &state);
+    int rc = state_restore(snapshot, &s->key, &state);
     if (rc == 0) {
         state_destroy(s->state);
         s->state = state;

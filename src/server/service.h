@@ -62,6 +62,7 @@ struct service {
     struct audit *audit;
     const struct clock_source *clock;
     struct collector collector;
+    struct hash_key key; /* of the tables whose keys clients choose */
     struct state *state;
     struct watch_table *watches;
     struct session_tracker *sessions;

@@ -88,7 +88,7 @@ static inline void state_need(bool have_memory)
 
 /* --- state.c --- */
 /* A state without nodes but "/", without sessions. NULL when memory is out. */
-struct state *state_create_empty(void);
+struct state *state_create_empty(const struct hash_key *key);
 
 /* --- sessions.c --- */
 struct session *session_find(const struct state *s, int64_t id);

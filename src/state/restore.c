@@ -348,13 +348,13 @@ static uint32_t read_header(struct slice snapshot)
     return version <= SNAPSHOT_VERSION ? version : 0;
 }
 
-int state_restore(struct slice snapshot, struct state **ret)
+int state_restore(struct slice snapshot, const struct hash_key *key, struct state **ret)
 {
     uint32_t version = read_header(snapshot);
     if (version == 0) {
         return CONCLAVE_ECORRUPT;
     }
-    struct state *s = state_create_empty();
+    struct state *s = state_create_empty(key);
     if (s == NULL) {
         return CONCLAVE_ENOMEM;
     }

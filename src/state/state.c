@@ -2,10 +2,10 @@
 
 #include <assert.h>
 
-struct state *state_create_empty(void)
+struct state *state_create_empty(const struct hash_key *key)
 {
     struct state *s = calloc(1, sizeof *s);
-    if (s == NULL || tree_init(&s->tree) != 0) {
+    if (s == NULL || tree_init(&s->tree, key) != 0) {
         free(s);
         return NULL;
     }
@@ -58,9 +58,9 @@ static bool add_config_node(struct state *s)
     return dir != NULL;
 }
 
-struct state *state_create(void)
+struct state *state_create(const struct hash_key *key)
 {
-    struct state *s = state_create_empty();
+    struct state *s = state_create_empty(key);
     if (s == NULL) {
         return NULL;
     }

@@ -10,6 +10,7 @@
 #ifndef STATE_STATE_H
 #define STATE_STATE_H
 
+#include "base/hash.h"
 #include "state/command.h"
 
 struct state;
@@ -61,8 +62,9 @@ void effects_init(struct effects *e);
 void effects_finish(struct effects *e);
 
 /* The boot tree of a fresh ZooKeeper ("/", /zookeeper, /zookeeper/quota, /zookeeper/config),
- * zxid 0. NULL when memory is out. */
-struct state *state_create(void);
+ * zxid 0. The key orders tables in memory: it is random, so that clients cannot choose what meets in
+ * them, and nothing that can be seen depends on it. NULL when memory is out. */
+struct state *state_create(const struct hash_key *key);
 void state_destroy(struct state *s);
 
 /* What becomes of a batch. */
@@ -193,7 +195,8 @@ int state_snapshot_step(struct state *s, size_t max_bytes, struct buf *out) CONC
 void state_snapshot_abort(struct state *s);
 
 /* A state from the bytes of a whole snapshot. 0, CONCLAVE_ECORRUPT or CONCLAVE_ENOMEM. */
-int state_restore(struct slice snapshot, struct state **ret) CONCLAVE_MUST_USE;
+int state_restore(struct slice snapshot, const struct hash_key *key,
+                  struct state **ret) CONCLAVE_MUST_USE;
 
 /* Makes a restored state fit to take the place of `before`, which stays as it is. That is a change and
  * takes a zxid, above all of both; the batches that were admitted stay admitted; its sessions are

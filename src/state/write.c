@@ -151,7 +151,7 @@ static int fixup_acl(struct write *w, struct wire_vector acl, int32_t *ret_count
     uint32_t schemes = ((options & COMMAND_SASL) != 0 ? ACL_SCHEME_SASL : 0u) |
                        ((options & COMMAND_X509) != 0 ? ACL_SCHEME_X509 : 0u);
     buf_reset(&w->s->scratch);
-    int rc = acl_fixup(acl, w->command->ids, schemes, &w->s->scratch, ret_count);
+    int rc = acl_fixup(acl, w->command->ids, schemes, &w->s->tree.key, &w->s->scratch, ret_count);
     state_need(rc != CONCLAVE_ENOMEM);
     return rc;
 }

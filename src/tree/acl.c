@@ -30,7 +30,7 @@ static struct acl_list *acl_find(const struct acl_table *t, uint32_t id)
 
 static struct acl_list *acl_find_items(const struct acl_table *t, struct wire_vector entries)
 {
-    uint64_t hash = hash_bytes(entries.items.data, entries.items.len);
+    uint64_t hash = hash_keyed(&t->key, entries.items.data, entries.items.len);
     struct map_node *node = map_find(&t->by_items, hash, acl_equal_items, &entries);
     return node == NULL ? NULL : CONTAINER_OF(node, struct acl_list, by_items);
 }
@@ -46,7 +46,8 @@ static struct acl_list *acl_add(struct acl_table *t, uint32_t id, struct wire_ve
     list->refs = 0;
     list->len = entries.items.len;
     memcpy(list->items, entries.items.data, entries.items.len);
-    if (map_insert(&t->by_items, &list->by_items, hash_bytes(list->items, list->len)) != 0) {
+    uint64_t hash = hash_keyed(&t->key, list->items, list->len);
+    if (map_insert(&t->by_items, &list->by_items, hash) != 0) {
         free(list);
         return NULL;
     }
@@ -65,8 +66,9 @@ static void acl_remove(struct acl_table *t, struct acl_list *list)
     free(list);
 }
 
-int acl_table_init(struct acl_table *t)
+int acl_table_init(struct acl_table *t, const struct hash_key *key)
 {
+    t->key = *key;
     map_init(&t->by_items);
     map_init(&t->by_id);
     t->next_id = ACL_OPEN + 1;

@@ -7,6 +7,7 @@
 #ifndef TREE_ACL_H
 #define TREE_ACL_H
 
+#include "base/hash.h"
 #include "base/map.h"
 #include "wire/records.h"
 
@@ -26,11 +27,12 @@ struct acl_list {
 struct acl_table {
     struct map by_items;
     struct map by_id;
+    struct hash_key key; /* of by_items, whose order nobody may see */
     uint32_t next_id;
 };
 
 /* 0 or CONCLAVE_ENOMEM. */
-int acl_table_init(struct acl_table *t) CONCLAVE_MUST_USE;
+int acl_table_init(struct acl_table *t, const struct hash_key *key) CONCLAVE_MUST_USE;
 void acl_table_finish(struct acl_table *t);
 
 /* Takes a reference to the list with these entries, adding it when it is new. 0 or

@@ -267,11 +267,12 @@ bool acl_permits(struct wire_vector acl, struct wire_vector ids, int32_t perms)
 struct seen {
     struct slice *slots; /* open addressing; NULL when there is one entry only */
     size_t mask;
+    const struct hash_key *key;
 };
 
-static int seen_init(struct seen *seen, int32_t count)
+static int seen_init(struct seen *seen, int32_t count, const struct hash_key *key)
 {
-    *seen = (struct seen){NULL, 0};
+    *seen = (struct seen){NULL, 0, key};
     if (count > 1) {
         seen->mask = 3;
         while (seen->mask < 2 * (size_t)count) {
@@ -289,7 +290,7 @@ static bool seen_add(struct seen *seen, struct slice entry)
     if (seen->slots == NULL) {
         return true;
     }
-    size_t i = hash_bytes(entry.data, entry.len) & seen->mask;
+    size_t i = hash_keyed(seen->key, entry.data, entry.len) & seen->mask;
     while (seen->slots[i].data != NULL) {
         if (slice_equal(seen->slots[i], entry)) {
             return false;
@@ -338,14 +339,14 @@ static int fixup_entry(const struct wire_acl *entry, struct wire_vector ids, uin
     return 0;
 }
 
-int acl_fixup(struct wire_vector asked, struct wire_vector ids, uint32_t on, struct buf *out,
-              int32_t *ret_count)
+int acl_fixup(struct wire_vector asked, struct wire_vector ids, uint32_t on,
+              const struct hash_key *key, struct buf *out, int32_t *ret_count)
 {
     if (asked.count <= 0) {
         return CONCLAVE_INVALID_ACL;
     }
     struct seen seen;
-    int rc = seen_init(&seen, asked.count);
+    int rc = seen_init(&seen, asked.count, key);
     int32_t count = 0;
     struct wire_acl entry;
     const uint8_t *start = asked.items.data;

@@ -36,11 +36,11 @@ bool acl_permits(struct wire_vector acl, struct wire_vector ids, int32_t perms);
  * Makes the list that is stored of the list that was asked for: duplicates removed, "auth" replaced
  * by the caller's authenticated ids. on: the bits of enum acl_schemes that are on; an entry of
  * another is invalid, and "auth" does not stand for ids of it. Appends the entries to out and
- * counts them. 0, CONCLAVE_INVALID_ACL, CONCLAVE_MARSHALLING_ERROR for a null where ZooKeeper meets
+ * counts them. key: of the table that looks for duplicates. 0, CONCLAVE_INVALID_ACL, CONCLAVE_MARSHALLING_ERROR for a null where ZooKeeper meets
  * none, or CONCLAVE_ENOMEM.
  */
-int acl_fixup(struct wire_vector asked, struct wire_vector ids, uint32_t on, struct buf *out,
-              int32_t *ret_count) CONCLAVE_MUST_USE;
+int acl_fixup(struct wire_vector asked, struct wire_vector ids, uint32_t on,
+              const struct hash_key *key, struct buf *out, int32_t *ret_count) CONCLAVE_MUST_USE;
 
 /* Appends the list with the digests of its digest entries hidden ("user:x"): for who may not see
  * them. */

@@ -90,12 +90,12 @@ struct znode_dir *znode_dir_need(struct znode *node)
     return dir;
 }
 
-int tree_init(struct tree *t)
+int tree_init(struct tree *t, const struct hash_key *key)
 {
-    *t = (struct tree){0};
+    *t = (struct tree){.key = *key};
     map_init(&t->nodes);
     list_init(&t->extended);
-    if (acl_table_init(&t->acls) != 0) {
+    if (acl_table_init(&t->acls, key) != 0) {
         return CONCLAVE_ENOMEM;
     }
     t->root = znode_alloc(slice_make("", 0), false);
@@ -142,9 +142,9 @@ static bool znode_has_path(const struct map_node *map_node, const void *key)
     return left == 0;
 }
 
-static uint64_t path_hash(struct slice path)
+static uint64_t path_hash(const struct tree *t, struct slice path)
 {
-    return hash_bytes(path.data, path.len);
+    return hash_keyed(&t->key, path.data, path.len);
 }
 
 struct znode *tree_find(const struct tree *t, struct slice path)
@@ -152,7 +152,7 @@ struct znode *tree_find(const struct tree *t, struct slice path)
     if (path.len == 0 || (path.len == 1 && path.data[0] == '/')) {
         return t->root;
     }
-    struct map_node *n = map_find(&t->nodes, path_hash(path), znode_has_path, &path);
+    struct map_node *n = map_find(&t->nodes, path_hash(t, path), znode_has_path, &path);
     return n != NULL ? CONTAINER_OF(n, struct znode, map) : NULL;
 }
 
@@ -229,7 +229,7 @@ struct znode *tree_add(struct tree *t, struct znode *parent, const struct znode_
     node->ctime = node->mtime = spec->time_ms;
     node->flags |= t->mark;
     if (!znode_data_make(spec->data, &node->body.data) ||
-        map_insert(&t->nodes, &node->map, path_hash(spec->path)) != 0) {
+        map_insert(&t->nodes, &node->map, path_hash(t, spec->path)) != 0) {
         znode_free_as(node, spec->owner != 0);
         return NULL;
     }

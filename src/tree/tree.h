@@ -11,6 +11,7 @@
 #ifndef TREE_TREE_H
 #define TREE_TREE_H
 
+#include "base/hash.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "tree/acl.h"
@@ -74,7 +75,8 @@ enum tree_owner { TREE_OWNER_NONE, TREE_OWNER_SESSION, TREE_OWNER_IS_CONTAINER, 
 #define TREE_TTL_MAX_MS 0xffffffffffLL /* some 34 years */
 
 struct tree {
-    struct map nodes; /* all but the root */
+    struct map nodes; /* all but the root; nobody may see their order there */
+    struct hash_key key;
     struct znode *root;
     struct acl_table acls;
     struct list extended; /* containers and nodes with a TTL */
@@ -84,8 +86,9 @@ struct tree {
     uint8_t mark; /* 0 or ZNODE_MARK */
 };
 
-/* An empty root with the open ACL, zxid and times 0. 0 or CONCLAVE_ENOMEM. */
-int tree_init(struct tree *t) CONCLAVE_MUST_USE;
+/* An empty root with the open ACL, zxid and times 0. The key is random, so that clients cannot choose
+ * paths that meet in the table; equal trees may have different ones. 0 or CONCLAVE_ENOMEM. */
+int tree_init(struct tree *t, const struct hash_key *key) CONCLAVE_MUST_USE;
 void tree_finish(struct tree *t);
 
 /* The node at a path, or NULL. "" is "/", as in ZooKeeper; a malformed path is a path without

@@ -125,6 +125,7 @@ static bool watch_pool_add_chunk(struct watch_pool *p)
     uint32_t base = (uint32_t)(p->chunks_len << WATCH_CHUNK_BITS);
     p->chunks[p->chunks_len++] = chunk;
     for (uint32_t i = places; i-- > (base == 0 ? 1 : 0);) {
+        chunk[i].watcher = NULL;
         chunk[i].chain = p->free;
         p->free = base + i;
     }
@@ -173,7 +174,19 @@ void watch_pool_give(struct watch_pool *p, uint32_t n)
         link = &watch_at(p, *link)->chain;
     }
     *link = watch->chain;
+    watch->watcher = NULL;
     watch->chain = p->free;
     p->free = n;
     p->count--;
+}
+
+uint32_t watch_pool_next(const struct watch_pool *p, uint32_t n)
+{
+    uint64_t places = (uint64_t)p->chunks_len << WATCH_CHUNK_BITS;
+    for (uint64_t i = (uint64_t)n + 1; i < places; i++) {
+        if (watch_at(p, (uint32_t)i)->watcher != NULL) {
+            return (uint32_t)i;
+        }
+    }
+    return 0;
 }

@@ -18,7 +18,7 @@ struct watch_link {
 };
 
 struct watch {
-    struct watcher *watcher;    /* whose */
+    struct watcher *watcher;    /* whose; NULL in a free place */
     struct watch_entry *entry;  /* at which path */
     uint64_t order;             /* when it was set, counted over the table */
     struct watch_link by_owner; /* the watcher's watches */
@@ -65,5 +65,9 @@ uint32_t watch_pool_take(struct watch_pool *p, struct watcher *w, struct watch_e
 
 /* Takes the watch out of the index and frees its place. */
 void watch_pool_give(struct watch_pool *p, uint32_t n);
+
+/* The watch in the next place behind n, in an order that depends on nothing but what was set and
+ * dropped before; n = 0 for the first, 0 behind the last. */
+uint32_t watch_pool_next(const struct watch_pool *p, uint32_t n);
 
 #endif

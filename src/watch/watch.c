@@ -16,7 +16,8 @@ struct watch_entry {
 };
 
 struct watch_table {
-    struct map paths;       /* struct watch_entry */
+    struct map paths; /* struct watch_entry; nobody may see their order */
+    struct hash_key key;
     struct watch_pool pool; /* struct watch */
     uint64_t order;         /* watches set so far */
     uint64_t triggers;      /* events so far */
@@ -45,10 +46,11 @@ static const struct {
     [WATCH_RECURSIVE] = {EVENTS_OF_NODE, true},
 };
 
-struct watch_table *watch_table_create(void)
+struct watch_table *watch_table_create(const struct hash_key *key)
 {
     struct watch_table *t = calloc(1, sizeof *t);
     if (t != NULL) {
+        t->key = *key;
         map_init(&t->paths);
         watch_pool_init(&t->pool);
     }
@@ -118,7 +120,7 @@ static bool watch_entry_equal(const struct map_node *node, const void *key)
 
 static struct watch_entry *watch_entry_find(const struct watch_table *t, struct slice path)
 {
-    uint64_t hash = hash_bytes(path.data, path.len);
+    uint64_t hash = hash_keyed(&t->key, path.data, path.len);
     struct map_node *node = map_find(&t->paths, hash, watch_entry_equal, &path);
     return node != NULL ? CONTAINER_OF(node, struct watch_entry, node) : NULL;
 }
@@ -136,7 +138,7 @@ static struct watch_entry *watch_entry_create(struct watch_table *t, struct slic
     if (path.len > 0) {
         memcpy(entry->path, path.data, path.len);
     }
-    if (map_insert(&t->paths, &entry->node, hash_bytes(path.data, path.len)) != 0) {
+    if (map_insert(&t->paths, &entry->node, hash_keyed(&t->key, path.data, path.len)) != 0) {
         free(entry);
         return NULL;
     }
@@ -372,25 +374,46 @@ void watcher_each(const struct watch_table *t, const struct watcher *w,
     }
 }
 
+/* What Apache ZooKeeper's dataWatches hold. */
+static const enum watch_kind data_kinds[] = {WATCH_DATA, WATCH_PERSISTENT, WATCH_RECURSIVE};
+
+/* The watch with which a path is met first: others of the path are then told with it. */
+static uint32_t watch_first_data(const struct watch_entry *entry)
+{
+    return entry->first[WATCH_DATA] != 0         ? entry->first[WATCH_DATA]
+           : entry->first[WATCH_PERSISTENT] != 0 ? entry->first[WATCH_PERSISTENT]
+                                                 : entry->first[WATCH_RECURSIVE];
+}
+
+/* False when fn had enough. */
+static bool watch_each_data_at(const struct watch_table *t, const struct watch_entry *entry,
+                               bool (*fn)(void *ctx, struct slice path, struct watcher *w),
+                               void *ctx)
+{
+    for (size_t i = 0; i < sizeof data_kinds / sizeof data_kinds[0]; i++) {
+        for (uint32_t n = entry->first[data_kinds[i]]; n != 0; n = watch_behind(t, entry, n)) {
+            struct watcher *w = watch_at(&t->pool, n)->watcher;
+            bool told = false;
+            for (size_t before = 0; before < i; before++) {
+                told |= watch_pool_find(&t->pool, w, entry, data_kinds[before]) != 0;
+            }
+            if (!told && !fn(ctx, slice_make(entry->path, entry->path_len), w)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* By places, not by the table of paths: its order is nobody's business. */
 void watch_each_data(const struct watch_table *t,
                      bool (*fn)(void *ctx, struct slice path, struct watcher *w), void *ctx)
 {
-    static const int KINDS[] = {WATCH_DATA, WATCH_PERSISTENT, WATCH_RECURSIVE};
-    struct map_node *node = NULL;
-    while ((node = map_next(&t->paths, node)) != NULL) {
-        struct watch_entry *entry = CONTAINER_OF(node, struct watch_entry, node);
-        for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; i++) {
-            for (uint32_t n = entry->first[KINDS[i]]; n != 0; n = watch_behind(t, entry, n)) {
-                struct watcher *w = watch_at(&t->pool, n)->watcher;
-                bool told = false;
-                for (size_t before = 0; before < i; before++) {
-                    told |=
-                        watch_pool_find(&t->pool, w, entry, (enum watch_kind)KINDS[before]) != 0;
-                }
-                if (!told && !fn(ctx, slice_make(entry->path, entry->path_len), w)) {
-                    return;
-                }
-            }
+    uint32_t n = 0;
+    while ((n = watch_pool_next(&t->pool, n)) != 0) {
+        const struct watch_entry *entry = watch_at(&t->pool, n)->entry;
+        if (watch_first_data(entry) == n && !watch_each_data_at(t, entry, fn, ctx)) {
+            return;
         }
     }
 }

@@ -7,6 +7,7 @@
 #ifndef WATCH_WATCH_H
 #define WATCH_WATCH_H
 
+#include "base/hash.h"
 #include "base/slice.h"
 
 #include <conclave/error.h>
@@ -41,8 +42,9 @@ struct watcher {
     uint32_t first; /* its first watch, by number in the table; 0: none */
 };
 
-/* NULL when memory is out. */
-struct watch_table *watch_table_create(void);
+/* The key is random, so that clients cannot choose paths that meet in the table. NULL when memory is
+ * out. */
+struct watch_table *watch_table_create(const struct hash_key *key);
 void watch_table_destroy(struct watch_table *t); /* watchers must have been finished */
 
 void watcher_init(struct watcher *w);

@@ -8,7 +8,7 @@ int world_setup(void **state)
 {
     struct world *w = calloc(1, sizeof *w);
     assert(w != NULL);
-    w->s = state_create();
+    w->s = state_create(&hash_key_fixed);
     assert(w->s != NULL);
     effects_init(&w->e);
     maker_init(&w->m);

@@ -36,7 +36,7 @@ static int setup(void **state)
     frozen = (struct clock_source){.monotonic_ns = wall, .wall_ms = wall};
     effects_init(&effects);
     maker_init(&maker);
-    tree = state_create();
+    tree = state_create(&hash_key_fixed);
     return tree != NULL && audit_open(path, &frozen, &audit, &error) == 0 ? 0 : -1;
 }
 

@@ -28,7 +28,7 @@ static void boot_tree(void **state)
 {
     struct world *w = *state;
     struct state_stats stats;
-    struct state *fresh = state_create();
+    struct state *fresh = state_create(&hash_key_fixed);
     state_stats(fresh, &stats);
     assert_int_equal(stats.nodes, 5);
     assert_int_equal(stats.data_bytes, 1 + 10 + 16 + 17);

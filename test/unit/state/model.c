@@ -1,7 +1,8 @@
 /*
  * The machine against the model: the same random commands, every reply byte, error and event
  * compared, every read of every path too; and snapshots taken meanwhile, restored, and run on to
- * the same state.
+ * the same state. A twin of the machine, whose tables have another key, says and writes the same
+ * bytes in all of it.
  */
 #include "model/model.h"
 #include "support/requests.h"
@@ -44,15 +45,20 @@ static const char *const bad_paths[] = {"",
                                         "/\xf0\x9f\x98\x80",
                                         "/\xc2\x85"};
 
+static const struct hash_key twin_key = {{0xfedcba9876543210u, 3}};
+
 struct world {
     struct prng prng;
     struct maker maker;
     struct state *s;
+    struct state *twin;
     struct model m;
     struct effects e;
+    struct effects twin_e;
     struct model_effects me;
     char path[128];
     struct buf snapshot;
+    struct buf twin_snapshot;
     bool snapping;
     uint64_t digest_at_begin;
     size_t nodes_at_begin;
@@ -321,6 +327,36 @@ static void compare_effects(struct world *w)
     buf_finish(&lines);
 }
 
+static void compare_twins(const struct world *w)
+{
+    const struct effects *a = &w->e;
+    const struct effects *b = &w->twin_e;
+    assert_int_equal(a->err, b->err);
+    assert_true(slice_equal(buf_slice(&a->reply), buf_slice(&b->reply)));
+    assert_true(slice_equal(buf_slice(&a->paths), buf_slice(&b->paths)));
+    assert_int_equal(a->events_count, b->events_count);
+    for (size_t i = 0; i < a->events_count; i++) {
+        assert_int_equal(a->events[i].type, b->events[i].type);
+        assert_true(slice_equal(a->events[i].path, b->events[i].path));
+    }
+}
+
+/* The machine's answer, which is also the twin's. */
+static int query_twins(struct world *w, int32_t type, struct slice body, struct buf *out,
+                       struct state_watch *watch)
+{
+    struct buf other;
+    struct state_watch twin_watch;
+    buf_init(&other, 0);
+    int rc = state_query(w->s, type, maker_ids(&w->maker), body, out, watch);
+    assert_int_equal(state_query(w->twin, type, maker_ids(&w->maker), body, &other, &twin_watch),
+                     rc);
+    assert_true(slice_equal(buf_slice(out), buf_slice(&other)));
+    assert_int_equal(watch->kind, twin_watch.kind);
+    buf_finish(&other);
+    return rc;
+}
+
 static int compare_slices(const void *a, const void *b)
 {
     return slice_compare(*(const struct slice *)a, *(const struct slice *)b);
@@ -362,8 +398,7 @@ static void compare_read(struct world *w, const char *path)
         random_ids(w);
         struct slice body = make_read(&w->maker, path, true);
         int rc = model_query(&w->m, types[i], maker_ids(&w->maker), body, &want);
-        assert_int_equal(state_query(w->s, types[i], maker_ids(&w->maker), body, &have, &watch),
-                         rc);
+        assert_int_equal(query_twins(w, types[i], body, &have, &watch), rc);
         if (rc == 0 && (types[i] == WIRE_GET_CHILDREN || types[i] == WIRE_GET_CHILDREN2)) {
             sort_children(&have);
             sort_children(&want);
@@ -396,8 +431,7 @@ static void compare_multi_read(struct world *w)
     }
     struct slice body = make_multi_end(&w->maker);
     assert_int_equal(model_query(&w->m, WIRE_MULTI_READ, maker_ids(&w->maker), body, &want), 0);
-    assert_int_equal(state_query(w->s, WIRE_MULTI_READ, maker_ids(&w->maker), body, &have, &watch),
-                     0);
+    assert_int_equal(query_twins(w, WIRE_MULTI_READ, body, &have, &watch), 0);
     assert_true(slice_equal(buf_slice(&have), buf_slice(&want)));
     assert_int_equal(watch.kind, STATE_WATCH_NONE);
     buf_finish(&have);
@@ -415,6 +449,9 @@ static void compare_ephemerals(struct world *w, int64_t session)
     buf_reset(&w->maker.body);
     wire_write_string(&w->maker.body, slice_str(prefix));
     assert_int_equal(state_ephemerals(w->s, session, buf_slice(&w->maker.body), &have), 0);
+    assert_int_equal(state_ephemerals(w->twin, session, buf_slice(&w->maker.body), &want), 0);
+    assert_true(slice_equal(buf_slice(&have), buf_slice(&want)));
+    buf_reset(&want);
     model_ephemerals_of(&w->m, session, prefix, &want);
     sort_children(&have);
     sort_children(&want);
@@ -441,6 +478,7 @@ static void compare_all(struct world *w)
         compare_ephemerals(w, session);
         compare_multi_read(w);
     }
+    assert_true(state_digest(w->s) == state_digest(w->twin));
     struct state_stats stats;
     state_stats(w->s, &stats);
     assert_int_equal(stats.nodes, model_nodes(&w->m));
@@ -455,14 +493,14 @@ static void compare_all(struct world *w)
     }
 }
 
-/* Runs the commands since begin on the restored state, which then replaces the other one. */
-static void finish_snapshot(struct world *w)
+/* Runs the commands since begin on the restored state, which then replaces *s. */
+static void finish_snapshot(struct world *w, struct state **s, const struct hash_key *key)
 {
     struct state *restored;
     struct effects e;
     struct state_stats stats;
     effects_init(&e);
-    assert_int_equal(state_restore(buf_slice(&w->snapshot), &restored), 0);
+    assert_int_equal(state_restore(buf_slice(&w->snapshot), key, &restored), 0);
     assert_true(state_digest(restored) == w->digest_at_begin);
     state_stats(restored, &stats);
     assert_int_equal(stats.nodes, w->nodes_at_begin);
@@ -475,15 +513,13 @@ static void finish_snapshot(struct world *w)
         assert_int_equal(batch_next(&batch, &command), 1);
         state_apply(restored, &batch.header, &command, &e);
     }
-    assert_true(state_digest(restored) == state_digest(w->s));
+    assert_true(state_digest(restored) == state_digest(*s));
     struct state_stats live;
     state_stats(restored, &stats);
-    state_stats(w->s, &live);
+    state_stats(*s, &live);
     assert_memory_equal(&stats, &live, sizeof live);
-    state_destroy(w->s);
-    w->s = restored;
-    w->snapping = false;
-    w->restores++;
+    state_destroy(*s);
+    *s = restored;
     effects_finish(&e);
 }
 
@@ -496,17 +532,26 @@ static void step_snapshot(struct world *w)
         w->nodes_at_begin = stats.nodes;
         assert_int_equal(state_snapshot_begin(w->s), 0);
         assert_int_equal(state_snapshot_begin(w->s), CONCLAVE_EBUSY);
+        assert_int_equal(state_snapshot_begin(w->twin), 0);
         buf_reset(&w->snapshot);
+        buf_reset(&w->twin_snapshot);
         buf_reset(&w->log);
         w->snapping = true;
     } else if (w->snapping && below(w, 300) == 0) {
         state_snapshot_abort(w->s);
+        state_snapshot_abort(w->twin);
         w->snapping = false;
     } else if (w->snapping && below(w, 4) == 0) {
-        int rc = state_snapshot_step(w->s, 1 + below(w, 900), &w->snapshot);
+        size_t max_bytes = 1 + below(w, 900);
+        int rc = state_snapshot_step(w->s, max_bytes, &w->snapshot);
         assert_in_range(rc, 0, 1);
+        assert_int_equal(state_snapshot_step(w->twin, max_bytes, &w->twin_snapshot), rc);
+        assert_true(slice_equal(buf_slice(&w->snapshot), buf_slice(&w->twin_snapshot)));
         if (rc == 0) {
-            finish_snapshot(w);
+            finish_snapshot(w, &w->s, &hash_key_fixed);
+            finish_snapshot(w, &w->twin, &twin_key);
+            w->snapping = false;
+            w->restores++;
         }
     }
 }
@@ -549,7 +594,9 @@ static void one_command(struct world *w)
     struct model_caller caller = {session, c.ids, c.options, c.cxid, header.origin};
     model_apply(&w->m, &caller, type, body, header.time_ms, &w->me);
     state_apply(w->s, &header, &c, &w->e);
+    state_apply(w->twin, &header, &c, &w->twin_e);
     compare_effects(w);
+    compare_twins(w);
     w->errors += w->e.err != 0;
     w->quotas_met += w->e.quota.exceeded;
     w->quotas_refused += w->e.err == CONCLAVE_QUOTA_EXCEEDED;
@@ -561,12 +608,15 @@ static void one_command(struct world *w)
 
 static void run(uint64_t seed)
 {
-    struct world w = {.prng = {seed}, .s = state_create()};
+    struct world w = {
+        .prng = {seed}, .s = state_create(&hash_key_fixed), .twin = state_create(&twin_key)};
     maker_init(&w.maker);
     model_init(&w.m);
     effects_init(&w.e);
+    effects_init(&w.twin_e);
     model_effects_init(&w.me);
     buf_init(&w.snapshot, 0);
+    buf_init(&w.twin_snapshot, 0);
     buf_init(&w.log, 0);
     for (int i = 0; i < COMMANDS; i++) {
         one_command(&w);
@@ -581,12 +631,15 @@ static void run(uint64_t seed)
     assert_true(w.moved > 50 && w.attached > 15);
     assert_true(w.collected > 20 && w.quotas_refused > 10 && w.quotas_met > w.quotas_refused);
     buf_finish(&w.snapshot);
+    buf_finish(&w.twin_snapshot);
     buf_finish(&w.log);
     model_effects_finish(&w.me);
     effects_finish(&w.e);
+    effects_finish(&w.twin_e);
     model_finish(&w.m);
     maker_finish(&w.maker);
     state_destroy(w.s);
+    state_destroy(w.twin);
 }
 
 static void seed_1(void **state)

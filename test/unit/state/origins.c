@@ -181,7 +181,7 @@ static void restore_second(struct cluster *c)
     int rc;
     while ((rc = state_snapshot_step(c->states[0], 300, &snapshot)) == 1) {}
     assert_int_equal(rc, 0);
-    assert_int_equal(state_restore(buf_slice(&snapshot), &restored), 0);
+    assert_int_equal(state_restore(buf_slice(&snapshot), &hash_key_fixed, &restored), 0);
     assert_true(state_digest(restored) == state_digest(c->states[1]));
     state_destroy(c->states[1]);
     c->states[1] = restored;
@@ -224,8 +224,8 @@ static void run_stream(uint64_t seed)
     struct cluster c = {.prng = {seed}};
     effects_init(&c.e);
     maker_init(&c.m);
-    c.states[0] = state_create();
-    c.states[1] = state_create();
+    c.states[0] = state_create(&hash_key_fixed);
+    c.states[1] = state_create(&hash_key_fixed);
     for (int origin = 1; origin <= ORIGINS; origin++) {
         char path[8];
         snprintf(path, sizeof path, "/o%d", origin);

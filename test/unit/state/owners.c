@@ -181,7 +181,7 @@ static void a_snapshot_keeps_owners(void **state)
     assert_int_equal(state_snapshot_begin(w->s), 0);
     attach_at(w, 3); /* after begin: not in it */
     assert_int_equal(state_snapshot_step(w->s, 1 << 20, &w->out), 0);
-    assert_int_equal(state_restore(buf_slice(&w->out), &restored), 0);
+    assert_int_equal(state_restore(buf_slice(&w->out), &hash_key_fixed, &restored), 0);
     assert_true(state_session_find(restored, CLIENT, &session));
     assert_int_equal(session.owner, 250);
     state_destroy(restored);
@@ -192,7 +192,7 @@ static void succession(void **state)
 {
     struct world *w = *state;
     struct state_session session;
-    struct state *older = state_create();
+    struct state *older = state_create(&hash_key_fixed);
     struct batch_header header = {.origin = 2, .sequence = 7};
     state_batch_admit(older, &(struct batch_header){.origin = 2, .sequence = 9});
     state_batch_admit(older, &(struct batch_header){.origin = 5, .sequence = 9});
@@ -201,7 +201,7 @@ static void succession(void **state)
     assert_int_equal(state_snapshot_begin(w->s), 0);
     assert_int_equal(state_snapshot_step(w->s, 1 << 20, &w->out), 0);
     struct state *restored = NULL;
-    assert_int_equal(state_restore(buf_slice(&w->out), &restored), 0);
+    assert_int_equal(state_restore(buf_slice(&w->out), &hash_key_fixed, &restored), 0);
     state_succeed(restored, older);
     assert_int_equal(state_zxid(restored), state_zxid(w->s) + 1);
     assert_int_equal(state_origin_sequence(restored, 2), 9);

@@ -23,7 +23,7 @@ static void finish(struct world *w, size_t max_bytes, struct buf *out)
 static void expect_digest(const struct buf *snapshot, uint64_t digest)
 {
     struct state *restored = NULL;
-    assert_int_equal(state_restore(buf_slice(snapshot), &restored), 0);
+    assert_int_equal(state_restore(buf_slice(snapshot), &hash_key_fixed, &restored), 0);
     assert_true(state_digest(restored) == digest);
     state_destroy(restored);
 }
@@ -154,7 +154,7 @@ static void children_may_come_before_parents(void **state)
 
     /* The container is one again, and the rest is not. */
     struct state *restored;
-    assert_int_equal(state_restore(buf_slice(&out), &restored), 0);
+    assert_int_equal(state_restore(buf_slice(&out), &hash_key_fixed, &restored), 0);
     assert_true(znode_owner(tree_find(&restored->tree, slice_str("/x/y/box"))) ==
                 TREE_OWNER_CONTAINER);
     assert_int_equal(znode_owner(tree_find(&restored->tree, slice_str("/x/y"))), 0);
@@ -244,13 +244,15 @@ static void truncated_is_corrupt(void **state)
     struct state *restored = NULL;
     make_snapshot(w, &out);
     for (size_t n = 0; n < out.len; n += n < 64 ? 1 : 61) {
-        assert_int_equal(state_restore(slice_make(out.data, n), &restored), CONCLAVE_ECORRUPT);
+        assert_int_equal(state_restore(slice_make(out.data, n), &hash_key_fixed, &restored),
+                         CONCLAVE_ECORRUPT);
     }
     for (size_t n = 512; n < out.len; n += 512) {
-        assert_int_equal(state_restore(slice_make(out.data, n), &restored), CONCLAVE_ECORRUPT);
+        assert_int_equal(state_restore(slice_make(out.data, n), &hash_key_fixed, &restored),
+                         CONCLAVE_ECORRUPT);
     }
     buf_append_u8(&out, 0);
-    assert_int_equal(state_restore(buf_slice(&out), &restored), CONCLAVE_ECORRUPT);
+    assert_int_equal(state_restore(buf_slice(&out), &hash_key_fixed, &restored), CONCLAVE_ECORRUPT);
     assert_null(restored);
     buf_finish(&out);
 }
@@ -265,7 +267,8 @@ static void whole_blocks_missing_is_corrupt(void **state)
     size_t at = SNAPSHOT_HEADER_LEN;
     int blocks = 0;
     while (at < out.len) {
-        assert_int_equal(state_restore(slice_make(out.data, at), &restored), CONCLAVE_ECORRUPT);
+        assert_int_equal(state_restore(slice_make(out.data, at), &hash_key_fixed, &restored),
+                         CONCLAVE_ECORRUPT);
         at += SNAPSHOT_BLOCK_HEAD + (size_t)get_be64(out.data + at) + SNAPSHOT_BLOCK_TAIL;
         blocks++;
     }
@@ -284,10 +287,11 @@ static void flipped_bits_are_corrupt(void **state)
     for (size_t i = 0; i < out.len; i++) {
         uint8_t bit = (uint8_t)(1u << (prng_next(&prng) % 8));
         out.data[i] ^= bit;
-        assert_int_equal(state_restore(buf_slice(&out), &restored), CONCLAVE_ECORRUPT);
+        assert_int_equal(state_restore(buf_slice(&out), &hash_key_fixed, &restored),
+                         CONCLAVE_ECORRUPT);
         out.data[i] ^= bit;
     }
-    assert_int_equal(state_restore(buf_slice(&out), &restored), 0);
+    assert_int_equal(state_restore(buf_slice(&out), &hash_key_fixed, &restored), 0);
     state_destroy(restored);
     buf_finish(&out);
 }
@@ -364,7 +368,7 @@ static int forge_end(struct forged *f)
     uint64_t chain = hash_bytes(f->bytes.data, SNAPSHOT_HEADER_LEN);
     chain = snapshot_chain(chain, slice_make(f->bytes.data + records, len));
     buf_append_i64(&f->bytes, (int64_t)chain);
-    int rc = state_restore(buf_slice(&f->bytes), &restored);
+    int rc = state_restore(buf_slice(&f->bytes), &hash_key_fixed, &restored);
     state_destroy(restored);
     buf_finish(&f->bytes);
     return rc;
@@ -497,8 +501,8 @@ static void digests_tell_states_apart(void **state)
         last = state_digest(w->s);
         world_set(w, "/a", data[i], -1);
     }
-    struct state *one = state_create();
-    struct state *two = state_create();
+    struct state *one = state_create(&hash_key_fixed);
+    struct state *two = state_create(&hash_key_fixed);
     assert_true(state_digest(one) == state_digest(two));
     tree_find(&one->tree, slice_str("/zookeeper"))->mtime++;
     assert_true(state_digest(one) != state_digest(two));

@@ -61,7 +61,7 @@ static void version_1_is_read(void **state)
     struct state_session session;
     struct buf bytes = unhex(version_1);
     state_destroy(w->s);
-    assert_int_equal(state_restore(buf_slice(&bytes), &w->s), 0);
+    assert_int_equal(state_restore(buf_slice(&bytes), &hash_key_fixed, &w->s), 0);
     assert_int_equal(state_zxid(w->s), 9);
     assert_int_equal(world_stat(w, "/app").version, 1);
     assert_int_equal(world_stat(w, "/app").mzxid, 8);
@@ -82,7 +82,7 @@ static void version_1_is_read(void **state)
     assert_int_equal(state_snapshot_begin(w->s), 0);
     assert_int_equal(state_snapshot_step(w->s, 1 << 20, &w->out), 0);
     assert_int_equal(w->out.data[11], 2);
-    assert_int_equal(state_restore(buf_slice(&w->out), &again), 0);
+    assert_int_equal(state_restore(buf_slice(&w->out), &hash_key_fixed, &again), 0);
     assert_true(state_digest(again) == digest);
     state_destroy(again);
     buf_finish(&bytes);
@@ -93,9 +93,11 @@ static void version_1_cut_or_flipped_is_corrupt(void **state)
     struct buf bytes = unhex(version_1);
     struct state *restored = NULL;
     for (size_t n = 0; n < bytes.len; n++) {
-        assert_int_equal(state_restore(slice_make(bytes.data, n), &restored), CONCLAVE_ECORRUPT);
+        assert_int_equal(state_restore(slice_make(bytes.data, n), &hash_key_fixed, &restored),
+                         CONCLAVE_ECORRUPT);
         bytes.data[n] ^= 1;
-        assert_int_equal(state_restore(buf_slice(&bytes), &restored), CONCLAVE_ECORRUPT);
+        assert_int_equal(state_restore(buf_slice(&bytes), &hash_key_fixed, &restored),
+                         CONCLAVE_ECORRUPT);
         bytes.data[n] ^= 1;
     }
     assert_null(restored);
@@ -112,7 +114,8 @@ static void later_versions_are_refused(void **state)
     for (int version = 0; version < 256; version++) {
         w->out.data[11] = (uint8_t)version;
         if (version != 2) {
-            assert_int_equal(state_restore(buf_slice(&w->out), &restored), CONCLAVE_ECORRUPT);
+            assert_int_equal(state_restore(buf_slice(&w->out), &hash_key_fixed, &restored),
+                             CONCLAVE_ECORRUPT);
         }
     }
     assert_null(restored);

@@ -62,7 +62,7 @@ static void lists_are_shared_and_counted(void **state)
     uint32_t a;
     uint32_t b;
     uint32_t c;
-    assert_int_equal(acl_table_init(&t), 0);
+    assert_int_equal(acl_table_init(&t, &hash_key_fixed), 0);
     assert_int_equal(acl_take(&t, one(31, "world", "anyone"), &a), 0);
     assert_int_equal(a, ACL_OPEN);
     assert_int_equal(acl_take(&t, one(1, "world", "anyone"), &a), 0);
@@ -84,7 +84,7 @@ static void numbers_skip_what_is_in_use_when_they_wrap(void **state)
 {
     struct acl_table t;
     uint32_t id;
-    assert_int_equal(acl_table_init(&t), 0);
+    assert_int_equal(acl_table_init(&t, &hash_key_fixed), 0);
     assert_int_equal(acl_take(&t, one(1, "world", "anyone"), &id), 0);
     assert_int_equal(id, 1);
     t.next_id = UINT32_MAX;
@@ -98,7 +98,7 @@ static void numbers_skip_what_is_in_use_when_they_wrap(void **state)
 static void restore_and_sweep(void **state)
 {
     struct acl_table t;
-    assert_int_equal(acl_table_init(&t), 0);
+    assert_int_equal(acl_table_init(&t, &hash_key_fixed), 0);
     assert_int_equal(acl_restore(&t, 7, one(1, "world", "anyone")), 0);
     assert_int_equal(acl_restore(&t, 7, one(2, "world", "anyone")), CONCLAVE_ECORRUPT);
     assert_int_equal(acl_restore(&t, 8, one(1, "world", "anyone")), CONCLAVE_ECORRUPT);
@@ -157,7 +157,7 @@ static int fixup(struct wire_vector asked, struct wire_vector ids, int32_t *ret_
 {
     struct buf out;
     buf_init(&out, 0);
-    int rc = acl_fixup(asked, ids, schemes_on, &out, ret_count);
+    int rc = acl_fixup(asked, ids, schemes_on, &hash_key_fixed, &out, ret_count);
     buf_finish(&out);
     return rc;
 }
@@ -229,7 +229,9 @@ static void auth_stands_for_the_callers_ids(void **state)
     int32_t n;
     struct buf out;
     buf_init(&out, 0);
-    assert_int_equal(acl_fixup(one(5, "auth", "ignored"), one_id("digest", "u:p"), 0, &out, &n), 0);
+    assert_int_equal(
+        acl_fixup(one(5, "auth", "ignored"), one_id("digest", "u:p"), 0, &hash_key_fixed, &out, &n),
+        0);
     assert_int_equal(n, 1);
     assert_true(slice_equal(buf_slice(&out), one(5, "digest", "u:p").items));
     assert_int_equal(fixup(one(31, "auth", ""), WIRE_VECTOR_NULL, &n), CONCLAVE_INVALID_ACL);

@@ -11,7 +11,7 @@ static struct tree t;
 
 static int setup(void **state)
 {
-    return tree_init(&t);
+    return tree_init(&t, &hash_key_fixed);
 }
 
 static int teardown(void **state)
@@ -202,6 +202,43 @@ static void many_nodes(void **state)
     }
 }
 
+static size_t longest_chain(const struct map *m)
+{
+    size_t longest = 0;
+    for (size_t i = 0; i < (size_t)1 << m->bits; i++) {
+        size_t n = 0;
+        for (const struct map_node *node = m->buckets[i]; node != NULL; node = node->next) {
+            n++;
+        }
+        longest = n > longest ? n : longest;
+    }
+    return longest;
+}
+
+/* Paths whose hashes without a key end alike: who knows no key cannot choose what meets. */
+static void chosen_paths_do_not_meet(void **state)
+{
+    enum { CHOSEN = 600, BITS = 0x3ff };
+    static const struct hash_key keys[] = {{{1, 2}}, {{3, 4}}};
+    for (size_t k = 0; k < 2; k++) {
+        struct tree saved = t;
+        assert_int_equal(tree_init(&t, &keys[k]), 0);
+        unsigned added = 0;
+        for (unsigned i = 0; added < CHOSEN; i++) {
+            char path[24];
+            snprintf(path, sizeof path, "/%u", i);
+            if ((hash_bytes(path, strlen(path)) & BITS) == 0) {
+                assert_non_null(add(path, 0, NULL, 1));
+                added++;
+            }
+        }
+        assert_null(t.nodes.old);
+        assert_in_range(longest_chain(&t.nodes), 1, 12);
+        tree_finish(&t);
+        t = saved;
+    }
+}
+
 /* What a leaf keeps in itself moves when it gets a dir. */
 static void dir_takes_over(void **state)
 {
@@ -242,6 +279,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(create_counter_wraps, setup, teardown),
         cmocka_unit_test_setup_teardown(many_nodes, setup, teardown),
         cmocka_unit_test_setup_teardown(dir_takes_over, setup, teardown),
+        cmocka_unit_test_setup_teardown(chosen_paths_do_not_meet, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

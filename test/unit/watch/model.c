@@ -203,7 +203,7 @@ static void test_model(void **state)
     for (uint64_t seed = 1; seed <= 40; seed++) {
         static struct fixture f;
         struct prng rnd = {seed};
-        f = (struct fixture){.table = watch_table_create()};
+        f = (struct fixture){.table = watch_table_create(&hash_key_fixed)};
         assert_non_null(f.table);
         for (int i = 0; i < WATCHERS; i++) {
             watcher_init(&f.watchers[i]);
@@ -227,7 +227,7 @@ static void test_many(void **state)
 {
     (void)state;
     enum { OWN = 300, ALL = 40 * OWN };
-    struct watch_table *t = watch_table_create();
+    struct watch_table *t = watch_table_create(&hash_key_fixed);
     static struct watcher w[40];
     for (int i = 0; i < ALL; i++) {
         char path[32];

@@ -63,7 +63,7 @@ static void test_what_fires_what(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         for (int kind = 0; kind < WATCH_KINDS; kind++) {
-            struct watch_table *t = watch_table_create();
+            struct watch_table *t = watch_table_create(&hash_key_fixed);
             struct watcher w;
             struct told told = {.count = 0};
             watcher_init(&w);
@@ -96,7 +96,7 @@ static void test_what_fires_what(void **state)
 static void test_deletion_tells_once(void **state)
 {
     (void)state;
-    struct watch_table *t = watch_table_create();
+    struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher w[3];
     for (int i = 0; i < 3; i++) {
         watcher_init(&w[i]);
@@ -126,7 +126,7 @@ static void test_order_of_setting(void **state)
 {
     (void)state;
     enum { N = 50 };
-    struct watch_table *t = watch_table_create();
+    struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher w[N];
     for (int i = 0; i < N; i++) {
         watcher_init(&w[i]);
@@ -156,7 +156,7 @@ static void test_order_of_setting(void **state)
 static void test_setting_twice(void **state)
 {
     (void)state;
-    struct watch_table *t = watch_table_create();
+    struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher w;
     watcher_init(&w);
     for (int i = 0; i < 5; i++) {
@@ -176,7 +176,8 @@ static void test_setting_twice(void **state)
 static void test_two_tables(void **state)
 {
     (void)state;
-    struct watch_table *t[2] = {watch_table_create(), watch_table_create()};
+    struct watch_table *t[2] = {watch_table_create(&hash_key_fixed),
+                                watch_table_create(&hash_key_fixed)};
     struct watcher w;
     watcher_init(&w);
     for (int i = 0; i < 2; i++) {
@@ -216,7 +217,7 @@ static void test_recursive_reach(void **state)
     (void)state;
     static const char *const told[] = {"/a/b", "/a/b/c", "/a/b/c/d"};
     static const char *const not_told[] = {"/", "/a", "/a/bc", "/a/b2/c", "/b/a/b", "/c"};
-    struct watch_table *t = watch_table_create();
+    struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher w;
     struct watch_stats stats;
     watcher_init(&w);
@@ -256,7 +257,7 @@ static void test_recursive_reach(void **state)
 static void test_kinds_beside_each_other(void **state)
 {
     (void)state;
-    struct watch_table *t = watch_table_create();
+    struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher w;
     watcher_init(&w);
     add(t, &w, WATCH_RECURSIVE, "/");
@@ -278,7 +279,7 @@ static void test_kinds_beside_each_other(void **state)
 static void test_list_of_a_watcher(void **state)
 {
     (void)state;
-    struct watch_table *t = watch_table_create();
+    struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher w, other;
     watcher_init(&w);
     watcher_init(&other);
@@ -308,7 +309,7 @@ static void test_flat_memory(void **state)
 {
     (void)state;
     enum { WATCHERS = 100 };
-    struct watch_table *t = watch_table_create();
+    struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher w[WATCHERS];
     for (int i = 0; i < WATCHERS; i++) {
         watcher_init(&w[i]);
@@ -346,7 +347,7 @@ static void test_memory_comes_back(void **state)
 {
     (void)state;
     enum { PATHS = 50000 };
-    struct watch_table *t = watch_table_create();
+    struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher w;
     struct watch_stats stats;
     watcher_init(&w);
@@ -379,7 +380,7 @@ static void test_bytes_per_watch(void **state)
 {
     (void)state;
     enum { WATCHERS = 1000, EACH = 200, PATHS = 50000 };
-    struct watch_table *t = watch_table_create();
+    struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher *w = calloc(WATCHERS, sizeof *w);
     assert_non_null(w);
     for (int i = 0; i < WATCHERS; i++) {
@@ -427,7 +428,7 @@ static void expect_data(const struct watch_table *t, size_t watchers, size_t pat
 static void test_data_watches(void **state)
 {
     (void)state;
-    struct watch_table *t = watch_table_create();
+    struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher a;
     struct watcher b;
     struct {
@@ -462,15 +463,62 @@ static void test_data_watches(void **state)
     watch_table_destroy(t);
 }
 
+struct data_list {
+    char text[4096];
+    size_t len;
+};
+
+static bool on_data_listed(void *ctx, struct slice path, struct watcher *w)
+{
+    struct data_list *l = ctx;
+    l->len += (size_t)snprintf(l->text + l->len, sizeof l->text - l->len, "%.*s %zu;",
+                               SLICE_FMT(path), w->count);
+    return true;
+}
+
+/* What is listed comes in an order that the key of the table has no part in. */
+static void test_order_without_key(void **state)
+{
+    (void)state;
+    enum { PATHS = 100 };
+    static const struct hash_key keys[] = {{{1, 2}}, {{3, 4}}};
+    static struct data_list listed[2];
+    for (int k = 0; k < 2; k++) {
+        struct watch_table *t = watch_table_create(&keys[k]);
+        struct watcher w[3];
+        char path[16];
+        for (int i = 0; i < 3; i++) {
+            watcher_init(&w[i]);
+        }
+        for (int i = 0; i < PATHS; i++) {
+            (void)snprintf(path, sizeof path, "/n%d", i);
+            add(t, &w[i % 3], (enum watch_kind)(i % WATCH_KINDS), path);
+            add(t, &w[0], WATCH_DATA, path);
+        }
+        for (int i = 0; i < PATHS; i += 7) {
+            (void)snprintf(path, sizeof path, "/n%d", i);
+            (void)watch_remove(t, &w[0], WATCH_DATA, slice_str(path));
+        }
+        watch_each_data(t, on_data_listed, &listed[k]);
+        for (int i = 0; i < 3; i++) {
+            watcher_finish(t, &w[i]);
+        }
+        watch_table_destroy(t);
+    }
+    assert_true(listed[0].len > 500);
+    assert_string_equal(listed[0].text, listed[1].text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_fires_what),  cmocka_unit_test(test_deletion_tells_once),
-        cmocka_unit_test(test_order_of_setting), cmocka_unit_test(test_setting_twice),
-        cmocka_unit_test(test_two_tables),       cmocka_unit_test(test_list_of_a_watcher),
-        cmocka_unit_test(test_recursive_reach),  cmocka_unit_test(test_kinds_beside_each_other),
-        cmocka_unit_test(test_flat_memory),      cmocka_unit_test(test_memory_comes_back),
-        cmocka_unit_test(test_bytes_per_watch),  cmocka_unit_test(test_data_watches),
+        cmocka_unit_test(test_what_fires_what),   cmocka_unit_test(test_deletion_tells_once),
+        cmocka_unit_test(test_order_of_setting),  cmocka_unit_test(test_setting_twice),
+        cmocka_unit_test(test_two_tables),        cmocka_unit_test(test_list_of_a_watcher),
+        cmocka_unit_test(test_recursive_reach),   cmocka_unit_test(test_kinds_beside_each_other),
+        cmocka_unit_test(test_flat_memory),       cmocka_unit_test(test_memory_comes_back),
+        cmocka_unit_test(test_bytes_per_watch),   cmocka_unit_test(test_data_watches),
+        cmocka_unit_test(test_order_without_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

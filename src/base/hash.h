@@ -1,0 +1,22 @@
+/*
+ * The hash of keys that strangers choose: SipHash-1-3 (Aumasson and Bernstein, 2012), under a key
+ * that they do not know, so that nobody can fill one bucket of a table. Limits: not a signature; the
+ * value differs from process to process, so nothing that leaves the process may depend on it, nor on
+ * the order of a table by it. What is compared or stored is hashed by hash_bytes.
+ */
+#ifndef BASE_HASH_H
+#define BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct hash_key {
+    uint64_t words[2]; /* random */
+};
+
+/* For tests and benchmarks: runs repeat, and there are no strangers. */
+extern const struct hash_key hash_key_fixed;
+
+uint64_t hash_keyed(const struct hash_key *key, const void *data, size_t len);
+
+#endif
