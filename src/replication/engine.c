@@ -1,68 +1,22 @@
-/* libraft's raft_step, one function per event. No I/O, no clock: time comes in. */
+/* The engine's begin and end, and what it knows. */
 #include "replication/engine.h"
 
-#include "base/random.h"
+#include "replication/engine_raft.h"
+#include "replication/members.h"
 
 #include <assert.h>
-#include <raft.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The addresses of members are the server room's business: the engine only wants them to differ. */
+/* A server alone needs no address: it only must not be empty. */
 #define SINGLE_ADDRESS "self"
 
-struct engine {
-    struct raft raft;
-};
+enum { ELECTION_MS = 1000 }; /* libraft's own, until told otherwise */
 
-static const enum raft_entry_type entry_types[] = {
-    [ENTRY_COMMAND] = RAFT_COMMAND,
-    [ENTRY_BARRIER] = RAFT_BARRIER,
-    [ENTRY_CONFIGURATION] = RAFT_CHANGE,
-};
-
-static int map_error(int rv)
-{
-    switch (rv) {
-    case 0:
-        return 0;
-    case RAFT_NOMEM:
-        return CONCLAVE_ENOMEM;
-    case RAFT_NOTLEADER:
-        return CONCLAVE_EBUSY;
-    case RAFT_MALFORMED:
-        return CONCLAVE_ECORRUPT;
-    default:
-        return CONCLAVE_SYSTEM_ERROR;
-    }
-}
-
-static int step(struct engine *e, int64_t now_ms, struct raft_event *event,
-                struct engine_result *ret)
-{
-    struct raft_update update;
-    memset(&update, 0, sizeof update);
-    event->time = (raft_time)now_ms;
-    int rv = raft_step(&e->raft, event, &update);
-    if (rv != 0) {
-        return map_error(rv);
-    }
-    memset(ret, 0, sizeof *ret);
-    ret->vote_changed =
-        (update.flags & ((RAFT_UPDATE_CURRENT_TERM) | (RAFT_UPDATE_VOTED_FOR))) != 0;
-    if ((update.flags & (RAFT_UPDATE_ENTRIES)) != 0) {
-        ret->first_index = update.entries.index;
-        ret->count = update.entries.n;
-    }
-    if ((update.flags & (RAFT_UPDATE_MESSAGES)) != 0) {
-        ret->messages = update.messages.n;
-    }
-    return 0;
-}
+/* --- begin and end -------------------------------------------------------------------------------- */
 
 struct engine *engine_create(uint64_t server_id)
 {
-    unsigned seed;
     struct engine *e = calloc(1, sizeof *e);
     if (e == NULL) {
         return NULL;
@@ -72,8 +26,9 @@ struct engine *engine_create(uint64_t server_id)
         return NULL;
     }
     e->raft.tracer = NULL;
-    random_bytes(&seed, sizeof seed);
-    raft_seed(&e->raft, seed);
+    e->voting = true;
+    e->heard_ms = INT64_MIN;
+    e->election_ms = ELECTION_MS;
     raft_set_pre_vote(&e->raft, true);
     return e;
 }
@@ -83,145 +38,231 @@ void engine_destroy(struct engine *e)
     if (e == NULL) {
         return;
     }
-    raft_close(&e->raft, NULL);
+    if (e->failed == 0) {
+        raft_close(&e->raft, NULL);
+    }
+    free(e->out);
+    free(e->told);
     free(e);
 }
 
-static int decode(struct slice bytes, struct raft_configuration *ret)
+void engine_seed(struct engine *e, unsigned seed)
 {
-    struct raft_buffer buffer = {.base = (void *)(uintptr_t)bytes.data, .len = bytes.len};
-    if (bytes.len == 0) {
-        return CONCLAVE_ECORRUPT;
+    raft_seed(&e->raft, seed);
+}
+
+void engine_set_timeouts(struct engine *e, unsigned election_ms, unsigned heartbeat_ms,
+                         unsigned install_ms)
+{
+    assert(election_ms > 0 && heartbeat_ms > 0 && install_ms > 0);
+    e->election_ms = election_ms;
+    e->hasten_ms = 0;
+    raft_set_election_timeout(&e->raft, election_ms);
+    raft_set_heartbeat_timeout(&e->raft, heartbeat_ms);
+    raft_set_install_snapshot_timeout(&e->raft, install_ms);
+}
+
+void engine_set_max_inflight(struct engine *e, unsigned entries)
+{
+    raft_set_max_inflight_entries(&e->raft, entries > 0 ? entries : 1);
+}
+
+void engine_set_voting(struct engine *e, bool voting)
+{
+    e->voting = voting;
+}
+
+/* --- configurations ------------------------------------------------------------------------------- */
+
+int engine_members(const struct engine *e, struct buf *out)
+{
+    struct member members[MEMBERS_MAX];
+    size_t n = engine_list_members(&e->raft.configuration, members);
+    return n == 0 ? 0 : members_encode(members, n, out);
+}
+
+int engine_encode_single(uint64_t server_id, struct buf *out)
+{
+    struct member self = {server_id, MEMBER_VOTER, SINGLE_ADDRESS};
+    return members_encode(&self, 1, out);
+}
+
+int engine_is_single(struct slice configuration, uint64_t server_id)
+{
+    struct member members[MEMBERS_MAX];
+    size_t n;
+    int rv = members_decode(configuration, members, &n);
+    if (rv != 0) {
+        return rv;
     }
-    return map_error(raft_configuration_decode(&buffer, ret));
+    const struct member *self = members_find(members, n, server_id);
+    return members_voters(members, n) == 1 && self != NULL && self->role == MEMBER_VOTER;
 }
 
-static int decode_metadata(const struct snapshot_meta *meta, struct raft_snapshot_metadata *ret)
+/* --- start ---------------------------------------------------------------------------------------- */
+
+struct loaded {
+    struct raft_entry *entries; /* or NULL */
+    void *batch;                /* one for all, holds the bytes of the configurations */
+    size_t members;             /* of the largest configuration */
+};
+
+/* What libraft only asserts. */
+static bool start_is_sound(const struct engine_start *start)
 {
-    memset(ret, 0, sizeof *ret);
-    ret->index = meta->index;
-    ret->term = meta->term;
-    ret->configuration_index = meta->configuration_index;
-    return decode(buf_slice(&meta->configuration), &ret->configuration);
+    const struct snapshot_meta *s = start->snapshot;
+    if (start->term == 0) {
+        return start->voted_for == 0 && s == NULL && start->count == 0;
+    }
+    if (start->count > UINT32_MAX || start->term > INT64_MAX) {
+        return false;
+    }
+    if (s == NULL) {
+        return start->count == 0 || start->first_index == 1;
+    }
+    return s->index > 0 && s->term > 0 && s->term <= start->term && s->configuration_index > 0 &&
+           s->configuration_index <= s->index &&
+           (start->count == 0 || (start->first_index > 0 && start->first_index <= s->index + 1 &&
+                                  start->first_index + start->count > s->index));
 }
 
-/* The entries as the engine wants them: one batch holds the bytes of the configurations among
- * them. */
-static int make_entries(const struct engine_start *start, struct raft_entry **ret, void **ret_batch)
+static bool entry_is_sound(const struct engine_start *start, const struct engine_entry *entry,
+                           size_t i, uint64_t term_before)
+{
+    return engine_kind_known(entry->kind) && entry->term > 0 && entry->term >= term_before &&
+           entry->term <= start->term &&
+           (i > 0 || start->snapshot != NULL || entry->kind == ENTRY_CONFIGURATION);
+}
+
+static int load(const struct engine_start *start, struct loaded *l, struct buf *bytes)
 {
     struct engine_entry entry;
+    struct member members[MEMBERS_MAX];
+    uint64_t term = 0;
+    size_t n;
+    for (size_t i = 0; i < start->count; i++) {
+        start->entry(start->ctx, i, &entry);
+        if (!entry_is_sound(start, &entry, i, term)) {
+            return CONCLAVE_ECORRUPT;
+        }
+        term = entry.term;
+        l->entries[i].term = term;
+        l->entries[i].type = engine_entry_types[entry.kind];
+        if (entry.kind == ENTRY_CONFIGURATION) {
+            if (members_decode(entry.payload, members, &n) != 0) {
+                return CONCLAVE_ECORRUPT;
+            }
+            l->members = n > l->members ? n : l->members;
+            l->entries[i].buf.len = entry.payload.len;
+            buf_append_slice(bytes, entry.payload);
+        }
+    }
+    return 0;
+}
+
+/* The entries as libraft wants them. */
+static int make_entries(const struct engine_start *start, struct loaded *l)
+{
     struct buf bytes;
     size_t at = 0;
-    *ret = NULL;
-    *ret_batch = NULL;
     if (start->count == 0) {
         return 0;
     }
     buf_init(&bytes, 0);
-    struct raft_entry *entries = raft_calloc(start->count, sizeof *entries);
-    for (size_t i = 0; entries != NULL && i < start->count; i++) {
-        start->entry(start->ctx, i, &entry);
-        entries[i].term = entry.term;
-        entries[i].type = entry_types[entry.kind];
-        entries[i].buf.len = entry.kind == ENTRY_CONFIGURATION ? entry.payload.len : 0;
-        buf_append(&bytes, entry.payload.data, entries[i].buf.len);
+    l->entries = raft_calloc(start->count, sizeof *l->entries);
+    int rv = l->entries == NULL ? CONCLAVE_ENOMEM : load(start, l, &bytes);
+    if (rv == 0) {
+        l->batch = buf_ok(&bytes) ? raft_malloc(bytes.len + 1) : NULL;
+        rv = l->batch == NULL ? CONCLAVE_ENOMEM : 0;
     }
-    uint8_t *batch = entries == NULL || !buf_ok(&bytes) ? NULL : raft_malloc(bytes.len + 1);
-    if (batch == NULL) {
-        raft_free(entries);
-        buf_finish(&bytes);
-        return CONCLAVE_ENOMEM;
+    if (rv == 0 && bytes.len > 0) {
+        memcpy(l->batch, bytes.data, bytes.len);
     }
-    if (bytes.len > 0) {
-        memcpy(batch, bytes.data, bytes.len);
+    for (size_t i = 0; rv == 0 && i < start->count; i++) {
+        l->entries[i].batch = l->batch;
+        l->entries[i].buf.base = (uint8_t *)l->batch + at;
+        at += l->entries[i].buf.len;
     }
     buf_finish(&bytes);
-    for (size_t i = 0; i < start->count; i++) {
-        entries[i].batch = batch;
-        entries[i].buf.base = batch + at;
-        at += entries[i].buf.len;
-    }
-    *ret = entries;
-    *ret_batch = batch;
-    return 0;
+    return rv;
 }
 
 int engine_start(struct engine *e, int64_t now_ms, const struct engine_start *start,
                  struct engine_result *ret)
 {
     struct raft_snapshot_metadata metadata;
-    struct raft_entry *entries;
-    void *batch;
+    struct loaded loaded = {NULL, NULL, 0};
     struct raft_event event = {
         .type = RAFT_START,
         .start = {.term = start->term,
                   .voted_for = start->voted_for,
-                  .start_index = start->first_index},
+                  .start_index = start->first_index,
+                  .n_entries = (unsigned)start->count},
     };
-    int rv = make_entries(start, &entries, &batch);
-    if (rv != 0) {
-        return rv;
+    int rv = start_is_sound(start) ? make_entries(start, &loaded) : CONCLAVE_ECORRUPT;
+    if (rv == 0 && start->count == 0) {
+        event.start.start_index = start->snapshot == NULL ? 1 : start->snapshot->index + 1;
     }
-    if (start->snapshot != NULL) {
-        rv = decode_metadata(start->snapshot, &metadata);
-        event.start.metadata = &metadata;
+    if (rv == 0 && start->snapshot != NULL) {
+        rv = engine_decode_meta(start->snapshot, &metadata);
+        event.start.metadata = rv == 0 ? &metadata : NULL;
+        loaded.members = rv == 0 && metadata.configuration.n > loaded.members
+                             ? metadata.configuration.n
+                             : loaded.members;
     }
-    event.start.entries = entries;
-    event.start.n_entries = (unsigned)start->count;
     if (rv == 0) {
-        rv = step(e, now_ms, &event, ret);
-        if (rv != 0) {
-            return rv;
+        rv = engine_make_room(e, loaded.members);
+        if (rv != 0 && event.start.metadata != NULL) {
+            raft_configuration_close(&metadata.configuration);
         }
     }
-    raft_free(batch);
-    raft_free(entries);
+    if (rv == 0) {
+        event.start.entries = loaded.entries;
+        rv = engine_event(e, now_ms, &event, ret);
+        if (rv != 0) {
+            return rv; /* libraft may have freed the entries, or not */
+        }
+    }
+    raft_free(loaded.batch);
+    raft_free(loaded.entries);
     return rv;
 }
 
-int engine_submit(struct engine *e, int64_t now_ms, uint32_t kind, struct slice payload,
-                  struct engine_result *ret)
+/* --- facts ---------------------------------------------------------------------------------------- */
+
+static unsigned trail_records(const struct raft_trail *t)
 {
-    struct raft_entry entry = {
-        .term = raft_current_term(&e->raft),
-        .type = entry_types[kind],
-        .buf = {.base = (void *)(uintptr_t)payload.data, .len = payload.len},
-        .batch = e, /* not NULL, and not looked at */
-    };
-    struct raft_event event = {.type = RAFT_SUBMIT, .submit = {.entries = &entry, .n = 1}};
-    return step(e, now_ms, &event, ret);
+    return t->front <= t->back ? t->back - t->front : t->size - t->front + t->back;
 }
 
-int engine_persisted(struct engine *e, int64_t now_ms, uint64_t index, struct engine_result *ret)
+uint64_t engine_last_index(const struct engine *e)
 {
-    struct raft_event event = {.type = RAFT_PERSISTED_ENTRIES,
-                               .persisted_entries = {.index = index}};
-    return step(e, now_ms, &event, ret);
+    const struct raft_trail *t = &e->raft.trail;
+    unsigned n = trail_records(t);
+    return n == 0 ? t->snapshot.index : t->records[(t->front + n - 1) % t->size].index;
 }
 
-int engine_configuration(struct engine *e, int64_t now_ms, uint64_t index,
-                         struct slice configuration, struct engine_result *ret)
+uint64_t engine_term_at(const struct engine *e, uint64_t index)
 {
-    struct raft_event event = {.type = RAFT_CONFIGURATION, .configuration = {.index = index}};
-    int rv = decode(configuration, &event.configuration.conf);
-    return rv != 0 ? rv : step(e, now_ms, &event, ret);
-}
-
-int engine_snapshot(struct engine *e, int64_t now_ms, const struct snapshot_meta *meta,
-                    uint64_t trailing, struct engine_result *ret)
-{
-    struct raft_event event = {
-        .type = RAFT_SNAPSHOT,
-        .snapshot = {.trailing = trailing > UINT32_MAX ? UINT32_MAX : (unsigned)trailing},
-    };
-    int rv = decode_metadata(meta, &event.snapshot.metadata);
-    return rv != 0 ? rv : step(e, now_ms, &event, ret);
-}
-
-int engine_timeout(struct engine *e, int64_t now_ms, struct engine_result *ret)
-{
-    struct raft_event event = {.type = RAFT_TIMEOUT};
-    return step(e, now_ms, &event, ret);
+    const struct raft_trail *t = &e->raft.trail;
+    if (index == 0) {
+        return 0;
+    }
+    if (index > t->offset) {
+        /* The newest are asked for most. */
+        uint64_t term = 0;
+        for (unsigned n = trail_records(t); n > 0; n--) {
+            unsigned at = (t->front + n - 1) % t->size;
+            if (t->records[at].index < index) {
+                break;
+            }
+            term = t->records[at].term;
+        }
+        if (term != 0) {
+            return term;
+        }
+    }
+    return index == t->snapshot.index ? t->snapshot.term : 0;
 }
 
 uint64_t engine_term(const struct engine *e)
@@ -239,58 +280,92 @@ uint64_t engine_commit_index(const struct engine *e)
     return raft_commit_index(&e->raft);
 }
 
-static enum raft_state state_of(const struct engine *e)
+uint64_t engine_stored(const struct engine *e)
 {
-    return (enum raft_state)e->raft.state;
+    return e->raft.last_stored;
 }
 
 bool engine_is_leader(const struct engine *e)
 {
-    return state_of(e) == RAFT_LEADER;
+    return engine_state(e) == RAFT_LEADER;
 }
 
 bool engine_is_candidate(const struct engine *e)
 {
-    return state_of(e) == RAFT_CANDIDATE;
+    return engine_state(e) == RAFT_CANDIDATE;
+}
+
+bool engine_transferring(const struct engine *e)
+{
+    return raft_transferee(&e->raft) != 0;
+}
+
+uint64_t engine_leader(const struct engine *e)
+{
+    if (engine_state(e) == RAFT_LEADER) {
+        return e->raft.id;
+    }
+    return engine_state(e) == RAFT_FOLLOWER && e->leader_term == e->raft.current_term
+               ? e->raft.follower_state.current_leader.id
+               : 0;
+}
+
+bool engine_is_voter(const struct engine *e, uint64_t id)
+{
+    const struct raft_server *server = engine_server(e, id);
+    return server != NULL && server->role == RAFT_VOTER;
 }
 
 int64_t engine_next_timeout_ms(const struct engine *e)
 {
+    if (!e->voting && engine_state(e) == RAFT_FOLLOWER) {
+        return INT64_MAX;
+    }
     return (int64_t)raft_timeout(&e->raft);
 }
 
-int engine_encode_single(uint64_t server_id, struct buf *out)
+int64_t engine_contact_ms(const struct engine *e)
 {
-    struct raft_configuration configuration;
-    struct raft_buffer buffer = {NULL, 0};
-    raft_configuration_init(&configuration);
-    int rv = raft_configuration_add(&configuration, server_id, SINGLE_ADDRESS, RAFT_VOTER);
-    if (rv == 0) {
-        rv = raft_configuration_encode(&configuration, &buffer);
+    if (engine_state(e) != RAFT_LEADER) {
+        return e->heard_ms;
     }
-    raft_configuration_close(&configuration);
-    if (rv == 0) {
-        buf_append(out, buffer.base, buffer.len);
-        raft_free(buffer.base);
-    }
-    return rv == 0 && buf_ok(out) ? 0 : CONCLAVE_ENOMEM;
+    /* libraft moves the timer whenever it found that a majority had answered. */
+    return engine_voters(&e->raft.configuration) == 1 ? (int64_t)e->now
+                                                      : (int64_t)e->raft.election_timer_start;
 }
 
-int engine_is_single(struct slice configuration, uint64_t server_id)
+bool engine_appends_wait(const struct engine *e)
 {
-    struct raft_configuration c;
-    bool self = false;
-    unsigned voters = 0;
-    int rv = decode(configuration, &c);
-    if (rv != 0) {
-        return rv;
+    return engine_voters(&e->raft.configuration) == 1 ||
+           engine_voters(&e->raft.configuration_committed) == 1;
+}
+
+uint64_t engine_match_index(const struct engine *e, uint64_t id)
+{
+    raft_index index;
+    return raft_match_index(&e->raft, id, &index) == 0 ? index : 0;
+}
+
+enum engine_catch_up engine_catch_up_status(const struct engine *e, uint64_t id)
+{
+    int status;
+    if (engine_state(e) != RAFT_LEADER) {
+        return CATCH_UP_NONE;
     }
-    for (unsigned i = 0; i < c.n; i++) {
-        if (c.servers[i].role == RAFT_VOTER) {
-            voters++;
-            self = self || c.servers[i].id == server_id;
-        }
+    if (e->ready_id == id && e->ready_term == e->raft.current_term) {
+        return CATCH_UP_FINISHED;
     }
-    raft_configuration_close(&c);
-    return voters == 1 && self ? 1 : 0;
+    if (raft_catch_up(&e->raft, id, &status) != 0) {
+        return CATCH_UP_NONE;
+    }
+    switch (status) {
+    case RAFT_CATCH_UP_RUNNING:
+        return CATCH_UP_RUNNING;
+    case RAFT_CATCH_UP_ABORTED:
+        return CATCH_UP_ABORTED;
+    case RAFT_CATCH_UP_FINISHED:
+        return CATCH_UP_FINISHED;
+    default:
+        return CATCH_UP_NONE;
+    }
 }
