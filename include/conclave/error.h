@@ -81,7 +81,9 @@ extern "C" {
     X(ENOSPACE, -1022, true, "no space left on the device")                                        \
     X(EDISCONNECTED, -1023, true, "not connected")                                                 \
     X(ERESOLVE, -1024, true, "the host name could not be resolved")                                \
-    X(ETLS, -1025, false, "no secure connection: TLS or a certificate failed")
+    X(ETLS, -1025, false, "no secure connection: TLS or a certificate failed")                     \
+    X(ESASL, -1026, false, "no login: SASL or its settings failed")                                \
+    X(ETOOMANY, -1027, true, "too many requests without an answer")
 
 enum conclave_error {
 #define CONCLAVE_ERROR_ENUM(name, code, retry, text) CONCLAVE_##name = code,

@@ -1,5 +1,6 @@
 #include "server/login.h"
 
+#include "cyrus/library.h"
 #include "tree/principal.h"
 
 #include <sasl/sasl.h>
@@ -8,16 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define DIGEST_SERVICE "zookeeper"
-#define DIGEST_REALM                                                                               \
-    "zk-sasl-md5" /* known to all clients: SaslServer's and SaslClient's serverName */
-
-typedef int (*callback_fn)(void);
-
 struct login_service {
     const struct login_options *options;
     sasl_callback_t callbacks[4];
-    char reason[200]; /* of the newest failure */
+    struct cyrus_reason reason; /* of the newest failure */
 };
 
 struct login {
@@ -77,22 +72,6 @@ static int on_verify_file(void *context, const char *file, sasl_verify_type_t ty
         return SASL_OK;
     }
     return SASL_CONTINUE;
-}
-
-/* Kept for the line that says what failed. More talkative levels may hold what was sent. */
-static int on_log(void *context, int level, const char *message)
-{
-    struct login_service *s = context;
-    size_t len = 0;
-    if (level == SASL_LOG_NONE || level > SASL_LOG_WARN || message == NULL) {
-        return SASL_OK;
-    }
-    for (; message[len] != '\0' && len < sizeof s->reason - 1; len++) {
-        bool plain = message[len] >= ' ' && message[len] < 0x7f && message[len] != '"';
-        s->reason[len] = plain ? message[len] : '.';
-    }
-    s->reason[len] = '\0';
-    return SASL_OK;
 }
 
 /* Who a client is was proved before this is asked; who else it would like to be is not heard. */
@@ -164,22 +143,6 @@ static int plugin_init(const sasl_utils_t *utils, int max_version, int *out_vers
 
 /* --- the service ------------------------------------------------------------------------------ */
 
-static const char *mechanism_name(const struct login_options *o)
-{
-    return o->mechanism == LOGIN_GSSAPI ? "GSSAPI" : "DIGEST-MD5";
-}
-
-static bool mechanism_loaded(const char *name)
-{
-    const char **list = sasl_global_listmech();
-    for (size_t i = 0; list != NULL && list[i] != NULL; i++) {
-        if (strcmp(list[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 int login_service_open(const struct login_options *options, struct login_service **ret,
                        const char **ret_text)
 {
@@ -188,23 +151,21 @@ int login_service_open(const struct login_options *options, struct login_service
         return CONCLAVE_ENOMEM;
     }
     s->options = options;
-    s->callbacks[0] = (sasl_callback_t){SASL_CB_GETOPT, (callback_fn)(void (*)(void))on_getopt, s};
-    s->callbacks[1] =
-        (sasl_callback_t){SASL_CB_VERIFYFILE, (callback_fn)(void (*)(void))on_verify_file, s};
-    s->callbacks[2] = (sasl_callback_t){SASL_CB_LOG, (callback_fn)(void (*)(void))on_log, s};
-    s->callbacks[3] = (sasl_callback_t){SASL_CB_LIST_END, NULL, NULL};
+    s->callbacks[0] = CYRUS_CALLBACK(SASL_CB_GETOPT, on_getopt, s);
+    s->callbacks[1] = CYRUS_CALLBACK(SASL_CB_VERIFYFILE, on_verify_file, s);
+    s->callbacks[2] = CYRUS_CALLBACK(SASL_CB_LOG, cyrus_on_log, &s->reason);
+    s->callbacks[3] = CYRUS_CALLBACK(SASL_CB_LIST_END, NULL, NULL);
     int rc = sasl_server_init(s->callbacks, NULL);
     if (rc != SASL_OK) {
         free(s);
         *ret_text = "the library for SASL (libsasl2) does not start";
         return rc == SASL_NOMEM ? CONCLAVE_ENOMEM : CONCLAVE_EUNSUPPORTED;
     }
+    bool kerberos = options->mechanism == LOGIN_GSSAPI;
     rc = sasl_auxprop_add_plugin("conclave", plugin_init);
-    if (rc != SASL_OK || !mechanism_loaded(mechanism_name(options))) {
+    if (rc != SASL_OK || !cyrus_has_mechanism(kerberos)) {
         login_service_close(s);
-        *ret_text = options->mechanism == LOGIN_GSSAPI
-                        ? "no module for GSSAPI: install libsasl2-modules-gssapi-mit"
-                        : "no module for DIGEST-MD5: install libsasl2-modules";
+        *ret_text = cyrus_mechanism_missing(kerberos);
         return rc == SASL_NOMEM ? CONCLAVE_ENOMEM : CONCLAVE_EUNSUPPORTED;
     }
     *ret = s;
@@ -226,7 +187,7 @@ const struct login_options *login_service_options(const struct login_service *s)
 
 const char *login_service_reason(const struct login_service *s)
 {
-    return s->reason;
+    return s->reason.text;
 }
 
 /* --- ids -------------------------------------------------------------------------------------- */
@@ -274,17 +235,14 @@ static int login_create(struct login_service *s, struct login **ret)
     l->service = s;
     buf_init(&l->token, 0);
     buf_init(&l->id, 0);
-    l->callbacks[0] =
-        (sasl_callback_t){SASL_CB_PROXY_POLICY, (callback_fn)(void (*)(void))on_authorize, l};
-    l->callbacks[1] = (sasl_callback_t){SASL_CB_LIST_END, NULL, NULL};
+    l->callbacks[0] = CYRUS_CALLBACK(SASL_CB_PROXY_POLICY, on_authorize, l);
+    l->callbacks[1] = CYRUS_CALLBACK(SASL_CB_LIST_END, NULL, NULL);
     bool kerberos = o->mechanism == LOGIN_GSSAPI;
-    int rc =
-        sasl_server_new(kerberos ? o->service : DIGEST_SERVICE, kerberos ? o->host : DIGEST_REALM,
-                        NULL, NULL, NULL, l->callbacks, SASL_SUCCESS_DATA, &l->conn);
+    int rc = sasl_server_new(kerberos ? o->service : CYRUS_DIGEST_SERVICE,
+                             kerberos ? o->host : CYRUS_DIGEST_HOST, NULL, NULL, NULL, l->callbacks,
+                             SASL_SUCCESS_DATA, &l->conn);
     if (rc == SASL_OK) {
-        /* maxbufsize 0: neither integrity nor encryption is offered. */
-        sasl_security_properties_t properties = {.max_ssf = 0, .maxbufsize = 0};
-        rc = sasl_setprop(l->conn, SASL_SEC_PROPS, &properties);
+        rc = cyrus_no_layer(l->conn);
     }
     if (rc != SASL_OK) {
         login_destroy(l);
@@ -332,8 +290,9 @@ static int login_answer(struct login *l, bool first, struct slice token, struct 
         token = SLICE_NULL;
     }
     const char *in = token.len > 0 ? (const char *)token.data : NULL;
-    int rc = first ? sasl_server_start(l->conn, mechanism_name(l->service->options), in,
-                                       (unsigned)token.len, &out, &out_len)
+    bool kerberos = l->service->options->mechanism == LOGIN_GSSAPI;
+    int rc = first ? sasl_server_start(l->conn, cyrus_mechanism(kerberos), in, (unsigned)token.len,
+                                       &out, &out_len)
                    : sasl_server_step(l->conn, in, (unsigned)token.len, &out, &out_len);
     if (rc == SASL_NOMEM) {
         return CONCLAVE_ENOMEM;
@@ -360,7 +319,7 @@ int login_take(struct login_service *s, struct login **login, struct slice token
                struct login_step *ret)
 {
     bool first = *login == NULL;
-    s->reason[0] = '\0';
+    s->reason.text[0] = '\0';
     struct login_step step = {SLICE_NULL, SLICE_NULL};
     int rc = first ? login_create(s, login) : 0;
     if (rc != 0) {
