@@ -77,6 +77,36 @@ struct conclave_tls_options {
         .size = sizeof(struct conclave_tls_options)                                                \
     }
 
+/* Login by SASL, before anything else on every connection; the id is of the scheme "sasl" in ACLs.
+ * Begin with CONCLAVE_SASL_OPTIONS_INIT, then set what differs.
+ *
+ * DIGEST-MD5 takes a user and a password. GSSAPI takes what Kerberos finds in the environment of the
+ * process: a ticket cache (KRB5CCNAME, filled by kinit), or a keytab (KRB5_CLIENT_KTNAME) from
+ * which it gets and renews its tickets by itself. Names of hosts and key servers are asked for in a
+ * thread beside the loop, in every mode.
+ *
+ * A client that is not admitted becomes CONCLAVE_STATE_AUTH_FAILED, as does one of a server that
+ * does not offer SASL; conclave_client_last_error says why. Once a login has succeeded, one that
+ * fails on our own side (no ticket to be had just now) is tried again as long as the session
+ * lasts. */
+struct conclave_sasl_options {
+    size_t size;               /* sizeof of this struct, so that it may grow */
+    const char *mechanism;     /* "DIGEST-MD5", "GSSAPI"; NULL: the first when there is a user */
+    const char *user;          /* of DIGEST-MD5 */
+    const char *password;      /* its password, */
+    const char *password_file; /* or a file whose first line that is; read when opened */
+    const char *service;       /* the servers' name in Kerberos before the "/"; NULL: "zookeeper" */
+    /* and behind it; NULL: the server's name as it stands in the list. With DIGEST-MD5 what servers
+     * call themselves; NULL: "zk-sasl-md5", as they all do */
+    const char *host;
+    char *error; /* where conclave_client_open says what is wrong here; may be NULL */
+    size_t error_len;
+};
+#define CONCLAVE_SASL_OPTIONS_INIT                                                                 \
+    {                                                                                              \
+        .size = sizeof(struct conclave_sasl_options)                                               \
+    }
+
 /* Begin with CONCLAVE_CLIENT_OPTIONS_INIT, then set what differs. */
 struct conclave_client_options {
     size_t size; /* sizeof of this struct, so that it may grow */
@@ -93,7 +123,11 @@ struct conclave_client_options {
     void *ctx;                  /* given to on_state */
     size_t max_request;         /* bytes of one request; 0: 1 MiB, what servers take by default */
     size_t max_reply; /* bytes of one reply: a larger one is CONCLAVE_ETOOBIG; 0: 16 MiB */
-    const struct conclave_tls_options *tls; /* NULL: without TLS */
+    const struct conclave_tls_options *tls;   /* NULL: without TLS */
+    const struct conclave_sasl_options *sasl; /* NULL: without SASL */
+    /* requests of the program without an answer, sent or waiting for a server: one more is
+     * CONCLAVE_ETOOMANY; 0: 10000. Those of the recipes do not count */
+    size_t max_requests;
 };
 #define CONCLAVE_CLIENT_OPTIONS_INIT                                                               \
     {                                                                                              \
@@ -103,7 +137,7 @@ struct conclave_client_options {
 
 /* Makes a client; nothing is sent before it is started or dispatched. 0, CONCLAVE_EINVAL
  * (malformed server list, chroot or size), CONCLAVE_ENOMEM, CONCLAVE_EIO (no descriptors),
- * CONCLAVE_ETLS (a file of the TLS options is not usable: see their `error`). */
+ * CONCLAVE_ETLS, CONCLAVE_ESASL (those options are not usable: see their `error`). */
 CONCLAVE_API int conclave_client_open(const struct conclave_client_options *options,
                                       struct conclave_client **ret_client) CONCLAVE_MUST_USE;
 
@@ -158,7 +192,7 @@ CONCLAVE_API void conclave_client_last_error(const struct conclave_client *clien
 
 /* Sends a request; fn (may be NULL) gets its answer later, never before this returns. 0,
  * CONCLAVE_EINVAL (malformed request or path), CONCLAVE_ETOOBIG, CONCLAVE_ENOMEM,
- * CONCLAVE_ECLOSED, CONCLAVE_EFORK: then fn is never called. */
+ * CONCLAVE_ETOOMANY (max_requests are unanswered: go on when some are), CONCLAVE_ECLOSED, CONCLAVE_EFORK: then fn is never called. */
 CONCLAVE_API int conclave_submit(struct conclave_client *client, const struct conclave_op *op,
                                  conclave_reply_fn fn, void *ctx) CONCLAVE_MUST_USE;
 

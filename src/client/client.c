@@ -44,6 +44,7 @@ int handle_submit(struct conclave_client *client, const struct conclave_op *op,
     r->fn = fn;
     r->ctx = ctx;
     r->internal = kind != SUBMIT_PUBLIC;
+    r->counted = kind != SUBMIT_INTERNAL; /* a lease must not depend on what the program sends */
     if (r->watch != NULL) {
         r->watch->client = client;
         r->watch->internal = kind == SUBMIT_INTERNAL;

@@ -39,10 +39,26 @@ static void link_reset(struct core *c)
     c->pings = 0;
     c->rearming = 0;
     c->resuming = false;
+    c->login_xid = 0;
+}
+
+int core_frame_end(struct core *c, size_t start)
+{
+    if (!buf_ok(&c->out)) {
+        c->out.len = start;
+        c->out.failed = false;
+        return CONCLAVE_ENOMEM;
+    }
+    wire_frame_end(&c->out, start);
+    return 0;
 }
 
 void core_end(struct core *c, enum conclave_state state, int error)
 {
+    if (c->closing) { /* that is what it was to come to */
+        state = CONCLAVE_STATE_CLOSED;
+        error = CONCLAVE_ECLOSED;
+    }
     link_reset(c);
     c->session_id = 0;
     c->final_error = error;
@@ -62,6 +78,9 @@ void core_lose_session(struct core *c)
     c->session_id = 0;
     c->abandoned = c->link == LINK_HANDSHAKE;
     memset(c->passwd, 0, sizeof c->passwd);
+    if (c->state == CONCLAVE_STATE_CONNECTING && c->options.session_id == 0) {
+        return; /* it ended while logging in: nobody was told that there was one */
+    }
     if (!c->options.new_session) {
         c->final_error = CONCLAVE_SESSION_EXPIRED;
     }
@@ -97,22 +116,27 @@ void core_link_up(struct core *c, int64_t now_ns, int64_t timeout_ms)
     };
     c->link = LINK_HANDSHAKE;
     c->link_error = 0;
+    c->link_problem = NULL;
     c->link_deadline_ns = now_ns + timeout_ms * 1000000;
     c->handshake_ns = c->recv_ns = c->sent_ns = now_ns;
     size_t start = wire_frame_begin(&c->out);
     wire_encode_connect_request(&c->out, &request);
     wire_write_boolean(&c->out, false); /* no read-only server, please */
-    if (!buf_ok(&c->out)) {
-        core_link_down(c, now_ns, CONCLAVE_ENOMEM);
-        return;
+    int rc = core_frame_end(c, start);
+    if (rc != 0) {
+        core_link_down(c, now_ns, rc);
     }
-    wire_frame_end(&c->out, start);
 }
 
 void core_link_down(struct core *c, int64_t now_ns, int error)
 {
     bool refused = c->link == LINK_HANDSHAKE && c->session_id == 0 && !c->abandoned &&
                    error == CONCLAVE_EDISCONNECTED;
+    if (c->link == LINK_LOGIN) {
+        c->link_problem = error == CONCLAVE_EDISCONNECTED ? "closed by the server during the login"
+                          : error == CONCLAVE_ETIMEDOUT   ? "the login by SASL timed out"
+                                                          : NULL;
+    }
     link_reset(c);
     c->link_error = error;
     c->refusals = refused ? c->refusals + 1 : c->refusals;
@@ -138,8 +162,7 @@ void core_link_down(struct core *c, int64_t now_ns, int error)
     }
 }
 
-/* The session is attached: the link gets what was there before, then what waits. */
-static int link_attach(struct core *c, int64_t now_ns)
+int core_attach(struct core *c, int64_t now_ns)
 {
     c->link = LINK_UP;
     c->refusals = 0;
@@ -199,7 +222,7 @@ static int take_handshake(struct core *c, struct slice body, int64_t now_ns)
     memcpy(c->passwd, response.passwd.data, sizeof c->passwd);
     c->timeout_ns = (int64_t)response.timeout_ms * 1000000;
     c->acked_ns = c->handshake_ns;
-    return link_attach(c, now_ns);
+    return c->options.login ? core_login_begin(c) : core_attach(c, now_ns);
 }
 
 /* --- input
@@ -250,8 +273,8 @@ static int take_frame(struct core *c, struct slice body, bool oversized)
         /* Its zxid is not taken as seen: others of the same transaction may be still to come. */
         return oversized ? CONCLAVE_ETOOBIG : farewell ? 0 : core_take_event(c, wire_rest(&rd));
     }
-    if (farewell && header.xid < 0) {
-        return 0;
+    if (farewell && (header.xid < 0 || header.xid == c->login_xid)) {
+        return 0; /* no longer of interest */
     }
     switch (header.xid) {
     case WIRE_XID_PING:
@@ -290,8 +313,9 @@ enum { REPLY_HEADER_BYTES = 16 };
  * more bytes are needed first is in *ret_more. */
 static int take_oversized(struct core *c, struct slice *in, int32_t len, bool *ret_more)
 {
-    if (len < REPLY_HEADER_BYTES || c->link == LINK_HANDSHAKE) {
-        return len < 0 || c->link == LINK_HANDSHAKE ? CONCLAVE_EPROTO : CONCLAVE_ETOOBIG;
+    bool attaching = c->link == LINK_HANDSHAKE || c->link == LINK_LOGIN;
+    if (len < REPLY_HEADER_BYTES || attaching) {
+        return len < 0 || attaching ? CONCLAVE_EPROTO : CONCLAVE_ETOOBIG;
     }
     *ret_more = in->len < 4 + REPLY_HEADER_BYTES;
     if (*ret_more) {
@@ -331,6 +355,7 @@ static int take_input(struct core *c, struct slice *in, int64_t now_ns)
         }
         *in = slice_make(body.data + body.len, in->len - 4 - body.len);
         rc = c->link == LINK_HANDSHAKE ? take_handshake(c, body, now_ns)
+             : c->link == LINK_LOGIN   ? core_take_login(c, body, now_ns)
                                        : take_frame(c, body, false);
         if (rc != 0) {
             return rc;
@@ -406,21 +431,25 @@ static void send_ping(struct core *c, int64_t now_ns)
     size_t start = wire_frame_begin(&c->out);
     struct wire_request_header header = {WIRE_XID_PING, WIRE_PING};
     wire_encode_request_header(&c->out, &header);
-    if (!buf_ok(&c->out)) {
-        c->out.len = start;
-        c->out.failed = false;
-        core_link_down(c, now_ns, CONCLAVE_ENOMEM);
+    int rc = core_frame_end(c, start);
+    if (rc != 0) {
+        core_link_down(c, now_ns, rc);
         return;
     }
-    wire_frame_end(&c->out, start);
     c->ping_ns = c->pings == 0 ? now_ns : c->ping_ns;
     c->pings++;
     c->sent_ns = now_ns;
 }
 
+/* Whether the link is in a state that has to end by link_deadline_ns. */
+static bool link_has_deadline(const struct core *c)
+{
+    return c->link == LINK_HANDSHAKE || c->link == LINK_LOGIN || c->link == LINK_FAREWELL;
+}
+
 static void tick_link(struct core *c, int64_t now_ns)
 {
-    if (c->link == LINK_HANDSHAKE || c->link == LINK_FAREWELL) {
+    if (link_has_deadline(c)) {
         if (now_ns >= c->link_deadline_ns) {
             core_link_down(c, now_ns, CONCLAVE_ETIMEDOUT);
         }
@@ -447,6 +476,10 @@ void core_tick(struct core *c, int64_t now_ns)
     tick_link(c, now_ns);
     if (now_ns >= lost_deadline_ns(c)) {
         core_lose_session(c);
+        int rc = c->link == LINK_LOGIN ? link_farewell(c, now_ns) : 0;
+        if (rc != 0) {
+            core_link_down(c, now_ns, rc);
+        }
     }
 }
 
@@ -468,7 +501,7 @@ int64_t core_deadline_ns(const struct core *c)
     if (c->closing && c->state != CONCLAVE_STATE_CLOSED) {
         at = min_i64(at, c->close_deadline_ns);
     }
-    if (c->link == LINK_HANDSHAKE || c->link == LINK_FAREWELL) {
+    if (link_has_deadline(c)) {
         at = min_i64(at, c->link_deadline_ns);
     } else if (c->link == LINK_UP) {
         at = min_i64(at, c->recv_ns + read_timeout_ns(c));
@@ -508,12 +541,7 @@ void core_finish(struct core *c)
     assert(list_empty(&c->queued) && list_empty(&c->inflight) && list_empty(&c->refused));
     buf_finish(&c->in);
     buf_finish(&c->out);
-    struct list *link;
-    while ((link = list_pop_front(&c->auths)) != NULL) {
-        struct auth *auth = CONTAINER_OF(link, struct auth, link);
-        explicit_bzero(auth->bytes, auth->scheme_len + auth->auth_len);
-        free(auth);
-    }
+    core_drop_auths(c);
     watches_finish(&c->watches);
 }
 

@@ -4,7 +4,9 @@
  * it wants to be called again though nothing came in.
  *
  *   link:     NONE --core_link_up--> HANDSHAKE --accepted--> UP
+ *                                    HANDSHAKE --accepted, SASL is wanted--> LOGIN --done--> UP
  *                                    HANDSHAKE --accepted, but LOST was told--> FAREWELL
+ *                                    LOGIN --LOST was told--> FAREWELL
  *             any --lost, refused, late--> NONE
  *   session:  CONNECTING --> CONNECTED --link lost--> SUSPENDED --same session--> RECONNECTED
  *             RECONNECTED, NEW_SESSION --link lost--> SUSPENDED
@@ -16,6 +18,12 @@
  *
  * Functions of struct core_events are called in the middle of core functions. They may call
  * core_submit, core_add_auth and core_forget_watch, nothing else.
+ *
+ * SASL: the mechanism is not known here. The owner makes the tokens, for which it may take its time
+ * (looking up names, asking a key server), and answers each wish for one by core_login or
+ * core_login_failed. Whoever is not admitted on the first link of all is told so for good. Where an
+ * earlier login had succeeded, a token that cannot be had ends the link only: what it takes may be
+ * back before the session has expired.
  */
 #ifndef CLIENT_CORE_H
 #define CLIENT_CORE_H
@@ -36,11 +44,15 @@ struct core_events {
     void (*watch)(void *ctx, struct watch *w);
     /* The persistent watch e->watch, which stays, is to be told e->type. Takes over e. */
     void (*event)(void *ctx, struct watch_event *e);
+    /* A SASL token is wanted that answers `challenge`, a null slice at the beginning of an exchange.
+     * Of use while the link stays LINK_LOGIN. 0, or why the link must end. Only with options.login. */
+    int (*login)(void *ctx, struct slice challenge);
 };
 
 enum core_link {
     LINK_NONE,      /* the owner may connect and call core_link_up, if core_wants_link */
     LINK_HANDSHAKE, /* connect request sent */
+    LINK_LOGIN,     /* the session is accepted, SASL tokens go back and forth */
     LINK_UP,        /* the session is attached */
     LINK_FAREWELL,  /* an abandoned session is being closed */
 };
@@ -53,7 +65,16 @@ struct core_options {
     size_t max_reply;           /* bytes of a frame to take */
     int64_t session_id;         /* to re-attach, or 0 */
     uint8_t passwd[WIRE_PASSWD_LEN];
-    bool new_session; /* begin a new session after LOST */
+    bool new_session;   /* begin a new session after LOST */
+    bool login;         /* by SASL, on every link before anything else */
+    size_t max_pending; /* requests without an answer, 0: unlimited */
+};
+
+/* What a SASL token is. */
+enum core_login_step {
+    CORE_LOGIN_MORE, /* the server's answer to it is wanted */
+    CORE_LOGIN_LAST, /* nothing follows it but the server's consent */
+    CORE_LOGIN_DONE, /* there is none: the server has proved itself, and us */
 };
 
 struct core {
@@ -87,6 +108,11 @@ struct core {
     unsigned pings;    /* pings without answer */
     unsigned rearming; /* setWatches without answer */
     bool resuming;     /* persistent watches are among them */
+    int32_t login_xid; /* of the SASL token that is not answered; 0: the next is awaited */
+    bool login_first;  /* that is the first one */
+    bool login_last;   /* that is the last one */
+    bool logged_in;    /* an exchange has succeeded, on this link or an earlier one */
+    const char *link_problem; /* what link_error does not say by itself, static; or NULL */
 
     int32_t next_xid;
     bool create2_known;     /* the server has answered a create2 */
@@ -95,6 +121,7 @@ struct core {
     struct list queued;     /* requests waiting for a link */
     struct list inflight;   /* requests on the link, in order */
     struct list refused;    /* requests to be answered at the next core_tick, reply.error set */
+    size_t pending;         /* of the program, in these three lists */
     struct list auths;      /* struct auth */
     struct timers timeouts; /* of requests */
     struct watches watches;
@@ -135,8 +162,14 @@ void core_sent(struct core *c, size_t len);
 void core_tick(struct core *c, int64_t now_ns);
 int64_t core_deadline_ns(const struct core *c);
 
+/* The token that was wanted, a null slice with CORE_LOGIN_DONE. The link is LINK_LOGIN. */
+void core_login(struct core *c, enum core_login_step step, struct slice token, int64_t now_ns);
+
+/* There is none: settings, key server or the server's proof failed. */
+void core_login_failed(struct core *c, int64_t now_ns);
+
 /* Sends or queues r, made for op. Takes r on success. 0, CONCLAVE_ENOMEM, CONCLAVE_ETOOBIG,
- * CONCLAVE_ECLOSED. */
+ * CONCLAVE_ETOOMANY, CONCLAVE_ECLOSED. */
 int core_submit(struct core *c, const struct conclave_op *op, struct request *r,
                 int64_t now_ns) CONCLAVE_MUST_USE;
 

@@ -12,14 +12,30 @@ struct auth {
     char bytes[]; /* scheme, then auth */
 };
 
-/* core_link.c: tells a new state, if it is one. */
+/* core.c: tells a new state, if it is one. */
 void core_set_state(struct core *c, enum conclave_state state);
 
-/* core_link.c: the session is gone; what waited for it is told. */
+/* core.c: the session is gone; what waited for it is told. */
 void core_lose_session(struct core *c);
 
-/* core_link.c: the end: everything is answered with error, then state is told. */
+/* core.c: the end: everything is answered with error, then state is told. */
 void core_end(struct core *c, enum conclave_state state, int error);
+
+/* core.c: the session is attached and may be used: the link gets what was there before, then what
+ * waits. 0 or CONCLAVE_ENOMEM. */
+int core_attach(struct core *c, int64_t now_ns) CONCLAVE_MUST_USE;
+
+/* core.c: ends a frame of c->out that was begun at start, or takes it back. 0 or CONCLAVE_ENOMEM. */
+int core_frame_end(struct core *c, size_t start) CONCLAVE_MUST_USE;
+
+/* core_login.c: the session is attached, and is to be proved ours. 0, or why the link must end. */
+int core_login_begin(struct core *c) CONCLAVE_MUST_USE;
+
+/* core_login.c: one frame on a link in LINK_LOGIN. 0, or why the link must end. */
+int core_take_login(struct core *c, struct slice body, int64_t now_ns) CONCLAVE_MUST_USE;
+
+/* core_request.c: a number for the next request. */
+int32_t core_next_xid(struct core *c);
 
 /* core_request.c: answers r, once, and drops the core's reference. */
 void core_answer(struct core *c, struct request *r, int error);
@@ -49,6 +65,9 @@ int core_send_bare(struct core *c, struct request *r, const char *path,
 /* core_rearm.c: sends the credentials, or one of them. 0 or CONCLAVE_ENOMEM. */
 int core_send_auth(struct core *c, const struct auth *auth) CONCLAVE_MUST_USE;
 int core_send_auths(struct core *c) CONCLAVE_MUST_USE;
+
+/* core_rearm.c: wipes and frees the credentials. */
+void core_drop_auths(struct core *c);
 
 /* core_rearm.c: sends all watches in setWatches requests. 0 or CONCLAVE_ENOMEM. */
 int core_send_watches(struct core *c) CONCLAVE_MUST_USE;

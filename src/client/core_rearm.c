@@ -36,18 +36,6 @@ int core_add_auth(struct core *c, const char *scheme, struct slice data)
     return 0;
 }
 
-/* Ends a frame that was begun at start, or takes it back when memory ran out. */
-static int frame_done(struct core *c, size_t start)
-{
-    if (!buf_ok(&c->out)) {
-        c->out.len = start;
-        c->out.failed = false;
-        return CONCLAVE_ENOMEM;
-    }
-    wire_frame_end(&c->out, start);
-    return 0;
-}
-
 int core_send_auth(struct core *c, const struct auth *auth)
 {
     size_t start = wire_frame_begin(&c->out);
@@ -59,7 +47,7 @@ int core_send_auth(struct core *c, const struct auth *auth)
     };
     wire_encode_request_header(&c->out, &header);
     wire_encode_auth_packet(&c->out, &packet);
-    return frame_done(c, start);
+    return core_frame_end(c, start);
 }
 
 int core_send_auths(struct core *c)
@@ -71,6 +59,18 @@ int core_send_auths(struct core *c)
         }
     }
     return 0;
+}
+
+void core_drop_auths(struct core *c)
+{
+    struct list *it = c->auths.next;
+    while (it != &c->auths) {
+        struct auth *auth = CONTAINER_OF(it, struct auth, link);
+        it = it->next;
+        explicit_bzero(auth->bytes, auth->scheme_len + auth->auth_len);
+        free(auth);
+    }
+    list_init(&c->auths);
 }
 
 /* Paths of one setWatches, by kind. */
@@ -101,7 +101,7 @@ static int batch_send(struct core *c, struct batch *b)
     }
     b->bytes = 0;
     c->rearming++;
-    return frame_done(c, start);
+    return core_frame_end(c, start);
 }
 
 static int batch_fill(struct core *c, struct batch *b)

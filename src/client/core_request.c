@@ -12,7 +12,7 @@ enum {
     FRAME_OPCODE = 8,
 };
 
-static int32_t xid_next(struct core *c)
+int32_t core_next_xid(struct core *c)
 {
     int32_t xid = c->next_xid;
     c->next_xid = xid == INT32_MAX ? 1 : xid + 1;
@@ -36,6 +36,17 @@ void core_answer(struct core *c, struct request *r, int error)
     c->events->reply(c->ctx, r);
 }
 
+/* r is in one of the core's lists now, or no longer in any. */
+static void request_enter(struct core *c, const struct request *r)
+{
+    c->pending += r->counted;
+}
+
+static void request_leave(struct core *c, const struct request *r)
+{
+    c->pending -= r->counted;
+}
+
 void core_answer_all(struct core *c, struct list *requests, int error)
 {
     if (list_empty(requests)) {
@@ -46,6 +57,7 @@ void core_answer_all(struct core *c, struct list *requests, int error)
     do {
         link = list_pop_front(requests);
         struct request *r = CONTAINER_OF(link, struct request, link);
+        request_leave(c, r);
         core_answer(c, r, error != 0 ? error : r->reply.error);
     } while (link != last);
 }
@@ -62,7 +74,7 @@ static int request_send(struct core *c, struct request *r, int64_t now_ns)
         c->out.failed = false;
         return CONCLAVE_ENOMEM;
     }
-    r->xid = xid_next(c);
+    r->xid = core_next_xid(c);
     r->sent_ns = c->sent_ns = now_ns;
     put_be32(r->frame + FRAME_XID, (uint32_t)r->xid);
     buf_append(&c->out, r->frame, r->frame_len);
@@ -96,7 +108,7 @@ static int submit_direct(struct core *c, const struct conclave_op *op, struct re
     int rc = request_encode(&c->out, op, c->options.chroot, xid, !c->create2_missing,
                             c->options.max_request);
     if (rc == 0) {
-        r->xid = xid_next(c);
+        r->xid = core_next_xid(c);
         r->sent_ns = c->sent_ns = now_ns;
         list_push_back(&c->inflight, &r->link);
     }
@@ -128,9 +140,13 @@ int core_submit(struct core *c, const struct conclave_op *op, struct request *r,
     if (c->closing || c->final_error == CONCLAVE_ECLOSED) {
         return CONCLAVE_ECLOSED;
     }
+    if (r->counted && c->options.max_pending > 0 && c->pending >= c->options.max_pending) {
+        return CONCLAVE_ETOOMANY;
+    }
     if (c->final_error != 0) {
         r->reply.error = c->final_error;
         list_push_back(&c->refused, &r->link);
+        request_enter(c, r);
         return 0;
     }
     r->opcode = request_opcode(op, !c->create2_missing);
@@ -140,6 +156,7 @@ int core_submit(struct core *c, const struct conclave_op *op, struct request *r,
     if (rc != 0) {
         return rc;
     }
+    request_enter(c, r);
     int64_t ms = r->timeout_ms != 0 ? r->timeout_ms : c->options.request_timeout_ms;
     if (ms >= 0 && ms < INT64_MAX / 2000000 && now_ns < INT64_MAX / 2) {
         timers_add(&c->timeouts, &r->timer, now_ns + ms * 1000000);
@@ -154,6 +171,7 @@ void core_expire_requests(struct core *c, int64_t now_ns)
         struct request *r = CONTAINER_OF(t, struct request, timer);
         if (r->xid == 0) {
             list_remove(&r->link);
+            request_leave(c, r);
         } else {
             /* On the link: it keeps its place in the order of replies. */
             atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
@@ -171,13 +189,11 @@ int core_send_bare(struct core *c, struct request *r, const char *path, int32_t 
         path_write(&c->out, c->options.chroot, path);
         wire_write_i32(&c->out, type);
     }
-    if (!buf_ok(&c->out)) {
-        c->out.len = start;
-        c->out.failed = false;
-        return CONCLAVE_ENOMEM;
+    int rc = core_frame_end(c, start);
+    if (rc != 0) {
+        return rc;
     }
-    wire_frame_end(&c->out, start);
-    r->xid = xid_next(c);
+    r->xid = core_next_xid(c);
     r->sent_ns = c->sent_ns; /* not later than now */
     list_push_back(&c->inflight, &r->link);
     return 0;
@@ -229,6 +245,7 @@ static int fall_back_to_create(struct core *c, struct request *r)
     } else {
         r->xid = 0;
         list_push_front(&c->queued, &r->link);
+        request_enter(c, r);
     }
     return CONCLAVE_EUNSUPPORTED;
 }
@@ -241,6 +258,7 @@ int core_take_reply(struct core *c, const struct wire_reply_header *header, stru
         return CONCLAVE_EPROTO;
     }
     list_remove(&r->link);
+    request_leave(c, r);
     c->acked_ns = r->sent_ns > c->acked_ns ? r->sent_ns : c->acked_ns;
     if (r->opcode == WIRE_CLOSE_SESSION) {
         request_unref(r);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "client/link_sasl.h"
 #include "client/link_tls.h"
 #include "client/threads.h"
 
@@ -14,6 +15,7 @@
 enum {
     PUMP_JOBS = 1000, /* callbacks of one dispatch, so that the program's loop is not starved */
     MAX_REPLY = 16 * 1024 * 1024,
+    MAX_REQUESTS = 10000,
     SESSION_TIMEOUT_MIN_MS = 10,
 };
 
@@ -154,11 +156,17 @@ static void on_core_event(void *ctx, struct watch_event *e)
     dispatcher_post(&client->dispatcher, &e->job, run_event_job);
 }
 
+static int on_core_login(void *ctx, struct slice challenge)
+{
+    return loop_login(ctx, challenge);
+}
+
 const struct core_events handle_events = {
     .state = on_core_state,
     .reply = on_core_reply,
     .watch = on_core_watch,
     .event = on_core_event,
+    .login = on_core_login,
 };
 
 void handle_tell_closed(struct conclave_client *client)
@@ -199,6 +207,8 @@ static int core_open(struct conclave_client *client, const struct conclave_clien
         .max_reply = o->max_reply != 0 ? o->max_reply : MAX_REPLY,
         .session_id = o->session_id,
         .new_session = o->new_session,
+        .login = o->sasl != NULL,
+        .max_pending = o->max_requests != 0 ? o->max_requests : MAX_REQUESTS,
     };
     if (o->session_id != 0) {
         memcpy(options.passwd, o->passwd, sizeof options.passwd);
@@ -213,6 +223,7 @@ static void handle_free(struct conclave_client *client, int steps)
     case 5:
         loop_close(client);
         link_tls_close(client);
+        link_sasl_close(client);
         core_finish(&client->core);
         /* fall through */
     case 4:
@@ -263,6 +274,9 @@ static int handle_init(struct conclave_client *client, const struct conclave_cli
     }
     *steps = 5;
     rc = link_tls_open(client, o->tls);
+    if (rc == 0) {
+        rc = link_sasl_open(client, o->sasl);
+    }
     if (rc == 0) {
         rc = loop_open(client);
     }

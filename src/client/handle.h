@@ -71,7 +71,10 @@ struct conclave_client {
     struct tls *tls;                 /* of sock, once it is connected */
     char *tls_name;                  /* for servers' certificates, NULL: by the list */
     bool tls_verify_host;
-    const struct host *trying; /* where sock goes to */
+    bool tls_own_cert;           /* there is one to be shown */
+    struct cyrus_settings *sasl; /* NULL: without SASL */
+    struct link_login *login;    /* of sock, from the login on; or NULL */
+    const struct host *trying;   /* where sock goes to */
 
     bool closed;         /* CLOSED was posted: nothing more will be */
     bool finish_by_loop; /* closed inside a callback: the loop frees the client */
@@ -98,6 +101,9 @@ void loop_send_early(struct conclave_client *client);
 
 /* The link is there, TLS included: the session begins. */
 void loop_connected(struct conclave_client *client, int64_t now_ns);
+
+/* As core_events.login. */
+int loop_login(struct conclave_client *client, struct slice challenge) CONCLAVE_MUST_USE;
 
 /* When the loop wants to be called, INT64_MAX: never. */
 int64_t loop_deadline_ns(const struct conclave_client *client);

@@ -53,6 +53,7 @@ int link_tls_open(struct conclave_client *client, const struct conclave_tls_opti
         return CONCLAVE_EINVAL;
     }
     memcpy(&mine, o, o->size);
+    client->tls_own_cert = mine.cert_file != NULL;
     client->tls_verify_host = mine.verify == CONCLAVE_TLS_VERIFY_FULL;
     if (mine.server_name != NULL) {
         client->tls_name = strdup(mine.server_name);

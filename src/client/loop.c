@@ -5,6 +5,7 @@
 #include "client/handle.h"
 
 #include "base/clock.h"
+#include "client/link_sasl.h"
 #include "client/link_tls.h"
 
 #include <arpa/inet.h>
@@ -30,6 +31,7 @@ enum tag {
     TAG_WAKE,
     TAG_TIMER,
     TAG_SOCKET,
+    TAG_LOGIN,
     TAG_LOOKUP,
 };
 
@@ -73,6 +75,7 @@ void loop_close(struct conclave_client *client)
         lookup_destroy(client->lookups[i]);
         client->lookups[i] = NULL;
     }
+    link_sasl_end(client);
 }
 
 void loop_wake(struct conclave_client *client)
@@ -120,11 +123,40 @@ static void remember_error(struct conclave_client *client, const char *what)
 static void drop_socket(struct conclave_client *client)
 {
     link_tls_end(client);
+    if (client->login != NULL) {
+        /* The login's thread may hold the descriptor a little longer. */
+        epoll_ctl(client->epoll_fd, EPOLL_CTL_DEL, link_sasl_fd(client), NULL);
+        link_sasl_end(client);
+    }
     close_fd(&client->sock);
     client->connecting = false;
     client->want_write = false;
     client->attached_ns = 0;
     client->server[0] = '\0';
+}
+
+/* What to say of a connection that the server closed before it had said anything. */
+static const char *refusal(const struct conclave_client *client)
+{
+    if (client->tls_context == NULL) {
+        return "closed by the server without an answer: does it want TLS?";
+    }
+    return client->tls_own_cert
+               ? "closed by the server during the TLS handshake: does it know the certificate?"
+               : "closed by the server during the TLS handshake: does it want a certificate?";
+}
+
+/* Why the link has ended. silent: by the server, which had not said a word. */
+static const char *link_problem(const struct conclave_client *client, bool silent)
+{
+    const char *const told[] = {link_tls_problem(client), link_sasl_problem(client),
+                                client->core.link_problem, silent ? refusal(client) : NULL};
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        if (told[i] != NULL) {
+            return told[i];
+        }
+    }
+    return conclave_strerror(client->core.link_error);
 }
 
 /* Closes the socket when the core has let its link go. */
@@ -136,12 +168,7 @@ static void follow_core(struct conclave_client *client, int64_t now_ns)
     int64_t attached_ns = client->attached_ns;
     if (client->core.link_error != 0) {
         bool silent = client->core.link_error == CONCLAVE_EDISCONNECTED && attached_ns == 0;
-        const char *problem = link_tls_problem(client);
-        if (problem == NULL) {
-            problem = silent ? "closed by the server without an answer: does it want TLS?"
-                             : conclave_strerror(client->core.link_error);
-        }
-        remember_error(client, problem);
+        remember_error(client, link_problem(client, silent));
     }
     drop_socket(client);
     if (attached_ns != 0) {
@@ -241,9 +268,7 @@ static void end_link(struct conclave_client *client, int error, int64_t now_ns)
     }
     const char *problem = link_tls_problem(client);
     if (problem == NULL) {
-        problem = error == CONCLAVE_EDISCONNECTED
-                      ? "the server closed the connection during the TLS handshake"
-                      : conclave_strerror(error);
+        problem = error == CONCLAVE_EDISCONNECTED ? refusal(client) : conclave_strerror(error);
     }
     remember_error(client, problem);
     drop_socket(client);
@@ -486,6 +511,26 @@ static void socket_event(struct conclave_client *client, uint32_t events, int64_
     }
 }
 
+/* --- login
+ * -------------------------------------------------------------------------------------------- */
+
+int loop_login(struct conclave_client *client, struct slice challenge)
+{
+    int rc = link_sasl_want(client, client->trying->name, challenge);
+    if (rc == 0 && slice_is_null(challenge)) {
+        rc = watch_fd(client, EPOLL_CTL_ADD, link_sasl_fd(client), EPOLLIN, TAG_LOGIN);
+    }
+    return rc;
+}
+
+static void login_event(struct conclave_client *client, int64_t now_ns)
+{
+    if (client->login != NULL) {
+        drain_fd(link_sasl_fd(client));
+        link_sasl_ready(client, now_ns);
+    }
+}
+
 /* --- turns
  * -------------------------------------------------------------------------------------------- */
 
@@ -549,6 +594,8 @@ static void handle_events_of(struct conclave_client *client, const struct epoll_
             client->armed_ns = INT64_MAX;
         } else if (tag == TAG_SOCKET) {
             socket_event(client, events[i].events, now_ns);
+        } else if (tag == TAG_LOGIN) {
+            login_event(client, now_ns);
         } else {
             finish_lookup(client, (size_t)(tag - TAG_LOOKUP));
         }

@@ -37,6 +37,7 @@ struct request {
     int32_t xid;
     enum conclave_op_type type;
     bool internal; /* fn is called on the loop, under the lock */
+    bool counted;  /* counts against core_options.max_pending */
     bool
         answered; /* its reply was delivered (timeout) while the server's answer is still to come */
 };

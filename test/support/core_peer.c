@@ -72,8 +72,17 @@ static void on_event(void *ctx, struct watch_event *e)
     free(e);
 }
 
+static int on_login(void *ctx, struct slice challenge)
+{
+    struct peer *p = ctx;
+    p->logins++;
+    p->challenge_first = slice_is_null(challenge);
+    copy_text(p->challenge, sizeof p->challenge, challenge.data, challenge.len);
+    return p->login_error;
+}
+
 static const struct core_events events = {
-    .state = on_state, .reply = on_reply, .watch = on_watch, .event = on_event};
+    .state = on_state, .reply = on_reply, .watch = on_watch, .event = on_event, .login = on_login};
 
 /* --- begin and end
  * ------------------------------------------------------------------------------------ */
@@ -137,6 +146,7 @@ int peer_submit(struct peer *p, const struct conclave_op *op, int id)
     assert_int_equal(request_create(op, &r), 0);
     r->fn = no_reply;
     r->ctx = (void *)(intptr_t)id;
+    r->counted = true;
     int rc = core_submit(&p->core, op, r, p->now_ns);
     if (rc != 0) {
         request_unref(r);
@@ -251,6 +261,15 @@ void peer_put_stat(struct buf *b, int64_t zxid)
 {
     struct wire_stat stat = {.czxid = zxid, .mzxid = zxid, .pzxid = zxid};
     wire_encode_stat(b, &stat);
+}
+
+void peer_answer_token(struct peer *p, const struct peer_frame *f, int32_t err, const char *token)
+{
+    struct buf b;
+    buf_init(&b, 0);
+    wire_encode_sasl_response(&b, &(struct wire_sasl_response){.token = slice_str(token)});
+    peer_reply(p, f->xid, 0, err, buf_slice(&b));
+    buf_finish(&b);
 }
 
 void peer_reply(struct peer *p, int32_t xid, int64_t zxid, int32_t err, struct slice body)

@@ -40,7 +40,11 @@ struct peer {
     size_t replies_count;
     struct peer_watch *watches;
     size_t watches_count;
-    struct buf sent; /* taken from the core, from sent_at on not looked at yet */
+    size_t logins;        /* tokens that were wanted */
+    char challenge[64];   /* what the newest is to answer; "" for none */
+    bool challenge_first; /* it begins an exchange */
+    int login_error;      /* what the core is answered */
+    struct buf sent;      /* taken from the core, from sent_at on not looked at yet */
     size_t sent_at;
 };
 
@@ -93,6 +97,9 @@ void peer_event(struct peer *p, int32_t type, const char *path);
 
 /* Answers the given frame with a stat, or an error. */
 void peer_answer_stat(struct peer *p, const struct peer_frame *f, int64_t zxid);
+
+/* Answers a frame of SASL; token NULL: with none. */
+void peer_answer_token(struct peer *p, const struct peer_frame *f, int32_t err, const char *token);
 
 /* Goes through the handshake: link up, connect request taken, accepted with this session. */
 void peer_connect(struct peer *p, int64_t session_id);

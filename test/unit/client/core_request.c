@@ -127,6 +127,82 @@ static void test_queue(void **state)
     peer_finish(&p);
 }
 
+/* What counts is what the core holds: sent, waiting, or timed out while its answer is to come. */
+static void test_limit_of_requests(void **state)
+{
+    struct core_options options = peer_options("");
+    options.max_pending = 3;
+    struct peer p;
+    peer_init_with(&p, &options);
+    for (int i = 1; i <= 3; i++) {
+        assert_int_equal(submit_exists(&p, i, i == 1 ? 50 : 0), 0);
+    }
+    assert_int_equal(submit_exists(&p, 4, 0), CONCLAVE_ETOOMANY);
+    peer_advance_ms(&p, 50); /* the first has waited for a link in vain: it is gone */
+    assert_int_equal(p.core.pending, 2);
+    assert_int_equal(submit_exists(&p, 5, 100), 0);
+    assert_int_equal(submit_exists(&p, 6, 0), CONCLAVE_ETOOMANY);
+
+    peer_connect(&p, PEER_SESSION);
+    struct peer_frame f[3];
+    for (int i = 0; i < 3; i++) {
+        f[i] = peer_expect(&p, WIRE_EXISTS);
+    }
+    peer_advance_ms(&p, 100); /* 5 times out, but the server still owes its answer */
+    assert_int_equal(peer_reply_of(&p, 5)->error, CONCLAVE_OPERATION_TIMEOUT);
+    assert_int_equal(submit_exists(&p, 7, 0), CONCLAVE_ETOOMANY);
+    for (int i = 0; i < 3; i++) {
+        peer_answer_stat(&p, &f[i], 3 + i);
+        assert_int_equal(p.core.pending, 2 - i);
+    }
+
+    assert_int_equal(submit_exists(&p, 8, 0), 0);
+    assert_int_equal(submit_exists(&p, 9, 0), 0);
+    core_link_down(&p.core, p.now_ns, CONCLAVE_EDISCONNECTED);
+    assert_int_equal(p.core.pending, 0);
+    peer_finish(&p);
+}
+
+/* Those of the recipes go on, whatever the program does. */
+static void test_limit_spares_recipes(void **state)
+{
+    struct core_options options = peer_options("");
+    options.max_pending = 1;
+    struct peer p;
+    peer_init_with(&p, &options);
+    assert_int_equal(submit_exists(&p, 1, 0), 0);
+    assert_int_equal(submit_exists(&p, 2, 0), CONCLAVE_ETOOMANY);
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, "/a", 0);
+    struct request *r;
+    assert_int_equal(request_create(&op, &r), 0);
+    r->ctx = (void *)(intptr_t)3;
+    assert_int_equal(core_submit(&p.core, &op, r, p.now_ns), 0);
+    assert_int_equal(p.core.pending, 1);
+    peer_finish(&p);
+}
+
+/* A create that goes out a second time, in its older form, counts once. */
+static void test_limit_and_older_servers(void **state)
+{
+    struct core_options options = peer_options("");
+    options.max_pending = 1;
+    struct peer p;
+    peer_init_with(&p, &options);
+    peer_connect(&p, PEER_SESSION);
+    struct conclave_op op = conclave_op_create("/a", "", 0, CONCLAVE_PERSISTENT);
+    assert_int_equal(peer_submit(&p, &op, 1), 0);
+    struct peer_frame f = peer_expect(&p, WIRE_CREATE2);
+    peer_reply(&p, f.xid, 3, CONCLAVE_UNIMPLEMENTED, SLICE_NULL);
+    assert_int_equal(p.core.pending, 1);
+    assert_int_equal(submit_exists(&p, 2, 0), CONCLAVE_ETOOMANY);
+    peer_connect(&p, PEER_SESSION);
+    f = peer_expect(&p, WIRE_CREATE);
+    peer_reply(&p, f.xid, 4, CONCLAVE_NODE_EXISTS, SLICE_NULL);
+    assert_int_equal(p.core.pending, 0);
+    assert_int_equal(submit_exists(&p, 2, 0), 0);
+    peer_finish(&p);
+}
+
 /* A reply beyond the limit is thrown away as it comes; the link and the other requests live on. */
 static void test_oversized_reply(void **state)
 {
@@ -356,6 +432,9 @@ int main(void)
         cmocka_unit_test(test_timeouts),
         cmocka_unit_test(test_watch_of_a_timed_out_read),
         cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_limit_of_requests),
+        cmocka_unit_test(test_limit_spares_recipes),
+        cmocka_unit_test(test_limit_and_older_servers),
         cmocka_unit_test(test_oversized_reply),
         cmocka_unit_test(test_too_big_to_send),
         cmocka_unit_test(test_create_without_create2),

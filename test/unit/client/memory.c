@@ -14,17 +14,23 @@
 
 #include "base/endian.h"
 #include "client/core.h"
+#include "client/link_sasl.h"
 
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 static atomic_long live;         /* blocks allocated and not freed */
 static atomic_long fail_at = -1; /* allocations to go until one fails; negative: none fails */
+static _Thread_local bool armed; /* in a thread whose allocations these are */
 
 #if REPLACED
 /* Visible, so that the C library's own functions (strdup) come here, too. */
@@ -37,7 +43,11 @@ void __libc_free(void *block);
 
 static bool refuse(void)
 {
-    return atomic_load(&fail_at) >= 0 && atomic_fetch_sub(&fail_at, 1) == 0;
+    bool refused_now = armed && atomic_load(&fail_at) >= 0 && atomic_fetch_sub(&fail_at, 1) == 0;
+    if (refused_now) {
+        errno = ENOMEM; /* the C library insists */
+    }
+    return refused_now;
 }
 
 static void *count(void *block)
@@ -84,6 +94,7 @@ struct talk {
     int submitted[IDS + 1]; /* by id: accepted by core_submit */
     int answered[IDS + 1];
     int told[IDS + 1]; /* watches */
+    int tokens;        /* wanted */
 };
 
 static void on_state(void *ctx, enum conclave_state state)
@@ -107,8 +118,14 @@ static void on_event(void *ctx, struct watch_event *e)
     free(e);
 }
 
+static int on_login(void *ctx, struct slice challenge)
+{
+    ((struct talk *)ctx)->tokens++;
+    return 0;
+}
+
 static const struct core_events events = {
-    .state = on_state, .reply = on_reply, .watch = on_watch, .event = on_event};
+    .state = on_state, .reply = on_reply, .watch = on_watch, .event = on_event, .login = on_login};
 
 static void no_watch(struct conclave_client *client, enum conclave_event_type type,
                      const char *path, void *ctx)
@@ -169,6 +186,8 @@ static struct slice answer_body(int32_t opcode)
                                          0,    0,    0,    1,    0, 0,    0,    1,    'x',
                                          0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff};
     switch (opcode) {
+    case WIRE_SASL:
+        return slice_make(data_stat, 5);
     case WIRE_ADD_WATCH:
         return slice_make(stat_only, 4);
     case WIRE_MULTI_READ:
@@ -212,7 +231,7 @@ static void feed(struct core *c, const uint8_t *bytes, size_t len)
 static void serve_link(struct core *c)
 {
     static uint8_t frame[4 + 16 + 256];
-    while (c->link == LINK_UP && core_output(c).len > 0) {
+    while ((c->link == LINK_UP || c->link == LINK_LOGIN) && core_output(c).len > 0) {
         struct slice out = core_output(c);
         struct wire_reader rd = wire_reader_make(out);
         int32_t len = wire_read_i32(&rd);
@@ -238,6 +257,9 @@ static void serve(struct core *c)
     core_sent(c, core_output(c).len);
     uint8_t connect[4 + 36] = {0, 0, 0, 36, [10] = 0x7f, [19] = 9, [23] = 16};
     feed(c, connect, sizeof connect);
+    core_login(c, CORE_LOGIN_MORE, SLICE_NULL, 1);
+    serve_link(c);
+    core_login(c, CORE_LOGIN_LAST, slice_str("token"), 1);
     serve_link(c);
 }
 
@@ -265,6 +287,7 @@ static void converse(void)
         .max_request = 1000000,
         .max_reply = 1000000,
         .new_session = true,
+        .login = true,
     };
     if (core_init(&c, &options, &events, &t) == 0) {
         int rc = core_add_auth(&c, "digest", slice_str("a:b"));
@@ -314,17 +337,88 @@ static void open_and_close(void)
     conclave_client_close(client, 0);
 }
 
+/* NULL when memory was out. */
+static struct conclave_client *open_with_sasl(void)
+{
+    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    struct conclave_sasl_options sasl = CONCLAVE_SASL_OPTIONS_INIT;
+    struct conclave_client *client;
+    options.servers = "127.0.0.1:1";
+    options.sasl = &sasl;
+    sasl.user = "bob";
+    sasl.password = "geheim";
+    int rc = conclave_client_open(&options, &client);
+    if (rc != 0) {
+        assert_int_equal(rc, CONCLAVE_ENOMEM);
+        refused++;
+        return NULL;
+    }
+    return client;
+}
+
+/* Waits until the login's thread has made a token, which nobody takes. */
+static void await_token(struct conclave_client *client)
+{
+    struct pollfd fd = {.fd = link_sasl_fd(client), .events = POLLIN};
+    uint64_t count;
+    assert_int_equal(poll(&fd, 1, 20000), 1);
+    assert_int_equal(read(fd.fd, &count, sizeof count), sizeof count);
+    link_sasl_ready(client, 1);
+}
+
+/* The way of a token. Cyrus SASL is spared, in its own thread: where memory is out it crashes. */
+static void make_tokens(void)
+{
+    static const char challenge[] = "realm=\"zk-sasl-md5\",nonce=\"a\",algorithm=md5-sess";
+    struct conclave_client *client = open_with_sasl();
+    if (client == NULL) {
+        return;
+    }
+    int rc = link_sasl_want(client, "localhost", SLICE_NULL);
+    if (rc == 0) {
+        await_token(client);
+        rc = link_sasl_want(client, "localhost", slice_str(challenge));
+    }
+    if (rc == 0) {
+        await_token(client);
+    }
+    assert_true(rc == 0 || rc == CONCLAVE_ENOMEM || rc == CONCLAVE_EIO);
+    refused += rc != 0;
+    conclave_client_close(client, 0);
+}
+
+/* Blocks in use, once threads that have done their work are gone: when it stays the same. */
+static long live_quiet(void)
+{
+    long before;
+    do {
+        before = atomic_load(&live);
+        poll(NULL, 0, 100);
+    } while (atomic_load(&live) != before);
+    return before;
+}
+
+/* Waits until so many are in use. */
+static long live_settled(long wanted)
+{
+    for (int i = 0; i < 5000 && atomic_load(&live) != wanted; i++) {
+        poll(NULL, 0, 1);
+    }
+    return atomic_load(&live);
+}
+
 /* Runs the function with its first, second, ... allocation failing, until it gets through
  * without. */
 static long sweep(void (*fn)(void))
 {
     fn(); /* what the C library keeps for good is allocated now */
+    long before = live_quiet();
     for (long n = 0;; n++) {
-        long before = atomic_load(&live);
+        armed = true;
         atomic_store(&fail_at, n);
         fn();
         bool done = atomic_exchange(&fail_at, -1) >= 0;
-        assert_int_equal(atomic_load(&live), before);
+        assert_int_equal(live_settled(before), before);
         if (done) {
             return n;
         }
@@ -348,11 +442,46 @@ static void test_handle(void **state)
     assert_true(refused >= 4);
 }
 
+static void *wait_for_others(void *barrier)
+{
+    pthread_barrier_wait(barrier);
+    return NULL;
+}
+
+/* Lets the C library keep the memory of more threads than run here at a time, as it does for good. */
+static void keep_threads(void)
+{
+    enum { THREADS = 8 };
+    pthread_t threads[THREADS];
+    pthread_barrier_t barrier;
+    assert_int_equal(pthread_barrier_init(&barrier, NULL, THREADS), 0);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, wait_for_others, &barrier), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    pthread_barrier_destroy(&barrier);
+}
+
+static void test_tokens(void **state)
+{
+    if (!REPLACED) {
+        skip();
+    }
+    refused = 0;
+    keep_threads();
+    make_tokens(); /* what the libraries keep for good */
+    assert_in_range(sweep(make_tokens), 10, 100);
+    assert_true(refused >= 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_core),
         cmocka_unit_test(test_handle),
+        cmocka_unit_test(test_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
