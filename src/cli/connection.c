@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/credentials.h"
+#include "cli/security.h"
 #include "cli/values.h"
 
 #include <errno.h>
@@ -46,6 +47,7 @@ static const struct hint HINTS[] = {
     {CONCLAVE_BAD_ARGUMENTS, CLI_EXIT_USAGE, NULL},
     {CONCLAVE_ETOOBIG, CLI_EXIT_USAGE, "the server takes about 1 MB per node"},
     {CONCLAVE_EIO, CLI_EXIT_IO, NULL},
+    {CONCLAVE_ETOOMANY, CLI_EXIT_UNAVAILABLE, "try again"},
 };
 
 static const struct hint *hint_find(int error)
@@ -83,7 +85,7 @@ int fail_unreachable(const char *command, const struct conclave_client *client, 
     char why[1024] = "";
     conclave_client_last_error(client, why, sizeof why);
     if (exit_code_of(error) == CLI_EXIT_AUTH) {
-        return fail(command, NULL, error);
+        return fail(command, why[0] != '\0' ? why : NULL, error);
     }
     if (servers == NULL) {
         servers = getenv("CONCLAVE_SERVER");
@@ -95,39 +97,16 @@ int fail_unreachable(const char *command, const struct conclave_client *client, 
     return CLI_EXIT_UNAVAILABLE;
 }
 
-static const char *given(const char *option, const char *variable)
-{
-    const char *value = option != NULL ? option : getenv(variable);
-    return value != NULL && value[0] != '\0' ? value : NULL;
-}
-
-/* False when TLS is not wanted. */
-static bool tls_options(const struct common_options *options, struct conclave_tls_options *ret)
-{
-    const char *on = given(options->tls ? "1" : NULL, "CONCLAVE_TLS");
-    ret->ca_file = given(options->tls_ca, "CONCLAVE_TLS_CA");
-    ret->cert_file = given(options->tls_cert, "CONCLAVE_TLS_CERT");
-    ret->key_file = given(options->tls_key, "CONCLAVE_TLS_KEY");
-    ret->server_name = given(options->tls_name, "CONCLAVE_TLS_NAME");
-    ret->ca_password = ret->key_password = given(NULL, "CONCLAVE_TLS_PASSWORD");
-    return (on != NULL && strcmp(on, "0") != 0) || ret->ca_file != NULL || ret->cert_file != NULL ||
-           ret->key_file != NULL || ret->server_name != NULL;
-}
-
 int connection_create(const char *command, const struct common_options *options,
                       struct conclave_client_options *client_options, struct conclave_client **ret)
 {
-    struct conclave_tls_options tls = CONCLAVE_TLS_OPTIONS_INIT;
-    char why[512] = "";
-    tls.error = why;
-    tls.error_len = sizeof why;
+    struct security security;
+    security_fill(&security, command, options, client_options);
     client_options->servers = options->server;
     client_options->session_timeout_ms = options->session_ms;
-    if (tls_options(options, &tls)) {
-        client_options->tls = &tls;
-    }
     int error = conclave_client_open(client_options, ret);
     client_options->tls = NULL; /* read by now, and gone with this call */
+    client_options->sasl = NULL;
     if (error == CONCLAVE_EINVAL) {
         fprintf(stderr,
                 "conclave %s: --server wants host:port,host:port[/chroot]; see \"conclave %s "
@@ -135,8 +114,9 @@ int connection_create(const char *command, const struct common_options *options,
                 command, command);
         return CLI_EXIT_USAGE;
     }
-    if (error == CONCLAVE_ETLS) {
-        fprintf(stderr, "conclave %s: TLS: %s\n", command, why);
+    if (error == CONCLAVE_ETLS || error == CONCLAVE_ESASL) {
+        fprintf(stderr, "conclave %s: %s: %s\n", command, error == CONCLAVE_ETLS ? "TLS" : "SASL",
+                security.why);
         return CLI_EXIT_USAGE;
     }
     if (error != 0) {
@@ -166,27 +146,15 @@ bool connection_is_shared(void)
 static bool options_inherit(struct common_options *o, const struct common_options *from)
 {
     static const struct common_options DEFAULTS = COMMON_OPTIONS_INIT;
-    bool tls = o->tls || o->tls_ca != NULL || o->tls_cert != NULL || o->tls_key != NULL ||
-               o->tls_name != NULL;
     bool auth = o->auth != NULL || o->auth_file != NULL;
     bool times = o->session_ms != DEFAULTS.session_ms || o->timeout_ms != DEFAULTS.timeout_ms;
-    bool nothing = o->server == NULL && !tls && !auth && !times;
-    struct common_options merged = *from;
-    merged.server = o->server != NULL ? o->server : from->server;
-    merged.session_ms = o->session_ms != DEFAULTS.session_ms ? o->session_ms : from->session_ms;
-    merged.timeout_ms = o->timeout_ms != DEFAULTS.timeout_ms ? o->timeout_ms : from->timeout_ms;
-    merged.json = o->json;
-    if (tls) {
-        merged.tls = o->tls;
-        merged.tls_ca = o->tls_ca;
-        merged.tls_cert = o->tls_cert;
-        merged.tls_key = o->tls_key;
-        merged.tls_name = o->tls_name;
-    }
-    merged.auth = o->auth; /* the shell's own secret is gone by now; its other ones follow */
-    merged.auth_file = auth ? o->auth_file : from->auth_file;
-    *o = merged;
-    return nothing;
+    bool server = o->server != NULL;
+    o->server = server ? o->server : from->server;
+    o->session_ms = o->session_ms != DEFAULTS.session_ms ? o->session_ms : from->session_ms;
+    o->timeout_ms = o->timeout_ms != DEFAULTS.timeout_ms ? o->timeout_ms : from->timeout_ms;
+    /* The shell's own secret is gone by now; its other ones follow. */
+    o->auth_file = auth ? o->auth_file : from->auth_file;
+    return security_inherit(o, from) && !server && !auth && !times;
 }
 
 int connection_open(const char *command, const struct common_options *options,

@@ -69,20 +69,25 @@ static ssize_t read_all(int fd, char *buf, size_t size)
     }
 }
 
-static int add_file(const char *command, const char *file, struct conclave_client *client)
+void credentials_check_file(const char *command, const char *file)
 {
     struct stat st;
+    if (stat(file, &st) == 0 && (st.st_mode & 077) != 0) {
+        fprintf(stderr, "conclave %s: others can read the credentials in %s; chmod 600 it\n",
+                command, file);
+    }
+}
+
+static int add_file(const char *command, const char *file, struct conclave_client *client)
+{
     char *text = malloc(FILE_MAX);
     int fd = open(file, O_RDONLY | O_CLOEXEC);
     int code = CLI_EXIT_IO;
-    if (text == NULL || fd < 0 || fstat(fd, &st) != 0 || read_all(fd, text, FILE_MAX) < 0) {
+    if (text == NULL || fd < 0 || read_all(fd, text, FILE_MAX) < 0) {
         fprintf(stderr, "conclave %s: cannot read the credentials in %s: %s\n", command, file,
                 strerror(errno));
     } else {
-        if ((st.st_mode & 077) != 0) {
-            fprintf(stderr, "conclave %s: others can read the credentials in %s; chmod 600 it\n",
-                    command, file);
-        }
+        credentials_check_file(command, file);
         code = credentials_add_text(command, file, text, client);
     }
     if (text != NULL) {

@@ -14,6 +14,9 @@
 int credentials_add(const char *command, const struct common_options *options,
                     struct conclave_client *client);
 
+/* Warns when others can read a file that holds a secret. */
+void credentials_check_file(const char *command, const char *file);
+
 /* Adds those of a text, one per line; empty lines and those that begin with '#' are passed over.
  * source: where it comes from, for the message. 0 or the exit code. */
 int credentials_add_text(const char *command, const char *source, const char *text,

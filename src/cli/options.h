@@ -47,6 +47,11 @@ struct common_options {
     const char *tls_name;
     const char *auth; /* SCHEME:CREDENTIALS */
     const char *auth_file;
+    const char *sasl_mechanism; /* given, or any of the following; with the environment as above */
+    const char *sasl_user;
+    const char *sasl_password_file;
+    const char *sasl_service;
+    const char *sasl_host;
 };
 #define COMMON_OPTIONS_INIT                                                                        \
     {                                                                                              \
