@@ -70,8 +70,8 @@ bench: deps ## the benchmarks, beside the peers installed from Debian
 sim: ## a whole cluster under one seed (SEED=n)
 	@echo "not built yet: sim, the seeded simulation of a whole cluster" >&2; exit 2
 
-cluster: ## three servers on this machine
-	@echo "not built yet: cluster, three servers on this machine" >&2; exit 2
+cluster: all ## three servers on this machine, until Ctrl-C; data and logs in conclave-cluster/
+	@exec $(PYTHON) tools/cluster --bin $(BUILD)/conclave
 
 deb: ## Debian packages
 	@echo "not built yet: deb, the Debian packages" >&2; exit 2
