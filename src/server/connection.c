@@ -267,6 +267,14 @@ static void connection_pop(struct connection *c, struct pending *entry)
     pipeline_release(&c->service->pipeline, entry);
 }
 
+void connection_forget(struct connection *c, struct pending *entry)
+{
+    connection_pop(c, entry);
+    if (c->stage == CONNECTION_CREATING) {
+        connection_drop(c, "the server starts anew");
+    }
+}
+
 void connection_write(struct connection *c, const struct command *command, int32_t xid)
 {
     struct service *s = c->service;
@@ -419,8 +427,8 @@ void connection_complete(struct connection *c, struct pending *entry, const stru
     if (!connection_open(c)) {
         return;
     }
-    if (r.type == WIRE_CREATE_SESSION) {
-        handshake_created(c, effects);
+    if (r.type == WIRE_CREATE_SESSION || r.type == COMMAND_ATTACH_SESSION) {
+        handshake_applied(c, r.type, effects);
         return;
     }
     size_t place = connection_reply_begin(c, r.xid, effects->zxid);

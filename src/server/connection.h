@@ -59,6 +59,7 @@ struct connection {
     bool wants_read_only;    /* its ConnectRequest had the readOnly byte, so the reply has it */
     int64_t session_id;      /* 0: none */
     int32_t timeout_ms;      /* negotiated */
+    int64_t seen_zxid;       /* that its client has seen, at other servers */
     int64_t handshake_at;    /* deadline, monotonic ms */
     const char *host;        /* peer's numeric address, borrowed */
     const char *peer;        /* host:port for log lines, borrowed */
@@ -129,6 +130,9 @@ void connection_close_after_output(struct connection *c);
 /* A write of this connection was applied: answers it and all that waited behind it. */
 void connection_complete(struct connection *c, struct pending *entry,
                          const struct effects *effects);
+
+/* A write on its way gets no answer: the connection is being cut off. */
+void connection_forget(struct connection *c, struct pending *entry);
 
 /* Answers what waits at the head of its queue, as far as it may be answered by now. */
 void connection_resume(struct connection *c);

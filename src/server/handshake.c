@@ -50,16 +50,45 @@ static void handshake_attach(struct connection *c, const struct state_session *s
     handshake_reply(c, c->timeout_ms, session->id, session->passwd);
 }
 
+/* Gives a session's command to the log. */
+static void handshake_write(struct connection *c, int32_t type, int64_t id, struct slice passwd)
+{
+    struct wire_connect_response session = {
+        .timeout_ms = c->timeout_ms,
+        .session_id = id,
+        .passwd = passwd,
+    };
+    uint8_t room[64];
+    struct buf body = {.data = room, .cap = sizeof room, .max = sizeof room};
+    wire_encode_connect_response(&body, &session);
+    struct command command = {
+        .session_id = id,
+        .type = type,
+        .ids = identity_ids(&c->identity),
+        .body = buf_slice(&body),
+    };
+    c->stage = CONNECTION_CREATING;
+    connection_write(c, &command, 0);
+}
+
+/* In an ensemble the log decides: this server may not know yet what the others do, and they must know
+ * where the client is. Once that is applied here, so is all that the client has seen. */
 static void handshake_reopen(struct connection *c, const struct wire_connect_request *request)
 {
+    struct service *s = c->service;
     struct state_session session;
-    c->service->metrics->connection_revalidate_count++;
-    if (!state_session_find(c->service->state, request->session_id, &session)) {
+    s->metrics->connection_revalidate_count++;
+    bool known = state_session_find(s->state, request->session_id, &session);
+    if (known && !state_session_passwd_is(&session, request->passwd)) {
+        handshake_refuse(c, request->session_id, "wrong password");
+    } else if (s->standing.sole && !known) {
         handshake_refuse(c, request->session_id, "unknown or expired");
-    } else if (!state_session_passwd_is(&session, request->passwd)) {
+    } else if (s->standing.sole && (session.owner == 0 || session.owner == s->server_id)) {
+        handshake_attach(c, &session);
+    } else if (request->passwd.len != WIRE_PASSWD_LEN) {
         handshake_refuse(c, request->session_id, "wrong password");
     } else {
-        handshake_attach(c, &session);
+        handshake_write(c, COMMAND_ATTACH_SESSION, request->session_id, request->passwd);
     }
 }
 
@@ -78,23 +107,18 @@ static void handshake_create(struct connection *c)
         return;
     }
     random_bytes(passwd, sizeof passwd);
-    int64_t id = service_next_session_id(s);
-    struct wire_connect_response session = {
-        .timeout_ms = c->timeout_ms,
-        .session_id = id,
-        .passwd = slice_make(passwd, sizeof passwd),
-    };
-    uint8_t room[64];
-    struct buf body = {.data = room, .cap = sizeof room, .max = sizeof room};
-    wire_encode_connect_response(&body, &session);
-    struct command command = {
-        .session_id = id,
-        .type = WIRE_CREATE_SESSION,
-        .ids = identity_ids(&c->identity),
-        .body = buf_slice(&body),
-    };
-    c->stage = CONNECTION_CREATING;
-    connection_write(c, &command, 0);
+    handshake_write(c, WIRE_CREATE_SESSION, service_next_session_id(s),
+                    slice_make(passwd, sizeof passwd));
+}
+
+/* Turns away a client of another ensemble, or of one that lost its data. */
+static bool handshake_is_behind(struct connection *c)
+{
+    bool behind = c->seen_zxid > state_zxid(c->service->state);
+    if (behind) {
+        connection_drop(c, "the client has seen a zxid that this server has not");
+    }
+    return behind;
 }
 
 void handshake_request(struct connection *c, struct slice body)
@@ -109,8 +133,12 @@ void handshake_request(struct connection *c, struct slice body)
     list_remove(&c->handshaking);
     s->metrics->connection_request_count++;
     c->wants_read_only = wire_left(&r) > 0;
-    if (request.last_zxid_seen > state_zxid(s->state)) {
-        connection_drop(c, "the client has seen a zxid that this server has not");
+    c->seen_zxid = request.last_zxid_seen;
+    if (s->standing.sole && handshake_is_behind(c)) {
+        return;
+    }
+    if (!s->standing.in_contact) {
+        connection_drop(c, "this server has no leader with a quorum");
         return;
     }
     c->timeout_ms = request.timeout_ms;
@@ -127,15 +155,21 @@ void handshake_request(struct connection *c, struct slice body)
     }
 }
 
-void handshake_created(struct connection *c, const struct effects *effects)
+void handshake_applied(struct connection *c, int32_t type, const struct effects *effects)
 {
     struct state_session session;
+    bool created = type == WIRE_CREATE_SESSION;
     if (effects->err != 0 ||
         !state_session_find(c->service->state, effects->session_id, &session)) {
-        handshake_refuse(c, effects->session_id, "the session could not be created");
+        handshake_refuse(c, effects->session_id,
+                         created ? "the session could not be created"
+                                 : "unknown or expired, or the wrong password");
         return;
     }
-    if (address_add_session(&c->service->addresses, c->address, session.id) != 0) {
+    if (handshake_is_behind(c)) {
+        return;
+    }
+    if (created && address_add_session(&c->service->addresses, c->address, session.id) != 0) {
         connection_drop(c, "out of memory");
         return;
     }

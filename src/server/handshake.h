@@ -11,8 +11,8 @@
 /* Takes a ConnectRequest. */
 void handshake_request(struct connection *c, struct slice body);
 
-/* The new session's command was applied. */
-void handshake_created(struct connection *c, const struct effects *effects);
+/* The command that makes a session, or takes one up, was applied. */
+void handshake_applied(struct connection *c, int32_t type, const struct effects *effects);
 
 /* What the first four bytes were, read as a length that is none: "HTTP request", ... or NULL. */
 const char *handshake_name_stranger(int32_t len);

@@ -33,6 +33,14 @@ void pipeline_begin(struct pipeline *p, int64_t last_sequence)
     }
 }
 
+void pipeline_begin_run(struct pipeline *p)
+{
+    assert(list_empty(&p->flight));
+    p->batch_count = 0;
+    p->previous = 0;
+    p->applied = p->sequence;
+}
+
 void pipeline_finish(struct pipeline *p)
 {
     LIST_FOREACH (it, &p->blocks) {

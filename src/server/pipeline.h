@@ -77,6 +77,10 @@ void pipeline_finish(struct pipeline *p);
 /* The log has batches of this origin up to that sequence: those to come are above it. */
 void pipeline_begin(struct pipeline *p, int64_t last_sequence);
 
+/* What was gathered is dropped; what comes depends on nothing that came before. No write may be in
+ * flight. */
+void pipeline_begin_run(struct pipeline *p);
+
 /* A blank entry for a request, counted as outstanding with `bytes`; NULL when memory is out. */
 struct pending *pipeline_pending(struct pipeline *p, size_t bytes, int64_t now_ns);
 

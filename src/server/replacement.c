@@ -60,6 +60,21 @@ static int service_cut_all(struct service *s)
     return 0;
 }
 
+int service_adopt(struct service *s, struct state *state_take)
+{
+    state_destroy(s->state);
+    s->state = state_take;
+    s->generation++;
+    if (!s->serving) {
+        return 0;
+    }
+    session_tracker_each(s->sessions, end_session, s);
+    session_tracker_destroy(s->sessions);
+    s->sessions = session_tracker_create(s->limits.tick_ms);
+    int rc = s->sessions != NULL ? service_cut_all(s) : CONCLAVE_ENOMEM;
+    return rc == 0 ? service_begin(s) : rc;
+}
+
 int service_replace(struct service *s, struct slice entry)
 {
     struct replacement r;
@@ -72,21 +87,13 @@ int service_replace(struct service *s, struct slice entry)
         return rc;
     }
     state_succeed(state, s->state);
-    state_destroy(s->state);
-    s->state = state;
-    s->generation++;
     s->stats.applied++;
-    if (!s->serving) {
-        return 0;
+    if (s->serving) {
+        if (r.origin == s->server_id) {
+            s->replaced_by = r.id;
+        }
+        log_warn("server", "state-replaced", "zxid=0x%llx cut=%zu",
+                 (unsigned long long)state_zxid(state), map_count(&s->by_session));
     }
-    if (r.origin == s->server_id) {
-        s->replaced_by = r.id;
-    }
-    log_warn("server", "state-replaced", "zxid=0x%llx cut=%zu",
-             (unsigned long long)state_zxid(state), map_count(&s->by_session));
-    session_tracker_each(s->sessions, end_session, s);
-    session_tracker_destroy(s->sessions);
-    s->sessions = session_tracker_create(s->limits.tick_ms);
-    rc = s->sessions != NULL ? service_cut_all(s) : CONCLAVE_ENOMEM;
-    return rc == 0 ? service_begin(s) : rc;
+    return service_adopt(s, state);
 }

@@ -108,11 +108,21 @@ int service_restore(struct service *s, struct slice snapshot)
 {
     struct state *state = NULL;
     int rc = state_restore(snapshot, &s->key, &state);
-    if (rc == 0) {
-        state_destroy(s->state);
-        s->state = state;
+    return rc == 0 ? service_adopt(s, state) : rc;
+}
+
+void service_forget(struct service *s)
+{
+    struct pipeline *p = &s->pipeline;
+    while (!list_empty(&p->flight)) {
+        struct pending *entry = pipeline_next(p);
+        if (entry->connection != NULL) {
+            connection_forget(entry->connection, entry);
+        } else {
+            pipeline_release(p, entry);
+        }
     }
-    return rc;
+    pipeline_begin_run(p);
 }
 
 /* Applying */
@@ -166,6 +176,16 @@ static int service_session_created(struct service *s, int64_t id)
     return session_tracker_add(s->sessions, id, session.timeout_ms, clock_monotonic_ms(s->clock));
 }
 
+/* Its client goes on at another server. */
+static void service_session_moved(struct service *s, int64_t id)
+{
+    struct connection *c = service_connection(s, id);
+    if (c != NULL) {
+        service_detach(s, c);
+        connection_drop(c, "its session was taken up at another server");
+    }
+}
+
 static void service_session_closed(struct service *s, int64_t id)
 {
     session_tracker_remove(s->sessions, id);
@@ -210,7 +230,10 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
     if (e->quota.exceeded && own) {
         service_note_quota(s, &e->quota);
     }
-    if (e->session_change == STATE_SESSION_CREATED) {
+    if (e->session_change == STATE_SESSION_ATTACHED && !own) {
+        service_session_moved(s, e->session_id);
+    }
+    if (e->session_change == STATE_SESSION_CREATED || e->session_change == STATE_SESSION_ATTACHED) {
         int rc = service_session_created(s, e->session_id);
         if (rc != 0) {
             return rc;

@@ -103,8 +103,13 @@ int service_begin(struct service *s) CONCLAVE_MUST_USE;
 /* A log entry. 0, or CONCLAVE_ECORRUPT or CONCLAVE_ENOMEM: the server must stop. */
 int service_apply(struct service *s, struct slice payload) CONCLAVE_MUST_USE;
 
-/* Replaces the state; before service_begin only. Errors as state_restore. */
+/* Replaces the state by that of a snapshot: at the start, or when the leader sent one to a server that
+ * was too far behind; then see service_adopt. Errors as state_restore. */
 int service_restore(struct service *s, struct slice snapshot) CONCLAVE_MUST_USE;
+
+/* Gives up all writes on their way: nobody will be told what became of them, and what is written from
+ * now on does not depend on them. Their connections must be cut off. */
+void service_forget(struct service *s);
 
 /* End of a turn: hands writes over, and makes throttled connections dirty when there is room
  * again. */

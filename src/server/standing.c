@@ -90,6 +90,7 @@ void service_set_contact(struct service *s, int64_t contact_ms)
     struct standing *st = &s->standing;
     st->in_contact = contact_ms <= s->limits.tick_ms;
     if (contact_ms > (int64_t)CONTACT_TICKS_MAX * s->limits.tick_ms) {
+        st->asked = 0; /* those who waited go */
         drop_all(s, "this server has no leader with a quorum");
     }
 }
@@ -145,7 +146,7 @@ void service_standing_turn(struct service *s)
     }
     pipeline_turn(&s->pipeline, false);
     submit_own(s);
-    if (!st->group_used || st->asked != 0) {
+    if (!st->group_used || st->asked != 0 || !st->in_contact) {
         return;
     }
     st->asked = st->group++;

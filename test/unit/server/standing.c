@@ -181,6 +181,139 @@ static void test_the_leader_judges(void **state)
     service_harness_finish(&h);
 }
 
+/* Another server attaches a session: what its ensemble does to this one. */
+static void attach_elsewhere(struct service_harness *h, int64_t id, const uint8_t *passwd)
+{
+    struct wire_connect_response session = {
+        .timeout_ms = 10000, .session_id = id, .passwd = slice_make(passwd, WIRE_PASSWD_LEN)};
+    struct batch_header header = {.origin = 9, .sequence = 1, .time_ms = 1};
+    struct command command = {.session_id = id, .type = COMMAND_ATTACH_SESSION};
+    struct buf body;
+    struct buf batch;
+    buf_init(&body, 0);
+    buf_init(&batch, 0);
+    wire_encode_connect_response(&body, &session);
+    command.body = buf_slice(&body);
+    command.ids.items = slice_str("");
+    batch_begin(&batch, &header);
+    batch_add(&batch, 0, &command);
+    assert_int_equal(service_apply(&h->service, buf_slice(&batch)), 0);
+    buf_finish(&body);
+    buf_finish(&batch);
+}
+
+/* In an ensemble a session is taken up through the log, without a zxid; its old connection goes when
+ * that is applied, at this server or at another, and stragglers' writes are refused. */
+static void test_sessions_move(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct guest p;
+    struct guest again;
+    struct wire_connect_response response;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 10000);
+    follow(&h);
+    int64_t id = p.c.session_id;
+    int64_t zxid = state_zxid(h.service.state);
+    guest_init(&again, &h);
+    guest_connect(&again, 0, 10000, id, slice_make(p.passwd, WIRE_PASSWD_LEN), true);
+    service_harness_turn(&h);
+    assert_int_equal(again.c.stage, CONNECTION_CREATING);
+    assert_false(p.closed);
+    service_harness_settle(&h);
+    guest_connected(&again, &response);
+    assert_int_equal(response.session_id, id);
+    assert_true(p.closed);
+    assert_int_equal(state_zxid(h.service.state), zxid);
+
+    int32_t late = guest_request(&again, WIRE_CREATE, body_create("/late", "", 0));
+    attach_elsewhere(&h, id, again.passwd);
+    assert_int_equal(again.c.stage, CONNECTION_CLOSED);
+    service_harness_settle(&h);
+    (void)late;
+    struct guest reader;
+    h.service.standing.sole = true;
+    guest_open(&reader, &h, 10000);
+    int32_t get = guest_request(&reader, WIRE_EXISTS, body_path_watch("/late", false));
+    service_harness_settle(&h);
+    guest_expect(&reader, get, CONCLAVE_NO_NODE);
+    guest_finish(&reader);
+    guest_finish(&again);
+    guest_finish(&p);
+    service_harness_finish(&h);
+}
+
+/* A wrong password is refused, here or by the log; so is a client that has seen what nobody here has. */
+static void test_sessions_are_refused(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct guest p;
+    struct guest wrong;
+    struct guest unknown;
+    struct guest ahead;
+    struct wire_connect_response response;
+    uint8_t passwd[WIRE_PASSWD_LEN] = {1};
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 10000);
+    follow(&h);
+    guest_init(&wrong, &h);
+    guest_connect(&wrong, 0, 10000, p.c.session_id, slice_make(passwd, sizeof passwd), true);
+    service_harness_settle(&h);
+    guest_connected(&wrong, &response);
+    assert_int_equal(response.session_id, 0);
+    guest_init(&unknown, &h);
+    guest_connect(&unknown, 0, 10000, 0x123456, slice_make(passwd, sizeof passwd), true);
+    service_harness_settle(&h);
+    guest_connected(&unknown, &response);
+    assert_int_equal(response.session_id, 0);
+    guest_init(&ahead, &h);
+    guest_connect(&ahead, 1000000, 10000, p.c.session_id, slice_make(p.passwd, WIRE_PASSWD_LEN),
+                  true);
+    service_harness_settle(&h);
+    assert_true(ahead.closed);
+    guest_expect_nothing(&ahead);
+    guest_finish(&ahead);
+    guest_finish(&unknown);
+    guest_finish(&wrong);
+    guest_finish(&p);
+    service_harness_finish(&h);
+}
+
+/* A snapshot of the leader's takes the place of the state: clients are sent away, what they had on its
+ * way is given up, and what is written afterwards counts. */
+static void test_state_is_replaced(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct guest p;
+    struct guest later;
+    struct buf snapshot;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 10000);
+    buf_init(&snapshot, 0);
+    assert_int_equal(state_snapshot_begin(h.service.state), 0);
+    while (state_snapshot_step(h.service.state, 1 << 20, &snapshot) == 1) {}
+    guest_request(&p, WIRE_CREATE, body_create("/a", "", 0));
+    service_harness_turn(&h);
+    guest_request(&p, WIRE_CREATE, body_create("/b", "", 0));
+    assert_int_equal(service_restore(&h.service, buf_slice(&snapshot)), 0);
+    service_forget(&h.service);
+    assert_int_equal(h.service.pipeline.outstanding, 0);
+    service_harness_turn(&h);
+    assert_true(p.closed);
+    guest_finish(&p);
+
+    guest_open(&later, &h, 10000);
+    int32_t create = guest_request(&later, WIRE_CREATE, body_create("/c", "", 0));
+    service_harness_settle(&h);
+    guest_expect(&later, create, 0);
+    guest_finish(&later);
+    buf_finish(&snapshot);
+    service_harness_finish(&h);
+}
+
 int main(void)
 {
     log_set_level(LOG_ERROR);
@@ -191,6 +324,9 @@ int main(void)
         cmocka_unit_test(test_confirmed_too_late),
         cmocka_unit_test(test_no_contact),
         cmocka_unit_test(test_the_leader_judges),
+        cmocka_unit_test(test_sessions_move),
+        cmocka_unit_test(test_sessions_are_refused),
+        cmocka_unit_test(test_state_is_replaced),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     body_finish();
