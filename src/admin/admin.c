@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* asprintf */
 #include "admin/admin.h"
 
+#include "admin/backup.h"
 #include "admin/routes.h"
 #include "admin/words.h"
 
@@ -12,9 +13,10 @@ enum { TRACE_MASK = 306 }; /* what Apache ZooKeeper begins with */
 struct admin {
     struct admin_options options;
     struct view view;
+    struct site site;
     struct http *http;
     struct http *metrics;
-    unsigned open_ports;
+    unsigned open_parts;
     void (*closed)(void *ctx);
     void *closed_ctx;
 };
@@ -25,6 +27,7 @@ struct admin_options admin_options_default(void)
         .http = true,
         .listen = {.host = "127.0.0.1", .port = 8080},
         .command_url = "/commands",
+        .backup_interval_ms = 300000,
         .idle_ms = 30000,
         .metrics_listen = {.port = 7000},
     };
@@ -35,9 +38,9 @@ static int admin_open_port(uv_loop_t *loop, struct admin *a, const struct net_ad
 {
     char text[NET_TEXT_MAX];
     const char *reason = NULL;
-    int rc = http_open(loop, address, a->options.idle_ms, fn, &a->view, ret, &reason);
+    int rc = http_open(loop, address, a->options.idle_ms, fn, &a->site, ret, &reason);
     if (rc == 0) {
-        a->open_ports++;
+        a->open_parts++;
     } else if (asprintf(ret_text, "%s: %s: %s", net_address_format(address, text), reason, advice) <
                0) {
         *ret_text = NULL;
@@ -56,6 +59,13 @@ int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admi
     }
     a->options = *options;
     a->view = (struct view){.options = &a->options, .trace_mask = TRACE_MASK};
+    a->site = (struct site){.view = &a->view};
+    a->site.backup = backup_create(loop, &a->view);
+    if (a->site.backup == NULL) {
+        free(a);
+        return CONCLAVE_ENOMEM;
+    }
+    a->open_parts = 1;
     if (options->http) {
         rc = admin_open_port(loop, a, &options->listen, routes_answer,
                              "choose another with --admin HOST:PORT, or --admin off", &a->http,
@@ -82,6 +92,7 @@ static int admin_on_word(void *ctx, struct slice bytes, struct buf *out)
 void admin_attach(struct admin *a, struct server *s)
 {
     if (a->view.server != NULL) {
+        backup_cancel(a->site.backup);
         server_service(a->view.server)->words = (struct service_words){0};
     }
     a->view.server = s;
@@ -107,10 +118,10 @@ static void admin_gone(struct admin *a)
     free(a);
 }
 
-static void admin_on_port_closed(void *ctx)
+static void admin_on_part_closed(void *ctx)
 {
     struct admin *a = ctx;
-    if (--a->open_ports == 0) {
+    if (--a->open_parts == 0) {
         admin_gone(a);
     }
 }
@@ -123,10 +134,7 @@ void admin_close(struct admin *a, void (*cb)(void *ctx), void *ctx)
     admin_attach(a, NULL);
     a->closed = cb;
     a->closed_ctx = ctx;
-    if (a->open_ports == 0) {
-        admin_gone(a);
-        return;
-    }
-    http_close(a->http, admin_on_port_closed, a);
-    http_close(a->metrics, admin_on_port_closed, a);
+    backup_close(a->site.backup, admin_on_part_closed, a);
+    http_close(a->http, admin_on_part_closed, a);
+    http_close(a->metrics, admin_on_part_closed, a);
 }

@@ -1,7 +1,7 @@
 /*
  * What operators and their tools ask the server: four-letter words on the client port, ZooKeeper's AdminServer routes,
  * metrics for Prometheus and probes over HTTP. Reads the server on its own loop thread and changes nothing of it but
- * counters.
+ * counters, save for the command restore.
  *
  * Limits: an answer lists at most VIEW_CONNECTIONS_MAX connections and VIEW_WATCHES_MAX watches (view.h) and says so when
  * there are more, so that no question stalls the clients; HTTP has its own limits (http.h). Plain HTTP, no log-in:
@@ -11,16 +11,21 @@
 #define ADMIN_ADMIN_H
 
 #include "net/address.h"
+#include "server/given.h"
 #include "server/server.h"
 
 struct admin_options {
-    const char *words;         /* words that are answered: "srvr,ruok", "*"; NULL: srvr only */
-    bool read_only_word;       /* isro as well: readonlymode.enabled */
-    bool http;                 /* serve HTTP on `listen` */
-    struct net_address listen; /* port 0 takes a free one, host "" is every interface */
-    const char *command_url;   /* where the AdminServer's commands stand: "/commands" */
-    int32_t idle_ms;           /* an HTTP connection that says nothing for so long is closed */
-    bool metrics;              /* serve /metrics on `metrics_listen`, too */
+    const char *words;          /* words that are answered: "srvr,ruok", "*"; NULL: srvr only */
+    bool read_only_word;        /* isro as well: readonlymode.enabled */
+    bool http;                  /* serve HTTP on `listen` */
+    struct net_address listen;  /* port 0 takes a free one, host "" is every interface */
+    const char *command_url;    /* where the AdminServer's commands stand: "/commands" */
+    bool snapshot;              /* the command snapshot is carried out */
+    bool restore;               /* the command restore is */
+    int64_t backup_interval_ms; /* least time between two of the same */
+    const struct given *given;  /* what operators may see of it; NULL: nothing */
+    int32_t idle_ms;            /* an HTTP connection that says nothing for so long is closed */
+    bool metrics;               /* serve /metrics on `metrics_listen`, too */
     struct net_address metrics_listen;
 };
 

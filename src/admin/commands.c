@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* asprintf */
 #include "admin/commands.h"
 
 #include "admin/facts.h"
@@ -9,6 +10,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 /* One command being carried out. */
 struct run {
@@ -274,6 +276,100 @@ static void run_hash(struct run *r)
     put_empty_array(r, "digests");
 }
 
+/* The newest snapshot, when its file was last written, in seconds; -1 for none. */
+static void run_last_snapshot(struct run *r)
+{
+    struct server_snapshot snapshot;
+    char path[PATH_MAX];
+    char zxid[24];
+    struct stat st;
+    server_snapshot(r->view->server, &snapshot);
+    int n = snprintf(path, sizeof path, "%s/snapshot/%020" PRIu64 ".snapshot",
+                     server_options(r->view->server)->data_dir, snapshot.index);
+    bool found = snapshot.index > 0 && n < (int)sizeof path && stat(path, &st) == 0;
+    snprintf(zxid, sizeof zxid, "%" PRIx64, found ? snapshot.zxid : INT64_C(-1));
+    put_string(r, "zxid", zxid);
+    put_int(r, "timestamp", found ? st.st_mtim.tv_sec : -1);
+}
+
+static void run_initial_configuration(struct run *r)
+{
+    const struct given *given = r->view->options->given;
+    json_key(r->json, "initial_configuration");
+    if (given == NULL || given->file.len == 0) {
+        json_null(r->json);
+    } else {
+        json_text(r->json, buf_slice(&given->file));
+    }
+}
+
+/* What a JVM would call its system properties, as far as it makes sense here. */
+struct property_list {
+    struct given_pair *items;
+    size_t count;
+    size_t cap;
+    bool failed;
+};
+
+static void add_property(struct property_list *list, const char *prefix, const char *key,
+                         const char *value)
+{
+    struct given_pair pair = {NULL, strdup(value)};
+    if (asprintf(&pair.key, "%s%s", prefix, key) < 0) {
+        pair.key = NULL;
+    }
+    if (list->count == list->cap || pair.key == NULL || pair.value == NULL) {
+        list->failed = true;
+        free(pair.key);
+        free(pair.value);
+        return;
+    }
+    list->items[list->count++] = pair;
+}
+
+static void add_fact(void *ctx, const char *key, const char *value)
+{
+    if (strncmp(key, "user.", 5) == 0 ||
+        (strncmp(key, "os.", 3) == 0 && strncmp(key, "os.memory", 9) != 0)) {
+        add_property(ctx, "", key, value);
+    }
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct given_pair *x = a;
+    const struct given_pair *y = b;
+    return strcmp(x->key, y->key);
+}
+
+static void run_system_properties(struct run *r)
+{
+    enum { FACTS_MAX = 16 };
+    const struct given *given = r->view->options->given;
+    size_t count = given != NULL ? given->count : 0;
+    struct property_list list = {.cap = count + FACTS_MAX};
+    list.items = calloc(list.cap, sizeof *list.items);
+    if (list.items == NULL) {
+        r->error.failed = true;
+        return;
+    }
+    add_property(&list, "", "file.separator", "/");
+    add_property(&list, "", "line.separator", "\n");
+    add_property(&list, "", "path.separator", ":");
+    facts_environment(add_fact, &list);
+    for (size_t i = 0; i < count; i++) {
+        add_property(&list, "zookeeper.", given->pairs[i].key, given->pairs[i].value);
+    }
+    qsort(list.items, list.count, sizeof *list.items, by_key);
+    for (size_t i = 0; i < list.count; i++) {
+        put_string(r, list.items[i].key, list.items[i].value);
+        free(list.items[i].key);
+        free(list.items[i].value);
+    }
+    free(list.items);
+    r->error.failed |= list.failed;
+}
+
 static void run_nothing(struct run *r)
 {
     (void)r;
@@ -396,9 +492,9 @@ static void run_dump(struct run *r)
 
 struct admin_command {
     const char *name;
-    const char *other[2]; /* other names, or NULL */
-    bool always;          /* needs no server that serves */
-    void (*run)(struct run *r);
+    const char *other[2];       /* other names, or NULL */
+    bool always;                /* needs no server that serves */
+    void (*run)(struct run *r); /* NULL: answered by backup.c */
 };
 
 static const struct admin_command COMMANDS[] = {
@@ -410,16 +506,21 @@ static const struct admin_command COMMANDS[] = {
     {"environment", {"env", "envi"}, true, run_envi},
     {"get_trace_mask", {"gtmk", NULL}, true, run_gtmk},
     {"hash", {NULL, NULL}, false, run_hash},
+    {"initial_configuration", {"icfg", NULL}, false, run_initial_configuration},
     {"is_read_only", {"isro", NULL}, false, run_isro},
+    {"last_snapshot", {"lsnp", NULL}, false, run_last_snapshot},
     {"leader", {"lead", NULL}, false, run_leader},
     {"monitor", {"mntr", NULL}, false, run_mntr},
     {"observer_connection_stat_reset", {"orst", NULL}, false, run_nothing},
     {"observers", {"obsr", NULL}, false, run_observers},
+    {"restore", {"rest", NULL}, false, NULL},
     {"ruok", {NULL, NULL}, false, run_nothing},
     {"server_stats", {"srvr", NULL}, false, run_srvr},
     {"set_trace_mask", {"stmk", NULL}, true, run_stmk},
+    {"snapshot", {"snap", NULL}, false, NULL},
     {"stat_reset", {"srst", NULL}, false, run_srst},
     {"stats", {"stat", NULL}, false, run_stat},
+    {"system_properties", {"sysp", NULL}, true, run_system_properties},
     {"voting_view", {NULL, NULL}, false, run_voting_view},
     {"watch_summary", {"wchs", NULL}, false, run_wchs},
     {"watches", {"wchc", NULL}, false, run_wchc},
@@ -443,6 +544,23 @@ static const struct admin_command *command_find(const char *name)
     return NULL;
 }
 
+/* The end of every answer; takes what is in r apart. */
+static void finish_answer(struct run *r, const char *name, struct buf *out)
+{
+    put_string(r, "command", name);
+    json_key(r->json, "error");
+    if (r->error.len > 0) {
+        json_text(r->json, buf_slice(&r->error));
+    } else {
+        json_null(r->json);
+    }
+    json_object_end(r->json);
+    buf_append_slice(out, buf_slice(&r->json->out));
+    out->failed |= r->json->out.failed || r->error.failed;
+    buf_finish(&r->error);
+    json_finish(r->json);
+}
+
 void commands_run(struct view *v, const char *name, const char *argument, struct buf *out)
 {
     struct json json;
@@ -455,21 +573,23 @@ void commands_run(struct view *v, const char *name, const char *argument, struct
         buf_printf(&r.error, "Unknown command: %s", name);
     } else if (!c->always && !view_serving(v)) {
         buf_append_str(&r.error, TEXT_NOT_SERVING);
-    } else {
+    } else if (c->run != NULL) {
         c->run(&r);
     }
-    put_string(&r, "command", c != NULL ? c->name : name);
-    json_key(&json, "error");
-    if (r.error.len > 0) {
-        json_text(&json, buf_slice(&r.error));
-    } else {
-        json_null(&json);
+    finish_answer(&r, c != NULL ? c->name : name, out);
+}
+
+void commands_fail(const char *name, const char *why, struct buf *out)
+{
+    struct json json;
+    struct run r = {.json = &json};
+    json_init_pretty(&json);
+    buf_init(&r.error, 0);
+    json_object_begin(&json);
+    if (why != NULL) {
+        buf_append_str(&r.error, why);
     }
-    json_object_end(&json);
-    buf_append_slice(out, buf_slice(&json.out));
-    out->failed |= json.out.failed || r.error.failed;
-    buf_finish(&r.error);
-    json_finish(&json);
+    finish_answer(&r, name, out);
 }
 
 void commands_list(const struct view *v, struct buf *out)

@@ -10,6 +10,9 @@
 /* Carries out a command by any of its names. argument is the value of the query's traceMask, or NULL. */
 void commands_run(struct view *v, const char *name, const char *argument, struct buf *out);
 
+/* The answer of a command that has nothing to say but whether it failed: why, or NULL. */
+void commands_fail(const char *name, const char *why, struct buf *out);
+
 /* The list of links to all commands, as the AdminServer shows it at its command URL. */
 void commands_list(const struct view *v, struct buf *out);
 

@@ -18,6 +18,19 @@ enum {
     SWEEP_MS = 1000,       /* how often late connections are looked for */
 };
 
+struct http_exchange {
+    struct http *http;
+    struct MHD_Connection *connection;
+    struct http_client *client; /* NULL: memory was out when it connected */
+    char peer[NET_TEXT_MAX];
+    size_t body_max; /* 0: no body is being read */
+    bool body_late;  /* it is longer than that: the rest was dropped */
+    bool waiting;    /* for http_answer */
+    bool answered;   /* `response` is to be sent */
+    struct buf body;
+    struct http_response response;
+};
+
 struct http {
     uv_loop_t *loop;
     struct MHD_Daemon *daemon;
@@ -28,6 +41,7 @@ struct http {
     uv_timer_t timer;      /* what the library wants to do later */
     uv_timer_t sweep;      /* runs while there are connections */
     struct list clients;   /* struct http_client, the one that waits longest first */
+    bool reading_body;     /* of some request */
     unsigned open_handles; /* until closed */
     void (*closed)(void *ctx);
     void *closed_ctx;
@@ -39,11 +53,27 @@ struct http_client {
     uint64_t since_ms; /* connected, or completed a request */
     int fd;
     bool answering; /* its request is whole, its answer not yet sent */
+    bool patient;   /* what it does takes long: only silence ends it */
 };
 
 const char *http_argument(const struct http_request *request, const char *name)
 {
-    return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
+    return MHD_lookup_connection_value(request->exchange->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+void http_response_init(struct http_response *r)
+{
+    *r = (struct http_response){.status = 200, .content_type = "text/plain", .file = -1};
+    buf_init(&r->body, 0);
+}
+
+void http_response_finish(struct http_response *r)
+{
+    buf_finish(&r->body);
+    if (r->file >= 0) {
+        close(r->file);
+    }
+    r->file = -1;
 }
 
 /* The loop's side */
@@ -92,7 +122,8 @@ static void http_on_sweep(uv_timer_t *timer)
     bool cut = false;
     LIST_FOREACH (it, &h->clients) {
         struct http_client *c = CONTAINER_OF(it, struct http_client, node);
-        if (now_ms - c->since_ms >= HTTP_REQUEST_MS || is_gone(c)) {
+        bool late = now_ms - c->since_ms >= HTTP_REQUEST_MS && !c->patient;
+        if (late || is_gone(c)) {
             cut = true;
             (void)shutdown(c->fd, SHUT_RDWR); /* fails when the peer was faster */
         }
@@ -147,10 +178,18 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **re
                          enum MHD_RequestTerminationCode code)
 {
     struct http *h = cls;
+    struct http_exchange *x = *request_context;
     struct http_client *c = client_of(connection);
-    (void)request_context;
+    if (x != NULL) {
+        if (x->body_max > 0) {
+            h->reading_body = false;
+        }
+        buf_finish(&x->body);
+        http_response_finish(&x->response);
+        free(x);
+    }
     if (c != NULL) {
-        c->answering = false;
+        c->answering = c->patient = false;
     }
     if (c != NULL && code == MHD_REQUEST_TERMINATED_COMPLETED_OK) {
         c->since_ms = uv_now(h->loop);
@@ -159,18 +198,38 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **re
     }
 }
 
-static enum MHD_Result http_reply(struct MHD_Connection *connection, struct http_response *response)
+/* The library's form of a response, which takes over its body or file. NULL when memory is out. */
+static struct MHD_Response *http_make(struct http_response *response)
 {
     size_t len;
+    struct MHD_Response *r;
+    if (response->file >= 0) {
+        r = MHD_create_response_from_fd64(response->file_len, response->file);
+        if (r != NULL) {
+            response->file = -1;
+        }
+        return r;
+    }
     if (!buf_ok(&response->body)) {
-        buf_finish(&response->body);
-        return MHD_NO; /* out of memory: the connection is closed */
+        return NULL;
     }
     void *bytes = buf_take(&response->body, &len);
-    struct MHD_Response *r = MHD_create_response_from_buffer(
-        len, bytes, len > 0 ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
-    if (r == NULL) {
+    r = MHD_create_response_from_buffer(len, bytes,
+                                        len > 0 ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
+    if (r == NULL || len == 0) {
         free(bytes);
+    }
+    return r;
+}
+
+/* Without memory MHD_NO: the connection is closed. */
+static enum MHD_Result http_reply(struct http_exchange *x, struct http_response *response)
+{
+    if (x->client != NULL) {
+        x->client->patient = response->file >= 0;
+    }
+    struct MHD_Response *r = http_make(response);
+    if (r == NULL) {
         return MHD_NO;
     }
     enum MHD_Result rc =
@@ -181,13 +240,125 @@ static enum MHD_Result http_reply(struct MHD_Connection *connection, struct http
     if (rc == MHD_YES && response->allow != NULL) {
         rc = MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, response->allow);
     }
+    for (size_t i = 0; rc == MHD_YES && i < response->header_count; i++) {
+        rc = MHD_add_response_header(r, response->headers[i].name, response->headers[i].value);
+    }
     if (rc == MHD_YES) {
-        rc = MHD_queue_response(connection, response->status, r);
+        rc = MHD_queue_response(x->connection, response->status, r);
     }
     MHD_destroy_response(r);
-    if (len == 0) {
-        free(bytes);
+    return rc;
+}
+
+void http_answer(struct http_exchange *x, struct http_response *response_take)
+{
+    x->response = *response_take;
+    http_response_init(response_take);
+    x->waiting = false;
+    x->answered = true;
+    MHD_resume_connection(x->connection); /* on_request comes again, in the next turn */
+    (void)uv_timer_start(&x->http->timer, http_on_timer, 0, 0);
+}
+
+static struct http_exchange *exchange_begin(struct http *h, struct MHD_Connection *connection)
+{
+    struct http_exchange *x = calloc(1, sizeof *x);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    struct net_address peer;
+    if (x == NULL) {
+        return NULL;
     }
+    x->http = h;
+    x->connection = connection;
+    x->client = client_of(connection);
+    if (info != NULL && info->client_addr != NULL) {
+        net_address_of(info->client_addr, &peer);
+        (void)snprintf(x->peer, sizeof x->peer, "%s", peer.host);
+    }
+    buf_init(&x->body, 0);
+    http_response_init(&x->response);
+    return x;
+}
+
+static uint64_t body_announced(const struct http_exchange *x)
+{
+    const char *text =
+        MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    return text != NULL ? strtoull(text, NULL, 10) : 0; /* the library has checked its form */
+}
+
+static enum MHD_Result reply_error(struct http_exchange *x, unsigned status, const char *text)
+{
+    struct http_response response;
+    http_response_init(&response);
+    response.status = status;
+    buf_append_str(&response.body, text);
+    enum MHD_Result rc = http_reply(x, &response);
+    http_response_finish(&response);
+    return rc;
+}
+
+/* The answerer wants the body: whether it can be had. */
+static enum MHD_Result body_begin(struct http_exchange *x, size_t max)
+{
+    if (x->http->reading_body) {
+        return reply_error(x, 503, "another upload is under way\n");
+    }
+    if (body_announced(x) > max) {
+        return reply_error(x, 413, "that is too long\n");
+    }
+    x->http->reading_body = true;
+    x->body_max = max;
+    if (x->client != NULL) {
+        x->client->answering = false;
+        x->client->patient = true;
+    }
+    return MHD_YES;
+}
+
+static void body_add(struct http_exchange *x, const char *bytes, size_t len)
+{
+    if (x->body.len + len > x->body_max) {
+        x->body_late = true;
+        buf_finish(&x->body);
+    } else if (!x->body_late) {
+        buf_append(&x->body, bytes, len);
+    }
+}
+
+/* Asks the answerer. */
+static enum MHD_Result exchange_ask(struct http_exchange *x, const char *method, const char *url)
+{
+    struct http *h = x->http;
+    struct http_request request = {
+        .method = method,
+        .path = url,
+        .authorization = MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND,
+                                                     MHD_HTTP_HEADER_AUTHORIZATION),
+        .peer = x->peer,
+        .body = x->body_max > 0 ? buf_slice(&x->body) : SLICE_NULL,
+        .exchange = x,
+    };
+    struct http_response response;
+    enum MHD_Result rc = MHD_YES;
+    if (x->client != NULL) {
+        x->client->answering = true;
+    }
+    http_response_init(&response);
+    h->fn(h->ctx, &request, &response);
+    if (response.later) {
+        x->waiting = true;
+        if (x->client != NULL) {
+            x->client->patient = true;
+        }
+        MHD_suspend_connection(x->connection);
+    } else if (response.body_max > 0 && x->body_max == 0) {
+        rc = body_begin(x, response.body_max);
+    } else {
+        rc = http_reply(x, &response);
+    }
+    http_response_finish(&response);
     return rc;
 }
 
@@ -195,20 +366,24 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
                                   const char *method, const char *version, const char *upload,
                                   size_t *upload_len, void **request_context)
 {
-    struct http *h = cls;
+    struct http_exchange *x = *request_context;
     (void)version;
-    (void)upload;
-    (void)upload_len;
-    (void)request_context;
-    struct http_request request = {method, url, connection};
-    struct http_response response = {.status = 200, .content_type = "text/plain"};
-    struct http_client *c = client_of(connection);
-    if (c != NULL) {
-        c->answering = true;
+    if (x == NULL) {
+        *request_context = x = exchange_begin(cls, connection);
+        return x != NULL ? exchange_ask(x, method, url) : MHD_NO;
     }
-    buf_init(&response.body, 0);
-    h->fn(h->ctx, &request, &response);
-    return http_reply(connection, &response);
+    if (x->answered) {
+        return http_reply(x, &x->response);
+    }
+    if (*upload_len > 0) {
+        body_add(x, upload, *upload_len);
+        *upload_len = 0;
+        return MHD_YES;
+    }
+    if (x->body_late) {
+        return reply_error(x, 413, "that is too long\n");
+    }
+    return buf_ok(&x->body) ? exchange_ask(x, method, url) : MHD_NO;
 }
 
 static void on_library_line(void *cls, const char *fmt, va_list ap)
@@ -273,8 +448,8 @@ static int http_start_daemon(struct http *h, int fd, int32_t idle_ms)
 {
     unsigned idle_s = idle_ms < 1000 ? 1 : (unsigned)idle_ms / 1000;
     h->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER,
-        on_library_line, NULL, MHD_OPTION_LISTEN_SOCKET, (MHD_socket)fd,
+        MHD_USE_EPOLL | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, h,
+        MHD_OPTION_EXTERNAL_LOGGER, on_library_line, NULL, MHD_OPTION_LISTEN_SOCKET, (MHD_socket)fd,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_MAX,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
         idle_s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_NOTIFY_COMPLETED,

@@ -59,15 +59,33 @@ static const struct route ROUTES[] = {
     {"/readyz", answer_ready},
 };
 
+static bool is_reading(const struct http_request *request, struct http_response *response)
+{
+    if (strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0) {
+        return true;
+    }
+    response->status = 405;
+    response->allow = "GET, HEAD";
+    buf_append_str(&response->body, "only GET and HEAD are served here\n");
+    return false;
+}
+
 /* Whether a request for the commands; answers it. */
-static bool answer_command(struct view *v, const struct http_request *request,
+static bool answer_command(const struct site *site, const struct http_request *request,
                            struct http_response *response)
 {
+    struct view *v = site->view;
     size_t len = strlen(v->options->command_url);
     if (strncmp(request->path, v->options->command_url, len) != 0) {
         return false;
     }
     const char *name = request->path + len;
+    if (name[0] == '/' && backup_answer(site->backup, name + 1, request, response)) {
+        return true;
+    }
+    if (!is_reading(request, response)) {
+        return true;
+    }
     if (name[0] == '\0' || strcmp(name, "/") == 0) {
         response->content_type = "text/html; charset=utf-8";
         commands_list(v, &response->body);
@@ -81,17 +99,6 @@ static bool answer_command(struct view *v, const struct http_request *request,
     return true;
 }
 
-static bool is_reading(const struct http_request *request, struct http_response *response)
-{
-    if (strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0) {
-        return true;
-    }
-    response->status = 405;
-    response->allow = "GET, HEAD";
-    buf_append_str(&response->body, "only GET and HEAD are served here\n");
-    return false;
-}
-
 static void answer_nothing(struct http_response *response)
 {
     response->status = 404;
@@ -100,14 +107,14 @@ static void answer_nothing(struct http_response *response)
 
 void routes_answer(void *ctx, const struct http_request *request, struct http_response *response)
 {
-    struct view *v = ctx;
+    const struct site *site = ctx;
     response->content_type = TEXT;
-    if (!is_reading(request, response) || answer_command(v, request, response)) {
+    if (answer_command(site, request, response) || !is_reading(request, response)) {
         return;
     }
     for (size_t i = 0; i < sizeof ROUTES / sizeof ROUTES[0]; i++) {
         if (strcmp(request->path, ROUTES[i].path) == 0) {
-            ROUTES[i].answer(v, request, response);
+            ROUTES[i].answer(site->view, request, response);
             return;
         }
     }
@@ -117,12 +124,13 @@ void routes_answer(void *ctx, const struct http_request *request, struct http_re
 void routes_answer_metrics(void *ctx, const struct http_request *request,
                            struct http_response *response)
 {
+    const struct site *site = ctx;
     response->content_type = TEXT;
     if (!is_reading(request, response)) {
         return;
     }
     if (strcmp(request->path, "/metrics") == 0) {
-        answer_metrics(ctx, request, response);
+        answer_metrics(site->view, request, response);
     } else {
         answer_nothing(response);
     }

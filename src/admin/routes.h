@@ -1,6 +1,6 @@
 /*
- * What stands where over HTTP. Reading only (GET and HEAD): the commands that reset counters are reached by GET too, as in
- * Apache ZooKeeper.
+ * What stands where over HTTP. Reading only (GET and HEAD), save for the command restore: the commands that reset counters
+ * are reached by GET too, as in Apache ZooKeeper.
  *
  *   /            links to the rest
  *   /commands    ZooKeeper's AdminServer (or where admin.commandURL says)
@@ -11,10 +11,15 @@
 #ifndef ADMIN_ROUTES_H
 #define ADMIN_ROUTES_H
 
-#include "admin/http.h"
+#include "admin/backup.h"
 #include "admin/view.h"
 
-/* ctx is a struct view. The metrics' own port has /metrics only. */
+struct site {
+    struct view *view;
+    struct backup *backup;
+};
+
+/* ctx is a struct site. The metrics' own port has /metrics only. */
 void routes_answer(void *ctx, const struct http_request *request, struct http_response *response);
 void routes_answer_metrics(void *ctx, const struct http_request *request,
                            struct http_response *response);

@@ -160,6 +160,10 @@ static int open_both(struct server_run *run, const struct config *config, char *
     admin.listen = a->listen;
     admin.command_url = a->command_url != NULL ? a->command_url : admin.command_url;
     admin.idle_ms = a->idle_ms;
+    admin.snapshot = a->snapshot;
+    admin.restore = a->restore;
+    admin.backup_interval_ms = a->backup_interval_ms;
+    admin.given = &config->given;
     admin.metrics = a->metrics;
     admin.metrics_listen = a->metrics_listen;
     /* The admin ports first: whether they can be had is known before the log is read, which may take long. */

@@ -22,6 +22,7 @@ void config_init(struct config *c)
     buf_init(&c->notices, 0);
     config_admin_init(&c->admin);
     config_members_init(&c->members);
+    given_init(&c->given);
 }
 
 void config_finish(struct config *c)
@@ -30,6 +31,7 @@ void config_finish(struct config *c)
     buf_finish(&c->notices);
     config_admin_finish(&c->admin);
     config_members_finish(&c->members);
+    given_finish(&c->given);
     free(c->error);
     free(c->data_dir);
     free(c->super_digest);
@@ -117,6 +119,9 @@ int config_set(struct config *c, const char *key, const char *value, const char 
         key += strlen("zookeeper."); /* as QuorumPeerConfig: it names the same system property */
     }
     const struct key_row *row = key_find(key);
+    if (given_note(&c->given, key, value) != 0) {
+        return CONCLAVE_ENOMEM;
+    }
     if (row == NULL) {
         if (!from_file) {
             return config_fail(c, "%s: unknown key '%s': see conclave server --help", where, key);
@@ -171,6 +176,9 @@ static int config_file(struct config *c, const char *path, bool dynamic)
     struct buf text;
     buf_init(&text, 0);
     int rc = config_read_file(c, path, &text);
+    if (rc == 0 && !dynamic) {
+        rc = given_note_file(&c->given, buf_slice(&text));
+    }
     if (rc == 0) {
         rc = properties_parse(buf_slice(&text), config_file_pair, &f);
     }

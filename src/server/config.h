@@ -10,6 +10,7 @@
 #define SERVER_CONFIG_H
 
 #include "base/buf.h"
+#include "server/given.h"
 #include "server/server.h"
 
 /* Values of the keys of TLS, as given; own memory. */
@@ -44,14 +45,17 @@ struct config_login {
 
 /* What the admin room is told; see config_admin.h. */
 struct config_admin {
-    bool enabled;              /* HTTP on `listen` */
-    bool have_option;          /* --admin was given: beats the keys */
-    struct net_address listen; /* host "": every interface */
-    char *command_url;         /* NULL: /commands */
-    int32_t idle_ms;           /* admin.idleTimeout */
-    char *words;               /* 4lw.commands.whitelist, or NULL */
-    bool read_only_word;       /* readonlymode.enabled allows the word isro */
-    bool metrics;              /* /metrics on `metrics_listen` */
+    bool enabled;               /* HTTP on `listen` */
+    bool have_option;           /* --admin was given: beats the keys */
+    struct net_address listen;  /* host "": every interface */
+    char *command_url;          /* NULL: /commands */
+    int32_t idle_ms;            /* admin.idleTimeout */
+    bool snapshot;              /* admin.snapshot.enabled */
+    bool restore;               /* admin.restore.enabled */
+    int64_t backup_interval_ms; /* admin.rateLimiterIntervalInMS */
+    char *words;                /* 4lw.commands.whitelist, or NULL */
+    bool read_only_word;        /* readonlymode.enabled allows the word isro */
+    bool metrics;               /* /metrics on `metrics_listen` */
     struct net_address metrics_listen;
 };
 
@@ -95,6 +99,7 @@ struct config {
     int32_t secure_port; /* -1: none */
     struct config_tls tls;
     struct config_admin admin;
+    struct given given;     /* what was told, for operators' eyes */
     int32_t session_min_ms; /* -1: follows the tick */
     int32_t session_max_ms;
     bool enforce_auth;  /* enforce.auth.enabled */

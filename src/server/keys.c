@@ -21,7 +21,6 @@
     "keystores are read in the forms PEM and PKCS12: convert it with keytool -importkeystore "     \
     "-deststoretype PKCS12"
 #define ADMIN_TLS "HTTPS on the admin port is not in this version: remove the key"
-#define ADMIN_BACKUP "no effect: snapshots are neither given nor taken over HTTP"
 
 #define AT(field) offsetof(struct config, field), sizeof(((struct config *)0)->field)
 #define INT(name, field, min, max, scale, text)                                                    \
@@ -299,9 +298,12 @@ const struct key_row key_table[] = {
     REFUSED("admin.needClientAuth", "false", ADMIN_TLS),
     REFUSED("ssl.admin.*", NULL, ADMIN_TLS),
     REFUSED("ssl.*", NULL, "unknown key of TLS: see conclave server --help"),
-    IDLE("admin.snapshot.*", ADMIN_BACKUP),
-    IDLE("admin.restore.*", ADMIN_BACKUP),
-    IDLE("admin.rateLimiterIntervalInMS", ADMIN_BACKUP),
+    BOOL("admin.snapshot.enabled", admin.snapshot, 0,
+         "yes: an administrator may have the state as a file, by the command snapshot (no)"),
+    BOOL("admin.restore.enabled", admin.restore, 0,
+         "yes: and replace the state by such a file, by the command restore (no)"),
+    INT("admin.rateLimiterIntervalInMS", admin.backup_interval_ms, 0, 86400000, 1,
+        "between two of the same of these commands, ms (300000)"),
     IDLE("admin.*", "no effect: the admin port has no such setting"),
     SPECIAL("metricsProvider.className", config_set_metrics_provider,
             "the Prometheus provider: /metrics on a port of its own"),

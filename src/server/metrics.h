@@ -23,6 +23,10 @@
     X(request_throttle_wait_count, "Times that a connection had to wait for other requests")       \
     X(unrecoverable_error_count, "Failures after which the server takes no more writes")           \
     X(unsuccessful_handshake, "TLS handshakes that failed, on either side")                        \
+    X(snapshot_error_count, "Snapshots asked for over HTTP that failed")                           \
+    X(snapshot_rate_limited_count, "Snapshots asked for over HTTP too soon")                       \
+    X(restore_error_count, "Restores over HTTP that failed")                                       \
+    X(restore_rate_limited_count, "Restores asked for over HTTP too soon")                         \
     X(conclave_refused_connections, "Connections refused over maxCnxns or the limit of files")     \
     X(conclave_refused_connections_address, "Connections refused over maxClientCnxns")             \
     X(conclave_reading_paused, "Times that nothing more was read of a connection for a while")     \
@@ -41,6 +45,7 @@
     X(updatelatency, 0.001, "Time from reading a request to its reply, for writes, ms")            \
     X(fsynctime, 0.001, "Time of one sync of the log, ms")                                         \
     X(snapshottime, 1, "Time of one snapshot until it is durable, ms")                             \
+    X(restore_time, 1, "Time of a restore over HTTP until it is done, ms")                         \
     X(dbinittime, 1, "Time to recover the state at start, ms")                                     \
     X(startup_txns_loaded, 1, "Writes replayed from the log at start")                             \
     X(sync_processor_batch_size, 1, "Writes in one log entry")                                     \

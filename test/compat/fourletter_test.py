@@ -24,7 +24,7 @@ WORDS = ("ruok srvr stat cons conf envi isro dirs wchs wchc wchp dump mntr hash 
 # Keys of envi and of mntr that only a JVM, or an ensemble, can mean; each is absent on our side.
 ENVI_LEFT_OUT = re.compile(r"(java\.\w+(\.\w+)*|os\.memory\.max)=")
 # Keys of mntr that we add: quantiles of summaries that Apache ZooKeeper keeps without, and figures of 3.9.
-MNTR_OURS = re.compile(r"zk_(p50|p95|p99|p999)_\w+$")
+MNTR_OURS = re.compile(r"zk_((p50|p95|p99|p999)_\w+|(\w+_)?restore_\w+|snapshot_(error|rate_limited)_count)$")
 # Keys that we must have: those that tools read.
 MNTR_NEEDED = """version server_state avg_latency max_latency min_latency packets_received packets_sent num_alive_connections
     outstanding_requests uptime znode_count watch_count ephemerals_count approximate_data_size global_sessions

@@ -189,7 +189,9 @@ static void test_admin(void **state)
     const char *notices = buf_cstr(&c.notices);
     assert_non_null(strstr(notices, "conclave: readonlymode.enabled: "));
     assert_non_null(strstr(notices, "conclave: metricsProvider.className: no effect"));
-    assert_non_null(strstr(notices, "conclave: admin.snapshot.enabled: no effect"));
+    assert_true(c.admin.snapshot);
+    assert_false(c.admin.restore);
+    assert_int_equal(c.admin.backup_interval_ms, 300000);
     config_finish(&c);
 }
 
