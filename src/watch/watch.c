@@ -9,11 +9,13 @@
 
 /* A path that somebody watches. */
 struct watch_entry {
-    struct map_node node;        /* in the table's paths */
+    struct map_node node;        /* in the table's paths; key_len: bytes of path */
     uint32_t first[WATCH_KINDS]; /* first watch of each kind, 0: none */
-    uint32_t path_len;           /* bytes of path */
     uint8_t path[];
 };
+
+static_assert(sizeof(struct watch_entry) == offsetof(struct watch_entry, path),
+              "paths fill blocks");
 
 struct watch_table {
     struct map paths; /* struct watch_entry; nobody may see their order */
@@ -112,10 +114,15 @@ static void watch_list_remove(struct watch_table *t, enum watch_list list, uint3
 
 /* --- entries -------------------------------------------------------------------------------------- */
 
+static struct slice watch_entry_path(const struct watch_entry *entry)
+{
+    return slice_make(entry->path, entry->node.key_len);
+}
+
 static bool watch_entry_equal(const struct map_node *node, const void *key)
 {
     const struct watch_entry *entry = CONTAINER_OF(node, struct watch_entry, node);
-    return slice_equal(slice_make(entry->path, entry->path_len), *(const struct slice *)key);
+    return slice_equal(watch_entry_path(entry), *(const struct slice *)key);
 }
 
 static struct watch_entry *watch_entry_find(const struct watch_table *t, struct slice path)
@@ -134,7 +141,7 @@ static struct watch_entry *watch_entry_create(struct watch_table *t, struct slic
     if (entry == NULL) {
         return NULL;
     }
-    *entry = (struct watch_entry){.path_len = (uint32_t)path.len};
+    *entry = (struct watch_entry){.node.key_len = (uint32_t)path.len};
     if (path.len > 0) {
         memcpy(entry->path, path.data, path.len);
     }
@@ -155,7 +162,7 @@ static void watch_entry_release(struct watch_table *t, struct watch_entry *entry
         }
     }
     map_remove(&t->paths, &entry->node);
-    t->entries_memory -= sizeof *entry + entry->path_len;
+    t->entries_memory -= sizeof *entry + entry->node.key_len;
     free(entry);
     if (map_count(&t->paths) == 0 && t->pool.chunks_len > 1) {
         map_finish(&t->paths);
@@ -368,8 +375,7 @@ void watcher_each(const struct watch_table *t, const struct watcher *w,
     uint32_t n = w->first;
     for (size_t i = 0; i < w->count; i++) {
         const struct watch *watch = watch_at(&t->pool, n);
-        fn(ctx, (enum watch_kind)watch->kind,
-           slice_make(watch->entry->path, watch->entry->path_len));
+        fn(ctx, (enum watch_kind)watch->kind, watch_entry_path(watch->entry));
         n = watch->by_owner.next;
     }
 }
@@ -397,7 +403,7 @@ static bool watch_each_data_at(const struct watch_table *t, const struct watch_e
             for (size_t before = 0; before < i; before++) {
                 told |= watch_pool_find(&t->pool, w, entry, data_kinds[before]) != 0;
             }
-            if (!told && !fn(ctx, slice_make(entry->path, entry->path_len), w)) {
+            if (!told && !fn(ctx, watch_entry_path(entry), w)) {
                 return false;
             }
         }

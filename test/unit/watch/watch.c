@@ -403,6 +403,27 @@ static void test_bytes_per_watch(void **state)
     watch_table_destroy(t);
 }
 
+/* A path that only one watcher watches: its name, and a hundred bytes. */
+static void test_bytes_per_path(void **state)
+{
+    (void)state;
+    enum { PATHS = 100000, PATH_LEN = 21 };
+    struct watch_table *t = watch_table_create(&hash_key_fixed);
+    struct watcher w;
+    watcher_init(&w);
+    for (int i = 0; i < PATHS; i++) {
+        char path[64];
+        (void)snprintf(path, sizeof path, "/dir%06d/node%06d", i % 1000, i);
+        assert_int_equal(strlen(path), PATH_LEN);
+        add(t, &w, WATCH_DATA, path);
+    }
+    struct watch_stats stats;
+    watch_stats(t, &stats);
+    assert_true(stats.memory / PATHS < 100 + PATH_LEN);
+    watcher_finish(t, &w);
+    watch_table_destroy(t);
+}
+
 static bool on_data(void *ctx, struct slice path, struct watcher *w)
 {
     struct {
@@ -512,13 +533,13 @@ static void test_order_without_key(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_fires_what),   cmocka_unit_test(test_deletion_tells_once),
-        cmocka_unit_test(test_order_of_setting),  cmocka_unit_test(test_setting_twice),
-        cmocka_unit_test(test_two_tables),        cmocka_unit_test(test_list_of_a_watcher),
-        cmocka_unit_test(test_recursive_reach),   cmocka_unit_test(test_kinds_beside_each_other),
-        cmocka_unit_test(test_flat_memory),       cmocka_unit_test(test_memory_comes_back),
-        cmocka_unit_test(test_bytes_per_watch),   cmocka_unit_test(test_data_watches),
-        cmocka_unit_test(test_order_without_key),
+        cmocka_unit_test(test_what_fires_what),  cmocka_unit_test(test_deletion_tells_once),
+        cmocka_unit_test(test_order_of_setting), cmocka_unit_test(test_setting_twice),
+        cmocka_unit_test(test_two_tables),       cmocka_unit_test(test_list_of_a_watcher),
+        cmocka_unit_test(test_recursive_reach),  cmocka_unit_test(test_kinds_beside_each_other),
+        cmocka_unit_test(test_flat_memory),      cmocka_unit_test(test_memory_comes_back),
+        cmocka_unit_test(test_bytes_per_watch),  cmocka_unit_test(test_bytes_per_path),
+        cmocka_unit_test(test_data_watches),     cmocka_unit_test(test_order_without_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
