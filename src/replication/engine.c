@@ -102,9 +102,11 @@ int engine_is_single(struct slice configuration, uint64_t server_id)
 /* --- start ---------------------------------------------------------------------------------------- */
 
 struct loaded {
-    struct raft_entry *entries; /* or NULL */
-    void *batch;                /* one for all, holds the bytes of the configurations */
-    size_t members;             /* of the largest configuration */
+    struct raft_entry *entries;   /* or NULL */
+    void *batch;                  /* one for all, holds the bytes of the configurations */
+    size_t members;               /* of the largest configuration */
+    uint64_t configuration_index; /* of the newest one, or 0 */
+    bool alone, sole_voter;       /* this server's part in it */
 };
 
 /* What libraft only asserts. */
@@ -134,7 +136,21 @@ static bool entry_is_sound(const struct engine_start *start, const struct engine
            (i > 0 || start->snapshot != NULL || entry->kind == ENTRY_CONFIGURATION);
 }
 
-static int load(const struct engine_start *start, struct loaded *l, struct buf *bytes)
+static void note_configuration(struct loaded *l, uint64_t self_id, const struct member *members,
+                               size_t n, uint64_t index)
+{
+    const struct member *self = members_find(members, n, self_id);
+    l->members = n > l->members ? n : l->members;
+    if (index <= l->configuration_index) {
+        return; /* the snapshot has a newer one */
+    }
+    l->configuration_index = index;
+    l->alone = n == 1;
+    l->sole_voter = self != NULL && self->role == MEMBER_VOTER && members_voters(members, n) == 1;
+}
+
+static int load(const struct engine_start *start, uint64_t self_id, struct loaded *l,
+                struct buf *bytes)
 {
     struct engine_entry entry;
     struct member members[MEMBERS_MAX];
@@ -152,7 +168,7 @@ static int load(const struct engine_start *start, struct loaded *l, struct buf *
             if (members_decode(entry.payload, members, &n) != 0) {
                 return CONCLAVE_ECORRUPT;
             }
-            l->members = n > l->members ? n : l->members;
+            note_configuration(l, self_id, members, n, start->first_index + i);
             l->entries[i].buf.len = entry.payload.len;
             buf_append_slice(bytes, entry.payload);
         }
@@ -161,7 +177,7 @@ static int load(const struct engine_start *start, struct loaded *l, struct buf *
 }
 
 /* The entries as libraft wants them. */
-static int make_entries(const struct engine_start *start, struct loaded *l)
+static int make_entries(const struct engine_start *start, uint64_t self_id, struct loaded *l)
 {
     struct buf bytes;
     size_t at = 0;
@@ -170,7 +186,7 @@ static int make_entries(const struct engine_start *start, struct loaded *l)
     }
     buf_init(&bytes, 0);
     l->entries = raft_calloc(start->count, sizeof *l->entries);
-    int rv = l->entries == NULL ? CONCLAVE_ENOMEM : load(start, l, &bytes);
+    int rv = l->entries == NULL ? CONCLAVE_ENOMEM : load(start, self_id, l, &bytes);
     if (rv == 0) {
         l->batch = buf_ok(&bytes) ? raft_malloc(bytes.len + 1) : NULL;
         rv = l->batch == NULL ? CONCLAVE_ENOMEM : 0;
@@ -187,11 +203,27 @@ static int make_entries(const struct engine_start *start, struct loaded *l)
     return rv;
 }
 
+/* The configurations of snapshot and log, and the entries as libraft wants them. */
+static int prepare(const struct engine *e, const struct engine_start *start, struct loaded *l)
+{
+    struct member members[MEMBERS_MAX];
+    size_t n;
+    const struct snapshot_meta *s = start->snapshot;
+    if (!start_is_sound(start) ||
+        (s != NULL && members_decode(buf_slice(&s->configuration), members, &n) != 0)) {
+        return CONCLAVE_ECORRUPT;
+    }
+    if (s != NULL) {
+        note_configuration(l, e->raft.id, members, n, s->configuration_index);
+    }
+    return make_entries(start, e->raft.id, l);
+}
+
 int engine_start(struct engine *e, int64_t now_ms, const struct engine_start *start,
                  struct engine_result *ret)
 {
     struct raft_snapshot_metadata metadata;
-    struct loaded loaded = {NULL, NULL, 0};
+    struct loaded loaded = {0};
     struct raft_event event = {
         .type = RAFT_START,
         .start = {.term = start->term,
@@ -199,22 +231,22 @@ int engine_start(struct engine *e, int64_t now_ms, const struct engine_start *st
                   .start_index = start->first_index,
                   .n_entries = (unsigned)start->count},
     };
-    int rv = start_is_sound(start) ? make_entries(start, &loaded) : CONCLAVE_ECORRUPT;
-    if (rv == 0 && start->count == 0) {
-        event.start.start_index = start->snapshot == NULL ? 1 : start->snapshot->index + 1;
+    int rv = prepare(e, start, &loaded);
+    /* A sole voter elects itself at once, in the term it is given: see engine_new_term. */
+    bool new_term = loaded.sole_voter && (!loaded.alone || loaded.configuration_index > 1);
+    if (new_term) {
+        event.start.term++;
+        event.start.voted_for = e->raft.id;
     }
-    if (rv == 0 && start->snapshot != NULL) {
-        rv = engine_decode_meta(start->snapshot, &metadata);
-        event.start.metadata = rv == 0 ? &metadata : NULL;
-        loaded.members = rv == 0 && metadata.configuration.n > loaded.members
-                             ? metadata.configuration.n
-                             : loaded.members;
+    if (start->count == 0) {
+        event.start.start_index = start->snapshot == NULL ? 1 : start->snapshot->index + 1;
     }
     if (rv == 0) {
         rv = engine_make_room(e, loaded.members);
-        if (rv != 0 && event.start.metadata != NULL) {
-            raft_configuration_close(&metadata.configuration);
-        }
+    }
+    if (rv == 0 && start->snapshot != NULL) {
+        rv = engine_decode_meta(start->snapshot, &metadata);
+        event.start.metadata = &metadata;
     }
     if (rv == 0) {
         event.start.entries = loaded.entries;
@@ -222,6 +254,7 @@ int engine_start(struct engine *e, int64_t now_ms, const struct engine_start *st
         if (rv != 0) {
             return rv; /* libraft may have freed the entries, or not */
         }
+        ret->vote_changed |= new_term;
     }
     raft_free(loaded.batch);
     raft_free(loaded.entries);

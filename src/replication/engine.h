@@ -46,9 +46,10 @@
  * never set; they are 0 here.
  *
  * Other facts. Without a snapshot the log begins at index 1 with a configuration. A sole voter makes
- * itself leader inside RAFT_START, in its old term, and all its stored entries are then committed: so
- * what it sends to observers must be on its disk first, or a crash could put another entry in the
- * same place and term (engine_appends_wait). A new leader of several voters always adds a barrier
+ * itself leader, inside RAFT_START or when the leader is silent, and all its stored entries are then
+ * committed; libraft takes no new term for it. Here it gets one (result.vote_changed), as there may be
+ * a leader of the old one, unless it always was alone; and what it sends must be on its disk first,
+ * or a crash could put another entry in the same place and term (engine_appends_wait). A new leader of several voters always adds a barrier
  * (result.barrier). Followers learn the commit index only with the next append or heartbeat:
  * engine_announce. A configuration counts as committed as soon as the commit index has passed it.
  */

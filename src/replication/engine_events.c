@@ -140,7 +140,23 @@ int engine_timeout(struct engine *e, int64_t now_ms, struct engine_result *ret)
     if (!e->voting && engine_state(e) == RAFT_FOLLOWER) {
         return engine_no_event(e, now_ms, ret);
     }
-    int rv = engine_event(e, now_ms, &event, ret);
+    struct engine_result result;
+    int rv = engine_begin(e, now_ms, &result);
+    const struct raft *r = &e->raft;
+    if (rv == 0 && engine_state(e) == RAFT_FOLLOWER && engine_sole_voter(e) &&
+        e->now >= raft_timeout(r) && r->last_stored == engine_last_index(e) &&
+        !r->snapshot.installing) {
+        rv = engine_new_term(e, &result);
+    }
+    if (rv == 0) {
+        rv = engine_step(e, &event, &result);
+    }
+    if (rv == 0) {
+        rv = engine_end(e, &result);
+    }
+    if (rv == 0) {
+        *ret = result;
+    }
     if (rv == 0 && e->hasten_ms != 0 && engine_state(e) == RAFT_CANDIDATE) {
         /* Two who are hasty at once would take each other's votes for ever. */
         e->hasten_ms = e->hasten_ms < e->election_ms / 2 ? e->hasten_ms * 2 : e->election_ms;

@@ -217,7 +217,6 @@ int engine_step(struct engine *e, struct raft_event *event, struct engine_result
                         rv == RAFT_NOTFOUND;
         return harmless ? map_error(rv) : engine_fail(e, map_error(rv));
     }
-    e->flags = update.flags;
     ret->vote_changed |=
         (update.flags & ((RAFT_UPDATE_CURRENT_TERM) | (RAFT_UPDATE_VOTED_FOR))) != 0;
     if ((update.flags & (RAFT_UPDATE_ENTRIES)) != 0) {
@@ -229,7 +228,35 @@ int engine_step(struct engine *e, struct raft_event *event, struct engine_result
         }
     }
     ret->commit_moved |= e->raft.commit_index != commit_before;
-    return settle_configuration(e, ret);
+    rv = settle_configuration(e, ret);
+    e->flags = update.flags; /* not those of a step within */
+    return rv;
+}
+
+bool engine_sole_voter(const struct engine *e)
+{
+    const struct raft_server *self = engine_server(e, e->raft.id);
+    return self != NULL && self->role == RAFT_VOTER && engine_voters(&e->raft.configuration) == 1;
+}
+
+int engine_new_term(struct engine *e, struct engine_result *ret)
+{
+    /* A request that raises the term and cannot be granted: its log is empty, ours is not. */
+    struct raft_message message = {
+        .type = RAFT_REQUEST_VOTE,
+        .server_id = e->raft.id,
+        .server_address = "self",
+        .request_vote = {.version = 2,
+                         .term = e->raft.current_term + 1,
+                         .candidate_id = e->raft.id,
+                         .disrupt_leader = true},
+    };
+    struct raft_event event = {.type = RAFT_RECEIVE, .receive = {.message = &message}};
+    unsigned before = e->out_n;
+    int rv = engine_step(e, &event, ret);
+    e->out_n = before;
+    assert(rv != 0 || e->raft.voted_for == 0);
+    return rv;
 }
 
 int engine_begin(struct engine *e, int64_t now_ms, struct engine_result *ret)

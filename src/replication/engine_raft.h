@@ -59,6 +59,11 @@ int engine_event(struct engine *e, int64_t now_ms, struct raft_event *event,
                  struct engine_result *ret) CONCLAVE_MUST_USE;
 int engine_no_event(struct engine *e, int64_t now_ms, struct engine_result *ret) CONCLAVE_MUST_USE;
 
+/* The step that takes a follower with a log into a new term. libraft lets a sole voter lead without
+ * one: where there were several before, another may be the leader of the old one. */
+int engine_new_term(struct engine *e, struct engine_result *ret) CONCLAVE_MUST_USE;
+bool engine_sole_voter(const struct engine *e); /* this server is */
+
 /* The step that submits an entry. */
 int engine_submit_entry(struct engine *e, uint32_t kind, struct slice payload,
                         struct engine_result *ret) CONCLAVE_MUST_USE;

@@ -380,7 +380,8 @@ static int receive_timeout_now(struct engine *e, const struct engine_message *m,
         .last_log_index = m->timeout_now.last_index,
         .last_log_term = m->timeout_now.last_term,
     };
-    return e->voting ? feed(e, &message, m, ret) : 0;
+    /* A sole voter needs nobody's leave, and libraft would not give it a new term. */
+    return e->voting && !engine_sole_voter(e) ? feed(e, &message, m, ret) : 0;
 }
 
 static int receive(struct engine *e, const struct engine_message *m,

@@ -376,6 +376,37 @@ static void test_slow_install(void **state)
     cluster_free(c);
 }
 
+/* The leader makes another the only voter, and is cut off before it knows: two leaders, but not of
+ * one term. */
+static void test_new_sole_voter_takes_a_new_term(void **state)
+{
+    (void)state;
+    for (int restart = 0; restart < 2; restart++) {
+        struct cluster *c = cluster_start("vv");
+        uint64_t old = cluster_elect(c), next = 3 - old;
+        cluster_run(c, 100);
+        assert_int_equal(change(c, old, old == 1 ? "ov" : "vo"), 0);
+        cluster_run(c, 2); /* there, but the answer is not back */
+        assert_true(has_roles(c, next, old == 1 ? "ov" : "vo"));
+        isolate(c, old, true);
+        assert_true(engine_is_leader(c->nodes[old].engine));
+        if (restart) {
+            node_crash(c, next);
+            node_start(c, next);
+        }
+        while (!engine_is_leader(c->nodes[next].engine)) {
+            cluster_run(c, 1);
+        }
+        assert_true(engine_term(c->nodes[next].engine) > engine_term(c->nodes[old].engine));
+        submit_many(c, next, 5);
+        cluster_run(c, 500);
+        isolate(c, old, false);
+        cluster_run(c, 500);
+        check_same(c);
+        cluster_free(c);
+    }
+}
+
 /* An alone voter with an observer: its entries are on its own disk before they leave. */
 static void test_sole_voter_waits_for_its_disk(void **state)
 {
@@ -412,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_unreachable_observer_is_given_up),
         cmocka_unit_test(test_snapshot_is_installed),
         cmocka_unit_test(test_slow_install),
+        cmocka_unit_test(test_new_sole_voter_takes_a_new_term),
         cmocka_unit_test(test_sole_voter_waits_for_its_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
