@@ -498,8 +498,8 @@ struct admin_command {
 };
 
 static const struct admin_command COMMANDS[] = {
-    {"connection_stat_reset", {"crst", NULL}, false, run_crst},
     {"configuration", {"conf", "config"}, false, run_conf},
+    {"connection_stat_reset", {"crst", NULL}, false, run_crst},
     {"connections", {"cons", NULL}, false, run_cons},
     {"dirs", {NULL, NULL}, false, run_dirs},
     {"dump", {NULL, NULL}, false, run_dump},
