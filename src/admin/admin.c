@@ -2,8 +2,10 @@
 #include "admin/admin.h"
 
 #include "admin/backup.h"
+#include "admin/gate.h"
 #include "admin/routes.h"
 #include "admin/words.h"
+#include "server/secure.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,9 @@ struct admin {
     struct view view;
     struct site site;
     struct http *http;
+    struct gate *gate;           /* before http, with HTTPS */
+    struct secure *secure;       /* its certificates */
+    struct tls_context *context; /* the newest of them */
     struct http *metrics;
     unsigned open_parts;
     void (*closed)(void *ctx);
@@ -48,6 +53,41 @@ static int admin_open_port(uv_loop_t *loop, struct admin *a, const struct net_ad
     return rc;
 }
 
+static void admin_on_certificates(void *ctx, struct tls_context *context)
+{
+    struct admin *a = ctx;
+    tls_context_release(a->context);
+    a->context = tls_context_share(context);
+    if (a->gate != NULL) {
+        gate_set_tls(a->gate, context);
+    }
+}
+
+static int admin_open_gate(uv_loop_t *loop, struct admin *a, const char *advice, char **ret_text)
+{
+    const struct admin_options *o = &a->options;
+    char text[NET_TEXT_MAX];
+    const char *reason = NULL;
+    int rc =
+        secure_open(loop, &o->tls, o->tls_reload, admin_on_certificates, a, &a->secure, ret_text);
+    if (rc != 0) {
+        return rc;
+    }
+    a->open_parts++;
+    rc = http_open(loop, NULL, o->idle_ms, routes_answer, &a->site, &a->http, &reason);
+    if (rc == 0) {
+        a->open_parts++;
+        rc = gate_open(loop, &o->listen, a->http, a->context, o->plain_too, &a->gate, &reason);
+    }
+    if (rc == 0) {
+        a->open_parts++;
+    } else if (asprintf(ret_text, "%s: %s: %s", net_address_format(&o->listen, text), reason,
+                        advice) < 0) {
+        *ret_text = NULL;
+    }
+    return rc;
+}
+
 int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admin **ret,
                char **ret_text)
 {
@@ -66,10 +106,11 @@ int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admi
         return CONCLAVE_ENOMEM;
     }
     a->open_parts = 1;
-    if (options->http) {
-        rc = admin_open_port(loop, a, &options->listen, routes_answer,
-                             "choose another with --admin HOST:PORT, or --admin off", &a->http,
-                             ret_text);
+    static const char ADVICE[] = "choose another with --admin HOST:PORT, or --admin off";
+    if (options->http && options->https) {
+        rc = admin_open_gate(loop, a, ADVICE, ret_text);
+    } else if (options->http) {
+        rc = admin_open_port(loop, a, &options->listen, routes_answer, ADVICE, &a->http, ret_text);
     }
     if (rc == 0 && options->metrics) {
         rc = admin_open_port(loop, a, &options->metrics_listen, routes_answer_metrics,
@@ -101,12 +142,23 @@ void admin_attach(struct admin *a, struct server *s)
     }
 }
 
+void admin_reload(struct admin *a)
+{
+    if (a->secure != NULL) {
+        secure_reload(a->secure);
+    }
+}
+
 bool admin_address(const struct admin *a, struct net_address *ret)
 {
     if (a->http == NULL) {
         return false;
     }
-    http_address(a->http, ret);
+    if (a->gate != NULL) {
+        gate_address(a->gate, ret);
+    } else {
+        http_address(a->http, ret);
+    }
     return true;
 }
 
@@ -115,6 +167,7 @@ static void admin_gone(struct admin *a)
     if (a->closed != NULL) {
         a->closed(a->closed_ctx);
     }
+    tls_context_release(a->context);
     free(a);
 }
 
@@ -135,6 +188,8 @@ void admin_close(struct admin *a, void (*cb)(void *ctx), void *ctx)
     a->closed = cb;
     a->closed_ctx = ctx;
     backup_close(a->site.backup, admin_on_part_closed, a);
+    gate_close(a->gate, admin_on_part_closed, a);
+    secure_close(a->secure, admin_on_part_closed, a);
     http_close(a->http, admin_on_part_closed, a);
     http_close(a->metrics, admin_on_part_closed, a);
 }

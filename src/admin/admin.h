@@ -4,8 +4,8 @@
  * counters, save for the command restore.
  *
  * Limits: an answer lists at most VIEW_CONNECTIONS_MAX connections and VIEW_WATCHES_MAX watches (view.h) and says so when
- * there are more, so that no question stalls the clients; HTTP has its own limits (http.h). Plain HTTP, no log-in:
- * listen on an address that only operators reach.
+ * there are more, so that no question stalls the clients; HTTP has its own limits (http.h). No log-in but for
+ * snapshot and restore: listen on an address that only operators reach, or ask for their certificates (HTTPS).
  */
 #ifndef ADMIN_ADMIN_H
 #define ADMIN_ADMIN_H
@@ -13,12 +13,17 @@
 #include "net/address.h"
 #include "server/given.h"
 #include "server/server.h"
+#include "tls/context.h"
 
 struct admin_options {
-    const char *words;          /* words that are answered: "srvr,ruok", "*"; NULL: srvr only */
-    bool read_only_word;        /* isro as well: readonlymode.enabled */
-    bool http;                  /* serve HTTP on `listen` */
-    struct net_address listen;  /* port 0 takes a free one, host "" is every interface */
+    const char *words;         /* words that are answered: "srvr,ruok", "*"; NULL: srvr only */
+    bool read_only_word;       /* isro as well: readonlymode.enabled */
+    bool http;                 /* serve HTTP on `listen` */
+    struct net_address listen; /* port 0 takes a free one, host "" is every interface */
+    bool https;                /* TLS on that port, by `tls` */
+    bool plain_too;            /* and plain HTTP */
+    struct tls_settings tls;
+    bool tls_reload;            /* read the certificate files again when they change */
     const char *command_url;    /* where the AdminServer's commands stand: "/commands" */
     bool snapshot;              /* the command snapshot is carried out */
     bool restore;               /* the command restore is */
@@ -45,6 +50,9 @@ int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admi
 /* The server that is asked from now on; its four-letter words come here. NULL: none any more; call it before the server
  * is gone. */
 void admin_attach(struct admin *a, struct server *s);
+
+/* Reads the certificate files again, for connections from now on. */
+void admin_reload(struct admin *a);
 
 /* Numeric address of the HTTP port; false when there is none. */
 bool admin_address(const struct admin *a, struct net_address *ret);

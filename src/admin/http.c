@@ -38,10 +38,12 @@ struct http {
     void *ctx;
     struct net_address address;
     uv_poll_t poll;
-    uv_timer_t timer;      /* what the library wants to do later */
-    uv_timer_t sweep;      /* runs while there are connections */
-    struct list clients;   /* struct http_client, the one that waits longest first */
-    bool reading_body;     /* of some request */
+    uv_timer_t timer;    /* what the library wants to do later */
+    uv_timer_t sweep;    /* runs while there are connections */
+    struct list clients; /* struct http_client, the one that waits longest first */
+    bool reading_body;   /* of some request */
+    struct list
+        adopted; /* struct http_client: given to the library, which has not told of them yet */
     unsigned open_handles; /* until closed */
     void (*closed)(void *ctx);
     void *closed_ctx;
@@ -54,6 +56,7 @@ struct http_client {
     int fd;
     bool answering; /* its request is whole, its answer not yet sent */
     bool patient;   /* what it does takes long: only silence ends it */
+    struct buf subject;
 };
 
 const char *http_argument(const struct http_request *request, const char *name)
@@ -138,6 +141,26 @@ static void http_on_sweep(uv_timer_t *timer)
 
 /* The library's side */
 
+/* What http_adopt knows of a socket. */
+static struct http_client *find_adopted(struct http *h, int fd)
+{
+    LIST_FOREACH (it, &h->adopted) {
+        struct http_client *c = CONTAINER_OF(it, struct http_client, node);
+        if (c->fd == fd) {
+            list_remove(&c->node);
+            return c;
+        }
+    }
+    return NULL;
+}
+
+static void client_free(struct http_client *c)
+{
+    list_remove(&c->node);
+    buf_finish(&c->subject);
+    free(c);
+}
+
 static void on_connection(void *cls, struct MHD_Connection *connection, void **socket_context,
                           enum MHD_ConnectionNotificationCode code)
 {
@@ -145,14 +168,16 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
     struct http_client *c = *socket_context;
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
         if (c != NULL) {
-            list_remove(&c->node);
-            free(c);
+            client_free(c);
         }
         return;
     }
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    c = calloc(1, sizeof *c);
+    c = info != NULL ? find_adopted(h, info->connect_fd) : NULL;
+    if (c == NULL) {
+        c = calloc(1, sizeof *c);
+    }
     if (c == NULL || info == NULL) {
         free(c);
         return; /* it lives without a deadline of ours, by the library's own */
@@ -337,6 +362,7 @@ static enum MHD_Result exchange_ask(struct http_exchange *x, const char *method,
         .authorization = MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND,
                                                      MHD_HTTP_HEADER_AUTHORIZATION),
         .peer = x->peer,
+        .subject = x->client != NULL ? buf_slice(&x->client->subject) : slice_str(""),
         .body = x->body_max > 0 ? buf_slice(&x->body) : SLICE_NULL,
         .exchange = x,
     };
@@ -444,16 +470,19 @@ static void http_find_address(struct http *h, int fd)
     net_address_of((struct sockaddr *)&sa, &h->address);
 }
 
+/* fd -1: it listens nowhere. */
 static int http_start_daemon(struct http *h, int fd, int32_t idle_ms)
 {
     unsigned idle_s = idle_ms < 1000 ? 1 : (unsigned)idle_ms / 1000;
+    unsigned deaf = fd < 0 ? MHD_USE_NO_LISTEN_SOCKET : 0;
     h->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, h,
-        MHD_OPTION_EXTERNAL_LOGGER, on_library_line, NULL, MHD_OPTION_LISTEN_SOCKET, (MHD_socket)fd,
+        MHD_USE_EPOLL | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME | deaf, 0, NULL, NULL,
+        on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_library_line, NULL,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_MAX,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
         idle_s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_NOTIFY_COMPLETED,
-        on_completed, h, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+        on_completed, h, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
+        fd < 0 ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, (MHD_socket)fd, MHD_OPTION_END);
     return h->daemon != NULL ? 0 : CONCLAVE_ENOMEM;
 }
 
@@ -481,20 +510,56 @@ int http_open(uv_loop_t *loop, const struct net_address *address, int32_t idle_m
     h->fn = fn;
     h->ctx = ctx;
     list_init(&h->clients);
-    int rc = http_listen(address, &fd, ret_reason);
+    list_init(&h->adopted);
+    int rc = address != NULL ? http_listen(address, &fd, ret_reason) : 0;
     if (rc != 0) {
         free(h);
         return rc;
     }
-    http_find_address(h, fd);
+    if (fd >= 0) {
+        http_find_address(h, fd);
+    }
     rc = http_start_daemon(h, fd, idle_ms);
     if (rc != 0) {
-        close(fd);
+        if (fd >= 0) {
+            close(fd);
+        }
         free(h);
         return fail(rc, "the HTTP library did not start: out of memory or descriptors", ret_reason);
     }
     http_init_handles(h);
     *ret = h;
+    return 0;
+}
+
+int http_adopt(struct http *h, int fd_take, const struct net_address *peer, struct slice subject)
+{
+    struct sockaddr_storage sa = {0};
+    struct http_client *c = calloc(1, sizeof *c);
+    if (c == NULL || net_address_resolve(peer, &sa) != 0) { /* numeric: nothing is looked up */
+        free(c);
+        close(fd_take);
+        return CONCLAVE_ENOMEM;
+    }
+    c->fd = fd_take;
+    buf_init(&c->subject, 0);
+    buf_append_slice(&c->subject, subject);
+    list_push_back(&h->adopted, &c->node); /* the library tells of it now or in its next run */
+    if (!buf_ok(&c->subject)) {
+        client_free(c);
+        close(fd_take);
+        return CONCLAVE_ENOMEM;
+    }
+    socklen_t len =
+        sa.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    if (MHD_add_connection(h->daemon, fd_take, (struct sockaddr *)&sa, len) != MHD_YES) {
+        c = find_adopted(h, fd_take);
+        if (c != NULL) {
+            client_free(c);
+        }
+        return CONCLAVE_ENOMEM;
+    }
+    (void)uv_timer_start(&h->timer, http_on_timer, 0, 0);
     return 0;
 }
 
@@ -527,6 +592,9 @@ void http_close(struct http *h, void (*cb)(void *ctx), void *ctx)
     (void)uv_poll_stop(&h->poll); /* cannot fail */
     MHD_stop_daemon(h->daemon); /* closes the epoll descriptor: not before it is out of the loop */
     h->daemon = NULL;
+    LIST_FOREACH (it, &h->adopted) {
+        client_free(CONTAINER_OF(it, struct http_client, node));
+    }
     uv_close((uv_handle_t *)&h->poll, http_on_handle_closed);
     uv_close((uv_handle_t *)&h->timer, http_on_handle_closed);
     uv_close((uv_handle_t *)&h->sweep, http_on_handle_closed);

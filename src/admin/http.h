@@ -27,6 +27,7 @@ struct http_request {
     const char *path;          /* decoded, without query */
     const char *authorization; /* the header of that name, or NULL */
     const char *peer;          /* numeric address of the client */
+    struct slice subject;      /* of the client's verified certificate; empty: there is none */
     struct slice body;         /* null: not read, see body_max */
     struct http_exchange *exchange;
 };
@@ -64,11 +65,16 @@ void http_answer(struct http_exchange *x, struct http_response *response_take);
 const char *http_argument(const struct http_request *request, const char *name);
 
 /*
- * Binds and begins to answer by fn. 0, or CONCLAVE_ERESOLVE, CONCLAVE_EBUSY (port in use), CONCLAVE_EDISCONNECTED (cannot
+ * Binds and begins to answer by fn; with address NULL it answers only what http_adopt gives it. 0, or CONCLAVE_ERESOLVE, CONCLAVE_EBUSY (port in use), CONCLAVE_EDISCONNECTED (cannot
  * listen), CONCLAVE_ENOMEM with the reason in *ret_reason (fixed text). After an error nothing is left to close.
  */
 int http_open(uv_loop_t *loop, const struct net_address *address, int32_t idle_ms, http_fn fn,
               void *ctx, struct http **ret, const char **ret_reason) CONCLAVE_MUST_USE;
+
+/* Takes over a socket that a client is at the other end of, whose address and certificate these are. 0, or
+ * CONCLAVE_ENOMEM: the socket is closed. */
+int http_adopt(struct http *h, int fd_take, const struct net_address *peer,
+               struct slice subject) CONCLAVE_MUST_USE;
 
 /* The address it is bound to, numeric. */
 void http_address(const struct http *h, struct net_address *ret);

@@ -104,6 +104,7 @@ static void on_hangup(uv_signal_t *handle, int number)
     (void)number;
     if (!run->closing && run->server != NULL) {
         server_reload(run->server);
+        admin_reload(run->admin);
     }
 }
 
@@ -158,6 +159,10 @@ static int open_both(struct server_run *run, const struct config *config, char *
     admin.read_only_word = a->read_only_word;
     admin.http = a->enabled;
     admin.listen = a->listen;
+    admin.https = a->force_https || a->unified;
+    admin.plain_too = !a->force_https;
+    admin.tls = a->tls;
+    admin.tls_reload = config->options.tls_reload;
     admin.command_url = a->command_url != NULL ? a->command_url : admin.command_url;
     admin.idle_ms = a->idle_ms;
     admin.snapshot = a->snapshot;

@@ -338,6 +338,9 @@ static int config_conclude(struct config *c)
             l->session_min_ms, l->session_max_ms);
     }
     rc = config_conclude_tls(c);
+    if (rc == 0) {
+        rc = config_conclude_admin_tls(c);
+    }
     if (rc != 0) {
         return rc;
     }

@@ -50,6 +50,10 @@ struct config_admin {
     struct net_address listen;  /* host "": every interface */
     char *command_url;          /* NULL: /commands */
     int32_t idle_ms;            /* admin.idleTimeout */
+    bool force_https;           /* admin.forceHttps */
+    bool unified;               /* admin.portUnification */
+    bool need_client_auth;      /* admin.needClientAuth */
+    struct tls_settings tls;    /* with one of the first two */
     bool snapshot;              /* admin.snapshot.enabled */
     bool restore;               /* admin.restore.enabled */
     int64_t backup_interval_ms; /* admin.rateLimiterIntervalInMS */

@@ -208,6 +208,11 @@ static int config_conclude_files(struct config *c)
     return 0;
 }
 
+static bool names_a_certificate(const struct config_tls *t)
+{
+    return t->cert_file != NULL || t->key_store != NULL;
+}
+
 static void config_conclude_secure_port(struct config *c)
 {
     struct server_options *o = &c->options;
@@ -231,7 +236,7 @@ int config_conclude_tls(struct config *c)
     config_conclude_secure_port(c);
     if (!o->secure && !o->unified) {
         const struct config_tls *t = &c->tls;
-        if (t->cert_file != NULL || t->key_store != NULL) {
+        if (names_a_certificate(t) && !c->admin.force_https && !c->admin.unified) {
             buf_printf(&c->notices, "conclave: the ssl keys have no effect without "
                                     "secureClientPort or client.portUnification=true\n");
         }
@@ -269,6 +274,47 @@ int config_conclude_quorum_tls(struct config *c)
                               "ssl.quorum.trustStore.location");
     }
     k.settings->peer = TLS_PEER_NEED;
+    return 0;
+}
+
+int config_conclude_admin_tls(struct config *c)
+{
+    struct config_admin *a = &c->admin;
+    if (!a->force_https && !a->unified) {
+        return a->need_client_auth
+                   ? config_fail(c, "admin.needClientAuth needs admin.forceHttps=true: without it "
+                                    "nobody is asked for a certificate")
+                   : 0;
+    }
+    struct tls_keys k =
+        names_a_certificate(&c->members.tls) ? keys_of_servers(c) : keys_of_clients(c);
+    int rc = 0;
+    if (k.settings->cert_file != NULL) {
+        a->tls = *k.settings; /* read for another port already */
+    } else {
+        k.settings = &a->tls;
+        rc = config_conclude_versions(c, &k);
+        if (rc == 0) {
+            rc = config_take_files(c, &k);
+        }
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    a->tls.server = true;
+    a->tls.peer = a->need_client_auth ? TLS_PEER_NEED : TLS_PEER_NONE;
+    if (a->need_client_auth && c->tls.x509_super != NULL && c->tls.x509_super[0] != '\0') {
+        c->options.x509_super = c->tls.x509_super;
+    }
+    if (a->tls.cert_file == NULL) {
+        return config_fail(c, "HTTPS on the admin port needs a certificate: name it with "
+                              "ssl.quorum.certFile and ssl.quorum.keyFile, or ssl.certFile and "
+                              "ssl.keyFile");
+    }
+    if (a->need_client_auth && a->tls.trust_file == NULL) {
+        return config_fail(c, "admin.needClientAuth: nothing says whose certificates are trusted: "
+                              "name the CA with ssl.quorum.caFile or ssl.caFile");
+    }
     return 0;
 }
 

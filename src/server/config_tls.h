@@ -14,6 +14,10 @@ int config_conclude_tls(struct config *c) CONCLAVE_MUST_USE;
 /* The same for the link between servers: the ssl.quorum keys, into c->options.ensemble.tls. */
 int config_conclude_quorum_tls(struct config *c) CONCLAVE_MUST_USE;
 
+/* The same for the admin port: the ssl.quorum keys as Apache ZooKeeper, or else the ssl keys, into c->admin.tls. Call it
+ * behind the other two. */
+int config_conclude_admin_tls(struct config *c) CONCLAVE_MUST_USE;
+
 /* Frees them, passwords wiped. */
 void config_tls_values_finish(struct config_tls *t);
 

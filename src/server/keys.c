@@ -20,7 +20,6 @@
 #define SNIFFED                                                                                    \
     "keystores are read in the forms PEM and PKCS12: convert it with keytool -importkeystore "     \
     "-deststoretype PKCS12"
-#define ADMIN_TLS "HTTPS on the admin port is not in this version: remove the key"
 
 #define AT(field) offsetof(struct config, field), sizeof(((struct config *)0)->field)
 #define INT(name, field, min, max, scale, text)                                                    \
@@ -293,10 +292,12 @@ const struct key_row key_table[] = {
     SPECIAL("admin.serverPort", config_set_admin_port, "its port (8080; 0 takes a free one)"),
     SPECIAL("admin.commandURL", config_set_command_url, "where the commands stand (/commands)"),
     INT("admin.idleTimeout", admin.idle_ms, 1000, 3600000, 1, "idle HTTP connections, ms (30000)"),
-    REFUSED("admin.portUnification", "false", ADMIN_TLS),
-    REFUSED("admin.forceHttps", "false", ADMIN_TLS),
-    REFUSED("admin.needClientAuth", "false", ADMIN_TLS),
-    REFUSED("ssl.admin.*", NULL, ADMIN_TLS),
+    BOOL(
+        "admin.forceHttps", admin.force_https, 0,
+        "yes: HTTPS only, with the certificate of the ssl.quorum keys, or else of the ssl keys (no)"),
+    BOOL("admin.portUnification", admin.unified, 0, "yes: HTTPS as well as HTTP, likewise (no)"),
+    BOOL("admin.needClientAuth", admin.need_client_auth, 0,
+         "yes: who speaks HTTPS must show a certificate (no)"),
     REFUSED("ssl.*", NULL, "unknown key of TLS: see conclave server --help"),
     BOOL("admin.snapshot.enabled", admin.snapshot, 0,
          "yes: an administrator may have the state as a file, by the command snapshot (no)"),

@@ -10,6 +10,8 @@ usage: tls_test.py [CASE]...
 """
 
 import contextlib
+import http.client
+import json
 import os
 import random
 import re
@@ -23,6 +25,7 @@ import tempfile
 import threading
 import time
 import traceback
+import urllib.error
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -326,6 +329,132 @@ def reload_without_restart():
                 created_zxid(old, "/still-here")
 
 
+def admin_options(own, *more):
+    return ["--ssl.quorum.certFile", own.cert, "--ssl.quorum.keyFile", own.key, "--ssl.quorum.caFile", WORLD.ca.cert, *more]
+
+
+def ask_admin(server, path, own=None, tls=True, headers=None, data=None, timeout=20):
+    """(status, bytes) over HTTPS or HTTP."""
+    scheme = "https" if tls else "http"
+    request = urllib.request.Request(f"{scheme}://127.0.0.1:{server.admin_port}{path}", headers=headers or {}, data=data)
+    try:
+        with urllib.request.urlopen(request, timeout=timeout, context=context(own) if tls else None) as reply:
+            return reply.status, reply.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+def descriptors(server):
+    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+
+def wait_descriptors(server, count, timeout_s=10):
+    deadline = time.monotonic() + timeout_s
+    while descriptors(server) > count:
+        expect(time.monotonic() < deadline, f"{descriptors(server)} descriptors instead of {count}")
+        time.sleep(0.05)
+
+
+@case
+def https_on_the_admin_port():
+    with Conclave(admin_options(WORLD.server, "--admin.forceHttps", "true"), admin=True) as server:
+        first = descriptors(server)
+        for path in ("/readyz", "/commands/stats", "/metrics"):
+            status, body = ask_admin(server, path)
+            expect(status == 200 and body, f"{path}: {status}")
+        try:
+            ask_admin(server, "/readyz", tls=False, timeout=5)
+            raise AssertionError("plain HTTP was answered")
+        except (urllib.error.URLError, OSError, http.client.HTTPException):
+            pass
+        # Many requests on one connection, and answers larger than any buffer in between.
+        with connect_plain(server) as client:
+            for number in range(3000):
+                client.send(zk.exists("/" + "x" * 200 + str(number), True))
+            for _ in range(3000):
+                client.read_reply()
+            connection = http.client.HTTPSConnection("127.0.0.1", server.admin_port, timeout=20, context=context())
+            for _ in range(20):
+                connection.request("GET", "/commands/watches_by_path")
+                answer = json.loads(connection.getresponse().read())
+                expect(len(answer["path_to_session_ids"]) == 3000, "a long answer")
+            connection.close()
+        # A reader who takes his time gets all of it; one who says no more gets his answer.
+        with socket.create_connection(("127.0.0.1", server.admin_port), timeout=10) as raw, \
+                context().wrap_socket(raw, server_hostname="127.0.0.1") as wrapped:
+            wrapped.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            got = b""
+            while part := wrapped.recv(1000):
+                got += part
+            expect(got.startswith(b"HTTP/1.0 200") or got.startswith(b"HTTP/1.1 200"), got[:50])
+            expect(b"process_resident_memory_bytes" in got, "cut")
+        wait_descriptors(server, first)
+
+
+def connect_plain(server):
+    return zk.Connection(server.address)
+
+
+@case
+def both_on_the_admin_port():
+    with Conclave(admin_options(WORLD.server, "--admin.portUnification", "true"), admin=True) as server:
+        first = descriptors(server)
+        for number in range(200):
+            for tls in (True, False):
+                status, body = ask_admin(server, "/readyz", tls=tls)
+                expect(status == 200 and body == b"ok\n", f"{number} {tls}: {status} {body}")
+        for rubbish in (b"", b"\x16", b"\x16\x03\x01\x02\x00\x01\x00", b"\0" * 100, b"GET", b"\x16" * 70000):
+            with socket.create_connection(("127.0.0.1", server.admin_port), timeout=5) as raw:
+                with contextlib.suppress(OSError):
+                    raw.sendall(rubbish)
+        # More than are served at a time, who say nothing: those who do are served when they are gone.
+        held = [socket.create_connection(("127.0.0.1", server.admin_port), timeout=5) for _ in range(60)]
+        for sock in held:
+            sock.close()
+        wait_descriptors(server, first)
+        expect(ask_admin(server, "/readyz")[0] == 200, "served")
+
+
+@case
+def administrators_certificates():
+    more = ["--admin.forceHttps", "true", "--admin.needClientAuth", "true", "--admin.snapshot.enabled", "true",
+            "--X509AuthenticationProvider.superUser", "CN=root", "--admin.rateLimiterIntervalInMS", "0"]
+    with Conclave(admin_options(WORLD.server, *more), admin=True) as server:
+        expect(ask_admin(server, "/readyz", WORLD.alice)[0] == 200, "a good certificate")
+        for own in (None, WORLD.stranger, WORLD.expired):
+            try:
+                ask_admin(server, "/readyz", own, timeout=5)
+                raise AssertionError("answered")
+            except (urllib.error.URLError, OSError, http.client.HTTPException):
+                pass
+        status, body = ask_admin(server, "/commands/snapshot", WORLD.alice, headers={"Authorization": "x509"})
+        expect(status == 403, f"{status} {body}")
+        status, body = ask_admin(server, "/commands/snapshot", WORLD.alice, headers={"Authorization": "x509 CN=root"})
+        expect(status == 403, f"claimed: {status} {body}")
+        status, body = ask_admin(server, "/commands/snapshot", WORLD.root, headers={"Authorization": "x509"})
+        expect(status == 200 and body.startswith(b"CONCLSNP"), f"{status} {body[:100]}")
+
+
+@case
+def admin_certificate_reload():
+    second = WORLD.made.make("admin-two", "/O=Conclave/CN=admin two", WORLD.ca)
+    for watch in (True, False):
+        with tempfile.TemporaryDirectory() as folder:
+            live = certs.Certificate(os.path.join(folder, "live"))
+            shutil.copy(WORLD.server.cert, live.cert)
+            shutil.copy(WORLD.server.key, live.key)
+            words = ["--admin.forceHttps", "true", *(["--client.certReload", "true"] if watch else [])]
+            with Conclave(admin_options(live, *words), admin=True) as server:
+                expect(peer_subject(server.admin_port, None) == "server one", "first certificate")
+                replace(second.cert, live.cert)
+                replace(second.key, live.key)
+                if not watch:
+                    server.process.send_signal(signal.SIGHUP)
+                wait_subject(server.admin_port, "admin two")
+                expect(ask_admin(server, "/readyz")[0] == 200, "served")
+
+
 @case
 def large_values_and_pipelines():
     with Conclave(options()) as server, connect(server.secure_port, WORLD.alice) as raw:
@@ -442,6 +571,9 @@ def wrong_configuration():
         jks.write(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
         jks.flush()
         rows = [(["--secureClientPort", "0"], "needs a certificate"),
+                (["--admin.forceHttps", "true"], "HTTPS on the admin port needs a certificate"),
+                (["--admin.needClientAuth", "true"], "admin.forceHttps"),
+                (["--admin.portUnification", "true", "--ssl.certFile", "/none.pem"], "/none.pem: cannot be read"),
                 (options()[:-1] + ["/none/ca.pem"], "/none/ca.pem: cannot be read"),
                 (["--secureClientPort", "0", "--ssl.keyStore.location", jks.name, "--ssl.clientAuth", "none"],
                  "keytool -importkeystore"),
