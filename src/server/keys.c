@@ -195,7 +195,7 @@ const struct key_row key_table[] = {
 
     /* Ensembles */
     SPECIAL("server.*", config_set_server,
-            "a server: host:port:port[:participant|observer][;[host:]clientPort]"),
+            "a server: host:port:port[:role][;[host:]clientPort]; role: participant or observer"),
     SPECIAL("dynamicConfigFile", config_set_dynamic_file, "its server.N lines are read"),
     SPECIAL("version", config_set_version, "of the dynamicConfigFile, hexadecimal"),
     SPECIAL("myid", config_set_myid,
