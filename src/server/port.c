@@ -1,7 +1,7 @@
 #include "server/port.h"
 
 #include "base/log.h"
-#include "server/refusals.h"
+#include "base/refusals.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "server/refusals.h"
+#include "base/refusals.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  * Limits: REFUSALS_REASONS reasons of an address in a minute, REFUSALS_ADDRESSES addresses; of more the oldest minute is
  * ended early. Knows no clock and writes no line: the caller does.
  */
-#ifndef SERVER_REFUSALS_H
-#define SERVER_REFUSALS_H
+#ifndef BASE_REFUSALS_H
+#define BASE_REFUSALS_H
 
 #include "base/list.h"
 #include "base/map.h"

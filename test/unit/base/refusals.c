@@ -1,5 +1,5 @@
 /* Who was refused is told once a minute and reason, the others are counted, and nothing is lost or unbounded. */
-#include "server/refusals.h"
+#include "base/refusals.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
