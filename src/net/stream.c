@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 enum {
-    UNREAD_ROOM_MIN = 4096, /* room made for a frame that is still coming */
+    UNREAD_ROOM_MIN = 4096, /* room made for a frame that is still coming, at least */
     UNREAD_KEEP = 16384,    /* larger blocks are given back when empty */
 };
 
@@ -28,6 +28,7 @@ struct stream {
     struct tls_context *unknown; /* until the first byte tells whether this is TLS */
     bool secured;                /* the TLS handshake is done */
     bool end_waits;              /* the peer's end came while the owner had paused */
+    size_t room;                 /* made for a frame that is still coming, at least */
     size_t written;              /* of `writing`, by the first attempt */
     bool write_active;           /* the write request is in use */
     bool paused;                 /* by the owner */
@@ -44,6 +45,12 @@ struct stream_buffer *stream_buffer_create(void)
     if (b != NULL) {
         b->references = 1;
     }
+    return b;
+}
+
+struct stream_buffer *stream_buffer_share(struct stream_buffer *b)
+{
+    b->references++;
     return b;
 }
 
@@ -91,8 +98,8 @@ struct stream *stream_create(uv_loop_t *loop, struct stream_buffer *read_buffer)
     s->tcp.data = s;
     s->linger.data = s;
     s->handles = 2;
-    s->read_buffer = read_buffer;
-    read_buffer->references++;
+    s->room = UNREAD_ROOM_MIN;
+    s->read_buffer = stream_buffer_share(read_buffer);
     s->peer = (struct net_address){.host = "?"};
     return s;
 }
@@ -117,13 +124,13 @@ static void stream_offer_unread(struct stream *s)
 static void stream_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
     struct stream *s = handle->data;
-    size_t room = STREAM_READ_SIZE;
     if (s->unread.len == 0 || s->finishing || s->tls != NULL) {
         *buf = uv_buf_init(s->read_buffer->bytes, STREAM_READ_SIZE);
         return;
     }
-    if (s->unread.len < STREAM_READ_SIZE) {
-        room = s->unread.len < UNREAD_ROOM_MIN ? UNREAD_ROOM_MIN : s->unread.len;
+    size_t room = s->unread.len < STREAM_READ_SIZE ? s->unread.len : STREAM_READ_SIZE;
+    if (room < s->room) {
+        room = s->room;
     }
     if (buf_reserve(&s->unread, room) != 0) {
         *buf = uv_buf_init(NULL, 0); /* the read then fails with UV_ENOBUFS */
@@ -263,6 +270,17 @@ int stream_use_tls(struct stream *s, struct tls_context *context, enum stream_tl
     return s->tls != NULL ? 0 : CONCLAVE_ENOMEM;
 }
 
+int stream_use_tls_client(struct stream *s, struct tls_context *context, const char *host)
+{
+    s->tls = tls_create(context, host, false);
+    return s->tls != NULL ? 0 : CONCLAVE_ENOMEM;
+}
+
+void stream_set_room(struct stream *s, size_t bytes)
+{
+    s->room = bytes;
+}
+
 int stream_start(struct stream *s, const struct stream_handler *handler, void *owner)
 {
     struct sockaddr_storage sa;
@@ -278,6 +296,7 @@ int stream_start(struct stream *s, const struct stream_handler *handler, void *o
         uv_read_start(stream_handle(s), stream_on_alloc, stream_on_read) != 0) {
         return CONCLAVE_EIO;
     }
+    stream_flush(s); /* the hello of a client */
     return 0;
 }
 
@@ -301,6 +320,11 @@ void stream_peer_subject(const struct stream *s, struct buf *out)
     if (s->secured) {
         tls_peer_subject(s->tls, out);
     }
+}
+
+bool stream_peer_is_for(const struct stream *s, const char *host)
+{
+    return s->secured && tls_peer_is_for(s->tls, host);
 }
 
 void stream_pause(struct stream *s)

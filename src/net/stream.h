@@ -49,13 +49,14 @@ struct stream_handler {
  * Counted: the creator holds one reference, each stream another. */
 struct stream_buffer;
 struct stream_buffer *stream_buffer_create(void);
+struct stream_buffer *stream_buffer_share(struct stream_buffer *b);
 void stream_buffer_release(struct stream_buffer *b);
 
-/* An accepted stream; does nothing before stream_start. NULL when memory is out. For the
- * listener. */
+/* A stream without a connection; does nothing before stream_start. NULL when memory is out. For
+ * listener and connector. */
 struct stream *stream_create(uv_loop_t *loop, struct stream_buffer *read_buffer);
 
-/* The handle to accept into. */
+/* The handle to accept into, or to connect. */
 uv_stream_t *stream_handle(struct stream *s);
 
 /* Whether a peer may choose to speak without TLS. */
@@ -69,6 +70,14 @@ enum stream_tls {
 int stream_use_tls(struct stream *s, struct tls_context *context,
                    enum stream_tls mode) CONCLAVE_MUST_USE;
 
+/* The client's side; before stream_start. host as for tls_create. 0 or CONCLAVE_ENOMEM. */
+int stream_use_tls_client(struct stream *s, struct tls_context *context,
+                          const char *host) CONCLAVE_MUST_USE;
+
+/* How much is read at once while a frame is incomplete: more than the usual 4 KiB for a peer that
+ * sends much. */
+void stream_set_room(struct stream *s, size_t bytes);
+
 /* Begins to read. 0, or CONCLAVE_EIO when the peer is gone already: call stream_close. */
 int stream_start(struct stream *s, const struct stream_handler *handler,
                  void *owner) CONCLAVE_MUST_USE;
@@ -80,6 +89,9 @@ const char *stream_tls_problem(const struct stream *s);
 
 /* Whether the peer is in the middle of a TLS handshake. */
 bool stream_in_handshake(const struct stream *s);
+
+/* Whether the peer's verified certificate is for the host (tls_peer_is_for). */
+bool stream_peer_is_for(const struct stream *s, const char *host);
 
 /* Appends the subject of the peer's verified certificate (tls_peer_subject). */
 void stream_peer_subject(const struct stream *s, struct buf *out);

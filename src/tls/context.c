@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "tls/context_ssl.h"
 #include "tls/name.h"
+#include "tls/psk.h"
 #include "tls/store.h"
 
 #include <openssl/err.h>
@@ -16,6 +17,7 @@ struct tls_context {
     SSL_CTX *ctx;
     size_t holders;
     bool server;
+    bool secret; /* it stands on a shared secret */
     char about[TLS_TEXT_MAX];
 };
 
@@ -153,6 +155,9 @@ static int context_fill(struct tls_context *c, const struct tls_settings *s, cha
         context_set_versions(ctx, s) != 0) {
         return store_fail(why, "OpenSSL refuses the TLS versions: see its configuration");
     }
+    if (c->secret) {
+        return psk_use(ctx, s->secret);
+    }
     if (s->server && s->cert_file == NULL) {
         return store_fail(why, "no certificate: name the file of the server's certificate");
     }
@@ -196,6 +201,7 @@ int tls_context_create(const struct tls_settings *settings, struct tls_context *
     why[0] = '\0';
     c->holders = 1;
     c->server = settings->server;
+    c->secret = !slice_is_null(settings->secret);
     c->ctx = SSL_CTX_new(settings->server ? TLS_server_method() : TLS_client_method());
     int rc = c->ctx == NULL ? CONCLAVE_ENOMEM : context_fill(c, settings, why);
     ERR_clear_error();
@@ -230,8 +236,9 @@ const char *tls_context_describe(const struct tls_context *c)
     return c->about;
 }
 
-SSL *tls_context_new_ssl(struct tls_context *c, bool *ret_server)
+SSL *tls_context_new_ssl(struct tls_context *c, bool *ret_server, bool *ret_secret)
 {
     *ret_server = c->server;
+    *ret_secret = c->secret;
     return SSL_new(c->ctx);
 }

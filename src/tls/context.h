@@ -10,6 +10,8 @@
 #ifndef TLS_CONTEXT_H
 #define TLS_CONTEXT_H
 
+#include "base/slice.h"
+
 #include <conclave/error.h>
 
 #include <stdbool.h>
@@ -43,6 +45,9 @@ struct tls_settings {
     const char *ciphers;
     int version_min; /* TLS_1_2 or TLS_1_3; 0: TLS_1_2 */
     int version_max; /* 0: the newest */
+    /* Not null: both sides prove this secret, by TLS 1.3, and all fields above but `server` have no
+     * effect. It should be one that cannot be guessed: who listens in can try guesses. */
+    struct slice secret;
 };
 
 struct tls_context;

@@ -6,7 +6,8 @@
 
 #include <openssl/ssl.h>
 
-/* A new connection's SSL (SSL_free it), NULL when memory is out; whether it is a server's. */
-SSL *tls_context_new_ssl(struct tls_context *c, bool *ret_server);
+/* A new connection's SSL (SSL_free it), NULL when memory is out; whether it is a server's, and
+ * whether it stands on a shared secret. */
+SSL *tls_context_new_ssl(struct tls_context *c, bool *ret_server, bool *ret_secret);
 
 #endif

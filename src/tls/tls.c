@@ -22,6 +22,7 @@ struct tls {
     struct slice in; /* inside tls_read: what is left of the wire's bytes */
     struct buf out;
     bool server;
+    bool secret; /* both sides prove a shared secret */
     bool failed;
     bool no_memory;             /* while writing to out */
     int bad_error;              /* first fault of the peer's certificate, X509_V_OK: none */
@@ -168,9 +169,16 @@ static int tls_fail(struct tls *t)
         tls_explain_certificate(t);
     } else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
         tls_set_problem(t, "", "the client sent no certificate");
+    } else if (t->secret && !t->server && !tls_ready(t) && reason >= ALERT_REASONS) {
+        tls_set_problem(t, "", "refused: the other side has another secret, or none");
     } else if (reason >= ALERT_REASONS && reason < ALERT_REASONS_END) {
         tls_set_problem(t, t->server ? "refused by the client: " : "refused by the server: ",
                         tls_alert_text(reason - ALERT_REASONS));
+    } else if (t->secret && t->server && !tls_ready(t) && error != 0) {
+        /* OpenSSL's reasons are about certificates, which nobody has here. */
+        tls_set_problem(t, "",
+                        reason == SSL_R_BINDER_DOES_NOT_VERIFY ? "the other side has another secret"
+                                                               : "the other side proves no secret");
     } else if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST) {
         tls_set_problem(t, "", "the other side does not speak TLS");
     } else {
@@ -187,7 +195,7 @@ static bool tls_open(struct tls *t, struct tls_context *c, const char *host, boo
     if (CRYPTO_THREAD_run_once(&wire_once, wire_make_method) != 1 || wire_method == NULL) {
         return false;
     }
-    t->ssl = tls_context_new_ssl(c, &t->server);
+    t->ssl = tls_context_new_ssl(c, &t->server, &t->secret);
     BIO *bio = BIO_new(wire_method);
     if (t->ssl == NULL || bio == NULL || SSL_set_app_data(t->ssl, t) != 1) {
         BIO_free(bio);
@@ -297,7 +305,8 @@ void tls_end(struct tls *t)
 
 bool tls_ready(const struct tls *t)
 {
-    return SSL_is_init_finished(t->ssl) == 1;
+    /* With a secret the handshake is one that resumes, or the secret played no part in it. */
+    return SSL_is_init_finished(t->ssl) == 1 && (!t->secret || SSL_session_reused(t->ssl) == 1);
 }
 
 struct buf *tls_out(struct tls *t)
@@ -310,11 +319,33 @@ const char *tls_problem(const struct tls *t)
     return t->problem;
 }
 
-void tls_peer_subject(const struct tls *t, struct buf *out)
+/* NULL when there is none, or nobody looked at it. */
+static X509 *tls_verified_certificate(const struct tls *t)
 {
     X509 *cert = SSL_get0_peer_certificate(t->ssl);
-    if (cert != NULL && SSL_get_verify_mode(t->ssl) != SSL_VERIFY_NONE &&
-        SSL_get_verify_result(t->ssl) == X509_V_OK) {
+    bool good = SSL_get_verify_mode(t->ssl) != SSL_VERIFY_NONE &&
+                SSL_get_verify_result(t->ssl) == X509_V_OK;
+    return good ? cert : NULL;
+}
+
+bool tls_peer_is_for(const struct tls *t, const char *host)
+{
+    X509 *cert = tls_ready(t) ? tls_verified_certificate(t) : NULL;
+    if (cert == NULL || host[0] == '\0') {
+        return false;
+    }
+    if (tls_is_address(host)) {
+        return X509_check_ip_asc(cert, host, 0) == 1;
+    }
+    return X509_check_host(cert, host, 0,
+                           X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_WILDCARDS,
+                           NULL) == 1;
+}
+
+void tls_peer_subject(const struct tls *t, struct buf *out)
+{
+    X509 *cert = tls_verified_certificate(t);
+    if (cert != NULL) {
         name_print(X509_get_subject_name(cert), out);
     }
 }

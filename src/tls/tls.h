@@ -57,6 +57,10 @@ struct buf *tls_out(struct tls *t);
 /* What failed, "" when nothing did: one line without quotes or control characters. */
 const char *tls_problem(const struct tls *t);
 
+/* Whether the peer's verified certificate is for the host, a name or a numeric address, by its
+ * subject alternative names: neither wildcards nor the common name count. False without one. */
+bool tls_peer_is_for(const struct tls *t, const char *host);
+
 /* Appends the subject of the peer's verified certificate (name.h); nothing when there is none.
  * Failures show in the buf's mark. */
 void tls_peer_subject(const struct tls *t, struct buf *out);

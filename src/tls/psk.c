@@ -1,0 +1,96 @@
+#include "tls/psk.h"
+
+#include <openssl/crypto.h>
+#include <openssl/hmac.h>
+
+#include <string.h>
+
+enum { KEY_SIZE = 32 };
+
+/* The suite whose hash goes with the key; it is the only one spoken. */
+#define SUITE "TLS_AES_128_GCM_SHA256"
+static const unsigned char suite_id[] = {0x13, 0x01};
+
+/* Names the key on the wire: public, the same for all. */
+static const unsigned char identity[] = {'c', 'o', 'n', 'c', 'l', 'a', 'v', 'e', ' ', '1'};
+
+/* The key belongs to OpenSSL's context, which connections may keep longer than their holder. */
+static int key_index = -1;
+static CRYPTO_ONCE key_once = CRYPTO_ONCE_STATIC_INIT;
+
+static void key_free(void *parent, void *key, CRYPTO_EX_DATA *data, int index, long n, void *p)
+{
+    OPENSSL_clear_free(key, KEY_SIZE);
+}
+
+static void key_make_index(void)
+{
+    key_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, key_free);
+}
+
+/* A session as if it were resumed, which is how OpenSSL takes external keys. */
+static SSL_SESSION *psk_session(SSL *ssl)
+{
+    const unsigned char *key = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), key_index);
+    const SSL_CIPHER *suite = SSL_CIPHER_find(ssl, suite_id);
+    SSL_SESSION *session = SSL_SESSION_new();
+    if (session == NULL || suite == NULL ||
+        SSL_SESSION_set1_master_key(session, key, KEY_SIZE) != 1 ||
+        SSL_SESSION_set_cipher(session, suite) != 1 ||
+        SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) != 1) {
+        SSL_SESSION_free(session);
+        return NULL;
+    }
+    return session;
+}
+
+static int psk_on_client(SSL *ssl, const EVP_MD *md, const unsigned char **ret_id, size_t *ret_len,
+                         SSL_SESSION **ret)
+{
+    SSL_SESSION *session = psk_session(ssl);
+    *ret = NULL;
+    if (session == NULL) {
+        return 0;
+    }
+    if (md != NULL && md != SSL_CIPHER_get_handshake_digest(SSL_SESSION_get0_cipher(session))) {
+        SSL_SESSION_free(session); /* the server wants another hash: there is no key for it */
+        return 1;
+    }
+    *ret = session;
+    *ret_id = identity;
+    *ret_len = sizeof identity;
+    return 1;
+}
+
+static int psk_on_server(SSL *ssl, const unsigned char *id, size_t len, SSL_SESSION **ret)
+{
+    *ret = NULL;
+    if (len != sizeof identity || memcmp(id, identity, len) != 0) {
+        return 1; /* not found: the handshake fails for want of a certificate */
+    }
+    *ret = psk_session(ssl);
+    return *ret != NULL;
+}
+
+int psk_use(SSL_CTX *ctx, struct slice secret)
+{
+    static const unsigned char purpose[] = "conclave: key of the link between servers";
+    unsigned int len = 0;
+    if (CRYPTO_THREAD_run_once(&key_once, key_make_index) != 1 || key_index < 0) {
+        return CONCLAVE_ENOMEM;
+    }
+    unsigned char *key = OPENSSL_zalloc(KEY_SIZE);
+    if (key == NULL || SSL_CTX_set_ex_data(ctx, key_index, key) != 1) {
+        OPENSSL_free(key);
+        return CONCLAVE_ENOMEM;
+    }
+    SSL_CTX_set_psk_use_session_callback(ctx, psk_on_client);
+    SSL_CTX_set_psk_find_session_callback(ctx, psk_on_server);
+    /* Whoever comes with a certificate instead fails: nobody's is trusted. */
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    bool ok = HMAC(EVP_sha256(), secret.data, (int)secret.len, purpose, sizeof purpose - 1, key,
+                   &len) != NULL &&
+              len == KEY_SIZE && SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
+              SSL_CTX_set_ciphersuites(ctx, SUITE) == 1;
+    return ok ? 0 : CONCLAVE_ENOMEM;
+}
