@@ -41,7 +41,8 @@ enum control {
     X(TO, "it looks for another server: server.N lines or myid files differ")                      \
     X(SELF, "it has the same id: myid must differ")                                                \
     X(TWICE, "another server with that id is linked: myid must differ")                            \
-    X(HOST, "its certificate is not for the host of that server")
+    X(HOST, "its certificate is not for the host of that server")                                  \
+    X(CROWD, "too many servers that are no members")
 
 enum hello_reason {
 #define HELLO_REASON_ENUM(name, text) HELLO_BAD_##name,

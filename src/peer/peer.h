@@ -76,7 +76,7 @@ struct peer_member {
 struct peers;
 
 /* Calls come from the loop, never from inside a function of this file except peers_turn. A callee
- * may call every function but peers_turn. */
+ * may call every function but peers_turn and peers_reload. */
 struct peer_callbacks {
     void *ctx;
 
@@ -94,13 +94,15 @@ struct peer_callbacks {
     /* A frame; only while the link is up. The bytes are good until it returns. */
     void (*message)(void *ctx, uint64_t from, uint8_t channel, struct slice bytes);
 
-    /* Somebody was refused, or refused us (address is then the one that we connected to): told once
-     * per address and minute, with how many it were since the last time. reason is one line. */
+    /* Somebody was refused, or refused us (address is then the one that we connect to, with its
+     * port): told at once, and again once a minute per address: then reason is NULL, and count is
+     * how many more it were. reason is one line, without quotes or control characters. */
     void (*refused)(void *ctx, const char *address, const char *reason, uint64_t count);
 };
 
 /*
- * Binds the addresses and accepts from the loop's next turn on. Copies all of options. 0, or an
+ * Binds the addresses and accepts from the loop's next turn on. Copies options, but for the strings
+ * of `certificates`. 0, or an
  * error with *ret_text (free it) saying what and what to do: CONCLAVE_EINVAL (a bad secret or
  * certificate), CONCLAVE_ERESOLVE, CONCLAVE_EBUSY (port in use), CONCLAVE_EIO, CONCLAVE_ENOMEM
  * (*ret_text may be NULL). After an error the loop must be run until it has closed all handles.
@@ -156,7 +158,7 @@ struct peer_stats {
     uint64_t bytes_received;
     uint64_t dropped;    /* frames that were not taken */
     size_t queued;       /* bytes */
-    int64_t linked_ms;   /* for how long it has been up or down */
+    int64_t changed_ms;  /* for how long it has been up or down */
     const char *problem; /* why the last attempt to connect failed; NULL: none did */
 };
 

@@ -1,0 +1,54 @@
+/*
+ * One end of peer links for tests: `peers` on a loop of its own, so that a test can let it run or
+ * stand still, and a record of what it was told.
+ */
+#ifndef SUPPORT_PEER_NODE_H
+#define SUPPORT_PEER_NODE_H
+
+#include "peer/peer.h"
+
+#include <uv.h>
+
+enum { NODE_PEERS = 8 };
+
+struct node {
+    uv_loop_t loop;
+    struct peers *peers;
+    struct peer_options options;
+    struct net_address address; /* where it listens; the port is kept over node_stop */
+    uint64_t id;
+    int links[NODE_PEERS];    /* by id: up 1, down 0 */
+    unsigned ups[NODE_PEERS]; /* how often each came up */
+    unsigned hellos[NODE_PEERS];
+    struct peer_identity who[NODE_PEERS]; /* as the last hello said */
+    uint64_t frames;                      /* received */
+    uint64_t bytes;
+    uint64_t sent[NODE_PEERS]; /* numbered frames to each since the link came up */
+    uint64_t next[NODE_PEERS]; /* the same, received */
+    char refused[512];         /* the last reason */
+    uint64_t refusals;         /* how many were told */
+    void (*on_link)(struct node *n, uint64_t id, bool up); /* NULL: nothing */
+    void (*on_message)(struct node *n, uint64_t from, uint8_t channel, struct slice bytes);
+    bool closed;
+};
+
+/* All zero but the loop; options say loopback, no security, silence after 400 ms. */
+void node_init(struct node *n, uint64_t id);
+void node_start(struct node *n);
+void node_stop(struct node *n); /* as a process that ends; may be started again */
+void node_finish(struct node *n);
+
+/* Each of the n nodes gets all of them as members. */
+void nodes_introduce(struct node *const nodes[], size_t n);
+
+/* Lets them all do what there is to do, for so long or until done says so (NULL: never); each turn
+ * of a loop ends with peers_turn. Returns what done says. */
+bool nodes_run(struct node *const nodes[], size_t n, int ms, bool (*done)(void *ctx), void *ctx);
+
+/* Whether all of them are linked with each other. */
+bool nodes_linked(struct node *const nodes[], size_t n);
+
+/* A frame with the next number of this link; the receiver's record insists on their order. */
+int node_send(struct node *n, uint64_t to, size_t size);
+
+#endif
