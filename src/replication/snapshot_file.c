@@ -30,6 +30,12 @@ static char *unfinished_path(const char *dir)
     return path_make("%s/snapshot/snapshot.new", dir);
 }
 
+/* One that another server sends. */
+static char *incoming_path(const char *dir)
+{
+    return path_make("%s/snapshot/incoming.new", dir);
+}
+
 static uint64_t header_checksum(const uint8_t header[SNAPSHOT_HEADER_SIZE],
                                 struct slice configuration)
 {
@@ -227,16 +233,16 @@ static int read_header(struct snapshot_reader *r, int fd, uint64_t size, uint64_
     return 0;
 }
 
-int snapshot_reader_open(struct snapshot_reader *r, const struct file_ops *ops, const char *dir,
-                         uint64_t index, const uint8_t cluster[FORMAT_CLUSTER_SIZE],
-                         struct problem *problem)
+/* Frees the path. */
+static int reader_open(struct snapshot_reader *r, const struct file_ops *ops, char *path,
+                       uint64_t index, const uint8_t cluster[FORMAT_CLUSTER_SIZE], bool map,
+                       struct problem *problem)
 {
     uint64_t start = 0;
     uint64_t checksum = 0;
     memset(r, 0, sizeof *r);
     r->ops = ops;
     buf_init(&r->meta.configuration, 0);
-    char *path = snapshot_path(dir, index);
     if (path == NULL) {
         return CONCLAVE_ENOMEM;
     }
@@ -258,7 +264,7 @@ int snapshot_reader_open(struct snapshot_reader *r, const struct file_ops *ops, 
         rv = check_content(r, fd, start, content, checksum, path, problem);
         r->content = slice_make("", 0);
     }
-    if (rv == 0) {
+    if (rv == 0 && map) {
         int err = ops->map(ops->ctx, fd, (size_t)size, &r->map);
         if (err != 0) {
             rv = problem_file(problem, err, "cannot map", path);
@@ -277,6 +283,13 @@ out:
         snapshot_reader_close(r);
     }
     return rv;
+}
+
+int snapshot_reader_open(struct snapshot_reader *r, const struct file_ops *ops, const char *dir,
+                         uint64_t index, const uint8_t cluster[FORMAT_CLUSTER_SIZE],
+                         struct problem *problem)
+{
+    return reader_open(r, ops, snapshot_path(dir, index), index, cluster, true, problem);
 }
 
 void snapshot_reader_close(struct snapshot_reader *r)
@@ -320,11 +333,110 @@ int snapshot_content(struct slice file, struct slice *ret)
     return 0;
 }
 
+int snapshot_send_open(const struct file_ops *ops, const char *dir, uint64_t index, int *ret_fd,
+                       uint64_t *ret_size, uint64_t *ret_identity)
+{
+    uint8_t trailer[SNAPSHOT_TRAILER_SIZE];
+    char *path = snapshot_path(dir, index);
+    if (path == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    int fd = ops->open(ops->ctx, path, FILE_READ);
+    free(path);
+    if (fd < 0) {
+        return fd == -ENOENT ? CONCLAVE_NO_NODE : file_error(fd);
+    }
+    int rv = 0;
+    int64_t size = ops->size(ops->ctx, fd);
+    if (size < (int64_t)(SNAPSHOT_HEADER_SIZE + SNAPSHOT_TRAILER_SIZE)) {
+        rv = size < 0 ? file_error((int)size) : CONCLAVE_ECORRUPT;
+    } else {
+        int64_t n = ops->read(ops->ctx, fd, trailer, sizeof trailer,
+                              (uint64_t)size - SNAPSHOT_TRAILER_SIZE);
+        if (n != (int64_t)sizeof trailer) {
+            rv = n < 0 ? file_error((int)n) : CONCLAVE_ECORRUPT;
+        } else if (get_le64(trailer + 24) != hash_bytes(trailer, 24)) {
+            rv = CONCLAVE_ECORRUPT;
+        }
+    }
+    if (rv != 0) {
+        ops->close(ops->ctx, fd);
+        return rv;
+    }
+    *ret_fd = fd;
+    *ret_size = (uint64_t)size;
+    *ret_identity = get_le64(trailer + 24); /* over the checksum of all there is */
+    return 0;
+}
+
+int snapshot_incoming_open(const struct file_ops *ops, const char *dir, int *ret_fd)
+{
+    char *path = incoming_path(dir);
+    char *folder = path_make("%s/snapshot", dir);
+    int fd = path == NULL || folder == NULL ? -ENOMEM : ops->make_folder(ops->ctx, folder);
+    if (fd == 0) {
+        fd = ops->open(ops->ctx, path, FILE_REPLACE);
+    }
+    free(path);
+    free(folder);
+    if (fd < 0) {
+        return file_error(fd);
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+int snapshot_incoming_check(const struct file_ops *ops, const char *dir,
+                            const uint8_t cluster[FORMAT_CLUSTER_SIZE],
+                            const struct snapshot_meta *meta, struct problem *problem)
+{
+    struct snapshot_reader r;
+    int rv = reader_open(&r, ops, incoming_path(dir), meta->index, cluster, false, problem);
+    if (rv != 0) {
+        return rv;
+    }
+    if (r.meta.term != meta->term || r.meta.configuration_index != meta->configuration_index) {
+        rv = problem_set(problem, CONCLAVE_ECORRUPT, "it is not the snapshot that was offered");
+    }
+    snapshot_reader_close(&r);
+    return rv;
+}
+
+int snapshot_incoming_accept(const struct file_ops *ops, const char *dir, uint64_t index)
+{
+    char *from = incoming_path(dir);
+    char *to = snapshot_path(dir, index);
+    char *folder = path_make("%s/snapshot", dir);
+    int err = from == NULL || to == NULL || folder == NULL ? -ENOMEM : 0;
+    if (err == 0) {
+        err = ops->rename(ops->ctx, from, to);
+    }
+    if (err == 0) {
+        err = ops->sync_folder(ops->ctx, folder);
+    }
+    free(from);
+    free(to);
+    free(folder);
+    return err == 0 ? 0 : file_error(err);
+}
+
+void snapshot_incoming_remove(const struct file_ops *ops, const char *dir)
+{
+    char *path = incoming_path(dir);
+    if (path != NULL) {
+        /* What cannot be removed now is removed by the next start, or overwritten. */
+        int err = ops->remove(ops->ctx, path);
+        (void)err;
+    }
+    free(path);
+}
+
 struct listing {
     uint64_t *indexes;
     size_t count;
     size_t cap;
     bool unfinished;
+    bool incoming;
     bool failed; /* out of memory */
 };
 
@@ -335,6 +447,10 @@ static void look_at(void *arg, const char *name)
     int end = 0;
     if (strcmp(name, "snapshot.new") == 0) {
         l->unfinished = true;
+        return;
+    }
+    if (strcmp(name, "incoming.new") == 0) {
+        l->incoming = true;
         return;
     }
     /* NOLINTNEXTLINE(cert-err34-c): our own names; others are left alone */
@@ -370,7 +486,8 @@ int snapshot_list(const struct file_ops *ops, const char *dir, bool create, uint
     struct listing l = {0};
     char *folder = path_make("%s/snapshot", dir);
     char *unfinished = unfinished_path(dir);
-    int err = folder == NULL || unfinished == NULL ? -ENOMEM : 0;
+    char *incoming = incoming_path(dir);
+    int err = folder == NULL || unfinished == NULL || incoming == NULL ? -ENOMEM : 0;
     if (err == 0 && create) {
         err = ops->make_folder(ops->ctx, folder);
     }
@@ -384,9 +501,13 @@ int snapshot_list(const struct file_ops *ops, const char *dir, bool create, uint
     if (err == 0 && l.unfinished) {
         err = ops->remove(ops->ctx, unfinished);
     }
+    if (err == 0 && l.incoming) {
+        err = ops->remove(ops->ctx, incoming);
+    }
     int rv = err == 0 ? 0 : problem_file(problem, err, "cannot list", folder);
     free(folder);
     free(unfinished);
+    free(incoming);
     if (rv != 0) {
         free(l.indexes);
         return rv;

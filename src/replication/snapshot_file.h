@@ -67,6 +67,23 @@ void snapshot_reader_close(struct snapshot_reader *r);
  * or a length is wrong. */
 int snapshot_content(struct slice file, struct slice *ret) CONCLAVE_MUST_USE;
 
+/* For sending: the file as it is, with an identity that only equal content has. CONCLAVE_NO_NODE when
+ * there is none; only its end is looked at. */
+int snapshot_send_open(const struct file_ops *ops, const char *dir, uint64_t index, int *ret_fd,
+                       uint64_t *ret_size, uint64_t *ret_identity) CONCLAVE_MUST_USE;
+
+/* One that another server sends: written aside from empty, checked as a whole against what was
+ * offered (its configuration is not compared), given its name. */
+int snapshot_incoming_open(const struct file_ops *ops, const char *dir,
+                           int *ret_fd) CONCLAVE_MUST_USE;
+int snapshot_incoming_check(const struct file_ops *ops, const char *dir,
+                            const uint8_t cluster[FORMAT_CLUSTER_SIZE],
+                            const struct snapshot_meta *meta,
+                            struct problem *problem) CONCLAVE_MUST_USE;
+int snapshot_incoming_accept(const struct file_ops *ops, const char *dir,
+                             uint64_t index) CONCLAVE_MUST_USE;
+void snapshot_incoming_remove(const struct file_ops *ops, const char *dir);
+
 /* Indexes of the snapshot files, newest first (*ret_indexes: free it). Removes unfinished ones.
  * Creates the folder when `create`; else a missing folder is an empty one. */
 int snapshot_list(const struct file_ops *ops, const char *dir, bool create, uint64_t **ret_indexes,
