@@ -2,9 +2,7 @@
  * Apache's own C client (libzookeeper_mt) put through its calls against one server; prints what
  * it saw, without times, zxids and session ids, for c_client_test.py to compare.
  *
- *   c_client HOST:PORT [keep-watches]
- *
- * keep-watches leaves out the removal of watches.
+ *   c_client HOST:PORT
  *
  * Limits: one session at a time, held by two processes in turn; ends with exit code 1 and a line on stderr when an answer does
  * not come within ten seconds.
@@ -292,7 +290,7 @@ static void try_acl(void)
 }
 
 /* Everything but the end of the session: the process ends with the session alive, told to fd. */
-static void run_first_process(const char *host, int remove_watches, int fd)
+static void run_first_process(const char *host, int fd)
 {
     zh = zookeeper_init(host, session_watcher, 10000, NULL, NULL, 0);
     wait_for(&connected, 1, "the connection");
@@ -300,9 +298,7 @@ static void run_first_process(const char *host, int remove_watches, int fd)
     try_async();
     try_sync();
     try_multi();
-    if (remove_watches) {
-        try_remove_watches();
-    }
+    try_remove_watches();
     try_deleted();
     try_acl();
     fflush(stdout);
@@ -330,8 +326,8 @@ int main(int argc, char **argv)
 {
     int pipe_fds[2];
     int status;
-    if (argc != 2 && (argc != 3 || strcmp(argv[2], "keep-watches") != 0)) {
-        fprintf(stderr, "usage: c_client HOST:PORT [keep-watches]\n");
+    if (argc != 2) {
+        fprintf(stderr, "usage: c_client HOST:PORT\n");
         return 64;
     }
     zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
@@ -342,7 +338,7 @@ int main(int argc, char **argv)
     }
     pid_t first = fork();
     if (first == 0) {
-        run_first_process(argv[1], argc == 2, pipe_fds[1]);
+        run_first_process(argv[1], pipe_fds[1]);
     }
     if (first < 0 || waitpid(first, &status, 0) != first || status != 0) {
         fprintf(stderr, "the first process failed\n");

@@ -16,8 +16,6 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import pair  # noqa: E402
-import unserved  # noqa: E402
-import zkwire  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CLI = "/usr/lib/zookeeper/bin/cli_mt"
@@ -107,8 +105,7 @@ def library(server):
                                capture_output=True, text=True, check=False)
         if build.returncode != 0:
             raise AssertionError(f"c_client.c does not compile:\n{build.stderr}")
-        options = ["keep-watches"] if zkwire.REMOVE_WATCHES in unserved.OPERATIONS else []
-        done = subprocess.run([program, server.host, *options], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([program, server.host], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout.split("\n")
 

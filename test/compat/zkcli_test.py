@@ -14,8 +14,6 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import pair  # noqa: E402
-import unserved  # noqa: E402
-import zkwire  # noqa: E402
 
 ZKCLI = "/usr/share/zookeeper/bin/zkCli.sh"
 
@@ -142,10 +140,6 @@ deleteall /q
 quit
 """
 
-# Commands that need an operation which ours may not serve.
-NEEDS = {"getEphemerals": zkwire.GET_EPHEMERALS, "getAllChildrenNumber": zkwire.GET_ALL_CHILDREN_NUMBER,
-         "addWatch": zkwire.ADD_WATCH, "removewatches": zkwire.REMOVE_WATCHES}
-
 EVENT = re.compile(r"^WatchedEvent ")
 IDENTITY = re.compile(r"^(ip|digest): \S+$")
 NOISE = (
@@ -173,19 +167,13 @@ def normalise(text):
     return lines, events
 
 
-def served(script):
-    """A script without the commands that ours does not serve."""
-    return "".join(line + "\n" for line in script.strip().split("\n")
-                   if NEEDS.get(line.split()[0]) not in unserved.OPERATIONS)
-
-
 def run_script(server, script):
     """What zkCli prints for a script, and its exit code, as lines."""
     if not os.access(ZKCLI, os.X_OK):
         raise pair.Skip(f"no {ZKCLI} (Debian: zookeeper)")
     env = {**os.environ, "CLIENT_JVMFLAGS": "-Dzookeeper.logger=none -Dfile.encoding=UTF-8 -Djline.terminal=dumb",
            "LC_ALL": "C.UTF-8", "TZ": "UTC"}
-    done = subprocess.run([ZKCLI, "-server", server.host], input=served(script), capture_output=True, text=True,
+    done = subprocess.run([ZKCLI, "-server", server.host], input=script, capture_output=True, text=True,
                           encoding="utf-8", errors="replace", timeout=60, check=False, env=env)
     out, events = normalise(done.stdout)
     err, _ = normalise(done.stderr)
@@ -214,10 +202,7 @@ def acls(server):
 
 
 def quotas(server):
-    lines = run_script(server, QUOTAS)
-    if unserved.QUOTA_STATS in unserved.FEATURES:
-        lines = [line for line in lines if not line.startswith("out: Output stat for ")]
-    return lines
+    return run_script(server, QUOTAS)
 
 
 if __name__ == "__main__":
