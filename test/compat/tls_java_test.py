@@ -12,10 +12,10 @@ import ssl
 import subprocess
 import sys
 import tempfile
-import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import cases  # noqa: E402
 import certs  # noqa: E402
 import conclave  # noqa: E402
 import zkwire as zk  # noqa: E402
@@ -133,9 +133,7 @@ def subjects_as_apache(world):
 def main():
     missing = why_missing()
     if missing:
-        print(f"skipped: {missing}")
-        return 77
-    passed = failed = 0
+        return cases.skip_all(missing)
     with tempfile.TemporaryDirectory(prefix="conclave-test-tls-") as folder:
         made = certs.Certificates(folder)
         ca = made.make("ca", "/CN=Test CA")
@@ -143,17 +141,8 @@ def main():
                  "client": made.make("client", "/CN=client", ca),
                  "expired": made.make("expired", "/CN=expired", ca, days=-1),
                  "stranger": made.make("stranger", "/CN=stranger", made.make("other-ca", "/CN=Other CA"))}
-        for function in (java_with_a_certificate, java_refused, subjects_as_apache):
-            try:
-                function(world)
-                passed += 1
-                print(f"ok {function.__name__}")
-            except Exception:  # pylint: disable=broad-except
-                failed += 1
-                print(f"FAILED {function.__name__}")
-                traceback.print_exc(file=sys.stdout)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+        functions = (java_with_a_certificate, java_refused, subjects_as_apache)
+        return cases.run([cases.bound(function, world) for function in functions], sys.argv[1:])
 
 
 if __name__ == "__main__":

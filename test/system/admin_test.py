@@ -21,12 +21,12 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 import urllib.error
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import cases  # noqa: E402
 import zkwire as zk  # noqa: E402
 from conclave import Conclave, program, why_missing  # noqa: E402
 from server import free_port  # noqa: E402
@@ -727,24 +727,7 @@ def long_lists_are_cut():
 
 def main():
     missing = why_missing()
-    if missing:
-        print(missing)
-        return 77
-    wanted = sys.argv[1:]
-    passed = failed = 0
-    for function in CASES:
-        if wanted and function.__name__ not in wanted:
-            continue
-        began = time.monotonic()
-        try:
-            function()
-            passed += 1
-            print(f"ok      {function.__name__}  ({time.monotonic() - began:.1f} s)", flush=True)
-        except Exception:
-            failed += 1
-            print(f"FAILED  {function.__name__}\n{traceback.format_exc()}", flush=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return cases.skip_all(missing) if missing else cases.run(CASES, sys.argv[1:])
 
 
 if __name__ == "__main__":

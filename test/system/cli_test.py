@@ -18,10 +18,10 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import cases  # noqa: E402
 from conclave import Conclave, program, why_missing  # noqa: E402
 
 CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cli_child.py")
@@ -735,32 +735,18 @@ def test_demo():
     return f"{time.monotonic() - began:.1f} s"
 
 
+def end_live():
+    for e in live:
+        e.destroy()
+    live.clear()
+
+
 def main():
     global server
     if why_missing():
-        print(f"skipped: {why_missing()}")
-        return 77
-    tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
-    wanted = sys.argv[1:]
-    passed = failed = 0
-    server = Conclave(["--minSessionTimeout", "400"], tick_ms=TICK_MS).start()
-    for name, test in tests:
-        if wanted and name[5:] not in wanted:
-            continue
-        began = time.monotonic()
-        try:
-            note = test()
-            passed += 1
-            print(f"ok      {name[5:]:26} {time.monotonic() - began:5.1f} s  {note or ''}".rstrip(), flush=True)
-        except Exception:  # noqa: BLE001: a test that fails in any way has failed
-            failed += 1
-            print(f"FAILED  {name[5:]}\n{traceback.format_exc()}", flush=True)
-        for e in live:
-            e.destroy()
-        live.clear()
-    server.destroy()
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+        return cases.skip_all(why_missing())
+    with Conclave(["--minSessionTimeout", "400"], tick_ms=TICK_MS) as server:
+        return cases.run(cases.named("test_", globals()), sys.argv[1:], end_live)
 
 
 if __name__ == "__main__":

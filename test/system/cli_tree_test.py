@@ -13,17 +13,16 @@ import os
 import pty
 import re
 import select
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import termios
 import time
-import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import cases  # noqa: E402
 from conclave import Conclave, program, why_missing  # noqa: E402
 
 WAIT_S = 15
@@ -554,28 +553,10 @@ def test_terminal_long_line():
 def main():
     global server, home
     if why_missing():
-        print(f"skipped: {why_missing()}")
-        return 77
-    tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
-    wanted = sys.argv[1:]
-    passed = failed = 0
-    home = tempfile.mkdtemp(prefix="conclave-test-home-")
-    server = Conclave(["--extendedTypesEnabled", "true"], tick_ms=500).start()
-    for name, test in tests:
-        if wanted and name[5:] not in wanted:
-            continue
-        began = time.monotonic()
-        try:
-            note = test()
-            passed += 1
-            print(f"ok      {name[5:]:26} {time.monotonic() - began:5.1f} s  {note or ''}".rstrip(), flush=True)
-        except Exception:  # noqa: BLE001: a test that fails in any way has failed
-            failed += 1
-            print(f"FAILED  {name[5:]}\n{traceback.format_exc()}", flush=True)
-    server.destroy()
-    shutil.rmtree(home, ignore_errors=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+        return cases.skip_all(why_missing())
+    with Conclave(["--extendedTypesEnabled", "true"], tick_ms=500) as server, \
+            tempfile.TemporaryDirectory(prefix="conclave-test-home-") as home:
+        return cases.run(cases.named("test_", globals()), sys.argv[1:])
 
 
 if __name__ == "__main__":

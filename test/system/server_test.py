@@ -18,10 +18,10 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import cases  # noqa: E402
 import zkwire as zk  # noqa: E402
 from conclave import Conclave, program, why_missing  # noqa: E402
 
@@ -504,24 +504,8 @@ def restart_brings_the_same_tree():
 
 def main():
     missing = why_missing()
-    if missing:
-        print(f"skipped: {missing}")
-        sys.exit(77)
-    passed = failed = 0
-    for function in CASES:
-        if sys.argv[1:] and function.__name__ not in sys.argv[1:]:
-            continue
-        began = time.monotonic()
-        try:
-            function()
-            passed += 1
-            print(f"ok      {function.__name__}  ({time.monotonic() - began:.1f} s)", flush=True)
-        except Exception:
-            failed += 1
-            print(f"FAILED  {function.__name__}\n{traceback.format_exc()}", flush=True)
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(0 if failed == 0 else 1)
+    return cases.skip_all(missing) if missing else cases.run(CASES, sys.argv[1:])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

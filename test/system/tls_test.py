@@ -24,12 +24,12 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 import urllib.error
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import cases  # noqa: E402
 import certs  # noqa: E402
 import zkwire as zk  # noqa: E402
 from conclave import Conclave, program, why_missing  # noqa: E402
@@ -489,7 +489,7 @@ def library_in_threads_and_own_loop():
 @case
 def kazoo_with_a_certificate():
     if kazoo is None:
-        return "no module kazoo (Debian: python3-kazoo)"
+        raise cases.Skip("no module kazoo (Debian: python3-kazoo)")
     with Conclave(options()) as server:
         def client(own):
             return kazoo.client.KazooClient(f"127.0.0.1:{server.secure_port}", use_ssl=True, ca=WORLD.ca.cert,
@@ -611,31 +611,10 @@ def main():
     global WORLD
     missing = why_missing() or certs.why_missing()
     if missing:
-        print(f"skipped: {missing}")
-        return 77
-    wanted = sys.argv[1:]
-    passed = failed = skipped = 0
+        return cases.skip_all(missing)
     with tempfile.TemporaryDirectory(prefix="conclave-test-tls-") as folder:
         WORLD = World(folder)
-        for function in CASES:
-            if wanted and function.__name__ not in wanted:
-                continue
-            began = time.monotonic()
-            try:
-                reason = function()
-            except Exception:  # pylint: disable=broad-except
-                failed += 1
-                print(f"FAILED {function.__name__}")
-                traceback.print_exc(file=sys.stdout)
-                continue
-            if reason:
-                skipped += 1
-                print(f"skipped {function.__name__}: {reason}")
-            else:
-                passed += 1
-                print(f"ok {function.__name__} ({time.monotonic() - began:.1f} s)")
-    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
-    return 1 if failed else 0
+        return cases.run(CASES, sys.argv[1:])
 
 
 if __name__ == "__main__":
