@@ -8,7 +8,7 @@ import re
 import select
 import time
 
-from server import READY_S, Server
+from server import READY_S, Server, free_port
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 READY_LINE = re.compile(rb"^conclave: ready client=(?:\S+?:(\d+)|off) admin=(?:\S+?:(\d+)|off) [^\n]*?(?: secure=\S+?:(\d+))?\n")
@@ -37,6 +37,7 @@ class Conclave(Server):
         self.options = ["--tickTime", str(tick_ms), "--maxClientCnxns", "0", *options]
 
     def command(self):
+        self.port = self.port or free_port()
         return [program(), "server", "--listen", f"127.0.0.1:{self.port}", "--data",
                 os.path.join(self.folder, "data"), "--admin",
                 f"127.0.0.1:{self.admin_port}" if self.admin else "off", *self.options]

@@ -2,18 +2,18 @@
 
 Promise: a case is a function `case(server)` that may fail by an exception on either server, and whose return value
 must be the same on both. The last line counts the cases as tools/run-tests wants it.
+Limits: a case that runs at once on both is on a thread of its own for each.
 """
 
 import sys
+import threading
 import time
 import traceback
 
+import cases
 import conclave
 import zookeeper
-
-
-class Skip(Exception):
-    """Raised by a case that cannot run here; the text says why."""
+from cases import Skip
 
 
 def attempt(case, server):
@@ -26,6 +26,28 @@ def attempt(case, server):
         return None, traceback.format_exc()
 
 
+def attempt_all(case, servers, at_once):
+    """What attempt gives for each server, one after the other or at once."""
+    if not at_once:
+        return [attempt(case, server) for server in servers]
+    results = {}
+
+    def run(server):
+        try:
+            results[server] = attempt(case, server)
+        except Skip as reason:
+            results[server] = reason
+    threads = [threading.Thread(target=run, args=(server,)) for server in servers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for result in results.values():
+        if isinstance(result, Skip):
+            raise result
+    return [results[server] for server in servers]
+
+
 def show_difference(theirs, ours):
     for who, value in (("zookeeper", theirs), ("conclave", ours)):
         lines = value if isinstance(value, list) else [value]
@@ -36,13 +58,10 @@ def show_difference(theirs, ours):
             print(f"  {mark} {who:10}{line}")
 
 
-def run_case(case, servers):
+def run_case(case, servers, at_once=False, attempts=attempt_all):
     """Whether the case passed; says what was wrong."""
     began = time.monotonic()
-    results = [attempt(case, server) for server in servers]
-    if all(error for _, error in results):
-        print(f"{case.__name__} failed on both servers, so not because of ours; once more, after\n{results[0][1]}")
-        results = [attempt(case, server) for server in servers]
+    results = attempts(case, servers, at_once)
     failed = False
     for server, (_, error) in zip(servers, results):
         if error:
@@ -56,37 +75,72 @@ def run_case(case, servers):
     return not failed
 
 
-def run_cases(cases, only=(), theirs_only=None, ours_only=None, **server_options):
-    """Runs all cases on a pair of servers; the exit code. Names in only choose cases.
+def start_all(*servers):
+    """Starts servers side by side."""
+    failures = []
 
-    server_options are for both servers, theirs_only and ours_only for one: dicts of what its class takes.
+    def start(server):
+        try:
+            server.start()
+        except Exception as error:
+            failures.append(error)
+    threads = [threading.Thread(target=start, args=(server,)) for server in servers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        for server in servers:
+            server.destroy()
+        raise failures[0]
+
+
+class Servers:
+    """A context: the two servers, started side by side and ended together."""
+
+    def __init__(self, theirs, ours):
+        self.both = (theirs, ours)
+
+    def __enter__(self):
+        start_all(*self.both)
+        return self.both
+
+    def __exit__(self, *_):
+        for server in self.both:
+            server.destroy()
+
+
+def run_cases(chosen, only=(), theirs_only=None, ours_only=None, at_once=False, attempts=attempt_all, **server_options):
+    """Runs the chosen cases on a pair of servers; the exit code. Names in only choose among them.
+
+    server_options are for both servers, theirs_only and ours_only for one: dicts of what its class takes. at_once runs
+    a case on both servers at the same time; attempts replaces attempt_all.
     """
     missing = zookeeper.why_missing() or conclave.why_missing()
     if missing:
-        print(f"skipped: {missing}")
-        return 77
+        return cases.skip_all(missing)
     passed = failed = skipped = 0
-    with (zookeeper.ZooKeeper(**server_options, **(theirs_only or {})) as theirs,
-          conclave.Conclave(**server_options, **(ours_only or {})) as ours):
-        for case in cases:
+    with Servers(zookeeper.ZooKeeper(**server_options, **(theirs_only or {})),
+                 conclave.Conclave(**server_options, **(ours_only or {}))) as servers:
+        for case in chosen:
             if only and case.__name__ not in only:
                 continue
             try:
-                if run_case(case, (theirs, ours)):
+                if run_case(case, servers, at_once, attempts):
                     passed += 1
                 else:
                     failed += 1
             except Skip as reason:
                 skipped += 1
                 print(f"skipped {case.__name__}: {reason}")
-            for server in (theirs, ours):
+            for server in servers:
                 if not server.alive():
                     print(f"{server.name} is gone after {case.__name__}:\n{server.log_tail()}")
-                    print(f"{passed} passed, {max(failed, 1)} failed")
+                    print(cases.summary(passed, max(failed, 1), skipped))
                     return 1
-    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    print(cases.summary(passed, failed, skipped))
     return 1 if failed else 0
 
 
-def main(cases, **server_options):
-    sys.exit(run_cases(cases, sys.argv[1:], **server_options))
+def main(chosen, **options):
+    sys.exit(run_cases(chosen, sys.argv[1:], **options))

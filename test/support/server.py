@@ -7,6 +7,7 @@ Limits: loopback only; a server that is not ready in `READY_S` seconds fails the
 
 import atexit
 import os
+import random
 import shutil
 import signal
 import socket
@@ -16,13 +17,30 @@ import time
 
 READY_S = 40
 LIVE = set()
+FIRST_PORT = 10000
+PORTS_TRIED = 200
+PORT_MARKS = []  # sockets with an abstract name: one for each port that is ours
 
 
 def free_port():
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A free port that no other test takes, as long as this one runs.
+
+    It is none of those that the kernel gives to whoever connects: then a server that restarts could find it taken.
+    """
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+        end = int(file.read().split()[0])
+    for port in random.sample(range(FIRST_PORT, end), min(PORTS_TRIED, end - FIRST_PORT)):
+        mark = socket.socket(socket.AF_UNIX)
+        try:
+            mark.bind(f"\0conclave-test-port-{port}")
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            mark.close()
+            continue
+        PORT_MARKS.append(mark)
+        return port
+    raise RuntimeError(f"no free port from {FIRST_PORT} to {end}")
 
 
 class Server:

@@ -1,8 +1,11 @@
 import java.util.Collection;
 import java.util.TreeSet;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 
 import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.x.discovery.ServiceCache;
 import org.apache.curator.x.discovery.ServiceDiscovery;
 import org.apache.curator.x.discovery.ServiceDiscoveryBuilder;
@@ -51,5 +54,43 @@ final class Discovery {
         Scene.await(() -> ports(cache.getInstances()).equals("[1]"), "one left in the cache");
         Scene.await(() -> ports(provider.getAllInstances()).equals("[1]"), "one left at the provider");
         scene.say(ports(search.queryForInstances("shop")));
+    }
+
+    /** Instances, a cache and a provider over a kill of the server: who stays is found, who goes or comes is noticed. */
+    static void restart(Scene scene) throws Exception {
+        CuratorFramework one = scene.client();
+        register(scene, one, 1);
+        ServiceDiscovery<Void> second = register(scene, scene.client(), 2);
+        CuratorFramework reader = scene.client();
+        ServiceDiscovery<Void> search =
+            scene.keep(ServiceDiscoveryBuilder.builder(Void.class).client(reader).basePath("/discovery").build());
+        search.start();
+        ServiceCache<Void> cache = scene.keep(search.serviceCacheBuilder().name("shop").build());
+        cache.start();
+        ServiceProvider<Void> provider = scene.keep(search.serviceProviderBuilder().serviceName("shop").build());
+        provider.start();
+        Scene.await(() -> ports(cache.getInstances()).equals("[1, 2]"), "both in the cache");
+        long session = one.getZookeeperClient().getZooKeeper().getSessionId();
+        CountDownLatch back = new CountDownLatch(1);
+        reader.getConnectionStateListenable().addListener((client, state) -> {
+            if (state == ConnectionState.RECONNECTED) {
+                back.countDown();
+            }
+        });
+        scene.restart();
+        Scene.check(back.await(Scene.PATIENCE_MS, TimeUnit.MILLISECONDS), "the reader is back");
+        // The sessions outlived the server, and with them the instances: nobody had to register anew.
+        scene.say(ports(search.queryForInstances("shop")));
+        Scene.await(() -> one.getZookeeperClient().isConnected(), "the first instance's client is back");
+        scene.say("same session " + (one.getZookeeperClient().getZooKeeper().getSessionId() == session));
+        register(scene, scene.client(), 3);
+        Scene.await(() -> ports(cache.getInstances()).equals("[1, 2, 3]"), "the third in the cache");
+        second.close();
+        Scene.await(() -> ports(cache.getInstances()).equals("[1, 3]"), "two left in the cache");
+        Scene.await(() -> ports(provider.getAllInstances()).equals("[1, 3]"), "two left at the provider");
+        scene.expire(one);
+        Scene.await(() -> ports(search.queryForInstances("shop")).equals("[1, 3]"), "registered anew after expiry");
+        Scene.await(() -> ports(cache.getInstances()).equals("[1, 3]"), "both in the cache after expiry");
+        scene.say(search.queryForNames() + " " + ports(provider.getAllInstances()));
     }
 }
