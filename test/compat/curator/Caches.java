@@ -140,9 +140,11 @@ final class Caches {
         put(writer, "/children/a", "1");
         ConcurrentLinkedQueue<String> events = new ConcurrentLinkedQueue<>();
         PathChildrenCache cache = scene.keep(new PathChildrenCache(scene.client(), "/children", true));
+        // It reads its start twice, and may tell of the first child or not.
         cache.getListenable().addListener((client, event) -> {
-            if (event.getData() != null) {
-                events.add(event.getType() + ":" + text(event.getData()));
+            String told = event.getData() == null ? "" : event.getType() + ":" + text(event.getData());
+            if (!told.isEmpty() && !told.equals("CHILD_ADDED:/children/a=1")) {
+                events.add(told);
             }
         });
         cache.start(PathChildrenCache.StartMode.BUILD_INITIAL_CACHE);
@@ -185,7 +187,11 @@ final class Caches {
         scene.say(String.join(" ", new java.util.ArrayList<>(events).subList(0, 5)));
     }
 
-    /** All kinds of caches over a kill of the server, with changes before and after. */
+    /**
+     * All kinds of caches over a kill of the server, with changes before and after. The TreeCache has a client that it
+     * shares with no CuratorCache: in Apache ZooKeeper 3.8 a persistent watch takes the place of a child watch of the same
+     * client at the same path.
+     */
     static void restart(Scene scene) throws Exception {
         CuratorFramework writer = scene.client();
         CuratorFramework reader = scene.client();
@@ -193,7 +199,7 @@ final class Caches {
         put(writer, "/away/b", "1");
         CuratorCache cache = scene.keep(CuratorCache.build(reader, "/away"));
         cache.start();
-        TreeCache tree = scene.keep(new TreeCache(reader, "/away"));
+        TreeCache tree = scene.keep(new TreeCache(scene.client(), "/away"));
         tree.start();
         NodeCache node = scene.keep(new NodeCache(reader, "/away/a"));
         node.start(true);
@@ -221,11 +227,13 @@ final class Caches {
         put(writer, "/expired/a", "1");
         CuratorCache cache = scene.keep(CuratorCache.build(reader, "/expired"));
         cache.start();
-        TreeCache tree = scene.keep(new TreeCache(reader, "/expired"));
+        CuratorFramework other = scene.client(); // not the reader, see restart
+        TreeCache tree = scene.keep(new TreeCache(other, "/expired"));
         tree.start();
         String before = "/expired= /expired/a=1";
         Scene.await(() -> content(cache).equals(before) && content(tree, "/expired").equals(before), "the start");
         scene.expire(reader);
+        scene.expire(other);
         String after = "/expired= /expired/a=1 /expired/b=2";
         // Curator sets its persistent watch anew some time after it reconnects, and misses what comes before that.
         Scene.await(() -> {
