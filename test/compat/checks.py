@@ -8,14 +8,15 @@ violated alone, and with each later one that a request can violate at the same t
 first, on both servers, and neither may have changed anything. The answers of the operations without an order of
 their own are compared whole. Each is one case. What 3.8, which Debian has, does otherwise than 3.9 stands in DIFFERS,
 with its own answer, so that an entry cannot outlive its reason.
-Limits: standalone servers. The checks of the session (expired, moved, local) need time or more servers and are tested
-elsewhere.
+Limits: standalone servers: local sessions, and a session that moved while a request of it was in another server's queue,
+need an ensemble.
 """
 
 import itertools
 import os
 import re
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import conclave  # noqa: E402
@@ -25,6 +26,8 @@ import zookeeper  # noqa: E402
 
 OWNER = b"owner:secret"
 SESSION_TIMEOUT_MS = 30000
+SHORT_TIMEOUT_MS = 400
+TICK_MS = 200  # of the servers for sessions
 OTHER_VERSION = 7
 TYPES = {"extendedTypesEnabled": "true", "enforceQuota": "true"}
 
@@ -42,16 +45,21 @@ DIFFERS = [
     (r"deleteContainer:.*", "BADARGUMENTS",
      "Apache takes the server's own operation also from clients; ours never does"),
     (r"check:alone.*", "NONODE", "3.8 takes a check outside of a multi for a write"),
+    (r"quota:multi:creates:one-left", "OK OK", "Apache counts what a multi does only when it is done: it may go beyond"),
+    (r"quota:multi:create-after-delete:none-left", "OK QUOTAEXCEEDED RUNTIMEINCONSISTENCY",
+     "Apache counts what a multi does only when it is done: what it deletes makes no room"),
+    (r"session:wrong-password:.*", "closed", "Apache ends the old connection before it looks at the password"),
 ]
 
 
 class Room:
     """One case's place on one server: a root of its own, an owner who is authenticated, and a client who is not."""
 
-    def __init__(self, server, root):
+    def __init__(self, server, root, timeout_ms=SESSION_TIMEOUT_MS):
+        self.server = server
         self.root = root
         self.owner = zk.Connection(server.address, SESSION_TIMEOUT_MS)
-        self.client = zk.Connection(server.address, SESSION_TIMEOUT_MS)
+        self.client = zk.Connection(server.address, timeout_ms)
         self.owner.call(zk.auth("digest", OWNER))
         self.make(self.root)
 
@@ -442,6 +450,224 @@ def other_cases():
         yield f"unknown:{op}", "UNIMPLEMENTED", one(lambda _, op=op: zk.Request(op, b""))
 
 
+# --- quotas -------------------------------------------------------------------------------------------------------
+
+def limits(count=-1, count_hard=-1, size=-1, size_hard=-1):
+    """A limits node's data; what is -1 is not limited."""
+    return b"count=%d,bytes=%d=;byteHardLimit=%d;countHardLimit=%d" % (count, size, size_hard, count_hard)
+
+
+# What limits a node of 8 bytes and the two children of 2 that it has: 3 nodes, 12 bytes.
+FULL = {"count-soft": limits(count=3), "count-hard": limits(count_hard=3), "bytes-soft": limits(size=12),
+        "bytes-hard": limits(size_hard=12), "both-soft": limits(count=3, size=12),
+        "old-form": b"count=3,bytes=12", "soft-below-hard": limits(1, 9, 1, 99), "hard-below-soft": limits(9, 3, 99, 12)}
+ROOMY = {"count-hard": limits(count_hard=4), "bytes-hard": limits(size_hard=14), "none": limits()}
+# name, request of a path, and the limits of FULL that it goes beyond
+QUOTA_WRITES = (
+    ("create", lambda at: zk.create(at + "/c", b"xx"), ("count-hard", "bytes-hard", "hard-below-soft")),
+    ("create-empty", lambda at: zk.create(at + "/c"), ("count-hard", "hard-below-soft")),
+    ("create-deep", lambda at: zk.create(at + "/a/c", b"xx"), ("count-hard", "bytes-hard", "hard-below-soft")),
+    ("create2", lambda at: zk.create(at + "/c", b"xx", op=zk.CREATE2), ("count-hard", "bytes-hard", "hard-below-soft")),
+    ("createContainer", lambda at: zk.create(at + "/c", b"xx", zk.OPEN_ACL, zk.CONTAINER, zk.CREATE_CONTAINER),
+     ("count-hard", "bytes-hard", "hard-below-soft")),
+    ("createTTL", lambda at: zk.create_ttl(at + "/c", b"xx", ttl_ms=3600000),
+     ("count-hard", "bytes-hard", "hard-below-soft")),
+    ("setData-more", lambda at: zk.set_data(at, b"123456789"), ("bytes-hard", "hard-below-soft")),
+    ("setData-below", lambda at: zk.set_data(at + "/a", b"xxxx"), ("bytes-hard", "hard-below-soft")),
+    ("setData-same", lambda at: zk.set_data(at, b"abcdefgh"), ()),
+    ("setData-less", lambda at: zk.set_data(at, b"1"), ()),
+    ("delete", lambda at: zk.delete(at + "/a"), ()),
+    ("setACL", lambda at: zk.set_acl(at), ()),
+    ("beside", lambda at: zk.create(at + "side", b"x" * 99), ()),
+)
+
+
+def quota_case(data, request_of, before=lambda room, at: None):
+    def run(room):
+        at = room.make(room.root + "/limited", b"12345678")
+        for name in ("/a", "/b"):
+            room.make(at + name, b"xx")
+        room.limit(at, data)
+        before(room, at)
+        answer, _ = ask(room.client, request_of(at))
+        stats = room.must(zk.get_data(f"/zookeeper/quota{at}/zookeeper_stats"))["data"].decode()
+        return answer, [re.sub(r"=?;.*", "", stats)] + [line.replace(room.root, "~") for line in room.tree()]
+    return run
+
+
+def quota_cases(enforced=True):
+    """Soft and hard limits of count and bytes, used up to the last, against each write; the stats that are left."""
+    exceeded = "QUOTAEXCEEDED" if enforced else "OK"
+    prefix = "quota" if enforced else "quota.off"
+    for write, request_of, beyond in QUOTA_WRITES:
+        for name, data in FULL.items():
+            yield f"{prefix}:{write}:{name}", exceeded if name in beyond else "OK", quota_case(data, request_of)
+    for name, data in ROOMY.items():
+        for write in ("create", "setData-below"):
+            request_of = next(row[1] for row in QUOTA_WRITES if row[0] == write)
+            yield f"{prefix}:{write}:room-for-{name}", "OK", quota_case(data, request_of)
+
+    def over(room, at):
+        room.must(zk.set_data(f"/zookeeper/quota{at}/zookeeper_limits", limits(size_hard=4)))
+    yield f"{prefix}:setData-less:over-already", exceeded, quota_case(limits(), lambda at: zk.set_data(at, b"1"), over)
+    yield f"{prefix}:setData-much-less:over-already", "OK", quota_case(limits(), lambda at: zk.set_data(at, b""), over)
+
+    def lifted(room, at):
+        room.must(zk.delete(f"/zookeeper/quota{at}/zookeeper_limits"))
+    yield f"{prefix}:create:lifted", "OK", quota_case(FULL["count-hard"], lambda at: zk.create(at + "/c", b"xx"), lifted)
+
+    def deeper(room, at):
+        room.limit(at + "/a", limits())
+    yield (f"{prefix}:create:deepest-counts", "OK",
+           quota_case(FULL["count-hard"], lambda at: zk.create(at + "/a/c", b"xx"), deeper))
+
+
+def quota_multi_cases():
+    """Within a multi the parts before count, too, and are taken back when one fails."""
+    for word, parts_of, one_left, none_left in (
+            ("creates", lambda at: [zk.create(at + "/c"), zk.create(at + "/d")],
+             "OK QUOTAEXCEEDED", "QUOTAEXCEEDED RUNTIMEINCONSISTENCY"),
+            ("create-after-delete", lambda at: [zk.delete(at + "/a"), zk.create(at + "/c"), zk.create(at + "/d")],
+             "OK OK OK", "OK OK QUOTAEXCEEDED"),
+            ("setData", lambda at: [zk.set_data(at, b"123456789"), zk.create(at + "/c")],
+             "OK OK", "QUOTAEXCEEDED RUNTIMEINCONSISTENCY")):
+        for name, data, expected in (("one-left", limits(count_hard=4, size_hard=13), one_left),
+                                     ("none-left", limits(count_hard=3, size_hard=12), none_left)):
+            def run(room, parts_of=parts_of, data=data):
+                answers = []
+
+                def before(room, at):
+                    _, fields = ask(room.client, zk.multi(parts_of(at)))
+                    answers.extend(error_name(err) for _, err, _ in fields["results"][:-1])
+                _, details = quota_case(data, zk.exists, before)(room)
+                return " ".join(answers), details
+            yield f"quota:multi:{word}:{name}", expected, run
+
+
+# --- sessions -----------------------------------------------------------------------------------------------------
+
+SESSION_REQUESTS = {
+    "create": lambda root: zk.create(root + "/late"), "create2": lambda root: zk.create(root + "/late", op=zk.CREATE2),
+    "ephemeral": lambda root: zk.create(root + "/late", flags=zk.EPHEMERAL),
+    "delete": lambda root: zk.delete(root + "/node"), "setData": lambda root: zk.set_data(root + "/node", b"late"),
+    "setACL": lambda root: zk.set_acl(root + "/node", ((zk.READ, "world", "anyone"),)),
+    "multi": lambda root: zk.multi([zk.create(root + "/late")]), "getData": lambda root: zk.get_data(root + "/node", True),
+    "sync": zk.sync, "ping": lambda _: zk.ping(), "close": lambda _: zk.close_session(),
+}
+
+
+# These Apache may carry out behind a closeSession, or not.
+READING = ("getData", "sync", "ping", "close")
+
+
+def attached(server, connection, passwd=None):
+    """A second connection of a session, or None when it is refused; what the server said is checked."""
+    second = zk.Connection(server.address, SESSION_TIMEOUT_MS, connection.session_id, passwd or connection.passwd)
+    if second.session_id == 0:
+        if second.timeout_ms != 0 or second.passwd != bytes(16):
+            raise AssertionError(f"refused with timeout {second.timeout_ms} and password {second.passwd}")
+        second.drop()
+        return None
+    return second
+
+
+def left(room):
+    """What a case of a session leaves: the tree without ids."""
+    return [line.replace(room.root, "~") for line in room.tree()]
+
+
+def behind_close(request_of):
+    """A write in the same packet as the closeSession before it: it is not carried out, and not answered; Apache may still
+    say that the session has expired, as it closes from another thread."""
+    def run(room):
+        room.make(room.root + "/node")
+        close, late = zk.close_session(), request_of(room.root)
+        frames = [zk.i32(xid) + zk.i32(request.op) + request.body for xid, request in ((7, close), (8, late))]
+        room.client.socket.sendall(b"".join(zk.i32(len(frame)) + frame for frame in frames))
+        reply = room.client.read_reply()
+        answer = f"{reply.xid} {error_name(reply.err)}, closed"
+        try:
+            second = room.client.read_reply()
+            if room.server.name != "zookeeper" or second.err != zk.ERRORS["SESSIONEXPIRED"]:
+                answer += f" after {error_name(second.err)}"
+        except zk.Closed:
+            pass
+        return answer, left(room)
+    return run
+
+
+def ended_by(end, request_of):
+    """A request on a connection whose session another one took over or ended, or that was silent for too long."""
+    def run(room):
+        room.make(room.root + "/node")
+        room.client.call(zk.create(room.root + "/mine", flags=zk.EPHEMERAL))
+        kept = end(room)
+        answer, _ = ask(room.client, request_of(room.root))
+        details = left(room)
+        again = attached(room.server, room.client)
+        if again:
+            again.close_session()
+        return answer, [*details, f"session {'kept' if again else 'gone'}"]
+    return run
+
+
+def moved(room):
+    attached(room.server, room.client).drop()
+
+
+def closed_elsewhere(room):
+    attached(room.server, room.client).close_session()
+
+
+def wrong_password(room):
+    if attached(room.server, room.client, b"wrong" * 3 + b"!"):
+        raise AssertionError("a wrong password was taken")
+
+
+def silent(room):
+    """Waits until the session has expired: its ephemeral goes."""
+    room.owner.call(zk.exists(room.root + "/mine", True))
+    deadline = time.monotonic() + SHORT_TIMEOUT_MS / 1000 + 10
+    while ask(room.owner, zk.exists(room.root + "/mine"))[0] == "OK":
+        if time.monotonic() > deadline:
+            raise AssertionError("the session did not expire")
+        time.sleep(0.05)
+
+
+def attach_case(session_id_of, last_zxid=0):
+    """What a connection gets that asks for a session that is not there, or comes from the future."""
+    def run(room):
+        try:
+            connection = zk.Connection(room.server.address, SESSION_TIMEOUT_MS, session_id_of(room), bytes(range(16)), last_zxid)
+        except zk.Closed:
+            return "closed", []
+        with connection:
+            try:
+                connection.read_frame()
+                closed = "not closed"
+            except zk.Closed:
+                closed = "closed"
+            return "refused" if connection.session_id == 0 else "taken", [connection.timeout_ms, connection.passwd, closed]
+    return run
+
+
+def session_cases():
+    """The check of the session, before those of what is asked for: closing, closed, moved, expired, unknown."""
+    for name, request_of in SESSION_REQUESTS.items():
+        if name not in READING:
+            yield f"session:closing:{name}", "7 OK, closed", behind_close(request_of)
+        yield f"session:closed-elsewhere:{name}", "closed", ended_by(closed_elsewhere, request_of)
+        yield f"session:moved:{name}", "closed", ended_by(moved, request_of)
+        yield f"session:expired:{name}", "closed", ended_by(silent, request_of)
+    yield "session:wrong-password:getData", "OK", ended_by(wrong_password, SESSION_REQUESTS["getData"])
+    yield "session:wrong-password:create", "OK", ended_by(wrong_password, SESSION_REQUESTS["create"])
+    yield "session:unknown", "refused", attach_case(lambda _: 0x123456789)
+    yield "session:negative", "refused", attach_case(lambda _: -5)
+    yield "session:anothers-password", "refused", attach_case(lambda room: room.owner.session_id)
+    yield "session:from-the-future", "closed", attach_case(lambda _: 0, 2**62)
+    yield "session:unknown+from-the-future", "closed", attach_case(lambda _: 0x123456789, 2**62)
+
+
 # --- multi and multiRead ------------------------------------------------------------------------------------------
 
 def many(parts_of, op=zk.MULTI):
@@ -511,7 +737,8 @@ def as_case(number, name, expected, run):
     entry = difference(name)
 
     def case(server):
-        with Room(server, f"/checks-{number}") as room:
+        timeout_ms = SHORT_TIMEOUT_MS if name.startswith("session:expired") else SESSION_TIMEOUT_MS
+        with Room(server, f"/checks-{number}", timeout_ms) as room:
             answer, details = run(room)
         wanted = entry[1] if entry and server.name == "zookeeper" else expected
         if answer != wanted:
@@ -526,14 +753,15 @@ def cases_of(*sources):
     return [as_case(number, *row) for number, row in enumerate(itertools.chain(*sources))]
 
 
-def run_all(cases, only, settings):
+def run_all(cases, only, settings, tick_ms=2000):
     """[passed, failed] of the cases on a pair of servers with these settings."""
     counts = [0, 0]
     cases = [case for case in cases if not only or case.__name__ in only]
     options = [word for key, value in settings.items() for word in (f"--{key}", value)]
     if not cases:
         return counts
-    with zookeeper.ZooKeeper(settings) as theirs, conclave.Conclave(options) as ours:
+    with pair.Servers(zookeeper.ZooKeeper(settings, tick_ms=tick_ms),
+                      conclave.Conclave(options, tick_ms=tick_ms)) as (theirs, ours):
         for done, case in enumerate(cases):
             counts[0 if pair.run_case(case, (theirs, ours)) else 1] += 1
             gone = [server for server in (theirs, ours) if not server.alive()]
@@ -544,17 +772,22 @@ def run_all(cases, only, settings):
 
 
 def main():
-    served = cases_of(order_cases(ORDERS), read_cases(), special_cases(), watch_cases(), other_cases(), multi_cases())
+    served = cases_of(order_cases(ORDERS), read_cases(), special_cases(), watch_cases(), other_cases(), multi_cases(),
+                      quota_cases(), quota_multi_cases())
     plain = cases_of(order_cases(TTL_OFF_ORDERS))
+    relaxed = cases_of(quota_cases(False))
+    sessions = cases_of(session_cases())
     if sys.argv[1:] == ["--list"]:
-        print("\n".join(case.__name__ for case in served + plain))
+        print("\n".join(case.__name__ for case in served + plain + relaxed + sessions))
         return 0
     missing = zookeeper.why_missing() or conclave.why_missing()
     if missing:
         print(f"skipped: {missing}")
         return 77
-    counts = zip(run_all(served, sys.argv[1:], TYPES), run_all(plain, sys.argv[1:], {}))
-    passed, failed = (sum(pair_of) for pair_of in counts)
+    only = sys.argv[1:]
+    runs = (run_all(served, only, TYPES), run_all(plain, only, {}), run_all(relaxed, only, {"extendedTypesEnabled": "true"}),
+            run_all(sessions, only, {}, TICK_MS))
+    passed, failed = (sum(run[index] for run in runs) for index in (0, 1))
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
