@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <microhttpd.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 enum {
     BACKLOG = 128,
     REQUEST_BYTES = 16384, /* memory of one connection in the library */
-    SWEEP_MS = 1000,       /* how often late connections are looked for */
+    SWEEP_MS = 200,        /* how often late connections are looked for */
 };
 
 struct http_exchange {
@@ -41,6 +42,7 @@ struct http {
     uv_timer_t timer;    /* what the library wants to do later */
     uv_timer_t sweep;    /* runs while there are connections */
     struct list clients; /* struct http_client, the one that waits longest first */
+    bool closed_some;    /* a connection has gone in this run of the library */
     bool reading_body;   /* of some request */
     struct list
         adopted; /* struct http_client: given to the library, which has not told of them yet */
@@ -54,6 +56,7 @@ struct http_client {
     struct http *http;
     uint64_t since_ms; /* connected, or completed a request */
     int fd;
+    bool ended;     /* at the last look its peer had said its end */
     bool answering; /* its request is whole, its answer not yet sent */
     bool patient;   /* what it does takes long: only silence ends it */
     struct buf subject;
@@ -98,9 +101,14 @@ static void http_on_poll(uv_poll_t *poll, int status, int events)
 static void http_run(struct http *h)
 {
     MHD_UNSIGNED_LONG_LONG wait_ms = 0;
-    if (MHD_run(h->daemon) != MHD_YES) {
-        log_error("admin", "http-failed", "port=%u", (unsigned)h->address.port);
-    }
+    do {
+        /* At its limit of connections the library listens no more, and takes it up again not when one has gone but in
+         * its next run: nothing else would bring that about when it was the last one. */
+        h->closed_some = false;
+        if (MHD_run(h->daemon) != MHD_YES) {
+            log_error("admin", "http-failed", "port=%u", (unsigned)h->address.port);
+        }
+    } while (h->closed_some);
     if (MHD_get_timeout(h->daemon, &wait_ms) == MHD_YES) {
         (void)uv_timer_start(&h->timer, http_on_timer, wait_ms,
                              0); /* fails for a closing one only */
@@ -110,11 +118,17 @@ static void http_run(struct http *h)
 }
 
 /* Whether its peer has gone before it sent a whole request. The library, which waits for edges, does not see an end
- * that came together with the last bytes. */
-static bool is_gone(const struct http_client *c)
+ * that came together with the last bytes, and leaves bytes that it has no use for unread before it. An end must be seen
+ * twice: what came before it may be a request that is being read. */
+static bool is_gone(struct http_client *c)
 {
-    char byte;
-    return !c->answering && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+    struct pollfd p = {.fd = c->fd, .events = POLLRDHUP};
+    if (poll(&p, 1, 0) <= 0) {
+        return false;
+    }
+    bool ended_before = c->ended;
+    c->ended = (p.revents & POLLRDHUP) != 0 && !c->answering;
+    return (p.revents & (POLLHUP | POLLERR)) != 0 || (c->ended && ended_before);
 }
 
 /* Cuts off those that are late or gone. They are freed by the library when it sees the end of their socket. */
@@ -167,6 +181,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
     struct http *h = cls;
     struct http_client *c = *socket_context;
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        h->closed_some = true;
         if (c != NULL) {
             client_free(c);
         }

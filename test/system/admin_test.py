@@ -652,6 +652,46 @@ def http_garbage():
 
 
 @case
+def every_place_taken():
+    """As many connections as the port has places, and more, given up together: others are served at once."""
+    with everything() as server:
+        for number in range(20):
+            held = [socket.create_connection(("127.0.0.1", server.admin_port), timeout=5) for _ in range(24 + number)]
+            for s in held:
+                with contextlib.suppress(OSError):
+                    s.sendall(b"GET" if number % 2 else b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            time.sleep(0.05)
+            for s in held:
+                s.close()
+            began = time.monotonic()
+            expect(fetch(server, "/livez")[0] == 200, "served")
+            expect(time.monotonic() - began < 5, f"served after {time.monotonic() - began:.1f} s")
+
+
+@case
+def nothing_is_left_behind():
+    """Peers that go while the library leaves bytes of theirs unread: their descriptors go soon, too."""
+    def descriptors():
+        return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+    with everything() as server:
+        before = descriptors()
+        for number in range(600):
+            size = 1500 + 13 * number
+            data = (b"GET /?" + b"a=b&" * (size // 4) + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+                    b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * (size // 6),
+                    b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n" + b"x" * size,
+                    b"\r\n" * size)[number % 4]
+            with socket.create_connection(("127.0.0.1", server.admin_port), timeout=5) as s:
+                with contextlib.suppress(OSError):
+                    s.sendall(data)
+        began = time.monotonic()
+        while descriptors() > before:
+            expect(time.monotonic() - began < 6, f"{descriptors() - before} descriptors are left")
+            time.sleep(0.05)
+
+
+@case
 def slow_http():
     with everything(["--admin.idleTimeout", "60000"]) as server:
         slow = [socket.create_connection(("127.0.0.1", server.admin_port)) for _ in range(10)]
