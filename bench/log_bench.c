@@ -88,7 +88,7 @@ static int restore(void *ctx, struct slice snapshot)
     return CONCLAVE_EUNSUPPORTED;
 }
 
-static void role_changed(void *ctx, enum replication_role role)
+static void role_changed(void *ctx, enum replication_role role, uint64_t leader, uint64_t term)
 {
 }
 

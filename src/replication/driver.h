@@ -1,11 +1,19 @@
 /*
- * What the files of this room share: the state of one running log. replication.c has the public
- * calls and the way of an entry, start.c the recovery, snapshot_task.c the snapshots. All of it
- * belongs to the loop's thread, except what a job elsewhere is told to touch: `journal` belongs to
- * LANE_LOG, `snapshot.writer` to LANE_FILES.
+ * What the files of this room share: the state of one running log. All of it belongs to the caller's
+ * thread, except what a job elsewhere is told to touch: `journal` belongs to LANE_LOG,
+ * `snapshot.writer` to LANE_FILES.
  *
- *   submit → gather → (the turn ends, or the write before is done) → LANE_LOG: write, sync
- *          → engine: committed → apply
+ *   replication.c     the public calls, roles, opening and closing
+ *   start.c           the recovery
+ *   carry_out.c       what a step of the engine asks for, in its order; what is received
+ *   append.c          the way of entries to the disk
+ *   apply.c           the way of committed entries to the state machine
+ *   outbox.c          the way of messages to the others
+ *   fetch.c           entries that are read again from the disk
+ *   snapshot_task.c   snapshots
+ *
+ *   submit, receive → engine → table, gather → (the turn ends, or the write before is done)
+ *     → LANE_LOG: write, sync → engine: persisted → committed → apply
  */
 #ifndef REPLICATION_DRIVER_H
 #define REPLICATION_DRIVER_H
@@ -13,32 +21,22 @@
 #include "replication/engine.h"
 #include "replication/folder.h"
 #include "replication/journal.h"
+#include "replication/members.h"
 #include "replication/replication.h"
 #include "replication/snapshot_file.h"
-
-/* An entry that is submitted and not applied yet. */
-struct pending_entry {
-    uint64_t term;
-    uint32_t kind;
-    size_t len;
-    uint8_t *data; /* heap block or NULL */
-};
-
-/* Ring of pending entries: indexes applied + 1 … last. */
-struct pending {
-    struct pending_entry *ring;
-    size_t cap; /* a power of two, or 0 */
-    size_t head;
-    size_t count;
-};
+#include "replication/table.h"
 
 /* One write of gathered entries. */
 struct append_job {
     struct worker_job job;
+    struct list node; /* in replication.appends */
     struct replication *r;
     struct buf frame;
     uint64_t first_index;
     uint32_t count;
+    uint64_t last_good; /* entries above were replaced by others meanwhile */
+    uint64_t segment;   /* where the frame went */
+    uint64_t offset;
     int rv;
     int64_t sync_us; /* how long the last sync of it took */
     bool wants_spare;
@@ -80,6 +78,30 @@ struct snapshot_task {
     size_t n_kept;
 };
 
+/* Another server. Entries for it are not a queue of messages but one range of the table. */
+struct outbox_peer {
+    uint64_t id;
+    bool linked;
+    uint64_t first;     /* next entry to send */
+    uint64_t end;       /* behind the last one that the engine wants sent; first == end: none */
+    uint64_t matched;   /* entries up to here were acknowledged */
+    size_t in_flight;   /* bytes of the entries between them and `first` */
+    bool probing;       /* nothing was acknowledged since it was begun again: little is sent */
+    bool fetching;      /* entries for it are being read from the disk */
+    bool beat;          /* a sign of life is due */
+    uint64_t beat_prev; /* the entry that it is anchored to */
+    bool refused;       /* it sent what no sound member sends; told once per link */
+};
+
+struct outbox {
+    struct outbox_peer *peers;
+    size_t n;
+    size_t cap;
+    uint64_t term;             /* of the appends */
+    struct held_message *held; /* encoded ones that wait for the end of the turn, or for a vote */
+    struct held_message **held_end;
+};
+
 struct replication {
     struct replication_host host;
     struct replication_options options; /* dir points to folder.dir */
@@ -90,25 +112,34 @@ struct replication {
     bool journal_ready; /* journal_init was called */
     struct engine *engine;
 
-    uint64_t last_index;
+    struct table table;
     uint64_t applied;
     uint64_t applied_term;
     uint64_t applied_bytes;   /* payload bytes applied in this run */
     struct buf configuration; /* newest applied */
     uint64_t configuration_index;
-    struct pending pending;
-    size_t commands; /* of them, commands */
+    size_t commands; /* entries above `applied` that are commands */
     bool applying;
-    bool barrier_sent; /* in this term, by this file */
+    bool fetching;     /* committed entries are being read from the disk */
+    bool barrier_sent; /* in this term, by this server, alone */
 
     struct buf gather; /* frame being filled */
     uint64_t gather_first;
     uint32_t gather_count;
-    unsigned writes;                 /* append jobs on the worker */
+    struct list appends;             /* append jobs under way, oldest first */
     struct append_job *spare_append; /* one kept for the next write, or NULL */
+    unsigned votes;                  /* writes of term and vote under way */
 
-    enum replication_role role; /* as told, or to be told */
-    bool role_untold;
+    struct outbox outbox;
+    bool has_others;         /* the present configuration has other members */
+    bool commit_unannounced; /* the others may not know the commit index */
+    uint64_t live_segment;   /* files of segments below may be gone */
+
+    struct {
+        enum replication_role role;
+        uint64_t leader;
+        uint64_t term;
+    } told;
     uint64_t snapshot_index;
     struct snapshot_task snapshot;
 
@@ -141,6 +172,50 @@ void snapshot_task_cancel(struct replication *r);       /* on failure and on clo
 bool snapshot_task_hungry(const struct replication *r); /* wants a step now */
 void snapshot_task_step(struct replication *r);         /* when hungry: one slice */
 
+/* carry_out.c. `rv` is what the engine's function returned: any failure but EBUSY, EINVAL and EPROTO
+ * ends the use of the log. `entries` are those of a received append, the first at first_index. */
+struct carried {
+    const struct engine_entry *entries;
+    uint64_t first_index;
+};
+void carry_out(struct replication *r, int rv, const struct engine_result *result,
+               const struct carried *received);
+void carry_out_members(struct replication *r); /* the present configuration may be another one */
+
+/* append.c */
+int append_reserve(struct replication *r, size_t len) CONCLAVE_MUST_USE;
+int append_entry(struct replication *r, uint64_t term, uint32_t kind, struct slice payload,
+                 uint8_t *data_take) CONCLAVE_MUST_USE;
+void append_truncated(struct replication *r, uint64_t index);
+void append_vote(struct replication *r);
+void append_flush(struct replication *r); /* unless a write is under way and more may gather */
+void append_seal(struct replication *r);  /* marks a clean end */
+void append_finish(struct replication *r);
+
+/* apply.c */
+int apply_entry(struct replication *r, uint64_t index, uint64_t term, uint32_t kind,
+                struct slice payload) CONCLAVE_MUST_USE;
+int apply_configuration(struct replication *r, uint64_t index,
+                        struct slice configuration) CONCLAVE_MUST_USE;
+void apply_committed(struct replication *r);
+
+/* outbox.c */
+void outbox_init(struct replication *r);
+void outbox_finish(struct replication *r);
+struct outbox_peer *outbox_peer(struct replication *r, uint64_t id); /* NULL: memory is out */
+void outbox_link(struct replication *r, uint64_t id, bool up);
+void outbox_add(struct replication *r, const struct engine_message *m);
+void outbox_matched(struct replication *r, uint64_t id); /* it acknowledged something */
+void outbox_send(struct replication *r, uint64_t to, struct buf *message_take);
+void outbox_flush(struct replication *r);
+void outbox_refused(struct replication *r, uint64_t id); /* it sent what no sound member sends */
+
+/* fetch.c: reads entries from first to before end, some of them, not above a megabyte or so, and
+ * holds their bytes in the table. done is called unless the log has failed meanwhile. False when
+ * memory is out. */
+bool fetch_start(struct replication *r, uint64_t first, uint64_t end,
+                 void (*done)(struct replication *r, uint64_t peer), uint64_t peer);
+
 /* replication.c */
 int64_t driver_now_ms(const struct replication *r);
 void driver_fail(struct replication *r, int error, const char *text);
@@ -148,8 +223,6 @@ void driver_note(struct replication *r, bool warning, const char *event, const c
     __attribute__((format(printf, 4, 5)));
 void driver_submit_job(struct replication *r, enum replication_lane lane, struct worker_job *job);
 void driver_job_done(struct replication *r); /* last call of every done function */
-int driver_apply_entry(struct replication *r, uint64_t index, uint64_t term, uint32_t kind,
-                       struct slice payload) CONCLAVE_MUST_USE;
-int driver_push_pending(struct replication *r, const struct pending_entry *entry) CONCLAVE_MUST_USE;
+uint64_t driver_last_index(const struct replication *r);
 
 #endif

@@ -16,6 +16,7 @@ struct worker_job {
 enum replication_lane {
     LANE_LOG,   /* writing the log */
     LANE_FILES, /* snapshots, spare segments, removing files */
+    LANE_READ,  /* reading the log again */
     LANE_COUNT,
 };
 

@@ -21,6 +21,7 @@
 /* A segment made while a write waits for it is small; larger ones are made in the background. */
 #define HASTY_SEGMENT_BYTES (1u << 20)
 #define ZERO_BLOCK (1u << 20)
+#define SEGMENT_BYTES_MAX ((uint64_t)1 << 30) /* the table's offsets have 32 bits */
 
 int journal_init(struct journal *journal, const struct file_ops *ops, const char *dir,
                  const uint8_t cluster[FORMAT_CLUSTER_SIZE], uint64_t segment_bytes, bool sync)
@@ -29,6 +30,7 @@ int journal_init(struct journal *journal, const struct file_ops *ops, const char
     journal->ops = ops;
     journal->dir = dir;
     memcpy(journal->cluster, cluster, FORMAT_CLUSTER_SIZE);
+    segment_bytes = segment_bytes < SEGMENT_BYTES_MAX ? segment_bytes : SEGMENT_BYTES_MAX;
     journal->segment_bytes = segment_bytes < 4096 ? 4096 : segment_bytes & ~(uint64_t)7;
     journal->sync = sync;
     journal->fd = -1;
@@ -247,6 +249,8 @@ static int write_frame(struct journal *journal, struct buf *frame, uint64_t inde
             return rv;
         }
     }
+    journal->frame_segment = segment->sequence;
+    journal->frame_offset = journal->position;
     journal->position += frame->len;
     journal->chain = checksum;
     return 0;

@@ -50,12 +50,14 @@ struct journal {
     struct journal_segment *segments; /* live ones, oldest first */
     size_t n_segments;
     size_t cap_segments;
-    int fd;              /* last segment, or -1 */
-    uint64_t position;   /* where its next frame goes */
-    uint64_t salt;       /* of the last segment */
-    uint64_t chain;      /* checksum of the last frame (or of the header) */
-    uint64_t last_index; /* of the last entry on the disk */
-    int error;           /* 0, or the first failure */
+    int fd;                 /* last segment, or -1 */
+    uint64_t position;      /* where its next frame goes */
+    uint64_t salt;          /* of the last segment */
+    uint64_t chain;         /* checksum of the last frame (or of the header) */
+    uint64_t last_index;    /* of the last entry on the disk */
+    uint64_t frame_segment; /* where the last frame was written */
+    uint64_t frame_offset;
+    int error; /* 0, or the first failure */
     struct problem problem;
     struct journal_damage damage;
 
@@ -77,6 +79,7 @@ struct journal_ref {
     uint64_t offset;  /* of the payload in its segment file */
     uint32_t length;  /* bytes of the payload */
     uint32_t kind;    /* enum entry_kind */
+    uint32_t hash;    /* table_hash of the payload */
     uint64_t segment; /* sequence number */
 };
 

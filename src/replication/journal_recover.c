@@ -12,6 +12,7 @@
 
 #include "base/endian.h"
 #include "replication/segment.h"
+#include "replication/table.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -138,8 +139,12 @@ static int take_frame(struct scan *s, struct frame *f)
     const uint8_t *body = f->body;
     struct frame_entry entry;
     int rv;
-    if (f->index > c->first_index + c->count || f->index < c->first_index) {
+    if (f->index > c->first_index + c->count || f->index == 0) {
         return damage(s, s->position, "entries are missing before it");
+    }
+    if (f->index < c->first_index) {
+        /* It replaced what stood in segments that are gone by now. */
+        c->first_index = f->index;
     }
     c->count = (size_t)(f->index - c->first_index);
     c->sealed = f->count == 0;
@@ -150,6 +155,7 @@ static int take_frame(struct scan *s, struct frame *f)
             .offset = at + (uint64_t)(entry.payload - body),
             .length = entry.length,
             .kind = entry.kind,
+            .hash = table_hash(slice_make(entry.payload, entry.length)),
             .segment = s->sequence,
         };
         if (entry.term == 0 || entry.kind < ENTRY_COMMAND || entry.kind > ENTRY_CONFIGURATION) {

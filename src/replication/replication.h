@@ -7,8 +7,8 @@
  * No loop, no thread and no clock of its own: time comes from a clock_source, the disk is a
  * file_ops, and the host (replication_uv.h, or a test) runs the jobs and calls back in. All
  * functions and callbacks run on one thread. Nothing acknowledged is ever lost: an entry is
- * applied only after fdatasync. The first failed write or sync ends the use of the log for good
- * (`failed`).
+ * applied only after a majority of the voters has it synced. The first failed write or sync ends the
+ * use of the log for good (`failed`).
  */
 #ifndef REPLICATION_REPLICATION_H
 #define REPLICATION_REPLICATION_H
@@ -18,7 +18,9 @@
 #include "base/metrics.h"
 #include "base/slice.h"
 #include "replication/file_ops.h"
+#include "replication/format.h"
 #include "replication/job.h"
+#include "replication/members.h"
 
 #include <conclave/error.h>
 
@@ -42,8 +44,8 @@ struct replication_host {
 
 enum replication_role {
     REPLICATION_FOLLOWER,
-    REPLICATION_CANDIDATE,
-    REPLICATION_LEADER, /* told only after an entry of its own term is committed */
+    REPLICATION_CANDIDATE, /* or a leader that has not committed an entry of its own term yet */
+    REPLICATION_LEADER,
 };
 
 struct replication_options {
@@ -59,6 +61,15 @@ struct replication_options {
     const struct clock_source *clock; /* NULL: the machine's */
     struct summary *sync_time;        /* µs per write and sync of the log, added to; or NULL */
     struct summary *snapshot_time;    /* ms per snapshot until it is durable, added to; or NULL */
+
+    /* The members at a first start, the same on every one of them; NULL: this server alone. Looked
+     * at only then. */
+    const struct member *founders;
+    size_t n_founders;
+    int election_ms;    /* a follower waits so long to twice that for its leader; 0: 400 */
+    int heartbeat_ms;   /* between a leader's signs of life; 0: 80 */
+    size_t cache_bytes; /* payloads kept in memory for other members; 0: 32 MiB */
+    unsigned seed;      /* of the election timeouts; 0: random */
 };
 
 struct replication_callbacks {
@@ -80,8 +91,13 @@ struct replication_callbacks {
     /* Replaces the state by that of a snapshot: at start, before any apply. bytes are borrowed. */
     int (*restore)(void *ctx, struct slice snapshot);
 
-    /* From a turn of the loop, never from inside replication_open. */
-    void (*role_changed)(void *ctx, enum replication_role role);
+    /* From replication_turn. leader: id of the member that leads in term, 0: nobody known. At first
+     * a follower without a leader. */
+    void (*role_changed)(void *ctx, enum replication_role role, uint64_t leader, uint64_t term);
+
+    /* A configuration was applied: in the order of the log, also when it is replayed, and right after
+     * a restore. members are borrowed. May be NULL. */
+    void (*configuration)(void *ctx, uint64_t index, const struct member *members, size_t n);
 
     /* The log can no longer be trusted to take writes. Called once; no apply follows. text says
      * what and where. */
@@ -113,9 +129,17 @@ int64_t replication_deadline(const struct replication *r);
  * call does no harm. After replication_close, r may be gone when it returns. */
 void replication_tick(struct replication *r);
 
+/* The link to another server came up or went down: messages are sent only while it is up, and an
+ * election begins soon when the leader's went down. */
+void replication_link(struct replication *r, uint64_t peer, bool up);
+
+/* A message that the host of server `from` was given to send. Borrowed. */
+void replication_receive(struct replication *r, uint64_t from, struct slice message);
+
 /* Proposes one entry. Takes the bytes of payload (it is empty afterwards); on failure they stay the
  * caller's. 0, CONCLAVE_EBUSY when not leader, CONCLAVE_EIO after a failure, CONCLAVE_ECLOSED after
- * replication_close, CONCLAVE_ETOOBIG above half a gigabyte, CONCLAVE_ENOMEM. */
+ * replication_close, CONCLAVE_ETOOBIG above half a gigabyte, or 32 MiB when there are other members,
+ * CONCLAVE_ENOMEM. */
 int replication_submit(struct replication *r, struct buf *payload_take) CONCLAVE_MUST_USE;
 
 /* Entries submitted and not applied yet: the caller gathers a larger batch while this is not
@@ -130,10 +154,18 @@ void replication_snapshot(struct replication *r);
  * tick must go on until then. May be called from any callback, once. */
 void replication_close(struct replication *r, void (*cb)(void *ctx), void *ctx);
 
+/* As told by role_changed, but now. */
+uint64_t replication_leader(const struct replication *r);
+uint64_t replication_term(const struct replication *r);
+
+/* How long ago a leader with a majority was known to exist, in ms; INT64_MAX: never. */
+int64_t replication_contact_ms(const struct replication *r);
+
 /* Figures for status and metrics. */
 struct replication_stats {
     enum replication_role role;
     uint64_t term;
+    uint64_t leader;     /* or 0 */
     uint64_t last_index; /* in the log, maybe not yet on disk */
     uint64_t commit_index;
     uint64_t applied_index;

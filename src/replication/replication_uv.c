@@ -44,10 +44,7 @@ static void run(void *ctx, enum replication_lane lane, struct worker_job *job)
 static void send_message(void *ctx, uint64_t to, struct buf *message_take)
 {
     struct replication_loop *l = ctx;
-    if (l->sender.send != NULL) {
-        l->sender.send(l->sender.ctx, to, message_take);
-    }
-    buf_finish(message_take);
+    l->sender.send(l->sender.ctx, to, message_take);
 }
 
 static void idle_cb(uv_idle_t *handle);
@@ -172,17 +169,18 @@ static void close_core_here(struct replication_loop *l)
  * the loop runs. */
 static int open_handles(struct replication_loop *l, bool threads)
 {
-    int rv = worker_init(&l->workers[LANE_LOG], l->loop, threads);
-    if (rv != 0) {
-        close_core_here(l);
-        free(l);
-        return rv;
+    int rv = 0;
+    int n = 0;
+    while (n < LANE_COUNT && (rv = worker_init(&l->workers[n], l->loop, threads)) == 0) {
+        n++;
     }
-    rv = worker_init(&l->workers[LANE_FILES], l->loop, threads);
     if (rv != 0) {
         close_core_here(l);
-        l->parts = 1;
-        worker_close(&l->workers[LANE_LOG], part_closed, l);
+        l->parts = (unsigned)n + 1;
+        while (n > 0) {
+            worker_close(&l->workers[--n], part_closed, l);
+        }
+        part_closed(l);
         return rv;
     }
     uv_prepare_init(l->loop, &l->prepare);
@@ -215,7 +213,7 @@ int replication_loop_open(uv_loop_t *loop, const struct replication_options *opt
         *ret_text = strdup("out of memory");
         return CONCLAVE_ENOMEM;
     }
-    const struct replication_host host = {l, run, send_message};
+    const struct replication_host host = {l, run, sender != NULL ? send_message : NULL};
     ops = ops != NULL ? ops : file_ops_system();
     l->loop = loop;
     l->clock = options->clock != NULL ? options->clock : clock_system();

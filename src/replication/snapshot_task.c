@@ -39,6 +39,7 @@ struct trim_job {
     size_t n_snapshots;
     struct journal_segment *segments; /* to be removed */
     size_t n_segments;
+    uint64_t live_segment; /* the oldest one that stays */
     int rv;
 };
 
@@ -235,6 +236,7 @@ static void trim_work(struct worker_job *job)
     struct trim_job *j = CONTAINER_OF(job, struct trim_job, job);
     j->rv = journal_trim(&j->r->journal, j->snapshot_index, j->keep_after, &j->segments,
                          &j->n_segments);
+    j->live_segment = j->r->journal.segments[0].sequence;
 }
 
 static void trim_done(struct worker_job *job)
@@ -246,6 +248,7 @@ static void trim_done(struct worker_job *job)
         trim_free(j);
         ended(r);
     } else {
+        r->live_segment = j->live_segment; /* before the files become something else */
         j->job.work = remove_work;
         j->job.done = remove_done;
         driver_submit_job(r, LANE_FILES, &j->job);
@@ -322,7 +325,10 @@ static void completed(struct replication *r)
         ended(r);
         return;
     }
-    assert(result.messages == 0 && result.count == 0);
+    carry_out(r, rv, &result, NULL);
+    table_trim(&r->table, t->meta.index > r->options.trailing_entries
+                              ? t->meta.index - r->options.trailing_entries
+                              : 0);
     r->snapshot_index = t->meta.index;
     t->newest_size = t->content_size;
     driver_note(r, false, "snapshot_written", "index=%" PRIu64 " bytes=%" PRIu64 " ms=%" PRId64,
@@ -385,7 +391,9 @@ static bool due(const struct replication *r)
 {
     const struct snapshot_task *t = &r->snapshot;
     uint64_t since = t->attempt_index > r->snapshot_index ? t->attempt_index : r->snapshot_index;
-    if (r->applied <= r->snapshot_index) {
+    /* What is applied may not be on this server's disk yet: the log must not end before a
+     * snapshot. */
+    if (r->applied <= r->snapshot_index || r->applied > engine_stored(r->engine)) {
         return false;
     }
     return t->wanted ||

@@ -48,6 +48,14 @@ static int remove_snapshots(struct replication *r, struct problem *problem)
     return rv;
 }
 
+/* The first configuration: the same on every founder. */
+static int encode_founders(const struct replication *r, uint64_t server_id, struct buf *out)
+{
+    const struct replication_options *o = &r->options;
+    return o->founders == NULL ? engine_encode_single(server_id, out)
+                               : members_encode(o->founders, o->n_founders, out);
+}
+
 /* A log of one entry, the configuration; whatever an interrupted first start left is removed. */
 static int first_start(struct replication *r, uint64_t server_id, struct problem *problem)
 {
@@ -57,7 +65,7 @@ static int first_start(struct replication *r, uint64_t server_id, struct problem
     buf_init(&frame, 0);
     int rv = remove_snapshots(r, problem);
     if (rv == 0) {
-        rv = engine_encode_single(server_id, &configuration);
+        rv = encode_founders(r, server_id, &configuration);
     }
     if (rv == 0) {
         frame_begin(&frame);
@@ -238,8 +246,7 @@ static void next_entry(void *ctx, size_t i, struct engine_entry *ret)
 }
 
 static int start_engine(struct replication *r, const struct journal_contents *c,
-                        const struct snapshot_meta *snapshot, uint64_t server_id,
-                        struct problem *problem)
+                        const struct snapshot_meta *snapshot, struct problem *problem)
 {
     struct start_entries entries = {.contents = c};
     struct engine_result result;
@@ -265,13 +272,18 @@ static int start_engine(struct replication *r, const struct journal_contents *c,
                              r->folder.dir, start.term, c->refs[i].term);
         }
     }
-    r->engine = rv == 0 ? engine_create(server_id) : NULL;
     if (rv == 0) {
-        rv = r->engine == NULL ? CONCLAVE_ENOMEM
-                               : engine_start(r->engine, driver_now_ms(r), &start, &result);
+        rv = engine_start(r->engine, driver_now_ms(r), &start, &result);
     }
     buf_finish(&entries.bytes);
-    if (rv == 0 && (!engine_is_leader(r->engine) || result.vote_changed || result.count != 0)) {
+    if (rv == 0) {
+        r->applying = true; /* replay applies what is committed */
+        carry_out_members(r);
+        carry_out(r, rv, &result, NULL);
+        r->applying = false;
+        rv = r->error;
+    }
+    if (rv == 0 && r->host.send == NULL && !engine_is_leader(r->engine)) {
         rv = problem_set(
             problem, CONCLAVE_EFOREIGN,
             "the data folder %s belongs to an ensemble of several servers: start it as a member",
@@ -280,24 +292,32 @@ static int start_engine(struct replication *r, const struct journal_contents *c,
     return rv;
 }
 
+/* What stands on the disk goes into the table, without the payloads. */
+static int fill_table(struct replication *r, const struct journal_contents *c)
+{
+    table_reset(&r->table, c->first_index);
+    for (size_t i = 0; i < c->count; i++) {
+        const struct journal_ref *ref = &c->refs[i];
+        const struct table_entry entry = {
+            .term = ref->term,
+            .segment = (uint32_t)ref->segment,
+            .offset = (uint32_t)ref->offset,
+            .hash = ref->hash,
+            .length = ref->length,
+            .kind = ref->kind,
+        };
+        int rv = table_push(&r->table, &entry);
+        if (rv != 0) {
+            return rv;
+        }
+    }
+    return 0;
+}
+
 static int replay_entry(void *arg, uint64_t index, const struct journal_ref *ref,
                         const uint8_t *payload)
 {
-    struct replication *r = arg;
-    if (index <= engine_commit_index(r->engine)) {
-        return driver_apply_entry(r, index, ref->term, ref->kind, slice_make(payload, ref->length));
-    }
-    struct pending_entry entry = {.term = ref->term, .kind = ref->kind, .len = ref->length};
-    entry.data = malloc(entry.len + 1);
-    if (entry.data == NULL) {
-        return CONCLAVE_ENOMEM;
-    }
-    memcpy(entry.data, payload, entry.len);
-    int rv = driver_push_pending(r, &entry);
-    if (rv != 0) {
-        free(entry.data);
-    }
-    return rv;
+    return apply_entry(arg, index, ref->term, ref->kind, slice_make(payload, ref->length));
 }
 
 static int restore(struct replication *r, struct snapshot_reader *reader, struct problem *problem)
@@ -311,14 +331,29 @@ static int restore(struct replication *r, struct snapshot_reader *reader, struct
     r->snapshot_index = reader->meta.index;
     r->applied = reader->meta.index;
     r->applied_term = reader->meta.term;
-    r->configuration_index = reader->meta.configuration_index;
-    buf_append_slice(&r->configuration, buf_slice(&reader->meta.configuration));
-    return buf_ok(&r->configuration) ? 0 : CONCLAVE_ENOMEM;
+    return apply_configuration(r, reader->meta.configuration_index,
+                               buf_slice(&reader->meta.configuration));
+}
+
+/* Applies what is committed: all of it when this server is the only voter. */
+static int replay_committed(struct replication *r, struct journal_contents *c)
+{
+    uint64_t commit = engine_commit_index(r->engine);
+    size_t from = (size_t)(r->applied + 1 - c->first_index);
+    size_t to = commit >= r->applied ? (size_t)(commit + 1 - c->first_index) : from;
+    r->applying = true;
+    int rv = journal_read(&r->journal, c, from, to, replay_entry, r);
+    r->applying = false;
+    for (size_t i = to; i < c->count; i++) {
+        r->commands += c->refs[i].kind == ENTRY_COMMAND;
+    }
+    r->callbacks.apply_done(r->callbacks.ctx);
+    return rv != 0 ? rv : r->error;
 }
 
 /* Restores, starts the engine and applies what is committed. */
 static int replay(struct replication *r, struct journal_contents *c, struct snapshot_reader *reader,
-                  bool found, uint64_t server_id, struct problem *problem)
+                  bool found, struct problem *problem)
 {
     int rv = 0;
     if (!found && (c->count == 0 || c->refs[0].kind != ENTRY_CONFIGURATION)) {
@@ -329,17 +364,18 @@ static int replay(struct replication *r, struct journal_contents *c, struct snap
         rv = restore(r, reader, problem);
     }
     if (rv == 0) {
-        rv = start_engine(r, c, found ? &reader->meta : NULL, server_id, problem);
+        rv = fill_table(r, c);
     }
     if (rv == 0) {
-        size_t from = (size_t)(r->applied + 1 - c->first_index);
-        rv = journal_read(&r->journal, c, from, c->count, replay_entry, r);
-        r->last_index = c->first_index + c->count - 1;
+        rv = start_engine(r, c, found ? &reader->meta : NULL, problem);
+    }
+    if (rv == 0) {
+        rv = replay_committed(r, c);
         if (r->journal.problem.text != NULL) {
             rv = journal_problem(r, rv, problem);
         }
-        r->callbacks.apply_done(r->callbacks.ctx);
     }
+    r->live_segment = r->journal.n_segments > 0 ? r->journal.segments[0].sequence : 0;
     return rv;
 }
 
@@ -387,7 +423,7 @@ int start_recover(struct replication *r, uint64_t server_id, struct problem *pro
         rv = choose_snapshot(r, &contents, &reader, &found, problem);
     }
     if (rv == 0) {
-        rv = replay(r, &contents, &reader, found, server_id, problem);
+        rv = replay(r, &contents, &reader, found, problem);
     }
     if (rv == 0 && journal_drop_left_out(&r->journal, &contents) != 0) {
         rv = journal_problem(r, r->journal.error, problem);

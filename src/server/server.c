@@ -204,7 +204,8 @@ static void server_serve(struct server *s)
     s->callbacks.ready(s->callbacks.ctx, s);
 }
 
-static void server_on_role_changed(void *ctx, enum replication_role role)
+static void server_on_role_changed(void *ctx, enum replication_role role, uint64_t leader,
+                                   uint64_t term)
 {
     struct server *s = ctx;
     if (s->stage == SERVER_STARTING && role == REPLICATION_LEADER && s->replication != NULL) {

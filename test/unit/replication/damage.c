@@ -263,8 +263,8 @@ static void test_missing_files(void **state)
         sim_clone(&copy, &h.disk);
         for (size_t i = 0; i < n; i++) {
             if ((subset & 1u << i) != 0) {
-                table_remove(&copy.live, h.disk.live.names[files[i]].path);
-                table_remove(&copy.durable, h.disk.live.names[files[i]].path);
+                names_remove(&copy.live, h.disk.live.names[files[i]].path);
+                names_remove(&copy.durable, h.disk.live.names[files[i]].path);
             }
         }
         int64_t got = try_start(&h, &copy, 0);
@@ -439,8 +439,8 @@ static void harm_segment(struct sim_disk *copy, const char *path, enum harm harm
         b->len = 700;
         break;
     default:
-        table_remove(&copy->live, path);
-        table_remove(&copy->durable, path);
+        names_remove(&copy->live, path);
+        names_remove(&copy->durable, path);
     }
 }
 
@@ -554,7 +554,7 @@ static void test_needless_and_power_cuts(void **state)
         struct sim_disk copy;
         sim_clone(&copy, &h.disk);
         harm_segment(&copy, path, HARM_FRAME);
-        struct sim_file *file = table_find(&copy.live, path)->file;
+        struct sim_file *file = names_find(&copy.live, path)->file;
         sim_copy(&file->synced, &file->live);
         copy.stop_at = copy.calls + call;
         whole = try_start(&h, &copy, 0) == (int64_t)h.entries && !copy.stopped;

@@ -278,8 +278,8 @@ static void test_segments_beside_the_metadata(void **state)
         struct journal_contents c;
         sim_clone(&copy, &d);
         copy.prng.state = i;
-        table_remove(&copy.durable, path); /* its name was never synced */
-        change_add(&copy, path, table_find(&copy.live, path)->file, false, NULL);
+        names_remove(&copy.durable, path); /* its name was never synced */
+        change_add(&copy, path, names_find(&copy.live, path)->file, false, NULL);
         copy.stop_at = copy.calls + 1 + i / 8;
         assert_int_equal(journal_init(&j, &copy.ops, "data", cluster, 4096, true), 0);
         bool stopped = journal_recover(&j, NULL, &c) != 0;

@@ -255,7 +255,7 @@ static void close_in_apply(void *ctx, uint64_t index, struct slice payload)
     }
 }
 
-static void close_in_role(void *ctx, enum replication_role role)
+static void close_in_role(void *ctx, enum replication_role role, uint64_t leader, uint64_t term)
 {
     struct machine *m = ctx;
     replication_loop_close(m->log, on_closed, m);

@@ -1,0 +1,276 @@
+/*
+ * Several servers: commits need a majority; what an old leader could not commit is cut; votes
+ * survive power cuts; members that are behind catch up from the log; nothing acknowledged is ever
+ * lost, whatever crashes, and nobody applies anything else.
+ */
+#include "unit/replication/ensemble.inc"
+
+static void test_elects_and_commits(void **state)
+{
+    struct ensemble e;
+    ensemble_init(&e, 3, 1);
+    ensemble_open(&e);
+    unsigned leader = ensemble_elect(&e);
+    assert_true(e.now_ms < 1000 + 1500);
+    ensemble_work(&e, 200);
+    ensemble_settle(&e);
+    assert_true(e.acked > 200);
+    for (unsigned i = 1; i <= 3; i++) {
+        assert_int_equal(e.nodes[i].leader, leader);
+        assert_int_equal(e.nodes[i].n_members, 3);
+        assert_int_equal(e.nodes[i].warnings, 0);
+        assert_int_equal(e.nodes[i].applied, e.acked);
+        assert_true(replication_contact_ms(e.nodes[i].r) < 200);
+        if (i != leader) {
+            assert_int_equal(node_submit(&e, i), CONCLAVE_EBUSY);
+        }
+    }
+    ensemble_finish(&e);
+}
+
+static void test_majority(void **state)
+{
+    struct ensemble e;
+    ensemble_init(&e, 3, 2);
+    ensemble_open(&e);
+    unsigned leader = ensemble_elect(&e);
+    ensemble_work(&e, 10);
+    ensemble_settle(&e);
+    uint64_t acked = e.acked;
+    isolate(&e, leader, true, false);
+    assert_int_equal(node_submit(&e, leader), 0);
+    replication_turn(e.nodes[leader].r);
+    ensemble_run(&e, 300);
+    assert_int_equal(e.acked, acked);
+    assert_int_equal(e.nodes[leader].role, REPLICATION_LEADER);
+    ensemble_run(&e, 2000);
+    assert_int_equal(e.acked, acked);
+    assert_int_not_equal(e.nodes[leader].role, REPLICATION_LEADER);
+    assert_int_equal(node_submit(&e, leader), CONCLAVE_EBUSY);
+    assert_true(replication_contact_ms(e.nodes[leader].r) > 1000);
+    unsigned other = ensemble_elect(&e);
+    assert_int_not_equal(other, leader);
+    ensemble_work(&e, 10);
+    uint64_t uncommitted = acked + 1;
+    isolate(&e, leader, false, true);
+    ensemble_settle(&e);
+    assert_true(e.acked > uncommitted); /* by another entry, which the old leader has now too */
+    ensemble_finish(&e);
+}
+
+/* A vote that was given is not given to somebody else after a power cut. */
+static void test_votes_survive(void **state)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct ensemble e;
+        ensemble_init(&e, 3, seed);
+        ensemble_open(&e);
+        ensemble_work(&e, 5);
+        for (int i = 0; i < 15; i++) {
+            unsigned leader = ensemble_elect(&e);
+            unsigned voter = leader % 3 + 1;
+            node_end(&e, leader, END_POWER);
+            /* Somewhere in the election that follows one of the voters loses its power, too. */
+            ensemble_run(&e, (int64_t)chance(&e, 100));
+            node_end(&e, voter, END_POWER);
+            assert_int_equal(node_open(&e, voter), 0);
+            ensemble_run(&e, (int64_t)chance(&e, 100));
+            assert_int_equal(node_open(&e, leader), 0);
+            ensemble_elect(&e); /* node_role finds two leaders of one term */
+            ensemble_work(&e, 3);
+        }
+        ensemble_settle(&e);
+        ensemble_finish(&e);
+    }
+}
+
+/* A member that was away gets what it missed from the memory or the disk of the leader. */
+static void test_catches_up(void **state)
+{
+    struct ensemble e;
+    ensemble_init(&e, 3, 4);
+    e.filling = 3000;
+    e.options.segment_bytes = 65536;
+    ensemble_open(&e);
+    unsigned leader = ensemble_elect(&e);
+    unsigned away = leader % 3 + 1;
+    ensemble_work(&e, 20);
+    node_end(&e, away, END_POWER);
+    ensemble_work(&e, 1500); /* two megabytes: far more than the cache */
+    assert_int_equal(node_open(&e, away), 0);
+    ensemble_settle(&e);
+    assert_int_equal(e.nodes[away].restored, 0);
+
+    /* All start again: what counts of the logs is known only when somebody leads. */
+    for (unsigned i = 1; i <= 3; i++) {
+        node_end(&e, i, i == 2 ? END_KILL : END_POWER);
+    }
+    ensemble_open(&e);
+    for (unsigned i = 1; i <= 3; i++) {
+        assert_true(e.nodes[i].applied <= 1);
+    }
+    ensemble_settle(&e);
+    for (unsigned i = 1; i <= 3; i++) {
+        assert_int_equal(e.nodes[i].failed, 0);
+    }
+    ensemble_finish(&e);
+}
+
+/* A follower whose disk takes long delays nobody; nor does that of the leader. */
+static void test_slow_disk(void **state)
+{
+    for (int which = 0; which < 2; which++) {
+        struct ensemble e;
+        ensemble_init(&e, 3, 5);
+        ensemble_open(&e);
+        unsigned leader = ensemble_elect(&e);
+        ensemble_work(&e, 20);
+        e.nodes[which == 0 ? leader % 3 + 1 : leader].sync_ms = 300;
+        ensemble_run(&e, 1000);
+        uint64_t term = e.nodes[leader].term;
+        for (int i = 0; i < 100; i++) {
+            uint64_t acked = e.acked;
+            assert_int_equal(node_submit(&e, leader), 0);
+            replication_turn(e.nodes[leader].r);
+            ensemble_run(&e, 15);
+            assert_true(e.acked > acked);
+        }
+        assert_int_equal(e.nodes[leader].term, term);
+        ensemble_settle(&e);
+        ensemble_finish(&e);
+    }
+}
+
+/* The link to the leader ends: somebody leads long before an election timeout is over. */
+static void test_hastens(void **state)
+{
+    int64_t sum = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct ensemble e;
+        ensemble_init(&e, 3, seed);
+        ensemble_open(&e);
+        unsigned leader = ensemble_elect(&e);
+        ensemble_work(&e, 10);
+        node_end(&e, leader, END_KILL);
+        int64_t start = e.now_ms;
+        while (ensemble_leader(&e) == 0) {
+            ensemble_run(&e, 1);
+        }
+        sum += e.now_ms - start;
+        assert_true(e.now_ms - start < 1000);
+        ensemble_finish(&e);
+    }
+    assert_true(sum / 20 < 200);
+}
+
+/* The end of a member's log is torn or gone: what is missing comes from the others. */
+static void test_torn_tail(void **state)
+{
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        struct ensemble e;
+        ensemble_init(&e, 3, seed);
+        ensemble_open(&e);
+        ensemble_work(&e, 60);
+        unsigned leader = ensemble_leader(&e);
+        unsigned torn = seed % 2 == 0 ? leader : leader % 3 + 1;
+        for (int i = 0; i < 5; i++) {
+            (void)!node_submit(&e, leader);
+        }
+        replication_turn(e.nodes[leader].r);
+        ensemble_run(&e, (int64_t)chance(&e, 6));
+        node_end(&e, torn, END_POWER);
+        if (node_open(&e, torn) != 0) {
+            fail_msg("seed %d: %s", (int)seed, e.nodes[torn].text);
+        }
+        ensemble_work(&e, 20);
+        ensemble_settle(&e);
+        ensemble_finish(&e);
+    }
+}
+
+/* Whatever happens, in any order. */
+static void chaos(uint64_t seed, size_t n)
+{
+    struct ensemble e;
+    ensemble_init(&e, n, seed);
+    e.options.segment_bytes = 4096u << chance(&e, 4);
+    e.filling = chance(&e, 3) == 0 ? 2000 : 60;
+    e.delay_ms = (int64_t)chance(&e, 20);
+    e.options.cache_bytes = chance(&e, 2) == 0 ? 1000 : 100000;
+    ensemble_open(&e);
+    for (int round = 0; round < 40; round++) {
+        unsigned id = 1 + (unsigned)chance(&e, n);
+        struct node *node = &e.nodes[id];
+        switch (chance(&e, 8)) {
+        case 0:
+        case 1:
+            if (node->r != NULL) {
+                node_end(&e, id, (enum ending)chance(&e, 3));
+            }
+            break;
+        case 2:
+            isolate(&e, id, true, chance(&e, 2) == 0);
+            break;
+        case 3:
+            isolate(&e, id, false, true);
+            break;
+        case 4:
+            e.loss = (unsigned)chance(&e, 100);
+            break;
+        case 5:
+            e.nodes[id].sync_ms = (int64_t)chance(&e, 100);
+            break;
+        default:
+            if (node->r == NULL && node_open(&e, id) != 0) {
+                fail_msg("seed %d: server %u refuses: %s", (int)seed, id, node->text);
+            }
+            break;
+        }
+        for (int i = 0; i < 20; i++) {
+            for (unsigned to = 1; to <= n; to++) {
+                /* Old leaders are told to write as well. */
+                if (e.nodes[to].r != NULL && e.nodes[to].role == REPLICATION_LEADER) {
+                    (void)!node_submit(&e, to);
+                    replication_turn(e.nodes[to].r);
+                }
+            }
+            ensemble_run(&e, (int64_t)chance(&e, 40));
+        }
+    }
+    e.loss = 0;
+    for (unsigned id = 1; id <= n; id++) {
+        isolate(&e, id, false, true);
+        e.nodes[id].sync_ms = 0;
+        if (e.nodes[id].r == NULL) {
+            assert_int_equal(node_open(&e, id), 0);
+        }
+    }
+    ensemble_work(&e, 20);
+    ensemble_settle(&e);
+    for (unsigned id = 1; id <= n; id++) {
+        assert_int_equal(e.nodes[id].failed, 0);
+    }
+    ensemble_finish(&e);
+}
+
+static void test_chaos(void **state)
+{
+    const char *only = getenv("SEED");
+    const char *many = getenv("SEEDS");
+    uint64_t first = only != NULL ? strtoull(only, NULL, 10) : 1;
+    uint64_t count = many != NULL ? strtoull(many, NULL, 10) : only != NULL ? 1 : 60;
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        chaos(seed, seed % 4 == 0 ? 5 : 3);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_elects_and_commits), cmocka_unit_test(test_majority),
+        cmocka_unit_test(test_votes_survive),      cmocka_unit_test(test_catches_up),
+        cmocka_unit_test(test_slow_disk),          cmocka_unit_test(test_hastens),
+        cmocka_unit_test(test_torn_tail),          cmocka_unit_test(test_chaos),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
