@@ -405,7 +405,7 @@ static void test_torn_at_every_point(void **state)
         struct problem problem = {NULL};
         assert_int_equal(snapshot_list(&end->disk.ops, "data", true, &indexes, &n, &problem), 0);
         free(indexes);
-        assert_null(table_find(&end->disk.live, "data/snapshot/incoming.new"));
+        assert_null(names_find(&end->disk.live, "data/snapshot/incoming.new"));
         if (was_accepted || n > 0) {
             check_there(p);
         }
@@ -461,8 +461,8 @@ static void test_damaged_at_the_sender(void **state)
     assert_int_equal(p->ends[RECEIVER].warnings, 2);
     assert_int_equal(p->sender.damaged, INDEX);
     assert_true(p->chunks < 20);
-    assert_null(table_find(&p->ends[RECEIVER].disk.live, name));
-    assert_null(table_find(&p->ends[RECEIVER].disk.live, "data/snapshot/incoming.new"));
+    assert_null(names_find(&p->ends[RECEIVER].disk.live, name));
+    assert_null(names_find(&p->ends[RECEIVER].disk.live, "data/snapshot/incoming.new"));
     pair_free(p);
 }
 
@@ -477,7 +477,7 @@ static void test_not_wanted_any_more(void **state)
     begin(p);
     settle(p, &prng);
     assert_int_equal(p->ready, 1);
-    assert_null(table_find(&p->ends[RECEIVER].disk.live, "data/snapshot/incoming.new"));
+    assert_null(names_find(&p->ends[RECEIVER].disk.live, "data/snapshot/incoming.new"));
     assert_int_equal(snapshot_sender_deadline(&p->sender), INT64_MAX);
     p->refuse = false;
     transfer(p, &prng, 5000);
