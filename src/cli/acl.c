@@ -53,7 +53,7 @@ static bool is_set(const struct operands *operands)
     return strcmp(operands->words[0], "set") == 0;
 }
 
-static int acl_check(const void *target, const struct operands *operands)
+static int acl_check(void *target, const struct operands *operands)
 {
     const struct acl_options *options = target;
     if (!is_set(operands) && strcmp(operands->words[0], "get") != 0) {

@@ -10,9 +10,9 @@
 struct client_command {
     const struct command_usage *usage;
     int path; /* index of the operand that is a path and may be left out if last; -1: none */
-    /* What options_parse cannot know: OPTIONS_GO_ON or the exit code after the error was told.
-     * May be NULL. */
-    int (*check)(const void *target, const struct operands *operands);
+    /* What options_parse cannot know, and what is to be read before there is a connection:
+     * OPTIONS_GO_ON or the exit code after the error was told. May be NULL. */
+    int (*check)(void *target, const struct operands *operands);
     /* The exit code; errors were told. */
     int (*run)(struct conclave_client *client, const void *target, const struct operands *operands);
 };

@@ -368,7 +368,7 @@ static int quota_rm(struct conclave_client *client, const char *path, bool as_js
     return error == 0 ? 0 : fail(USAGE.name, path, error);
 }
 
-static int quota_check(const void *target, const struct operands *operands)
+static int quota_check(void *target, const struct operands *operands)
 {
     const struct quota_options *options = target;
     struct limits limits;

@@ -1,4 +1,6 @@
 /* conclave rm: a node, or a branch from its leaves up. */
+#include "base/json.h"
+#include "cli/client_command.h"
 #include "cli/command.h"
 #include "cli/connection.h"
 #include "cli/node.h"
@@ -28,7 +30,8 @@ static const struct command_usage USAGE = {
     .rows = ROWS,
     .more = "With --json: {\"path\":PATH,\"removed\":NUMBER OF NODES}; without it nothing is "
             "printed. A branch is not removed in one step: others may see part of it, and nodes "
-            "made meanwhile are removed, too.\n",
+            "made meanwhile are removed, too. \"rm / --recursive\" removes everything but the root "
+            "and /zookeeper.\n",
     .client = true,
     .operands_min = 1,
     .operands_max = 1,
@@ -94,32 +97,36 @@ static int rm_report(const char *path, int64_t removed)
     return error;
 }
 
-int command_rm(int argc, char **argv)
+static int rm_check(void *target, const struct operands *operands)
 {
-    struct rm_options options = {.common = COMMON_OPTIONS_INIT, .version = -1};
-    struct operands operands;
-    struct conclave_client *client;
+    const struct rm_options *options = target;
+    if (options->recursive && options->version != -1) {
+        return usage_error(&USAGE, "--version goes with one node, not with --recursive");
+    }
+    if (!options->recursive && strcmp(operands->words[0], "/") == 0) {
+        return usage_error(&USAGE, "the root always stays; with --recursive everything below it "
+                                   "is removed, save /zookeeper");
+    }
+    return OPTIONS_GO_ON;
+}
+
+static int rm_run(struct conclave_client *client, const void *target,
+                  const struct operands *operands)
+{
+    const struct rm_options *options = target;
+    const char *path = operands->words[0];
     int64_t removed = 0;
-    int code = options_parse(&USAGE, argc, argv, &options, &operands);
-    if (code == OPTIONS_GO_ON) {
-        code = path_check(&USAGE, operands.words[0]);
-    }
-    if (code == OPTIONS_GO_ON && options.recursive && options.version != -1) {
-        code = usage_error(&USAGE, "--version goes with one node, not with --recursive");
-    }
-    if (code != OPTIONS_GO_ON) {
-        return code;
-    }
-    code = connection_open(USAGE.name, &options.common, NULL, NULL, &client);
-    if (code != 0) {
-        return code;
-    }
-    const char *path = operands.words[0];
-    int error = options.recursive ? remove_branch(client, path, &removed)
-                                  : remove_one(client, path, options.version, &removed);
-    if (error == 0 && options.common.json) {
+    int error = options->recursive ? remove_branch(client, path, &removed)
+                                   : remove_one(client, path, options->version, &removed);
+    if (error == 0 && options->common.json) {
         error = rm_report(path, removed);
     }
-    connection_close(client);
-    return output_end(USAGE.name, error == 0 ? 0 : fail(USAGE.name, path, error));
+    return error == 0 ? 0 : fail(USAGE.name, path, error);
+}
+
+int command_rm(int argc, char **argv)
+{
+    static const struct client_command COMMAND = {&USAGE, 0, rm_check, rm_run};
+    struct rm_options options = {.common = COMMON_OPTIONS_INIT, .version = -1};
+    return client_command_run(&COMMAND, argc, argv, &options);
 }

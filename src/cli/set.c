@@ -1,5 +1,6 @@
 /* conclave set: new data for a node that exists. */
 #include "base/json.h"
+#include "cli/client_command.h"
 #include "cli/command.h"
 #include "cli/connection.h"
 #include "cli/data_input.h"
@@ -13,6 +14,7 @@ struct set_options {
     struct common_options common;
     const char *file;
     int64_t version;
+    struct buf data;
 };
 
 static const struct option_row ROWS[] = {
@@ -36,67 +38,59 @@ static const struct command_usage USAGE = {
     .operands_max = 2,
 };
 
-/* The data that the arguments name. OPTIONS_GO_ON or the exit code. */
-static int set_data(const struct set_options *options, const struct operands *operands,
-                    struct buf *data)
+/* Reads the data that the arguments name. */
+static int set_check(void *target, const struct operands *operands)
 {
+    struct set_options *options = target;
     const char *word = operands->count == 2 ? operands->words[1] : NULL;
     if ((word != NULL) == (options->file != NULL)) {
         return usage_error(&USAGE, word != NULL ? "give DATA or --file, not both"
                                                 : "there is neither DATA nor --file");
     }
     if (word != NULL && strcmp(word, "-") != 0) {
-        buf_append_str(data, word);
-        return buf_ok(data) ? OPTIONS_GO_ON : fail(USAGE.name, NULL, CONCLAVE_ENOMEM);
+        buf_append_str(&options->data, word);
+        return buf_ok(&options->data) ? OPTIONS_GO_ON : fail(USAGE.name, NULL, CONCLAVE_ENOMEM);
     }
-    int code = data_read(USAGE.name, word != NULL ? word : options->file, data);
+    int code = data_read(USAGE.name, word != NULL ? word : options->file, &options->data);
     return code == 0 ? OPTIONS_GO_ON : code;
 }
 
-static int set_run(const struct set_options *options, const char *path, const struct buf *data)
+static int set_print(const char *path, const struct conclave_reply *reply)
 {
-    struct conclave_client *client;
-    struct conclave_reply *reply = NULL;
     struct json j;
-    int code = connection_open(USAGE.name, &options->common, NULL, NULL, &client);
-    if (code != 0) {
-        return code;
-    }
-    struct slice bytes = buf_slice(data);
-    struct conclave_op op = conclave_op_set(path, bytes.data, bytes.len, (int32_t)options->version);
+    json_init(&j);
+    json_object_begin(&j);
+    json_key(&j, "path");
+    json_string(&j, path);
+    stat_json(&j, &reply->stat);
+    json_object_end(&j);
+    int error = json_print(&j, stdout);
+    json_finish(&j);
+    return error;
+}
+
+static int set_run(struct conclave_client *client, const void *target,
+                   const struct operands *operands)
+{
+    const struct set_options *options = target;
+    struct slice data = buf_slice(&options->data);
+    struct conclave_op op =
+        conclave_op_set(operands->words[0], data.data, data.len, (int32_t)options->version);
+    struct conclave_reply *reply = NULL;
     int error = conclave_call(client, &op, &reply);
     if (error == 0 && options->common.json) {
-        json_init(&j);
-        json_object_begin(&j);
-        json_key(&j, "path");
-        json_string(&j, path);
-        stat_json(&j, &reply->stat);
-        json_object_end(&j);
-        error = json_print(&j, stdout);
-        json_finish(&j);
+        error = set_print(op.path, reply);
     }
     conclave_reply_free(reply);
-    connection_close(client);
-    return output_end(USAGE.name, error == 0 ? 0 : fail(USAGE.name, path, error));
+    return error == 0 ? 0 : fail(USAGE.name, op.path, error);
 }
 
 int command_set(int argc, char **argv)
 {
+    static const struct client_command COMMAND = {&USAGE, 0, set_check, set_run};
     struct set_options options = {.common = COMMON_OPTIONS_INIT, .version = -1};
-    struct operands operands;
-    struct buf data;
-    int code = options_parse(&USAGE, argc, argv, &options, &operands);
-    if (code == OPTIONS_GO_ON) {
-        code = path_check(&USAGE, operands.words[0]);
-    }
-    if (code != OPTIONS_GO_ON) {
-        return code;
-    }
-    buf_init(&data, DATA_INPUT_MAX);
-    code = set_data(&options, &operands, &data);
-    if (code == OPTIONS_GO_ON) {
-        code = set_run(&options, operands.words[0], &data);
-    }
-    buf_finish(&data);
+    buf_init(&options.data, DATA_INPUT_MAX);
+    int code = client_command_run(&COMMAND, argc, argv, &options);
+    buf_finish(&options.data);
     return code;
 }
