@@ -291,6 +291,9 @@ static int login_answer(struct login *l, bool first, struct slice token, struct 
     }
     const char *in = token.len > 0 ? (const char *)token.data : NULL;
     bool kerberos = l->service->options->mechanism == LOGIN_GSSAPI;
+    if (first && kerberos && in == NULL) {
+        return CONCLAVE_AUTH_FAILED; /* the client speaks first */
+    }
     int rc = first ? sasl_server_start(l->conn, cyrus_mechanism(kerberos), in, (unsigned)token.len,
                                        &out, &out_len)
                    : sasl_server_step(l->conn, in, (unsigned)token.len, &out, &out_len);
