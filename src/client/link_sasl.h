@@ -2,7 +2,8 @@
  * SASL on the link to a server: makes the tokens that the core asks for. As each may take a while
  * (names are looked up, Kerberos asks its key server) a short-lived thread makes it and signals an
  * eventfd; the loop and the program's deadlines go on meanwhile. A token that nobody waits for any
- * more is made to its end and thrown away.
+ * more is made to its end and thrown away. Limit: where the process ends meanwhile, Kerberos' libraries
+ * clean up beside that thread.
  *
  * What stands here runs under the client's lock, but for that thread.
  */

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """SASL and the audit log: the same users, clients and faults on Apache ZooKeeper and on ours, the same outcomes.
 
-Promise: kazoo, Apache's command line client and raw tokens do DIGEST-MD5, and Apache's client also GSSAPI against a
-private Kerberos, on servers configured alike; what they saw must be the same. In the end no secret that was used
+Promise: kazoo, Apache's command line client, our commands and raw tokens do DIGEST-MD5, and Apache's client and our
+commands also GSSAPI against a private Kerberos, on servers configured alike; what they saw must be the same. In the end no secret that was used
 stands in a log of ours. GSSAPI is skipped where Debian's krb5-kdc is not installed.
 Limits: 3.8 is what Debian has; Debian's C client is built without SASL, so it is not here.
 """
@@ -347,6 +347,79 @@ def audit_log(server):
     return lines
 
 
+# --- our commands -------------------------------------------------------------------------------------------------
+
+def command(server, *words, stdin="", **environment):
+    """[exit code, lines of the output in order, what was said of the login]"""
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("CONCLAVE_AUTH", "CONCLAVE_SASL"))}
+    done = subprocess.run([conclave.program(), *words], input=stdin, capture_output=True, text=True, timeout=60,
+                          check=False, env={**env, "CONCLAVE_SERVER": server.host, **environment})
+    said = re.findall(r"refused the login|not offer SASL|not accept the login|GSSAPI Error|others can read|\([A-Z_]+\)",
+                      done.stderr)
+    assert not any(secret in done.stdout + done.stderr for secret in USERS.values()), done
+    return [done.returncode, sorted(done.stdout.split("\n")), said]
+
+
+def password_file(server, password, mode=0o600):
+    path = write_private(os.path.join(server.folder, "password"), password + "\nnot the password\n")
+    os.chmod(path, mode)
+    return path
+
+
+def commands(server):
+    """Who is let in, by which option and variable, and who is not."""
+    mine = ("--sasl-user", "bob", "--sasl-password-file", password_file(server, USERS["bob"]))
+    seen = [command(server, *words) for words in (
+        ("whoami", *mine), ("create", "/cmd", "x", *mine), ("acl", "set", "/cmd", "auth::cdrwa", *mine),
+        ("acl", "get", "/cmd", *mine), ("get", "/cmd"), ("get", "/cmd", "--sasl-mechanism", "DIGEST-MD5", *mine),
+        ("elect", "/cmd/elect", *mine, "--", "echo", "led"))]
+    assert seen[0][0] == 0 and "sasl:bob" in seen[0][1], seen[0]
+    assert [row[0] for row in seen] == [0, 0, 0, 0, 77, 0, 0] and "led" in seen[-1][1], seen
+    for name, password in USERS.items():
+        seen.append(command(server, "whoami", CONCLAVE_SASL_USER=name, CONCLAVE_SASL_PASSWORD=password))
+        assert f"sasl:{name}" in seen[-1][1], seen[-1]
+    script = "whoami\nget /cmd\nget /cmd --timeout 4s\nwhoami --sasl-user nobody\nrm -r /cmd\n"
+    seen.append(command(server, "shell", *mine, stdin=script, CONCLAVE_SASL_PASSWORD=WRONG))
+    assert seen[-1][1].count("sasl:bob") == 1 and seen[-1][2] == ["refused the login", "(AUTH_FAILED)"], seen[-1]
+    return seen
+
+
+def commands_refused(server):
+    user = ("whoami", "--sasl-user", "bob")
+    seen = [command(server, *user, "--sasl-password-file", password_file(server, WRONG)),
+            command(server, "whoami", "--sasl-user", "nobody", CONCLAVE_SASL_PASSWORD=WRONG),
+            command(server, *user, CONCLAVE_SASL_PASSWORD=USERS["alice"]),
+            command(server, "elect", "/refused", "--sasl-user", "bob", "--", "true", CONCLAVE_SASL_PASSWORD=WRONG)]
+    assert all(row[0] == 77 and row[2] == ["refused the login", "(AUTH_FAILED)"] for row in seen), seen
+    wrong = [command(server, *user), command(server, *user, CONCLAVE_SASL_PASSWORD=""),
+             command(server, "whoami", "--sasl-mechanism", "PLAIN"),
+             command(server, *user, "--sasl-password-file", os.path.join(server.folder, "none")),
+             command(server, *user, "--sasl-mechanism", "GSSAPI")]
+    assert all(row[0] == 64 for row in wrong), wrong
+    careless = password_file(server, USERS["bob"], 0o644)
+    seen.append(command(server, *user, "--sasl-password-file", careless))
+    assert seen[-1][0] == 0 and seen[-1][2] == ["others can read"], seen[-1]
+    return seen
+
+
+def reconnect(server):
+    """The server ends and is back: the shell's session, its node and its id are there again."""
+    env = {**os.environ, "CONCLAVE_SASL_PASSWORD": USERS["bob"]}
+    shell = subprocess.Popen([conclave.program(), "shell", "--sasl-user", "bob", "--timeout", "20s", "--session", "20s",
+                              "--server", server.host], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+    shell.stdin.write("create /back x -e\nacl set /back auth::cdrwa\nacl get /back\n")
+    shell.stdin.flush()
+    lines = [shell.stdout.readline() for _ in range(2)]
+    server.stop()
+    server.start()
+    # What is asked may be on the link that ends: ask until one is answered.
+    shell.stdin.write("ls /back\nls /back\nget /back --json\nwhoami\n")
+    out, _ = shell.communicate(timeout=60)
+    owner = re.search(r'"ephemeral_owner":"?(\w+)', out)
+    assert owner and int(owner.group(1), 0) != 0 and "sasl:bob" in out, out
+    return lines, sorted(line for line in out.split("\n") if not line.startswith("{"))
+
+
 # --- cases on other servers ---------------------------------------------------------------------------------------
 
 def required(server):
@@ -364,6 +437,9 @@ def required(server):
     raw = RawLogin(server, "bob", WRONG)
     seen.append((raw.run(), raw.closed()))
     assert seen[1][2] == seen[-1][0][1][1] == -124, seen
+    for password in (USERS["bob"], WRONG):
+        seen.append(command(server, "get", "/zookeeper", "--sasl-user", "bob", CONCLAVE_SASL_PASSWORD=password))
+    assert [row[0] for row in seen[-2:]] == [0, 77], seen[-2:]
     return seen
 
 
@@ -372,6 +448,9 @@ def lenient(server):
     seen = [raw.run(), raw.closed(), raw.send(b"again")[1:]]
     seen.append(who_am_i(raw))
     assert seen[0][1][1] == 0 and not seen[1], seen
+    # Our client does not go on as somebody else than it was told to be.
+    seen.append(command(server, "whoami", "--sasl-user", "bob", CONCLAVE_SASL_PASSWORD=WRONG))
+    assert seen[-1][0] == 77 and "not accept the login" in seen[-1][2], seen[-1]
     return seen
 
 
@@ -380,12 +459,14 @@ def without_sasl(server):
     seen = [raw.send(b""), raw.closed(), raw.send(b"x")]
     with Client(server) as client:
         seen.append(error_of(client.create, "/s", acl=[make_acl("sasl", "bob", all=True)]))
+    seen.append(command(server, "whoami", "--sasl-user", "bob", CONCLAVE_SASL_PASSWORD=WRONG))
+    assert seen[-1][0] == 77 and seen[-1][2] == ["not offer SASL", "(AUTH_FAILED)"], seen[-1]
     return seen
 
 
 def gssapi_garbage(server):
     seen = []
-    for token in (b"garbage", b"\x60" * 4096, b"\x60\x06\x06\x04abcd"):
+    for token in (b"", b"garbage", b"\x60" * 4096, b"\x60\x06\x06\x04abcd"):
         raw = RawLogin(server, "bob", WRONG)
         seen.append((raw.send(token), raw.closed()))
     assert all(first[1] == -115 and closed for first, closed in seen), seen
@@ -400,6 +481,21 @@ def gssapi_case(kdc, client_options):
         service = zkcli(server, "whoami\nget /krb\n", kdc.client_jaas("svc/worker"), client_options)
         return good, service
     return gssapi
+
+
+def gssapi_commands_case(kdc):
+    def gssapi_commands(server):
+        ours = ("--sasl-mechanism", "GSSAPI", "--sasl-host", "localhost")
+        good = {"KRB5_CONFIG": kdc.conf, "KRB5_CLIENT_KTNAME": kdc.keytab_of("svc/worker"), "KRB5CCNAME": "MEMORY:"}
+        seen = [command(server, "whoami", *ours, **good)]
+        assert seen[0][0] == 0 and any(line.startswith("sasl:svc") for line in seen[0][1]), seen
+        seen += [command(server, "whoami", *ours, **{**good, "KRB5_CLIENT_KTNAME": "/none"}),
+                 command(server, "whoami", *ours[:2], "--sasl-host", "elsewhere.test", **good),
+                 command(server, "whoami", *ours, "--sasl-service", "other", **good),
+                 command(server, "whoami", "--sasl-user", "bob", CONCLAVE_SASL_PASSWORD=WRONG)]
+        assert all(row[0] == 77 and row[2][-1] == "(AUTH_FAILED)" for row in seen[1:]), seen
+        return seen
+    return gssapi_commands
 
 
 # --- the run ------------------------------------------------------------------------------------------------------
@@ -426,7 +522,7 @@ def run_on(setup, cases, only):
 def digest_setups():
     yield Setup({**COMMON, "superUser": "boss", "letAnySaslUserDoX": "everysasl"}, digest_jaas()), \
         [kazoo_logins, acls_are_enforced, super_users, any_sasl_user, raw_tokens, challenge, java_client,
-         java_client_refused, audit_log]
+         java_client_refused, commands, commands_refused, audit_log, reconnect]
     yield Setup({**COMMON, "sessionRequireClientSASLAuth": "true"}, digest_jaas()), [required]
     yield Setup({**COMMON, "allowSaslFailedClients": "true"}, digest_jaas()), [lenient]
     yield Setup({}), [without_sasl]
@@ -435,7 +531,8 @@ def digest_setups():
 def gssapi_setups(kdc):
     jvm = [f"-Djava.security.krb5.conf={kdc.conf}", f"-Dzookeeper.server.principal={kdc.service}"]
     for settings in ({}, {"kerberos.removeRealmFromPrincipal": "true", "kerberos.removeHostFromPrincipal": "true"}):
-        yield Setup({**COMMON, **settings}, kdc.server_jaas(), kdc.conf), [gssapi_case(kdc, jvm), gssapi_garbage]
+        yield Setup({**COMMON, **settings}, kdc.server_jaas(), kdc.conf), [gssapi_case(kdc, jvm), gssapi_commands_case(kdc),
+                                                            gssapi_garbage]
 
 
 def main():

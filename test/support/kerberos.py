@@ -31,7 +31,7 @@ def why_missing():
 
 
 class Kdc(Server):
-    """`with Kdc() as kdc:`; users alice and svc/worker, service zookeeper/localhost, keys in one keytab."""
+    """`with Kdc() as kdc:`; users alice and svc/worker, service zookeeper/localhost, keys in one keytab (or keytab_of one)."""
 
     name = "kdc"
     service = f"zookeeper/localhost@{REALM}"
@@ -69,6 +69,13 @@ class Kdc(Server):
             self._run(find("kadmin.local"), "-r", REALM, "addprinc", "-randkey", principal)
             self._run(find("kadmin.local"), "-r", REALM, "ktadd", "-k", self.keytab, principal)
         return [find("krb5kdc"), "-n", "-r", REALM]
+
+    def keytab_of(self, user):
+        """A keytab with the key of one user, by its path."""
+        path = os.path.join(self.folder, "keytab-" + user.replace("/", "-"))
+        if not os.path.exists(path):
+            self._run(find("kadmin.local"), "-r", REALM, "ktadd", "-norandkey", "-k", path, f"{user}@{REALM}")
+        return path
 
     def wait_ready(self):
         deadline = time.monotonic() + READY_S
