@@ -70,6 +70,9 @@ static void fetch_committed(struct replication *r)
 void apply_committed(struct replication *r)
 {
     uint64_t before = r->applied;
+    if (r->install.state == INSTALL_BEGUN) {
+        return; /* what is committed comes with the snapshot */
+    }
     if (r->applying) {
         return; /* called from a callback of the loop below, which goes on by itself */
     }

@@ -11,6 +11,7 @@
  *   outbox.c          the way of messages to the others
  *   fetch.c           entries that are read again from the disk
  *   snapshot_task.c   snapshots
+ *   install.c         snapshots to and from other servers
  *
  *   submit, receive → engine → table, gather → (the turn ends, or the write before is done)
  *     → LANE_LOG: write, sync → engine: persisted → committed → apply
@@ -20,6 +21,7 @@
 
 #include "replication/engine.h"
 #include "replication/folder.h"
+#include "replication/install.h"
 #include "replication/journal.h"
 #include "replication/members.h"
 #include "replication/replication.h"
@@ -142,6 +144,7 @@ struct replication {
     } told;
     uint64_t snapshot_index;
     struct snapshot_task snapshot;
+    struct install install;
 
     struct worker_job spare_job;
     uint64_t spare_size;
@@ -171,6 +174,9 @@ bool snapshot_task_worth(const struct replication *r);  /* see replication_stats
 void snapshot_task_cancel(struct replication *r);       /* on failure and on close */
 bool snapshot_task_hungry(const struct replication *r); /* wants a step now */
 void snapshot_task_step(struct replication *r);         /* when hungry: one slice */
+
+void snapshot_task_installed(struct replication *r,
+                             uint64_t index); /* another's snapshot is kept as well */
 
 /* carry_out.c. `rv` is what the engine's function returned: any failure but EBUSY, EINVAL and EPROTO
  * ends the use of the log. `entries` are those of a received append, the first at first_index. */

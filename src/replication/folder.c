@@ -118,7 +118,7 @@ static int sync_parent(struct folder *f, struct problem *problem)
 }
 
 int folder_open(struct folder *f, const struct file_ops *ops, const char *dir, uint64_t server_id,
-                struct problem *problem)
+                const uint8_t *cluster, struct problem *problem)
 {
     struct look look = {0};
     f->ops = ops;
@@ -140,7 +140,11 @@ int folder_open(struct folder *f, const struct file_ops *ops, const char *dir, u
     }
     rv = marker_read(ops, dir, &f->marker, problem);
     if (rv == CONCLAVE_NO_NODE) {
-        random_bytes(f->marker.cluster, sizeof f->marker.cluster);
+        if (cluster != NULL) {
+            memcpy(f->marker.cluster, cluster, sizeof f->marker.cluster);
+        } else {
+            random_bytes(f->marker.cluster, sizeof f->marker.cluster);
+        }
         f->marker.server_id = server_id;
         f->marker.ready = false;
         rv = marker_write(ops, dir, &f->marker, problem);

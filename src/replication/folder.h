@@ -16,11 +16,11 @@ struct folder {
 
 /*
  * Creates the folder when it is missing, locks it and reads its marker; for a first start writes
- * one that is not ready. 0, CONCLAVE_ELOCKED, CONCLAVE_EFOREIGN, CONCLAVE_ECORRUPT, CONCLAVE_EIO,
+ * one that is not ready, with the cluster id given, or (NULL) a random one. 0, CONCLAVE_ELOCKED, CONCLAVE_EFOREIGN, CONCLAVE_ECORRUPT, CONCLAVE_EIO,
  * CONCLAVE_ENOSPACE, CONCLAVE_ENOMEM.
  */
 int folder_open(struct folder *f, const struct file_ops *ops, const char *dir, uint64_t server_id,
-                struct problem *problem) CONCLAVE_MUST_USE;
+                const uint8_t *cluster, struct problem *problem) CONCLAVE_MUST_USE;
 
 /* Makes the first start's end known: from now on missing files are damage. */
 int folder_set_ready(struct folder *f, struct problem *problem) CONCLAVE_MUST_USE;

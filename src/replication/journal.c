@@ -341,6 +341,77 @@ int journal_trim(struct journal *journal, uint64_t snapshot_index, uint64_t keep
     return 0;
 }
 
+static int write_metadata(struct journal *journal)
+{
+    journal->error =
+        metadata_write(journal->ops, journal->dir, &journal->metadata, &journal->problem);
+    return journal->error;
+}
+
+int journal_begin_install(struct journal *journal, uint64_t index)
+{
+    if (journal->error != 0) {
+        return journal->error;
+    }
+    journal->metadata.installing = index;
+    return write_metadata(journal);
+}
+
+int journal_reset(struct journal *journal, uint64_t index, struct journal_segment **ret_dropped,
+                  size_t *ret_count)
+{
+    if (journal->error != 0) {
+        return journal->error;
+    }
+    assert(journal->metadata.installing == index);
+    size_t n = journal->n_segments;
+    struct journal_segment *dropped = malloc((n + 1) * sizeof *dropped);
+    if (dropped == NULL) {
+        return fail_memory(journal);
+    }
+    for (size_t i = 0; i < n; i++) {
+        dropped[i] = journal->segments[i];
+        atomic_fetch_sub(&journal->bytes, dropped[i].size);
+    }
+    journal->n_segments = 0;
+    journal->last_index = index;
+    int rv = start_segment(journal, FRAME_HEADER_SIZE);
+    if (rv == 0) {
+        journal->metadata.first_segment = journal->metadata.last_segment;
+        journal->metadata.snapshot_index = index;
+        journal->metadata.installing = 0;
+        rv = write_metadata(journal);
+    }
+    if (rv != 0) {
+        free(dropped);
+        return rv;
+    }
+    *ret_dropped = dropped;
+    *ret_count = n;
+    return 0;
+}
+
+int journal_resume_install(struct journal *journal, bool (*there)(void *ctx, uint64_t index),
+                           void *ctx)
+{
+    struct journal_segment *dropped = NULL;
+    struct problem ignored = {0};
+    size_t n;
+    int rv = metadata_read(journal->ops, journal->dir, &journal->metadata, &ignored);
+    problem_finish(&ignored);
+    uint64_t index = journal->metadata.installing;
+    if (rv != 0 || index == 0) {
+        return 0; /* what is wrong with it the recovery says */
+    }
+    if (there(ctx, index)) {
+        rv = journal_reset(journal, index, &dropped, &n);
+        free(dropped); /* nothing: the files go when the log is read */
+        return rv;
+    }
+    journal->metadata.installing = 0;
+    return write_metadata(journal);
+}
+
 bool journal_wants_spare(struct journal *journal, uint64_t *ret_size)
 {
     const struct journal_segment *last = &journal->segments[journal->n_segments - 1];

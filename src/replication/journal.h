@@ -143,6 +143,19 @@ int journal_read(struct journal *journal, const struct journal_contents *c, size
 int journal_append(struct journal *journal, struct buf *frame, uint64_t index,
                    uint32_t count) CONCLAVE_MUST_USE;
 
+/*
+ * A snapshot of somebody else takes the place of the log, in this order: begin_install makes the
+ * intention durable; the caller gives the snapshot its name; reset lets the log begin anew behind
+ * index, and ret as in journal_trim. A crash in between is found by resume_install, before
+ * journal_recover: with the snapshot there the log is replaced, without it the log stays. There is
+ * nothing to be done with the journal after resume_install but journal_finish.
+ */
+int journal_begin_install(struct journal *journal, uint64_t index) CONCLAVE_MUST_USE;
+int journal_reset(struct journal *journal, uint64_t index, struct journal_segment **ret_dropped,
+                  size_t *ret_count) CONCLAVE_MUST_USE;
+int journal_resume_install(struct journal *journal, bool (*there)(void *ctx, uint64_t index),
+                           void *ctx) CONCLAVE_MUST_USE;
+
 /* Whether a spare segment should be made now; *ret_size says how large. */
 bool journal_wants_spare(struct journal *journal, uint64_t *ret_size);
 

@@ -164,6 +164,10 @@ static size_t metadata_text(const struct metadata *m, char text[TEXT_MAX])
                  "Conclave metadata\nterm %" PRIu64 "\nvoted_for %" PRIu64
                  "\nfirst_segment %" PRIu64 "\nlast_segment %" PRIu64 "\nsnapshot %" PRIu64 "\n",
                  m->term, m->voted_for, m->first_segment, m->last_segment, m->snapshot_index);
+    if (m->installing != 0) {
+        len +=
+            snprintf(text + len, TEXT_MAX - (size_t)len, "installing %" PRIu64 "\n", m->installing);
+    }
     return add_checksum(text, len);
 }
 
@@ -188,11 +192,12 @@ int metadata_read(const struct file_ops *ops, const char *dir, struct metadata *
         return rv;
     }
     /* NOLINTNEXTLINE(cert-err34-c): what does not fit differs when it is written again */
-    int n = sscanf(text,
-                   "Conclave metadata\nterm %" SCNu64 "\nvoted_for %" SCNu64
-                   "\nfirst_segment %" SCNu64 "\nlast_segment %" SCNu64 "\nsnapshot %" SCNu64,
-                   &m.term, &m.voted_for, &m.first_segment, &m.last_segment, &m.snapshot_index);
-    if (n != 5 || metadata_text(&m, again) != len || memcmp(text, again, len) != 0) {
+    int n = sscanf(
+        text,
+        "Conclave metadata\nterm %" SCNu64 "\nvoted_for %" SCNu64 "\nfirst_segment %" SCNu64
+        "\nlast_segment %" SCNu64 "\nsnapshot %" SCNu64 "\ninstalling %" SCNu64,
+        &m.term, &m.voted_for, &m.first_segment, &m.last_segment, &m.snapshot_index, &m.installing);
+    if (n < 5 || metadata_text(&m, again) != len || memcmp(text, again, len) != 0) {
         return damaged(problem, dir, METADATA_FILE);
     }
     *ret = m;

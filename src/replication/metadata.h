@@ -29,6 +29,7 @@ struct metadata {
     uint64_t
         last_segment; /* files up to here must exist; one above may (a crash while starting it) */
     uint64_t snapshot_index; /* newest snapshot known to be durable; 0: none */
+    uint64_t installing;     /* the snapshot of this index, once there, replaces the log; 0: none */
 };
 
 /* 0, or CONCLAVE_NO_NODE when the file does not exist, CONCLAVE_ECORRUPT, CONCLAVE_EFOREIGN (a

@@ -193,7 +193,8 @@ void outbox_add(struct replication *r, const struct engine_message *m)
         return;
     }
     if (m->kind == ENGINE_INSTALL) {
-        return; /* streamed by the snapshot's own files */
+        install_send(r, m);
+        return;
     }
     buf_init(&bytes, 0);
     message_put_engine(&bytes, m);

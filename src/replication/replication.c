@@ -185,6 +185,7 @@ void replication_link(struct replication *r, uint64_t peer, bool up)
 {
     if (r->error == 0 && !r->closing) {
         outbox_link(r, peer, up);
+        install_link(r, peer, up);
     }
 }
 
@@ -232,6 +233,11 @@ void replication_receive(struct replication *r, uint64_t from, struct slice mess
         case MESSAGE_ENGINE:
             rv = receive_engine(r, from, &m);
             break;
+        case MESSAGE_OFFER:
+        case MESSAGE_CHUNK:
+        case MESSAGE_WANT:
+            rv = install_receive(r, from, &m);
+            break;
         default:
             rv = CONCLAVE_EPROTO;
             break;
@@ -250,6 +256,7 @@ void replication_turn(struct replication *r)
         own_term_begins(r);
         tell_role(r);
         announce(r);
+        install_turn(r);
     }
     append_flush(r);
     outbox_flush(r);
@@ -260,7 +267,12 @@ int64_t replication_deadline(const struct replication *r)
     if (r->finished || snapshot_task_hungry(r) || (r->closing && r->jobs == 0)) {
         return 0;
     }
-    return r->closing || r->error != 0 ? INT64_MAX : engine_next_timeout_ms(r->engine);
+    if (r->closing || r->error != 0) {
+        return INT64_MAX;
+    }
+    int64_t timeout = engine_next_timeout_ms(r->engine);
+    int64_t install = install_deadline(r);
+    return timeout < install ? timeout : install;
 }
 
 int64_t replication_contact_ms(const struct replication *r)
@@ -279,6 +291,7 @@ static void free_memory(struct replication *r)
     outbox_finish(r);
     buf_finish(&r->configuration);
     snapshot_task_finish(r);
+    install_finish(r);
     engine_destroy(r->engine);
     if (r->journal_ready) {
         journal_finish(&r->journal);
@@ -319,6 +332,7 @@ void replication_close(struct replication *r, void (*cb)(void *ctx), void *ctx)
     r->close_ctx = ctx;
     atomic_store(&r->stop, true);
     snapshot_task_cancel(r);
+    install_close(r);
     append_flush(r);
     if (!r->applying) {
         advance_close(r);
@@ -342,6 +356,9 @@ void replication_tick(struct replication *r)
     }
     advance_close(r);
     int64_t now = driver_now_ms(r);
+    if (!r->closing && r->error == 0) {
+        install_tick(r);
+    }
     if (!r->closing && r->error == 0 && now >= engine_next_timeout_ms(r->engine)) {
         carry_out(r, engine_timeout(r->engine, now, &result), &result, NULL);
     }
@@ -396,6 +413,7 @@ int replication_open(const struct replication_host *host, const struct replicati
     buf_init(&r->configuration, 0);
     outbox_init(r);
     snapshot_task_init(r);
+    install_init(r);
 
     int rv = make_engine(r);
     if (rv == 0) {

@@ -66,10 +66,12 @@ struct replication_options {
      * at only then. */
     const struct member *founders;
     size_t n_founders;
-    int election_ms;    /* a follower waits so long to twice that for its leader; 0: 400 */
-    int heartbeat_ms;   /* between a leader's signs of life; 0: 80 */
-    size_t cache_bytes; /* payloads kept in memory for other members; 0: 32 MiB */
-    unsigned seed;      /* of the election timeouts; 0: random */
+    bool cluster_given;  /* at a first start: `cluster` is the id that all founders agreed on */
+    uint8_t cluster[16]; /* else it is random */
+    int election_ms;     /* a follower waits so long to twice that for its leader; 0: 400 */
+    int heartbeat_ms;    /* between a leader's signs of life; 0: 80 */
+    size_t cache_bytes;  /* payloads kept in memory for other members; 0: 32 MiB */
+    unsigned seed;       /* of the election timeouts; 0: random */
 };
 
 struct replication_callbacks {
@@ -88,7 +90,8 @@ struct replication_callbacks {
     int (*snapshot_step)(void *ctx, size_t max_bytes, struct buf *out);
     void (*snapshot_abort)(void *ctx);
 
-    /* Replaces the state by that of a snapshot: at start, before any apply. bytes are borrowed. */
+    /* Replaces the state by that of a snapshot: at start, before any apply, and later when the leader
+     * sent one: apply goes on above its index. bytes are borrowed. */
     int (*restore)(void *ctx, struct slice snapshot);
 
     /* From replication_turn. leader: id of the member that leads in term, 0: nobody known. At first

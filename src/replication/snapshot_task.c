@@ -276,6 +276,18 @@ static bool keep_new(struct snapshot_task *t)
     return true;
 }
 
+void snapshot_task_installed(struct replication *r, uint64_t index)
+{
+    struct snapshot_task *t = &r->snapshot;
+    assert(t->state == SNAPSHOT_IDLE);
+    t->meta.index = index;
+    if (!keep_new(t)) {
+        driver_fail(r, CONCLAVE_ENOMEM, "out of memory after installing a snapshot");
+    }
+    t->attempt_index = index;
+    t->attempt_bytes = r->applied_bytes;
+}
+
 /* Fills in what goes: with enough good snapshots, all others that are older, and the log that
  * the oldest of the good ones does not need. With only one, the log stays whole. */
 static bool plan_trim(struct replication *r, struct trim_job *j)
@@ -406,7 +418,8 @@ static bool due(const struct replication *r)
 void snapshot_task_maybe(struct replication *r)
 {
     struct snapshot_task *t = &r->snapshot;
-    if (t->state != SNAPSHOT_IDLE || r->closing || r->error != 0 || r->applying || !due(r)) {
+    if (t->state != SNAPSHOT_IDLE || r->install.state != INSTALL_IDLE || r->closing ||
+        r->error != 0 || r->applying || !due(r)) {
         return;
     }
     t->wanted = false;

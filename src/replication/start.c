@@ -394,12 +394,45 @@ static int settle_names(struct replication *r, struct problem *problem)
     return err == 0 ? 0 : problem_file(problem, err, "cannot sync the folder", r->folder.dir);
 }
 
+static bool snapshot_is_there(void *ctx, uint64_t index)
+{
+    struct replication *r = ctx;
+    struct snapshot_reader reader;
+    struct problem ignored = {0};
+    int rv = snapshot_reader_open(&reader, r->ops, r->folder.dir, index, r->folder.marker.cluster,
+                                  &ignored);
+    problem_finish(&ignored);
+    if (rv == 0) {
+        snapshot_reader_close(&reader);
+        driver_note(r, false, "snapshot_installed", "index=%" PRIu64 " reason=\"begun before\"",
+                    index);
+    }
+    return rv == 0;
+}
+
+/* The log as it is after an installation that a crash interrupted. */
+static int open_log(struct replication *r, struct problem *problem)
+{
+    int rv = init_log(r);
+    if (rv != 0) {
+        return rv;
+    }
+    rv = journal_resume_install(&r->journal, snapshot_is_there, r);
+    if (rv != 0) {
+        return journal_problem(r, rv, problem);
+    }
+    journal_finish(&r->journal);
+    r->journal_ready = false;
+    return init_log(r);
+}
+
 int start_recover(struct replication *r, uint64_t server_id, struct problem *problem)
 {
     struct journal_contents contents = {0};
     struct snapshot_reader reader = {0};
     bool found = false;
-    int rv = folder_open(&r->folder, r->ops, r->options.dir, server_id, problem);
+    int rv = folder_open(&r->folder, r->ops, r->options.dir, server_id,
+                         r->options.cluster_given ? r->options.cluster : NULL, problem);
     r->options.dir = r->folder.dir;
     bool fresh = rv == 0 && !r->folder.marker.ready;
     if (fresh) {
@@ -409,7 +442,7 @@ int start_recover(struct replication *r, uint64_t server_id, struct problem *pro
         rv = settle_names(r, problem);
     }
     if (rv == 0) {
-        rv = init_log(r);
+        rv = open_log(r, problem);
     }
     if (rv != 0) {
         return rv;
