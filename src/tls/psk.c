@@ -11,7 +11,7 @@ enum { KEY_SIZE = 32 };
 #define SUITE "TLS_AES_128_GCM_SHA256"
 static const unsigned char suite_id[] = {0x13, 0x01};
 
-/* Names the key on the wire: public, the same for all. */
+/* Names the key on the wire: public, the same for all. Also the context that sessions belong to. */
 static const unsigned char identity[] = {'c', 'o', 'n', 'c', 'l', 'a', 'v', 'e', ' ', '1'};
 
 /* The key belongs to OpenSSL's context, which connections may keep longer than their holder. */
@@ -37,6 +37,7 @@ static SSL_SESSION *psk_session(SSL *ssl)
     if (session == NULL || suite == NULL ||
         SSL_SESSION_set1_master_key(session, key, KEY_SIZE) != 1 ||
         SSL_SESSION_set_cipher(session, suite) != 1 ||
+        SSL_SESSION_set1_id_context(session, identity, sizeof identity) != 1 ||
         SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) != 1) {
         SSL_SESSION_free(session);
         return NULL;
@@ -91,6 +92,7 @@ int psk_use(SSL_CTX *ctx, struct slice secret)
     bool ok = HMAC(EVP_sha256(), secret.data, (int)secret.len, purpose, sizeof purpose - 1, key,
                    &len) != NULL &&
               len == KEY_SIZE && SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
-              SSL_CTX_set_ciphersuites(ctx, SUITE) == 1;
+              SSL_CTX_set_ciphersuites(ctx, SUITE) == 1 &&
+              SSL_CTX_set_session_id_context(ctx, identity, sizeof identity) == 1;
     return ok ? 0 : CONCLAVE_ENOMEM;
 }

@@ -4,6 +4,7 @@
 #include "base/endian.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +64,7 @@ static void on_refused(void *ctx, const char *address, const char *reason, uint6
 void node_init(struct node *n, uint64_t id)
 {
     memset(n, 0, sizeof *n);
+    signal(SIGPIPE, SIG_IGN);
     assert_int_equal(uv_loop_init(&n->loop), 0);
     n->id = id;
     n->address = (struct net_address){.host = "127.0.0.1"};

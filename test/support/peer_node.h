@@ -9,7 +9,7 @@
 
 #include <uv.h>
 
-enum { NODE_PEERS = 8 };
+enum { NODE_PEERS = 128 };
 
 struct node {
     uv_loop_t loop;
