@@ -1,0 +1,58 @@
+/*
+ * Any bytes as what comes in on a link between servers: frames are cut within their bounds, and a
+ * hello, an age or a refusal that is read is the one that was written. Input: the bytes.
+ */
+#include "peer/hello.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Like assert, but also in a build without asserts. */
+static void must(bool holds)
+{
+    if (!holds) {
+        abort();
+    }
+}
+
+/* What was read, written again: the same frame. */
+static void fuzz_control(const struct frame *f)
+{
+    struct slice rest = SLICE_NULL;
+    struct hello h;
+    struct peer_identity who = {0};
+    unsigned reason;
+    struct buf again;
+    unsigned kind = control_kind(f->bytes, &rest);
+    buf_init(&again, 0);
+    if (kind == CONTROL_HELLO && hello_read(rest, &h) == 0 && h.version == HELLO_VERSION) {
+        must(h.from.id != 0);
+        hello_append(&again, &h);
+    } else if (kind == CONTROL_AGE && age_read(rest, &who) == 0) {
+        age_append(&again, &who);
+    } else if (kind == CONTROL_REFUSE && refuse_read(rest, &reason) == 0) {
+        must(hello_reason_text(reason)[0] != '\0');
+    }
+    if (again.len > 0) {
+        struct slice all = buf_slice(&again);
+        struct frame g;
+        must(frame_take(&all, HELLO_FRAME_MAX, &g) == 1 && all.len == 0 && g.channel == 0);
+        must(slice_equal(g.bytes, f->bytes));
+    }
+    buf_finish(&again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct slice rest = slice_make(data, size);
+    struct frame f;
+    while (frame_take(&rest, HELLO_FRAME_MAX, &f) == 1) {
+        must(f.bytes.len <= HELLO_FRAME_MAX);
+        must(f.bytes.data + f.bytes.len == rest.data && rest.data + rest.len == data + size);
+        if (f.channel == 0) {
+            fuzz_control(&f);
+        }
+    }
+    return 0;
+}
