@@ -30,9 +30,18 @@ void carry_out_members(struct replication *r)
         rv = members_decode(buf_slice(&bytes), members, &n);
     }
     buf_finish(&bytes);
-    if (rv != 0) {
-        engine_failed(r, rv);
+    uint64_t *voters = rv == 0 ? malloc((n + 1) * sizeof *voters) : NULL;
+    if (voters == NULL) {
+        engine_failed(r, rv != 0 ? rv : CONCLAVE_ENOMEM);
         return;
+    }
+    free(r->voters);
+    r->voters = voters;
+    r->n_voters = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (members[i].role == MEMBER_VOTER) {
+            voters[r->n_voters++] = members[i].id;
+        }
     }
     r->has_others = n > 1;
 }

@@ -10,6 +10,7 @@
  *   apply.c           the way of committed entries to the state machine
  *   outbox.c          the way of messages to the others
  *   fetch.c           entries that are read again from the disk
+ *   read_index.c      proof that what is applied is not behind
  *   snapshot_task.c   snapshots
  *   install.c         snapshots to and from other servers
  *
@@ -24,6 +25,7 @@
 #include "replication/install.h"
 #include "replication/journal.h"
 #include "replication/members.h"
+#include "replication/read_index.h"
 #include "replication/replication.h"
 #include "replication/snapshot_file.h"
 #include "replication/table.h"
@@ -133,7 +135,11 @@ struct replication {
     unsigned votes;                  /* writes of term and vote under way */
 
     struct outbox outbox;
-    bool has_others;         /* the present configuration has other members */
+    uint64_t *voters; /* of the present configuration, committed or not */
+    size_t n_voters;
+    bool has_others; /* it has other members */
+    bool voting;     /* false: this server may have forgotten what it promised */
+    struct read_index read_index;
     bool commit_unannounced; /* the others may not know the commit index */
     uint64_t live_segment;   /* files of segments below may be gone */
 

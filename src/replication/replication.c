@@ -217,6 +217,7 @@ static int receive_engine(struct replication *r, uint64_t from, struct message *
     free(entries);
     if (rv == 0 && m->engine.kind == ENGINE_APPEND_RESULT) {
         outbox_matched(r, from);
+        r->commit_unannounced = true; /* it may have what it has not been told to be committed */
     }
     return rv;
 }
@@ -238,6 +239,12 @@ void replication_receive(struct replication *r, uint64_t from, struct slice mess
         case MESSAGE_WANT:
             rv = install_receive(r, from, &m);
             break;
+        case MESSAGE_ROUND:
+        case MESSAGE_ROUND_OK:
+        case MESSAGE_READ:
+        case MESSAGE_READ_OK:
+            read_index_receive(r, from, &m);
+            break;
         default:
             rv = CONCLAVE_EPROTO;
             break;
@@ -257,6 +264,7 @@ void replication_turn(struct replication *r)
         tell_role(r);
         announce(r);
         install_turn(r);
+        read_index_turn(r);
     }
     append_flush(r);
     outbox_flush(r);
@@ -270,9 +278,11 @@ int64_t replication_deadline(const struct replication *r)
     if (r->closing || r->error != 0) {
         return INT64_MAX;
     }
-    int64_t timeout = engine_next_timeout_ms(r->engine);
+    int64_t engine = engine_next_timeout_ms(r->engine);
     int64_t install = install_deadline(r);
-    return timeout < install ? timeout : install;
+    int64_t read = read_index_deadline(r);
+    int64_t first = engine < install ? engine : install;
+    return first < read ? first : read;
 }
 
 int64_t replication_contact_ms(const struct replication *r)
@@ -289,6 +299,8 @@ static void free_memory(struct replication *r)
     table_finish(&r->table);
     append_finish(r);
     outbox_finish(r);
+    read_index_finish(r);
+    free(r->voters);
     buf_finish(&r->configuration);
     snapshot_task_finish(r);
     install_finish(r);
@@ -407,11 +419,13 @@ int replication_open(const struct replication_host *host, const struct replicati
     r->ops = ops != NULL ? ops : file_ops_system();
     r->folder.lock = -1;
     set_defaults(&r->options);
+    r->voting = true;
     list_init(&r->appends);
     table_init(&r->table, 1);
     buf_init(&r->gather, 0);
     buf_init(&r->configuration, 0);
     outbox_init(r);
+    read_index_init(r);
     snapshot_task_init(r);
     install_init(r);
 

@@ -102,6 +102,10 @@ struct replication_callbacks {
      * a restore. members are borrowed. May be NULL. */
     void (*configuration)(void *ctx, uint64_t index, const struct member *members, size_t n);
 
+    /* From replication_turn: all tickets of replication_read_index up to this one. May be NULL when
+     * none is taken. */
+    void (*confirmed)(void *ctx, uint64_t ticket);
+
     /* The log can no longer be trusted to take writes. Called once; no apply follows. text says
      * what and where. */
     void (*failed)(void *ctx, int error, const char *text);
@@ -144,6 +148,11 @@ void replication_receive(struct replication *r, uint64_t from, struct slice mess
  * replication_close, CONCLAVE_ETOOBIG above half a gigabyte, or 32 MiB when there are other members,
  * CONCLAVE_ENOMEM. */
 int replication_submit(struct replication *r, struct buf *payload_take) CONCLAVE_MUST_USE;
+
+/* A ticket, which is confirmed once this server has applied everything that was committed anywhere
+ * before this call: proved by a majority that was asked after it. Tickets of one turn share the proof.
+ * It never fails; without a leader it takes until there is one. */
+uint64_t replication_read_index(struct replication *r);
 
 /* Entries submitted and not applied yet: the caller gathers a larger batch while this is not
  * small. */

@@ -188,6 +188,77 @@ static void test_torn_tail(void **state)
     }
 }
 
+static void test_read_index(void **state)
+{
+    struct ensemble e;
+    ensemble_init(&e, 3, 6);
+    ensemble_open(&e);
+    unsigned leader = ensemble_elect(&e);
+    ensemble_work(&e, 10);
+    for (unsigned i = 1; i <= 3; i++) {
+        for (int k = 0; k < 50; k++) {
+            node_read(&e, i);
+            assert_int_equal(e.nodes[i].confirmed, 0); /* not without a majority */
+        }
+    }
+    uint64_t messages = e.messages;
+    ensemble_run(&e, 30);
+    assert_true(e.messages - messages < 60); /* shared */
+    for (unsigned i = 1; i <= 3; i++) {
+        assert_int_equal(e.nodes[i].confirmed, 50);
+    }
+
+    /* The old leader does not know that it was followed by another. */
+    isolate(&e, leader, true, false);
+    node_read(&e, leader);
+    ensemble_run(&e, 100);
+    assert_int_equal(e.nodes[leader].role, REPLICATION_LEADER);
+    unsigned other = leader;
+    while (other == leader) {
+        ensemble_run(&e, 1);
+        other = ensemble_leader(&e);
+    }
+    ensemble_work(&e, 10);
+    node_read(&e, leader);
+    ensemble_run(&e, 3000);
+    assert_int_equal(e.nodes[leader].confirmed, 50);
+    isolate(&e, leader, false, true);
+    ensemble_settle(&e);
+    ensemble_run(&e, 300);
+    assert_int_equal(e.nodes[leader].confirmed, 52);
+
+    /* What is lost is asked again; also when the leader goes. */
+    e.loss = 300;
+    for (int k = 0; k < 200; k++) {
+        node_read(&e, 1 + (unsigned)chance(&e, 3));
+        ensemble_run(&e, 20);
+    }
+    e.loss = 0;
+    leader = ensemble_elect(&e);
+    for (unsigned i = 1; i <= 3; i++) {
+        node_read(&e, i);
+    }
+    node_end(&e, leader, END_KILL);
+    ensemble_run(&e, 2000);
+    for (unsigned i = 1; i <= 3; i++) {
+        assert_true(i == leader || e.nodes[i].confirmed == e.nodes[i].taken);
+    }
+    ensemble_finish(&e);
+}
+
+/* Only one votes: nobody needs to be asked. */
+static void test_read_index_alone(void **state)
+{
+    struct ensemble e;
+    ensemble_init(&e, 1, 7);
+    ensemble_open(&e);
+    ensemble_work(&e, 10);
+    node_read(&e, 1);
+    assert_int_equal(e.nodes[1].confirmed, 1);
+    assert_int_equal(e.messages, 0);
+    ensemble_finish(&e);
+}
+
 /* Whatever happens, in any order. */
 static void chaos(uint64_t seed, size_t n)
 {
@@ -234,6 +305,10 @@ static void chaos(uint64_t seed, size_t n)
                     replication_turn(e.nodes[to].r);
                 }
             }
+            unsigned reader = 1 + (unsigned)chance(&e, n);
+            if (e.nodes[reader].r != NULL) {
+                node_read(&e, reader);
+            }
             ensemble_run(&e, (int64_t)chance(&e, 40));
         }
     }
@@ -247,8 +322,10 @@ static void chaos(uint64_t seed, size_t n)
     }
     ensemble_work(&e, 20);
     ensemble_settle(&e);
+    ensemble_run(&e, 500);
     for (unsigned id = 1; id <= n; id++) {
         assert_int_equal(e.nodes[id].failed, 0);
+        assert_int_equal(e.nodes[id].confirmed, e.nodes[id].taken);
     }
     ensemble_finish(&e);
 }
@@ -270,7 +347,8 @@ int main(void)
         cmocka_unit_test(test_elects_and_commits), cmocka_unit_test(test_majority),
         cmocka_unit_test(test_votes_survive),      cmocka_unit_test(test_catches_up),
         cmocka_unit_test(test_slow_disk),          cmocka_unit_test(test_hastens),
-        cmocka_unit_test(test_torn_tail),          cmocka_unit_test(test_chaos),
+        cmocka_unit_test(test_torn_tail),          cmocka_unit_test(test_read_index),
+        cmocka_unit_test(test_read_index_alone),   cmocka_unit_test(test_chaos),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

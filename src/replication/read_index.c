@@ -1,0 +1,269 @@
+/* Rounds of the leader, questions of the others. Numbers begin at a random place in each life of the
+ * process, so that an answer meant for an earlier life is not taken for one of this. */
+#include "replication/read_index.h"
+
+#include "base/map.h"
+#include "replication/driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void read_index_init(struct replication *r)
+{
+    struct read_index *x = &r->read_index;
+    uint64_t start = hash_u64(r->options.seed ^ hash_u64((uint64_t)driver_now_ms(r))) >> 33 << 32;
+    x->issued = x->resolved = x->confirmed = x->round = start;
+}
+
+void read_index_finish(struct replication *r)
+{
+    free(r->read_index.answered);
+    free(r->read_index.asks);
+}
+
+uint64_t replication_read_index(struct replication *r)
+{
+    return ++r->read_index.issued;
+}
+
+static int64_t retry_ms(const struct replication *r)
+{
+    return r->options.heartbeat_ms;
+}
+
+/* Tickets up to this one are good when index is applied. */
+static void resolve(struct replication *r, uint64_t ticket, uint64_t index)
+{
+    struct read_index *x = &r->read_index;
+    if (ticket <= x->resolved) {
+        return;
+    }
+    x->resolved = ticket;
+    if (x->n_waits == READ_WAITS_MAX) {
+        struct read_wait *last = &x->waits[x->n_waits - 1];
+        last->ticket = ticket;
+        last->index = index > last->index ? index : last->index;
+        return;
+    }
+    x->waits[x->n_waits++] = (struct read_wait){ticket, index};
+}
+
+static void confirm(struct replication *r)
+{
+    struct read_index *x = &r->read_index;
+    uint64_t confirmed = x->confirmed;
+    unsigned n = 0;
+    while (n < x->n_waits && x->waits[n].index <= r->applied) {
+        confirmed = x->waits[n++].ticket;
+    }
+    x->n_waits -= n;
+    memmove(x->waits, x->waits + n, x->n_waits * sizeof *x->waits);
+    if (confirmed > x->confirmed) {
+        x->confirmed = confirmed;
+        r->callbacks.confirmed(r->callbacks.ctx, confirmed);
+    }
+}
+
+/* The leader. */
+
+static void send_note(struct replication *r, uint64_t to, enum message_kind kind,
+                      const struct message_note *note)
+{
+    struct buf bytes;
+    buf_init(&bytes, 0);
+    message_put_note(&bytes, kind, note);
+    outbox_send(r, to, &bytes);
+}
+
+static bool has_answered(const struct read_index *x, uint64_t id)
+{
+    for (size_t i = 0; i < x->n_answered; i++) {
+        if (x->answered[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void ask_voters(struct replication *r)
+{
+    struct read_index *x = &r->read_index;
+    const struct message_note note = {.id = x->round, .term = x->round_term};
+    x->round_ms = driver_now_ms(r);
+    for (size_t i = 0; i < r->n_voters; i++) {
+        if (!has_answered(x, r->voters[i]) && r->voters[i] != (uint64_t)r->options.server_id) {
+            send_note(r, r->voters[i], MESSAGE_ROUND, &note);
+        }
+    }
+}
+
+/* Ends the round when a majority has said yes. */
+static void count_answers(struct replication *r)
+{
+    struct read_index *x = &r->read_index;
+    size_t yes = 0;
+    for (size_t i = 0; i < r->n_voters; i++) {
+        yes += r->voters[i] == (uint64_t)r->options.server_id || has_answered(x, r->voters[i]);
+    }
+    if (yes <= r->n_voters / 2) {
+        return;
+    }
+    x->running = false;
+    resolve(r, x->round_ticket, x->round_index);
+    for (size_t i = 0; i < x->n_asks; i++) {
+        const struct message_note note = {
+            .id = x->asks[i].in_round, .term = x->round_term, .index = x->round_index};
+        if (note.id != 0) {
+            send_note(r, x->asks[i].from, MESSAGE_READ_OK, &note);
+        }
+    }
+}
+
+/* Begins a round for all that was asked so far, if anything was. */
+static void begin_round(struct replication *r)
+{
+    struct read_index *x = &r->read_index;
+    bool wanted = x->issued > x->resolved;
+    size_t kept = 0;
+    for (size_t i = 0; i < x->n_asks; i++) {
+        struct read_ask ask = {x->asks[i].from, x->asks[i].next, 0};
+        if (ask.in_round != 0) {
+            x->asks[kept++] = ask;
+        }
+    }
+    x->n_asks = kept;
+    if (!wanted && kept == 0) {
+        return;
+    }
+    x->round++;
+    x->running = true;
+    x->round_term = engine_term(r->engine);
+    x->round_index = engine_commit_index(r->engine);
+    x->round_ticket = x->issued;
+    x->n_answered = 0;
+    ask_voters(r);
+    count_answers(r);
+}
+
+static void lead(struct replication *r)
+{
+    struct read_index *x = &r->read_index;
+    if (x->running && x->round_term != engine_term(r->engine)) {
+        x->running = false;
+    }
+    if (!x->running) {
+        begin_round(r);
+    } else if (driver_now_ms(r) >= x->round_ms + retry_ms(r)) {
+        ask_voters(r);
+    }
+}
+
+static void note_ask(struct replication *r, uint64_t from, uint64_t id)
+{
+    struct read_index *x = &r->read_index;
+    for (size_t i = 0; i < x->n_asks; i++) {
+        if (x->asks[i].from == from) {
+            x->asks[i].next = id;
+            return;
+        }
+    }
+    if (x->n_asks == x->cap_asks) {
+        size_t cap = x->cap_asks == 0 ? 8 : 2 * x->cap_asks;
+        struct read_ask *grown = realloc(x->asks, cap * sizeof *grown);
+        if (grown == NULL) {
+            return; /* it asks again */
+        }
+        x->asks = grown;
+        x->cap_asks = cap;
+    }
+    x->asks[x->n_asks++] = (struct read_ask){.from = from, .next = id};
+}
+
+static void note_answer(struct replication *r, uint64_t from, const struct message_note *note)
+{
+    struct read_index *x = &r->read_index;
+    if (!x->running || note->id != x->round || note->term != x->round_term ||
+        !engine_is_leader(r->engine) || engine_term(r->engine) != x->round_term ||
+        has_answered(x, from)) {
+        return;
+    }
+    if (x->n_answered == x->cap_answered) {
+        size_t cap = x->cap_answered == 0 ? 8 : 2 * x->cap_answered;
+        uint64_t *grown = realloc(x->answered, cap * sizeof *grown);
+        if (grown == NULL) {
+            return; /* it is asked again */
+        }
+        x->answered = grown;
+        x->cap_answered = cap;
+    }
+    x->answered[x->n_answered++] = from;
+    count_answers(r);
+}
+
+/* The others. */
+
+static void follow(struct replication *r, uint64_t leader)
+{
+    struct read_index *x = &r->read_index;
+    int64_t now = driver_now_ms(r);
+    bool waiting = x->asked > x->resolved;
+    x->running = false;
+    x->n_asks = 0;
+    if (x->issued == x->resolved || leader == 0 ||
+        (waiting && x->asked_whom == leader && now < x->asked_ms + retry_ms(r))) {
+        return;
+    }
+    x->asked = x->issued;
+    x->asked_whom = leader;
+    x->asked_ms = now;
+    const struct message_note note = {.id = x->asked, .term = engine_term(r->engine)};
+    send_note(r, leader, MESSAGE_READ, &note);
+}
+
+void read_index_turn(struct replication *r)
+{
+    uint64_t leader = replication_leader(r);
+    if (leader == (uint64_t)r->options.server_id) {
+        lead(r);
+    } else {
+        follow(r, leader);
+    }
+    confirm(r);
+}
+
+int64_t read_index_deadline(const struct replication *r)
+{
+    const struct read_index *x = &r->read_index;
+    uint64_t leader = replication_leader(r);
+    if (leader == (uint64_t)r->options.server_id) {
+        return x->running ? x->round_ms + retry_ms(r) : INT64_MAX;
+    }
+    return leader != 0 && x->asked > x->resolved ? x->asked_ms + retry_ms(r) : INT64_MAX;
+}
+
+void read_index_receive(struct replication *r, uint64_t from, const struct message *m)
+{
+    switch (m->kind) {
+    case MESSAGE_ROUND:
+        /* Who may have forgotten what it promised proves nothing. */
+        if (m->note.term == engine_term(r->engine) && r->voting) {
+            send_note(r, from, MESSAGE_ROUND_OK, &m->note);
+        }
+        break;
+    case MESSAGE_ROUND_OK:
+        note_answer(r, from, &m->note);
+        break;
+    case MESSAGE_READ:
+        if (replication_leader(r) == (uint64_t)r->options.server_id && m->note.id != 0) {
+            note_ask(r, from, m->note.id);
+        }
+        break;
+    case MESSAGE_READ_OK:
+        if (m->note.id <= r->read_index.asked) {
+            resolve(r, m->note.id, m->note.index);
+        }
+        break;
+    default:
+        break;
+    }
+}
