@@ -258,7 +258,7 @@ int engine_start(struct engine *e, int64_t now_ms, const struct engine_start *st
     }
     raft_free(loaded.batch);
     raft_free(loaded.entries);
-    return rv;
+    return rv == CONCLAVE_ENOMEM ? engine_fail(e, rv) : rv;
 }
 
 /* --- facts ---------------------------------------------------------------------------------------- */

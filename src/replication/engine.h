@@ -9,7 +9,8 @@
  *   stay the caller's, on success and failure; entries[0].batch must merely not be NULL.
  * - A barrier that libraft makes itself comes in the update; its 8 bytes are freed here.
  * - RAFT_START: entries stay the caller's when the step succeeds; after a failure they are freed or
- *   not, depending on where it failed: they are leaked.
+ *   not, depending on where it failed: they are leaked. Out of memory it may free a configuration
+ *   twice: nothing can be done from outside.
  * - Configurations in snapshot metadata and in RAFT_CONFIGURATION pass to libraft.
  * - AppendEntries with entries: entries[0].batch is libraft's on every path but the one that asks
  *   for them to be persisted, where it is the caller's. The array stays the caller's.

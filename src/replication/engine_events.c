@@ -104,7 +104,10 @@ int engine_snapshot(struct engine *e, int64_t now_ms, const struct snapshot_meta
         return CONCLAVE_EBUSY;
     }
     int rv = engine_decode_meta(meta, &event.snapshot.metadata);
-    return rv != 0 ? rv : engine_event(e, now_ms, &event, ret);
+    if (rv != 0) {
+        return rv == CONCLAVE_ENOMEM ? engine_fail(e, rv) : rv;
+    }
+    return engine_event(e, now_ms, &event, ret);
 }
 
 int engine_installed(struct engine *e, int64_t now_ms, const struct snapshot_meta *meta,
@@ -122,7 +125,7 @@ int engine_installed(struct engine *e, int64_t now_ms, const struct snapshot_met
     }
     int rv = engine_decode_meta(meta, &event.persisted_snapshot.metadata);
     if (rv != 0) {
-        return rv;
+        return rv == CONCLAVE_ENOMEM ? engine_fail(e, rv) : rv;
     }
     rv = engine_make_room(e, event.persisted_snapshot.metadata.configuration.n);
     if (rv == 0) {
@@ -197,6 +200,7 @@ int engine_announce(struct engine *e, int64_t now_ms, struct engine_result *ret)
     const struct raft *r = &e->raft;
     if (rv == 0) {
         rv = engine_make_room(e, (size_t)r->configuration.n + 1);
+        rv = rv != 0 ? engine_fail(e, rv) : 0;
     }
     for (unsigned i = 0; rv == 0 && e->was_leader && i < r->configuration.n; i++) {
         uint64_t id = r->configuration.servers[i].id;
