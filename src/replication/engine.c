@@ -38,7 +38,7 @@ void engine_destroy(struct engine *e)
     if (e == NULL) {
         return;
     }
-    if (e->failed == 0) {
+    if (e->failed != CONCLAVE_ENOMEM) {
         raft_close(&e->raft, NULL);
     }
     free(e->out);
