@@ -1,12 +1,12 @@
 #include "server/config.h"
 
+#include "base/properties.h"
 #include "server/config_admin.h"
 #include "server/config_login.h"
 #include "server/config_members.h"
 #include "server/config_tls.h"
 #include "server/config_values.h"
 #include "server/keys.h"
-#include "server/properties.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -283,7 +283,10 @@ static int config_conclude_servers(struct config *c)
             return rc;
         }
     }
-    return config_conclude_members(c);
+    int rc = config_conclude_members(c);
+    c->options.command_options |= (c->options.ensemble.enabled ? COMMAND_ENSEMBLE : 0u) |
+                                  (c->members.standalone_enabled ? 0u : COMMAND_ALONE);
+    return rc;
 }
 
 static int config_conclude_access(struct config *c)

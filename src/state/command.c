@@ -133,6 +133,12 @@ int batch_check(struct slice bytes, struct batch_header *ret)
     return rc;
 }
 
+void reconfig_end_encode(struct buf *out, int64_t zxid, int32_t err)
+{
+    wire_write_i64(out, zxid);
+    wire_write_i32(out, err);
+}
+
 void spent_encode(struct buf *out, const struct spent *spent)
 {
     wire_write_string(out, spent->path);

@@ -18,17 +18,21 @@
 /* What the server that took the command in is configured to permit, as bits. Servers may differ in
  * it for a while; apply must not. */
 enum command_options {
-    COMMAND_TTL = 1,      /* nodes with a TTL may be created: extendedTypesEnabled */
-    COMMAND_QUOTA = 2,    /* quotas are enforced: enforceQuota */
-    COMMAND_RECONFIG = 4, /* the ensemble may be reconfigured: reconfigEnabled */
-    COMMAND_SASL = 8,     /* ids of the scheme sasl may be put into ACLs: authProvider.N */
-    COMMAND_X509 = 16,    /* and those of x509: TLS with clients' certificates */
+    COMMAND_TTL = 1,       /* nodes with a TTL may be created: extendedTypesEnabled */
+    COMMAND_QUOTA = 2,     /* quotas are enforced: enforceQuota */
+    COMMAND_RECONFIG = 4,  /* the ensemble may be reconfigured: reconfigEnabled */
+    COMMAND_SASL = 8,      /* ids of the scheme sasl may be put into ACLs: authProvider.N */
+    COMMAND_X509 = 16,     /* and those of x509: TLS with clients' certificates */
+    COMMAND_ENSEMBLE = 32, /* a server that is alone may be joined by others */
+    COMMAND_ALONE = 64,    /* one voter may be left of several: standaloneEnabled=false */
 };
 
 /* Commands that are no operation of the protocol, beside those of enum wire_op. */
 enum command_type {
     /* A client goes on with its session on this server. Takes no zxid. Body as CREATE_SESSION's. */
     COMMAND_ATTACH_SESSION = -1001,
+    /* The leader gives a reconfiguration up. Body as made by reconfig_end_encode. */
+    COMMAND_RECONFIG_END = -1002,
 };
 
 struct command {
@@ -42,6 +46,9 @@ struct command {
                                DELETE_CONTAINER: as made by spent_encode */
     uint32_t options;       /* enum command_options */
 };
+
+/* The body of RECONFIG_END: which one (state_reconfig.zxid), and the error that its client gets. */
+void reconfig_end_encode(struct buf *out, int64_t zxid, int32_t err);
 
 /* Whom a batch comes from that the leader made by itself: nobody sends it again. */
 #define BATCH_ORIGIN_LEADER 0

@@ -66,9 +66,43 @@ static uint64_t session_digest(const struct session *session)
     return hash_bytes(n.bytes, n.len);
 }
 
+static uint64_t members_digest(const struct membership *m, uint64_t seed)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        const struct state_member *member = &m->list[i];
+        struct numbers n = {.len = 0};
+        put(&n, seed);
+        put(&n, (uint64_t)member->id);
+        put(&n, (uint64_t)member->role);
+        put(&n, hash_bytes(member->address, strlen(member->address)));
+        sum += hash_bytes(n.bytes, n.len);
+    }
+    return sum;
+}
+
+static uint64_t configuration_digest(const struct configuration *e)
+{
+    struct numbers n = {.len = 0};
+    put(&n, (uint64_t)e->version);
+    put(&n, e->unpublished);
+    put(&n, (uint64_t)e->reconfig.zxid);
+    put(&n, (uint64_t)e->reconfig.origin);
+    put(&n, (uint64_t)e->reconfig.session_id);
+    put(&n, (uint64_t)e->reconfig.cxid);
+    return hash_bytes(n.bytes, n.len) + members_digest(&e->members, 1) +
+           members_digest(&e->target, 2);
+}
+
+/* What is no node and changes with most commands. */
+static uint64_t head_digest(const struct state *s)
+{
+    return mix((uint64_t)s->zxid, (uint64_t)s->time_ms) + configuration_digest(&s->configuration);
+}
+
 uint64_t state_digest(const struct state *s)
 {
-    uint64_t sum = hash_u64((uint64_t)s->zxid);
+    uint64_t sum = head_digest(s);
     for (const struct znode *node = s->tree.root; node != NULL; node = tree_next(node)) {
         sum += node_digest(s, node);
     }

@@ -24,6 +24,19 @@ void effects_clear(struct effects *e)
     e->events_count = 0;
 }
 
+void effects_begin(struct effects *e, int64_t zxid)
+{
+    effects_clear(e);
+    buf_reset(&e->quota_path);
+    e->zxid = zxid;
+    e->err = 0;
+    e->quota = (struct state_quota){.exceeded = false};
+    e->session_change = STATE_SESSION_SAME;
+    e->session_id = 0;
+    e->deferred = false;
+    e->resumed = (struct state_resumed){.is = false};
+}
+
 size_t effects_path(struct effects *e, const struct znode *node)
 {
     size_t offset = e->paths.len;

@@ -5,6 +5,7 @@
 #ifndef STATE_MACHINE_H
 #define STATE_MACHINE_H
 
+#include "state/reconfig.h"
 #include "state/state.h"
 #include "tree/tree.h"
 
@@ -57,7 +58,9 @@ struct state {
     struct origin *origins; /* by id, ascending */
     size_t origins_count;
     size_t origins_cap;
-    int64_t zxid; /* of the last applied command */
+    int64_t zxid;    /* of the last applied command */
+    int64_t time_ms; /* of its batch; 0: that was none, or one of version 2 */
+    struct configuration configuration;
     struct undo *undo;
     size_t undo_count;
     size_t undo_cap;
@@ -123,6 +126,8 @@ int write_set_acl(struct write *w, const struct wire_set_acl_request *r, struct 
 void write_remove(struct write *w, struct znode *node);
 /* Gives a node other data, with a way back; version and times are the caller's. */
 void write_replace_data(struct state *s, struct znode *node, struct slice data);
+/* Tells that a node's data changed. */
+void write_tell_data(struct write *w, const struct znode *node);
 /* Makes the changes final, or takes them back. */
 void write_commit(struct state *s);
 void write_rollback(struct state *s);
@@ -146,6 +151,7 @@ struct operation {
         struct wire_set_data_request set_data;
         struct wire_set_acl_request set_acl;
         struct wire_check_version_request check;
+        struct wire_reconfig_request reconfig;
         struct spent spent;
     } u;
 };
@@ -161,6 +167,8 @@ int operation_run(struct write *w, const struct operation *op);
 int write_multi(struct write *w);
 
 /* --- effects.c --- */
+/* Empties it for a change at that zxid. */
+void effects_begin(struct effects *e, int64_t zxid);
 /* Appends the node's path to the effects' paths and returns its offset. */
 size_t effects_path(struct effects *e, const struct znode *node);
 /* Adds an event; its path is the first len bytes at offset, its ACL that of the node it is about. */
@@ -214,9 +222,12 @@ enum {
     SNAPSHOT_BLOCK_TAIL = 8,         /* checksum i64 */
 };
 enum snapshot_record {
-    SNAPSHOT_COUNTERS = 'C', /* zxid i64, next ACL number i32 */
+    SNAPSHOT_COUNTERS = 'C', /* zxid i64, next ACL number i32, time_ms i64 */
     SNAPSHOT_SESSION = 'S',  /* id i64, timeout_ms i32, passwd 16 bytes, owner i64 */
     SNAPSHOT_ORIGIN = 'O',   /* id i64, sequence i64; ids ascend */
+    SNAPSHOT_MEMBER = 'M',   /* of the target boolean, id i64, role i32, address string */
+    SNAPSHOT_CONFIG = 'K',   /* version i64, unpublished boolean, reconfig: zxid, origin, session_id
+                                i64, cxid i32; behind the members, once when there are any */
     SNAPSHOT_ACL = 'A',      /* number i32, entries (vector of acl) */
     SNAPSHOT_NODE = 'N', /* path string, data buffer, ACL number i32, owner, czxid, mzxid, ctime,
                                 mtime i64, version, aversion, cversion i32, pzxid i64 */

@@ -11,12 +11,6 @@ static int decode_create(struct wire_reader *r, struct wire_create_ttl_request *
     return 0;
 }
 
-static int decode_reconfig(struct wire_reader *r)
-{
-    struct wire_reconfig_request request;
-    return wire_decode_reconfig_request(r, &request);
-}
-
 int operation_decode(struct wire_reader *r, int32_t type, struct operation *ret)
 {
     ret->type = type;
@@ -36,7 +30,7 @@ int operation_decode(struct wire_reader *r, int32_t type, struct operation *ret)
     case WIRE_SET_ACL:
         return wire_decode_set_acl_request(r, &ret->u.set_acl);
     case WIRE_RECONFIG:
-        return decode_reconfig(r);
+        return wire_decode_reconfig_request(r, &ret->u.reconfig);
     default:
         return CONCLAVE_UNIMPLEMENTED;
     }
@@ -112,16 +106,6 @@ static int run_create(struct write *w, const struct operation *op)
     return rc;
 }
 
-/* What a server says that is an ensemble of one. */
-static int run_reconfig(const struct write *w)
-{
-    if ((w->command->options & COMMAND_RECONFIG) == 0) {
-        return CONCLAVE_RECONFIG_DISABLED;
-    }
-    int rc = write_check_session(w);
-    return rc != 0 ? rc : CONCLAVE_UNIMPLEMENTED;
-}
-
 int operation_run(struct write *w, const struct operation *op)
 {
     struct znode *node;
@@ -135,7 +119,7 @@ int operation_run(struct write *w, const struct operation *op)
     case WIRE_DELETE_CONTAINER:
         return write_collect(w, &op->u.spent);
     case WIRE_RECONFIG:
-        return run_reconfig(w);
+        return write_reconfig(w, &op->u.reconfig);
     case WIRE_DELETE:
         return write_delete(w, &op->u.delete);
     case WIRE_CHECK:

@@ -1,5 +1,6 @@
 #include "state/machine.h"
 
+#include "state/number.h"
 #include "tree/acl_rules.h"
 
 /* Most nodes have the open list, whose number says enough. */
@@ -232,15 +233,10 @@ int state_query(const struct state *s, int32_t type, struct wire_vector ids, str
     return rc;
 }
 
-/* Nothing or "/", after Java's String.trim, to which every control character is blank. */
+/* Nothing or "/". */
 static bool is_root_or_blank(struct slice s)
 {
-    while (s.len > 0 && s.data[s.len - 1] <= ' ') {
-        s.len--;
-    }
-    while (s.len > 0 && s.data[0] <= ' ') {
-        s = slice_make(s.data + 1, s.len - 1);
-    }
+    s = text_trim(s);
     return s.len == 0 || slice_equal_str(s, "/");
 }
 

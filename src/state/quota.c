@@ -10,6 +10,8 @@
  */
 #include "state/machine.h"
 
+#include "state/number.h"
+
 #define QUOTA_ROOT "/zookeeper/quota"
 #define QUOTA_LIMITS "/zookeeper_limits"
 #define QUOTA_STATS "/zookeeper_stats"
@@ -70,27 +72,6 @@ struct amounts {
     int64_t bytes_hard;
 };
 
-static bool parse_i64(struct slice s, int64_t *ret)
-{
-    bool minus = s.len > 0 && s.data[0] == '-';
-    size_t i = minus || (s.len > 0 && s.data[0] == '+') ? 1 : 0;
-    int64_t value = 0;
-    if (i == s.len) {
-        return false;
-    }
-    for (; i < s.len; i++) {
-        if (s.data[i] < '0' || s.data[i] > '9' || __builtin_mul_overflow(value, 10, &value) ||
-            __builtin_sub_overflow(value, s.data[i] - '0', &value)) {
-            return false;
-        }
-    }
-    if (!minus && value == INT64_MIN) {
-        return false;
-    }
-    *ret = minus ? value : -value;
-    return true;
-}
-
 static void parse_pair(struct slice pair, struct amounts *ret)
 {
     const uint8_t *equals = pair.len > 0 ? memchr(pair.data, '=', pair.len) : NULL;
@@ -104,7 +85,7 @@ static void parse_pair(struct slice pair, struct amounts *ret)
     if (more != NULL) {
         text.len = (size_t)(more - text.data);
     }
-    if (!parse_i64(text, &value)) {
+    if (!number_parse(text, &value)) {
         value = -1;
     }
     int64_t *field = slice_equal_str(key, "count")            ? &ret->count

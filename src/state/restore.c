@@ -6,6 +6,7 @@
 #include "state/machine.h"
 
 #include "base/endian.h"
+#include "state/member_line.h"
 #include "tree/path.h"
 
 struct restore {
@@ -18,6 +19,7 @@ struct restore {
     int64_t nodes;
     int64_t others;
     bool counters; /* the counters record was there */
+    bool config;   /* the config record was there, behind the members */
     bool ended;    /* the end record was there */
 };
 
@@ -41,6 +43,9 @@ static int read_counters(struct restore *x)
 {
     x->s->zxid = wire_read_i64(&x->r);
     x->s->tree.acls.next_id = (uint32_t)wire_read_i32(&x->r);
+    if (x->version != SNAPSHOT_VERSION_STANDALONE) {
+        x->s->time_ms = wire_read_i64(&x->r);
+    }
     if (x->r.failed || x->counters || x->s->zxid < 0) {
         return CONCLAVE_ECORRUPT;
     }
@@ -79,6 +84,42 @@ static int read_origin(struct restore *x)
     }
     x->others++;
     return origin_put(x->s, id, sequence) ? 0 : CONCLAVE_ENOMEM;
+}
+
+static int read_member(struct restore *x)
+{
+    struct configuration *e = &x->s->configuration;
+    struct membership *m = wire_read_boolean(&x->r) ? &e->target : &e->members;
+    int64_t id = wire_read_i64(&x->r);
+    int32_t role = wire_read_i32(&x->r);
+    struct slice address = wire_read_string(&x->r);
+    bool ascends = m->count == 0 || id > m->list[m->count - 1].id;
+    if (x->r.failed || x->config || !ascends || id < 1 || id > STATE_MEMBER_ID_MAX || role < 0 ||
+        role > STATE_SPARE || address.len == 0 || address.len > MEMBER_LINE_MAX ||
+        memchr(address.data, '\0', address.len) != NULL) {
+        return CONCLAVE_ECORRUPT;
+    }
+    x->others++;
+    return membership_put(m, id, (enum state_role)role, address) ? 0 : CONCLAVE_ENOMEM;
+}
+
+static int read_config(struct restore *x)
+{
+    struct configuration *e = &x->s->configuration;
+    e->version = wire_read_i64(&x->r);
+    e->unpublished = wire_read_boolean(&x->r);
+    e->reconfig.zxid = wire_read_i64(&x->r);
+    e->reconfig.origin = wire_read_i64(&x->r);
+    e->reconfig.session_id = wire_read_i64(&x->r);
+    e->reconfig.cxid = wire_read_i32(&x->r);
+    bool under_way = e->reconfig.zxid > 0;
+    if (x->r.failed || x->config || e->version < 0 || e->reconfig.zxid < 0 ||
+        e->members.count == 0 || (e->target.count > 0) != under_way) {
+        return CONCLAVE_ECORRUPT;
+    }
+    x->config = true;
+    x->others++;
+    return 0;
 }
 
 static int read_acl(struct restore *x)
@@ -271,11 +312,30 @@ static int read_end(struct restore *x)
     int64_t acls = wire_read_i64(&x->r);
     int64_t nodes = wire_read_i64(&x->r);
     int64_t others = x->version != SNAPSHOT_VERSION_STANDALONE ? wire_read_i64(&x->r) : 0;
-    bool good = !x->r.failed && wire_left(&x->r) == 0 && x->counters && x->placeholders == 0 &&
-                sessions == x->sessions && acls == x->acls && nodes == x->nodes &&
-                others == x->others;
+    bool members_good = x->config == (x->s->configuration.members.count > 0);
+    bool good = !x->r.failed && members_good && wire_left(&x->r) == 0 && x->counters &&
+                x->placeholders == 0 && sessions == x->sessions && acls == x->acls &&
+                nodes == x->nodes && others == x->others;
     x->ended = true;
     return good ? 0 : CONCLAVE_ECORRUPT;
+}
+
+/* Records that version 1 does not have. */
+static int read_other(struct restore *x, uint8_t type)
+{
+    if (x->version == SNAPSHOT_VERSION_STANDALONE) {
+        return CONCLAVE_ECORRUPT;
+    }
+    switch (type) {
+    case SNAPSHOT_ORIGIN:
+        return read_origin(x);
+    case SNAPSHOT_MEMBER:
+        return read_member(x);
+    case SNAPSHOT_CONFIG:
+        return read_config(x);
+    default:
+        return CONCLAVE_ECORRUPT;
+    }
 }
 
 static int read_record(struct restore *x)
@@ -286,8 +346,6 @@ static int read_record(struct restore *x)
         return read_counters(x);
     case SNAPSHOT_SESSION:
         return read_session(x);
-    case SNAPSHOT_ORIGIN:
-        return x->version != SNAPSHOT_VERSION_STANDALONE ? read_origin(x) : (int)CONCLAVE_ECORRUPT;
     case SNAPSHOT_ACL:
         return read_acl(x);
     case SNAPSHOT_NODE:
@@ -295,7 +353,7 @@ static int read_record(struct restore *x)
     case SNAPSHOT_END:
         return read_end(x);
     default:
-        return CONCLAVE_ECORRUPT;
+        return read_other(x, type);
     }
 }
 

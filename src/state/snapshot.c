@@ -60,6 +60,36 @@ static void put_origins(struct state *s, struct buf *out)
     }
 }
 
+static void put_members(struct state *s, const struct membership *m, bool target, struct buf *out)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        buf_append_u8(out, SNAPSHOT_MEMBER);
+        wire_write_boolean(out, target);
+        buf_append_i64(out, m->list[i].id);
+        buf_append_i32(out, m->list[i].role);
+        wire_write_string(out, slice_str(m->list[i].address));
+        s->snapshot.others++;
+    }
+}
+
+static void put_configuration(struct state *s, struct buf *out)
+{
+    const struct configuration *e = &s->configuration;
+    if (e->members.count == 0) {
+        return;
+    }
+    put_members(s, &e->members, false, out);
+    put_members(s, &e->target, true, out);
+    buf_append_u8(out, SNAPSHOT_CONFIG);
+    buf_append_i64(out, e->version);
+    wire_write_boolean(out, e->unpublished);
+    buf_append_i64(out, e->reconfig.zxid);
+    buf_append_i64(out, e->reconfig.origin);
+    buf_append_i64(out, e->reconfig.session_id);
+    buf_append_i32(out, e->reconfig.cxid);
+    s->snapshot.others++;
+}
+
 static void put_acls(struct state *s, struct buf *out)
 {
     const struct map *map = &s->tree.acls.by_id;
@@ -85,8 +115,10 @@ int state_snapshot_begin(struct state *s)
     buf_append_u8(&snap->pending, SNAPSHOT_COUNTERS);
     buf_append_i64(&snap->pending, s->zxid);
     buf_append_i32(&snap->pending, (int32_t)s->tree.acls.next_id);
+    buf_append_i64(&snap->pending, s->time_ms);
     put_sessions(s, &snap->pending);
     put_origins(s, &snap->pending);
+    put_configuration(s, &snap->pending);
     put_acls(s, &snap->pending);
     if (!buf_ok(&snap->pending)) {
         buf_finish(&snap->pending);

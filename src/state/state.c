@@ -84,6 +84,7 @@ void state_destroy(struct state *s)
     buf_finish(&s->name);
     buf_finish(&s->quota);
     buf_finish(&s->snapshot.pending);
+    configuration_finish(&s->configuration);
     free(s->origins);
     free(s->undo);
     free(s);
@@ -97,8 +98,15 @@ int64_t state_zxid(const struct state *s)
 void state_succeed(struct state *s, const struct state *before)
 {
     s->zxid = 1 + (s->zxid > before->zxid ? s->zxid : before->zxid);
+    s->time_ms = before->time_ms;
     origins_copy(s, before);
     sessions_disown(s);
+    struct effects unseen;
+    effects_init(&unseen);
+    struct write w = {.s = s, .zxid = s->zxid, .time_ms = s->time_ms, .effects = &unseen};
+    configuration_succeed(&w, before);
+    write_commit(s);
+    effects_finish(&unseen);
 }
 
 static int write_simple(struct write *w)
@@ -119,13 +127,9 @@ static int64_t owning_origin(const struct batch_header *header)
 void state_apply(struct state *s, const struct batch_header *header, const struct command *command,
                  struct effects *effects)
 {
-    effects_clear(effects);
-    effects->session_change = STATE_SESSION_SAME;
-    effects->session_id = 0;
-    effects->quota = (struct state_quota){.exceeded = false};
-    buf_reset(&effects->quota_path);
     s->zxid += command->type != COMMAND_ATTACH_SESSION;
-    effects->zxid = s->zxid;
+    s->time_ms = header->previous == BATCH_PREVIOUS_UNKNOWN ? 0 : header->time_ms;
+    effects_begin(effects, s->zxid);
 
     struct write w = {s,       command,   s->zxid, header->time_ms, owning_origin(header),
                       effects, SLICE_NULL};
@@ -138,6 +142,9 @@ void state_apply(struct state *s, const struct batch_header *header, const struc
         break;
     case WIRE_CLOSE_SESSION:
         effects->err = write_close_session(&w);
+        break;
+    case COMMAND_RECONFIG_END:
+        effects->err = write_reconfig_end(&w);
         break;
     case WIRE_MULTI:
         effects->err = write_multi(&w);

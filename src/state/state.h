@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 #include "state/command.h"
+#include "state/members.h"
 
 struct state;
 
@@ -43,6 +44,15 @@ enum state_session_change {
     STATE_SESSION_ATTACHED, /* its client goes on at the server that the batch came from */
 };
 
+/* The answer to an earlier command that was deferred. */
+struct state_resumed {
+    bool is;        /* there is one; the reply record is the effects' */
+    int64_t origin; /* server that the command came from */
+    int64_t session_id;
+    int32_t cxid;
+    int32_t err; /* as effects.err */
+};
+
 /* What one command did. Owned by the caller, reused from command to command. */
 struct effects {
     int64_t zxid;     /* of this command */
@@ -55,7 +65,9 @@ struct effects {
     struct state_quota quota; /* the first that was exceeded */
     struct buf quota_path;    /* bytes of its path */
     enum state_session_change session_change;
-    int64_t session_id; /* session created, closed or attached */
+    int64_t session_id;           /* session created, closed or attached */
+    bool deferred;                /* a reconfig that was taken on: nothing is answered yet */
+    struct state_resumed resumed; /* what became of it, with a later command or configuration */
 };
 
 void effects_init(struct effects *e);
@@ -98,6 +110,31 @@ int64_t state_origin_sequence(const struct state *s, int64_t origin);
  */
 void state_apply(struct state *s, const struct batch_header *header, const struct command *command,
                  struct effects *effects);
+
+/*
+ * The log's configuration has these members now (by id; roles as they are in it). Told of each that
+ * is applied, a server alone too, in the log's order, and once more whenever a state was restored.
+ * What is news goes to /zookeeper/config, takes a zxid and tells an event, if there are or were
+ * several members; while a reconfig is under way only its end does, which resumes its answer.
+ */
+void state_configure(struct state *s, const struct state_member *members, size_t count,
+                     struct effects *effects);
+
+/* A reconfig that is under way: the leader is to lead the log's configuration to these members, or
+ * to give it up by RECONFIG_END. */
+struct state_reconfig {
+    int64_t zxid; /* which one */
+    const struct state_member *members;
+    size_t count;
+};
+/* False when there is none. *ret borrows until the state changes. */
+bool state_reconfig(const struct state *s, struct state_reconfig *ret);
+
+/* The members as last told; *ret borrows until the state changes. */
+size_t state_members(const struct state *s, const struct state_member **ret);
+
+/* The version that /zookeeper/config shows, 0: it is empty. */
+int64_t state_config_version(const struct state *s);
 
 /* zxid of the last applied command. */
 int64_t state_zxid(const struct state *s);
@@ -199,8 +236,8 @@ int state_restore(struct slice snapshot, const struct hash_key *key,
                   struct state **ret) CONCLAVE_MUST_USE;
 
 /* Makes a restored state fit to take the place of `before`, which stays as it is. That is a change and
- * takes a zxid, above all of both; the batches that were admitted stay admitted; its sessions are
- * nobody's yet. */
+ * takes a zxid, above all of both; the batches that were admitted stay admitted, the members stay;
+ * its sessions are nobody's yet. */
 void state_succeed(struct state *s, const struct state *before);
 
 /* A number over all nodes (path, data, ACL, stat), sessions, origins and the zxid; equal states

@@ -88,6 +88,13 @@ static void tell_node_and_parent(struct write *w, enum wire_event_type type,
     w->path = slice_make(e->paths.data + offset, len);
 }
 
+void write_tell_data(struct write *w, const struct znode *node)
+{
+    size_t offset = effects_path(w->effects, node);
+    effects_event(w->effects, WIRE_EVENT_NODE_DATA_CHANGED, offset, w->effects->paths.len - offset,
+                  acl_of(w->s, node));
+}
+
 void write_replace_data(struct state *s, struct znode *node, struct slice data)
 {
     struct znode_data *block;
@@ -364,9 +371,7 @@ int write_set_data(struct write *w, const struct wire_set_data_request *r, struc
     node->mzxid = w->zxid;
     node->mtime = w->time_ms;
 
-    size_t offset = effects_path(w->effects, node);
-    effects_event(w->effects, WIRE_EVENT_NODE_DATA_CHANGED, offset, w->effects->paths.len - offset,
-                  acl_of(s, node));
+    write_tell_data(w, node);
     quota_count(s, r->path, 0, bytes);
     *ret = node;
     return 0;

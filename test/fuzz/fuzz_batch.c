@@ -302,6 +302,66 @@ static int32_t put_multi(struct buf *b, struct input *in)
     return WIRE_MULTI;
 }
 
+static const char *const members[] = {
+    "server.1=127.0.0.1:1:2;3", "server.2=10.0.0.2:1:2:observer;3",
+    "server.3=[::1]:1:2;3",     "server.4=a:1:2;3",
+    "server.4=10.0.0.2:1:9;3",  "server.254=h:70000:2;3",
+    "server.255=h:1:2;3",       "1,2",
+};
+
+/* A reconfig, or its end. */
+static int32_t put_reconfig(struct world *w, struct buf *b, struct input *in)
+{
+    uint8_t how = take(in);
+    if (how % 4 == 0) {
+        struct state_reconfig r = {.zxid = take(in)};
+        (void)state_reconfig(w->states[0], &r);
+        reconfig_end_encode(b, r.zxid, -(take(in) % 3));
+        return COMMAND_RECONFIG_END;
+    }
+    struct buf list;
+    buf_init(&list, 0);
+    buf_append_slice(&list, take_bytes(in, 8));
+    for (int n = how / 4 % 4; n > 0; n--) {
+        buf_append_str(&list, members[take(in) % 8]);
+        buf_append_str(&list, ",");
+    }
+    bool all = how % 4 == 1;
+    struct wire_reconfig_request r = {
+        .joining_servers = all ? SLICE_NULL : buf_slice(&list),
+        .leaving_servers = all ? SLICE_NULL : take_bytes(in, 4),
+        .new_members = all ? buf_slice(&list) : SLICE_NULL,
+        .cur_config_id = how / 16 % 4 == 0 ? take(in) : -1,
+    };
+    wire_encode_reconfig_request(b, &r);
+    buf_finish(&list);
+    return WIRE_RECONFIG;
+}
+
+/* The log's configuration changes, perhaps to what a reconfig wants. */
+static void configure(struct world *w, struct input *in)
+{
+    struct state_reconfig wanted = {.count = 0};
+    struct state_member list[5];
+    size_t count = 1 + take(in) % 5;
+    for (size_t i = 0; i < count; i++) {
+        uint8_t which = take(in);
+        const char *address = strchr(members[which % 6], '=') + 1;
+        list[i] = (struct state_member){1 + which % 5, (enum state_role)(which / 64 % 3), address};
+    }
+    bool reach = take(in) % 2 == 0 && state_reconfig(w->states[0], &wanted);
+    for (int i = 0; i < 2; i++) {
+        (void)(reach && state_reconfig(w->states[i], &wanted));
+        state_configure(w->states[i], reach ? wanted.members : list, reach ? wanted.count : count,
+                        &w->effects[i]);
+    }
+    const struct effects *a = &w->effects[0];
+    must(a->zxid == w->effects[1].zxid && a->events_count == w->effects[1].events_count);
+    must(slice_equal(buf_slice(&a->reply), buf_slice(&w->effects[1].reply)));
+    must(!reach ||
+         (a->resumed.is && w->effects[1].resumed.is && !state_reconfig(w->states[0], &wanted)));
+}
+
 static int32_t put_session(struct buf *b, struct input *in, int64_t session_id)
 {
     uint8_t how = take(in);
@@ -343,6 +403,9 @@ static void put_command(struct world *w, struct input *in, int32_t kind)
     } else if (kind == 2) {
         c.type = (int32_t)take(in) - 16;
         buf_append_slice(&body, take_bytes(in, 60));
+    } else if (kind == 3) {
+        c.options |= COMMAND_RECONFIG;
+        c.type = put_reconfig(w, &body, in);
     } else {
         c.type = put_request(&body, in);
     }
@@ -382,6 +445,9 @@ static void fuzz_program(struct world *w, struct slice bytes)
             state_snapshot_abort(w->states[0]);
             buf_reset(&w->snapshot);
             w->snapshotting = false;
+        } else if (op == 12) {
+            flush(w, &in);
+            configure(w, &in);
         } else if (op == 15) {
             flush(w, &in);
             struct slice path = take_path(&in);

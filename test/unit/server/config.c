@@ -2,8 +2,8 @@
  * refused. */
 #include "server/config.h"
 
+#include "base/properties.h"
 #include "server/keys.h"
-#include "server/properties.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

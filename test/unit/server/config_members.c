@@ -221,6 +221,7 @@ static void one_line_is_standalone_until_made_ready(void **state)
     struct config c;
     parse(&c, "--server.5 a:2888:3888;b:2182", NULL);
     assert_false(c.options.ensemble.enabled);
+    assert_int_equal(c.options.command_options, 0);
     assert_int_equal(c.options.server_id, 5);
     assert_string_equal(c.options.listen.host, "b");
     assert_int_equal(c.options.listen.port, 2182);
@@ -228,9 +229,11 @@ static void one_line_is_standalone_until_made_ready(void **state)
     refuse("--server.5 a:2888:3888 --standaloneEnabled false", "strangers");
     parse(&c, "--server.5 localhost:2888:3888 --standaloneEnabled false", NULL);
     assert_true(c.options.ensemble.enabled);
+    assert_int_equal(c.options.command_options, COMMAND_ENSEMBLE | COMMAND_ALONE);
     config_finish(&c);
     parse(&c, "--server.5 a:2888:3888 --clusterSecret " SECRET, NULL);
     assert_true(c.options.ensemble.enabled);
+    assert_int_equal(c.options.command_options, COMMAND_ENSEMBLE);
     config_finish(&c);
 }
 

@@ -316,6 +316,7 @@ static void forge_begin(struct forged *f)
     buf_append_u8(&f->bytes, SNAPSHOT_COUNTERS);
     buf_append_i64(&f->bytes, 77);
     buf_append_i32(&f->bytes, 5);
+    buf_append_i64(&f->bytes, 1);
 }
 
 static void forge_session(struct forged *f, int64_t id)
@@ -457,6 +458,95 @@ static void forged_origins_are_corrupt(void **state)
     assert_int_equal(forge_end(&f), CONCLAVE_ECORRUPT);
 }
 
+static void forge_member(struct forged *f, bool target, int64_t id, int32_t role,
+                         const char *address)
+{
+    buf_append_u8(&f->bytes, SNAPSHOT_MEMBER);
+    wire_write_boolean(&f->bytes, target);
+    buf_append_i64(&f->bytes, id);
+    buf_append_i32(&f->bytes, role);
+    wire_write_string(&f->bytes, slice_str(address));
+    f->others++;
+}
+
+static void forge_config(struct forged *f, int64_t version, int64_t reconfig)
+{
+    buf_append_u8(&f->bytes, SNAPSHOT_CONFIG);
+    buf_append_i64(&f->bytes, version);
+    wire_write_boolean(&f->bytes, false);
+    buf_append_i64(&f->bytes, reconfig);
+    buf_append_i64(&f->bytes, 3);
+    buf_append_i64(&f->bytes, 5);
+    buf_append_i32(&f->bytes, 1);
+    f->others++;
+}
+
+/* Two members, and a config record when version is not negative. */
+static int forge_members(int64_t id, int32_t role, const char *address, int64_t version)
+{
+    struct forged f;
+    forge_begin(&f);
+    forge_member(&f, false, 2, STATE_VOTER, "h:1:2");
+    forge_member(&f, false, id, role, address);
+    if (version >= 0) {
+        forge_config(&f, version, 0);
+    }
+    forge_node(&f, "/", 0, 0);
+    return forge_end(&f);
+}
+
+static int forge_target(bool target, int64_t reconfig)
+{
+    struct forged f;
+    forge_begin(&f);
+    forge_member(&f, false, 2, STATE_VOTER, "h:1:2");
+    if (target) {
+        forge_member(&f, true, 3, STATE_VOTER, "i:1:2");
+    }
+    forge_config(&f, 1, reconfig);
+    forge_node(&f, "/", 0, 0);
+    return forge_end(&f);
+}
+
+static void forged_members_are_corrupt(void **state)
+{
+    struct forged f;
+    assert_int_equal(forge_members(3, STATE_SPARE, "i:1:2", 0), 0);
+    assert_int_equal(forge_members(254, STATE_VOTER, "no address", 7), 0);
+    assert_int_equal(forge_members(255, STATE_VOTER, "i:1:2", 7), CONCLAVE_ECORRUPT);
+    assert_int_equal(forge_members(2, STATE_VOTER, "i:1:2", 7), CONCLAVE_ECORRUPT);
+    assert_int_equal(forge_members(1, STATE_VOTER, "i:1:2", 7), CONCLAVE_ECORRUPT);
+    assert_int_equal(forge_members(3, 3, "i:1:2", 7), CONCLAVE_ECORRUPT);
+    assert_int_equal(forge_members(3, -1, "i:1:2", 7), CONCLAVE_ECORRUPT);
+    assert_int_equal(forge_members(3, STATE_VOTER, "", 7), CONCLAVE_ECORRUPT);
+    assert_int_equal(forge_members(3, STATE_VOTER, NULL, 7), CONCLAVE_ECORRUPT);
+    assert_int_equal(forge_members(3, STATE_VOTER, "i:1:2", -1), CONCLAVE_ECORRUPT);
+    assert_int_equal(forge_target(false, 0), 0);
+    assert_int_equal(forge_target(true, 9), 0);
+    assert_int_equal(forge_target(false, 9), CONCLAVE_ECORRUPT);
+    assert_int_equal(forge_target(true, 0), CONCLAVE_ECORRUPT);
+    assert_int_equal(forge_target(true, -1), CONCLAVE_ECORRUPT);
+
+    forge_begin(&f); /* a config without members */
+    forge_config(&f, 1, 0);
+    forge_node(&f, "/", 0, 0);
+    assert_int_equal(forge_end(&f), CONCLAVE_ECORRUPT);
+
+    forge_begin(&f); /* twice */
+    forge_member(&f, false, 2, STATE_VOTER, "h:1:2");
+    forge_config(&f, 1, 0);
+    forge_config(&f, 1, 0);
+    forge_node(&f, "/", 0, 0);
+    assert_int_equal(forge_end(&f), CONCLAVE_ECORRUPT);
+
+    forge_begin(&f); /* a member behind it */
+    forge_member(&f, false, 2, STATE_VOTER, "h:1:2");
+    forge_config(&f, 1, 0);
+    forge_member(&f, false, 3, STATE_VOTER, "i:1:2");
+    forge_node(&f, "/", 0, 0);
+    assert_int_equal(forge_end(&f), CONCLAVE_ECORRUPT);
+}
+
 static void ephemerals_have_no_children(void **state)
 {
     struct forged f;
@@ -527,6 +617,7 @@ int main(void)
         T(flipped_bits_are_corrupt),
         T(forgeries_are_corrupt),
         T(forged_origins_are_corrupt),
+        T(forged_members_are_corrupt),
         T(ephemerals_have_no_children),
         T(digests_tell_states_apart),
     };

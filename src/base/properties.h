@@ -4,8 +4,8 @@
  * Values lose the blanks at their end, as Apache ZooKeeper trims them. Source:
  * java.util.Properties.load.
  */
-#ifndef SERVER_PROPERTIES_H
-#define SERVER_PROPERTIES_H
+#ifndef BASE_PROPERTIES_H
+#define BASE_PROPERTIES_H
 
 #include "base/slice.h"
 

@@ -1,0 +1,443 @@
+/*
+ * The members of the ensemble as clients see and change them: /zookeeper/config and reconfig. A
+ * reconfig only notes where the members shall get to, and its answer waits: the leader walks the
+ * log's configuration there, one member at a time, which this room is told of step by step. When
+ * the members are the ones that were wanted, the node says so and the answer is made; when the
+ * leader gives up, the answer is its error, and the node says where the walk ended.
+ *
+ *   reconfig ──► pending ──┬── state_configure: the target is reached ──► node, answer
+ *                          └── RECONFIG_END: given up ──► error, node if it moved at all
+ *
+ * Checks and errors in the order of ZooKeeper's PrepRequestProcessor, save for the quorum that must
+ * be connected: only the leader knows that one, and says it by RECONFIG_END. Weights and groups are
+ * refused as bad arguments.
+ */
+#include "state/reconfig.h"
+
+#include "base/properties.h"
+#include "state/machine.h"
+#include "state/member_line.h"
+#include "state/number.h"
+
+#include <assert.h>
+
+#define CONFIG_NODE "/zookeeper/config"
+
+/* --- the node --------------------------------------------------------------------------------- */
+
+/* Writes the members into the node, with this change's zxid as their version. */
+static void publish(struct write *w)
+{
+    struct state *s = w->s;
+    struct configuration *e = &s->configuration;
+    struct znode *node = tree_find(&s->tree, slice_str(CONFIG_NODE));
+    e->version = w->zxid;
+    e->unpublished = false;
+    if (node == NULL) {
+        return;
+    }
+    buf_reset(&s->scratch);
+    membership_print(&e->members, &s->scratch);
+    buf_printf(&s->scratch, "version=%llx", (unsigned long long)e->version);
+    state_need(buf_ok(&s->scratch));
+    int64_t bytes = (int64_t)s->scratch.len - (int64_t)znode_data(node).len;
+    write_replace_data(s, node, buf_slice(&s->scratch));
+    node->version = -1; /* as after every reconfig of ZooKeeper's */
+    node->mzxid = w->zxid;
+    node->mtime = w->time_ms;
+    write_tell_data(w, node);
+    quota_count(s, slice_str(CONFIG_NODE), 0, bytes);
+}
+
+static void reply_config(struct write *w)
+{
+    const struct znode *node = tree_find(&w->s->tree, slice_str(CONFIG_NODE));
+    if (node != NULL) {
+        wire_write_buffer(&w->effects->reply, znode_data(node));
+        znode_append_stat(node, &w->effects->reply);
+    }
+}
+
+/* --- the request ------------------------------------------------------------------------------ */
+
+/* The next piece of a list divided by commas, trimmed; empty ones are passed over. */
+static bool next_piece(struct slice *rest, struct slice *ret)
+{
+    while (rest->len > 0) {
+        const uint8_t *comma = memchr(rest->data, ',', rest->len);
+        size_t len = comma != NULL ? (size_t)(comma - rest->data) : rest->len;
+        struct slice piece = text_trim(slice_make(rest->data, len));
+        size_t used = comma != NULL ? len + 1 : len;
+        *rest = slice_make(rest->data + used, rest->len - used);
+        if (piece.len > 0) {
+            *ret = piece;
+            return true;
+        }
+    }
+    return false;
+}
+
+static int leave(struct membership *next, struct slice list)
+{
+    struct slice piece;
+    int64_t id;
+    while (next_piece(&list, &piece)) {
+        if (!number_parse(piece, &id)) {
+            return CONCLAVE_MARSHALLING_ERROR;
+        }
+        membership_remove(next, id);
+    }
+    return 0;
+}
+
+/* A text of digits that must be a server's number. */
+static int parse_id(struct slice text, int64_t *ret)
+{
+    if (!number_parse(text, ret)) {
+        return CONCLAVE_MARSHALLING_ERROR;
+    }
+    return *ret >= 1 && *ret <= STATE_MEMBER_ID_MAX ? 0 : CONCLAVE_BAD_ARGUMENTS;
+}
+
+/* Whether some other member has one of the line's addresses. */
+static bool clashes(const struct membership *m, int64_t id, const struct member_line *line)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        struct member_line other;
+        const char *why;
+        if (m->list[i].id != id &&
+            member_line_parse(slice_str(m->list[i].address), &other, &why) == 0 &&
+            member_lines_clash(line, &other)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* `server.N=address;client`: the server's number is what follows the last point. */
+static int join_one(struct membership *next, struct slice piece)
+{
+    const uint8_t *equals = memchr(piece.data, '=', piece.len);
+    struct member_line line;
+    const char *why;
+    int64_t id;
+    if (equals == NULL) {
+        return CONCLAVE_BAD_ARGUMENTS;
+    }
+    struct slice name = text_trim(slice_make(piece.data, (size_t)(equals - piece.data)));
+    struct slice address =
+        text_trim(slice_make(equals + 1, piece.len - (size_t)(equals - piece.data) - 1));
+    if (name.len == 0 || address.len == 0 || memchr(address.data, '=', address.len) != NULL) {
+        return CONCLAVE_BAD_ARGUMENTS;
+    }
+    size_t start = name.len;
+    while (start > 0 && name.data[start - 1] != '.') {
+        start--;
+    }
+    int rc = parse_id(slice_make(name.data + start, name.len - start), &id);
+    if (rc == CONCLAVE_MARSHALLING_ERROR) {
+        return rc;
+    }
+    int line_rc = member_line_parse(address, &line, &why);
+    if (line_rc != 0 || rc != 0) {
+        return line_rc != 0 ? line_rc : rc;
+    }
+    if (!line.has_client || clashes(next, id, &line)) {
+        return CONCLAVE_BAD_ARGUMENTS;
+    }
+    state_need(membership_put(next, id, line.observer ? STATE_OBSERVER : STATE_VOTER, address));
+    return 0;
+}
+
+static int change_members(struct membership *next, const struct wire_reconfig_request *r)
+{
+    struct slice joining = r->joining_servers;
+    struct slice piece;
+    int rc = leave(next, r->leaving_servers);
+    while (rc == 0 && next_piece(&joining, &piece)) {
+        rc = join_one(next, piece);
+    }
+    return rc;
+}
+
+/* The properties of a request that names all members. */
+struct listing {
+    struct membership *next;
+    bool unknown; /* there is a key that is none */
+    int rc;       /* the first error of a value */
+};
+
+static int list_server(struct listing *l, struct slice number, struct slice address)
+{
+    struct member_line line;
+    const char *why;
+    int64_t id;
+    int rc = parse_id(number, &id);
+    if (rc == 0) {
+        rc = member_line_parse(address, &line, &why);
+    }
+    if (rc == 0) {
+        enum state_role role = line.observer ? STATE_OBSERVER : STATE_VOTER;
+        state_need(membership_put(l->next, id, role, address));
+    }
+    return rc;
+}
+
+static bool is_hexadecimal(const char *text)
+{
+    size_t len = strspn(text, "0123456789abcdefABCDEF");
+    return len > 0 && len <= 16 && text[len] == '\0';
+}
+
+static int list_pair(void *ctx, const char *key, const char *value, unsigned line)
+{
+    struct listing *l = ctx;
+    int rc = 0;
+    (void)line;
+    if (strncmp(key, "server.", 7) == 0) {
+        rc = list_server(l, slice_str(key + 7), slice_str(value));
+    } else if (strcmp(key, "version") != 0) {
+        l->unknown = true;
+    } else if (!is_hexadecimal(value)) {
+        rc = CONCLAVE_MARSHALLING_ERROR;
+    }
+    l->rc = l->rc != 0 ? l->rc : rc;
+    return 0;
+}
+
+/* Commas and newlines divide; the rest is the form of a configuration file. */
+static int list_members(const struct write *w, struct membership *next, struct slice text)
+{
+    struct listing listing = {.next = next};
+    struct buf *lines = &w->s->scratch;
+    buf_reset(lines);
+    buf_append_slice(lines, text);
+    state_need(buf_ok(lines));
+    for (size_t i = 0; i < lines->len; i++) {
+        if (lines->data[i] == ',') {
+            lines->data[i] = '\n';
+        }
+    }
+    membership_finish(next);
+    int rc = properties_parse(buf_slice(lines), list_pair, &listing);
+    state_need(rc != CONCLAVE_ENOMEM);
+    if (rc != 0 || listing.unknown) {
+        return CONCLAVE_BAD_ARGUMENTS;
+    }
+    if (listing.rc != 0) {
+        return listing.rc;
+    }
+    /* In ZooKeeper an exception of Java's that nobody expects. */
+    size_t voters = membership_count(next, STATE_VOTER);
+    bool alone = (w->command->options & COMMAND_ALONE) != 0;
+    bool observed = membership_count(next, STATE_OBSERVER) > 0;
+    bool unexpected = alone ? voters == 0 : voters < 2 && observed;
+    return unexpected ? CONCLAVE_MARSHALLING_ERROR : 0;
+}
+
+/* The log cannot tell two members apart that have one address. */
+static bool addresses_differ(const struct membership *m)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(m->list[i].address, m->list[k].address) == 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* The members that the request asks for, in *next, which begins as they are now. */
+static int next_members(const struct write *w, const struct wire_reconfig_request *r,
+                        struct membership *next)
+{
+    for (size_t i = next->count; i-- > 0;) {
+        if (next->list[i].role == STATE_SPARE) {
+            membership_remove(next, next->list[i].id);
+        }
+    }
+    int rc = slice_is_null(r->new_members) ? change_members(next, r)
+                                           : list_members(w, next, r->new_members);
+    if (rc != 0) {
+        return rc;
+    }
+    size_t voters = (w->command->options & COMMAND_ALONE) != 0 ? 1 : 2;
+    if (membership_count(next, STATE_VOTER) < voters || !addresses_differ(next)) {
+        return CONCLAVE_BAD_ARGUMENTS;
+    }
+    const struct znode *node = tree_find(&w->s->tree, slice_str(CONFIG_NODE));
+    if (node == NULL) {
+        return CONCLAVE_NO_NODE;
+    }
+    return state_permits(w->s, node, w->command->ids, WIRE_PERM_WRITE) ? 0 : CONCLAVE_NO_AUTH;
+}
+
+/* What stands before the members are looked at. */
+static int check_request(const struct write *w, const struct wire_reconfig_request *r)
+{
+    const struct configuration *e = &w->s->configuration;
+    if ((w->command->options & COMMAND_RECONFIG) == 0) {
+        return CONCLAVE_RECONFIG_DISABLED;
+    }
+    int rc = write_check_session(w);
+    if (rc != 0) {
+        return rc;
+    }
+    bool joinable = (w->command->options & COMMAND_ENSEMBLE) != 0 && e->members.count > 0;
+    if (e->version == 0 && !joinable) {
+        return CONCLAVE_UNIMPLEMENTED;
+    }
+    if (e->reconfig.zxid != 0) {
+        return CONCLAVE_RECONFIG_IN_PROGRESS;
+    }
+    bool matches = r->cur_config_id == -1 || r->cur_config_id == e->version;
+    return matches ? 0 : CONCLAVE_BAD_VERSION;
+}
+
+int write_reconfig(struct write *w, const struct wire_reconfig_request *r)
+{
+    struct configuration *e = &w->s->configuration;
+    struct membership next;
+    int rc = check_request(w, r);
+    if (rc != 0) {
+        return rc;
+    }
+    state_need(membership_copy(&next, &e->members));
+    rc = next_members(w, r, &next);
+    if (rc != 0) {
+        membership_finish(&next);
+        return rc;
+    }
+    if (membership_equal(&next, &e->members)) {
+        membership_finish(&next);
+        publish(w);
+        reply_config(w);
+        return 0;
+    }
+    e->target = next;
+    e->reconfig = (struct reconfig){.zxid = w->zxid,
+                                    .origin = w->origin,
+                                    .session_id = w->command->session_id,
+                                    .cxid = w->command->cxid};
+    w->effects->deferred = true;
+    return 0;
+}
+
+/* --- the way there ---------------------------------------------------------------------------- */
+
+/* Nothing is under way any more; whoever asked gets err, or the reply. */
+static void reconfig_end(struct write *w, int32_t err)
+{
+    struct configuration *e = &w->s->configuration;
+    w->effects->resumed = (struct state_resumed){.is = true,
+                                                 .origin = e->reconfig.origin,
+                                                 .session_id = e->reconfig.session_id,
+                                                 .cxid = e->reconfig.cxid,
+                                                 .err = err};
+    e->reconfig = (struct reconfig){0};
+    membership_finish(&e->target);
+}
+
+int write_reconfig_end(struct write *w)
+{
+    struct configuration *e = &w->s->configuration;
+    struct wire_reader r = wire_reader_make(w->command->body);
+    int64_t zxid = wire_read_i64(&r);
+    int32_t err = wire_read_i32(&r);
+    if (r.failed) {
+        return CONCLAVE_MARSHALLING_ERROR;
+    }
+    if (err == 0) {
+        return CONCLAVE_BAD_ARGUMENTS;
+    }
+    if (zxid == 0 || zxid != e->reconfig.zxid) {
+        return CONCLAVE_BAD_VERSION; /* another one's, which has ended */
+    }
+    reconfig_end(w, err);
+    if (e->unpublished) {
+        publish(w);
+    }
+    return 0;
+}
+
+void state_configure(struct state *s, const struct state_member *members, size_t count,
+                     struct effects *effects)
+{
+    struct configuration *e = &s->configuration;
+    struct membership now = {0};
+    assert(count > 0);
+    for (size_t i = 0; i < count; i++) {
+        state_need(
+            membership_put(&now, members[i].id, members[i].role, slice_str(members[i].address)));
+    }
+    if (!membership_equal(&now, &e->members)) {
+        struct membership before = e->members;
+        e->members = now;
+        now = before;
+        e->unpublished = true;
+    }
+    membership_finish(&now);
+
+    effects_begin(effects, s->zxid);
+    bool reached = e->reconfig.zxid != 0 && membership_equal(&e->members, &e->target);
+    bool settled = e->reconfig.zxid == 0 && (e->version != 0 || count > 1);
+    if (e->unpublished && (reached || settled)) {
+        s->zxid++;
+        effects->zxid = s->zxid;
+        struct write w = {.s = s, .zxid = s->zxid, .time_ms = s->time_ms, .effects = effects};
+        publish(&w);
+        if (reached) {
+            reconfig_end(&w, 0);
+            reply_config(&w);
+        }
+        write_commit(s);
+    }
+    state_need(buf_ok(&effects->reply));
+    effects_seal(effects);
+}
+
+bool state_reconfig(const struct state *s, struct state_reconfig *ret)
+{
+    const struct configuration *e = &s->configuration;
+    if (e->reconfig.zxid == 0) {
+        return false;
+    }
+    *ret = (struct state_reconfig){
+        .zxid = e->reconfig.zxid, .members = e->target.list, .count = e->target.count};
+    return true;
+}
+
+size_t state_members(const struct state *s, const struct state_member **ret)
+{
+    *ret = s->configuration.members.list;
+    return s->configuration.members.count;
+}
+
+int64_t state_config_version(const struct state *s)
+{
+    return s->configuration.version;
+}
+
+void configuration_finish(struct configuration *e)
+{
+    membership_finish(&e->members);
+    membership_finish(&e->target);
+}
+
+void configuration_succeed(struct write *w, const struct state *before)
+{
+    struct configuration *e = &w->s->configuration;
+    configuration_finish(e);
+    *e = before->configuration;
+    state_need(membership_copy(&e->members, &before->configuration.members) &&
+               membership_copy(&e->target, &before->configuration.target));
+    struct znode *node = tree_find(&w->s->tree, slice_str(CONFIG_NODE));
+    if (e->version != 0) {
+        publish(w);
+    } else if (node != NULL && znode_data(node).len > 0) {
+        write_replace_data(w->s, node, slice_str(""));
+        node->version = 0;
+        node->mzxid = w->zxid;
+    }
+}
