@@ -25,6 +25,7 @@ struct vote_job {
     struct replication *r;
     uint64_t term;
     uint64_t voted_for;
+    bool joined; /* it may vote from now on */
     int rv;
 };
 
@@ -247,6 +248,9 @@ void append_truncated(struct replication *r, uint64_t index)
 static void vote_work(struct worker_job *job)
 {
     struct vote_job *v = CONTAINER_OF(job, struct vote_job, job);
+    if (v->joined) {
+        v->r->journal.metadata.joining = false;
+    }
     v->rv = journal_set_vote(&v->r->journal, v->term, v->voted_for);
 }
 
@@ -257,6 +261,8 @@ static void vote_done(struct worker_job *job)
     r->votes--;
     if (v->rv != 0) {
         driver_fail(r, v->rv, problem_text(&r->journal.problem, v->rv));
+    } else if (v->joined && r->error == 0) {
+        join_written(r);
     }
     free(v);
     outbox_flush(r);
@@ -273,6 +279,7 @@ void append_vote(struct replication *r)
     v->r = r;
     v->term = engine_term(r->engine);
     v->voted_for = engine_voted_for(r->engine);
+    v->joined = r->join.writing;
     v->job.work = vote_work;
     v->job.done = vote_done;
     r->votes++;

@@ -10,6 +10,7 @@
  *   apply.c           the way of committed entries to the state machine
  *   outbox.c          the way of messages to the others
  *   fetch.c           entries that are read again from the disk
+ *   membership.c      who belongs to the ensemble; join.c lets those in who may have forgotten
  *   read_index.c      proof that what is applied is not behind
  *   snapshot_task.c   snapshots
  *   install.c         snapshots to and from other servers
@@ -23,6 +24,7 @@
 #include "replication/engine.h"
 #include "replication/folder.h"
 #include "replication/install.h"
+#include "replication/join.h"
 #include "replication/journal.h"
 #include "replication/members.h"
 #include "replication/read_index.h"
@@ -124,8 +126,7 @@ struct replication {
     uint64_t configuration_index;
     size_t commands; /* entries above `applied` that are commands */
     bool applying;
-    bool fetching;     /* committed entries are being read from the disk */
-    bool barrier_sent; /* in this term, by this server, alone */
+    bool fetching; /* committed entries are being read from the disk */
 
     struct buf gather; /* frame being filled */
     uint64_t gather_first;
@@ -140,6 +141,7 @@ struct replication {
     bool has_others; /* it has other members */
     bool voting;     /* false: this server may have forgotten what it promised */
     struct read_index read_index;
+    struct join join;
     bool commit_unannounced; /* the others may not know the commit index */
     uint64_t live_segment;   /* files of segments below may be gone */
 
@@ -199,7 +201,7 @@ int append_reserve(struct replication *r, size_t len) CONCLAVE_MUST_USE;
 int append_entry(struct replication *r, uint64_t term, uint32_t kind, struct slice payload,
                  uint8_t *data_take) CONCLAVE_MUST_USE;
 void append_truncated(struct replication *r, uint64_t index);
-void append_vote(struct replication *r);
+void append_vote(struct replication *r);  /* and, after joining, that this server may vote */
 void append_flush(struct replication *r); /* unless a write is under way and more may gather */
 void append_seal(struct replication *r);  /* marks a clean end */
 void append_finish(struct replication *r);
@@ -215,6 +217,7 @@ void apply_committed(struct replication *r);
 void outbox_init(struct replication *r);
 void outbox_finish(struct replication *r);
 struct outbox_peer *outbox_peer(struct replication *r, uint64_t id); /* NULL: memory is out */
+bool outbox_linked(const struct replication *r, uint64_t id);
 void outbox_link(struct replication *r, uint64_t id, bool up);
 void outbox_add(struct replication *r, const struct engine_message *m);
 void outbox_matched(struct replication *r, uint64_t id); /* it acknowledged something */
@@ -236,5 +239,7 @@ void driver_note(struct replication *r, bool warning, const char *event, const c
 void driver_submit_job(struct replication *r, enum replication_lane lane, struct worker_job *job);
 void driver_job_done(struct replication *r); /* last call of every done function */
 uint64_t driver_last_index(const struct replication *r);
+int driver_propose(struct replication *r, uint32_t kind,
+                   struct buf *payload_take) CONCLAVE_MUST_USE;
 
 #endif

@@ -285,6 +285,12 @@ int journal_seal(struct journal *journal)
     if (journal->error != 0) {
         return journal->error;
     }
+    if (journal->n_segments == 0) {
+        int rv = start_segment(journal, FRAME_HEADER_SIZE);
+        if (rv != 0) {
+            return rv;
+        }
+    }
     if (journal->position + FRAME_HEADER_SIZE > journal->segments[journal->n_segments - 1].size) {
         return 0;
     }

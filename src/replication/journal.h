@@ -116,7 +116,8 @@ int journal_init(struct journal *journal, const struct file_ops *ops, const char
 void journal_finish(struct journal *journal);
 
 /* A first start: removes leftovers of an interrupted one, makes the folders, the first segment
- * with `frame` (unfinished, holding entry 1) in it, and the metadata. */
+ * with `frame` (unfinished, holding entry 1) in it, and the metadata. frame NULL: a log without
+ * entries, of a server that joins. */
 int journal_create(struct journal *journal, struct buf *frame) CONCLAVE_MUST_USE;
 
 /* Reads and checks everything, makes sure it is durable, and makes ready for journal_append.

@@ -595,8 +595,9 @@ int journal_create(struct journal *journal, struct buf *frame)
     int rv = err == 0 ? 0 : journal_fail(journal, err, "cannot create the folder", folder);
     free(folder);
     if (rv == 0) {
-        journal->metadata = (struct metadata){.term = 1, .first_segment = 1};
-        rv = journal_append(journal, frame, 1, 1);
+        journal->metadata = (struct metadata){
+            .term = frame != NULL ? 1 : 0, .first_segment = 1, .joining = frame == NULL};
+        rv = frame != NULL ? journal_append(journal, frame, 1, 1) : journal_seal(journal);
     }
     return rv;
 }

@@ -157,6 +157,8 @@ int marker_read(const struct file_ops *ops, const char *dir, struct marker *ret,
     return 0;
 }
 
+#define JOINING "joining 1\n"
+
 static size_t metadata_text(const struct metadata *m, char text[TEXT_MAX])
 {
     int len =
@@ -167,6 +169,9 @@ static size_t metadata_text(const struct metadata *m, char text[TEXT_MAX])
     if (m->installing != 0) {
         len +=
             snprintf(text + len, TEXT_MAX - (size_t)len, "installing %" PRIu64 "\n", m->installing);
+    }
+    if (m->joining) {
+        len += snprintf(text + len, TEXT_MAX - (size_t)len, JOINING);
     }
     return add_checksum(text, len);
 }
@@ -197,6 +202,7 @@ int metadata_read(const struct file_ops *ops, const char *dir, struct metadata *
         "Conclave metadata\nterm %" SCNu64 "\nvoted_for %" SCNu64 "\nfirst_segment %" SCNu64
         "\nlast_segment %" SCNu64 "\nsnapshot %" SCNu64 "\ninstalling %" SCNu64,
         &m.term, &m.voted_for, &m.first_segment, &m.last_segment, &m.snapshot_index, &m.installing);
+    m.joining = strstr(text, "\n" JOINING) != NULL;
     if (n < 5 || metadata_text(&m, again) != len || memcmp(text, again, len) != 0) {
         return damaged(problem, dir, METADATA_FILE);
     }

@@ -30,6 +30,7 @@ struct metadata {
         last_segment; /* files up to here must exist; one above may (a crash while starting it) */
     uint64_t snapshot_index; /* newest snapshot known to be durable; 0: none */
     uint64_t installing;     /* the snapshot of this index, once there, replaces the log; 0: none */
+    bool joining;            /* this server may have forgotten what it promised: see join.h */
 };
 
 /* 0, or CONCLAVE_NO_NODE when the file does not exist, CONCLAVE_ECORRUPT, CONCLAVE_EFOREIGN (a

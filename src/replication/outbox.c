@@ -85,6 +85,16 @@ struct outbox_peer *outbox_peer(struct replication *r, uint64_t id)
     return &o->peers[o->n++];
 }
 
+bool outbox_linked(const struct replication *r, uint64_t id)
+{
+    for (size_t i = 0; i < r->outbox.n; i++) {
+        if (r->outbox.peers[i].id == id) {
+            return r->outbox.peers[i].linked;
+        }
+    }
+    return false;
+}
+
 /* Forgets what was to be sent, and what was sent. */
 static void forget_range(struct outbox_peer *p)
 {

@@ -103,7 +103,7 @@ static void tell_role(struct replication *r)
 
 /* Submitting. */
 
-static int propose(struct replication *r, uint32_t kind, struct buf *payload_take)
+int driver_propose(struct replication *r, uint32_t kind, struct buf *payload_take)
 {
     struct engine_result result;
     struct slice payload = buf_slice(payload_take);
@@ -143,7 +143,7 @@ int replication_submit(struct replication *r, struct buf *payload_take)
     if (present_role(r) != REPLICATION_LEADER) {
         return CONCLAVE_EBUSY;
     }
-    return propose(r, ENTRY_COMMAND, payload_take);
+    return driver_propose(r, ENTRY_COMMAND, payload_take);
 }
 
 size_t replication_in_flight(const struct replication *r)
@@ -160,7 +160,7 @@ static void own_term_begins(struct replication *r)
         return;
     }
     buf_init(&nothing, 0);
-    int rv = propose(r, ENTRY_BARRIER, &nothing);
+    int rv = driver_propose(r, ENTRY_BARRIER, &nothing);
     if (rv != 0 && rv != CONCLAVE_EBUSY) {
         driver_fail(r, rv, "the term of this leader cannot begin");
     }
@@ -229,7 +229,7 @@ void replication_receive(struct replication *r, uint64_t from, struct slice mess
         return;
     }
     int rv = message_decode(message, &m);
-    if (rv == 0) {
+    if (rv == 0 && !join_silences(r, from, &m)) {
         switch (m.kind) {
         case MESSAGE_ENGINE:
             rv = receive_engine(r, from, &m);
@@ -245,8 +245,9 @@ void replication_receive(struct replication *r, uint64_t from, struct slice mess
         case MESSAGE_READ_OK:
             read_index_receive(r, from, &m);
             break;
-        default:
-            rv = CONCLAVE_EPROTO;
+        case MESSAGE_JOIN:
+        case MESSAGE_JOIN_OK:
+            join_receive(r, from, &m);
             break;
         }
     }
@@ -265,6 +266,7 @@ void replication_turn(struct replication *r)
         announce(r);
         install_turn(r);
         read_index_turn(r);
+        join_turn(r);
     }
     append_flush(r);
     outbox_flush(r);
@@ -300,6 +302,7 @@ static void free_memory(struct replication *r)
     append_finish(r);
     outbox_finish(r);
     read_index_finish(r);
+    join_finish(r);
     free(r->voters);
     buf_finish(&r->configuration);
     snapshot_task_finish(r);
@@ -419,7 +422,6 @@ int replication_open(const struct replication_host *host, const struct replicati
     r->ops = ops != NULL ? ops : file_ops_system();
     r->folder.lock = -1;
     set_defaults(&r->options);
-    r->voting = true;
     list_init(&r->appends);
     table_init(&r->table, 1);
     buf_init(&r->gather, 0);

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/slice.h"
+#include "replication/engine.h"
 #include "replication/file_ops.h"
 #include "replication/format.h"
 #include "replication/job.h"
@@ -66,6 +67,8 @@ struct replication_options {
      * at only then. */
     const struct member *founders;
     size_t n_founders;
+    bool join; /* at a first start: this server joins an ensemble, or belongs to one and lost its
+                * folder. It has no log, and no vote until a leader has let it in. */
     bool cluster_given;  /* at a first start: `cluster` is the id that all founders agreed on */
     uint8_t cluster[16]; /* else it is random */
     int election_ms;     /* a follower waits so long to twice that for its leader; 0: 400 */
@@ -166,6 +169,21 @@ void replication_snapshot(struct replication *r);
  * tick must go on until then. May be called from any callback, once. */
 void replication_close(struct replication *r, void (*cb)(void *ctx), void *ctx);
 
+/* The leader proposes other members, which differ from the present ones in one. 0, CONCLAVE_EBUSY
+ * (not the leader, or an earlier change is not committed), CONCLAVE_EINVAL (no such difference, or the
+ * leader itself would lose its vote: transfer first), CONCLAVE_EIO, CONCLAVE_ENOMEM. */
+int replication_change(struct replication *r, const struct member *members,
+                       size_t n) CONCLAVE_MUST_USE;
+
+/* The leader follows how an observer or spare gets what it lacks, before it is made a voter. 0,
+ * CONCLAVE_EBUSY, CONCLAVE_EINVAL (a voter, or a stranger). */
+int replication_catch_up(struct replication *r, uint64_t id) CONCLAVE_MUST_USE;
+bool replication_caught_up(const struct replication *r, uint64_t id);
+
+/* The leader hands over to a voter, 0: to the most suitable one; nothing is taken in until that is
+ * done or an election timeout has passed. 0, CONCLAVE_EBUSY, CONCLAVE_EINVAL (nobody to hand to). */
+int replication_transfer(struct replication *r, uint64_t id) CONCLAVE_MUST_USE;
+
 /* As told by role_changed, but now. */
 uint64_t replication_leader(const struct replication *r);
 uint64_t replication_term(const struct replication *r);
@@ -190,5 +208,28 @@ struct replication_stats {
     int64_t sync_total_us;
 };
 void replication_stats(const struct replication *r, struct replication_stats *ret);
+
+struct replication_member_stats {
+    uint64_t id;
+    enum member_role role;
+    const char *address; /* valid until the next configuration is applied */
+    bool self;
+    bool linked;
+    uint64_t match_index; /* what the leader knows it to have; 0 on others */
+    enum engine_catch_up catch_up;
+    uint64_t snapshot_bytes_sent;  /* acknowledged of the snapshot that it is being sent */
+    uint64_t snapshot_bytes_total; /* 0: none */
+};
+
+/* The members of the newest applied configuration, up to cap; returns how many. */
+size_t replication_members(const struct replication *r, struct replication_member_stats *ret,
+                           size_t cap);
+
+/* The id that all members share. */
+void replication_cluster(const struct replication *r, uint8_t ret[FORMAT_CLUSTER_SIZE]);
+
+/* Whether a start on the folder would be a first one; it is only read. ops NULL: the machine's file
+ * system. 0, CONCLAVE_ECORRUPT, CONCLAVE_EFOREIGN, CONCLAVE_EIO, CONCLAVE_ENOMEM. */
+int replication_is_fresh(const char *dir, const struct file_ops *ops, bool *ret) CONCLAVE_MUST_USE;
 
 #endif

@@ -56,7 +56,8 @@ static int encode_founders(const struct replication *r, uint64_t server_id, stru
                                : members_encode(o->founders, o->n_founders, out);
 }
 
-/* A log of one entry, the configuration; whatever an interrupted first start left is removed. */
+/* A log of one entry, the configuration, or of none for who joins; whatever an interrupted first
+ * start left is removed. */
 static int first_start(struct replication *r, uint64_t server_id, struct problem *problem)
 {
     struct buf configuration;
@@ -64,7 +65,7 @@ static int first_start(struct replication *r, uint64_t server_id, struct problem
     buf_init(&configuration, 0);
     buf_init(&frame, 0);
     int rv = remove_snapshots(r, problem);
-    if (rv == 0) {
+    if (rv == 0 && !r->options.join) {
         rv = encode_founders(r, server_id, &configuration);
     }
     if (rv == 0) {
@@ -73,7 +74,7 @@ static int first_start(struct replication *r, uint64_t server_id, struct problem
         rv = init_log(r);
     }
     if (rv == 0) {
-        rv = journal_create(&r->journal, &frame);
+        rv = journal_create(&r->journal, r->options.join ? NULL : &frame);
         if (rv != 0) {
             rv = journal_problem(r, rv, problem);
         }
@@ -356,7 +357,9 @@ static int replay(struct replication *r, struct journal_contents *c, struct snap
                   bool found, struct problem *problem)
 {
     int rv = 0;
-    if (!found && (c->count == 0 || c->refs[0].kind != ENTRY_CONFIGURATION)) {
+    bool empty = c->count == 0 && r->journal.metadata.joining;
+    r->voting = !r->journal.metadata.joining;
+    if (!found && !empty && (c->count == 0 || c->refs[0].kind != ENTRY_CONFIGURATION)) {
         return problem_set(problem, CONCLAVE_ECORRUPT,
                            "the log in %s/log does not begin with a configuration", r->folder.dir);
     }
@@ -367,6 +370,7 @@ static int replay(struct replication *r, struct journal_contents *c, struct snap
         rv = fill_table(r, c);
     }
     if (rv == 0) {
+        join_init(r);
         rv = start_engine(r, c, found ? &reader->meta : NULL, problem);
     }
     if (rv == 0) {

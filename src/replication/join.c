@@ -1,0 +1,124 @@
+/* Both sides of joining: who was silent, and the leader that lets it take part. */
+#include "replication/join.h"
+
+#include "base/map.h"
+#include "replication/driver.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+void join_init(struct replication *r)
+{
+    struct join *j = &r->join;
+    j->silent = !r->voting;
+    j->number = hash_u64(hash_u64((uint64_t)driver_now_ms(r)) ^ r->options.seed) | 1;
+    engine_set_voting(r->engine, r->voting);
+}
+
+void join_finish(struct replication *r)
+{
+    free(r->join.asks);
+}
+
+static void send_note(struct replication *r, uint64_t to, enum message_kind kind, uint64_t number,
+                      uint64_t index)
+{
+    const struct message_note note = {number, engine_term(r->engine), index};
+    struct buf bytes;
+    buf_init(&bytes, 0);
+    message_put_note(&bytes, kind, &note);
+    outbox_send(r, to, &bytes);
+}
+
+/* Who was silent. */
+
+bool join_silences(struct replication *r, uint64_t from, const struct message *m)
+{
+    if (!r->join.silent || m->kind == MESSAGE_JOIN_OK) {
+        return false;
+    }
+    if (m->kind == MESSAGE_OFFER ||
+        (m->kind == MESSAGE_ENGINE && m->engine.kind == ENGINE_APPEND)) {
+        send_note(r, from, MESSAGE_JOIN, r->join.number, 0);
+    }
+    return true;
+}
+
+void join_written(struct replication *r)
+{
+    r->join.writing = false;
+    r->voting = true;
+    engine_set_voting(r->engine, true);
+    driver_note(r, false, "joined", "last_index=%" PRIu64, driver_last_index(r));
+}
+
+/* The leader. */
+
+static struct join_ask *find_ask(struct join *j, uint64_t from)
+{
+    for (size_t i = 0; i < j->n_asks; i++) {
+        if (j->asks[i].from == from) {
+            return &j->asks[i];
+        }
+    }
+    if (j->n_asks == j->cap_asks) {
+        size_t cap = j->cap_asks == 0 ? 8 : 2 * j->cap_asks;
+        struct join_ask *grown = realloc(j->asks, cap * sizeof *grown);
+        if (grown == NULL) {
+            return NULL;
+        }
+        j->asks = grown;
+        j->cap_asks = cap;
+    }
+    j->asks[j->n_asks] = (struct join_ask){.from = from};
+    return &j->asks[j->n_asks++];
+}
+
+static void asked(struct replication *r, uint64_t from, uint64_t number)
+{
+    struct join *j = &r->join;
+    struct buf nothing;
+    if (replication_leader(r) != (uint64_t)r->options.server_id || number == 0) {
+        return;
+    }
+    if (j->term != engine_term(r->engine)) {
+        j->term = engine_term(r->engine);
+        j->n_asks = 0;
+    }
+    struct join_ask *ask = find_ask(j, from);
+    if (ask == NULL) {
+        return; /* it asks again */
+    }
+    if (ask->number != number) {
+        buf_init(&nothing, 0);
+        if (driver_propose(r, ENTRY_BARRIER, &nothing) != 0) {
+            return;
+        }
+        ask->number = number;
+        ask->index = driver_last_index(r);
+    }
+    if (ask->index <= engine_commit_index(r->engine)) {
+        send_note(r, from, MESSAGE_JOIN_OK, number, ask->index);
+    }
+}
+
+void join_receive(struct replication *r, uint64_t from, const struct message *m)
+{
+    struct join *j = &r->join;
+    if (m->kind == MESSAGE_JOIN) {
+        asked(r, from, m->note.id);
+    } else if (j->silent && m->note.id == j->number && m->note.index > 0) {
+        j->silent = false;
+        j->index = m->note.index;
+        driver_note(r, false, "joining", "server=%" PRIu64 " index=%" PRIu64, from, j->index);
+    }
+}
+
+void join_turn(struct replication *r)
+{
+    struct join *j = &r->join;
+    if (!r->voting && !j->silent && !j->writing && engine_stored(r->engine) >= j->index) {
+        j->writing = true;
+        append_vote(r);
+    }
+}

@@ -1,0 +1,104 @@
+/* Who belongs to the ensemble, who leads it, and how far the members are. */
+#include "replication/driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool leads(const struct replication *r)
+{
+    return r->error == 0 && !r->closing && replication_leader(r) == (uint64_t)r->options.server_id;
+}
+
+int replication_change(struct replication *r, const struct member *members, size_t n)
+{
+    const struct member *self = members_find(members, n, (uint64_t)r->options.server_id);
+    struct buf bytes;
+    if (!leads(r)) {
+        return CONCLAVE_EBUSY;
+    }
+    if (self == NULL || self->role != MEMBER_VOTER) {
+        return CONCLAVE_EINVAL;
+    }
+    buf_init(&bytes, 0);
+    int rv = members_encode(members, n, &bytes);
+    if (rv == 0) {
+        rv = driver_propose(r, ENTRY_CONFIGURATION, &bytes);
+    }
+    buf_finish(&bytes);
+    return rv;
+}
+
+int replication_catch_up(struct replication *r, uint64_t id)
+{
+    struct engine_result result;
+    if (!leads(r)) {
+        return CONCLAVE_EBUSY;
+    }
+    int rv = engine_catch_up(r->engine, driver_now_ms(r), id, &result);
+    carry_out(r, rv, &result, NULL);
+    return rv;
+}
+
+bool replication_caught_up(const struct replication *r, uint64_t id)
+{
+    return engine_catch_up_status(r->engine, id) == CATCH_UP_FINISHED;
+}
+
+int replication_transfer(struct replication *r, uint64_t id)
+{
+    struct engine_result result;
+    if (!leads(r)) {
+        return CONCLAVE_EBUSY;
+    }
+    int rv = engine_transfer(r->engine, driver_now_ms(r), id, &result);
+    carry_out(r, rv, &result, NULL);
+    return rv;
+}
+
+size_t replication_members(const struct replication *r, struct replication_member_stats *ret,
+                           size_t cap)
+{
+    struct member members[MEMBERS_MAX];
+    size_t n = 0;
+    if (r->configuration.len == 0 ||
+        members_decode(buf_slice(&r->configuration), members, &n) != 0) {
+        return 0;
+    }
+    n = n < cap ? n : cap;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t id = members[i].id;
+        ret[i] = (struct replication_member_stats){
+            .id = id,
+            .role = members[i].role,
+            .address = members[i].address,
+            .self = id == (uint64_t)r->options.server_id,
+            .match_index = engine_match_index(r->engine, id),
+            .linked = outbox_linked(r, id),
+            .catch_up = engine_catch_up_status(r->engine, id),
+        };
+        if (ret[i].self) {
+            ret[i].match_index = engine_stored(r->engine);
+        }
+        snapshot_sender_progress(&r->install.sender, id, &ret[i].snapshot_bytes_sent,
+                                 &ret[i].snapshot_bytes_total);
+    }
+    return n;
+}
+
+void replication_cluster(const struct replication *r, uint8_t ret[FORMAT_CLUSTER_SIZE])
+{
+    memcpy(ret, r->folder.marker.cluster, FORMAT_CLUSTER_SIZE);
+}
+
+int replication_is_fresh(const char *dir, const struct file_ops *ops, bool *ret)
+{
+    struct problem problem = {NULL};
+    struct marker marker;
+    int rv = marker_read(ops != NULL ? ops : file_ops_system(), dir, &marker, &problem);
+    problem_finish(&problem);
+    if (rv != 0 && rv != CONCLAVE_NO_NODE) {
+        return rv;
+    }
+    *ret = rv == CONCLAVE_NO_NODE || !marker.ready;
+    return 0;
+}
