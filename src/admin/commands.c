@@ -127,7 +127,7 @@ static void run_srvr(struct run *r)
     put_int(r, "packets_sent", (int64_t)s.service.packets_sent);
     put_int(r, "packets_received", (int64_t)s.service.packets_received);
     put_response_sizes(r, "client_response_stats", s.metrics);
-    put_string(r, "server_state", "standalone");
+    put_string(r, "server_state", s.mode);
     put_int(r, "auth_failed_count", (int64_t)s.service.auth_failed);
     put_int(r, "max_latency", s.latency_max_ms);
     put_int(r, "min_latency", s.latency_min_ms);

@@ -45,7 +45,7 @@ static void text_figures(const struct view *v, struct buf *out)
     buf_printf(out, "Connections: %zu\n", s.port.connections);
     buf_printf(out, "Outstanding: %zu\n", s.outstanding);
     buf_printf(out, "Zxid: 0x%" PRIx64 "\n", (uint64_t)s.zxid);
-    buf_append_str(out, "Mode: standalone\n");
+    buf_printf(out, "Mode: %s\n", s.mode);
     buf_printf(out, "Node count: %zu\n", s.state.nodes);
 }
 

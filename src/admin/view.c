@@ -8,7 +8,8 @@
 
 bool view_serving(const struct view *v)
 {
-    return v->server != NULL && server_service(v->server)->serving;
+    const struct service *s = v->server != NULL ? server_service(v->server) : NULL;
+    return s != NULL && s->serving && s->standing.in_contact;
 }
 
 /* Connections */
@@ -412,7 +413,7 @@ void view_figures(const struct view *v, void (*fn)(void *ctx, const struct view_
     server_stats(v->server, &stats);
     facts_process(&process);
     tell_text(&walk, "version", facts_version());
-    tell_text(&walk, "server_state", "standalone");
+    tell_text(&walk, "server_state", stats.mode);
     for (size_t i = 0; i < process_metric_count; i++) {
         tell_row(&walk, &process_metric_table[i], &process, NULL);
     }

@@ -118,8 +118,10 @@ static void on_ready(void *ctx, struct server *s)
         net_address_format(&address, admin);
     }
     bool plain = server_address(s, PORT_CLIENT, &address);
-    printf("conclave: ready client=%s admin=%s mode=standalone id=%lld",
-           plain ? net_address_format(&address, text) : "off", admin, (long long)server_id(s));
+    bool grouped = server_options(s)->ensemble.enabled;
+    printf("conclave: ready client=%s admin=%s mode=%s id=%lld",
+           plain ? net_address_format(&address, text) : "off", admin,
+           grouped ? "ensemble" : "standalone", (long long)server_id(s));
     if (server_address(s, PORT_SECURE, &address)) {
         printf(" secure=%s", net_address_format(&address, text));
     }

@@ -3,7 +3,6 @@
 
 #include "base/log.h"
 #include "base/random.h"
-#include "replication/replication_uv.h"
 #include "server/secure.h"
 
 #include <assert.h>
@@ -17,6 +16,7 @@
 enum {
     WRITE_LATE_MS = 10000, /* a write that waits longer for its answer: not ready */
     DRAIN_MS = 1200,       /* for writes on their way to the disk, when stopping */
+    RESIGN_MS = 1000,      /* for another to take the lead, when stopping */
     STOP_LINGER_MS = 200,  /* for clients to close after us, when stopping */
     TRAILING_ENTRIES = 1024,
 };
@@ -24,8 +24,9 @@ enum {
 enum server_stage {
     SERVER_STARTING, /* recovered, not yet leader of its ensemble of one */
     SERVER_SERVING,
-    SERVER_FAILED,   /* waits for server_close */
-    SERVER_DRAINING, /* stopped, writes are on their way */
+    SERVER_RESIGNING, /* stopping: another is to lead first */
+    SERVER_FAILED,    /* waits for server_close */
+    SERVER_DRAINING,  /* stopped, writes are on their way */
     SERVER_CLOSING,
 };
 
@@ -39,19 +40,14 @@ struct server {
     struct audit *audit;
     struct port *port;
     struct secure *secure; /* NULL: no TLS */
-    struct replication_loop *log;
-    struct replication *replication;       /* of log */
-    uv_prepare_t prepare;                  /* a turn ends before the loop waits */
-    uv_check_t check;                      /* and after it has run what came */
-    uv_timer_t timer;                      /* service_deadline, or the end of draining */
-    int64_t timer_at;                      /* monotonic ms, INT64_MAX: not running */
-    int64_t started_ms;                    /* monotonic */
-    int open_parts;                        /* handles, port and replication, until closed */
-    uint64_t snapshot_at;                  /* of service.stats.applied */
-    struct server_snapshot snapshot_begun; /* the latest that was begun, or restored */
-    struct server_snapshot
-        snapshot_done;            /* the one before it, which may be the newest durable one */
-    uint64_t snapshot_generation; /* of the state that is being written out */
+    struct node *node;
+    uv_prepare_t prepare; /* a turn ends before the loop waits */
+    uv_check_t check;     /* and after it has run what came */
+    uv_timer_t timer;     /* service_deadline, or the end of draining */
+    int64_t timer_at;     /* monotonic ms, INT64_MAX: not running */
+    int64_t stop_at;      /* when the present step of stopping ends, INT64_MAX: never */
+    int64_t started_ms;   /* monotonic */
+    int open_parts;       /* handles, port and replication, until closed */
     bool failure_told;
     void (*closed)(void *ctx);
     void *closed_ctx;
@@ -93,102 +89,20 @@ static void server_fail(struct server *s, int error, const char *text)
     s->callbacks.failed(s->callbacks.ctx, error, text);
 }
 
-/* The log's side */
-
-static void server_plan_snapshot(struct server *s)
-{
-    uint64_t half = s->options.snapshot_writes / 2;
-    s->snapshot_at = s->service.stats.applied + half + random_below(half > 0 ? half : 1) + 1;
-}
-
-static void server_on_apply(void *ctx, uint64_t index, struct slice payload)
-{
-    struct server *s = ctx;
-    uint64_t generation = s->service.generation;
-    int rc = service_apply(&s->service, payload);
-    if (rc != 0) {
-        /* Going on would make the state another than the log says. */
-        log_error("server", "apply-failed", "index=%llu error=%s", (unsigned long long)index,
-                  conclave_errname(rc));
-        abort();
-    }
-    if (s->service.generation != generation) {
-        s->snapshot_at = 0; /* the log holds the whole state now: it is to be short again */
-    }
-    if (s->replication != NULL && s->service.stats.applied >= s->snapshot_at) {
-        struct replication_stats stats;
-        replication_stats(s->replication, &stats);
-        if (stats.snapshot_worth) {
-            server_plan_snapshot(s);
-            replication_snapshot(s->replication);
-        }
-    }
-}
-
-static void server_on_apply_done(void *ctx)
-{
-    (void)ctx; /* the end of the turn sends what was gathered */
-}
-
-static int server_on_snapshot_begin(void *ctx)
-{
-    struct server *s = ctx;
-    struct replication_stats stats;
-    server_plan_snapshot(s);
-    int rc = state_snapshot_begin(s->service.state);
-    if (rc == 0) {
-        replication_stats(s->replication, &stats);
-        server_snapshot(s, &s->snapshot_done);
-        s->snapshot_begun =
-            (struct server_snapshot){stats.applied_index, state_zxid(s->service.state)};
-        s->snapshot_generation = s->service.generation;
-    }
-    return rc;
-}
-
-/* Of a state that has been replaced the rest cannot be written any more. */
-static bool server_snapshot_is_void(const struct server *s)
-{
-    return s->snapshot_generation != s->service.generation;
-}
-
-static int server_on_snapshot_step(void *ctx, size_t max_bytes, struct buf *out)
-{
-    struct server *s = ctx;
-    return server_snapshot_is_void(s) ? CONCLAVE_ECLOSED
-                                      : state_snapshot_step(s->service.state, max_bytes, out);
-}
-
-static void server_on_snapshot_abort(void *ctx)
-{
-    struct server *s = ctx;
-    if (!server_snapshot_is_void(s)) {
-        state_snapshot_abort(s->service.state);
-    }
-}
-
-static int server_on_restore(void *ctx, struct slice snapshot)
-{
-    struct server *s = ctx;
-    int rc = service_restore(&s->service, snapshot);
-    s->snapshot_begun.zxid = state_zxid(s->service.state);
-    return rc;
-}
+/* The node's side */
 
 static void server_on_failed(void *ctx, int error, const char *text)
 {
     server_fail(ctx, error, text);
 }
 
-static void server_on_note(void *ctx, bool warning, const char *event, const char *text)
+static void server_on_serve(void *ctx)
 {
-    (void)ctx;
-    log_line(warning ? LOG_WARN : LOG_INFO, "replication", event, "%s", text);
-}
-
-static void server_serve(struct server *s)
-{
+    struct server *s = ctx;
     int detail = 0;
+    if (s->stage != SERVER_STARTING) {
+        return;
+    }
     int rc = service_begin(&s->service);
     if (rc == 0) {
         rc = port_start(s->port, s->options.backlog, &detail);
@@ -204,59 +118,44 @@ static void server_serve(struct server *s)
     s->callbacks.ready(s->callbacks.ctx, s);
 }
 
-static void server_on_role_changed(void *ctx, enum replication_role role, uint64_t leader,
-                                   uint64_t term)
-{
-    struct server *s = ctx;
-    if (s->stage == SERVER_STARTING && role == REPLICATION_LEADER && s->replication != NULL) {
-        server_serve(s);
-    }
-}
-
-static int server_submit(void *ctx, struct buf *payload_take)
-{
-    struct server *s = ctx;
-    int rc = replication_submit(s->replication, payload_take);
-    if (rc != 0) {
-        server_fail(s, rc, "the log takes no more writes");
-    }
-    return rc;
-}
-
-static void server_submit_own(void *ctx, struct buf *payload_take)
-{
-    struct server *s = ctx;
-    if (server_submit(ctx, payload_take) != 0) {
-        s->service.pipeline.error = CONCLAVE_EIO;
-    }
-}
-
-static size_t server_in_flight(void *ctx)
-{
-    struct server *s = ctx;
-    return replication_in_flight(s->replication);
-}
-
 /* Turns */
 
 static void server_close_parts(struct server *s);
+
+static void server_drain(struct server *s)
+{
+    s->stage = SERVER_DRAINING;
+    s->stop_at = clock_monotonic_ms(s->options.clock) + DRAIN_MS;
+}
+
+/* The next step of stopping, when its time is up or what it waits for is done. */
+static void server_stop_on(struct server *s)
+{
+    bool late = clock_monotonic_ms(s->options.clock) >= s->stop_at;
+    if (s->stage == SERVER_RESIGNING && (late || !node_leads_others(s->node))) {
+        server_drain(s);
+    } else if (s->stage == SERVER_DRAINING && (late || s->service.pipeline.error != 0 ||
+                                               list_empty(&s->service.pipeline.flight))) {
+        if (s->service.pipeline.outstanding > 0) {
+            log_warn("server", "stopped-early", "outstanding=%zu", s->service.pipeline.outstanding);
+        }
+        server_close_parts(s);
+    } else if (s->stage == SERVER_CLOSING && late && s->port != NULL) {
+        port_cut(s->port); /* who does not read does not keep the server */
+    }
+}
 
 static void server_on_timer(uv_timer_t *timer)
 {
     struct server *s = timer->data;
     s->timer_at = INT64_MAX;
-    if (s->stage == SERVER_DRAINING) {
-        if (s->service.pipeline.outstanding > 0) {
-            log_warn("server", "stopped-early", "outstanding=%zu", s->service.pipeline.outstanding);
-        }
-        server_close_parts(s);
-    } else if (s->stage == SERVER_SERVING) {
-        service_tick(&s->service);
-    } else if (s->stage == SERVER_STARTING) {
-        server_serve(s);
-    } else if (s->stage == SERVER_CLOSING && s->port != NULL) {
-        port_cut(s->port); /* who does not read does not keep the server */
+    if (s->stage != SERVER_CLOSING && s->stage != SERVER_FAILED) {
+        node_tick(s->node);
     }
+    if (s->stage == SERVER_SERVING) {
+        service_tick(&s->service);
+    }
+    server_stop_on(s);
 }
 
 static void server_set_timer(struct server *s, int64_t at)
@@ -272,6 +171,22 @@ static void server_set_timer(struct server *s, int64_t at)
     }
 }
 
+static void server_plan(struct server *s)
+{
+    int64_t at = s->stop_at;
+    if (s->stage != SERVER_CLOSING && s->stage != SERVER_FAILED) {
+        int64_t node = node_deadline(s->node);
+        at = node < at ? node : at;
+    }
+    if (s->stage == SERVER_SERVING) {
+        int64_t service = service_deadline(&s->service);
+        at = service < at ? service : at;
+    }
+    if (at != INT64_MAX) {
+        server_set_timer(s, at);
+    }
+}
+
 static void server_turn(struct server *s)
 {
     if (s->port == NULL) {
@@ -281,25 +196,23 @@ static void server_turn(struct server *s)
         audit_flush(s->audit);
     }
     if (s->stage == SERVER_SERVING) {
-        /* Writes first: the disk works while replies go out. What the replies let in follows behind
-         * them. */
+        /* Writes first: disk and members work while replies go out. What the replies let in follows
+         * behind them. */
         service_turn(&s->service);
+        node_turn(s->node);
         port_turn(s->port);
         service_turn(&s->service);
-        port_turn(s->port);
-        if (s->stage == SERVER_SERVING) {
-            server_set_timer(s, service_deadline(&s->service));
-        }
-        return;
+    } else if (s->stage == SERVER_RESIGNING || s->stage == SERVER_DRAINING) {
+        pipeline_turn(&s->service.pipeline, true);
+    }
+    if (s->node != NULL) {
+        node_turn(s->node);
     }
     port_turn(s->port);
-    if (s->stage == SERVER_DRAINING) {
-        pipeline_turn(&s->service.pipeline, true);
-        if (list_empty(&s->service.pipeline.flight) || s->service.pipeline.error != 0) {
-            port_turn(s->port);
-            server_close_parts(s);
-        }
+    if (s->stage == SERVER_RESIGNING || s->stage == SERVER_DRAINING) {
+        server_stop_on(s);
     }
+    server_plan(s);
 }
 
 static void server_on_prepare(uv_prepare_t *handle)
@@ -361,12 +274,6 @@ static int server_check_options(const struct server_options *o, char **ret_text)
                            "session timeouts from %d to %d ms: minSessionTimeout must not be above "
                            "maxSessionTimeout (defaults: 2 and 20 times tickTime)",
                            l->session_min_ms, l->session_max_ms);
-    }
-    if (o->ensemble.enabled) {
-        return server_text(ret_text, CONCLAVE_EINVAL,
-                           "%zu server.N lines: ensembles are not in this version: leave the line "
-                           "of this server only, or none, to run it alone",
-                           o->ensemble.n_members);
     }
     if (server_dir_is_apache(o->data_dir)) {
         return server_text(
@@ -437,53 +344,13 @@ static int server_open_port(struct server *s, char **ret_text)
     return rc;
 }
 
-static int server_open_log(struct server *s, char **ret_text)
+static int server_open_node(struct server *s, char **ret_text)
 {
-    const struct server_options *o = &s->options;
-    struct replication_options options = {
-        .dir = o->data_dir,
-        .server_id = o->server_id,
-        .segment_bytes = o->segment_bytes,
-        .snapshot_entries = o->snapshot_writes,
-        .snapshot_log_bytes = o->snapshot_log_bytes,
-        .trailing_entries = TRAILING_ENTRIES,
-        .snapshots_kept = o->snapshots_kept,
-        .sync = o->sync,
-        .clock = o->clock,
-    };
-    struct replication_callbacks callbacks = {
-        .ctx = s,
-        .apply = server_on_apply,
-        .apply_done = server_on_apply_done,
-        .snapshot_begin = server_on_snapshot_begin,
-        .snapshot_step = server_on_snapshot_step,
-        .snapshot_abort = server_on_snapshot_abort,
-        .restore = server_on_restore,
-        .role_changed = server_on_role_changed,
-        .failed = server_on_failed,
-        .note = server_on_note,
-    };
-    struct server_metrics *m = s->service.metrics;
-    options.sync_time = &m->fsynctime;
-    options.snapshot_time = &m->snapshottime;
-    int rc = replication_loop_open(s->loop, &options, &callbacks, NULL, NULL, &s->log, ret_text);
-    if (rc != 0) {
-        return rc;
+    int rc = node_open(s->node, ret_text);
+    if (rc != 0 && *ret_text == NULL) {
+        rc = server_text(ret_text, rc, "%s", conclave_strerror(rc));
     }
-    struct replication *r = replication_loop_log(s->log);
-    s->replication = r;
-    s->open_parts++;
-    summary_add(&m->dbinittime, (uint64_t)(clock_monotonic_ms(o->clock) - s->started_ms));
-    summary_add(&m->startup_txns_loaded, s->service.stats.applied);
-    server_plan_snapshot(s);
-    struct replication_stats stats;
-    replication_stats(r, &stats);
-    s->snapshot_begun.index = stats.snapshot_index;
-    if (stats.role == REPLICATION_LEADER) {
-        /* Told already while it opened: serve from the loop, after the caller has s. */
-        server_set_timer(s, clock_monotonic_ms(o->clock));
-    }
-    return 0;
+    return rc;
 }
 
 static void server_init_handles(struct server *s)
@@ -548,9 +415,16 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
     s->options = *options;
     s->callbacks = *callbacks;
     s->timer_at = INT64_MAX;
+    s->stop_at = INT64_MAX;
     s->started_ms = clock_monotonic_ms(options->clock);
-    s->snapshot_at = UINT64_MAX;
     server_block_sigpipe();
+    struct node_callbacks node = {s, server_on_serve, server_on_failed};
+    s->node = node_create(loop, &s->options, &s->service, &node);
+    if (s->node == NULL) {
+        free(s);
+        return server_text(ret_text, CONCLAVE_ENOMEM, "out of memory");
+    }
+    s->open_parts++;
     struct service_options service = {
         .limits = options->limits,
         .server_id = options->server_id,
@@ -561,10 +435,7 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
         .command_options = options->command_options,
         .collector = options->collector,
         .clock = options->clock,
-        .sink = {.submit = server_submit,
-                 .submit_own = server_submit_own,
-                 .in_flight = server_in_flight,
-                 .ctx = s},
+        .sink = node_sink(s->node),
     };
     server_init_handles(s);
     int access = server_open_access(s, ret_text);
@@ -579,7 +450,7 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
         rc = server_open_port(s, ret_text);
     }
     if (rc == 0) {
-        rc = server_open_log(s, ret_text);
+        rc = server_open_node(s, ret_text);
     }
     if (rc != 0) {
         server_close(s, NULL, NULL);
@@ -636,10 +507,10 @@ static void server_close_handles(struct server *s)
     uv_close((uv_handle_t *)&s->timer, server_on_handle_closed);
 }
 
-static void server_on_replication_closed(void *ctx)
+static void server_on_node_closed(void *ctx)
 {
     struct server *s = ctx;
-    s->replication = NULL;
+    s->node = NULL;
     server_part_closed(s);
 }
 
@@ -663,12 +534,11 @@ static void server_close_parts(struct server *s)
     s->stage = SERVER_CLOSING;
     secure_close(s->secure, server_on_secure_closed, s);
     s->secure = NULL;
-    if (s->replication != NULL) {
-        replication_loop_close(s->log, server_on_replication_closed, s);
-    }
+    node_close(s->node, server_on_node_closed, s);
     if (s->port != NULL) {
         port_close(s->port, s->failure_told ? 0 : STOP_LINGER_MS, server_on_port_closed, s);
-        server_set_timer(s, clock_monotonic_ms(s->options.clock) + STOP_LINGER_MS);
+        s->stop_at = clock_monotonic_ms(s->options.clock) + STOP_LINGER_MS;
+        server_set_timer(s, s->stop_at);
     } else {
         server_close_handles(s);
     }
@@ -679,7 +549,8 @@ void server_close(struct server *s, void (*cb)(void *ctx), void *ctx)
     if (s == NULL) {
         return;
     }
-    assert(s->stage != SERVER_DRAINING && s->stage != SERVER_CLOSING);
+    assert(s->stage != SERVER_RESIGNING && s->stage != SERVER_DRAINING &&
+           s->stage != SERVER_CLOSING);
     s->closed = cb;
     s->closed_ctx = ctx;
     if (s->port != NULL) {
@@ -689,9 +560,16 @@ void server_close(struct server *s, void (*cb)(void *ctx), void *ctx)
     if (drain && s->audit != NULL) {
         audit_server(s->audit, "serverStop", "invoked");
     }
-    s->stage = SERVER_DRAINING;
-    /* Closed by the timer: this may be a callback of what is to be closed. */
-    server_set_timer(s, clock_monotonic_ms(s->options.clock) + (drain ? DRAIN_MS : 0));
+    /* Carried out by the timer: this may be a callback of what is to be closed. */
+    int64_t now_ms = clock_monotonic_ms(s->options.clock);
+    if (drain && node_resign(s->node)) {
+        s->stage = SERVER_RESIGNING;
+        s->stop_at = now_ms + RESIGN_MS;
+    } else {
+        s->stage = SERVER_DRAINING;
+        s->stop_at = now_ms + (drain ? DRAIN_MS : 0);
+    }
+    server_set_timer(s, now_ms);
 }
 
 /* What others may see */
@@ -703,11 +581,16 @@ const char *server_why_not_ready(const struct server *s)
         return "starting";
     case SERVER_FAILED:
         return "the log takes no more writes";
+    case SERVER_RESIGNING:
     case SERVER_DRAINING:
     case SERVER_CLOSING:
         return "stopping";
     case SERVER_SERVING:
         break;
+    }
+    const char *node = node_why_not_ready(s->node);
+    if (node != NULL) {
+        return node;
     }
     return service_oldest_write_ms(&s->service) > WRITE_LATE_MS ? "writes are not answered in time"
                                                                 : NULL;
@@ -733,24 +616,19 @@ const struct server_options *server_options(const struct server *s)
 
 void server_snapshot(const struct server *s, struct server_snapshot *ret)
 {
-    struct replication_stats stats;
-    *ret = (struct server_snapshot){0};
-    if (s->replication == NULL) {
-        return;
-    }
-    replication_stats(s->replication, &stats);
-    if (s->snapshot_begun.index == stats.snapshot_index) {
-        *ret = s->snapshot_begun;
-    } else if (s->snapshot_done.index == stats.snapshot_index) {
-        *ret = s->snapshot_done;
-    }
+    snapshots_newest(node_snapshots(s->node), ret);
 }
 
 void server_take_snapshot(struct server *s)
 {
-    if (s->replication != NULL) {
-        replication_snapshot(s->replication);
+    if (node_log(s->node) != NULL) {
+        replication_snapshot(node_log(s->node));
     }
+}
+
+struct node *server_node(struct server *s)
+{
+    return s->node;
 }
 
 static void server_latency(const struct server_metrics *m, struct server_stats *ret)
@@ -784,8 +662,9 @@ void server_stats(const struct server *s, struct server_stats *ret)
     if (s->port != NULL) {
         port_stats(s->port, &ret->port);
     }
-    if (s->replication != NULL) {
-        replication_stats(s->replication, &ret->replication);
+    ret->mode = s->node != NULL ? node_mode(s->node) : "standalone";
+    if (s->node != NULL && node_log(s->node) != NULL) {
+        replication_stats(node_log(s->node), &ret->replication);
     }
     state_stats(s->service.state, &ret->state);
     watch_stats(s->service.watches, &ret->watches);

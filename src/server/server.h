@@ -1,53 +1,18 @@
 /*
- * A whole standalone server on a libuv loop: the client port, the service, the log. For `conclave
+ * A whole server on a libuv loop: the client ports, the service, and the node behind it. For `conclave
  * server`, for `conclave demo` (in a thread of its own) and for tests.
  *
  * All functions belong to the loop's thread. SIGPIPE is blocked in that thread. Log lines go to
- * base/log. Limits: one server, no ensemble.
+ * base/log.
  */
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
 
 #include "net/address.h"
 #include "replication/replication.h"
-#include "server/ensemble_options.h"
-#include "server/login_options.h"
+#include "server/node.h"
 #include "server/port.h"
 #include "server/service.h"
-
-struct server_options {
-    const char *data_dir;      /* data folder; created when missing */
-    struct net_address listen; /* client port; port 0 takes a free one, host "" every interface */
-    int backlog;               /* connections that the kernel keeps for us */
-    int64_t server_id;         /* 1 to 254 */
-    struct server_limits limits;
-    uint64_t
-        snapshot_writes; /* writes between snapshots (snapCount), at random from half of it up */
-    size_t snapshot_log_bytes; /* or log bytes between them */
-    int snapshots_kept;
-    size_t segment_bytes;     /* preallocated size of a log segment */
-    bool sync;                /* false: acknowledged writes may be lost when the machine fails */
-    bool skip_acl;            /* every client may do everything */
-    const char *super_digest; /* `user:hash` of the superuser, or NULL */
-    bool plain;               /* `listen` counts; false with a secure port alone */
-    bool secure;              /* there is a port for TLS alone: `listen_secure` */
-    bool unified;             /* `listen` takes TLS as well */
-    struct net_address listen_secure;
-    struct tls_settings tls;  /* with secure or unified */
-    bool tls_reload;          /* read the certificate files again when they change */
-    const char *x509_super;   /* subject of the superuser's certificate, or NULL */
-    const char *auth_schemes; /* as in struct service_options */
-    uint32_t command_options; /* enum command_options */
-    struct collector_options collector;
-    const struct login_options *login; /* NULL: no SASL */
-    bool audit;                        /* lines of who did what */
-    const char *audit_file;            /* NULL: stderr */
-    struct ensemble_options ensemble;
-    const struct clock_source *clock;
-};
-
-/* What Apache ZooKeeper would do without keys, on 127.0.0.1:2181 in ./conclave-data. */
-struct server_options server_options_default(void);
 
 struct server;
 
@@ -93,13 +58,10 @@ const char *server_why_not_ready(const struct server *s);
 void server_connections_each(const struct server *s, bool (*fn)(void *ctx, struct connection *c),
                              void *ctx);
 struct service *server_service(struct server *s);
+struct node *server_node(struct server *s);
 const struct server_options *server_options(const struct server *s);
 
 /* The newest snapshot that is durable, and what stands in it. */
-struct server_snapshot {
-    uint64_t index; /* in its file's name; 0: there is none */
-    int64_t zxid;
-};
 void server_snapshot(const struct server *s, struct server_snapshot *ret);
 
 /* Takes a snapshot soon, unless one is being taken or nothing has changed since the newest. */
@@ -121,6 +83,7 @@ struct server_stats {
     int64_t latency_min_ms;  /* of reads and writes */
     int64_t latency_max_ms;
     double latency_avg_ms;
+    const char *mode;                     /* as node_mode */
     const struct server_limits *limits;   /* borrowed */
     const struct server_metrics *metrics; /* counters and summaries; borrowed */
 };

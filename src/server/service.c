@@ -114,8 +114,9 @@ int service_restore(struct service *s, struct slice snapshot)
 void service_forget(struct service *s)
 {
     struct pipeline *p = &s->pipeline;
-    while (!list_empty(&p->flight)) {
-        struct pending *entry = pipeline_next(p);
+    while (s->deferred != NULL || !list_empty(&p->flight)) {
+        struct pending *entry = s->deferred != NULL ? s->deferred : pipeline_next(p);
+        s->deferred = NULL;
         if (entry->connection != NULL) {
             connection_forget(entry->connection, entry);
         } else {
@@ -217,6 +218,40 @@ static void service_trigger(struct service *s, const struct state_event *event)
     }
 }
 
+/* What waits for a reconfig is answered by whatever ended it. */
+static void service_resume(struct service *s)
+{
+    struct pending *entry = s->deferred;
+    const struct state_resumed *r = &s->effects.resumed;
+    if (!r->is || r->origin != s->server_id || entry == NULL) {
+        return;
+    }
+    s->deferred = NULL;
+    struct effects answer = s->effects; /* the other fields are of the command that ended it */
+    answer.err = r->err;
+    if (entry->connection != NULL) {
+        connection_complete(entry->connection, entry, &answer);
+    } else {
+        pipeline_release(&s->pipeline, entry);
+    }
+}
+
+static void service_events(struct service *s)
+{
+    for (size_t i = 0; i < s->effects.events_count; i++) {
+        service_trigger(s, &s->effects.events[i]);
+    }
+}
+
+int service_configure(struct service *s, const struct state_member *members, size_t count)
+{
+    s->now_ns = clock_monotonic_ns(s->clock);
+    state_configure(s->state, members, count, &s->effects);
+    service_events(s);
+    service_resume(s);
+    return 0;
+}
+
 /* Events first, then the reply, then the end of the session. */
 static int service_apply_one(struct service *s, const struct batch_header *header,
                              const struct command *command, bool own)
@@ -224,9 +259,7 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
     struct effects *e = &s->effects;
     state_apply(s->state, header, command, e);
     s->stats.applied++;
-    for (size_t i = 0; i < e->events_count; i++) {
-        service_trigger(s, &e->events[i]);
-    }
+    service_events(s);
     if (e->quota.exceeded && own) {
         service_note_quota(s, &e->quota);
     }
@@ -239,7 +272,10 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
             return rc;
         }
     }
-    if (own) {
+    service_resume(s);
+    if (own && e->deferred) {
+        s->deferred = pipeline_next(&s->pipeline);
+    } else if (own) {
         struct pending *entry = pipeline_next(&s->pipeline);
         if (s->audit != NULL) {
             audit_command(s->audit, command, e,

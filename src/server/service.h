@@ -67,6 +67,7 @@ struct service {
     struct watch_table *watches;
     struct session_tracker *sessions;
     struct pipeline pipeline;
+    struct pending *deferred; /* the reconfig of ours that is under way, or NULL */
     struct standing standing;
     struct effects effects;
     struct buf scratch;    /* an answer that is only measured */
@@ -102,6 +103,10 @@ int service_begin(struct service *s) CONCLAVE_MUST_USE;
 
 /* A log entry. 0, or CONCLAVE_ECORRUPT or CONCLAVE_ENOMEM: the server must stop. */
 int service_apply(struct service *s, struct slice payload) CONCLAVE_MUST_USE;
+
+/* The ensemble has these members now, by the log. Errors as service_apply. */
+int service_configure(struct service *s, const struct state_member *members,
+                      size_t count) CONCLAVE_MUST_USE;
 
 /* Replaces the state by that of a snapshot: at the start, or when the leader sent one to a server that
  * was too far behind; then see service_adopt. Errors as state_restore. */

@@ -1,0 +1,429 @@
+#include "server/ensemble.h"
+
+#include "base/log.h"
+#include "server/replacement.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum {
+    RESEND_MIN_MS = 250, /* nothing moved for so long: send again; doubled each time */
+    RESEND_MAX_MS = 4000,
+    BEATS_PER_TICK = 4, /* touches are told, contact is looked at */
+};
+
+/* Messages between members: a kind, then what it says. Integers are big-endian. */
+enum message_kind {
+    MESSAGE_BATCH = 1, /* a batch, for the leader's log */
+    MESSAGE_TOUCH = 2, /* ids of sessions (i64 each) that gave a sign of life since the last one */
+};
+
+/* A batch of ours that is not applied yet. */
+struct unapplied {
+    struct list node;
+    int64_t sequence;
+    int32_t count; /* commands */
+    struct buf bytes;
+};
+
+static void drop_unapplied(struct ensemble *e, struct unapplied *u)
+{
+    list_remove(&u->node);
+    e->stats.unapplied--;
+    e->stats.unapplied_bytes -= u->bytes.len;
+    buf_finish(&u->bytes);
+    free(u);
+}
+
+static struct unapplied *oldest(const struct ensemble *e)
+{
+    /* The analyzer does not see list_remove. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+    return list_empty(&e->unapplied) ? NULL
+                                     : CONTAINER_OF(e->unapplied.next, struct unapplied, node);
+}
+
+static void moved(struct ensemble *e)
+{
+    e->resend_wait_ms = RESEND_MIN_MS;
+    e->resend_at = clock_monotonic_ms(e->clock) + e->resend_wait_ms;
+}
+
+void ensemble_init(struct ensemble *e, struct service *service, int64_t id,
+                   const struct clock_source *clock, const struct ensemble_links *links)
+{
+    *e = (struct ensemble){
+        .service = service,
+        .links = *links,
+        .clock = clock,
+        .id = id,
+        .role = REPLICATION_FOLLOWER,
+        .sole = true,
+        .resend_wait_ms = RESEND_MIN_MS,
+        .stats = {.proposal_last = -1, .proposal_min = -1, .proposal_max = -1},
+    };
+    list_init(&e->unapplied);
+}
+
+void ensemble_finish(struct ensemble *e)
+{
+    struct unapplied *u;
+    while ((u = oldest(e)) != NULL) {
+        drop_unapplied(e, u);
+    }
+}
+
+/* Where batches go */
+
+static void fail(struct ensemble *e, int error)
+{
+    if (e->failed != NULL) {
+        e->failed(e->failed_ctx, error, "the log takes no more writes");
+    }
+}
+
+static void count_proposal(struct ensemble *e, size_t len)
+{
+    struct ensemble_stats *s = &e->stats;
+    int64_t size = (int64_t)len;
+    s->proposal_last = size;
+    s->proposal_max = size > s->proposal_max ? size : s->proposal_max;
+    s->proposal_min = s->proposal_min < 0 || size < s->proposal_min ? size : s->proposal_min;
+}
+
+/* Brings a kept batch on its way. What cannot go now goes when something changes. */
+static void route(struct ensemble *e, const struct unapplied *u)
+{
+    struct buf copy;
+    if (e->replication == NULL) {
+        return;
+    }
+    buf_init(&copy, 0);
+    if (e->role == REPLICATION_LEADER) {
+        buf_append_slice(&copy, buf_slice(&u->bytes));
+        int rc = buf_ok(&copy) ? replication_submit(e->replication, &copy) : CONCLAVE_ENOMEM;
+        if (rc != 0 && rc != CONCLAVE_EBUSY && rc != CONCLAVE_ENOMEM && rc != CONCLAVE_ECLOSED) {
+            fail(e, rc);
+        }
+    } else if (e->leader != 0) {
+        buf_append_u8(&copy, MESSAGE_BATCH);
+        buf_append_slice(&copy, buf_slice(&u->bytes));
+        if (buf_ok(&copy)) {
+            e->stats.forwarded++;
+            e->links.send(e->links.ctx, e->leader, &copy);
+        }
+    }
+    buf_finish(&copy);
+}
+
+static void resend(struct ensemble *e)
+{
+    LIST_FOREACH (it, &e->unapplied) {
+        e->stats.resent++;
+        route(e, CONTAINER_OF(it, struct unapplied, node));
+    }
+    moved(e);
+}
+
+static int sink_submit(void *ctx, struct buf *payload_take)
+{
+    struct ensemble *e = ctx;
+    count_proposal(e, payload_take->len);
+    if (e->sole) {
+        int rc = replication_submit(e->replication, payload_take);
+        if (rc != 0) {
+            fail(e, rc);
+        }
+        return rc;
+    }
+    struct batch_reader reader;
+    if (batch_open(buf_slice(payload_take), &reader) != 0) {
+        /* A whole state: not kept, not forwarded. */
+        return e->replication != NULL ? replication_submit(e->replication, payload_take)
+                                      : CONCLAVE_EBUSY;
+    }
+    struct unapplied *u = calloc(1, sizeof *u);
+    if (u == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    u->sequence = reader.header.sequence;
+    u->count = reader.header.count;
+    u->bytes = *payload_take;
+    buf_init(payload_take, 0);
+    if (list_empty(&e->unapplied)) {
+        moved(e);
+    }
+    list_push_back(&e->unapplied, &u->node);
+    e->stats.unapplied++;
+    e->stats.unapplied_bytes += u->bytes.len;
+    route(e, u);
+    return 0;
+}
+
+static void sink_submit_own(void *ctx, struct buf *payload_take)
+{
+    struct ensemble *e = ctx;
+    int rc =
+        e->replication != NULL ? replication_submit(e->replication, payload_take) : CONCLAVE_EBUSY;
+    if (rc != 0 && e->sole) {
+        fail(e, rc);
+    }
+}
+
+static size_t sink_in_flight(void *ctx)
+{
+    struct ensemble *e = ctx;
+    return e->sole ? replication_in_flight(e->replication) : e->stats.unapplied;
+}
+
+static uint64_t sink_read_index(void *ctx)
+{
+    struct ensemble *e = ctx;
+    return replication_read_index(e->replication);
+}
+
+struct pipeline_sink ensemble_sink(struct ensemble *e)
+{
+    return (struct pipeline_sink){
+        .submit = sink_submit,
+        .submit_own = sink_submit_own,
+        .in_flight = sink_in_flight,
+        .read_index = sink_read_index,
+        .ctx = e,
+    };
+}
+
+/* What was applied */
+
+/* Own batches that the state has admitted are done. */
+static void settle(struct ensemble *e, int64_t sequence)
+{
+    struct unapplied *u;
+    bool any = false;
+    while ((u = oldest(e)) != NULL && u->sequence <= sequence) {
+        drop_unapplied(e, u);
+        any = true;
+    }
+    if (any) {
+        moved(e);
+    }
+}
+
+int ensemble_apply(struct ensemble *e, struct slice payload)
+{
+    struct batch_reader reader;
+    int rc = service_apply(e->service, payload);
+    if (rc != 0 || list_empty(&e->unapplied) || batch_open(payload, &reader) != 0 ||
+        reader.header.origin != e->id) {
+        return rc;
+    }
+    int64_t admitted = state_origin_sequence(e->service->state, e->id);
+    settle(e, admitted);
+    const struct unapplied *u = oldest(e);
+    if (u != NULL && reader.header.sequence > admitted &&
+        clock_monotonic_ms(e->clock) >= e->resend_at - e->resend_wait_ms + RESEND_MIN_MS / 5) {
+        resend(e); /* it came without the one before it, which got lost */
+    }
+    return 0;
+}
+
+static void forget(struct ensemble *e)
+{
+    struct unapplied *u;
+    while ((u = oldest(e)) != NULL) {
+        drop_unapplied(e, u);
+    }
+    service_forget(e->service);
+}
+
+int ensemble_restore(struct ensemble *e, struct slice snapshot)
+{
+    int rc = service_restore(e->service, snapshot);
+    if (rc == 0 && e->service->serving) {
+        forget(e); /* what became of them is in the snapshot, unseen */
+    }
+    return rc;
+}
+
+void ensemble_suspend(struct ensemble *e)
+{
+    e->replication = NULL;
+    e->role = REPLICATION_FOLLOWER;
+    e->leader = 0;
+    if (service_lead(e->service, false) != 0) {
+        abort(); /* it fails for a leader only */
+    }
+    service_set_contact(e->service, INT64_MAX);
+}
+
+int ensemble_resume(struct ensemble *e)
+{
+    struct state *state = state_create(&e->service->key);
+    int rc = state != NULL ? service_adopt(e->service, state) : CONCLAVE_ENOMEM;
+    forget(e);
+    return rc;
+}
+
+void ensemble_confirmed(struct ensemble *e, uint64_t ticket)
+{
+    service_confirmed(e->service, ticket);
+}
+
+/* Who leads, who belongs to us */
+
+int ensemble_role(struct ensemble *e, enum replication_role role, uint64_t leader)
+{
+    bool led = e->role == REPLICATION_LEADER;
+    bool leads = role == REPLICATION_LEADER;
+    bool other = leader != 0 && (leader != e->leader || led != leads);
+    int rc = 0;
+    e->role = role;
+    e->leader = leader;
+    if (led != leads) {
+        e->stats.elections += leads;
+        rc = service_lead(e->service, leads);
+    }
+    if (other) {
+        e->tick_at = 0;
+        resend(e);
+    }
+    return rc;
+}
+
+void ensemble_expect(struct ensemble *e, const struct member *members, size_t count)
+{
+    e->sole = count == 1 && members[0].id == (uint64_t)e->id;
+    e->service->standing.sole = e->sole;
+}
+
+int ensemble_configuration(struct ensemble *e, const struct member *members, size_t count)
+{
+    static const enum state_role roles[] = {
+        [MEMBER_OBSERVER] = STATE_OBSERVER,
+        [MEMBER_VOTER] = STATE_VOTER,
+        [MEMBER_SPARE] = STATE_SPARE,
+    };
+    struct state_member list[MEMBERS_MAX];
+    for (size_t i = 0; i < count; i++) {
+        list[i] = (struct state_member){
+            .id = (int64_t)members[i].id,
+            .role = roles[members[i].role],
+            .address = members[i].address,
+        };
+    }
+    ensemble_expect(e, members, count);
+    return service_configure(e->service, list, count);
+}
+
+void ensemble_link(struct ensemble *e, uint64_t member)
+{
+    if (member == e->leader && e->role != REPLICATION_LEADER) {
+        resend(e); /* what was on the old link may be lost */
+    }
+}
+
+/* Messages */
+
+static void take_batch(struct ensemble *e, uint64_t from, struct slice bytes)
+{
+    struct batch_reader reader;
+    struct command command;
+    struct buf batch;
+    if (e->role != REPLICATION_LEADER || e->replication == NULL) {
+        return; /* its origin will hear who leads, and send it again */
+    }
+    if (batch_open(bytes, &reader) != 0 || reader.header.origin != (int64_t)from) {
+        e->stats.refused++;
+        return;
+    }
+    int64_t now_ms = clock_monotonic_ms(e->clock);
+    int rc;
+    while ((rc = batch_next(&reader, &command)) == 1) {
+        session_tracker_touch(e->service->sessions, command.session_id, now_ms);
+    }
+    if (rc != 0) {
+        e->stats.refused++;
+        return;
+    }
+    buf_init(&batch, 0);
+    buf_append_slice(&batch, bytes);
+    rc = buf_ok(&batch) ? batch_stamp_time(&batch, clock_wall_ms(e->clock)) : CONCLAVE_ENOMEM;
+    if (rc == 0) {
+        e->stats.taken++;
+        rc = replication_submit(e->replication, &batch);
+    }
+    if (rc != 0) {
+        buf_finish(&batch);
+    }
+}
+
+static void take_touches(struct ensemble *e, struct slice bytes)
+{
+    struct wire_reader r = wire_reader_make(bytes);
+    int64_t now_ms = clock_monotonic_ms(e->clock);
+    while (wire_left(&r) >= 8) {
+        session_tracker_touch(e->service->sessions, wire_read_i64(&r), now_ms);
+    }
+}
+
+void ensemble_message(struct ensemble *e, uint64_t from, struct slice message)
+{
+    uint8_t kind = message.len > 0 ? message.data[0] : 0;
+    struct slice rest = message.len > 0 ? slice_make(message.data + 1, message.len - 1) : message;
+    switch (kind) {
+    case MESSAGE_BATCH:
+        take_batch(e, from, rest);
+        break;
+    case MESSAGE_TOUCH:
+        take_touches(e, rest);
+        break;
+    default:
+        e->stats.refused++;
+        break;
+    }
+}
+
+/* Beats */
+
+static void tell_touches(struct ensemble *e)
+{
+    struct buf message;
+    if (e->role == REPLICATION_LEADER || e->leader == 0) {
+        return;
+    }
+    buf_init(&message, 0);
+    buf_append_u8(&message, MESSAGE_TOUCH);
+    if (service_take_touches(e->service, &message) > 0 && buf_ok(&message)) {
+        e->links.send(e->links.ctx, e->leader, &message);
+    }
+    buf_finish(&message);
+}
+
+void ensemble_tick(struct ensemble *e)
+{
+    int64_t now_ms = clock_monotonic_ms(e->clock);
+    if (e->sole) {
+        return;
+    }
+    if (!list_empty(&e->unapplied) && now_ms >= e->resend_at && e->leader != 0) {
+        int64_t wait_ms = 2 * e->resend_wait_ms;
+        resend(e);
+        e->resend_wait_ms = wait_ms < RESEND_MAX_MS ? wait_ms : RESEND_MAX_MS;
+        e->resend_at = now_ms + e->resend_wait_ms;
+    }
+    if (now_ms >= e->tick_at) {
+        e->tick_at = now_ms + e->service->limits.tick_ms / BEATS_PER_TICK + 1;
+        tell_touches(e);
+        service_set_contact(e->service, e->replication != NULL
+                                            ? replication_contact_ms(e->replication)
+                                            : INT64_MAX);
+    }
+}
+
+int64_t ensemble_deadline(const struct ensemble *e)
+{
+    if (e->sole) {
+        return INT64_MAX;
+    }
+    bool waits = !list_empty(&e->unapplied) && e->leader != 0;
+    return waits && e->resend_at < e->tick_at ? e->resend_at : e->tick_at;
+}

@@ -1,0 +1,94 @@
+/*
+ * A server's part in its ensemble, between the service and the log: where its clients' batches go,
+ * what members tell each other beside consensus, and what a change of leader means. No sockets, no
+ * loop: messages come in by ensemble_message and leave by `links`.
+ *
+ * A batch of ours is kept until it is applied. A leader puts it into the log, a follower sends it to
+ * the leader; when the leader changes, a link comes back or nothing moves for a while, all that is kept
+ * is sent again, in order. The state admits each batch once and in order, so a write in flight has
+ * exactly one outcome, and the origin sees it in its own log.
+ *
+ * A sole voter keeps nothing: no other server can take the lead from it.
+ */
+#ifndef SERVER_ENSEMBLE_H
+#define SERVER_ENSEMBLE_H
+
+#include "replication/members.h"
+#include "replication/replication.h"
+#include "server/service.h"
+
+/* Sends a message to another member; it may be lost. Takes the bytes. */
+struct ensemble_links {
+    void (*send)(void *ctx, uint64_t to, struct buf *message_take);
+    void *ctx;
+};
+
+struct ensemble_stats {
+    size_t unapplied;       /* own batches on their way */
+    size_t unapplied_bytes; /* their bytes */
+    uint64_t forwarded;     /* batches sent to a leader, repetitions included */
+    uint64_t resent;        /* of them, repetitions */
+    uint64_t taken;         /* batches of other members put into the log */
+    uint64_t refused;       /* messages of members that made no sense */
+    uint64_t elections;     /* times that this server began to lead */
+    uint64_t steps_aside;   /* times that the log of this member failed */
+    int64_t proposal_last;  /* bytes of own batches; -1: none yet */
+    int64_t proposal_min;
+    int64_t proposal_max;
+};
+
+struct ensemble {
+    struct service *service;
+    struct replication *replication; /* set before anything moves */
+    struct ensemble_links links;
+    const struct clock_source *clock;
+    int64_t id;
+    enum replication_role role;
+    uint64_t leader;       /* 0: none known */
+    bool sole;             /* the only voter, and no member beside */
+    struct list unapplied; /* own batches, oldest first */
+    int64_t tick_at;       /* next beat, monotonic ms */
+    int64_t resend_at;     /* when the oldest is sent again if nothing moved */
+    int64_t resend_wait_ms;
+    struct ensemble_stats stats;
+    void (*failed)(void *ctx, int error, const char *text); /* the log takes no more writes */
+    void *failed_ctx;
+};
+
+/* Standalone until ensemble_configuration says otherwise. The service's sink must be
+ * ensemble_sink(e). */
+void ensemble_init(struct ensemble *e, struct service *service, int64_t id,
+                   const struct clock_source *clock, const struct ensemble_links *links);
+void ensemble_finish(struct ensemble *e);
+
+struct pipeline_sink ensemble_sink(struct ensemble *e);
+
+/* What replication tells (see its callbacks). Errors of apply and restore are as service_apply's:
+ * the server must stop. */
+int ensemble_apply(struct ensemble *e, struct slice payload) CONCLAVE_MUST_USE;
+int ensemble_restore(struct ensemble *e, struct slice snapshot) CONCLAVE_MUST_USE;
+int ensemble_role(struct ensemble *e, enum replication_role role,
+                  uint64_t leader) CONCLAVE_MUST_USE;
+int ensemble_configuration(struct ensemble *e, const struct member *members,
+                           size_t count) CONCLAVE_MUST_USE;
+void ensemble_confirmed(struct ensemble *e, uint64_t ticket);
+
+/* The log failed: clients are dropped, nothing is answered until ensemble_resume, which begins with
+ * an empty state that the log then fills. */
+void ensemble_suspend(struct ensemble *e);
+int ensemble_resume(struct ensemble *e) CONCLAVE_MUST_USE;
+
+/* Before the log is open: what its members will be. */
+void ensemble_expect(struct ensemble *e, const struct member *members, size_t count);
+
+/* The link to a member is up (again). */
+void ensemble_link(struct ensemble *e, uint64_t member);
+
+/* A message that a member sent. What makes no sense is counted and dropped. */
+void ensemble_message(struct ensemble *e, uint64_t from, struct slice message);
+
+/* Beats: due at the deadline (monotonic ms), harmless earlier. */
+void ensemble_tick(struct ensemble *e);
+int64_t ensemble_deadline(const struct ensemble *e);
+
+#endif

@@ -1,0 +1,115 @@
+#include "server/membership.h"
+
+#include <string.h>
+
+static void change(struct membership_step *s, uint64_t id)
+{
+    s->action = MEMBERSHIP_CHANGE;
+    s->id = id;
+}
+
+static struct member *at(struct membership_step *s, uint64_t id)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->members[i].id == id) {
+            return &s->members[i];
+        }
+    }
+    return NULL;
+}
+
+static bool address_taken(const struct membership_step *s, const char *address)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        if (strcmp(s->members[i].address, address) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Who is missing comes, without a vote; who moved gets its new address. */
+static bool add_one(struct membership_step *s, const struct member *target, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct member *present = at(s, target[i].id);
+        if (present == NULL ? s->count < MEMBERS_MAX
+                            : strcmp(present->address, target[i].address) != 0) {
+            if (address_taken(s, target[i].address)) {
+                continue; /* its holder moves or goes first */
+            }
+            if (present == NULL) {
+                present = &s->members[s->count++];
+                *present = (struct member){.id = target[i].id,
+                                           .role = target[i].role == MEMBER_VOTER ? MEMBER_OBSERVER
+                                                                                  : target[i].role};
+            }
+            present->address = target[i].address;
+            change(s, target[i].id);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Who shall vote and does not yet; those who have caught up first. */
+static bool promote_one(struct membership_step *s, const struct member *target, size_t n,
+                        bool (*caught_up)(void *ctx, uint64_t id), void *ctx)
+{
+    uint64_t behind = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct member *present = at(s, target[i].id);
+        if (present == NULL || target[i].role != MEMBER_VOTER || present->role == MEMBER_VOTER) {
+            continue;
+        }
+        if (caught_up(ctx, present->id)) {
+            present->role = MEMBER_VOTER;
+            change(s, present->id);
+            return true;
+        }
+        behind = behind != 0 ? behind : present->id;
+    }
+    if (behind != 0) {
+        s->action = MEMBERSHIP_CATCH_UP;
+        s->id = behind;
+    }
+    return behind != 0;
+}
+
+/* Who shall not vote any more, or not be here. */
+static bool reduce_one(struct membership_step *s, const struct member *target, size_t n,
+                       uint64_t skip)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        struct member *present = &s->members[i];
+        const struct member *wanted = members_find(target, n, present->id);
+        if (present->id == skip) {
+            continue;
+        }
+        if (wanted == NULL) {
+            change(s, present->id);
+            memmove(present, present + 1, (s->count - i - 1) * sizeof *present);
+            s->count--;
+            return true;
+        }
+        if (wanted->role != present->role) {
+            present->role = wanted->role;
+            change(s, present->id);
+            return true;
+        }
+    }
+    return false;
+}
+
+void membership_next(const struct member *now, size_t n_now, const struct member *target,
+                     size_t n_target, uint64_t self, bool (*caught_up)(void *ctx, uint64_t id),
+                     void *ctx, struct membership_step *ret)
+{
+    *ret = (struct membership_step){.action = MEMBERSHIP_DONE, .count = n_now};
+    memcpy(ret->members, now, n_now * sizeof *now);
+    if (add_one(ret, target, n_target) || promote_one(ret, target, n_target, caught_up, ctx) ||
+        reduce_one(ret, target, n_target, self)) {
+        return;
+    }
+    reduce_one(ret, target, n_target, 0);
+}

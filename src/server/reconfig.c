@@ -1,0 +1,163 @@
+#include "server/reconfig.h"
+
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LOOK_MS = 100,
+    STEP_MAX_MS = 60000, /* a reconfig that stands still for so long is given up */
+};
+
+void reconfig_init(struct reconfig *r, struct ensemble *ensemble)
+{
+    *r = (struct reconfig){.ensemble = ensemble, .files = true};
+    buf_init(&r->addresses, 0);
+}
+
+void reconfig_finish(struct reconfig *r)
+{
+    buf_finish(&r->addresses);
+}
+
+void reconfig_configuration(struct reconfig *r, const struct member *members, size_t count)
+{
+    size_t at[MEMBERS_MAX];
+    buf_reset(&r->addresses);
+    for (size_t i = 0; i < count; i++) {
+        at[i] = r->addresses.len;
+        buf_append(&r->addresses, members[i].address, strlen(members[i].address) + 1);
+    }
+    if (!buf_ok(&r->addresses)) {
+        abort(); /* as everywhere where something is applied */
+    }
+    memcpy(r->now, members, count * sizeof *members);
+    for (size_t i = 0; i < count; i++) {
+        r->now[i].address = (const char *)r->addresses.data + at[i];
+    }
+    r->n_now = count;
+    r->step_ms = 0;
+}
+
+/* The present members and those that the files add to them. False when nobody is to be added. */
+static bool target_of_files(const struct reconfig *r, struct member *ret, size_t *ret_n)
+{
+    size_t n = r->n_now;
+    bool more = false;
+    memcpy(ret, r->now, n * sizeof *ret);
+    for (size_t i = 0; i < r->n_configured; i++) {
+        const struct member *wanted = &r->configured[i];
+        struct member *present = NULL;
+        for (size_t k = 0; k < r->n_now; k++) {
+            present = ret[k].id == wanted->id ? &ret[k] : present;
+        }
+        bool self = wanted->id == (uint64_t)r->ensemble->id;
+        if (present == NULL && n < MEMBERS_MAX && r->links.linked(r->links.ctx, wanted->id)) {
+            ret[n++] = *wanted;
+            more = true;
+        } else if (present != NULL && self && strcmp(present->address, wanted->address) != 0) {
+            present->address = wanted->address;
+            more = true;
+        } else if (present != NULL && present->role == MEMBER_OBSERVER &&
+                   wanted->role == MEMBER_VOTER) {
+            present->role = MEMBER_VOTER;
+            more = true;
+        }
+    }
+    *ret_n = n;
+    return more;
+}
+
+static bool caught_up(void *ctx, uint64_t id)
+{
+    struct reconfig *r = ctx;
+    return replication_caught_up(r->log, id);
+}
+
+static void begin_step(struct reconfig *r, const struct membership_step *step, int64_t now_ms)
+{
+    if (r->step_ms == 0 || r->step_id != step->id || r->step_action != step->action) {
+        log_info("server", "membership", "step=%s member=%llu",
+                 step->action == MEMBERSHIP_CHANGE ? "change" : "catch-up",
+                 (unsigned long long)step->id);
+        r->step_ms = now_ms;
+        r->step_id = step->id;
+        r->step_action = step->action;
+    }
+}
+
+static void walk(struct reconfig *r, const struct member *target, size_t n, int64_t now_ms)
+{
+    struct membership_step step;
+    uint64_t self = (uint64_t)r->ensemble->id;
+    int rc = 0;
+    membership_next(r->now, r->n_now, target, n, self, caught_up, r, &step);
+    if (step.action == MEMBERSHIP_DONE) {
+        return;
+    }
+    begin_step(r, &step, now_ms);
+    if (step.action == MEMBERSHIP_CATCH_UP) {
+        rc = replication_catch_up(r->log, step.id);
+    } else {
+        const struct member *after = members_find(step.members, step.count, self);
+        bool leaves = step.id == self && (after == NULL || after->role != MEMBER_VOTER);
+        rc = leaves ? replication_transfer(r->log, 0)
+                    : replication_change(r->log, step.members, step.count);
+    }
+    if (rc != 0 && rc != CONCLAVE_EBUSY) {
+        log_warn("server", "membership-refused", "member=%llu error=%s",
+                 (unsigned long long)step.id, conclave_errname(rc));
+    }
+}
+
+/* Gives a reconfig up: whoever asked for it is told, the next one may come. */
+static void give_up(struct reconfig *r, const struct state_reconfig *asked, int32_t err)
+{
+    uint8_t room[32];
+    struct buf body = {.data = room, .cap = sizeof room, .max = sizeof room};
+    reconfig_end_encode(&body, asked->zxid, err);
+    log_warn("server", "reconfig-given-up", "zxid=0x%llx member=%llu",
+             (unsigned long long)asked->zxid, (unsigned long long)r->step_id);
+    r->step_ms = 0;
+    if (service_propose(r->ensemble->service, 0, COMMAND_RECONFIG_END, buf_slice(&body)) != 0) {
+        log_warn("server", "reconfig-end-delayed", "error=ENOMEM");
+    }
+}
+
+static void walk_as_asked(struct reconfig *r, const struct state_reconfig *asked, int64_t now_ms)
+{
+    static const enum member_role roles[] = {
+        [STATE_OBSERVER] = MEMBER_OBSERVER,
+        [STATE_VOTER] = MEMBER_VOTER,
+        [STATE_SPARE] = MEMBER_SPARE,
+    };
+    struct member target[MEMBERS_MAX];
+    for (size_t i = 0; i < asked->count; i++) {
+        const struct state_member *m = &asked->members[i];
+        target[i] = (struct member){(uint64_t)m->id, roles[m->role], m->address};
+    }
+    r->files = false; /* from now on the ensemble says who belongs to it */
+    if (r->step_ms != 0 && now_ms - r->step_ms > STEP_MAX_MS) {
+        give_up(r, asked, CONCLAVE_NEW_CONFIG_NO_QUORUM);
+        return;
+    }
+    walk(r, target, asked->count, now_ms);
+}
+
+void reconfig_tick(struct reconfig *r)
+{
+    struct member target[MEMBERS_MAX];
+    size_t n = 0;
+    int64_t now_ms = clock_monotonic_ms(r->ensemble->clock);
+    if (now_ms < r->at || r->log == NULL || r->ensemble->role != REPLICATION_LEADER) {
+        return;
+    }
+    r->at = now_ms + LOOK_MS;
+    struct state_reconfig asked;
+    if (state_reconfig(r->ensemble->service->state, &asked)) {
+        walk_as_asked(r, &asked, now_ms);
+    } else if (r->files && target_of_files(r, target, &n)) {
+        walk(r, target, n, now_ms);
+    }
+}

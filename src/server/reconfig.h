@@ -1,0 +1,44 @@
+/*
+ * Who belongs to the ensemble, and the leader's walk from the members that there are to those that there
+ * shall be, one step of membership.h at a time. What shall be is said by a reconfig that the state has
+ * accepted, or, as long as there never was one, by the configuration files: members that they list and the
+ * ensemble lacks are taken in as soon as they can be reached. Nobody is removed because a file lacks him.
+ */
+#ifndef SERVER_RECONFIG_H
+#define SERVER_RECONFIG_H
+
+#include "server/ensemble.h"
+#include "server/membership.h"
+
+/* What the walk needs of the links. */
+struct reconfig_links {
+    bool (*linked)(void *ctx, uint64_t id);
+    void *ctx;
+};
+
+struct reconfig {
+    struct ensemble *ensemble;
+    struct replication *log; /* NULL until it is open */
+    struct reconfig_links links;
+    const struct member *configured; /* by the files; borrowed */
+    size_t n_configured;
+    bool files;                     /* they still count: there was no reconfig in this run */
+    struct member now[MEMBERS_MAX]; /* as applied */
+    size_t n_now;
+    struct buf addresses; /* of now */
+    int64_t at;           /* next look, monotonic ms */
+    int64_t step_ms;      /* since when the present step is under way, 0: none is */
+    uint64_t step_id;     /* whom it is about */
+    enum membership_action step_action;
+};
+
+void reconfig_init(struct reconfig *r, struct ensemble *ensemble);
+void reconfig_finish(struct reconfig *r);
+
+/* A configuration was applied. */
+void reconfig_configuration(struct reconfig *r, const struct member *members, size_t count);
+
+/* Harmless at any time; does something now and then, while this server leads. */
+void reconfig_tick(struct reconfig *r);
+
+#endif

@@ -1,0 +1,45 @@
+/* What a server is told at its start: from zoo.cfg and the command line (config.h), or by a test. */
+#ifndef SERVER_SERVER_OPTIONS_H
+#define SERVER_SERVER_OPTIONS_H
+
+#include "net/address.h"
+#include "server/collector.h"
+#include "server/ensemble_options.h"
+#include "server/limits.h"
+#include "server/login_options.h"
+
+struct server_options {
+    const char *data_dir;      /* data folder; created when missing */
+    struct net_address listen; /* client port; port 0 takes a free one, host "" every interface */
+    int backlog;               /* connections that the kernel keeps for us */
+    int64_t server_id;         /* 1 to 254 */
+    struct server_limits limits;
+    uint64_t
+        snapshot_writes; /* writes between snapshots (snapCount), at random from half of it up */
+    size_t snapshot_log_bytes; /* or log bytes between them */
+    int snapshots_kept;
+    size_t segment_bytes;     /* preallocated size of a log segment */
+    bool sync;                /* false: acknowledged writes may be lost when the machine fails */
+    bool skip_acl;            /* every client may do everything */
+    const char *super_digest; /* `user:hash` of the superuser, or NULL */
+    bool plain;               /* `listen` counts; false with a secure port alone */
+    bool secure;              /* there is a port for TLS alone: `listen_secure` */
+    bool unified;             /* `listen` takes TLS as well */
+    struct net_address listen_secure;
+    struct tls_settings tls;  /* with secure or unified */
+    bool tls_reload;          /* read the certificate files again when they change */
+    const char *x509_super;   /* subject of the superuser's certificate, or NULL */
+    const char *auth_schemes; /* as in struct service_options */
+    uint32_t command_options; /* enum command_options */
+    struct collector_options collector;
+    const struct login_options *login; /* NULL: no SASL */
+    bool audit;                        /* lines of who did what */
+    const char *audit_file;            /* NULL: stderr */
+    struct ensemble_options ensemble;
+    const struct clock_source *clock;
+};
+
+/* What Apache ZooKeeper would do without keys, on 127.0.0.1:2181 in ./conclave-data. */
+struct server_options server_options_default(void);
+
+#endif

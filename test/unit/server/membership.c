@@ -1,0 +1,181 @@
+/* From one set of members to another in safe steps, and who may found an ensemble. */
+#include "server/membership.h"
+#include "server/founding.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { IDS = 7 };
+
+static const char *const addresses[IDS] = {"a:1:2", "b:1:2", "c:1:2", "d:1:2",
+                                           "e:1:2", "f:1:2", "g:1:2"};
+
+static uint32_t seed = 7;
+
+static uint32_t dice(uint32_t sides)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (seed >> 16) % sides;
+}
+
+/* A random ensemble with at least one voter. */
+static size_t some_members(struct member *out)
+{
+    size_t n = 0;
+    size_t voters = 0;
+    while (voters == 0) {
+        n = 0;
+        for (uint64_t id = 1; id <= IDS; id++) {
+            if (dice(2) == 0) {
+                enum member_role role = dice(3) == 0 ? MEMBER_OBSERVER : MEMBER_VOTER;
+                voters += role == MEMBER_VOTER;
+                out[n++] = (struct member){id, role, addresses[id - 1]};
+            }
+        }
+    }
+    return n;
+}
+
+static bool bit(void *ctx, uint64_t id)
+{
+    const unsigned *bits = ctx;
+    return (*bits >> id & 1) != 0;
+}
+
+/* Each step changes one member, makes nobody a voter who has not caught up, leaves somebody who
+ * votes, and in the end all is as wanted; the leader is touched last. */
+static void test_steps_are_safe(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        struct member now[MEMBERS_MAX];
+        struct member target[MEMBERS_MAX];
+        struct membership_step step;
+        size_t n_now = some_members(now);
+        size_t n_target = some_members(target);
+        unsigned caught_up = 0;
+        uint64_t self = now[dice((uint32_t)n_now)].id;
+        int steps = 0;
+        for (;; steps++) {
+            assert_true(steps < 64);
+            membership_next(now, n_now, target, n_target, self, bit, &caught_up, &step);
+            if (step.action == MEMBERSHIP_DONE) {
+                break;
+            }
+            if (step.action == MEMBERSHIP_CATCH_UP) {
+                assert_false(bit(&caught_up, step.id));
+                caught_up |= 1u << step.id;
+                continue;
+            }
+            assert_int_equal(members_differences(now, n_now, step.members, step.count), 1);
+            assert_true(members_voters(step.members, step.count) > 0);
+            const struct member *before = members_find(now, n_now, step.id);
+            const struct member *after = members_find(step.members, step.count, step.id);
+            if (after != NULL && after->role == MEMBER_VOTER &&
+                (before == NULL || before->role != MEMBER_VOTER)) {
+                assert_true(bit(&caught_up, step.id));
+            }
+            if (step.id == self && (after == NULL || after->role != before->role) &&
+                before->role == MEMBER_VOTER) {
+                assert_true(members_differences(step.members, step.count, target, n_target) == 0);
+            }
+            memcpy(now, step.members, step.count * sizeof now[0]);
+            n_now = step.count;
+        }
+        assert_true(members_equal(now, n_now, target, n_target));
+    }
+}
+
+/* A member that moved keeps its vote. */
+static void test_address_changes(void **state)
+{
+    (void)state;
+    unsigned caught_up = 0;
+    struct membership_step step;
+    struct member now[] = {{1, MEMBER_VOTER, "self"}};
+    struct member target[] = {{1, MEMBER_VOTER, "a:1:2"}, {2, MEMBER_VOTER, "b:1:2"}};
+    membership_next(now, 1, target, 2, 1, bit, &caught_up, &step);
+    assert_int_equal(step.action, MEMBERSHIP_CHANGE);
+    assert_int_equal(step.count, 1);
+    assert_string_equal(step.members[0].address, "a:1:2");
+    assert_int_equal(step.members[0].role, MEMBER_VOTER);
+}
+
+static const struct member three[] = {
+    {1, MEMBER_VOTER, "a:1:2"}, {2, MEMBER_VOTER, "b:1:2"}, {3, MEMBER_VOTER, "c:1:2"}};
+
+static void hear(struct founding *f, uint64_t id, enum peer_age age)
+{
+    struct peer_identity who = {.id = id, .age = age};
+    memset(who.cluster, age == PEER_FRESH ? 0 : (int)id, sizeof who.cluster);
+    founding_hello(f, &who);
+}
+
+static void test_founding(void **state)
+{
+    (void)state;
+    struct founding f;
+    founding_init(&f, 1, three, 3);
+    assert_int_equal(founding_decide(&f, 0), FOUNDING_WAIT); /* alone */
+    assert_int_equal(founding_decide(&f, 100000), FOUNDING_WAIT);
+    hear(&f, 2, PEER_FRESH);
+    assert_int_equal(founding_decide(&f, 100000), FOUNDING_WAIT); /* the third may have data */
+    assert_int_equal(founding_decide(&f, 100999), FOUNDING_WAIT);
+    assert_int_equal(founding_decide(&f, 101000), FOUNDING_FOUND);
+
+    founding_init(&f, 1, three, 3);
+    hear(&f, 2, PEER_FOUNDED);
+    hear(&f, 3, PEER_FRESH);
+    assert_int_equal(founding_decide(&f, 0), FOUNDING_FOUND);
+}
+
+/* Whose disk was wiped joins; so does who is of no ensemble yet, as soon as somebody has data. */
+static void test_joining(void **state)
+{
+    (void)state;
+    struct founding f;
+    founding_init(&f, 1, three, 3);
+    hear(&f, 2, PEER_FRESH);
+    hear(&f, 3, PEER_GROWN);
+    assert_int_equal(founding_decide(&f, 0), FOUNDING_JOIN);
+    assert_int_equal(f.cluster[0], 3);
+
+    founding_init(&f, 9, three, 3);
+    hear(&f, 1, PEER_FRESH);
+    hear(&f, 2, PEER_FRESH);
+    hear(&f, 3, PEER_FRESH);
+    assert_int_equal(founding_decide(&f, 100000), FOUNDING_WAIT);
+    hear(&f, 1, PEER_GROWN);
+    assert_int_equal(founding_decide(&f, 100000), FOUNDING_JOIN);
+}
+
+static void test_cluster_of_founders(void **state)
+{
+    (void)state;
+    struct member turned[] = {three[2], three[0], three[1]};
+    struct member other[] = {three[0], three[1], {3, MEMBER_VOTER, "d:1:2"}};
+    uint8_t a[PEER_CLUSTER_SIZE];
+    uint8_t b[PEER_CLUSTER_SIZE];
+    founding_cluster(three, 3, a);
+    founding_cluster(turned, 3, b);
+    assert_memory_equal(a, b, sizeof a);
+    founding_cluster(other, 3, b);
+    assert_memory_not_equal(a, b, sizeof a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_steps_are_safe),
+        cmocka_unit_test(test_address_changes),
+        cmocka_unit_test(test_founding),
+        cmocka_unit_test(test_joining),
+        cmocka_unit_test(test_cluster_of_founders),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
