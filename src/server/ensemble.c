@@ -208,9 +208,37 @@ static void settle(struct ensemble *e, int64_t sequence)
     }
 }
 
+static void forget(struct ensemble *e)
+{
+    struct unapplied *u;
+    while ((u = oldest(e)) != NULL) {
+        drop_unapplied(e, u);
+    }
+    service_forget(e->service);
+}
+
+/* A batch of an earlier run of this server comes out of the log under a number that this run has not
+ * reached: the wall clock was set back between them. What is on its way now would never be admitted;
+ * its clients are sent away, and the run begins above. */
+static void overtake(struct ensemble *e, int64_t sequence)
+{
+    if (sequence <= e->service->pipeline.sequence) {
+        return;
+    }
+    log_warn("server", "clock-set-back", "sequence=%lld unapplied=%zu", (long long)sequence,
+             e->stats.unapplied);
+    service_drop_clients(e->service, "the server's clock was set back");
+    forget(e);
+    pipeline_begin(&e->service->pipeline, sequence);
+}
+
 int ensemble_apply(struct ensemble *e, struct slice payload)
 {
     struct batch_reader reader;
+    if (!list_empty(&e->unapplied) && batch_open(payload, &reader) == 0 &&
+        reader.header.origin == e->id) {
+        overtake(e, reader.header.sequence);
+    }
     int rc = service_apply(e->service, payload);
     if (rc != 0 || list_empty(&e->unapplied) || batch_open(payload, &reader) != 0 ||
         reader.header.origin != e->id) {
@@ -224,15 +252,6 @@ int ensemble_apply(struct ensemble *e, struct slice payload)
         resend(e); /* it came without the one before it, which got lost */
     }
     return 0;
-}
-
-static void forget(struct ensemble *e)
-{
-    struct unapplied *u;
-    while ((u = oldest(e)) != NULL) {
-        drop_unapplied(e, u);
-    }
-    service_forget(e->service);
 }
 
 int ensemble_restore(struct ensemble *e, struct slice snapshot)

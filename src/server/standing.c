@@ -77,7 +77,7 @@ int service_propose(struct service *s, int64_t session_id, int32_t type, struct 
 
 /* Contact */
 
-static void drop_all(struct service *s, const char *reason)
+void service_drop_clients(struct service *s, const char *reason)
 {
     for (struct map_node *node = map_next(&s->by_session, NULL); node != NULL;
          node = map_next(&s->by_session, node)) {
@@ -91,7 +91,7 @@ void service_set_contact(struct service *s, int64_t contact_ms)
     st->in_contact = contact_ms <= s->limits.tick_ms;
     if (contact_ms > (int64_t)CONTACT_TICKS_MAX * s->limits.tick_ms) {
         st->asked = 0; /* those who waited go */
-        drop_all(s, "this server has no leader with a quorum");
+        service_drop_clients(s, "this server has no leader with a quorum");
     }
 }
 

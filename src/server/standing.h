@@ -52,6 +52,9 @@ int service_lead(struct service *s, bool leads) CONCLAVE_MUST_USE;
  * two they are dropped: another server may serve them. */
 void service_set_contact(struct service *s, int64_t contact_ms);
 
+/* Cuts everybody off who has a session. */
+void service_drop_clients(struct service *s, const char *reason);
+
 /* The group that a read of this connection must wait for; 0: it may be answered at once. */
 uint64_t service_confirm_group(struct service *s, struct connection *c);
 
