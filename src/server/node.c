@@ -698,15 +698,18 @@ void node_close(struct node *n, void (*cb)(void *ctx), void *ctx)
     part_closed(n);
 }
 
-void node_reload(struct node *n)
+bool node_reload(struct node *n)
 {
     char why[TLS_TEXT_MAX] = "";
     if (n->peers == NULL || n->options->ensemble.security != PEER_SECURITY_CERTIFICATES) {
-        return;
+        return false;
     }
-    if (peers_reload(n->peers, why) != 0) {
+    if (peers_reload(n->peers, why) == 0) {
+        log_info("server", "peer-certificates-reloaded", "links=\"new ones use them\"");
+    } else {
         log_warn("server", "peer-certificates-kept", "reason=\"%s\"", why);
     }
+    return true;
 }
 
 const char *node_mode(const struct node *n)

@@ -61,8 +61,8 @@ bool node_leads_others(const struct node *n);
 /* Closes the log and the links, then calls cb; n is gone then. */
 void node_close(struct node *n, void (*cb)(void *ctx), void *ctx);
 
-/* Reads the certificate files of the peer links again. */
-void node_reload(struct node *n);
+/* Reads the certificate files of the peer links again. False when there are none. */
+bool node_reload(struct node *n);
 
 /* As Apache ZooKeeper names it: "standalone", "leader", "follower" or "observer". */
 const char *node_mode(const struct node *n);

@@ -467,9 +467,10 @@ bool server_address(const struct server *s, enum port_door door, struct net_addr
 
 void server_reload(struct server *s)
 {
+    bool links = s->node != NULL && node_reload(s->node);
     if (s->secure != NULL) {
         secure_reload(s->secure);
-    } else {
+    } else if (!links) {
         log_info("server", "nothing-to-reload", "reason=\"there are no certificates\"");
     }
 }
