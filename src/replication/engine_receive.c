@@ -340,6 +340,17 @@ static int receive_append_result(struct engine *e, const struct engine_message *
     return feed(e, &message, m, ret);
 }
 
+/* libraft answers a pre-vote with the candidate's own term, also where that is old: the candidate would
+ * never learn of the new one, and when its log is the longer one nobody could be elected. */
+static void tell_term(struct engine *e)
+{
+    for (unsigned i = 0; i < e->out_n; i++) {
+        if (e->out[i].kind == ENGINE_VOTE_RESULT && !e->out[i].vote_result.granted) {
+            e->out[i].term = e->raft.current_term;
+        }
+    }
+}
+
 static int receive_vote(struct engine *e, const struct engine_message *m, struct engine_result *ret)
 {
     struct raft_message message = {.type = RAFT_REQUEST_VOTE};
@@ -352,7 +363,14 @@ static int receive_vote(struct engine *e, const struct engine_message *m, struct
         .disrupt_leader = m->vote.disrupt,
         .pre_vote = m->vote.pre_vote,
     };
-    return e->voting ? feed(e, &message, m, ret) : 0;
+    if (!e->voting) {
+        return 0;
+    }
+    int rv = feed(e, &message, m, ret);
+    if (rv == 0 && m->vote.pre_vote && m->term < e->raft.current_term) {
+        tell_term(e);
+    }
+    return rv;
 }
 
 static int receive_vote_result(struct engine *e, const struct engine_message *m,

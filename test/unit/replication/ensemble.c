@@ -63,18 +63,24 @@ static void test_votes_survive(void **state)
 {
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct ensemble e;
-        ensemble_init(&e, 3, seed);
+        ensemble_init(&e, 5, seed);
         ensemble_open(&e);
         ensemble_work(&e, 5);
         for (int i = 0; i < 15; i++) {
             unsigned leader = ensemble_elect(&e);
-            unsigned voter = leader % 3 + 1;
+            for (unsigned id = 1; id <= 5; id++) {
+                e.nodes[id].sync_ms = (int64_t)chance(&e, 60);
+            }
             node_end(&e, leader, END_POWER);
-            /* Somewhere in the election that follows one of the voters loses its power, too. */
-            ensemble_run(&e, (int64_t)chance(&e, 100));
-            node_end(&e, voter, END_POWER);
-            assert_int_equal(node_open(&e, voter), 0);
-            ensemble_run(&e, (int64_t)chance(&e, 100));
+            /* In the election that follows others lose their power, too. */
+            for (int k = 0; k < 6; k++) {
+                unsigned voter = 1 + (unsigned)chance(&e, 5);
+                ensemble_run(&e, 1 + (int64_t)chance(&e, 60));
+                if (e.nodes[voter].r != NULL) {
+                    node_end(&e, voter, END_POWER);
+                    assert_int_equal(node_open(&e, voter), 0);
+                }
+            }
             assert_int_equal(node_open(&e, leader), 0);
             ensemble_elect(&e); /* node_role finds two leaders of one term */
             ensemble_work(&e, 3);
@@ -113,6 +119,94 @@ static void test_catches_up(void **state)
     for (unsigned i = 1; i <= 3; i++) {
         assert_int_equal(e.nodes[i].failed, 0);
     }
+    ensemble_finish(&e);
+}
+
+/* A new leader replaces entries that are still on their way to the disk: only what took their place is
+ * acknowledged, and not before it is there. */
+static void test_replaced_under_way(void **state)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct ensemble e;
+        ensemble_init(&e, 5, seed);
+        ensemble_open(&e);
+        unsigned old = ensemble_elect(&e);
+        unsigned slow = old % 5 + 1;
+        ensemble_work(&e, 10);
+        ensemble_settle(&e);
+        for (unsigned id = 1; id <= 5; id++) {
+            if (id != old && id != slow) {
+                cut(&e, id, old, true);
+                cut(&e, id, slow, true);
+            }
+        }
+        e.nodes[slow].sync_ms = 700;
+        for (int i = 0; i < 5; i++) {
+            assert_int_equal(node_submit(&e, old), 0);
+        }
+        replication_turn(e.nodes[old].r);
+        ensemble_run(&e, 10); /* under way at the slow one */
+        cut(&e, slow, old, true);
+        unsigned next = old;
+        while (next == old) {
+            ensemble_run(&e, 10);
+            next = ensemble_leader(&e);
+        }
+        for (int i = 0; i < 3 + (int)chance(&e, 5); i++) {
+            assert_int_equal(node_submit(&e, next), 0);
+        }
+        for (unsigned id = 1; id <= 5; id++) {
+            if (id != old && id != slow) {
+                cut(&e, id, slow, false);
+            }
+        }
+        ensemble_run(&e, (int64_t)chance(&e, 1500));
+        node_end(&e, slow, END_POWER);
+        assert_int_equal(node_open(&e, slow), 0); /* check_promise */
+        e.nodes[slow].sync_ms = 0;
+        isolate(&e, old, false, true);
+        ensemble_work(&e, 10);
+        ensemble_settle(&e);
+        ensemble_finish(&e);
+    }
+}
+
+/* One has the newer term, the other the longer log, of the same last term: the latter must learn of the
+ * term before it can be elected. */
+static void test_newer_term_shorter_log(void **state)
+{
+    struct ensemble e;
+    ensemble_init(&e, 3, 11);
+    ensemble_open(&e);
+    unsigned longer = ensemble_elect(&e);
+    ensemble_work(&e, 10);
+    ensemble_settle(&e);
+    isolate(&e, longer, true, true);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(node_submit(&e, longer), 0);
+    }
+    replication_turn(e.nodes[longer].r);
+    e.delay_ms = 20;
+    unsigned next = 0;
+    for (int i = 0; i < 2; i++) {
+        if (next != 0) {
+            assert_int_equal(node_open(&e, next), 0);
+        }
+        for (next = 0; next == 0;) {
+            ensemble_run(&e, 1);
+            for (unsigned id = 1; id <= 3; id++) {
+                next = id != longer && engine_is_leader(e.nodes[id].r->engine) ? id : next;
+            }
+        }
+        node_end(&e, next, END_POWER); /* its barrier goes with it */
+    }
+    unsigned newer = 6 - longer - next;
+    assert_true(engine_term(e.nodes[newer].r->engine) > engine_term(e.nodes[longer].r->engine) + 1);
+    assert_true(driver_last_index(e.nodes[newer].r) < driver_last_index(e.nodes[longer].r));
+    ensemble_run(&e, 1500); /* it has stepped down */
+    cut(&e, longer, newer, false);
+    assert_int_equal(ensemble_elect(&e), longer);
+    ensemble_work(&e, 10);
     ensemble_finish(&e);
 }
 
@@ -259,6 +353,16 @@ static void test_read_index_alone(void **state)
     ensemble_finish(&e);
 }
 
+static bool all_vote(const struct ensemble *e)
+{
+    for (unsigned id = 1; id <= e->n; id++) {
+        if (e->nodes[id].r == NULL || !e->nodes[id].r->voting) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Whatever happens, in any order. */
 static void chaos(uint64_t seed, size_t n)
 {
@@ -268,11 +372,14 @@ static void chaos(uint64_t seed, size_t n)
     e.filling = chance(&e, 3) == 0 ? 2000 : 60;
     e.delay_ms = (int64_t)chance(&e, 20);
     e.options.cache_bytes = chance(&e, 2) == 0 ? 1000 : 100000;
+    e.options.snapshot_entries = chance(&e, 2) == 0 ? 0 : 10 + chance(&e, 100);
+    e.options.trailing_entries = chance(&e, 60);
+    e.snapshot_filling = chance(&e, 3) == 0 ? 700000 : 100;
     ensemble_open(&e);
     for (int round = 0; round < 40; round++) {
         unsigned id = 1 + (unsigned)chance(&e, n);
         struct node *node = &e.nodes[id];
-        switch (chance(&e, 8)) {
+        switch (chance(&e, 9)) {
         case 0:
         case 1:
             if (node->r != NULL) {
@@ -290,6 +397,13 @@ static void chaos(uint64_t seed, size_t n)
             break;
         case 5:
             e.nodes[id].sync_ms = (int64_t)chance(&e, 100);
+            break;
+        case 6:
+            /* Not before the last one that lost its folder has what was lost. */
+            if (all_vote(&e)) {
+                node_end(&e, id, END_KILL);
+                node_wipe(&e, id);
+            }
             break;
         default:
             if (node->r == NULL && node_open(&e, id) != 0) {
@@ -344,11 +458,18 @@ static void test_chaos(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elects_and_commits), cmocka_unit_test(test_majority),
-        cmocka_unit_test(test_votes_survive),      cmocka_unit_test(test_catches_up),
-        cmocka_unit_test(test_slow_disk),          cmocka_unit_test(test_hastens),
-        cmocka_unit_test(test_torn_tail),          cmocka_unit_test(test_read_index),
-        cmocka_unit_test(test_read_index_alone),   cmocka_unit_test(test_chaos),
+        cmocka_unit_test(test_elects_and_commits),
+        cmocka_unit_test(test_majority),
+        cmocka_unit_test(test_votes_survive),
+        cmocka_unit_test(test_catches_up),
+        cmocka_unit_test(test_slow_disk),
+        cmocka_unit_test(test_replaced_under_way),
+        cmocka_unit_test(test_newer_term_shorter_log),
+        cmocka_unit_test(test_hastens),
+        cmocka_unit_test(test_torn_tail),
+        cmocka_unit_test(test_read_index),
+        cmocka_unit_test(test_read_index_alone),
+        cmocka_unit_test(test_chaos),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
