@@ -378,13 +378,14 @@ static void connection_await(struct connection *c, const struct pending *head)
     }
 }
 
-/* Answers what waits at the head of the queue, up to the next write. */
-static void connection_drain(struct connection *c)
+/* Answers what waits at the head of the queue, up to the next write; with `proof`, a write of the queue whose
+ * turn in the log has come, all that is in front of it. */
+static void connection_drain(struct connection *c, const struct pending *proof)
 {
     uint64_t done = c->waiting_base;
     while (connection_open(c) && !list_empty(&c->pending)) {
         struct pending *entry = CONTAINER_OF(c->pending.next, struct pending, order);
-        if (entry->write || entry->group > c->service->standing.confirmed) {
+        if (entry->write || (proof == NULL && entry->group > c->service->standing.confirmed)) {
             connection_await(c, entry);
             break;
         }
@@ -411,7 +412,12 @@ static void connection_drain(struct connection *c)
 
 void connection_resume(struct connection *c)
 {
-    connection_drain(c);
+    connection_drain(c, NULL);
+}
+
+void connection_precede(struct connection *c, const struct pending *entry)
+{
+    connection_drain(c, entry);
 }
 
 void connection_complete(struct connection *c, struct pending *entry, const struct effects *effects)
@@ -441,7 +447,7 @@ void connection_complete(struct connection *c, struct pending *entry, const stru
         connection_close_after_output(c);
         return;
     }
-    connection_drain(c);
+    connection_drain(c, NULL);
 }
 
 /* Input */

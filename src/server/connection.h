@@ -127,6 +127,10 @@ void connection_end(struct connection *c);
 /* Closes when the output has been sent, or at handshake_at. */
 void connection_close_after_output(struct connection *c);
 
+/* A write of this connection is about to be applied: answers the reads in front of it. Those that want to be
+ * confirmed are, by this: what was acknowledged before they came stands before the write in the log. */
+void connection_precede(struct connection *c, const struct pending *entry);
+
 /* A write of this connection was applied: answers it and all that waited behind it. */
 void connection_complete(struct connection *c, struct pending *entry,
                          const struct effects *effects);

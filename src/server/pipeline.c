@@ -153,6 +153,12 @@ bool pipeline_owns(struct pipeline *p, const struct batch_header *header)
     return true;
 }
 
+const struct pending *pipeline_first(const struct pipeline *p)
+{
+    assert(!list_empty(&p->flight));
+    return CONTAINER_OF(p->flight.next, struct pending, flight);
+}
+
 struct pending *pipeline_next(struct pipeline *p)
 {
     struct list *node = list_pop_front(&p->flight);

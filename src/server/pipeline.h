@@ -100,7 +100,8 @@ void pipeline_turn(struct pipeline *p, bool all);
 /* Whether an applied batch is one of ours, in this run. Each is asked once. */
 bool pipeline_owns(struct pipeline *p, const struct batch_header *header);
 
-/* The entry of the next command of our own batches, removed from the queue. */
+/* The entry of the next command of our own batches: borrowed, and removed from the queue. */
+const struct pending *pipeline_first(const struct pipeline *p);
 struct pending *pipeline_next(struct pipeline *p);
 
 #endif

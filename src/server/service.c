@@ -257,6 +257,10 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
                              const struct command *command, bool own)
 {
     struct effects *e = &s->effects;
+    const struct pending *next = own ? pipeline_first(&s->pipeline) : NULL;
+    if (next != NULL && next->connection != NULL) {
+        connection_precede(next->connection, next);
+    }
     state_apply(s->state, header, command, e);
     s->stats.applied++;
     service_events(s);

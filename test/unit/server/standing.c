@@ -97,6 +97,34 @@ static void test_linearizable_reads(void **state)
     service_harness_finish(&h);
 }
 
+/* A write behind a sync may be applied before the ticket is confirmed. That proves as much: the sync and what
+ * stands in front of the write are answered, before the write and from the state before it. */
+static void test_a_write_proves_what_is_in_front(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct guest p;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 10000);
+    follow(&h);
+    int32_t sync = guest_request(&p, WIRE_SYNC, body_path_watch("/", false));
+    int32_t before = guest_request(&p, WIRE_EXISTS, body_path_watch("/a", false));
+    int32_t write = guest_request(&p, WIRE_CREATE, body_create("/a", "", 0));
+    int32_t after = guest_request(&p, WIRE_EXISTS, body_path_watch("/a", false));
+    int32_t later = guest_request(&p, WIRE_SYNC, body_path_watch("/", false));
+    service_harness_settle(&h); /* applies it; no ticket is confirmed */
+    guest_expect(&p, sync, 0);
+    guest_expect(&p, before, CONCLAVE_NO_NODE);
+    guest_expect(&p, write, 0);
+    guest_expect(&p, after, 0);
+    guest_expect_nothing(&p);
+    service_confirmed(&h.service, h.tickets);
+    service_harness_settle(&h);
+    guest_expect(&p, later, 0);
+    guest_finish(&p);
+    service_harness_finish(&h);
+}
+
 /* A connection that goes while its read waits is forgotten. */
 static void test_confirmed_too_late(void **state)
 {
@@ -321,6 +349,7 @@ int main(void)
         cmocka_unit_test(test_sync_waits_for_its_ticket),
         cmocka_unit_test(test_one_round_is_shared),
         cmocka_unit_test(test_linearizable_reads),
+        cmocka_unit_test(test_a_write_proves_what_is_in_front),
         cmocka_unit_test(test_confirmed_too_late),
         cmocka_unit_test(test_no_contact),
         cmocka_unit_test(test_the_leader_judges),
