@@ -235,7 +235,7 @@ static void overtake(struct ensemble *e, int64_t sequence)
 int ensemble_apply(struct ensemble *e, struct slice payload)
 {
     struct batch_reader reader;
-    if (!list_empty(&e->unapplied) && batch_open(payload, &reader) == 0 &&
+    if (!e->sole && e->service->serving && batch_open(payload, &reader) == 0 &&
         reader.header.origin == e->id) {
         overtake(e, reader.header.sequence);
     }

@@ -1,0 +1,155 @@
+/* A server's part in its ensemble: what it sends to the leader, and what becomes of it in the log. */
+#include "server/ensemble.h"
+
+#include "base/log.h"
+#include "support/requests.h"
+#include "support/service_harness.h"
+
+struct fixture {
+    struct service_harness h;
+    struct ensemble e;
+    struct buf sent; /* the newest message to the leader, without its kind */
+    unsigned messages;
+};
+
+static void on_send(void *ctx, uint64_t to, struct buf *message_take)
+{
+    struct fixture *f = ctx;
+    assert_int_equal(to, 2);
+    f->messages++;
+    buf_reset(&f->sent);
+    buf_append(&f->sent, message_take->data + 1, message_take->len - 1);
+    buf_finish(message_take);
+}
+
+/* Server 7, which follows server 2. */
+static void fixture_open(struct fixture *f)
+{
+    static const struct member members[] = {
+        {2, MEMBER_VOTER, "a:1:1"}, {3, MEMBER_VOTER, "b:1:1"}, {7, MEMBER_VOTER, "c:1:1"}};
+    struct ensemble_links links = {on_send, f};
+    *f = (struct fixture){0};
+    buf_init(&f->sent, 0);
+    service_harness_init(&f->h, NULL);
+    ensemble_init(&f->e, &f->h.service, 7, &f->h.clock, &links);
+    f->e.replication =
+        (struct replication *)(void *)f; /* there is one; a follower asks nothing of it */
+    f->h.service.pipeline.sink = ensemble_sink(&f->e);
+    assert_int_equal(ensemble_configuration(&f->e, members, 3), 0);
+    assert_int_equal(service_lead(&f->h.service, false), 0);
+    assert_int_equal(ensemble_role(&f->e, REPLICATION_FOLLOWER, 2), 0);
+}
+
+static void fixture_close(struct fixture *f)
+{
+    ensemble_finish(&f->e);
+    service_harness_finish(&f->h);
+    buf_finish(&f->sent);
+}
+
+static void ask_for_session(struct fixture *f, struct guest *p)
+{
+    static const uint8_t zeros[WIRE_PASSWD_LEN];
+    guest_init(p, &f->h);
+    guest_connect(p, 0, 10000, 0, slice_make(zeros, sizeof zeros), true);
+    service_harness_turn(&f->h);
+}
+
+/* The newest message comes back through the log. */
+static void apply_sent(struct fixture *f)
+{
+    assert_int_equal(ensemble_apply(&f->e, buf_slice(&f->sent)), 0);
+    service_harness_turn(&f->h);
+}
+
+static void test_a_write_comes_back(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct guest p;
+    struct wire_connect_response response;
+    fixture_open(&f);
+    ask_for_session(&f, &p);
+    assert_int_equal(f.messages, 1);
+    assert_int_equal(f.e.stats.unapplied, 1);
+    apply_sent(&f);
+    assert_int_equal(f.e.stats.unapplied, 0);
+    guest_connected(&p, &response);
+    assert_int_not_equal(response.session_id, 0);
+    guest_finish(&p);
+    fixture_close(&f);
+}
+
+/* What the last run of this server had sent, numbered far above this run's. */
+static void apply_late(struct fixture *f)
+{
+    struct maker m;
+    struct buf late;
+    maker_init(&m);
+    buf_init(&late, 0);
+    struct batch_header header = {
+        .origin = 7, .sequence = f->h.service.pipeline.sequence + 1000, .time_ms = 1};
+    struct command command = {
+        .session_id = 99, .type = WIRE_CREATE_SESSION, .body = make_session(&m, 99, 4000)};
+    batch_begin(&late, &header);
+    batch_add(&late, 0, &command);
+    assert_int_equal(ensemble_apply(&f->e, buf_slice(&late)), 0);
+    service_harness_turn(&f->h);
+    buf_finish(&late);
+    maker_finish(&m);
+}
+
+static void expect_session(struct fixture *f, struct guest *p)
+{
+    struct wire_connect_response response;
+    ask_for_session(f, p);
+    apply_sent(f);
+    guest_connected(p, &response);
+    assert_int_not_equal(response.session_id, 0);
+}
+
+/* The clock was set back while this server was off, and what its last run had sent is committed only now:
+ * what this run numbered lower is never admitted. Who waits for it is cut off; what follows is numbered
+ * above. */
+static void test_the_last_run_was_ahead(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct guest p[2];
+    fixture_open(&f);
+    ask_for_session(&f, &p[0]);
+    apply_late(&f);
+    assert_true(p[0].closed);
+    assert_int_equal(f.e.stats.unapplied, 0);
+    assert_int_equal(f.h.service.pipeline.outstanding, 0);
+    apply_sent(&f); /* it comes after all, too late */
+    guest_expect_nothing(&p[0]);
+    expect_session(&f, &p[1]);
+    guest_finish(&p[0]);
+    guest_finish(&p[1]);
+    fixture_close(&f);
+}
+
+/* The same while nobody waits. */
+static void test_the_last_run_was_ahead_of_nothing(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct guest p;
+    fixture_open(&f);
+    apply_late(&f);
+    expect_session(&f, &p);
+    guest_finish(&p);
+    fixture_close(&f);
+}
+
+int main(void)
+{
+    log_set_level(LOG_ERROR + 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_write_comes_back),
+        cmocka_unit_test(test_the_last_run_was_ahead),
+        cmocka_unit_test(test_the_last_run_was_ahead_of_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
