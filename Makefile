@@ -1,7 +1,7 @@
 # Conclave's front door: every job of the house is one target here; Meson and Ninja do the building.
 #
 # Promise: each target installs what it lacks (tools/install-deps says what), and fails with a line that says why.
-# Variables: BUILD=dir (default build), PREFIX and DESTDIR for install, T=seconds for fuzz, SEED=n for sim.
+# Variables: BUILD=dir (default build), PREFIX and DESTDIR for install, T=seconds for fuzz, SEED=n COUNT=n for sim.
 
 BUILD   ?= build
 PREFIX  ?= /usr/local
@@ -67,8 +67,9 @@ bench: deps ## the benchmarks, beside the peers installed from Debian
 		exec $(PYTHON) bench/run; \
 	else echo "not built yet: bench (there is no bench/run)" >&2; exit 2; fi
 
-sim: ## a whole cluster under one seed (SEED=n)
-	@echo "not built yet: sim, the seeded simulation of a whole cluster" >&2; exit 2
+sim: deps ## a whole cluster under one seed, told step by step (SEED=n), or COUNT=n seeds from there on
+	@NINJA_TARGETS=test/sim/sim tools/build $(BUILD)
+	@$(BUILD)/test/sim/sim --seed $(SEED) $(if $(COUNT),--count $(COUNT),--verbose)
 
 cluster: all ## three servers on this machine, until Ctrl-C; data and logs in conclave-cluster/
 	@exec $(PYTHON) tools/cluster --bin $(BUILD)/conclave

@@ -1,0 +1,11 @@
+/* What a session sees never goes back, on whichever server; a synced read, and a linearizable one, shows
+ * every write that was acknowledged to anybody before it was asked for. */
+#ifndef SIM_CHECK_ORDER_H
+#define SIM_CHECK_ORDER_H
+
+#include "sim/checks.h"
+
+void check_order_answered(struct sim *s, struct client *c, struct deed *d,
+                          const struct conclave_reply *reply);
+
+#endif

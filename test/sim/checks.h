@@ -1,0 +1,68 @@
+/*
+ * What is promised, each in a file of its own, and what they know in common. They are told what servers
+ * apply and what clients are told, and end the run by world_violation.
+ *
+ *   check_writes     acknowledged writes are in the end in the state of all, exactly once
+ *   check_replicas   equal index, equal entry, equal state; one leader per term
+ *   check_order      what a session sees never goes back
+ *   check_fresh      what is synced or linearizable shows all that was acknowledged before
+ *   check_sessions   ephemerals are there as long as their session, sessions live as long as promised
+ *   check_watches    a watch is told, once, before the change is seen otherwise
+ */
+#ifndef SIM_CHECKS_H
+#define SIM_CHECKS_H
+
+#include "replication/replication.h"
+#include "sim/client.h"
+
+struct sim;
+struct machine;
+struct client;
+struct deed;
+
+struct replica_record {
+    uint64_t entry; /* digest; 0: nobody has applied it */
+    uint64_t state; /* digest after it; 0: not looked at */
+    unsigned first; /* server that applied it first */
+};
+
+/* What is known of the versions of a key: which deed made each, 0: not known. */
+struct versions {
+    uint64_t *deeds;
+    size_t n;
+};
+
+struct checks {
+    struct deed **deeds; /* by id, from 1 */
+    size_t n_deeds;
+    int64_t acked_zxid; /* newest write that was acknowledged, by anybody */
+    uint64_t acknowledged;
+    uint64_t reads;
+    struct replica_record *replicas; /* by index */
+    size_t n_replicas;
+    unsigned *leaders; /* by term */
+    size_t n_terms;
+    struct versions versions[KEYS];
+};
+
+void checks_init(struct checks *c);
+void checks_finish(struct checks *c);
+
+/* A server applied an entry, took a role. */
+void checks_applied(struct sim *s, struct machine *m, uint64_t index, struct slice payload);
+void checks_role(struct sim *s, struct machine *m, enum replication_role role, uint64_t term);
+
+/* A client was answered; its error, zxid, version and data are in the deed and here. */
+void checks_answered(struct sim *s, struct client *c, struct deed *d,
+                     const struct conclave_reply *reply);
+
+/* A new deed, which checks owns. */
+struct deed *checks_deed(struct checks *c, struct client *client, enum deed_kind kind);
+
+/* A client's one-shot watch on a key was told, or its session is lost. */
+void checks_event(struct sim *s, struct client *c, unsigned key, enum conclave_event_type type);
+
+/* The run is over and all is quiet: everything is there, everywhere. */
+void checks_end(struct sim *s);
+
+#endif

@@ -1,0 +1,113 @@
+/*
+ * A client of the simulation: an application with one session at a time, through the product's client
+ * core. It connects to servers by chance, does what the seed says, and writes down what it asked for,
+ * when, and what it was told: the checks judge that.
+ */
+#ifndef SIM_CLIENT_H
+#define SIM_CLIENT_H
+
+#include "sim/world.h"
+
+#include <conclave/client.h>
+
+struct sim;
+struct cable;
+struct core;
+
+enum { KEYS = 4 };
+
+/* What was asked for. */
+enum deed_kind {
+    DEED_SET,       /* data of a key */
+    DEED_SET_IF,    /* the same, if the version is the one read last */
+    DEED_UNIQUE,    /* a node of a name of its own */
+    DEED_SEQUENCE,  /* a sequential node */
+    DEED_MULTI,     /* a key's data and a node of its own, both or none */
+    DEED_DELETE,    /* of a node that it made */
+    DEED_EPHEMERAL, /* an ephemeral node */
+    DEED_GET,       /* a key's data, with a watch now and then */
+    DEED_SYNC,
+    DEED_CHILDREN, /* the ephemerals that are there */
+    DEED_SETUP,    /* nodes that everything stands on */
+    DEED_PROBE,    /* a write at the end, to show that there is service */
+    DEEDS,
+};
+
+struct deed {
+    uint64_t id; /* place in the run's list, and the data written */
+    enum deed_kind kind;
+    struct client *client;
+    unsigned key;
+    int64_t asked_us;
+    int64_t answered_us; /* 0: not yet */
+    int error;
+    int64_t zxid;         /* of the answer */
+    int64_t floor_zxid;   /* what it must see at least: newest acknowledged before it was asked */
+    bool fresh;           /* and that is promised */
+    struct deed *behind;  /* the sync that must have succeeded */
+    int32_t expected;     /* version that it must find, -1: any */
+    int32_t version;      /* of the key, as answered; -1: not known */
+    int64_t owner;        /* session of an ephemeral */
+    char path[64];        /* of the node that was made, or is to be */
+    struct deed *removal; /* of that node */
+    bool watched;         /* a watch was asked for */
+};
+
+/* Whether it may have been carried out or not. */
+bool deed_is_open(const struct deed *d);
+
+/* A one-shot watch on a key. */
+struct watching {
+    bool set;
+    bool asked;
+    int32_t version; /* that it was set on */
+};
+
+struct client {
+    struct sim *sim;
+    unsigned id;
+    struct core *core;
+    struct cable *cable; /* NULL: no link */
+    bool connected;      /* it reaches a server */
+    bool connecting;     /* an attempt is planned */
+    int64_t wake_us;
+    unsigned only;          /* the one server it connects to; 0: any */
+    bool silent;            /* does nothing of its own */
+    bool gone;              /* has died: nothing is heard of it */
+    int64_t seen_zxid;      /* in this session */
+    int64_t proved_us;      /* asking of the latest write that was answered */
+    int64_t timeout_ms;     /* asked for */
+    int32_t versions[KEYS]; /* seen in this session */
+    struct watching watching[KEYS];
+    unsigned open;   /* deeds without an answer */
+    uint64_t events; /* watches that were told */
+};
+
+struct client *client_create(struct sim *s, unsigned id);
+void client_destroy(struct client *c);
+
+/* Asks for something; the deed, which the run owns. */
+struct deed *client_do(struct client *c, enum deed_kind kind);
+
+/* Begins to do things of its own. */
+void client_begin(struct client *c);
+
+/* Whether it has a session and a link now. */
+bool client_is_up(const struct client *c);
+
+/* Its session as it knows it, 0: none that it believes in; and the timeout that was granted. */
+int64_t client_session(const struct client *c);
+int64_t client_timeout_us(const struct client *c);
+
+/* When the latest thing was sent that a server has answered. */
+int64_t client_acked_us(const struct client *c);
+
+/* Stops without a word: its session must time out. */
+void client_die(struct client *c);
+
+/* What the cable brings. */
+void client_connected(struct client *c);
+void client_receive(struct client *c, struct slice bytes);
+void client_disconnected(struct client *c);
+
+#endif

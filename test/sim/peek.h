@@ -1,0 +1,19 @@
+/* What stands in a server's state, looked at from outside, past its connections. */
+#ifndef SIM_PEEK_H
+#define SIM_PEEK_H
+
+#include "sim/machine.h"
+
+#include <conclave/client.h>
+
+/* A node: whether it is there, its version, and the number at the head of its data. */
+bool peek_node(struct machine *m, const char *path, int32_t *ret_version, uint64_t *ret_number);
+
+/* Calls fn for each child. */
+void peek_children(struct machine *m, const char *path,
+                   void (*fn)(void *ctx, struct machine *m, const char *name), void *ctx);
+
+/* The number at the head of data; 0: there is none. */
+uint64_t peek_number(struct slice data);
+
+#endif

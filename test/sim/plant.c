@@ -1,0 +1,127 @@
+#include "sim/plant.h"
+
+#include "replication/engine.h"
+#include "replication/journal.h"
+#include "replication/replication.h"
+#include "server/connection.h"
+#include "session/session.h"
+#include "sim/sim.h"
+#include "state/state.h"
+
+#include <string.h>
+
+static const char *const names[] = {
+#define PLANT_NAME(NAME, rule) #NAME,
+    PLANTS(PLANT_NAME)
+#undef PLANT_NAME
+};
+
+static const char *const rules[] = {
+#define PLANT_RULE(NAME, rule) rule,
+    PLANTS(PLANT_RULE)
+#undef PLANT_RULE
+};
+
+const char *plant_name(enum plant plant)
+{
+    return names[plant];
+}
+
+const char *plant_rule(enum plant plant)
+{
+    return rules[plant];
+}
+
+bool plant_parse(const char *name, enum plant *ret)
+{
+    for (int i = 0; i < PLANT_COUNT; i++) {
+        if (strcmp(names[i], name) == 0) {
+            *ret = (enum plant)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool planted(enum plant plant)
+{
+    return sim_now()->options.plant == plant;
+}
+
+/* True in one of so many cases, as long as faults last. */
+static bool now_and_then(enum plant plant, uint64_t one_of)
+{
+    return planted(plant) && sim_now()->faults && world_below(&sim_now()->world, one_of) == 0;
+}
+
+/* The head of what stands in a function's place, and the function itself. */
+#define WRAP(result, function, parameters)                                                         \
+    result __real_##function parameters;                                                           \
+    result __wrap_##function parameters;                                                           \
+    result __wrap_##function parameters
+
+WRAP(int, journal_set_vote, (struct journal * journal, uint64_t term, uint64_t voted_for))
+{
+    return planted(PLANT_VOTE_NOT_DURABLE) ? 0 : __real_journal_set_vote(journal, term, voted_for);
+}
+
+WRAP(uint64_t, engine_commit_index, (const struct engine *e))
+{
+    return planted(PLANT_EARLY_COMMIT) ? engine_last_index(e) : __real_engine_commit_index(e);
+}
+
+WRAP(uint64_t, replication_read_index, (struct replication * r))
+{
+    uint64_t ticket = __real_replication_read_index(r);
+    if (planted(PLANT_STALE_READ)) {
+        sim_now()->current->early_ticket = ticket;
+    }
+    return ticket;
+}
+
+WRAP(enum state_batch, state_batch_admit, (struct state * s, const struct batch_header *header))
+{
+    enum state_batch verdict = __real_state_batch_admit(s, header);
+    return planted(PLANT_DOUBLE_APPLY) ? STATE_BATCH_APPLY : verdict;
+}
+
+WRAP(void, state_apply,
+     (struct state * s, const struct batch_header *header, const struct command *command,
+      struct effects *effects))
+{
+    struct command changed = *command;
+    if (now_and_then(PLANT_DIVERGE, 60)) {
+        changed.type = WIRE_CHECK; /* takes a zxid and does nothing */
+    }
+    __real_state_apply(s, header, &changed, effects);
+}
+
+WRAP(int, session_tracker_add,
+     (struct session_tracker * t, int64_t id, int32_t timeout_ms, int64_t now_ms))
+{
+    timeout_ms = planted(PLANT_EARLY_EXPIRY) ? timeout_ms / 2
+                 : planted(PLANT_NO_EXPIRY)  ? timeout_ms * 50
+                                             : timeout_ms;
+    return __real_session_tracker_add(t, id, timeout_ms, now_ms);
+}
+
+WRAP(void, connection_event, (struct connection * c, int32_t type, struct slice path, int64_t zxid))
+{
+    if (!now_and_then(PLANT_LOST_WATCH, 20)) {
+        __real_connection_event(c, type, path, zxid);
+    }
+}
+
+WRAP(int64_t, state_zxid, (const struct state *s))
+{
+    int64_t zxid = __real_state_zxid(s);
+    return now_and_then(PLANT_BACKWARDS, 200) && zxid > 3 ? zxid - 3 : zxid;
+}
+
+WRAP(void, replication_receive, (struct replication * r, uint64_t from, struct slice message))
+{
+    const struct machine *m = sim_now()->current;
+    if (!planted(PLANT_DEAF) || m->incarnation < 2) {
+        __real_replication_receive(r, from, message);
+    }
+}

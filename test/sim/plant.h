@@ -1,0 +1,37 @@
+/*
+ * Faults planted on purpose, one at a time, to show that each check notices what it is for. They are put
+ * between the product's files by the linker (--wrap), so the product has no trace of them.
+ */
+#ifndef SIM_PLANT_H
+#define SIM_PLANT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* X(NAME, which rule is broken) */
+#define PLANTS(X)                                                                                  \
+    X(NONE, "no rule")                                                                             \
+    X(SKIP_FSYNC, "what is reported durable is synced")                                            \
+    X(VOTE_NOT_DURABLE, "term and vote are durable before they are told")                          \
+    X(EARLY_COMMIT, "what is applied is on a majority's disks")                                    \
+    X(STALE_READ, "a read index is confirmed by a round")                                          \
+    X(DOUBLE_APPLY, "a batch is admitted once")                                                    \
+    X(DIVERGE, "every server carries out every command")                                           \
+    X(EARLY_EXPIRY, "a session lives its whole timeout")                                           \
+    X(NO_EXPIRY, "a session ends when its time is over")                                           \
+    X(LOST_WATCH, "every watch is told")                                                           \
+    X(BACKWARDS, "a session never sees an older state")                                            \
+    X(DEAF, "a server that is back takes part again")
+
+enum plant {
+#define PLANT_ENUM(NAME, rule) PLANT_##NAME,
+    PLANTS(PLANT_ENUM)
+#undef PLANT_ENUM
+        PLANT_COUNT,
+};
+
+const char *plant_name(enum plant plant);
+const char *plant_rule(enum plant plant);
+bool plant_parse(const char *name, enum plant *ret);
+
+#endif

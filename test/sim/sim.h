@@ -1,0 +1,63 @@
+/*
+ * One run: servers, clients, what lies between them, what goes wrong and what is promised, under one
+ * seed.
+ *
+ *   main ── run ── nemesis            what goes wrong, and when
+ *            ├── client ── cable ──> machine     an application's session (client/core.c) and its link
+ *            ├── machine ── loop, links, disk     a server without sockets; threads, peers, files
+ *            └── check_*            what must hold
+ */
+#ifndef SIM_SIM_H
+#define SIM_SIM_H
+
+#include "sim/cable.h"
+#include "sim/checks.h"
+#include "sim/client.h"
+#include "sim/links.h"
+#include "sim/machine.h"
+#include "sim/plant.h"
+#include "sim/world.h"
+
+enum { CLIENTS_MAX = 8 };
+
+struct sim_options {
+    uint64_t seed;
+    unsigned members; /* 0: the seed decides, 1 to 5 */
+    int64_t seconds;  /* of faults; 0: 12 */
+    bool verbose;
+    enum plant plant; /* the rule that is broken */
+};
+
+struct sim {
+    struct sim_options options;
+    struct world world;
+    size_t n_machines;
+    struct machine machines[MACHINES_MAX + 1]; /* by id, from 1 */
+    struct links links;
+    size_t n_clients;
+    struct client *clients[CLIENTS_MAX];
+    struct list cables;
+    bool cut[CLIENTS_MAX][MACHINES_MAX + 1]; /* between a client and a server */
+    struct checks checks;
+    bool faults;       /* the time of faults lasts */
+    bool linearizable; /* the servers' option */
+    int64_t tick_ms;
+    struct machine *current; /* whose code runs */
+};
+
+struct sim_result {
+    char violation[1024]; /* "": all promises were kept */
+    uint64_t trace;
+    uint64_t events;
+    uint64_t acknowledged; /* writes */
+    uint64_t reads;
+    int64_t end_us;
+};
+
+/* Runs one seed. */
+void sim_run(const struct sim_options *options, struct sim_result *ret);
+
+/* The run that is under way: for what has no other way to know (log lines, chance). */
+struct sim *sim_now(void);
+
+#endif

@@ -1,0 +1,71 @@
+/*
+ * What the simulation puts in the place of parts of the product, beside loop.c (replication_uv.h) and
+ * links.c (peer.h): chance, log lines, the machine's clock and files. The linker takes these because they
+ * come first, or by --wrap; nothing in the product knows of it.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "sim/sim.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void random_bytes(void *data, size_t len)
+{
+    struct world *w = &sim_now()->world;
+    uint8_t *p = data;
+    while (len > 0) {
+        uint64_t number = prng_next(&w->prng);
+        size_t n = len < sizeof number ? len : sizeof number;
+        memcpy(p, &number, n);
+        p += n;
+        len -= n;
+    }
+}
+
+uint64_t random_below(uint64_t bound)
+{
+    return world_below(&sim_now()->world, bound);
+}
+
+void log_set_level(enum log_level level)
+{
+    (void)level;
+}
+
+bool log_level_parse(const char *name, enum log_level *ret_level)
+{
+    (void)name;
+    (void)ret_level;
+    return false;
+}
+
+void log_line(enum log_level level, const char *room, const char *event, const char *fmt, ...)
+{
+    struct sim *s = sim_now();
+    char text[700];
+    va_list ap;
+    (void)level;
+    (void)room;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    world_trace(&s->world, "server %u: %s %s", s->current != NULL ? s->current->id : 0, event,
+                text);
+}
+
+/* By --wrap: those of the machine whose code runs. */
+const struct clock_source *__wrap_clock_system(void);
+const struct clock_source *__wrap_clock_system(void)
+{
+    return &sim_now()->current->clock;
+}
+
+const struct file_ops *__wrap_file_ops_system(void);
+const struct file_ops *__wrap_file_ops_system(void)
+{
+    return disk_ops(sim_now()->current->disk);
+}
