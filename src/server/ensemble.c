@@ -9,6 +9,7 @@
 enum {
     RESEND_MIN_MS = 250, /* nothing moved for so long: send again; doubled each time */
     RESEND_MAX_MS = 4000,
+    RETRY_MS = 5,       /* to a leader that cannot take batches yet */
     BEATS_PER_TICK = 4, /* touches are told, contact is looked at */
 };
 
@@ -16,6 +17,7 @@ enum {
 enum message_kind {
     MESSAGE_BATCH = 1, /* a batch, for the leader's log */
     MESSAGE_TOUCH = 2, /* ids of sessions (i64 each) that gave a sign of life since the last one */
+    MESSAGE_LATER = 3, /* a batch was not taken: this member does not lead, or does not yet */
 };
 
 /* A batch of ours that is not applied yet. */
@@ -59,6 +61,7 @@ void ensemble_init(struct ensemble *e, struct service *service, int64_t id,
         .role = REPLICATION_FOLLOWER,
         .sole = true,
         .resend_wait_ms = RESEND_MIN_MS,
+        .retry_at = INT64_MAX,
         .stats = {.proposal_last = -1, .proposal_min = -1, .proposal_max = -1},
     };
     list_init(&e->unapplied);
@@ -115,8 +118,15 @@ static void route(struct ensemble *e, const struct unapplied *u)
     buf_finish(&copy);
 }
 
+static void retry_soon(struct ensemble *e)
+{
+    int64_t at = clock_monotonic_ms(e->clock) + RETRY_MS;
+    e->retry_at = at < e->retry_at ? at : e->retry_at;
+}
+
 static void resend(struct ensemble *e)
 {
+    e->retry_at = INT64_MAX;
     LIST_FOREACH (it, &e->unapplied) {
         e->stats.resent++;
         route(e, CONTAINER_OF(it, struct unapplied, node));
@@ -247,9 +257,9 @@ int ensemble_apply(struct ensemble *e, struct slice payload)
     int64_t admitted = state_origin_sequence(e->service->state, e->id);
     settle(e, admitted);
     const struct unapplied *u = oldest(e);
-    if (u != NULL && reader.header.sequence > admitted &&
-        clock_monotonic_ms(e->clock) >= e->resend_at - e->resend_wait_ms + RESEND_MIN_MS / 5) {
-        resend(e); /* it came without the one before it, which got lost */
+    if (u != NULL && reader.header.sequence > admitted && e->lost != u->sequence) {
+        e->lost = u->sequence; /* once: those behind it come without it, too */
+        retry_soon(e);
     }
     return 0;
 }
@@ -348,7 +358,14 @@ static void take_batch(struct ensemble *e, uint64_t from, struct slice bytes)
     struct command command;
     struct buf batch;
     if (e->role != REPLICATION_LEADER || e->replication == NULL) {
-        return; /* its origin will hear who leads, and send it again */
+        /* Its origin may hear who was elected before the log lets that one lead. */
+        buf_init(&batch, 0);
+        buf_append_u8(&batch, MESSAGE_LATER);
+        if (buf_ok(&batch)) {
+            e->links.send(e->links.ctx, from, &batch);
+        }
+        buf_finish(&batch);
+        return;
     }
     if (batch_open(bytes, &reader) != 0 || reader.header.origin != (int64_t)from) {
         e->stats.refused++;
@@ -375,6 +392,13 @@ static void take_batch(struct ensemble *e, uint64_t from, struct slice bytes)
     }
 }
 
+static void take_later(struct ensemble *e, uint64_t from)
+{
+    if (from == e->leader) {
+        retry_soon(e);
+    }
+}
+
 static void take_touches(struct ensemble *e, struct slice bytes)
 {
     struct wire_reader r = wire_reader_make(bytes);
@@ -394,6 +418,9 @@ void ensemble_message(struct ensemble *e, uint64_t from, struct slice message)
         break;
     case MESSAGE_TOUCH:
         take_touches(e, rest);
+        break;
+    case MESSAGE_LATER:
+        take_later(e, from);
         break;
     default:
         e->stats.refused++;
@@ -423,6 +450,9 @@ void ensemble_tick(struct ensemble *e)
     if (e->sole) {
         return;
     }
+    if (now_ms >= e->retry_at) {
+        resend(e);
+    }
     if (!list_empty(&e->unapplied) && now_ms >= e->resend_at && e->leader != 0) {
         int64_t wait_ms = 2 * e->resend_wait_ms;
         resend(e);
@@ -444,5 +474,6 @@ int64_t ensemble_deadline(const struct ensemble *e)
         return INT64_MAX;
     }
     bool waits = !list_empty(&e->unapplied) && e->leader != 0;
-    return waits && e->resend_at < e->tick_at ? e->resend_at : e->tick_at;
+    int64_t at = waits && e->resend_at < e->tick_at ? e->resend_at : e->tick_at;
+    return e->retry_at < at ? e->retry_at : at;
 }

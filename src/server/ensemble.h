@@ -4,9 +4,9 @@
  * loop: messages come in by ensemble_message and leave by `links`.
  *
  * A batch of ours is kept until it is applied. A leader puts it into the log, a follower sends it to
- * the leader; when the leader changes, a link comes back or nothing moves for a while, all that is kept
- * is sent again, in order. The state admits each batch once and in order, so a write in flight has
- * exactly one outcome, and the origin sees it in its own log.
+ * the leader; when the leader changes, a link comes back, one is known to be lost or nothing moves
+ * for a while, all that is kept is sent again, in order. The state admits each batch once and in
+ * order, so a write in flight has exactly one outcome, and the origin sees it in its own log.
  *
  * A sole voter keeps nothing: no other server can take the lead from it.
  */
@@ -50,6 +50,8 @@ struct ensemble {
     int64_t tick_at;       /* next beat, monotonic ms */
     int64_t resend_at;     /* when the oldest is sent again if nothing moved */
     int64_t resend_wait_ms;
+    int64_t retry_at; /* the same when one is known to be lost; INT64_MAX: none is */
+    int64_t lost;     /* sequence of the batch last seen to be missing in the log */
     struct ensemble_stats stats;
     void (*failed)(void *ctx, int error, const char *text); /* the log takes no more writes */
     void *failed_ctx;
