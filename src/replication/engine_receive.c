@@ -310,6 +310,24 @@ static struct figures *figures_of(struct engine *e, uint64_t id)
     return found;
 }
 
+/* libraft tells the member that shall lead to begin with the first answer that comes, though it has
+ * entries yet to store: it ignores that, and is not told again. */
+static int feed_append_result(struct engine *e, struct raft_message *message,
+                              const struct engine_message *m, struct engine_result *ret)
+{
+    struct raft *r = &e->raft;
+    bool early = r->leader_state.transferee == m->peer && !r->leader_state.transferring &&
+                 m->append_result.last_index < engine_last_index(e);
+    if (early) {
+        r->leader_state.transferring = true;
+    }
+    int rv = feed(e, message, m, ret);
+    if (early && engine_state(e) == RAFT_LEADER) {
+        r->leader_state.transferring = false;
+    }
+    return rv;
+}
+
 static int receive_append_result(struct engine *e, const struct engine_message *m,
                                  struct engine_result *ret)
 {
@@ -337,7 +355,7 @@ static int receive_append_result(struct engine *e, const struct engine_message *
             f->match_index = has;
         }
     }
-    return feed(e, &message, m, ret);
+    return feed_append_result(e, &message, m, ret);
 }
 
 /* libraft answers a pre-vote with the candidate's own term, also where that is old: the candidate would

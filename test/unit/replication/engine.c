@@ -164,6 +164,31 @@ static void test_hands_over(void **state)
     cluster_free(c);
 }
 
+static void test_hands_over_when_all_is_stored(void **state)
+{
+    (void)state;
+    struct engine_result result;
+    struct cluster *c = cluster_start("vvv");
+    uint64_t leader = cluster_elect(c), next = leader % 3 + 1;
+    cluster_run(c, 100);
+    struct node *n = &c->nodes[next];
+    n->disk_slow = true;
+    submit_many(c, leader, 3);
+    cluster_run(c, 100);
+    uint64_t last = engine_last_index(n->engine);
+    assert_int_equal(engine_transfer(c->nodes[leader].engine, c->now_ms, next, &result), 0);
+    process(c, &c->nodes[leader], &result, NULL, SLICE_NULL, 0);
+    /* The answer to the first of its writes. */
+    assert_int_equal(engine_persisted(n->engine, c->now_ms, last - 1, &result), 0);
+    process(c, n, &result, NULL, SLICE_NULL, 0);
+    cluster_run(c, 20);
+    assert_int_equal(cluster_leader(c), leader);
+    disk_finish(c, next);
+    cluster_run(c, 20);
+    assert_int_equal(cluster_leader(c), next);
+    cluster_free(c);
+}
+
 static void test_gives_up_handing_over(void **state)
 {
     (void)state;
@@ -354,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_overtaken_write),
         cmocka_unit_test(test_acknowledges_only_what_is_durable),
         cmocka_unit_test(test_hands_over),
+        cmocka_unit_test(test_hands_over_when_all_is_stored),
         cmocka_unit_test(test_gives_up_handing_over),
         cmocka_unit_test(test_haste_shortens_the_gap),
         cmocka_unit_test(test_commit_is_announced),
