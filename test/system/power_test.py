@@ -38,13 +38,13 @@ def run(*words):
 class Disk:
     """An ext4 in a file, mounted at a folder."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, size=DISK_BYTES):
         self.image = os.path.join(folder, "image")
         self.path = os.path.join(folder, "disk")
         self.mounted = False
         os.mkdir(self.path)
         with open(self.image, "wb") as file:
-            file.truncate(DISK_BYTES)
+            file.truncate(size)
         run("mkfs.ext4", "-q", "-F", self.image)
 
     def mount(self):
