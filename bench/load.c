@@ -2,11 +2,13 @@
  * A load generator for any ZooKeeper server: sessions with a fixed number of requests in flight,
  * one operation, for a time or a number of requests; prints one line of JSON.
  *
- *   load HOST:PORT get|set|create SESSIONS IN_FLIGHT [--seconds S] [--warm-up S] [--count N]
+ *   load HOST:PORT[,HOST:PORT...] get|set|create SESSIONS IN_FLIGHT [--seconds S] [--warm-up S]
+ *        [--count N]
  *
  * Promise: neutral: it speaks the protocol by itself and shares no code with Conclave. Every reply
  * is checked (order, error, and for get the length). One thread, epoll; what is ready is written
- * in one piece. Latency is measured per request, from the call of send to the reply.
+ * in one piece. Latency is measured per request, from the call of send to the reply. Of several
+ * servers each gets the same number of sessions, or one more.
  * Limits: IPv4; at most 64 sessions and 256 in flight; requests of at most a few hundred bytes.
  * get and set work on 1,000 nodes of 100 bytes below /bench; create makes nodes of 100 bytes below
  * a parent of the run's own.
@@ -27,6 +29,7 @@
 
 enum {
     SESSIONS_MAX = 64,
+    SERVERS_MAX = 8,
     IN_FLIGHT_MAX = 256,
     REQUEST_MAX = 256,
     BUFFER_SIZE = IN_FLIGHT_MAX * REQUEST_MAX,
@@ -61,7 +64,8 @@ static int session_count, in_flight;
 static double seconds = 2, warm_up = 0.5;
 static uint64_t count_limit;
 static char create_parent[64];
-static struct sockaddr_in address;
+static struct sockaddr_in addresses[SERVERS_MAX];
+static int server_count;
 
 __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *format, ...)
 {
@@ -216,11 +220,12 @@ static size_t read_frame(int fd, unsigned char *body, size_t size)
     return len;
 }
 
-static int session_connect(void)
+static int session_connect(int server)
 {
+    const struct sockaddr_in *address = &addresses[server];
     int one = 1;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0) {
+    if (fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof *address) < 0) {
         die("connect: %s", strerror(errno));
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -254,7 +259,7 @@ static void create_now(int fd, const char *path)
 static void prepare(void)
 {
     char path[128];
-    int fd = session_connect();
+    int fd = session_connect(0);
     create_now(fd, "/bench");
     if (op == OP_CREATE) {
         snprintf(create_parent, sizeof create_parent, "/bench/run-%d-%llu", (int)getpid(),
@@ -377,19 +382,32 @@ static uint64_t run(int epoll, double for_seconds, uint64_t until_count)
     return now - start;
 }
 
-static void parse_address(const char *text)
+static void parse_address(const char *text, size_t len)
 {
     char host[64];
-    const char *colon = strrchr(text, ':');
-    if (!colon || (size_t)(colon - text) >= sizeof host) {
-        die("'%s' is not HOST:PORT", text);
+    const char *colon = memchr(text, ':', len);
+    if (!colon || (size_t)(colon - text) >= sizeof host || server_count == SERVERS_MAX) {
+        die("'%.*s' is not HOST:PORT, or one too many", (int)len, text);
     }
     memcpy(host, text, (size_t)(colon - text));
     host[colon - text] = 0;
-    address.sin_family = AF_INET;
-    address.sin_port = htobe16((uint16_t)atoi(colon + 1));
-    if (inet_pton(AF_INET, host, &address.sin_addr) != 1) {
+    struct sockaddr_in *address = &addresses[server_count++];
+    address->sin_family = AF_INET;
+    address->sin_port = htobe16((uint16_t)atoi(colon + 1));
+    if (inet_pton(AF_INET, host, &address->sin_addr) != 1) {
         die("'%s' is not an IPv4 address", host);
+    }
+}
+
+static void parse_addresses(const char *text)
+{
+    for (;;) {
+        size_t len = strcspn(text, ",");
+        parse_address(text, len);
+        if (!text[len]) {
+            return;
+        }
+        text += len + 1;
     }
 }
 
@@ -398,7 +416,7 @@ static int parse(int argc, char **argv)
     if (argc < 5 || argc % 2 == 0) {
         return -1;
     }
-    parse_address(argv[1]);
+    parse_addresses(argv[1]);
     op_word = argv[2];
     op = !strcmp(op_word, "get")      ? OP_GET
          : !strcmp(op_word, "set")    ? OP_SET
@@ -427,8 +445,8 @@ static int parse(int argc, char **argv)
 int main(int argc, char **argv)
 {
     if (parse(argc, argv) < 0) {
-        fprintf(stderr, "usage: load HOST:PORT get|set|create SESSIONS IN_FLIGHT [--seconds S]"
-                        " [--warm-up S] [--count N]\n");
+        fprintf(stderr, "usage: load HOST:PORT[,HOST:PORT...] get|set|create SESSIONS IN_FLIGHT"
+                        " [--seconds S] [--warm-up S] [--count N]\n");
         return EXIT_USAGE;
     }
     prepare();
@@ -436,7 +454,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < session_count; i++) {
         struct session *s = &sessions[i];
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = s};
-        s->fd = session_connect();
+        s->fd = session_connect(i % server_count);
         if (epoll_ctl(epoll, EPOLL_CTL_ADD, s->fd, &event) < 0) {
             die("epoll: %s", strerror(errno));
         }
