@@ -1,69 +1,95 @@
 /*
- * One number for a whole state: the sum of a hash for each node, session and origin, so neither memory
- * layout nor the order of nodes, children or sessions matters.
+ * One number for a whole state: the sum of hashes of all there is in it, so neither memory layout nor
+ * the order of nodes, children or sessions matters. Being a sum, it follows each change: what was is
+ * taken out, what is is put in. A node has two parts, so that a create or delete below it costs
+ * little: what it is and holds, and what its children left on it.
+ *
+ * Limits: finds what differs by mistake or damage, not what somebody made to look alike.
  */
+#include "state/digest.h"
+
 #include "state/machine.h"
 
-#include "base/endian.h"
-
-/* A small record of numbers to be hashed. */
-struct numbers {
-    uint8_t bytes[16 * 8];
-    size_t len;
-};
-
-static void put(struct numbers *n, uint64_t v)
+/* Takes one more number into a hash, the order of numbers counting: XXH64's round. */
+static inline uint64_t fold(uint64_t h, uint64_t v)
 {
-    put_be64(n->bytes + n->len, v);
-    n->len += 8;
+    v *= 0xc2b2ae3d27d4eb4fu;
+    h ^= (v << 31 | v >> 33) * 0x9e3779b185ebca87u;
+    return (h << 27 | h >> 37) * 0x9e3779b185ebca87u + 0x85ebca77c2b2ae63u;
 }
 
-static uint64_t mix(uint64_t a, uint64_t b)
+/* Every bit of what was folded counts for every bit of the result. */
+static inline uint64_t fold_end(uint64_t h)
 {
-    struct numbers n = {.len = 0};
-    put(&n, a);
-    put(&n, b);
-    return hash_bytes(n.bytes, n.len);
+    h ^= h >> 33;
+    h *= 0xc2b2ae3d27d4eb4fu;
+    h ^= h >> 29;
+    h *= 0x165667b19e3779f9u;
+    return h ^ h >> 32;
 }
 
-static uint64_t path_digest(const struct znode *node)
+uint64_t digest_path(struct slice path)
 {
-    uint64_t h = 0;
-    for (; node->parent != NULL; node = node->parent) {
-        h = mix(h, hash_bytes(node->name, znode_name(node).len));
+    return path.len > 0 ? hash_bytes(path.data, path.len) : hash_bytes("/", 1);
+}
+
+/* What lists other than the open one say, by content: their numbers may differ between servers. */
+static uint64_t acl_digest(const struct state *s, const struct znode *node)
+{
+    if (node->acl == ACL_OPEN) {
+        return 0;
     }
-    return h;
+    struct wire_vector acl = state_acl(s, node);
+    return hash_bytes(acl.items.data, acl.items.len);
 }
 
-static uint64_t node_digest(const struct state *s, const struct znode *node)
+uint64_t digest_node(const struct state *s, const struct znode *node, uint64_t path)
 {
     struct slice data = znode_data(node);
-    struct wire_vector acl = state_acl(s, node);
-    struct numbers n = {.len = 0};
-    put(&n, path_digest(node));
-    put(&n, slice_is_null(data) ? 0 : mix(1, hash_bytes(data.data, data.len)));
-    put(&n, hash_bytes(acl.items.data, acl.items.len));
-    put(&n, (uint64_t)znode_owner(node));
-    put(&n, (uint64_t)node->czxid);
-    put(&n, (uint64_t)node->mzxid);
-    put(&n, (uint64_t)znode_pzxid(node));
-    put(&n, (uint64_t)node->ctime);
-    put(&n, (uint64_t)node->mtime);
-    put(&n, (uint64_t)node->version);
-    put(&n, (uint64_t)znode_aversion(node));
-    put(&n, (uint64_t)znode_cversion(node));
-    put(&n, znode_children(node));
-    return hash_bytes(n.bytes, n.len);
+    uint64_t h = fold(path, slice_is_null(data) ? 0 : hash_bytes(data.data, data.len));
+    h = fold(h, acl_digest(s, node));
+    h = fold(h, (uint64_t)znode_owner(node));
+    h = fold(h, (uint64_t)node->czxid);
+    h = fold(h, (uint64_t)node->mzxid);
+    h = fold(h, (uint64_t)node->ctime);
+    h = fold(h, (uint64_t)node->mtime);
+    h = fold(h, (uint64_t)node->version << 32 | (uint32_t)znode_aversion(node));
+    return fold_end(h);
 }
 
-static uint64_t session_digest(const struct session *session)
+uint64_t digest_children(const struct znode *node, uint64_t path)
 {
-    struct numbers n = {.len = 0};
-    put(&n, (uint64_t)session->id);
-    put(&n, (uint64_t)session->timeout_ms);
-    put(&n, (uint64_t)session->owner);
-    put(&n, hash_bytes(session->passwd, WIRE_PASSWD_LEN));
-    return hash_bytes(n.bytes, n.len);
+    if (znode_cversion(node) == 0 && znode_pzxid(node) == node->czxid) {
+        return 0; /* it never had any */
+    }
+    uint64_t h = fold(path, (uint64_t)znode_cversion(node));
+    h = fold(h, (uint64_t)znode_pzxid(node));
+    return fold_end(h);
+}
+
+uint64_t digest_nodes(const struct state *s)
+{
+    uint64_t sum = 0;
+    struct buf path;
+    buf_init(&path, 0);
+    for (const struct znode *node = s->tree.root; node != NULL; node = tree_next(node)) {
+        buf_reset(&path);
+        znode_append_path(node, &path);
+        state_need(buf_ok(&path));
+        uint64_t h = digest_path(buf_slice(&path));
+        sum += digest_node(s, node, h) + digest_children(node, h);
+    }
+    buf_finish(&path);
+    return sum;
+}
+
+uint64_t digest_session(const struct session *session)
+{
+    uint64_t h = fold(1, (uint64_t)session->id);
+    h = fold(h, (uint64_t)session->timeout_ms);
+    h = fold(h, (uint64_t)session->owner);
+    h = fold(h, hash_bytes(session->passwd, WIRE_PASSWD_LEN));
+    return fold_end(h);
 }
 
 static uint64_t members_digest(const struct membership *m, uint64_t seed)
@@ -71,47 +97,47 @@ static uint64_t members_digest(const struct membership *m, uint64_t seed)
     uint64_t sum = 0;
     for (size_t i = 0; i < m->count; i++) {
         const struct state_member *member = &m->list[i];
-        struct numbers n = {.len = 0};
-        put(&n, seed);
-        put(&n, (uint64_t)member->id);
-        put(&n, (uint64_t)member->role);
-        put(&n, hash_bytes(member->address, strlen(member->address)));
-        sum += hash_bytes(n.bytes, n.len);
+        uint64_t h = seed;
+        h = fold(h, (uint64_t)member->id);
+        h = fold(h, (uint64_t)member->role);
+        h = fold(h, hash_bytes(member->address, strlen(member->address)));
+        sum += fold_end(h);
     }
     return sum;
 }
 
 static uint64_t configuration_digest(const struct configuration *e)
 {
-    struct numbers n = {.len = 0};
-    put(&n, (uint64_t)e->version);
-    put(&n, e->unpublished);
-    put(&n, (uint64_t)e->reconfig.zxid);
-    put(&n, (uint64_t)e->reconfig.origin);
-    put(&n, (uint64_t)e->reconfig.session_id);
-    put(&n, (uint64_t)e->reconfig.cxid);
-    return hash_bytes(n.bytes, n.len) + members_digest(&e->members, 1) +
-           members_digest(&e->target, 2);
+    uint64_t h = fold(4, (uint64_t)e->version);
+    h = fold(h, e->unpublished);
+    h = fold(h, (uint64_t)e->reconfig.zxid);
+    h = fold(h, (uint64_t)e->reconfig.origin);
+    h = fold(h, (uint64_t)e->reconfig.session_id);
+    h = fold(h, (uint64_t)e->reconfig.cxid);
+    return fold_end(h) + members_digest(&e->members, 1) + members_digest(&e->target, 2);
 }
 
-/* What is no node and changes with most commands. */
-static uint64_t head_digest(const struct state *s)
+/* All but nodes and sessions: there is little of it. */
+static uint64_t rest_digest(const struct state *s)
 {
-    return mix((uint64_t)s->zxid, (uint64_t)s->time_ms) + configuration_digest(&s->configuration);
+    uint64_t sum = fold_end(fold((uint64_t)s->zxid, (uint64_t)s->time_ms));
+    for (size_t i = 0; i < s->origins_count; i++) {
+        sum += fold_end(fold((uint64_t)s->origins[i].id, (uint64_t)s->origins[i].sequence));
+    }
+    return sum + configuration_digest(&s->configuration);
 }
 
 uint64_t state_digest(const struct state *s)
 {
-    uint64_t sum = head_digest(s);
-    for (const struct znode *node = s->tree.root; node != NULL; node = tree_next(node)) {
-        sum += node_digest(s, node);
-    }
+    uint64_t sum = rest_digest(s) + digest_nodes(s);
     for (struct map_node *n = map_next(&s->sessions, NULL); n != NULL;
          n = map_next(&s->sessions, n)) {
-        sum += session_digest(CONTAINER_OF(n, struct session, map));
-    }
-    for (size_t i = 0; i < s->origins_count; i++) {
-        sum += mix((uint64_t)s->origins[i].id, (uint64_t)s->origins[i].sequence);
+        sum += digest_session(CONTAINER_OF(n, struct session, map));
     }
     return sum;
+}
+
+uint64_t state_digest_now(const struct state *s)
+{
+    return rest_digest(s) + s->nodes_digest + s->sessions_digest;
 }

@@ -1,4 +1,7 @@
+#include "state/effects.h"
+
 #include "state/machine.h"
+#include "tree/acl_rules.h"
 
 void effects_init(struct effects *e)
 {
@@ -90,4 +93,9 @@ void effects_seal(struct effects *e)
         }
     }
     e->quota.path = buf_slice(&e->quota_path);
+}
+
+bool state_event_visible(const struct state_event *event, struct wire_vector ids)
+{
+    return acl_permits(event->acl, ids, WIRE_PERM_READ);
 }

@@ -61,6 +61,9 @@ struct state {
     int64_t zxid;    /* of the last applied command */
     int64_t time_ms; /* of its batch; 0: that was none, or one of version 2 */
     struct configuration configuration;
+    uint64_t nodes_digest;    /* sum over all nodes */
+    uint64_t sessions_digest; /* sum over all sessions */
+    uint64_t undo_digest;     /* nodes_digest when the command began */
     struct undo *undo;
     size_t undo_count;
     size_t undo_cap;
@@ -124,7 +127,7 @@ int write_check(struct write *w, const struct wire_check_version_request *r);
 int write_set_acl(struct write *w, const struct wire_set_acl_request *r, struct znode **ret);
 /* Deletes a childless node and tells the events. */
 void write_remove(struct write *w, struct znode *node);
-/* Gives a node other data, with a way back; version and times are the caller's. */
+/* Gives a node other data, with a way back; version, times and digest are the caller's. */
 void write_replace_data(struct state *s, struct znode *node, struct slice data);
 /* Tells that a node's data changed. */
 void write_tell_data(struct write *w, const struct znode *node);

@@ -279,11 +279,6 @@ int state_ephemerals(const struct state *s, int64_t session_id, struct slice bod
     return 0;
 }
 
-bool state_event_visible(const struct state_event *event, struct wire_vector ids)
-{
-    return acl_permits(event->acl, ids, WIRE_PERM_READ);
-}
-
 int state_rewatch(const struct state *s, enum state_rewatch kind, struct slice path,
                   int64_t relative_zxid)
 {

@@ -10,6 +10,7 @@
  */
 #include "state/machine.h"
 
+#include "state/digest.h"
 #include "state/number.h"
 
 #define QUOTA_ROOT "/zookeeper/quota"
@@ -114,9 +115,15 @@ static struct amounts parse_amounts(struct slice text)
 static void write_amounts(struct state *s, struct znode *node, int64_t count, int64_t bytes)
 {
     buf_reset(&s->quota);
+    znode_append_path(node, &s->quota);
+    state_need(buf_ok(&s->quota));
+    uint64_t digest = digest_path(buf_slice(&s->quota));
+    s->nodes_digest -= digest_node(s, node, digest);
+    buf_reset(&s->quota);
     buf_printf(&s->quota, "count=%lld,bytes=%lld", (long long)count, (long long)bytes);
     state_need(buf_ok(&s->quota));
     write_replace_data(s, node, buf_slice(&s->quota));
+    s->nodes_digest += digest_node(s, node, digest);
 }
 
 /* Numbers that anybody may have written: they wrap rather than overflow. */

@@ -15,6 +15,7 @@
 #include "state/reconfig.h"
 
 #include "base/properties.h"
+#include "state/digest.h"
 #include "state/machine.h"
 #include "state/member_line.h"
 #include "state/number.h"
@@ -24,6 +25,18 @@
 #define CONFIG_NODE "/zookeeper/config"
 
 /* --- the node --------------------------------------------------------------------------------- */
+
+static void set_node(struct write *w, struct znode *node, struct slice data, int32_t version)
+{
+    struct state *s = w->s;
+    uint64_t digest = digest_path(slice_str(CONFIG_NODE));
+    s->nodes_digest -= digest_node(s, node, digest);
+    write_replace_data(s, node, data);
+    node->version = version;
+    node->mzxid = w->zxid;
+    node->mtime = w->time_ms;
+    s->nodes_digest += digest_node(s, node, digest);
+}
 
 /* Writes the members into the node, with this change's zxid as their version. */
 static void publish(struct write *w)
@@ -41,10 +54,8 @@ static void publish(struct write *w)
     buf_printf(&s->scratch, "version=%llx", (unsigned long long)e->version);
     state_need(buf_ok(&s->scratch));
     int64_t bytes = (int64_t)s->scratch.len - (int64_t)znode_data(node).len;
-    write_replace_data(s, node, buf_slice(&s->scratch));
-    node->version = -1; /* as after every reconfig of ZooKeeper's */
-    node->mzxid = w->zxid;
-    node->mtime = w->time_ms;
+    /* The version as after every reconfig of ZooKeeper's. */
+    set_node(w, node, buf_slice(&s->scratch), -1);
     write_tell_data(w, node);
     quota_count(s, slice_str(CONFIG_NODE), 0, bytes);
 }
@@ -436,8 +447,6 @@ void configuration_succeed(struct write *w, const struct state *before)
     if (e->version != 0) {
         publish(w);
     } else if (node != NULL && znode_data(node).len > 0) {
-        write_replace_data(w->s, node, slice_str(""));
-        node->version = 0;
-        node->mzxid = w->zxid;
+        set_node(w, node, slice_str(""), 0);
     }
 }

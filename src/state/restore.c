@@ -6,6 +6,7 @@
 #include "state/machine.h"
 
 #include "base/endian.h"
+#include "state/digest.h"
 #include "state/member_line.h"
 #include "tree/path.h"
 
@@ -302,6 +303,8 @@ static int read_node(struct restore *x)
         dir->aversion = image.aversion;
         dir->pzxid = image.pzxid;
     }
+    uint64_t digest = digest_path(image.path);
+    x->s->nodes_digest += digest_node(x->s, node, digest) + digest_children(node, digest);
     x->nodes++;
     return 0;
 }

@@ -1,5 +1,7 @@
 #include "state/machine.h"
 
+#include "state/digest.h"
+
 static bool session_has_id(const struct map_node *node, const void *key)
 {
     return CONTAINER_OF(node, struct session, map)->id == *(const int64_t *)key;
@@ -35,10 +37,13 @@ struct session *session_put(struct state *s, const struct state_session *like)
         }
         session->id = like->id;
         list_init(&session->ephemerals);
+    } else {
+        s->sessions_digest -= digest_session(session);
     }
     session->timeout_ms = like->timeout_ms;
     session->owner = like->owner;
     memcpy(session->passwd, like->passwd, WIRE_PASSWD_LEN);
+    s->sessions_digest += digest_session(session);
     return session;
 }
 
@@ -55,7 +60,10 @@ void sessions_disown(struct state *s)
 {
     for (struct map_node *n = map_next(&s->sessions, NULL); n != NULL;
          n = map_next(&s->sessions, n)) {
-        CONTAINER_OF(n, struct session, map)->owner = 0;
+        struct session *session = CONTAINER_OF(n, struct session, map);
+        s->sessions_digest -= digest_session(session);
+        session->owner = 0;
+        s->sessions_digest += digest_session(session);
     }
 }
 
@@ -120,8 +128,10 @@ int write_attach_session(struct write *w)
     if (session == NULL || !passwd_equal(session->passwd, body.passwd)) {
         return CONCLAVE_SESSION_EXPIRED;
     }
+    w->s->sessions_digest -= digest_session(session);
     session->timeout_ms = body.timeout_ms;
     session->owner = w->origin;
+    w->s->sessions_digest += digest_session(session);
     tell_session(w, STATE_SESSION_ATTACHED, session->id);
     return 0;
 }
@@ -197,6 +207,7 @@ int write_close_session(struct write *w)
         return rc;
     }
     delete_ephemerals(w, session);
+    w->s->sessions_digest -= digest_session(session);
     map_remove(&w->s->sessions, &session->map);
     tell_session(w, STATE_SESSION_CLOSED, session->id);
     free(session);

@@ -1,5 +1,7 @@
 #include "state/machine.h"
 
+#include "state/digest.h"
+
 #include <assert.h>
 
 struct state *state_create_empty(const struct hash_key *key)
@@ -69,6 +71,7 @@ struct state *state_create(const struct hash_key *key)
         state_destroy(s);
         return NULL;
     }
+    s->nodes_digest = digest_nodes(s);
     return s;
 }
 
@@ -127,6 +130,7 @@ static int64_t owning_origin(const struct batch_header *header)
 void state_apply(struct state *s, const struct batch_header *header, const struct command *command,
                  struct effects *effects)
 {
+    s->undo_digest = s->nodes_digest;
     s->zxid += command->type != COMMAND_ATTACH_SESSION;
     s->time_ms = header->previous == BATCH_PREVIOUS_UNKNOWN ? 0 : header->time_ms;
     effects_begin(effects, s->zxid);

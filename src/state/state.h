@@ -12,66 +12,10 @@
 
 #include "base/hash.h"
 #include "state/command.h"
+#include "state/effects.h"
 #include "state/members.h"
 
 struct state;
-
-/* A change that watches may wait for. Path and ACL live in the effects and die at the next apply. */
-struct state_event {
-    enum wire_event_type type;
-    struct slice path;
-    struct wire_vector acl; /* of the node, before it went; empty: everybody may read it */
-    uint32_t acl_number;    /* which list of the tree that was */
-};
-
-/* Whether a watcher with these ids may be told: it must have READ on the node (CVE-2024-23944). */
-bool state_event_visible(const struct state_event *event, struct wire_vector ids);
-
-/* A quota that a command met: told also when the command was refused over it. */
-struct state_quota {
-    bool exceeded;
-    bool hard;      /* the command was refused; otherwise it was carried out */
-    bool bytes;     /* bytes of data, otherwise nodes */
-    int64_t amount; /* there would be with the command */
-    int64_t limit;
-    struct slice path; /* of the node whose subtree is limited; lives in the effects */
-};
-
-enum state_session_change {
-    STATE_SESSION_SAME,
-    STATE_SESSION_CREATED,
-    STATE_SESSION_CLOSED,
-    STATE_SESSION_ATTACHED, /* its client goes on at the server that the batch came from */
-};
-
-/* The answer to an earlier command that was deferred. */
-struct state_resumed {
-    bool is;        /* there is one; the reply record is the effects' */
-    int64_t origin; /* server that the command came from */
-    int64_t session_id;
-    int32_t cxid;
-    int32_t err; /* as effects.err */
-};
-
-/* What one command did. Owned by the caller, reused from command to command. */
-struct effects {
-    int64_t zxid;     /* of this command */
-    int32_t err;      /* reply header's err: 0 or a ZooKeeper code (multi: 0 unless malformed) */
-    struct buf reply; /* encoded reply record; empty when there is none */
-    struct state_event *events; /* in the order in which they must be delivered */
-    size_t events_count;
-    size_t events_cap;
-    struct buf paths;         /* bytes of the events' paths and ACLs */
-    struct state_quota quota; /* the first that was exceeded */
-    struct buf quota_path;    /* bytes of its path */
-    enum state_session_change session_change;
-    int64_t session_id;           /* session created, closed or attached */
-    bool deferred;                /* a reconfig that was taken on: nothing is answered yet */
-    struct state_resumed resumed; /* what became of it, with a later command or configuration */
-};
-
-void effects_init(struct effects *e);
-void effects_finish(struct effects *e);
 
 /* The boot tree of a fresh ZooKeeper ("/", /zookeeper, /zookeeper/quota, /zookeeper/config),
  * zxid 0. The key orders tables in memory: it is random, so that clients cannot choose what meets in
@@ -243,5 +187,9 @@ void state_succeed(struct state *s, const struct state *before);
 /* A number over all nodes (path, data, ACL, stat), sessions, origins and the zxid; equal states
  * have equal digests. */
 uint64_t state_digest(const struct state *s);
+
+/* The same number at once, as it was kept up with each change. That the two are equal shows that the
+ * memory is as it was written. */
+uint64_t state_digest_now(const struct state *s);
 
 #endif

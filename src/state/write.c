@@ -1,5 +1,6 @@
 #include "state/machine.h"
 
+#include "state/digest.h"
 #include "tree/acl_rules.h"
 #include "tree/path.h"
 
@@ -65,6 +66,7 @@ void write_rollback(struct state *s)
     while (s->undo_count > 0) {
         undo_one(s, &s->undo[--s->undo_count]);
     }
+    s->nodes_digest = s->undo_digest;
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -243,9 +245,14 @@ int write_create(struct write *w, int32_t type, const struct wire_create_ttl_req
     struct undo *undo = undo_add(s);
     *undo = (struct undo){
         .kind = UNDO_CREATE, .pzxid = znode_pzxid(parent), .cversion = znode_cversion(parent)};
+    uint64_t above = digest_path(slice_make(path.data, path_last_slash(path)));
+    uint64_t digest = digest_path(path);
+    s->nodes_digest -= digest_children(parent, above);
     rc = acl_take(&s->tree.acls, wire_vector_make(&s->scratch, acl_count), &spec.acl);
     undo->node = rc == 0 ? tree_add(&s->tree, parent, &spec) : NULL;
     state_need(undo->node != NULL);
+    s->nodes_digest += digest_children(parent, above) + digest_node(s, undo->node, digest) +
+                       digest_children(undo->node, digest);
 
     *ret = undo->node;
     tell_node_and_parent(w, WIRE_EVENT_NODE_CREATED, *ret);
@@ -269,7 +276,12 @@ void write_remove(struct write *w, struct znode *node)
     *undo_add(s) =
         (struct undo){.kind = UNDO_DELETE, .node = node, .pzxid = znode_pzxid(node->parent)};
     tell_node_and_parent(w, WIRE_EVENT_NODE_DELETED, node);
+    uint64_t above = digest_path(slice_make(w->path.data, path_last_slash(w->path)));
+    uint64_t digest = digest_path(w->path);
+    s->nodes_digest -= digest_children(node->parent, above) + digest_node(s, node, digest) +
+                       digest_children(node, digest);
     tree_take_out(&s->tree, node, w->zxid);
+    s->nodes_digest += digest_children(node->parent, above);
     quota_count(s, w->path, -1, -(int64_t)znode_data(node).len);
 }
 
@@ -366,10 +378,13 @@ int write_set_data(struct write *w, const struct wire_set_data_request *r, struc
     if (!version_matches(node->version, r->version)) {
         return CONCLAVE_BAD_VERSION;
     }
+    uint64_t digest = digest_path(r->path);
+    s->nodes_digest -= digest_node(s, node, digest);
     write_replace_data(s, node, r->data);
     node->version = next_version(node->version);
     node->mzxid = w->zxid;
     node->mtime = w->time_ms;
+    s->nodes_digest += digest_node(s, node, digest);
 
     write_tell_data(w, node);
     quota_count(s, r->path, 0, bytes);
@@ -409,6 +424,8 @@ int write_set_acl(struct write *w, const struct wire_set_acl_request *r, struct 
     if (!version_matches(znode_aversion(node), r->version)) {
         return CONCLAVE_BAD_VERSION;
     }
+    uint64_t digest = digest_path(r->path);
+    s->nodes_digest -= digest_node(s, node, digest);
     snapshot_touch(s, node);
     uint32_t acl;
     struct znode_dir *dir = znode_dir_need(node);
@@ -417,6 +434,7 @@ int write_set_acl(struct write *w, const struct wire_set_acl_request *r, struct 
     acl_unref(&s->tree.acls, node->acl);
     node->acl = acl;
     dir->aversion = next_version(dir->aversion);
+    s->nodes_digest += digest_node(s, node, digest);
     *ret = node;
     return 0;
 }

@@ -125,6 +125,8 @@ static void apply_batch(struct world *w, struct slice bytes)
         query_all(w, c.ids, c.body);
     }
     must(state_digest(w->states[0]) == state_digest(w->states[1]));
+    must(state_digest_now(w->states[0]) == state_digest(w->states[0]));
+    must(state_digest_now(w->states[1]) == state_digest(w->states[1]));
     struct state_stats stats[2];
     for (int i = 0; i < 2; i++) {
         state_stats(w->states[i], &stats[i]);
@@ -139,6 +141,7 @@ static void snapshot_check(struct world *w)
     struct state *restored = NULL;
     must(state_restore(buf_slice(&w->snapshot), &hash_key_fixed, &restored) == 0);
     must(state_digest(restored) == w->snapshot_digest);
+    must(state_digest_now(restored) == w->snapshot_digest);
     state_destroy(restored);
     buf_reset(&w->snapshot);
     w->snapshotting = false;

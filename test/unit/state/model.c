@@ -502,6 +502,7 @@ static void finish_snapshot(struct world *w, struct state **s, const struct hash
     effects_init(&e);
     assert_int_equal(state_restore(buf_slice(&w->snapshot), key, &restored), 0);
     assert_true(state_digest(restored) == w->digest_at_begin);
+    assert_true(state_digest_now(restored) == w->digest_at_begin);
     state_stats(restored, &stats);
     assert_int_equal(stats.nodes, w->nodes_at_begin);
 
@@ -513,7 +514,7 @@ static void finish_snapshot(struct world *w, struct state **s, const struct hash
         assert_int_equal(batch_next(&batch, &command), 1);
         state_apply(restored, &batch.header, &command, &e);
     }
-    assert_true(state_digest(restored) == state_digest(*s));
+    assert_true(state_digest_now(restored) == state_digest(*s));
     struct state_stats live;
     state_stats(restored, &stats);
     state_stats(*s, &live);
@@ -597,6 +598,10 @@ static void one_command(struct world *w)
     state_apply(w->twin, &header, &c, &w->twin_e);
     compare_effects(w);
     compare_twins(w);
+    assert_true(state_digest_now(w->s) == state_digest_now(w->twin));
+    if (w->e.err == 0) {
+        assert_true(state_digest_now(w->s) == state_digest(w->s));
+    }
     w->errors += w->e.err != 0;
     w->quotas_met += w->e.quota.exceeded;
     w->quotas_refused += w->e.err == CONCLAVE_QUOTA_EXCEEDED;

@@ -23,6 +23,7 @@ static int64_t owner(const struct world *w)
 {
     struct state_session session;
     assert_true(state_session_find(w->s, CLIENT, &session));
+    assert_true(state_digest_now(w->s) == state_digest(w->s));
     return session.owner;
 }
 
@@ -208,6 +209,7 @@ static void succession(void **state)
     assert_int_equal(state_origin_sequence(restored, 5), 9);
     assert_true(state_session_find(restored, CLIENT, &session));
     assert_int_equal(session.owner, 0);
+    assert_true(state_digest_now(restored) == state_digest(restored));
     state_succeed(older, restored);
     assert_int_equal(state_zxid(older), state_zxid(w->s) + 2);
     state_destroy(restored);

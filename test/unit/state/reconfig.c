@@ -110,6 +110,7 @@ static void config_is(struct world *w, const char *lines, int64_t version)
     assert_int_equal(r.data.len, strlen(text));
     assert_memory_equal(r.data.data, text, r.data.len);
     assert_true(state_config_version(w->s) == version);
+    assert_true(state_digest_now(w->s) == state_digest(w->s));
     if (version != 0) {
         assert_int_equal(r.stat.version, -1);
         assert_true(r.stat.mzxid == version);

@@ -596,6 +596,9 @@ static void digests_tell_states_apart(void **state)
     assert_true(state_digest(one) == state_digest(two));
     tree_find(&one->tree, slice_str("/zookeeper"))->mtime++;
     assert_true(state_digest(one) != state_digest(two));
+    assert_true(state_digest(one) !=
+                state_digest_now(one)); /* nobody may do that behind its back */
+    assert_true(state_digest_now(one) == state_digest_now(two));
     state_destroy(one);
     state_destroy(two);
 }

@@ -1,0 +1,20 @@
+/* The parts of the state's digest, for those who change what they are of. See digest.c. */
+#ifndef STATE_DIGEST_H
+#define STATE_DIGEST_H
+
+#include "base/slice.h"
+
+struct session;
+struct state;
+struct znode;
+
+/* Hash of a path; "" is "/". */
+uint64_t digest_path(struct slice path);
+/* A node's two parts of the digest; path is its path's. */
+uint64_t digest_node(const struct state *s, const struct znode *node, uint64_t path);
+uint64_t digest_children(const struct znode *node, uint64_t path);
+uint64_t digest_session(const struct session *session);
+/* Both parts of all nodes. */
+uint64_t digest_nodes(const struct state *s);
+
+#endif
