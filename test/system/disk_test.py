@@ -2,8 +2,8 @@
 load.
 
 Promise, beside what ensemble_test.py looks up after every round: a member whose disk is full or fails steps aside
-(its process lives, it says so to ruok, on /readyz, in /metrics and in its log) while the others go on, and comes back by itself;
-what was damaged while a member was stopped is named when it starts, or healed from the others, never served.
+(its process lives, it says so to ruok, on /readyz, in /metrics and in its log) while the others go on, and comes back
+by itself; what was damaged while a member was stopped is named when it starts, or healed from the others, never served.
 Limits: skipped, with the reason, without root, loop devices and mkfs.ext4; the failed sync also without strace. One
 member at a time.
 
