@@ -99,7 +99,7 @@ int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admi
     }
     a->options = *options;
     a->view = (struct view){.options = &a->options, .trace_mask = TRACE_MASK};
-    a->site = (struct site){.view = &a->view};
+    a->site = (struct site){.view = &a->view, .transfer = {.view = &a->view}};
     a->site.backup = backup_create(loop, &a->view);
     if (a->site.backup == NULL) {
         free(a);

@@ -2,6 +2,7 @@
 #include "admin/commands.h"
 
 #include "admin/facts.h"
+#include "admin/members.h"
 #include "admin/text.h"
 #include "base/json.h"
 
@@ -141,6 +142,14 @@ static void run_srvr(struct run *r)
     put_int(r, "uptime", s.uptime_ms);
     json_object_end(r->json);
     put_response_sizes(r, "client_response", s.metrics);
+    if (strcmp(s.mode, "leader") == 0) {
+        json_key(r->json, "proposal_stats");
+        json_object_begin(r->json);
+        put_int(r, "last_buffer_size", s.ensemble.proposal_last);
+        put_int(r, "min_buffer_size", s.ensemble.proposal_min);
+        put_int(r, "max_buffer_size", s.ensemble.proposal_max);
+        json_object_end(r->json);
+    }
     put_int(r, "node_count", (int64_t)s.state.nodes);
 }
 
@@ -245,30 +254,35 @@ static void run_stmk(struct run *r)
     put_int(r, "tracemask", mask);
 }
 
-/* What a server says that is no member of an ensemble. */
+/* The ensemble: members.c; here is what a server says that is no member of one. */
 
 static void run_leader(struct run *r)
 {
-    buf_append_str(&r->error, "server is not initialized");
+    if (!members_leader(r->view, r->json)) {
+        buf_append_str(&r->error, "server is not initialized");
+    }
 }
 
 static void run_observers(struct run *r)
 {
-    put_int(r, "synced_observers", 0);
-    put_empty_array(r, "observers");
+    members_observers(r->view, r->json);
 }
 
 static void run_voting_view(struct run *r)
 {
-    json_key(r->json, "current_config");
-    json_object_begin(r->json);
-    json_object_end(r->json);
+    if (!members_voting_view(r->view, r->json)) {
+        json_key(r->json, "current_config");
+        json_object_begin(r->json);
+        json_object_end(r->json);
+    }
 }
 
 static void run_zabstate(struct run *r)
 {
-    put_bool(r, "voting", false);
-    put_string(r, "zabstate", "");
+    if (!members_zabstate(r->view, r->json)) {
+        put_bool(r, "voting", false);
+        put_string(r, "zabstate", "");
+    }
 }
 
 static void run_hash(struct run *r)

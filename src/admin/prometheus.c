@@ -1,6 +1,7 @@
 #include "admin/prometheus.h"
 
 #include "admin/facts.h"
+#include "server/quorum.h"
 
 #include <inttypes.h>
 
@@ -54,6 +55,61 @@ static void write_row(struct buf *out, const struct metric_row *row, const void 
     }
 }
 
+/* What is told of each member. */
+struct sample {
+    struct quorum_member member;
+    uint64_t last_index;
+};
+
+/* X(name, whether it has a fraction, expression over `m`, help) */
+#define MEMBER_SAMPLES(X)                                                                          \
+    X(conclave_member_linked, false, m->member.linked, "1 while the link to a member is up")
+
+/* Only a leader knows these. */
+#define FOLLOWER_SAMPLES(X)                                                                        \
+    X(conclave_member_match_index, false, m->member.match_index, "Entries that a member has")      \
+    X(conclave_member_lag, false, m->last_index - m->member.match_index,                           \
+      "Entries that a member is not known to have")                                                \
+    X(conclave_member_snapshot_sent, false, m->member.snapshot_sent,                               \
+      "Bytes that a member took of the snapshot it is being sent")                                 \
+    X(conclave_member_snapshot_total, false, m->member.snapshot_total,                             \
+      "Bytes of the snapshot that a member is being sent; 0: none")
+
+#define SAMPLE_READ(gauge, fraction, expression, help)                                             \
+    METRIC_GAUGE_READ(gauge, struct sample, m, expression)
+MEMBER_SAMPLES(SAMPLE_READ)
+FOLLOWER_SAMPLES(SAMPLE_READ)
+
+static void write_samples(const struct view *v, const struct metric_row *row, uint64_t last_index,
+                          struct buf *out)
+{
+    struct sample sample = {.last_index = last_index};
+    write_head(out, row, "gauge");
+    for (size_t i = 0; quorum_member(server_node(v->server), i, &sample.member); i++) {
+        buf_printf(out, "%s{member=\"%" PRIu64 "\"} ", row->name, sample.member.id);
+        write_number(out, row->read(&sample));
+    }
+}
+
+static void write_ensemble(const struct view *v, const struct server_stats *stats, struct buf *out)
+{
+    static const struct metric_row MEMBERS[] = {MEMBER_SAMPLES(METRIC_GAUGE_ROW)};
+    static const struct metric_row FOLLOWERS[] = {FOLLOWER_SAMPLES(METRIC_GAUGE_ROW)};
+    uint64_t last_index = stats->replication.last_index;
+    for (size_t i = 0; i < member_metric_count; i++) {
+        write_row(out, &member_metric_table[i], stats, NULL);
+    }
+    for (size_t i = 0; i < sizeof MEMBERS / sizeof MEMBERS[0]; i++) {
+        write_samples(v, &MEMBERS[i], last_index, out);
+    }
+    for (size_t i = 0; stats->quorum.leads && i < leader_metric_count; i++) {
+        write_row(out, &leader_metric_table[i], stats, NULL);
+    }
+    for (size_t i = 0; stats->quorum.leads && i < sizeof FOLLOWERS / sizeof FOLLOWERS[0]; i++) {
+        write_samples(v, &FOLLOWERS[i], last_index, out);
+    }
+}
+
 void prometheus_write(const struct view *v, struct buf *out)
 {
     struct process_figures process;
@@ -76,5 +132,8 @@ void prometheus_write(const struct view *v, struct buf *out)
     server_stats(v->server, &stats);
     for (size_t i = 0; i < server_metric_count; i++) {
         write_row(out, &server_metric_table[i], &stats, stats.metrics);
+    }
+    if (stats.quorum.grouped) {
+        write_ensemble(v, &stats, out);
     }
 }

@@ -1,6 +1,7 @@
 #include "admin/routes.h"
 
 #include "admin/commands.h"
+#include "admin/members.h"
 #include "admin/prometheus.h"
 
 #define TEXT "text/plain; charset=utf-8"
@@ -11,7 +12,8 @@ static void answer_root(struct view *v, const struct http_request *request,
     (void)request;
     response->content_type = "text/html; charset=utf-8";
     buf_append_str(&response->body, "<!doctype html>\n<title>Conclave</title>\n");
-    const char *const links[] = {v->options->command_url, "/metrics", "/livez", "/readyz"};
+    const char *const links[] = {
+        v->options->command_url, "/metrics", "/livez", "/readyz", "/members", "/sessions"};
     for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
         buf_printf(&response->body, "<a href=\"%s\">%s</a>\n<br/>\n", links[i], links[i]);
     }
@@ -31,6 +33,25 @@ static void answer_alive(struct view *v, const struct http_request *request,
     (void)v;
     (void)request;
     buf_append_str(&response->body, "ok\n");
+}
+
+static void answer_sessions(struct view *v, const struct http_request *request,
+                            struct http_response *response)
+{
+    (void)request;
+    if (view_serving(v)) {
+        members_sessions_text(v, &response->body);
+        return;
+    }
+    response->status = 503;
+    buf_append_str(&response->body, "not ready\n");
+}
+
+static void answer_members(struct view *v, const struct http_request *request,
+                           struct http_response *response)
+{
+    (void)request;
+    members_text(v, &response->body);
 }
 
 static void answer_ready(struct view *v, const struct http_request *request,
@@ -53,10 +74,8 @@ struct route {
 };
 
 static const struct route ROUTES[] = {
-    {"/", answer_root},
-    {"/metrics", answer_metrics},
-    {"/livez", answer_alive},
-    {"/readyz", answer_ready},
+    {"/", answer_root},        {"/metrics", answer_metrics}, {"/livez", answer_alive},
+    {"/readyz", answer_ready}, {"/members", answer_members}, {"/sessions", answer_sessions},
 };
 
 static bool is_reading(const struct http_request *request, struct http_response *response)
@@ -107,9 +126,10 @@ static void answer_nothing(struct http_response *response)
 
 void routes_answer(void *ctx, const struct http_request *request, struct http_response *response)
 {
-    const struct site *site = ctx;
+    struct site *site = ctx;
     response->content_type = TEXT;
-    if (answer_command(site, request, response) || !is_reading(request, response)) {
+    if (answer_command(site, request, response) ||
+        transfer_answer(&site->transfer, request, response) || !is_reading(request, response)) {
         return;
     }
     for (size_t i = 0; i < sizeof ROUTES / sizeof ROUTES[0]; i++) {

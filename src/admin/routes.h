@@ -1,22 +1,27 @@
 /*
- * What stands where over HTTP. Reading only (GET and HEAD), save for the command restore: the commands that reset counters
+ * What stands where over HTTP. Reading only (GET and HEAD), save for the commands restore and transfer: the commands that reset counters
  * are reached by GET too, as in Apache ZooKeeper.
  *
  *   /            links to the rest
  *   /commands    ZooKeeper's AdminServer (or where admin.commandURL says)
  *   /metrics     Prometheus
  *   /livez       200 while this process goes round its loop: only then can it answer
+ *   /members     what the word memb says (members.h)
+ *   /members/transfer   POST: hands the lead over (transfer.h)
+ *   /sessions    what the word sess says
  *   /readyz      200 while clients are served and writes are answered, otherwise 503 and why
  */
 #ifndef ADMIN_ROUTES_H
 #define ADMIN_ROUTES_H
 
 #include "admin/backup.h"
+#include "admin/transfer.h"
 #include "admin/view.h"
 
 struct site {
     struct view *view;
     struct backup *backup;
+    struct transfer transfer;
 };
 
 /* ctx is a struct site. The metrics' own port has /metrics only. */

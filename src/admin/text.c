@@ -1,6 +1,7 @@
 #include "admin/text.h"
 
 #include "admin/facts.h"
+#include "admin/members.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -47,6 +48,10 @@ static void text_figures(const struct view *v, struct buf *out)
     buf_printf(out, "Zxid: 0x%" PRIx64 "\n", (uint64_t)s.zxid);
     buf_printf(out, "Mode: %s\n", s.mode);
     buf_printf(out, "Node count: %zu\n", s.state.nodes);
+    if (strcmp(s.mode, "leader") == 0) {
+        buf_printf(out, "Proposal sizes last/min/max: %" PRId64 "/%" PRId64 "/%" PRId64 "\n",
+                   s.ensemble.proposal_last, s.ensemble.proposal_min, s.ensemble.proposal_max);
+    }
 }
 
 void text_srvr(const struct view *v, struct buf *out)
@@ -124,6 +129,7 @@ void text_conf(const struct view *v, struct buf *out)
     buf_printf(out, "maxSessionTimeout=%d\n", o->limits.session_max_ms);
     buf_printf(out, "clientPortListenBacklog=%d\n", o->backlog);
     buf_printf(out, "serverId=%" PRId64 "\n", o->server_id);
+    members_conf(v, out);
 }
 
 static void append_pair(void *ctx, const char *key, const char *value)

@@ -119,7 +119,9 @@ void view_reset_connections(const struct view *v)
 
 void view_reset_server(const struct view *v)
 {
+    struct ensemble_stats *s = &node_ensemble(server_node(v->server))->stats;
     service_reset_stats(server_service(v->server));
+    s->proposal_last = s->proposal_min = s->proposal_max = -1;
 }
 
 /* Watches */
@@ -404,6 +406,14 @@ static void tell_row(const struct figure_walk *walk, const struct metric_row *ro
     }
 }
 
+/* QuorumPeer's getDetailedPeerState of a server that serves. */
+static const char *view_peer_state(const char *mode)
+{
+    return strcmp(mode, "follower") == 0   ? "following - broadcast"
+           : strcmp(mode, "observer") == 0 ? "observing - broadcast"
+                                           : "leading - broadcast";
+}
+
 void view_figures(const struct view *v, void (*fn)(void *ctx, const struct view_figure *f),
                   void *ctx)
 {
@@ -414,10 +424,19 @@ void view_figures(const struct view *v, void (*fn)(void *ctx, const struct view_
     facts_process(&process);
     tell_text(&walk, "version", facts_version());
     tell_text(&walk, "server_state", stats.mode);
+    if (stats.quorum.grouped) {
+        tell_text(&walk, "peer_state", view_peer_state(stats.mode));
+    }
     for (size_t i = 0; i < process_metric_count; i++) {
         tell_row(&walk, &process_metric_table[i], &process, NULL);
     }
     for (size_t i = 0; i < server_metric_count; i++) {
         tell_row(&walk, &server_metric_table[i], &stats, stats.metrics);
+    }
+    for (size_t i = 0; stats.quorum.grouped && i < member_metric_count; i++) {
+        tell_row(&walk, &member_metric_table[i], &stats, NULL);
+    }
+    for (size_t i = 0; stats.quorum.grouped && stats.quorum.leads && i < leader_metric_count; i++) {
+        tell_row(&walk, &leader_metric_table[i], &stats, NULL);
     }
 }

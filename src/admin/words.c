@@ -1,5 +1,6 @@
 #include "admin/words.h"
 
+#include "admin/members.h"
 #include "admin/text.h"
 #include "base/endian.h"
 
@@ -16,12 +17,16 @@ struct word {
 
 /* ruok is not among those that are always answered: imok from a server that serves nobody has misled too many. */
 static const struct word WORDS[] = {
-    {"ruok", false, text_ruok}, {"srvr", false, text_srvr}, {"stat", false, text_stat},
-    {"cons", false, text_cons}, {"conf", false, text_conf}, {"envi", true, text_envi},
-    {"isro", true, text_isro},  {"dirs", false, text_dirs}, {"wchs", false, text_wchs},
-    {"wchc", false, text_wchc}, {"wchp", false, text_wchp}, {"dump", false, text_dump},
-    {"mntr", false, text_mntr}, {"srst", false, text_srst}, {"crst", false, text_crst},
-    {"hash", false, text_hash}, {"gtmk", true, text_gtmk},  {"stmk", true, NULL},
+    {"ruok", false, text_ruok},   {"srvr", false, text_srvr},
+    {"stat", false, text_stat},   {"cons", false, text_cons},
+    {"conf", false, text_conf},   {"envi", true, text_envi},
+    {"isro", true, text_isro},    {"dirs", false, text_dirs},
+    {"wchs", false, text_wchs},   {"wchc", false, text_wchc},
+    {"wchp", false, text_wchp},   {"dump", false, text_dump},
+    {"mntr", false, text_mntr},   {"srst", false, text_srst},
+    {"crst", false, text_crst},   {"hash", false, text_hash},
+    {"gtmk", true, text_gtmk},    {"stmk", true, NULL},
+    {"memb", true, members_text}, {"sess", false, members_sessions_text},
 };
 
 static const struct word *word_find(struct slice bytes)
@@ -36,7 +41,8 @@ static const struct word *word_find(struct slice bytes)
 
 bool words_allowed(const struct admin_options *options, const char *word)
 {
-    if (strcmp(word, "srvr") == 0 || (options->read_only_word && strcmp(word, "isro") == 0)) {
+    if (strcmp(word, "srvr") == 0 || strcmp(word, "memb") == 0 ||
+        (options->read_only_word && strcmp(word, "isro") == 0)) {
         return true;
     }
     for (const char *at = options->words; at != NULL && *at != '\0';) {

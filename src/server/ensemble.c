@@ -18,6 +18,7 @@ enum message_kind {
     MESSAGE_BATCH = 1, /* a batch, for the leader's log */
     MESSAGE_TOUCH = 2, /* ids of sessions (i64 each) that gave a sign of life since the last one */
     MESSAGE_LATER = 3, /* a batch was not taken: this member does not lead, or does not yet */
+    MESSAGE_TRANSFER = 4, /* the leader shall hand over to this member (i64), 0: to anybody */
 };
 
 /* A batch of ours that is not applied yet. */
@@ -309,6 +310,7 @@ int ensemble_role(struct ensemble *e, enum replication_role role, uint64_t leade
     e->leader = leader;
     if (led != leads) {
         e->stats.elections += leads;
+        e->leads_since_ms = clock_monotonic_ms(e->clock);
         rc = service_lead(e->service, leads);
     }
     if (other) {
@@ -408,6 +410,42 @@ static void take_touches(struct ensemble *e, struct slice bytes)
     }
 }
 
+int ensemble_transfer(struct ensemble *e, uint64_t to)
+{
+    struct buf message;
+    int rc = 0;
+    if (e->replication == NULL || e->leader == 0 || e->leader == to) {
+        return e->leader != 0 && e->leader == to ? CONCLAVE_EINVAL : CONCLAVE_EBUSY;
+    }
+    if (e->role == REPLICATION_LEADER) {
+        return replication_transfer(e->replication, to);
+    }
+    buf_init(&message, 0);
+    buf_append_u8(&message, MESSAGE_TRANSFER);
+    buf_append_i64(&message, (int64_t)to);
+    if (buf_ok(&message)) {
+        e->links.send(e->links.ctx, e->leader, &message);
+    } else {
+        rc = CONCLAVE_ENOMEM;
+    }
+    buf_finish(&message);
+    return rc;
+}
+
+/* A member was asked for it by an administrator. What comes of it is seen by who leads. */
+static void take_transfer(struct ensemble *e, struct slice bytes)
+{
+    struct wire_reader r = wire_reader_make(bytes);
+    if (bytes.len != 8) {
+        e->stats.refused++;
+    } else if (e->role == REPLICATION_LEADER) {
+        uint64_t to = (uint64_t)wire_read_i64(&r);
+        int rc = to != (uint64_t)e->id ? replication_transfer(e->replication, to) : CONCLAVE_EINVAL;
+        log_info("server", "transfer", "to=%llu result=%s", (unsigned long long)to,
+                 rc == 0 ? "begun" : conclave_errname(rc));
+    }
+}
+
 void ensemble_message(struct ensemble *e, uint64_t from, struct slice message)
 {
     uint8_t kind = message.len > 0 ? message.data[0] : 0;
@@ -421,6 +459,9 @@ void ensemble_message(struct ensemble *e, uint64_t from, struct slice message)
         break;
     case MESSAGE_LATER:
         take_later(e, from);
+        break;
+    case MESSAGE_TRANSFER:
+        take_transfer(e, rest);
         break;
     default:
         e->stats.refused++;

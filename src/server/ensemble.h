@@ -44,11 +44,12 @@ struct ensemble {
     const struct clock_source *clock;
     int64_t id;
     enum replication_role role;
-    uint64_t leader;       /* 0: none known */
-    bool sole;             /* the only voter, and no member beside */
-    struct list unapplied; /* own batches, oldest first */
-    int64_t tick_at;       /* next beat, monotonic ms */
-    int64_t resend_at;     /* when the oldest is sent again if nothing moved */
+    int64_t leads_since_ms; /* monotonic; of a leader */
+    uint64_t leader;        /* 0: none known */
+    bool sole;              /* the only voter, and no member beside */
+    struct list unapplied;  /* own batches, oldest first */
+    int64_t tick_at;        /* next beat, monotonic ms */
+    int64_t resend_at;      /* when the oldest is sent again if nothing moved */
     int64_t resend_wait_ms;
     int64_t retry_at; /* the same when one is known to be lost; INT64_MAX: none is */
     int64_t lost;     /* sequence of the batch last seen to be missing in the log */
@@ -88,6 +89,10 @@ void ensemble_link(struct ensemble *e, uint64_t member);
 
 /* A message that a member sent. What makes no sense is counted and dropped. */
 void ensemble_message(struct ensemble *e, uint64_t from, struct slice message);
+
+/* Begins to hand the lead over to a voter, 0: whoever is most up to date; who does not lead asks the leader to. 0,
+ * CONCLAVE_EBUSY (nobody leads, or can take over now), CONCLAVE_EINVAL, CONCLAVE_ENOMEM. */
+int ensemble_transfer(struct ensemble *e, uint64_t to) CONCLAVE_MUST_USE;
 
 /* Beats: due at the deadline (monotonic ms), harmless earlier. */
 void ensemble_tick(struct ensemble *e);

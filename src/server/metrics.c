@@ -39,9 +39,53 @@
     X(conclave_log_bytes, false, s->replication.log_bytes, "Bytes of the log's segments")          \
     X(conclave_snapshot_index, false, s->replication.snapshot_index, "Entry of the newest snapshot")
 
+/* As SERVER_GAUGES, of a member of an ensemble. */
+#define MEMBER_GAUGES(X)                                                                           \
+    X(quorum_size, false, s->quorum.voters, "Members that vote")                                   \
+    X(conclave_members, false, s->quorum.members, "Members of the ensemble")                       \
+    X(conclave_leader_id, false, s->quorum.leader, "Who leads; 0: nobody is known")                \
+    X(conclave_contact_ms, false, s->quorum.contact_ms,                                            \
+      "Time since a leader with a quorum was known, ms; -1: never")                                \
+    X(conclave_stepped_aside, false, s->quorum.aside,                                              \
+      "1 while the log of this member takes no writes")                                            \
+    X(conclave_steps_aside, false, s->ensemble.steps_aside,                                        \
+      "Times that it began to take no writes")                                                     \
+    X(conclave_elections_won, false, s->ensemble.elections,                                        \
+      "Times that this server began to lead")                                                      \
+    X(conclave_links, false, s->quorum.links, "Links to other members that are up")                \
+    X(conclave_links_made, false, s->quorum.links_made, "Times that one came up")                  \
+    X(conclave_link_bytes_sent, false, s->quorum.bytes_sent, "Bytes given to links")               \
+    X(conclave_link_bytes_received, false, s->quorum.bytes_received, "Bytes that came over links") \
+    X(conclave_link_frames_dropped, false, s->quorum.dropped,                                      \
+      "Messages that were not sent because a link was down or full")                               \
+    X(conclave_peers_refused, false, s->quorum.refused, "Connections refused on the peer port")    \
+    X(conclave_batches_unapplied, false, s->ensemble.unapplied, "Own batches on their way")        \
+    X(conclave_batches_unapplied_bytes, false, s->ensemble.unapplied_bytes, "Bytes of these")      \
+    X(conclave_batches_forwarded, false, s->ensemble.forwarded,                                    \
+      "Own batches sent to a leader, repetitions included")                                        \
+    X(conclave_batches_resent, false, s->ensemble.resent, "Own batches sent again")                \
+    X(conclave_batches_taken, false, s->ensemble.taken,                                            \
+      "Batches of other members that this server put into the log")                                \
+    X(conclave_member_messages_refused, false, s->ensemble.refused,                                \
+      "Messages of members that made no sense")
+
+/* As SERVER_GAUGES, of a leader of others. */
+#define LEADER_GAUGES(X)                                                                           \
+    X(learners, false, s->quorum.learners, "Other members that are linked")                        \
+    X(synced_followers, false, s->quorum.synced_followers, "Linked voters that follow the log")    \
+    X(synced_observers, false, s->quorum.synced_observers, "Linked observers that follow the log") \
+    X(pending_syncs, false, s->quorum.pending_syncs,                                               \
+      "Connections whose reads wait until a quorum has proved them")                               \
+    X(leader_uptime, false, s->quorum.leader_uptime_ms, "Time since this server leads, ms")        \
+    X(last_proposal_size, false, s->ensemble.proposal_last, "Bytes of the latest own batch")       \
+    X(max_proposal_size, false, s->ensemble.proposal_max, "Bytes of the largest own batch")        \
+    X(min_proposal_size, false, s->ensemble.proposal_min, "Bytes of the smallest own batch")
+
 #define SERVER_READ(gauge, fraction, expression, help)                                             \
     METRIC_GAUGE_READ(gauge, struct server_stats, s, expression)
 SERVER_GAUGES(SERVER_READ)
+MEMBER_GAUGES(SERVER_READ)
+LEADER_GAUGES(SERVER_READ)
 
 #define COUNTER_ROW(counter, text)                                                                 \
     {.name = #counter,                                                                             \
@@ -60,6 +104,14 @@ const struct metric_row server_metric_table[] = {
     SERVER_GAUGES(METRIC_GAUGE_ROW) SERVER_COUNTERS(COUNTER_ROW) SERVER_SUMMARIES(SUMMARY_ROW)};
 
 const size_t server_metric_count = sizeof server_metric_table / sizeof server_metric_table[0];
+
+const struct metric_row member_metric_table[] = {MEMBER_GAUGES(METRIC_GAUGE_ROW)};
+
+const size_t member_metric_count = sizeof member_metric_table / sizeof member_metric_table[0];
+
+const struct metric_row leader_metric_table[] = {LEADER_GAUGES(METRIC_GAUGE_ROW)};
+
+const size_t leader_metric_count = sizeof leader_metric_table / sizeof leader_metric_table[0];
 
 void server_metrics_reset(struct server_metrics *m)
 {

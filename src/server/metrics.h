@@ -71,6 +71,12 @@ struct server_metrics {
 extern const struct metric_row server_metric_table[];
 extern const size_t server_metric_count;
 
+/* Gauges that only a member of an ensemble has, and only one that leads. */
+extern const struct metric_row member_metric_table[];
+extern const size_t member_metric_count;
+extern const struct metric_row leader_metric_table[];
+extern const size_t leader_metric_count;
+
 /* Everything begins anew, as the four-letter word srst wants it. Also the start. */
 void server_metrics_reset(struct server_metrics *m);
 

@@ -736,6 +736,13 @@ const char *node_why_not_ready(const struct node *n)
     return n->service->standing.in_contact ? NULL : "no leader with a quorum";
 }
 
+size_t node_members(const struct node *n, const struct member **ret)
+{
+    bool known = n->reconfig.n_now > 0;
+    *ret = known ? n->reconfig.now : n->founders;
+    return known ? n->reconfig.n_now : n->n_founders;
+}
+
 enum node_stage node_stage(const struct node *n)
 {
     return n->stage;

@@ -64,6 +64,9 @@ void node_close(struct node *n, void (*cb)(void *ctx), void *ctx);
 /* Reads the certificate files of the peer links again. False when there are none. */
 bool node_reload(struct node *n);
 
+/* The members as applied, or as configured until then; borrowed until the loop runs. */
+size_t node_members(const struct node *n, const struct member **ret);
+
 /* As Apache ZooKeeper names it: "standalone", "leader", "follower" or "observer". */
 const char *node_mode(const struct node *n);
 

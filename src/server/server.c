@@ -667,6 +667,10 @@ void server_stats(const struct server *s, struct server_stats *ret)
     if (s->node != NULL && node_log(s->node) != NULL) {
         replication_stats(node_log(s->node), &ret->replication);
     }
+    if (s->node != NULL) {
+        ret->ensemble = node_ensemble(s->node)->stats;
+        quorum_stats(s->node, s->options.clock, &ret->quorum);
+    }
     state_stats(s->service.state, &ret->state);
     watch_stats(s->service.watches, &ret->watches);
 }

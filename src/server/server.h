@@ -12,6 +12,7 @@
 #include "replication/replication.h"
 #include "server/node.h"
 #include "server/port.h"
+#include "server/quorum.h"
 #include "server/service.h"
 
 struct server;
@@ -74,6 +75,8 @@ struct server_stats {
     struct replication_stats replication;
     struct state_stats state;
     struct watch_stats watches;
+    struct ensemble_stats ensemble;
+    struct quorum_stats quorum;
     size_t sessions;
     size_t outstanding;       /* requests being worked on */
     size_t outstanding_bytes; /* of them */

@@ -312,6 +312,23 @@ bool peers_linked(const struct peers *p, uint64_t id)
     return id <= MACHINES_MAX && p->told[id];
 }
 
+size_t peers_stats(const struct peers *p, struct peer_stats *out, size_t cap)
+{
+    size_t n = 0;
+    for (unsigned other = 1; other <= p->sim->n_machines; other++) {
+        if (other != p->machine->id && n++ < cap) {
+            out[n - 1] = (struct peer_stats){.id = other, .linked = p->told[other]};
+        }
+    }
+    return n;
+}
+
+uint64_t peers_refused(const struct peers *p)
+{
+    (void)p;
+    return 0; /* there are no strangers */
+}
+
 int peers_reload(struct peers *p, char why[TLS_TEXT_MAX])
 {
     (void)p;

@@ -63,6 +63,8 @@ static void test_whitelist(void **state)
 {
     (void)state;
     assert_true(words_allowed(&options, "srvr"));
+    assert_true(words_allowed(&options, "memb"));
+    assert_false(words_allowed(&options, "sess"));
     assert_false(words_allowed(&options, "ruok"));
     assert_false(words_allowed(&options, "isro"));
     assert_int_equal(ask("mntr", 4), 4);
@@ -87,9 +89,12 @@ static void test_whitelist(void **state)
 static void test_not_serving(void **state)
 {
     (void)state;
-    static const char *const NEEDS[] = {"ruok", "srvr", "stat", "cons", "conf", "dirs", "wchs",
-                                        "wchc", "wchp", "dump", "mntr", "srst", "crst", "hash"};
+    static const char *const NEEDS[] = {"ruok", "srvr", "stat", "cons", "conf",
+                                        "dirs", "wchs", "wchc", "wchp", "dump",
+                                        "mntr", "srst", "crst", "hash", "sess"};
     options.words = "*";
+    assert_int_equal(ask("memb", 4), 4);
+    assert_says("state\tstarting\n");
     for (size_t i = 0; i < sizeof NEEDS / sizeof NEEDS[0]; i++) {
         assert_int_equal(ask(NEEDS[i], 4), 4);
         assert_says("This ZooKeeper instance is not currently serving requests\n");
