@@ -23,6 +23,9 @@ enum cli_exit {
 /* argv[0] is the command's own name. */
 int command_server(int argc, char **argv);
 int command_demo(int argc, char **argv);
+int command_status(int argc, char **argv);
+int command_members(int argc, char **argv);
+int command_sessions(int argc, char **argv);
 int command_elect(int argc, char **argv);
 int command_ls(int argc, char **argv);
 int command_get(int argc, char **argv);

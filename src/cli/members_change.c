@@ -1,0 +1,264 @@
+/*
+ * conclave members add, remove and promote: one reconfig, whose answer comes when the members are those that were asked
+ * for. Meanwhile another thread asks the leader how far it got.
+ */
+#include "base/json.h"
+#include "cli/command.h"
+#include "cli/connection.h"
+#include "cli/members.h"
+#include "cli/roster.h"
+#include "cli/values.h"
+
+#include <conclave/client.h>
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { LOOK_MS = 300, ASK_MS = 1000, LINE_MAX_LEN = 1200 };
+
+#define CONFIG_NODE "/zookeeper/config"
+
+/* Tells on stderr how far a member got, when that changes. */
+struct progress {
+    struct common_options options;
+    uint64_t id; /* 0: nobody's */
+    atomic_bool stop;
+    pthread_t thread;
+    char told[96];
+};
+
+static void progress_tell(struct progress *p, const struct roster_server *best)
+{
+    char text[sizeof p->told] = "";
+    const struct roster_member *m = NULL;
+    for (size_t i = 0; i < best->members_count; i++) {
+        m = best->members[i].id == p->id ? &best->members[i] : m;
+    }
+    if (m == NULL) {
+        snprintf(text, sizeof text, "not a member yet");
+    } else if (!m->linked) {
+        snprintf(text, sizeof text, "no link to it: is it running?");
+    } else if (m->snapshot_total > 0) {
+        snprintf(text, sizeof text, "takes over a snapshot, %" PRIu64 " of %" PRIu64 " KiB",
+                 m->snapshot_sent >> 10, m->snapshot_total >> 10);
+    } else if (m->voter) {
+        snprintf(text, sizeof text, "votes");
+    } else {
+        snprintf(text, sizeof text, "has %" PRIu64 " of %" PRIu64 " log entries", m->match_index,
+                 best->last);
+    }
+    if (strcmp(text, p->told) != 0) {
+        memcpy(p->told, text, sizeof text);
+        fprintf(stderr, "server %" PRIu64 ": %s\n", p->id, text);
+    }
+}
+
+static void *progress_run(void *arg)
+{
+    struct progress *p = arg;
+    struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
+    while (!atomic_load(&p->stop)) {
+        struct roster roster;
+        if (roster_gather(MEMBERS_USAGE.name, &p->options, ASK_MS, &roster) == 0) {
+            const struct roster_server *best = roster_best(&roster);
+            if (best != NULL && best->id == best->leader && !atomic_load(&p->stop)) {
+                progress_tell(p, best);
+            }
+        }
+        roster_finish(&roster);
+        (void)nanosleep(&pause, NULL);
+    }
+    return NULL;
+}
+
+static int tell_config(const struct conclave_reply *reply, bool as_json)
+{
+    struct json j;
+    if (!as_json) {
+        printf("%.*s\n", (int)reply->data_len,
+               reply->data_len > 0 ? (const char *)reply->data : "");
+        return 0;
+    }
+    json_init(&j);
+    json_object_begin(&j);
+    json_key(&j, "config");
+    json_text(&j, slice_make(reply->data, reply->data_len));
+    json_object_end(&j);
+    int error = json_print(&j, stdout);
+    json_finish(&j);
+    return error;
+}
+
+static int tell_failure(int error)
+{
+    switch (error) {
+    case CONCLAVE_NO_AUTH:
+        fprintf(stderr, "conclave members: not permitted (NO_AUTH): who writes " CONFIG_NODE
+                        " may do it, as the superuser: --auth digest:super:PASSWORD\n");
+        return CLI_EXIT_AUTH;
+    case CONCLAVE_RECONFIG_DISABLED:
+        fprintf(stderr, "conclave members: the servers have reconfigEnabled=false\n");
+        return CLI_EXIT_CONFIG;
+    case CONCLAVE_UNIMPLEMENTED:
+        fprintf(stderr,
+                "conclave members: this server stands alone: a server grows into an ensemble "
+                "when its configuration lists server.N lines\n");
+        return CLI_EXIT_CONFIG;
+    case CONCLAVE_NEW_CONFIG_NO_QUORUM:
+        fprintf(stderr,
+                "conclave members: not done (NEW_CONFIG_NO_QUORUM): a server that shall vote is "
+                "not running, not linked, or did not catch up\n");
+        return CLI_EXIT_FAILED;
+    case CONCLAVE_BAD_VERSION:
+        fprintf(
+            stderr,
+            "conclave members: the configuration is another one by now: see the version in " CONFIG_NODE
+            "\n");
+        return CLI_EXIT_FAILED;
+    case CONCLAVE_OPERATION_TIMEOUT:
+    case CONCLAVE_REQUEST_TIMEOUT:
+        fprintf(stderr,
+                "conclave members: not done in time; it goes on: see \"conclave members list\"\n");
+        return CLI_EXIT_TIMEOUT;
+    default:
+        return fail(MEMBERS_USAGE.name, NULL, error);
+    }
+}
+
+/* Carries it out; progress of `watched` is told. */
+static int change(const struct members_options *options, struct conclave_client *client,
+                  const struct conclave_reconfig *reconfig, uint64_t watched)
+{
+    struct conclave_op op = {.type = CONCLAVE_OP_RECONFIG,
+                             .reconfig = reconfig,
+                             .timeout_ms = options->common.timeout_ms};
+    struct conclave_reply *reply = NULL;
+    struct progress progress = {.options = options->common, .id = watched};
+    atomic_init(&progress.stop, false);
+    bool told =
+        watched != 0 && pthread_create(&progress.thread, NULL, progress_run, &progress) == 0;
+    int error = conclave_call(client, &op, &reply);
+    if (told) {
+        atomic_store(&progress.stop, true);
+        pthread_join(progress.thread, NULL);
+    }
+    int code = error == 0 ? 0 : tell_failure(error);
+    if (error == 0 && tell_config(reply, options->common.json) != 0) {
+        code = CLI_EXIT_IO;
+    }
+    conclave_reply_free(reply);
+    return code;
+}
+
+static int run_change(const struct members_options *options, const char *joining,
+                      const char *leaving, uint64_t watched)
+{
+    struct conclave_client *client;
+    struct conclave_reconfig reconfig = {
+        .joining = joining, .leaving = leaving, .config_version = options->version};
+    int code = connection_open(MEMBERS_USAGE.name, &options->common, NULL, NULL, &client);
+    if (code == 0) {
+        code = change(options, client, &reconfig, watched);
+        connection_close(client);
+    }
+    return code;
+}
+
+int members_add(const struct members_options *options, const struct operands *operands)
+{
+    char line[LINE_MAX_LEN];
+    const char *text = operands->words[1];
+    const char *given = strncmp(text, "server.", 7) == 0 ? text + 7 : text;
+    const char *equal = strchr(given, '=');
+    char id[16];
+    int64_t number;
+    if (equal == NULL || (size_t)(equal - given) >= sizeof id || strlen(given) > LINE_MAX_LEN / 2) {
+        return usage_error(&MEMBERS_USAGE, "add wants ID=HOST:PORT:PORT;CLIENT, not \"%s\"", text);
+    }
+    snprintf(id, sizeof id, "%.*s", (int)(equal - given), given);
+    if (!integer_parse(id, 1, 254, &number)) {
+        return usage_error(&MEMBERS_USAGE, "\"%s\" is no id from 1 to 254", id);
+    }
+    size_t servers = strcspn(given, ";");
+    if (options->observer && strstr(given, ":observer") == NULL) {
+        snprintf(line, sizeof line, "server.%.*s:observer%s", (int)servers, given, given + servers);
+    } else {
+        snprintf(line, sizeof line, "server.%s", given);
+    }
+    return run_change(options, line, NULL, (uint64_t)number);
+}
+
+int members_remove(const struct members_options *options, const struct operands *operands)
+{
+    char ids[256] = "";
+    size_t len = 0;
+    for (int i = 1; i < operands->count; i++) {
+        int64_t number;
+        if (!integer_parse(operands->words[i], 1, 254, &number)) {
+            return usage_error(&MEMBERS_USAGE, "\"%s\" is no id from 1 to 254", operands->words[i]);
+        }
+        len +=
+            (size_t)snprintf(ids + len, sizeof ids - len, "%s%" PRId64, i > 1 ? "," : "", number);
+    }
+    return run_change(options, NULL, ids, 0);
+}
+
+/* The line of a member in a configuration's text, with the role participant. False when there is none. */
+static bool line_as_voter(const char *config, size_t len, const char *id, char out[LINE_MAX_LEN])
+{
+    char start[32];
+    snprintf(start, sizeof start, "server.%s=", id);
+    for (const char *at = config; at != NULL && at < config + len;) {
+        size_t line = strcspn(at, "\n");
+        if (strncmp(at, start, strlen(start)) == 0 && line < LINE_MAX_LEN - 16) {
+            const char *role = strstr(at, ":observer");
+            int before = role != NULL && role < at + line ? (int)(role - at) : (int)line;
+            const char *rest = before < (int)line ? role + strlen(":observer") : at + line;
+            snprintf(out, LINE_MAX_LEN, "%.*s%s%.*s", before, at,
+                     before < (int)line ? ":participant" : "", (int)(at + line - rest), rest);
+            return true;
+        }
+        at = at[line] == '\n' ? at + line + 1 : NULL;
+    }
+    return false;
+}
+
+int members_promote(const struct members_options *options, const struct operands *operands)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, CONFIG_NODE, 0);
+    struct conclave_client *client;
+    struct conclave_reply *reply = NULL;
+    char line[LINE_MAX_LEN];
+    int64_t number;
+    if (!integer_parse(operands->words[1], 1, 254, &number)) {
+        return usage_error(&MEMBERS_USAGE, "\"%s\" is no id from 1 to 254", operands->words[1]);
+    }
+    int code = connection_open(MEMBERS_USAGE.name, &options->common, NULL, NULL, &client);
+    if (code != 0) {
+        return code;
+    }
+    int error = conclave_call(client, &op, &reply);
+    char *config =
+        error == 0 ? strndup(reply->data_len > 0 ? reply->data : "", reply->data_len) : NULL;
+    if (error != 0) {
+        code = fail(MEMBERS_USAGE.name, CONFIG_NODE, error);
+    } else if (config == NULL) {
+        code = fail(MEMBERS_USAGE.name, NULL, CONCLAVE_ENOMEM);
+    } else if (!line_as_voter(config, strlen(config), operands->words[1], line)) {
+        fprintf(stderr, "conclave members: there is no member %s; see \"conclave members list\"\n",
+                operands->words[1]);
+        code = CLI_EXIT_FAILED;
+    } else {
+        struct conclave_reconfig reconfig = {.joining = line, .config_version = options->version};
+        code = change(options, client, &reconfig, (uint64_t)number);
+    }
+    free(config);
+    conclave_reply_free(reply);
+    connection_close(client);
+    return code;
+}
