@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+enum { TRAILING_ENTRIES = 30, CACHE_BYTES = 16 << 10 };
+
 struct lane_job {
     struct list node;
     struct worker_job *job;
@@ -206,8 +208,12 @@ int replication_loop_open(uv_loop_t *loop, const struct replication_options *opt
         .failed = on_failed,
         .note = on_note,
     };
+    struct replication_options small =
+        *options; /* so that a short run gets to know the long ways */
     (void)ops;
     assert(m->loop == NULL);
+    small.trailing_entries = TRAILING_ENTRIES;
+    small.cache_bytes = CACHE_BYTES;
     l->machine = m;
     l->sender = sender != NULL ? *sender : (struct replication_sender){0};
     l->inner = *callbacks;
@@ -215,7 +221,7 @@ int replication_loop_open(uv_loop_t *loop, const struct replication_options *opt
         list_init(&l->lanes[i]);
     }
     m->loop = l; /* jobs may come before it is open */
-    int rc = replication_open(&host, options, &outer, disk_ops(m->disk), &l->core, ret_text);
+    int rc = replication_open(&host, &small, &outer, disk_ops(m->disk), &l->core, ret_text);
     if (rc != 0) {
         while (loop_do_job(m)) {}
         m->loop = NULL;

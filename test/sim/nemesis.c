@@ -9,6 +9,7 @@ enum ill {
     ILL_KILL,
     ILL_POWER_CUT,
     ILL_POWER_CUT_ALL,
+    ILL_WIPE,
     ILL_STOP,
     ILL_PAUSE,
     ILL_ISOLATE,
@@ -27,16 +28,18 @@ enum ill {
 
 /* Weights beside each other. */
 static const unsigned weights[ILLS] = {
-    [ILL_KILL] = 14,     [ILL_POWER_CUT] = 12, [ILL_POWER_CUT_ALL] = 2, [ILL_STOP] = 8,
-    [ILL_PAUSE] = 10,    [ILL_ISOLATE] = 10,   [ILL_ONE_WAY] = 8,       [ILL_CUT_PAIR] = 8,
-    [ILL_HEAL] = 20,     [ILL_CUT_CLIENT] = 8, [ILL_SLOW_DISK] = 5,     [ILL_FAIL_DISK] = 4,
-    [ILL_FULL_DISK] = 2, [ILL_LOSS] = 5,       [ILL_WALL_CLOCK] = 3,    [ILL_CLIENT_DIES] = 1,
+    [ILL_KILL] = 14,       [ILL_POWER_CUT] = 12, [ILL_POWER_CUT_ALL] = 2, [ILL_STOP] = 8,
+    [ILL_WIPE] = 2,        [ILL_PAUSE] = 10,     [ILL_ISOLATE] = 10,      [ILL_ONE_WAY] = 8,
+    [ILL_CUT_PAIR] = 8,    [ILL_HEAL] = 20,      [ILL_CUT_CLIENT] = 8,    [ILL_SLOW_DISK] = 5,
+    [ILL_FAIL_DISK] = 4,   [ILL_FULL_DISK] = 2,  [ILL_LOSS] = 5,          [ILL_WALL_CLOCK] = 3,
+    [ILL_CLIENT_DIES] = 1,
 };
 
 struct nemesis {
     struct event event;
     struct sim *sim;
-    int64_t next_us;                      /* next ill */
+    int64_t next_us; /* next ill */
+    bool wiped;
     int64_t restart_us[MACHINES_MAX + 1]; /* of a machine that is off; 0: not decided */
     int64_t well_us[MACHINES_MAX + 1];    /* its disk is well again */
 };
@@ -99,6 +102,20 @@ static void end_all(struct sim *s)
     }
 }
 
+/* One of several servers loses its folder: once in a run, as a majority of the others must have theirs. */
+static void wipe(struct nemesis *n, struct machine *m)
+{
+    if (n->sim->n_machines < 3 || n->wiped) {
+        return;
+    }
+    n->wiped = true;
+    if (m->on) {
+        machine_end(m, MACHINE_KILLED);
+    }
+    disk_wipe(m->disk);
+    world_trace(&n->sim->world, "server %u's folder is gone", m->id);
+}
+
 static void do_network(struct sim *s, struct machine *m, enum ill ill)
 {
     struct world *w = &s->world;
@@ -146,6 +163,9 @@ static void do_ill(struct nemesis *n)
         break;
     case ILL_POWER_CUT_ALL:
         end_all(s);
+        break;
+    case ILL_WIPE:
+        wipe(n, m);
         break;
     case ILL_STOP:
         machine_stop(m);
