@@ -131,8 +131,8 @@ static bool connection_open(const struct connection *c)
 bool connection_ready(struct connection *c)
 {
     const struct server_limits *limits = &c->service->limits;
-    if (c->input_ended || c->stage == CONNECTION_CREATING || !connection_open(c) ||
-        c->pending_count >= limits->pipelined_max ||
+    if (c->input_ended || c->stage == CONNECTION_CREATING || c->reconfiguring ||
+        !connection_open(c) || c->pending_count >= limits->pipelined_max ||
         c->pending_bytes >= limits->pipelined_bytes_max ||
         c->out.len + c->sending + c->waiting_replies >= limits->output_pause) {
         return false;
@@ -291,6 +291,7 @@ void connection_write(struct connection *c, const struct command *command, int32
         connection_drop(c, rc == CONCLAVE_ENOMEM ? "out of memory" : "the log takes no writes");
         return;
     }
+    c->reconfiguring = command->type == WIRE_RECONFIG;
     connection_push(c, entry);
 }
 
@@ -430,6 +431,7 @@ void connection_complete(struct connection *c, struct pending *entry, const stru
     connection_measure(c, true, now_ns - entry->taken_ns, 1);
     c->stats.response_at_ms = now_ns / 1000000;
     connection_pop(c, entry);
+    c->reconfiguring = c->reconfiguring && r.type != WIRE_RECONFIG;
     if (!connection_open(c)) {
         return;
     }

@@ -54,8 +54,11 @@ enum { CONNECTION_NO_TYPE = INT32_MIN };
 struct connection {
     struct service *service;
     enum connection_stage stage;
-    bool input_ended;        /* the last request of this connection was read */
-    bool securing;           /* the TLS handshake is not done */
+    bool input_ended; /* the last request of this connection was read */
+    bool securing;    /* the TLS handshake is not done */
+    bool
+        reconfiguring; /* its reconfig is not answered, which may be after later entries of the log:
+                                nothing is taken behind it */
     bool wants_read_only;    /* its ConnectRequest had the readOnly byte, so the reply has it */
     int64_t session_id;      /* 0: none */
     int32_t timeout_ms;      /* negotiated */

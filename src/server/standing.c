@@ -167,6 +167,9 @@ size_t service_take_touches(struct service *s, struct buf *out)
 {
     size_t count = 0;
     struct list *node;
+    if (s->deferred != NULL && s->deferred->connection != NULL) {
+        service_note_touch(s, s->deferred->connection); /* its silence is ours */
+    }
     while ((node = list_pop_front(&s->standing.touched)) != NULL) {
         const struct connection *c = CONTAINER_OF(node, struct connection, touched);
         buf_append_i64(out, c->session_id);

@@ -22,15 +22,20 @@ static void on_send(void *ctx, uint64_t to, struct buf *message_take)
     buf_finish(message_take);
 }
 
+static const struct member members[] = {{2, MEMBER_VOTER, "127.0.0.1:1:1:participant"},
+                                        {7, MEMBER_VOTER, "127.0.0.7:1:1:participant"},
+                                        {3, MEMBER_VOTER, "127.0.0.3:1:1:participant"}};
+
 /* Server 7, which follows server 2. */
 static void fixture_open(struct fixture *f)
 {
-    static const struct member members[] = {
-        {2, MEMBER_VOTER, "a:1:1"}, {3, MEMBER_VOTER, "b:1:1"}, {7, MEMBER_VOTER, "c:1:1"}};
     struct ensemble_links links = {on_send, f};
     *f = (struct fixture){0};
     buf_init(&f->sent, 0);
-    service_harness_init(&f->h, NULL);
+    struct service_options options = service_harness_options();
+    options.skip_acl = true;
+    options.command_options = COMMAND_RECONFIG | COMMAND_ENSEMBLE;
+    service_harness_open(&f->h, options);
     ensemble_init(&f->e, &f->h.service, 7, &f->h.clock, &links);
     f->e.replication =
         (struct replication *)(void *)f; /* there is one; a follower asks nothing of it */
@@ -143,6 +148,46 @@ static void test_the_last_run_was_ahead_of_nothing(void **state)
     fixture_close(&f);
 }
 
+/* A reconfig is answered when the members have changed, which is after other entries of the log: what is
+ * behind it on its connection is not taken before that, so that the answers keep their order, and its
+ * session counts as heard from. */
+static void test_nothing_overtakes_a_reconfig(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct guest p;
+    struct buf body;
+    struct buf touches;
+    struct wire_reconfig_request request = {.leaving_servers = slice_str("3"), .cur_config_id = -1};
+    fixture_open(&f);
+    expect_session(&f, &p);
+    buf_init(&body, 0);
+    buf_init(&touches, 0);
+    wire_encode_reconfig_request(&body, &request);
+    int32_t reconfig = guest_request(&p, WIRE_RECONFIG, buf_slice(&body));
+    int32_t write = guest_request(&p, WIRE_CREATE, body_create("/a", "", 0));
+    service_harness_turn(&f.h);
+    unsigned messages = f.messages;
+    apply_sent(&f);
+    guest_expect_nothing(&p);
+    assert_int_equal(f.messages, messages);
+    service_take_touches(&f.h.service, &touches);
+    assert_int_equal(service_take_touches(&f.h.service, &touches), 1);
+
+    assert_int_equal(ensemble_configuration(&f.e, members, 2), 0);
+    service_harness_turn(&f.h);
+    guest_expect(&p, reconfig, 0);
+    assert_int_equal(f.messages, messages + 1);
+    apply_sent(&f);
+    guest_expect(&p, write, 0);
+    assert_int_equal(service_take_touches(&f.h.service, &touches), 1); /* for the write */
+    assert_int_equal(service_take_touches(&f.h.service, &touches), 0);
+    guest_finish(&p);
+    buf_finish(&body);
+    buf_finish(&touches);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     log_set_level(LOG_ERROR + 1);
@@ -150,6 +195,7 @@ int main(void)
         cmocka_unit_test(test_a_write_comes_back),
         cmocka_unit_test(test_the_last_run_was_ahead),
         cmocka_unit_test(test_the_last_run_was_ahead_of_nothing),
+        cmocka_unit_test(test_nothing_overtakes_a_reconfig),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
