@@ -553,6 +553,19 @@ void node_turn(struct node *n)
     }
 }
 
+/* The log begins to live while links are up: all that it may have to do with, as who joins has not learnt
+ * yet who the members are. */
+static void tell_links(struct node *n)
+{
+    for (size_t i = 0; i < n->n_founders + n->reconfig.n_now; i++) {
+        const struct member *m =
+            i < n->n_founders ? &n->founders[i] : &n->reconfig.now[i - n->n_founders];
+        if (peers_linked(n->peers, m->id)) {
+            replication_link(n->log, m->id, true);
+        }
+    }
+}
+
 static void found(struct node *n)
 {
     char *text = NULL;
@@ -576,11 +589,7 @@ static void found(struct node *n)
     }
     n->at = INT64_MAX;
     peers_set_identity(n->peers, &n->identity);
-    for (size_t i = 0; i < n->n_founders; i++) {
-        if (peers_linked(n->peers, n->founders[i].id)) {
-            replication_link(n->log, n->founders[i].id, true);
-        }
-    }
+    tell_links(n);
 }
 
 static void come_back(struct node *n)
@@ -599,11 +608,7 @@ static void come_back(struct node *n)
         return;
     }
     log_info("server", "came-back", "text=\"the log takes writes again\"");
-    for (size_t i = 0; i < n->reconfig.n_now; i++) {
-        if (peers_linked(n->peers, n->reconfig.now[i].id)) {
-            replication_link(n->log, n->reconfig.now[i].id, true);
-        }
-    }
+    tell_links(n);
 }
 
 void node_tick(struct node *n)
