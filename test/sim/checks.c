@@ -10,9 +10,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static const char *const kinds[] = {"sets",  "sets if", "creates",           "creates in sequence",
-                                    "multi", "deletes", "creates ephemeral", "gets",
-                                    "syncs", "lists",   "sets up",           "probes"};
+static const char *const kinds[] = {
+    "sets", "sets if", "creates", "creates in sequence", "multi",   "deletes", "creates ephemeral",
+    "gets", "syncs",   "lists",   "reconfigures",        "sets up", "probes"};
 
 void checks_init(struct checks *c)
 {

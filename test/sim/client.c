@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPEN_MAX = 6, FILLING_MAX = 300, CONNECT_US = 500 * MS };
+enum { OPEN_MAX = 6, FILLING_MAX = 300, CONNECT_US = 500 * MS, RECONFIG_OF_1000 = 150 };
 
 enum call_kind { CALL_TICK, CALL_CONNECT, CALL_GIVE_UP, CALL_STEP };
 
@@ -119,7 +119,10 @@ static void happen(struct event *e, bool dropped)
         break;
     case CALL_STEP:
         if (!c->silent && c->open < OPEN_MAX) {
-            client_do(c, (enum deed_kind)world_below(w, DEED_SETUP));
+            enum deed_kind kind = (enum deed_kind)world_below(w, DEED_SETUP);
+            bool too_often = kind == DEED_RECONFIG &&
+                             (!c->sim->reconfigures || !world_chance(w, RECONFIG_OF_1000));
+            client_do(c, too_often ? DEED_SET : kind);
         }
         call_after(c, CALL_STEP, world_between(w, 5, 150) * MS);
         break;
@@ -367,6 +370,19 @@ static void do_read(struct client *c, struct deed *d)
     submit(c, d, &op);
 }
 
+static void do_reconfig(struct client *c, struct deed *d)
+{
+    struct world *w = &c->sim->world;
+    unsigned id = (unsigned)world_between(w, 1, (int64_t)c->sim->n_machines);
+    char joining[96];
+    machine_line(id, world_chance(w, 500), joining, sizeof joining);
+    struct conclave_reconfig change = {.joining = joining, .config_version = -1};
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_RECONFIG, NULL, 0);
+    op.reconfig = &change;
+    world_trace(w, "client %u wants %s", c->id, joining);
+    submit(c, d, &op);
+}
+
 struct deed *client_do(struct client *c, enum deed_kind kind)
 {
     static const char *const nodes[] = {"/r", "/u", "/q", "/e", "/r/0", "/r/1", "/r/2", "/r/3"};
@@ -407,6 +423,9 @@ struct deed *client_do(struct client *c, enum deed_kind kind)
     case DEED_GET:
     case DEED_CHILDREN:
         do_read(c, d);
+        break;
+    case DEED_RECONFIG:
+        do_reconfig(c, d);
         break;
     default:
         do_write(c, d);

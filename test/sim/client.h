@@ -28,6 +28,7 @@ enum deed_kind {
     DEED_GET,       /* a key's data, with a watch now and then */
     DEED_SYNC,
     DEED_CHILDREN, /* the ephemerals that are there */
+    DEED_RECONFIG, /* a server votes from now on, or no longer */
     DEED_SETUP,    /* nodes that everything stands on */
     DEED_PROBE,    /* a write at the end, to show that there is service */
     DEEDS,

@@ -210,6 +210,8 @@ static void make_options(struct machine *m)
     o->limits.session_min_ms = 2 * (int32_t)s->tick_ms;
     o->limits.session_max_ms = 20 * (int32_t)s->tick_ms;
     o->limits.address_max = 0;
+    o->skip_acl = true; /* anybody may reconfigure */
+    o->command_options = COMMAND_RECONFIG | (s->n_machines > 1 ? COMMAND_ENSEMBLE : 0);
     o->ensemble.enabled = s->n_machines > 1;
     o->ensemble.members = m->inside->lines;
     o->ensemble.n_members = s->n_machines;
@@ -217,6 +219,12 @@ static void make_options(struct machine *m)
     o->ensemble.election_ms = 400;
     o->ensemble.heartbeat_ms = 80;
     o->ensemble.linearizable_reads = s->linearizable;
+}
+
+void machine_line(unsigned id, bool votes, char *text, size_t size)
+{
+    snprintf(text, size, "server.%u=127.0.0.%u:2888:3888:%s;127.0.0.%u:2181", id, id,
+             votes ? "participant" : "observer", id);
 }
 
 void machine_init(struct machine *m, struct sim *s, unsigned id)
@@ -236,10 +244,9 @@ void machine_init(struct machine *m, struct sim *s, unsigned id)
     m->stop_at = INT64_MAX;
     list_init(&m->doors);
     for (size_t i = 0; i < s->n_machines; i++) {
-        char text[64];
-        snprintf(text, sizeof text, "127.0.0.%zu:2888:3888:participant;127.0.0.%zu:2181", i + 1,
-                 i + 1);
-        if (server_line_parse(text, &m->inside->lines[i], &why) != 0) {
+        char text[96];
+        machine_line((unsigned)i + 1, true, text, sizeof text);
+        if (server_line_parse(strchr(text, '=') + 1, &m->inside->lines[i], &why) != 0) {
             abort();
         }
         m->inside->lines[i].id = i + 1;
@@ -281,6 +288,8 @@ void machine_start(struct machine *m)
     m->inside->node =
         node_create((uv_loop_t *)(void *)m, &m->inside->options, &m->inside->service, &callbacks);
     options.limits = m->inside->options.limits;
+    options.skip_acl = m->inside->options.skip_acl;
+    options.command_options = m->inside->options.command_options;
     options.collector = m->inside->options.collector;
     options.sink = node_sink(m->inside->node);
     if (service_init(&m->inside->service, &options) != 0) {

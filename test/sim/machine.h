@@ -77,6 +77,9 @@ void machine_leave(struct machine *m);
 /* The uv_loop_t that its node was given is the machine. */
 struct machine *machine_of_loop(uv_loop_t *loop);
 
+/* A server's line in a configuration, "server.1=...": as one that votes or one that does not. */
+void machine_line(unsigned id, bool votes, char *text, size_t size);
+
 /* Clients are let in. */
 bool machine_listens(const struct machine *m);
 

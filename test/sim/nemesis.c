@@ -105,7 +105,7 @@ static void end_all(struct sim *s)
 /* One of several servers loses its folder: once in a run, as a majority of the others must have theirs. */
 static void wipe(struct nemesis *n, struct machine *m)
 {
-    if (n->sim->n_machines < 3 || n->wiped) {
+    if (n->sim->n_machines < 3 || n->wiped || n->sim->reconfigures) {
         return;
     }
     n->wiped = true;

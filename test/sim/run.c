@@ -146,6 +146,7 @@ static void begin(struct sim *s)
     s->n_machines = s->options.members != 0 ? s->options.members : sizes[world_below(w, 6)];
     s->tick_ms = world_between(w, 4, 10) * 100;
     s->linearizable = world_chance(w, 200);
+    s->reconfigures = world_chance(w, 400);
     s->links.delay_us = world_between(w, 1, 20) * MS / 2;
     s->links.silence_us = 800 * MS;
     list_init(&s->cables);

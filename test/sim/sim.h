@@ -40,6 +40,8 @@ struct sim {
     bool cut[CLIENTS_MAX][MACHINES_MAX + 1]; /* between a client and a server */
     struct checks checks;
     bool faults;       /* the time of faults lasts */
+    bool reconfigures; /* servers become voters and observers; then no folder is lost, as that takes
+                               a majority of the others */
     bool linearizable; /* the servers' option */
     int64_t tick_ms;
     struct machine *current; /* whose code runs */
