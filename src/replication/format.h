@@ -5,7 +5,8 @@
  *   conclave.format          text: version, cluster id, server id, whether the first start ended
  *   lock                     locked while a server runs; holds its process id
  *   metadata                 text: term, vote, first and last log segment, newest snapshot, and the
- *                            one that is about to take the place of the log
+ *                            one that is about to take the place of the log; whether this server
+ *                            is silent until it is let in (join.h)
  *   log/%016u.log            segments by sequence number
  *   log/spare-%u             prepared or emptied segments, ready to be renamed
  *   snapshot/%020u.snapshot  by the index of the last entry they contain
