@@ -153,6 +153,15 @@ static void reach_client(struct cable *k, struct parcel *p)
     }
 }
 
+/* A part of the bytes arrives, nothing more, and both ends hear that it is over. */
+static void break_cable(struct cable *k, struct parcel *p)
+{
+    p->bytes.len = (size_t)world_below(&k->sim->world, p->bytes.len + 1);
+    k->broken = true;
+    send_parcel(k, TO_SERVER, PARCEL_END, SLICE_NULL);
+    send_parcel(k, TO_CLIENT, PARCEL_END, SLICE_NULL);
+}
+
 static void arrive(struct event *e, bool dropped)
 {
     struct parcel *p = (struct parcel *)(void *)e;
@@ -164,7 +173,13 @@ static void arrive(struct event *e, bool dropped)
             world_after(&k->sim->world, m->paused_until_us - k->sim->world.now_us, e);
             return;
         }
-        if (!k->silent || (p->kind == PARCEL_END && p->direction == TO_SERVER)) {
+        bool over = k->broken && p->kind == PARCEL_BYTES;
+        if (!over && p->kind == PARCEL_BYTES && world_chance(&k->sim->world, k->sim->breaks)) {
+            break_cable(k, p);
+        }
+        if (over) {
+            /* It was on its way when the cable broke. */
+        } else if (!k->silent || (p->kind == PARCEL_END && p->direction == TO_SERVER)) {
             world_mix(&k->sim->world, hash_bytes(p->bytes.data, p->bytes.len));
             p->direction == TO_SERVER ? reach_server(k, p) : reach_client(k, p);
         }

@@ -1,6 +1,7 @@
 /*
  * What lies between a client and a server: bytes in both directions, in order, that take their time. A
- * cable may go silent: then nothing passes any more, and either end has to find out.
+ * cable may go silent: then nothing passes any more, and either end has to find out. Or it breaks, in the
+ * middle of a frame most often, and both are told.
  */
 #ifndef SIM_CABLE_H
 #define SIM_CABLE_H
@@ -21,6 +22,7 @@ struct cable {
     unsigned incarnation;
     struct door *door; /* NULL: not made, or gone */
     bool silent;
+    bool broken;        /* both ends know, or will */
     int64_t last_us[2]; /* arrival of the latest bytes, by direction */
     char peer[32];
 };

@@ -17,6 +17,7 @@ enum ill {
     ILL_CUT_PAIR,
     ILL_HEAL,
     ILL_CUT_CLIENT,
+    ILL_BREAK_CABLES,
     ILL_SLOW_DISK,
     ILL_FAIL_DISK,
     ILL_FULL_DISK,
@@ -28,11 +29,11 @@ enum ill {
 
 /* Weights beside each other. */
 static const unsigned weights[ILLS] = {
-    [ILL_KILL] = 14,       [ILL_POWER_CUT] = 12, [ILL_POWER_CUT_ALL] = 2, [ILL_STOP] = 8,
-    [ILL_WIPE] = 2,        [ILL_PAUSE] = 10,     [ILL_ISOLATE] = 10,      [ILL_ONE_WAY] = 8,
-    [ILL_CUT_PAIR] = 8,    [ILL_HEAL] = 20,      [ILL_CUT_CLIENT] = 8,    [ILL_SLOW_DISK] = 5,
-    [ILL_FAIL_DISK] = 4,   [ILL_FULL_DISK] = 2,  [ILL_LOSS] = 5,          [ILL_WALL_CLOCK] = 3,
-    [ILL_CLIENT_DIES] = 1,
+    [ILL_KILL] = 14,        [ILL_POWER_CUT] = 12,  [ILL_POWER_CUT_ALL] = 2, [ILL_STOP] = 8,
+    [ILL_WIPE] = 2,         [ILL_PAUSE] = 10,      [ILL_ISOLATE] = 10,      [ILL_ONE_WAY] = 8,
+    [ILL_CUT_PAIR] = 8,     [ILL_HEAL] = 20,       [ILL_CUT_CLIENT] = 8,    [ILL_SLOW_DISK] = 5,
+    [ILL_BREAK_CABLES] = 5, [ILL_FAIL_DISK] = 4,   [ILL_FULL_DISK] = 2,     [ILL_LOSS] = 5,
+    [ILL_WALL_CLOCK] = 3,   [ILL_CLIENT_DIES] = 1,
 };
 
 struct nemesis {
@@ -71,7 +72,7 @@ static void heal(struct sim *s)
 {
     memset(s->links.cut, 0, sizeof s->links.cut);
     memset(s->cut, 0, sizeof s->cut);
-    s->links.loss = s->links.twice = 0;
+    s->links.loss = s->links.twice = s->breaks = 0;
     world_trace(&s->world, "the network is whole");
 }
 
@@ -136,6 +137,10 @@ static void do_network(struct sim *s, struct machine *m, enum ill ill)
     case ILL_CUT_CLIENT:
         s->cut[client][m->id] = true;
         world_trace(w, "client %u and server %u are cut", client, m->id);
+        break;
+    case ILL_BREAK_CABLES:
+        s->breaks = 1 + (unsigned)world_below(w, 40);
+        world_trace(w, "cables break: %u of 1,000 arrivals", s->breaks);
         break;
     case ILL_LOSS:
         s->links.loss = (unsigned)world_below(w, 100);
