@@ -71,8 +71,17 @@ static void handshake_write(struct connection *c, int32_t type, int64_t id, stru
     connection_write(c, &command, 0);
 }
 
-/* In an ensemble the log decides: this server may not know yet what the others do, and they must know
- * where the client is. Once that is applied here, so is all that the client has seen. */
+/* Whether a standalone server may take the session up at once: none of its writes can be on their way. */
+static bool handshake_is_settled(const struct service *s, const struct state_session *session)
+{
+    bool here = session->owner == 0 || session->owner == s->server_id;
+    return s->standing.sole && here && list_empty(&s->pipeline.flight);
+}
+
+/* Else the log decides. In an ensemble this server may not know yet what the others do, and they must
+ * know where the client is. And a client that lost its link asks what became of its last writes: the
+ * answer must not be that of the time before them. Once the command is applied here, so are they and all
+ * that the client has seen. The old connection ends now: what it still sends would come behind. */
 static void handshake_reopen(struct connection *c, const struct wire_connect_request *request)
 {
     struct service *s = c->service;
@@ -83,11 +92,13 @@ static void handshake_reopen(struct connection *c, const struct wire_connect_req
         handshake_refuse(c, request->session_id, "wrong password");
     } else if (s->standing.sole && !known) {
         handshake_refuse(c, request->session_id, "unknown or expired");
-    } else if (s->standing.sole && (session.owner == 0 || session.owner == s->server_id)) {
+    } else if (known && handshake_is_settled(s, &session)) {
         handshake_attach(c, &session);
     } else if (request->passwd.len != WIRE_PASSWD_LEN) {
         handshake_refuse(c, request->session_id, "wrong password");
     } else {
+        service_supersede(s, request->session_id);
+        session_tracker_touch(s->sessions, request->session_id, s->now_ns / 1000000);
         handshake_write(c, COMMAND_ATTACH_SESSION, request->session_id, request->passwd);
     }
 }

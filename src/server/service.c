@@ -485,13 +485,18 @@ int64_t service_next_session_id(struct service *s)
     return (int64_t)s->next_session_id;
 }
 
-int service_attach(struct service *s, struct connection *c)
+void service_supersede(struct service *s, int64_t session_id)
 {
-    struct connection *old = service_connection(s, c->session_id);
+    struct connection *old = service_connection(s, session_id);
     if (old != NULL) {
         service_detach(s, old);
         connection_drop(old, "its session was taken up by a newer connection");
     }
+}
+
+int service_attach(struct service *s, struct connection *c)
+{
+    service_supersede(s, c->session_id);
     int rc = session_tracker_add(s->sessions, c->session_id, c->timeout_ms,
                                  clock_monotonic_ms(s->clock));
     if (rc != 0) {

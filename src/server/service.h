@@ -139,7 +139,8 @@ void service_touch(struct service *s, struct connection *c); /* a sign of life o
 int64_t service_next_session_id(struct service *s);
 /* c is now THE connection of its session: an older one is closed. 0 or CONCLAVE_ENOMEM. */
 int service_attach(struct service *s, struct connection *c) CONCLAVE_MUST_USE;
-void service_detach(struct service *s, struct connection *c); /* undoes it */
+void service_detach(struct service *s, struct connection *c);  /* undoes it */
+void service_supersede(struct service *s, int64_t session_id); /* closes its connection, if any */
 bool service_may_log(
     struct service *s); /* false when clients caused too many lines in this second */
 

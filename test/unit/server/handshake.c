@@ -90,6 +90,95 @@ static void test_reattach(void **state)
     service_harness_finish(&h);
 }
 
+/* A link is lost while its last writes are on their way: whoever takes the session up sees what became
+ * of them, at his first read. What the old connection still has to say is not heard. */
+static void test_reattach_behind_own_writes(void **state)
+{
+    (void)state;
+    for (int gone = 0; gone <= 1; gone++) { /* whether the server knows of the loss */
+        struct service_harness h;
+        struct guest old;
+        struct guest fresh;
+        struct wire_connect_response r;
+        service_harness_init(&h, NULL);
+        guest_open(&old, &h, 10000);
+        int64_t id = old.c.session_id;
+        int64_t zxid = state_zxid(h.service.state);
+        struct slice passwd = slice_make(old.passwd, WIRE_PASSWD_LEN);
+        guest_request(&old, WIRE_CREATE, body_create("/first", "", WIRE_MODE_EPHEMERAL));
+        if (gone) {
+            service_harness_turn(&h); /* the first is in the log, the second is being gathered */
+        }
+        guest_request(&old, WIRE_CREATE, body_create("/second", "", WIRE_MODE_EPHEMERAL));
+        if (gone) {
+            guest_finish(&old);
+        }
+        guest_init(&fresh, &h);
+        guest_connect(&fresh, zxid, 10000, id, passwd, true);
+        if (!gone) {
+            guest_request(&old, WIRE_CREATE, body_create("/late", "", WIRE_MODE_EPHEMERAL));
+        }
+        service_harness_turn(&h);
+        guest_expect_nothing(&fresh);
+        assert_true(gone || old.closed);
+
+        service_harness_settle(&h);
+        guest_connected(&fresh, &r);
+        assert_int_equal(r.session_id, id);
+        assert_int_equal(state_zxid(h.service.state), zxid + 2); /* those two, and no other */
+        int32_t sync = guest_request(&fresh, WIRE_SYNC, body_path_watch("/", false));
+        int32_t first = guest_request(&fresh, WIRE_EXISTS, body_path_watch("/first", false));
+        int32_t second = guest_request(&fresh, WIRE_EXISTS, body_path_watch("/second", false));
+        int32_t late = guest_request(&fresh, WIRE_EXISTS, body_path_watch("/late", false));
+        service_harness_turn(&h); /* nothing of it waits */
+        guest_expect(&fresh, sync, 0);
+        guest_expect(&fresh, first, 0);
+        guest_expect(&fresh, second, 0);
+        guest_expect(&fresh, late, CONCLAVE_NO_NODE);
+        guest_finish(&fresh);
+        if (!gone) {
+            guest_finish(&old);
+        }
+        assert_int_equal(h.service.pipeline.outstanding, 0);
+        service_harness_finish(&h);
+    }
+}
+
+/* The disk stands still while a session is taken up: its client tries again and again, and that counts
+ * as life. */
+static void test_reattach_keeps_the_session(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct guest old;
+    struct guest tries[4];
+    struct wire_connect_response r;
+    service_harness_init(&h, NULL);
+    guest_open(&old, &h, 4000);
+    int64_t id = old.c.session_id;
+    struct slice passwd = slice_make(old.passwd, WIRE_PASSWD_LEN);
+    guest_request(&old, WIRE_CREATE, body_create("/a", "", WIRE_MODE_EPHEMERAL));
+    service_harness_turn(&h);
+    for (int i = 0; i < 4; i++) {
+        for (int step = 0; step < 6; step++) {
+            service_harness_advance(&h, 500);
+        }
+        guest_init(&tries[i], &h);
+        guest_connect(&tries[i], 0, 4000, id, passwd, true);
+        if (i > 0) {
+            guest_finish(&tries[i - 1]); /* its answer did not come in time */
+        }
+    }
+    service_harness_settle(&h);
+    guest_connected(&tries[3], &r);
+    assert_int_equal(r.session_id, id);
+    assert_int_equal(session_tracker_count(h.service.sessions), 1);
+    assert_false(tries[3].closed);
+    guest_finish(&tries[3]);
+    guest_finish(&old);
+    service_harness_finish(&h);
+}
+
 /* Wrong password, wrong length, unknown id: the same answer, and the living connection does not
  * notice. */
 static void test_refused(void **state)
@@ -390,6 +479,8 @@ int main(void)
         cmocka_unit_test(test_new_session),
         cmocka_unit_test(test_timeout_clamped),
         cmocka_unit_test(test_reattach),
+        cmocka_unit_test(test_reattach_behind_own_writes),
+        cmocka_unit_test(test_reattach_keeps_the_session),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_zxid_ahead),
         cmocka_unit_test(test_bad_first_frames),
