@@ -119,11 +119,20 @@ struct conclave_op {
     conclave_watch_fn watch; /* EXISTS, GET, GET_CHILDREN; NULL: none. ADD_WATCH: needed */
     void *watch_ctx;
     enum conclave_watch_kind watch_kind; /* ADD_WATCH, CHECK_WATCHES */
-    /* MULTI: CREATE, DELETE, SET and CHECK; MULTI_READ: GET and GET_CHILDREN, without watches */
+    /* MULTI: CREATE, DELETE, SET and CHECK; MULTI_READ: GET and GET_CHILDREN; all without watches,
+     * and not linearizable by themselves */
     const struct conclave_op *parts;
     size_t parts_count;
     const struct conclave_reconfig *reconfig; /* RECONFIG */
     int64_t timeout_ms; /* of this request; 0: the client's request_timeout_ms */
+    /* EXISTS, GET, GET_ACL, GET_CHILDREN, MULTI_READ (not its parts), GET_EPHEMERALS,
+     * GET_ALL_CHILDREN_NUMBER: the answer shows all that was acknowledged to anybody before the
+     * request was made. A sync goes right before it, and no answer but the read's is told; an error
+     * of the sync is the read's. It counts as two requests until the sync is answered. Conclave's
+     * servers prove a sync by a quorum. ZooKeeper's do not: there it is no more than its own sync
+     * and read, which may be old where the leader itself answers, or one that was replaced and has
+     * not noticed. */
+    bool linearizable;
 };
 
 /* DELETE, CHECK and the types that need nothing but a path (version is then not used). */

@@ -157,7 +157,7 @@ static int acl_set(struct conclave_client *client, const char *path, const struc
         error = acl_set_one(client, path, list, options->version);
         changed = error == 0;
     } else {
-        error = branch_list(client, path, &paths, &count);
+        error = branch_list(client, path, false, &paths, &count);
     }
     for (size_t i = count; error == 0 && i-- > 0;) {
         at = paths[i];

@@ -3,6 +3,7 @@
 #include "cli/client_command.h"
 #include "cli/command.h"
 #include "cli/connection.h"
+#include "cli/node.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@ static const struct command_usage USAGE = {
     .forms = (const char *const[]){"PATH [options]", NULL},
     .about = "Prints the number of nodes below a node, at any depth. The server counts, so nothing "
              "else is sent. ZooKeeper's servers know this since version 3.6.",
+    .rows = READ_ROWS,
     .more = "With --json: {\"path\":PATH,\"count\":NUMBER}.\n",
     .client = true,
     .operands_min = 1,
@@ -21,12 +23,13 @@ static const struct command_usage USAGE = {
 static int count_run(struct conclave_client *client, const void *target,
                      const struct operands *operands)
 {
-    const struct common_options *options = target;
+    const struct read_options *options = target;
     struct conclave_op op =
         conclave_op_path(CONCLAVE_OP_GET_ALL_CHILDREN_NUMBER, operands->words[0], 0);
+    op.linearizable = options->linearizable;
     struct conclave_reply *reply = NULL;
     int error = conclave_call(client, &op, &reply);
-    if (error == 0 && options->json) {
+    if (error == 0 && options->common.json) {
         struct json j;
         json_init(&j);
         json_object_begin(&j);
@@ -47,6 +50,6 @@ static int count_run(struct conclave_client *client, const void *target,
 int command_count(int argc, char **argv)
 {
     static const struct client_command COMMAND = {&USAGE, 0, NULL, count_run};
-    struct common_options options = COMMON_OPTIONS_INIT;
+    struct read_options options = {.common = COMMON_OPTIONS_INIT};
     return client_command_run(&COMMAND, argc, argv, &options);
 }

@@ -15,6 +15,7 @@ static const struct command_usage USAGE = {
     .about =
         "Writes the data of a node to the output as it is, so binary data can go to a file or a "
         "pipe. Only on a terminal a missing newline is added.",
+    .rows = READ_ROWS,
     .more =
         "With --json: {\"path\":PATH,\"data\":TEXT,\"stat\":{...}}. Data that is not UTF-8 comes as "
         "\"data_base64\" instead of \"data\"; a node without data has \"data\":null.\n",
@@ -49,12 +50,13 @@ static int get_print(const char *path, const struct conclave_reply *reply, bool 
 static int get_run(struct conclave_client *client, const void *target,
                    const struct operands *operands)
 {
-    const struct common_options *options = target;
+    const struct read_options *options = target;
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, operands->words[0], 0);
+    op.linearizable = options->linearizable;
     struct conclave_reply *reply = NULL;
     int error = conclave_call(client, &op, &reply);
     if (error == 0) {
-        error = get_print(op.path, reply, options->json);
+        error = get_print(op.path, reply, options->common.json);
     }
     int code = error == 0 ? 0 : fail(USAGE.name, op.path, error);
     conclave_reply_free(reply);
@@ -64,6 +66,6 @@ static int get_run(struct conclave_client *client, const void *target,
 int command_get(int argc, char **argv)
 {
     static const struct client_command COMMAND = {&USAGE, 0, NULL, get_run};
-    struct common_options options = COMMON_OPTIONS_INIT;
+    struct read_options options = {.common = COMMON_OPTIONS_INIT};
     return client_command_run(&COMMAND, argc, argv, &options);
 }

@@ -11,11 +11,13 @@
 struct ls_options {
     struct common_options common;
     bool recursive;
+    bool linearizable;
 };
 
 static const struct option_row ROWS[] = {
     {"recursive", 'r', OPTION_FLAG, offsetof(struct ls_options, recursive), NULL,
      "List everything below PATH, as whole paths, parents first.", NULL},
+    LINEARIZABLE_ROW(struct ls_options, linearizable),
     {.name = NULL},
 };
 
@@ -31,9 +33,12 @@ static const struct command_usage USAGE = {
     .operands_max = 1,
 };
 
-static int list_children(struct conclave_client *client, const char *path, bool as_json)
+static int list_children(struct conclave_client *client, const char *path,
+                         const struct ls_options *options)
 {
+    bool as_json = options->common.json;
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, path, 0);
+    op.linearizable = options->linearizable;
     struct conclave_reply *reply = NULL;
     int error = conclave_call(client, &op, &reply);
     const char **names = NULL;
@@ -67,12 +72,14 @@ static int list_children(struct conclave_client *client, const char *path, bool 
     return error;
 }
 
-static int list_branch(struct conclave_client *client, const char *path, bool as_json)
+static int list_branch(struct conclave_client *client, const char *path,
+                       const struct ls_options *options)
 {
+    bool as_json = options->common.json;
     char **paths = NULL;
     size_t count = 0;
     struct json j;
-    int error = branch_list(client, path, &paths, &count);
+    int error = branch_list(client, path, options->linearizable, &paths, &count);
     if (error != 0) {
         return error;
     }
@@ -117,8 +124,8 @@ int command_ls(int argc, char **argv)
         return code;
     }
     const char *path = operands.words[0];
-    int error = options.recursive ? list_branch(client, path, options.common.json)
-                                  : list_children(client, path, options.common.json);
+    int error = options.recursive ? list_branch(client, path, &options)
+                                  : list_children(client, path, &options);
     code = error == 0 ? 0 : fail(USAGE.name, path, error);
     connection_close(client);
     return output_end(USAGE.name, code);

@@ -9,6 +9,11 @@
 #include <string.h>
 #include <time.h>
 
+const struct option_row READ_ROWS[] = {
+    LINEARIZABLE_ROW(struct read_options, linearizable),
+    {.name = NULL},
+};
+
 /* ISO 8601 in UTC, milliseconds kept. */
 static const char *time_text(int64_t ms, char buf[40])
 {
@@ -146,8 +151,8 @@ static int push_children(const struct conclave_reply *reply, const char *parent,
     return error;
 }
 
-int branch_walk(struct conclave_client *client, const char *root, int max_depth, branch_fn fn,
-                void *ctx)
+int branch_walk(struct conclave_client *client, const char *root, int max_depth, bool linearizable,
+                branch_fn fn, void *ctx)
 {
     struct paths stack = {NULL, 0, 0};
     int root_depth = path_depth(root);
@@ -156,6 +161,8 @@ int branch_walk(struct conclave_client *client, const char *root, int max_depth,
         char *path = stack.items[--stack.count];
         int depth = path_depth(path) - root_depth;
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, path, 0);
+        /* What a session reads never goes back, so one proof does for all that follows. */
+        op.linearizable = linearizable && is_root;
         struct conclave_reply *reply = NULL;
         error = conclave_call(client, &op, &reply);
         if (error == CONCLAVE_NO_NODE && !is_root) {
@@ -179,11 +186,11 @@ static int list_one(const char *path, int depth, const struct conclave_reply *ch
     return children != NULL ? paths_push_take(ctx, strdup(path)) : CONCLAVE_NO_AUTH;
 }
 
-int branch_list(struct conclave_client *client, const char *root, char ***ret_paths,
-                size_t *ret_count)
+int branch_list(struct conclave_client *client, const char *root, bool linearizable,
+                char ***ret_paths, size_t *ret_count)
 {
     struct paths found = {NULL, 0, 0};
-    int error = branch_walk(client, root, INT_MAX, list_one, &found);
+    int error = branch_walk(client, root, INT_MAX, linearizable, list_one, &found);
     if (error != 0) {
         branch_free(found.items, found.count);
         return error;

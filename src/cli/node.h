@@ -3,8 +3,16 @@
 #define CLI_NODE_H
 
 #include "base/json.h"
+#include "cli/options.h"
 
 #include <conclave/client.h>
+
+/* Target of the commands that read one node and have no other options. */
+struct read_options {
+    struct common_options common;
+    bool linearizable; /* as in struct conclave_op */
+};
+extern const struct option_row READ_ROWS[];
 
 /* Key "stat" and its object. */
 void stat_json(struct json *j, const struct conclave_stat *stat);
@@ -25,14 +33,14 @@ typedef int (*branch_fn)(const char *path, int depth, const struct conclave_repl
                          void *ctx);
 
 /* Walks a branch: parents before their children, children in order, no deeper than max_depth (the
- * root has depth 0). A node that goes while it is walked is left out, unless it is the root. 0
- * or the error. */
-int branch_walk(struct conclave_client *client, const char *root, int max_depth, branch_fn fn,
-                void *ctx);
+ * root has depth 0). A node that goes while it is walked is left out, unless it is the root.
+ * linearizable: the walk shows all that was acknowledged before it began. 0 or the error. */
+int branch_walk(struct conclave_client *client, const char *root, int max_depth, bool linearizable,
+                branch_fn fn, void *ctx);
 
 /* All paths of a branch, in the order of branch_walk. 0 or the error; ret_paths is an array of ret_count heap strings: branch_free. */
-int branch_list(struct conclave_client *client, const char *root, char ***ret_paths,
-                size_t *ret_count);
+int branch_list(struct conclave_client *client, const char *root, bool linearizable,
+                char ***ret_paths, size_t *ret_count);
 void branch_free(char **paths, size_t count);
 
 #endif

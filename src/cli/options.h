@@ -58,6 +58,15 @@ struct common_options {
         .session_ms = 10000, .timeout_ms = 5000                                                    \
     }
 
+/* Of the commands that read the tree: a bool that becomes conclave_op.linearizable. */
+#define LINEARIZABLE_ROW(type, member)                                                             \
+    {                                                                                              \
+        "linearizable", 0, OPTION_FLAG, offsetof(type, member), NULL,                              \
+            "Show all that was acknowledged to anybody before, whichever server answers: it asks " \
+            "the leader first.",                                                                   \
+            NULL                                                                                   \
+    }
+
 struct command_usage {
     const char *name;
     const char *const *forms; /* NULL-ended: what stands behind the name */

@@ -204,7 +204,7 @@ static int quota_is_near(struct conclave_client *client, const char *path)
     bool below = false;
     int error = own == NULL || parent == NULL
                     ? CONCLAVE_ENOMEM
-                    : branch_walk(client, own, INT32_MAX, find_limits, &below);
+                    : branch_walk(client, own, INT32_MAX, false, find_limits, &below);
     error = error == CONCLAVE_NO_NODE ? 0 : error;
     int found = below;
     for (char *slash;

@@ -56,7 +56,7 @@ static int remove_branch_once(struct conclave_client *client, const char *root, 
 {
     char **paths = NULL;
     size_t count = 0;
-    int error = branch_list(client, root, &paths, &count);
+    int error = branch_list(client, root, false, &paths, &count);
     for (size_t i = count; error == 0 && i-- > 0;) {
         /* The root of the tree itself cannot be removed: "/" means all that is below. */
         bool own = strcmp(paths[i], "/") == 0 || strcmp(paths[i], "/zookeeper") == 0 ||

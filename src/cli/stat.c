@@ -21,6 +21,7 @@ static const struct command_usage USAGE = {
              "  ephemeral_owner      session it goes with; 0x0: none\n"
              "  data_length          bytes of data\n"
              "  num_children         number of children\n",
+    .rows = READ_ROWS,
     .more = "With --json: {\"path\":PATH,\"stat\":{...}} with the same names.\n",
     .client = true,
     .operands_min = 1,
@@ -48,12 +49,13 @@ static int stat_report(const char *path, const struct conclave_stat *stat, bool 
 static int stat_run(struct conclave_client *client, const void *target,
                     const struct operands *operands)
 {
-    const struct common_options *options = target;
+    const struct read_options *options = target;
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, operands->words[0], 0);
+    op.linearizable = options->linearizable;
     struct conclave_reply *reply = NULL;
     int error = conclave_call(client, &op, &reply);
     if (error == 0) {
-        error = stat_report(op.path, &reply->stat, options->json);
+        error = stat_report(op.path, &reply->stat, options->common.json);
     }
     int code = error == 0 ? 0 : fail(USAGE.name, op.path, error);
     conclave_reply_free(reply);
@@ -63,6 +65,6 @@ static int stat_run(struct conclave_client *client, const void *target,
 int command_stat(int argc, char **argv)
 {
     static const struct client_command COMMAND = {&USAGE, 0, NULL, stat_run};
-    struct common_options options = COMMON_OPTIONS_INIT;
+    struct read_options options = {.common = COMMON_OPTIONS_INIT};
     return client_command_run(&COMMAND, argc, argv, &options);
 }

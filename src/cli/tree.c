@@ -11,11 +11,13 @@
 struct tree_options {
     struct common_options common;
     int64_t depth;
+    bool linearizable;
 };
 
 static const struct option_row ROWS[] = {
     {"depth", 0, OPTION_INTEGER, offsetof(struct tree_options, depth), "N",
      "Go no deeper than N levels below PATH. Default: to the leaves.", NULL},
+    LINEARIZABLE_ROW(struct tree_options, linearizable),
     {.name = NULL},
 };
 
@@ -74,7 +76,7 @@ static int tree_run(struct conclave_client *client, const void *target,
     struct tree_options options = *(const struct tree_options *)target;
     const char *path = operands->count > 0 ? operands->words[0] : "/";
     int depth = options.depth >= 0 ? (int)options.depth : INT_MAX;
-    int error = branch_walk(client, path, depth, node_show, &options);
+    int error = branch_walk(client, path, depth, options.linearizable, node_show, &options);
     return error == 0 ? 0 : fail(USAGE.name, path, error);
 }
 

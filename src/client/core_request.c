@@ -36,15 +36,21 @@ void core_answer(struct core *c, struct request *r, int error)
     c->events->reply(c->ctx, r);
 }
 
+/* What r counts against max_pending. */
+static size_t request_weight(const struct request *r)
+{
+    return r->counted ? 1 + (size_t)r->syncing : 0;
+}
+
 /* r is in one of the core's lists now, or no longer in any. */
 static void request_enter(struct core *c, const struct request *r)
 {
-    c->pending += r->counted;
+    c->pending += request_weight(r);
 }
 
 static void request_leave(struct core *c, const struct request *r)
 {
-    c->pending -= r->counted;
+    c->pending -= request_weight(r);
 }
 
 void core_answer_all(struct core *c, struct list *requests, int error)
@@ -74,9 +80,15 @@ static int request_send(struct core *c, struct request *r, int64_t now_ns)
         c->out.failed = false;
         return CONCLAVE_ENOMEM;
     }
+    uint8_t *frame = r->frame;
+    if (r->syncing) {
+        r->sync_xid = core_next_xid(c);
+        put_be32(frame + FRAME_XID, (uint32_t)r->sync_xid);
+        frame += 4 + get_be32(frame);
+    }
     r->xid = core_next_xid(c);
     r->sent_ns = c->sent_ns = now_ns;
-    put_be32(r->frame + FRAME_XID, (uint32_t)r->xid);
+    put_be32(frame + FRAME_XID, (uint32_t)r->xid);
     buf_append(&c->out, r->frame, r->frame_len);
     list_push_back(&c->inflight, &r->link);
     if (r->opcode != WIRE_CREATE2 || c->create2_known) {
@@ -100,15 +112,42 @@ int core_flush_queue(struct core *c, int64_t now_ns)
     return 0;
 }
 
+/* Appends op's frame, behind that of its sync if it wants one: nothing comes between the two. On
+ * failure b is as before. */
+static int encode(const struct core *c, struct buf *b, const struct conclave_op *op,
+                  int32_t sync_xid, int32_t xid)
+{
+    size_t start = b->len;
+    bool create2 = !c->create2_missing;
+    int rc = 0;
+    if (op->linearizable) {
+        /* Of a path that may be incomplete or missing, the root: a sync is of the whole tree. */
+        bool own = op->type != CONCLAVE_OP_MULTI_READ && op->type != CONCLAVE_OP_GET_EPHEMERALS;
+        struct conclave_op sync = conclave_op_path(CONCLAVE_OP_SYNC, own ? op->path : "/", 0);
+        rc = request_encode(b, &sync, c->options.chroot, sync_xid, create2, c->options.max_request);
+    }
+    if (rc == 0) {
+        rc = request_encode(b, op, c->options.chroot, xid, create2, c->options.max_request);
+    }
+    if (rc != 0) {
+        b->len = start;
+    }
+    return rc;
+}
+
 /* Encodes straight into the link's output: the usual case. */
 static int submit_direct(struct core *c, const struct conclave_op *op, struct request *r,
                          int64_t now_ns)
 {
-    int32_t xid = c->next_xid;
-    int rc = request_encode(&c->out, op, c->options.chroot, xid, !c->create2_missing,
-                            c->options.max_request);
-    if (rc == 0) {
-        r->xid = core_next_xid(c);
+    int32_t first_xid = c->next_xid;
+    int32_t sync_xid = r->syncing ? core_next_xid(c) : 0;
+    int32_t xid = core_next_xid(c);
+    int rc = encode(c, &c->out, op, sync_xid, xid);
+    if (rc != 0) {
+        c->next_xid = first_xid;
+    } else {
+        r->sync_xid = sync_xid;
+        r->xid = xid;
         r->sent_ns = c->sent_ns = now_ns;
         list_push_back(&c->inflight, &r->link);
     }
@@ -121,8 +160,7 @@ static int submit_framed(struct core *c, const struct conclave_op *op, struct re
 {
     struct buf b;
     buf_init(&b, 0);
-    int rc =
-        request_encode(&b, op, c->options.chroot, 0, !c->create2_missing, c->options.max_request);
+    int rc = encode(c, &b, op, 0, 0);
     if (rc != 0) {
         buf_finish(&b);
         return rc;
@@ -140,7 +178,8 @@ int core_submit(struct core *c, const struct conclave_op *op, struct request *r,
     if (c->closing || c->final_error == CONCLAVE_ECLOSED) {
         return CONCLAVE_ECLOSED;
     }
-    if (r->counted && c->options.max_pending > 0 && c->pending >= c->options.max_pending) {
+    if (r->counted && c->options.max_pending > 0 &&
+        c->pending + request_weight(r) > c->options.max_pending) {
         return CONCLAVE_ETOOMANY;
     }
     if (c->final_error != 0) {
@@ -250,16 +289,34 @@ static int fall_back_to_create(struct core *c, struct request *r)
     return CONCLAVE_EUNSUPPORTED;
 }
 
+/* The answer to the sync before r, the first on the link, which stays there for its own. A sync
+ * that failed is its answer already. */
+static void take_sync(struct core *c, struct request *r, const struct wire_reply_header *header)
+{
+    request_leave(c, r);
+    r->syncing = false;
+    request_enter(c, r);
+    if (header->err != 0 && !r->answered) {
+        r->reply.zxid = header->zxid;
+        atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
+        core_answer(c, r, header->err);
+    }
+}
+
 int core_take_reply(struct core *c, const struct wire_reply_header *header, struct slice body,
                     bool oversized)
 {
     struct request *r = first_of(&c->inflight);
-    if (r == NULL || r->xid != header->xid) {
+    if (r == NULL || (r->syncing ? r->sync_xid : r->xid) != header->xid) {
         return CONCLAVE_EPROTO;
+    }
+    c->acked_ns = r->sent_ns > c->acked_ns ? r->sent_ns : c->acked_ns;
+    if (r->syncing) {
+        take_sync(c, r, header);
+        return 0;
     }
     list_remove(&r->link);
     request_leave(c, r);
-    c->acked_ns = r->sent_ns > c->acked_ns ? r->sent_ns : c->acked_ns;
     if (r->opcode == WIRE_CLOSE_SESSION) {
         request_unref(r);
         return CONCLAVE_ECLOSED;
@@ -275,7 +332,9 @@ int core_take_reply(struct core *c, const struct wire_reply_header *header, stru
         }
         c->create2_known = true;
     }
-    r->reply.zxid = header->zxid;
+    if (!r->answered) {
+        r->reply.zxid = header->zxid; /* else it is the program's by now */
+    }
     int error = header->err;
     int rc = 0;
     if (!r->answered && error == 0) {

@@ -49,7 +49,7 @@ static bool multi_is_valid(const struct conclave_op *op)
                            ? part->type == CONCLAVE_OP_GET || part->type == CONCLAVE_OP_GET_CHILDREN
                            : part->type == CONCLAVE_OP_CREATE || part->type == CONCLAVE_OP_DELETE ||
                                  part->type == CONCLAVE_OP_SET || part->type == CONCLAVE_OP_CHECK;
-        if (!type_ok || part->watch != NULL || !op_is_valid(part)) {
+        if (!type_ok || part->watch != NULL || part->linearizable || !op_is_valid(part)) {
             return false;
         }
     }
@@ -74,9 +74,17 @@ static bool watch_is_valid(const struct conclave_op *op)
     }
 }
 
+static bool is_tree_read(enum conclave_op_type type)
+{
+    return type == CONCLAVE_OP_EXISTS || type == CONCLAVE_OP_GET || type == CONCLAVE_OP_GET_ACL ||
+           type == CONCLAVE_OP_GET_CHILDREN || type == CONCLAVE_OP_MULTI_READ ||
+           type == CONCLAVE_OP_GET_EPHEMERALS || type == CONCLAVE_OP_GET_ALL_CHILDREN_NUMBER;
+}
+
 int op_check(const struct conclave_op *op)
 {
-    if (op == NULL || op->timeout_ms < CONCLAVE_FOREVER || !watch_is_valid(op)) {
+    if (op == NULL || op->timeout_ms < CONCLAVE_FOREVER || !watch_is_valid(op) ||
+        (op->linearizable && !is_tree_read(op->type))) {
         return CONCLAVE_EINVAL;
     }
     bool valid = false;
@@ -109,6 +117,7 @@ int request_create(const struct conclave_op *op, struct request **ret)
     r->type = op->type;
     r->timeout_ms = op->timeout_ms;
     r->parts_count = (uint32_t)op->parts_count;
+    r->syncing = op->linearizable;
     if (op->watch != NULL) {
         r->watch = watch_create(op->path, op->watch, op->watch_ctx);
         if (r->watch == NULL) {

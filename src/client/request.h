@@ -35,9 +35,11 @@ struct request {
     uint32_t parts_count; /* MULTI */
     int32_t opcode;       /* enum wire_op */
     int32_t xid;
+    int32_t sync_xid; /* of the sync right before it on the link */
     enum conclave_op_type type;
     bool internal; /* fn is called on the loop, under the lock */
-    bool counted;  /* counts against core_options.max_pending */
+    bool counted;  /* counts against core_options.max_pending, */
+    bool syncing;  /* twice: the sync that goes before it is not answered yet */
     bool
         answered; /* its reply was delivered (timeout) while the server's answer is still to come */
 };
@@ -55,8 +57,9 @@ struct request *request_create_bare(int32_t opcode);
 /* Drops a reference; the last one frees it with what it still holds. */
 void request_unref(struct request *r);
 
-/* Appends the frame of a checked op. On failure (CONCLAVE_ENOMEM, CONCLAVE_ETOOBIG when it is
- * longer than max) b is as before. create2: whether the server knows it. */
+/* Appends the frame of a checked op, without the sync that a linearizable one needs before it. On
+ * failure (CONCLAVE_ENOMEM, CONCLAVE_ETOOBIG when it is longer than max) b is as before. create2:
+ * whether the server knows it. */
 int request_encode(struct buf *b, const struct conclave_op *op, struct slice chroot, int32_t xid,
                    bool create2, size_t max) CONCLAVE_MUST_USE;
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { REQUESTS = 6 };
+enum { REQUESTS = 7 };
 
 /* The program's requests, ids 1 to REQUESTS, at the same time. */
 static void submit_all(struct peer *p)
@@ -29,6 +29,9 @@ static void submit_all(struct peer *p)
     peer_watch(p, CONCLAVE_OP_GET_CHILDREN, "/a", 5);
     struct conclave_op multi = conclave_op_multi(ops, 1);
     assert_int_equal(peer_submit(p, &multi, 6), 0);
+    struct conclave_op read = conclave_op_path(CONCLAVE_OP_EXISTS, "/a", 0);
+    read.linearizable = true;
+    assert_int_equal(peer_submit(p, &read, 7), 0);
 }
 
 static void put(struct buf *out, int32_t xid, int32_t err, struct buf *body)
@@ -69,6 +72,10 @@ static void put_conversation(struct buf *out)
     struct wire_multi_header end = {-1, true, -1};
     wire_encode_multi_header(&b, &end);
     put(out, 6, 0, &b);
+    wire_write_string(&b, slice_str("/a")); /* the sync before the last */
+    put(out, 7, 0, &b);
+    peer_put_stat(&b, 103);
+    put(out, 8, 0, &b);
     put(out, WIRE_XID_PING, 0, &b);
     peer_put_event(out, CONCLAVE_EVENT_DELETED, "/a");
 }
