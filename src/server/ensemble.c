@@ -10,6 +10,7 @@ enum {
     RESEND_MIN_MS = 250, /* nothing moved for so long: send again; doubled each time */
     RESEND_MAX_MS = 4000,
     RETRY_MS = 5,       /* to a leader that cannot take batches yet */
+    CLAIM_MS = 2000,    /* between two digests that the leader tells */
     BEATS_PER_TICK = 4, /* touches are told, contact is looked at */
 };
 
@@ -19,6 +20,7 @@ enum message_kind {
     MESSAGE_TOUCH = 2, /* ids of sessions (i64 each) that gave a sign of life since the last one */
     MESSAGE_LATER = 3, /* a batch was not taken: this member does not lead, or does not yet */
     MESSAGE_TRANSFER = 4, /* the leader shall hand over to this member (i64), 0: to anybody */
+    MESSAGE_DIGEST = 5,   /* index and digest (i64 each): the leader's state after an entry */
 };
 
 /* A batch of ours that is not applied yet. */
@@ -243,7 +245,28 @@ static void overtake(struct ensemble *e, int64_t sequence)
     pipeline_begin(&e->service->pipeline, sequence);
 }
 
-int ensemble_apply(struct ensemble *e, struct slice payload)
+/* Going on with another state than the leader's would make it worse. The folder is read again: what
+ * is wrong in memory only is mended by that; what is wrong on the disk shows again. */
+static void judge(struct ensemble *e, enum agreement_verdict verdict)
+{
+    e->stats.compared += verdict != AGREEMENT_UNKNOWN;
+    if (verdict == AGREEMENT_DIFFERS) {
+        e->stats.differed++;
+        e->failed(
+            e->failed_ctx, CONCLAVE_ECORRUPT,
+            "this member's state is not the leader's: it is read from the disk again. If this "
+            "comes back, stop the member, empty its folder and start it");
+    }
+}
+
+static void note_digest(struct ensemble *e, uint64_t index)
+{
+    if (!e->sole) {
+        judge(e, agreement_applied(&e->agreement, index, state_digest_now(e->service->state)));
+    }
+}
+
+static int apply_batch(struct ensemble *e, struct slice payload)
 {
     struct batch_reader reader;
     if (!e->sole && e->service->serving && batch_open(payload, &reader) == 0 &&
@@ -265,8 +288,18 @@ int ensemble_apply(struct ensemble *e, struct slice payload)
     return 0;
 }
 
+int ensemble_apply(struct ensemble *e, uint64_t index, struct slice payload)
+{
+    int rc = apply_batch(e, payload);
+    if (rc == 0) {
+        note_digest(e, index);
+    }
+    return rc;
+}
+
 int ensemble_restore(struct ensemble *e, struct slice snapshot)
 {
+    agreement_reset(&e->agreement);
     int rc = service_restore(e->service, snapshot);
     if (rc == 0 && e->service->serving) {
         forget(e); /* what became of them is in the snapshot, unseen */
@@ -288,6 +321,7 @@ void ensemble_suspend(struct ensemble *e)
 int ensemble_resume(struct ensemble *e)
 {
     struct state *state = state_create(&e->service->key);
+    agreement_reset(&e->agreement);
     int rc = state != NULL ? service_adopt(e->service, state) : CONCLAVE_ENOMEM;
     forget(e);
     return rc;
@@ -322,11 +356,18 @@ int ensemble_role(struct ensemble *e, enum replication_role role, uint64_t leade
 
 void ensemble_expect(struct ensemble *e, const struct member *members, size_t count)
 {
+    e->n_others = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (members[i].id != (uint64_t)e->id) {
+            e->others[e->n_others++] = members[i].id;
+        }
+    }
     e->sole = count == 1 && members[0].id == (uint64_t)e->id;
     e->service->standing.sole = e->sole;
 }
 
-int ensemble_configuration(struct ensemble *e, const struct member *members, size_t count)
+int ensemble_configuration(struct ensemble *e, uint64_t index, const struct member *members,
+                           size_t count)
 {
     static const enum state_role roles[] = {
         [MEMBER_OBSERVER] = STATE_OBSERVER,
@@ -342,7 +383,11 @@ int ensemble_configuration(struct ensemble *e, const struct member *members, siz
         };
     }
     ensemble_expect(e, members, count);
-    return service_configure(e->service, list, count);
+    int rc = service_configure(e->service, list, count);
+    if (rc == 0 && index > e->agreement.last) {
+        note_digest(e, index);
+    }
+    return rc;
 }
 
 void ensemble_link(struct ensemble *e, uint64_t member)
@@ -446,6 +491,17 @@ static void take_transfer(struct ensemble *e, struct slice bytes)
     }
 }
 
+static void take_digest(struct ensemble *e, uint64_t from, struct slice bytes)
+{
+    struct wire_reader r = wire_reader_make(bytes);
+    if (bytes.len != 16) {
+        e->stats.refused++;
+    } else if (from == e->leader && e->role != REPLICATION_LEADER) {
+        uint64_t index = (uint64_t)wire_read_i64(&r);
+        judge(e, agreement_claimed(&e->agreement, index, (uint64_t)wire_read_i64(&r)));
+    }
+}
+
 void ensemble_message(struct ensemble *e, uint64_t from, struct slice message)
 {
     uint8_t kind = message.len > 0 ? message.data[0] : 0;
@@ -462,6 +518,9 @@ void ensemble_message(struct ensemble *e, uint64_t from, struct slice message)
         break;
     case MESSAGE_TRANSFER:
         take_transfer(e, rest);
+        break;
+    case MESSAGE_DIGEST:
+        take_digest(e, from, rest);
         break;
     default:
         e->stats.refused++;
@@ -485,6 +544,26 @@ static void tell_touches(struct ensemble *e)
     buf_finish(&message);
 }
 
+static void tell_digest(struct ensemble *e)
+{
+    uint64_t index;
+    uint64_t digest;
+    if (e->role != REPLICATION_LEADER || !agreement_newest(&e->agreement, &index, &digest)) {
+        return;
+    }
+    for (size_t i = 0; i < e->n_others; i++) {
+        struct buf message;
+        buf_init(&message, 0);
+        buf_append_u8(&message, MESSAGE_DIGEST);
+        buf_append_i64(&message, (int64_t)index);
+        buf_append_i64(&message, (int64_t)digest);
+        if (buf_ok(&message)) {
+            e->links.send(e->links.ctx, e->others[i], &message);
+        }
+        buf_finish(&message);
+    }
+}
+
 void ensemble_tick(struct ensemble *e)
 {
     int64_t now_ms = clock_monotonic_ms(e->clock);
@@ -503,6 +582,10 @@ void ensemble_tick(struct ensemble *e)
     if (now_ms >= e->tick_at) {
         e->tick_at = now_ms + e->service->limits.tick_ms / BEATS_PER_TICK + 1;
         tell_touches(e);
+        if (now_ms >= e->claim_at) {
+            e->claim_at = now_ms + CLAIM_MS;
+            tell_digest(e);
+        }
         service_set_contact(e->service, e->replication != NULL
                                             ? replication_contact_ms(e->replication)
                                             : INT64_MAX);

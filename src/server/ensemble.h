@@ -15,6 +15,7 @@
 
 #include "replication/members.h"
 #include "replication/replication.h"
+#include "server/agreement.h"
 #include "server/service.h"
 
 /* Sends a message to another member; it may be lost. Takes the bytes. */
@@ -31,6 +32,8 @@ struct ensemble_stats {
     uint64_t taken;         /* batches of other members put into the log */
     uint64_t refused;       /* messages of members that made no sense */
     uint64_t elections;     /* times that this server began to lead */
+    uint64_t compared;      /* states compared with the leader's */
+    uint64_t differed;      /* of them, that were another */
     uint64_t steps_aside;   /* times that the log of this member failed */
     int64_t proposal_last;  /* bytes of own batches; -1: none yet */
     int64_t proposal_min;
@@ -44,12 +47,16 @@ struct ensemble {
     const struct clock_source *clock;
     int64_t id;
     enum replication_role role;
-    int64_t leads_since_ms; /* monotonic; of a leader */
-    uint64_t leader;        /* 0: none known */
-    bool sole;              /* the only voter, and no member beside */
-    struct list unapplied;  /* own batches, oldest first */
-    int64_t tick_at;        /* next beat, monotonic ms */
-    int64_t resend_at;      /* when the oldest is sent again if nothing moved */
+    int64_t leads_since_ms;       /* monotonic; of a leader */
+    uint64_t leader;              /* 0: none known */
+    bool sole;                    /* the only voter, and no member beside */
+    struct list unapplied;        /* own batches, oldest first */
+    uint64_t others[MEMBERS_MAX]; /* the other members */
+    size_t n_others;
+    struct agreement agreement;
+    int64_t claim_at;  /* when the leader tells its digest next, monotonic ms */
+    int64_t tick_at;   /* next beat, monotonic ms */
+    int64_t resend_at; /* when the oldest is sent again if nothing moved */
     int64_t resend_wait_ms;
     int64_t retry_at; /* the same when one is known to be lost; INT64_MAX: none is */
     int64_t lost;     /* sequence of the batch last seen to be missing in the log */
@@ -68,11 +75,11 @@ struct pipeline_sink ensemble_sink(struct ensemble *e);
 
 /* What replication tells (see its callbacks). Errors of apply and restore are as service_apply's:
  * the server must stop. */
-int ensemble_apply(struct ensemble *e, struct slice payload) CONCLAVE_MUST_USE;
+int ensemble_apply(struct ensemble *e, uint64_t index, struct slice payload) CONCLAVE_MUST_USE;
 int ensemble_restore(struct ensemble *e, struct slice snapshot) CONCLAVE_MUST_USE;
 int ensemble_role(struct ensemble *e, enum replication_role role,
                   uint64_t leader) CONCLAVE_MUST_USE;
-int ensemble_configuration(struct ensemble *e, const struct member *members,
+int ensemble_configuration(struct ensemble *e, uint64_t index, const struct member *members,
                            size_t count) CONCLAVE_MUST_USE;
 void ensemble_confirmed(struct ensemble *e, uint64_t ticket);
 

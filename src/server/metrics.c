@@ -50,6 +50,9 @@
       "1 while the log of this member takes no writes")                                            \
     X(conclave_steps_aside, false, s->ensemble.steps_aside,                                        \
       "Times that it began to take no writes")                                                     \
+    X(conclave_states_compared, false, s->ensemble.compared, "States compared with the leader's")  \
+    X(conclave_states_differed, false, s->ensemble.differed,                                       \
+      "Times that the state was not the leader's")                                                 \
     X(conclave_elections_won, false, s->ensemble.elections,                                        \
       "Times that this server began to lead")                                                      \
     X(conclave_links, false, s->quorum.links, "Links to other members that are up")                \

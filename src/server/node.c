@@ -145,7 +145,7 @@ static void on_apply(void *ctx, uint64_t index, struct slice payload)
 {
     struct node *n = ctx;
     uint64_t generation = n->service->generation;
-    must_apply(ensemble_apply(&n->ensemble, payload), "command", index);
+    must_apply(ensemble_apply(&n->ensemble, index, payload), "command", index);
     snapshots_applied(&n->snapshots, generation);
     if (index > 1) {
         grow(n);
@@ -254,7 +254,7 @@ static void set_peers(struct node *n, const struct member *members, size_t count
 static void on_configuration(void *ctx, uint64_t index, const struct member *members, size_t count)
 {
     struct node *n = ctx;
-    must_apply(ensemble_configuration(&n->ensemble, members, count), "configuration", index);
+    must_apply(ensemble_configuration(&n->ensemble, index, members, count), "configuration", index);
     reconfig_configuration(&n->reconfig, members, count);
     if (n->peers != NULL) {
         set_peers(n, members, count);

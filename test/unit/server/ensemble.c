@@ -10,6 +10,8 @@ struct fixture {
     struct ensemble e;
     struct buf sent; /* the newest message to the leader, without its kind */
     unsigned messages;
+    uint64_t index; /* of the last entry applied */
+    int failures;
 };
 
 static void on_send(void *ctx, uint64_t to, struct buf *message_take)
@@ -40,7 +42,7 @@ static void fixture_open(struct fixture *f)
     f->e.replication =
         (struct replication *)(void *)f; /* there is one; a follower asks nothing of it */
     f->h.service.pipeline.sink = ensemble_sink(&f->e);
-    assert_int_equal(ensemble_configuration(&f->e, members, 3), 0);
+    assert_int_equal(ensemble_configuration(&f->e, ++f->index, members, 3), 0);
     assert_int_equal(service_lead(&f->h.service, false), 0);
     assert_int_equal(ensemble_role(&f->e, REPLICATION_FOLLOWER, 2), 0);
 }
@@ -63,7 +65,7 @@ static void ask_for_session(struct fixture *f, struct guest *p)
 /* The newest message comes back through the log. */
 static void apply_sent(struct fixture *f)
 {
-    assert_int_equal(ensemble_apply(&f->e, buf_slice(&f->sent)), 0);
+    assert_int_equal(ensemble_apply(&f->e, ++f->index, buf_slice(&f->sent)), 0);
     service_harness_turn(&f->h);
 }
 
@@ -85,6 +87,56 @@ static void test_a_write_comes_back(void **state)
     fixture_close(&f);
 }
 
+static void on_failed(void *ctx, int error, const char *text)
+{
+    struct fixture *f = ctx;
+    (void)text;
+    assert_int_equal(error, CONCLAVE_ECORRUPT);
+    f->failures++;
+}
+
+static void claim(struct fixture *f, uint64_t index, uint64_t digest)
+{
+    struct buf message;
+    buf_init(&message, 0);
+    buf_append_u8(&message, 5);
+    buf_append_i64(&message, (int64_t)index);
+    buf_append_i64(&message, (int64_t)digest);
+    ensemble_message(&f->e, 2, buf_slice(&message));
+    buf_finish(&message);
+}
+
+/* The leader's digests are compared at the entry they are about: applied before, or not yet. One that
+ * differs makes the member step aside; one of an entry that is long past, or not the leader's, says
+ * nothing. */
+static void test_states_are_compared(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct guest p;
+    fixture_open(&f);
+    f.e.failed = on_failed;
+    f.e.failed_ctx = &f;
+    ask_for_session(&f, &p);
+    apply_sent(&f);
+    uint64_t digest = state_digest(f.h.service.state);
+    claim(&f, f.index, digest);
+    claim(&f, f.index + 1000, 1);
+    assert_int_equal(f.e.stats.compared, 1);
+    assert_int_equal(f.failures, 0);
+    claim(&f, f.index, digest + 1);
+    assert_int_equal(f.failures, 1);
+    claim(&f, f.index + 1, 12345);
+    f.e.agreement.claim_index = f.index + 1;
+    guest_finish(&p);
+    ask_for_session(&f, &p);
+    apply_sent(&f);
+    assert_int_equal(f.failures, 2);
+    assert_int_equal(f.e.stats.differed, 2);
+    guest_finish(&p);
+    fixture_close(&f);
+}
+
 /* What the last run of this server had sent, numbered far above this run's. */
 static void apply_late(struct fixture *f)
 {
@@ -98,7 +150,7 @@ static void apply_late(struct fixture *f)
         .session_id = 99, .type = WIRE_CREATE_SESSION, .body = make_session(&m, 99, 4000)};
     batch_begin(&late, &header);
     batch_add(&late, 0, &command);
-    assert_int_equal(ensemble_apply(&f->e, buf_slice(&late)), 0);
+    assert_int_equal(ensemble_apply(&f->e, ++f->index, buf_slice(&late)), 0);
     service_harness_turn(&f->h);
     buf_finish(&late);
     maker_finish(&m);
@@ -174,7 +226,7 @@ static void test_nothing_overtakes_a_reconfig(void **state)
     service_take_touches(&f.h.service, &touches);
     assert_int_equal(service_take_touches(&f.h.service, &touches), 1);
 
-    assert_int_equal(ensemble_configuration(&f.e, members, 2), 0);
+    assert_int_equal(ensemble_configuration(&f.e, ++f.index, members, 2), 0);
     service_harness_turn(&f.h);
     guest_expect(&p, reconfig, 0);
     assert_int_equal(f.messages, messages + 1);
@@ -192,6 +244,7 @@ int main(void)
 {
     log_set_level(LOG_ERROR + 1);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_states_are_compared),
         cmocka_unit_test(test_a_write_comes_back),
         cmocka_unit_test(test_the_last_run_was_ahead),
         cmocka_unit_test(test_the_last_run_was_ahead_of_nothing),
