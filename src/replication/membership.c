@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CATCH_UP_NEAR = 32 }; /* entries that may be on their way to who has caught up */
+
 static bool leads(const struct replication *r)
 {
     return r->error == 0 && !r->closing && replication_leader(r) == (uint64_t)r->options.server_id;
@@ -39,9 +41,12 @@ int replication_catch_up(struct replication *r, uint64_t id)
     return rv;
 }
 
+/* Having caught up once is not enough: who fell behind since would be counted for majorities that it
+ * cannot help to make, and does not know yet that it has a vote. */
 bool replication_caught_up(const struct replication *r, uint64_t id)
 {
-    return engine_catch_up_status(r->engine, id) == CATCH_UP_FINISHED;
+    return engine_catch_up_status(r->engine, id) == CATCH_UP_FINISHED &&
+           engine_match_index(r->engine, id) + CATCH_UP_NEAR >= engine_commit_index(r->engine);
 }
 
 int replication_transfer(struct replication *r, uint64_t id)
