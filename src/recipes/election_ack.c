@@ -349,6 +349,7 @@ static void on_current(struct step *step, const struct conclave_reply *reply)
 static void read_current(struct conclave_election *e)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, NULL, 0);
+    op.linearizable = e->ack_unknown; /* the server that we are at now may lag behind that write */
     if (watch_slot_prepare(&e->ack_watch, e->current_path, &op) != 0) {
         e->steal_read = false;
         election_retry_later(e);
