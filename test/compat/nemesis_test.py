@@ -52,7 +52,8 @@ TRIED = []
 
 def kazoo_cases():
     import kazoo_test  # it ends the program when there is no kazoo
-    return kazoo_test.CASES, {"options": LINEARIZABLE}, {}
+    # server_restart looks at its client between two restarts of its own: with others in between it says nothing.
+    return [case for case in kazoo_test.CASES if case.__name__ != "server_restart"], {"options": LINEARIZABLE}, {}
 
 
 def curator_cases():

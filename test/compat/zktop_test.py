@@ -121,8 +121,10 @@ def overview(server):
                 one.call(zk.delete(f"/top-{name}"))
             one.close_session()
             two.close_session()
-        lines = top.wait(lambda lines: ensemble(lines)[2] == 1 and ensemble(lines)[0] == first[0], "all gone again")
-        seen += [sessions(lines), f"exit code {top.quit()}"]
+        # A server may count a session as ended before it has closed the socket, so the list is waited for, too.
+        top.wait(lambda lines: ensemble(lines)[2] == 1 and ensemble(lines)[0] == first[0] and not sessions(lines),
+                 "all gone again")
+        seen.append(f"exit code {top.quit()}")
     return seen
 
 
