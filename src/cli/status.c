@@ -28,10 +28,10 @@ static const struct command_usage USAGE = {
     .more =
         "An answer is waited for no longer than --timeout, 2s where that is not given.\n"
         "\n"
-        "With --json: {\"verdict\":V,\"wrong\":[TEXT...],\"leader\":ID,\"voters\":N,"
-        "\"voters_serving\":N,\"servers\":[{\"id\",\"address\",\"role\",\"mode\",\"state\","
-        "\"zxid\",\"term\",\"lag\",\"applied\",\"connections\",\"sessions\",\"version\"}]}; what "
-        "is not known is null.\n"
+        "With --json: {\"verdict\":V,\"wrong\":[TEXT...],\"leader\":ID,\n"
+        "\"voters\":N,\"voters_serving\":N,\"servers\":[{\"id\",\"address\",\"role\",\"mode\",\n"
+        "\"state\",\"zxid\",\"term\",\"lag\",\"applied\",\"connections\",\"sessions\",\n"
+        "\"version\"}]}; what is not known is null.\n"
         "\n"
         "Exit codes: 0 ok or degraded, 1 no quorum, 69 unreachable.\n",
     .client = true,
