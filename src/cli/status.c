@@ -228,7 +228,7 @@ static void picture_print(const struct picture *p)
 static void put_text(struct json *j, const char *key, const char *text)
 {
     json_key(j, key);
-    if (text[0] != '\0') {
+    if (text != NULL && text[0] != '\0') {
         json_string(j, text);
     } else {
         json_null(j);
