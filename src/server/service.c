@@ -73,21 +73,6 @@ void service_finish(struct service *s)
     s->state = NULL;
 }
 
-struct begin_context {
-    struct service *service;
-    int64_t now_ms;
-    int rc;
-};
-
-static void begin_session(void *ctx, const struct state_session *session)
-{
-    struct begin_context *b = ctx;
-    int rc = session_tracker_add(b->service->sessions, session->id, session->timeout_ms, b->now_ms);
-    if (rc != 0) {
-        b->rc = rc;
-    }
-}
-
 static int64_t service_beat_ms(const struct service *s)
 {
     return s->limits.tick_ms / BEATS_PER_TICK + 1;
@@ -95,13 +80,12 @@ static int64_t service_beat_ms(const struct service *s)
 
 int service_begin(struct service *s)
 {
-    struct begin_context b = {.service = s, .now_ms = clock_monotonic_ms(s->clock)};
+    int64_t now_ms = clock_monotonic_ms(s->clock);
     pipeline_begin(&s->pipeline, state_origin_sequence(s->state, s->server_id));
-    state_session_each(s->state, begin_session, &b);
-    collector_begin(&s->collector, b.now_ms);
-    s->beat_at = b.now_ms + service_beat_ms(s);
+    int rc = service_full_timeouts(s, now_ms);
+    s->beat_at = now_ms + service_beat_ms(s);
     s->serving = true;
-    return b.rc;
+    return rc;
 }
 
 int service_restore(struct service *s, struct slice snapshot)

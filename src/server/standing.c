@@ -36,17 +36,22 @@ static void full_timeout(void *ctx, const struct state_session *session)
     }
 }
 
+int service_full_timeouts(struct service *s, int64_t now_ms)
+{
+    struct timeout_context t = {.service = s, .now_ms = now_ms};
+    state_session_each(s->state, full_timeout, &t);
+    collector_begin(&s->collector, now_ms);
+    return t.rc;
+}
+
 int service_lead(struct service *s, bool leads)
 {
-    struct timeout_context t = {.service = s, .now_ms = clock_monotonic_ms(s->clock)};
     s->standing.leads = leads;
     if (leads) {
-        state_session_each(s->state, full_timeout, &t);
-        collector_begin(&s->collector, t.now_ms);
-    } else {
-        s->standing.own_count = 0;
+        return service_full_timeouts(s, clock_monotonic_ms(s->clock));
     }
-    return t.rc;
+    s->standing.own_count = 0;
+    return 0;
 }
 
 int service_propose(struct service *s, int64_t session_id, int32_t type, struct slice body)

@@ -44,6 +44,9 @@ struct standing {
 void standing_init(struct standing *s);
 void standing_finish(struct standing *s);
 
+/* Every session has its full timeout from now, and the collector begins anew. 0 or CONCLAVE_ENOMEM. */
+int service_full_timeouts(struct service *s, int64_t now_ms) CONCLAVE_MUST_USE;
+
 /* This server leads from now on, or no longer. A new leader gives every session a full timeout. 0 or
  * CONCLAVE_ENOMEM. */
 int service_lead(struct service *s, bool leads) CONCLAVE_MUST_USE;
