@@ -15,53 +15,11 @@
 #ifndef CONCLAVE_ELECTION_H
 #define CONCLAVE_ELECTION_H
 
-#include <conclave/client.h>
+#include <conclave/recipes.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* --- what all recipes of a client share ---------------------------------------- */
-
-/* One per client: timers, guaranteed deletions, the lease heartbeat of everything its session
- * holds, and (when the client was started with threads) a thread for the recipes' callbacks, so
- * that a client callback that blocks delays none. */
-struct conclave_recipes;
-
-/* 0, CONCLAVE_ENOMEM, CONCLAVE_EIO. The client must outlive it. */
-CONCLAVE_API int conclave_recipes_create(struct conclave_client *client,
-                                         struct conclave_recipes **ret) CONCLAVE_MUST_USE;
-
-/* All handles must be closed. NULL is allowed. */
-CONCLAVE_API void conclave_recipes_destroy(struct conclave_recipes *recipes);
-
-/* Proof of a grant: larger than all before it on the same path, as long as the ensemble keeps
- * its data. */
-struct conclave_token {
-    int64_t czxid; /* of the node that confers the grant; 0: none */
-};
-
-/* How the holder proves that it still holds. */
-struct conclave_lease_options {
-    int64_t heartbeat_ms; /* between proofs; 0: a sixth of the session timeout */
-    /* Time that on_revoked needs; at most a third of the session timeout less 500 ms (less a sixth
-     * of it below 3 s); 0: that. Through a follower of an Apache ensemble the session is sure to
-     * live only a sixth of its timeout and half a tick less than that, so there a grace that is used
-     * up to its end can outlast it by so much: give less; Conclave's servers, and Apache's when it
-     * stands alone, count from the receipt of a heartbeat, and need nothing less. */
-    int64_t grace_ms;
-    bool stop_on_suspend; /* revoke at once when the link is lost, not at the end of the lease */
-};
-
-/* Names of candidates' nodes, for sharing a path with other programs' contenders. */
-enum conclave_naming {
-    CONCLAVE_NAMING_NATIVE,        /* <guid>-n_<sequence> */
-    CONCLAVE_NAMING_CURATOR_LATCH, /* _c_<uuid>-latch-<sequence> */
-    CONCLAVE_NAMING_CURATOR_LOCK,  /* _c_<uuid>-lock-<sequence> */
-    CONCLAVE_NAMING_KAZOO,         /* <uuid>__lock__<sequence> */
-};
-
-/* --- election ------------------------------------------------------------------ */
 
 struct conclave_election;
 

@@ -29,6 +29,8 @@
 #include "recipes/observer.h"
 #include "recipes/protected_create.h"
 
+#include <conclave/election.h>
+
 #include <stdatomic.h>
 
 enum election_state {

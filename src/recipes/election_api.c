@@ -3,6 +3,7 @@
 #include "recipes/election.h"
 
 #include "client/path.h"
+#include "recipes/copies.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -32,48 +33,6 @@ static bool options_valid(const struct conclave_election_options *o)
            o->backoff_min_ms >= 0 && o->backoff_max_ms >= o->backoff_min_ms;
 }
 
-/* Copies a string to *at and moves that behind it. */
-static const char *copy_text(char **at, const char *text)
-{
-    char *copy = *at;
-    size_t size = strlen(text) + 1;
-    (void)snprintf(copy, size, "%s", text);
-    *at += size;
-    return copy;
-}
-
-/* The list with its strings in one block. */
-static struct conclave_acl *acl_copy(const struct conclave_acl *acl, size_t count)
-{
-    size_t bytes = 0;
-    for (size_t i = 0; i < count; i++) {
-        bytes += strlen(acl[i].scheme) + strlen(acl[i].id) + 2;
-    }
-    struct conclave_acl *copy = malloc(count * sizeof *copy + bytes);
-    if (copy == NULL) {
-        return NULL;
-    }
-    char *text = (char *)(copy + count);
-    for (size_t i = 0; i < count; i++) {
-        copy[i].perms = acl[i].perms;
-        copy[i].scheme = copy_text(&text, acl[i].scheme);
-        copy[i].id = copy_text(&text, acl[i].id);
-    }
-    return copy;
-}
-
-static char *default_id(void)
-{
-    char host[256];
-    char id[300];
-    if (gethostname(host, sizeof host) != 0) {
-        (void)strcpy(host, "localhost");
-    }
-    host[sizeof host - 1] = '\0';
-    (void)snprintf(id, sizeof id, "%s:%ld", host, (long)getpid());
-    return strdup(id);
-}
-
 /* What the node holds: the id, and on the next line the user's data. */
 static char *node_data(const char *id, const void *data, size_t len, size_t *ret_len)
 {
@@ -93,23 +52,13 @@ static char *node_data(const char *id, const void *data, size_t len, size_t *ret
     return text;
 }
 
-static char *concat(const char *a, const char *b)
-{
-    size_t len = strlen(a) + strlen(b) + 1;
-    char *text = malloc(len);
-    if (text != NULL) {
-        (void)snprintf(text, len, "%s%s", a, b);
-    }
-    return text;
-}
-
 static bool copy_options(struct conclave_election *e, const struct conclave_election_options *o)
 {
     e->options = *o;
     e->path = strdup(o->path);
-    e->leader_dir = concat(o->path, ".leader");
-    e->current_path = concat(o->path, ".leader/current");
-    e->last_path = concat(o->path, ".leader/last");
+    e->leader_dir = text_concat(o->path, ".leader");
+    e->current_path = text_concat(o->path, ".leader/current");
+    e->last_path = text_concat(o->path, ".leader/last");
     e->id = o->id != NULL ? strdup(o->id) : default_id();
     if (e->id != NULL) {
         e->data = node_data(e->id, o->data, o->data_len, &e->data_len);
@@ -256,21 +205,11 @@ static bool leads_or_ended(void *ctx)
     return election_leads(e) || e->ending || e->parked;
 }
 
-static int forbid_waiting(struct conclave_election *e)
-{
-    struct conclave_recipes *rt = election_rt(e);
-    int error = client_check(rt->client);
-    if (error == 0 && dispatcher_is_current(rt->dispatcher)) {
-        error = CONCLAVE_EDEADLK;
-    }
-    return error;
-}
-
 int conclave_election_wait(struct conclave_election *e, int64_t timeout_ms,
                            struct conclave_token *ret_token)
 {
     struct conclave_client *client = election_rt(e)->client;
-    int error = forbid_waiting(e);
+    int error = recipes_may_block(election_rt(e));
     if (error != 0) {
         return error;
     }
@@ -295,7 +234,7 @@ static bool closed_returned(void *ctx)
 int conclave_election_close_wait(struct conclave_election *e, int64_t timeout_ms)
 {
     struct conclave_client *client = election_rt(e)->client;
-    int error = forbid_waiting(e);
+    int error = recipes_may_block(election_rt(e));
     if (error != 0) {
         return error;
     }

@@ -119,6 +119,15 @@ void conclave_recipes_destroy(struct conclave_recipes *rt)
     client_unref(client);
 }
 
+int recipes_may_block(struct conclave_recipes *rt)
+{
+    int error = client_check(rt->client);
+    if (error == 0 && dispatcher_is_current(rt->dispatcher)) {
+        error = CONCLAVE_EDEADLK;
+    }
+    return error;
+}
+
 /* --- handles -------------------------------------------------------------------- */
 
 void handle_init(struct handle *h, struct conclave_recipes *rt, const struct handle_class *class)

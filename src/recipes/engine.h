@@ -18,7 +18,7 @@
 #include "recipes/deletes.h"
 #include "recipes/lease.h"
 
-#include <conclave/election.h>
+#include <conclave/recipes.h>
 
 #include <sys/types.h>
 
@@ -41,6 +41,10 @@ struct conclave_recipes {
 /* Lock held. The last unref frees. */
 void recipes_ref(struct conclave_recipes *rt);
 void recipes_unref(struct conclave_recipes *rt);
+
+/* 0 when the calling thread may block here: CONCLAVE_EDEADLK in a callback of this runtime,
+ * CONCLAVE_EFORK in a child of the process that made it. No lock held. */
+int recipes_may_block(struct conclave_recipes *rt) CONCLAVE_MUST_USE;
 
 /* Whether the client has a session and a link on which it can write. Lock held. */
 static inline bool recipes_connected(const struct conclave_recipes *rt)

@@ -11,7 +11,7 @@
 #ifndef RECIPES_NAMES_H
 #define RECIPES_NAMES_H
 
-#include <conclave/election.h>
+#include <conclave/recipes.h>
 
 #include <stdbool.h>
 #include <stddef.h>
