@@ -369,6 +369,32 @@ static void tell_term(struct engine *e)
     }
 }
 
+/* Who is asked votes, whatever its own log says of its part (Ongaro's thesis, 4.2.2): the entry that
+ * makes it a voter may not have reached it, and without its vote nobody could lead and bring that
+ * entry. libraft lets only those vote who know themselves as voters, and only those forget a silent
+ * leader. */
+static int feed_vote(struct engine *e, struct raft_message *message, const struct engine_message *m,
+                     struct engine_result *ret)
+{
+    struct raft_configuration *c = &e->raft.configuration;
+    unsigned i = 0;
+    while (i < c->n && c->servers[i].id != e->raft.id) {
+        i++;
+    }
+    if (i == c->n || c->servers[i].role == RAFT_VOTER) {
+        return feed(e, message, m, ret);
+    }
+    int role = c->servers[i].role;
+    if (e->heard_ms < (int64_t)e->now - (int64_t)e->election_ms) {
+        e->raft.follower_state.current_leader.id = 0;
+    }
+    c->servers[i].role = RAFT_VOTER;
+    int rv = feed(e, message, m, ret);
+    assert(i < c->n && c->servers[i].id == e->raft.id); /* a vote changes no configuration */
+    c->servers[i].role = role;
+    return rv;
+}
+
 static int receive_vote(struct engine *e, const struct engine_message *m, struct engine_result *ret)
 {
     struct raft_message message = {.type = RAFT_REQUEST_VOTE};
@@ -384,7 +410,7 @@ static int receive_vote(struct engine *e, const struct engine_message *m, struct
     if (!e->voting) {
         return 0;
     }
-    int rv = feed(e, &message, m, ret);
+    int rv = feed_vote(e, &message, m, ret);
     if (rv == 0 && m->vote.pre_vote && m->term < e->raft.current_term) {
         tell_term(e);
     }

@@ -376,6 +376,67 @@ static void test_slow_install(void **state)
     cluster_free(c);
 }
 
+/* A member was made a voter while it heard nothing; then the majority needs it. With and without a
+ * leader in whom it still believes when it is asked. */
+static void test_who_does_not_know_that_it_votes(void **state)
+{
+    (void)state;
+    for (int restart = 0; restart < 2; restart++) {
+        struct cluster *c = cluster_start("vov");
+        uint64_t leader = cluster_elect(c), other = 4 - leader;
+        cluster_run(c, 100);
+        isolate(c, 2, true);
+        assert_int_equal(change(c, leader, "vvv"), 0);
+        cluster_run(c, 100);
+        assert_int_equal(change(c, leader, leader == 1 ? "vvo" : "ovv"), 0);
+        cluster_run(c, 50);
+        assert_true(has_roles(c, 2, "vov"));
+        node_crash(c, leader);
+        node_start(c, leader);
+        if (restart) {
+            node_crash(c, 2);
+            node_start(c, 2);
+        }
+        assert_true(has_roles(c, other, leader == 1 ? "vvo" : "ovv"));
+        isolate(c, 2, false);
+        cluster_run(c, 2000);
+        assert_int_equal(cluster_leader(c), leader);
+        assert_true(has_roles(c, 2, leader == 1 ? "vvo" : "ovv"));
+        check_same(c);
+        cluster_free(c);
+    }
+}
+
+/* A member without a vote in its log does not help to unseat a leader that it hears. */
+static void test_observer_stays_with_its_leader(void **state)
+{
+    (void)state;
+    struct engine_result result;
+    struct engine_message answer;
+    struct cluster *c = cluster_start("vov");
+    uint64_t leader = cluster_elect(c), other = 4 - leader;
+    cluster_run(c, 100);
+    struct engine *e = c->nodes[2].engine;
+    uint64_t term = engine_term(e);
+    struct engine_message vote = {.kind = ENGINE_VOTE, .peer = other, .term = term + 1};
+    vote.vote.candidate = other;
+    vote.vote.last_index = engine_last_index(e);
+    vote.vote.last_term = term;
+    for (int silent = 0; silent < 2; silent++) {
+        if (silent) {
+            isolate(c, 2, true);
+            cluster_run(c, 2000);
+        }
+        assert_int_equal(engine_receive(e, c->now_ms, &vote, NULL, 0, &result), 0);
+        assert_int_equal(result.messages, 1);
+        assert_int_equal(result.vote_changed, silent);
+        engine_message(e, 0, &answer);
+        assert_int_equal(answer.vote_result.granted, silent);
+    }
+    assert_false(engine_is_voter(e, 2));
+    cluster_free(c);
+}
+
 /* The leader makes another the only voter, and is cut off before it knows: two leaders, but not of
  * one term. */
 static void test_new_sole_voter_takes_a_new_term(void **state)
@@ -441,6 +502,8 @@ int main(void)
         cmocka_unit_test(test_lost_change_is_rolled_back),
         cmocka_unit_test(test_observer_catches_up_and_votes),
         cmocka_unit_test(test_unreachable_observer_is_given_up),
+        cmocka_unit_test(test_who_does_not_know_that_it_votes),
+        cmocka_unit_test(test_observer_stays_with_its_leader),
         cmocka_unit_test(test_snapshot_is_installed),
         cmocka_unit_test(test_slow_install),
         cmocka_unit_test(test_new_sole_voter_takes_a_new_term),
