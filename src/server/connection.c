@@ -587,7 +587,7 @@ size_t connection_input(struct connection *c, struct slice bytes)
     if (connection_word(c, bytes, &taken)) {
         return taken;
     }
-    s->now_ns = clock_monotonic_ns(s->clock);
+    (void)service_time_ms(s);
     while (connection_ready(c)) {
         struct slice body;
         int32_t len = 0;

@@ -418,7 +418,7 @@ static void take_batch(struct ensemble *e, uint64_t from, struct slice bytes)
         e->stats.refused++;
         return;
     }
-    int64_t now_ms = clock_monotonic_ms(e->clock);
+    int64_t now_ms = service_time_ms(e->service);
     int rc;
     while ((rc = batch_next(&reader, &command)) == 1) {
         session_tracker_touch(e->service->sessions, command.session_id, now_ms);
@@ -449,7 +449,7 @@ static void take_later(struct ensemble *e, uint64_t from)
 static void take_touches(struct ensemble *e, struct slice bytes)
 {
     struct wire_reader r = wire_reader_make(bytes);
-    int64_t now_ms = clock_monotonic_ms(e->clock);
+    int64_t now_ms = service_time_ms(e->service);
     while (wire_left(&r) >= 8) {
         session_tracker_touch(e->service->sessions, wire_read_i64(&r), now_ms);
     }

@@ -78,6 +78,27 @@ static int64_t service_beat_ms(const struct service *s)
     return s->limits.tick_ms / BEATS_PER_TICK + 1;
 }
 
+/* A beat that is late by more than its interval means that we did not run: nobody could have told us
+ * that he lives. So a standstill that is not given back is shorter than two intervals, half a tick:
+ * less than a client that pings in time can spare. */
+int64_t service_time_ms(struct service *s)
+{
+    s->now_ns = clock_monotonic_ns(s->clock);
+    int64_t now_ms = s->now_ns / 1000000;
+    int64_t late_ms = now_ms - s->beat_at;
+    if (!s->serving || late_ms <= service_beat_ms(s)) {
+        return now_ms;
+    }
+    log_warn("server", "stalled", "lost_ms=%lld", (long long)late_ms);
+    s->beat_at = now_ms;
+    session_tracker_pause(s->sessions, late_ms);
+    summary_add(&s->metrics->jvm_pause_time_ms, (uint64_t)late_ms);
+    LIST_FOREACH (it, &s->handshaking) {
+        CONTAINER_OF(it, struct connection, handshaking)->handshake_at += late_ms;
+    }
+    return now_ms;
+}
+
 int service_begin(struct service *s)
 {
     int64_t now_ms = clock_monotonic_ms(s->clock);
@@ -158,7 +179,7 @@ static int service_session_created(struct service *s, int64_t id)
     if (!s->serving || !state_session_find(s->state, id, &session)) {
         return 0;
     }
-    return session_tracker_add(s->sessions, id, session.timeout_ms, clock_monotonic_ms(s->clock));
+    return session_tracker_add(s->sessions, id, session.timeout_ms, service_time_ms(s));
 }
 
 /* Its client goes on at another server. */
@@ -292,7 +313,7 @@ int service_apply(struct service *s, struct slice payload)
     if (rc != 0) {
         return rc;
     }
-    s->now_ns = clock_monotonic_ns(s->clock);
+    (void)service_time_ms(s);
     if (state_batch_admit(s->state, &batch.header) != STATE_BATCH_APPLY) {
         return 0;
     }
@@ -373,33 +394,15 @@ static void service_expire(void *ctx, int64_t id)
     }
 }
 
-/* A beat that is late by more than its interval means that we did not run: nobody could have told us
- * that he lives. So a standstill that is not given back is shorter than two intervals, half a tick:
- * less than a client that pings in time can spare. */
-static void service_beat(struct service *s, int64_t now_ms)
-{
-    int64_t late_ms = now_ms - s->beat_at;
-    if (late_ms > service_beat_ms(s)) {
-        log_warn("server", "stalled", "lost_ms=%lld", (long long)late_ms);
-        session_tracker_pause(s->sessions, late_ms);
-        summary_add(&s->metrics->jvm_pause_time_ms, (uint64_t)late_ms);
-        LIST_FOREACH (it, &s->handshaking) {
-            CONTAINER_OF(it, struct connection, handshaking)->handshake_at += late_ms;
-        }
-    }
-    if (late_ms >= 0) {
-        s->beat_at = now_ms + service_beat_ms(s);
-    }
-}
-
 void service_tick(struct service *s)
 {
-    s->now_ns = clock_monotonic_ns(s->clock);
-    int64_t now_ms = s->now_ns / 1000000;
+    int64_t now_ms = service_time_ms(s);
     if (!s->serving) {
         return;
     }
-    service_beat(s, now_ms);
+    if (s->beat_at <= now_ms) {
+        s->beat_at = now_ms + service_beat_ms(s);
+    }
     if (s->standing.leads) {
         session_tracker_expire(s->sessions, now_ms, service_expire, s);
         collector_tick(&s->collector, s->state, now_ms, clock_wall_ms(s->clock), service_collect,
@@ -481,8 +484,7 @@ void service_supersede(struct service *s, int64_t session_id)
 int service_attach(struct service *s, struct connection *c)
 {
     service_supersede(s, c->session_id);
-    int rc = session_tracker_add(s->sessions, c->session_id, c->timeout_ms,
-                                 clock_monotonic_ms(s->clock));
+    int rc = session_tracker_add(s->sessions, c->session_id, c->timeout_ms, service_time_ms(s));
     if (rc != 0) {
         return rc;
     }

@@ -120,8 +120,12 @@ void service_forget(struct service *s);
  * again. */
 void service_turn(struct service *s);
 
-/* What the clock brings: expired sessions, connections without handshake, time lost by a stall of
- * our own. Due at service_deadline (monotonic ms), harmless earlier. */
+/* The time, which is in now_ns as well, monotonic. Whoever dates a sign of life asks here: a standstill
+ * of our own is given back to all sessions first, for who is heard from afterwards needs nothing back. */
+int64_t service_time_ms(struct service *s);
+
+/* What the clock brings: expired sessions, connections without handshake. Due at service_deadline
+ * (monotonic ms), harmless earlier. */
 void service_tick(struct service *s);
 int64_t service_deadline(const struct service *s);
 

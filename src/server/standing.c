@@ -48,7 +48,7 @@ int service_lead(struct service *s, bool leads)
 {
     s->standing.leads = leads;
     if (leads) {
-        return service_full_timeouts(s, clock_monotonic_ms(s->clock));
+        return service_full_timeouts(s, service_time_ms(s));
     }
     s->standing.own_count = 0;
     return 0;

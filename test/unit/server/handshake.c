@@ -361,6 +361,26 @@ static void test_stall_is_given_back(void **state)
     service_harness_finish(&h);
 }
 
+/* Once, also to who is heard from before the tick that was missed. */
+static void test_stall_is_given_back_once(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct guest p;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 4000);
+    h.now_ms += 60000;
+    guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
+    for (int i = 0; i < 8; i++) {
+        service_harness_advance(&h, 1000);
+        service_harness_settle(&h);
+        assert_true(i >= 4 || !p.closed);
+    }
+    assert_true(p.closed);
+    guest_finish(&p);
+    service_harness_finish(&h);
+}
+
 /* Also a standstill of less than a tick, wherever it falls between two beats and before a session's due
  * tick: a client that pings every third of its timeout and comes back at once keeps its session. */
 static void test_short_stall_is_given_back(void **state)
@@ -487,6 +507,7 @@ int main(void)
         cmocka_unit_test(test_no_handshake_in_time),
         cmocka_unit_test(test_expiry),
         cmocka_unit_test(test_stall_is_given_back),
+        cmocka_unit_test(test_stall_is_given_back_once),
         cmocka_unit_test(test_short_stall_is_given_back),
         cmocka_unit_test(test_session_limit),
         cmocka_unit_test(test_gone_while_creating),
