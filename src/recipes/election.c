@@ -74,17 +74,6 @@ void election_trouble(struct conclave_election *e, int error)
 
 /* --- the term -------------------------------------------------------------------- */
 
-static void unpublish(struct conclave_election *e)
-{
-    atomic_store_explicit(&e->public_until_ns, 0, memory_order_release);
-}
-
-static void publish(struct conclave_election *e)
-{
-    atomic_store_explicit(&e->public_czxid, e->czxid, memory_order_relaxed);
-    atomic_store_explicit(&e->public_until_ns, e->holder.until_ns, memory_order_release);
-}
-
 /* The user's stop is done, or was never needed: what becomes of the candidacy. */
 static void stopped(struct conclave_election *e)
 {
@@ -105,7 +94,7 @@ static void stopped(struct conclave_election *e)
  * returned. */
 static void stop_leading(struct conclave_election *e, int why, int64_t until_ns)
 {
-    unpublish(e);
+    grant_withdraw(&e->grant);
     lease_remove(&election_rt(e)->lease, &e->holder);
     e->stop_why = why;
     e->stop_until_ns = until_ns;
@@ -138,7 +127,7 @@ static void on_proved(struct lease_holder *holder)
 {
     struct conclave_election *e = CONTAINER_OF(holder, struct conclave_election, holder);
     if (e->state == ELECTION_LEADING && e->term != TERM_DUE) {
-        publish(e);
+        grant_publish(&e->grant, e->czxid, e->holder.until_ns);
     } else if (e->state == ELECTION_PROVING) {
         election_run(e);
     }
@@ -178,12 +167,7 @@ void election_node_gone(struct conclave_election *e, int why)
         }
         e->lost_ns = now;
     }
-    if (!e->own.pending) {
-        watch_slot_clear(&e->own);
-    }
-    if (!e->before.pending) {
-        watch_slot_clear(&e->before);
-    }
+    place_leave(&e->place);
     lease_remove(&rt->lease, &e->holder); /* its path is the node's */
     free(e->node);
     e->node = NULL;
@@ -220,6 +204,7 @@ static void on_created(struct protected_create *create, int error, char *path,
         e->sequence = 0;
     }
     e->holder.path = path;
+    place_enter(&e->place, path, stat->ephemeral_owner, stat->czxid);
     election_enter(e, ELECTION_WAITING);
     if (e->node_session != client_session_id(client)) {
         election_node_gone(e, CONCLAVE_SESSION_EXPIRED);
@@ -262,7 +247,7 @@ static void close_if_done(struct conclave_election *e)
     }
     election_enter(e, ELECTION_CLOSED);
     client_timer_stop(election_rt(e)->client, &e->wake);
-    unpublish(e);
+    grant_withdraw(&e->grant);
     client_notify(election_rt(e)->client);
     handle_post(&e->handle);
 }
@@ -403,7 +388,7 @@ static void tell_elected(struct conclave_election *e)
     bool regrant = e->regrant;
     int result = 0;
     e->term = TERM_STARTING;
-    publish(e);
+    grant_publish(&e->grant, e->czxid, e->holder.until_ns);
     if (e->callbacks.on_elected != NULL) {
         client_unlock(client);
         result = e->callbacks.on_elected(e, token, regrant, e->ctx);
@@ -540,7 +525,7 @@ static void election_free(struct handle *h)
     ensure_path_finish(&e->ack_dir);
     watch_slot_clear(&e->ack_watch);
     observer_finish(&e->observer);
-    election_place_finish(e);
+    place_finish(&e->place);
     client_timer_stop(election_rt(e)->client, &e->wake);
     client_timer_stop(election_rt(e)->client, &e->delay);
     free(e->node);

@@ -21,17 +21,17 @@
  * runs) -> TERM_READY -> TERM_ENDING (on_revoked runs) -> TERM_NONE. A term that ends while
  * DUE was never told to the user at all.
  *
- * Everything is guarded by the client's lock, but for the two atomics that is_leader reads.
+ * Everything is guarded by the client's lock, but for the grant that is_leader reads.
  */
 #ifndef RECIPES_ELECTION_H
 #define RECIPES_ELECTION_H
 
+#include "recipes/grant.h"
 #include "recipes/observer.h"
+#include "recipes/place.h"
 #include "recipes/protected_create.h"
 
 #include <conclave/election.h>
-
-#include <stdatomic.h>
 
 enum election_state {
     ELECTION_IDLE,
@@ -106,14 +106,7 @@ struct conclave_election {
     uint32_t data_generation;
 
     /* Its place in the queue. */
-    struct step place_step;
-    uint32_t place_generation;
-    struct watch_slot own;    /* on the node itself */
-    struct watch_slot before; /* on the one before it */
-    struct contender *list;   /* while czxids are fetched; names on the heap in list_names */
-    char **list_names;
-    size_t list_count;
-    size_t list_next;
+    struct place place;
     struct client_timer wake; /* back-off in IDLE, a try again elsewhere */
     int64_t not_before_ns;    /* no new node before this */
     unsigned failures;        /* of on_elected in a row */
@@ -150,9 +143,7 @@ struct conclave_election {
     bool closed_returned; /* on_closed has returned */
     bool destroy_later;   /* destroyed inside on_closed */
 
-    /* Read by is_leader and its kin, any thread; 0: does not lead. */
-    _Atomic int64_t public_until_ns;
-    _Atomic int64_t public_czxid;
+    struct grant grant; /* what is_leader and its kin read */
 };
 
 static inline struct conclave_recipes *election_rt(const struct conclave_election *e)
@@ -193,7 +184,6 @@ void election_retry_later(struct conclave_election *e);
 /* --- election_place.c ------------------------------------------------------------ */
 
 void election_place_init(struct conclave_election *e);
-void election_place_finish(struct conclave_election *e);
 
 /* In WAITING, PROVING and LEADING, connected: asks for what is not known; enters PROVING when
  * first. */

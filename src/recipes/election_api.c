@@ -139,45 +139,24 @@ int conclave_election_start(struct conclave_recipes *rt,
 
 /* --- asking ---------------------------------------------------------------------- */
 
-/* End of the lease if it has not come yet, else 0: read, then compared with the clock of this
- * moment. In a child of the process that holds it nothing is held. */
-static int64_t lease_now(const struct conclave_election *e, int64_t *ret_now_ns)
-{
-    int64_t until = atomic_load_explicit(&e->public_until_ns, memory_order_acquire);
-    if (until == 0 || getpid() != election_rt(e)->pid) {
-        return 0;
-    }
-    *ret_now_ns = client_now_ns(election_rt(e)->client);
-    return *ret_now_ns < until ? until : 0;
-}
-
 bool conclave_election_is_leader(const struct conclave_election *e)
 {
-    int64_t now;
-    return lease_now(e, &now) != 0;
+    return grant_until_ns(&e->grant, election_rt(e)) != 0;
 }
 
 int64_t conclave_election_lease_left_ms(const struct conclave_election *e)
 {
-    int64_t now;
-    int64_t until = lease_now(e, &now);
-    return until == 0 ? 0 : (until - now) / 1000000;
+    return grant_left_ms(&e->grant, election_rt(e));
 }
 
 int64_t conclave_election_lease_until_ns(const struct conclave_election *e)
 {
-    int64_t now;
-    return lease_now(e, &now);
+    return grant_until_ns(&e->grant, election_rt(e));
 }
 
 struct conclave_token conclave_election_token(const struct conclave_election *e)
 {
-    int64_t now;
-    struct conclave_token token = {0};
-    if (lease_now(e, &now) != 0) {
-        token.czxid = atomic_load_explicit(&e->public_czxid, memory_order_relaxed);
-    }
-    return token;
+    return grant_token(&e->grant, election_rt(e));
 }
 
 void conclave_election_node(const struct conclave_election *e, char *buf, size_t len)
@@ -323,33 +302,15 @@ int conclave_election_set_data(struct conclave_election *e, const void *data, si
 
 /* --- fenced transaction ------------------------------------------------------------- */
 
-/* The check came first: its result is not the caller's. */
-static int fenced_answer(int error, struct conclave_reply *reply, struct conclave_reply **ret_reply)
-{
-    if (reply != NULL && reply->results_count > 0) {
-        if (reply->results[0].error == CONCLAVE_NO_NODE) {
-            error = CONCLAVE_EFENCED;
-        }
-        reply->results++;
-        reply->results_count--;
-    }
-    if (ret_reply != NULL) {
-        *ret_reply = reply;
-    } else {
-        conclave_reply_free(reply);
-    }
-    return error;
-}
-
 /* Path of the node that leads, for the check; or why there is none. */
 static int fencing_node(struct conclave_election *e, char **ret_path)
 {
     struct conclave_client *client = election_rt(e)->client;
     int error = 0;
-    int64_t now;
     client_lock(client);
     /* The lease may be over before its timer has fired. */
-    if (e->state == ELECTION_LEADING && e->term != TERM_DUE && lease_now(e, &now) != 0) {
+    if (e->state == ELECTION_LEADING && e->term != TERM_DUE &&
+        grant_until_ns(&e->grant, election_rt(e)) != 0) {
         *ret_path = strdup(e->node);
         error = *ret_path == NULL ? CONCLAVE_ENOMEM : 0;
     } else {
@@ -363,7 +324,6 @@ int conclave_election_fenced_multi(struct conclave_election *e, const struct con
                                    size_t count, struct conclave_reply **ret_reply)
 {
     struct conclave_client *client = election_rt(e)->client;
-    struct conclave_reply *reply = NULL;
     char *path = NULL;
     int error = client_check(client);
     if (ret_reply != NULL) {
@@ -372,23 +332,11 @@ int conclave_election_fenced_multi(struct conclave_election *e, const struct con
     if (error == 0) {
         error = fencing_node(e, &path);
     }
-    if (error != 0) {
-        return error;
-    }
-    struct conclave_op *all = malloc((count + 1) * sizeof *all);
-    if (all == NULL) {
+    if (error == 0) {
+        error = fenced_multi(client, path, parts, count, ret_reply);
         free(path);
-        return CONCLAVE_ENOMEM;
     }
-    all[0] = conclave_op_path(CONCLAVE_OP_CHECK, path, -1);
-    if (count > 0) {
-        memcpy(all + 1, parts, count * sizeof *all);
-    }
-    struct conclave_op op = conclave_op_multi(all, count + 1);
-    error = conclave_call(client, &op, &reply);
-    free(all);
-    free(path);
-    return fenced_answer(error, reply, ret_reply);
+    return error;
 }
 
 /* --- the end ----------------------------------------------------------------------- */

@@ -1,0 +1,39 @@
+/*
+ * What is published of a grant, for is_leader, is_held and their kin: read from any thread and
+ * from signal handlers, without the client's lock. And the transaction that is carried out only
+ * while the grant's node stands.
+ *
+ * The lease is compared with the clock at the moment of the question: a grant whose timer comes
+ * late has ended all the same.
+ */
+#ifndef RECIPES_GRANT_H
+#define RECIPES_GRANT_H
+
+#include "recipes/engine.h"
+
+#include <stdatomic.h>
+
+struct grant {
+    _Atomic int64_t until_ns; /* end of the lease; 0: nothing is held */
+    _Atomic int64_t czxid;    /* the token */
+};
+
+/* Lock held for these two. */
+void grant_publish(struct grant *grant, int64_t czxid, int64_t until_ns);
+void grant_withdraw(struct grant *grant); /* nobody sees it any more once this has returned */
+
+/* End of the lease if it has not come yet, else 0; 0 in a child of the process that holds it.
+ * Any thread, wait-free. */
+int64_t grant_until_ns(const struct grant *grant, const struct conclave_recipes *rt);
+
+/* Milliseconds left, the token; both 0 when nothing is held. As above. */
+int64_t grant_left_ms(const struct grant *grant, const struct conclave_recipes *rt);
+struct conclave_token grant_token(const struct grant *grant, const struct conclave_recipes *rt);
+
+/* Check of node, then the parts. 0, CONCLAVE_EFENCED (the node is gone, nothing was done),
+ * CONCLAVE_ENOMEM or the answer's error. Blocks; lock not held. *ret_reply (may be NULL) as in
+ * conclave_call, without the check's result; NULL when nothing was sent. */
+int fenced_multi(struct conclave_client *client, const char *node, const struct conclave_op *parts,
+                 size_t count, struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
+
+#endif

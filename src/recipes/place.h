@@ -1,0 +1,79 @@
+/*
+ * A contender's place among its parent's children: its own node watched and verified, the list
+ * in order, a watch on the one it waits for. Election, locks and semaphores differ only in whom
+ * a contender waits for (judge). At most one request at a time; a departure costs the one who
+ * waits for it a list and a watch, and nobody else anything.
+ *
+ * Lock of the client held for all functions.
+ */
+#ifndef RECIPES_PLACE_H
+#define RECIPES_PLACE_H
+
+#include "recipes/engine.h"
+#include "recipes/names.h"
+
+struct place;
+
+/* What a list of contenders means for one of them. */
+enum place_verdict {
+    PLACE_FREE,   /* it has to wait for nobody */
+    PLACE_BEHIND, /* it waits for one of them */
+};
+
+struct place_class {
+    /* list is in order, at is our own position in it; PLACE_BEHIND: *ret_before is whom to wait
+     * for. Pure. */
+    enum place_verdict (*judge)(const struct place *place, const struct contender *list,
+                                size_t count, size_t at, size_t *ret_before);
+    /* Nobody stands in the way any more. */
+    void (*free)(struct place *place);
+    /* Our node is not there, or is not the one that was created. */
+    void (*gone)(struct place *place);
+    /* A request got this error (CONCLAVE_ENOMEM: nothing could be asked). */
+    void (*trouble)(struct place *place, int error);
+    /* Something is known now, or has changed: look again (place_run). Comes after the others. */
+    void (*wake)(struct place *place);
+};
+
+struct place {
+    const struct place_class *class;
+    struct handle *owner;
+    enum conclave_naming naming;
+    const char *parent; /* borrowed */
+    const char *node;   /* our own, borrowed; NULL: none */
+    int64_t session_id; /* its owner */
+    int64_t czxid;
+    uint32_t generation; /* of the node: answers about an earlier one are dropped */
+    uint32_t asked;      /* generation at the request in flight */
+    struct step step;
+    struct watch_slot own;    /* on the node itself */
+    struct watch_slot before; /* on the one it waits for */
+    struct contender *list;   /* while czxids are fetched; names on the heap in list_names */
+    char **list_names;
+    size_t list_count;
+    size_t list_next;
+};
+
+/* parent is borrowed as long as the place is. */
+void place_init(struct place *place, struct handle *owner, const struct place_class *class,
+                const char *parent, enum conclave_naming naming);
+void place_finish(struct place *place);
+
+/* The node to look after, as it was created; its path is borrowed until place_leave. */
+void place_enter(struct place *place, const char *node, int64_t session_id, int64_t czxid);
+
+/* There is no node any more: forgets its watches. Harmless without one. */
+void place_leave(struct place *place);
+
+/* Connected, with a node: asks for what is not known, one thing at a time. queued: also whom it
+ * waits for; free is called when that is nobody. */
+void place_run(struct place *place, bool queued);
+
+/* Stops watching the one it waited for. */
+void place_forget_before(struct place *place);
+
+/* One at a time, in order: each waits for the one right before it. */
+enum place_verdict place_judge_first(const struct place *place, const struct contender *list,
+                                     size_t count, size_t at, size_t *ret_before);
+
+#endif
