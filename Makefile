@@ -14,7 +14,7 @@ SANITIZE := -Db_lundef=false -Dbuildtype=debugoptimized
 TESTS    := $(PYTHON) -B tools/run-tests
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test unit check asan tsan sim fuzz system compat bench cov cluster install deb \
+.PHONY: all demo test unit check asan tsan sim fuzz system compat bench cov cluster install docs deb \
 	clean distclean format help deps deps-check deps-test
 
 all: deps ## build conclave, libconclave.so, libconclave.a and conclave.pc (the default)
@@ -73,6 +73,10 @@ sim: deps ## a whole cluster under one seed, told step by step (SEED=n), or COUN
 
 cluster: all ## three servers on this machine, until Ctrl-C; data and logs in conclave-cluster/
 	@exec $(PYTHON) tools/cluster --bin $(BUILD)/conclave
+
+docs: ## the API's pages, made from the public headers: build/api/index.html
+	@tools/install-deps --docs
+	@tools/api-pages --output $(BUILD)/api
 
 deb: ## Debian packages
 	@echo "not built yet: deb, the Debian packages" >&2; exit 2

@@ -27,7 +27,8 @@ struct conclave_recipes;
 CONCLAVE_API int conclave_recipes_create(struct conclave_client *client,
                                          struct conclave_recipes **ret) CONCLAVE_MUST_USE;
 
-/* All handles must be closed. NULL is allowed. */
+/* All handles must be destroyed, the last of them inside its on_closed at the latest: this may be
+ * called there, too. NULL is allowed. */
 CONCLAVE_API void conclave_recipes_destroy(struct conclave_recipes *recipes);
 
 /* Proof of a grant: larger than all before it on the same path, as long as the ensemble keeps

@@ -366,6 +366,7 @@ void conclave_election_destroy(struct conclave_election *e)
         handle_release(&e->handle);
     } else {
         e->destroy_later = true;
+        handle_retire(&e->handle);
     }
     client_unlock(client);
 }

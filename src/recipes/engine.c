@@ -177,6 +177,11 @@ void handle_release(struct handle *h)
     handle_unref(h);
 }
 
+void handle_retire(struct handle *h)
+{
+    list_remove(&h->link);
+}
+
 void handle_post(struct handle *h)
 {
     if (h->job_posted || list_empty(&h->link)) {

@@ -90,6 +90,10 @@ void handle_unref(struct handle *h);
  * and its callbacks do not run; what is in flight keeps it alive. */
 void handle_release(struct handle *h);
 
+/* The user gave it up inside its last callback: as handle_release, but the reference stays until that
+ * has returned, when handle_release follows. The runtime may be destroyed meanwhile. */
+void handle_retire(struct handle *h);
+
 /* Something may be due: has run_due called in the dispatcher. */
 void handle_post(struct handle *h);
 

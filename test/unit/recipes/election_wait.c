@@ -393,9 +393,12 @@ static void resign_inside(struct candidate *c)
     }
 }
 
+/* With the runtime, as a program in a loop has no other place for it. */
 static void destroy_inside(struct candidate *c)
 {
     conclave_election_destroy(c->election);
+    conclave_recipes_destroy(c->recipes);
+    c->recipes = NULL;
 }
 
 static void E36_callbacks_may_act_on_their_own_handle(void **state)

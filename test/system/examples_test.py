@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""The library as its users get it: installed into a folder, found by pkg-config, each program of examples/ compiled and run.
+
+Promise: every example compiles without a warning against the installed headers and does what its head says, on one
+server; every public header compiles by itself as C11 and as C++; exported functions carry a version; man pages are
+there. An example without a case here fails the suite.
+Limits: needs pkg-config, a C compiler, and g++ for what is C++; one server, on loopback.
+
+usage: examples_test.py [NAME...]
+"""
+
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import cases  # noqa: E402
+import conclave  # noqa: E402
+
+ROOT = conclave.ROOT
+BUILD = os.path.abspath(os.environ.get("CONCLAVE_BUILD", os.path.join(ROOT, "build")))
+C_FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1"]
+# An *_OPTIONS_INIT sets what is not zero: g++ has a warning for that which gcc does not give for C.
+CXX_FLAGS = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-missing-field-initializers", "-O1"]
+SESSION_S = 10  # the session timeout that the client asks for by default
+WAIT_S = 30
+
+
+class Program:
+    """A running example, read line by line."""
+
+    def __init__(self, words, environment, **more):
+        self.log = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(words, stdout=self.log, stderr=subprocess.STDOUT, env=environment, **more)
+        self.seen = 0
+
+    def text(self):
+        return os.pread(self.log.fileno(), 1 << 20, 0).decode()
+
+    def expect(self, pattern, seconds=WAIT_S):
+        """Waits until what it writes matches, behind the last match; the match."""
+        deadline = time.monotonic() + seconds
+        while True:
+            match = re.compile(pattern, re.M).search(self.text(), self.seen)
+            if match:
+                self.seen = match.end()
+                return match
+            if time.monotonic() > deadline or self.process.poll() is not None and not self.rest(pattern):
+                raise AssertionError(f"{self.process.args} did not write {pattern!r}; exit {self.process.poll()}:\n"
+                                     + self.text())
+            time.sleep(0.02)
+
+    def rest(self, pattern):
+        """Whether what it wrote just before it ended matches."""
+        return re.compile(pattern, re.M).search(self.text(), self.seen)
+
+    def end(self, number=signal.SIGTERM, code=0):
+        """Ends it by a signal (0: by itself) and checks the exit code."""
+        if number:
+            self.process.send_signal(number)
+        assert self.process.wait(WAIT_S) == code, f"{self.process.args}: exit {self.process.returncode}\n{self.text()}"
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Bench:
+    """The installed library, the compiled examples and a server for them."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="conclave-test-examples-")
+        self.prefix = os.path.join(self.folder, "root")
+        self.server = conclave.Conclave(tick_ms=500)
+        self.programs = []
+
+    def __enter__(self):
+        subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", self.prefix], check=True,
+                       stdout=subprocess.DEVNULL)
+        self.server.__enter__()
+        return self
+
+    def __exit__(self, *why):
+        for program in self.programs:
+            if program.process.poll() is None:
+                program.kill()
+        self.server.__exit__(*why)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def installed(self, pattern):
+        """Files below the folder, by the last parts of their paths."""
+        return glob.glob(os.path.join(self.prefix, "**", pattern), recursive=True)
+
+    def environment(self):
+        libraries = os.path.dirname(self.installed("libconclave.so")[0])
+        return {**os.environ, "LD_LIBRARY_PATH": libraries, "CONCLAVE_SERVER": self.server.host}
+
+    def flags(self, *more):
+        place = os.path.dirname(self.installed("conclave.pc")[0])
+        run = subprocess.run(["pkg-config", "--cflags", "--libs", *more, "conclave"], stdout=subprocess.PIPE, text=True,
+                             check=True, env={**os.environ, "PKG_CONFIG_SYSROOT_DIR": self.prefix,
+                                              "PKG_CONFIG_PATH": place, "PKG_CONFIG_ALLOW_SYSTEM_LIBS": "",
+                                              "PKG_CONFIG_ALLOW_SYSTEM_CFLAGS": ""})
+        return run.stdout.split()
+
+    def compile(self, source, *more):
+        """The program made of a source; more: what else to link."""
+        name, kind = os.path.splitext(os.path.basename(source))
+        binary = os.path.join(self.folder, name)
+        compiler = [*os.environ.get("CXX", "g++").split(), *CXX_FLAGS] if kind == ".cpp" else \
+            [*os.environ.get("CC", "cc").split(), *C_FLAGS]
+        subprocess.run([*compiler, source, "-o", binary, *self.flags(), "-pthread", *more], check=True)
+        return binary
+
+    def start(self, name, *words, **more):
+        """Starts a compiled example; more: as subprocess.Popen takes it."""
+        program = Program([os.path.join(self.folder, name), *words], self.environment(), **more)
+        self.programs.append(program)
+        return program
+
+    def conclave(self, *words, text=""):
+        """What a command of ours writes."""
+        run = subprocess.run([conclave.program(), *words], input=text, stdout=subprocess.PIPE, text=True, check=True,
+                             env=self.environment())
+        return run.stdout
+
+
+# --- one function for each program of examples/, named after it ----------------------------------------------------------
+
+
+def election(bench):
+    """The second takes over when the first is killed; its token is larger."""
+    first = bench.start("election", "/example/election", "alice")
+    token = int(first.expect(r"alice leads, token (\d+)")[1])
+    second = bench.start("election", "/example/election", "bob")
+    second.expect(r"leader: alice, at work")
+    first.kill()
+    assert int(second.expect(r"bob leads, token (\d+)", SESSION_S + WAIT_S)[1]) > token
+    second.end()
+
+
+def poll_loop(bench):
+    """Without threads, in a loop of the program's own: a watch is told of each change."""
+    bench.conclave("create", "/example-poll", "one")
+    program = bench.start("poll_loop", "/example-poll")
+    program.expect(r"^/example-poll: one$")
+    bench.conclave("set", "/example-poll", "two")
+    program.expect(r"^/example-poll: two$")
+    bench.conclave("rm", "/example-poll")
+    program.expect(r"^/example-poll: no node")
+    program.end()
+
+
+def uv_loop(bench):
+    """In a libuv loop: leads, tells so, and leaves at the end of its time."""
+    program = bench.start("uv_loop", "/example/uv")
+    program.expect(r"leads, token \d+")
+    program.expect(r"closed")
+    program.end(number=0)
+
+
+def cpp_election(bench):
+    """C++ against the same headers: two leaders in turn."""
+    first = bench.start("cpp_election", "/example/cpp", "carol")
+    first.expect(r"carol leads")
+    second = bench.start("cpp_election", "/example/cpp", "dave")
+    first.end()
+    second.expect(r"dave leads")
+    second.end()
+
+
+LINK = {"uv_loop": ["-luv"]}
+
+
+# --- what is installed ----------------------------------------------------------------------------------------------------
+
+
+def headers(bench):
+    """Each header is whole by itself, as C11 and as C++."""
+    found = bench.installed("include/conclave/*.h")
+    shown = glob.glob(os.path.join(ROOT, "include", "conclave", "*.h"))
+    assert len(found) == len(shown) > 5, (found, shown)
+    includes = [flag for flag in bench.flags() if flag.startswith("-I")]
+    for header in found:
+        for compiler, kind, flags in (("cc", "c", C_FLAGS), ("g++", "c++", CXX_FLAGS)):
+            subprocess.run([compiler, *flags, "-x", kind, "-fsyntax-only", *includes, "-"], check=True, text=True,
+                           input=f"#include <conclave/{os.path.basename(header)}>\nint main() {{ return 0; }}\n")
+    return f"{len(found)} headers, twice"
+
+
+def exported(bench):
+    """Functions of the shared library, and their versions."""
+    run = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions", bench.installed("libconclave.so")[0]],
+                         stdout=subprocess.PIPE, text=True, check=True)
+    names = [line.split()[-1] for line in run.stdout.splitlines() if " T " in line]
+    return {name.partition("@@")[0]: name.partition("@@")[2] for name in names}
+
+
+def versions(bench):
+    """Every function that the shared library gives away has a version, and programs ask for it by that."""
+    library = bench.installed("libconclave.so")[0]
+    functions = exported(bench)
+    bare = [name for name, version in functions.items() if not version.startswith("CONCLAVE_")]
+    assert functions and not bare, f"without a version: {bare or 'all'}"
+    name = subprocess.run(["objdump", "-p", library], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert re.search(r"SONAME\s+libconclave\.so\.\d+$", name, re.M), name
+    return f"{len(functions)} functions"
+
+
+def pages(bench):
+    """Man pages of the library and of every command that has one."""
+    if not shutil.which("scdoc"):
+        raise cases.Skip("no scdoc (Debian: scdoc): man pages are not built without it")
+    sources = glob.glob(os.path.join(ROOT, "docs", "man", "*.scd"))
+    found = {os.path.basename(path) for path in bench.installed("man/man*/*")}
+    missing = [name for name in (os.path.basename(path)[:-len(".scd")] for path in sources) if name not in found]
+    assert not missing, f"not installed: {missing}"
+    return f"{len(found)} pages"
+
+
+def api_pages(bench):
+    """The API's pages can be made, doxygen has nothing to complain of, and every function stands there."""
+    if not shutil.which("doxygen"):
+        raise cases.Skip("no doxygen (Debian: doxygen)")
+    output = os.path.join(bench.folder, "api")
+    subprocess.run([os.path.join(ROOT, "tools", "api-pages"), "--output", output], check=True, stdout=subprocess.DEVNULL)
+    shown = "".join(open(page, encoding="utf-8").read() for page in glob.glob(os.path.join(output, "*_8h.html")))
+    missing = [name for name in exported(bench) if not re.search(rf"\b{name}\b", shown)]
+    assert not missing, f"not in the pages: {missing}"
+
+
+def static(bench):
+    """A program linked with the archive needs no shared library of ours."""
+    source = os.path.join(ROOT, "examples", "election.c")
+    archive = bench.installed("libconclave.a")[0]
+    binary = os.path.join(bench.folder, "static_election")
+    flags = [flag for flag in bench.flags("--static") if flag != "-lconclave"]
+    subprocess.run(["cc", *C_FLAGS, source, archive, "-o", binary, *flags], check=True)
+    program = bench.start("static_election", "/example/static", "erin")
+    program.expect(r"erin leads")
+    program.end()
+    needs = subprocess.run(["objdump", "-p", binary], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert "libconclave" not in needs, needs
+
+
+def compiled(bench, source):
+    """The case of one example: compiles it, then runs its function."""
+    name = os.path.splitext(os.path.basename(source))[0]
+
+    def case():
+        function = globals().get(name)
+        assert function, f"{os.path.basename(source)} has no function `{name}` in {os.path.basename(__file__)}"
+        bench.compile(source, *LINK.get(name, ()))
+        function(bench)
+    case.__name__ = name
+    return case
+
+
+def main():
+    why = conclave.why_missing() or next((f"no {tool} (Debian: {package})" for tool, package in
+                                          (("pkg-config", "pkg-config"), ("g++", "g++"), ("meson", "meson"))
+                                          if not shutil.which(tool)), None)
+    if why:
+        return cases.skip_all(why)
+    sources = sorted(glob.glob(os.path.join(ROOT, "examples", "*.c")) + glob.glob(os.path.join(ROOT, "examples", "*.cpp")))
+    with Bench() as bench:
+        return cases.run([cases.bound(function, bench) for function in (headers, versions, pages, api_pages, static)]
+                         + [compiled(bench, source) for source in sources], sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
