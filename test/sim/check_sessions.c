@@ -73,7 +73,7 @@ void check_sessions_answered(struct sim *s, struct client *c, struct deed *d,
     if (d->error != 0) {
         return;
     }
-    if (d->kind != DEED_GET && d->kind != DEED_CHILDREN && d->kind != DEED_SYNC) {
+    if (deed_is_write(d)) {
         c->proved_us = d->asked_us > c->proved_us ? d->asked_us : c->proved_us;
     }
     if (d->kind == DEED_EPHEMERAL) {

@@ -3,8 +3,6 @@
 #include "sim/peek.h"
 #include "sim/sim.h"
 
-#include <stdio.h>
-
 void check_watches_answered(struct sim *s, struct client *c, struct deed *d)
 {
     struct watching *w = &c->watching[d->key];
@@ -39,11 +37,7 @@ void check_watches_end(struct sim *s)
     for (size_t i = 0; i < s->n_clients; i++) {
         const struct client *c = s->clients[i];
         for (unsigned key = 0; key < KEYS && client_is_up(c); key++) {
-            char path[16];
-            int32_t version = 0;
-            uint64_t number = 0;
-            snprintf(path, sizeof path, "/r/%u", key);
-            (void)peek_node(&s->machines[1], path, &version, &number);
+            int32_t version = peek_version(&s->machines[1], key);
             if (c->watching[key].set && c->watching[key].version != version) {
                 world_violation(&s->world,
                                 "client %u was never told of key %u: watched version %d, there is "

@@ -1,5 +1,6 @@
 #include "sim/checks.h"
 
+#include "sim/check_lasting.h"
 #include "sim/check_order.h"
 #include "sim/check_replicas.h"
 #include "sim/check_sessions.h"
@@ -11,8 +12,10 @@
 #include <stdlib.h>
 
 static const char *const kinds[] = {
-    "sets", "sets if", "creates", "creates in sequence", "multi",   "deletes", "creates ephemeral",
-    "gets", "syncs",   "lists",   "reconfigures",        "sets up", "probes"};
+    "sets",    "sets if", "creates",           "creates in sequence",
+    "multi",   "deletes", "creates ephemeral", "gets",
+    "syncs",   "lists",   "watches all",       "reconfigures",
+    "sets up", "probes"};
 
 void checks_init(struct checks *c)
 {
@@ -70,7 +73,7 @@ void checks_role(struct sim *s, struct machine *m, enum replication_role role, u
 void checks_answered(struct sim *s, struct client *c, struct deed *d,
                      const struct conclave_reply *reply)
 {
-    bool write = d->kind != DEED_GET && d->kind != DEED_SYNC && d->kind != DEED_CHILDREN;
+    bool write = deed_is_write(d);
     world_trace(&s->world, "client %u %s %s%u as %" PRIu64 ": %s zxid %" PRId64, c->id,
                 kinds[d->kind], d->path, d->key, d->id,
                 d->error == 0 ? "ok" : conclave_errname(d->error), d->zxid);
@@ -81,6 +84,7 @@ void checks_answered(struct sim *s, struct client *c, struct deed *d,
     check_order_answered(s, c, d, reply);
     check_writes_answered(s, d, reply);
     check_watches_answered(s, c, d);
+    check_lasting_answered(s, c, d, reply);
     check_sessions_answered(s, c, d, reply);
     if (write && d->error == 0 && d->zxid > s->checks.acked_zxid) {
         s->checks.acked_zxid = d->zxid;
@@ -99,4 +103,5 @@ void checks_end(struct sim *s)
     check_writes_end(s);
     check_sessions_end(s);
     check_watches_end(s);
+    check_lasting_end(s);
 }

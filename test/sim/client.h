@@ -28,7 +28,8 @@ enum deed_kind {
     DEED_GET,       /* a key's data, with a watch now and then */
     DEED_SYNC,
     DEED_CHILDREN, /* the ephemerals that are there */
-    DEED_RECONFIG, /* a server votes from now on, or no longer */
+    DEED_LASTING,  /* a persistent watch */
+    DEED_RECONFIG, /* a server votes from now on, or no longer, or is no member any more */
     DEED_SETUP,    /* nodes that everything stands on */
     DEED_PROBE,    /* a write at the end, to show that there is service */
     DEEDS,
@@ -52,16 +53,38 @@ struct deed {
     char path[64];        /* of the node that was made, or is to be */
     struct deed *removal; /* of that node */
     bool watched;         /* a watch was asked for */
+    unsigned lasting;     /* which persistent watch */
 };
 
 /* Whether it may have been carried out or not. */
 bool deed_is_open(const struct deed *d);
+
+/* Whether it goes through the log. */
+bool deed_is_write(const struct deed *d);
 
 /* A one-shot watch on a key. */
 struct watching {
     bool set;
     bool asked;
     int32_t version; /* that it was set on */
+};
+
+/* Persistent watches: one on each key, a recursive one on all of them, a recursive one on the ephemerals. */
+enum { LASTING_ALL = KEYS, LASTING_NODES, LASTING };
+
+struct lasting {
+    bool set;
+    bool asked;
+    bool hears;             /* on this link: it was set here, or told that it goes on */
+    bool based[KEYS];       /* a key's version is known since it hears */
+    int32_t versions[KEYS]; /* as it was then, and one more for each event */
+};
+
+/* The ephemerals that are there as the recursive watch tells. */
+struct told_nodes {
+    bool based;  /* a list was seen since it hears */
+    bool *there; /* by deed */
+    size_t cap;
 };
 
 struct client {
@@ -80,6 +103,8 @@ struct client {
     int64_t timeout_ms;     /* asked for */
     int32_t versions[KEYS]; /* seen in this session */
     struct watching watching[KEYS];
+    struct lasting lasting[LASTING];
+    struct told_nodes nodes;
     unsigned open;   /* deeds without an answer */
     uint64_t events; /* watches that were told */
 };
@@ -87,11 +112,12 @@ struct client {
 struct client *client_create(struct sim *s, unsigned id);
 void client_destroy(struct client *c);
 
-/* Asks for something; the deed, which the run owns. */
-struct deed *client_do(struct client *c, enum deed_kind kind);
-
 /* Begins to do things of its own. */
 void client_begin(struct client *c);
+
+/* The clock of its core; its link brought in line with the core, after every call of that. */
+int64_t client_clock_ns(const struct client *c);
+void client_settle(struct client *c);
 
 /* Whether it has a session and a link now. */
 bool client_is_up(const struct client *c);

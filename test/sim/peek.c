@@ -50,6 +50,16 @@ bool peek_node(struct machine *m, const char *path, int32_t *ret_version, uint64
     return rc == 0;
 }
 
+int32_t peek_version(struct machine *m, unsigned key)
+{
+    char path[16];
+    int32_t version = 0;
+    uint64_t number = 0;
+    snprintf(path, sizeof path, "/r/%u", key);
+    (void)peek_node(m, path, &version, &number);
+    return version;
+}
+
 void peek_children(struct machine *m, const char *path,
                    void (*fn)(void *ctx, struct machine *m, const char *name), void *ctx)
 {

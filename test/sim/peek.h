@@ -9,6 +9,9 @@
 /* A node: whether it is there, its version, and the number at the head of its data. */
 bool peek_node(struct machine *m, const char *path, int32_t *ret_version, uint64_t *ret_number);
 
+/* The version of a key, 0 when it is not there. */
+int32_t peek_version(struct machine *m, unsigned key);
+
 /* Calls fn for each child. */
 void peek_children(struct machine *m, const char *path,
                    void (*fn)(void *ctx, struct machine *m, const char *name), void *ctx);

@@ -4,6 +4,8 @@
 #include "replication/journal.h"
 #include "replication/replication.h"
 #include "server/connection.h"
+#include "server/request_watch.h"
+#include "server/service.h"
 #include "session/session.h"
 #include "sim/sim.h"
 #include "state/state.h"
@@ -43,7 +45,7 @@ bool plant_parse(const char *name, enum plant *ret)
     return false;
 }
 
-static bool planted(enum plant plant)
+bool planted(enum plant plant)
 {
     return sim_now()->options.plant == plant;
 }
@@ -53,12 +55,6 @@ static bool now_and_then(enum plant plant, uint64_t one_of)
 {
     return planted(plant) && sim_now()->faults && world_below(&sim_now()->world, one_of) == 0;
 }
-
-/* The head of what stands in a function's place, and the function itself. */
-#define WRAP(result, function, parameters)                                                         \
-    result __real_##function parameters;                                                           \
-    result __wrap_##function parameters;                                                           \
-    result __wrap_##function parameters
 
 WRAP(int, journal_set_vote, (struct journal * journal, uint64_t term, uint64_t voted_for))
 {
@@ -110,6 +106,39 @@ WRAP(void, connection_event, (struct connection * c, int32_t type, struct slice 
     if (!now_and_then(PLANT_LOST_WATCH, 20)) {
         __real_connection_event(c, type, path, zxid);
     }
+    if (now_and_then(PLANT_TOLD_TWICE, 20)) {
+        __real_connection_event(c, type, path, zxid);
+    }
+}
+
+static bool rearming;
+
+WRAP(void, answer_set_watches2, (struct connection * c, const struct request *r))
+{
+    rearming = true;
+    __real_answer_set_watches2(c, r);
+    rearming = false;
+}
+
+WRAP(int, watch_add,
+     (struct watch_table * t, struct watcher *w, enum watch_kind kind, struct slice path))
+{
+    if (rearming && planted(PLANT_NOT_REARMED) && kind >= WATCH_PERSISTENT) {
+        return 0;
+    }
+    kind = kind == WATCH_RECURSIVE && planted(PLANT_SHALLOW) ? WATCH_PERSISTENT : kind;
+    return __real_watch_add(t, w, kind, path);
+}
+
+WRAP(bool, replication_caught_up, (const struct replication *r, uint64_t id))
+{
+    return !planted(PLANT_NEVER_VOTES) && __real_replication_caught_up(r, id);
+}
+
+WRAP(int, service_configure, (struct service * s, const struct state_member *members, size_t count))
+{
+    count -= count > 1 && now_and_then(PLANT_OTHER_MEMBERS, 10);
+    return __real_service_configure(s, members, count);
 }
 
 WRAP(int64_t, state_zxid, (const struct state *s))

@@ -20,6 +20,12 @@
     X(EARLY_EXPIRY, "a session lives its whole timeout")                                           \
     X(NO_EXPIRY, "a session ends when its time is over")                                           \
     X(LOST_WATCH, "every watch is told")                                                           \
+    X(TOLD_TWICE, "every change is told once")                                                     \
+    X(NOT_REARMED, "persistent watches are set again on a new link")                               \
+    X(NOT_RESUMED, "a persistent watch says when it may have missed something")                    \
+    X(SHALLOW, "a recursive watch hears of all below its path")                                    \
+    X(NEVER_VOTES, "who shall vote and has caught up votes")                                       \
+    X(OTHER_MEMBERS, "every server has the same members")                                          \
     X(BACKWARDS, "a session never sees an older state")                                            \
     X(DEAF, "a server that is back takes part again")
 
@@ -33,5 +39,14 @@ enum plant {
 const char *plant_name(enum plant plant);
 const char *plant_rule(enum plant plant);
 bool plant_parse(const char *name, enum plant *ret);
+
+/* Whether the run under way has this one. */
+bool planted(enum plant plant);
+
+/* The head of what stands in a function's place, and the function itself. */
+#define WRAP(result, function, parameters)                                                         \
+    result __real_##function parameters;                                                           \
+    result __wrap_##function parameters;                                                           \
+    result __wrap_##function parameters
 
 #endif

@@ -1,3 +1,4 @@
+#include "sim/deeds.h"
 #include "sim/inside.h"
 #include "sim/nemesis.h"
 #include "sim/sim.h"
@@ -11,6 +12,7 @@ enum {
     READY_US = 20 * SECOND,   /* until the first service */
     MENDED_US = 8 * SECOND,   /* the longest that anything goes on after the faults */
     SERVICE_US = 15 * SECOND, /* then every server must answer a write */
+    MEMBERS_US = 20 * SECOND, /* until all are members that vote again */
     QUIET_US = 10 * SECOND,   /* until all have applied the same */
     FAULTS_S = 12,
 };
@@ -105,6 +107,64 @@ static bool all_level(struct sim *s)
     return true;
 }
 
+/* Whether a server knows another, or itself, as a member that votes. */
+static bool knows_voter(const struct machine *m, unsigned id)
+{
+    struct replication_member_stats members[MEMBERS_MAX];
+    struct replication *log = m->on ? node_log(m->inside->node) : NULL;
+    size_t n = log != NULL ? replication_members(log, members, MEMBERS_MAX) : 0;
+    while (n > 0) {
+        n--;
+        if (members[n].id == id && members[n].role == MEMBER_VOTER) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The one whose log goes furthest: who was removed may not have heard of it. */
+static const struct machine *furthest(struct sim *s)
+{
+    const struct machine *ret = NULL;
+    uint64_t most = 0;
+    for (unsigned id = 1; id <= s->n_machines; id++) {
+        struct replication_stats stats = {0};
+        struct machine *m = &s->machines[id];
+        if (m->on && node_log(m->inside->node) != NULL) {
+            replication_stats(node_log(m->inside->node), &stats);
+        }
+        if (stats.applied_index > most) {
+            most = stats.applied_index;
+            ret = m;
+        }
+    }
+    return ret;
+}
+
+/* Those who went are asked for, as an operator would. */
+static bool all_vote(struct sim *s)
+{
+    struct client *c = NULL;
+    struct state_reconfig asked;
+    const struct machine *m = furthest(s);
+    bool all = m != NULL && !state_reconfig(m->inside->service.state, &asked);
+    for (size_t i = 0; i < s->n_clients; i++) {
+        if (client_is_up(s->clients[i]) && s->clients[i]->open == 0) {
+            c = s->clients[i];
+        }
+    }
+    for (unsigned id = 1; m != NULL && id <= s->n_machines; id++) {
+        if (!knows_voter(m, id) && c != NULL) {
+            client_join(c, id);
+            c = NULL;
+        }
+        for (unsigned other = 1; other <= s->n_machines; other++) {
+            all = all && knows_voter(&s->machines[other], id);
+        }
+    }
+    return all;
+}
+
 static void add_client(struct sim *s, unsigned only)
 {
     struct client *c = client_create(s, (unsigned)s->n_clients);
@@ -119,6 +179,10 @@ static void finish_well(struct sim *s)
     run_for(s, MENDED_US);
     for (size_t i = 0; i < busy; i++) {
         s->clients[i]->silent = true;
+    }
+    if (s->n_machines > 1 && !run_until(s, MEMBERS_US, all_vote)) {
+        world_violation(&s->world, "not all servers are members that vote %d s after the faults",
+                        (int)((MENDED_US + MEMBERS_US) / SECOND));
     }
     for (unsigned id = 1; id <= s->n_machines; id++) {
         add_client(s, id);

@@ -39,10 +39,11 @@ struct sim {
     struct list cables;
     bool cut[CLIENTS_MAX][MACHINES_MAX + 1]; /* between a client and a server */
     struct checks checks;
-    unsigned breaks;   /* arrivals at which a cable breaks, of 1,000 */
-    bool faults;       /* the time of faults lasts */
-    bool reconfigures; /* servers become voters and observers; then no folder is lost, as that takes
-                               a majority of the others */
+    unsigned breaks; /* arrivals at which a cable breaks, of 1,000 */
+    bool faults;     /* the time of faults lasts */
+    bool
+        reconfigures; /* servers become voters and observers, go and come; then no folder is lost, as that
+                               takes a majority of the others */
     bool linearizable; /* the servers' option */
     int64_t tick_ms;
     struct machine *current; /* whose code runs */
