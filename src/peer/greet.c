@@ -5,10 +5,16 @@
 
 enum { NEWCOMERS_MAX = 64 /* linked one way, though no members */ };
 
+static bool cluster_is_known(const struct peer_identity *who)
+{
+    static const uint8_t zero[PEER_CLUSTER_SIZE];
+    return memcmp(who->cluster, zero, sizeof zero) != 0;
+}
+
 /* Servers that both have a cluster must have the same. */
 bool clusters_differ(const struct peer_identity *a, const struct peer_identity *b)
 {
-    return a->age != PEER_FRESH && b->age != PEER_FRESH &&
+    return cluster_is_known(a) && cluster_is_known(b) &&
            memcmp(a->cluster, b->cluster, PEER_CLUSTER_SIZE) != 0;
 }
 

@@ -110,10 +110,10 @@ static bool cluster_is_zero(const uint8_t cluster[PEER_CLUSTER_SIZE])
     return memcmp(cluster, zero, sizeof zero) == 0;
 }
 
-/* Fresh is who has no cluster, and nobody else. */
+/* Who is fresh has no cluster, who has data has one, who lost them may know it. */
 static int identity_read(const uint8_t *cluster, uint8_t age, struct peer_identity *ret)
 {
-    if (age > PEER_GROWN || cluster_is_zero(cluster) != (age == PEER_FRESH)) {
+    if (age > PEER_LOST || (age != PEER_LOST && cluster_is_zero(cluster) != (age == PEER_FRESH))) {
         return CONCLAVE_EPROTO;
     }
     memcpy(ret->cluster, cluster, PEER_CLUSTER_SIZE);

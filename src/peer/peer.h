@@ -39,6 +39,7 @@ enum peer_age {
     PEER_FRESH,   /* an empty folder; cluster all zero */
     PEER_FOUNDED, /* the log has only the founding entry */
     PEER_GROWN,   /* more than that */
+    PEER_LOST, /* a member that has not, or cannot use, what it had: others have it; cluster all zero: unknown */
 };
 
 struct peer_identity {

@@ -5,6 +5,7 @@
 #include "replication/folder.h"
 
 #include "base/random.h"
+#include "replication/damage.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,9 +17,14 @@ static const char *const harmless[] = {
     "lock", (FORMAT_FILE ".new"), "myid", "initialize", "lost+found", "zookeeper_server.pid",
 };
 
+/* Ours, which mean nothing by themselves. */
+static const char *const own[] = {"log", "snapshot", METADATA_FILE, (METADATA_FILE ".new")};
+
 struct look {
     bool marker;      /* conclave.format is there */
     bool zookeeper;   /* version-2/ is there */
+    bool healing;     /* so is `healing` */
+    char own[64];     /* a name that is ours, or "" */
     char foreign[64]; /* a name that is not ours, or "" */
 };
 
@@ -31,6 +37,20 @@ static void look_at(void *arg, const char *name)
     }
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
         if (strcmp(name, harmless[i]) == 0) {
+            return;
+        }
+    }
+    if (strncmp(name, DAMAGE_ASIDE, strlen(DAMAGE_ASIDE)) == 0 ||
+        strcmp(name, HEALING_FILE ".new") == 0) {
+        return;
+    }
+    if (strcmp(name, HEALING_FILE) == 0) {
+        look->healing = true;
+        return;
+    }
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        if (strcmp(name, own[i]) == 0) {
+            strncpy(look->own, name, sizeof look->own - 1);
             return;
         }
     }
@@ -58,13 +78,17 @@ static int recognise(struct folder *f, struct look *look, struct problem *proble
             "version-2). Give another folder, and import its data with conclave import",
             f->dir);
     }
-    if (look->foreign[0] != '\0') {
-        return problem_set(
-            problem, CONCLAVE_EFOREIGN,
-            "not a Conclave data folder: %s holds %s but no %s. Give an empty or a new folder",
-            f->dir, look->foreign, FORMAT_FILE);
+    bool foreign = look->foreign[0] != '\0';
+    if (!foreign && (look->healing || look->own[0] == '\0')) {
+        return 0;
     }
-    return 0;
+    if (!foreign && damage_is_ours(f->ops, f->dir)) {
+        return problem_set(problem, CONCLAVE_ECORRUPT, DAMAGE_NO_MARKER, f->dir);
+    }
+    return problem_set(
+        problem, CONCLAVE_EFOREIGN,
+        "not a Conclave data folder: %s holds %s but no %s. Give an empty or a new folder", f->dir,
+        foreign ? look->foreign : look->own, FORMAT_FILE);
 }
 
 static int lock_folder(struct folder *f, struct problem *problem)
@@ -118,7 +142,7 @@ static int sync_parent(struct folder *f, struct problem *problem)
 }
 
 int folder_open(struct folder *f, const struct file_ops *ops, const char *dir, uint64_t server_id,
-                const uint8_t *cluster, struct problem *problem)
+                bool join, const uint8_t *cluster, struct problem *problem)
 {
     struct look look = {0};
     f->ops = ops;
@@ -132,6 +156,7 @@ int folder_open(struct folder *f, const struct file_ops *ops, const char *dir, u
         return problem_file(problem, rv, "cannot create the data folder", dir);
     }
     rv = recognise(f, &look, problem);
+    f->healing = look.healing;
     if (rv == 0) {
         rv = lock_folder(f, problem);
     }
@@ -139,6 +164,14 @@ int folder_open(struct folder *f, const struct file_ops *ops, const char *dir, u
         return rv;
     }
     rv = marker_read(ops, dir, &f->marker, problem);
+    bool first = rv == CONCLAVE_NO_NODE || (rv == 0 && !f->marker.ready);
+    if (first && f->healing && !join) {
+        return problem_set(
+            problem, CONCLAVE_EFOREIGN,
+            "the data folder %s belongs to a member of an ensemble that was being healed: start it "
+            "as a member. What was damaged is in its folders " DAMAGE_ASIDE "*",
+            dir);
+    }
     if (rv == CONCLAVE_NO_NODE) {
         if (cluster != NULL) {
             memcpy(f->marker.cluster, cluster, sizeof f->marker.cluster);

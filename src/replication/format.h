@@ -10,6 +10,9 @@
  *   log/%016u.log            segments by sequence number
  *   log/spare-%u             prepared or emptied segments, ready to be renamed
  *   snapshot/%020u.snapshot  by the index of the last entry they contain
+ *   damaged-<time>/          what was damaged and is healed from others: the same names again
+ *   healing                  text: while that is moved, until the first start behind it has ended;
+ *                            where it goes, and the cluster id
  *   *.new                    unfinished, removed at the next start
  *
  * Text files are replaced whole: written aside, synced, renamed, the folder synced.

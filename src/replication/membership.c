@@ -95,15 +95,7 @@ void replication_cluster(const struct replication *r, uint8_t ret[FORMAT_CLUSTER
     memcpy(ret, r->folder.marker.cluster, FORMAT_CLUSTER_SIZE);
 }
 
-int replication_is_fresh(const char *dir, const struct file_ops *ops, bool *ret)
+bool replication_may_vote(const struct replication *r)
 {
-    struct problem problem = {NULL};
-    struct marker marker;
-    int rv = marker_read(ops != NULL ? ops : file_ops_system(), dir, &marker, &problem);
-    problem_finish(&problem);
-    if (rv != 0 && rv != CONCLAVE_NO_NODE) {
-        return rv;
-    }
-    *ret = rv == CONCLAVE_NO_NODE || !marker.ready;
-    return 0;
+    return r->voting;
 }

@@ -90,12 +90,31 @@ static int damaged(struct problem *problem, const char *dir, const char *name)
         dir, name);
 }
 
+/* Whether the text ends with a checksum line that fits: of any version of the format. */
+static bool checksum_fits(const char *text, size_t len)
+{
+    char line[TEXT_MAX];
+    const char *last = strstr(text, "\nchecksum ");
+    if (last == NULL) {
+        return false;
+    }
+    size_t before = (size_t)(last + 1 - text);
+    memcpy(line, text, before);
+    size_t whole = add_checksum(line, (int)before);
+    return whole == len && memcmp(line, text, len) == 0;
+}
+
+static void hex_encode(const uint8_t bytes[FORMAT_CLUSTER_SIZE], char *hex)
+{
+    for (size_t i = 0; i < FORMAT_CLUSTER_SIZE; i++) {
+        snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+    }
+}
+
 static size_t marker_text(const struct marker *m, char text[TEXT_MAX])
 {
     char hex[2 * FORMAT_CLUSTER_SIZE + 1];
-    for (size_t i = 0; i < FORMAT_CLUSTER_SIZE; i++) {
-        snprintf(hex + 2 * i, 3, "%02x", m->cluster[i]);
-    }
+    hex_encode(m->cluster, hex);
     int len =
         snprintf(text, TEXT_MAX,
                  "Conclave data folder\nversion %u\ncluster %s\nserver %" PRIu64 "\nready %s\n",
@@ -142,7 +161,7 @@ int marker_read(const struct file_ops *ops, const char *dir, struct marker *ret,
     int n = sscanf(text,
                    "Conclave data folder\nversion %u\ncluster %32s\nserver %" SCNu64 "\nready %3s",
                    &version, hex, &m.server_id, ready);
-    if (n >= 1 && version > FORMAT_VERSION) {
+    if (n >= 1 && version > FORMAT_VERSION && checksum_fits(text, len)) {
         return problem_set(
             problem, CONCLAVE_EFOREIGN,
             "%s was written by a newer Conclave (format %u, known is %u): use that version", dir,
@@ -207,5 +226,44 @@ int metadata_read(const struct file_ops *ops, const char *dir, struct metadata *
         return damaged(problem, dir, METADATA_FILE);
     }
     *ret = m;
+    return 0;
+}
+
+static size_t healing_text(const struct healing_file *h, char text[TEXT_MAX])
+{
+    char hex[2 * FORMAT_CLUSTER_SIZE + 1];
+    hex_encode(h->cluster, hex);
+    int len = snprintf(text, TEXT_MAX, "Conclave healing\ncluster %s\naside %s\n", hex, h->aside);
+    return add_checksum(text, len);
+}
+
+int healing_write(const struct file_ops *ops, const char *dir, const struct healing_file *h,
+                  struct problem *problem)
+{
+    char text[TEXT_MAX];
+    size_t len = healing_text(h, text);
+    return replace_file(ops, dir, HEALING_FILE, text, len, problem);
+}
+
+int healing_read(const struct file_ops *ops, const char *dir, struct healing_file *ret,
+                 struct problem *problem)
+{
+    char text[TEXT_MAX + 1];
+    char again[TEXT_MAX];
+    char hex[2 * FORMAT_CLUSTER_SIZE + 1] = "";
+    size_t len = 0;
+    struct healing_file h = {0};
+
+    int rv = read_file(ops, dir, HEALING_FILE, text, &len, problem);
+    if (rv != 0) {
+        return rv;
+    }
+    /* NOLINTNEXTLINE(cert-err34-c): what does not fit differs when it is written again */
+    int n = sscanf(text, "Conclave healing\ncluster %32s\naside %39s", hex, h.aside);
+    if (n != 2 || !hex_decode(hex, h.cluster) || healing_text(&h, again) != len ||
+        memcmp(text, again, len) != 0) {
+        return damaged(problem, dir, HEALING_FILE);
+    }
+    *ret = h;
     return 0;
 }

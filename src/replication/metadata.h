@@ -1,7 +1,7 @@
 /*
- * The two small text files of the data folder: `conclave.format` (what this folder is) and
- * `metadata` (term, vote, and which files must exist, so that a missing file is noticed). Replaced
- * whole and durable on return.
+ * The small text files of the data folder: `conclave.format` (what this folder is), `metadata`
+ * (term, vote, and which files must exist, so that a missing file is noticed), and `healing` while
+ * damaged files are put aside (damage.h). Replaced whole and durable on return.
  */
 #ifndef REPLICATION_METADATA_H
 #define REPLICATION_METADATA_H
@@ -15,6 +15,7 @@
 
 #define FORMAT_FILE "conclave.format"
 #define METADATA_FILE "metadata"
+#define HEALING_FILE "healing"
 
 struct marker {
     uint8_t cluster[FORMAT_CLUSTER_SIZE]; /* random, made at the first start */
@@ -33,12 +34,21 @@ struct metadata {
     bool joining;            /* this server may have forgotten what it promised: see join.h */
 };
 
+enum { ASIDE_NAME_SIZE = 40 };
+
+struct healing_file {
+    uint8_t cluster[FORMAT_CLUSTER_SIZE];
+    char aside[ASIDE_NAME_SIZE]; /* the folder that the damaged files move to */
+};
+
 /* 0, or CONCLAVE_NO_NODE when the file does not exist, CONCLAVE_ECORRUPT, CONCLAVE_EFOREIGN (a
  * version this program does not know), CONCLAVE_EIO, CONCLAVE_ENOMEM. */
 int marker_read(const struct file_ops *ops, const char *dir, struct marker *ret,
                 struct problem *problem) CONCLAVE_MUST_USE;
 int metadata_read(const struct file_ops *ops, const char *dir, struct metadata *ret,
                   struct problem *problem) CONCLAVE_MUST_USE;
+int healing_read(const struct file_ops *ops, const char *dir, struct healing_file *ret,
+                 struct problem *problem) CONCLAVE_MUST_USE;
 
 /* 0 when durable, or CONCLAVE_EIO, CONCLAVE_ENOSPACE, CONCLAVE_ENOMEM: then either version may
  * be found later. */
@@ -46,5 +56,7 @@ int marker_write(const struct file_ops *ops, const char *dir, const struct marke
                  struct problem *problem) CONCLAVE_MUST_USE;
 int metadata_write(const struct file_ops *ops, const char *dir, const struct metadata *m,
                    struct problem *problem) CONCLAVE_MUST_USE;
+int healing_write(const struct file_ops *ops, const char *dir, const struct healing_file *h,
+                  struct problem *problem) CONCLAVE_MUST_USE;
 
 #endif

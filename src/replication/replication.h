@@ -228,8 +228,7 @@ size_t replication_members(const struct replication *r, struct replication_membe
 /* The id that all members share. */
 void replication_cluster(const struct replication *r, uint8_t ret[FORMAT_CLUSTER_SIZE]);
 
-/* Whether a start on the folder would be a first one; it is only read. ops NULL: the machine's file
- * system. 0, CONCLAVE_ECORRUPT, CONCLAVE_EFOREIGN, CONCLAVE_EIO, CONCLAVE_ENOMEM. */
-int replication_is_fresh(const char *dir, const struct file_ops *ops, bool *ret) CONCLAVE_MUST_USE;
+/* False while this server, which is new or lost its folder, has not what others may count on: see join.h. */
+bool replication_may_vote(const struct replication *r);
 
 #endif

@@ -8,6 +8,7 @@
  */
 #include "replication/driver.h"
 
+#include "replication/damage.h"
 #include "replication/segment.h"
 
 #include <errno.h>
@@ -81,6 +82,9 @@ static int first_start(struct replication *r, uint64_t server_id, struct problem
     }
     if (rv == 0) {
         rv = folder_set_ready(&r->folder, problem);
+    }
+    if (rv == 0 && r->folder.healing) {
+        damage_is_over(r->ops, r->folder.dir);
     }
     if (r->journal_ready) {
         journal_finish(&r->journal);
@@ -435,7 +439,7 @@ int start_recover(struct replication *r, uint64_t server_id, struct problem *pro
     struct journal_contents contents = {0};
     struct snapshot_reader reader = {0};
     bool found = false;
-    int rv = folder_open(&r->folder, r->ops, r->options.dir, server_id,
+    int rv = folder_open(&r->folder, r->ops, r->options.dir, server_id, r->options.join,
                          r->options.cluster_given ? r->options.cluster : NULL, problem);
     r->options.dir = r->folder.dir;
     bool fresh = rv == 0 && !r->folder.marker.ready;

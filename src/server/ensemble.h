@@ -35,6 +35,8 @@ struct ensemble_stats {
     uint64_t compared;      /* states compared with the leader's */
     uint64_t differed;      /* of them, that were another */
     uint64_t steps_aside;   /* times that the log of this member failed */
+    uint64_t damaged;       /* times that its data were found to be damaged */
+    uint64_t healed;        /* times that it had them from the others again */
     int64_t proposal_last;  /* bytes of own batches; -1: none yet */
     int64_t proposal_min;
     int64_t proposal_max;

@@ -18,7 +18,7 @@ void founding_hello(struct founding *f, const struct peer_identity *who)
     }
     for (size_t i = 0; i < f->n_founders && i < MEMBERS_MAX; i++) {
         if (f->founders[i].id == who->id) {
-            f->heard[i] = who->age != PEER_GROWN;
+            f->heard[i] = who->age == PEER_FRESH || who->age == PEER_FOUNDED;
         }
     }
 }

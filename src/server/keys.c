@@ -263,6 +263,8 @@ const struct key_row key_table[] = {
         "between words of an idle leader, ms (0: a fifth of electionTimeout)"),
     BOOL("linearizableReads", options.ensemble.linearizable_reads, 0,
          "yes: every read sees all that was written before it, anywhere (no)"),
+    BOOL("damage.heal", options.ensemble.heal, 0,
+         "a member moves damaged data aside and gets them from the others (yes)"),
     IDLE("initLimit", RAFT),
     IDLE("syncLimit", RAFT),
     IDLE("cnxTimeout", RAFT),

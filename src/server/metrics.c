@@ -50,6 +50,10 @@
       "1 while the log of this member takes no writes")                                            \
     X(conclave_steps_aside, false, s->ensemble.steps_aside,                                        \
       "Times that it began to take no writes")                                                     \
+    X(conclave_damaged, false, s->quorum.damaged,                                                  \
+      "1 while its data are damaged and not healed from the others yet")                           \
+    X(conclave_damages, false, s->ensemble.damaged, "Times that its data were found damaged")      \
+    X(conclave_healed, false, s->ensemble.healed, "Times that it got all data from the others")    \
     X(conclave_states_compared, false, s->ensemble.compared, "States compared with the leader's")  \
     X(conclave_states_differed, false, s->ensemble.differed,                                       \
       "Times that the state was not the leader's")                                                 \

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "replication/replication_uv.h"
 #include "server/founding.h"
+#include "server/healing.h"
 #include "server/reconfig.h"
 
 #include <assert.h>
@@ -30,6 +31,7 @@ struct node {
     struct snapshots snapshots;
     struct reconfig reconfig;
     struct founding founding;
+    struct healing healing;
     struct member founders[MEMBERS_MAX]; /* the configured members */
     size_t n_founders;
     struct buf founder_text; /* their addresses */
@@ -133,11 +135,24 @@ static void must_apply(int rc, const char *what, uint64_t index)
 
 /* The log's callbacks */
 
+/* What others are told of our data may have changed. */
 static void grow(struct node *n)
 {
-    if (n->peers != NULL && n->identity.age != PEER_GROWN) {
-        n->identity.age = PEER_GROWN;
-        peers_set_identity(n->peers, &n->identity);
+    struct replication_stats stats;
+    if (n->peers == NULL || n->log == NULL || n->identity.age == PEER_GROWN ||
+        !replication_may_vote(n->log)) {
+        return;
+    }
+    replication_stats(n->log, &stats);
+    if (stats.last_index <= 1) {
+        return;
+    }
+    n->identity.age = PEER_GROWN;
+    peers_set_identity(n->peers, &n->identity);
+    if (n->healing.wanted) {
+        n->healing.wanted = false;
+        n->ensemble.stats.healed++;
+        log_info("server", "healed", "last_index=%llu", (unsigned long long)stats.last_index);
     }
 }
 
@@ -313,6 +328,7 @@ static void on_link(void *ctx, uint64_t id, bool up)
 static void on_hello(void *ctx, const struct peer_identity *who)
 {
     struct node *n = ctx;
+    healing_hello(&n->healing, who);
     if (n->stage == NODE_FOUNDING) {
         founding_hello(&n->founding, who);
         n->at = 0;
@@ -399,9 +415,13 @@ static int open_log(struct node *n, bool join, char **ret_text)
     snapshots_opened(&n->snapshots, n->log);
     struct replication_stats stats;
     replication_stats(n->log, &stats);
-    /* Who joins knows that there is data, though it has none yet. */
-    n->identity.age = join || stats.last_index > 1 ? PEER_GROWN : PEER_FOUNDED;
+    n->identity.age = !replication_may_vote(n->log) ? PEER_LOST
+                      : stats.last_index > 1        ? PEER_GROWN
+                                                    : PEER_FOUNDED;
     replication_cluster(n->log, n->identity.cluster);
+    if (n->peers != NULL) {
+        peers_set_identity(n->peers, &n->identity);
+    }
     return 0;
 }
 
@@ -503,36 +523,104 @@ struct pipeline_sink node_sink(struct node *n)
     return ensemble_sink(&n->ensemble);
 }
 
+/* Damage */
+
+static void await_healing(struct node *n, const struct damage_look *look, const char *text)
+{
+    healing_want(&n->healing, look);
+    n->ensemble.stats.damaged++;
+    n->stage = NODE_DAMAGED;
+    n->identity.age = PEER_LOST;
+    memset(n->identity.cluster, 0, sizeof n->identity.cluster);
+    if (look->cluster_known) {
+        memcpy(n->identity.cluster, look->cluster, sizeof n->identity.cluster);
+    }
+    if (n->peers != NULL) {
+        peers_set_identity(n->peers, &n->identity);
+    }
+    n->at = now_ms(n);
+    log_error("server", "damaged",
+              "text=\"%s\" heal=\"when a majority of the others is there, what is damaged is moved "
+              "aside and had from them\"",
+              text);
+}
+
+/* The folder's content is moved aside, and this server joins. */
+static int join_anew(struct node *n, char **ret_text)
+{
+    int rc = healing_put_aside(&n->healing, n->options->data_dir, clock_wall_ms(n->options->clock),
+                               ret_text);
+    memcpy(n->identity.cluster, n->healing.cluster, sizeof n->identity.cluster);
+    return rc == 0 ? open_log(n, true, ret_text) : rc;
+}
+
+/* Opens a folder that is not new; who had one and finds it empty joins. Damage is awaited to be healed,
+ * where others can do that. */
+static int open_folder(struct node *n, const struct damage_look *look, char **ret_text)
+{
+    int rc;
+    if (look->healing && look->cluster_known) {
+        healing_want(&n->healing, look);
+        return join_anew(n, ret_text);
+    }
+    rc = look->healing ? CONCLAVE_ECORRUPT : open_log(n, look->fresh, ret_text);
+    if (rc == CONCLAVE_ECORRUPT && healing_is_possible(&n->healing)) {
+        await_healing(n, look, *ret_text != NULL ? *ret_text : conclave_strerror(rc));
+        free(*ret_text);
+        *ret_text = NULL;
+        return 0;
+    }
+    return rc;
+}
+
+/* The first look at the folder. */
+static int look_at_folder(struct node *n, struct damage_look *ret, char **ret_text)
+{
+    const char *dir = n->options->data_dir;
+    int rc = damage_look(dir, NULL, ret, ret_text);
+    if (rc == CONCLAVE_ECORRUPT && healing_is_possible(&n->healing)) {
+        ret->healing = false;
+        ret->fresh = false; /* opening it says the same again */
+        free(*ret_text);
+        *ret_text = NULL;
+        return 0;
+    }
+    return rc;
+}
+
 int node_open(struct node *n, char **ret_text)
 {
-    bool fresh = false;
-    int rc = 0;
+    struct damage_look look;
     snapshots_init(&n->snapshots, n->service, n->options->snapshot_writes);
     if (!grouped(n)) {
-        rc = open_log(n, false, ret_text);
-        return rc;
+        return open_log(n, false, ret_text);
     }
     n->service->standing.linearizable = n->options->ensemble.linearizable_reads;
-    rc = list_founders(n);
-    n->reconfig.configured = n->founders;
-    n->reconfig.n_configured = n->n_founders;
-    if (rc == 0) {
-        rc = replication_is_fresh(n->options->data_dir, NULL, &fresh);
-    }
-    if (rc == 0 && n->n_founders == 1) {
-        fresh = false; /* nobody to ask */
-        founding_cluster(n->founders, 1, n->identity.cluster);
-    }
+    int rc = list_founders(n);
     if (rc != 0) {
         return rc;
     }
-    if (!fresh) {
+    n->reconfig.configured = n->founders;
+    n->reconfig.n_configured = n->n_founders;
+    healing_init(&n->healing, n->identity.id, n->options->ensemble.heal, n->founders,
+                 n->n_founders);
+    rc = look_at_folder(n, &look, ret_text);
+    if (rc != 0) {
+        return rc;
+    }
+    if (look.fresh && !look.healing && n->n_founders == 1) {
+        founding_cluster(n->founders, 1, n->identity.cluster); /* nobody to ask */
         rc = open_log(n, false, ret_text);
-    } else {
+    } else if (look.fresh && !look.healing) {
         ensemble_expect(&n->ensemble, n->founders, n->n_founders);
         founding_init(&n->founding, n->identity.id, n->founders, n->n_founders);
         log_info("server", "founding", "members=%zu text=\"an empty folder: asking the others\"",
                  n->n_founders);
+    } else {
+        rc = open_folder(n, &look, ret_text);
+    }
+    if (rc == 0 && n->stage == NODE_DAMAGED) {
+        ensemble_expect(&n->ensemble, n->founders, n->n_founders);
     }
     if (rc == 0) {
         rc = link_members(n, ret_text);
@@ -588,27 +676,63 @@ static void found(struct node *n)
         return;
     }
     n->at = INT64_MAX;
-    peers_set_identity(n->peers, &n->identity);
+    tell_links(n);
+}
+
+/* What could not be opened is tried again later. */
+static void stay_aside(struct node *n, int error, char *text)
+{
+    n->stage = NODE_RUNNING;
+    step_aside(n, error, text != NULL ? text : conclave_strerror(error));
+    n->at = now_ms(n) + n->aside_wait_ms;
+    free(text);
+}
+
+static void came_back(struct node *n, const char *text)
+{
+    n->at = INT64_MAX;
+    log_info("server", "came-back", "text=\"%s\"", text);
     tell_links(n);
 }
 
 static void come_back(struct node *n)
 {
+    struct damage_look look;
     char *text = NULL;
-    n->at = INT64_MAX;
     int rc = ensemble_resume(&n->ensemble);
     if (rc == 0) {
-        rc = open_log(n, false, &text);
+        rc = look_at_folder(n, &look, &text);
     }
-    if (rc != 0) {
-        n->stage = NODE_RUNNING;
-        step_aside(n, rc, text != NULL ? text : conclave_strerror(rc));
-        n->at = now_ms(n) + n->aside_wait_ms;
-        free(text);
+    if (rc == 0 && n->healing.wanted && !look.healing) {
+        await_healing(n, &look, n->failure != NULL ? n->failure : conclave_strerror(rc));
         return;
     }
-    log_info("server", "came-back", "text=\"the log takes writes again\"");
-    tell_links(n);
+    if (rc == 0) {
+        rc = open_folder(n, &look, &text);
+    }
+    if (rc != 0) {
+        stay_aside(n, rc, text);
+    } else if (n->stage == NODE_RUNNING) {
+        came_back(n, "the log takes writes again");
+    }
+}
+
+static void heal(struct node *n)
+{
+    char *text = NULL;
+    n->at = now_ms(n) + FOUNDING_BEAT_MS;
+    if (!healing_may_begin(&n->healing, is_linked, n)) {
+        return;
+    }
+    int rc = ensemble_resume(&n->ensemble);
+    if (rc == 0) {
+        rc = join_anew(n, &text);
+    }
+    if (rc != 0) {
+        stay_aside(n, rc, text);
+    } else {
+        came_back(n, "empty: all data are to come from the others");
+    }
 }
 
 void node_tick(struct node *n)
@@ -625,6 +749,10 @@ void node_tick(struct node *n)
         case NODE_ASIDE:
             come_back(n);
             break;
+        case NODE_DAMAGED:
+            serve(n);
+            heal(n);
+            break;
         case NODE_RUNNING:
             n->at = INT64_MAX;
             serve(n);
@@ -636,6 +764,9 @@ void node_tick(struct node *n)
     }
     if (n->stage == NODE_RUNNING && n->serve_told) {
         reconfig_tick(&n->reconfig);
+    }
+    if (n->identity.age == PEER_LOST) {
+        grow(n);
     }
 }
 
@@ -738,6 +869,12 @@ const char *node_why_not_ready(const struct node *n)
     if (n->stage == NODE_ASIDE) {
         return "stepped aside: the log takes no writes";
     }
+    if (n->stage == NODE_DAMAGED) {
+        return "its data are damaged: waiting for a majority of the others";
+    }
+    if (n->log != NULL && n->identity.age == PEER_LOST) {
+        return "without data: waiting for a leader to let it in";
+    }
     return n->service->standing.in_contact ? NULL : "no leader with a quorum";
 }
 
@@ -751,6 +888,11 @@ size_t node_members(const struct node *n, const struct member **ret)
 enum node_stage node_stage(const struct node *n)
 {
     return n->stage;
+}
+
+bool node_is_damaged(const struct node *n)
+{
+    return n->healing.wanted;
 }
 
 struct replication *node_log(const struct node *n)

@@ -3,13 +3,15 @@
  * that it has in its ensemble. Owns all of them, on a libuv loop.
  *
  *   (empty folder, several members configured) → FOUNDING ──found or join──> RUNNING
- *   (everything else) ───────────────────────────────────────────────────────^ │ ^
- *                                              the log failed, others go on ───v │
- *                                                                       ASIDE ───┘ opened again
+ *   (everything else) ───────────────────────────────────────────────────────^ │ ^ ^
+ *                                              the log failed, others go on ───v │ │ joins, empty
+ *                                                                       ASIDE ───┘ │
+ *     damage, in the folder or of the state: the others are awaited ──> DAMAGED ───┘
  *
  * A standalone server whose log fails cannot go on and says so (`failed`). A member of an ensemble
  * steps aside: it lets its clients go to others, gives up the lead, and opens its folder again after a
- * while: what the disk really has decides, not what was in memory.
+ * while: what the disk really has decides, not what was in memory. What is damaged there is healed from the others
+ * (healing.h).
  */
 #ifndef SERVER_NODE_H
 #define SERVER_NODE_H
@@ -21,7 +23,7 @@
 
 struct node;
 
-enum node_stage { NODE_FOUNDING, NODE_RUNNING, NODE_ASIDE };
+enum node_stage { NODE_FOUNDING, NODE_RUNNING, NODE_ASIDE, NODE_DAMAGED };
 
 struct node_callbacks {
     void *ctx;
@@ -75,6 +77,7 @@ const char *node_why_not_ready(const struct node *n);
 
 /* For status and metrics. The log is NULL while it is not open. */
 enum node_stage node_stage(const struct node *n);
+bool node_is_damaged(const struct node *n); /* until it is healed */
 struct replication *node_log(const struct node *n);
 struct ensemble *node_ensemble(struct node *n);
 const struct peers *node_peers(const struct node *n);

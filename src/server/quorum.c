@@ -51,6 +51,7 @@ void quorum_stats(struct node *n, const struct clock_source *clock, struct quoru
     ret->leads = e->role == REPLICATION_LEADER;
     ret->leader = e->leader;
     ret->aside = node_stage(n) == NODE_ASIDE;
+    ret->damaged = node_is_damaged(n);
     ret->pending_syncs = list_length(&e->service->standing.confirming);
     if (ret->leads) {
         ret->leader_uptime_ms = clock_monotonic_ms(clock) - e->leads_since_ms;

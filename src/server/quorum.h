@@ -40,6 +40,7 @@ struct quorum_stats {
     int64_t leader_uptime_ms; /* 0: does not lead */
     int64_t contact_ms; /* since a leader with a quorum was known; -1: never, or no log is open */
     bool aside;         /* the log takes no writes: waits to try again */
+    bool damaged;       /* its data are damaged, and not healed from the others yet */
 };
 
 void quorum_stats(struct node *n, const struct clock_source *clock, struct quorum_stats *ret);

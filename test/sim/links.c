@@ -138,9 +138,15 @@ static void break_link(struct sim *s, unsigned a, unsigned b)
     world_trace(&s->world, "link %u-%u breaks", a, b);
 }
 
+static bool cluster_is_known(const struct peer_identity *who)
+{
+    static const uint8_t zero[PEER_CLUSTER_SIZE];
+    return memcmp(who->cluster, zero, sizeof zero) != 0;
+}
+
 static bool clusters_differ(const struct peer_identity *a, const struct peer_identity *b)
 {
-    return a->age != PEER_FRESH && b->age != PEER_FRESH &&
+    return cluster_is_known(a) && cluster_is_known(b) &&
            memcmp(a->cluster, b->cluster, PEER_CLUSTER_SIZE) != 0;
 }
 

@@ -3,7 +3,8 @@ load.
 
 Promise, beside what ensemble_test.py looks up after every round: a member whose disk is full or fails steps aside
 (its process lives, it says so to ruok, on /readyz, in /metrics and in its log) while the others go on, and comes back
-by itself; what was damaged while a member was stopped is named when it starts, or healed from the others, never served.
+by itself; what was damaged while a member was stopped is named when it starts and healed from the others, never served,
+and what is left of the damaged files lies in a folder beside.
 Limits: skipped, with the reason, without root, loop devices and mkfs.ext4; the failed sync also without strace. One
 member at a time.
 
@@ -243,7 +244,7 @@ def failed_sync_leader(ensemble):
 def files_of(member, suffix=""):
     found = [os.path.join(folder, name) for folder, _, names in os.walk(member.data + "/") for name in names]
     return sorted(path for path in found if path.endswith(suffix) and "spare" not in path and "myid" not in path
-                  and os.path.getsize(path))
+                  and "damaged-" not in path and os.path.getsize(path))
 
 
 def used_bytes(path):
@@ -289,43 +290,99 @@ def lose_file(member):
     return f"{os.path.basename(path)} is gone"
 
 
+def flip_named(suffix):
+    return lambda member: flip(random.choice(files_of(member, suffix)))
+
+
+def flip_log_middle(member):
+    """Far from the end, where no write was under way."""
+    path = random.choice(files_of(member, ".log")[:2])
+    end = used_bytes(path)
+    at = random.randrange(end // 2)
+    with open(path, "r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1 << random.randrange(8)]))
+    return f"{os.path.basename(path)} has another bit at {at} of {end}"
+
+
+def lose_marker(member):
+    os.unlink(os.path.join(member.data, "conclave.format"))
+    return "conclave.format is gone"
+
+
 def lose_all(member):
     member.wipe()
     return "the folder is empty"
 
 
-def damaged(ensemble, damage):
+def aside_folders(member):
+    return sorted(name for name in os.listdir(member.data) if name.startswith("damaged-"))
+
+
+def metric(member, name):
+    _, text = member.ask_admin("/metrics")
+    rows = [line for line in text.splitlines() if line.startswith(name + " ")]
+    expect(rows, f"/metrics says nothing of {name}")
+    return float(rows[0].split()[1])
+
+
+def until_healed(member, text):
+    """Damage was named: then it is moved aside, everything comes from the others, and nothing was deleted."""
+    wait_for(lambda: "healed" in text(), RECOVERY_S, f"member {member.number} to be healed:\n{text()}")
+    expect("moved-aside" in text(), f"nothing is said of what was moved aside: {text()}")
+    folders = aside_folders(member)
+    expect(folders, "nothing lies aside")
+    kept = [name for _, _, names in os.walk(os.path.join(member.data, folders[-1])) for name in names]
+    expect(kept, f"{folders[-1]} is empty")
+    expect(not os.path.exists(os.path.join(member.data, "healing")), "the mark of the healing stays behind")
+    expect(metric(member, "conclave_healed") >= 1, "/metrics does not count the healing")
+    expect(metric(member, "conclave_damaged") == 0, "/metrics says that it is still damaged")
+
+
+def damaged(ensemble, damage, certain=False):
+    """A member is hurt while it is stopped; it starts and is whole again, without a hand. `certain`: it must notice."""
     ensemble.wait_leader(RECOVERY_S)
     member = random.choice(ensemble.members)
     member.kill()
     what = damage(member)
     text = log_since(member)
+    member.start()
+    wait_for(lambda: member.is_fine() or not member.alive(), RECOVERY_S, f"{what}: to serve")
+    expect(member.alive(), f"{what}: it ended: {text()}")
     note = "started"
-    try:
-        member.start()
-        wait_for(lambda: member.is_fine() or not member.alive(), RECOVERY_S, f"{what}: to serve, or to refuse to")
-        if not member.alive():
-            raise Refused(text())
-    except Refused as refusal:
-        said = text().strip()
-        expect(said and member.folder in said + str(refusal) or "data" in said, f"{what}: no clear word: {refusal}")
-        note = f"refused ({said.splitlines()[-1][:160] if said else ''}), wiped"
-        member.kill()
-        member.wipe()
-        member.start()
+    if "server: damaged" in text() or "damaged text=" in text():
+        until_healed(member, text)
+        note = f"healed: {damage_text(text())}"
+        for folder in aside_folders(member):
+            shutil.rmtree(os.path.join(member.data, folder))
+    noticed = note != "started" or "log_left_out" in text()  # what two snapshots have is not missed
+    expect(noticed or not certain, f"{what}: not noticed: {text()}")
     ensemble.wait_leader(RECOVERY_S)
     return f"{what}: {note}"
 
 
-def damage_fault(damage):
-    return lambda ensemble: damaged(ensemble, damage)
+def damage_text(log):
+    line = next(line for line in log.splitlines() if " damaged " in line or line.endswith(" damaged"))
+    return line.partition("text=")[2][:160]
+
+
+def damage_fault(damage, certain=False):
+    return lambda ensemble: damaged(ensemble, damage, certain)
 
 
 FAULTS = {"full-follower": full_follower, "full-leader": full_leader,
           "failed-sync-follower": failed_sync_follower, "failed-sync-leader": failed_sync_leader,
           "cut-tail": damage_fault(cut_tail), "flip-log": damage_fault(flip_log), "flip-any": damage_fault(flip_any),
+          "flip-log-middle": damage_fault(flip_log_middle, certain=True),
+          "flip-metadata": damage_fault(flip_named("metadata"), certain=True),
+          "flip-marker": damage_fault(flip_named("conclave.format"), certain=True),
+          "flip-snapshot": damage_fault(flip_named(".snapshot")),
+          "lose-marker": damage_fault(lose_marker, certain=True),
           "lose-file": damage_fault(lose_file), "lose-all": damage_fault(lose_all)}
-DAMAGE = ("cut-tail", "flip-log", "flip-any", "lose-file")
+DAMAGE = ("cut-tail", "flip-log", "flip-any", "flip-log-middle", "flip-metadata", "flip-marker", "flip-snapshot",
+          "lose-marker", "lose-file")
 
 
 def run_round(ensemble, writers, name):

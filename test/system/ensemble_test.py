@@ -30,6 +30,7 @@ SHORT_MS = 1000     # of sessions that stay away
 WRITERS = 4
 PATIENCE_S = 3.0    # for an answer, before another server is tried
 RECOVERY_S = 20.0   # until all members serve again after a round
+NODES_MAX = 150     # of a writer: many rounds shall not look up ever more
 OK, NO_NODE, NODE_EXISTS, BAD_VERSION = 0, -101, -110, -103
 
 
@@ -112,6 +113,8 @@ class Writer(threading.Thread):
 
     def step(self):
         kind = self.rng.random()
+        if kind < 0.5 and len(self.there) > NODES_MAX:
+            kind = 0.85
         if kind < 0.5:
             path = f"{self.root}/n{self.next_node}"
             self.next_node += 1

@@ -92,11 +92,27 @@ static void refuse_changed(size_t offset, uint8_t value)
 
 static void hello_with_bad_fields_is_refused(void **state)
 {
-    refuse_changed(0, 'X');                          /* the magic */
-    refuse_changed(8 + 2 + 16 + 7, 0);               /* id 0 */
-    refuse_changed(8 + 2 + 16 + 16, PEER_GROWN + 1); /* no such age */
-    refuse_changed(8 + 2 + 16 + 16, PEER_FRESH);     /* fresh, though with a cluster */
-    refuse_changed(8 + 2 + 16 + 16 + 1 + 8 + 1, 0);  /* a NUL in the host */
+    refuse_changed(0, 'X');                         /* the magic */
+    refuse_changed(8 + 2 + 16 + 7, 0);              /* id 0 */
+    refuse_changed(8 + 2 + 16 + 16, PEER_LOST + 1); /* no such age */
+    refuse_changed(8 + 2 + 16 + 16, PEER_FRESH);    /* fresh, though with a cluster */
+    refuse_changed(8 + 2 + 16 + 16 + 1 + 8 + 1, 0); /* a NUL in the host */
+}
+
+/* Who lost its data may know its cluster, or not. */
+static void who_lost_its_data_is_read(void **state)
+{
+    for (uint8_t known = 0; known < 2; known++) {
+        struct peer_identity lost = {.id = 7, .cluster = {known}, .age = PEER_LOST};
+        struct peer_identity got = {.id = 7};
+        struct buf b;
+        buf_init(&b, 0);
+        age_append(&b, &lost);
+        assert_int_equal(age_read(control_of(&b, CONTROL_AGE), &got), 0);
+        assert_int_equal(got.age, PEER_LOST);
+        assert_int_equal(got.cluster[0], known);
+        buf_finish(&b);
+    }
 }
 
 static void hello_of_another_version_tells_only_that(void **state)
@@ -181,6 +197,7 @@ int main(void)
         cmocka_unit_test(longest_host_fits),
         cmocka_unit_test(hello_of_other_length_is_refused),
         cmocka_unit_test(hello_with_bad_fields_is_refused),
+        cmocka_unit_test(who_lost_its_data_is_read),
         cmocka_unit_test(hello_of_another_version_tells_only_that),
         cmocka_unit_test(other_controls_come_back),
         cmocka_unit_test(frames_are_cut),

@@ -5,6 +5,8 @@
  */
 #include "unit/replication/harness.inc"
 
+#include "replication/damage.h"
+
 /* A folder with two snapshots, a trimmed log in several segments, and entries behind the newest
  * snapshot. */
 struct history {
@@ -595,6 +597,195 @@ static void test_files_of_others(void **state)
     history_finish(&other);
 }
 
+/* Putting aside. */
+
+static bool worth_keeping(const char *path)
+{
+    return strcmp(path, "data/" FORMAT_FILE) == 0 || strcmp(path, "data/" METADATA_FILE) == 0 ||
+           strstr(path, ".log") != NULL || strstr(path, ".snapshot") != NULL;
+}
+
+/* All that the folder held is there, as it was, under the folder's new name. */
+static void all_lies_aside(const struct history *h, struct sim_disk *copy, const char *aside)
+{
+    for (size_t i = 0; i < h->disk.live.n; i++) {
+        const char *path = h->disk.live.names[i].path;
+        char moved[96];
+        if (h->disk.live.names[i].file == NULL || !worth_keeping(path)) {
+            continue;
+        }
+        assert_true(snprintf(moved, sizeof moved, "data/%s/%s", aside, path + 5) < 96);
+        const struct sim_bytes *before = &h->disk.live.names[i].file->live;
+        const struct sim_bytes *after = sim_bytes_of(copy, moved);
+        assert_non_null(after);
+        assert_int_equal(after->len, before->len);
+        assert_memory_equal(after->data, before->data, before->len);
+        assert_null(sim_bytes_of(copy, path));
+    }
+}
+
+/* Nobody founds anything in a folder that is being healed: a server alone is refused, and so is whoever would
+ * begin a new log. Who joins takes part without a vote, and knows it after a restart. */
+static void only_joins(struct history *h, struct sim_disk *copy, const uint8_t *cluster)
+{
+    static const struct member three[] = {
+        {1, MEMBER_VOTER, "a:1:2"}, {2, MEMBER_VOTER, "b:1:2"}, {3, MEMBER_VOTER, "c:1:2"}};
+    struct problem problem = {NULL};
+    struct metadata metadata;
+    struct marker marker;
+    struct replication_options options = h->m.options;
+    h->m.disk = copy;
+    assert_int_equal(machine_open(&h->m), CONCLAVE_EFOREIGN);
+    assert_non_null(strstr(h->m.text, "healed"));
+    h->m.options.founders = three;
+    h->m.options.n_founders = 3;
+    assert_int_equal(machine_open(&h->m), CONCLAVE_EFOREIGN);
+    h->m.options.join = true;
+    h->m.options.cluster_given = true;
+    memcpy(h->m.options.cluster, cluster, FORMAT_CLUSTER_SIZE);
+    assert_int_equal(machine_open(&h->m), CONCLAVE_EFOREIGN); /* it has no links here */
+    assert_non_null(strstr(h->m.text, "start it as a member"));
+    assert_int_equal(metadata_read(&copy->ops, "data", &metadata, &problem), 0);
+    assert_true(metadata.joining);
+    assert_int_equal(marker_read(&copy->ops, "data", &marker, &problem), 0);
+    assert_true(marker.ready);
+    assert_memory_equal(marker.cluster, cluster, FORMAT_CLUSTER_SIZE);
+    assert_null(sim_bytes_of(copy, "data/" HEALING_FILE));
+    problem_finish(&problem);
+    h->m.options = options;
+    h->m.disk = &h->disk;
+}
+
+static void look(struct sim_disk *disk, int want, struct damage_look *ret)
+{
+    char *text = NULL;
+    assert_int_equal(damage_look("data", &disk->ops, ret, &text), want);
+    assert_true((text != NULL) == (want != 0));
+    free(text);
+}
+
+static char *put_aside(struct sim_disk *disk, const struct damage_look *l, int want)
+{
+    char *text = NULL;
+    char *name = NULL;
+    assert_int_equal(damage_put_aside("data", &disk->ops, 1700000000000, l->cluster, &name, &text),
+                     want);
+    assert_true((text != NULL) == (want != 0));
+    free(text);
+    return name;
+}
+
+static void test_put_aside(void **state)
+{
+    struct history h = {0};
+    struct damage_look before;
+    struct damage_look l;
+    (void)state;
+    history_make(&h, true);
+    look(&h.disk, 0, &before);
+    assert_false(before.fresh || before.healing);
+    assert_true(before.cluster_known);
+    struct sim_disk copy;
+    sim_clone(&copy, &h.disk);
+    char *name = put_aside(&copy, &before, 0);
+    assert_string_equal(name, DAMAGE_ASIDE "20231114T221320Z");
+    all_lies_aside(&h, &copy, name);
+    free(name);
+    look(&copy, 0, &l);
+    assert_true(l.fresh && l.healing && l.cluster_known);
+    assert_memory_equal(l.cluster, before.cluster, sizeof l.cluster);
+    only_joins(&h, &copy, before.cluster);
+    look(&copy, 0, &l);
+    assert_false(l.fresh || l.healing);
+    name = put_aside(&copy, &before, 0); /* in the same second */
+    assert_string_equal(name, DAMAGE_ASIDE "20231114T221320Z-2");
+    all_lies_aside(&h, &copy, DAMAGE_ASIDE "20231114T221320Z");
+    free(name);
+    sim_finish(&copy);
+    history_finish(&h);
+}
+
+/* The process dies, or the power fails, at each change of the disk: then the folder is as it was, or the next
+ * start goes on with it, and nothing is ever lost. */
+static void test_put_aside_crashed(void **state)
+{
+    (void)state;
+    for (int power = 0; power < 2; power++) {
+        struct history h = {0};
+        struct damage_look before;
+        unsigned begun = 0;
+        history_make(&h, true);
+        look(&h.disk, 0, &before);
+        for (uint64_t stop = 1;; stop++) {
+            struct sim_disk copy;
+            struct damage_look l;
+            char *text = NULL;
+            char *name = NULL;
+            sim_clone(&copy, &h.disk);
+            copy.prng.state = stop;
+            copy.stop_at = copy.calls + stop;
+            int rv =
+                damage_put_aside("data", &copy.ops, 1700000000000, before.cluster, &name, &text);
+            free(text);
+            if (rv == 0) {
+                free(name);
+                sim_finish(&copy);
+                break;
+            }
+            if (power == 1) {
+                sim_power_cut(&copy);
+            } else {
+                sim_kill(&copy);
+            }
+            look(&copy, 0, &l);
+            assert_true(l.fresh == l.healing);
+            if (!l.healing) {
+                assert_int_equal(try_start(&h, &copy, h.entries), h.entries);
+            } else {
+                begun++;
+                name = put_aside(&copy, &l, 0);
+                all_lies_aside(&h, &copy, name);
+                only_joins(&h, &copy, before.cluster);
+                free(name);
+            }
+            sim_finish(&copy);
+        }
+        assert_true(begun > 5);
+        history_finish(&h);
+    }
+}
+
+/* Without a marker: ours by the log or the metadata, and the cluster is known from the log; others' files are not
+ * touched. */
+static void test_without_a_marker(void **state)
+{
+    struct history h = {0};
+    struct damage_look before;
+    struct damage_look l;
+    (void)state;
+    history_make(&h, true);
+    look(&h.disk, 0, &before);
+    for (int without_metadata = 0; without_metadata < 2; without_metadata++) {
+        struct sim_disk copy;
+        sim_clone(&copy, &h.disk);
+        names_remove(&copy.live, "data/" FORMAT_FILE);
+        if (without_metadata) {
+            names_remove(&copy.live, "data/" METADATA_FILE);
+        }
+        look(&copy, CONCLAVE_ECORRUPT, &l);
+        assert_false(l.fresh || l.healing);
+        assert_true(l.cluster_known);
+        assert_memory_equal(l.cluster, before.cluster, sizeof l.cluster);
+        assert_int_equal(try_start(&h, &copy, 0), CONCLAVE_ECORRUPT);
+        sim_finish(&copy);
+    }
+    sim_bytes_of(&h.disk, "data/" FORMAT_FILE)->data[30] ^=
+        1; /* the version, or what looks like one */
+    look(&h.disk, CONCLAVE_ECORRUPT, &l);
+    assert_true(l.cluster_known);
+    history_finish(&h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -615,6 +806,9 @@ int main(void)
         cmocka_unit_test(test_needless_of_others),
         cmocka_unit_test(test_needless_and_power_cuts),
         cmocka_unit_test(test_log_ends_before_the_snapshot),
+        cmocka_unit_test(test_put_aside),
+        cmocka_unit_test(test_put_aside_crashed),
+        cmocka_unit_test(test_without_a_marker),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
-/* From one set of members to another in safe steps, and who may found an ensemble. */
+/* From one set of members to another in safe steps, who may found an ensemble, and when the others heal one. */
 #include "server/membership.h"
 #include "server/founding.h"
+#include "server/healing.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -154,6 +155,83 @@ static void test_joining(void **state)
     assert_int_equal(founding_decide(&f, 100000), FOUNDING_JOIN);
 }
 
+/* Who lost its data is neither new nor has it any: nothing is founded with it, nothing joined. */
+static void test_lost_is_not_fresh(void **state)
+{
+    (void)state;
+    struct founding f;
+    founding_init(&f, 1, three, 3);
+    hear(&f, 2, PEER_LOST);
+    assert_int_equal(founding_decide(&f, 0), FOUNDING_WAIT);
+    assert_int_equal(founding_decide(&f, 100000), FOUNDING_WAIT);
+    hear(&f, 3, PEER_GROWN);
+    assert_int_equal(founding_decide(&f, 100000), FOUNDING_JOIN);
+    assert_int_equal(f.cluster[0], 3);
+
+    founding_init(&f, 1, three, 3);
+    hear(&f, 2, PEER_FRESH);
+    hear(&f, 2, PEER_LOST); /* it found out */
+    hear(&f, 3, PEER_LOST);
+    assert_int_equal(founding_decide(&f, 0), FOUNDING_WAIT);
+    assert_int_equal(founding_decide(&f, 100000), FOUNDING_WAIT);
+}
+
+static void heal_hear(struct healing *h, uint64_t id, enum peer_age age)
+{
+    struct peer_identity who = {.id = id, .age = age};
+    memset(who.cluster, age == PEER_FRESH ? 0 : 7, sizeof who.cluster);
+    healing_hello(h, &who);
+}
+
+/* Damaged data are moved aside only when a majority of the voters, without this server, has its data and is there. */
+static void test_healing_waits_for_a_majority(void **state)
+{
+    (void)state;
+    static const struct damage_look unknown = {.fresh = false};
+    struct healing h;
+    unsigned linked = 1u << 2 | 1u << 3;
+    healing_init(&h, 1, true, three, 3);
+    assert_true(healing_is_possible(&h));
+    healing_want(&h, &unknown);
+    assert_false(healing_may_begin(&h, bit, &linked));
+    heal_hear(&h, 2, PEER_GROWN);
+    assert_false(healing_may_begin(&h, bit, &linked)); /* the third may have none */
+    heal_hear(&h, 3, PEER_LOST);
+    assert_false(healing_may_begin(&h, bit, &linked));
+    heal_hear(&h, 3, PEER_FOUNDED);
+    assert_false(healing_may_begin(&h, bit, &linked));
+    heal_hear(&h, 9, PEER_GROWN); /* a stranger */
+    assert_false(healing_may_begin(&h, bit, &linked));
+    heal_hear(&h, 3, PEER_GROWN);
+    assert_true(healing_may_begin(&h, bit, &linked));
+    assert_int_equal(h.cluster[0], 7);
+    linked = 1u << 2;
+    assert_false(healing_may_begin(&h, bit, &linked));
+    linked |= 1u << 3;
+    heal_hear(&h, 2, PEER_LOST); /* it lost its data meanwhile */
+    assert_false(healing_may_begin(&h, bit, &linked));
+}
+
+static void test_healing_is_not_possible_everywhere(void **state)
+{
+    (void)state;
+    static const struct member watched[] = {
+        {1, MEMBER_OBSERVER, "a:1:2"}, {2, MEMBER_VOTER, "b:1:2"}, {3, MEMBER_VOTER, "c:1:2"}};
+    struct healing h;
+    healing_init(&h, 1, false, three, 3);
+    assert_false(healing_is_possible(&h)); /* switched off */
+    healing_init(&h, 1, true, three, 2);
+    assert_false(healing_is_possible(&h)); /* the other has no majority */
+    healing_init(&h, 1, true, three, 1);
+    assert_false(healing_is_possible(&h));
+    healing_init(&h, 1, true, watched, 3);
+    assert_true(healing_is_possible(&h)); /* an observer is not missed */
+    healing_init(&h, 2, true, watched, 3);
+    assert_false(healing_is_possible(&h));
+    healing_init(&h, 0, false, NULL, 0); /* standalone */
+    assert_false(healing_is_possible(&h));
+}
+
 static void test_cluster_of_founders(void **state)
 {
     (void)state;
@@ -176,6 +254,9 @@ int main(void)
         cmocka_unit_test(test_founding),
         cmocka_unit_test(test_joining),
         cmocka_unit_test(test_cluster_of_founders),
+        cmocka_unit_test(test_lost_is_not_fresh),
+        cmocka_unit_test(test_healing_waits_for_a_majority),
+        cmocka_unit_test(test_healing_is_not_possible_everywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

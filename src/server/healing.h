@@ -1,0 +1,50 @@
+/*
+ * A member whose data are damaged: may the others replace them, and when? Decided from what the others say of themselves
+ * (peer_identity); no I/O but the moving aside, no clock.
+ *
+ *   damage → WAITING → a majority of the voters, this server not counted, are linked and have their data
+ *     → the damaged files are moved aside → this server joins, as one with an empty folder does
+ *
+ * Until then nothing is touched: if more than a minority is damaged, what the folders still hold may be all there is. An
+ * ensemble of two never heals by itself: the other has no majority, so nothing could be let in.
+ */
+#ifndef SERVER_HEALING_H
+#define SERVER_HEALING_H
+
+#include "peer/peer.h"
+#include "replication/damage.h"
+#include "replication/members.h"
+
+struct healing {
+    uint64_t id;
+    const struct member *founders; /* the configured members; borrowed */
+    size_t n_founders;
+    bool on;               /* damage.heal */
+    bool has[MEMBERS_MAX]; /* by place in founders: it has its data, as it said last */
+    bool wanted;           /* the folder's content is not to be used again */
+    bool cluster_known;
+    uint8_t cluster[PEER_CLUSTER_SIZE];
+    bool differed; /* the state was not the others', and none was compared since */
+};
+
+void healing_init(struct healing *h, uint64_t id, bool on, const struct member *founders, size_t n);
+
+/* Whether others alone can be a majority of the configured voters, and it is not switched off. */
+bool healing_is_possible(const struct healing *h);
+
+/* Damage was found; what is left of the folder says this of its cluster. */
+void healing_want(struct healing *h, const struct damage_look *look);
+
+/* Somebody told who he is: in any stage, as damage may be found later. */
+void healing_hello(struct healing *h, const struct peer_identity *who);
+
+/* Whether a majority that has the data is there. */
+bool healing_may_begin(const struct healing *h, bool (*is_linked)(void *ctx, uint64_t id),
+                       void *ctx);
+
+/* Moves aside what is damaged, says so in the log. Errors and *ret_text (free it) as of damage_put_aside: it can be tried
+ * again. */
+int healing_put_aside(struct healing *h, const char *dir, int64_t wall_ms,
+                      char **ret_text) CONCLAVE_MUST_USE;
+
+#endif
