@@ -12,7 +12,6 @@ static void on_free(struct place *place)
     if (e->state != ELECTION_WAITING) {
         return;
     }
-    place_forget_before(place);
     e->takeover = e->options.takeover_delay_ms > 0 ? TAKEOVER_UNKNOWN : TAKEOVER_DONE;
     election_enter(e, ELECTION_PROVING);
     e->holder.heartbeat_ms = e->options.lease.heartbeat_ms;

@@ -140,8 +140,14 @@ static struct list *beat_send(struct lease *lease, struct list *it)
     size_t count = 0;
     size_t bytes = 0;
     for (struct list *at = it; at != &lease->holders && bytes < BEAT_BYTES_MAX; at = at->next) {
-        bytes += strlen(CONTAINER_OF(at, struct lease_holder, link)->path) + BEAT_PART_BYTES;
-        count++;
+        struct lease_holder *holder = CONTAINER_OF(at, struct lease_holder, link);
+        if (!holder->paused) {
+            bytes += strlen(holder->path) + BEAT_PART_BYTES;
+            count++;
+        }
+    }
+    if (count == 0) {
+        return &lease->holders;
     }
     struct beat *beat = malloc(sizeof *beat + count * sizeof beat->holders[0]);
     struct conclave_op *parts = malloc(count * sizeof *parts);
@@ -155,9 +161,12 @@ static struct list *beat_send(struct lease *lease, struct list *it)
     beat->count = count;
     beat->session_id = client_session_id(client);
     beat->timeout_ms = client_timeout_ms(client);
-    for (size_t i = 0; i < count; i++, it = it->next) {
-        beat->holders[i] = CONTAINER_OF(it, struct lease_holder, link);
-        parts[i] = conclave_op_path(CONCLAVE_OP_CHECK, beat->holders[i]->path, -1);
+    for (size_t i = 0; i < count; it = it->next) {
+        struct lease_holder *holder = CONTAINER_OF(it, struct lease_holder, link);
+        if (!holder->paused) {
+            beat->holders[i] = holder;
+            parts[i++] = conclave_op_path(CONCLAVE_OP_CHECK, holder->path, -1);
+        }
     }
     struct conclave_op op = conclave_op_multi(parts, count);
     beat->sent_ns = client_now_ns(client); /* before it is sent: earlier is safe */
@@ -219,14 +228,34 @@ void lease_init(struct lease *lease, struct conclave_recipes *rt)
     client_timer_init(&lease->next_beat, on_next_beat, lease);
 }
 
-void lease_add(struct lease *lease, struct lease_holder *holder)
+static void add(struct lease *lease, struct lease_holder *holder)
 {
     holder->lease = lease;
     holder->until_ns = 0;
+    holder->paused = false;
     client_timer_init(&holder->expiry, on_expiry, holder);
     list_push_back(&lease->holders, &holder->link);
     holder->added = true;
+}
+
+void lease_add(struct lease *lease, struct lease_holder *holder)
+{
+    add(lease, holder);
     beat_all(lease);
+}
+
+void lease_add_proved(struct lease *lease, struct lease_holder *holder, int64_t sent_ns)
+{
+    struct conclave_client *client = lease->rt->client;
+    int64_t until_ns = lease_end_ns(sent_ns, client_timeout_ms(client));
+    add(lease, holder);
+    if (sent_ns == 0 || until_ns <= client_now_ns(client)) {
+        beat_all(lease);
+        return;
+    }
+    holder->until_ns = until_ns;
+    client_timer_start(client, &holder->expiry, until_ns);
+    schedule(lease);
 }
 
 void lease_remove(struct lease *lease, struct lease_holder *holder)

@@ -30,6 +30,7 @@ struct lease_holder {
     int64_t until_ns;     /* end of the lease; 0: not proved yet */
     struct client_timer expiry;
     bool added;
+    bool paused; /* its path is being changed: not checked, so its lease is not prolonged */
     /* The lease was proved, or proved longer: until_ns is new. */
     void (*on_proved)(struct lease_holder *holder);
     /* The lease is over, the holder was removed. CONCLAVE_ELOST: it ran out; CONCLAVE_NO_NODE:
@@ -50,6 +51,11 @@ void lease_init(struct lease *lease, struct conclave_recipes *rt);
 
 /* Adds a holder and sends a heartbeat at once. */
 void lease_add(struct lease *lease, struct lease_holder *holder);
+
+/* Adds a holder whose node was created by a request sent at sent_ns (0: not known) and answered:
+ * that was a proof, too. Sends a heartbeat at once only if it is none any more. on_proved is not
+ * called for it: see until_ns. */
+void lease_add_proved(struct lease *lease, struct lease_holder *holder, int64_t sent_ns);
 
 /* Takes it out; harmless when it is out. No function of it is called any more. */
 void lease_remove(struct lease *lease, struct lease_holder *holder);

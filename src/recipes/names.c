@@ -7,26 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How each naming writes its guid and marker. Sources: Curator's LeaderLatch, LeaderSelector
- * and ProtectedUtils; kazoo's recipe/lock.py. */
+/* How each naming writes its guid and marker. Sources: Curator's LeaderLatch, LeaderSelector,
+ * InterProcessReadWriteLock and ProtectedUtils; kazoo's recipe/lock.py, whose WriteLock has the
+ * names of its Lock. */
 static const struct naming_row {
-    const char *before; /* in front of the guid */
-    const char *marker; /* between guid (and dash) and sequence */
-    bool dashed;        /* guid written 8-4-4-4-12 */
-    bool dash_after;    /* a dash between guid and marker */
+    const char *before;    /* in front of the guid */
+    const char *marker[3]; /* by kind: between guid (and dash) and sequence */
+    bool dashed;           /* guid written 8-4-4-4-12 */
+    bool dash_after;       /* a dash between guid and marker */
 } naming_rows[] = {
-    [CONCLAVE_NAMING_NATIVE] = {"", "n_", false, true},
-    [CONCLAVE_NAMING_CURATOR_LATCH] = {"_c_", "latch-", true, true},
-    [CONCLAVE_NAMING_CURATOR_LOCK] = {"_c_", "lock-", true, true},
-    [CONCLAVE_NAMING_KAZOO] = {"", "__lock__", false, false},
+    [CONCLAVE_NAMING_NATIVE] = {"", {"n_", "__READ__", "__WRIT__"}, false, true},
+    [CONCLAVE_NAMING_CURATOR_LATCH] = {"_c_", {"latch-", NULL, NULL}, true, true},
+    [CONCLAVE_NAMING_CURATOR_LOCK] = {"_c_", {"lock-", "__READ__", "__WRIT__"}, true, true},
+    [CONCLAVE_NAMING_KAZOO] = {"", {"__lock__", "__rlock__", "__lock__"}, false, false},
 };
 
 const char *name_marker(enum conclave_naming naming)
 {
-    return naming_rows[naming].marker;
+    return naming_rows[naming].marker[NAME_PLAIN];
 }
 
-void name_make_prefix(enum conclave_naming naming, char *buf)
+void name_make_prefix(enum conclave_naming naming, enum name_kind kind, char *buf)
 {
     const struct naming_row *row = &naming_rows[naming];
     uint8_t guid[16];
@@ -43,7 +44,7 @@ void name_make_prefix(enum conclave_naming naming, char *buf)
         out += 2;
     }
     (void)snprintf(buf, NAME_PREFIX_MAX, "%s%s%s%s", row->before, hex, row->dash_after ? "-" : "",
-                   row->marker);
+                   row->marker[kind]);
 }
 
 /* What follows the last occurrence of marker, or NULL. A guid may hold the marker's
@@ -57,9 +58,9 @@ static const char *after_last(const char *name, const char *marker)
     return found;
 }
 
-bool name_parse(enum conclave_naming naming, const char *name, int32_t *ret_sequence)
+static bool parse_behind(const char *marker, const char *name, int32_t *ret_sequence)
 {
-    const char *digits = after_last(name, name_marker(naming));
+    const char *digits = after_last(name, marker);
     if (digits == NULL || strlen(digits) < 10 || strlen(digits) > 11) {
         return false;
     }
@@ -78,8 +79,26 @@ bool name_parse(enum conclave_naming naming, const char *name, int32_t *ret_sequ
     return true;
 }
 
-int contenders_filter(enum conclave_naming naming, const char *const *children, size_t count,
-                      struct contender **ret, size_t *ret_count)
+bool name_parse(enum conclave_naming naming, const char *name, int32_t *ret_sequence)
+{
+    return parse_behind(name_marker(naming), name, ret_sequence);
+}
+
+bool name_parse_kind(enum conclave_naming naming, const char *name, int32_t *ret_sequence,
+                     enum name_kind *ret_kind)
+{
+    for (enum name_kind kind = NAME_PLAIN; kind <= NAME_WRITE; kind++) {
+        const char *marker = naming_rows[naming].marker[kind];
+        if (marker != NULL && parse_behind(marker, name, ret_sequence)) {
+            *ret_kind = kind;
+            return true;
+        }
+    }
+    return false;
+}
+
+static int filter(enum conclave_naming naming, bool kinds, const char *const *children,
+                  size_t count, struct contender **ret, size_t *ret_count)
 {
     struct contender *list = calloc(count == 0 ? 1 : count, sizeof *list);
     size_t n = 0;
@@ -87,13 +106,27 @@ int contenders_filter(enum conclave_naming naming, const char *const *children, 
         return CONCLAVE_ENOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        if (name_parse(naming, children[i], &list[n].sequence)) {
+        struct contender *c = &list[n];
+        if (kinds ? name_parse_kind(naming, children[i], &c->sequence, &c->kind)
+                  : name_parse(naming, children[i], &c->sequence)) {
             list[n++].name = children[i];
         }
     }
     *ret = list;
     *ret_count = n;
     return 0;
+}
+
+int contenders_filter(enum conclave_naming naming, const char *const *children, size_t count,
+                      struct contender **ret, size_t *ret_count)
+{
+    return filter(naming, false, children, count, ret, ret_count);
+}
+
+int contenders_filter_kinds(enum conclave_naming naming, const char *const *children, size_t count,
+                            struct contender **ret, size_t *ret_count)
+{
+    return filter(naming, true, children, count, ret, ret_count);
 }
 
 static int compare_numbers(const void *a, const void *b)

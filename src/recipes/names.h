@@ -23,10 +23,18 @@ enum {
     NAMES_SPAN = 1 << 30, /* numbers further apart than this are ordered by czxid */
 };
 
+/* What a contender's name says that it wants; of elections and semaphores only NAME_PLAIN. */
+enum name_kind {
+    NAME_PLAIN, /* to be alone */
+    NAME_READ,  /* to share with others that read */
+    NAME_WRITE, /* to be alone, among readers */
+};
+
 /* One contender under a parent. */
 struct contender {
     const char *name; /* borrowed from the list of children */
     int32_t sequence;
+    enum name_kind kind;
     int64_t czxid; /* 0: not fetched */
     bool gone;     /* vanished between the list and the fetch */
 };
@@ -34,11 +42,16 @@ struct contender {
 /* The marker that stands between guid and sequence ("n_"). Static. */
 const char *name_marker(enum conclave_naming naming);
 
-/* Writes a fresh random prefix ("<guid>-n_") to buf, of at least NAME_PREFIX_MAX bytes. */
-void name_make_prefix(enum conclave_naming naming, char *buf);
+/* Writes a fresh random prefix ("<guid>-n_") to buf, of at least NAME_PREFIX_MAX bytes. Readers
+ * and writers have no names in CONCLAVE_NAMING_CURATOR_LATCH. */
+void name_make_prefix(enum conclave_naming naming, enum name_kind kind, char *buf);
 
 /* Whether name is a contender's under this naming, and its sequence number. */
 bool name_parse(enum conclave_naming naming, const char *name, int32_t *ret_sequence);
+
+/* The same among locks, where contenders of all kinds stand beside each other. */
+bool name_parse_kind(enum conclave_naming naming, const char *name, int32_t *ret_sequence,
+                     enum name_kind *ret_kind);
 
 /* a stands before b in a circle of 2^32 numbers. */
 static inline bool sequence_before(int32_t a, int32_t b)
@@ -50,6 +63,10 @@ static inline bool sequence_before(int32_t a, int32_t b)
  * when none), CONCLAVE_ENOMEM. */
 int contenders_filter(enum conclave_naming naming, const char *const *children, size_t count,
                       struct contender **ret, size_t *ret_count) CONCLAVE_MUST_USE;
+
+/* The same with contenders of all kinds. */
+int contenders_filter_kinds(enum conclave_naming naming, const char *const *children, size_t count,
+                            struct contender **ret, size_t *ret_count) CONCLAVE_MUST_USE;
 
 /* Whether sequence numbers alone do not order these: two are equal, or they span more than
  * NAMES_SPAN. */

@@ -21,6 +21,11 @@ static bool current(const struct place *p)
     return p->asked == p->generation && p->node != NULL;
 }
 
+static bool own_current(const struct place *p)
+{
+    return p->own_asked == p->generation && p->node != NULL;
+}
+
 static void on_own_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
     (void)type;
@@ -39,9 +44,9 @@ static void on_before_watch(struct watch_slot *slot, enum conclave_event_type ty
  * session. */
 static void on_own(struct step *step, const struct conclave_reply *reply)
 {
-    struct place *p = CONTAINER_OF(step, struct place, step);
+    struct place *p = CONTAINER_OF(step, struct place, own_step);
     watch_slot_answered(&p->own, reply->error == 0);
-    if (!current(p)) {
+    if (!own_current(p)) {
         watch_slot_clear(&p->own);
     } else if (reply->error == CONCLAVE_NO_NODE) {
         p->class->gone(p);
@@ -49,6 +54,8 @@ static void on_own(struct step *step, const struct conclave_reply *reply)
         p->class->trouble(p, reply->error);
     } else if (reply->stat.ephemeral_owner != p->session_id || reply->stat.czxid != p->czxid) {
         p->class->gone(p);
+    } else if (p->class->own != NULL) {
+        p->class->own(p, reply);
     }
     p->class->wake(p);
 }
@@ -61,6 +68,8 @@ static void on_before(struct step *step, const struct conclave_reply *reply)
         watch_slot_clear(&p->before);
     } else if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
         p->class->trouble(p, reply->error);
+    } else if (reply->error == 0 && reply->stat.mzxid > p->list_zxid) {
+        watch_slot_clear(&p->before); /* it has told something since the list was made */
     }
     p->class->wake(p); /* NO_NODE: gone since the list was made, so the list is made again */
 }
@@ -75,6 +84,7 @@ static void watch_before(struct place *p, const char *name)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, NULL, 0);
     char *path = path_join(p->parent, name);
+    p->crowd = false;
     if (path == NULL || watch_slot_prepare(&p->before, path, &op) != 0) {
         p->class->trouble(p, CONCLAVE_ENOMEM);
     } else {
@@ -96,34 +106,82 @@ enum place_verdict place_judge_first(const struct place *p, const struct contend
     return PLACE_BEHIND;
 }
 
-/* The list is in order: we are not in it, behind somebody, or free. */
+static void on_children(struct step *step, const struct conclave_reply *reply);
+
+/* With a watch on all children if it waits for a change among them. */
+static void list_children(struct place *p)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, p->parent, 0);
+    if (p->crowd && watch_slot_prepare(&p->before, p->parent, &op) != 0) {
+        p->class->trouble(p, CONCLAVE_ENOMEM);
+        return;
+    }
+    submit(p, &op, on_children);
+}
+
+/* The list is in order: we are not in it, have to wait, or are free. */
 static void take_place(struct place *p, const struct contender *list, size_t count)
 {
     size_t at = contenders_find(list, count, path_name(p->node));
     size_t before = 0;
     if (at == count) {
         p->class->gone(p);
-    } else if (p->class->judge(p, list, count, at, &before) == PLACE_BEHIND) {
-        watch_before(p, list[before].name);
-    } else {
+        return;
+    }
+    enum place_verdict verdict = p->class->judge(p, list, count, at, &before);
+    p->behind = count - 1 - at;
+    if (verdict == PLACE_FREE) {
+        place_forget_before(p);
+        p->crowd = false;
         p->class->free(p);
+    } else if (p->class->wait != NULL && !p->class->wait(p)) {
+        place_forget_before(p);
+    } else if (verdict == PLACE_BEHIND) {
+        watch_before(p, list[before].name);
+    } else if (!p->before.armed) {
+        p->crowd = true; /* once more, as it may have changed before the watch stands */
+        list_children(p);
     }
 }
 
 static void fetch_czxid(struct place *p);
+
+/* What it means is not known: a watch on all children must not keep it from being asked again. */
+static void list_failed(struct place *p, int error)
+{
+    list_clear(p);
+    place_forget_before(p);
+    p->class->trouble(p, error);
+}
+
+/* A reader that was a writer stands where the writer stood. */
+static int64_t inherited_czxid(const struct conclave_reply *reply)
+{
+    static const char label[] = PLACE_INHERITED;
+    size_t label_len = sizeof label - 1;
+    const char *data = reply->data;
+    for (size_t i = 0; data != NULL && i + label_len < reply->data_len; i++) {
+        char digits[24] = "";
+        size_t rest = reply->data_len - i - label_len;
+        if (memcmp(data + i, label, label_len) == 0 && rest < sizeof digits) {
+            memcpy(digits, data + i + label_len, rest);
+            return strtoll(digits, NULL, 10);
+        }
+    }
+    return reply->stat.czxid;
+}
 
 static void on_czxid(struct step *step, const struct conclave_reply *reply)
 {
     struct place *p = CONTAINER_OF(step, struct place, step);
     struct contender *c = &p->list[p->list_next];
     if (!current(p) || (reply->error != 0 && reply->error != CONCLAVE_NO_NODE)) {
-        list_clear(p);
-        p->class->trouble(p, reply->error);
+        list_failed(p, reply->error);
         p->class->wake(p);
         return;
     }
     c->gone = reply->error == CONCLAVE_NO_NODE;
-    c->czxid = reply->stat.czxid;
+    c->czxid = inherited_czxid(reply);
     p->list_next++;
     fetch_czxid(p);
     p->class->wake(p);
@@ -134,11 +192,13 @@ static void fetch_czxid(struct place *p)
     if (p->list_next < p->list_count) {
         char *path = path_join(p->parent, p->list[p->list_next].name);
         if (path == NULL) {
-            list_clear(p);
-            p->class->trouble(p, CONCLAVE_ENOMEM);
+            list_failed(p, CONCLAVE_ENOMEM);
             return;
         }
-        struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, path, 0);
+        /* With its data where it may have taken another's place. */
+        bool read = p->list[p->list_next].kind == NAME_READ;
+        struct conclave_op op =
+            conclave_op_path(read ? CONCLAVE_OP_GET : CONCLAVE_OP_EXISTS, path, 0);
         submit(p, &op, on_czxid);
         free(path);
         return;
@@ -158,16 +218,14 @@ static void order_by_czxid(struct place *p, const struct contender *list, size_t
     p->list = calloc(count, sizeof *p->list);
     p->list_names = calloc(count, sizeof *p->list_names);
     if (p->list == NULL || p->list_names == NULL) {
-        list_clear(p);
-        p->class->trouble(p, CONCLAVE_ENOMEM);
+        list_failed(p, CONCLAVE_ENOMEM);
         return;
     }
     for (p->list_count = 0; p->list_count < count; p->list_count++) {
         size_t i = p->list_count;
         p->list_names[i] = strdup(list[i].name);
         if (p->list_names[i] == NULL) {
-            list_clear(p);
-            p->class->trouble(p, CONCLAVE_ENOMEM);
+            list_failed(p, CONCLAVE_ENOMEM);
             return;
         }
         p->list[i] = list[i];
@@ -177,45 +235,72 @@ static void order_by_czxid(struct place *p, const struct contender *list, size_t
     fetch_czxid(p);
 }
 
+int place_contenders(const struct place *p, const struct conclave_reply *reply,
+                     struct contender **ret, size_t *ret_count)
+{
+    int error = p->class->kinds ? contenders_filter_kinds(p->naming, reply->children,
+                                                          reply->children_count, ret, ret_count)
+                                : contenders_filter(p->naming, reply->children,
+                                                    reply->children_count, ret, ret_count);
+    if (error == 0) {
+        contenders_sort(*ret, *ret_count, false);
+    }
+    return error;
+}
+
 static void on_children(struct step *step, const struct conclave_reply *reply)
 {
     struct place *p = CONTAINER_OF(step, struct place, step);
     struct contender *list = NULL;
     size_t count = 0;
+    if (p->before.pending) {
+        watch_slot_answered(&p->before, reply->error == 0);
+    }
     if (!current(p)) {
-        /* asked anew below */
+        watch_slot_clear(&p->before); /* asked anew below */
     } else if (reply->error == CONCLAVE_NO_NODE) {
         p->class->gone(p);
     } else if (reply->error != 0) {
         p->class->trouble(p, reply->error);
-    } else if (contenders_filter(p->naming, reply->children, reply->children_count, &list,
-                                 &count) != 0) {
+    } else if (place_contenders(p, reply, &list, &count) != 0) {
+        watch_slot_clear(&p->before);
         p->class->trouble(p, CONCLAVE_ENOMEM);
-    } else if (contenders_need_czxid(list, count)) {
-        order_by_czxid(p, list, count);
     } else {
-        contenders_sort(list, count, false);
-        take_place(p, list, count);
+        p->list_zxid = reply->zxid;
+        if (contenders_need_czxid(list, count)) {
+            order_by_czxid(p, list, count);
+        } else {
+            take_place(p, list, count);
+        }
     }
     free(list);
     p->class->wake(p);
 }
 
+static void read_own(struct place *p)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, NULL, 0);
+    if (watch_slot_prepare(&p->own, p->node, &op) != 0) {
+        p->class->trouble(p, CONCLAVE_ENOMEM);
+        return;
+    }
+    p->own_asked = p->generation;
+    step_submit(&p->own_step, &op, on_own);
+}
+
 void place_run(struct place *p, bool queued)
 {
-    if (p->node == NULL || p->step.busy) {
+    if (p->node == NULL || p->own.pending || (p->own_step.busy || p->step.busy)) {
         return;
     }
     if (!p->own.armed) {
-        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, NULL, 0);
-        if (watch_slot_prepare(&p->own, p->node, &op) != 0) {
-            p->class->trouble(p, CONCLAVE_ENOMEM);
-        } else {
-            submit(p, &op, on_own);
+        read_own(p);
+        if (!p->class->together || !p->own_step.busy) {
+            return;
         }
-    } else if (queued && !p->before.armed) {
-        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, p->parent, 0);
-        submit(p, &op, on_children);
+    }
+    if (queued && !p->before.armed) {
+        list_children(p);
     }
 }
 
@@ -232,6 +317,7 @@ void place_enter(struct place *p, const char *node, int64_t session_id, int64_t 
     p->session_id = session_id;
     p->czxid = czxid;
     p->generation++;
+    p->crowd = false;
 }
 
 void place_leave(struct place *p)
@@ -253,6 +339,7 @@ void place_init(struct place *p, struct handle *owner, const struct place_class 
     p->parent = parent;
     p->naming = naming;
     step_init(&p->step, owner);
+    step_init(&p->own_step, owner);
     watch_slot_init(&p->own, owner, on_own_watch);
     watch_slot_init(&p->before, owner, on_before_watch);
 }

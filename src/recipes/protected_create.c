@@ -175,6 +175,7 @@ static void trouble(struct protected_create *create, int error, enum protected_p
 static void examined_all(struct protected_create *create)
 {
     char *path = create->kept;
+    create->sent_ns = 0;
     struct conclave_stat stat = create->kept_stat;
     create->kept = NULL;
     found_clear(create);
@@ -320,6 +321,7 @@ static void create_submit(struct protected_create *create)
                                                CONCLAVE_EPHEMERAL_SEQUENTIAL);
     op.acl = create->node.acl;
     op.acl_count = create->node.acl_count;
+    create->sent_ns = client_now_ns(create->owner->rt->client);
     step_submit(&create->step, &op, on_created);
     free(path);
 }
@@ -367,7 +369,7 @@ void protected_create_start(struct protected_create *create, const struct protec
     create->phase = PROTECTED_CREATE;
     create->canceled = false;
     create->session_id = client_session_id(create->owner->rt->client);
-    name_make_prefix(node->naming, create->prefix);
+    name_make_prefix(node->naming, node->kind, create->prefix);
     protected_create_run(create);
 }
 

@@ -45,6 +45,7 @@ void ensure_path_finish(struct ensure_path *ensure);
 struct protected_node {
     const char *parent;
     enum conclave_naming naming;
+    enum name_kind kind;
     const void *data;
     size_t data_len;
     const struct conclave_acl *acl;
@@ -68,6 +69,7 @@ struct protected_create {
     bool ensuring;
     bool canceled;
     int64_t session_id;           /* in which it is tried */
+    int64_t sent_ns;              /* when the creation that was answered was sent; 0: recovered */
     char prefix[NAME_PREFIX_MAX]; /* of this attempt */
     char **found;                 /* paths that bear the prefix */
     size_t found_count;

@@ -33,8 +33,8 @@ static void prefixes_are_unique_and_parse(void **state)
         char a[NAME_PREFIX_MAX];
         char b[NAME_PREFIX_MAX];
         char name[NAME_PREFIX_MAX + 16];
-        name_make_prefix((enum conclave_naming)naming, a);
-        name_make_prefix((enum conclave_naming)naming, b);
+        name_make_prefix((enum conclave_naming)naming, NAME_PLAIN, a);
+        name_make_prefix((enum conclave_naming)naming, NAME_PLAIN, b);
         assert_string_not_equal(a, b);
         (void)snprintf(name, sizeof name, "%s0000000042", a);
         assert_true(parses((enum conclave_naming)naming, name, 42));
@@ -46,15 +46,15 @@ static void prefixes_look_as_other_programs_make_them(void **state)
 {
     (void)state;
     char p[NAME_PREFIX_MAX];
-    name_make_prefix(CONCLAVE_NAMING_NATIVE, p);
+    name_make_prefix(CONCLAVE_NAMING_NATIVE, NAME_PLAIN, p);
     assert_int_equal(strlen(p), 32 + 3);
     assert_string_equal(p + 32, "-n_");
-    name_make_prefix(CONCLAVE_NAMING_CURATOR_LATCH, p);
+    name_make_prefix(CONCLAVE_NAMING_CURATOR_LATCH, NAME_PLAIN, p);
     assert_int_equal(strncmp(p, "_c_", 3), 0);
     assert_string_equal(p + 3 + 36, "-latch-");
-    name_make_prefix(CONCLAVE_NAMING_CURATOR_LOCK, p);
+    name_make_prefix(CONCLAVE_NAMING_CURATOR_LOCK, NAME_PLAIN, p);
     assert_string_equal(p + 3 + 36, "-lock-");
-    name_make_prefix(CONCLAVE_NAMING_KAZOO, p);
+    name_make_prefix(CONCLAVE_NAMING_KAZOO, NAME_PLAIN, p);
     assert_string_equal(p + 32, "__lock__");
 }
 

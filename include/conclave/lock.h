@@ -1,0 +1,200 @@
+/*
+ * Locks held by one process, or by many readers, of all that share an ensemble: mutex, read/write
+ * lock, several locks at once.
+ *
+ * Contenders are served in the order in which they came; one that leaves wakes the one behind it
+ * and nobody else. What is promised: is_held turns false, and on_lost has been started, before
+ * anybody else can be granted, whatever stalls, as long as clocks run at about the same speed. The
+ * lease behind that is proved by a quorum of the ensemble, never by the link alone. A process that
+ * is stopped between asking is_held and acting can still act late: give the token to whatever you
+ * write to and let it refuse smaller ones, or write with conclave_lock_fenced_multi.
+ *
+ * A handle is one contender. Two handles on one path exclude each other, in one session too.
+ * Several acquires of one handle by different owners wait for each other in the handle.
+ *
+ * Needs a session timeout of at least three ticks of the server. Works on Conclave and on Apache
+ * ZooKeeper.
+ */
+#ifndef CONCLAVE_LOCK_H
+#define CONCLAVE_LOCK_H
+
+#include <conclave/recipes.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct conclave_lock;
+
+enum conclave_lock_kind {
+    CONCLAVE_LOCK_EXCLUSIVE, /* a mutex; on one path with readers and writers it is a writer */
+    CONCLAVE_LOCK_READ,      /* held by any number of readers; waits for all writers before it */
+    CONCLAVE_LOCK_WRITE,     /* waits for everybody before it */
+};
+
+/* Callbacks of one handle run one at a time; any may be NULL. */
+struct conclave_lock_callbacks {
+    /* Held no more (is_held is false already), without having been released. Stop within
+     * stop_within_ms: nobody else is granted before; 0 when somebody may be already, because the
+     * node was deleted or the session killed by force. The lock still has to be released, which
+     * gives CONCLAVE_ELOST; until then its node stands, if the session lives, and keeps the others
+     * out. why: CONCLAVE_ELOST (lease ran out or node gone), CONCLAVE_SESSION_EXPIRED,
+     * CONCLAVE_AUTH_FAILED, CONCLAVE_ECLOSED (the client was closed). */
+    void (*on_lost)(struct conclave_lock *lock, int why, int64_t stop_within_ms, void *ctx);
+
+    /* Somebody asks for it (conclave_lock_request_revoke, or Curator's Revoker): once per request
+     * that is seen; two that come together may be told as one. Nothing happens if it is ignored. */
+    void (*on_revoke_request)(struct conclave_lock *lock, void *ctx);
+
+    /* The end: no callback runs after this one. */
+    void (*on_closed)(struct conclave_lock *lock, int why, void *ctx);
+};
+
+/* Begin with CONCLAVE_LOCK_OPTIONS_INIT, then set what differs. */
+struct conclave_lock_options {
+    size_t size;
+    const char *path; /* the lock's node; made with its parents as containers */
+    const char *id;   /* identity shown to others (the contender's data); NULL: host:pid */
+    enum conclave_lock_kind kind;
+    /* Its owner may acquire it again, also while others wait; it is free after as many releases.
+     * A writer that wants to read acquires its write lock again. */
+    bool recursive;
+    /* Contenders of which other programs share the path:
+     *   CONCLAVE_NAMING_CURATOR_LOCK  InterProcessMutex, InterProcessReadWriteLock
+     *   CONCLAVE_NAMING_KAZOO         Lock, ReadLock, WriteLock
+     * Readers and writers cannot be had with CONCLAVE_NAMING_CURATOR_LATCH. */
+    enum conclave_naming naming;
+    struct conclave_lease_options lease;
+    const struct conclave_acl *acl; /* of all nodes made; NULL: open */
+    size_t acl_count;
+};
+#define CONCLAVE_LOCK_OPTIONS_INIT                                                                 \
+    {                                                                                              \
+        .size = sizeof(struct conclave_lock_options)                                               \
+    }
+
+/* Makes a handle; nothing is asked of the ensemble yet. Options and callbacks (may be NULL) are
+ * copied. 0, CONCLAVE_EINVAL (path, id, kind with naming, or a grace that does not fit),
+ * CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. */
+CONCLAVE_API int conclave_lock_create(struct conclave_recipes *recipes,
+                                      const struct conclave_lock_options *options,
+                                      const struct conclave_lock_callbacks *callbacks, void *ctx,
+                                      struct conclave_lock **ret) CONCLAVE_MUST_USE;
+
+/*
+ * Acquires, waiting at most timeout_ms (losses of the link included); CONCLAVE_FOREVER: without
+ * end; 0: only if it is free now (conclave_lock_try). The owner is the calling thread. 0 and the
+ * token (ret_token may be NULL), CONCLAVE_ETIMEDOUT, CONCLAVE_EBUSY (timeout 0: held by another),
+ * CONCLAVE_EDISCONNECTED (timeout 0: no link), CONCLAVE_EDEADLK (this owner holds it already and
+ * it is not recursive; or in a callback), CONCLAVE_ECANCELED, CONCLAVE_SESSION_EXPIRED (while it
+ * waited: its place is lost), CONCLAVE_ELOST (its node was deleted by somebody),
+ * CONCLAVE_ECLOSED, or why the server refused (CONCLAVE_NO_AUTH, ...). Whatever is not 0 leaves
+ * nothing behind: a node that was made is deleted, in the background if need be.
+ */
+CONCLAVE_API int conclave_lock_acquire(struct conclave_lock *lock, int64_t timeout_ms,
+                                       struct conclave_token *ret_token) CONCLAVE_MUST_USE;
+CONCLAVE_API int conclave_lock_try(struct conclave_lock *lock,
+                                   struct conclave_token *ret_token) CONCLAVE_MUST_USE;
+
+/* The same without waiting: fn is called once, as a callback of the handle, with 0 and the token
+ * or with an error as above. owner: any number that the program chose, to be given to
+ * release_async; 0: the calling thread. 0, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED, CONCLAVE_EFORK:
+ * then fn is not called. */
+typedef void (*conclave_lock_fn)(struct conclave_lock *lock, int error, struct conclave_token token,
+                                 void *ctx);
+CONCLAVE_API int conclave_lock_acquire_async(struct conclave_lock *lock, uint64_t owner,
+                                             int64_t timeout_ms, conclave_lock_fn fn,
+                                             void *ctx) CONCLAVE_MUST_USE;
+
+/* Ends every acquire of this handle that was not granted yet with CONCLAVE_ECANCELED. 0,
+ * CONCLAVE_EFORK. */
+CONCLAVE_API int conclave_lock_cancel(struct conclave_lock *lock);
+
+/* Whether it is held now: lease checked against the clock at this moment. Any thread, wait-free,
+ * async-signal-safe; so are the next three. */
+CONCLAVE_API bool conclave_lock_is_held(const struct conclave_lock *lock);
+
+/* Milliseconds left of the lease, 0 when it is not held. */
+CONCLAVE_API int64_t conclave_lock_lease_left_ms(const struct conclave_lock *lock);
+
+/* The token of this grant, 0 when it is not held. A downgraded lock keeps its token. */
+CONCLAVE_API struct conclave_token conclave_lock_token(const struct conclave_lock *lock);
+
+/* End of the lease in nanoseconds of CLOCK_BOOTTIME, 0 when it is not held: for handing to other
+ * processes. */
+CONCLAVE_API int64_t conclave_lock_lease_until_ns(const struct conclave_lock *lock);
+
+/* Name of its node, "" when it has none; copied to buf. */
+CONCLAVE_API void conclave_lock_node(const struct conclave_lock *lock, char *buf, size_t len);
+
+/*
+ * Releases; is_held is false at once. Waits at most timeout_ms for the deletion to be answered;
+ * it goes on until it is, or the session has ended. 0, CONCLAVE_ETIMEDOUT (released, the answer is
+ * still out), CONCLAVE_ENOTOWNER (not this thread's), CONCLAVE_ELOST (it was lost before: what was
+ * done under it may be unsafe; it is released all the same), CONCLAVE_EDEADLK in a callback.
+ * A recursive lock is released by the last release; the others give 0 (or CONCLAVE_ELOST) at once.
+ */
+CONCLAVE_API int conclave_lock_release(struct conclave_lock *lock,
+                                       int64_t timeout_ms) CONCLAVE_MUST_USE;
+
+/* The same without waiting; fn (may be NULL) is told when the deletion was answered or the session
+ * has ended. 0, CONCLAVE_ENOTOWNER, CONCLAVE_ELOST as above (fn is then not called),
+ * CONCLAVE_ENOMEM, CONCLAVE_EFORK. */
+typedef void (*conclave_lock_done_fn)(struct conclave_lock *lock, int error, void *ctx);
+CONCLAVE_API int conclave_lock_release_async(struct conclave_lock *lock, uint64_t owner,
+                                             conclave_lock_done_fn fn, void *ctx) CONCLAVE_MUST_USE;
+
+/* Turns a held write lock into a read lock in one step, with no writer in between; readers that
+ * wait behind it may enter. 0, CONCLAVE_ENOTOWNER, CONCLAVE_EINVAL (no write lock),
+ * CONCLAVE_ETIMEDOUT (not known yet: held as what it was or what it shall be), CONCLAVE_EBUSY
+ * (another change of it is under way), CONCLAVE_ELOST, CONCLAVE_EDEADLK in a callback. */
+CONCLAVE_API int conclave_lock_downgrade(struct conclave_lock *lock,
+                                         int64_t timeout_ms) CONCLAVE_MUST_USE;
+
+/* Turns a held read lock into a write lock with a new token, if no other reader and nobody else's
+ * write lock is there: else CONCLAVE_EBUSY, and the read lock stays. Never waits for others (two
+ * readers that did would wait for each other). timeout_ms: for the answers. Errors as above. */
+CONCLAVE_API int conclave_lock_try_upgrade(struct conclave_lock *lock,
+                                           int64_t timeout_ms) CONCLAVE_MUST_USE;
+
+/* Asks those who hold the lock now to release it (on_revoke_request; Curator's RevocationListener
+ * too): "__REVOKE__" becomes their nodes' data. Any handle on the path may ask. 0,
+ * CONCLAVE_EEMPTY (nobody else holds it), CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK in a callback, or
+ * the answer's error. */
+CONCLAVE_API int conclave_lock_request_revoke(struct conclave_lock *lock,
+                                              int64_t timeout_ms) CONCLAVE_MUST_USE;
+
+/* A transaction that is carried out only if the lock is still held: check of its node, then the
+ * parts. 0, CONCLAVE_EFENCED (not held, or node gone; nothing was done), CONCLAVE_SESSION_EXPIRED,
+ * or the answer's error. Blocking; in callbacks only when the client runs with threads. *ret_reply
+ * as in conclave_call, without the check's result, NULL when nothing was sent. */
+CONCLAVE_API int conclave_lock_fenced_multi(struct conclave_lock *lock,
+                                            const struct conclave_op *parts, size_t count,
+                                            struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
+
+/* All of them or none, within one timeout, for the calling thread: in the order of their paths,
+ * whatever the order given, so that two who want the same never wait for each other. 0, or the
+ * error of the one that failed; those acquired before it are released then. CONCLAVE_EDEADLK: two
+ * handles are for one path. Blocking. */
+CONCLAVE_API int conclave_locks_acquire(struct conclave_lock *const *locks, size_t count,
+                                        int64_t timeout_ms) CONCLAVE_MUST_USE;
+
+/* Releases all, the last acquired first, within one timeout: the first error, all are tried. */
+CONCLAVE_API int conclave_locks_release(struct conclave_lock *const *locks, size_t count,
+                                        int64_t timeout_ms) CONCLAVE_MUST_USE;
+
+/* Ends the handle: acquires that wait get CONCLAVE_ECLOSED, a held lock is released, then
+ * on_closed. Asynchronous, any number of times, also from a callback. */
+CONCLAVE_API void conclave_lock_close(struct conclave_lock *lock);
+
+/* Waits for on_closed to have returned. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK. */
+CONCLAVE_API int conclave_lock_close_wait(struct conclave_lock *lock,
+                                          int64_t timeout_ms) CONCLAVE_MUST_USE;
+
+/* Frees a closed handle. NULL is allowed. From on_closed: freed when that returns. */
+CONCLAVE_API void conclave_lock_destroy(struct conclave_lock *lock);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,106 @@
+/*
+ * A semaphore: at most N of all that share an ensemble hold it at a time, in the order in which
+ * they came.
+ *
+ * N is kept as decimal digits in the data of the semaphore's node, written by the first contender
+ * and compared by all others: one that was given another N gets CONCLAVE_ECONFLICT. The node is a
+ * container: the server removes it some time after the last contender has left, and N with it. To
+ * change N while there are contenders, write the node's data: it counts for those who come then.
+ *
+ * A holder that leaves wakes one waiter. Lease, token and loss as in conclave/lock.h; tokens of
+ * holders are all different, but do not say who came last, as there are several at a time. The
+ * layout is our own: Curator's and kazoo's semaphores cannot share the path.
+ */
+#ifndef CONCLAVE_SEMAPHORE_H
+#define CONCLAVE_SEMAPHORE_H
+
+#include <conclave/recipes.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct conclave_semaphore;
+
+/* As conclave_lock_callbacks. */
+struct conclave_semaphore_callbacks {
+    void (*on_lost)(struct conclave_semaphore *semaphore, int why, int64_t stop_within_ms,
+                    void *ctx);
+    void (*on_closed)(struct conclave_semaphore *semaphore, int why, void *ctx);
+};
+
+/* Begin with CONCLAVE_SEMAPHORE_OPTIONS_INIT, then set path and permits. */
+struct conclave_semaphore_options {
+    size_t size;
+    const char *path; /* the semaphore's node; made with its parents as containers */
+    const char *id;   /* identity shown to others (the contender's data); NULL: host:pid */
+    int32_t permits;  /* N, at least 1 */
+    struct conclave_lease_options lease;
+    const struct conclave_acl *acl; /* of all nodes made; NULL: open */
+    size_t acl_count;
+};
+#define CONCLAVE_SEMAPHORE_OPTIONS_INIT                                                            \
+    {                                                                                              \
+        .size = sizeof(struct conclave_semaphore_options)                                          \
+    }
+
+/* A handle holds one of the N at a time; whoever wants several makes several. 0, CONCLAVE_EINVAL,
+ * CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. */
+CONCLAVE_API int conclave_semaphore_create(struct conclave_recipes *recipes,
+                                           const struct conclave_semaphore_options *options,
+                                           const struct conclave_semaphore_callbacks *callbacks,
+                                           void *ctx,
+                                           struct conclave_semaphore **ret) CONCLAVE_MUST_USE;
+
+/* As conclave_lock_acquire; also CONCLAVE_ECONFLICT: the semaphore has another N. Any thread may
+ * release. */
+CONCLAVE_API int conclave_semaphore_acquire(struct conclave_semaphore *semaphore,
+                                            int64_t timeout_ms,
+                                            struct conclave_token *ret_token) CONCLAVE_MUST_USE;
+
+/* The same without waiting: fn is called once, as a callback of the handle. */
+typedef void (*conclave_semaphore_fn)(struct conclave_semaphore *semaphore, int error,
+                                      struct conclave_token token, void *ctx);
+CONCLAVE_API int conclave_semaphore_acquire_async(struct conclave_semaphore *semaphore,
+                                                  int64_t timeout_ms, conclave_semaphore_fn fn,
+                                                  void *ctx) CONCLAVE_MUST_USE;
+
+/* Ends every acquire of this handle that was not granted yet with CONCLAVE_ECANCELED. */
+CONCLAVE_API int conclave_semaphore_cancel(struct conclave_semaphore *semaphore);
+
+/* As those of a lock; any thread, wait-free, async-signal-safe. */
+CONCLAVE_API bool conclave_semaphore_is_held(const struct conclave_semaphore *semaphore);
+CONCLAVE_API int64_t conclave_semaphore_lease_left_ms(const struct conclave_semaphore *semaphore);
+CONCLAVE_API struct conclave_token
+conclave_semaphore_token(const struct conclave_semaphore *semaphore);
+CONCLAVE_API int64_t conclave_semaphore_lease_until_ns(const struct conclave_semaphore *semaphore);
+
+/* Name of its node, "" when it has none; copied to buf. */
+CONCLAVE_API void conclave_semaphore_node(const struct conclave_semaphore *semaphore, char *buf,
+                                          size_t len);
+
+/* As conclave_lock_release and conclave_lock_release_async. */
+CONCLAVE_API int conclave_semaphore_release(struct conclave_semaphore *semaphore,
+                                            int64_t timeout_ms) CONCLAVE_MUST_USE;
+typedef void (*conclave_semaphore_done_fn)(struct conclave_semaphore *semaphore, int error,
+                                           void *ctx);
+CONCLAVE_API int conclave_semaphore_release_async(struct conclave_semaphore *semaphore,
+                                                  conclave_semaphore_done_fn fn,
+                                                  void *ctx) CONCLAVE_MUST_USE;
+
+/* As conclave_lock_fenced_multi: carried out only while this handle holds one of the N. */
+CONCLAVE_API int
+conclave_semaphore_fenced_multi(struct conclave_semaphore *semaphore,
+                                const struct conclave_op *parts, size_t count,
+                                struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
+
+/* As those of a lock. */
+CONCLAVE_API void conclave_semaphore_close(struct conclave_semaphore *semaphore);
+CONCLAVE_API int conclave_semaphore_close_wait(struct conclave_semaphore *semaphore,
+                                               int64_t timeout_ms) CONCLAVE_MUST_USE;
+CONCLAVE_API void conclave_semaphore_destroy(struct conclave_semaphore *semaphore);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
