@@ -25,6 +25,7 @@ enum command_options {
     COMMAND_X509 = 16,     /* and those of x509: TLS with clients' certificates */
     COMMAND_ENSEMBLE = 32, /* a server that is alone may be joined by others */
     COMMAND_ALONE = 64,    /* one voter may be left of several: standaloneEnabled=false */
+    COMMAND_FENCING = 128, /* prefixes may be bound to locks: fencing.enabled */
 };
 
 /* Commands that are no operation of the protocol, beside those of enum wire_op. */
@@ -33,6 +34,8 @@ enum command_type {
     COMMAND_ATTACH_SESSION = -1001,
     /* The leader gives a reconfiguration up. Body as made by reconfig_end_encode. */
     COMMAND_RECONFIG_END = -1002,
+    /* The leader makes /zookeeper/fence. Body empty. */
+    COMMAND_FENCE_OPEN = -1003,
 };
 
 struct command {

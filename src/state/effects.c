@@ -9,6 +9,7 @@ void effects_init(struct effects *e)
     buf_init(&e->reply, 0);
     buf_init(&e->paths, 0);
     buf_init(&e->quota_path, 0);
+    buf_init(&e->fence_prefix, 0);
 }
 
 void effects_finish(struct effects *e)
@@ -16,6 +17,7 @@ void effects_finish(struct effects *e)
     buf_finish(&e->reply);
     buf_finish(&e->paths);
     buf_finish(&e->quota_path);
+    buf_finish(&e->fence_prefix);
     free(e->events);
     effects_init(e);
 }
@@ -31,9 +33,11 @@ void effects_begin(struct effects *e, int64_t zxid)
 {
     effects_clear(e);
     buf_reset(&e->quota_path);
+    buf_reset(&e->fence_prefix);
     e->zxid = zxid;
     e->err = 0;
     e->quota = (struct state_quota){.exceeded = false};
+    e->fenced = (struct state_fenced){.refused = false};
     e->session_change = STATE_SESSION_SAME;
     e->session_id = 0;
     e->deferred = false;
@@ -93,6 +97,7 @@ void effects_seal(struct effects *e)
         }
     }
     e->quota.path = buf_slice(&e->quota_path);
+    e->fenced.prefix = buf_slice(&e->fence_prefix);
 }
 
 bool state_event_visible(const struct state_event *event, struct wire_vector ids)

@@ -25,6 +25,13 @@ struct state_quota {
     struct slice path; /* of the node whose subtree is limited; lives in the effects */
 };
 
+/* A write that was refused because its session does not hold the lock that its path is bound to. */
+struct state_fenced {
+    bool refused;
+    bool delayed;        /* nobody may write there for a while */
+    struct slice prefix; /* that is bound; lives in the effects */
+};
+
 enum state_session_change {
     STATE_SESSION_SAME,
     STATE_SESSION_CREATED,
@@ -52,6 +59,8 @@ struct effects {
     struct buf paths;         /* bytes of the events' paths and ACLs */
     struct state_quota quota; /* the first that was exceeded */
     struct buf quota_path;    /* bytes of its path */
+    struct state_fenced fenced;
+    struct buf fence_prefix; /* bytes of its prefix */
     enum state_session_change session_change;
     int64_t session_id;           /* session created, closed or attached */
     bool deferred;                /* a reconfig that was taken on: nothing is answered yet */

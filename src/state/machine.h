@@ -5,6 +5,9 @@
 #ifndef STATE_MACHINE_H
 #define STATE_MACHINE_H
 
+#include "state/fence.h"
+#include "state/fence_index.h"
+#include "state/multi.h"
 #include "state/reconfig.h"
 #include "state/state.h"
 #include "tree/tree.h"
@@ -70,6 +73,8 @@ struct state {
     struct buf scratch; /* the ACL of the write in progress */
     struct buf name;    /* its sequential path */
     struct buf quota;   /* path of the quota that it stands under */
+    struct fence_index fence;
+    struct multi_checks checks;
     struct snapshot snapshot;
 };
 
@@ -125,6 +130,8 @@ int write_delete(struct write *w, const struct wire_delete_request *r);
 int write_set_data(struct write *w, const struct wire_set_data_request *r, struct znode **ret);
 int write_check(struct write *w, const struct wire_check_version_request *r);
 int write_set_acl(struct write *w, const struct wire_set_acl_request *r, struct znode **ret);
+/* Adds a node below its parent and tells the events; takes spec's reference of the ACL. */
+struct znode *write_add(struct write *w, struct znode *parent, const struct znode_spec *spec);
 /* Deletes a childless node and tells the events. */
 void write_remove(struct write *w, struct znode *node);
 /* Gives a node other data, with a way back; version, times and digest are the caller's. */
@@ -165,9 +172,6 @@ int operation_decode(struct wire_reader *r, int32_t type, struct operation *ret)
 int operation_decode_part(struct wire_reader *r, int32_t type, struct operation *ret);
 /* Does it and appends its reply record to the effects' reply. 0 or the error. */
 int operation_run(struct write *w, const struct operation *op);
-
-/* --- multi.c --- */
-int write_multi(struct write *w);
 
 /* --- effects.c --- */
 /* Empties it for a change at that zxid. */

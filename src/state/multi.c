@@ -1,3 +1,5 @@
+#include "state/multi.h"
+
 #include "state/machine.h"
 
 /* The next part's header and record: 1 and *ret, 0 behind the last, CONCLAVE_MARSHALLING_ERROR. */
@@ -73,7 +75,6 @@ static int64_t run_parts(struct write *w, int32_t *ret_err)
     return done;
 }
 
-/* The reply's err is 0 also when a part failed: the client finds the error in the results. */
 int write_multi(struct write *w)
 {
     int64_t count = count_parts(w->command->body);
@@ -93,4 +94,43 @@ int write_multi(struct write *w)
         reply_end(&w->effects->reply);
     }
     return 0;
+}
+
+/* --- what it checks --------------------------------------------------------------------------- */
+
+static int path_compare(const void *a, const void *b)
+{
+    return slice_compare(*(const struct slice *)a, *(const struct slice *)b);
+}
+
+static void checks_add(struct multi_checks *c, struct slice path)
+{
+    if (c->count == c->cap) {
+        size_t cap = c->cap == 0 ? 8 : c->cap * 2;
+        struct slice *paths = realloc(c->paths, cap * sizeof *paths);
+        state_need(paths != NULL);
+        c->paths = paths;
+        c->cap = cap;
+    }
+    c->paths[c->count++] = path;
+}
+
+bool multi_has_check(struct write *w, struct slice path)
+{
+    struct multi_checks *c = &w->s->checks;
+    if (c->zxid != w->zxid) {
+        struct wire_reader r = wire_reader_make(w->command->body);
+        struct operation op;
+        c->zxid = w->zxid;
+        c->count = 0;
+        while (next_part(&r, &op) > 0) {
+            if (op.type == WIRE_CHECK) {
+                checks_add(c, op.u.check.path);
+            }
+        }
+        if (c->count > 1) {
+            qsort(c->paths, c->count, sizeof *c->paths, path_compare);
+        }
+    }
+    return c->count > 0 && bsearch(&path, c->paths, c->count, sizeof path, path_compare) != NULL;
 }

@@ -15,6 +15,7 @@ struct state *state_create_empty(const struct hash_key *key)
     buf_init(&s->scratch, 0);
     buf_init(&s->name, 0);
     buf_init(&s->quota, 0);
+    fence_index_init(&s->fence);
     buf_init(&s->snapshot.pending, 0);
     return s;
 }
@@ -86,6 +87,8 @@ void state_destroy(struct state *s)
     buf_finish(&s->scratch);
     buf_finish(&s->name);
     buf_finish(&s->quota);
+    fence_index_finish(&s->fence);
+    free(s->checks.paths);
     buf_finish(&s->snapshot.pending);
     configuration_finish(&s->configuration);
     free(s->origins);
@@ -149,6 +152,9 @@ void state_apply(struct state *s, const struct batch_header *header, const struc
         break;
     case COMMAND_RECONFIG_END:
         effects->err = write_reconfig_end(&w);
+        break;
+    case COMMAND_FENCE_OPEN:
+        effects->err = write_fence_open(&w);
         break;
     case WIRE_MULTI:
         effects->err = write_multi(&w);

@@ -150,6 +150,28 @@ struct state_spent_rules {
 size_t state_spent_scan(struct state *s, const struct state_spent_rules *rules, size_t max,
                         void (*fn)(void *ctx, const struct spent *), void *ctx);
 
+/* Whether prefixes can be bound to locks: /zookeeper/fence. */
+enum state_fence {
+    STATE_FENCE_ABSENT,
+    STATE_FENCE_OPEN,
+    STATE_FENCE_FOREIGN, /* a client made the node: it must go before the leader can make its own */
+};
+enum state_fence state_fence(const struct state *s);
+
+/* How many bindings there are. */
+size_t state_fence_bindings(struct state *s);
+
+/* Who holds the lock or leads the election at a path, as fencing sees it. */
+struct state_holder {
+    int64_t czxid;      /* of its node: the token */
+    int64_t session_id; /* that the node belongs to */
+    struct slice
+        name; /* of the node below the path, null: it is the path's own; borrowed until the next change */
+    bool shared; /* it stands first and asks for a read lock: nobody holds the whole */
+};
+/* False when there is no contender. Of a path that nothing is bound to all children are looked at. */
+bool state_holder(struct state *s, struct slice path, struct state_holder *ret);
+
 /* Figures for status and metrics. */
 struct state_stats {
     size_t nodes; /* as srvr counts them: the boot tree is 5 */

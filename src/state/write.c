@@ -31,6 +31,7 @@ void write_commit(struct state *s)
         }
     }
     s->undo_count = 0;
+    fence_commit(s);
 }
 
 static struct list *owner_list(const struct state *s, int64_t owner)
@@ -67,6 +68,7 @@ void write_rollback(struct state *s)
         undo_one(s, &s->undo[--s->undo_count]);
     }
     s->nodes_digest = s->undo_digest;
+    fence_rollback(s);
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -200,6 +202,15 @@ static int check_create(struct write *w, int32_t type, const struct wire_create_
     if (!path_valid(*path)) {
         return CONCLAVE_BAD_ARGUMENTS;
     }
+    bool plain = type == WIRE_CREATE || type == WIRE_CREATE2;
+    rc =
+        fence_check(w, &(struct fence_write){.kind = FENCE_CREATE,
+                                             .path = *path,
+                                             .data = r->data,
+                                             .lasting = plain && r->flags == WIRE_MODE_PERSISTENT});
+    if (rc != 0) {
+        return rc;
+    }
     if (tree_find(&s->tree, *path) != NULL) {
         return CONCLAVE_NODE_EXISTS;
     }
@@ -222,6 +233,25 @@ static int64_t create_owner(const struct write *w, int32_t type,
     return mode_ephemeral(r->flags) ? w->command->session_id : 0;
 }
 
+struct znode *write_add(struct write *w, struct znode *parent, const struct znode_spec *spec)
+{
+    struct state *s = w->s;
+    snapshot_touch(s, parent);
+    struct undo *undo = undo_add(s);
+    *undo = (struct undo){
+        .kind = UNDO_CREATE, .pzxid = znode_pzxid(parent), .cversion = znode_cversion(parent)};
+    uint64_t above = digest_path(slice_make(spec->path.data, path_last_slash(spec->path)));
+    uint64_t digest = digest_path(spec->path);
+    s->nodes_digest -= digest_children(parent, above);
+    struct znode *node = tree_add(&s->tree, parent, spec);
+    state_need(node != NULL);
+    undo->node = node;
+    s->nodes_digest += digest_children(parent, above) + digest_node(s, node, digest) +
+                       digest_children(node, digest);
+    tell_node_and_parent(w, WIRE_EVENT_NODE_CREATED, node);
+    return node;
+}
+
 int write_create(struct write *w, int32_t type, const struct wire_create_ttl_request *r,
                  struct znode **ret)
 {
@@ -233,7 +263,6 @@ int write_create(struct write *w, int32_t type, const struct wire_create_ttl_req
     if (rc != 0) {
         return rc;
     }
-    snapshot_touch(s, parent);
     struct znode_spec spec = {
         .path = path,
         .data = r->data,
@@ -242,20 +271,9 @@ int write_create(struct write *w, int32_t type, const struct wire_create_ttl_req
         .zxid = w->zxid,
         .time_ms = w->time_ms,
     };
-    struct undo *undo = undo_add(s);
-    *undo = (struct undo){
-        .kind = UNDO_CREATE, .pzxid = znode_pzxid(parent), .cversion = znode_cversion(parent)};
-    uint64_t above = digest_path(slice_make(path.data, path_last_slash(path)));
-    uint64_t digest = digest_path(path);
-    s->nodes_digest -= digest_children(parent, above);
     rc = acl_take(&s->tree.acls, wire_vector_make(&s->scratch, acl_count), &spec.acl);
-    undo->node = rc == 0 ? tree_add(&s->tree, parent, &spec) : NULL;
-    state_need(undo->node != NULL);
-    s->nodes_digest += digest_children(parent, above) + digest_node(s, undo->node, digest) +
-                       digest_children(undo->node, digest);
-
-    *ret = undo->node;
-    tell_node_and_parent(w, WIRE_EVENT_NODE_CREATED, *ret);
+    state_need(rc == 0);
+    *ret = write_add(w, parent, &spec);
     return 0;
 }
 
@@ -276,6 +294,7 @@ void write_remove(struct write *w, struct znode *node)
     *undo_add(s) =
         (struct undo){.kind = UNDO_DELETE, .node = node, .pzxid = znode_pzxid(node->parent)};
     tell_node_and_parent(w, WIRE_EVENT_NODE_DELETED, node);
+    fence_leaving(w, node);
     uint64_t above = digest_path(slice_make(w->path.data, path_last_slash(w->path)));
     uint64_t digest = digest_path(w->path);
     s->nodes_digest -= digest_children(node->parent, above) + digest_node(s, node, digest) +
@@ -310,6 +329,10 @@ int write_delete(struct write *w, const struct wire_delete_request *r)
     }
     if (!state_permits(s, parent, w->command->ids, WIRE_PERM_DELETE)) {
         return CONCLAVE_NO_AUTH;
+    }
+    rc = fence_check(w, &(struct fence_write){.kind = FENCE_DELETE, .path = r->path});
+    if (rc != 0) {
+        return rc;
     }
     struct znode *node = tree_find(&s->tree, r->path);
     if (node == NULL) {
@@ -367,6 +390,10 @@ int write_set_data(struct write *w, const struct wire_set_data_request *r, struc
     if (rc == 0) {
         rc = find_permitted(w, r->path, WIRE_PERM_WRITE, &node);
     }
+    if (rc == 0) {
+        rc = fence_check(
+            w, &(struct fence_write){.kind = FENCE_SET_DATA, .path = r->path, .data = r->data});
+    }
     if (rc != 0) {
         return rc;
     }
@@ -417,6 +444,9 @@ int write_set_acl(struct write *w, const struct wire_set_acl_request *r, struct 
     }
     if (rc == 0) {
         rc = find_permitted(w, r->path, WIRE_PERM_ADMIN, &node);
+    }
+    if (rc == 0) {
+        rc = fence_check(w, &(struct fence_write){.kind = FENCE_SET_ACL, .path = r->path});
     }
     if (rc != 0) {
         return rc;

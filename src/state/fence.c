@@ -1,0 +1,259 @@
+/*
+ * The tree below /zookeeper/fence mirrors the one that it fences, as that of quotas does. Who writes at
+ * /zookeeper/fence PATH must have ADMIN at PATH, or at the nearest node above it that is there: a binding is a rule
+ * about who may change what, as an ACL is. Its first node is made by the leader (version -1, which no client can make),
+ * so what stands there on a server that has fencing switched off binds nothing.
+ *
+ * A write is the holder's when its session owns the node of the first contender, or when it is part of a multi that
+ * checks that node: so a process that was told the node's name by the holder can write, too, and nobody can any more
+ * once the node is gone. The lock itself and what leads to it are never fenced. What servers do by themselves
+ * (ephemerals of a session that ended, spent containers) is not asked for.
+ *
+ * Asked after the ACLs and before anything about what is there (that it exists, its version, its children, quotas): who
+ * was fenced off learns that, and not that somebody else was faster. Bindings that are there bind whatever the servers'
+ * options say now; only making them is switched off.
+ */
+#include "state/fence.h"
+
+#include "state/digest.h"
+#include "state/machine.h"
+#include "tree/path.h"
+
+#define SERVERS_OWN "/zookeeper"
+
+void fence_commit(struct state *s)
+{
+    s->fence.touched = false;
+}
+
+void fence_rollback(struct state *s)
+{
+    if (s->fence.touched) {
+        fence_index_forget(&s->fence);
+        s->fence.touched = false;
+    }
+}
+
+static void bindings_change(struct state *s)
+{
+    fence_index_forget(&s->fence);
+    s->fence.touched = true;
+}
+
+/* --- the nodes of bindings -------------------------------------------------------------------- */
+
+static bool is_leaf(struct slice path)
+{
+    size_t slash = path_last_slash(path);
+    return slice_equal_str(slice_make(path.data + slash + 1, path.len - slash - 1), FENCE_LEAF);
+}
+
+/* Whether the caller may say who writes at a path. */
+static bool permits_binding(const struct write *w, struct slice prefix)
+{
+    const struct znode *node;
+    while ((node = tree_find(&w->s->tree, prefix)) == NULL) {
+        prefix.len = path_last_slash(prefix);
+    }
+    return state_permits(w->s, node, w->command->ids, WIRE_PERM_ADMIN);
+}
+
+/* A binding that would bind nothing is refused, too. */
+static int check_terms(struct slice data, struct slice prefix)
+{
+    struct fence_terms terms;
+    bool good = fence_terms_parse(data, &terms) && terms.until_ms == 0 && path_valid(terms.lock) &&
+                terms.lock.len > 1 && !fence_is_within(terms.lock, slice_str(SERVERS_OWN)) &&
+                !fence_is_within(prefix, terms.lock) && prefix.len > 1 &&
+                !fence_is_within(prefix, slice_str(SERVERS_OWN));
+    return good ? 0 : CONCLAVE_BAD_ARGUMENTS;
+}
+
+static int check_leaf(struct write *w, const struct fence_write *f, struct slice prefix)
+{
+    if (f->kind == FENCE_DELETE || f->kind == FENCE_SET_ACL) {
+        return 0;
+    }
+    if ((w->command->options & COMMAND_FENCING) == 0) {
+        return CONCLAVE_UNIMPLEMENTED;
+    }
+    if (f->kind == FENCE_CREATE && !f->lasting) {
+        return CONCLAVE_BAD_ARGUMENTS; /* a binding does not end by itself */
+    }
+    return check_terms(f->data, prefix);
+}
+
+static int check_below_root(struct write *w, const struct fence_write *f)
+{
+    const struct znode *root = tree_find(&w->s->tree, slice_str(FENCE_ROOT));
+    struct slice prefix =
+        slice_make(f->path.data + sizeof FENCE_ROOT - 1, f->path.len - (sizeof FENCE_ROOT - 1));
+    if (root == NULL || root->version != -1) {
+        return 0;
+    }
+    if (prefix.len == 0) {
+        return f->kind == FENCE_SET_ACL || f->kind == FENCE_CREATE ? 0 : CONCLAVE_BAD_ARGUMENTS;
+    }
+    struct slice above = slice_make(f->path.data, path_last_slash(f->path));
+    bool leaf = is_leaf(f->path);
+    if (leaf) {
+        prefix.len = path_last_slash(prefix);
+    }
+    if (f->kind == FENCE_CREATE && is_leaf(above)) {
+        return CONCLAVE_BAD_ARGUMENTS;
+    }
+    int rc = leaf ? check_leaf(w, f, prefix) : 0;
+    if (rc == 0 && !permits_binding(w, prefix)) {
+        rc = CONCLAVE_NO_AUTH;
+    }
+    if (rc == 0 && f->kind == FENCE_CREATE && znode_below(root) >= FENCE_NODES_MAX) {
+        rc = CONCLAVE_QUOTA_EXCEEDED;
+    }
+    if (rc == 0 && leaf) {
+        bindings_change(w->s);
+    }
+    return rc;
+}
+
+/* --- writes below a binding ------------------------------------------------------------------- */
+
+/* Whether the write is part of a multi that checks this node. */
+static bool multi_checks(struct write *w, const struct znode *node)
+{
+    struct buf *path = &w->s->fence.path;
+    if (w->command->type != WIRE_MULTI) {
+        return false;
+    }
+    buf_reset(path);
+    znode_append_path(node, path);
+    state_need(buf_ok(path));
+    return multi_has_check(w, buf_slice(path));
+}
+
+/* A lock that is one node of a fixed name has the same name for every holder: a check of it says nothing. */
+static bool is_the_holders(struct write *w, const struct fence_binding *b,
+                           const struct znode *first)
+{
+    if (first == NULL) {
+        return false;
+    }
+    bool fixed = znode_path_len(first) == b->terms.lock.len;
+    if (!fixed && fence_is_reader(first)) {
+        return false;
+    }
+    return znode_owner(first) == w->command->session_id || (!fixed && multi_checks(w, first));
+}
+
+/* The way to the lock, and the lock, are open to whoever wants to hold it. */
+static bool serves_the_lock(const struct fence_binding *b, const struct fence_write *f)
+{
+    return fence_is_within(f->path, b->terms.lock) ||
+           (f->kind == FENCE_CREATE && fence_is_within(b->terms.lock, f->path));
+}
+
+static int refuse(struct write *w, const struct fence_binding *b, bool delayed)
+{
+    struct effects *e = w->effects;
+    e->fenced = (struct state_fenced){.refused = true, .delayed = delayed};
+    buf_reset(&e->fence_prefix);
+    buf_append_slice(&e->fence_prefix, b->prefix);
+    state_need(buf_ok(&e->fence_prefix));
+    return CONCLAVE_NO_AUTH;
+}
+
+int fence_check(struct write *w, const struct fence_write *f)
+{
+    if (fence_is_within(f->path, slice_str(FENCE_ROOT))) {
+        return check_below_root(w, f);
+    }
+    struct fence_binding *b = fence_find(w->s, f->path);
+    if (b == NULL || serves_the_lock(b, f)) {
+        return 0;
+    }
+    if (w->time_ms < b->terms.until_ms) {
+        return refuse(w, b, true);
+    }
+    return is_the_holders(w, b, fence_first(w->s, b, w->zxid)) ? 0 : refuse(w, b, false);
+}
+
+/* --- the delay -------------------------------------------------------------------------------- */
+
+/* Written without a new version, zxid or event, as the counts of quotas are. */
+static void set_until(struct write *w, struct fence_binding *b, int64_t until_ms)
+{
+    struct state *s = w->s;
+    struct buf text;
+    b->terms.until_ms = until_ms;
+    s->fence.touched = true;
+    buf_init(&text, 0);
+    fence_terms_print(&b->terms, &text);
+    buf_reset(&s->fence.path);
+    znode_append_path(b->node, &s->fence.path);
+    state_need(buf_ok(&text) && buf_ok(&s->fence.path));
+    struct slice path = buf_slice(&s->fence.path);
+    int64_t grown = (int64_t)text.len - (int64_t)znode_data(b->node).len;
+    uint64_t digest = digest_path(path);
+    s->nodes_digest -= digest_node(s, b->node, digest);
+    write_replace_data(s, b->node, buf_slice(&text));
+    s->nodes_digest += digest_node(s, b->node, digest);
+    quota_count(s, path, 0, grown);
+    buf_finish(&text);
+}
+
+static void begin_delays(struct write *w, const struct znode *node, struct slice lock)
+{
+    size_t count;
+    struct fence_binding **bound = fence_of_lock(w->s, lock, &count);
+    for (size_t i = 0; i < count; i++) {
+        struct fence_binding *b = bound[i];
+        int64_t until_ms = w->time_ms + b->terms.delay_ms;
+        bool fixed = lock.len == w->path.len;
+        if (b->terms.delay_ms > 0 && b->terms.until_ms < until_ms &&
+            (fixed || !fence_is_reader(node)) && fence_first(w->s, b, w->zxid) == node) {
+            set_until(w, b, until_ms);
+        }
+    }
+}
+
+void fence_leaving(struct write *w, const struct znode *node)
+{
+    const struct command *c = w->command;
+    int64_t owner = znode_owner(node);
+    if (tree_owner_kind(owner) != TREE_OWNER_SESSION || state_fence_bindings(w->s) == 0) {
+        return;
+    }
+    bool expiry = c->type == WIRE_CLOSE_SESSION && c->cxid == 0;
+    if (c->session_id == owner && !expiry) {
+        return;
+    }
+    begin_delays(w, node, w->path);
+    begin_delays(w, node, slice_make(w->path.data, path_last_slash(w->path)));
+}
+
+/* --- the first node --------------------------------------------------------------------------- */
+
+int write_fence_open(struct write *w)
+{
+    switch (state_fence(w->s)) {
+    case STATE_FENCE_OPEN:
+        return 0;
+    case STATE_FENCE_FOREIGN:
+        return CONCLAVE_NODE_EXISTS;
+    case STATE_FENCE_ABSENT:
+        break;
+    }
+    acl_ref(&w->s->tree.acls, ACL_OPEN);
+    struct znode_spec spec = {.path = slice_str(FENCE_ROOT),
+                              .data = slice_str(""),
+                              .acl = ACL_OPEN,
+                              .zxid = w->zxid,
+                              .time_ms = w->time_ms};
+    struct znode *root = write_add(w, tree_find(&w->s->tree, slice_str(SERVERS_OWN)), &spec);
+    uint64_t digest = digest_path(spec.path);
+    w->s->nodes_digest -= digest_node(w->s, root, digest);
+    root->version = -1;
+    w->s->nodes_digest += digest_node(w->s, root, digest);
+    quota_count(w->s, spec.path, 1, 0);
+    bindings_change(w->s);
+    return 0;
+}

@@ -1,0 +1,25 @@
+/* A multi: parts that are done together or not at all. */
+#ifndef STATE_MULTI_H
+#define STATE_MULTI_H
+
+#include "base/slice.h"
+
+#include <stdbool.h>
+
+struct write;
+
+/* What the multi in progress checks, for those who ask more than once. */
+struct multi_checks {
+    struct slice *paths; /* ascending; in the command's body */
+    size_t count;
+    size_t cap;
+    int64_t zxid; /* of that multi */
+};
+
+/* The reply's err is 0 also when a part failed: the client finds the error in the results. */
+int write_multi(struct write *w);
+
+/* Whether the write is part of a multi that checks the node at this path, wherever the check stands in it. */
+bool multi_has_check(struct write *w, struct slice path);
+
+#endif
