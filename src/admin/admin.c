@@ -101,11 +101,16 @@ int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admi
     a->view = (struct view){.options = &a->options, .trace_mask = TRACE_MASK};
     a->site = (struct site){.view = &a->view, .transfer = {.view = &a->view}};
     a->site.backup = backup_create(loop, &a->view);
-    if (a->site.backup == NULL) {
+    a->site.tokens = tokens_create(loop, &a->view);
+    a->open_parts = (a->site.backup != NULL) + (a->site.tokens != NULL);
+    if (a->open_parts == 0) {
         free(a);
         return CONCLAVE_ENOMEM;
     }
-    a->open_parts = 1;
+    if (a->open_parts < 2) {
+        admin_close(a, NULL, NULL);
+        return CONCLAVE_ENOMEM;
+    }
     static const char ADVICE[] = "choose another with --admin HOST:PORT, or --admin off";
     if (options->http && options->https) {
         rc = admin_open_gate(loop, a, ADVICE, ret_text);
@@ -134,6 +139,7 @@ void admin_attach(struct admin *a, struct server *s)
 {
     if (a->view.server != NULL) {
         backup_cancel(a->site.backup);
+        tokens_cancel(a->site.tokens);
         server_service(a->view.server)->words = (struct service_words){0};
     }
     a->view.server = s;
@@ -188,6 +194,7 @@ void admin_close(struct admin *a, void (*cb)(void *ctx), void *ctx)
     a->closed = cb;
     a->closed_ctx = ctx;
     backup_close(a->site.backup, admin_on_part_closed, a);
+    tokens_close(a->site.tokens, admin_on_part_closed, a);
     gate_close(a->gate, admin_on_part_closed, a);
     secure_close(a->secure, admin_on_part_closed, a);
     http_close(a->http, admin_on_part_closed, a);

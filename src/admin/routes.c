@@ -129,7 +129,8 @@ void routes_answer(void *ctx, const struct http_request *request, struct http_re
     struct site *site = ctx;
     response->content_type = TEXT;
     if (answer_command(site, request, response) ||
-        transfer_answer(&site->transfer, request, response) || !is_reading(request, response)) {
+        transfer_answer(&site->transfer, request, response) || !is_reading(request, response) ||
+        tokens_answer(site->tokens, request, response)) {
         return;
     }
     for (size_t i = 0; i < sizeof ROUTES / sizeof ROUTES[0]; i++) {

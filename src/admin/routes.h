@@ -9,12 +9,14 @@
  *   /members     what the word memb says (members.h)
  *   /members/transfer   POST: hands the lead over (transfer.h)
  *   /sessions    what the word sess says
+ *   /fence       whether a token is the newest (token.h)
  *   /readyz      200 while clients are served and writes are answered, otherwise 503 and why
  */
 #ifndef ADMIN_ROUTES_H
 #define ADMIN_ROUTES_H
 
 #include "admin/backup.h"
+#include "admin/token.h"
 #include "admin/transfer.h"
 #include "admin/view.h"
 
@@ -22,6 +24,7 @@ struct site {
     struct view *view;
     struct backup *backup;
     struct transfer transfer;
+    struct tokens *tokens;
 };
 
 /* ctx is a struct site. The metrics' own port has /metrics only. */

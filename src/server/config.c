@@ -294,9 +294,9 @@ static int config_conclude_access(struct config *c)
     const char *rest = c->auth_schemes != NULL ? c->auth_schemes : "";
     struct slice first;
     c->options.super_digest = c->super_digest;
-    c->options.command_options = (c->extended_types ? COMMAND_TTL : 0u) |
-                                 (c->enforce_quota ? COMMAND_QUOTA : 0u) |
-                                 (c->reconfig ? COMMAND_RECONFIG : 0u);
+    c->options.command_options =
+        (c->extended_types ? COMMAND_TTL : 0u) | (c->enforce_quota ? COMMAND_QUOTA : 0u) |
+        (c->fencing ? COMMAND_FENCING : 0u) | (c->reconfig ? COMMAND_RECONFIG : 0u);
     if (!c->enforce_auth) {
         return 0;
     }

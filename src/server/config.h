@@ -108,6 +108,7 @@ struct config {
     int32_t session_max_ms;
     bool enforce_auth;  /* enforce.auth.enabled */
     bool enforce_quota; /* what becomes command_options */
+    bool fencing;
     bool extended_types;
     bool reconfig;
     struct config_members members;

@@ -119,6 +119,8 @@ const struct key_row key_table[] = {
          "yes: only clients that authenticated by one of enforce.auth.schemes are served (no)"),
     SPECIAL("enforce.auth.schemes", config_set_auth_schemes, "such as digest,ip"),
     BOOL("enforceQuota", enforce_quota, 0, "yes: hard quotas of subtrees are enforced (no)"),
+    BOOL("fencing.enabled", fencing, 0,
+         "yes: a prefix may be bound to a lock: conclave fence, docs/fencing.md (no)"),
     BOOL("audit.enable", options.audit, 0, "yes: a line for each write and each login (no)"),
     SPECIAL("audit.file", config_set_audit_file, "where these lines go (stderr)"),
     IDLE("audit.*", "no effect: Java classes cannot be loaded"),

@@ -30,6 +30,7 @@
     X(conclave_outstanding_bytes_max, false, s->limits->outstanding_bytes_max, "Most bytes")       \
     X(conclave_watched_paths, false, s->watches.paths, "Paths with at least one watch")            \
     X(conclave_watch_memory_bytes, false, s->watches.memory, "Memory of the watches")              \
+    X(conclave_fence_bindings, false, s->fence_bindings, "Prefixes that are bound to locks")       \
     X(conclave_zxid, false, s->zxid, "Number of the newest change applied")                        \
     X(conclave_oldest_write_ms, false, s->oldest_write_ms, "Age of the oldest unanswered write")   \
     X(conclave_log_term, false, s->replication.term, "Term of the replicated log")                 \

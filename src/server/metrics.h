@@ -37,7 +37,10 @@
     X(conclave_sessions_refused, "Sessions refused over a limit")                                  \
     X(conclave_requests_throttled, "Requests refused over the rate of their address")              \
     X(conclave_events_hidden, "Watch events not told for want of the permission READ")             \
-    X(conclave_quota_exceeded, "Writes beyond a soft or hard quota")
+    X(conclave_quota_exceeded, "Writes beyond a soft or hard quota")                               \
+    X(conclave_fenced_writes_refused, "Writes below a bound prefix by others than the holder")     \
+    X(conclave_token_checks, "Questions over HTTP whether a token is the newest")                  \
+    X(conclave_token_checks_stale, "Those of them that were answered by no")
 
 /* X(name, scale, help) */
 #define SERVER_SUMMARIES(X)                                                                        \

@@ -652,6 +652,7 @@ void server_stats(const struct server *s, struct server_stats *ret)
     *ret = (struct server_stats){
         .service = s->service.stats,
         .sessions = session_tracker_count(s->service.sessions),
+        .fence_bindings = state_fence_bindings(s->service.state),
         .outstanding = s->service.pipeline.outstanding,
         .outstanding_bytes = s->service.pipeline.outstanding_bytes,
         .zxid = state_zxid(s->service.state),

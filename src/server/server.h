@@ -78,6 +78,7 @@ struct server_stats {
     struct ensemble_stats ensemble;
     struct quorum_stats quorum;
     size_t sessions;
+    size_t fence_bindings;
     size_t outstanding;       /* requests being worked on */
     size_t outstanding_bytes; /* of them */
     int64_t zxid;

@@ -106,6 +106,9 @@ int service_begin(struct service *s)
     int rc = service_full_timeouts(s, now_ms);
     s->beat_at = now_ms + service_beat_ms(s);
     s->serving = true;
+    if (s->standing.leads) {
+        fencing_tick(s, now_ms);
+    }
     return rc;
 }
 
@@ -272,6 +275,9 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
     if (e->quota.exceeded && own) {
         service_note_quota(s, &e->quota);
     }
+    if (e->fenced.refused && own) {
+        fencing_note(s, command->session_id, &e->fenced);
+    }
     if (e->session_change == STATE_SESSION_ATTACHED && !own) {
         service_session_moved(s, e->session_id);
     }
@@ -407,6 +413,7 @@ void service_tick(struct service *s)
         session_tracker_expire(s->sessions, now_ms, service_expire, s);
         collector_tick(&s->collector, s->state, now_ms, clock_wall_ms(s->clock), service_collect,
                        s);
+        fencing_tick(s, now_ms);
     }
     while (!list_empty(&s->handshaking)) {
         struct connection *c = CONTAINER_OF(s->handshaking.next, struct connection, handshaking);

@@ -10,6 +10,7 @@
 #include "server/audit.h"
 #include "server/collector.h"
 #include "server/connection.h"
+#include "server/fencing.h"
 #include "server/limits.h"
 #include "server/login.h"
 #include "server/metrics.h"
@@ -69,6 +70,7 @@ struct service {
     struct pipeline pipeline;
     struct pending *deferred; /* the reconfig of ours that is under way, or NULL */
     struct standing standing;
+    struct fencing fencing;
     struct effects effects;
     struct buf scratch;    /* an answer that is only measured */
     struct map by_session; /* connections by session id */

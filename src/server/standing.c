@@ -10,6 +10,7 @@ void standing_init(struct standing *s)
 {
     *s = (struct standing){.leads = true, .sole = true, .in_contact = true, .group = 1};
     list_init(&s->confirming);
+    list_init(&s->waiting);
     list_init(&s->touched);
     buf_init(&s->own, 0);
 }
@@ -47,8 +48,13 @@ int service_full_timeouts(struct service *s, int64_t now_ms)
 int service_lead(struct service *s, bool leads)
 {
     s->standing.leads = leads;
+    s->fencing = (struct fencing){0};
     if (leads) {
-        return service_full_timeouts(s, service_time_ms(s));
+        int64_t now_ms = service_time_ms(s);
+        if (s->serving) {
+            fencing_tick(s, now_ms);
+        }
+        return service_full_timeouts(s, now_ms);
     }
     s->standing.own_count = 0;
     return 0;
@@ -95,7 +101,8 @@ void service_set_contact(struct service *s, int64_t contact_ms)
     struct standing *st = &s->standing;
     st->in_contact = contact_ms <= s->limits.tick_ms;
     if (contact_ms > (int64_t)CONTACT_TICKS_MAX * s->limits.tick_ms) {
-        st->asked = 0; /* those who waited go */
+        st->asked = 0; /* those who waited go, or are asked for again */
+        st->group_used |= !list_empty(&st->waiting);
         service_drop_clients(s, "this server has no leader with a quorum");
     }
 }
@@ -132,6 +139,14 @@ void service_confirmed(struct service *s, uint64_t ticket)
     }
     while ((node = list_pop_front(&ready)) != NULL) {
         connection_resume(CONTAINER_OF(node, struct connection, confirming));
+    }
+    while (!list_empty(&st->waiting)) {
+        struct confirmation *c = CONTAINER_OF(st->waiting.next, struct confirmation, link);
+        if (c->group > st->confirmed) {
+            break;
+        }
+        list_remove(&c->link);
+        c->fn(c->ctx);
     }
 }
 

@@ -34,6 +34,7 @@ struct standing {
     uint64_t ticket;        /* that ticket */
     uint64_t confirmed;     /* reads of groups up to here may be answered */
     struct list confirming; /* connections with reads that wait, by connection.confirming */
+    struct list waiting;    /* others who wait, by confirmation.link; oldest first */
     struct list touched;    /* connections heard from since standing_take_touches */
     struct buf own;         /* batch of the server's own commands being gathered */
     int32_t own_count;      /* commands in it */
