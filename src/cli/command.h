@@ -38,6 +38,7 @@ int command_tree(int argc, char **argv);
 int command_count(int argc, char **argv);
 int command_acl(int argc, char **argv);
 int command_quota(int argc, char **argv);
+int command_fence(int argc, char **argv);
 int command_sync(int argc, char **argv);
 int command_whoami(int argc, char **argv);
 int command_shell(int argc, char **argv);

@@ -24,6 +24,7 @@ static const struct command_row COMMANDS[] = {
     {"watch", "Print each change of a node or a branch as it happens.", command_watch, NULL, true},
     {"acl", "Show or replace who may do what with a node.", command_acl, NULL, true},
     {"quota", "Limit the nodes and the bytes of a branch.", command_quota, NULL, true},
+    {"fence", "Have a branch written by the holder of a lock only.", command_fence, NULL, true},
     {"sync", "See all that was acknowledged before.", command_sync, NULL, true},
     {"whoami", "Show who the server takes this client for.", command_whoami, NULL, true},
     {"shell", "Run commands on one session, by hand or from a script.", command_shell, NULL, false},

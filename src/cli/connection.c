@@ -31,7 +31,9 @@ static const struct hint HINTS[] = {
     {CONCLAVE_NOT_EMPTY, CLI_EXIT_FAILED, "remove the whole branch with --recursive"},
     {CONCLAVE_BAD_VERSION, CLI_EXIT_FAILED, "see its version with \"conclave stat\""},
     {CONCLAVE_NO_CHILDREN_FOR_EPHEMERALS, CLI_EXIT_FAILED, "choose a lasting node as parent"},
-    {CONCLAVE_NO_AUTH, CLI_EXIT_AUTH, "ask the owner of the node for permission"},
+    {CONCLAVE_NO_AUTH, CLI_EXIT_AUTH,
+     "ask the owner of the node for permission; where \"conclave fence list\" names a lock only its "
+     "holder writes"},
     {CONCLAVE_AUTH_FAILED, CLI_EXIT_AUTH, "check the credentials"},
     {CONCLAVE_SESSION_CLOSED_REQUIRE_AUTH, CLI_EXIT_AUTH, "give credentials"},
     {CONCLAVE_CONNECTION_LOSS, CLI_EXIT_UNAVAILABLE,
