@@ -38,6 +38,11 @@ static bool owner_is_session(int64_t owner)
     return owner != 0 && owner != CONTAINER && !owner_is_ttl(owner);
 }
 
+bool model_is_ephemeral(const struct model_node *node)
+{
+    return owner_is_session(node->owner);
+}
+
 static bool owner_is_collectable(int64_t owner)
 {
     return owner == CONTAINER || owner_is_ttl(owner);
@@ -63,7 +68,7 @@ int model_children(const struct model *m, const char *path)
     return n;
 }
 
-static void set_data(struct model_node *node, struct slice data)
+void model_set_data(struct model_node *node, struct slice data)
 {
     free(node->data);
     node->null_data = slice_is_null(data);
@@ -85,7 +90,7 @@ static struct model_node *add(struct model *m, const char *path)
     struct model_node *node = &m->nodes[m->count++];
     memset(node, 0, sizeof *node);
     snprintf(node->path, sizeof node->path, "%s", path);
-    set_data(node, slice_make("", 0));
+    model_set_data(node, slice_make("", 0));
     return node;
 }
 
@@ -130,8 +135,8 @@ static struct model copy_of(const struct model *m)
     for (size_t i = 0; i < c.count; i++) {
         c.nodes[i].data = NULL;
         const struct model_node *from = &m->nodes[i];
-        set_data(&c.nodes[i],
-                 from->null_data ? SLICE_NULL : slice_make(from->data, from->data_len));
+        model_set_data(&c.nodes[i],
+                       from->null_data ? SLICE_NULL : slice_make(from->data, from->data_len));
     }
     return c;
 }
@@ -331,19 +336,8 @@ static void event(struct model_effects *e, int type, const struct model_node *no
 
 /* --- writes ----------------------------------------------------------------------------------- */
 
-struct call {
-    struct model *m;
-    int64_t session_id;
-    struct wire_vector ids;
-    uint32_t options;
-    int32_t cxid;
-    int64_t origin;
-    int64_t time_ms;
-    struct model_effects *e;
-};
-
 /* Why the caller may not write, or 0. */
-static int refused(struct call *c)
+static int refused(struct model_call *c)
 {
     const struct model_session *session = find_session(c->m, c->session_id);
     if (session == NULL) {
@@ -391,14 +385,14 @@ static bool quota_of(const struct model *m, const char *path, struct model_node 
     return false;
 }
 
-static bool quota_beyond(struct call *c, long long amount, long long soft, long long hard)
+static bool quota_beyond(struct model_call *c, long long amount, long long soft, long long hard)
 {
     bool beyond = hard > -1 ? amount > hard : soft > -1 && amount > soft;
     c->e->quota_exceeded |= beyond;
     return beyond && hard > -1;
 }
 
-static int quota_allows(struct call *c, const char *path, long long nodes, long long bytes)
+static int quota_allows(struct model_call *c, const char *path, long long nodes, long long bytes)
 {
     struct model_node *limits;
     struct model_node *stats;
@@ -419,7 +413,7 @@ static void quota_write(struct model_node *stats, long long count, long long byt
 {
     char text[64];
     snprintf(text, sizeof text, "count=%lld,bytes=%lld", count, bytes);
-    set_data(stats, slice_str(text));
+    model_set_data(stats, slice_str(text));
 }
 
 static void quota_counts(struct model *m, const char *path, long long nodes, long long bytes)
@@ -466,7 +460,7 @@ static void quota_created(struct model *m, struct model_node *node)
 
 /* --- the writes ------------------------------------------------------------------------------- */
 
-static int check_ttl(const struct call *c, int32_t type, int32_t mode, int64_t ttl_ms)
+static int check_ttl(const struct model_call *c, int32_t type, int32_t mode, int64_t ttl_ms)
 {
     if (mode != 5 && mode != 6) {
         return type == WIRE_CREATE_TTL ? CONCLAVE_BAD_ARGUMENTS : 0;
@@ -477,7 +471,7 @@ static int check_ttl(const struct call *c, int32_t type, int32_t mode, int64_t t
     return ttl_ms < 1 || ttl_ms > TTL_MAX_MS ? CONCLAVE_BAD_ARGUMENTS : 0;
 }
 
-static int do_create(struct call *c, int32_t type, struct wire_create_ttl_request r)
+static int do_create(struct model_call *c, int32_t type, struct wire_create_ttl_request r)
 {
     struct model *m = c->m;
     char path[MODEL_PATH + 16];
@@ -516,6 +510,11 @@ static int do_create(struct call *c, int32_t type, struct wire_create_ttl_reques
     if (!valid_path(path)) {
         return CONCLAVE_BAD_ARGUMENTS;
     }
+    bool plain = type == WIRE_CREATE || type == WIRE_CREATE2;
+    rc = model_fence(c, 'c', path, r.data, plain && r.flags == 0);
+    if (rc != 0) {
+        return rc;
+    }
     if (find(m, path) != NULL) {
         return CONCLAVE_NODE_EXISTS;
     }
@@ -529,7 +528,7 @@ static int do_create(struct call *c, int32_t type, struct wire_create_ttl_reques
     p->creates++;
     p->pzxid = m->zxid;
     struct model_node *n = add(m, path);
-    set_data(n, r.data);
+    model_set_data(n, r.data);
     memcpy(n->acl, acl, sizeof acl);
     n->acl_count = acl_count;
     n->czxid = n->mzxid = n->pzxid = m->zxid;
@@ -549,21 +548,22 @@ static int do_create(struct call *c, int32_t type, struct wire_create_ttl_reques
     return 0;
 }
 
-static void remove_node(struct call *c, struct model_node *n)
+static void remove_node(struct model_call *c, struct model_node *n)
 {
     char parent[MODEL_PATH];
     char path[MODEL_PATH];
     strcpy(path, n->path);
     model_parent(path, parent);
-    long long bytes = (long long)n->data_len;
     event(c->e, 2, n);
     event(c->e, 4, find(c->m, parent));
+    model_fence_leaving(c, n, c->expiry);
+    long long bytes = (long long)n->data_len;
     drop(c->m, n);
     find(c->m, parent)->pzxid = c->m->zxid;
     quota_counts(c->m, path, -1, -bytes);
 }
 
-static int do_delete(struct call *c, struct wire_delete_request r)
+static int do_delete(struct model_call *c, struct wire_delete_request r)
 {
     char path[MODEL_PATH];
     char parent[MODEL_PATH];
@@ -579,16 +579,18 @@ static int do_delete(struct call *c, struct wire_delete_request r)
     model_parent(path, parent);
     struct model_node *p = find(c->m, parent);
     struct model_node *n = find(c->m, path);
-    return p == NULL                                     ? CONCLAVE_NO_NODE
-           : !model_permits(p, c->ids, WIRE_PERM_DELETE) ? CONCLAVE_NO_AUTH
-           : n == NULL                                   ? CONCLAVE_NO_NODE
-           : r.version != -1 && r.version != n->version  ? CONCLAVE_BAD_VERSION
-           : model_children(c->m, path) > 0              ? CONCLAVE_NOT_EMPTY
-                                                         : (remove_node(c, n), 0);
+    int rc_fence = 0;
+    return p == NULL                                                        ? CONCLAVE_NO_NODE
+           : !model_permits(p, c->ids, WIRE_PERM_DELETE)                    ? CONCLAVE_NO_AUTH
+           : (rc_fence = model_fence(c, 'd', path, SLICE_NULL, false)) != 0 ? rc_fence
+           : n == NULL                                                      ? CONCLAVE_NO_NODE
+           : r.version != -1 && r.version != n->version                     ? CONCLAVE_BAD_VERSION
+           : model_children(c->m, path) > 0                                 ? CONCLAVE_NOT_EMPTY
+                                            : (remove_node(c, n), 0);
 }
 
 /* The checks that setData, check and setACL share. */
-static int find_for(struct call *c, struct slice raw, int32_t perm, struct model_node **ret)
+static int find_for(struct model_call *c, struct slice raw, int32_t perm, struct model_node **ret)
 {
     char path[MODEL_PATH];
     int rc = refused(c);
@@ -605,10 +607,13 @@ static int find_for(struct call *c, struct slice raw, int32_t perm, struct model
     return model_permits(*ret, c->ids, perm) ? 0 : CONCLAVE_NO_AUTH;
 }
 
-static int do_set_data(struct call *c, struct wire_set_data_request r)
+static int do_set_data(struct model_call *c, struct wire_set_data_request r)
 {
     struct model_node *n;
     int rc = find_for(c, r.path, WIRE_PERM_WRITE, &n);
+    if (rc == 0) {
+        rc = model_fence(c, 's', n->path, r.data, false);
+    }
     if (rc != 0) {
         return rc;
     }
@@ -620,7 +625,7 @@ static int do_set_data(struct call *c, struct wire_set_data_request r)
     if (r.version != -1 && r.version != n->version) {
         return CONCLAVE_BAD_VERSION;
     }
-    set_data(n, r.data);
+    model_set_data(n, r.data);
     n->version++;
     n->mzxid = c->m->zxid;
     n->mtime = c->time_ms;
@@ -630,14 +635,14 @@ static int do_set_data(struct call *c, struct wire_set_data_request r)
     return 0;
 }
 
-static int do_check(struct call *c, struct wire_check_version_request r)
+static int do_check(struct model_call *c, struct wire_check_version_request r)
 {
     struct model_node *n;
     int rc = find_for(c, r.path, WIRE_PERM_READ, &n);
     return rc != 0 ? rc : r.version != -1 && r.version != n->version ? CONCLAVE_BAD_VERSION : 0;
 }
 
-static int do_set_acl(struct call *c, struct wire_set_acl_request r)
+static int do_set_acl(struct model_call *c, struct wire_set_acl_request r)
 {
     struct model_node *n;
     struct model_acl acl[MODEL_ACLS];
@@ -650,6 +655,10 @@ static int do_set_acl(struct call *c, struct wire_set_acl_request r)
     int rc = fixup(r.acl, c->ids, acl, &acl_count);
     if (rc != 0 || found != 0) {
         return rc != 0 ? rc : found;
+    }
+    rc = model_fence(c, 'a', n->path, SLICE_NULL, false);
+    if (rc != 0) {
+        return rc;
     }
     if (r.version != -1 && r.version != n->aversion) {
         return CONCLAVE_BAD_VERSION;
@@ -669,7 +678,7 @@ static int compare_nodes(const void *a, const void *b)
 }
 
 /* Its nodes by age, then by path. */
-static int do_close(struct call *c)
+static int do_close(struct model_call *c)
 {
     struct model *m = c->m;
     if (c->cxid != 0 && refused(c) == CONCLAVE_SESSION_MOVED) {
@@ -684,6 +693,7 @@ static int do_close(struct call *c)
         }
     }
     qsort(mine, n, sizeof *mine, compare_nodes);
+    c->expiry = c->cxid == 0;
     for (size_t i = 0; i < n; i++) {
         remove_node(c, find(m, mine[i].path));
     }
@@ -696,7 +706,7 @@ static int do_close(struct call *c)
     return 0;
 }
 
-static int do_open(struct call *c, bool attach, struct slice body)
+static int do_open(struct model_call *c, bool attach, struct slice body)
 {
     struct wire_reader r = wire_reader_make(body);
     struct wire_connect_response response;
@@ -717,7 +727,27 @@ static int do_open(struct call *c, bool attach, struct slice body)
     return 0;
 }
 
-static int do_collect(struct call *c, struct wire_reader *r)
+static int do_fence_open(struct model_call *c)
+{
+    int rc = model_fence_open(c);
+    if (rc != 1) {
+        return rc;
+    }
+    struct model_node *parent = find(c->m, "/zookeeper");
+    parent->creates++;
+    parent->pzxid = c->m->zxid;
+    struct model_node *n = add(c->m, "/zookeeper/fence");
+    n->acl[0] = (struct model_acl){31, "world", "anyone"};
+    n->acl_count = 1;
+    n->czxid = n->mzxid = n->pzxid = c->m->zxid;
+    n->ctime = n->mtime = c->time_ms;
+    n->version = -1;
+    event(c->e, 1, n);
+    event(c->e, 4, find(c->m, "/zookeeper"));
+    return 0;
+}
+
+static int do_collect(struct model_call *c, struct wire_reader *r)
 {
     char path[MODEL_PATH];
     struct slice raw = wire_read_string(r);
@@ -736,8 +766,8 @@ static int do_collect(struct call *c, struct wire_reader *r)
 }
 
 /* A create of any kind, from its record. */
-static int do_create_record(struct call *c, int32_t type, bool in_multi, struct wire_reader *r,
-                            int32_t *ret_type)
+static int do_create_record(struct model_call *c, int32_t type, bool in_multi,
+                            struct wire_reader *r, int32_t *ret_type)
 {
     struct wire_create_ttl_request create = {.ttl_ms = -1};
     struct wire_create_request plain;
@@ -762,7 +792,7 @@ static int do_create_record(struct call *c, int32_t type, bool in_multi, struct 
 }
 
 /* One operation, read from r. *ret_type is what its result in a multi is headed as. */
-static int do_one(struct call *c, int32_t type, bool in_multi, struct wire_reader *r,
+static int do_one(struct model_call *c, int32_t type, bool in_multi, struct wire_reader *r,
                   int32_t *ret_type)
 {
     struct wire_delete_request del;
@@ -803,11 +833,12 @@ static int do_one(struct call *c, int32_t type, bool in_multi, struct wire_reade
 }
 
 /* Tries the parts on a copy and keeps the copy only if all went well. Expects well-formed parts. */
-static int do_multi(struct call *c, struct slice body)
+static int do_multi(struct model_call *c, struct slice body)
 {
     struct model copy = copy_of(c->m);
-    struct call part = *c;
+    struct model_call part = *c;
     part.m = &copy;
+    part.multi = body;
     struct wire_reader r = wire_reader_make(body);
     struct wire_multi_header h;
     struct buf ok;
@@ -820,12 +851,14 @@ static int do_multi(struct call *c, struct slice body)
         buf_reset(&c->e->reply);
         /* Behind the culprit a part is only read, on a copy that is thrown away. */
         struct model throwaway = copy_of(&copy);
-        struct call reading = part;
+        struct model_call reading = part;
         bool exceeded = c->e->quota_exceeded;
+        bool fenced = c->e->fenced;
         reading.m = err != 0 ? &throwaway : &copy;
         int rc = do_one(&reading, h.type, true, &r, &type);
         model_finish(&throwaway);
         c->e->quota_exceeded = err != 0 ? exceeded : c->e->quota_exceeded;
+        c->e->fenced = err != 0 ? fenced : c->e->fenced;
         errs[count++] = err != 0 ? CONCLAVE_RUNTIME_INCONSISTENCY : rc;
         err = err != 0 ? err : rc;
         wire_encode_multi_header(&ok, &(struct wire_multi_header){type, false, 0});
@@ -868,15 +901,22 @@ void model_apply(struct model *m, const struct model_caller *caller, int32_t typ
     buf_reset(&e->reply);
     buf_reset(&e->events);
     e->quota_exceeded = false;
+    e->fenced = false;
     m->zxid += type == MODEL_ATTACH_SESSION ? 0 : 1;
-    struct call c = {
-        m, caller->session_id, caller->ids, caller->options, caller->cxid, caller->origin, time_ms,
-        e};
+    struct model_call c = {.m = m,
+                           .session_id = caller->session_id,
+                           .ids = caller->ids,
+                           .options = caller->options,
+                           .cxid = caller->cxid,
+                           .origin = caller->origin,
+                           .time_ms = time_ms,
+                           .e = e};
     struct wire_reader r = wire_reader_make(body);
     int32_t unused;
     e->err = type == WIRE_CREATE_SESSION    ? do_open(&c, false, body)
              : type == MODEL_ATTACH_SESSION ? do_open(&c, true, body)
              : type == WIRE_CLOSE_SESSION   ? do_close(&c)
+             : type == MODEL_FENCE_OPEN     ? do_fence_open(&c)
              : type == WIRE_MULTI           ? do_multi(&c, body)
                                             : do_one(&c, type, false, &r, &unused);
     if (e->err != 0) {

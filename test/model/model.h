@@ -52,6 +52,7 @@ struct model_effects {
     struct buf reply;
     struct buf events;
     bool quota_exceeded; /* softly or hard */
+    bool fenced;         /* refused below a bound prefix */
 };
 
 void model_init(struct model *m);
@@ -60,7 +61,7 @@ void model_effects_init(struct model_effects *e);
 void model_effects_finish(struct model_effects *e);
 
 /* The options of a command, as bits: the numbers are those of enum command_options. */
-enum { MODEL_TTL = 1, MODEL_QUOTA = 2, MODEL_RECONFIG = 4 };
+enum { MODEL_TTL = 1, MODEL_QUOTA = 2, MODEL_RECONFIG = 4, MODEL_FENCING = 128 };
 
 /* Who sends a command. */
 struct model_caller {
@@ -71,7 +72,8 @@ struct model_caller {
     int64_t origin; /* server that sends it, 0: none in particular */
 };
 
-enum { MODEL_ATTACH_SESSION = -1001 }; /* the number is that of enum command_type */
+/* The numbers are those of enum command_type. */
+enum { MODEL_ATTACH_SESSION = -1001, MODEL_FENCE_OPEN = -1003 };
 
 /* Applies a command given by its parts, as state_apply does. */
 void model_apply(struct model *m, const struct model_caller *caller, int32_t type,

@@ -28,6 +28,27 @@ static const char *const quota_paths[] = {"/zookeeper/quota/a",
                                           "/zookeeper/quota/a/b/zookeeper_stats",
                                           "/zookeeper/quota/zookeeper_stats",
                                           "/zookeeper/quota/zookeeper_limits"};
+/* Of a subtree that is bound to a lock, and of the lock. */
+static const char *const fence_paths[] = {"/zookeeper/fence",
+                                          "/zookeeper/fence/b",
+                                          "/zookeeper/fence/b/conclave_fence",
+                                          "/zookeeper/fence/b/a/conclave_fence",
+                                          "/zookeeper/fence/b/a",
+                                          "/zookeeper/fence/b/conclave_fence/a",
+                                          "/zookeeper/fence/conclave_fence",
+                                          "/b",
+                                          "/b/a",
+                                          "/c",
+                                          "/c/n_",
+                                          "/c/n_",
+                                          "/c/lock-",
+                                          "/c/__READ__"};
+static const char *const fence_texts[] = {"lock=/c\n",
+                                          "lock=/c\nlock_delay_ms=40\n",
+                                          "lock=/c\nlock_delay_ms=300\n",
+                                          "lock=/c/a\nlock_delay_ms=3\n",
+                                          "lock=/b/a\n",
+                                          "lock=/c\nlock_delay_ms=5\nuntil_ms=9\n"};
 static const char *const bad_paths[] = {"",
                                         "/",
                                         "x",
@@ -68,6 +89,9 @@ struct world {
     int multis_failed;
     int quotas_met;
     int quotas_refused;
+    int fenced;
+    int delayed;
+    int bound; /* commands while something was bound */
     int collected;
     int moved;
     int attached;
@@ -86,6 +110,19 @@ static const char *random_path(struct world *w)
     if (below(w, 12) == 0) {
         return quota_paths[below(w, sizeof quota_paths / sizeof quota_paths[0])];
     }
+    if (below(w, 8) == 0) {
+        return fence_paths[below(w, sizeof fence_paths / sizeof fence_paths[0])];
+    }
+    if (below(w, 12) == 0) { /* somebody's ephemeral, so that contenders go and are checked */
+        for (int i = 0; i < 20; i++) {
+            const struct model_node *node = &w->m.nodes[below(w, (unsigned)w->m.count)];
+            if (node->owner > 0) {
+                (void)snprintf(w->path, sizeof w->path, "%.*s", (int)sizeof w->path - 1,
+                               node->path);
+                return w->path;
+            }
+        }
+    }
     size_t n = 0;
     for (unsigned depth = 1 + below(w, 3); depth > 0; depth--) {
         const char *name = names[below(w, sizeof names / sizeof names[0])];
@@ -103,6 +140,9 @@ static const char *random_data(struct world *w)
                                        "a longer piece of data",
                                        "count=4,bytes=-1=;byteHardLimit=-1;countHardLimit=6",
                                        "count=-1,bytes=20=;byteHardLimit=60;countHardLimit=-1"};
+    if (below(w, 6) == 0) {
+        return fence_texts[below(w, sizeof fence_texts / sizeof fence_texts[0])];
+    }
     return data[below(w, below(w, 4) == 0 ? 7 : 5)];
 }
 
@@ -245,6 +285,52 @@ static int32_t quota_step(struct world *w, unsigned step, struct slice *body)
     return WIRE_CREATE;
 }
 
+/* The oldest ephemeral node below /c, or "/c". */
+static const char *some_contender(const struct world *w)
+{
+    for (size_t i = 0; i < w->m.count; i++) {
+        if (w->m.nodes[i].owner > 0 && strncmp(w->m.nodes[i].path, "/c/", 3) == 0) {
+            return w->m.nodes[i].path;
+        }
+    }
+    return "/c";
+}
+
+/* Opens fencing and binds /b, or binds it anew, and has somebody contend: a step each time. */
+static int32_t fence_step(struct world *w, unsigned step, int64_t *session, struct slice *body)
+{
+    static const char *const paths[] = {"", "/c", "/zookeeper/fence/b", "/b",
+                                        "/zookeeper/fence/b/conclave_fence"};
+    maker_ids_add(&w->maker, "super", "");
+    maker_acl_reset(&w->maker);
+    maker_acl_add(&w->maker, 31, "world", "anyone");
+    switch (step) {
+    case 0:
+        *session = 0;
+        *body = slice_make("", 0);
+        return COMMAND_FENCE_OPEN;
+    case 4:
+        if (below(w, 4) == 0) {
+            *body = make_set_data(&w->maker, paths[4], fence_texts[below(w, 3)], -1);
+            return WIRE_SET_DATA;
+        }
+        *body = make_create(&w->maker, paths[4], fence_texts[below(w, 3)], 0);
+        return WIRE_CREATE;
+    case 5:
+        *body = make_create(&w->maker, "/c/n_", "", WIRE_MODE_EPHEMERAL_SEQUENTIAL);
+        return WIRE_CREATE;
+    case 6:
+        *body = make_delete(&w->maker, some_contender(w), -1);
+        return WIRE_DELETE;
+    case 7:
+        *body = make_set_data(&w->maker, "/b", "", -1);
+        return WIRE_SET_DATA;
+    default:
+        *body = make_create(&w->maker, paths[step], "", 0);
+        return WIRE_CREATE;
+    }
+}
+
 /* The next command's type, body and session. */
 static int32_t random_command(struct world *w, int64_t *session, struct slice *body)
 {
@@ -254,6 +340,9 @@ static int32_t random_command(struct world *w, int64_t *session, struct slice *b
     unsigned dice = below(w, 100);
     if (state_zxid(w->s) % 60 < 5) {
         return quota_step(w, (unsigned)(state_zxid(w->s) % 60), body);
+    }
+    if (state_zxid(w->s) % 60 >= 30 && state_zxid(w->s) % 60 < 38) {
+        return fence_step(w, (unsigned)(state_zxid(w->s) % 60) - 30, session, body);
     }
     if (dice < 3) {
         *body = make_session(&w->maker, *session, 4000 + (int32_t)*session);
@@ -323,6 +412,7 @@ static void compare_effects(struct world *w)
         buf_append_str(&lines, "\n");
     }
     assert_int_equal(w->e.quota.exceeded, w->me.quota_exceeded);
+    assert_int_equal(w->e.fenced.refused, w->me.fenced);
     assert_true(slice_equal(buf_slice(&lines), buf_slice(&w->me.events)));
     buf_finish(&lines);
 }
@@ -581,12 +671,13 @@ static void one_command(struct world *w)
     int64_t session;
     struct slice body;
     int32_t type = random_command(w, &session, &body);
-    struct command c = {.session_id = session,
-                        .type = type,
-                        .ids = maker_ids(&w->maker),
-                        .body = body,
-                        .cxid = (int32_t)below(w, 3),
-                        .options = below(w, 8) == 0 ? below(w, 4) : COMMAND_TTL | COMMAND_QUOTA};
+    struct command c = {
+        .session_id = session,
+        .type = type,
+        .ids = maker_ids(&w->maker),
+        .body = body,
+        .cxid = (int32_t)below(w, 3),
+        .options = below(w, 8) == 0 ? below(w, 4) : COMMAND_TTL | COMMAND_QUOTA | COMMAND_FENCING};
     struct batch_header header = {.origin = random_origin(w, session),
                                   .time_ms = 1000 + state_zxid(w->s) + 1};
     if (w->snapping) {
@@ -603,6 +694,9 @@ static void one_command(struct world *w)
         assert_true(state_digest_now(w->s) == state_digest(w->s));
     }
     w->errors += w->e.err != 0;
+    w->fenced += w->e.fenced.refused;
+    w->delayed += w->e.fenced.delayed;
+    w->bound += state_fence_bindings(w->s) > 0;
     w->quotas_met += w->e.quota.exceeded;
     w->quotas_refused += w->e.err == CONCLAVE_QUOTA_EXCEEDED;
     w->collected += type == WIRE_DELETE_CONTAINER && w->e.err == 0;
@@ -634,6 +728,7 @@ static void run(uint64_t seed)
     /* The run met what it is for. */
     assert_true(w.restores > 5 && w.errors > 500 && w.multis_failed > 50 && w.m.count > 20);
     assert_true(w.moved > 50 && w.attached > 15);
+    assert_true(w.fenced > 200 && w.delayed > 100 && w.bound > 1000);
     assert_true(w.collected > 20 && w.quotas_refused > 10 && w.quotas_met > w.quotas_refused);
     buf_finish(&w.snapshot);
     buf_finish(&w.twin_snapshot);
