@@ -75,17 +75,17 @@ class Program:
 
     def machine(self, server):
         """The server's JVM, and the file its error stream goes to."""
-        if server.name not in self.machines:
+        if server.host not in self.machines:
             errors = open(os.path.join(self.folder, f"{server.name}.log"), "w+b")
             process = subprocess.Popen(
                 ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
                  "-cp", self.class_path, "Main", server.host],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
-            self.machines[server.name] = process, errors
-        return self.machines[server.name]
+            self.machines[server.host] = process, errors
+        return self.machines[server.host]
 
     def drop(self, server):
-        process, errors = self.machines.pop(server.name)
+        process, errors = self.machines.pop(server.host)
         process.kill()
         process.wait()
         process.stdin.close()

@@ -60,8 +60,8 @@ class ConclaveMember(Conclave):
 class ZooKeeperMember(ZooKeeper):
     """One of Apache's."""
 
-    def __init__(self, number, lines, settings=None, tick_ms=2000):
-        super().__init__({"initLimit": 10, "syncLimit": 5, **(settings or {})}, tick_ms=tick_ms)
+    def __init__(self, number, lines, settings=None, tick_ms=2000, properties=None):
+        super().__init__({"initLimit": 10, "syncLimit": 5, **(settings or {})}, properties, tick_ms)
         self.number = number
         self.lines = lines
         self.port = free_port()

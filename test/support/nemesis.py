@@ -2,7 +2,7 @@
 
 Promise: `host` names all members, `restart` ends all of them and starts them again; between two restarts of the nemesis
 all members serve again, and none is under way while it is held (`with server.calm():`).
-Limits: members are killed and stopped in turn, not paused: see ensemble_test.py.
+Limits: members are killed and stopped in turn, not paused: see test/system/ensemble_test.py.
 """
 
 import contextlib
@@ -80,6 +80,10 @@ class RestartedEnsemble:
                 member.start()
             self.ensemble.wait_leader()
 
+    def leaders_ended(self):
+        """How often a member was restarted that led."""
+        return self.nemesis.leaders
+
     def alive(self):
         return self.nemesis.error is None
 
@@ -94,9 +98,10 @@ class RestartedEnsemble:
             err, fields = link.call(zk.get_children("/"))
             names = [f"/{name}" for name in fields["children"] if name != "zookeeper"] if err == 0 else []
             while names:
-                err, fields = link.call(zk.get_children(names[-1]))
+                path = names[-1]
+                err, fields = link.call(zk.get_children(path))
                 if err == 0 and fields["children"]:
-                    names.extend(f"{names[-1]}/{name}" for name in fields["children"])
+                    names.extend(f"{path}/{name}" for name in fields["children"])
                 else:
                     link.call(zk.delete(names.pop()))
             link.close_session()

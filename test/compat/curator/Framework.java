@@ -148,6 +148,8 @@ final class Framework {
         scene.say(events.peek().getType() + " " + events.peek().getPath() + " " + events.peek().getResultCode());
         scene.say(new String(plain.getData().forPath("/space/a/b"), StandardCharsets.US_ASCII));
         spaced.sync().forPath("/a");
-        scene.say("config " + new String(plain.getConfig().forEnsemble(), StandardCharsets.US_ASCII));
+        // Who the servers are differs; how many there are is no client's business.
+        String config = new String(plain.getConfig().forEnsemble(), StandardCharsets.US_ASCII);
+        scene.say("config " + config.replaceAll("(server\\.\\d+=127\\.0\\.0\\.1:|version=)\\S+\n?", ""));
     }
 }

@@ -8,9 +8,11 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.RetryNTimes;
 import org.apache.zookeeper.ZooKeeper;
 
@@ -32,6 +34,7 @@ final class Scene implements AutoCloseable {
     private final BufferedReader commands;
     private final Deque<AutoCloseable> opened = new ArrayDeque<>();
     private final ExecutorService threads = Executors.newCachedThreadPool();
+    private final AtomicInteger losses = new AtomicInteger();
 
     Scene(String host, BufferedReader commands) {
         this.host = host;
@@ -76,6 +79,11 @@ final class Scene implements AutoCloseable {
 
     CuratorFramework started(CuratorFramework client) throws Exception {
         keep(client);
+        client.getConnectionStateListenable().addListener((which, state) -> {
+            if (state == ConnectionState.SUSPENDED) {
+                losses.incrementAndGet();
+            }
+        });
         client.start();
         check(client.blockUntilConnected((int) PATIENCE_MS, TimeUnit.MILLISECONDS), "a client connects");
         return client;
@@ -84,6 +92,11 @@ final class Scene implements AutoCloseable {
     /** A connected client with a session of its own. */
     CuratorFramework client() throws Exception {
         return started(builder().build());
+    }
+
+    /** How many connections the case's clients have lost so far. */
+    int losses() {
+        return losses.get();
     }
 
     /** Ends a client's session on the server, from a second connection that takes it over. */
