@@ -387,6 +387,11 @@ static void tell_elected(struct conclave_election *e)
     struct conclave_token token = {e->czxid};
     bool regrant = e->regrant;
     int result = 0;
+    if (client_now_ns(client) >= e->holder.until_ns) {
+        stop_leading(e, CONCLAVE_ELOST, e->holder.until_ns); /* its timer and we both come late */
+        election_run(e);
+        return;
+    }
     e->term = TERM_STARTING;
     grant_publish(&e->grant, e->czxid, e->holder.until_ns);
     if (e->callbacks.on_elected != NULL) {

@@ -68,6 +68,8 @@ static inline void sleep_ms(int64_t ms)
 struct term {
     int64_t from_ns;
     int64_t to_ns; /* start of on_revoked; 0: still leads */
+    int64_t
+        over_ns; /* that, or the end of the lease where it came first: is_leader is false since */
     int64_t token;
     int why;
     bool regrant;
@@ -162,6 +164,10 @@ void candidate_settled(struct candidate *c);
 void candidate_close_election(struct candidate *c);
 
 void candidate_finish(struct candidate *c);
+
+/* Whether its lease was over before on_elected could begin, as the thread was late: is_leader was never
+ * true. */
+bool term_was_void(const struct term *t);
 
 /* Tokens grow with time; with `apart`, no two terms overlap. */
 void check_history(struct candidate *const *all, size_t count, bool apart);

@@ -77,6 +77,42 @@ static void E38_blackholed_leader_is_revoked_in_time(void **state)
     finish_both(&a, &b);
 }
 
+/* All threads of a process may come late: the first thing that runs may be the one that tells. */
+static void hold_everything(struct candidate *c)
+{
+    sleep_ms(100); /* until the other one is granted and waits to be told */
+    client_lock(c->client);
+    sleep_ms(SESSION_MS);
+    client_unlock(c->client);
+    /* Most often the one who gives a lock up is the next to have it. */
+}
+
+static void elected_with_lease(struct candidate *c)
+{
+    c->leaders += LEADS(c) ? 1000 : 1;
+}
+
+static void E38_what_has_ended_is_not_granted(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct candidate a;
+    struct candidate b;
+    make_parent(zk);
+    candidate_connect(&a, zk, 0, "a");
+    candidate_share(&b, &a, "b");
+    struct conclave_election_options options = candidate_options("b");
+    options.path = "/app/other";
+    options.ack = false;
+    a.in_elected = hold_everything;
+    b.in_elected = elected_with_lease;
+    candidate_join(&a);
+    candidate_join_with(&b, &options);
+    EVENTUALLY(STARTED(&b) > 0);
+    assert_int_equal(b.leaders % 1000, 0);
+    candidate_finish(&b);
+    candidate_finish(&a);
+}
+
 static void E39_pongs_alone_do_not_keep_the_lead(void **state)
 {
     struct fake_zk *zk = *state;
@@ -806,6 +842,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         E_TEST(E38_blackholed_leader_is_revoked_in_time),
+        E_TEST(E38_what_has_ended_is_not_granted),
         E_TEST(E39_pongs_alone_do_not_keep_the_lead),
         E_TEST(E40_stopped_for_two_timeouts_then_first_answer_is_no),
         E_TEST(E40_a_proof_that_is_read_too_late_does_not_bring_the_lease_back),

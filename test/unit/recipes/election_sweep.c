@@ -113,10 +113,13 @@ static const char *check(struct candidate *const *all, bool apart)
             for (int j = 0; j < all[1 - a]->elected; j++) {
                 const struct term *x = &all[a]->terms[i];
                 const struct term *y = &all[1 - a]->terms[j];
+                if (term_was_void(x) || term_was_void(y)) {
+                    continue;
+                }
                 if (y->from_ns >= x->from_ns && y->token <= x->token) {
                     return "a later lead has no larger token";
                 }
-                if (apart && y->from_ns >= x->from_ns && y->from_ns < x->to_ns) {
+                if (apart && y->from_ns >= x->from_ns && y->from_ns < x->over_ns) {
                     return "two led at once";
                 }
             }
