@@ -275,7 +275,6 @@ void machine_start(struct machine *m)
     char *text = NULL;
     assert(!m->on);
     world_trace(&m->sim->world, "server %u starts", m->id);
-    make_options(m);
     disk_set_lying(m->disk, m->sim->options.plant == PLANT_SKIP_FSYNC);
     m->on = true;
     m->incarnation++;
@@ -285,6 +284,7 @@ void machine_start(struct machine *m)
     m->stop_at = m->wake_us = INT64_MAX;
     m->paused_until_us = 0;
     machine_enter(m);
+    make_options(m);
     m->inside->node =
         node_create((uv_loop_t *)(void *)m, &m->inside->options, &m->inside->service, &callbacks);
     options.limits = m->inside->options.limits;
