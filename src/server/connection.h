@@ -68,7 +68,7 @@ struct connection {
     const char *peer;        /* host:port for log lines, borrowed */
     struct address *address; /* of host: what all its connections share */
     struct map_node by_id;   /* in service.by_session while mapped */
-    bool mapped;             /* it is THE connection of its session */
+    bool mapped;             /* it is THE connection of its session, or asks for it */
     struct list dirty;       /* in service.dirty */
     struct list throttled;   /* in service.throttled */
     struct list handshaking; /* in service.handshaking */

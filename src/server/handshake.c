@@ -35,6 +35,7 @@ static void handshake_refuse(struct connection *c, int64_t id, const char *reaso
         log_info("server", "session-refused", "peer=%s session=0x%llx reason=\"%s\"", c->peer,
                  (unsigned long long)id, reason);
     }
+    service_detach(c->service, c);
     handshake_reply(c, 0, 0, no_passwd);
     connection_close_after_output(c);
 }
@@ -42,8 +43,7 @@ static void handshake_refuse(struct connection *c, int64_t id, const char *reaso
 static void handshake_attach(struct connection *c, const struct state_session *session)
 {
     c->stage = CONNECTION_SERVING;
-    c->session_id = session->id;
-    if (service_attach(c->service, c) != 0) {
+    if (service_attach(c->service, c, session->id) != 0) {
         connection_drop(c, "out of memory");
         return;
     }
@@ -81,7 +81,8 @@ static bool handshake_is_settled(const struct service *s, const struct state_ses
 /* Else the log decides. In an ensemble this server may not know yet what the others do, and they must
  * know where the client is. And a client that lost its link asks what became of its last writes: the
  * answer must not be that of the time before them. Once the command is applied here, so are they and all
- * that the client has seen. The old connection ends now: what it still sends would come behind. */
+ * that the client has seen. The old connection ends now, also one that was about to take the session up:
+ * what it still sends would come behind. */
 static void handshake_reopen(struct connection *c, const struct wire_connect_request *request)
 {
     struct service *s = c->service;
@@ -97,7 +98,10 @@ static void handshake_reopen(struct connection *c, const struct wire_connect_req
     } else if (request->passwd.len != WIRE_PASSWD_LEN) {
         handshake_refuse(c, request->session_id, "wrong password");
     } else {
-        service_supersede(s, request->session_id);
+        if (known && service_claim(s, c, request->session_id) != 0) {
+            connection_drop(c, "out of memory");
+            return;
+        }
         session_tracker_touch(s->sessions, request->session_id, s->now_ns / 1000000);
         handshake_write(c, COMMAND_ATTACH_SESSION, request->session_id, request->passwd);
     }

@@ -185,11 +185,11 @@ static int service_session_created(struct service *s, int64_t id)
     return session_tracker_add(s->sessions, id, session.timeout_ms, service_time_ms(s));
 }
 
-/* Its client goes on at another server. */
+/* Its client goes on at another server, unless it was back here since: that comes later in the log. */
 static void service_session_moved(struct service *s, int64_t id)
 {
     struct connection *c = service_connection(s, id);
-    if (c != NULL) {
+    if (c != NULL && c->stage == CONNECTION_SERVING) {
         service_detach(s, c);
         connection_drop(c, "its session was taken up at another server");
     }
@@ -479,25 +479,28 @@ int64_t service_next_session_id(struct service *s)
     return (int64_t)s->next_session_id;
 }
 
-void service_supersede(struct service *s, int64_t session_id)
+int service_claim(struct service *s, struct connection *c, int64_t session_id)
 {
     struct connection *old = service_connection(s, session_id);
+    if (old == c) {
+        return 0;
+    }
     if (old != NULL) {
         service_detach(s, old);
         connection_drop(old, "its session was taken up by a newer connection");
     }
-}
-
-int service_attach(struct service *s, struct connection *c)
-{
-    service_supersede(s, c->session_id);
-    int rc = session_tracker_add(s->sessions, c->session_id, c->timeout_ms, service_time_ms(s));
-    if (rc != 0) {
-        return rc;
-    }
-    rc = map_insert(&s->by_session, &c->by_id, hash_u64((uint64_t)c->session_id));
+    c->session_id = session_id;
+    int rc = map_insert(&s->by_session, &c->by_id, hash_u64((uint64_t)session_id));
     c->mapped = rc == 0;
     return rc;
+}
+
+int service_attach(struct service *s, struct connection *c, int64_t session_id)
+{
+    int rc = service_claim(s, c, session_id);
+    return rc != 0
+               ? rc
+               : session_tracker_add(s->sessions, session_id, c->timeout_ms, service_time_ms(s));
 }
 
 void service_detach(struct service *s, struct connection *c)

@@ -143,10 +143,12 @@ bool service_authenticated(const struct service *s, const struct identity *ident
 bool service_admits(struct service *s); /* whether another request may be taken in */
 void service_touch(struct service *s, struct connection *c); /* a sign of life of its session */
 int64_t service_next_session_id(struct service *s);
-/* c is now THE connection of its session: an older one is closed. 0 or CONCLAVE_ENOMEM. */
-int service_attach(struct service *s, struct connection *c) CONCLAVE_MUST_USE;
-void service_detach(struct service *s, struct connection *c);  /* undoes it */
-void service_supersede(struct service *s, int64_t session_id); /* closes its connection, if any */
+/* c is now THE connection of the session, or asks for it with its password: an older one is closed. 0 or
+ * CONCLAVE_ENOMEM. */
+int service_claim(struct service *s, struct connection *c, int64_t session_id) CONCLAVE_MUST_USE;
+/* The same, and the session lives from now on. */
+int service_attach(struct service *s, struct connection *c, int64_t session_id) CONCLAVE_MUST_USE;
+void service_detach(struct service *s, struct connection *c); /* undoes it */
 bool service_may_log(
     struct service *s); /* false when clients caused too many lines in this second */
 

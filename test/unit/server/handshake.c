@@ -144,6 +144,46 @@ static void test_reattach_behind_own_writes(void **state)
     }
 }
 
+/* The same of a client that has written behind its request for the session, on a link that it gave up
+ * before it was answered. */
+static void test_reattach_overtakes_reattach(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct guest old;
+    struct guest hasty;
+    struct guest fresh;
+    struct wire_connect_response r;
+    service_harness_init(&h, NULL);
+    guest_open(&old, &h, 10000);
+    int64_t id = old.c.session_id;
+    struct slice passwd = slice_make(old.passwd, WIRE_PASSWD_LEN);
+    guest_request(&old, WIRE_CREATE, body_create("/a", "", WIRE_MODE_EPHEMERAL));
+    service_harness_turn(&h);
+    guest_init(&hasty, &h);
+    guest_connect(&hasty, 0, 10000, id, passwd, true);
+    guest_request(&hasty, WIRE_CREATE, body_create("/late", "", WIRE_MODE_EPHEMERAL));
+    service_harness_turn(&h);
+    guest_init(&fresh, &h);
+    guest_connect(&fresh, 0, 10000, id, passwd, true);
+    service_harness_settle(&h);
+    assert_true(hasty.closed);
+    guest_expect_nothing(&hasty);
+    guest_connected(&fresh, &r);
+    assert_int_equal(r.session_id, id);
+    int32_t late = guest_request(&fresh, WIRE_EXISTS, body_path_watch("/late", false));
+    int32_t again =
+        guest_request(&fresh, WIRE_CREATE, body_create("/late", "", WIRE_MODE_EPHEMERAL));
+    service_harness_settle(&h);
+    guest_expect(&fresh, late, CONCLAVE_NO_NODE);
+    guest_expect(&fresh, again, 0);
+    guest_finish(&hasty);
+    guest_finish(&fresh);
+    guest_finish(&old);
+    assert_int_equal(h.service.pipeline.outstanding, 0);
+    service_harness_finish(&h);
+}
+
 /* The disk stands still while a session is taken up: its client tries again and again, and that counts
  * as life. */
 static void test_reattach_keeps_the_session(void **state)
@@ -500,6 +540,7 @@ int main(void)
         cmocka_unit_test(test_timeout_clamped),
         cmocka_unit_test(test_reattach),
         cmocka_unit_test(test_reattach_behind_own_writes),
+        cmocka_unit_test(test_reattach_overtakes_reattach),
         cmocka_unit_test(test_reattach_keeps_the_session),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_zxid_ahead),
