@@ -44,14 +44,6 @@ enum election_state {
     ELECTION_CLOSED,   /* on_closed is due or has run */
 };
 
-enum election_term {
-    TERM_NONE,
-    TERM_DUE,      /* on_elected has to run */
-    TERM_STARTING, /* on_elected runs */
-    TERM_READY,    /* on_elected has returned */
-    TERM_ENDING,   /* on_revoked runs */
-};
-
 enum election_resign {
     RESIGN_NONE,
     RESIGN_PARK,    /* leave the queue and stay out */
@@ -84,7 +76,7 @@ struct conclave_election {
 
     /* Where it stands. */
     enum election_state state;
-    enum election_term term;
+    enum grant_term term;
     enum election_resign resign;
     bool parked;         /* out of the queue until resign(requeue) */
     bool ending;         /* on the way to CLOSED */

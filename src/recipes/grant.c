@@ -53,7 +53,8 @@ struct conclave_token grant_token(const struct grant *grant, const struct concla
 static int fenced_answer(int error, struct conclave_reply *reply, struct conclave_reply **ret_reply)
 {
     if (reply != NULL && reply->results_count > 0) {
-        if (reply->results[0].error == CONCLAVE_NO_NODE) {
+        if (reply->results[0].error == CONCLAVE_NO_NODE ||
+            reply->results[0].error == CONCLAVE_BAD_VERSION) {
             error = CONCLAVE_EFENCED;
         }
         reply->results++;
@@ -67,8 +68,9 @@ static int fenced_answer(int error, struct conclave_reply *reply, struct conclav
     return error;
 }
 
-int fenced_multi(struct conclave_client *client, const char *node, const struct conclave_op *parts,
-                 size_t count, struct conclave_reply **ret_reply)
+int fenced_multi_version(struct conclave_client *client, const char *node, int32_t version,
+                         const struct conclave_op *parts, size_t count,
+                         struct conclave_reply **ret_reply)
 {
     struct conclave_reply *reply = NULL;
     struct conclave_op *all = malloc((count + 1) * sizeof *all);
@@ -78,7 +80,7 @@ int fenced_multi(struct conclave_client *client, const char *node, const struct 
     if (all == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    all[0] = conclave_op_path(CONCLAVE_OP_CHECK, node, -1);
+    all[0] = conclave_op_path(CONCLAVE_OP_CHECK, node, version);
     if (count > 0) {
         memcpy(all + 1, parts, count * sizeof *all);
     }
@@ -86,4 +88,10 @@ int fenced_multi(struct conclave_client *client, const char *node, const struct 
     int error = conclave_call(client, &op, &reply);
     free(all);
     return fenced_answer(error, reply, ret_reply);
+}
+
+int fenced_multi(struct conclave_client *client, const char *node, const struct conclave_op *parts,
+                 size_t count, struct conclave_reply **ret_reply)
+{
+    return fenced_multi_version(client, node, -1, parts, count, ret_reply);
 }

@@ -13,6 +13,15 @@
 
 #include <stdatomic.h>
 
+/* What the user was told of a grant: the callback that begins it, and the one that ends it. */
+enum grant_term {
+    TERM_NONE,
+    TERM_DUE,      /* the first has to run */
+    TERM_STARTING, /* it runs */
+    TERM_READY,    /* it has returned */
+    TERM_ENDING,   /* the second runs */
+};
+
 struct grant {
     _Atomic int64_t until_ns; /* end of the lease; 0: nothing is held */
     _Atomic int64_t czxid;    /* the token */
@@ -35,5 +44,10 @@ struct conclave_token grant_token(const struct grant *grant, const struct concla
  * conclave_call, without the check's result; NULL when nothing was sent. */
 int fenced_multi(struct conclave_client *client, const char *node, const struct conclave_op *parts,
                  size_t count, struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
+
+/* The same for a node that must have this version, too: what another wrote since fences. */
+int fenced_multi_version(struct conclave_client *client, const char *node, int32_t version,
+                         const struct conclave_op *parts, size_t count,
+                         struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
 
 #endif

@@ -165,7 +165,8 @@ static struct list *beat_send(struct lease *lease, struct list *it)
         struct lease_holder *holder = CONTAINER_OF(it, struct lease_holder, link);
         if (!holder->paused) {
             beat->holders[i] = holder;
-            parts[i++] = conclave_op_path(CONCLAVE_OP_CHECK, holder->path, -1);
+            parts[i++] = conclave_op_path(CONCLAVE_OP_CHECK, holder->path,
+                                          holder->versioned ? holder->version : -1);
         }
     }
     struct conclave_op op = conclave_op_multi(parts, count);
