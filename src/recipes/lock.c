@@ -202,6 +202,17 @@ int lock_let_go(struct conclave_lock *l, uint64_t owner, bool *ret_last)
     return lost ? CONCLAVE_ELOST : 0;
 }
 
+void lock_confirm(struct conclave_lock *l, struct lock_request *request)
+{
+    bool last;
+    if (request->error != 0 || grant_until_ns(&l->grant, lock_rt(l)) != 0) {
+        return;
+    }
+    int error = lock_let_go(l, request->owner, &last);
+    request->error = l->ending ? l->end_why : error == 0 ? CONCLAVE_ELOST : error;
+    request->token.czxid = 0;
+}
+
 static void on_proved(struct lease_holder *holder)
 {
     struct conclave_lock *l = CONTAINER_OF(holder, struct conclave_lock, holder);
@@ -449,10 +460,7 @@ static void run_held(struct conclave_lock *l)
 
 static void run_leaving(struct conclave_lock *l)
 {
-    if (client_timer_active(&l->wake)) {
-        return;
-    }
-    if (l->node != NULL && lock_delete(l, l->node) != 0) {
+    if (l->node != NULL && (client_timer_active(&l->wake) || lock_delete(l, l->node) != 0)) {
         lock_retry_later(l);
         return;
     }
@@ -525,6 +533,7 @@ static void tell_answer(struct conclave_lock *l)
     struct conclave_client *client = lock_rt(l)->client;
     struct lock_request *request =
         CONTAINER_OF(list_pop_front(&l->answers), struct lock_request, link);
+    lock_confirm(l, request);
     client_unlock(client);
     request->fn(l, request->error, request->token, request->ctx);
     free(request);

@@ -176,6 +176,10 @@ void lock_retry_later(struct conclave_lock *l);
 /* Ends an acquire. error 0: it was granted, with this token. */
 void lock_answer(struct conclave_lock *l, struct lock_request *request, int error);
 
+/* Before the one who asked is told of a grant: what has ended meanwhile, though its timer comes
+ * late, was none. It is let go then. */
+void lock_confirm(struct conclave_lock *l, struct lock_request *request);
+
 /* The acquire that is served has failed. */
 void lock_fail(struct conclave_lock *l, int error);
 
@@ -195,20 +199,21 @@ void lock_request_add(struct conclave_lock *l, struct lock_request *request, int
  * CONCLAVE_ENOTOWNER. */
 int lock_let_go(struct conclave_lock *l, uint64_t owner, bool *ret_last) CONCLAVE_MUST_USE;
 
-/* --- lock_place.c ---------------------------------------------------------------- */
+/* --- lock_place.c, semaphore.c, lock_revoke.c ------------------------------------- */
 
 extern const struct place_class lock_place_class;
 
 /* In PROBING: makes the list; enters JOINING when it would be free, else ends the acquire. */
 void lock_probe_run(struct conclave_lock *l);
 
-/* --- semaphore.c ----------------------------------------------------------------- */
-
 /* A node was made: N has to be compared. */
 void semaphore_joined(struct conclave_lock *l);
 
 /* With a node, connected: compares N, wakes the one behind. */
 void semaphore_run(struct conclave_lock *l);
+
+/* Our node's data was read while it is held: is it a request? */
+void lock_revoke_look(struct conclave_lock *l, const struct conclave_reply *reply);
 
 /* --- lock_change.c --------------------------------------------------------------- */
 
@@ -228,11 +233,6 @@ void lock_change_end(struct conclave_lock *l, int error);
 /* To be told of what protected_create made or not, in HELD. */
 void lock_change_created(struct conclave_lock *l, int error, char *path,
                          const struct conclave_stat *stat);
-
-/* --- lock_revoke.c --------------------------------------------------------------- */
-
-/* Our node's data was read while it is held: is it a request? */
-void lock_revoke_look(struct conclave_lock *l, const struct conclave_reply *reply);
 
 /* --- lock_api.c ------------------------------------------------------------------ */
 

@@ -135,6 +135,7 @@ int lock_acquire(struct conclave_lock *l, uint64_t owner, int64_t timeout_ms,
         lock_answer(l, &request, error);
         lock_run(l);
     }
+    lock_confirm(l, &request);
     error = request.error;
     if (error == 0 && ret_token != NULL) {
         *ret_token = request.token;
@@ -451,6 +452,7 @@ void conclave_lock_destroy(struct conclave_lock *l)
         handle_release(&l->handle);
     } else {
         l->destroy_later = true;
+        handle_retire(&l->handle);
     }
     client_unlock(client);
 }
