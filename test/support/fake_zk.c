@@ -40,12 +40,12 @@ static void send_event(struct fake_zk *zk, struct conn *c, int type, const char 
     zk->events++;
 }
 
-static bool watch_take(struct conn *c, bool child, const char *path)
+static bool watch_take(struct conn *c, enum fake_watch_kind kind, const char *path)
 {
     bool found = false;
     LIST_FOREACH (it, &c->watches) {
         struct fake_watch *w = CONTAINER_OF(it, struct fake_watch, link);
-        if (w->child == child && strcmp(w->path, path) == 0) {
+        if (w->kind == kind && strcmp(w->path, path) == 0) {
             list_remove(&w->link);
             free(w);
             found = true;
@@ -54,17 +54,43 @@ static bool watch_take(struct conn *c, bool child, const char *path)
     return found;
 }
 
-static void watch_add(struct conn *c, bool child, struct slice path)
+static void watch_put(struct conn *c, enum fake_watch_kind kind, struct slice path)
 {
     struct fake_watch *w = malloc(sizeof *w + path.len + 1);
     if (w == NULL) {
         abort();
     }
-    w->child = child;
+    w->kind = kind;
     memcpy(w->path, path.data, path.len);
     w->path[path.len] = '\0';
-    (void)watch_take(c, child, w->path);
+    (void)watch_take(c, kind, w->path);
     list_push_back(&c->watches, &w->link);
+}
+
+static void watch_add(struct conn *c, bool child, struct slice path)
+{
+    watch_put(c, child ? FAKE_WATCH_CHILD : FAKE_WATCH_DATA, path);
+}
+
+/* Whether a watch that stays is told of an event on path. */
+static bool watch_stays(const struct fake_watch *w, int type, const char *path)
+{
+    size_t len = strcmp(w->path, "/") == 0 ? 0 : strlen(w->path);
+    if (w->kind == FAKE_WATCH_PERSISTENT) {
+        return strcmp(w->path, path) == 0;
+    }
+    return w->kind == FAKE_WATCH_RECURSIVE && type != WIRE_EVENT_NODE_CHILDREN_CHANGED &&
+           strncmp(w->path, path, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+static bool watched_for_good(const struct conn *c, int type, const char *path)
+{
+    LIST_FOREACH (it, &c->watches) {
+        if (watch_stays(CONTAINER_OF(it, struct fake_watch, link), type, path)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void fake_server_fire(struct fake_zk *zk, int type, const char *path)
@@ -78,12 +104,14 @@ void fake_server_fire(struct fake_zk *zk, int type, const char *path)
         if (c->cut) {
             continue; /* its watches go with the link */
         }
-        bool data = watch_take(c, false, path);
-        bool child = type == WIRE_EVENT_NODE_DELETED && watch_take(c, true, path);
-        if (data || child) {
+        bool data = watch_take(c, FAKE_WATCH_DATA, path);
+        bool child = type == WIRE_EVENT_NODE_DELETED && watch_take(c, FAKE_WATCH_CHILD, path);
+        if (data || child || watched_for_good(c, type, path)) {
             send_event(zk, c, type, path, zk->tree.zxid);
         }
-        if (type != WIRE_EVENT_NODE_DATA_CHANGED && watch_take(c, true, parent)) {
+        if (type != WIRE_EVENT_NODE_DATA_CHANGED &&
+            (watch_take(c, FAKE_WATCH_CHILD, parent) ||
+             watched_for_good(c, WIRE_EVENT_NODE_CHILDREN_CHANGED, parent))) {
             send_event(zk, c, WIRE_EVENT_NODE_CHILDREN_CHANGED, parent, zk->tree.zxid);
         }
     }
@@ -436,6 +464,55 @@ static int do_set_watches(struct fake_zk *zk, struct conn *c, struct wire_reader
     return 0;
 }
 
+/* The lists of a setWatches, and those that stay behind them. */
+static int do_set_watches2(struct fake_zk *zk, struct conn *c, struct wire_reader *r)
+{
+    struct wire_set_watches2 request;
+    struct slice path;
+    if (wire_decode_set_watches2(r, &request) != 0) {
+        return CONCLAVE_MARSHALLING_ERROR;
+    }
+    replay(zk, c, request.data_watches, 0, request.relative_zxid);
+    replay(zk, c, request.exist_watches, 1, request.relative_zxid);
+    replay(zk, c, request.child_watches, 2, request.relative_zxid);
+    while (wire_next_string(&request.persistent_watches, &path)) {
+        watch_put(c, FAKE_WATCH_PERSISTENT, path);
+    }
+    while (wire_next_string(&request.persistent_recursive_watches, &path)) {
+        watch_put(c, FAKE_WATCH_RECURSIVE, path);
+    }
+    return 0;
+}
+
+static int do_add_watch(struct conn *c, struct wire_reader *r, struct buf *out)
+{
+    struct wire_add_watch_request request;
+    struct wire_error_response response = {0};
+    if (wire_decode_add_watch_request(r, &request) != 0) {
+        return CONCLAVE_MARSHALLING_ERROR;
+    }
+    watch_put(c, request.mode == 1 ? FAKE_WATCH_RECURSIVE : FAKE_WATCH_PERSISTENT, request.path);
+    wire_encode_error_response(out, &response);
+    return 0;
+}
+
+static int do_remove_watches(struct conn *c, struct wire_reader *r)
+{
+    struct wire_remove_watches_request request;
+    char path[512];
+    if (wire_decode_remove_watches_request(r, &request) != 0) {
+        return CONCLAVE_MARSHALLING_ERROR;
+    }
+    (void)snprintf(path, sizeof path, "%.*s", SLICE_FMT(request.path));
+    bool found = false;
+    for (int32_t kind = FAKE_WATCH_CHILD; kind <= FAKE_WATCH_RECURSIVE; kind++) {
+        if (request.type == 3 || request.type == kind) {
+            found = watch_take(c, (enum fake_watch_kind)kind, path) || found;
+        }
+    }
+    return found ? 0 : CONCLAVE_NO_WATCHER;
+}
+
 void fake_server_thaw(struct endpoint *ep)
 {
     if (ep->frozen) {
@@ -459,6 +536,12 @@ static int do_op(struct fake_zk *zk, struct conn *c, int32_t op, struct wire_rea
         return 0;
     case WIRE_SET_WATCHES:
         return do_set_watches(zk, c, r);
+    case WIRE_SET_WATCHES2:
+        return do_set_watches2(zk, c, r);
+    case WIRE_ADD_WATCH:
+        return zk->endpoints[c->endpoint].old ? CONCLAVE_UNIMPLEMENTED : do_add_watch(c, r, out);
+    case WIRE_REMOVE_WATCHES:
+        return do_remove_watches(c, r);
     case WIRE_AUTH:
         c->ending = zk->refuse_auth;
         return zk->refuse_auth ? CONCLAVE_AUTH_FAILED : 0;
@@ -512,7 +595,8 @@ static bool contains(struct slice s, const char *part)
 static bool hook_take(struct fake_zk *zk, const struct conn *c, int32_t op, struct slice rest,
                       struct fake_hook *ret)
 {
-    if (op == WIRE_PING || op == WIRE_SET_WATCHES || op == WIRE_AUTH || op == WIRE_CLOSE_SESSION) {
+    if (op == WIRE_PING || op == WIRE_SET_WATCHES || op == WIRE_SET_WATCHES2 || op == WIRE_AUTH ||
+        op == WIRE_CLOSE_SESSION) {
         return false;
     }
     for (size_t i = 0; i < zk->hooks_count; i++) {

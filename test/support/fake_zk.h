@@ -81,6 +81,8 @@ void fake_zk_freeze_locked(struct fake_zk *zk, int endpoint);
 void fake_zk_thaw(struct fake_zk *zk, int endpoint);
 /* Writes are refused with NOT_READ_ONLY on this endpoint. */
 void fake_zk_read_only(struct fake_zk *zk, int endpoint, bool read_only);
+/* The endpoint knows no persistent watches, as servers before 3.6. */
+void fake_zk_old(struct fake_zk *zk, int endpoint, bool old);
 /* Credentials are refused. */
 void fake_zk_refuse_auth(struct fake_zk *zk, bool refuse);
 
@@ -106,6 +108,12 @@ void fake_zk_create_locked(struct fake_zk *zk, const char *path, const char *dat
 void fake_zk_write_locked(struct fake_zk *zk, const char *path, const char *data);
 void fake_zk_delete(struct fake_zk *zk, const char *path);
 void fake_zk_delete_locked(struct fake_zk *zk, const char *path);
+void fake_zk_write(struct fake_zk *zk, const char *path, const char *data);
+/* The node's data version. */
+void fake_zk_set_version(struct fake_zk *zk, const char *path, int32_t version);
+/* When its data were last written; nodes are of now until this is called. */
+void fake_zk_set_mtime(struct fake_zk *zk, const char *path, int64_t mtime_ms);
+int32_t fake_zk_version(struct fake_zk *zk, const char *path); /* -2: no node */
 /* The number that the next sequential child gets. */
 void fake_zk_set_sequence(struct fake_zk *zk, const char *path, int32_t next);
 /* From there on, the number stays at 2147483647 as in servers since 3.6. */

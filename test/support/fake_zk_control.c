@@ -140,6 +140,13 @@ void fake_zk_read_only(struct fake_zk *zk, int endpoint, bool read_only)
     leave(zk);
 }
 
+void fake_zk_old(struct fake_zk *zk, int endpoint, bool old)
+{
+    enter(zk);
+    zk->endpoints[endpoint].old = old;
+    leave(zk);
+}
+
 void fake_zk_refuse_auth(struct fake_zk *zk, bool refuse)
 {
     enter(zk);
@@ -302,6 +309,42 @@ void fake_zk_delete(struct fake_zk *zk, const char *path)
     enter(zk);
     fake_zk_delete_locked(zk, path);
     leave(zk);
+}
+
+void fake_zk_write(struct fake_zk *zk, const char *path, const char *data)
+{
+    enter(zk);
+    fake_zk_write_locked(zk, path, data);
+    leave(zk);
+}
+
+void fake_zk_set_version(struct fake_zk *zk, const char *path, int32_t version)
+{
+    enter(zk);
+    struct fake_node *n = fake_tree_find(&zk->tree, slice_str(path));
+    if (n != NULL) {
+        n->stat.version = version;
+    }
+    leave(zk);
+}
+
+void fake_zk_set_mtime(struct fake_zk *zk, const char *path, int64_t mtime_ms)
+{
+    enter(zk);
+    struct fake_node *n = fake_tree_find(&zk->tree, slice_str(path));
+    if (n != NULL) {
+        n->stat.mtime = mtime_ms;
+    }
+    leave(zk);
+}
+
+int32_t fake_zk_version(struct fake_zk *zk, const char *path)
+{
+    enter(zk);
+    const struct fake_node *n = fake_tree_find(&zk->tree, slice_str(path));
+    int32_t version = n == NULL ? -2 : n->stat.version;
+    leave(zk);
+    return version;
 }
 
 void fake_zk_set_sequence(struct fake_zk *zk, const char *path, int32_t next)

@@ -15,9 +15,17 @@
 
 enum { FAKE_HOOKS_MAX = 64, FAKE_COUNTS = 128 };
 
+/* The numbers are those of removeWatches, where 3 is all of them. */
+enum fake_watch_kind {
+    FAKE_WATCH_CHILD = 1,
+    FAKE_WATCH_DATA = 2,
+    FAKE_WATCH_PERSISTENT = 4,
+    FAKE_WATCH_RECURSIVE = 5,
+};
+
 struct fake_watch {
     struct list link;
-    bool child;
+    enum fake_watch_kind kind;
     char path[]; /* NUL-terminated */
 };
 
@@ -51,6 +59,7 @@ struct endpoint {
     int32_t hold; /* op that is held, 0: none */
     bool frozen;
     bool read_only;
+    bool old;              /* knows no persistent watches */
     struct fake_tree view; /* while frozen */
     size_t counts[FAKE_COUNTS + 2];
 };

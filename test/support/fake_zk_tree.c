@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 static void *must(void *p)
 {
@@ -55,6 +56,11 @@ static struct fake_node *node_add(struct fake_tree *t, const char *path, struct 
         abort();
     }
     return n;
+}
+
+static int64_t wall_ms(void)
+{
+    return (int64_t)time(NULL) * 1000;
 }
 
 void fake_tree_init(struct fake_tree *t)
@@ -116,6 +122,7 @@ int fake_tree_create(struct fake_tree *t, struct slice path, struct slice data, 
     }
     struct fake_node *n = node_add(t, name, data);
     n->stat.czxid = n->stat.mzxid = n->stat.pzxid = t->zxid;
+    n->stat.ctime = n->stat.mtime = wall_ms();
     n->stat.ephemeral_owner = ephemeral ? owner : 0;
     if (!t->stick || parent->stat.cversion != INT32_MAX) {
         parent->stat.cversion = (int32_t)((uint32_t)parent->stat.cversion + 1);
@@ -162,6 +169,7 @@ int fake_tree_set(struct fake_tree *t, struct slice path, struct slice data, int
     n->data = copy_bytes(data.data, data.len);
     n->data_len = data.len;
     n->stat.version++;
+    n->stat.mtime = wall_ms();
     n->stat.mzxid = t->zxid;
     *ret_node = n;
     return 0;
