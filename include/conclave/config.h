@@ -1,0 +1,161 @@
+/*
+ * Configuration: a value or a whole tree that is watched, checked, applied, acknowledged, and kept
+ * in a file for the day on which the ensemble cannot be reached.
+ *
+ * What is told is the latest state, not each change: a burst is told once, none out of order, and
+ * what was deleted and written again while the link was away is a change. That the node is not there
+ * is a state like any other. A state that the program's validator refuses is not applied; the
+ * acknowledgement says so.
+ *
+ * The last good state is kept in a file (option cache_file), written to a temporary file and renamed
+ * when it was applied. It is used when the ensemble is not reached at the start, and is called
+ * stale. That of a single value holds its bytes and nothing else. A node that is not there leaves
+ * the file as it is.
+ */
+#ifndef CONCLAVE_CONFIG_H
+#define CONCLAVE_CONFIG_H
+
+#include <conclave/recipes.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct conclave_config;
+
+struct conclave_config_node {
+    const char *path; /* below the configuration's node, without the first slash; "" itself */
+    const void *data; /* NULL: the null value */
+    size_t data_len;
+    int32_t version; /* of a stale one: -2 */
+    int64_t mzxid;   /* of a stale one: 0 */
+};
+
+struct conclave_config_state {
+    const struct conclave_config_node *nodes; /* ordered by path */
+    size_t count;  /* 0: there is none; of a single value never more than 1 */
+    int64_t zxid;  /* shows all changes up to there; 0: stale */
+    int64_t mzxid; /* the largest of the nodes */
+    bool stale;    /* from the file: the ensemble has not been reached yet */
+};
+
+/* Callbacks of one handle run one at a time. Any may be NULL. What they are given lives until they
+ * return. */
+struct conclave_config_callbacks {
+    /* Whether the program can take this state: 0, or anything else and a reason of one line in why,
+     * to be shown to others. */
+    int (*validate)(struct conclave_config *config, const struct conclave_config_state *state,
+                    char *why, size_t why_len, void *ctx);
+
+    /* Apply it. 0: done; it is acknowledged, and goes to the file. Else a code of
+     * conclave/error.h, or any other number: the acknowledgement says so. */
+    int (*on_change)(struct conclave_config *config, const struct conclave_config_state *state,
+                     void *ctx);
+
+    /* The ensemble cannot be reached any more, or again: what was told last may be old, or is not. */
+    void (*on_stale)(struct conclave_config *config, bool stale, void *ctx);
+
+    /* The file could not be read (CONCLAVE_EIO, CONCLAVE_ECORRUPT) or written (CONCLAVE_EIO,
+     * CONCLAVE_ENOSPACE). */
+    void (*on_file_error)(struct conclave_config *config, int error, void *ctx);
+
+    /* The end: no callback runs after this one. */
+    void (*on_closed)(struct conclave_config *config, int why, void *ctx);
+};
+
+/* Begin with CONCLAVE_CONFIG_OPTIONS_INIT, then set what differs. */
+struct conclave_config_options {
+    size_t size;
+    const char *path;
+    bool tree;                      /* the node and all below it */
+    const char *cache_file;         /* NULL: none */
+    int64_t cache_wait_ms;          /* how long to wait for the ensemble before the file is used */
+    const char *ack_id;             /* acknowledge under this name, without "/"; NULL: do not */
+    const char *ack_path;           /* where; NULL: <path>.acks */
+    int64_t debounce_ms;            /* gather changes for so long before they are told */
+    const struct conclave_acl *acl; /* of the acknowledgement's nodes; NULL: open */
+    size_t acl_count;
+};
+#define CONCLAVE_CONFIG_OPTIONS_INIT                                                               \
+    {                                                                                              \
+        .size = sizeof(struct conclave_config_options), .cache_wait_ms = 1000                      \
+    }
+
+/* Watches a configuration. 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED, CONCLAVE_EFORK.
+ * Files are read and written in the callbacks' thread. */
+CONCLAVE_API int conclave_config_open(struct conclave_recipes *recipes,
+                                      const struct conclave_config_options *options,
+                                      const struct conclave_config_callbacks *callbacks, void *ctx,
+                                      struct conclave_config **ret) CONCLAVE_MUST_USE;
+
+/* Removes the acknowledgement, then on_closed. Asynchronous, any number of times, also from a
+ * callback. */
+CONCLAVE_API void conclave_config_close(struct conclave_config *config);
+
+/* Closes and waits for on_closed to have returned. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK. */
+CONCLAVE_API int conclave_config_close_wait(struct conclave_config *config, int64_t timeout_ms);
+
+/* Frees a closed handle. NULL is allowed. From on_closed: freed when that returns. */
+CONCLAVE_API void conclave_config_destroy(struct conclave_config *config);
+
+/* --- the writer's side -------------------------------------------------------------- */
+
+/* As the expected version of a put. */
+#define CONCLAVE_CONFIG_ABSENT (-2) /* the node must not be there yet */
+#define CONCLAVE_CONFIG_ANY (-3)    /* whatever is there, compared with what was just read */
+
+/* What a put has made. */
+struct conclave_config_written {
+    int32_t version;
+    int64_t mzxid; /* to be waited for by conclave_config_wait_acked */
+};
+
+/* Writes one node, made with its parents if need be, by compare-and-set: exactly once, also when an
+ * answer is lost. expected_version: that of the node, or one of the above. Blocking.
+ * CONCLAVE_BAD_VERSION, CONCLAVE_NODE_EXISTS, CONCLAVE_NO_NODE: another one was there, nothing was
+ * done; CONCLAVE_ESEQWRAP: version -1, which cannot be compared; CONCLAVE_ETIMEDOUT: not done by then,
+ * and it may still be if it was on its way; CONCLAVE_EINVAL, CONCLAVE_EDEADLK, CONCLAVE_NO_AUTH, ... */
+CONCLAVE_API int conclave_config_put(struct conclave_recipes *recipes, const char *path,
+                                     const void *data, size_t len, int32_t expected_version,
+                                     int64_t timeout_ms,
+                                     struct conclave_config_written *ret) CONCLAVE_MUST_USE;
+
+/* What one member has said. */
+struct conclave_config_ack {
+    const char *id;
+    bool acked;    /* false: of the group, but no acknowledgement of it is there */
+    int64_t zxid;  /* the state it has come to: this one or a later; 0: none yet */
+    int64_t mzxid; /* of that state's newest node */
+    int error;     /* 0: applied; CONCLAVE_ECANCELED: its validator refused it; else what on_change
+                    * returned */
+    const char *why; /* the validator's reason, or "" */
+};
+
+/* Begin with CONCLAVE_CONFIG_ACKS_OPTIONS_INIT, then set what differs. */
+struct conclave_config_acks_options {
+    size_t size;
+    const char *path;       /* the configuration's */
+    const char *ack_path;   /* NULL: <path>.acks */
+    const char *group_path; /* whose members must have said something; NULL: all who have an ack */
+    int64_t zxid;           /* the put's mzxid: what is waited for */
+    size_t at_least;        /* so many must have */
+};
+#define CONCLAVE_CONFIG_ACKS_OPTIONS_INIT                                                          \
+    {                                                                                              \
+        .size = sizeof(struct conclave_config_acks_options)                                        \
+    }
+
+/* Waits until every member has come to a state of zxid or later: one stage of a roll-out. Blocking.
+ * 0: all have applied it; CONCLAVE_ECONFLICT: all of them have said something, or one has refused, and
+ * that is told at once; CONCLAVE_ETIMEDOUT: some have not. In these three cases *ret is the list, by
+ * id, to be freed with conclave_config_acks_free. With zxid 0: what is there now. */
+CONCLAVE_API int conclave_config_wait_acked(struct conclave_recipes *recipes,
+                                            const struct conclave_config_acks_options *options,
+                                            int64_t timeout_ms, struct conclave_config_ack **ret,
+                                            size_t *ret_count) CONCLAVE_MUST_USE;
+CONCLAVE_API void conclave_config_acks_free(struct conclave_config_ack *list, size_t count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

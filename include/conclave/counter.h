@@ -1,0 +1,164 @@
+/*
+ * A counter and a shared value: one node's data, changed by compare-and-set, exactly once.
+ *
+ * A change whose answer was lost is neither repeated nor forgotten: together with it a node of the
+ * writer's own, <path>.writers/<guid>, is written, which says on the next link, in a later session
+ * too, whether it was done, even when others have changed the value since.
+ *
+ * The counter's node holds its number as text, as kazoo's Counter has it, or as the eight bytes of
+ * Curator's DistributedAtomicLong; these may use it at the same time.
+ */
+#ifndef CONCLAVE_COUNTER_H
+#define CONCLAVE_COUNTER_H
+
+#include <conclave/recipes.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- counter --------------------------------------------------------------------- */
+
+struct conclave_counter;
+
+enum conclave_counter_form {
+    CONCLAVE_COUNTER_TEXT,   /* decimal, as kazoo's Counter */
+    CONCLAVE_COUNTER_BINARY, /* eight bytes, the highest first, as Curator's DistributedAtomicLong */
+};
+
+/* Callbacks of one handle run one at a time. Any may be NULL. */
+struct conclave_counter_callbacks {
+    /* The latest value, whoever changed it; bursts are told once. error: 0, or CONCLAVE_ECORRUPT
+     * when the node's data are no number of this form (value is 0 then). */
+    void (*on_change)(struct conclave_counter *counter, int64_t value, int error, void *ctx);
+    /* The end: no callback runs after this one. */
+    void (*on_closed)(struct conclave_counter *counter, int why, void *ctx);
+};
+
+/* Begin with CONCLAVE_COUNTER_OPTIONS_INIT, then set what differs. */
+struct conclave_counter_options {
+    size_t size;
+    const char *path; /* made with its parents when it is first written */
+    enum conclave_counter_form form;
+    int64_t initial;                /* the value of a node that is not there or empty */
+    const struct conclave_acl *acl; /* of all nodes made; NULL: open */
+    size_t acl_count;
+};
+#define CONCLAVE_COUNTER_OPTIONS_INIT                                                              \
+    {                                                                                              \
+        .size = sizeof(struct conclave_counter_options)                                            \
+    }
+
+/* 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED, CONCLAVE_EFORK. */
+CONCLAVE_API int conclave_counter_open(struct conclave_recipes *recipes,
+                                       const struct conclave_counter_options *options,
+                                       const struct conclave_counter_callbacks *callbacks,
+                                       void *ctx, struct conclave_counter **ret) CONCLAVE_MUST_USE;
+
+/* Blocking calls. Besides what stands at each: CONCLAVE_ECORRUPT (no number), CONCLAVE_ECLOSED,
+ * CONCLAVE_EDEADLK inside a callback, CONCLAVE_NO_AUTH, ...; CONCLAVE_ETIMEDOUT: not done by then;
+ * it may still be carried out, once, if it was on its way.
+ * CONCLAVE_ESEQWRAP: the node's data version has become -1, which cannot be compared. */
+
+/* The value, with all that was acknowledged before. */
+CONCLAVE_API int conclave_counter_get(struct conclave_counter *counter, int64_t timeout_ms,
+                                      int64_t *ret_value) CONCLAVE_MUST_USE;
+
+/* Adds delta and gives the value after it. CONCLAVE_ETOOBIG: the sum does not fit; nothing was done. */
+CONCLAVE_API int conclave_counter_add(struct conclave_counter *counter, int64_t delta,
+                                      int64_t timeout_ms, int64_t *ret_value) CONCLAVE_MUST_USE;
+
+/* Sets it if it has the expected value. CONCLAVE_ECONFLICT: it had *ret_value (may be NULL), which
+ * stays. */
+CONCLAVE_API int conclave_counter_compare_and_set(struct conclave_counter *counter,
+                                                  int64_t expected, int64_t desired,
+                                                  int64_t timeout_ms,
+                                                  int64_t *ret_value) CONCLAVE_MUST_USE;
+
+/* The same without blocking: fn is called once, as a callback, with what the others return; also
+ * CONCLAVE_ECLOSED. A failure to begin is returned: CONCLAVE_ENOMEM, CONCLAVE_ECLOSED, CONCLAVE_EFORK.
+ */
+typedef void (*conclave_counter_fn)(struct conclave_counter *counter, int error, int64_t value,
+                                    void *ctx);
+CONCLAVE_API int conclave_counter_get_async(struct conclave_counter *counter,
+                                            conclave_counter_fn fn, void *ctx) CONCLAVE_MUST_USE;
+CONCLAVE_API int conclave_counter_add_async(struct conclave_counter *counter, int64_t delta,
+                                            conclave_counter_fn fn, void *ctx) CONCLAVE_MUST_USE;
+CONCLAVE_API int conclave_counter_compare_and_set_async(struct conclave_counter *counter,
+                                                        int64_t expected, int64_t desired,
+                                                        conclave_counter_fn fn,
+                                                        void *ctx) CONCLAVE_MUST_USE;
+
+/* Ends what waits with CONCLAVE_ECLOSED, after the change that is on its way; then on_closed. */
+CONCLAVE_API void conclave_counter_close(struct conclave_counter *counter);
+CONCLAVE_API int conclave_counter_close_wait(struct conclave_counter *counter, int64_t timeout_ms);
+CONCLAVE_API void conclave_counter_destroy(struct conclave_counter *counter); /* closed, or NULL */
+
+/* --- shared value ------------------------------------------------------------------ */
+
+struct conclave_shared;
+
+/* As the expected version: the node must not be there yet. */
+#define CONCLAVE_ABSENT (-2)
+
+struct conclave_shared_value {
+    const void *data; /* NULL: the null value, or no node */
+    size_t data_len;
+    int32_t version; /* to be given to conclave_shared_set; CONCLAVE_ABSENT: no node */
+    int64_t mzxid;   /* of the change that made it; 0: no node */
+    bool stale;      /* no link: it may have changed meanwhile */
+};
+
+struct conclave_shared_callbacks {
+    /* The latest value, also when it becomes stale or fresh. */
+    void (*on_change)(struct conclave_shared *shared, const struct conclave_shared_value *value,
+                      void *ctx);
+    void (*on_closed)(struct conclave_shared *shared, int why, void *ctx);
+};
+
+/* Begin with CONCLAVE_SHARED_OPTIONS_INIT, then set what differs. */
+struct conclave_shared_options {
+    size_t size;
+    const char *path; /* made with its parents when it is first written */
+    const struct conclave_acl *acl;
+    size_t acl_count;
+};
+#define CONCLAVE_SHARED_OPTIONS_INIT                                                               \
+    {                                                                                              \
+        .size = sizeof(struct conclave_shared_options)                                             \
+    }
+
+CONCLAVE_API int conclave_shared_open(struct conclave_recipes *recipes,
+                                      const struct conclave_shared_options *options,
+                                      const struct conclave_shared_callbacks *callbacks, void *ctx,
+                                      struct conclave_shared **ret) CONCLAVE_MUST_USE;
+
+/* The value, with all that was acknowledged before; errors as of the counter. Free *ret with
+ * conclave_shared_value_free. */
+CONCLAVE_API int conclave_shared_get(struct conclave_shared *shared, int64_t timeout_ms,
+                                     struct conclave_shared_value **ret) CONCLAVE_MUST_USE;
+CONCLAVE_API void conclave_shared_value_free(struct conclave_shared_value *value);
+
+/* Sets it if the node has this version (CONCLAVE_ABSENT: is not there). *ret (may be NULL): version
+ * and mzxid of the new value. CONCLAVE_BAD_VERSION, CONCLAVE_NO_NODE, CONCLAVE_NODE_EXISTS: another one
+ * was there; nothing was done. CONCLAVE_ESEQWRAP: version -1 cannot be compared. */
+CONCLAVE_API int conclave_shared_set(struct conclave_shared *shared, const void *data, size_t len,
+                                     int32_t expected_version, int64_t timeout_ms,
+                                     struct conclave_shared_value *ret) CONCLAVE_MUST_USE;
+
+/* The same without blocking; fn is called once, as a callback; value is NULL on failure, else
+ * has version and mzxid. */
+typedef void (*conclave_shared_fn)(struct conclave_shared *shared, int error,
+                                   const struct conclave_shared_value *value, void *ctx);
+CONCLAVE_API int conclave_shared_set_async(struct conclave_shared *shared, const void *data,
+                                           size_t len, int32_t expected_version,
+                                           conclave_shared_fn fn, void *ctx) CONCLAVE_MUST_USE;
+
+CONCLAVE_API void conclave_shared_close(struct conclave_shared *shared);
+CONCLAVE_API int conclave_shared_close_wait(struct conclave_shared *shared, int64_t timeout_ms);
+CONCLAVE_API void conclave_shared_destroy(struct conclave_shared *shared); /* closed, or NULL */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
