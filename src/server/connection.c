@@ -484,13 +484,49 @@ static void connection_take_auth(struct connection *c, const struct request_row 
     buf_finish(&record);
 }
 
-/* What keeps a session alive, or takes it up again, is never refused. */
-static bool connection_over_rate(const struct connection *c, int32_t type)
+/* What keeps a session alive, or takes it up again, is never refused; nor what may have been carried out. */
+static bool connection_over_rate(struct connection *c, const struct request_row *row, int32_t type)
 {
+    if (c->repetitions > 0 && row->kind == REQUEST_WRITE) {
+        c->repetitions--;
+        return false;
+    }
     bool counted = (wire_op_flags(type) & WIRE_OP_SESSION) == 0 && type != WIRE_SET_WATCHES &&
                    type != WIRE_SET_WATCHES2;
     return counted &&
            !address_may_ask(c->address, c->service->limits.address_rate_max, c->service->now_ns);
+}
+
+/* A write goes into the log, with its number if it has one. */
+static void connection_take_write(struct connection *c, const struct request *r)
+{
+    struct command command = {
+        .session_id = c->session_id,
+        .cxid = r->xid,
+        .type = r->type,
+        .ids = identity_ids(&c->identity),
+        .body = r->body,
+        .options = c->service->command_options,
+    };
+    if (r->type == WIRE_CLOSE_SESSION) {
+        command.body = slice_str("");
+    } else if (c->numbered) {
+        struct wire_write_number n;
+        size_t len = r->body.len - WIRE_WRITE_NUMBER_LEN;
+        if (r->body.len < WIRE_WRITE_NUMBER_LEN) {
+            connection_drop(c, "a write without the number that was agreed on");
+            return;
+        }
+        struct wire_reader tail =
+            wire_reader_make(slice_make(r->body.data + len, r->body.len - len));
+        int rc = wire_decode_write_number(&tail, &n);
+        assert(rc == 0);
+        command.body.len = len;
+        command.options |= COMMAND_NUMBERED;
+        command.number = n.number;
+        command.unanswered = n.unanswered;
+    }
+    connection_write(c, &command, r->xid);
 }
 
 static void connection_take_request(struct connection *c, struct slice frame)
@@ -509,20 +545,12 @@ static void connection_take_request(struct connection *c, struct slice frame)
     }
     if (row->last || r.err != 0) {
         c->input_ended = true;
-    } else if (connection_over_rate(c, r.type)) {
+    } else if (connection_over_rate(c, row, r.type)) {
         c->service->metrics->conclave_requests_throttled++;
         r.err = CONCLAVE_THROTTLED;
     }
     if (row->kind == REQUEST_WRITE && r.err == 0) {
-        struct command command = {
-            .session_id = c->session_id,
-            .cxid = r.xid,
-            .type = r.type,
-            .ids = identity_ids(&c->identity),
-            .body = r.type == WIRE_CLOSE_SESSION ? slice_str("") : r.body,
-            .options = c->service->command_options,
-        };
-        connection_write(c, &command, r.xid);
+        connection_take_write(c, &r);
         return;
     }
     if (row->kind == REQUEST_AUTH) {

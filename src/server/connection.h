@@ -60,6 +60,9 @@ struct connection {
         reconfiguring; /* its reconfig is not answered, which may be after later entries of the log:
                                 nothing is taken behind it */
     bool wants_read_only;    /* its ConnectRequest had the readOnly byte, so the reply has it */
+    bool asked;              /* and behind it the extension, so the reply has that */
+    bool numbered;           /* its writes have numbers, and their results are remembered */
+    size_t repetitions;      /* so many writes to come may be, which no rate of requests refuses */
     int64_t session_id;      /* 0: none */
     int32_t timeout_ms;      /* negotiated */
     int64_t seen_zxid;       /* that its client has seen, at other servers */

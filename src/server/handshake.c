@@ -9,6 +9,21 @@
 
 static const uint8_t no_passwd[WIRE_PASSWD_LEN];
 
+/* Behind the readOnly byte: what the client gets of what it asked for. */
+static void handshake_grant(struct connection *c)
+{
+    struct wire_connect_grant grant = {.magic = WIRE_EXTENSION_MAGIC};
+    struct state_results results;
+    if (c->numbered && state_results(c->service->state, c->session_id, &results)) {
+        grant.features = WIRE_FEATURE_EXACTLY_ONCE;
+        grant.results_max = results.count_max;
+        grant.bytes_max = results.bytes_max;
+        grant.last = results.last;
+        grant.born = results.born;
+    }
+    wire_encode_connect_grant(&c->out, &grant);
+}
+
 static void handshake_reply(struct connection *c, int32_t timeout_ms, int64_t id,
                             const uint8_t *passwd)
 {
@@ -21,6 +36,9 @@ static void handshake_reply(struct connection *c, int32_t timeout_ms, int64_t id
     wire_encode_connect_response(&c->out, &response);
     if (c->wants_read_only) {
         wire_write_boolean(&c->out, false);
+    }
+    if (c->asked && id != 0) {
+        handshake_grant(c);
     }
     wire_frame_end(&c->out, frame);
     connection_count_sent(c);
@@ -42,7 +60,10 @@ static void handshake_refuse(struct connection *c, int64_t id, const char *reaso
 
 static void handshake_attach(struct connection *c, const struct state_session *session)
 {
+    struct state_results results;
     c->stage = CONNECTION_SERVING;
+    c->numbered = state_results(c->service->state, session->id, &results);
+    c->repetitions = c->numbered ? results.count : 0;
     if (service_attach(c->service, c, session->id) != 0) {
         connection_drop(c, "out of memory");
         return;
@@ -58,9 +79,14 @@ static void handshake_write(struct connection *c, int32_t type, int64_t id, stru
         .session_id = id,
         .passwd = passwd,
     };
+    const struct server_limits *limits = &c->service->limits;
     uint8_t room[64];
     struct buf body = {.data = room, .cap = sizeof room, .max = sizeof room};
     wire_encode_connect_response(&body, &session);
+    if (c->asked && limits->session_results_max > 0) {
+        wire_write_i32(&body, (int32_t)limits->session_results_max);
+        wire_write_i32(&body, (int32_t)limits->session_result_bytes_max);
+    }
     struct command command = {
         .session_id = id,
         .type = type,
@@ -71,11 +97,15 @@ static void handshake_write(struct connection *c, int32_t type, int64_t id, stru
     connection_write(c, &command, 0);
 }
 
-/* Whether a standalone server may take the session up at once: none of its writes can be on their way. */
-static bool handshake_is_settled(const struct service *s, const struct state_session *session)
+/* Whether a standalone server may take the session up at once: none of its writes can be on their way, and
+ * whether their results are remembered does not change. */
+static bool handshake_is_settled(const struct connection *c, const struct state_session *session)
 {
+    const struct service *s = c->service;
+    struct state_results results;
     bool here = session->owner == 0 || session->owner == s->server_id;
-    return s->standing.sole && here && list_empty(&s->pipeline.flight);
+    bool plain = !c->asked && !state_results(s->state, session->id, &results);
+    return s->standing.sole && here && plain && list_empty(&s->pipeline.flight);
 }
 
 /* Else the log decides. In an ensemble this server may not know yet what the others do, and they must
@@ -93,7 +123,7 @@ static void handshake_reopen(struct connection *c, const struct wire_connect_req
         handshake_refuse(c, request->session_id, "wrong password");
     } else if (s->standing.sole && !known) {
         handshake_refuse(c, request->session_id, "unknown or expired");
-    } else if (known && handshake_is_settled(s, &session)) {
+    } else if (known && handshake_is_settled(c, &session)) {
         handshake_attach(c, &session);
     } else if (request->passwd.len != WIRE_PASSWD_LEN) {
         handshake_refuse(c, request->session_id, "wrong password");
@@ -136,6 +166,17 @@ static bool handshake_is_behind(struct connection *c)
     return behind;
 }
 
+/* What stands behind the record: the readOnly byte of newer clients, and our own clients' wish. Anything
+ * else is let pass, as Apache's server does. */
+static void handshake_read_tail(struct connection *c, struct wire_reader *r)
+{
+    struct wire_connect_wish wish;
+    c->wants_read_only = wire_left(r) > 0;
+    (void)wire_read_boolean(r);
+    c->asked = wire_decode_connect_wish(r, &wish) == 0 && wish.magic == WIRE_EXTENSION_MAGIC &&
+               (wish.features & WIRE_FEATURE_EXACTLY_ONCE) != 0;
+}
+
 void handshake_request(struct connection *c, struct slice body)
 {
     struct service *s = c->service;
@@ -147,7 +188,7 @@ void handshake_request(struct connection *c, struct slice body)
     }
     list_remove(&c->handshaking);
     s->metrics->connection_request_count++;
-    c->wants_read_only = wire_left(&r) > 0;
+    handshake_read_tail(c, &r);
     c->seen_zxid = request.last_zxid_seen;
     if (s->standing.sole && handshake_is_behind(c)) {
         return;

@@ -77,6 +77,10 @@ const struct key_row key_table[] = {
         "requests from one address; more are answered THROTTLEDOP (10000000)"),
     INT("maxBytesInFlightPerAddress", options.limits.address_bytes_max, 1024, INT64_MAX / 4, 1,
         "bytes of its requests being worked on at which its reading pauses (33554432)"),
+    INT("maxResultsPerSession", options.limits.session_results_max, 0, 1000000, 1,
+        "writes of a client that asks for it that are remembered, so that none is done twice (1000; 0: none)"),
+    INT("maxResultBytesPerSession", options.limits.session_result_bytes_max, 1024, 1 << 30, 1,
+        "bytes of their answers (131072)"),
     INT("jute.maxbuffer", options.limits.frame_max, 1024, 1 << 30, 1,
         "largest request packet, bytes (1048575)"),
 

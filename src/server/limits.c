@@ -24,6 +24,8 @@ struct server_limits server_limits_default(void)
         .address_rate_max = 10000000, /* above what a server does: set it to share it */
         .watches_max = 1000000,
         .watches_total_max = 20000000,
+        .session_results_max = 1000,
+        .session_result_bytes_max = (size_t)128 << 10,
         .identity_max = (size_t)16 << 10,
     };
 }

@@ -25,12 +25,14 @@ struct server_limits {
     size_t output_pause;        /* unsent bytes at which the reading of a connection pauses */
     size_t output_max;          /* unsent bytes at which an event cuts a connection off */
     size_t
-        address_sessions_max; /* sessions made from one address; beyond it new ones are refused */
-    size_t address_bytes_max; /* bytes of its requests being worked on: its reading pauses */
-    int64_t address_rate_max; /* its requests a second; beyond it they are refused */
-    size_t watches_max;       /* watches of one connection; beyond it they are refused */
-    size_t watches_total_max; /* watches of all */
-    size_t identity_max;      /* bytes of a connection's authenticated ids */
+        address_sessions_max;   /* sessions made from one address; beyond it new ones are refused */
+    size_t address_bytes_max;   /* bytes of its requests being worked on: its reading pauses */
+    int64_t address_rate_max;   /* its requests a second; beyond it they are refused */
+    size_t watches_max;         /* watches of one connection; beyond it they are refused */
+    size_t watches_total_max;   /* watches of all */
+    size_t session_results_max; /* remembered results of a session's writes; 0: none are */
+    size_t session_result_bytes_max; /* bytes of their replies; the newest is kept in any case */
+    size_t identity_max;             /* bytes of a connection's authenticated ids */
 };
 
 /* The defaults; session_min_ms and session_max_ms are those of the default tick. */

@@ -28,6 +28,8 @@
     X(conclave_watches_max, false, s->limits->watches_total_max, "Most watches")                   \
     X(conclave_outstanding_max, false, s->limits->outstanding_max, "Most requests in work")        \
     X(conclave_outstanding_bytes_max, false, s->limits->outstanding_bytes_max, "Most bytes")       \
+    X(conclave_results, false, s->state.results, "Remembered results of writes")                   \
+    X(conclave_results_bytes, false, s->state.results_bytes, "Memory of these results")            \
     X(conclave_watched_paths, false, s->watches.paths, "Paths with at least one watch")            \
     X(conclave_watch_memory_bytes, false, s->watches.memory, "Memory of the watches")              \
     X(conclave_fence_bindings, false, s->fence_bindings, "Prefixes that are bound to locks")       \

@@ -119,17 +119,23 @@ int service_restore(struct service *s, struct slice snapshot)
     return rc == 0 ? service_adopt(s, state) : rc;
 }
 
+/* Nobody answers this write. */
+static void service_give_up(struct service *s, struct pending *entry)
+{
+    if (entry->connection != NULL) {
+        connection_forget(entry->connection, entry);
+    } else {
+        pipeline_release(&s->pipeline, entry);
+    }
+}
+
 void service_forget(struct service *s)
 {
     struct pipeline *p = &s->pipeline;
     while (s->deferred != NULL || !list_empty(&p->flight)) {
         struct pending *entry = s->deferred != NULL ? s->deferred : pipeline_next(p);
         s->deferred = NULL;
-        if (entry->connection != NULL) {
-            connection_forget(entry->connection, entry);
-        } else {
-            pipeline_release(p, entry);
-        }
+        service_give_up(s, entry);
     }
     pipeline_begin_run(p);
 }
@@ -226,15 +232,28 @@ static void service_trigger(struct service *s, const struct state_event *event)
     }
 }
 
+/* A reconfig is under way. One that was asked for again waits in place of the first time. */
+static void service_defer(struct service *s, struct pending *entry)
+{
+    if (s->deferred != NULL) {
+        service_give_up(s, s->deferred);
+    }
+    s->deferred = entry;
+}
+
 /* What waits for a reconfig is answered by whatever ended it. */
 static void service_resume(struct service *s)
 {
     struct pending *entry = s->deferred;
     const struct state_resumed *r = &s->effects.resumed;
-    if (!r->is || r->origin != s->server_id || entry == NULL) {
+    if (!r->is || entry == NULL) {
         return;
     }
     s->deferred = NULL;
+    if (r->origin != s->server_id) { /* it was asked again, elsewhere */
+        service_give_up(s, entry);
+        return;
+    }
     struct effects answer = s->effects; /* the other fields are of the command that ended it */
     answer.err = r->err;
     if (entry->connection != NULL) {
@@ -271,6 +290,7 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
     }
     state_apply(s->state, header, command, e);
     s->stats.applied++;
+    s->metrics->conclave_writes_repeated += own && e->repeated;
     service_events(s);
     if (e->quota.exceeded && own) {
         service_note_quota(s, &e->quota);
@@ -289,10 +309,10 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
     }
     service_resume(s);
     if (own && e->deferred) {
-        s->deferred = pipeline_next(&s->pipeline);
+        service_defer(s, pipeline_next(&s->pipeline));
     } else if (own) {
         struct pending *entry = pipeline_next(&s->pipeline);
-        if (s->audit != NULL) {
+        if (s->audit != NULL && !e->repeated) {
             audit_command(s->audit, command, e,
                           entry->connection != NULL ? entry->connection->host : NULL);
         }

@@ -26,13 +26,17 @@ void batch_begin(struct buf *b, const struct batch_header *header)
 void batch_add(struct buf *b, size_t start, const struct command *command)
 {
     size_t ids = command->ids.count > 0 ? command->ids.items.len : 0;
-    if (!buf_ok(b) || buf_reserve(b, 8 + 4 + 4 + 4 + 4 + ids + 4 + command->body.len) != 0) {
+    if (!buf_ok(b) || buf_reserve(b, 8 + 4 + 4 + 4 + 8 + 4 + ids + 4 + command->body.len) != 0) {
         return;
     }
     buf_append_i64(b, command->session_id);
     buf_append_i32(b, command->cxid);
     buf_append_i32(b, command->type);
     buf_append_i32(b, (int32_t)command->options);
+    if ((command->options & COMMAND_NUMBERED) != 0) {
+        buf_append_i32(b, command->number);
+        buf_append_i32(b, command->unanswered);
+    }
     wire_write_vector(b, &command->ids);
     wire_write_buffer(b, command->body);
 
@@ -104,11 +108,15 @@ int batch_next(struct batch_reader *b, struct command *ret)
     if (b->left == 0) {
         return wire_left(&b->reader) == 0 ? 0 : CONCLAVE_ECORRUPT;
     }
-    struct command c;
+    struct command c = {0};
     c.session_id = wire_read_i64(&b->reader);
     c.cxid = wire_read_i32(&b->reader);
     c.type = wire_read_i32(&b->reader);
     c.options = (uint32_t)wire_read_i32(&b->reader);
+    if ((c.options & COMMAND_NUMBERED) != 0) {
+        c.number = wire_read_i32(&b->reader);
+        c.unanswered = wire_read_i32(&b->reader);
+    }
     c.ids = wire_read_ids(&b->reader);
     c.body = wire_read_buffer(&b->reader);
     if (b->reader.failed) {

@@ -5,7 +5,8 @@
  *
  * Batch, big-endian as the wire: version i8 (4), origin i64, sequence i64, previous i64, time_ms
  * i64, count i32, then per command: session i64, cxid i32, type i32, options i32, ids (vector of
- * id), body (buffer). Version 2, of older logs, has no `previous`; it is read and never written.
+ * id), body (buffer); with COMMAND_NUMBERED number i32 and unanswered i32 stand behind the options.
+ * Version 2, of older logs, has no `previous`; it is read and never written.
  *
  * The other kind of entry is a replacement: from here on the state is that of a snapshot. Version i8 (3), origin i64,
  * id i64, then the bytes that state_snapshot_step gave.
@@ -18,19 +19,20 @@
 /* What the server that took the command in is configured to permit, as bits. Servers may differ in
  * it for a while; apply must not. */
 enum command_options {
-    COMMAND_TTL = 1,       /* nodes with a TTL may be created: extendedTypesEnabled */
-    COMMAND_QUOTA = 2,     /* quotas are enforced: enforceQuota */
-    COMMAND_RECONFIG = 4,  /* the ensemble may be reconfigured: reconfigEnabled */
-    COMMAND_SASL = 8,      /* ids of the scheme sasl may be put into ACLs: authProvider.N */
-    COMMAND_X509 = 16,     /* and those of x509: TLS with clients' certificates */
-    COMMAND_ENSEMBLE = 32, /* a server that is alone may be joined by others */
-    COMMAND_ALONE = 64,    /* one voter may be left of several: standaloneEnabled=false */
-    COMMAND_FENCING = 128, /* prefixes may be bound to locks: fencing.enabled */
+    COMMAND_TTL = 1,        /* nodes with a TTL may be created: extendedTypesEnabled */
+    COMMAND_QUOTA = 2,      /* quotas are enforced: enforceQuota */
+    COMMAND_RECONFIG = 4,   /* the ensemble may be reconfigured: reconfigEnabled */
+    COMMAND_SASL = 8,       /* ids of the scheme sasl may be put into ACLs: authProvider.N */
+    COMMAND_X509 = 16,      /* and those of x509: TLS with clients' certificates */
+    COMMAND_ENSEMBLE = 32,  /* a server that is alone may be joined by others */
+    COMMAND_ALONE = 64,     /* one voter may be left of several: standaloneEnabled=false */
+    COMMAND_FENCING = 128,  /* prefixes may be bound to locks: fencing.enabled */
+    COMMAND_NUMBERED = 256, /* no permission: the command has a number */
 };
 
 /* Commands that are no operation of the protocol, beside those of enum wire_op. */
 enum command_type {
-    /* A client goes on with its session on this server. Takes no zxid. Body as CREATE_SESSION's. */
+    /* A client goes on with its session on this server. Takes no zxid. */
     COMMAND_ATTACH_SESSION = -1001,
     /* The leader gives a reconfiguration up. Body as made by reconfig_end_encode. */
     COMMAND_RECONFIG_END = -1002,
@@ -44,10 +46,15 @@ struct command {
     int32_t type;       /* enum wire_op: a write, CREATE_SESSION, CLOSE_SESSION or DELETE_CONTAINER;
                            or enum command_type */
     struct wire_vector ids; /* authenticated ids of the caller (vector of wire_id) */
-    struct slice body;      /* the request record as received; CREATE_SESSION: wire_connect_response
-                               (timeout_ms negotiated, session_id, passwd); CLOSE_SESSION: empty;
+    struct slice body;      /* the request record as received; CREATE_SESSION, ATTACH_SESSION:
+                               wire_connect_response (timeout_ms negotiated, session_id, passwd),
+                               and behind it, if the session's results are to be remembered, how
+                               many at most i32 and their bytes i32; CLOSE_SESSION: empty;
                                DELETE_CONTAINER: as made by spent_encode */
     uint32_t options;       /* enum command_options */
+    /* With COMMAND_NUMBERED. Numbers grow by one from write to write of a session, and wrap. */
+    int32_t number;     /* of this write: one that comes again has the same */
+    int32_t unanswered; /* of the oldest write whose answer the client still waits for */
 };
 
 /* The body of RECONFIG_END: which one (state_reconfig.zxid), and the error that its client gets. */

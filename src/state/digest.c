@@ -92,6 +92,25 @@ uint64_t digest_session(const struct session *session)
     return fold_end(h);
 }
 
+uint64_t digest_results(const struct session *session)
+{
+    const struct results *r = session->results;
+    uint64_t h = fold(5, (uint64_t)session->id);
+    h = fold(h, (uint64_t)(uint32_t)r->count_max << 32 | (uint32_t)r->bytes_max);
+    h = fold(h, (uint64_t)(uint32_t)r->last << 32 | (uint32_t)r->forgotten);
+    h = fold(h, (uint64_t)r->born);
+    return fold_end(h);
+}
+
+uint64_t digest_result(int64_t session_id, const struct result *result)
+{
+    uint64_t h = fold(6, (uint64_t)session_id);
+    h = fold(h, (uint64_t)(uint32_t)result->number << 32 | (uint32_t)result->err);
+    h = fold(h, (uint64_t)result->zxid << 1 | result->deferred);
+    h = fold(h, result->len > 0 ? hash_bytes(result->reply, result->len) : 0);
+    return fold_end(h);
+}
+
 static uint64_t members_digest(const struct membership *m, uint64_t seed)
 {
     uint64_t sum = 0;
@@ -132,7 +151,14 @@ uint64_t state_digest(const struct state *s)
     uint64_t sum = rest_digest(s) + digest_nodes(s);
     for (struct map_node *n = map_next(&s->sessions, NULL); n != NULL;
          n = map_next(&s->sessions, n)) {
-        sum += digest_session(CONTAINER_OF(n, struct session, map));
+        const struct session *session = CONTAINER_OF(n, struct session, map);
+        sum += digest_session(session);
+        if (session->results != NULL) {
+            sum += digest_results(session);
+            LIST_FOREACH (link, &session->results->list) {
+                sum += digest_result(session->id, CONTAINER_OF(link, struct result, link));
+            }
+        }
     }
     return sum;
 }

@@ -4,6 +4,7 @@
 
 #include "base/slice.h"
 
+struct result;
 struct session;
 struct state;
 struct znode;
@@ -14,6 +15,9 @@ uint64_t digest_path(struct slice path);
 uint64_t digest_node(const struct state *s, const struct znode *node, uint64_t path);
 uint64_t digest_children(const struct znode *node, uint64_t path);
 uint64_t digest_session(const struct session *session);
+/* What is remembered of its writes, save for each result. */
+uint64_t digest_results(const struct session *session);
+uint64_t digest_result(int64_t session_id, const struct result *result);
 /* Both parts of all nodes. */
 uint64_t digest_nodes(const struct state *s);
 

@@ -40,6 +40,7 @@ void effects_begin(struct effects *e, int64_t zxid)
     e->fenced = (struct state_fenced){.refused = false};
     e->session_change = STATE_SESSION_SAME;
     e->session_id = 0;
+    e->repeated = false;
     e->deferred = false;
     e->resumed = (struct state_resumed){.is = false};
 }

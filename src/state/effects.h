@@ -63,6 +63,7 @@ struct effects {
     struct buf fence_prefix; /* bytes of its prefix */
     enum state_session_change session_change;
     int64_t session_id;           /* session created, closed or attached */
+    bool repeated;                /* answered from memory: nothing was carried out */
     bool deferred;                /* a reconfig that was taken on: nothing is answered yet */
     struct state_resumed resumed; /* what became of it, with a later command or configuration */
 };

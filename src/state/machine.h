@@ -9,6 +9,7 @@
 #include "state/fence_index.h"
 #include "state/multi.h"
 #include "state/reconfig.h"
+#include "state/results.h"
 #include "state/state.h"
 #include "tree/tree.h"
 
@@ -20,8 +21,9 @@ struct session {
     int64_t id;
     int32_t timeout_ms;
     uint8_t passwd[WIRE_PASSWD_LEN];
-    int64_t owner;          /* origin that holds its client, 0: not known */
-    struct list ephemerals; /* znode_owner.link of its nodes */
+    int64_t owner;           /* origin that holds its client, 0: not known */
+    struct list ephemerals;  /* znode_owner.link of its nodes */
+    struct results *results; /* of its writes; NULL: its client did not ask for it */
 };
 
 /* A server that batches came from. */
@@ -64,9 +66,10 @@ struct state {
     int64_t zxid;    /* of the last applied command */
     int64_t time_ms; /* of its batch; 0: that was none, or one of version 2 */
     struct configuration configuration;
-    uint64_t nodes_digest;    /* sum over all nodes */
-    uint64_t sessions_digest; /* sum over all sessions */
-    uint64_t undo_digest;     /* nodes_digest when the command began */
+    uint64_t nodes_digest;        /* sum over all nodes */
+    uint64_t sessions_digest;     /* sum over all sessions */
+    uint64_t undo_digest;         /* nodes_digest when the command began */
+    struct results_total results; /* of all sessions */
     struct undo *undo;
     size_t undo_count;
     size_t undo_cap;
@@ -222,7 +225,7 @@ static inline void snapshot_touch(struct state *s, struct znode *node)
 /* What a snapshot is made of, for snapshot.c and restore.c. Integers are big-endian. */
 #define SNAPSHOT_MAGIC "CONCLAVE"
 enum {
-    SNAPSHOT_VERSION = 2,
+    SNAPSHOT_VERSION = 3,
     SNAPSHOT_VERSION_STANDALONE = 1, /* sessions without owner, no origins; read, never written */
     SNAPSHOT_HEADER_LEN = 8 + 4,     /* magic, version i32 */
     SNAPSHOT_BLOCK_HEAD = 8,         /* length of the records i64 */
@@ -231,6 +234,7 @@ enum {
 enum snapshot_record {
     SNAPSHOT_COUNTERS = 'C', /* zxid i64, next ACL number i32, time_ms i64 */
     SNAPSHOT_SESSION = 'S',  /* id i64, timeout_ms i32, passwd 16 bytes, owner i64 */
+    SNAPSHOT_RESULTS = 'R',  /* of the session before it: see put_results in snapshot.c */
     SNAPSHOT_ORIGIN = 'O',   /* id i64, sequence i64; ids ascend */
     SNAPSHOT_MEMBER = 'M',   /* of the target boolean, id i64, role i32, address string */
     SNAPSHOT_CONFIG = 'K',   /* version i64, unpublished boolean, reconfig: zxid, origin, session_id

@@ -405,6 +405,7 @@ void state_configure(struct state *s, const struct state_member *members, size_t
         write_commit(s);
     }
     state_need(buf_ok(&effects->reply));
+    results_resume(s, effects);
     effects_seal(effects);
 }
 

@@ -74,6 +74,39 @@ static int read_session(struct restore *x)
     return session_put(x->s, &session) != NULL ? 0 : CONCLAVE_ENOMEM;
 }
 
+static int read_results(struct restore *x)
+{
+    struct session *session = session_find(x->s, wire_read_i64(&x->r));
+    struct results like = {.count_max = wire_read_i32(&x->r)};
+    like.bytes_max = wire_read_i32(&x->r);
+    like.last = wire_read_i32(&x->r);
+    like.forgotten = wire_read_i32(&x->r);
+    like.born = wire_read_i64(&x->r);
+    int32_t count = wire_read_i32(&x->r);
+    if (x->r.failed || session == NULL || session->results != NULL || like.count_max < 1 ||
+        like.bytes_max < 1 || count < 0) {
+        return CONCLAVE_ECORRUPT;
+    }
+    if (!results_restore(x->s, session, &like)) {
+        return CONCLAVE_ENOMEM;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        struct result result = {.number = wire_read_i32(&x->r)};
+        result.err = wire_read_i32(&x->r);
+        result.zxid = wire_read_i64(&x->r);
+        result.deferred = wire_read_boolean(&x->r);
+        struct slice reply = wire_read_buffer(&x->r);
+        if (x->r.failed || slice_is_null(reply)) {
+            return CONCLAVE_ECORRUPT;
+        }
+        if (!results_put(x->s, session, &result, reply)) {
+            return CONCLAVE_ENOMEM;
+        }
+    }
+    x->others++;
+    return 0;
+}
+
 static int read_origin(struct restore *x)
 {
     const struct state *s = x->s;
@@ -330,6 +363,8 @@ static int read_other(struct restore *x, uint8_t type)
         return CONCLAVE_ECORRUPT;
     }
     switch (type) {
+    case SNAPSHOT_RESULTS:
+        return x->version == SNAPSHOT_VERSION ? read_results(x) : CONCLAVE_ECORRUPT;
     case SNAPSHOT_ORIGIN:
         return read_origin(x);
     case SNAPSHOT_MEMBER:

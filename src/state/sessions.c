@@ -36,6 +36,7 @@ struct session *session_put(struct state *s, const struct state_session *like)
             return NULL;
         }
         session->id = like->id;
+        session->results = NULL;
         list_init(&session->ephemerals);
     } else {
         s->sessions_digest -= digest_session(session);
@@ -52,7 +53,9 @@ void sessions_free(struct state *s)
     struct map_node *next;
     for (struct map_node *n = map_take_all(&s->sessions); n != NULL; n = next) {
         next = n->next;
-        free(CONTAINER_OF(n, struct session, map));
+        struct session *session = CONTAINER_OF(n, struct session, map);
+        results_end(s, session);
+        free(session);
     }
 }
 
@@ -88,10 +91,12 @@ static void tell_session(struct write *w, enum state_session_change change, int6
     w->effects->session_id = id;
 }
 
-static int decode_session(const struct write *w, struct wire_connect_response *ret)
+static int decode_session(const struct write *w, struct wire_connect_response *ret,
+                          struct results_wish *ret_wish)
 {
     struct wire_reader r = wire_reader_make(w->command->body);
-    if (wire_decode_connect_response(&r, ret) != 0 || ret->passwd.len != WIRE_PASSWD_LEN) {
+    if (wire_decode_connect_response(&r, ret) != 0 || ret->passwd.len != WIRE_PASSWD_LEN ||
+        results_read_wish(&r, ret_wish) != 0) {
         return CONCLAVE_MARSHALLING_ERROR;
     }
     return ret->session_id == w->command->session_id ? 0 : CONCLAVE_BAD_ARGUMENTS;
@@ -101,7 +106,8 @@ static int decode_session(const struct write *w, struct wire_connect_response *r
 int write_create_session(struct write *w)
 {
     struct wire_connect_response body;
-    int rc = decode_session(w, &body);
+    struct results_wish wish;
+    int rc = decode_session(w, &body, &wish);
     if (rc != 0) {
         return rc;
     }
@@ -111,8 +117,10 @@ int write_create_session(struct write *w)
     struct state_session session = {
         .id = body.session_id, .timeout_ms = body.timeout_ms, .owner = w->origin};
     memcpy(session.passwd, body.passwd.data, WIRE_PASSWD_LEN);
-    state_need(session_put(w->s, &session) != NULL);
+    struct session *made = session_put(w->s, &session);
+    state_need(made != NULL);
     tell_session(w, STATE_SESSION_CREATED, body.session_id);
+    results_agree(w->s, made, &wish);
     return 0;
 }
 
@@ -120,7 +128,8 @@ int write_create_session(struct write *w)
 int write_attach_session(struct write *w)
 {
     struct wire_connect_response body;
-    int rc = decode_session(w, &body);
+    struct results_wish wish;
+    int rc = decode_session(w, &body, &wish);
     if (rc != 0) {
         return rc;
     }
@@ -128,6 +137,7 @@ int write_attach_session(struct write *w)
     if (session == NULL || !passwd_equal(session->passwd, body.passwd)) {
         return CONCLAVE_SESSION_EXPIRED;
     }
+    results_agree(w->s, session, &wish);
     w->s->sessions_digest -= digest_session(session);
     session->timeout_ms = body.timeout_ms;
     session->owner = w->origin;
@@ -207,6 +217,7 @@ int write_close_session(struct write *w)
         return rc;
     }
     delete_ephemerals(w, session);
+    results_end(w->s, session);
     w->s->sessions_digest -= digest_session(session);
     map_remove(&w->s->sessions, &session->map);
     tell_session(w, STATE_SESSION_CLOSED, session->id);

@@ -36,6 +36,30 @@ static void put_node(struct state *s, struct znode *node, struct buf *out)
     node->flags ^= ZNODE_MARK;
 }
 
+/* Session id i64, count_max, bytes_max, last, forgotten i32, born i64, count i32, and as often: number, err
+ * i32, zxid i64, deferred boolean, reply buffer. */
+static void put_results(struct state *s, const struct session *session, struct buf *out)
+{
+    const struct results *r = session->results;
+    buf_append_u8(out, SNAPSHOT_RESULTS);
+    buf_append_i64(out, session->id);
+    buf_append_i32(out, r->count_max);
+    buf_append_i32(out, r->bytes_max);
+    buf_append_i32(out, r->last);
+    buf_append_i32(out, r->forgotten);
+    buf_append_i64(out, r->born);
+    buf_append_i32(out, (int32_t)r->count);
+    LIST_FOREACH (link, &r->list) {
+        const struct result *result = CONTAINER_OF(link, struct result, link);
+        buf_append_i32(out, result->number);
+        buf_append_i32(out, result->err);
+        buf_append_i64(out, result->zxid);
+        wire_write_boolean(out, result->deferred);
+        wire_write_buffer(out, slice_make(result->reply, result->len));
+    }
+    s->snapshot.others++;
+}
+
 static void put_sessions(struct state *s, struct buf *out)
 {
     for (struct map_node *n = map_next(&s->sessions, NULL); n != NULL;
@@ -47,6 +71,9 @@ static void put_sessions(struct state *s, struct buf *out)
         buf_append(out, session->passwd, WIRE_PASSWD_LEN);
         buf_append_i64(out, session->owner);
         s->snapshot.sessions++;
+        if (session->results != NULL) {
+            put_results(s, session, out);
+        }
     }
 }
 

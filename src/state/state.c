@@ -133,13 +133,18 @@ static int64_t owning_origin(const struct batch_header *header)
 void state_apply(struct state *s, const struct batch_header *header, const struct command *command,
                  struct effects *effects)
 {
-    s->undo_digest = s->nodes_digest;
-    s->zxid += command->type != COMMAND_ATTACH_SESSION;
-    s->time_ms = header->previous == BATCH_PREVIOUS_UNKNOWN ? 0 : header->time_ms;
-    effects_begin(effects, s->zxid);
-
+    bool numbered = (command->options & COMMAND_NUMBERED) != 0;
     struct write w = {s,       command,   s->zxid, header->time_ms, owning_origin(header),
                       effects, SLICE_NULL};
+    s->time_ms = header->previous == BATCH_PREVIOUS_UNKNOWN ? 0 : header->time_ms;
+    effects_begin(effects, s->zxid);
+    if (numbered && results_answer(&w)) {
+        effects_seal(effects);
+        return;
+    }
+    s->undo_digest = s->nodes_digest;
+    s->zxid += command->type != COMMAND_ATTACH_SESSION;
+    w.zxid = effects->zxid = s->zxid;
     switch (command->type) {
     case WIRE_CREATE_SESSION:
         effects->err = write_create_session(&w);
@@ -170,6 +175,10 @@ void state_apply(struct state *s, const struct batch_header *header, const struc
         write_commit(s);
     }
     state_need(buf_ok(&effects->reply));
+    if (numbered) {
+        results_keep(&w);
+    }
+    results_resume(s, effects);
     effects_seal(effects);
 }
 
@@ -181,5 +190,7 @@ void state_stats(const struct state *s, struct state_stats *ret)
         .collectable = s->tree.extended_count,
         .sessions = map_count(&s->sessions),
         .data_bytes = s->tree.bytes,
+        .results = s->results.count,
+        .results_bytes = s->results.bytes,
     };
 }

@@ -51,6 +51,9 @@ int64_t state_origin_sequence(const struct state *s, int64_t origin);
  * A write of a client whose session is owned by another server than the batch's origin fails with
  * CONCLAVE_SESSION_MOVED: it stayed behind on a connection that was given up. The origins of
  * version 2 and BATCH_ORIGIN_LEADER own nothing and may do everything.
+ *
+ * A numbered write that comes again is not carried out and takes no zxid: it has the effects' err, zxid
+ * and reply of the first time, and no others.
  */
 void state_apply(struct state *s, const struct batch_header *header, const struct command *command,
                  struct effects *effects);
@@ -129,6 +132,17 @@ struct state_session {
 /* True and *ret when the session exists. */
 bool state_session_find(const struct state *s, int64_t id, struct state_session *ret);
 
+/* What is remembered of a session's writes: see state/results.h. */
+struct state_results {
+    int32_t count_max;
+    int32_t bytes_max;
+    int32_t last; /* newest number that was seen */
+    int64_t born; /* tells it from what the session had earlier */
+    size_t count;
+};
+/* False when nothing is: its client did not ask for it. */
+bool state_results(const struct state *s, int64_t session_id, struct state_results *ret);
+
 /* Whether that is the session's password; takes the same time for every wrong one. */
 bool state_session_passwd_is(const struct state_session *session, struct slice passwd);
 
@@ -178,7 +192,9 @@ struct state_stats {
     size_t ephemerals;
     size_t collectable; /* containers and nodes with a TTL */
     size_t sessions;
-    size_t data_bytes; /* paths and data, as approximate_data_size counts them */
+    size_t data_bytes;    /* paths and data, as approximate_data_size counts them */
+    size_t results;       /* remembered answers of all sessions */
+    size_t results_bytes; /* their memory */
 };
 void state_stats(const struct state *s, struct state_stats *ret);
 

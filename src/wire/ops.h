@@ -108,6 +108,13 @@ enum {
     WIRE_FRAME_MAX = 0xfffff,      /* jute.maxbuffer's default: the whole packet */
 };
 
+/* The extension that a client asks for when it connects. Whoever does not ask sees none of it. */
+enum {
+    WIRE_EXTENSION_MAGIC = 0x436f6e63, /* "Conc" */
+    WIRE_FEATURE_EXACTLY_ONCE = 1,     /* a bit of `features` */
+    WIRE_WRITE_NUMBER_LEN = 4 + 4,     /* of a write_number */
+};
+
 /* Name of an operation ("getData"), or NULL for a number that is none. */
 const char *wire_op_name(int32_t op);
 

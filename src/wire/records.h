@@ -61,7 +61,10 @@
     R(get_all_children_number_request, WIRE_F_PATH)                                                \
     R(get_all_children_number_response, WIRE_F_TOTAL_NUMBER)                                       \
     R(add_watch_request, WIRE_F_PATH_MODE)                                                         \
-    R(who_am_i_response, WIRE_F_CLIENT_INFOS)
+    R(who_am_i_response, WIRE_F_CLIENT_INFOS)                                                      \
+    R(connect_wish, WIRE_F_CONNECT_WISH)                                                           \
+    R(connect_grant, WIRE_F_CONNECT_GRANT)                                                         \
+    R(write_number, WIRE_F_WRITE_NUMBER)
 
 /* Records that are fields of others; same functions. */
 #define WIRE_FIELD_RECORDS(R)                                                                      \
@@ -117,6 +120,13 @@
 #define WIRE_F_EPHEMERALS(F) F(strings, ephemerals)
 #define WIRE_F_TOTAL_NUMBER(F) F(i32, total_number)
 #define WIRE_F_CLIENT_INFOS(F) F(clients, client_infos)
+
+/* Our own, between our client and our server; what they mean: docs/exactly-once.md. The first two stand
+ * behind the readOnly byte of the connect records, the third at the end of a write's frame. */
+#define WIRE_F_CONNECT_WISH(F) F(i32, magic) F(i32, features)
+#define WIRE_F_CONNECT_GRANT(F)                                                                    \
+    F(i32, magic) F(i32, features) F(i32, results_max) F(i32, bytes_max) F(i32, last) F(i64, born)
+#define WIRE_F_WRITE_NUMBER(F) F(i32, number) F(i32, unanswered)
 
 /* clang-format on */
 

@@ -913,6 +913,7 @@ void model_apply(struct model *m, const struct model_caller *caller, int32_t typ
                            .e = e};
     struct wire_reader r = wire_reader_make(body);
     int32_t unused;
+    e->zxid = m->zxid;
     e->err = type == WIRE_CREATE_SESSION    ? do_open(&c, false, body)
              : type == MODEL_ATTACH_SESSION ? do_open(&c, true, body)
              : type == WIRE_CLOSE_SESSION   ? do_close(&c)

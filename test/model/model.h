@@ -49,6 +49,7 @@ struct model {
 /* What a command did; events as lines "TYPE PATH ACL\n": each entry as perms:scheme:id, "open" for the open list. */
 struct model_effects {
     int32_t err;
+    int64_t zxid;
     struct buf reply;
     struct buf events;
     bool quota_exceeded; /* softly or hard */

@@ -28,9 +28,9 @@ static size_t make_batch(struct wire_vector ids)
     buf_append_str(&bytes, "before");
     size_t start = bytes.len;
     batch_begin(&bytes, &header);
-    struct command one = {7, 8, WIRE_CREATE, ids, slice_str("body"), COMMAND_TTL};
-    struct command two = {INT64_MIN,         -1,        WIRE_CLOSE_SESSION, WIRE_VECTOR_NULL,
-                          slice_make("", 0), UINT32_MAX};
+    struct command one = {7, 8, WIRE_CREATE, ids, slice_str("body"), COMMAND_TTL, 0, 0};
+    struct command two = {INT64_MIN,         -1,         WIRE_CLOSE_SESSION, WIRE_VECTOR_NULL,
+                          slice_make("", 0), UINT32_MAX, INT32_MIN,          -7};
     batch_add(&bytes, start, &one);
     batch_add(&bytes, start, &two);
     return start;
@@ -69,6 +69,8 @@ static void comes_back_as_it_went(void **state)
     assert_true(c.session_id == INT64_MIN);
     assert_int_equal(c.ids.count, -1);
     assert_int_equal(c.options, UINT32_MAX);
+    assert_int_equal(c.number, INT32_MIN);
+    assert_int_equal(c.unanswered, -7);
     assert_int_equal(c.body.len, 0);
     assert_int_equal(batch_next(&r, &c), 0);
     assert_int_equal(batch_next(&r, &c), 0);
@@ -163,7 +165,7 @@ static void the_leader_stamps_its_time(void **state)
 {
     struct batch_reader r;
     struct batch_header header = {.origin = 5, .sequence = 9, .previous = 8, .time_ms = 1};
-    struct command c = {1, 2, WIRE_SYNC, WIRE_VECTOR_NULL, slice_str("body"), 0};
+    struct command c = {1, 2, WIRE_SYNC, WIRE_VECTOR_NULL, slice_str("body"), 0, 0, 0};
     batch_begin(&bytes, &header);
     batch_add(&bytes, 0, &c);
     size_t len = bytes.len;
@@ -216,7 +218,7 @@ static void what_does_not_fit_is_not_half_there(void **state)
     buf_init(&small, 60);
     batch_begin(&small, &(struct batch_header){1, 2, 0, 3, 0});
     size_t len = small.len;
-    struct command big = {1, 1, WIRE_SET_DATA, WIRE_VECTOR_NULL, buf_slice(&small), 0};
+    struct command big = {1, 1, WIRE_SET_DATA, WIRE_VECTOR_NULL, buf_slice(&small), 0, 0, 0};
     batch_add(&small, 0, &big);
     assert_false(buf_ok(&small));
     assert_int_equal(small.len, len);

@@ -4,7 +4,7 @@
  * the same state. A twin of the machine, whose tables have another key, says and writes the same
  * bytes in all of it.
  */
-#include "model/model.h"
+#include "model/memory.h"
 #include "support/requests.h"
 
 #include "base/random.h"
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-enum { COMMANDS = 6000, SESSIONS = 6 };
+enum { COMMANDS = 8000, SESSIONS = 6 };
 
 static const char *const names[] = {"a", "b", "c", "e\xcc\x81", "\xe4\xb8\xad"};
 /* Of a subtree that has a quota, now and then, and of the nodes that make one. */
@@ -74,6 +74,7 @@ struct world {
     struct state *s;
     struct state *twin;
     struct model m;
+    struct model_memory memory;
     struct effects e;
     struct effects twin_e;
     struct model_effects me;
@@ -95,6 +96,9 @@ struct world {
     int collected;
     int moved;
     int attached;
+    int repeated;
+    int forgotten;
+    int gaps;
 };
 
 static unsigned below(struct world *w, unsigned n)
@@ -394,7 +398,8 @@ static int32_t random_command(struct world *w, int64_t *session, struct slice *b
 static void compare_effects(struct world *w)
 {
     assert_int_equal(w->e.err, w->me.err);
-    assert_int_equal(w->e.zxid, w->m.zxid);
+    assert_int_equal(w->e.zxid, w->me.zxid);
+    assert_int_equal(state_zxid(w->s), w->m.zxid);
     assert_int_equal(w->e.reply.len, w->me.reply.len);
     assert_true(slice_equal(buf_slice(&w->e.reply), buf_slice(&w->me.reply)));
     struct buf lines;
@@ -575,6 +580,7 @@ static void compare_all(struct world *w)
     assert_int_equal(stats.ephemerals, model_ephemerals(&w->m));
     assert_int_equal(stats.sessions, w->m.session_count);
     assert_int_equal(stats.collectable, model_collectable(&w->m));
+    assert_int_equal(stats.results, model_memory_count(&w->memory));
     for (size_t i = 0; i < w->m.count; i++) {
         compare_read(w, w->m.nodes[i].path);
     }
@@ -647,6 +653,38 @@ static void step_snapshot(struct world *w)
     }
 }
 
+static bool is_of_session(int32_t type)
+{
+    return type == WIRE_CREATE_SESSION || type == WIRE_CLOSE_SESSION ||
+           type == COMMAND_ATTACH_SESSION;
+}
+
+/* Most sessions want to be remembered, with limits that are met. */
+static struct slice random_wish(struct world *w, struct slice body)
+{
+    if (below(w, 4) == 0) {
+        return body;
+    }
+    wire_write_i32(&w->maker.body, 1 + (int32_t)below(w, 12));
+    wire_write_i32(&w->maker.body, 1 + (int32_t)below(w, 600));
+    return buf_slice(&w->maker.body);
+}
+
+/* A write's number: most often the next, now and then behind a gap, or one that was there. */
+static void random_number(struct world *w, struct command *c)
+{
+    bool remembers = w->memory.of[c->session_id].remembers;
+    if (is_of_session(c->type) || c->type == WIRE_DELETE_CONTAINER ||
+        (!remembers && below(w, 40) > 0)) {
+        return;
+    }
+    int32_t last = w->memory.of[c->session_id].last;
+    c->options |= COMMAND_NUMBERED;
+    c->number = below(w, 5) == 0 ? last - (int32_t)below(w, 8)
+                                 : last + 1 + (below(w, 6) == 0 ? (int32_t)below(w, 3) : 0);
+    c->unanswered = c->number - (int32_t)below(w, 8);
+}
+
 /* Most often the server that the session was last at. */
 static int64_t random_origin(struct world *w, int64_t session)
 {
@@ -678,13 +716,23 @@ static void one_command(struct world *w)
         .body = body,
         .cxid = (int32_t)below(w, 3),
         .options = below(w, 8) == 0 ? below(w, 4) : COMMAND_TTL | COMMAND_QUOTA | COMMAND_FENCING};
+    if (type == WIRE_CREATE_SESSION || type == COMMAND_ATTACH_SESSION) {
+        c.body = body = random_wish(w, body);
+    }
+    random_number(w, &c);
     struct batch_header header = {.origin = random_origin(w, session),
                                   .time_ms = 1000 + state_zxid(w->s) + 1};
     if (w->snapping) {
         log_command(w, &header, &c);
     }
     struct model_caller caller = {session, c.ids, c.options, c.cxid, header.origin};
-    model_apply(&w->m, &caller, type, body, header.time_ms, &w->me);
+    bool repeated = false;
+    if ((c.options & COMMAND_NUMBERED) != 0) {
+        repeated = model_apply_numbered(&w->memory, &w->m, &caller, c.number, c.unanswered, type,
+                                        body, header.time_ms, &w->me);
+    } else {
+        model_apply_plain(&w->memory, &w->m, &caller, type, body, header.time_ms, &w->me);
+    }
     state_apply(w->s, &header, &c, &w->e);
     state_apply(w->twin, &header, &c, &w->twin_e);
     compare_effects(w);
@@ -693,6 +741,9 @@ static void one_command(struct world *w)
     if (w->e.err == 0) {
         assert_true(state_digest_now(w->s) == state_digest(w->s));
     }
+    w->repeated += repeated;
+    w->forgotten += repeated && w->e.err == CONCLAVE_CONNECTION_LOSS;
+    w->gaps += repeated && w->e.err == CONCLAVE_THROTTLED;
     w->errors += w->e.err != 0;
     w->fenced += w->e.fenced.refused;
     w->delayed += w->e.fenced.delayed;
@@ -727,6 +778,7 @@ static void run(uint64_t seed)
     compare_all(&w);
     /* The run met what it is for. */
     assert_true(w.restores > 5 && w.errors > 500 && w.multis_failed > 50 && w.m.count > 20);
+    assert_true(w.repeated > 200 && w.forgotten > 20 && w.gaps > 5);
     assert_true(w.moved > 50 && w.attached > 15);
     assert_true(w.fenced > 200 && w.delayed > 100 && w.bound > 1000);
     assert_true(w.collected > 20 && w.quotas_refused > 10 && w.quotas_met > w.quotas_refused);
@@ -737,6 +789,7 @@ static void run(uint64_t seed)
     effects_finish(&w.e);
     effects_finish(&w.twin_e);
     model_finish(&w.m);
+    model_memory_finish(&w.memory);
     maker_finish(&w.maker);
     state_destroy(w.s);
     state_destroy(w.twin);
