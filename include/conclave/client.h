@@ -5,8 +5,8 @@
  * it to the next server when a link is lost, and sets its watches again there; persistent ones
  * are told so, as they may have missed changes. Every request
  * gets exactly one answer. A request whose link was lost before the answer came gets
- * CONCLAVE_CONNECTION_LOSS: it may have been carried out or not. A request made while no server
- * is connected waits for one, until its timeout.
+ * CONCLAVE_CONNECTION_LOSS: it may have been carried out or not; with exactly_once it is sent again
+ * instead. A request made while no server is connected waits for one, until its timeout.
  *
  * Who runs it: after conclave_client_open either call conclave_client_start (the library runs
  * two threads of its own: one for the network, one for callbacks), or run it in a loop of your
@@ -128,6 +128,12 @@ struct conclave_client_options {
     /* requests of the program without an answer, sent or waiting for a server: one more is
      * CONCLAVE_ETOOMANY; 0: 10000. Those of the recipes do not count */
     size_t max_requests;
+    /* Ask servers to remember what the session's newest writes were answered (Conclave's do). Then a
+     * request whose link was lost is sent again as soon as a server has the session, and a write that
+     * was carried out already is not again, but gets its first answer. What ends that: the session
+     * (CONCLAVE_SESSION_EXPIRED), the request's timeout, the client's close. Where it is not granted,
+     * as by Apache ZooKeeper: CONCLAVE_CONNECTION_LOSS as without it */
+    bool exactly_once;
 };
 #define CONCLAVE_CLIENT_OPTIONS_INIT                                                               \
     {                                                                                              \
@@ -182,6 +188,9 @@ struct conclave_session {
 };
 CONCLAVE_API void conclave_client_session(const struct conclave_client *client,
                                           struct conclave_session *ret);
+
+/* Whether the server of the current link, or of the last one, granted exactly_once. Any thread. */
+CONCLAVE_API bool conclave_client_exactly_once(const struct conclave_client *client);
 
 /* Why the last attempts to connect failed, one line ("127.0.0.1:2181: connection refused"), ""
  * if none did. Written to buf. */

@@ -75,6 +75,15 @@ void conclave_client_session(const struct conclave_client *client, struct concla
     client_unlock(c);
 }
 
+bool conclave_client_exactly_once(const struct conclave_client *client)
+{
+    struct conclave_client *c = unconst(client);
+    client_lock(c);
+    bool granted = client->core.once.granted;
+    client_unlock(c);
+    return granted;
+}
+
 void conclave_client_last_error(const struct conclave_client *client, char *buf, size_t len)
 {
     if (len == 0) {

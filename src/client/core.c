@@ -122,6 +122,7 @@ void core_link_up(struct core *c, int64_t now_ns, int64_t timeout_ms)
     size_t start = wire_frame_begin(&c->out);
     wire_encode_connect_request(&c->out, &request);
     wire_write_boolean(&c->out, false); /* no read-only server, please */
+    core_once_ask(c);
     int rc = core_frame_end(c, start);
     if (rc != 0) {
         core_link_down(c, now_ns, rc);
@@ -156,6 +157,7 @@ void core_link_down(struct core *c, int64_t now_ns, int error)
     if (state_is_attached(c->state)) {
         core_set_state(c, CONCLAVE_STATE_SUSPENDED);
     }
+    core_once_keep(c);
     core_answer_all(c, &c->inflight, c->closing ? CONCLAVE_ECLOSED : CONCLAVE_CONNECTION_LOSS);
     if (now_ns >= lost_deadline_ns(c)) {
         core_lose_session(c);
@@ -222,6 +224,7 @@ static int take_handshake(struct core *c, struct slice body, int64_t now_ns)
     memcpy(c->passwd, response.passwd.data, sizeof c->passwd);
     c->timeout_ns = (int64_t)response.timeout_ms * 1000000;
     c->acked_ns = c->handshake_ns;
+    core_once_accepted(c, wire_rest(&rd));
     return c->options.login ? core_login_begin(c) : core_attach(c, now_ns);
 }
 
@@ -372,6 +375,9 @@ void core_received(struct core *c, size_t len, int64_t now_ns)
     c->recv_ns = now_ns;
     struct slice in = buf_slice(&c->in);
     int rc = take_input(c, &in, now_ns);
+    if (rc == 0 && c->link == LINK_UP) {
+        rc = core_flush_queue(c, now_ns); /* answers may have made room */
+    }
     if (rc != 0) {
         bool closed = c->closing && rc == CONCLAVE_ECLOSED && c->link == LINK_UP;
         if (closed) {

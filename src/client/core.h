@@ -12,7 +12,8 @@
  *             RECONNECTED, NEW_SESSION --link lost--> SUSPENDED
  *             SUSPENDED --refused by a server, or the timeout passed--> LOST --> NEW_SESSION
  *
- * Promise: every request is answered once; after LOST was told that session is never used
+ * Promise: every request is answered once; with options.exactly_once, and a server that grants it, a lost
+ * link is no answer while the session lives; after LOST was told that session is never used
  * again; LOST is told when the server may have expired the session, reckoned from the sending
  * of the last thing that was answered, link or no link.
  *
@@ -68,6 +69,7 @@ struct core_options {
     bool new_session;   /* begin a new session after LOST */
     bool login;         /* by SASL, on every link before anything else */
     size_t max_pending; /* requests without an answer, 0: unlimited */
+    bool exactly_once;  /* ask servers to remember what writes were answered: see core_once.c */
 };
 
 /* What a SASL token is. */
@@ -75,6 +77,19 @@ enum core_login_step {
     CORE_LOGIN_MORE, /* the server's answer to it is wanted */
     CORE_LOGIN_LAST, /* nothing follows it but the server's consent */
     CORE_LOGIN_DONE, /* there is none: the server has proved itself, and us */
+};
+
+/* What the server of the newest link grants. */
+struct core_once {
+    bool granted;
+    int64_t session_id;
+    int64_t born;       /* names what it remembers of the session */
+    size_t results_max; /* answers that it remembers, so many writes may be on the link, */
+    size_t bytes_max;   /* and their bytes */
+    size_t writes;      /* on the link */
+    size_t bytes;       /* that their answers may have */
+    int32_t next;       /* number of the next write; wraps */
+    int32_t answered;   /* newest one whose answer came, or is waited for no more */
 };
 
 struct core {
@@ -115,13 +130,14 @@ struct core {
     const char *link_problem; /* what link_error does not say by itself, static; or NULL */
 
     int32_t next_xid;
-    bool create2_known;     /* the server has answered a create2 */
-    bool create2_missing;   /* it refused one as unknown */
-    bool kinds_missing;     /* it cannot remove persistent watches by their kind */
-    struct list queued;     /* requests waiting for a link */
-    struct list inflight;   /* requests on the link, in order */
-    struct list refused;    /* requests to be answered at the next core_tick, reply.error set */
-    size_t pending;         /* of the program, in these three lists */
+    bool create2_known;   /* the server has answered a create2 */
+    bool create2_missing; /* it refused one as unknown */
+    bool kinds_missing;   /* it cannot remove persistent watches by their kind */
+    struct list queued;   /* requests waiting for a link */
+    struct list inflight; /* requests on the link, in order */
+    struct list refused;  /* requests to be answered at the next core_tick, reply.error set */
+    size_t pending;       /* of the program, in these three lists */
+    struct core_once once;
     struct list auths;      /* struct auth */
     struct timers timeouts; /* of requests */
     struct watches watches;

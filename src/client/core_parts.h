@@ -62,6 +62,36 @@ int core_send_close(struct core *c, int64_t now_ns) CONCLAVE_MUST_USE;
 int core_send_bare(struct core *c, struct request *r, const char *path,
                    int32_t type) CONCLAVE_MUST_USE;
 
+/* core_request.c: takes r off a link that is lost and puts it at the head of the queue. */
+void core_requeue(struct core *c, struct request *r);
+
+/* core_request.c: takes r out of the queue and answers it. */
+void core_refuse_queued(struct core *c, struct request *r, int error);
+
+/* core_once.c: what the answer to op may take, in bytes. */
+size_t core_once_answer_max(const struct core *c, const struct conclave_op *op);
+
+/* core_once.c: asks for it, at the end of the connect request. */
+void core_once_ask(struct core *c);
+
+/* core_once.c: the session is accepted; tail: what follows the connect response. What was sent on an earlier
+ * link and cannot be sent again is answered. */
+void core_once_accepted(struct core *c, struct slice tail);
+
+/* core_once.c: whether r may be put on the link now. */
+bool core_once_fits(const struct core *c, const struct request *r);
+
+/* core_once.c: r's frame was appended at start, with CORE_ONCE_ROOM reserved behind it: it gets its number, if
+ * it needs one. */
+void core_once_sent(struct core *c, struct request *r, size_t start);
+enum { CORE_ONCE_ROOM = WIRE_WRITE_NUMBER_LEN };
+
+/* core_once.c: r, the first on the link, is answered. */
+void core_once_answered(struct core *c, const struct request *r);
+
+/* core_once.c: the link is lost: what can be sent again goes to the head of the queue. */
+void core_once_keep(struct core *c);
+
 /* core_rearm.c: sends the credentials, or one of them. 0 or CONCLAVE_ENOMEM. */
 int core_send_auth(struct core *c, const struct auth *auth) CONCLAVE_MUST_USE;
 int core_send_auths(struct core *c) CONCLAVE_MUST_USE;

@@ -68,6 +68,23 @@ void core_answer_all(struct core *c, struct list *requests, int error)
     } while (link != last);
 }
 
+void core_requeue(struct core *c, struct request *r)
+{
+    list_remove(&r->link);
+    request_leave(c, r);
+    r->syncing = r->sync_xid != 0; /* the sync goes before it again */
+    r->xid = 0;
+    list_push_front(&c->queued, &r->link);
+    request_enter(c, r);
+}
+
+void core_refuse_queued(struct core *c, struct request *r, int error)
+{
+    list_remove(&r->link);
+    request_leave(c, r);
+    core_answer(c, r, error);
+}
+
 /* Puts a request with a frame of its own on the link. */
 static int request_send(struct core *c, struct request *r, int64_t now_ns)
 {
@@ -75,7 +92,7 @@ static int request_send(struct core *c, struct request *r, int64_t now_ns)
         r->opcode = WIRE_CREATE;
         put_be32(r->frame + FRAME_OPCODE, WIRE_CREATE);
     }
-    int rc = buf_reserve(&c->out, r->frame_len);
+    int rc = buf_reserve(&c->out, r->frame_len + CORE_ONCE_ROOM);
     if (rc != 0) {
         c->out.failed = false;
         return CONCLAVE_ENOMEM;
@@ -89,9 +106,11 @@ static int request_send(struct core *c, struct request *r, int64_t now_ns)
     r->xid = core_next_xid(c);
     r->sent_ns = c->sent_ns = now_ns;
     put_be32(frame + FRAME_XID, (uint32_t)r->xid);
+    size_t start = c->out.len;
     buf_append(&c->out, r->frame, r->frame_len);
+    core_once_sent(c, r, start);
     list_push_back(&c->inflight, &r->link);
-    if (r->opcode != WIRE_CREATE2 || c->create2_known) {
+    if (!c->once.granted && (r->opcode != WIRE_CREATE2 || c->create2_known)) {
         free(r->frame);
         r->frame = NULL;
     }
@@ -101,7 +120,7 @@ static int request_send(struct core *c, struct request *r, int64_t now_ns)
 int core_flush_queue(struct core *c, int64_t now_ns)
 {
     struct request *r;
-    while ((r = first_of(&c->queued)) != NULL) {
+    while ((r = first_of(&c->queued)) != NULL && core_once_fits(c, r)) {
         list_remove(&r->link);
         int rc = request_send(c, r, now_ns);
         if (rc != 0) {
@@ -119,15 +138,17 @@ static int encode(const struct core *c, struct buf *b, const struct conclave_op 
 {
     size_t start = b->len;
     bool create2 = !c->create2_missing;
+    size_t room = c->options.exactly_once ? CORE_ONCE_ROOM : 0;
+    size_t max = c->options.max_request > room ? c->options.max_request - room : 0;
     int rc = 0;
     if (op->linearizable) {
         /* Of a path that may be incomplete or missing, the root: a sync is of the whole tree. */
         bool own = op->type != CONCLAVE_OP_MULTI_READ && op->type != CONCLAVE_OP_GET_EPHEMERALS;
         struct conclave_op sync = conclave_op_path(CONCLAVE_OP_SYNC, own ? op->path : "/", 0);
-        rc = request_encode(b, &sync, c->options.chroot, sync_xid, create2, c->options.max_request);
+        rc = request_encode(b, &sync, c->options.chroot, sync_xid, create2, max);
     }
     if (rc == 0) {
-        rc = request_encode(b, op, c->options.chroot, xid, create2, c->options.max_request);
+        rc = request_encode(b, op, c->options.chroot, xid, create2, max);
     }
     if (rc != 0) {
         b->len = start;
@@ -166,7 +187,7 @@ static int submit_framed(struct core *c, const struct conclave_op *op, struct re
         return rc;
     }
     r->frame = buf_take(&b, &r->frame_len);
-    if (c->link == LINK_UP && list_empty(&c->queued)) {
+    if (c->link == LINK_UP && list_empty(&c->queued) && core_once_fits(c, r)) {
         return request_send(c, r, now_ns);
     }
     list_push_back(&c->queued, &r->link);
@@ -189,7 +210,8 @@ int core_submit(struct core *c, const struct conclave_op *op, struct request *r,
         return 0;
     }
     r->opcode = request_opcode(op, !c->create2_missing);
-    bool framed = c->link != LINK_UP || !list_empty(&c->queued) ||
+    r->answer_max = c->options.exactly_once ? core_once_answer_max(c, op) : 0;
+    bool framed = c->link != LINK_UP || !list_empty(&c->queued) || c->once.granted ||
                   (r->opcode == WIRE_CREATE2 && !c->create2_known);
     int rc = framed ? submit_framed(c, op, r, now_ns) : submit_direct(c, op, r, now_ns);
     if (rc != 0) {
@@ -209,13 +231,12 @@ void core_expire_requests(struct core *c, int64_t now_ns)
     while ((t = timers_expire(&c->timeouts, now_ns)) != NULL) {
         struct request *r = CONTAINER_OF(t, struct request, timer);
         if (r->xid == 0) {
-            list_remove(&r->link);
-            request_leave(c, r);
+            core_refuse_queued(c, r, CONCLAVE_OPERATION_TIMEOUT);
         } else {
             /* On the link: it keeps its place in the order of replies. */
             atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
+            core_answer(c, r, CONCLAVE_OPERATION_TIMEOUT);
         }
-        core_answer(c, r, CONCLAVE_OPERATION_TIMEOUT);
     }
 }
 
@@ -317,6 +338,7 @@ int core_take_reply(struct core *c, const struct wire_reply_header *header, stru
     }
     list_remove(&r->link);
     request_leave(c, r);
+    core_once_answered(c, r);
     if (r->opcode == WIRE_CLOSE_SESSION) {
         request_unref(r);
         return CONCLAVE_ECLOSED;

@@ -31,6 +31,10 @@ struct request {
     void *block; /* memory of the reply's variable parts, or NULL */
     struct conclave_reply reply;
     int64_t sent_ns;      /* when it was put on the link */
+    size_t answer_max;    /* bytes that its answer may have, with exactly-once writes */
+    int32_t number;       /* of an exactly-once write, */
+    bool numbered;        /* once it has one */
+    bool kept;            /* it was on an earlier link, and may have been carried out */
     int64_t timeout_ms;   /* of this request as given */
     uint32_t parts_count; /* MULTI */
     int32_t opcode;       /* enum wire_op */
