@@ -181,6 +181,7 @@ int connection_open_own(const char *command, const struct common_options *option
         options = &line;
     }
     client_options.request_timeout_ms = options->timeout_ms;
+    client_options.exactly_once = true; /* what a script writes is not in doubt after a lost link */
     client_options.on_state = on_state;
     client_options.ctx = ctx;
     int code = connection_create(command, options, &client_options, &client);
