@@ -48,6 +48,18 @@ static bool is_leaf(struct slice path)
     return slice_equal_str(slice_make(path.data + slash + 1, path.len - slash - 1), FENCE_LEAF);
 }
 
+/* The lock's node, what stands below, and what an election keeps beside it: LOCK.leader, where its leader says that it
+ * is ready, under a check of its own. Whether one may contend must not depend on who holds it. */
+static bool belongs_to_lock(struct slice path, struct slice lock)
+{
+    if (fence_is_within(path, lock)) {
+        return true;
+    }
+    struct slice beside = slice_str(".leader");
+    return slice_starts_with(path, lock) &&
+           fence_is_within(slice_make(path.data + lock.len, path.len - lock.len), beside);
+}
+
 /* Whether the caller may say who writes at a path. */
 static bool permits_binding(const struct write *w, struct slice prefix)
 {
@@ -64,7 +76,7 @@ static int check_terms(struct slice data, struct slice prefix)
     struct fence_terms terms;
     bool good = fence_terms_parse(data, &terms) && terms.until_ms == 0 && path_valid(terms.lock) &&
                 terms.lock.len > 1 && !fence_is_within(terms.lock, slice_str(SERVERS_OWN)) &&
-                !fence_is_within(prefix, terms.lock) && prefix.len > 1 &&
+                prefix.len > 1 && !belongs_to_lock(prefix, terms.lock) &&
                 !fence_is_within(prefix, slice_str(SERVERS_OWN));
     return good ? 0 : CONCLAVE_BAD_ARGUMENTS;
 }
@@ -147,7 +159,7 @@ static bool is_the_holders(struct write *w, const struct fence_binding *b,
 /* The way to the lock, and the lock, are open to whoever wants to hold it. */
 static bool serves_the_lock(const struct fence_binding *b, const struct fence_write *f)
 {
-    return fence_is_within(f->path, b->terms.lock) ||
+    return belongs_to_lock(f->path, b->terms.lock) ||
            (f->kind == FENCE_CREATE && fence_is_within(b->terms.lock, f->path));
 }
 

@@ -16,6 +16,13 @@ static bool is_at_or_below(const char *path, const char *top)
     return strcmp(path, top) == 0 || model_is_below(path, top);
 }
 
+static bool is_the_locks(const char *path, const char *lock)
+{
+    char beside[MODEL_PATH + 16];
+    snprintf(beside, sizeof beside, "%s.leader", lock);
+    return is_at_or_below(path, lock) || is_at_or_below(path, beside);
+}
+
 static bool ends_with(const char *text, const char *end)
 {
     size_t len = strlen(text);
@@ -62,7 +69,7 @@ static int check_leaf(const struct model_call *c, char kind, const char *prefix,
     }
     bool good = (kind != 'c' || lasting) && read_terms(data, &t) && t.until_ms == 0 &&
                 t.lock[0] == '/' && t.lock[1] != '\0' && !is_at_or_below(t.lock, "/zookeeper") &&
-                !is_at_or_below(prefix, t.lock) && prefix[0] != '\0' &&
+                !is_the_locks(prefix, t.lock) && prefix[0] != '\0' &&
                 !is_at_or_below(prefix, "/zookeeper");
     return good ? 0 : CONCLAVE_BAD_ARGUMENTS;
 }
@@ -185,7 +192,7 @@ int model_fence(struct model_call *c, char kind, const char *path, struct slice 
         }
         *strrchr(prefix, '/') = '\0';
     }
-    if (binding == NULL || !read_terms(data_of(binding), &t) || is_at_or_below(path, t.lock) ||
+    if (binding == NULL || !read_terms(data_of(binding), &t) || is_the_locks(path, t.lock) ||
         (kind == 'c' && is_at_or_below(t.lock, path))) {
         return 0;
     }

@@ -176,6 +176,23 @@ def cpp_election(bench):
     second.end()
 
 
+def fencing(bench):
+    """A resource takes tokens in rising order only, also after its end, and nothing with a damaged memory."""
+    gate = os.path.join(bench.folder, "gate")
+
+    def feed(text, code=0):
+        run = subprocess.run([os.path.join(bench.folder, "fencing"), gate], input=text, text=True, check=False,
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=bench.environment())
+        assert run.returncode == code, run
+        return run.stdout.splitlines()
+
+    assert feed("5 a\n5 b\n9 c\n8 d\n") == ["done: a", "done: b", "done: c", "refused: fenced: the token is no longer the newest"]
+    assert feed("8 e\n9 f\n")[0].startswith("refused") and feed("10 g\n") == ["done: g"]
+    with open(gate, "r+b") as file:
+        file.truncate(10)
+    assert feed("11 h\n", 74) == []
+
+
 LINK = {"uv_loop": ["-luv"]}
 
 

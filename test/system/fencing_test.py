@@ -419,6 +419,39 @@ def test_commands():
         assert run("set", "/app/none", "z", "--fenced-by", "/lock/" + lock.node, *where)[0] == 1
 
 
+def test_an_election_within_what_it_fences():
+    """Candidates come, acknowledge and take over though all around their path is closed, also while a delay runs."""
+    with Conclave(ON, tick_ms=500) as server, Clients() as clients:
+        where = ["--server", server.host]
+        client = clients(server.host)
+        wait("no /zookeeper/fence", lambda: client.exists("/zookeeper/fence"))
+        assert run("fence", "bind", "/app", "/app/leader", "--lock-delay", "8s", *where)[0] == 0
+        words = [program(), "elect", "/app/leader", *where, "--session", "4s", "--", "sh", "-c",
+                 'echo leads; while ! "$0" create /app/$CONCLAVE_TOKEN --server "$1" 2>/dev/null && ! "$0" set /app '
+                 '"$CONCLAVE_TOKEN" --fenced-by "$CONCLAVE_NODE" --server "$1" 2>/dev/null; do sleep 0.2; done; '
+                 'echo wrote; exec sleep 100', program(), server.host]
+        first = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        second = None
+        try:
+            assert [first.stdout.readline() for _ in range(2)] == ["leads\n", "wrote\n"]
+            old = client.get("/app")[0]
+            second = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            wait("no candidate", lambda: len(client.get_children("/app/leader")) == 2)
+            first.kill()
+            assert second.stdout.readline() == "leads\n"
+            began = time.monotonic()
+            assert client.exists("/app/leader.leader") and client.get("/app")[0] == old
+            assert second.stdout.readline() == "wrote\n"
+            assert time.monotonic() > began + 4, "nothing of the delay was left"
+            assert int(client.get("/app")[0]) > int(old)
+            assert second.poll() is None
+        finally:
+            for process in (first, second):
+                if process:
+                    process.kill()
+                    process.wait()
+
+
 def check_contenders(server, clients):
     """Which of a list of contenders is first, by the library and, on our server, by the server."""
     client = clients(server.host)

@@ -82,6 +82,8 @@ static void a_binding_is_well_formed(void **state)
         {"/app", "lock=/lock\nuntil_ms=5", CONCLAVE_BAD_ARGUMENTS}, /* the server's to say */
         {"/app", "lock=/app", CONCLAVE_BAD_ARGUMENTS},              /* would bind nothing */
         {"/lock/below", "lock=/lock", CONCLAVE_BAD_ARGUMENTS},
+        {"/lock.leader", "lock=/lock", CONCLAVE_BAD_ARGUMENTS},
+        {"/lock.leader/current", "lock=/lock", CONCLAVE_BAD_ARGUMENTS},
         {"", "lock=/lock", CONCLAVE_BAD_ARGUMENTS}, /* of "/" */
         {"/zookeeper", "lock=/lock", CONCLAVE_BAD_ARGUMENTS},
         {"/zookeeper/quota", "lock=/lock", CONCLAVE_BAD_ARGUMENTS},
@@ -89,12 +91,13 @@ static void a_binding_is_well_formed(void **state)
         {"/app", "lock=/lock\nlock_delay_ms=0\n", 0},
         {"/app", "lock_delay_ms=86400000\nlock=/app/its/lock", 0},
         {"/locked", "lock=/lock", 0},
+        {"/lock.leaders", "lock=/lock", 0},
         {"/not/there/yet", "lock=/neither", 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         assert_int_equal(fencing_bind(f, rows[i].prefix, rows[i].data), rows[i].rc);
     }
-    assert_int_equal(state_fence_bindings(f->w.s), 4);
+    assert_int_equal(state_fence_bindings(f->w.s), 5);
     assert_int_equal(fencing_set(f, 1, LEAF, "lock"), CONCLAVE_BAD_ARGUMENTS);
     assert_int_equal(fencing_create(f, 1, LEAF "/x", "", 0), CONCLAVE_BAD_ARGUMENTS);
 }
@@ -375,6 +378,10 @@ static void the_lock_and_the_way_to_it_are_open(void **state)
     assert_int_equal(fencing_set(f, 2, "/svc/a/lock", "x"), 0);
     assert_int_equal(fencing_create(f, 3, "/svc/b", "", 0), 0);
     expect_refused(f, fencing_delete(f, 2, "/svc/b"), "/svc");
+    assert_int_equal(fencing_create(f, 2, "/svc/a/lock.leader", "", 0), 0); /* of elections */
+    assert_int_equal(fencing_create(f, 2, "/svc/a/lock.leader/current", "", 1), 0);
+    expect_refused(f, fencing_create(f, 2, "/svc/a/lock.leaders", "", 0), "/svc");
+    expect_refused(f, fencing_create(f, 2, "/svc/a/lock.", "", 0), "/svc");
     assert_int_equal(fencing_delete(f, 2, node), 0); /* an operator's way out */
     expect_refused(f, fencing_delete(f, 3, "/svc/b"), "/svc");
 }
