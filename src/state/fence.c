@@ -182,7 +182,7 @@ int fence_check(struct write *w, const struct fence_write *f)
     if (b == NULL || serves_the_lock(b, f)) {
         return 0;
     }
-    if (w->time_ms < b->terms.until_ms) {
+    if (b->terms.until_ms > 0 && w->time_ms < b->terms.until_ms) {
         return refuse(w, b, true);
     }
     return is_the_holders(w, b, fence_first(w->s, b, w->zxid)) ? 0 : refuse(w, b, false);
@@ -212,13 +212,19 @@ static void set_until(struct write *w, struct fence_binding *b, int64_t until_ms
     buf_finish(&text);
 }
 
+/* No later than can be written down, whatever the time is. */
+static int64_t delay_end(int64_t now_ms, int64_t delay_ms)
+{
+    return now_ms < FENCE_TIME_MAX_MS - delay_ms ? now_ms + delay_ms : FENCE_TIME_MAX_MS;
+}
+
 static void begin_delays(struct write *w, const struct znode *node, struct slice lock)
 {
     size_t count;
     struct fence_binding **bound = fence_of_lock(w->s, lock, &count);
     for (size_t i = 0; i < count; i++) {
         struct fence_binding *b = bound[i];
-        int64_t until_ms = w->time_ms + b->terms.delay_ms;
+        int64_t until_ms = delay_end(w->time_ms, b->terms.delay_ms);
         bool fixed = lock.len == w->path.len;
         if (b->terms.delay_ms > 0 && b->terms.until_ms < until_ms &&
             (fixed || !fence_is_reader(node)) && fence_first(w->s, b, w->zxid) == node) {
@@ -254,13 +260,17 @@ int write_fence_open(struct write *w)
     case STATE_FENCE_ABSENT:
         break;
     }
+    struct znode *parent = tree_find(&w->s->tree, slice_str(SERVERS_OWN));
+    if (parent == NULL) {
+        return CONCLAVE_NO_NODE; /* a snapshot may come without it */
+    }
     acl_ref(&w->s->tree.acls, ACL_OPEN);
     struct znode_spec spec = {.path = slice_str(FENCE_ROOT),
                               .data = slice_str(""),
                               .acl = ACL_OPEN,
                               .zxid = w->zxid,
                               .time_ms = w->time_ms};
-    struct znode *root = write_add(w, tree_find(&w->s->tree, slice_str(SERVERS_OWN)), &spec);
+    struct znode *root = write_add(w, parent, &spec);
     uint64_t digest = digest_path(spec.path);
     w->s->nodes_digest -= digest_node(w->s, root, digest);
     root->version = -1;

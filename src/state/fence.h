@@ -34,7 +34,8 @@ void fence_leaving(struct write *w, const struct znode *node);
 void fence_commit(struct state *s);
 void fence_rollback(struct state *s);
 
-/* The leader's command that makes /zookeeper/fence. CONCLAVE_NODE_EXISTS: some client has made one. */
+/* The leader's command that makes /zookeeper/fence. CONCLAVE_NODE_EXISTS: some client has made one;
+ * CONCLAVE_NO_NODE: there is no /zookeeper. */
 int write_fence_open(struct write *w);
 
 #endif

@@ -14,6 +14,7 @@
 #define FENCE_LEAF "conclave_fence"   /* name of the nodes that are bindings */
 
 #define FENCE_DELAY_MAX_MS 86400000
+#define FENCE_TIME_MAX_MS 999999999999999999 /* 18 digits */
 
 /* The text of a binding: lines lock=PATH, lock_delay_ms=N, and until_ms=N, which is written by servers only. */
 struct fence_terms {

@@ -213,12 +213,17 @@ static struct slice take_path(struct input *in)
         "/b/0", "/a/s-",        "/a//b",    "/\xff",  "/a\x01",  "/zookeeper/config",
         "/b/",  "/a0000000000", "/b/c/d/e", "/a/b/d", "/c",      NULL,
     };
-    static const char *const quotas[] = {
-        "/zookeeper/quota/a", "/zookeeper/quota/a/zookeeper_limits",
-        "/zookeeper/quota/a/zookeeper_stats", "/zookeeper/quota/a/b"};
-    enum { PATHS = sizeof paths / sizeof paths[0], QUOTAS = sizeof quotas / sizeof quotas[0] };
+    static const char *const own[] = {"/zookeeper/quota/a",
+                                      "/zookeeper/quota/a/zookeeper_limits",
+                                      "/zookeeper/quota/a/zookeeper_stats",
+                                      "/zookeeper/quota/a/b",
+                                      "/zookeeper/fence/a",
+                                      "/zookeeper/fence/a/conclave_fence",
+                                      "/zookeeper/fence/a/b",
+                                      "/zookeeper/fence/a/b/conclave_fence"};
+    enum { PATHS = sizeof paths / sizeof paths[0], OWN = sizeof own / sizeof own[0] };
     uint8_t which = take(in);
-    return slice_str(which < 9 * PATHS ? paths[which % PATHS] : quotas[which % QUOTAS]);
+    return slice_str(which < 9 * PATHS ? paths[which % PATHS] : own[which % OWN]);
 }
 
 /* A version: most often "any" or one of the small ones that nodes have. */
@@ -312,10 +317,13 @@ static const char *const members[] = {
     "server.255=h:1:2;3",       "1,2",
 };
 
-/* A reconfig, or its end. */
+/* A reconfig, or its end; or what opens fencing. */
 static int32_t put_reconfig(struct world *w, struct buf *b, struct input *in)
 {
     uint8_t how = take(in);
+    if (how >= 0xf0) {
+        return COMMAND_FENCE_OPEN;
+    }
     if (how % 4 == 0) {
         struct state_reconfig r = {.zxid = take(in)};
         (void)state_reconfig(w->states[0], &r);
@@ -385,7 +393,7 @@ static void put_command(struct world *w, struct input *in, int32_t kind)
     buf_init(&ids, 0);
     struct command c = {.session_id = take(in) % 4, .cxid = w->requests};
     uint8_t who = take(in);
-    c.options = who >> 3;
+    c.options = (uint32_t)who >> 3 | COMMAND_FENCING;
     static const struct {
         const char *scheme;
         const char *id;

@@ -289,6 +289,29 @@ static void it_begins_anew_and_ends_by_binding_again(void **state)
     assert_int_equal(fencing_set(f, 3, "/app", "x"), 0);
 }
 
+/* Clocks may say anything. */
+static void it_is_written_down_whatever_the_time_is(void **state)
+{
+    struct fencing *f = *state;
+    static const int64_t times[] = {INT64_MIN, -DELAY_MS, 0, FENCE_TIME_MAX_MS - 1, INT64_MAX};
+    bind_delayed(f);
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        f->now_ms = times[i];
+        fencing_join(f, 2, "/lock", "x");
+        fencing_join(f, 3, "/lock", "x");
+        assert_int_equal(fencing_expire(f, 2), 0);
+        fencing_restart(f);
+        assert_int_equal(state_fence_bindings(f->w.s), 1);
+        assert_int_equal(fencing_set(f, 3, "/app", "x"),
+                         times[i] <= -DELAY_MS || times[i] == INT64_MAX ? 0 : CONCLAVE_NO_AUTH);
+        assert_int_equal(fencing_set(f, 1, "/app", "x"), CONCLAVE_NO_AUTH);
+        assert_int_equal(fencing_expire(f, 3), 0);
+        world_session(&f->w, 2);
+        world_session(&f->w, 3);
+        bind_delayed(f);
+    }
+}
+
 static void one_that_was_taken_back_did_not_begin(void **state)
 {
     struct fencing *f = *state;
@@ -414,6 +437,7 @@ int main(void)
         FENCED(only_the_first_ones_going_counts),
         FENCED(a_readers_going_begins_none),
         FENCED(it_begins_anew_and_ends_by_binding_again),
+        FENCED(it_is_written_down_whatever_the_time_is),
         FENCED(one_that_was_taken_back_did_not_begin),
         FENCED(what_is_remembered_makes_no_difference),
     };

@@ -782,7 +782,7 @@ static void run(uint64_t seed)
     assert_true(w.restores > 5 && w.errors > 500 && w.multis_failed > 50 && w.m.count > 20);
     assert_true(w.repeated > 200 && w.forgotten > 20 && w.gaps > 5);
     assert_true(w.moved > 50 && w.attached > 15);
-    assert_true(w.fenced > 200 && w.delayed > 100 && w.bound > 1000);
+    assert_true(w.fenced > 100 && w.delayed > 30 && w.bound > 1000);
     assert_true(w.collected > 20 && w.quotas_refused > 10 && w.quotas_met > w.quotas_refused);
     buf_finish(&w.snapshot);
     buf_finish(&w.twin_snapshot);
