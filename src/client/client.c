@@ -137,6 +137,11 @@ int64_t client_timeout_ms(const struct conclave_client *client)
     return client->core.timeout_ns / 1000000;
 }
 
+size_t client_max_request(const struct conclave_client *client)
+{
+    return client->core.options.max_request;
+}
+
 /* --- dispatchers
  * -------------------------------------------------------------------------------------- */
 

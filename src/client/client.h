@@ -84,6 +84,7 @@ bool client_is_connected(
 int64_t client_session_id(const struct conclave_client *client);
 int64_t client_timeout_ms(
     const struct conclave_client *client); /* negotiated; 0 before the first session */
+size_t client_max_request(const struct conclave_client *client); /* bytes of a frame to send */
 
 /*
  * A dispatcher for user callbacks beside the client's own: with a thread of its own when the

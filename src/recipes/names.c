@@ -58,15 +58,14 @@ static const char *after_last(const char *name, const char *marker)
     return found;
 }
 
-static bool parse_behind(const char *marker, const char *name, int32_t *ret_sequence)
+bool sequence_parse(const char *digits, int32_t *ret_sequence)
 {
-    const char *digits = after_last(name, marker);
-    if (digits == NULL || strlen(digits) < 10 || strlen(digits) > 11) {
+    char *end;
+    char printed[16];
+    if (strlen(digits) < 10 || strlen(digits) > 11) {
         return false;
     }
-    char *end;
     long long value = strtoll(digits, &end, 10);
-    char printed[16];
     if (*end != '\0' || value < INT32_MIN || value > INT32_MAX) {
         return false;
     }
@@ -77,6 +76,12 @@ static bool parse_behind(const char *marker, const char *name, int32_t *ret_sequ
     }
     *ret_sequence = (int32_t)value;
     return true;
+}
+
+static bool parse_behind(const char *marker, const char *name, int32_t *ret_sequence)
+{
+    const char *digits = after_last(name, marker);
+    return digits != NULL && sequence_parse(digits, ret_sequence);
 }
 
 bool name_parse(enum conclave_naming naming, const char *name, int32_t *ret_sequence)

@@ -53,6 +53,9 @@ bool name_parse(enum conclave_naming naming, const char *name, int32_t *ret_sequ
 bool name_parse_kind(enum conclave_naming naming, const char *name, int32_t *ret_sequence,
                      enum name_kind *ret_kind);
 
+/* The number that digits are, exactly as the server prints one; false: they are none. */
+bool sequence_parse(const char *digits, int32_t *ret_sequence);
+
 /* a stands before b in a circle of 2^32 numbers. */
 static inline bool sequence_before(int32_t a, int32_t b)
 {

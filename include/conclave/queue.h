@@ -1,0 +1,212 @@
+/*
+ * A queue: producers put items, consumers take them in order of priority, and within a priority in
+ * the order of putting.
+ *
+ * At least once (the default): an item that is taken stays in the queue, claimed by the consumer's
+ * session, until it is acknowledged; when the consumer dies it is handed to another one, its
+ * attempt counted one higher. At most once: an item is removed before it is handed out, and is lost
+ * with a consumer that dies. Exactly once, for effects that are kept in the same ensemble:
+ * conclave_item_ack_multi does the effects and the acknowledgement in one transaction, or neither.
+ *
+ * A put is carried out exactly once, whatever is lost on the way, as long as its session lives. Of
+ * consumers that wait only the first in line watches the queue, so an item wakes one of them.
+ *
+ * In the tree: <path> holds the items ("<priority>-<guid>-q_<sequence>"), <path>.claims who has
+ * what, <path>.dead the dead letters, <path>.line the waiting consumers, <path>.room the waiting
+ * producers, <path>.puts one node per producer.
+ * A listing is one answer of the server: keep a queue below some 10,000 items (1 MiB), or use
+ * several. After 2^31 puts the order of sequence numbers starts anew.
+ */
+#ifndef CONCLAVE_QUEUE_H
+#define CONCLAVE_QUEUE_H
+
+#include <conclave/recipes.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    CONCLAVE_QUEUE_NAME_MAX = 64,      /* an item's name, with the NUL */
+    CONCLAVE_QUEUE_PRIORITY_MAX = 999, /* 0 is taken first */
+    CONCLAVE_QUEUE_PRIORITY_DEFAULT = 500,
+};
+
+struct conclave_queue;
+struct conclave_item;
+
+/* Callbacks of one runtime run one at a time. */
+struct conclave_queue_callbacks {
+    /* A taken item's claim is gone, or its lease has ended: another consumer may have it. Called
+     * at most once per item, never after its end was told. The item is still to be freed. */
+    void (*on_lost)(struct conclave_queue *queue, struct conclave_item *item, void *ctx);
+
+    /* The number of items, claimed ones included: once at the start, then when it has changed
+     * (bursts are told once). Costs a listing per change: for watchers, not for consumers. */
+    void (*on_size)(struct conclave_queue *queue, int64_t count, void *ctx);
+
+    /* The end: no callback runs after this one. */
+    void (*on_closed)(struct conclave_queue *queue, int why, void *ctx);
+};
+
+/* Begin with CONCLAVE_QUEUE_OPTIONS_INIT, then set what differs. */
+struct conclave_queue_options {
+    size_t size;
+    const char *path; /* the queue's node; made with its parents as containers */
+    const char *id;   /* shown to others with what it has claimed; NULL: host:pid */
+    int max_attempts; /* handed out so often without an ack, an item becomes a dead letter; 0: never */
+    int64_t max_items; /* a put waits while there are so many (puts at the same moment may exceed
+                          it); 0: no limit */
+    bool at_most_once;
+    const struct conclave_acl *acl; /* of all nodes made; NULL: open */
+    size_t acl_count;
+};
+#define CONCLAVE_QUEUE_OPTIONS_INIT                                                                \
+    {                                                                                              \
+        .size = sizeof(struct conclave_queue_options)                                              \
+    }
+
+/* Nothing is sent yet (but for on_size). 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. */
+CONCLAVE_API int conclave_queue_open(struct conclave_recipes *recipes,
+                                     const struct conclave_queue_options *options,
+                                     const struct conclave_queue_callbacks *callbacks, void *ctx,
+                                     struct conclave_queue **ret) CONCLAVE_MUST_USE;
+
+/* --- producers ------------------------------------------------------------------- */
+
+/* error as conclave_queue_put gives; name: of the item, "" when it was taken before its name could
+ * be read again (or was not put). */
+typedef void (*conclave_put_fn)(struct conclave_queue *queue, int error, const char *name,
+                                void *ctx);
+
+/* Puts an item. 0; CONCLAVE_EINVAL (priority); CONCLAVE_ETOOBIG (data: the client's max_request
+ * less 4 KiB is the limit, 1 MiB less that by default); CONCLAVE_EBUSY (full, timeout_ms 0);
+ * CONCLAVE_ETIMEDOUT: not put; CONCLAVE_SESSION_EXPIRED: the session ended with the outcome unknown,
+ * and no such item is in the queue: it was not put, or it was taken already; or why it cannot be
+ * put (CONCLAVE_NO_AUTH, CONCLAVE_QUOTA_EXCEEDED, ...). A put whose outcome is unknown when the
+ * time is over waits for the link, at most for the end of the session. ret_name: NULL, or
+ * CONCLAVE_QUEUE_NAME_MAX bytes. */
+CONCLAVE_API int conclave_queue_put(struct conclave_queue *queue, int priority, const void *data,
+                                    size_t len, int64_t timeout_ms,
+                                    char *ret_name) CONCLAVE_MUST_USE;
+CONCLAVE_API int conclave_queue_put_async(struct conclave_queue *queue, int priority,
+                                          const void *data, size_t len, int64_t timeout_ms,
+                                          conclave_put_fn done, void *ctx) CONCLAVE_MUST_USE;
+
+/* --- consumers ------------------------------------------------------------------- */
+
+/* item: yours to free, on error 0 only. */
+typedef void (*conclave_take_fn)(struct conclave_queue *queue, int error,
+                                 struct conclave_item *item, void *ctx);
+
+/* Takes the first item that nobody has claimed, and waits for one. 0, CONCLAVE_EEMPTY (timeout_ms 0
+ * and none there), CONCLAVE_ETIMEDOUT, CONCLAVE_ETOOBIG (the listing exceeds the client's
+ * max_reply), CONCLAVE_ECLOSED, or why not (CONCLAVE_NO_AUTH, ...). A session that ends meanwhile
+ * is followed by the next. */
+CONCLAVE_API int conclave_queue_take(struct conclave_queue *queue, int64_t timeout_ms,
+                                     struct conclave_item **ret) CONCLAVE_MUST_USE;
+CONCLAVE_API int conclave_queue_take_async(struct conclave_queue *queue, int64_t timeout_ms,
+                                           conclave_take_fn done, void *ctx) CONCLAVE_MUST_USE;
+
+/* What it holds; lives until it is freed. */
+CONCLAVE_API const void *conclave_item_data(const struct conclave_item *item, size_t *ret_len);
+CONCLAVE_API const char *conclave_item_name(const struct conclave_item *item);
+CONCLAVE_API int conclave_item_priority(const struct conclave_item *item);
+CONCLAVE_API int conclave_item_attempt(const struct conclave_item *item); /* 1: the first */
+
+/* Copies the data to a buffer. 0, or CONCLAVE_ENOBUFS: nothing was copied, the item stays as it is.
+ * *ret_len is its size in both cases. */
+CONCLAVE_API int conclave_item_copy(const struct conclave_item *item, void *buf, size_t size,
+                                    size_t *ret_len) CONCLAVE_MUST_USE;
+
+/* Whether the claim is proved to stand at this moment: nobody else has the item. False once it was
+ * acknowledged, given back or lost. Any thread, wait-free, async-signal-safe. */
+CONCLAVE_API bool conclave_item_is_held(const struct conclave_item *item);
+/* Name of the claim's node below the chroot, for a check of your own. */
+CONCLAVE_API const char *conclave_item_claim(const struct conclave_item *item);
+
+/* error as conclave_item_ack gives. */
+typedef void (*conclave_item_fn)(struct conclave_item *item, int error, void *ctx);
+
+/* Done: removes the item. nack: gives it back at once (a dead letter after max_attempts). 0,
+ * CONCLAVE_ELOST (the claim was lost: nothing was changed, somebody else has or gets the item),
+ * CONCLAVE_ENOTOWNER (acknowledged or given back before), CONCLAVE_EBUSY (either is under way),
+ * CONCLAVE_ETIMEDOUT (it goes on by itself). An item of an at-most-once queue needs neither (0). */
+CONCLAVE_API int conclave_item_ack(struct conclave_item *item,
+                                   int64_t timeout_ms) CONCLAVE_MUST_USE;
+CONCLAVE_API int conclave_item_nack(struct conclave_item *item,
+                                    int64_t timeout_ms) CONCLAVE_MUST_USE;
+CONCLAVE_API int conclave_item_ack_async(struct conclave_item *item, conclave_item_fn done,
+                                         void *ctx) CONCLAVE_MUST_USE;
+CONCLAVE_API int conclave_item_nack_async(struct conclave_item *item, conclave_item_fn done,
+                                          void *ctx) CONCLAVE_MUST_USE;
+
+/* A transaction that is carried out only if this claim still stands: 0, CONCLAVE_EFENCED (nothing
+ * was done), or the answer's error; the item stays claimed. Blocking. *ret_reply as in
+ * conclave_call, for the parts alone; NULL when nothing was sent. */
+CONCLAVE_API int conclave_item_fenced_multi(struct conclave_item *item,
+                                            const struct conclave_op *parts, size_t count,
+                                            struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
+
+/* The parts and the acknowledgement in one transaction, all or nothing: effects kept in the same
+ * ensemble happen exactly once, however often the item is handed out. A lost answer is looked up.
+ * As conclave_item_ack, and the error of a part: nothing was done then, the item stays claimed.
+ * Blocking, until the answer or the end of the session. */
+CONCLAVE_API int conclave_item_ack_multi(struct conclave_item *item,
+                                         const struct conclave_op *parts,
+                                         size_t count) CONCLAVE_MUST_USE;
+
+/* Frees it; what was neither acknowledged nor given back is given back. NULL is allowed. */
+CONCLAVE_API void conclave_item_free(struct conclave_item *item);
+
+/* --- looking --------------------------------------------------------------------- */
+
+struct conclave_queue_entry {
+    const char *name;
+    int priority;
+    int attempts;       /* how often it was handed out; of a dead letter 0 */
+    int64_t session_id; /* that has claimed it; 0: nobody */
+    const char *holder; /* id of that consumer, "" */
+    int64_t ctime_ms;   /* when it was put (became a dead letter) */
+    const void *data;   /* with_data; else NULL */
+    size_t data_len;
+};
+
+enum conclave_queue_part {
+    CONCLAVE_QUEUE_ITEMS,
+    CONCLAVE_QUEUE_DEAD,
+};
+
+/* The first `most` entries (0: all) in order, as of now. Blocking: also CONCLAVE_ETIMEDOUT. Free
+ * with conclave_queue_entries_free. */
+CONCLAVE_API int conclave_queue_list(struct conclave_queue *queue, enum conclave_queue_part part,
+                                     size_t most, bool with_data, int64_t timeout_ms,
+                                     struct conclave_queue_entry **ret,
+                                     size_t *ret_count) CONCLAVE_MUST_USE;
+CONCLAVE_API void conclave_queue_entries_free(struct conclave_queue_entry *entries, size_t count);
+
+/* The number of items, claimed ones included. Blocking. */
+CONCLAVE_API int conclave_queue_size(struct conclave_queue *queue, int64_t timeout_ms,
+                                     int64_t *ret_count) CONCLAVE_MUST_USE;
+
+/* Puts a dead letter back in its old place, attempts counted anew. 0, CONCLAVE_NO_NODE (no such
+ * dead letter). Blocking. */
+CONCLAVE_API int conclave_queue_requeue(struct conclave_queue *queue, const char *name,
+                                        int64_t timeout_ms) CONCLAVE_MUST_USE;
+
+/* --- the end --------------------------------------------------------------------- */
+
+/* Ends what waits (CONCLAVE_ECLOSED), gives back what is claimed, then on_closed. Asynchronous, any
+ * number of times, also from a callback. */
+CONCLAVE_API void conclave_queue_close(struct conclave_queue *queue);
+CONCLAVE_API int conclave_queue_close_wait(struct conclave_queue *queue,
+                                           int64_t timeout_ms) CONCLAVE_MUST_USE;
+
+/* Frees a closed handle; items of it are freed by themselves. NULL is allowed. From on_closed: freed
+ * when that returns. */
+CONCLAVE_API void conclave_queue_destroy(struct conclave_queue *queue);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

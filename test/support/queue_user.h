@@ -1,0 +1,49 @@
+/* What the tests of the queue share: a client with one queue handle, and short ways to put, take
+ * and look at the tree. */
+#ifndef SUPPORT_QUEUE_USER_H
+#define SUPPORT_QUEUE_USER_H
+
+#include "recipes/queue.h"
+#include "support/candidate.h"
+
+#define QUEUE_PATH "/app/queue"
+#define CLAIMS_PATH QUEUE_PATH ".claims"
+#define DEAD_PATH QUEUE_PATH ".dead"
+#define LINE_PATH QUEUE_PATH ".line"
+#define PUTS_PATH QUEUE_PATH ".puts"
+
+struct queue_user {
+    struct candidate link; /* client and runtime; no election */
+    struct conclave_queue *queue;
+    pthread_mutex_t lock; /* guards what follows */
+    int lost;
+    int closed;
+    int64_t size; /* last told, -1: none */
+    int sizes;    /* how often */
+    unsigned after_end;
+};
+
+/* Nodes that last, so that the first write is the put's. */
+void queue_make(struct fake_zk *zk);
+
+struct conclave_queue_options queue_options(void);
+
+/* servers NULL: the endpoint's address. */
+void queue_user_open(struct queue_user *u, struct fake_zk *zk, int endpoint,
+                     const struct conclave_queue_options *options);
+/* Another handle on the same client; its link is not to be finished. */
+void queue_user_share(struct queue_user *u, const struct queue_user *with,
+                      const struct conclave_queue_options *options);
+void queue_user_close(struct queue_user *u); /* the handle */
+void queue_user_finish(struct queue_user *u);
+
+int queue_user_get(struct queue_user *u, const int *field);
+
+void put_text(struct queue_user *u, int priority, const char *text);
+struct conclave_item *take_one(struct queue_user *u);
+/* Takes, checks the text, acknowledges. */
+void take_text(struct queue_user *u, const char *text);
+bool item_is(const struct conclave_item *item, const char *text);
+size_t items_in(struct fake_zk *zk, const char *path);
+
+#endif
