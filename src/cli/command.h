@@ -27,6 +27,8 @@ int command_status(int argc, char **argv);
 int command_members(int argc, char **argv);
 int command_sessions(int argc, char **argv);
 int command_elect(int argc, char **argv);
+int command_queue(int argc, char **argv);
+int command_barrier(int argc, char **argv);
 int command_ls(int argc, char **argv);
 int command_get(int argc, char **argv);
 int command_set(int argc, char **argv);

@@ -13,6 +13,8 @@ static const struct command_row COMMANDS[] = {
      NULL, false},
     {"elect", "Run a command only while this process is the leader.", command_elect, "Coordination",
      false},
+    {"queue", "Put items into a queue, take them, look at them.", command_queue, NULL, false},
+    {"barrier", "Wait for others, begin and end together.", command_barrier, NULL, false},
     {"ls", "List the children of a node.", command_ls, "The tree", true},
     {"get", "Print the data of a node.", command_get, NULL, true},
     {"set", "Replace the data of a node.", command_set, NULL, true},

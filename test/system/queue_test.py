@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+"""`conclave queue` and `conclave barrier` with real processes: order, claims, dead letters, signals, kill -9.
+
+Promise: with producers and consumers that are killed at random nothing that was put is lost (at least once), nothing is
+seen twice (at most once), on one server and on three of which one is restarted. With --apache the same on Apache
+ZooKeeper, alone.
+Limits: loopback; kills are of the commands and of one server, not of links.
+
+usage: queue_test.py [--apache] [--seed N] [NAME...]
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import cases  # noqa: E402
+import conclave  # noqa: E402
+import ensemble  # noqa: E402
+import zookeeper  # noqa: E402
+
+TICK_MS = 500
+SESSION_S = 2
+PATIENCE_S = 60
+PRODUCERS = CONSUMERS = 4
+PUTS = 12  # of each producer
+
+
+class Bench:
+    """Commands against one server, or the servers of an ensemble."""
+
+    def __init__(self, hosts):
+        self.environment = {**os.environ, "CONCLAVE_SERVER": hosts}
+        self.processes = []
+
+    def start(self, *words, **more):
+        """A command that runs on; more: as subprocess.Popen takes it."""
+        more = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
+        process = subprocess.Popen([conclave.program(), *words], env=self.environment, text=True, **more)
+        self.processes.append(process)
+        return process
+
+    def run(self, *words, text=None, code=0):
+        """What it writes; its exit code must be this one."""
+        done = subprocess.run([conclave.program(), *words], env=self.environment, input=text or "", text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE_S)
+        assert done.returncode == code, f"{words}: exit {done.returncode}, not {code}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def end(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
+def wait_until(function, what):
+    deadline = time.monotonic() + PATIENCE_S
+    while not function():
+        assert time.monotonic() < deadline, f"never: {what}"
+        time.sleep(0.05)
+
+
+def path_of(name):
+    """A node of the case's own."""
+    return f"/{name}-{os.getpid()}"
+
+
+# --- the queue -----------------------------------------------------------------------------------------------------------
+
+def test_order_and_views(bench):
+    path = path_of("order")
+    names = [bench.run("queue", "put", path, "second").strip(), bench.run("queue", "put", path, text="third").strip()]
+    names.insert(0, json.loads(bench.run("queue", "put", path, "first", "--priority", "1", "--json"))["name"])
+    assert [line.split("\t")[0] for line in bench.run("queue", "list", path).splitlines()] == names
+    assert bench.run("queue", "peek", path) == "first"
+    taken = json.loads(bench.run("queue", "take", path, "--json"))
+    assert (taken["name"], taken["priority"], taken["attempt"], taken["data"]) == (names[0], 1, 1, "first"), taken
+    assert bench.run("queue", "take", path) == "second"
+    assert bench.run("queue", "take", path, "--", "cat") == "third"
+    bench.run("queue", "take", path, "--timeout", "0", code=75)
+    bench.run("queue", "take", path, "--timeout", "200ms", code=75)
+    bench.run("queue", "put", path, "x", "--priority", "1000", code=64)
+    bench.run("queue", "put", path, "x")
+    bench.run("queue", "put", path, "y", "--max-items", "1", "--timeout", "0", code=75)
+
+
+def test_failures_and_dead_letters(bench):
+    path = path_of("dead")
+    name = bench.run("queue", "put", path, "poison").strip()
+    bench.run("queue", "take", path, "--max-attempts", "2", "--", "sh", "-c", "exit 7", code=7)
+    assert json.loads(bench.run("queue", "list", path, "--json"))["attempts"] == 1
+    bench.run("queue", "take", path, "--max-attempts", "2", "--", "sh", "-c", "kill -9 $$", code=137)
+    assert bench.run("queue", "list", path) == ""
+    assert bench.run("queue", "dead", path).split("\t")[0] == name
+    bench.run("queue", "requeue", path, name)
+    bench.run("queue", "requeue", path, name, code=1)
+    assert bench.run("queue", "take", path, "--", "sh", "-c", "cat; echo -n \" $CONCLAVE_ATTEMPT\"") == "poison 1"
+    bench.run("queue", "put", path, "z")
+    bench.run("queue", "take", path, "--", "/no/such/program", code=127)
+
+
+def test_signals(bench):
+    path = path_of("signals")
+    waiting = bench.start("queue", "take", path, "--follow", "--", "cat")
+    time.sleep(0.5)
+    waiting.send_signal(signal.SIGTERM)
+    assert waiting.wait(PATIENCE_S) == 128 + signal.SIGTERM
+    bench.run("queue", "put", path, "a")
+    running = bench.start("queue", "take", path, "--", "sh", "-c", "trap 'exit 5' TERM; echo in; while :; do sleep 0.1; done")
+    assert running.stdout.readline() == "in\n"
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(PATIENCE_S) == 5
+    assert bench.run("queue", "take", path) == "a", "it was given back"
+
+
+def test_a_killed_consumer_s_item_is_handed_to_another(bench):
+    path = path_of("killed")
+    bench.run("queue", "put", path, "a")
+    first = bench.start("queue", "take", path, "--session", f"{SESSION_S}s", "--", "sh", "-c", "echo $$; exec sleep 600")
+    child = int(first.stdout.readline())
+    first.kill()
+    second = json.loads(bench.run("queue", "take", path, "--json"))
+    assert (second["data"], second["attempt"]) == ("a", 2), second
+    wait_until(lambda: not os.path.exists(f"/proc/{child}"), "the killed one's command ends")
+
+
+# --- many, with kills -------------------------------------------------------------------------------------------------
+
+class Crowd:
+    """Producers that put one item after the other and consumers that write down what they get; some are killed."""
+
+    def __init__(self, bench, path, once, seed):
+        self.bench = bench
+        self.path = path
+        self.once = once
+        self.random = random.Random(seed)
+        self.log = tempfile.NamedTemporaryFile()
+        self.sure = []  # put, and told so
+        self.failures = []
+        self.consumers = []
+        self.ending = threading.Event()
+
+    def consumer(self):
+        words = ["queue", "take", self.path, "--follow", "--session", f"{SESSION_S}s"]
+        words += ["--at-most-once"] if self.once else []
+        return self.bench.start(*words, "--", "sh", "-c", f"cat >> {self.log.name}", stderr=subprocess.DEVNULL,
+                                stdout=subprocess.DEVNULL)
+
+    def produce(self, number):
+        chance = random.Random(f"{number}-{self.random.random()}")
+        for i in range(PUTS):
+            text = f"{number}.{i}\n"
+            process = self.bench.start("queue", "put", self.path, text, "--session", f"{SESSION_S}s")
+            if chance.random() < 0.2:
+                time.sleep(chance.random() * 0.1)
+                process.kill()
+            if process.wait(PATIENCE_S) == 0:
+                self.sure.append(text.strip())
+            elif process.returncode > 0:
+                self.failures.append((text.strip(), process.stderr.read()))
+
+    def kill_some(self):
+        while not self.ending.wait(0.4):
+            at = self.random.randrange(CONSUMERS)
+            self.consumers[at].kill()
+            self.consumers[at] = self.consumer()
+
+    def seen(self):
+        with open(self.log.name, encoding="ascii") as file:
+            return file.read().split()
+
+    def run(self, meanwhile=None):
+        self.consumers += [self.consumer() for _ in range(CONSUMERS)]
+        killer = threading.Thread(target=self.kill_some)
+        producers = [threading.Thread(target=self.produce, args=(i,)) for i in range(PRODUCERS)]
+        for thread in (killer, *producers):
+            thread.start()
+        if meanwhile:
+            meanwhile()
+        for thread in producers:
+            thread.join()
+        self.ending.set()
+        killer.join()
+        wait_until(lambda: self.bench.run("queue", "list", self.path) == "", "all items are taken")
+        for consumer in self.consumers:
+            consumer.send_signal(signal.SIGTERM)
+            consumer.wait(PATIENCE_S)
+        seen = self.seen()
+        lost = set(self.sure) - set(seen)
+        twice = sorted(text for text in set(seen) if seen.count(text) > 1)
+        assert self.sure and not self.failures, self.failures
+        assert self.once or not lost, f"lost: {sorted(lost)}"
+        assert not self.once or not twice, f"twice: {twice}"
+        return f"{len(self.sure)} put for sure, {len(seen)} seen, {len(twice)} twice, {len(lost)} lost"
+
+
+def test_E74_at_least_once_loses_nothing(bench):
+    return Crowd(bench, path_of("least"), False, bench.seed).run()
+
+
+def test_E74_at_most_once_gives_nothing_twice(bench):
+    return Crowd(bench, path_of("most"), True, bench.seed).run()
+
+
+# --- barriers -----------------------------------------------------------------------------------------------------------
+
+def test_plain_barrier(bench):
+    path = path_of("barrier")
+    bench.run("barrier", "wait", path)
+    bench.run("barrier", "set", path)
+    bench.run("barrier", "set", path)
+    bench.run("barrier", "wait", path, "--timeout", "200ms", code=75)
+    waiting = [bench.start("barrier", "wait", path) for _ in range(3)]
+    time.sleep(0.5)
+    assert all(process.poll() is None for process in waiting)
+    bench.run("barrier", "remove", path)
+    assert [process.wait(PATIENCE_S) for process in waiting] == [0, 0, 0]
+    bench.run("barrier", "remove", path)
+
+
+def test_double_barrier(bench):
+    path = path_of("double")
+    words = ["barrier", "enter", path, "--count", "3", "--session", f"{SESSION_S}s", "--", "sh", "-c"]
+    first = [bench.start(*words, f"echo in; sleep 0.{i}; exit {i}") for i in (1, 2)]
+    time.sleep(0.7)
+    assert all(process.poll() is None for process in first)
+    bench.run("barrier", "enter", path, "--count", "4", code=78)
+    last = bench.start(*words, "echo in; exit 3")
+    assert [process.wait(PATIENCE_S) for process in (*first, last)] == [1, 2, 3]
+    assert all(process.stdout.read() == "in\n" for process in (*first, last))
+    bench.run("barrier", "enter", path, "--count", "2", "--timeout", "300ms", code=75)
+
+
+def test_E85_a_member_killed_inside_is_not_waited_for(bench):
+    path = path_of("inside")
+    words = ["barrier", "enter", path, "--count", "2", "--session", f"{SESSION_S}s"]
+    dies = bench.start(*words, "--", "sh", "-c", "echo in; exec sleep 600")
+    stays = bench.start(*words, "--", "sh", "-c", "echo in")
+    assert dies.stdout.readline() == stays.stdout.readline() == "in\n"
+    time.sleep(0.3)
+    assert stays.poll() is None, "it waits for the other to end"
+    dies.kill()
+    assert stays.wait(PATIENCE_S) == 0
+
+
+# --- three servers -------------------------------------------------------------------------------------------------------
+
+def test_E74_on_three_servers_of_which_one_is_restarted(seed):
+    with contextlib.ExitStack() as stack:
+        servers = stack.enter_context(ensemble.Ensemble(3, tick_ms=TICK_MS))
+        bench = Bench(servers.hosts)
+        bench.seed = seed
+        stack.callback(bench.end)
+
+        def restart():
+            time.sleep(1)
+            victim = servers.leader() or servers.members[0]
+            victim.kill()
+            time.sleep(1)
+            victim.start()
+        return Crowd(bench, path_of("three"), False, seed).run(restart)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--apache", action="store_true")
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("only", nargs="*")
+    options = parser.parse_args()
+    why = conclave.why_missing() or (zookeeper.why_missing() if options.apache else None)
+    if why:
+        return cases.skip_all(why)
+    seed = options.seed if options.seed is not None else random.randrange(1 << 30)
+    print(f"seed {seed}", flush=True)
+    three = test_E74_on_three_servers_of_which_one_is_restarted
+    server = zookeeper.ZooKeeper(tick_ms=TICK_MS) if options.apache else conclave.Conclave(tick_ms=TICK_MS)
+    with server:
+        bench = Bench(server.host)
+        bench.seed = seed
+        try:
+            listed = [cases.bound(function, bench) for function in cases.named("test_", globals()) if function is not three]
+            listed += [] if options.apache else [cases.bound(three, seed)]
+            return cases.run(listed, options.only)
+        finally:
+            bench.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
