@@ -146,6 +146,34 @@ def election(bench):
     second.end()
 
 
+def queue(bench):
+    """Items are worked on in their order; what a worker that was killed had is handed to another."""
+    for text in ("one", "two"):
+        bench.start("queue", "put", "/example/queue", text).end(0)
+    alice = bench.start("queue", "work", "/example/queue", "alice")
+    alice.expect(r"alice does one, attempt 1")
+    alice.expect(r"alice does two, attempt 1")
+    bob = bench.start("queue", "work", "/example/queue", "bob")
+    alice.kill()
+    bench.start("queue", "put", "/example/queue", "three").end(0)
+    bob.expect(r"bob does three, attempt [12]", SESSION_S + WAIT_S)  # the line's first may be the killed one
+    bob.end()
+
+
+def barrier(bench):
+    """Three begin when all are there."""
+    first = [bench.start("barrier", "/example/barrier", "3", name) for name in ("alice", "bob")]
+    for program in first:
+        program.expect(r"waits")
+    time.sleep(0.3)
+    assert not any("begins" in program.text() for program in first)
+    programs = [*first, bench.start("barrier", "/example/barrier", "3", "carol")]
+    for program in programs:
+        program.expect(r"begins")
+        program.expect(r"ends with all others")
+        program.end(0)
+
+
 def poll_loop(bench):
     """Without threads, in a loop of the program's own: a watch is told of each change."""
     bench.conclave("create", "/example-poll", "one")
