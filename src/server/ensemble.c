@@ -1,6 +1,7 @@
 #include "server/ensemble.h"
 
 #include "base/log.h"
+#include "server/comparison.h"
 #include "server/replacement.h"
 
 #include <assert.h>
@@ -12,15 +13,6 @@ enum {
     RETRY_MS = 5,       /* to a leader that cannot take batches yet */
     CLAIM_MS = 2000,    /* between two digests that the leader tells */
     BEATS_PER_TICK = 4, /* touches are told, contact is looked at */
-};
-
-/* Messages between members: a kind, then what it says. Integers are big-endian. */
-enum message_kind {
-    MESSAGE_BATCH = 1, /* a batch, for the leader's log */
-    MESSAGE_TOUCH = 2, /* ids of sessions (i64 each) that gave a sign of life since the last one */
-    MESSAGE_LATER = 3, /* a batch was not taken: this member does not lead, or does not yet */
-    MESSAGE_TRANSFER = 4, /* the leader shall hand over to this member (i64), 0: to anybody */
-    MESSAGE_DIGEST = 5,   /* index and digest (i64 each): the leader's state after an entry */
 };
 
 /* A batch of ours that is not applied yet. */
@@ -111,7 +103,7 @@ static void route(struct ensemble *e, const struct unapplied *u)
             fail(e, rc);
         }
     } else if (e->leader != 0) {
-        buf_append_u8(&copy, MESSAGE_BATCH);
+        buf_append_u8(&copy, ENSEMBLE_BATCH);
         buf_append_slice(&copy, buf_slice(&u->bytes));
         if (buf_ok(&copy)) {
             e->stats.forwarded++;
@@ -245,27 +237,6 @@ static void overtake(struct ensemble *e, int64_t sequence)
     pipeline_begin(&e->service->pipeline, sequence);
 }
 
-/* Going on with another state than the leader's would make it worse. The folder is read again: what
- * is wrong in memory only is mended by that; what is wrong on the disk shows again. */
-static void judge(struct ensemble *e, enum agreement_verdict verdict)
-{
-    e->stats.compared += verdict != AGREEMENT_UNKNOWN;
-    if (verdict == AGREEMENT_DIFFERS) {
-        e->stats.differed++;
-        e->failed(
-            e->failed_ctx, CONCLAVE_ECORRUPT,
-            "this member's state is not the leader's: it is read from the disk again. If this "
-            "comes back, stop the member, empty its folder and start it");
-    }
-}
-
-static void note_digest(struct ensemble *e, uint64_t index)
-{
-    if (!e->sole) {
-        judge(e, agreement_applied(&e->agreement, index, state_digest_now(e->service->state)));
-    }
-}
-
 static int apply_batch(struct ensemble *e, struct slice payload)
 {
     struct batch_reader reader;
@@ -292,7 +263,7 @@ int ensemble_apply(struct ensemble *e, uint64_t index, struct slice payload)
 {
     int rc = apply_batch(e, payload);
     if (rc == 0) {
-        note_digest(e, index);
+        comparison_applied(e, index);
     }
     return rc;
 }
@@ -357,7 +328,11 @@ int ensemble_role(struct ensemble *e, enum replication_role role, uint64_t leade
 void ensemble_expect(struct ensemble *e, const struct member *members, size_t count)
 {
     e->n_others = 0;
+    e->n_voters = 0;
     for (size_t i = 0; i < count; i++) {
+        if (members[i].role == MEMBER_VOTER) {
+            e->voters[e->n_voters++] = members[i].id;
+        }
         if (members[i].id != (uint64_t)e->id) {
             e->others[e->n_others++] = members[i].id;
         }
@@ -385,7 +360,7 @@ int ensemble_configuration(struct ensemble *e, uint64_t index, const struct memb
     ensemble_expect(e, members, count);
     int rc = service_configure(e->service, list, count);
     if (rc == 0 && index > e->agreement.last) {
-        note_digest(e, index);
+        comparison_applied(e, index);
     }
     return rc;
 }
@@ -407,7 +382,7 @@ static void take_batch(struct ensemble *e, uint64_t from, struct slice bytes)
     if (e->role != REPLICATION_LEADER || e->replication == NULL) {
         /* Its origin may hear who was elected before the log lets that one lead. */
         buf_init(&batch, 0);
-        buf_append_u8(&batch, MESSAGE_LATER);
+        buf_append_u8(&batch, ENSEMBLE_LATER);
         if (buf_ok(&batch)) {
             e->links.send(e->links.ctx, from, &batch);
         }
@@ -466,7 +441,7 @@ int ensemble_transfer(struct ensemble *e, uint64_t to)
         return replication_transfer(e->replication, to);
     }
     buf_init(&message, 0);
-    buf_append_u8(&message, MESSAGE_TRANSFER);
+    buf_append_u8(&message, ENSEMBLE_TRANSFER);
     buf_append_i64(&message, (int64_t)to);
     if (buf_ok(&message)) {
         e->links.send(e->links.ctx, e->leader, &message);
@@ -491,36 +466,25 @@ static void take_transfer(struct ensemble *e, struct slice bytes)
     }
 }
 
-static void take_digest(struct ensemble *e, uint64_t from, struct slice bytes)
-{
-    struct wire_reader r = wire_reader_make(bytes);
-    if (bytes.len != 16) {
-        e->stats.refused++;
-    } else if (from == e->leader && e->role != REPLICATION_LEADER) {
-        uint64_t index = (uint64_t)wire_read_i64(&r);
-        judge(e, agreement_claimed(&e->agreement, index, (uint64_t)wire_read_i64(&r)));
-    }
-}
-
 void ensemble_message(struct ensemble *e, uint64_t from, struct slice message)
 {
     uint8_t kind = message.len > 0 ? message.data[0] : 0;
     struct slice rest = message.len > 0 ? slice_make(message.data + 1, message.len - 1) : message;
     switch (kind) {
-    case MESSAGE_BATCH:
+    case ENSEMBLE_BATCH:
         take_batch(e, from, rest);
         break;
-    case MESSAGE_TOUCH:
+    case ENSEMBLE_TOUCH:
         take_touches(e, rest);
         break;
-    case MESSAGE_LATER:
+    case ENSEMBLE_LATER:
         take_later(e, from);
         break;
-    case MESSAGE_TRANSFER:
+    case ENSEMBLE_TRANSFER:
         take_transfer(e, rest);
         break;
-    case MESSAGE_DIGEST:
-        take_digest(e, from, rest);
+    case ENSEMBLE_DIGEST:
+        comparison_take(e, from, rest);
         break;
     default:
         e->stats.refused++;
@@ -537,31 +501,11 @@ static void tell_touches(struct ensemble *e)
         return;
     }
     buf_init(&message, 0);
-    buf_append_u8(&message, MESSAGE_TOUCH);
+    buf_append_u8(&message, ENSEMBLE_TOUCH);
     if (service_take_touches(e->service, &message) > 0 && buf_ok(&message)) {
         e->links.send(e->links.ctx, e->leader, &message);
     }
     buf_finish(&message);
-}
-
-static void tell_digest(struct ensemble *e)
-{
-    uint64_t index;
-    uint64_t digest;
-    if (e->role != REPLICATION_LEADER || !agreement_newest(&e->agreement, &index, &digest)) {
-        return;
-    }
-    for (size_t i = 0; i < e->n_others; i++) {
-        struct buf message;
-        buf_init(&message, 0);
-        buf_append_u8(&message, MESSAGE_DIGEST);
-        buf_append_i64(&message, (int64_t)index);
-        buf_append_i64(&message, (int64_t)digest);
-        if (buf_ok(&message)) {
-            e->links.send(e->links.ctx, e->others[i], &message);
-        }
-        buf_finish(&message);
-    }
 }
 
 void ensemble_tick(struct ensemble *e)
@@ -584,7 +528,7 @@ void ensemble_tick(struct ensemble *e)
         tell_touches(e);
         if (now_ms >= e->claim_at) {
             e->claim_at = now_ms + CLAIM_MS;
-            tell_digest(e);
+            comparison_tell(e);
         }
         service_set_contact(e->service, e->replication != NULL
                                             ? replication_contact_ms(e->replication)

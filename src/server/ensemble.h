@@ -18,6 +18,15 @@
 #include "server/agreement.h"
 #include "server/service.h"
 
+/* Messages between members: a kind, then what it says. Integers are big-endian. */
+enum ensemble_message_kind {
+    ENSEMBLE_BATCH = 1, /* a batch, for the leader's log */
+    ENSEMBLE_TOUCH = 2, /* ids of sessions (i64 each) that gave a sign of life since the last one */
+    ENSEMBLE_LATER = 3, /* a batch was not taken: this member does not lead, or does not yet */
+    ENSEMBLE_TRANSFER = 4, /* the leader shall hand over to this member (i64), 0: to anybody */
+    ENSEMBLE_DIGEST = 5,   /* index and digest (i64 each): the sender's state after an entry */
+};
+
 /* Sends a message to another member; it may be lost. Takes the bytes. */
 struct ensemble_links {
     void (*send)(void *ctx, uint64_t to, struct buf *message_take);
@@ -55,10 +64,15 @@ struct ensemble {
     struct list unapplied;        /* own batches, oldest first */
     uint64_t others[MEMBERS_MAX]; /* the other members */
     size_t n_others;
+    uint64_t voters[MEMBERS_MAX]; /* the members that vote, this one among them or not */
+    size_t n_voters;
     struct agreement agreement;
-    int64_t claim_at;  /* when the leader tells its digest next, monotonic ms */
-    int64_t tick_at;   /* next beat, monotonic ms */
-    int64_t resend_at; /* when the oldest is sent again if nothing moved */
+    int differences;    /* with the leader, in a row */
+    bool doubted;       /* the majority had another state, and none was the same since */
+    bool beyond_repair; /* so had it when the state had been read from the disk again */
+    int64_t claim_at;   /* when the leader tells its digest next, monotonic ms */
+    int64_t tick_at;    /* next beat, monotonic ms */
+    int64_t resend_at;  /* when the oldest is sent again if nothing moved */
     int64_t resend_wait_ms;
     int64_t retry_at; /* the same when one is known to be lost; INT64_MAX: none is */
     int64_t lost;     /* sequence of the batch last seen to be missing in the log */

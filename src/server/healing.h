@@ -24,7 +24,6 @@ struct healing {
     bool wanted;           /* the folder's content is not to be used again */
     bool cluster_known;
     uint8_t cluster[PEER_CLUSTER_SIZE];
-    bool differed; /* the state was not the others', and none was compared since */
 };
 
 void healing_init(struct healing *h, uint64_t id, bool on, const struct member *founders, size_t n);

@@ -41,6 +41,7 @@ struct node {
     struct peer_identity identity;
     int64_t at;                 /* next beat of founding, next try from aside */
     int64_t aside_wait_ms;      /* before the next try */
+    int64_t tried_ms;           /* when the last one ended, monotonic */
     char *failure;              /* why the log failed */
     enum replication_role role; /* as told last */
     uint64_t leader;
@@ -93,6 +94,9 @@ static void step_aside(struct node *n, int error, const char *text)
         return;
     }
     n->stage = NODE_ASIDE;
+    if (now_ms(n) - n->tried_ms > n->aside_wait_ms) {
+        n->aside_wait_ms = 0; /* it had come back for good */
+    }
     n->aside_wait_ms = n->aside_wait_ms == 0                 ? ASIDE_MS
                        : 2 * n->aside_wait_ms < ASIDE_MAX_MS ? 2 * n->aside_wait_ms
                                                              : ASIDE_MAX_MS;
@@ -100,6 +104,9 @@ static void step_aside(struct node *n, int error, const char *text)
     free(n->failure);
     n->failure = strdup(text);
     n->ensemble.stats.steps_aside++;
+    if (n->ensemble.beyond_repair && healing_is_possible(&n->healing)) {
+        n->healing.wanted = true;
+    }
     log_error("server", "stepped-aside", "error=%s retry_ms=%lld text=\"%s\"",
               conclave_errname(error), (long long)n->aside_wait_ms, text);
     n->log = NULL;
@@ -527,6 +534,8 @@ struct pipeline_sink node_sink(struct node *n)
 
 static void await_healing(struct node *n, const struct damage_look *look, const char *text)
 {
+    n->ensemble.beyond_repair = false;
+    n->ensemble.doubted = false;
     healing_want(&n->healing, look);
     n->ensemble.stats.damaged++;
     n->stage = NODE_DAMAGED;
@@ -683,6 +692,7 @@ static void found(struct node *n)
 static void stay_aside(struct node *n, int error, char *text)
 {
     n->stage = NODE_RUNNING;
+    n->tried_ms = now_ms(n);
     step_aside(n, error, text != NULL ? text : conclave_strerror(error));
     n->at = now_ms(n) + n->aside_wait_ms;
     free(text);
@@ -691,6 +701,7 @@ static void stay_aside(struct node *n, int error, char *text)
 static void came_back(struct node *n, const char *text)
 {
     n->at = INT64_MAX;
+    n->tried_ms = now_ms(n);
     log_info("server", "came-back", "text=\"%s\"", text);
     tell_links(n);
 }

@@ -12,11 +12,17 @@ struct fixture {
     unsigned messages;
     uint64_t index; /* of the last entry applied */
     int failures;
+    unsigned told[8]; /* digests, by whom they went to */
 };
 
 static void on_send(void *ctx, uint64_t to, struct buf *message_take)
 {
     struct fixture *f = ctx;
+    if (message_take->data[0] == ENSEMBLE_DIGEST) {
+        f->told[to]++;
+        buf_finish(message_take);
+        return;
+    }
     assert_int_equal(to, 2);
     f->messages++;
     buf_reset(&f->sent);
@@ -95,44 +101,126 @@ static void on_failed(void *ctx, int error, const char *text)
     f->failures++;
 }
 
-static void claim(struct fixture *f, uint64_t index, uint64_t digest)
+static void tell(struct fixture *f, uint64_t from, uint64_t index, uint64_t digest)
 {
     struct buf message;
     buf_init(&message, 0);
-    buf_append_u8(&message, 5);
+    buf_append_u8(&message, ENSEMBLE_DIGEST);
     buf_append_i64(&message, (int64_t)index);
     buf_append_i64(&message, (int64_t)digest);
-    ensemble_message(&f->e, 2, buf_slice(&message));
+    ensemble_message(&f->e, from, buf_slice(&message));
     buf_finish(&message);
 }
 
-/* The leader's digests are compared at the entry they are about: applied before, or not yet. One that
- * differs makes the member step aside; one of an entry that is long past, or not the leader's, says
- * nothing. */
+static uint64_t digest_of(const struct fixture *f)
+{
+    return state_digest(f->h.service.state);
+}
+
+/* Opened, and one write applied. */
+static void compare_open(struct fixture *f, struct guest *p)
+{
+    fixture_open(f);
+    f->e.failed = on_failed;
+    f->e.failed_ctx = f;
+    ask_for_session(f, p);
+    apply_sent(f);
+}
+
+/* The leader's digests are compared at the entry they are about: applied before, or not yet. One of an entry that is
+ * long past says nothing. While nobody says who is right, a member steps aside that differs three times in a row. */
 static void test_states_are_compared(void **state)
 {
     (void)state;
     struct fixture f;
     struct guest p;
-    fixture_open(&f);
-    f.e.failed = on_failed;
-    f.e.failed_ctx = &f;
-    ask_for_session(&f, &p);
-    apply_sent(&f);
-    uint64_t digest = state_digest(f.h.service.state);
-    claim(&f, f.index, digest);
-    claim(&f, f.index + 1000, 1);
+    compare_open(&f, &p);
+    tell(&f, 2, f.index, digest_of(&f));
+    tell(&f, 2, f.index + 1000, 1);
     assert_int_equal(f.e.stats.compared, 1);
+    assert_int_equal(f.told[2] + f.told[3], 0); /* nothing to argue about */
+    tell(&f, 2, f.index, digest_of(&f) + 1);
+    tell(&f, 2, f.index, digest_of(&f) + 1);
+    assert_int_equal(f.told[2], 1); /* once */
+    assert_int_equal(f.told[3], 1);
     assert_int_equal(f.failures, 0);
-    claim(&f, f.index, digest + 1);
-    assert_int_equal(f.failures, 1);
-    claim(&f, f.index + 1, 12345);
-    f.e.agreement.claim_index = f.index + 1;
+    f.e.agreement.claim.index = 0;
+    tell(&f, 2, f.index + 1, 12345);
     guest_finish(&p);
     ask_for_session(&f, &p);
     apply_sent(&f);
-    assert_int_equal(f.failures, 2);
-    assert_int_equal(f.e.stats.differed, 2);
+    assert_int_equal(f.failures, 1);
+    assert_int_equal(f.told[3], 2);
+    assert_int_equal(f.e.stats.differed, 3);
+    assert_false(f.e.beyond_repair);
+    guest_finish(&p);
+    fixture_close(&f);
+}
+
+/* A majority with another state is right: this member steps aside at once, and when it differs again, having agreed
+ * with nobody since, its folder is wrong, too. */
+static void test_the_majority_is_right(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct guest p;
+    for (int agreed = 0; agreed < 2; agreed++) {
+        compare_open(&f, &p);
+        uint64_t wrong = digest_of(&f) + 1;
+        tell(&f, 3, f.index, wrong);
+        assert_int_equal(f.failures, 0); /* one of three */
+        assert_int_equal(f.told[2], 1);
+        tell(&f, 2, f.index, wrong + 1);
+        assert_int_equal(f.failures, 0); /* three states: nobody is right */
+        tell(&f, 2, f.index, wrong);
+        assert_int_equal(f.failures, 1);
+        assert_false(f.e.beyond_repair);
+        if (agreed) {
+            tell(&f, 2, f.index, digest_of(&f));
+        }
+        tell(&f, 2, f.index, wrong);
+        assert_int_equal(f.failures, 2);
+        assert_int_equal(f.e.beyond_repair, !agreed);
+        guest_finish(&p);
+        fixture_close(&f);
+    }
+}
+
+/* A leader whose state is not the followers' steps aside; followers who agree with each other stay. */
+static void test_the_leader_is_the_odd_one(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct guest p;
+    compare_open(&f, &p);
+    uint64_t right = digest_of(&f);
+    tell(&f, 3, f.index, right);
+    tell(&f, 2, f.index, right + 1); /* the leader's claim */
+    tell(&f, 3, f.index, right);
+    assert_int_equal(f.failures, 0);
+    f.e.role = REPLICATION_LEADER;
+    f.e.leader = 7;
+    tell(&f, 3, f.index, right + 1);
+    assert_int_equal(f.failures, 1); /* 2 and 3 agree against it */
+    f.e.role = REPLICATION_FOLLOWER;
+    guest_finish(&p);
+    fixture_close(&f);
+}
+
+/* With two voters nobody can say who is right: the follower reads its folder again, at once, and never gives it up. */
+static void test_one_of_two_gives_way(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct guest p;
+    compare_open(&f, &p);
+    assert_int_equal(ensemble_configuration(&f.e, f.index + 1, members, 2), 0);
+    f.index++;
+    for (int i = 1; i <= 3; i++) {
+        tell(&f, 2, f.index, digest_of(&f) + 1);
+        assert_int_equal(f.failures, i);
+        assert_false(f.e.beyond_repair);
+    }
     guest_finish(&p);
     fixture_close(&f);
 }
@@ -245,6 +333,9 @@ int main(void)
     log_set_level(LOG_ERROR + 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_states_are_compared),
+        cmocka_unit_test(test_the_majority_is_right),
+        cmocka_unit_test(test_the_leader_is_the_odd_one),
+        cmocka_unit_test(test_one_of_two_gives_way),
         cmocka_unit_test(test_a_write_comes_back),
         cmocka_unit_test(test_the_last_run_was_ahead),
         cmocka_unit_test(test_the_last_run_was_ahead_of_nothing),
