@@ -10,6 +10,7 @@
  *   log/%016u.log            segments by sequence number
  *   log/spare-%u             prepared or emptied segments, ready to be renamed
  *   snapshot/%020u.snapshot  by the index of the last entry they contain
+ *   snapshot/incoming-%x-%u  what came so far of another server's: its identity and size
  *   damaged-<time>/          what was damaged and is healed from others: the same names again
  *   healing                  text: while that is moved, until the first start behind it has ended;
  *                            where it goes, and the cluster id

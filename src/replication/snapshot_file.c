@@ -30,10 +30,13 @@ static char *unfinished_path(const char *dir)
     return path_make("%s/snapshot/snapshot.new", dir);
 }
 
+#define INCOMING "incoming-"
+
 /* One that another server sends. */
-static char *incoming_path(const char *dir)
+static char *incoming_path(const char *dir, const struct snapshot_incoming *in)
 {
-    return path_make("%s/snapshot/incoming.new", dir);
+    return path_make("%s/snapshot/" INCOMING "%016" PRIx64 "-%" PRIu64, dir, in->identity,
+                     in->size);
 }
 
 static uint64_t header_checksum(const uint8_t header[SNAPSHOT_HEADER_SIZE],
@@ -369,13 +372,57 @@ int snapshot_send_open(const struct file_ops *ops, const char *dir, uint64_t ind
     return 0;
 }
 
-int snapshot_incoming_open(const struct file_ops *ops, const char *dir, int *ret_fd)
+struct incoming_listing {
+    const struct file_ops *ops;
+    const char *dir;
+    const char *but; /* path of the one to keep, or NULL */
+};
+
+static void remove_incoming(void *arg, const char *name)
 {
-    char *path = incoming_path(dir);
+    struct incoming_listing *l = arg;
+    if (strncmp(name, INCOMING, strlen(INCOMING)) != 0) {
+        return;
+    }
+    char *path = path_make("%s/snapshot/%s", l->dir, name);
+    if (path != NULL && (l->but == NULL || strcmp(path, l->but) != 0)) {
+        /* What cannot be removed now is removed when the next one comes. */
+        int err = l->ops->remove(l->ops->ctx, path);
+        (void)err;
+    }
+    free(path);
+}
+
+static int list_incoming(const struct file_ops *ops, const char *dir, const char *folder,
+                         const char *but)
+{
+    struct incoming_listing l = {ops, dir, but};
+    int err = ops->list(ops->ctx, folder, remove_incoming, &l);
+    return err == -ENOENT ? 0 : err;
+}
+
+int snapshot_incoming_open(const struct file_ops *ops, const char *dir,
+                           const struct snapshot_incoming *in, bool anew, int *ret_fd,
+                           uint64_t *ret_length)
+{
+    char *path = incoming_path(dir, in);
     char *folder = path_make("%s/snapshot", dir);
+    int64_t length = 0;
     int fd = path == NULL || folder == NULL ? -ENOMEM : ops->make_folder(ops->ctx, folder);
     if (fd == 0) {
-        fd = ops->open(ops->ctx, path, FILE_REPLACE);
+        fd = list_incoming(ops, dir, folder, path);
+    }
+    if (fd == 0) {
+        fd = anew ? -ENOENT : ops->open(ops->ctx, path, FILE_WRITE);
+        length = fd >= 0 ? ops->size(ops->ctx, fd) : 0;
+        if (fd >= 0 && (length < 0 || (uint64_t)length > in->size)) {
+            ops->close(ops->ctx, fd);
+            fd = -ENOENT;
+        }
+        if (fd == -ENOENT) {
+            length = 0;
+            fd = ops->open(ops->ctx, path, FILE_REPLACE);
+        }
     }
     free(path);
     free(folder);
@@ -383,15 +430,17 @@ int snapshot_incoming_open(const struct file_ops *ops, const char *dir, int *ret
         return file_error(fd);
     }
     *ret_fd = fd;
+    *ret_length = (uint64_t)length;
     return 0;
 }
 
 int snapshot_incoming_check(const struct file_ops *ops, const char *dir,
+                            const struct snapshot_incoming *in,
                             const uint8_t cluster[FORMAT_CLUSTER_SIZE],
                             const struct snapshot_meta *meta, struct problem *problem)
 {
     struct snapshot_reader r;
-    int rv = reader_open(&r, ops, incoming_path(dir), meta->index, cluster, false, problem);
+    int rv = reader_open(&r, ops, incoming_path(dir, in), meta->index, cluster, false, problem);
     if (rv != 0) {
         return rv;
     }
@@ -402,9 +451,10 @@ int snapshot_incoming_check(const struct file_ops *ops, const char *dir,
     return rv;
 }
 
-int snapshot_incoming_accept(const struct file_ops *ops, const char *dir, uint64_t index)
+int snapshot_incoming_accept(const struct file_ops *ops, const char *dir,
+                             const struct snapshot_incoming *in, uint64_t index)
 {
-    char *from = incoming_path(dir);
+    char *from = incoming_path(dir, in);
     char *to = snapshot_path(dir, index);
     char *folder = path_make("%s/snapshot", dir);
     int err = from == NULL || to == NULL || folder == NULL ? -ENOMEM : 0;
@@ -422,13 +472,10 @@ int snapshot_incoming_accept(const struct file_ops *ops, const char *dir, uint64
 
 void snapshot_incoming_remove(const struct file_ops *ops, const char *dir)
 {
-    char *path = incoming_path(dir);
-    if (path != NULL) {
-        /* What cannot be removed now is removed by the next start, or overwritten. */
-        int err = ops->remove(ops->ctx, path);
-        (void)err;
-    }
-    free(path);
+    char *folder = path_make("%s/snapshot", dir);
+    int err = folder == NULL ? -ENOMEM : list_incoming(ops, dir, folder, NULL);
+    (void)err; /* as above */
+    free(folder);
 }
 
 struct listing {
@@ -436,7 +483,6 @@ struct listing {
     size_t count;
     size_t cap;
     bool unfinished;
-    bool incoming;
     bool failed; /* out of memory */
 };
 
@@ -447,10 +493,6 @@ static void look_at(void *arg, const char *name)
     int end = 0;
     if (strcmp(name, "snapshot.new") == 0) {
         l->unfinished = true;
-        return;
-    }
-    if (strcmp(name, "incoming.new") == 0) {
-        l->incoming = true;
         return;
     }
     /* NOLINTNEXTLINE(cert-err34-c): our own names; others are left alone */
@@ -486,8 +528,7 @@ int snapshot_list(const struct file_ops *ops, const char *dir, bool create, uint
     struct listing l = {0};
     char *folder = path_make("%s/snapshot", dir);
     char *unfinished = unfinished_path(dir);
-    char *incoming = incoming_path(dir);
-    int err = folder == NULL || unfinished == NULL || incoming == NULL ? -ENOMEM : 0;
+    int err = folder == NULL || unfinished == NULL ? -ENOMEM : 0;
     if (err == 0 && create) {
         err = ops->make_folder(ops->ctx, folder);
     }
@@ -501,13 +542,12 @@ int snapshot_list(const struct file_ops *ops, const char *dir, bool create, uint
     if (err == 0 && l.unfinished) {
         err = ops->remove(ops->ctx, unfinished);
     }
-    if (err == 0 && l.incoming) {
-        err = ops->remove(ops->ctx, incoming);
+    if (err == 0 && create) {
+        err = list_incoming(ops, dir, folder, NULL);
     }
     int rv = err == 0 ? 0 : problem_file(problem, err, "cannot list", folder);
     free(folder);
     free(unfinished);
-    free(incoming);
     if (rv != 0) {
         free(l.indexes);
         return rv;

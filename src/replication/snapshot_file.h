@@ -72,20 +72,32 @@ int snapshot_content(struct slice file, struct slice *ret) CONCLAVE_MUST_USE;
 int snapshot_send_open(const struct file_ops *ops, const char *dir, uint64_t index, int *ret_fd,
                        uint64_t *ret_size, uint64_t *ret_identity) CONCLAVE_MUST_USE;
 
-/* One that another server sends: written aside from empty, checked as a whole against what was
- * offered (its configuration is not compared), given its name. */
+/* One that another server sends: written aside, under a name that says which it is, so that it can be gone on with in
+ * another run; checked as a whole against what was offered (its configuration is not compared), given its name. */
+struct snapshot_incoming {
+    uint64_t identity; /* of the content, as snapshot_send_open gives it */
+    uint64_t size;     /* of the whole file */
+};
+
+/* From empty when `anew`, else with the *ret_length bytes that an earlier run left. Others that are unfinished are
+ * removed. */
 int snapshot_incoming_open(const struct file_ops *ops, const char *dir,
-                           int *ret_fd) CONCLAVE_MUST_USE;
+                           const struct snapshot_incoming *in, bool anew, int *ret_fd,
+                           uint64_t *ret_length) CONCLAVE_MUST_USE;
 int snapshot_incoming_check(const struct file_ops *ops, const char *dir,
+                            const struct snapshot_incoming *in,
                             const uint8_t cluster[FORMAT_CLUSTER_SIZE],
                             const struct snapshot_meta *meta,
                             struct problem *problem) CONCLAVE_MUST_USE;
 int snapshot_incoming_accept(const struct file_ops *ops, const char *dir,
-                             uint64_t index) CONCLAVE_MUST_USE;
+                             const struct snapshot_incoming *in, uint64_t index) CONCLAVE_MUST_USE;
+
+/* All that are unfinished. */
 void snapshot_incoming_remove(const struct file_ops *ops, const char *dir);
 
-/* Indexes of the snapshot files, newest first (*ret_indexes: free it). Removes unfinished ones.
- * Creates the folder when `create`; else a missing folder is an empty one. */
+/* Indexes of the snapshot files, newest first (*ret_indexes: free it). Removes unfinished ones of our own.
+ * When `create` (a first start) creates the folder and removes what others sent, too; else a missing folder is an empty
+ * one. */
 int snapshot_list(const struct file_ops *ops, const char *dir, bool create, uint64_t **ret_indexes,
                   size_t *ret_count, struct problem *problem) CONCLAVE_MUST_USE;
 

@@ -35,10 +35,17 @@ static void write_work(struct worker_job *job)
     w->rv = rx->rv;
 }
 
+static struct snapshot_incoming incoming(const struct snapshot_receiver *rx)
+{
+    return (struct snapshot_incoming){rx->offer.identity, rx->offer.size};
+}
+
 static void open_work(struct worker_job *job)
 {
     struct snapshot_receiver *rx = CONTAINER_OF(job, struct snapshot_receiver, job);
-    rx->rv = snapshot_incoming_open(rx->ops, rx->dir, &rx->fd);
+    const struct snapshot_incoming in = incoming(rx);
+    rx->found = 0;
+    rx->rv = snapshot_incoming_open(rx->ops, rx->dir, &in, rx->anew, &rx->fd, &rx->found);
 }
 
 static void check_work(struct worker_job *job)
@@ -57,14 +64,16 @@ static void check_work(struct worker_job *job)
     rx->ops->close(rx->ops->ctx, rx->fd);
     rx->fd = -1;
     if (rx->rv == 0) {
-        rx->rv = snapshot_incoming_check(rx->ops, rx->dir, rx->cluster, &meta, &rx->problem);
+        const struct snapshot_incoming in = incoming(rx);
+        rx->rv = snapshot_incoming_check(rx->ops, rx->dir, &in, rx->cluster, &meta, &rx->problem);
     }
 }
 
 static void accept_work(struct worker_job *job)
 {
     struct snapshot_receiver *rx = CONTAINER_OF(job, struct snapshot_receiver, job);
-    rx->rv = snapshot_incoming_accept(rx->ops, rx->dir, rx->offer.index);
+    const struct snapshot_incoming in = incoming(rx);
+    rx->rv = snapshot_incoming_accept(rx->ops, rx->dir, &in, rx->offer.index);
 }
 
 static void clean_work(struct worker_job *job)
@@ -136,6 +145,8 @@ static bool overtaken(struct snapshot_receiver *rx)
     return true;
 }
 
+static void check_done(struct worker_job *job);
+
 static void open_done(struct worker_job *job)
 {
     struct snapshot_receiver *rx = CONTAINER_OF(job, struct snapshot_receiver, job);
@@ -146,7 +157,11 @@ static void open_done(struct worker_job *job)
             rx->rv = 0;
         } else {
             rx->state = RECEIVE_FILLING;
-            reply(rx, rx->from, rx->offer.identity, 0, WANT_MORE);
+            rx->expected = rx->written = rx->found;
+            reply(rx, rx->from, rx->offer.identity, rx->found, WANT_MORE);
+            if (rx->found == rx->offer.size) {
+                run(rx, RECEIVE_CHECKING, check_work, check_done);
+            }
         }
     }
     rx->host.ran(rx->host.ctx);
@@ -156,7 +171,13 @@ static void check_done(struct worker_job *job)
 {
     struct snapshot_receiver *rx = CONTAINER_OF(job, struct snapshot_receiver, job);
     if (!overtaken(rx)) {
-        if (rx->rv != 0) {
+        if (rx->rv == CONCLAVE_ECORRUPT && rx->found > 0) {
+            /* What an earlier run had written may not have reached the disk: no fault of the sender's. */
+            problem_finish(&rx->problem);
+            rx->rv = 0;
+            rx->anew = true;
+            run(rx, RECEIVE_OPENING, open_work, open_done);
+        } else if (rx->rv != 0) {
             bool damaged = rx->rv == CONCLAVE_ECORRUPT;
             warn(rx);
             if (damaged) {
@@ -260,6 +281,7 @@ void snapshot_receiver_offer(struct snapshot_receiver *rx, uint64_t from,
     rx->offer = *offer;
     rx->expected = rx->written = 0;
     rx->gap_told = false;
+    rx->anew = false;
     run(rx, RECEIVE_OPENING, open_work, open_done);
 }
 

@@ -3,11 +3,13 @@
  *
  *   IDLE → offer → OPENING → FILLING → all there → CHECKING → `ready` → READY
  *     → accept → ACCEPTING → `accepted` → done → IDLE
+ *   CHECKING → it does not check, and an earlier run began it → OPENING, from empty
  *   any → discard, a failure, another offer → CLEANING → IDLE
  *
  * It is written aside, synced and checked as a whole before anybody hears of it, and has its name
  * only after `accepted`. The same file, offered again by this or another leader, goes on where it
- * was. A restart begins anew.
+ * was, also after a restart: what was begun stays until it is whole, another one comes, or the log has caught up
+ * otherwise and takes a snapshot of its own.
  */
 #ifndef REPLICATION_SNAPSHOT_RECEIVE_H
 #define REPLICATION_SNAPSHOT_RECEIVE_H
@@ -48,9 +50,11 @@ struct snapshot_receiver {
     uint64_t expected; /* offset of the next chunk */
     uint64_t written;
     bool gap_told;
+    bool anew;             /* nothing of an earlier run is to be used */
     struct worker_job job; /* all but the writes */
 
     int fd;                 /* LANE_FILES': or -1 */
+    uint64_t found;         /* LANE_FILES' until the job is done: bytes of an earlier run */
     int rv;                 /* LANE_FILES' until the job is done: the first failure */
     struct problem problem; /* the same */
 };
@@ -60,7 +64,7 @@ void snapshot_receiver_init(struct snapshot_receiver *rx, const struct stream_ho
                             const struct file_ops *ops, const char *dir,
                             const uint8_t cluster[FORMAT_CLUSTER_SIZE]);
 
-/* Only when no job is under way. What is unfinished is removed by the next start. */
+/* Only when no job is under way. What is unfinished stays for the next start. */
 void snapshot_receiver_finish(struct snapshot_receiver *rx);
 
 /* The caller has looked whether it needs the snapshot; if not: snapshot_receiver_decline. */

@@ -40,6 +40,7 @@ struct trim_job {
     struct journal_segment *segments; /* to be removed */
     size_t n_segments;
     uint64_t live_segment; /* the oldest one that stays */
+    bool tidy;             /* nothing is being received: what was begun to be is of no use */
     int rv;
 };
 
@@ -205,6 +206,9 @@ static void remove_work(struct worker_job *job)
 {
     struct trim_job *j = CONTAINER_OF(job, struct trim_job, job);
     struct replication *r = j->r;
+    if (j->tidy) {
+        snapshot_incoming_remove(r->ops, r->folder.dir);
+    }
     for (size_t i = 0; i < j->n_snapshots; i++) {
         int rv = snapshot_remove(r->ops, r->folder.dir, j->snapshots[i]);
         j->rv = j->rv != 0 ? j->rv : rv;
@@ -249,6 +253,7 @@ static void trim_done(struct worker_job *job)
         ended(r);
     } else {
         r->live_segment = j->live_segment; /* before the files become something else */
+        j->tidy = r->install.receiver.state == RECEIVE_IDLE;
         j->job.work = remove_work;
         j->job.done = remove_done;
         driver_submit_job(r, LANE_FILES, &j->job);
