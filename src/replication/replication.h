@@ -69,6 +69,8 @@ struct replication_options {
     size_t n_founders;
     bool join; /* at a first start: this server joins an ensemble, or belongs to one and lost its
                 * folder. It has no log, and no vote until a leader has let it in. */
+    bool go_alone; /* as the only member, from an entry of index `alone` on: see alone.h */
+    uint64_t alone;
     bool cluster_given;  /* at a first start: `cluster` is the id that all founders agreed on */
     uint8_t cluster[16]; /* else it is random */
     int election_ms;     /* a follower waits so long to twice that for its leader; 0: 400 */
@@ -121,8 +123,8 @@ struct replication_callbacks {
  * Locks the folder, recovers (newest good snapshot, then the log after it, a torn tail cut),
  * replays everything that was committed through restore and apply, and starts. ops NULL: the
  * machine's file system. 0, or
- * CONCLAVE_ELOCKED, CONCLAVE_ECORRUPT, CONCLAVE_EFOREIGN, CONCLAVE_EIO, CONCLAVE_ENOSPACE,
- * CONCLAVE_ENOMEM with *ret_text (free it) saying what, where and what to do.
+ * CONCLAVE_ELOCKED, CONCLAVE_ECORRUPT, CONCLAVE_EFOREIGN, CONCLAVE_EINVAL (go_alone), CONCLAVE_EIO,
+ * CONCLAVE_ENOSPACE, CONCLAVE_ENOMEM with *ret_text (free it) saying what, where and what to do.
  */
 int replication_open(const struct replication_host *host, const struct replication_options *options,
                      const struct replication_callbacks *callbacks, const struct file_ops *ops,

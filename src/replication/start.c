@@ -8,6 +8,7 @@
  */
 #include "replication/driver.h"
 
+#include "replication/alone.h"
 #include "replication/damage.h"
 #include "replication/segment.h"
 
@@ -434,11 +435,44 @@ static int open_log(struct replication *r, struct problem *problem)
     return init_log(r);
 }
 
+/* Reads log and snapshots; what they say is the caller's, also on failure. */
+static int read_folder(struct replication *r, bool fresh, struct journal_contents *c,
+                       struct snapshot_reader *reader, bool *ret_found, struct problem *problem)
+{
+    const struct journal_rescue rescue = {r, covered_index, note_left_out};
+    int rv = open_log(r, problem);
+    if (rv != 0) {
+        return rv;
+    }
+    rv = journal_recover(&r->journal, &rescue, c);
+    if (rv != 0) {
+        return journal_problem(r, rv, problem);
+    }
+    note_tail(r, c, fresh);
+    return choose_snapshot(r, c, reader, ret_found, problem);
+}
+
+static void forget_folder(struct replication *r, struct journal_contents *c,
+                          struct snapshot_reader *reader, bool *found)
+{
+    if (*found) {
+        snapshot_reader_close(reader);
+        *found = false;
+    }
+    journal_contents_finish(c);
+    free(r->snapshot.kept);
+    r->snapshot.kept = NULL;
+    r->snapshot.n_kept = 0;
+    journal_finish(&r->journal);
+    r->journal_ready = false;
+}
+
 int start_recover(struct replication *r, uint64_t server_id, struct problem *problem)
 {
     struct journal_contents contents = {0};
     struct snapshot_reader reader = {0};
     bool found = false;
+    bool changed = false;
     int rv = folder_open(&r->folder, r->ops, r->options.dir, server_id, r->options.join,
                          r->options.cluster_given ? r->options.cluster : NULL, problem);
     r->options.dir = r->folder.dir;
@@ -449,19 +483,16 @@ int start_recover(struct replication *r, uint64_t server_id, struct problem *pro
     if (rv == 0) {
         rv = settle_names(r, problem);
     }
-    if (rv == 0) {
-        rv = open_log(r, problem);
-    }
     if (rv != 0) {
         return rv;
     }
-    const struct journal_rescue rescue = {r, covered_index, note_left_out};
-    rv = journal_recover(&r->journal, &rescue, &contents);
-    if (rv != 0) {
-        rv = journal_problem(r, rv, problem);
-    } else {
-        note_tail(r, &contents, fresh);
-        rv = choose_snapshot(r, &contents, &reader, &found, problem);
+    rv = read_folder(r, fresh, &contents, &reader, &found, problem);
+    if (rv == 0 && r->options.go_alone) {
+        rv = alone_begin(r, &contents, found ? &reader.meta : NULL, &changed, problem);
+    }
+    if (rv == 0 && changed) {
+        forget_folder(r, &contents, &reader, &found);
+        rv = read_folder(r, fresh, &contents, &reader, &found, problem);
     }
     if (rv == 0) {
         rv = replay(r, &contents, &reader, found, problem);

@@ -26,7 +26,8 @@ struct ensemble_options {
     int election_ms;         /* without word from a leader, after which another is elected */
     int heartbeat_ms;        /* between words of an idle leader */
     bool linearizable_reads; /* every read is proved by a quorum */
-    bool heal;               /* damaged data are moved aside and had from the others */
+    int64_t alone; /* go on as the only member, from a log that ends at this index; -1: no */
+    bool heal;     /* damaged data are moved aside and had from the others */
 };
 
 #endif

@@ -269,6 +269,8 @@ const struct key_row key_table[] = {
         "between words of an idle leader, ms (0: a fifth of electionTimeout)"),
     BOOL("linearizableReads", options.ensemble.linearizable_reads, 0,
          "yes: every read sees all that was written before it, anywhere (no)"),
+    INT("ensemble.alone", options.ensemble.alone, 0, INT64_MAX / 4, 1,
+        "once, when the other members are lost: go on without them from this log index"),
     BOOL("damage.heal", options.ensemble.heal, 0,
          "a member moves damaged data aside and gets them from the others (yes)"),
     IDLE("initLimit", RAFT),

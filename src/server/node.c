@@ -405,6 +405,8 @@ static int open_log(struct node *n, bool join, char **ret_text)
         options.cluster_given = true;
         memcpy(options.cluster, n->identity.cluster, sizeof options.cluster);
         options.join = join;
+        options.go_alone = o->ensemble.alone >= 0 && !n->serve_told;
+        options.alone = (uint64_t)o->ensemble.alone;
     }
     int64_t began_ms = now_ms(n);
     int rc =

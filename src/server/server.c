@@ -69,7 +69,7 @@ struct server_options server_options_default(void)
         .segment_bytes = (size_t)16 << 20,
         .sync = true,
         .clock = clock_system(),
-        .ensemble = {.heal = true},
+        .ensemble = {.heal = true, .alone = -1},
     };
 }
 

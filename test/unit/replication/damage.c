@@ -786,6 +786,51 @@ static void test_without_a_marker(void **state)
     history_finish(&h);
 }
 
+static void until_it_leads(struct machine *m)
+{
+    while (m->role != REPLICATION_LEADER || m->roles == 0) {
+        uv_run(&m->loop, UV_RUN_ONCE);
+    }
+}
+
+/* A member of two whose other is lost: it goes on alone only when it is told where its log ends, once, and keeps what
+ * it has. */
+static void test_going_on_alone(void **state)
+{
+    static const struct member two[] = {{1, MEMBER_VOTER, "a:1:2"}, {2, MEMBER_VOTER, "b:1:2"}};
+    struct sim_disk disk;
+    struct machine m;
+    (void)state;
+    sim_init(&disk, 5, false);
+    machine_init(&m, &disk, 5);
+    m.options.founders = two;
+    m.options.n_founders = 2;
+    assert_int_equal(machine_open(&m),
+                     CONCLAVE_EFOREIGN); /* one of two has nobody to talk to here */
+    m.options.go_alone = true;
+    m.options.alone = 9;
+    assert_int_equal(machine_open(&m), CONCLAVE_EINVAL);
+    assert_non_null(strstr(m.text, "--ensemble.alone 1;"));
+    assert_non_null(strstr(m.text, "2 members"));
+    m.options.alone = 1;
+    assert_int_equal(machine_open(&m), 0);
+    assert_non_null(strstr(m.last_warning, "alone"));
+    until_it_leads(&m);
+    machine_work(&m, 20, 3);
+    assert_int_equal(m.acked, 20);
+    machine_close(&m);
+    for (int go_alone = 0; go_alone < 2; go_alone++) { /* it is alone already */
+        m.options.go_alone = go_alone == 1;
+        assert_int_equal(machine_open(&m), 0);
+        until_it_leads(&m);
+        assert_int_equal(m.applied, 20);
+        assert_int_equal(m.warnings, 0);
+        machine_close(&m);
+    }
+    machine_finish(&m);
+    sim_finish(&disk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -809,6 +854,7 @@ int main(void)
         cmocka_unit_test(test_put_aside),
         cmocka_unit_test(test_put_aside_crashed),
         cmocka_unit_test(test_without_a_marker),
+        cmocka_unit_test(test_going_on_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
