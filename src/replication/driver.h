@@ -59,7 +59,7 @@ enum snapshot_state {
 
 struct kept_snapshot {
     uint64_t index;
-    bool good; /* false: found damaged at the start */
+    bool good; /* false: found damaged, at the start or when it was sent */
 };
 
 struct snapshot_task {
@@ -185,6 +185,9 @@ void snapshot_task_step(struct replication *r);         /* when hungry: one slic
 
 void snapshot_task_installed(struct replication *r,
                              uint64_t index); /* another's snapshot is kept as well */
+
+void snapshot_task_damaged(struct replication *r,
+                           uint64_t index); /* its file does not check: it counts for nothing */
 
 /* carry_out.c. `rv` is what the engine's function returned: any failure but EBUSY, EINVAL and EPROTO
  * ends the use of the log. `entries` are those of a received append, the first at first_index. */

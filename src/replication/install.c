@@ -98,6 +98,10 @@ void install_tick(struct replication *r)
 {
     struct snapshot_sender *s = &r->install.sender;
     snapshot_sender_tick(s);
+    if (s->damaged != r->install.damage_noted) {
+        r->install.damage_noted = s->damaged;
+        snapshot_task_damaged(r, s->damaged); /* the log is not trimmed for its sake */
+    }
     if (s->damaged != 0 && s->damaged == r->snapshot_index) {
         replication_snapshot(r); /* with the next one, members can be served again */
     }

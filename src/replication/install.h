@@ -20,6 +20,7 @@ enum install_state {
 struct install {
     struct snapshot_sender sender;
     struct snapshot_receiver receiver;
+    uint64_t damage_noted; /* sender.damaged that was passed on */
     enum install_state state;
     uint64_t from;
     struct message_offer offer;

@@ -293,6 +293,15 @@ void snapshot_task_installed(struct replication *r, uint64_t index)
     t->attempt_bytes = r->applied_bytes;
 }
 
+void snapshot_task_damaged(struct replication *r, uint64_t index)
+{
+    for (size_t i = 0; i < r->snapshot.n_kept; i++) {
+        if (r->snapshot.kept[i].index == index) {
+            r->snapshot.kept[i].good = false;
+        }
+    }
+}
+
 /* Fills in what goes: with enough good snapshots, all others that are older, and the log that
  * the oldest of the good ones does not need. With only one, the log stays whole. */
 static bool plan_trim(struct replication *r, struct trim_job *j)

@@ -75,11 +75,11 @@ static bool caught_up(void *ctx, uint64_t id)
     return replication_caught_up(r->log, id);
 }
 
-static void begin_step(struct reconfig *r, const struct membership_step *step, int64_t now_ms)
+static void begin_step(struct reconfig *r, const struct transition_step *step, int64_t now_ms)
 {
     if (r->step_ms == 0 || r->step_id != step->id || r->step_action != step->action) {
         log_info("server", "membership", "step=%s member=%llu",
-                 step->action == MEMBERSHIP_CHANGE ? "change" : "catch-up",
+                 step->action == TRANSITION_CHANGE ? "change" : "catch-up",
                  (unsigned long long)step->id);
         r->step_ms = now_ms;
         r->step_id = step->id;
@@ -89,15 +89,15 @@ static void begin_step(struct reconfig *r, const struct membership_step *step, i
 
 static void walk(struct reconfig *r, const struct member *target, size_t n, int64_t now_ms)
 {
-    struct membership_step step;
+    struct transition_step step;
     uint64_t self = (uint64_t)r->ensemble->id;
     int rc = 0;
-    membership_next(r->now, r->n_now, target, n, self, caught_up, r, &step);
-    if (step.action == MEMBERSHIP_DONE) {
+    transition_next(r->now, r->n_now, target, n, self, caught_up, r, &step);
+    if (step.action == TRANSITION_DONE) {
         return;
     }
     begin_step(r, &step, now_ms);
-    if (step.action == MEMBERSHIP_CATCH_UP) {
+    if (step.action == TRANSITION_CATCH_UP) {
         rc = replication_catch_up(r->log, step.id);
     } else {
         const struct member *after = members_find(step.members, step.count, self);

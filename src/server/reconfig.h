@@ -1,6 +1,6 @@
 /*
  * Who belongs to the ensemble, and the leader's walk from the members that there are to those that there
- * shall be, one step of membership.h at a time. What shall be is said by a reconfig that the state has
+ * shall be, one step of transition.h at a time. What shall be is said by a reconfig that the state has
  * accepted, or, as long as there never was one, by the configuration files: members that they list and the
  * ensemble lacks are taken in as soon as they can be reached. Nobody is removed because a file lacks him.
  */
@@ -8,7 +8,7 @@
 #define SERVER_RECONFIG_H
 
 #include "server/ensemble.h"
-#include "server/membership.h"
+#include "server/transition.h"
 
 /* What the walk needs of the links. */
 struct reconfig_links {
@@ -29,7 +29,7 @@ struct reconfig {
     int64_t at;           /* next look, monotonic ms */
     int64_t step_ms;      /* since when the present step is under way, 0: none is */
     uint64_t step_id;     /* whom it is about */
-    enum membership_action step_action;
+    enum transition_action step_action;
 };
 
 void reconfig_init(struct reconfig *r, struct ensemble *ensemble);

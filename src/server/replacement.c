@@ -3,8 +3,6 @@
 #include "base/log.h"
 #include "base/random.h"
 
-#include <stdlib.h>
-
 enum { ENTRY_MAX = 400 << 20 }; /* below what the log takes as one entry */
 
 int replacement_submit(struct service *s, struct slice snapshot, int64_t *ret_id)
@@ -40,24 +38,14 @@ static bool end_session(void *ctx, int64_t id, int64_t due_ms)
 }
 
 /* Nobody who is connected has a session any more. */
-static int service_cut_all(struct service *s)
+static void cut_all(struct service *s)
 {
-    size_t count = map_count(&s->by_session);
-    struct connection **all = calloc(count + 1, sizeof *all);
-    size_t n = 0;
-    if (all == NULL) {
-        return CONCLAVE_ENOMEM;
+    struct map_node *node;
+    while ((node = map_next(&s->by_session, NULL)) != NULL) {
+        struct connection *c = CONTAINER_OF(node, struct connection, by_id);
+        service_detach(s, c); /* off the map */
+        connection_end(c);
     }
-    for (struct map_node *node = map_next(&s->by_session, NULL); node != NULL;
-         node = map_next(&s->by_session, node)) {
-        all[n++] = CONTAINER_OF(node, struct connection, by_id);
-    }
-    for (size_t i = 0; i < n; i++) {
-        service_detach(s, all[i]);
-        connection_end(all[i]);
-    }
-    free(all);
-    return 0;
 }
 
 int service_adopt(struct service *s, struct state *state_take)
@@ -71,8 +59,11 @@ int service_adopt(struct service *s, struct state *state_take)
     session_tracker_each(s->sessions, end_session, s);
     session_tracker_destroy(s->sessions);
     s->sessions = session_tracker_create(s->limits.tick_ms);
-    int rc = s->sessions != NULL ? service_cut_all(s) : CONCLAVE_ENOMEM;
-    return rc == 0 ? service_begin(s) : rc;
+    if (s->sessions == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    cut_all(s);
+    return service_begin(s);
 }
 
 int service_replace(struct service *s, struct slice entry)

@@ -1,7 +1,7 @@
 /* From one set of members to another in safe steps, who may found an ensemble, and when the others heal one. */
-#include "server/membership.h"
 #include "server/founding.h"
 #include "server/healing.h"
+#include "server/transition.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,7 +56,7 @@ static void test_steps_are_safe(void **state)
     for (int round = 0; round < 20000; round++) {
         struct member now[MEMBERS_MAX];
         struct member target[MEMBERS_MAX];
-        struct membership_step step;
+        struct transition_step step;
         size_t n_now = some_members(now);
         size_t n_target = some_members(target);
         unsigned caught_up = 0;
@@ -64,11 +64,11 @@ static void test_steps_are_safe(void **state)
         int steps = 0;
         for (;; steps++) {
             assert_true(steps < 64);
-            membership_next(now, n_now, target, n_target, self, bit, &caught_up, &step);
-            if (step.action == MEMBERSHIP_DONE) {
+            transition_next(now, n_now, target, n_target, self, bit, &caught_up, &step);
+            if (step.action == TRANSITION_DONE) {
                 break;
             }
-            if (step.action == MEMBERSHIP_CATCH_UP) {
+            if (step.action == TRANSITION_CATCH_UP) {
                 assert_false(bit(&caught_up, step.id));
                 caught_up |= 1u << step.id;
                 continue;
@@ -97,11 +97,11 @@ static void test_address_changes(void **state)
 {
     (void)state;
     unsigned caught_up = 0;
-    struct membership_step step;
+    struct transition_step step;
     struct member now[] = {{1, MEMBER_VOTER, "self"}};
     struct member target[] = {{1, MEMBER_VOTER, "a:1:2"}, {2, MEMBER_VOTER, "b:1:2"}};
-    membership_next(now, 1, target, 2, 1, bit, &caught_up, &step);
-    assert_int_equal(step.action, MEMBERSHIP_CHANGE);
+    transition_next(now, 1, target, 2, 1, bit, &caught_up, &step);
+    assert_int_equal(step.action, TRANSITION_CHANGE);
     assert_int_equal(step.count, 1);
     assert_string_equal(step.members[0].address, "a:1:2");
     assert_int_equal(step.members[0].role, MEMBER_VOTER);

@@ -1,14 +1,14 @@
-#include "server/membership.h"
+#include "server/transition.h"
 
 #include <string.h>
 
-static void change(struct membership_step *s, uint64_t id)
+static void change(struct transition_step *s, uint64_t id)
 {
-    s->action = MEMBERSHIP_CHANGE;
+    s->action = TRANSITION_CHANGE;
     s->id = id;
 }
 
-static struct member *at(struct membership_step *s, uint64_t id)
+static struct member *at(struct transition_step *s, uint64_t id)
 {
     for (size_t i = 0; i < s->count; i++) {
         if (s->members[i].id == id) {
@@ -18,7 +18,7 @@ static struct member *at(struct membership_step *s, uint64_t id)
     return NULL;
 }
 
-static bool address_taken(const struct membership_step *s, const char *address)
+static bool address_taken(const struct transition_step *s, const char *address)
 {
     for (size_t i = 0; i < s->count; i++) {
         if (strcmp(s->members[i].address, address) == 0) {
@@ -29,7 +29,7 @@ static bool address_taken(const struct membership_step *s, const char *address)
 }
 
 /* Who is missing comes, without a vote; who moved gets its new address. */
-static bool add_one(struct membership_step *s, const struct member *target, size_t n)
+static bool add_one(struct transition_step *s, const struct member *target, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct member *present = at(s, target[i].id);
@@ -53,7 +53,7 @@ static bool add_one(struct membership_step *s, const struct member *target, size
 }
 
 /* Who shall vote and does not yet; those who have caught up first. */
-static bool promote_one(struct membership_step *s, const struct member *target, size_t n,
+static bool promote_one(struct transition_step *s, const struct member *target, size_t n,
                         bool (*caught_up)(void *ctx, uint64_t id), void *ctx)
 {
     uint64_t behind = 0;
@@ -70,14 +70,14 @@ static bool promote_one(struct membership_step *s, const struct member *target, 
         behind = behind != 0 ? behind : present->id;
     }
     if (behind != 0) {
-        s->action = MEMBERSHIP_CATCH_UP;
+        s->action = TRANSITION_CATCH_UP;
         s->id = behind;
     }
     return behind != 0;
 }
 
 /* Who shall not vote any more, or not be here. */
-static bool reduce_one(struct membership_step *s, const struct member *target, size_t n,
+static bool reduce_one(struct transition_step *s, const struct member *target, size_t n,
                        uint64_t skip)
 {
     for (size_t i = 0; i < s->count; i++) {
@@ -101,11 +101,11 @@ static bool reduce_one(struct membership_step *s, const struct member *target, s
     return false;
 }
 
-void membership_next(const struct member *now, size_t n_now, const struct member *target,
+void transition_next(const struct member *now, size_t n_now, const struct member *target,
                      size_t n_target, uint64_t self, bool (*caught_up)(void *ctx, uint64_t id),
-                     void *ctx, struct membership_step *ret)
+                     void *ctx, struct transition_step *ret)
 {
-    *ret = (struct membership_step){.action = MEMBERSHIP_DONE, .count = n_now};
+    *ret = (struct transition_step){.action = TRANSITION_DONE, .count = n_now};
     memcpy(ret->members, now, n_now * sizeof *now);
     if (add_one(ret, target, n_target) || promote_one(ret, target, n_target, caught_up, ctx) ||
         reduce_one(ret, target, n_target, self)) {

@@ -4,27 +4,27 @@
  * other always have a server in common. No I/O: whoever leads asks for the next step, carries it out,
  * and asks again once the configuration it led to was applied.
  */
-#ifndef SERVER_MEMBERSHIP_H
-#define SERVER_MEMBERSHIP_H
+#ifndef SERVER_TRANSITION_H
+#define SERVER_TRANSITION_H
 
 #include "replication/members.h"
 
-enum membership_action {
-    MEMBERSHIP_DONE,     /* members and target are the same */
-    MEMBERSHIP_CHANGE,   /* propose `members` */
-    MEMBERSHIP_CATCH_UP, /* bring `id` up to date before it votes */
+enum transition_action {
+    TRANSITION_DONE,     /* members and target are the same */
+    TRANSITION_CHANGE,   /* propose `members` */
+    TRANSITION_CATCH_UP, /* bring `id` up to date before it votes */
 };
 
-struct membership_step {
-    enum membership_action action;
+struct transition_step {
+    enum transition_action action;
     uint64_t id;                        /* whom it is about */
     struct member members[MEMBERS_MAX]; /* borrowed addresses */
     size_t count;
 };
 
 /* The next step. `caught_up` tells whether an observer has all of the log. self goes last. */
-void membership_next(const struct member *now, size_t n_now, const struct member *target,
+void transition_next(const struct member *now, size_t n_now, const struct member *target,
                      size_t n_target, uint64_t self, bool (*caught_up)(void *ctx, uint64_t id),
-                     void *ctx, struct membership_step *ret);
+                     void *ctx, struct transition_step *ret);
 
 #endif
