@@ -3,6 +3,8 @@
 #include "sim/peek.h"
 #include "sim/sim.h"
 
+#include "client/core.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,8 +53,19 @@ static void learn(struct sim *s, unsigned key, int32_t version, uint64_t deed, c
     d->version = version;
 }
 
+/* Whose server remembers the results of its writes is never left in doubt by a lost link. */
+static void check_no_doubt(struct sim *s, const struct deed *d)
+{
+    if (d->error == CONCLAVE_CONNECTION_LOSS && d->client->core->once.granted) {
+        world_violation(&s->world,
+                        "write %" PRIu64 " of client %u is in doubt though its session lives",
+                        d->id, d->client->id);
+    }
+}
+
 void check_writes_answered(struct sim *s, struct deed *d, const struct conclave_reply *reply)
 {
+    check_no_doubt(s, d);
     if (d->error != 0) {
         return;
     }

@@ -81,10 +81,12 @@ void checks_answered(struct sim *s, struct client *c, struct deed *d,
         s->checks.acknowledged += write;
         s->checks.reads += !write;
     }
-    check_order_answered(s, c, d, reply);
     check_writes_answered(s, d, reply);
-    check_watches_answered(s, c, d);
-    check_lasting_answered(s, c, d, reply);
+    if (!write || !d->again) { /* else it is the first answer, told late: it shows nothing of now */
+        check_order_answered(s, c, d, reply);
+        check_watches_answered(s, c, d);
+        check_lasting_answered(s, c, d, reply);
+    }
     check_sessions_answered(s, c, d, reply);
     if (write && d->error == 0 && d->zxid > s->checks.acked_zxid) {
         s->checks.acked_zxid = d->zxid;

@@ -236,6 +236,7 @@ static void on_reply(void *ctx, struct request *r)
     d->answered_us = c->sim->world.now_us;
     d->error = r->reply.error;
     d->zxid = r->reply.zxid;
+    d->again = r->kept;
     checks_answered(c->sim, c, d, &r->reply);
     world_mix(&c->sim->world, (uint64_t)d->zxid);
     request_unref(r);
@@ -284,6 +285,7 @@ struct client *client_create(struct sim *s, unsigned id)
         .max_request = 1 << 20,
         .max_reply = 16 << 20,
         .new_session = true,
+        .exactly_once = id % 2 == 0,
     };
     for (int k = 0; k < KEYS; k++) {
         c->versions[k] = -1;

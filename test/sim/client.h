@@ -53,6 +53,7 @@ struct deed {
     char path[64];        /* of the node that was made, or is to be */
     struct deed *removal; /* of that node */
     bool watched;         /* a watch was asked for */
+    bool again;           /* it was sent on several links: what it is answered may be old */
     unsigned lasting;     /* which persistent watch */
 };
 

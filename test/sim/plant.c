@@ -89,6 +89,9 @@ WRAP(void, state_apply,
     if (now_and_then(PLANT_DIVERGE, 60)) {
         changed.type = WIRE_CHECK; /* takes a zxid and does nothing */
     }
+    if (planted(PLANT_FORGETFUL)) {
+        changed.options &= ~(uint32_t)COMMAND_NUMBERED;
+    }
     __real_state_apply(s, header, &changed, effects);
 }
 

@@ -16,6 +16,7 @@
     X(EARLY_COMMIT, "what is applied is on a majority's disks")                                    \
     X(STALE_READ, "a read index is confirmed by a round")                                          \
     X(DOUBLE_APPLY, "a batch is admitted once")                                                    \
+    X(FORGETFUL, "a write that comes again is not carried out again")                              \
     X(DIVERGE, "every server carries out every command")                                           \
     X(EARLY_EXPIRY, "a session lives its whole timeout")                                           \
     X(NO_EXPIRY, "a session ends when its time is over")                                           \
