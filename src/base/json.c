@@ -242,6 +242,23 @@ void json_data(struct json *j, const void *data, size_t len)
     }
 }
 
+void json_list_begin(struct json *j, const char *key)
+{
+    json_init(j);
+    json_object_begin(j);
+    json_key(j, key);
+    json_array_begin(j);
+}
+
+int json_list_print(struct json *j, FILE *file)
+{
+    json_array_end(j);
+    json_object_end(j);
+    int error = json_print(j, file);
+    json_finish(j);
+    return error;
+}
+
 int json_print(struct json *j, FILE *file)
 {
     assert(j->depth == 0 && !j->after_key);

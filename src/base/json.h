@@ -56,6 +56,11 @@ void json_hex(struct json *j, int64_t value);
  * UTF-8. */
 void json_data(struct json *j, const void *data, size_t len);
 
+/* An object with one member, a list: json_list_begin leaves room for its items, json_list_print ends it,
+ * prints and finishes. Errors as json_print. */
+void json_list_begin(struct json *j, const char *key);
+int json_list_print(struct json *j, FILE *file);
+
 /* Writes the text and a newline, flushes, and empties the writer. 0, CONCLAVE_ENOMEM or
  * CONCLAVE_EIO. */
 int json_print(struct json *j, FILE *file);

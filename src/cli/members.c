@@ -64,10 +64,7 @@ const struct command_usage MEMBERS_USAGE = {
 static int list_json(const struct roster_server *best, bool leads)
 {
     struct json j;
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "members");
-    json_array_begin(&j);
+    json_list_begin(&j, "members");
     for (size_t i = 0; i < best->members_count; i++) {
         const struct roster_member *m = &best->members[i];
         json_object_begin(&j);
@@ -91,11 +88,7 @@ static int list_json(const struct roster_server *best, bool leads)
         json_string(&j, m->address);
         json_object_end(&j);
     }
-    json_array_end(&j);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    return json_list_print(&j, stdout);
 }
 
 static void list_print(const struct roster_server *best, bool leads)

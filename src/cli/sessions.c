@@ -109,10 +109,7 @@ static int list_json(const struct list *l)
     static const char *const KEYS[FIELDS] = {"id",      "server",     "timeout_ms",
                                              "idle_ms", "ephemerals", "client"};
     struct json j;
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "sessions");
-    json_array_begin(&j);
+    json_list_begin(&j, "sessions");
     for (size_t i = 0; i < l->count; i++) {
         char *const *fields = l->items[i].fields;
         json_object_begin(&j);
@@ -128,11 +125,7 @@ static int list_json(const struct list *l)
         }
         json_object_end(&j);
     }
-    json_array_end(&j);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    return json_list_print(&j, stdout);
 }
 
 static int list_print(const struct list *l, bool as_json)
@@ -188,10 +181,14 @@ static int ask_servers(const struct sessions_options *options, const struct rost
     struct list *lists = calloc(r->count, sizeof *lists);
     size_t n = 0;
     size_t first = 0;
-    int code = asks == NULL || hosts == NULL || lists == NULL
-                   ? fail(USAGE.name, NULL, CONCLAVE_ENOMEM)
-                   : 0;
-    for (size_t i = 0; code == 0 && i < r->count; i++) {
+    int code = 0;
+    if (asks == NULL || hosts == NULL || lists == NULL) {
+        free(asks);
+        free(hosts);
+        free(lists);
+        return fail(USAGE.name, NULL, CONCLAVE_ENOMEM);
+    }
+    for (size_t i = 0; i < r->count; i++) {
         const struct roster_server *s = &r->servers[i];
         if (s->serves && ask_address(s->address, hosts[n], sizeof hosts[n], &asks[n].port)) {
             first = s == best ? n : first;
@@ -199,7 +196,7 @@ static int ask_servers(const struct sessions_options *options, const struct rost
             asks[n++].question = slice_str("sess");
         }
     }
-    if (code == 0) {
+    if (n > 0) {
         code = ask_all(USAGE.name, &options->common, options->common.timeout_ms, asks, n);
     }
     for (size_t i = 0; code == 0 && i < n; i++) {

@@ -80,11 +80,17 @@ static bool has_row(const struct picture *p, const struct roster_server *s)
     return false;
 }
 
+/* It runs, and cannot be asked. */
+static bool is_hidden(const struct row *row)
+{
+    return row->server == NULL && row->member != NULL && row->member->linked;
+}
+
 static const char *state_of(const struct row *row)
 {
-    return row->server != NULL   ? row->server->state
-           : row->member->linked ? "its client address is not known"
-                                 : "down, and its client address is not known";
+    return row->server != NULL ? row->server->state
+           : is_hidden(row)    ? "its client address is not known"
+                               : "down, and its client address is not known";
 }
 
 static void tell_wrong(struct picture *p, const struct row *row)
@@ -105,12 +111,11 @@ static void judge(struct picture *p)
         const struct row *row = &p->rows[i];
         bool serves = row->server != NULL && row->server->serves;
         bool voter = row->member != NULL && row->member->voter;
-        bool hidden = row->server == NULL && row->member->linked; /* it cannot be asked */
         answered |= row->server != NULL && row->server->answered;
         p->serving += serves;
         p->voters += voter;
         p->voters_serving += voter && serves;
-        if (!serves && !hidden) {
+        if (!serves && !is_hidden(row)) {
             wrong++;
             tell_wrong(p, row);
         }

@@ -19,10 +19,7 @@ static const struct command_usage USAGE = {
 static int identities_json(const struct conclave_reply *reply)
 {
     struct json j;
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "identities");
-    json_array_begin(&j);
+    json_list_begin(&j, "identities");
     for (size_t i = 0; i < reply->identities_count; i++) {
         json_object_begin(&j);
         json_key(&j, "scheme");
@@ -31,11 +28,7 @@ static int identities_json(const struct conclave_reply *reply)
         json_string(&j, reply->identities[i].id);
         json_object_end(&j);
     }
-    json_array_end(&j);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    return json_list_print(&j, stdout);
 }
 
 static int whoami_run(struct conclave_client *client, const void *target,

@@ -57,6 +57,23 @@ static void test_shapes(void **state)
     json_finish(&j);
 }
 
+static void test_list(void **state)
+{
+    struct json j;
+    char text[32];
+    (void)state;
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    json_list_begin(&j, "all");
+    json_int(&j, 1);
+    json_int(&j, 2);
+    assert_int_equal(json_list_print(&j, file), 0);
+    rewind(file);
+    assert_non_null(fgets(text, sizeof text, file));
+    assert_string_equal(text, "{\"all\":[1,2]}\n");
+    fclose(file);
+}
+
 static void test_pretty(void **state)
 {
     struct json j;
@@ -183,6 +200,7 @@ int main(void)
         cmocka_unit_test(test_shapes),  cmocka_unit_test(test_pretty),
         cmocka_unit_test(test_escapes), cmocka_unit_test(test_utf8),
         cmocka_unit_test(test_data),    cmocka_unit_test(test_full_device),
+        cmocka_unit_test(test_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
