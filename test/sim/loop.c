@@ -20,7 +20,6 @@ struct replication_loop {
     struct replication_callbacks inner; /* the node's */
     struct list lanes[LANE_COUNT];
     int64_t free_us[LANE_COUNT]; /* when the lane has done what it was given */
-    uint64_t applied;
     void (*closed)(void *ctx);
     void *closed_ctx;
 };
@@ -100,53 +99,33 @@ static void send_message(void *ctx, uint64_t to, struct buf *message_take)
     l->sender.send(l->sender.ctx, to, message_take);
 }
 
-/* Callbacks, seen by the checks first */
+/* Callbacks that the checks see first; ctx is the node's, as in the others, which are the node's own. */
+
+static struct replication_loop *here(void)
+{
+    return sim_now()->current->loop;
+}
 
 static void on_apply(void *ctx, uint64_t index, struct slice payload)
 {
-    struct replication_loop *l = ctx;
+    struct replication_loop *l = here();
     struct machine *m = l->machine;
-    l->inner.apply(l->inner.ctx, index, payload);
-    l->applied = index;
+    l->inner.apply(ctx, index, payload);
     checks_applied(m->sim, m, index, payload);
-}
-
-static void on_apply_done(void *ctx)
-{
-    struct replication_loop *l = ctx;
-    l->inner.apply_done(l->inner.ctx);
-}
-
-static int on_snapshot_begin(void *ctx)
-{
-    struct replication_loop *l = ctx;
-    return l->inner.snapshot_begin(l->inner.ctx);
-}
-
-static int on_snapshot_step(void *ctx, size_t max_bytes, struct buf *out)
-{
-    struct replication_loop *l = ctx;
-    return l->inner.snapshot_step(l->inner.ctx, max_bytes, out);
-}
-
-static void on_snapshot_abort(void *ctx)
-{
-    struct replication_loop *l = ctx;
-    l->inner.snapshot_abort(l->inner.ctx);
 }
 
 static int on_restore(void *ctx, struct slice snapshot)
 {
-    struct replication_loop *l = ctx;
+    struct replication_loop *l = here();
     struct machine *m = l->machine;
-    int rc = l->inner.restore(l->inner.ctx, snapshot);
+    int rc = l->inner.restore(ctx, snapshot);
     world_trace(&m->sim->world, "server %u restores a snapshot of %zu bytes", m->id, snapshot.len);
     return rc;
 }
 
 static void on_role_changed(void *ctx, enum replication_role role, uint64_t leader, uint64_t term)
 {
-    struct replication_loop *l = ctx;
+    struct replication_loop *l = here();
     struct machine *m = l->machine;
     world_trace(&m->sim->world, "server %u is %s in term %llu, leader %llu", m->id,
                 role == REPLICATION_LEADER      ? "leader"
@@ -154,34 +133,22 @@ static void on_role_changed(void *ctx, enum replication_role role, uint64_t lead
                                                 : "follower",
                 (unsigned long long)term, (unsigned long long)leader);
     checks_role(m->sim, m, role, term);
-    l->inner.role_changed(l->inner.ctx, role, leader, term);
+    l->inner.role_changed(ctx, role, leader, term);
 }
 
 static void on_configuration(void *ctx, uint64_t index, const struct member *members, size_t n)
 {
-    struct replication_loop *l = ctx;
+    struct replication_loop *l = here();
     world_trace(&l->machine->sim->world, "server %u: entry %llu has %zu members", l->machine->id,
                 (unsigned long long)index, n);
-    l->inner.configuration(l->inner.ctx, index, members, n);
-}
-
-static void on_confirmed(void *ctx, uint64_t ticket)
-{
-    struct replication_loop *l = ctx;
-    l->inner.confirmed(l->inner.ctx, ticket);
+    l->inner.configuration(ctx, index, members, n);
 }
 
 static void on_failed(void *ctx, int error, const char *text)
 {
-    struct replication_loop *l = ctx;
+    struct replication_loop *l = here();
     world_trace(&l->machine->sim->world, "server %u: its log fails: %s", l->machine->id, text);
-    l->inner.failed(l->inner.ctx, error, text);
-}
-
-static void on_note(void *ctx, bool warning, const char *event, const char *text)
-{
-    struct replication_loop *l = ctx;
-    l->inner.note(l->inner.ctx, warning, event, text);
+    l->inner.failed(ctx, error, text);
 }
 
 /* replication/replication_uv.h */
@@ -194,20 +161,7 @@ int replication_loop_open(uv_loop_t *loop, const struct replication_options *opt
     struct machine *m = machine_of_loop(loop);
     struct replication_loop *l = must_calloc(sizeof *l);
     const struct replication_host host = {l, run, sender != NULL ? send_message : NULL};
-    struct replication_callbacks outer = {
-        .ctx = l,
-        .apply = on_apply,
-        .apply_done = on_apply_done,
-        .snapshot_begin = on_snapshot_begin,
-        .snapshot_step = on_snapshot_step,
-        .snapshot_abort = on_snapshot_abort,
-        .restore = on_restore,
-        .role_changed = on_role_changed,
-        .configuration = on_configuration,
-        .confirmed = on_confirmed,
-        .failed = on_failed,
-        .note = on_note,
-    };
+    struct replication_callbacks outer = *callbacks;
     struct replication_options small =
         *options; /* so that a short run gets to know the long ways */
     (void)ops;
@@ -220,6 +174,11 @@ int replication_loop_open(uv_loop_t *loop, const struct replication_options *opt
     for (int i = 0; i < LANE_COUNT; i++) {
         list_init(&l->lanes[i]);
     }
+    outer.apply = on_apply;
+    outer.restore = on_restore;
+    outer.role_changed = on_role_changed;
+    outer.configuration = on_configuration;
+    outer.failed = on_failed;
     m->loop = l; /* jobs may come before it is open */
     int rc = replication_open(&host, &small, &outer, disk_ops(m->disk), &l->core, ret_text);
     if (rc != 0) {
