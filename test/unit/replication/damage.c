@@ -294,8 +294,15 @@ static void test_log_alone(void **state)
     machine_init(&m, &disk, 3);
     assert_int_equal(machine_open(&m), 0);
     machine_work(&m, 60, 5);
+    struct replication_stats stats = {.snapshot_busy = true};
+    replication_stats(m.r, &stats);
+    assert_false(stats.snapshot_busy);
     replication_snapshot(m.r);
+    replication_stats(m.r, &stats);
+    assert_true(stats.snapshot_busy);
     machine_rest(&m);
+    replication_stats(m.r, &stats);
+    assert_false(stats.snapshot_busy);
     assert_int_equal(m.snapshots, 1);
     machine_work(&m, 10, 5);
     machine_close(&m);
