@@ -401,6 +401,25 @@ static void tree_lives(struct fake_zk *zk)
     assert_int_equal(fake_zk_sessions(zk), 0);
 }
 
+static void tree_shows_neither_acknowledgements_nor_markers(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct reader r;
+    make_app(zk);
+    fake_zk_create(zk, PATH, "", 0);
+    reader_open(&r, zk, 0, true);
+    assert_int_equal(
+        conclave_config_put(r.c.recipes, PATH "/a", "1", 1, CONCLAVE_CONFIG_ANY, PATIENCE_MS, NULL),
+        0);
+    fake_zk_create(zk, PATH "/a.acks", "", 0);
+    fake_zk_create(zk, PATH "/a.acks/member", "", 0);
+    fake_zk_create(zk, PATH "/b.writersx", "2", 0);
+    EVENTUALLY(last_is(&r, "= a=1 b.writersx=2"));
+    assert_null(strstr(r.log, "acks"));
+    assert_null(strstr(r.log, "writers="));
+    reader_finish(&r);
+}
+
 static void tree_by_a_recursive_watch(void **state)
 {
     tree_lives(*state);
@@ -888,6 +907,7 @@ int main(void)
         E_TEST(tree_by_a_recursive_watch),
         E_TEST(tree_by_one_shot_watches),
         E_TEST(tree_that_moves_while_it_is_read),
+        E_TEST(tree_shows_neither_acknowledgements_nor_markers),
         E_TEST(E95_file_is_used_when_the_ensemble_is_down_at_the_start),
         E_TEST(E95_file_is_not_used_when_the_ensemble_is_there),
         E_TEST(E95_file_of_a_tree),

@@ -1,0 +1,104 @@
+/*
+ * A whole program that registers an instance of a service, as Curator's service discovery does, and tells
+ * which one it would use each time the instances change.
+ *
+ *     cc registry.c -o registry $(pkg-config --cflags --libs conclave)
+ *     ./registry /services shop 8080 127.0.0.1:2181
+ */
+#include <conclave/registry.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stopping;
+
+static void on_signal(int number)
+{
+    (void)number;
+    stopping = 1;
+}
+
+static void on_registered(struct conclave_registration *registration, bool registered, void *ctx)
+{
+    (void)registration;
+    (void)ctx;
+    printf("%s\n", registered ? "registered" : "not registered");
+}
+
+static void on_change(struct conclave_discovery *discovery,
+                      const struct conclave_instance *instances, size_t count, bool stale,
+                      void *ctx)
+{
+    struct conclave_instance *chosen;
+    (void)ctx;
+    printf("%zu instances%s:", count, stale ? ", as was known last" : "");
+    for (size_t i = 0; i < count; i++) {
+        printf(" %s:%d", instances[i].address, instances[i].port);
+    }
+    if (conclave_discovery_pick(discovery, CONCLAVE_PICK_RANDOM, &chosen) == 0) {
+        printf("; use %s:%d", chosen->address, chosen->port);
+        conclave_instances_free(chosen, 1);
+    }
+    printf("\n");
+}
+
+static int run(struct conclave_recipes *recipes, char **argv)
+{
+    static const struct conclave_registration_callbacks registering = {on_registered, NULL};
+    static const struct conclave_discovery_callbacks discovering = {on_change, NULL};
+    struct conclave_registration_options instance = CONCLAVE_REGISTRATION_OPTIONS_INIT;
+    struct conclave_discovery_options service = CONCLAVE_DISCOVERY_OPTIONS_INIT;
+    struct conclave_registration *registration;
+    struct conclave_discovery *discovery;
+    instance.path = service.path = argv[1];
+    instance.name = service.name = argv[2];
+    instance.address = "127.0.0.1";
+    instance.port = (int)strtol(argv[3], NULL, 10);
+    int error = conclave_discovery_open(recipes, &service, &discovering, NULL, &discovery);
+    if (error != 0) {
+        return error;
+    }
+    error = conclave_registration_open(recipes, &instance, &registering, NULL, &registration);
+    if (error != 0) {
+        return error;
+    }
+    while (stopping == 0) {
+        (void)sleep(1);
+    }
+    error = conclave_registration_close_wait(registration, 5000);
+    if (error == 0) {
+        conclave_registration_destroy(registration);
+        error = conclave_discovery_close_wait(discovery, 5000);
+    }
+    if (error == 0) {
+        conclave_discovery_destroy(discovery);
+    }
+    return error;
+}
+
+int main(int argc, char **argv)
+{
+    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    struct conclave_client *client;
+    struct conclave_recipes *recipes;
+    if (argc < 4 || argc > 5) {
+        fprintf(stderr, "usage: registry PATH SERVICE PORT [HOST:PORT,...]\n");
+        return 64;
+    }
+    options.servers = argc == 5 ? argv[4] : NULL;
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    (void)signal(SIGINT, on_signal);
+    (void)signal(SIGTERM, on_signal);
+    int error = conclave_client_open(&options, &client);
+    if (error == 0 && (error = conclave_client_start(client)) == 0 &&
+        (error = conclave_recipes_create(client, &recipes)) == 0 &&
+        (error = run(recipes, argv)) == 0) {
+        conclave_recipes_destroy(recipes);
+        conclave_client_close(client, 2000);
+        return 0;
+    }
+    fprintf(stderr, "registry: %s\n", conclave_strerror(error));
+    return 1; /* the session ends by itself: the process does */
+}

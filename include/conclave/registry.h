@@ -1,0 +1,156 @@
+/*
+ * A registry of services: instances register, others find them. The nodes are those of Curator's service
+ * discovery (x-discovery), base/NAME/ID with its JSON, so that programs in Java find ours and ours
+ * theirs.
+ *
+ * A registration is an ephemeral node that heals itself, as a member of a group does. What was
+ * found is kept, told when it changes, and stays through an outage of the ensemble.
+ */
+#ifndef CONCLAVE_REGISTRY_H
+#define CONCLAVE_REGISTRY_H
+
+#include <conclave/recipes.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* An instance of a service. Everything lives until the callback returns or it is freed. */
+struct conclave_instance {
+    const char *name; /* of the service */
+    const char *id;
+    const char *address;   /* host name or number; "" when it gave none */
+    int port;              /* 0: none */
+    int ssl_port;          /* 0: none */
+    const char *payload;   /* text, or what else it is as JSON; NULL: none */
+    int64_t registered_ms; /* since 1970, by its own clock */
+    const char *type;      /* "DYNAMIC": goes with its session; "STATIC", "PERMANENT": lasts */
+    bool enabled;          /* it wants to be used */
+    struct conclave_token token; /* of its node */
+};
+
+/* --- registering --------------------------------------------------------------------- */
+
+struct conclave_registration;
+
+struct conclave_registration_callbacks {
+    /* Whether the node stands, for all that is known; false also when another has the id. */
+    void (*on_registered)(struct conclave_registration *registration, bool registered, void *ctx);
+    /* The end: no callback runs after this one. */
+    void (*on_closed)(struct conclave_registration *registration, int why, void *ctx);
+};
+
+/* Begin with CONCLAVE_REGISTRATION_OPTIONS_INIT, then set what differs. */
+struct conclave_registration_options {
+    size_t size;
+    const char *path;    /* the base of the registry; made with its parents as containers */
+    const char *name;    /* of the service, without "/" */
+    const char *id;      /* without "/", once on a client; NULL: a random one */
+    const char *address; /* UTF-8, as name and payload */
+    int port;            /* 0: none */
+    int ssl_port;        /* 0: none */
+    const char *payload; /* a text, at most 512 KiB; NULL: none */
+    bool disabled;       /* there, but not to be used now */
+    const struct conclave_acl *acl; /* of all nodes made; NULL: open */
+    size_t acl_count;
+};
+#define CONCLAVE_REGISTRATION_OPTIONS_INIT                                                         \
+    {                                                                                              \
+        .size = sizeof(struct conclave_registration_options)                                       \
+    }
+
+/* Registers an instance. 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED, CONCLAVE_EFORK. Trouble
+ * with the ensemble comes later, by callback. */
+CONCLAVE_API int conclave_registration_open(struct conclave_recipes *recipes,
+                                            const struct conclave_registration_options *options,
+                                            const struct conclave_registration_callbacks *callbacks,
+                                            void *ctx,
+                                            struct conclave_registration **ret) CONCLAVE_MUST_USE;
+
+/* Changes payload (NULL: none) and whether it wants to be used. 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM,
+ * CONCLAVE_ECLOSED. */
+CONCLAVE_API int conclave_registration_update(struct conclave_registration *registration,
+                                              const char *payload, bool disabled) CONCLAVE_MUST_USE;
+
+/* Its id; copied to buf. */
+CONCLAVE_API void conclave_registration_id(const struct conclave_registration *registration,
+                                           char *buf, size_t len);
+
+/* Blocks until the node stands. 0, CONCLAVE_ECONFLICT (another has the id), CONCLAVE_ETIMEDOUT,
+ * CONCLAVE_EDEADLK, or why it ended. */
+CONCLAVE_API int conclave_registration_wait(struct conclave_registration *registration,
+                                            int64_t timeout_ms) CONCLAVE_MUST_USE;
+
+/* Removes the node, then on_closed. */
+CONCLAVE_API void conclave_registration_close(struct conclave_registration *registration);
+CONCLAVE_API int conclave_registration_close_wait(struct conclave_registration *registration,
+                                                  int64_t timeout_ms);
+CONCLAVE_API void
+conclave_registration_destroy(struct conclave_registration *registration); /* closed, or NULL */
+
+/* --- discovering --------------------------------------------------------------------- */
+
+struct conclave_discovery;
+
+struct conclave_discovery_callbacks {
+    /* All instances, ordered by id, when something changed, or became stale or fresh. */
+    void (*on_change)(struct conclave_discovery *discovery,
+                      const struct conclave_instance *instances, size_t count, bool stale,
+                      void *ctx);
+    /* The end: no callback runs after this one. */
+    void (*on_closed)(struct conclave_discovery *discovery, int why, void *ctx);
+};
+
+/* Begin with CONCLAVE_DISCOVERY_OPTIONS_INIT, then set what differs. */
+struct conclave_discovery_options {
+    size_t size;
+    const char *path;
+    const char *name;
+    int64_t debounce_ms; /* gather changes for so long before they are told */
+    int64_t down_ms;     /* one of whom an error was noted is left out so long */
+};
+#define CONCLAVE_DISCOVERY_OPTIONS_INIT                                                            \
+    {                                                                                              \
+        .size = sizeof(struct conclave_discovery_options), .down_ms = 30000                        \
+    }
+
+/* Keeps the instances of a service. Nodes that hold no instance are left out. */
+CONCLAVE_API int conclave_discovery_open(struct conclave_recipes *recipes,
+                                         const struct conclave_discovery_options *options,
+                                         const struct conclave_discovery_callbacks *callbacks,
+                                         void *ctx,
+                                         struct conclave_discovery **ret) CONCLAVE_MUST_USE;
+
+enum conclave_pick {
+    CONCLAVE_PICK_RANDOM,
+    CONCLAVE_PICK_ROUND_ROBIN,
+};
+
+/* One of the enabled instances, without asking the ensemble; those of whom an error was noted only if
+ * there is nobody else. 0 and *ret, to be freed with conclave_instances_free(*ret, 1);
+ * CONCLAVE_EEMPTY; CONCLAVE_ENOMEM. Never blocks. */
+CONCLAVE_API int conclave_discovery_pick(struct conclave_discovery *discovery,
+                                         enum conclave_pick how,
+                                         struct conclave_instance **ret) CONCLAVE_MUST_USE;
+
+/* The caller could not reach this one. */
+CONCLAVE_API void conclave_discovery_note_error(struct conclave_discovery *discovery,
+                                                const char *id);
+
+/* All instances, as soon as they are known. Blocks until then. 0, CONCLAVE_ETIMEDOUT,
+ * CONCLAVE_EDEADLK, or why it ended. Free with conclave_instances_free. */
+CONCLAVE_API int conclave_discovery_instances(struct conclave_discovery *discovery,
+                                              int64_t timeout_ms, struct conclave_instance **ret,
+                                              size_t *ret_count) CONCLAVE_MUST_USE;
+CONCLAVE_API void conclave_instances_free(struct conclave_instance *list, size_t count);
+
+CONCLAVE_API void conclave_discovery_close(struct conclave_discovery *discovery);
+CONCLAVE_API int conclave_discovery_close_wait(struct conclave_discovery *discovery,
+                                               int64_t timeout_ms);
+CONCLAVE_API void
+conclave_discovery_destroy(struct conclave_discovery *discovery); /* closed, or NULL */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

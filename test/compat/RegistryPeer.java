@@ -1,0 +1,45 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.util.Comparator;
+import java.util.stream.Collectors;
+
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.retry.RetryOneTime;
+import org.apache.curator.x.discovery.ServiceDiscovery;
+import org.apache.curator.x.discovery.ServiceDiscoveryBuilder;
+import org.apache.curator.x.discovery.ServiceInstance;
+
+/** Curator's discovery beside ours: "register ID PORT PAYLOAD", "list SERVICE", "end", one a line. */
+public final class RegistryPeer {
+    private RegistryPeer() {
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        CuratorFramework client = CuratorFrameworkFactory.newClient(arguments[0], 5000, 5000, new RetryOneTime(100));
+        client.start();
+        ServiceDiscovery<String> discovery =
+            ServiceDiscoveryBuilder.builder(String.class).client(client).basePath(arguments[1]).build();
+        discovery.start();
+        BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = commands.readLine(); line != null && !line.equals("end"); line = commands.readLine()) {
+            String[] words = line.split(" ");
+            if (words[0].equals("register")) {
+                discovery.registerService(ServiceInstance.<String>builder().name("shop").id(words[1])
+                    .address("127.0.0.2").port(Integer.parseInt(words[2])).payload(words[3]).build());
+                System.out.println("registered");
+            } else {
+                System.out.println(discovery.queryForInstances(words[1]).stream()
+                    .sorted(Comparator.comparing(ServiceInstance::getPort))
+                    .map(i -> i.getAddress() + ":" + i.getPort() + ":" + i.getPayload() + ":" + i.getServiceType() + ":"
+                        + i.isEnabled() + ":" + (i.getRegistrationTimeUTC() > 0))
+                    .collect(Collectors.joining(" ", "[", "]")));
+            }
+            System.out.flush();
+        }
+        discovery.close();
+        client.close();
+        System.exit(0);
+    }
+}

@@ -1,0 +1,434 @@
+/*
+ * Group, configuration, counter and registry with one fault at every single request of a client in turn:
+ * the link cut, the answer lost, the session killed before and after, silence until it has expired.
+ * Whatever the fault: members are in and seen in the end, the last value is told and acknowledged, each
+ * addition counted exactly once, the instance found; nothing is left behind, and no callback
+ * comes after on_closed.
+ *
+ * Every case has a server of its own and they run beside each other, as nearly all of their time is
+ * waiting.
+ */
+#include "support/candidate.h"
+
+#include <conclave/config.h>
+#include <conclave/counter.h>
+#include <conclave/group.h>
+#include <conclave/registry.h>
+
+#include <stdatomic.h>
+
+enum { STEPS = 24, BESIDE = 12, ADDITIONS = 3, DEADLINE_MS = 15000 };
+
+enum fault { FAULT_CUT, FAULT_LOSE, FAULT_EXPIRE, FAULT_EXPIRED, FAULT_STOP, FAULTS };
+
+enum scene { SCENE_GROUP, SCENE_CONFIG, SCENE_COUNTER, SCENE_REGISTRY, SCENES };
+
+static const char *const scene_names[SCENES] = {"group", "config", "counter", "registry"};
+
+struct sweep_case {
+    pthread_t thread;
+    pthread_t healer;
+    struct fake_zk *zk;
+    struct conclave_client *client;
+    struct conclave_recipes *recipes;
+    enum fault fault;
+    enum scene scene;
+    int step;
+    _Atomic bool over;
+    _Atomic int closed;
+    _Atomic int after_end;
+    _Atomic int64_t seen; /* of the view, the value or the count: what the scene compares */
+    bool reached;         /* there was such a request */
+    const char *wrong;    /* NULL: all was right */
+};
+
+static void stop_endpoint(struct fake_zk *zk, void *ctx)
+{
+    (void)ctx;
+    fake_zk_link_locked(zk, 0, FAKE_SILENT);
+}
+
+static void set_fault(struct sweep_case *s)
+{
+    static const enum fake_action actions[FAULTS] = {
+        FAKE_CUT_BEFORE, FAKE_DROP_REPLY, FAKE_EXPIRE_BEFORE, FAKE_EXPIRE_AFTER, FAKE_CALL,
+    };
+    struct fake_hook h = {.endpoint = 0,
+                          .op = FAKE_ANY_OP,
+                          .nth = s->step,
+                          .action = actions[s->fault],
+                          .fn = stop_endpoint};
+    fake_zk_hook(s->zk, &h);
+}
+
+/* Ends the silence when the session has: what is held back then comes too late. */
+static void *heal(void *arg)
+{
+    struct sweep_case *s = arg;
+    while (!s->over && fake_zk_hooks_left(s->zk) > 0) {
+        sleep_ms(2);
+    }
+    for (int i = 0; i < SESSION_MS + 100 && !s->over; i++) {
+        sleep_ms(1);
+    }
+    fake_zk_link(s->zk, 0, FAKE_UP);
+    return NULL;
+}
+
+static int64_t deadline_ns(void)
+{
+    return now_ns() + (int64_t)DEADLINE_MS * 1000000;
+}
+
+/* Whether what was told last becomes this. */
+static bool soon(struct sweep_case *s, int64_t value)
+{
+    for (int64_t end = deadline_ns(); s->seen != value && now_ns() < end;) {
+        sleep_ms(2);
+    }
+    return s->seen == value;
+}
+
+static void end_seen(struct sweep_case *s)
+{
+    s->after_end += s->closed;
+    s->closed++;
+}
+
+/* --- group ------------------------------------------------------------------------------- */
+
+static void on_view(struct conclave_group *group, const struct conclave_group_view *view, void *ctx)
+{
+    struct sweep_case *s = ctx;
+    int64_t data = 0;
+    (void)group;
+    s->after_end += s->closed;
+    for (size_t i = 0; i < view->count; i++) {
+        if (view->members[i].self && view->members[i].data_len == 1) {
+            data = *(const char *)view->members[i].data;
+        }
+    }
+    s->seen = view->stale ? -1 : data;
+}
+
+static void on_group_closed(struct conclave_group *group, int why, void *ctx)
+{
+    (void)group;
+    (void)why;
+    end_seen(ctx);
+}
+
+static const char *play_group(struct sweep_case *s)
+{
+    struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
+    struct conclave_group_callbacks callbacks = {.on_view = on_view, .on_closed = on_group_closed};
+    struct conclave_group *group;
+    options.path = "/app/group";
+    options.id = "a";
+    options.data = "1";
+    options.data_len = 1;
+    if (conclave_group_open(s->recipes, &options, &callbacks, s, &group) != 0 ||
+        conclave_group_wait_joined(group, DEADLINE_MS) != 0) {
+        return "was never in";
+    }
+    const char *wrong = NULL;
+    if (conclave_group_set_data(group, "2", 1) != 0 || !soon(s, '2')) {
+        wrong = "was not seen with its new data";
+    }
+    if (conclave_group_close_wait(group, DEADLINE_MS) != 0) {
+        return "did not close";
+    }
+    conclave_group_destroy(group);
+    return wrong;
+}
+
+/* --- configuration ------------------------------------------------------------------------- */
+
+static int on_value(struct conclave_config *config, const struct conclave_config_state *state,
+                    void *ctx)
+{
+    struct sweep_case *s = ctx;
+    (void)config;
+    s->after_end += s->closed;
+    s->seen = state->count == 0 ? 0 : *(const char *)state->nodes[0].data;
+    return 0;
+}
+
+static void on_config_closed(struct conclave_config *config, int why, void *ctx)
+{
+    (void)config;
+    (void)why;
+    end_seen(ctx);
+}
+
+static const char *play_writer(struct sweep_case *s)
+{
+    struct conclave_config_acks_options options = CONCLAVE_CONFIG_ACKS_OPTIONS_INIT;
+    struct conclave_config_written written;
+    struct conclave_config_ack *list = NULL;
+    size_t count = 0;
+    if (conclave_config_put(s->recipes, "/app/cfg", "1", 1, CONCLAVE_CONFIG_ABSENT, DEADLINE_MS,
+                            &written) != 0 ||
+        conclave_config_put(s->recipes, "/app/cfg", "2", 1, written.version, DEADLINE_MS,
+                            &written) != 0 ||
+        written.version != 1) {
+        return "could not put";
+    }
+    if (!soon(s, '2')) {
+        return "the value was not told";
+    }
+    options.path = "/app/cfg";
+    options.zxid = written.mzxid;
+    options.at_least = 1;
+    int error = conclave_config_wait_acked(s->recipes, &options, DEADLINE_MS, &list, &count);
+    conclave_config_acks_free(list, count);
+    return error == 0 ? NULL : "was not acknowledged";
+}
+
+static const char *play_config(struct sweep_case *s)
+{
+    struct conclave_config_options options = CONCLAVE_CONFIG_OPTIONS_INIT;
+    struct conclave_config_callbacks callbacks = {.on_change = on_value,
+                                                  .on_closed = on_config_closed};
+    struct conclave_config *config;
+    options.path = "/app/cfg";
+    options.ack_id = "a";
+    if (conclave_config_open(s->recipes, &options, &callbacks, s, &config) != 0) {
+        return "could not open";
+    }
+    const char *wrong = play_writer(s);
+    if (conclave_config_close_wait(config, DEADLINE_MS) != 0) {
+        return "did not close";
+    }
+    conclave_config_destroy(config);
+    return wrong;
+}
+
+/* --- counter -------------------------------------------------------------------------------- */
+
+static void on_count(struct conclave_counter *counter, int64_t value, int error, void *ctx)
+{
+    struct sweep_case *s = ctx;
+    (void)counter;
+    (void)error;
+    s->after_end += s->closed;
+    s->seen = value;
+}
+
+static void on_counter_closed(struct conclave_counter *counter, int why, void *ctx)
+{
+    (void)counter;
+    (void)why;
+    end_seen(ctx);
+}
+
+static const char *play_counter(struct sweep_case *s)
+{
+    struct conclave_counter_options options = CONCLAVE_COUNTER_OPTIONS_INIT;
+    struct conclave_counter_callbacks callbacks = {on_count, on_counter_closed};
+    struct conclave_counter *counter;
+    const char *wrong = NULL;
+    int64_t value = 0;
+    options.path = "/app/count";
+    if (conclave_counter_open(s->recipes, &options, &callbacks, s, &counter) != 0) {
+        return "could not open";
+    }
+    for (int i = 1; i <= ADDITIONS && wrong == NULL; i++) {
+        if (conclave_counter_add(counter, 10, DEADLINE_MS, &value) != 0 || value != 10 * i) {
+            wrong = "an addition was not counted once";
+        }
+    }
+    if (wrong == NULL && !soon(s, 10 * ADDITIONS)) {
+        wrong = "the value was not told";
+    }
+    if (conclave_counter_close_wait(counter, DEADLINE_MS) != 0) {
+        return "did not close";
+    }
+    conclave_counter_destroy(counter);
+    return wrong;
+}
+
+/* --- registry ------------------------------------------------------------------------------- */
+
+static void on_instances(struct conclave_discovery *discovery,
+                         const struct conclave_instance *instances, size_t count, bool stale,
+                         void *ctx)
+{
+    struct sweep_case *s = ctx;
+    (void)discovery;
+    s->after_end += s->closed;
+    s->seen = stale ? -1 : count == 0 ? 0 : instances[0].enabled ? 1 : 2;
+}
+
+static void on_discovery_closed(struct conclave_discovery *discovery, int why, void *ctx)
+{
+    (void)discovery;
+    (void)why;
+    end_seen(ctx);
+}
+
+static const char *play_registry(struct sweep_case *s)
+{
+    struct conclave_registration_options shop = CONCLAVE_REGISTRATION_OPTIONS_INIT;
+    struct conclave_discovery_options find = CONCLAVE_DISCOVERY_OPTIONS_INIT;
+    struct conclave_discovery_callbacks callbacks = {on_instances, on_discovery_closed};
+    struct conclave_registration *registration;
+    struct conclave_discovery *discovery;
+    const char *wrong = NULL;
+    shop.path = find.path = "/app";
+    shop.name = find.name = "shop";
+    shop.id = "a";
+    shop.address = "here";
+    if (conclave_registration_open(s->recipes, &shop, NULL, NULL, &registration) != 0 ||
+        conclave_discovery_open(s->recipes, &find, &callbacks, s, &discovery) != 0) {
+        return "could not open";
+    }
+    if (conclave_registration_wait(registration, DEADLINE_MS) != 0 ||
+        conclave_registration_update(registration, NULL, true) != 0 || !soon(s, 2)) {
+        wrong = "the instance was not found as it is";
+    }
+    if (conclave_registration_close_wait(registration, DEADLINE_MS) != 0) {
+        return "did not close";
+    }
+    conclave_registration_destroy(registration);
+    if (wrong == NULL && !soon(s, 0)) {
+        wrong = "the instance was found when it had gone";
+    }
+    if (conclave_discovery_close_wait(discovery, DEADLINE_MS) != 0) {
+        return "did not close";
+    }
+    conclave_discovery_destroy(discovery);
+    return wrong;
+}
+
+/* --- the sweep ------------------------------------------------------------------------------- */
+
+static const char *(*const plays[SCENES])(struct sweep_case *s) = {play_group, play_config,
+                                                                   play_counter, play_registry};
+
+static const char *nothing_left(struct sweep_case *s)
+{
+    for (int64_t end = deadline_ns(); fake_zk_ephemerals(s->zk) > 0 && now_ns() < end;) {
+        sleep_ms(2);
+    }
+    if (fake_zk_ephemerals(s->zk) > 0) {
+        return "an ephemeral node was left";
+    }
+    /* what a session took to its end, later writers remove */
+    bool session_ended = s->fault >= FAULT_EXPIRE;
+    if (!session_ended && (fake_zk_child_count(s->zk, "/app/count.writers") > 0 ||
+                           fake_zk_child_count(s->zk, "/app/cfg.writers") > 0)) {
+        return "a marker was left";
+    }
+    return s->after_end == 0 && s->closed == 1 ? NULL : "a callback came after the end";
+}
+
+static void *run_case(void *arg)
+{
+    struct sweep_case *s = arg;
+    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    s->zk = fake_zk_start();
+    if (s->zk == NULL) {
+        s->wrong = "no socket";
+        return NULL;
+    }
+    options.servers = fake_zk_address(s->zk, 0);
+    options.session_timeout_ms = SESSION_MS;
+    set_fault(s);
+    if (conclave_client_open(&options, &s->client) != 0 || conclave_client_start(s->client) != 0 ||
+        conclave_recipes_create(s->client, &s->recipes) != 0 ||
+        pthread_create(&s->healer, NULL, heal, s) != 0) {
+        s->wrong = "could not start";
+        return NULL;
+    }
+    s->wrong = plays[s->scene](s);
+    s->reached = fake_zk_hooks_left(s->zk) == 0;
+    fake_zk_hooks_clear(s->zk);
+    s->over = true;
+    (void)pthread_join(s->healer, NULL);
+    if (s->wrong != NULL) {
+        return NULL; /* what still runs may use s */
+    }
+    conclave_recipes_destroy(s->recipes);
+    conclave_client_close(s->client, 1000);
+    s->wrong = nothing_left(s);
+    fake_zk_stop(s->zk);
+    return NULL;
+}
+
+static void sweep(enum fault fault)
+{
+    static struct sweep_case cases[SCENES * STEPS];
+    size_t count = 0;
+    int reached = 0;
+    int wrong = 0;
+    memset(cases, 0, sizeof cases);
+    for (int step = 1; step <= STEPS; step++) {
+        for (int scene = 0; scene < SCENES; scene++) {
+            cases[count].fault = fault;
+            cases[count].scene = (enum scene)scene;
+            cases[count++].step = step;
+        }
+    }
+    for (size_t from = 0; from < count; from += BESIDE) {
+        for (size_t i = from; i < from + BESIDE && i < count; i++) {
+            assert_int_equal(pthread_create(&cases[i].thread, NULL, run_case, &cases[i]), 0);
+        }
+        for (size_t i = from; i < from + BESIDE && i < count; i++) {
+            assert_int_equal(pthread_join(cases[i].thread, NULL), 0);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        reached += cases[i].reached ? 1 : 0;
+        if (cases[i].wrong != NULL) {
+            print_error("%s, request %d: %s\n", scene_names[cases[i].scene], cases[i].step,
+                        cases[i].wrong);
+            wrong++;
+        }
+    }
+    print_message("%d of %zu faults were met\n", reached, count);
+    assert_int_equal(wrong, 0);
+    assert_true(reached >= SCENES * 8);
+}
+
+static void link_cut_before_every_request(void **state)
+{
+    (void)state;
+    sweep(FAULT_CUT);
+}
+
+static void answer_lost_of_every_request(void **state)
+{
+    (void)state;
+    sweep(FAULT_LOSE);
+}
+
+static void session_killed_before_every_request(void **state)
+{
+    (void)state;
+    sweep(FAULT_EXPIRE);
+}
+
+static void session_killed_after_every_request(void **state)
+{
+    (void)state;
+    sweep(FAULT_EXPIRED);
+}
+
+static void silence_from_every_request_on(void **state)
+{
+    (void)state;
+    sweep(FAULT_STOP);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(link_cut_before_every_request),
+        cmocka_unit_test(answer_lost_of_every_request),
+        cmocka_unit_test(session_killed_before_every_request),
+        cmocka_unit_test(session_killed_after_every_request),
+        cmocka_unit_test(silence_from_every_request_on),
+    };
+    return RUN_TESTS(tests);
+}
