@@ -11,6 +11,9 @@
  * when it was applied. It is used when the ensemble is not reached at the start, and is called
  * stale. That of a single value holds its bytes and nothing else. A node that is not there leaves
  * the file as it is.
+ *
+ * Of a tree, what stands in nodes whose names end in ".acks" or ".writers" is not shown: the
+ * acknowledgements, and what writers note.
  */
 #ifndef CONCLAVE_CONFIG_H
 #define CONCLAVE_CONFIG_H

@@ -29,6 +29,8 @@ int command_sessions(int argc, char **argv);
 int command_elect(int argc, char **argv);
 int command_queue(int argc, char **argv);
 int command_barrier(int argc, char **argv);
+int command_group(int argc, char **argv);
+int command_config(int argc, char **argv);
 int command_ls(int argc, char **argv);
 int command_get(int argc, char **argv);
 int command_set(int argc, char **argv);

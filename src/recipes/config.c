@@ -214,6 +214,24 @@ static void acknowledge(struct conclave_config *c, const struct conclave_config_
     member_set_data_take(&c->ack, bytes, len);
 }
 
+/* Whether one part of a path ends so. */
+static bool has_part(const char *path, const char *ending)
+{
+    size_t len = strlen(ending);
+    for (const char *at = strstr(path, ending); at != NULL; at = strstr(at + 1, ending)) {
+        if (at[len] == '\0' || at[len] == '/') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Acknowledgements, and the markers of writers, of nodes of the tree: no configuration. */
+static bool is_shown(const struct mirror_item *item)
+{
+    return !has_part(item->path, ".acks") && !has_part(item->path, ".writers");
+}
+
 static bool tell_live(struct conclave_config *c)
 {
     struct conclave_client *client = c->handle.rt->client;
@@ -227,6 +245,7 @@ static bool tell_live(struct conclave_config *c)
         again_later(c);
         return false;
     }
+    mirror_view_keep(&view, is_shown);
     if (c->live && views_equal(&view, &c->told)) {
         c->seen_due = false;
         mirror_view_clear(&view);

@@ -669,6 +669,19 @@ int mirror_view(const struct mirror *m, struct mirror_view *ret)
     return 0;
 }
 
+void mirror_view_keep(struct mirror_view *view, bool (*keep)(const struct mirror_item *item))
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        if (keep(view->items[i])) {
+            view->items[kept++] = view->items[i];
+        } else {
+            item_unref(view->items[i]);
+        }
+    }
+    view->count = kept;
+}
+
 void mirror_view_clear(struct mirror_view *view)
 {
     for (size_t i = 0; i < view->count; i++) {

@@ -82,6 +82,9 @@ void mirror_on_state(struct mirror *m, enum conclave_state state);
 /* What is there now. 0 or CONCLAVE_ENOMEM. */
 int mirror_view(const struct mirror *m, struct mirror_view *ret) CONCLAVE_MUST_USE;
 
+/* Takes out of a view what is not to be kept. */
+void mirror_view_keep(struct mirror_view *view, bool (*keep)(const struct mirror_item *item));
+
 /* Frees what a view holds and empties it. */
 void mirror_view_clear(struct mirror_view *view);
 
