@@ -227,6 +227,77 @@ LINK = {"uv_loop": ["-luv"]}
 # --- what is installed ----------------------------------------------------------------------------------------------------
 
 
+def group(bench):
+    """Each sees the other come, and go when it is killed."""
+    first = bench.start("group", "/example/group", "alice", "a:1")
+    first.expect(r"this process: IN")
+    second = bench.start("group", "/example/group", "bob", "b:2")
+    first.expect(r"JOINED bob b:2")
+    second.expect(r"2 members")
+    second.kill()
+    first.expect(r"LEFT bob", SESSION_S + WAIT_S)
+    first.end()
+
+
+def config(bench):
+    """What is put is applied and acknowledged, what it cannot take refused; the file serves while no server is there."""
+    file = os.path.join(bench.folder, "config.cache")
+    program = bench.start("config", "/example/config", "web1", file)
+    program.expect(r"1 workers")
+    bench.conclave("config", "put", "/example/config", "workers 4")
+    program.expect(r"4 workers")
+    bench.conclave("config", "put", "/example/config", "nonsense")
+    for _ in range(100):
+        status = bench.conclave("config", "status", "/example/config")
+        if "ECANCELED" in status:
+            break
+        time.sleep(0.05)
+    assert 'not of the form "workers N"' in status, status
+    program.end()
+    with open(file, encoding="utf-8") as kept:
+        assert kept.read() == "workers 4"
+    away = bench.start("config", "/example/config", "web1", file, "127.0.0.1:1")
+    away.expect(r"4 workers, change 0, from the file")
+    away.end()
+
+
+def counter(bench):
+    """Three at once, and no addition is missed."""
+    programs = [bench.start("counter", "/example/count", "20") for _ in range(3)]
+    for program in programs:
+        program.end(0)
+    counts = sorted(int(line) for program in programs for line in program.text().split())
+    assert counts == list(range(1, 61)), counts
+
+
+def registry(bench):
+    """Both find both; one that goes is found no more."""
+    first = bench.start("registry", "/example/services", "shop", "8001")
+    first.expect(r"registered")
+    second = bench.start("registry", "/example/services", "shop", "8002")
+    second.expect(r"2 instances.*use 127.0.0.1:800[12]")
+    first.end()
+    second.expect(r"1 instances: 127.0.0.1:8002; use 127.0.0.1:8002")
+    second.end()
+
+
+def backends(bench):
+    """The file has who is there, and the gateway is told."""
+    file = os.path.join(bench.folder, "backends.txt")
+    reloads = os.path.join(bench.folder, "reloads")
+    program = bench.start("backends", "/example/backends", file, f"cat {file} >> {reloads}")
+    program.expect(r"0 backends")
+    member = bench.start("group", "/example/backends", "web1", "10.0.0.1:80")
+    program.expect(r"1 backends")
+    with open(file, encoding="utf-8") as now:
+        assert now.read() == "10.0.0.1:80\n"
+    with open(reloads, encoding="utf-8") as told:
+        assert told.read() == "10.0.0.1:80\n"
+    member.end()
+    program.expect(r"0 backends")
+    program.end()
+
+
 def headers(bench):
     """Each header is whole by itself, as C11 and as C++."""
     found = bench.installed("include/conclave/*.h")
