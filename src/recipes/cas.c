@@ -117,7 +117,8 @@ static void on_sweep_list(struct step *step, const struct conclave_reply *reply)
     }
     /* ours comes first: its time is what the others are compared with */
     char *own = c->names_count == 0 ? NULL : strdup(c->marker);
-    if (own == NULL) {
+    if (c->names == NULL || own == NULL) {
+        free(own);
         names_clear(c);
         return;
     }
