@@ -283,6 +283,7 @@ def registry(bench):
 
 def backends(bench):
     """The file has who is there, and the gateway is told."""
+    bench.compile(os.path.join(ROOT, "examples", "group.c"))
     file = os.path.join(bench.folder, "backends.txt")
     reloads = os.path.join(bench.folder, "reloads")
     program = bench.start("backends", "/example/backends", file, f"cat {file} >> {reloads}")
