@@ -27,12 +27,18 @@ static void on_gone(struct place *place)
     line_out(line_of(place));
 }
 
+static void line_trouble(struct queue_line *line, int error)
+{
+    if (error_is_fatal(error)) {
+        line->error = error;
+    } else if (!line->call->ended) {
+        call_trouble(line->call, error);
+    }
+}
+
 static void on_trouble(struct place *place, int error)
 {
-    struct call *call = line_of(place)->call;
-    if (!call->ended) {
-        call_trouble(call, error);
-    }
+    line_trouble(line_of(place), error);
 }
 
 static void on_wake(struct place *place)
@@ -57,15 +63,15 @@ static void on_created(struct protected_create *create, int error, char *path,
     if (error == 0) {
         line->node = path;
         place_enter(&line->place, path, stat->ephemeral_owner, stat->czxid);
-    } else if (error != CONCLAVE_ECANCELED && error != CONCLAVE_SESSION_EXPIRED && !call->ended) {
-        call_trouble(call, error);
+    } else if (error != CONCLAVE_ECANCELED && error != CONCLAVE_SESSION_EXPIRED) {
+        line_trouble(line, error);
     }
     call_run(call);
 }
 
 bool queue_line_run(struct queue_line *line)
 {
-    if (line->joining) {
+    if (line->joining || line->error != 0) {
         return false;
     }
     if (line->node == NULL) {
@@ -81,7 +87,7 @@ bool queue_line_run(struct queue_line *line)
         return false;
     }
     place_run(&line->place, !line->first);
-    return line->first;
+    return line->first && line->error == 0;
 }
 
 void queue_line_on_state(struct queue_line *line)

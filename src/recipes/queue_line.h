@@ -21,6 +21,7 @@ struct queue_line {
     char *node;
     bool joining;
     bool first;
+    int error; /* that will not pass: the call is to end with it */
 };
 
 /* parent and acl are borrowed. */
@@ -28,7 +29,7 @@ void queue_line_init(struct queue_line *line, struct call *call, const char *par
                      const struct conclave_acl *acl, size_t acl_count);
 
 /* Joins the line and goes on towards its front; to be called in every run while it waits, when it
- * can send. True: it is the first. Errors reach call_trouble. */
+ * can send. True: it is the first. False also when error was set. */
 bool queue_line_run(struct queue_line *line);
 
 /* To be told of the client's state. */

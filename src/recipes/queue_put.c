@@ -118,6 +118,17 @@ static void put_end(struct put *p, int error)
     call_end(&p->call, error);
 }
 
+/* An error that will not pass ends it: nothing of it stands then. */
+static void put_trouble(struct put *p, int error)
+{
+    if (error_is_fatal(error)) {
+        p->phase = PUT_READY;
+        put_end(p, error);
+    } else {
+        call_trouble(&p->call, error);
+    }
+}
+
 static void take_name(struct put *p, const char *path)
 {
     (void)snprintf(p->name, sizeof p->name, "%s", path_name(path));
@@ -130,7 +141,7 @@ static void on_ensured(struct ensure_path *ensure, int error)
     struct put *p = CONTAINER_OF(ensure, struct put, ensure);
     p->ensuring = false;
     if (error != 0) {
-        call_trouble(&p->call, error);
+        put_trouble(p, error);
     }
     call_run(&p->call);
 }
@@ -140,7 +151,7 @@ static void ensure(struct put *p, const char *path)
     int error = queue_ensure(queue(p), &p->ensure, path, on_ensured);
     p->ensuring = error == 0;
     if (error != 0) {
-        call_trouble(&p->call, error);
+        put_trouble(p, error);
     }
 }
 
@@ -154,7 +165,7 @@ static void marker_wrong(struct put *p, int error)
     } else if (error == CONCLAVE_NO_NODE) {
         ensure(p, queue(p)->puts);
     } else {
-        call_trouble(&p->call, error);
+        put_trouble(p, error);
     }
 }
 
@@ -178,7 +189,7 @@ static void on_put(struct step *step, const struct conclave_reply *reply)
         marker_wrong(p, queue_part_error(reply, 1));
     } else if (!error_is_unknown(reply->error) && reply->error != CONCLAVE_SESSION_EXPIRED) {
         p->phase = PUT_READY;
-        call_trouble(&p->call, reply->error);
+        put_trouble(p, reply->error);
     } /* else it stays unknown */
     call_run(&p->call);
 }
@@ -209,12 +220,7 @@ static void put_send(struct put *p)
 
 static void search_again(struct put *p, int error)
 {
-    if (error_is_fatal(error)) {
-        p->phase = PUT_READY;
-        put_end(p, error);
-        return;
-    }
-    call_trouble(&p->call, error);
+    put_trouble(p, error);
     call_run(&p->call);
 }
 
@@ -301,7 +307,7 @@ static void on_counted(struct step *step, const struct conclave_reply *reply)
         watch_slot_answered(&p->watch, reply->error == 0);
     }
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
-        call_trouble(&p->call, reply->error);
+        put_trouble(p, reply->error);
     } else {
         p->asked = true;
         p->has_room = reply->error == CONCLAVE_NO_NODE ||
@@ -315,7 +321,12 @@ static void ask_for_room(struct put *p)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, queue(p)->path, 0);
     if (p->asked) {
-        if (!queue_line_run(&p->line) || p->watch.armed) {
+        bool first = queue_line_run(&p->line);
+        if (p->line.error != 0) {
+            put_end(p, p->line.error);
+            return;
+        }
+        if (!first || p->watch.armed) {
             return;
         }
         op.type = CONCLAVE_OP_GET_CHILDREN;

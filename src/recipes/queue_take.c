@@ -239,6 +239,16 @@ static void claim(struct take *t)
     step_submit(&t->step, &op, on_claimed);
 }
 
+/* What cannot be found out stays unknown, unless that will not pass. */
+static void unknown_trouble(struct take *t, int error)
+{
+    if (error_is_fatal(error)) {
+        take_end(t, error);
+    } else {
+        call_trouble(&t->call, error);
+    }
+}
+
 static void on_claim_read(struct step *step, const struct conclave_reply *reply)
 {
     struct take *t = CONTAINER_OF(step, struct take, step);
@@ -247,10 +257,8 @@ static void on_claim_read(struct step *step, const struct conclave_reply *reply)
         claimed_it(t, 0);
     } else if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE) {
         look_again(t);
-    } else if (error_is_fatal(reply->error)) {
-        take_end(t, reply->error);
     } else {
-        call_trouble(&t->call, reply->error);
+        unknown_trouble(t, reply->error);
     }
     call_run(&t->call);
 }
@@ -259,7 +267,7 @@ static void on_synced(struct step *step, const struct conclave_reply *reply)
 {
     struct take *t = CONTAINER_OF(step, struct take, step);
     if (reply->error != 0) {
-        call_trouble(&t->call, reply->error);
+        unknown_trouble(t, reply->error);
         call_run(&t->call);
         return;
     }
@@ -461,6 +469,8 @@ static void run_look(struct take *t)
         take_end(t, CONCLAVE_EEMPTY);
     } else if (queue_line_run(&t->line) && !was_first) {
         look(t);
+    } else if (t->line.error != 0) {
+        take_end(t, t->line.error);
     } else if (t->line.first && !t->items_watch.armed) {
         look(t);
     }

@@ -61,12 +61,18 @@ static void open_queue(struct queue_user *u, const struct conclave_queue_options
                      0);
 }
 
+void queue_user_open_for(struct queue_user *u, struct fake_zk *zk, int endpoint,
+                         const struct conclave_queue_options *options, int64_t session_ms)
+{
+    memset(u, 0, sizeof *u);
+    candidate_connect_to(&u->link, zk, endpoint, "u", NULL, session_ms);
+    open_queue(u, options, false);
+}
+
 void queue_user_open(struct queue_user *u, struct fake_zk *zk, int endpoint,
                      const struct conclave_queue_options *options)
 {
-    memset(u, 0, sizeof *u);
-    candidate_connect(&u->link, zk, endpoint, "u");
-    open_queue(u, options, false);
+    queue_user_open_for(u, zk, endpoint, options, SESSION_MS);
 }
 
 void queue_user_share(struct queue_user *u, const struct queue_user *with,

@@ -18,8 +18,8 @@ struct queue_user {
     pthread_mutex_t lock; /* guards what follows */
     int lost;
     int closed;
-    int64_t size; /* last told, -1: none */
-    int sizes;    /* how often */
+    _Atomic int64_t size; /* last told, -1: none */
+    int sizes;            /* how often */
     unsigned after_end;
 };
 
@@ -31,6 +31,8 @@ struct conclave_queue_options queue_options(void);
 /* servers NULL: the endpoint's address. */
 void queue_user_open(struct queue_user *u, struct fake_zk *zk, int endpoint,
                      const struct conclave_queue_options *options);
+void queue_user_open_for(struct queue_user *u, struct fake_zk *zk, int endpoint,
+                         const struct conclave_queue_options *options, int64_t session_ms);
 /* Another handle on the same client; its link is not to be finished. */
 void queue_user_share(struct queue_user *u, const struct queue_user *with,
                       const struct conclave_queue_options *options);

@@ -97,8 +97,12 @@ static int put_surely(struct conclave_queue *queue, const char *text)
 {
     for (int unknown = 0;; unknown++) {
         int error = conclave_queue_put(queue, 500, text, strlen(text), PATIENCE_MS, NULL);
-        if (error != CONCLAVE_SESSION_EXPIRED) {
-            return error == 0 ? unknown : -1;
+        if (error != 0 && error != CONCLAVE_SESSION_EXPIRED) {
+            print_error("put: %s\n", conclave_errname(error));
+            return -1;
+        }
+        if (error == 0) {
+            return unknown;
         }
     }
 }

@@ -434,6 +434,29 @@ static void E77_a_put_wakes_a_consumer_although_the_queue_was_reaped(void **stat
     queue_user_finish(&producer);
 }
 
+static void E18_a_line_that_is_not_permitted_ends_the_take(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct queue_user u;
+    struct conclave_item *item;
+    struct fake_hook h = {.endpoint = 0,
+                          .op = WIRE_CREATE,
+                          .path = "-n_",
+                          .nth = 1,
+                          .action = FAKE_ERROR,
+                          .error = CONCLAVE_NO_AUTH};
+    queue_make(zk);
+    queue_user_open(&u, zk, 0, NULL);
+    fake_zk_hook(zk, &h); /* joining */
+    assert_int_equal(conclave_queue_take(u.queue, PATIENCE_MS, &item), CONCLAVE_NO_AUTH);
+    h.op = WIRE_GET_DATA; /* reading its own node there */
+    h.path = NULL;
+    fake_zk_hook(zk, &h);
+    assert_int_equal(conclave_queue_take(u.queue, PATIENCE_MS, &item), CONCLAVE_NO_AUTH);
+    EVENTUALLY(items_in(zk, LINE_PATH) == 0);
+    queue_user_finish(&u);
+}
+
 static void E78_a_buffer_too_small_leaves_the_item_as_it_is(void **state)
 {
     struct fake_zk *zk = *state;
@@ -730,6 +753,7 @@ int main(void)
         E_TEST(E10_foreign_nodes_are_ignored),
         E_TEST(E80_one_put_wakes_one_of_fifty_that_wait),
         E_TEST(E77_a_put_wakes_a_consumer_although_the_queue_was_reaped),
+        E_TEST(E18_a_line_that_is_not_permitted_ends_the_take),
         E_TEST(E78_a_buffer_too_small_leaves_the_item_as_it_is),
         E_TEST(E31_a_listing_that_is_too_large_is_told),
         E_TEST(E30_everything_lost_is_made_anew),
