@@ -140,7 +140,6 @@ static const char *queue_scenario(struct sweep_case *s)
     struct conclave_queue *queues[2];
     struct side sides[2];
     queue_make(s->zk);
-    set_fault(s->zk, s);
     for (int i = 0; i < 2; i++) {
         if (!side_open(&sides[i], s->zk, i) ||
             conclave_queue_open(sides[i].recipes, &options, NULL, NULL, &queues[i]) != 0) {
@@ -210,7 +209,6 @@ static const char *barrier_scenario(struct sweep_case *s)
     options.path = "/app/barrier";
     options.count = 2;
     options.late_pass = true; /* whose session is killed inside comes late */
-    set_fault(s->zk, s);
     for (int i = 0; i < 2; i++) {
         if (!side_open(&sides[i].side, s->zk, i) ||
             conclave_double_barrier_open(sides[i].side.recipes, &options, NULL, NULL,
@@ -254,6 +252,7 @@ static void *run_case(void *arg)
         s->wrong = "no memory or socket";
         return NULL;
     }
+    set_fault(s->zk, s); /* before the thread that looks whether it was met */
     bool silent = s->fault == FAULT_STOP;
     if (silent && pthread_create(&s->silence, NULL, end_silence, s) != 0) {
         s->wrong = "no thread";
