@@ -64,6 +64,7 @@ class Program:
         self.discovery = os.path.exists(jar(DISCOVERY))
         self.class_path = ":".join([self.folder, *map(jar, NEEDED), *([jar(DISCOVERY)] if self.discovery else [])])
         self.machines = {}
+        self.losses = 0  # of a connection, by the clients of all cases
 
     def compile(self):
         sources = [path for path in sorted(glob.glob(os.path.join(SOURCE, "*.java")))
@@ -116,6 +117,8 @@ class Program:
                     server.restart(hard=True)
                     process.stdin.write(b"restarted\n")
                     process.stdin.flush()
+                elif line.startswith(b"! lost "):
+                    self.losses += int(line.split()[2])
                 else:
                     verdict = line.decode()
         if verdict == "! ok":

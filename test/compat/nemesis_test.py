@@ -3,8 +3,9 @@
 
 Promise: every case ends as it does on one Apache ZooKeeper that nobody disturbs. A client whose server goes is told so
 (connection loss, in these clients an exception of whatever call was under way): a case that ends by that is cleared
-away and tried again; so is one of kazoo that ends differently, if one of its clients lost its connection (its watchers
-are called once more then). A case that ends in any other way has failed, and so has one that takes too long.
+away and tried again; so is one that ends differently, if one of its clients lost its connection (kazoo's watchers are
+called once more then, Curator's latches stand anew). A case that ends in any other way has failed, and so has one that
+takes too long.
 Limits: Apache ZooKeeper's side is calm, as it is what the outcome is compared with. The cases were written for one
 server: they read what another client has just written, so ours answers with linearizableReads. With --apache the three
 are Apache's, to see whether a failure is the client's own; their followers' reads may be old.
@@ -76,6 +77,8 @@ def curator_cases():
         sys.exit(cases.skip_all(missing))
     program = curator_test.Program()
     program.compile()
+    global LOSSES
+    LOSSES = lambda: program.losses  # noqa: E731
     # Often enough between two leaders: whoever leads begins to count anew.
     options = [*LINEARIZABLE, "--extendedTypesEnabled", "yes", "--znode.container.checkIntervalMs", COLLECT_MS]
     properties = {"zookeeper.extendedTypesEnabled": "true", "znode.container.checkIntervalMs": COLLECT_MS}

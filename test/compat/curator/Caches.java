@@ -175,7 +175,7 @@ final class Caches {
         put(writer, "/watched/a", "2");
         put(writer, "/watched/b/c", "3");
         writer.delete().forPath("/watched/b/c");
-        Scene.await(() -> events.size() == 4, "four events, not " + events);
+        scene.awaitEvents(() -> events.size() == 4, "four events, not " + events);
         scene.restart();
         // The writer may be back before the watcher: what changed meanwhile is not told, so it changes again.
         long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Scene.PATIENCE_MS);

@@ -95,7 +95,7 @@ final class Discovery {
         // A client that is back makes its node anew, though the old one is there.
         Scene.await(() -> registered(reader, 1) > before[0] && registered(reader, 2) > before[1], "registered anew");
         scene.say(ports(search.queryForInstances("shop")));
-        scene.say("same session " + (one.getZookeeperClient().getZooKeeper().getSessionId() == session));
+        Scene.check(one.getZookeeperClient().getZooKeeper().getSessionId() == session, "the same session");
         register(scene, scene.client(), 3);
         Scene.await(() -> ports(cache.getInstances()).equals("[1, 2, 3]"), "the third in the cache");
         leave(scene, second, search, cache, provider, "[1, 3]");

@@ -128,12 +128,12 @@ final class Framework {
         writer.setData().forPath("/watches", bytes("1"));
         writer.create().forPath("/watches/a");
         writer.create().forPath("/watches/a/b");
-        Scene.await(() -> events.size() == 2, "two events, not " + events);
+        scene.awaitEvents(() -> events.size() == 2, "two events, not " + events);
         client.watchers().remove(watcher).forPath("/watches");
         client.watchers().add().withMode(AddWatchMode.PERSISTENT_RECURSIVE).usingWatcher(watcher)
             .forPath("/watches/a");
         writer.setData().forPath("/watches/a/b", bytes("2"));
-        Scene.await(() -> events.stream().anyMatch(event -> event.endsWith("a/b")), "an event, not " + events);
+        scene.awaitEvents(() -> events.stream().anyMatch(event -> event.endsWith("a/b")), "an event, not " + events);
         scene.say(String.join(" ", events));
         scene.say("none set " + outcome(() -> client.watchers().remove(watcher).forPath("/watches/none")));
     }

@@ -7,7 +7,7 @@ import java.nio.charset.StandardCharsets;
  * Curator's recipes on one server: reads "CLASS CASE" a line, runs that static method, says how it went.
  *
  * <p>Output: "= LINE" is what a case saw, "! restart" asks for the server to be killed and started again (answered by
- * "restarted" on the input), "! ok" and "! failed" end a case; a failure's stack goes to the error stream.
+ * "restarted" on the input), "! lost N" counts the connections that its clients lost; "! ok" and "! failed" end a case; a failure's stack goes to the error stream.
  */
 public final class Main {
     private Main() {
@@ -17,8 +17,10 @@ public final class Main {
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
             String[] words = line.split(" ");
-            boolean passed = run(words[0], words[1], new Scene(arguments[0], commands));
+            Scene scene = new Scene(arguments[0], commands);
+            boolean passed = run(words[0], words[1], scene);
             synchronized (System.out) {
+                System.out.println("! lost " + scene.losses());
                 System.out.println(passed ? "! ok" : "! failed");
                 System.out.flush();
             }

@@ -9,11 +9,13 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.RetryNTimes;
+import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.ZooKeeper;
 
 /**
@@ -64,6 +66,19 @@ final class Scene implements AutoCloseable {
         }
     }
 
+    /**
+     * As await, for events of watches that last. No server tells those what changed while their client had no connection:
+     * a loss so far ends the case.
+     */
+    void awaitEvents(Condition condition, String what) throws Exception {
+        await(() -> {
+            if (!condition.holds() && losses() > 0) {
+                throw new KeeperException.ConnectionLossException();
+            }
+            return condition.holds();
+        }, what);
+    }
+
     /** Closed at the end of the case, before what was opened earlier. */
     <T extends AutoCloseable> T keep(T thing) {
         opened.push(thing);
@@ -99,18 +114,34 @@ final class Scene implements AutoCloseable {
         return losses.get();
     }
 
-    /** Ends a client's session on the server, from a second connection that takes it over. */
+    /**
+     * Ends a client's session on the server, from a second connection that takes it over. Its close may be lost with its
+     * connection, which ZooKeeper's client does not tell: then once more.
+     */
     void expire(CuratorFramework client) throws Exception {
         ZooKeeper handle = client.getZookeeperClient().getZooKeeper();
         long old = handle.getSessionId();
-        ZooKeeper thief = new ZooKeeper(host, SESSION_MS, event -> { }, old, handle.getSessionPasswd());
-        try {
-            await(() -> thief.getState() == ZooKeeper.States.CONNECTED, "the session is taken over");
-        } finally {
-            thief.close();
-        }
-        await(() -> client.getZookeeperClient().isConnected()
-            && client.getZookeeperClient().getZooKeeper().getSessionId() != old, "a new session after expiry");
+        byte[] password = handle.getSessionPasswd();
+        AtomicLong next = new AtomicLong(System.nanoTime());
+        await(() -> {
+            if (client.getZookeeperClient().isConnected()
+                    && client.getZookeeperClient().getZooKeeper().getSessionId() != old) {
+                return true;
+            }
+            if (System.nanoTime() >= next.get()) {
+                takeOver(old, password).close();
+                next.set(System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(SESSION_MS / 2));
+            }
+            return false;
+        }, "a new session after expiry");
+    }
+
+    /** A second client of a session, once it is connected or told that the session is no more. */
+    private ZooKeeper takeOver(long session, byte[] password) throws Exception {
+        ZooKeeper thief = new ZooKeeper(host, SESSION_MS, event -> { }, session, password);
+        await(() -> thief.getState() == ZooKeeper.States.CONNECTED || !thief.getState().isAlive(),
+            "the session is taken over");
+        return thief;
     }
 
     /** Has the server killed (as by kill -9) and started again on its port, with its data. */
