@@ -20,7 +20,7 @@ class Nemesis(threading.Thread):
     def __init__(self, ensemble, rng, pause_s):
         super().__init__(daemon=True)
         self.ensemble, self.rng, self.pause_s = ensemble, rng, pause_s
-        self.hands = threading.Lock()  # held while a member is down
+        self.hands = threading.RLock()  # held while a member is down
         self.ending = threading.Event()
         self.restarts = self.leaders = 0
         self.error = None
@@ -67,7 +67,7 @@ class RestartedEnsemble:
 
     @contextlib.contextmanager
     def calm(self):
-        """Nobody is restarted meanwhile, all members serve."""
+        """Nobody is restarted meanwhile but by who asked for this; all members serve at first."""
         with self.nemesis.hands:
             self.ensemble.wait_leader()
             yield
