@@ -126,8 +126,9 @@ bool model_apply_numbered(struct model_memory *memory, struct model *m,
     }
     buf_reset(&e->reply);
     buf_reset(&e->events);
-    e->quota_exceeded = e->fenced = false;
+    e->quota_exceeded = e->fenced = e->deferred = e->resumed.is = false;
     e->zxid = m->zxid;
+    m->time_ms = time_ms;
     if (!memory->of[id].remembers) {
         e->err = CONCLAVE_SESSION_MOVED;
         return true;

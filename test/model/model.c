@@ -319,7 +319,7 @@ void model_put_stat(const struct model *m, const struct model_node *n, struct bu
     wire_encode_stat(out, &stat);
 }
 
-static void event(struct model_effects *e, int type, const struct model_node *node)
+void model_event(struct model_effects *e, int type, const struct model_node *node)
 {
     buf_printf(&e->events, "%d %s", type, node->path);
     const struct model_acl *first = &node->acl[0];
@@ -336,8 +336,7 @@ static void event(struct model_effects *e, int type, const struct model_node *no
 
 /* --- writes ----------------------------------------------------------------------------------- */
 
-/* Why the caller may not write, or 0. */
-static int refused(struct model_call *c)
+int model_refused(struct model_call *c)
 {
     const struct model_session *session = find_session(c->m, c->session_id);
     if (session == NULL) {
@@ -416,7 +415,7 @@ static void quota_write(struct model_node *stats, long long count, long long byt
     model_set_data(stats, slice_str(text));
 }
 
-static void quota_counts(struct model *m, const char *path, long long nodes, long long bytes)
+void model_quota_counts(struct model *m, const char *path, long long nodes, long long bytes)
 {
     struct model_node *limits;
     struct model_node *stats;
@@ -485,7 +484,7 @@ static int do_create(struct model_call *c, int32_t type, struct wire_create_ttl_
     if (rc != 0) {
         return rc;
     }
-    rc = refused(c);
+    rc = model_refused(c);
     if (rc != 0) {
         return rc;
     }
@@ -537,14 +536,14 @@ static int do_create(struct model_call *c, int32_t type, struct wire_create_ttl_
                : type == WIRE_CREATE_TTL      ? (int64_t)(TTL_BYTE << 56 | (uint64_t)r.ttl_ms)
                : r.flags == 1 || r.flags == 3 ? c->session_id
                                               : 0;
-    event(c->e, 1, n);
-    event(c->e, 4, find(m, parent));
+    model_event(c->e, 1, n);
+    model_event(c->e, 4, find(m, parent));
     wire_write_string(&c->e->reply, slice_str(path));
     if (type != WIRE_CREATE) {
         model_put_stat(m, n, &c->e->reply);
     }
     quota_created(m, n);
-    quota_counts(m, path, 1, (long long)n->data_len);
+    model_quota_counts(m, path, 1, (long long)n->data_len);
     return 0;
 }
 
@@ -554,20 +553,20 @@ static void remove_node(struct model_call *c, struct model_node *n)
     char path[MODEL_PATH];
     strcpy(path, n->path);
     model_parent(path, parent);
-    event(c->e, 2, n);
-    event(c->e, 4, find(c->m, parent));
+    model_event(c->e, 2, n);
+    model_event(c->e, 4, find(c->m, parent));
     model_fence_leaving(c, n, c->expiry);
     long long bytes = (long long)n->data_len;
     drop(c->m, n);
     find(c->m, parent)->pzxid = c->m->zxid;
-    quota_counts(c->m, path, -1, -bytes);
+    model_quota_counts(c->m, path, -1, -bytes);
 }
 
 static int do_delete(struct model_call *c, struct wire_delete_request r)
 {
     char path[MODEL_PATH];
     char parent[MODEL_PATH];
-    int rc = refused(c);
+    int rc = model_refused(c);
     if (rc != 0) {
         return rc;
     }
@@ -593,7 +592,7 @@ static int do_delete(struct model_call *c, struct wire_delete_request r)
 static int find_for(struct model_call *c, struct slice raw, int32_t perm, struct model_node **ret)
 {
     char path[MODEL_PATH];
-    int rc = refused(c);
+    int rc = model_refused(c);
     if (rc != 0) {
         return rc;
     }
@@ -629,8 +628,8 @@ static int do_set_data(struct model_call *c, struct wire_set_data_request r)
     n->version++;
     n->mzxid = c->m->zxid;
     n->mtime = c->time_ms;
-    event(c->e, 3, n);
-    quota_counts(c->m, n->path, 0, bytes);
+    model_event(c->e, 3, n);
+    model_quota_counts(c->m, n->path, 0, bytes);
     model_put_stat(c->m, n, &c->e->reply);
     return 0;
 }
@@ -681,7 +680,7 @@ static int compare_nodes(const void *a, const void *b)
 static int do_close(struct model_call *c)
 {
     struct model *m = c->m;
-    if (c->cxid != 0 && refused(c) == CONCLAVE_SESSION_MOVED) {
+    if (c->cxid != 0 && model_refused(c) == CONCLAVE_SESSION_MOVED) {
         return CONCLAVE_SESSION_MOVED;
     }
     struct model_node *mine = calloc(m->count, sizeof *mine);
@@ -742,8 +741,8 @@ static int do_fence_open(struct model_call *c)
     n->czxid = n->mzxid = n->pzxid = c->m->zxid;
     n->ctime = n->mtime = c->time_ms;
     n->version = -1;
-    event(c->e, 1, n);
-    event(c->e, 4, find(c->m, "/zookeeper"));
+    model_event(c->e, 1, n);
+    model_event(c->e, 4, find(c->m, "/zookeeper"));
     return 0;
 }
 
@@ -900,8 +899,8 @@ void model_apply(struct model *m, const struct model_caller *caller, int32_t typ
 {
     buf_reset(&e->reply);
     buf_reset(&e->events);
-    e->quota_exceeded = false;
-    e->fenced = false;
+    e->quota_exceeded = e->fenced = e->deferred = e->resumed.is = false;
+    m->time_ms = time_ms;
     m->zxid += type == MODEL_ATTACH_SESSION ? 0 : 1;
     struct model_call c = {.m = m,
                            .session_id = caller->session_id,
@@ -919,6 +918,8 @@ void model_apply(struct model *m, const struct model_caller *caller, int32_t typ
              : type == WIRE_CLOSE_SESSION   ? do_close(&c)
              : type == MODEL_FENCE_OPEN     ? do_fence_open(&c)
              : type == WIRE_MULTI           ? do_multi(&c, body)
+             : type == WIRE_RECONFIG        ? model_reconfig(&c, body)
+             : type == MODEL_RECONFIG_END   ? model_reconfig_end(&c, body)
                                             : do_one(&c, type, false, &r, &unused);
     if (e->err != 0) {
         buf_reset(&e->reply);

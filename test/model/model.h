@@ -37,6 +37,27 @@ struct model_session {
     int64_t owner; /* server that may write for it, 0: all */
 };
 
+enum { MODEL_IDS = 8 };
+
+enum model_role { MODEL_ABSENT, MODEL_VOTER, MODEL_OBSERVER, MODEL_SPARE };
+
+/* What a server is; its address is "10.0.0.HOST:2888:3888:ROLE;10.0.0.HOST:2181". */
+struct model_member {
+    enum model_role role;
+    int host;
+};
+
+/* Who belongs to the ensemble, by number, and where a reconfig leads. */
+struct model_config {
+    struct model_member now[MODEL_IDS + 1];
+    struct model_member target[MODEL_IDS + 1];
+    int64_t version;  /* that /zookeeper/config shows, 0: none */
+    bool unpublished; /* `now` is not what it shows */
+    int64_t pending;  /* zxid of the reconfig, 0: none */
+    int64_t origin, session_id;
+    int32_t cxid;
+};
+
 struct model {
     struct model_node *nodes; /* in order of creation */
     size_t count;
@@ -44,6 +65,8 @@ struct model {
     struct model_session sessions[64];
     size_t session_count;
     int64_t zxid;
+    int64_t time_ms; /* of the last command */
+    struct model_config config;
 };
 
 /* What a command did; events as lines "TYPE PATH ACL\n": each entry as perms:scheme:id, "open" for the open list. */
@@ -54,6 +77,12 @@ struct model_effects {
     struct buf events;
     bool quota_exceeded; /* softly or hard */
     bool fenced;         /* refused below a bound prefix */
+    bool deferred;       /* the answer comes later */
+    struct {
+        bool is; /* the answer of an earlier one: that of this session and cxid, at this server */
+        int64_t origin, session_id;
+        int32_t cxid, err;
+    } resumed;
 };
 
 void model_init(struct model *m);
@@ -62,7 +91,14 @@ void model_effects_init(struct model_effects *e);
 void model_effects_finish(struct model_effects *e);
 
 /* The options of a command, as bits: the numbers are those of enum command_options. */
-enum { MODEL_TTL = 1, MODEL_QUOTA = 2, MODEL_RECONFIG = 4, MODEL_FENCING = 128 };
+enum {
+    MODEL_TTL = 1,
+    MODEL_QUOTA = 2,
+    MODEL_RECONFIG = 4,
+    MODEL_ENSEMBLE = 32,
+    MODEL_ALONE = 64,
+    MODEL_FENCING = 128,
+};
 
 /* Who sends a command. */
 struct model_caller {
@@ -74,11 +110,18 @@ struct model_caller {
 };
 
 /* The numbers are those of enum command_type. */
-enum { MODEL_ATTACH_SESSION = -1001, MODEL_FENCE_OPEN = -1003 };
+enum { MODEL_ATTACH_SESSION = -1001, MODEL_RECONFIG_END = -1002, MODEL_FENCE_OPEN = -1003 };
 
 /* Applies a command given by its parts, as state_apply does. */
 void model_apply(struct model *m, const struct model_caller *caller, int32_t type,
                  struct slice body, int64_t time_ms, struct model_effects *e);
+
+/* The ensemble has these members now, by number: as state_configure does. */
+void model_configure(struct model *m, const struct model_member members[MODEL_IDS + 1],
+                     struct model_effects *e);
+
+/* What stands behind server.N= for such a member. */
+void model_address(struct model_member member, char *text, size_t size);
 
 /* Answers a read as state_query does. Children come in order of creation. */
 int model_query(const struct model *m, int32_t type, struct wire_vector ids, struct slice body,

@@ -1,4 +1,5 @@
-/* What the files of the model share: model.c has the writes, fence.c what fencing says to them, read.c the reads. */
+/* What the files of the model share: model.c has the writes, fence.c what fencing says to them, members.c the
+ * members of the ensemble, read.c the reads. */
 #ifndef MODEL_PARTS_H
 #define MODEL_PARTS_H
 
@@ -34,6 +35,13 @@ bool model_permits(const struct model_node *node, struct wire_vector ids, int32_
 void model_put_stat(const struct model *m, const struct model_node *n, struct buf *out);
 void model_parent(const char *path, char *out);
 bool model_path_string(struct slice path, char *out);
+void model_event(struct model_effects *e, int type, const struct model_node *node);
+void model_quota_counts(struct model *m, const char *path, long long nodes, long long bytes);
+/* Why the caller may not write, or 0. */
+int model_refused(struct model_call *c);
+/* Operation 16, and the end of one that was given up. */
+int model_reconfig(struct model_call *c, struct slice body);
+int model_reconfig_end(struct model_call *c, struct slice body);
 bool model_is_below(const char *path, const char *top);
 
 #endif

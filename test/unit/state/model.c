@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-enum { COMMANDS = 8000, SESSIONS = 6 };
+enum { COMMANDS = 13000, SESSIONS = 6 };
 
 static const char *const names[] = {"a", "b", "c", "e\xcc\x81", "\xe4\xb8\xad"};
 /* Of a subtree that has a quota, now and then, and of the nodes that make one. */
@@ -101,6 +101,9 @@ struct world {
     int repeated;
     int forgotten;
     int gaps;
+    int deferred;
+    int reached;
+    int given_up;
 };
 
 static unsigned below(struct world *w, unsigned n)
@@ -337,6 +340,69 @@ static int32_t fence_step(struct world *w, unsigned step, int64_t *session, stru
     }
 }
 
+static struct model_member random_member(struct world *w, unsigned id)
+{
+    return (struct model_member){.role = below(w, 3) == 0 ? MODEL_OBSERVER : MODEL_VOTER,
+                                 .host = (int)(below(w, 8) == 0 ? 1 + below(w, MODEL_IDS) : id)};
+}
+
+static size_t put_joining(struct world *w, unsigned n, char *text, size_t size)
+{
+    size_t len = 0;
+    text[0] = '\0';
+    for (; n > 0; n--) {
+        unsigned id = 1 + below(w, MODEL_IDS);
+        char address[80];
+        model_address(random_member(w, id), address, sizeof address);
+        len += (size_t)snprintf(text + len, size - len, "%sserver.%u=%s", len > 0 ? "," : "", id,
+                                below(w, 30) == 0 ? "x" : address);
+    }
+    return len;
+}
+
+static int32_t random_reconfig(struct world *w, struct slice *body)
+{
+    char joining[512];
+    char leaving[32] = "";
+    struct wire_reconfig_request r = {.cur_config_id = -1};
+    if (w->m.config.pending != 0 && below(w, 2) == 0) {
+        buf_reset(&w->maker.body);
+        reconfig_end_encode(&w->maker.body, w->m.config.pending + (below(w, 3) == 0),
+                            below(w, 5) == 0 ? 0 : CONCLAVE_NEW_CONFIG_NO_QUORUM);
+        *body = buf_slice(&w->maker.body);
+        return COMMAND_RECONFIG_END;
+    }
+    if (below(w, 4) == 0) {
+        put_joining(w, 1 + below(w, 4), joining, sizeof joining);
+        r.new_members = slice_str(joining);
+    } else {
+        put_joining(w, below(w, 3), joining, sizeof joining);
+        r.joining_servers = slice_str(joining);
+        if (below(w, 2) == 0) {
+            snprintf(leaving, sizeof leaving, "%u,%u", 1 + below(w, MODEL_IDS),
+                     1 + below(w, MODEL_IDS + 2));
+        }
+        r.leaving_servers = slice_str(leaving);
+    }
+    if (below(w, 4) == 0) {
+        r.cur_config_id = w->m.config.version + (below(w, 3) == 0);
+    }
+    maker_ids_add(&w->maker, "super", "");
+    buf_reset(&w->maker.body);
+    wire_encode_reconfig_request(&w->maker.body, &r);
+    *body = buf_slice(&w->maker.body);
+    return WIRE_RECONFIG;
+}
+
+static uint32_t random_options(struct world *w, int32_t type)
+{
+    if (type == WIRE_RECONFIG && below(w, 10) > 0) {
+        return COMMAND_RECONFIG | (below(w, 2) == 0 ? COMMAND_ENSEMBLE : 0) |
+               (below(w, 4) == 0 ? COMMAND_ALONE : 0);
+    }
+    return below(w, 8) == 0 ? below(w, 4) : COMMAND_TTL | COMMAND_QUOTA | COMMAND_FENCING;
+}
+
 /* The next command's type, body and session. */
 static int32_t random_command(struct world *w, int64_t *session, struct slice *body)
 {
@@ -375,6 +441,9 @@ static int32_t random_command(struct world *w, int64_t *session, struct slice *b
         int32_t mode = below(w, 8) == 0 ? (int32_t)below(w, 8) : 5 + (int32_t)below(w, 2);
         *body = make_create_ttl(&w->maker, random_path(w), mode, random_ttl(w));
         return WIRE_CREATE_TTL;
+    }
+    if (dice < 36) {
+        return random_reconfig(w, body);
     }
     if (dice < 65) {
         int32_t type = random_create_type(w);
@@ -420,6 +489,14 @@ static void compare_effects(struct world *w)
     }
     assert_int_equal(w->e.quota.exceeded, w->me.quota_exceeded);
     assert_int_equal(w->e.fenced.refused, w->me.fenced);
+    assert_int_equal(w->e.deferred, w->me.deferred);
+    assert_int_equal(w->e.resumed.is, w->me.resumed.is);
+    if (w->e.resumed.is) {
+        assert_int_equal(w->e.resumed.origin, w->me.resumed.origin);
+        assert_int_equal(w->e.resumed.session_id, w->me.resumed.session_id);
+        assert_int_equal(w->e.resumed.cxid, w->me.resumed.cxid);
+        assert_int_equal(w->e.resumed.err, w->me.resumed.err);
+    }
     assert_true(slice_equal(buf_slice(&lines), buf_slice(&w->me.events)));
     buf_finish(&lines);
 }
@@ -591,6 +668,25 @@ static void compare_all(struct world *w)
     }
 }
 
+/* What the log does beside commands: its configuration changes. */
+static void configure(struct state *s, const struct model_member *members, struct effects *e)
+{
+    static const enum state_role roles[] = {[MODEL_VOTER] = STATE_VOTER,
+                                            [MODEL_OBSERVER] = STATE_OBSERVER,
+                                            [MODEL_SPARE] = STATE_SPARE};
+    struct state_member list[MODEL_IDS];
+    char addresses[MODEL_IDS][80];
+    size_t n = 0;
+    for (int id = 1; id <= MODEL_IDS; id++) {
+        if (members[id].role != MODEL_ABSENT) {
+            model_address(members[id], addresses[n], sizeof addresses[n]);
+            list[n] = (struct state_member){id, roles[members[id].role], addresses[n]};
+            n++;
+        }
+    }
+    state_configure(s, list, n, e);
+}
+
 /* Runs the commands since begin on the restored state, which then replaces *s. */
 static void finish_snapshot(struct world *w, struct state **s, const struct hash_key *key)
 {
@@ -608,7 +704,15 @@ static void finish_snapshot(struct world *w, struct state **s, const struct hash
     while (wire_left(&log) > 0) {
         struct batch_reader batch;
         struct command command;
-        assert_int_equal(batch_open(wire_read_buffer(&log), &batch), 0);
+        bool is_command = wire_read_boolean(&log);
+        struct slice entry = wire_read_buffer(&log);
+        if (!is_command) {
+            struct model_member members[MODEL_IDS + 1];
+            memcpy(members, entry.data, sizeof members);
+            configure(restored, members, &e);
+            continue;
+        }
+        assert_int_equal(batch_open(entry, &batch), 0);
         assert_int_equal(batch_next(&batch, &command), 1);
         state_apply(restored, &batch.header, &command, &e);
     }
@@ -676,7 +780,8 @@ static struct slice random_wish(struct world *w, struct slice body)
 static void random_number(struct world *w, struct command *c)
 {
     bool remembers = w->memory.of[c->session_id].remembers;
-    if (is_of_session(c->type) || c->type == WIRE_DELETE_CONTAINER ||
+    bool reconfigures = c->type == WIRE_RECONFIG || c->type == COMMAND_RECONFIG_END;
+    if (is_of_session(c->type) || c->type == WIRE_DELETE_CONTAINER || reconfigures ||
         (!remembers && below(w, 40) > 0)) {
         return;
     }
@@ -702,8 +807,44 @@ static void log_command(struct world *w, const struct batch_header *header,
     buf_init(&batch, 0);
     batch_begin(&batch, header);
     batch_add(&batch, 0, command);
+    wire_write_boolean(&w->log, true);
     wire_write_buffer(&w->log, buf_slice(&batch));
     buf_finish(&batch);
+}
+
+/* One member comes, goes or becomes another; most often on the way to where a reconfig leads. */
+static void one_configuration(struct world *w)
+{
+    struct model_member next[MODEL_IDS + 1];
+    const struct model_config *c = &w->m.config;
+    unsigned id = 1 + below(w, MODEL_IDS);
+    memcpy(next, c->now, sizeof next);
+    if (c->pending != 0 && below(w, 20) > 0) {
+        next[id] = c->target[id];
+    } else {
+        next[id] = random_member(w, id);
+        next[id].role = below(w, 3) == 0   ? MODEL_ABSENT
+                        : below(w, 4) == 0 ? MODEL_SPARE
+                                           : next[id].role;
+    }
+    bool any = false;
+    for (id = 1; id <= MODEL_IDS; id++) {
+        any = any || next[id].role != MODEL_ABSENT;
+    }
+    if (!any) {
+        return;
+    }
+    if (w->snapping) {
+        wire_write_boolean(&w->log, false);
+        wire_write_buffer(&w->log, slice_make(next, sizeof next));
+    }
+    model_configure(&w->m, next, &w->me);
+    configure(w->s, next, &w->e);
+    configure(w->twin, next, &w->twin_e);
+    compare_effects(w);
+    compare_twins(w);
+    assert_true(state_digest_now(w->s) == state_digest(w->s));
+    w->reached += w->e.resumed.is;
 }
 
 static void one_command(struct world *w)
@@ -711,13 +852,12 @@ static void one_command(struct world *w)
     int64_t session;
     struct slice body;
     int32_t type = random_command(w, &session, &body);
-    struct command c = {
-        .session_id = session,
-        .type = type,
-        .ids = maker_ids(&w->maker),
-        .body = body,
-        .cxid = (int32_t)below(w, 3),
-        .options = below(w, 8) == 0 ? below(w, 4) : COMMAND_TTL | COMMAND_QUOTA | COMMAND_FENCING};
+    struct command c = {.session_id = session,
+                        .type = type,
+                        .ids = maker_ids(&w->maker),
+                        .body = body,
+                        .cxid = (int32_t)below(w, 3),
+                        .options = random_options(w, type)};
     if (type == WIRE_CREATE_SESSION || type == COMMAND_ATTACH_SESSION) {
         c.body = body = random_wish(w, body);
     }
@@ -746,6 +886,8 @@ static void one_command(struct world *w)
     w->repeated += repeated;
     w->forgotten += repeated && w->e.err == CONCLAVE_CONNECTION_LOSS;
     w->gaps += repeated && w->e.err == CONCLAVE_THROTTLED;
+    w->deferred += w->e.deferred;
+    w->given_up += w->e.resumed.is;
     w->errors += w->e.err != 0;
     w->fenced += w->e.fenced.refused;
     w->delayed += w->e.fenced.delayed;
@@ -772,6 +914,9 @@ static void run(uint64_t seed)
     buf_init(&w.log, 0);
     for (int i = 0; i < COMMANDS; i++) {
         one_command(&w);
+        if (below(&w, w.m.config.pending != 0 ? 4 : 150) == 0) {
+            one_configuration(&w);
+        }
         step_snapshot(&w);
         if (i % 200 == 0) {
             compare_all(&w);
@@ -783,6 +928,7 @@ static void run(uint64_t seed)
     assert_true(w.repeated > 200 && w.forgotten > 20 && w.gaps > 5);
     assert_true(w.moved > 50 && w.attached > 15);
     assert_true(w.fenced > 100 && w.delayed > 30 && w.bound > 1000);
+    assert_true(w.deferred > 20 && w.reached > 15 && w.given_up > 0);
     assert_true(w.collected > 20 && w.quotas_refused > 10 && w.quotas_met > w.quotas_refused);
     buf_finish(&w.snapshot);
     buf_finish(&w.twin_snapshot);
