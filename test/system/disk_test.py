@@ -291,7 +291,10 @@ def lose_file(member):
 
 
 def flip_named(suffix):
-    return lambda member: flip(random.choice(files_of(member, suffix)))
+    def damage(member):
+        files = files_of(member, suffix)
+        return flip(random.choice(files)) if files else f"there is no {suffix} yet"
+    return damage
 
 
 def flip_log_middle(member):
@@ -355,12 +358,71 @@ def damaged(ensemble, damage, certain=False):
     if "server: damaged" in text() or "damaged text=" in text():
         until_healed(member, text)
         note = f"healed: {damage_text(text())}"
-        for folder in aside_folders(member):
-            shutil.rmtree(os.path.join(member.data, folder))
+        drop_aside(member)
     noticed = note != "started" or "log_left_out" in text()  # what two snapshots have is not missed
     expect(noticed or not certain, f"{what}: not noticed: {text()}")
     ensemble.wait_leader(RECOVERY_S)
     return f"{what}: {note}"
+
+
+def drop_aside(member):
+    for folder in aside_folders(member):
+        shutil.rmtree(os.path.join(member.data, folder))
+
+
+def killed_while_healing(ensemble):
+    """kill -9 at any moment of it: each start goes on with it, and in the end all is there."""
+    ensemble.wait_leader(RECOVERY_S)
+    member = random.choice(ensemble.members)
+    member.kill()
+    what = flip_named("metadata")(member)
+    kills = 0
+    while not aside_folders(member) or kills < 3:
+        expect(kills < 40, f"{what}: nothing was moved aside in {kills} starts:\n{member.log_tail()}")
+        member.start()
+        time.sleep(random.uniform(0, 0.12))
+        member.kill()
+        kills += 1
+    member.start()
+    wait_for(member.is_fine, RECOVERY_S, f"{what}: to serve after {kills} kills")
+    ensemble.wait_leader(RECOVERY_S)
+    expect(not os.path.exists(os.path.join(member.data, "healing")), "the mark of the healing stays behind")
+    # Killed between making a folder and the first move into it leaves an empty one behind.
+    found = [name for name in aside_folders(member) if os.listdir(os.path.join(member.data, name))]
+    expect(len(found) == 1, f"{what}: {found} lie aside after one damage")
+    drop_aside(member)
+    return f"{what}: whole after {kills} kills"
+
+
+def majority_damaged(ensemble):
+    """Two of three at once: nobody serves and nothing is touched, until what is wrong was put right by hand."""
+    ensemble.wait_leader(RECOVERY_S)
+    for member in ensemble.members:
+        member.kill()
+    hurt = random.sample(ensemble.members, 2)
+    before = {}
+    for member in hurt:
+        with open(os.path.join(member.data, "metadata"), "rb") as file:
+            before[member] = file.read()
+        flip_named("metadata")(member)
+    for member in ensemble.members:
+        member.start()
+    time.sleep(1.5)
+    expect(not ensemble.leader(), "one of three leads")
+    for member in hurt:
+        expect(member.alive() and not member.is_fine(), f"member {member.number} ended, or serves")
+        status, text = member.ask_admin("/readyz")
+        expect(status == 503 and "damaged" in text, f"/readyz of a damaged member: {status} {text}")
+        expect(metric(member, "conclave_damaged") == 1, "/metrics does not say that it is damaged")
+        expect(not aside_folders(member), "what may be all there is was moved aside")
+    for member in hurt:
+        member.kill()
+        with open(os.path.join(member.data, "metadata"), "wb") as file:
+            file.write(before[member])
+    for member in hurt:
+        member.start()
+    ensemble.wait_leader(RECOVERY_S)
+    return "nothing was touched; put right by hand"
 
 
 def damage_text(log):
@@ -380,6 +442,7 @@ FAULTS = {"full-follower": full_follower, "full-leader": full_leader,
           "flip-marker": damage_fault(flip_named("conclave.format"), certain=True),
           "flip-snapshot": damage_fault(flip_named(".snapshot")),
           "lose-marker": damage_fault(lose_marker, certain=True),
+          "killed-while-healing": killed_while_healing, "majority-damaged": majority_damaged,
           "lose-file": damage_fault(lose_file), "lose-all": damage_fault(lose_all)}
 DAMAGE = ("cut-tail", "flip-log", "flip-any", "flip-log-middle", "flip-metadata", "flip-marker", "flip-snapshot",
           "lose-marker", "lose-file")
