@@ -339,7 +339,11 @@ static void E31_an_answer_that_is_too_large_ends_it(void **state)
     make_app(zk);
     fake_zk_create(zk, PATH, "one", 0);
     hook(zk, 0, WIRE_GET_DATA, PATH, 1, FAKE_OVERSIZED);
-    reader_open(&r, zk, 0, false);
+    struct conclave_config_options options = options_of(false);
+    memset(&r, 0, sizeof r);
+    (void)pthread_mutex_init(&r.lock, NULL);
+    candidate_connect_to(&r.c, zk, 0, "x", NULL, 5000); /* so much takes its time */
+    reader_start(&r, &options);
     EVENTUALLY(reader_get(&r, &r.closed) == 1);
     assert_int_equal(r.closed_why, CONCLAVE_ETOOBIG);
     reader_finish(&r);

@@ -624,7 +624,7 @@ static void members_come_and_go(struct fake_zk *zk)
     struct party a;
     struct party b;
     party_join(&watcher, zk, 2, NULL);
-    EVENTUALLY(view_is(&watcher, "") && watcher.views == 1);
+    EVENTUALLY(party_get(&watcher, &watcher.views) == 1 && view_is(&watcher, ""));
     party_join(&a, zk, 0, "a");
     EVENTUALLY(view_is(&watcher, "a"));
     party_join(&b, zk, 1, "b");
