@@ -98,7 +98,8 @@ CONCLAVE_API int conclave_lock_try(struct conclave_lock *lock,
 
 /* The same without waiting: fn is called once, as a callback of the handle, with 0 and the token
  * or with an error as above. owner: any number that the program chose, to be given to
- * release_async; 0: the calling thread. 0, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED, CONCLAVE_EFORK:
+ * release_async; 0: the calling thread. 0, CONCLAVE_EINVAL (no fn), CONCLAVE_ENOMEM,
+ * CONCLAVE_ECLOSED, CONCLAVE_EFORK:
  * then fn is not called. */
 typedef void (*conclave_lock_fn)(struct conclave_lock *lock, int error, struct conclave_token token,
                                  void *ctx);

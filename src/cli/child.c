@@ -24,7 +24,7 @@ static void variables_write(struct buf *out, const struct child_spec *spec)
 {
     const struct child_term *term = spec->term;
     const char *slash = strcmp(spec->path, "/") == 0 ? "" : "/";
-    buf_printf(out, "CONCLAVE_ROLE=leader%c", 0);
+    buf_printf(out, "CONCLAVE_ROLE=%s%c", spec->role, 0);
     buf_printf(out, "CONCLAVE_PATH=%s%c", spec->path, 0);
     buf_printf(out, "CONCLAVE_NODE=%s%s%s%c", spec->path, slash, term->node, 0);
     buf_printf(out, "CONCLAVE_TOKEN=%" PRId64 "%c", term->token, 0);
@@ -38,7 +38,7 @@ static void variables_write(struct buf *out, const struct child_spec *spec)
     }
 }
 
-/* Whether an outer election left this variable for its own child. */
+/* Whether an outer election or lock left this variable for its own child. */
 static bool is_ours(const char *variable)
 {
     static const char *const NAMES[] = {

@@ -1,5 +1,5 @@
 /*
- * The command that `conclave elect` runs: its environment, its start, and the end of all that came
+ * The command that `conclave elect`, `lock` or `semaphore` runs: its environment, its start, and the end of all that came
  * from it.
  *
  * What runs between fork and exec is async-signal-safe, so that it may be started from a process
@@ -23,13 +23,14 @@ struct child_term {
     int64_t session_id;
     int64_t session_timeout_ms;
     int64_t grace_ms;          /* from the kill-signal to SIGKILL */
-    char node[CHILD_NODE_MAX]; /* name of the candidate's node */
+    char node[CHILD_NODE_MAX]; /* name of the contender's node */
 };
 
 struct child_spec {
     char *const *argv;
-    const char *path; /* of the election */
-    const char *id;   /* of the candidate */
+    const char *role; /* "leader" */
+    const char *path; /* of the election or lock */
+    const char *id;   /* of the contender */
     const struct child_term *term;
     int lease_fd;         /* read end of the lease pipe */
     int page_fd;          /* memfd of the lease page */

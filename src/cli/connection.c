@@ -45,6 +45,7 @@ static const struct hint HINTS[] = {
      "look whether it was carried out; allow more with --timeout"},
     {CONCLAVE_REQUEST_TIMEOUT, CLI_EXIT_TIMEOUT, "try again"},
     {CONCLAVE_ETIMEDOUT, CLI_EXIT_TIMEOUT, "allow more with --timeout"},
+    {CONCLAVE_ECONFLICT, CLI_EXIT_CONFIG, "see what was set with \"conclave get\""},
     {CONCLAVE_EINVAL, CLI_EXIT_USAGE, NULL},
     {CONCLAVE_BAD_ARGUMENTS, CLI_EXIT_USAGE, NULL},
     {CONCLAVE_ETOOBIG, CLI_EXIT_USAGE, "the server takes about 1 MB per node"},

@@ -1,38 +1,31 @@
-/* conclave elect: arguments, checks and help; the work is done in elect_run.c and elect_list.c. */
+/* conclave elect: arguments, help, and what it holds (turn.h); elect_list.c looks on. */
 #include "cli/elect.h"
 
 #include "cli/command.h"
+#include "cli/values.h"
 
-#include <conclave/client.h>
+#include <conclave/election.h>
 
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char *const ACK_CHOICES[] = {"exec", "fd", NULL};
 /* In the order of enum conclave_naming. */
 static const char *const NAMING_CHOICES[] = {"native", "latch", "lock", "kazoo", NULL};
 
 #define FIELD(name) offsetof(struct elect_options, name)
+#define TURN_FIELD(name) offsetof(struct elect_options, turn.name)
 
 static const struct option_row ROWS[] = {
-    {"once", 0, OPTION_NOT, FIELD(forever), NULL,
+    {"once", 0, OPTION_NOT, TURN_FIELD(forever), NULL,
      "End when CMD has ended, with its exit code. The default.", NULL},
-    {"forever", 0, OPTION_FLAG, FIELD(forever), NULL,
+    {"forever", 0, OPTION_FLAG, TURN_FIELD(forever), NULL,
      "Each time CMD has ended, or the leadership was lost, queue again at the end, after a pause "
      "of 1s that grows to 30s while terms are short.",
      NULL},
-    {"timeout", 0, OPTION_DURATION, offsetof(struct common_options, timeout_ms), "DURATION",
+    {"timeout", 0, OPTION_DURATION, TURN_FIELD(common.timeout_ms), "DURATION",
      "Give up, with exit code 75, when not elected in this time. Default: wait for ever. With "
      "--list: for the answers; default 5s.",
-     NULL},
-    {"connect-timeout", 0, OPTION_DURATION, FIELD(connect_timeout_ms), "DURATION",
-     "Give up, with exit code 69, when no server was reached in this time; default 30s. Later "
-     "losses of the connection are waited out.",
-     NULL},
-    {"id", 0, OPTION_STRING, FIELD(id), "TEXT", "Name shown to the others; default HOST:PID.",
      NULL},
     {"data", 0, OPTION_STRING, FIELD(data), "TEXT",
      "More to show to the others, such as an address to reach the leader at.", NULL},
@@ -43,24 +36,11 @@ static const struct option_row ROWS[] = {
      NAMING_CHOICES},
     {"takeover-delay", 0, OPTION_DURATION, FIELD(takeover_delay_ms), "DURATION",
      "Wait this long after a leader that did not step down cleanly. Default 0.", NULL},
-    {"grace", 0, OPTION_DURATION, FIELD(grace_ms), "DURATION",
-     "Time that CMD has to stop, from the kill signal to SIGKILL. Default, and the most: a third "
-     "of the session timeout less 500ms (less a sixth of it below 3s). Through a follower of an "
-     "Apache ZooKeeper ensemble the session may end up to a sixth of its timeout and half a tick "
-     "sooner: give that much less there.",
-     NULL},
-    {"kill-signal", 0, OPTION_SIGNAL, FIELD(kill_signal), "SIGNAL",
-     "Signal that tells CMD to stop; default TERM.", NULL},
     {"ack-on", 0, OPTION_CHOICE, FIELD(ack_on), "exec|fd",
      "When to announce the new leader as ready: as soon as CMD runs (exec, the default), or when it "
      "writes the line READY=1 to descriptor $CONCLAVE_READY_FD (fd).",
      ACK_CHOICES},
-    {"status-fd", 0, OPTION_INTEGER, FIELD(status_fd), "N",
-     "Write one line of JSON per term to descriptor N: {\"reason\", \"exit_code\", "
-     "\"child_status\", \"token\"}.",
-     NULL},
-    {"no-guardian", 0, OPTION_NOT, FIELD(guardian), NULL,
-     "Do without the process that ends CMD in time should this one be stopped.", NULL},
+    TURN_ROWS(TURN_FIELD),
     {"list", 'l', OPTION_FLAG, FIELD(list), NULL,
      "List the candidates in their order, the leader first.", NULL},
     {"watch", 'w', OPTION_FLAG, FIELD(watch), NULL,
@@ -119,66 +99,145 @@ const struct command_usage ELECT_USAGE = {
     .operands_max = 1,
 };
 
+/* --- leading ---------------------------------------------------------------------------------- */
+
+static int on_elected(struct conclave_election *election, struct conclave_token token, bool regrant,
+                      void *ctx)
+{
+    (void)regrant;
+    turn_granted(ctx, token.czxid, conclave_election_lease_until_ns(election));
+    return 0;
+}
+
+static void on_revoked(struct conclave_election *election, int why, int64_t stop_within_ms,
+                       void *ctx)
+{
+    (void)election;
+    turn_revoked(ctx, why, stop_within_ms);
+}
+
+static void on_closed(struct conclave_election *election, int why, void *ctx)
+{
+    (void)election;
+    turn_closed(ctx, why);
+}
+
+static int lead(struct turn *r, void **ret_holding)
+{
+    static const struct conclave_election_callbacks callbacks = {
+        .on_elected = on_elected,
+        .on_revoked = on_revoked,
+        .on_closed = on_closed,
+    };
+    const struct elect_options *own = r->options->own;
+    struct conclave_election_options options = CONCLAVE_ELECTION_OPTIONS_INIT;
+    struct conclave_election *election;
+    options.path = r->options->path;
+    options.id = r->options->id;
+    options.data = own->data;
+    options.data_len = own->data != NULL ? strlen(own->data) : 0;
+    options.lease.grace_ms = r->options->grace_ms > 0 ? r->options->grace_ms : 0;
+    options.ack = r->options->command == NULL;
+    options.requeue = false;
+    options.takeover_delay_ms = own->takeover_delay_ms;
+    options.naming = (enum conclave_naming)own->naming;
+    int error = conclave_election_start(r->recipes, &options, &callbacks, r, &election);
+    if (error == 0) {
+        *ret_holding = election;
+    }
+    return error;
+}
+
+static void close_election(void *holding)
+{
+    conclave_election_close(holding);
+}
+
+static void destroy_election(void *holding)
+{
+    conclave_election_destroy(holding);
+}
+
+static int64_t lease_until_ns(const void *holding)
+{
+    return conclave_election_lease_until_ns(holding);
+}
+
+static void node(const void *holding, char *buf, size_t len)
+{
+    conclave_election_node(holding, buf, len);
+}
+
+static int ack(void *holding)
+{
+    return conclave_election_ack(holding);
+}
+
+static void tell_timeout(const struct turn *r)
+{
+    char timeout[DURATION_TEXT_MAX];
+    fprintf(stderr,
+            "conclave elect: %s: not elected within %s; see who leads with \"conclave elect --list "
+            "%s\"\n",
+            r->options->path, duration_text(r->options->common.timeout_ms, timeout),
+            r->options->path);
+}
+
+static const struct turn_kind LEADING = {
+    .thing = "election",
+    .role = "leader",
+    .lost = "leadership lost",
+    .withdrawn = "the candidacy is withdrawn",
+    .start = lead,
+    .close = close_election,
+    .destroy = destroy_election,
+    .lease_until_ns = lease_until_ns,
+    .node = node,
+    .ack = ack,
+    .tell_timeout = tell_timeout,
+};
+
+/* --- arguments -------------------------------------------------------------------------------- */
+
 static int elect_check(const struct elect_options *options)
 {
+    const struct turn_options *turn = &options->turn;
     if (options->list && options->watch) {
         return usage_error(&ELECT_USAGE, "give --list or --watch, not both");
     }
-    if ((options->list || options->watch) && options->command != NULL) {
+    if ((options->list || options->watch) && turn->command != NULL) {
         return usage_error(&ELECT_USAGE, "--list and --watch run no command");
     }
-    if (options->forever && options->command == NULL) {
+    if (turn->forever && turn->command == NULL) {
         return usage_error(&ELECT_USAGE, "--forever wants a command behind \"--\"");
     }
-    if (options->ack_on == ELECT_ACK_FD && options->command == NULL) {
+    if (turn->ready_fd && turn->command == NULL) {
         return usage_error(&ELECT_USAGE, "--ack-on fd wants a command behind \"--\"");
     }
-    if (options->kill_signal == SIGSTOP || options->kill_signal == SIGCONT) {
-        return usage_error(&ELECT_USAGE, "--kill-signal wants a signal that ends a process");
-    }
-    if (options->id[0] == '\0' || strchr(options->id, '\n') != NULL ||
-        strlen(options->id) >= ELECT_ID_MAX) {
-        return usage_error(&ELECT_USAGE, "--id wants 1 to %d bytes on one line", ELECT_ID_MAX - 1);
-    }
-    if (strcmp(options->path, "/") == 0) {
-        return usage_error(&ELECT_USAGE, "the election needs a node of its own, not \"/\"");
-    }
-    if (options->status_fd >= 0 &&
-        (options->status_fd > INT32_MAX || fcntl((int)options->status_fd, F_GETFD) < 0)) {
-        return usage_error(&ELECT_USAGE, "--status-fd %lld is not open for writing",
-                           (long long)options->status_fd);
-    }
-    return path_check(&ELECT_USAGE, options->path);
+    return OPTIONS_GO_ON;
 }
 
 int command_elect(int argc, char **argv)
 {
-    struct elect_options options = {.common = COMMON_OPTIONS_INIT,
-                                    .guardian = true,
-                                    .connect_timeout_ms = 30000,
-                                    .grace_ms = -1,
-                                    .kill_signal = SIGTERM,
-                                    .status_fd = -1};
+    struct elect_options options = {.turn = TURN_OPTIONS_INIT};
     struct operands operands;
-    char host[128] = "localhost";
-    char id[ELECT_ID_MAX];
-    options.common.timeout_ms = CONCLAVE_FOREVER;
     int code = options_parse(&ELECT_USAGE, argc, argv, &options, &operands);
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    /* A name that was cut still has its end. */
-    (void)gethostname(host, sizeof host - 1);
-    snprintf(id, sizeof id, "%s:%d", host, (int)getpid());
-    options.id = options.id != NULL ? options.id : id;
-    options.path = operands.words[0];
-    options.command = operands.command;
-    code = elect_check(&options);
+    options.turn.usage = &ELECT_USAGE;
+    options.turn.kind = &LEADING;
+    options.turn.own = &options;
+    options.turn.ready_fd = options.ack_on == 1;
+    code = turn_options_finish(&options.turn, &operands);
+    if (code == OPTIONS_GO_ON) {
+        code = elect_check(&options);
+    }
     if (code != OPTIONS_GO_ON) {
         return code;
     }
     if (options.list) {
         return elect_list(&options);
     }
-    return options.watch ? elect_watch(&options) : elect_run(&options);
+    return options.watch ? elect_watch(&options) : turn_run(&options.turn);
 }

@@ -32,7 +32,7 @@ static int list_print(const struct elect_options *options, const struct conclave
                       size_t count)
 {
     struct json j;
-    if (!options->common.json) {
+    if (!options->turn.common.json) {
         for (size_t i = 0; i < count; i++) {
             printf("%s\t%s\t%" PRId64 "\t%s\n", i == 0 ? "leader" : "waiting", list[i].node,
                    list[i].token.czxid, list[i].id);
@@ -42,7 +42,7 @@ static int list_print(const struct elect_options *options, const struct conclave
     json_init(&j);
     json_object_begin(&j);
     json_key(&j, "path");
-    json_string(&j, options->path);
+    json_string(&j, options->turn.path);
     json_key(&j, "participants");
     json_array_begin(&j);
     for (size_t i = 0; i < count; i++) {
@@ -61,7 +61,7 @@ static int list_print(const struct elect_options *options, const struct conclave
 
 int elect_list(const struct elect_options *options)
 {
-    struct common_options common = options->common;
+    struct common_options common = options->turn.common;
     struct conclave_client *client;
     struct conclave_recipes *recipes = NULL;
     struct conclave_participant *list = NULL;
@@ -75,8 +75,8 @@ int elect_list(const struct elect_options *options)
     }
     int error = conclave_recipes_create(client, &recipes);
     if (error == 0) {
-        error = conclave_election_participants(recipes, options->path, common.timeout_ms, &list,
-                                               &count);
+        error = conclave_election_participants(recipes, options->turn.path, common.timeout_ms,
+                                               &list, &count);
     }
     if (error == CONCLAVE_NO_NODE) {
         error = 0; /* the node comes with the first candidate, and may go with the last */
@@ -85,7 +85,7 @@ int elect_list(const struct elect_options *options)
         error = list_print(options, list, count);
         conclave_participants_free(list, count);
     }
-    code = error == 0 ? 0 : fail(ELECT_USAGE.name, options->path, error);
+    code = error == 0 ? 0 : fail(ELECT_USAGE.name, options->turn.path, error);
     conclave_recipes_destroy(recipes);
     connection_close(client);
     return output_end(ELECT_USAGE.name, code);
@@ -149,7 +149,7 @@ static int watch_run(struct watching *w, struct conclave_recipes *recipes,
     struct conclave_election_options options = CONCLAVE_ELECTION_OPTIONS_INIT;
     struct conclave_election_callbacks callbacks = {.on_leader = on_leader, .on_closed = on_closed};
     struct conclave_election *election;
-    options.path = wanted->path;
+    options.path = wanted->turn.path;
     options.naming = (enum conclave_naming)wanted->naming;
     options.observe_only = true;
     int error = conclave_election_start(recipes, &options, &callbacks, w, &election);
@@ -165,12 +165,12 @@ static int watch_run(struct watching *w, struct conclave_recipes *recipes,
 
 int elect_watch(const struct elect_options *options)
 {
-    struct common_options common = options->common;
+    struct common_options common = options->turn.common;
     struct watching w = {.as_json = common.json};
     struct conclave_client *client;
     struct conclave_recipes *recipes = NULL;
     int number = 0;
-    common.timeout_ms = options->connect_timeout_ms;
+    common.timeout_ms = options->turn.connect_timeout_ms;
     if (waiter_init(&w.waiter, WAITER_END_SIGNALS, false) != 0) {
         return fail(ELECT_USAGE.name, NULL, CONCLAVE_EIO);
     }
@@ -180,7 +180,7 @@ int elect_watch(const struct elect_options *options)
         if (error == 0) {
             error = watch_run(&w, recipes, options, &number);
         }
-        code = error != 0 ? fail(ELECT_USAGE.name, options->path, error)
+        code = error != 0 ? fail(ELECT_USAGE.name, options->turn.path, error)
                           : (number != 0 ? 128 + number : 0);
         conclave_recipes_destroy(recipes);
         connection_close(client);

@@ -1,5 +1,5 @@
 /*
- * The lease as a page of memory that several processes map: the wrapper of `conclave elect` writes
+ * The lease as a page of memory that several processes map: the wrapper of `conclave elect`, `lock` or `semaphore` writes
  * it, its guardian and the child read it. A child can ask before each write of its own whether it
  * still leads, without a system call.
  *

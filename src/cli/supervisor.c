@@ -100,6 +100,7 @@ static int launch(struct supervisor *s, const struct child_term *term)
         result = errno;
     }
     struct child_spec child = {.argv = s->spec->argv,
+                               .role = s->spec->role,
                                .path = s->spec->path,
                                .id = s->spec->id,
                                .term = term,
@@ -254,7 +255,8 @@ static bool read_request(struct supervisor *s)
     if (n != (ssize_t)sizeof request) {
         s->wrapper_gone = true;
         if (s->phase != IDLE) {
-            dprintf(STDERR_FILENO, "conclave elect: the wrapper is gone: ending the command\n");
+            dprintf(STDERR_FILENO, "conclave %s: the wrapper is gone: ending the command\n",
+                    s->spec->command);
         }
         return false;
     }

@@ -1,5 +1,5 @@
 /*
- * The supervisor of `conclave elect`: starts the child when it is told to, and ends it, its process
+ * The supervisor of a command that runs while something is held: starts the child when it is told to, and ends it, its process
  * group and all that came from it when the lease ends, whether the wrapper is well, stopped or dead.
  *
  *            START                      child exits, nothing left
@@ -47,6 +47,8 @@ struct supervisor_report {
 
 struct supervisor_spec {
     char *const *argv;
+    const char *command; /* of ours, for messages: "elect" */
+    const char *role;    /* CONCLAVE_ROLE */
     const char *path;
     const char *id;
     const struct lease_page *page;

@@ -258,19 +258,25 @@ void lock_node_gone(struct conclave_lock *l, int why)
     l->node = NULL;
 }
 
+/* No node of ours is left: those who wait for that are told. */
+static void tell_left(struct conclave_lock *l)
+{
+    for (struct list *it; (it = list_pop_front(&l->releases)) != NULL;) {
+        struct lock_release *release = CONTAINER_OF(it, struct lock_release, link);
+        release->done = true;
+        if (release->fn != NULL) {
+            list_push_back(&l->released, &release->link);
+        }
+    }
+    handle_post(&l->handle);
+    client_notify(lock_rt(l)->client);
+}
+
 static void on_node_deleted(void *ctx)
 {
     struct conclave_lock *l = ctx;
-    if (--l->deletions == 0) {
-        for (struct list *it; (it = list_pop_front(&l->releases)) != NULL;) {
-            struct lock_release *release = CONTAINER_OF(it, struct lock_release, link);
-            release->done = true;
-            if (release->fn != NULL) {
-                list_push_back(&l->released, &release->link);
-            }
-        }
-        handle_post(&l->handle);
-        client_notify(lock_rt(l)->client);
+    if (--l->deletions == 0 && l->state != LOCK_LEAVING) {
+        tell_left(l);
     }
     lock_run(l);
     handle_unref(&l->handle);
@@ -467,6 +473,9 @@ static void run_leaving(struct conclave_lock *l)
     free(l->node);
     l->node = NULL;
     lock_enter(l, LOCK_IDLE);
+    if (l->deletions == 0) {
+        tell_left(l);
+    }
 }
 
 static void run_once(struct conclave_lock *l)

@@ -161,6 +161,9 @@ int conclave_lock_acquire_async(struct conclave_lock *l, uint64_t owner, int64_t
 {
     struct conclave_client *client = lock_rt(l)->client;
     int error = client_check(client);
+    if (error == 0 && fn == NULL) {
+        error = CONCLAVE_EINVAL;
+    }
     if (error != 0) {
         return error;
     }
@@ -240,6 +243,12 @@ void conclave_lock_node(const struct conclave_lock *l, char *buf, size_t len)
 
 /* --- releasing ------------------------------------------------------------------- */
 
+/* Whether a node of ours is still to be deleted. */
+static bool lock_is_leaving(const struct conclave_lock *l)
+{
+    return l->deletions > 0 || l->state == LOCK_LEAVING;
+}
+
 static bool release_done(void *ctx)
 {
     return ((struct lock_release *)ctx)->done;
@@ -257,7 +266,7 @@ int lock_release(struct conclave_lock *l, uint64_t owner, int64_t timeout_ms)
     client_lock(client);
     handle_ref(&l->handle);
     error = lock_let_go(l, owner, &last);
-    if (error == 0 && last && l->deletions > 0) {
+    if (error == 0 && last && lock_is_leaving(l)) {
         list_push_back(&l->releases, &release.link);
         error = client_wait(client, release_done, &release, client_deadline_ns(client, timeout_ms));
         if (!release.done) {
@@ -294,7 +303,7 @@ int conclave_lock_release_async(struct conclave_lock *l, uint64_t owner, conclav
     } else {
         release->fn = fn;
         release->ctx = ctx;
-        if (last && l->deletions > 0) {
+        if (last && lock_is_leaving(l)) {
             list_push_back(&l->releases, &release->link);
         } else {
             list_push_back(&l->released, &release->link);

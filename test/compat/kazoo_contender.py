@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""kazoo's Lock or Election as a contender of mixed_election_test.py: kazoo_contender.py KIND HOST PATH NAME FILE.
+"""kazoo's locks or Election as a contender of mixed_election_test.py and mixed_lock_test.py:
+kazoo_contender.py KIND HOST PATH NAME FILE.
 
-KIND is lock or election. Holds for a moment each time it is its turn, then queues again, until its input ends. Appends
+KIND is lock, read, write or election. Holds for a moment each time it is its turn, then queues again, until its input ends. Appends
 one line to FILE at the begin and the end of each turn: name, "begin" or "end", nanoseconds of CLOCK_MONOTONIC.
 """
 
@@ -25,7 +26,8 @@ def main():
     ending = threading.Event()
     client = KazooClient(hosts=host, timeout=SESSION_S)
     client.start(timeout=15)
-    contender = client.Election(path, name) if kind == "election" else client.Lock(path, name)
+    make = {"election": client.Election, "lock": client.Lock, "read": client.ReadLock, "write": client.WriteLock}[kind]
+    contender = make(path, name)
 
     def wait_for_end():
         sys.stdin.read()

@@ -122,16 +122,20 @@ def turns_of(file):
     return sorted(done)
 
 
-def check(file, names):
-    turns = turns_of(file)
+def one_at_a_time(turns):
     for before, after in zip(turns, turns[1:]):
         assert before[1] < after[0], f"two at once: {before} and {after}"
+
+
+def check(file, names, rule):
+    turns = turns_of(file)
+    rule(turns)
     counts = {name: sum(turn[2] == name for turn in turns) for name in names}
     assert min(counts.values()) >= 3, counts
     return len(turns), counts
 
 
-def run(contenders, file):
+def run(contenders, file, rule=one_at_a_time):
     """Lets them take turns, killing one after the other, and ends them."""
     failures = []
     kills = 0
@@ -149,7 +153,7 @@ def run(contenders, file):
             except AssertionError as error:
                 failures.append(str(error))
     assert not failures, failures
-    count, counts = check(file, [contender.name for contender in contenders])
+    count, counts = check(file, [contender.name for contender in contenders], rule)
     print(f"    {count} turns, {kills} kills: {counts}")
 
 

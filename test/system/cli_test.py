@@ -85,9 +85,10 @@ def gone(pid):
 
 
 class Elect:
-    """`conclave elect PATH words`, in the background."""
+    """`conclave elect PATH words`, in the background; verb: another command that takes the same words."""
 
-    def __init__(self, path, *words, command=None, child=None, stdin=subprocess.DEVNULL, session=T_MS, prefix=()):
+    def __init__(self, path, *words, command=None, child=None, stdin=subprocess.DEVNULL, session=T_MS, prefix=(),
+                 verb="elect"):
         self.path = path
         self.folder = tempfile.mkdtemp(prefix="conclave-test-elect-")
         if child is not None:
@@ -96,7 +97,7 @@ class Elect:
         self.err_path = os.path.join(self.folder, "err")
         with open(self.err_path, "wb") as err:
             self.process = subprocess.Popen(
-                [*prefix, program(), "elect", path, "--server", server.host, "--session", f"{session}ms", "--status-fd",
+                [*prefix, program(), verb, path, "--server", server.host, "--session", f"{session}ms", "--status-fd",
                  str(status_write), *words, *(["--", *command] if command else [])],
                 stdin=stdin, stdout=subprocess.PIPE, stderr=err, pass_fds=[status_write])
         os.close(status_write)

@@ -221,6 +221,35 @@ def fencing(bench):
     assert feed("11 h\n", 74) == []
 
 
+def lock(bench):
+    """Three add to one number at the same time, one of them is killed: none of the others' additions is lost."""
+    programs = [bench.start("lock", "/example/lock", "/example-number", "40") for _ in range(2)]
+    victim = bench.start("lock", "/example/lock", "/example-number", "1000")
+    victim.expect(r"^\d+, token \d+$")
+    victim.kill()
+    for program in programs:
+        program.end(number=0)
+    lines = [line for program in (*programs, victim) for line in program.text().splitlines()]
+    added = [int(line.split(",")[0]) for line in lines if ", token " in line]
+    assert len(added) == len(set(added)) and max(added) <= len(added) + 1, sorted(added)  # one may have told nothing more
+    assert int(bench.conclave("get", "/example-number")) == max(added)
+
+
+def semaphore(bench):
+    """Two of three work; one is stopped, and the third has its place."""
+    programs = [bench.start("semaphore", "/example/semaphore", "2", name) for name in ("alice", "bob")]
+    for program in programs:
+        program.expect(r"has a place, token \d+")
+    third = bench.start("semaphore", "/example/semaphore", "2", "carol")
+    time.sleep(0.5)
+    assert "has a place" not in third.text(), third.text()
+    programs[1].end()
+    third.expect(r"carol has a place, token \d+")
+    third.expect(r"carol works")
+    programs[0].end()
+    third.end()
+
+
 LINK = {"uv_loop": ["-luv"]}
 
 

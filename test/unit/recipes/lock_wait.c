@@ -1,6 +1,7 @@
 /* Waiting for a lock: who is woken, what ends it, and what is left then. E21 to E37, E57 to E61. */
 #include "support/locker.h"
 
+#include <poll.h>
 #include <sys/wait.h>
 
 static void holder_and_waiter(struct fake_zk *zk, struct locker *a, struct locker *b)
@@ -171,7 +172,9 @@ static void E31_list_larger_than_the_client_takes_is_told(void **state)
 {
     struct fake_zk *zk = *state;
     struct locker a;
-    locker_open(&a, zk, 0, "a");
+    locker_connect_to(&a, zk, 0, "a", NULL, 10000);
+    assert_int_equal(conclave_client_wait_connected(a.client, PATIENCE_MS), 0);
+    locker_create(&a);
     hook(zk, 0, WIRE_GET_CHILDREN2, NULL, 1, FAKE_OVERSIZED);
     assert_int_equal(conclave_lock_acquire(a.lock, PATIENCE_MS, NULL), CONCLAVE_ETOOBIG);
     all_gone(zk, LOCK_PATH);
@@ -338,6 +341,21 @@ static void E57_nothing_is_granted_on_a_server_that_cannot_write(void **state)
     locker_finish(&a);
 }
 
+static void E58_refused_credentials_end_what_waits(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct locker a;
+    struct locker b;
+    holder_and_waiter(zk, &a, &b);
+    fake_zk_refuse_auth(zk, true);
+    assert_int_equal(conclave_client_add_auth(b.client, "digest", "u:p", 3), 0);
+    EVENTUALLY(ANSWER(&b) == CONCLAVE_AUTH_FAILED);
+    EVENTUALLY(locker_get(&b, &b.closed) == 1);
+    assert_int_equal(conclave_lock_acquire(b.lock, PATIENCE_MS, NULL), CONCLAVE_AUTH_FAILED);
+    locker_finish(&b);
+    locker_finish(&a);
+}
+
 static void *acquire_in_thread(void *arg)
 {
     struct locker *l = arg;
@@ -403,6 +421,45 @@ static void E61_the_child_of_a_fork_holds_nothing(void **state)
     locker_finish(&a);
 }
 
+static void turn(struct conclave_client *client, int64_t ms)
+{
+    for (int64_t end = now_ns() + ms * 1000000; now_ns() < end;) {
+        struct pollfd fd = {.fd = conclave_client_fd(client), .events = POLLIN};
+        (void)poll(&fd, 1, 2);
+        assert_int_equal(conclave_client_dispatch(client), 0);
+    }
+}
+
+static void a_lock_in_a_loop_of_ones_own(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    struct locker a;
+    memset(&a, 0, sizeof a);
+    a.zk = zk;
+    a.name = "a";
+    a.answer = UNTOLD;
+    (void)pthread_mutex_init(&a.mutex, NULL);
+    options.servers = fake_zk_address(zk, 0);
+    options.session_timeout_ms = SESSION_MS;
+    assert_int_equal(conclave_client_open(&options, &a.client), 0);
+    assert_int_equal(conclave_recipes_create(a.client, &a.recipes), 0);
+    locker_create(&a);
+    assert_int_equal(conclave_lock_acquire(a.lock, PATIENCE_MS, NULL), 0); /* turns the loop */
+    turn(a.client, SESSION_MS * 2);
+    assert_true(HELD(&a));
+    assert_int_equal(conclave_lock_release(a.lock, PATIENCE_MS), 0);
+    locker_ask(&a, CONCLAVE_FOREVER);
+    assert_int_equal(a.answer, UNTOLD); /* never called back inside the call */
+    turn(a.client, 200);
+    assert_int_equal(a.answer, 0);
+    fake_zk_expire(zk, locker_session(&a));
+    turn(a.client, 300);
+    assert_int_equal(a.lost, 1);
+    assert_int_equal(conclave_lock_release_async(a.lock, 1, NULL, NULL), CONCLAVE_ELOST);
+    locker_finish(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -421,9 +478,11 @@ int main(void)
         E_TEST(E36_released_and_closed_inside_its_callback),
         E_TEST(E37_closed_while_its_watches_stand),
         E_TEST(E57_nothing_is_granted_on_a_server_that_cannot_write),
+        E_TEST(E58_refused_credentials_end_what_waits),
         E_TEST(E59_the_end_of_the_handle_unblocks_all_that_wait),
         E_TEST(E59_the_end_of_the_client_unblocks_all_that_wait),
         E_TEST(E61_the_child_of_a_fork_holds_nothing),
+        E_TEST(a_lock_in_a_loop_of_ones_own),
     };
     return RUN_TESTS(tests);
 }

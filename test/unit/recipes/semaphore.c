@@ -3,6 +3,8 @@
 
 #include <conclave/semaphore.h>
 
+#include <poll.h>
+
 #define SEMAPHORE_PATH "/app/semaphore"
 
 struct user {
@@ -350,6 +352,32 @@ static void the_answer_of_the_mark_is_lost(void **state)
     the_mark_is_lost(*state, FAKE_DROP_REPLY);
 }
 
+static void a_semaphore_in_a_loop_of_ones_own(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    struct user u;
+    memset(&u, 0, sizeof u);
+    (void)pthread_mutex_init(&u.base.mutex, NULL);
+    options.servers = fake_zk_address(zk, 0);
+    options.session_timeout_ms = SESSION_MS;
+    assert_int_equal(conclave_client_open(&options, &u.base.client), 0);
+    assert_int_equal(conclave_recipes_create(u.base.client, &u.base.recipes), 0);
+    user_create(&u, 2);
+    user_ask(&u);
+    assert_int_equal(u.answer, UNTOLD);
+    for (int64_t end = now_ns() + (int64_t)PATIENCE_MS * 1000000;
+         u.answer == UNTOLD && now_ns() < end;) {
+        struct pollfd fd = {.fd = conclave_client_fd(u.base.client), .events = POLLIN};
+        (void)poll(&fd, 1, 2);
+        assert_int_equal(conclave_client_dispatch(u.base.client), 0);
+    }
+    assert_int_equal(u.answer, 0);
+    assert_true(conclave_semaphore_is_held(u.semaphore));
+    assert_int_equal(conclave_semaphore_release(u.semaphore, PATIENCE_MS), 0);
+    user_finish(&u);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,6 +389,7 @@ int main(void)
         E_TEST(many_turns_of_many),
         E_TEST(the_mark_never_arrives),
         E_TEST(the_answer_of_the_mark_is_lost),
+        E_TEST(a_semaphore_in_a_loop_of_ones_own),
     };
     return RUN_TESTS(tests);
 }

@@ -1,26 +1,25 @@
 /*
- * conclave elect PATH [-- CMD]: stands for election, and keeps a child, or the leadership alone,
- * while elected.
+ * conclave elect|lock|semaphore PATH [-- CMD]: queues up, and keeps a child, or what it got alone,
+ * while it has it.
  *
- *              connected          elected            child ended, lost, signal, end of input
- *   CONNECTING ──────────> WAITING ────────> LEADING ─────────────────────────> LEAVING ──> DONE
+ *              connected          granted            child ended, lost, signal, end of input
+ *   CONNECTING ──────────> WAITING ────────> HOLDING ─────────────────────────> LEAVING ──> DONE
  *     │    ^                  │                                                  ^   │
  *     │    │                  └──────── signal, timeout, closed ─────────────────┘   │
- *     │  BACKOFF <─────────────────────────── --forever, or candidacy lost ──────────┘
+ *     │  BACKOFF <─────────────────────────── --forever, or its place lost ──────────┘
  *     v
  *   DONE (not connected in time, signal)
  *
- * The machine runs in the main thread. The library's threads leave their news (elect_news.c) and
+ * The machine runs in the main thread. The library's threads leave their news (turn_news.c) and
  * wake it. The child is the guardian's (guardian.h), which ends it at the end of the lease by its own
  * clock. This process does the same on its side, so that either of the two suffices.
  */
-#include "cli/elect.h"
+#include "cli/turn.h"
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/random.h"
 #include "cli/command.h"
-#include "cli/elect_machine.h"
 #include "cli/values.h"
 
 #include <errno.h>
@@ -48,21 +47,21 @@ static int64_t max_i64(int64_t a, int64_t b)
 
 /* --- outcomes --------------------------------------------------------------------------------- */
 
-static void phase_enter(struct elect_run *r, enum elect_phase phase, int64_t limit_ms)
+static void phase_enter(struct turn *r, enum turn_phase phase, int64_t limit_ms)
 {
     r->phase = phase;
     r->deadline_ms = limit_ms == CONCLAVE_FOREVER ? 0 : now_ms() + limit_ms;
 }
 
-static void outcome_set(struct elect_run *r, const char *reason, int exit_code, int child_status)
+static void outcome_set(struct turn *r, const char *reason, int exit_code, int child_status)
 {
     if (r->outcome.reason == NULL) {
-        r->outcome = (struct elect_outcome){reason, exit_code, child_status};
+        r->outcome = (struct turn_outcome){reason, exit_code, child_status};
     }
 }
 
 /* One line of JSON; the reader is the user's, and what it does with it, too. */
-static void status_write(const struct elect_run *r)
+static void status_write(const struct turn *r)
 {
     struct json j;
     if (r->options->status_fd < 0) {
@@ -89,8 +88,8 @@ static void status_write(const struct elect_run *r)
     json_object_end(&j);
     FILE *file = fdopen(dup((int)r->options->status_fd), "w");
     if (file == NULL || json_print(&j, file) != 0) {
-        fprintf(stderr, "conclave elect: cannot write to --status-fd %lld: %s\n",
-                (long long)r->options->status_fd, strerror(errno));
+        fprintf(stderr, "conclave %s: cannot write to --status-fd %lld: %s\n",
+                r->options->usage->name, (long long)r->options->status_fd, strerror(errno));
     }
     if (file != NULL) {
         fclose(file);
@@ -98,16 +97,16 @@ static void status_write(const struct elect_run *r)
     json_finish(&j);
 }
 
-void elect_leave(struct elect_run *r, const char *reason, int exit_code, int child_status)
+void turn_leave(struct turn *r, const char *reason, int exit_code, int child_status)
 {
     outcome_set(r, reason, exit_code, child_status);
-    if (r->election == NULL) {
-        r->phase = ELECT_DONE;
+    if (r->holding == NULL) {
+        r->phase = TURN_DONE;
         status_write(r);
         return;
     }
-    conclave_election_close(r->election);
-    phase_enter(r, ELECT_LEAVING, LEAVE_TIMEOUT_MS);
+    r->options->kind->close(r->holding);
+    phase_enter(r, TURN_LEAVING, LEAVE_TIMEOUT_MS);
 }
 
 /* --- phases ----------------------------------------------------------------------------------- */
@@ -121,17 +120,17 @@ static int64_t grace_most_ms(int64_t session_timeout_ms)
 }
 
 /* Takes over what the session has become. false: the grace does not fit; told. */
-static bool session_adopt(struct elect_run *r)
+static bool session_adopt(struct turn *r)
 {
     struct conclave_session session;
     char want[DURATION_TEXT_MAX], most[DURATION_TEXT_MAX], timeout[DURATION_TEXT_MAX];
     conclave_client_session(r->client, &session);
     int64_t grace = grace_most_ms(session.timeout_ms);
     if (session.timeout_ms <= 0) {
-        return true; /* between two sessions: adopted when elected */
+        return true; /* between two sessions: adopted when granted */
     }
     if (r->options->grace_ms > grace) {
-        usage_error(&ELECT_USAGE,
+        usage_error(r->options->usage,
                     "--grace %s is too long: with a session timeout of %s it may be %s",
                     duration_text(r->options->grace_ms, want),
                     duration_text(session.timeout_ms, timeout), duration_text(grace, most));
@@ -144,48 +143,38 @@ static bool session_adopt(struct elect_run *r)
     return true;
 }
 
-static void candidacy_begin(struct elect_run *r)
+static void queue_up(struct turn *r)
 {
-    struct conclave_election_options options = CONCLAVE_ELECTION_OPTIONS_INIT;
     if (!session_adopt(r)) {
-        elect_leave(r, "error", CLI_EXIT_USAGE, -1);
+        turn_leave(r, "error", CLI_EXIT_USAGE, -1);
         return;
     }
-    options.path = r->options->path;
-    options.id = r->options->id;
-    options.data = r->options->data;
-    options.data_len = r->options->data != NULL ? strlen(r->options->data) : 0;
-    options.lease.grace_ms = r->options->grace_ms > 0 ? r->options->grace_ms : 0;
-    options.ack = r->options->command == NULL;
-    options.requeue = false;
-    options.takeover_delay_ms = r->options->takeover_delay_ms;
-    options.naming = (enum conclave_naming)r->options->naming;
     pthread_mutex_lock(&r->lock);
     bool auth_failed = r->news.auth_failed;
-    r->news = (struct elect_news){.connected = true, .auth_failed = auth_failed};
+    r->news = (struct turn_news){.connected = true, .auth_failed = auth_failed};
     pthread_mutex_unlock(&r->lock);
-    r->outcome = (struct elect_outcome){NULL, 0, -1};
+    r->outcome = (struct turn_outcome){NULL, 0, -1};
     r->token = 0;
-    int error = conclave_election_start(r->recipes, &options, &ELECT_CALLBACKS, r, &r->election);
+    int error = r->options->kind->start(r, &r->holding);
     if (error != 0) {
-        elect_leave(r, "error", fail(ELECT_USAGE.name, r->options->path, error), -1);
+        turn_leave(r, "error", fail(r->options->usage->name, r->options->path, error), -1);
         return;
     }
     int64_t timeout = r->options->common.timeout_ms;
-    if (timeout != CONCLAVE_FOREVER && r->elected_by_ms == 0) {
-        r->elected_by_ms = now_ms() + timeout;
+    if (timeout != CONCLAVE_FOREVER && timeout != 0 && r->granted_by_ms == 0) {
+        r->granted_by_ms = now_ms() + timeout; /* 0: now or not at all, which is answered */
     }
-    phase_enter(r, ELECT_WAITING, CONCLAVE_FOREVER);
-    r->deadline_ms = r->elected_by_ms;
+    phase_enter(r, TURN_WAITING, CONCLAVE_FOREVER);
+    r->deadline_ms = r->granted_by_ms;
 }
 
-/* Node and token for whoever started us, who holds the leadership through us. */
-static void hold_begin(struct elect_run *r)
+/* Node and token for whoever started us, who holds it through us. */
+static void hold_begin(struct turn *r)
 {
     char node[CHILD_NODE_MAX];
     struct json j;
     int error = 0;
-    conclave_election_node(r->election, node, sizeof node);
+    r->options->kind->node(r->holding, node, sizeof node);
     if (r->options->common.json) {
         json_init(&j);
         json_object_begin(&j);
@@ -203,56 +192,59 @@ static void hold_begin(struct elect_run *r)
         error = fflush(stdout) == 0 ? 0 : CONCLAVE_EIO;
     }
     if (error != 0) {
-        elect_leave(r, "error", output_end(ELECT_USAGE.name, CLI_EXIT_IO), -1);
+        turn_leave(r, "error", output_end(r->options->usage->name, CLI_EXIT_IO), -1);
         return;
     }
     r->waiter.input = true;
 }
 
-static void step_waiting(struct elect_run *r, const struct elect_news *news)
+static void timed_out(struct turn *r)
 {
-    if (news->closed) {
-        elect_leave(r, "closed", CLI_EXIT_INTERNAL, -1);
-    } else if (news->elected) {
+    r->options->kind->tell_timeout(r);
+    r->withdraw = true;
+    turn_leave(r, "timeout", (int)r->options->timeout_exit, -1);
+}
+
+static void step_waiting(struct turn *r, const struct turn_news *news)
+{
+    if (news->failed && (news->failed_why == CONCLAVE_EBUSY)) {
+        timed_out(r);
+    } else if (news->closed || news->failed) {
+        turn_leave(r, "closed", CLI_EXIT_INTERNAL, -1);
+    } else if (news->granted) {
         r->token = news->token;
-        r->elected_by_ms = 0;
+        r->granted_by_ms = 0;
         r->term_began_ms = now_ms();
-        phase_enter(r, ELECT_LEADING, CONCLAVE_FOREVER);
+        phase_enter(r, TURN_HOLDING, CONCLAVE_FOREVER);
         if (!session_adopt(r)) {
-            elect_leave(r, "error", CLI_EXIT_USAGE, -1);
+            turn_leave(r, "error", CLI_EXIT_USAGE, -1);
         } else if (r->options->command != NULL) {
-            elect_child_begin(r);
+            turn_child_begin(r);
         } else {
             hold_begin(r);
         }
     } else if (r->deadline_ms != 0 && now_ms() >= r->deadline_ms) {
-        char timeout[DURATION_TEXT_MAX];
-        fprintf(stderr,
-                "conclave elect: %s: not elected within %s; see who leads with \"conclave "
-                "elect --list %s\"\n",
-                r->options->path, duration_text(r->options->common.timeout_ms, timeout),
-                r->options->path);
-        r->withdraw = true;
-        elect_leave(r, "timeout", CLI_EXIT_TIMEOUT, -1);
+        timed_out(r);
     }
 }
 
-static void step_leading(struct elect_run *r, const struct elect_news *news)
+static void step_holding(struct turn *r, const struct turn_news *news)
 {
-    int64_t until = conclave_election_lease_until_ns(r->election);
+    int64_t until = r->options->kind->lease_until_ns(r->holding);
     pthread_mutex_lock(&r->lock);
     if (!r->news.revoked && until > lease_page_until_ns(&r->page)) {
         lease_page_write(&r->page, LEASE_LEADING, until, r->token);
     }
     pthread_mutex_unlock(&r->lock);
     if (r->options->command == NULL && news->revoked) {
-        fprintf(stderr, "conclave elect: %s: leadership lost\n", r->options->path);
-        elect_leave(r, "lost", CLI_EXIT_LOST, -1);
+        fprintf(stderr, "conclave %s: %s: %s\n", r->options->usage->name, r->options->path,
+                r->options->kind->lost);
+        turn_leave(r, "lost", CLI_EXIT_LOST, -1);
     }
 }
 
 /* The library ended it without being asked: what it found, as an outcome. */
-static void closed_outcome(struct elect_run *r, int why)
+static void closed_outcome(struct turn *r, int why)
 {
     if (exit_code_of(why) == CLI_EXIT_AUTH || why == CONCLAVE_EINVAL) {
         r->withdraw = true;
@@ -260,11 +252,11 @@ static void closed_outcome(struct elect_run *r, int why)
     if (why == CONCLAVE_SESSION_EXPIRED || why == CONCLAVE_ELOST) {
         outcome_set(r, "lost", CLI_EXIT_LOST, -1);
     } else {
-        outcome_set(r, "error", fail(ELECT_USAGE.name, r->options->path, why), -1);
+        outcome_set(r, "error", fail(r->options->usage->name, r->options->path, why), -1);
     }
 }
 
-static void step_leaving(struct elect_run *r, const struct elect_news *news)
+static void step_leaving(struct turn *r, const struct turn_news *news)
 {
     if (!news->closed && now_ms() < r->deadline_ms) {
         return;
@@ -273,16 +265,17 @@ static void step_leaving(struct elect_run *r, const struct elect_news *news)
     if (news->closed) {
         if (strcmp(r->outcome.reason, "closed") == 0) {
             r->outcome.reason = NULL;
-            closed_outcome(r, news->closed_why);
+            closed_outcome(r, news->failed ? news->failed_why : news->closed_why);
         }
-        conclave_election_destroy(r->election);
-        r->election = NULL;
+        r->options->kind->destroy(r->holding);
+        r->holding = NULL;
     } else {
         char timeout[DURATION_TEXT_MAX];
         fprintf(stderr,
-                "conclave elect: %s: no server confirmed that the candidacy is withdrawn; "
-                "it ends with the session, within %s\n",
-                r->options->path, duration_text(r->session_timeout_ms, timeout));
+                "conclave %s: %s: no server confirmed that %s; it ends with the session, within "
+                "%s\n",
+                r->options->usage->name, r->options->path, r->options->kind->withdrawn,
+                duration_text(r->session_timeout_ms, timeout));
         r->withdraw = true;
     }
     bool lost_place = waited_only && strcmp(r->outcome.reason, "lost") == 0;
@@ -290,92 +283,92 @@ static void step_leaving(struct elect_run *r, const struct elect_news *news)
         status_write(r);
     }
     if (r->withdraw || (!r->options->forever && !lost_place)) {
-        r->phase = ELECT_DONE;
+        r->phase = TURN_DONE;
         return;
     }
     bool short_term = now_ms() - r->term_began_ms < BACKOFF_MAX_MS;
     int64_t pause = r->backoff_ms / 2 + (int64_t)random_below((uint64_t)r->backoff_ms / 2 + 1);
     r->backoff_ms = short_term ? r->backoff_ms * 2 : BACKOFF_MIN_MS;
     r->backoff_ms = r->backoff_ms < BACKOFF_MAX_MS ? r->backoff_ms : BACKOFF_MAX_MS;
-    phase_enter(r, ELECT_BACKOFF, pause);
+    phase_enter(r, TURN_BACKOFF, pause);
 }
 
-static void step_connecting(struct elect_run *r, const struct elect_news *news)
+static void step_connecting(struct turn *r, const struct turn_news *news)
 {
     if (news->auth_failed) {
-        elect_leave(r, "error",
-                    fail_unreachable(ELECT_USAGE.name, r->client, r->options->common.server,
-                                     CONCLAVE_AUTH_FAILED),
-                    -1);
+        turn_leave(r, "error",
+                   fail_unreachable(r->options->usage->name, r->client, r->options->common.server,
+                                    CONCLAVE_AUTH_FAILED),
+                   -1);
     } else if (news->connected) {
-        candidacy_begin(r);
+        queue_up(r);
     } else if (now_ms() >= r->deadline_ms) {
-        elect_leave(r, "unreachable",
-                    fail_unreachable(ELECT_USAGE.name, r->client, r->options->common.server,
-                                     CONCLAVE_ETIMEDOUT),
-                    -1);
+        turn_leave(r, "unreachable",
+                   fail_unreachable(r->options->usage->name, r->client, r->options->common.server,
+                                    CONCLAVE_ETIMEDOUT),
+                   -1);
     }
 }
 
-static void step(struct elect_run *r)
+static void step(struct turn *r)
 {
-    struct elect_news news = elect_news_read(r);
+    struct turn_news news = turn_news_read(r);
     switch (r->phase) {
-    case ELECT_CONNECTING:
+    case TURN_CONNECTING:
         step_connecting(r, &news);
         break;
-    case ELECT_WAITING:
+    case TURN_WAITING:
         step_waiting(r, &news);
         break;
-    case ELECT_LEADING:
-        step_leading(r, &news);
-        elect_child_force(r, &news);
+    case TURN_HOLDING:
+        step_holding(r, &news);
+        turn_child_force(r, &news);
         break;
-    case ELECT_LEAVING:
+    case TURN_LEAVING:
         step_leaving(r, &news);
         break;
-    case ELECT_BACKOFF:
+    case TURN_BACKOFF:
         if (now_ms() >= r->deadline_ms) {
-            candidacy_begin(r);
+            queue_up(r);
         }
         break;
-    case ELECT_DONE:
+    case TURN_DONE:
         break;
     }
 }
 
-static void take_signal(struct elect_run *r, int number)
+static void take_signal(struct turn *r, int number)
 {
     if (number == SIGTSTP) {
         if (r->child != 0) {
-            elect_child_signal(r, SIGTSTP);
+            turn_child_signal(r, SIGTSTP);
         }
-        elect_job_stop(r);
+        turn_job_stop(r);
     } else if (number == SIGCONT) {
-        elect_job_continue(r);
-    } else if (r->phase == ELECT_LEADING && r->options->command != NULL) {
-        elect_child_signal(r, number);
+        turn_job_continue(r);
+    } else if (r->phase == TURN_HOLDING && r->options->command != NULL) {
+        turn_child_signal(r, number);
         r->withdraw = r->withdraw || number == SIGTERM || number == SIGINT || number == SIGQUIT;
         r->hangup = r->hangup || number == SIGHUP;
     } else if (number == SIGWINCH) {
         /* only a child cares */
-    } else if (r->phase == ELECT_LEAVING) {
+    } else if (r->phase == TURN_LEAVING) {
         r->withdraw = true;
     } else {
         r->withdraw = true;
-        if (r->phase == ELECT_LEADING) {
-            elect_leave(r, "released", 0, -1);
+        if (r->phase == TURN_HOLDING) {
+            turn_leave(r, "released", 0, -1);
         } else {
             r->outcome.reason = NULL; /* between two terms: the signal is the end */
-            elect_leave(r, "signal", ELECT_EXIT_SIGNAL + number, -1);
+            turn_leave(r, "signal", TURN_EXIT_SIGNAL + number, -1);
         }
     }
 }
 
-static int64_t wait_ms(const struct elect_run *r)
+static int64_t wait_ms(const struct turn *r)
 {
     int64_t wait = r->deadline_ms == 0 ? -1 : max_i64(r->deadline_ms - now_ms(), 0);
-    if (r->phase == ELECT_LEADING) {
+    if (r->phase == TURN_HOLDING) {
         /* The page follows the heartbeats, which come every sixth of the timeout. */
         int64_t refresh = r->session_timeout_ms / 24;
         return refresh < 5 ? 5 : refresh < 200 ? refresh : 200;
@@ -383,27 +376,27 @@ static int64_t wait_ms(const struct elect_run *r)
     return wait;
 }
 
-static void loop(struct elect_run *r)
+static void loop(struct turn *r)
 {
     int number = 0;
-    while (r->phase != ELECT_DONE) {
+    while (r->phase != TURN_DONE) {
         switch (waiter_wait(&r->waiter, r->guardian.fd, wait_ms(r), &number)) {
         case WAITER_SIGNAL:
             take_signal(r, number);
             break;
         case WAITER_FD:
-            elect_guardian_news(r);
+            turn_guardian_news(r);
             break;
         case WAITER_INPUT_END:
-            if (r->phase == ELECT_LEADING) {
-                elect_leave(r, "released", 0, -1);
+            if (r->phase == TURN_HOLDING) {
+                turn_leave(r, "released", 0, -1);
             }
             break;
         case WAITER_WOKEN:
         case WAITER_TIMEOUT:
             break;
         }
-        enum elect_phase before;
+        enum turn_phase before;
         do {
             before = r->phase;
             step(r);
@@ -417,7 +410,7 @@ static const int SIGNALS[] = {SIGINT,  SIGTERM,  SIGHUP,  SIGQUIT, SIGUSR1,
                               SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT, 0};
 
 /* All that has to stand before there are threads. The exit code, 0 to go on. */
-static int prepare(struct elect_run *r)
+static int prepare(struct turn *r)
 {
     sigset_t blocked;
     bool foreground = isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
@@ -427,7 +420,7 @@ static int prepare(struct elect_run *r)
     sigaddset(&blocked, SIGTTOU);
     sigprocmask(SIG_BLOCK, &blocked, NULL);
     if (waiter_init(&r->waiter, SIGNALS, false) != 0 || lease_page_init(&r->page) != 0) {
-        return fail(ELECT_USAGE.name, NULL, CONCLAVE_EIO);
+        return fail(r->options->usage->name, NULL, CONCLAVE_EIO);
     }
     /* Orphans of the child come to us when there is no guardian, or no more, and can be reaped
      * then. */
@@ -436,31 +429,34 @@ static int prepare(struct elect_run *r)
         fcntl((int)r->options->status_fd, F_SETFD, FD_CLOEXEC);
     }
     r->supervisor = (struct supervisor_spec){.argv = r->options->command,
+                                             .command = r->options->usage->name,
+                                             .role = r->options->kind->role,
                                              .path = r->options->path,
                                              .id = r->options->id,
                                              .page = &r->page,
                                              .kill_signal = r->options->kill_signal,
-                                             .ready = r->options->ack_on == ELECT_ACK_FD,
+                                             .ready = r->options->ready_fd,
                                              .own_process = r->options->guardian,
                                              .tty_fd = foreground ? STDIN_FILENO : -1,
                                              .tty_owner = getpgrp(),
                                              .mask = &r->child_mask};
     if (r->options->command != NULL && guardian_start(&r->guardian, &r->supervisor) != 0) {
         fprintf(stderr,
-                "conclave elect: cannot start the guardian: %s; free some processes or "
-                "memory, or do without it (--no-guardian)\n",
-                strerror(errno));
+                "conclave %s: cannot start the guardian: %s; free some processes or memory, or do "
+                "without it (--no-guardian)\n",
+                r->options->usage->name, strerror(errno));
         return CLI_EXIT_GUARDIAN;
     }
     return 0;
 }
 
-static int client_begin(struct elect_run *r)
+static int client_begin(struct turn *r)
 {
     struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
-    options.on_state = elect_on_state;
+    options.on_state = turn_on_state;
     options.ctx = r;
-    int code = connection_create(ELECT_USAGE.name, &r->options->common, &options, &r->client);
+    int code =
+        connection_create(r->options->usage->name, &r->options->common, &options, &r->client);
     if (code != 0) {
         return code;
     }
@@ -468,41 +464,40 @@ static int client_begin(struct elect_run *r)
     if (error == 0) {
         error = conclave_client_start(r->client);
     }
-    return error == 0 ? 0 : fail(ELECT_USAGE.name, NULL, error);
+    return error == 0 ? 0 : fail(r->options->usage->name, NULL, error);
 }
 
-/* How long the first connection may take: whoever waits for an election only 5s does not wait
- * 30s for a server. */
-static int64_t connect_limit_ms(const struct elect_options *options)
+/* How long the first connection may take: whoever waits only 5s in all does not wait 30s
+ * for a server. */
+static int64_t connect_limit_ms(const struct turn_options *options)
 {
     int64_t timeout = options->common.timeout_ms;
-    return timeout != CONCLAVE_FOREVER && timeout < options->connect_timeout_ms
-               ? timeout
-               : options->connect_timeout_ms;
+    return timeout > 0 && timeout < options->connect_timeout_ms ? timeout
+                                                                : options->connect_timeout_ms;
 }
 
-int elect_run(const struct elect_options *options)
+int turn_run(const struct turn_options *options)
 {
-    struct elect_run r = {.options = options,
-                          .waiter = {.signal_fd = -1, .wake_fd = -1},
-                          .page = {.fd = -1},
-                          .guardian = {.fd = -1, .other_fd = -1},
-                          .backoff_ms = BACKOFF_MIN_MS,
-                          .outcome = {NULL, 0, -1},
-                          .lock = PTHREAD_MUTEX_INITIALIZER,
-                          .child_gone_cond = PTHREAD_COND_INITIALIZER,
-                          .child_gone = true};
+    struct turn r = {.options = options,
+                     .waiter = {.signal_fd = -1, .wake_fd = -1},
+                     .page = {.fd = -1},
+                     .guardian = {.fd = -1, .other_fd = -1},
+                     .backoff_ms = BACKOFF_MIN_MS,
+                     .outcome = {NULL, 0, -1},
+                     .lock = PTHREAD_MUTEX_INITIALIZER,
+                     .child_gone_cond = PTHREAD_COND_INITIALIZER,
+                     .child_gone = true};
     int code = prepare(&r);
     if (code == 0) {
         code = client_begin(&r);
     }
     if (code == 0) {
-        phase_enter(&r, ELECT_CONNECTING, connect_limit_ms(options));
+        phase_enter(&r, TURN_CONNECTING, connect_limit_ms(options));
         loop(&r);
         code = r.outcome.exit_code;
     }
     guardian_finish(&r.guardian);
-    if (r.election != NULL) {
+    if (r.holding != NULL) {
         /* The library is still trying, and would for as long as the session lives: it goes with
          * the process. */
         fflush(NULL);

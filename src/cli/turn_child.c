@@ -1,9 +1,9 @@
 /*
- * The child of `conclave elect` as the main thread sees it: asked for and ended by the guardian
+ * The child as the main thread sees it: asked for and ended by the guardian
  * (guardian.h), which reports. Should the guardian be late or gone, the process group is killed
  * from here.
  */
-#include "cli/elect_machine.h"
+#include "cli/turn.h"
 
 #include "base/clock.h"
 #include "cli/command.h"
@@ -16,7 +16,7 @@
 
 #define KILL_SLACK_MS 50 /* that the guardian has to do its work before we help */
 
-void elect_child_begin(struct elect_run *r)
+void turn_child_begin(struct turn *r)
 {
     struct supervisor_request start = {.ask = SUPERVISOR_START};
     struct conclave_session session;
@@ -25,7 +25,7 @@ void elect_child_begin(struct elect_run *r)
     start.term.session_id = session.id;
     start.term.session_timeout_ms = session.timeout_ms;
     start.term.grace_ms = r->grace_ms;
-    conclave_election_node(r->election, start.term.node, sizeof start.term.node);
+    r->options->kind->node(r->holding, start.term.node, sizeof start.term.node);
     r->exec_errno = 0;
     pthread_mutex_lock(&r->lock);
     bool revoked = r->news.revoked;
@@ -35,11 +35,11 @@ void elect_child_begin(struct elect_run *r)
     }
     pthread_mutex_unlock(&r->lock);
     if (revoked) {
-        elect_leave(r, "lost", CLI_EXIT_LOST, -1);
+        turn_leave(r, "lost", CLI_EXIT_LOST, -1);
     }
 }
 
-void elect_child_signal(struct elect_run *r, int number)
+void turn_child_signal(struct turn *r, int number)
 {
     struct supervisor_request request = {.ask = SUPERVISOR_SIGNAL, .number = number};
     if (r->guardian.fd >= 0) {
@@ -47,43 +47,44 @@ void elect_child_signal(struct elect_run *r, int number)
     }
 }
 
-static void announce(struct elect_run *r)
+static void announce(struct turn *r)
 {
-    int error = conclave_election_ack(r->election);
+    int error = r->options->kind->ack != NULL ? r->options->kind->ack(r->holding) : 0;
     if (error != 0) {
-        fail(ELECT_USAGE.name, r->options->path, error);
+        fail(r->options->usage->name, r->options->path, error);
     }
 }
 
-static void child_ended(struct elect_run *r, const struct supervisor_report *report)
+static void child_ended(struct turn *r, const struct supervisor_report *report)
 {
     int status = report->value;
     bool died = WIFSIGNALED(status);
-    int code = died ? ELECT_EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+    int code = died ? TURN_EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
     bool never = r->child == 0 && r->exec_errno == 0;
-    bool lost = report->lost || elect_news_read(r).revoked;
-    elect_child_is_gone(r);
+    bool lost = report->lost || turn_news_read(r).revoked;
+    turn_child_is_gone(r);
     if (r->exec_errno != 0) {
         code = child_exec_exit_code(r->exec_errno);
-        fprintf(stderr, "conclave elect: cannot execute %s: %s\n", r->options->command[0],
-                strerror(r->exec_errno));
+        fprintf(stderr, "conclave %s: cannot execute %s: %s\n", r->options->usage->name,
+                r->options->command[0], strerror(r->exec_errno));
         r->withdraw = true; /* it would not be better the next time */
-        elect_leave(r, "exec-failed", code, -1);
+        turn_leave(r, "exec-failed", code, -1);
     } else if (lost) {
-        fprintf(stderr, "conclave elect: %s: leadership lost%s\n", r->options->path,
+        fprintf(stderr, "conclave %s: %s: %s%s\n", r->options->usage->name, r->options->path,
+                r->options->kind->lost,
                 never ? " before the command was started" : ", the command was ended");
-        elect_leave(r, "lost", CLI_EXIT_LOST, never ? -1 : code);
+        turn_leave(r, "lost", CLI_EXIT_LOST, never ? -1 : code);
     } else {
         /* Ctrl-C goes to the child, which has the terminal, and means the whole. */
         bool keyboard = r->supervisor.tty_fd >= 0 && died &&
                         (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT);
         bool hung_up = r->hangup && died && WTERMSIG(status) == SIGHUP;
         r->withdraw = r->withdraw || keyboard || hung_up;
-        elect_leave(r, died ? "signaled" : "exited", code, code);
+        turn_leave(r, died ? "signaled" : "exited", code, code);
     }
 }
 
-void elect_job_stop(struct elect_run *r)
+void turn_job_stop(struct turn *r)
 {
     if (r->supervisor.tty_fd >= 0) {
         tcsetpgrp(r->supervisor.tty_fd, getpgrp());
@@ -91,19 +92,20 @@ void elect_job_stop(struct elect_run *r)
     kill(getpid(), SIGSTOP);
 }
 
-void elect_job_continue(struct elect_run *r)
+void turn_job_continue(struct turn *r)
 {
     int tty = r->supervisor.tty_fd;
     if (r->child != 0 && tty >= 0 && tcgetpgrp(tty) == getpgrp()) {
         tcsetpgrp(tty, r->child);
     }
-    elect_child_signal(r, SIGCONT);
+    turn_child_signal(r, SIGCONT);
 }
 
 /* The guardian was killed: the kernel has killed the child with it; its group is left to us. */
-static void guardian_died(struct elect_run *r)
+static void guardian_died(struct turn *r)
 {
-    fprintf(stderr, "conclave elect: the guardian process is gone, the command with it\n");
+    fprintf(stderr, "conclave %s: the guardian process is gone, the command with it\n",
+            r->options->usage->name);
     for (int i = 0; r->child != 0 && i < 200 && kill(-r->child, SIGKILL) == 0; i++) {
         while (waitpid(-r->child, NULL, WNOHANG) > 0) {}
         usleep(1000);
@@ -111,12 +113,12 @@ static void guardian_died(struct elect_run *r)
     pthread_mutex_lock(&r->lock);
     guardian_finish(&r->guardian);
     pthread_mutex_unlock(&r->lock);
-    elect_child_is_gone(r);
+    turn_child_is_gone(r);
     r->withdraw = true;
-    elect_leave(r, "guardian", CLI_EXIT_GUARDIAN, -1);
+    turn_leave(r, "guardian", CLI_EXIT_GUARDIAN, -1);
 }
 
-void elect_guardian_news(struct elect_run *r)
+void turn_guardian_news(struct turn *r)
 {
     struct supervisor_report report;
     int got;
@@ -124,7 +126,7 @@ void elect_guardian_news(struct elect_run *r)
         switch (report.news) {
         case SUPERVISOR_STARTED:
             r->child = report.value;
-            if (r->options->ack_on == ELECT_ACK_EXEC && r->phase == ELECT_LEADING) {
+            if (!r->options->ready_fd && r->phase == TURN_HOLDING) {
                 announce(r);
             }
             break;
@@ -132,12 +134,12 @@ void elect_guardian_news(struct elect_run *r)
             r->exec_errno = report.value;
             break;
         case SUPERVISOR_READY:
-            if (r->phase == ELECT_LEADING) {
+            if (r->phase == TURN_HOLDING) {
                 announce(r);
             }
             break;
         case SUPERVISOR_STOPPED:
-            elect_job_stop(r);
+            turn_job_stop(r);
             break;
         case SUPERVISOR_ENDED:
             child_ended(r, &report);
@@ -149,7 +151,7 @@ void elect_guardian_news(struct elect_run *r)
     }
 }
 
-void elect_child_force(struct elect_run *r, const struct elect_news *news)
+void turn_child_force(struct turn *r, const struct turn_news *news)
 {
     int64_t late = clock_monotonic_ns(clock_system()) - news->kill_at_ns;
     if (news->revoked && r->child != 0 && late > KILL_SLACK_MS * INT64_C(1000000)) {

@@ -1,18 +1,17 @@
 /*
- * What the library's threads tell the main thread of `conclave elect`: kept under the lock, then
- * it is woken. Only on_revoked does more: it stops the child through the guardian and returns when
- * nothing of the child is left, because the library removes the candidate's node, and so lets the
- * next one lead, when it has returned.
+ * What the library's threads tell the main thread: kept under the lock, then it is woken. Only
+ * turn_revoked does more: it stops the child through the guardian and returns when nothing of the
+ * child is left, because our node is removed, and so the next one let in, when it has returned.
  */
-#include "cli/elect_machine.h"
+#include "cli/turn.h"
 
 #include "base/clock.h"
 
 #include <signal.h>
 
-void elect_on_state(struct conclave_client *client, enum conclave_state state, void *ctx)
+void turn_on_state(struct conclave_client *client, enum conclave_state state, void *ctx)
 {
-    struct elect_run *r = ctx;
+    struct turn *r = ctx;
     (void)client;
     pthread_mutex_lock(&r->lock);
     if (state == CONCLAVE_STATE_CONNECTED || state == CONCLAVE_STATE_NEW_SESSION ||
@@ -25,26 +24,27 @@ void elect_on_state(struct conclave_client *client, enum conclave_state state, v
     waiter_wake(&r->waiter);
 }
 
-static int on_elected(struct conclave_election *election, struct conclave_token token, bool regrant,
-                      void *ctx)
+void turn_granted(struct turn *r, int64_t token, int64_t until_ns)
 {
-    struct elect_run *r = ctx;
-    (void)regrant;
     pthread_mutex_lock(&r->lock);
-    r->news.elected = true;
-    r->news.token = token.czxid;
-    lease_page_write(&r->page, LEASE_LEADING, conclave_election_lease_until_ns(election),
-                     token.czxid);
+    r->news.granted = true;
+    r->news.token = token;
+    lease_page_write(&r->page, LEASE_LEADING, until_ns, token);
     pthread_mutex_unlock(&r->lock);
     waiter_wake(&r->waiter);
-    return 0;
 }
 
-static void on_revoked(struct conclave_election *election, int why, int64_t stop_within_ms,
-                       void *ctx)
+void turn_failed(struct turn *r, int why)
 {
-    struct elect_run *r = ctx;
-    (void)election;
+    pthread_mutex_lock(&r->lock);
+    r->news.failed = true;
+    r->news.failed_why = why;
+    pthread_mutex_unlock(&r->lock);
+    waiter_wake(&r->waiter);
+}
+
+void turn_revoked(struct turn *r, int why, int64_t stop_within_ms)
+{
     pthread_mutex_lock(&r->lock);
     int64_t within = stop_within_ms < r->grace_ms ? stop_within_ms : r->grace_ms;
     struct supervisor_request stop = {.ask = SUPERVISOR_STOP};
@@ -66,10 +66,8 @@ static void on_revoked(struct conclave_election *election, int why, int64_t stop
     pthread_mutex_unlock(&r->lock);
 }
 
-static void on_closed(struct conclave_election *election, int why, void *ctx)
+void turn_closed(struct turn *r, int why)
 {
-    struct elect_run *r = ctx;
-    (void)election;
     pthread_mutex_lock(&r->lock);
     r->news.closed = true;
     r->news.closed_why = why;
@@ -77,21 +75,15 @@ static void on_closed(struct conclave_election *election, int why, void *ctx)
     waiter_wake(&r->waiter);
 }
 
-const struct conclave_election_callbacks ELECT_CALLBACKS = {
-    .on_elected = on_elected,
-    .on_revoked = on_revoked,
-    .on_closed = on_closed,
-};
-
-struct elect_news elect_news_read(struct elect_run *r)
+struct turn_news turn_news_read(struct turn *r)
 {
     pthread_mutex_lock(&r->lock);
-    struct elect_news news = r->news;
+    struct turn_news news = r->news;
     pthread_mutex_unlock(&r->lock);
     return news;
 }
 
-void elect_child_is_gone(struct elect_run *r)
+void turn_child_is_gone(struct turn *r)
 {
     pthread_mutex_lock(&r->lock);
     r->child_gone = true;

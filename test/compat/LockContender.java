@@ -1,0 +1,69 @@
+// Curator's locks as a contender of test/compat/mixed_lock_test.py: LockContender KIND HOST PATH NAME FILE.
+// KIND is mutex, read or write. Holds for a moment each time it gets the lock, then asks again, until its input ends.
+// Appends one line to FILE at the begin and the end of each turn: name, "begin" or "end", nanoseconds of CLOCK_MONOTONIC.
+
+import java.io.FileOutputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.retry.RetryForever;
+
+public class LockContender {
+    private static final int TURN_MS = 150;
+    private static final int SESSION_MS = 3000;
+    private static final int CONNECT_MS = 2000;
+    private static volatile boolean ending;
+
+    // One write: with O_APPEND lines of several programs do not mix. nanoTime is CLOCK_MONOTONIC on Linux.
+    private static void note(FileOutputStream file, String name, String what) throws Exception {
+        file.write((name + " " + what + " " + System.nanoTime() + "\n").getBytes(StandardCharsets.US_ASCII));
+    }
+
+    private static void takeTurn(InterProcessLock lock, String name, FileOutputStream file) throws Exception {
+        if (!lock.acquire(3, TimeUnit.SECONDS)) {
+            return;
+        }
+        try {
+            note(file, name, "begin");
+            Thread.sleep(TURN_MS);
+            note(file, name, "end");
+        } finally {
+            lock.release();
+        }
+    }
+
+    private static InterProcessLock make(CuratorFramework client, String kind, String path) {
+        if (kind.equals("mutex")) {
+            return new InterProcessMutex(client, path);
+        }
+        InterProcessReadWriteLock both = new InterProcessReadWriteLock(client, path);
+        return kind.equals("read") ? both.readLock() : both.writeLock();
+    }
+
+    public static void main(String[] args) throws Exception {
+        Thread input = new Thread(() -> {
+            try {
+                while (System.in.read() >= 0) {
+                    continue;
+                }
+            } catch (java.io.IOException error) {
+                System.err.println(error);
+            }
+            ending = true;
+        });
+        input.setDaemon(true);
+        input.start();
+        try (CuratorFramework client = CuratorFrameworkFactory.newClient(args[1], SESSION_MS, CONNECT_MS,
+                new RetryForever(200)); FileOutputStream file = new FileOutputStream(args[4], true)) {
+            client.start();
+            InterProcessLock lock = make(client, args[0], args[2]);
+            while (!ending) {
+                takeTurn(lock, args[3], file);
+            }
+        }
+    }
+}

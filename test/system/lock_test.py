@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""`conclave lock` and `conclave semaphore`: what they promise about their child, exit codes, order, several at a time.
+
+Promise: real servers, wrappers, guardians and children, as in cli_test.py, whose tools these are: the child of a lock that is
+lost is dead before the end of the session, measured on its own clock stamps.
+Limits: as cli_test.py.
+
+usage: lock_test.py [NAME...]
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import cases  # noqa: E402
+import cli_test as cli  # noqa: E402
+from conclave import Conclave, why_missing  # noqa: E402
+
+
+def lock(path, *words, **more):
+    return cli.Elect(path, *words, verb="lock", **more)
+
+
+def semaphore(path, permits, *words, **more):
+    return cli.Elect(path, "-n", str(permits), *words, verb="semaphore", **more)
+
+
+def contenders(path):
+    code, out, _ = cli.run("ls", path)
+    return out.decode().split() if code == 0 else []
+
+
+def waits(path, count):
+    cli.until(lambda: len(contenders(path)) == count, f"{count} contenders on {path}")
+
+
+def test_arguments():
+    cli.refused(64, "not both", "lock", "/l", "--read", "--write", "--", "true")
+    cli.refused(64, "not both", "lock", "/l", "--try", "--timeout", "1s", "--", "true")
+    cli.refused(64, "no readers and writers", "lock", "/l", "--read", "--naming", "latch", "--", "true")
+    cli.refused(64, "a node of its own", "lock", "/", "--", "true")
+    cli.refused(64, "exit code", "lock", "/l", "-E", "300", "--", "true")
+    cli.refused(64, "how many may hold it", "semaphore", "/s", "--", "true")
+    cli.refused(64, "one line", "semaphore", "/s", "-n", "2", "--id", "", "--", "true")
+    cli.refused(69, "cannot connect", "lock", "/l", "--timeout", "300ms", "--", "true", where="127.0.0.1:1")
+
+
+def test_environment():
+    for words, verb, role, part in (((), "lock", "holder", "n_"), (("--read",), "lock", "reader", "__READ__"),
+                                    (("--write",), "lock", "writer", "__WRIT__"),
+                                    (("-n", "2"), "semaphore", "holder", "n_")):
+        e = cli.Elect("/env" + role + verb, *words, "--id", "me", verb=verb, command=["env"])
+        out = e.process.stdout.read().decode()
+        e.end(0)
+        env = dict(line.split("=", 1) for line in out.splitlines() if line.startswith("CONCLAVE_"))
+        assert env["CONCLAVE_PATH"] == e.path and env["CONCLAVE_ID"] == "me" and env["CONCLAVE_ROLE"] == role, env
+        assert re.fullmatch(rf"{e.path}/[0-9a-f]{{32}}-{part}\d{{10}}", env["CONCLAVE_NODE"]), env
+        assert int(env["CONCLAVE_TOKEN"]) > 0 and env["CONCLAVE_SESSION_TIMEOUT_MS"] == str(cli.T_MS), env
+        assert int(env["CONCLAVE_LEASE_FD"]) > 2 and "CONCLAVE_READY_FD" not in env, env
+        assert e.status()[0]["token"] == int(env["CONCLAVE_TOKEN"])
+
+
+def test_E105_exit_codes():
+    """The child's code, and the lock is released before it is seen."""
+    for command, code, reason in ((["sh", "-c", "exit 7"], 7, "exited"), (["sh", "-c", "kill -9 $$"], 137, "signaled"),
+                                  (["/no/such/command"], 127, "exec-failed"), (["/"], 126, "exec-failed")):
+        e = lock("/codes", command=command)
+        e.end(code)
+        assert contenders("/codes") == []
+        assert e.status()[0]["reason"] == reason
+
+
+def test_E107_not_in_time():
+    """75 or what -E says, and the child was never started."""
+    first = lock("/time", child=[])
+    first.started()
+    for words, code, text in ((("--timeout", "300ms"), 75, "not got within 300ms"), (("--try",), 75, "held by another"),
+                              (("--try", "-E", "9"), 9, "held by another"), (("--timeout", "300ms", "-E", "0"), 0, "")):
+        second = lock("/time", *words, child=[])
+        err = second.end(code)
+        assert text in err and err.count("\n") == 1, err
+        assert second.starts() == [] and second.status()[0] == {"reason": "timeout", "exit_code": code,
+                                                               "child_status": None, "token": None}
+        waits("/time", 1)
+    first.signal(signal.SIGTERM)
+    first.end(143)
+    lock("/time", "--try", command=["true"]).end(0)
+
+
+def test_E106_signals():
+    """While waiting: clean withdrawal, 128+n. While running: passed on."""
+    holder = lock("/signals", child=["signals"])
+    holder.started()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1):
+        waiter = lock("/signals", child=[])
+        waits("/signals", 2)
+        waiter.signal(number)
+        waiter.end(128 + number)
+        waits("/signals", 1)
+        assert waiter.starts() == [] and waiter.status()[0]["reason"] == "signal"
+    holder.signal(signal.SIGUSR1)
+    holder.end(40)
+    assert holder.file("signal") == str(int(signal.SIGUSR1))
+
+
+def test_E103_stubborn_child():
+    """SIGKILL to the whole group, and to what left it, before last_ack + T; 76."""
+    e = lock("/stubborn", child=["stubborn", "family"])
+    e.started()
+    pids = [e.started()[2]] + [int(cli.until(lambda n=n: e.file("pid." + n), n)) for n in ("sibling", "daemon")]
+    try:
+        stopped = cli.lose_server(e)
+        err = e.end(76)
+    finally:
+        os.kill(cli.server.process.pid, signal.SIGCONT)
+    assert "lock lost" in err and all(map(cli.gone, pids)), err
+    ms = cli.dead_in_time(e, ["child", "sibling", "daemon"], stopped)
+    assert e.status()[0]["reason"] == "lost"
+    return f"dead {ms:.0f} ms after the server stopped answering"
+
+
+def test_E104_wrapper_killed_or_stopped():
+    """The guardian ends the group; the next one's child starts only afterwards."""
+    for number in (signal.SIGKILL, signal.SIGSTOP):
+        e = lock(f"/wrapper{int(number)}", child=["stubborn", "family"])
+        e.started()
+        pids = [e.started()[2]] + [int(cli.until(lambda n=n: e.file("pid." + n), n)) for n in ("sibling", "daemon")]
+        after = lock(e.path, child=[])
+        waits(e.path, 2)
+        at = cli.boot_ns()
+        os.kill(e.pid, number)
+        cli.until(lambda: all(map(cli.gone, pids)), "end of the group")
+        cli.dead_in_time(e, ["child", "sibling", "daemon"], at)
+        token, began_ns, _ = after.started()
+        assert began_ns > max(map(e.alive_ns, ["child", "sibling", "daemon"])), "two at once"
+        assert token > e.starts()[0][0]
+        if number == signal.SIGSTOP:
+            os.kill(e.pid, signal.SIGCONT)
+            e.end(76)
+
+
+def test_node_removed_by_operator():
+    e = lock("/removed", child=[])
+    pid = e.started()[2]
+    cli.ok("rm", "/removed/" + contenders("/removed")[0])
+    e.end(76)
+    assert cli.gone(pid)
+
+
+def test_place_lost_while_waiting():
+    """It queues up again by itself."""
+    first = lock("/again", child=[])
+    first.started()
+    second = lock("/again", child=[])
+    waits("/again", 2)
+    before = contenders("/again")
+    cli.ok("rm", "/again/" + max(before, key=lambda name: name[-10:]))
+    cli.until(lambda: len(contenders("/again")) == 2 and set(contenders("/again")) != set(before), "a new node")
+    first.signal(signal.SIGTERM)
+    first.end(143)
+    second.started()
+
+
+def test_hold():
+    e = lock("/hold", "--write", stdin=subprocess.PIPE)
+    node, token = e.process.stdout.readline().decode().split()
+    assert node == "/hold/" + contenders("/hold")[0] and int(token) > 0
+    cli.refused(75, "held by another", "lock", "/hold", "--read", "--try", "--", "true")
+    e.process.stdin.close()
+    e.end(0)
+    assert e.status()[0]["reason"] == "released" and contenders("/hold") == []
+    e = lock("/hold", "--json", stdin=subprocess.PIPE)
+    held = json.loads(e.process.stdout.readline())
+    assert held["path"] == "/hold" and held["token"] > int(token), held
+    e.process.stdin.close()
+    e.end(0)
+
+
+def test_in_the_order_of_coming():
+    es = []
+    for number in range(3):
+        es.append(lock("/order", "--id", f"c{number}", child=[]))
+        waits("/order", number + 1)
+    tokens, last_ns = [], 0
+    for e in es:
+        token, began_ns, _ = e.started()
+        assert began_ns > last_ns, "a child began while the one before it was alive"
+        tokens.append(token)
+        e.signal(signal.SIGTERM)
+        e.end(143)
+        last_ns = e.alive_ns()
+    assert tokens == sorted(tokens) and len(set(tokens)) == 3, tokens
+
+
+def test_readers_together():
+    readers = [lock("/rw", "--read", child=[]) for _ in range(2)]
+    for reader in readers:
+        reader.started()
+    writer = lock("/rw", "--write", child=[])
+    waits("/rw", 3)
+    late = lock("/rw", "--read", child=[])
+    waits("/rw", 4)
+    assert writer.starts() == [] and late.starts() == []
+    for reader in readers:
+        reader.signal(signal.SIGTERM)
+        reader.end(143)
+    _, began_ns, _ = writer.started()
+    assert began_ns > max(reader.alive_ns() for reader in readers) and late.starts() == []
+    writer.signal(signal.SIGTERM)
+    writer.end(143)
+    assert late.started()[1] > writer.alive_ns()
+
+
+def test_semaphore():
+    """Two at a time; the place of whoever leaves goes to the one that waits longest."""
+    holders = [semaphore("/sem", 2, child=[]) for _ in range(2)]
+    for holder in holders:
+        holder.started()
+    assert cli.ok("get", "/sem") == "2"
+    cli.refused(75, "no place is free", "semaphore", "/sem", "-n", "2", "--try", "--", "true")
+    cli.refused(78, "CONFLICT", "semaphore", "/sem", "-n", "3", "--", "true")
+    third = semaphore("/sem", 2, child=[])
+    waits("/sem", 3)
+    fourth = semaphore("/sem", 2, child=[])
+    waits("/sem", 4)
+    assert third.starts() == []
+    holders[1].signal(signal.SIGKILL)
+    third.started()
+    time.sleep(0.2)
+    assert fourth.starts() == []
+    holders[0].signal(signal.SIGTERM)
+    holders[0].end(143)
+    fourth.started()
+
+
+def main():
+    if why_missing():
+        return cases.skip_all(why_missing())
+    with Conclave(["--minSessionTimeout", "400"], tick_ms=cli.TICK_MS) as cli.server:
+        return cases.run(cases.named("test_", globals()), sys.argv[1:], cli.end_live)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
