@@ -261,10 +261,10 @@ static void E34_time_is_up_when_it_is_granted(void **state)
     locker_finish(&b);
 }
 
-static void nothing(struct fake_zk *zk, void *ctx)
+static void mark_met(struct fake_zk *zk, void *ctx)
 {
     (void)zk;
-    *(volatile bool *)ctx = true;
+    *(_Atomic bool *)ctx = true;
 }
 
 /* Canceled at every request of it, by another thread. */
@@ -276,14 +276,14 @@ static void E35_cancel_at_every_step(void **state)
     locker_open(&a, zk, 0, "a");
     assert_int_equal(conclave_lock_acquire(a.lock, PATIENCE_MS, NULL), 0);
     for (int step = 1; step <= 5; step++) {
-        volatile bool met = false;
+        _Atomic bool met = false;
         locker_open(&b, zk, 1, "b");
         struct fake_hook h = {.endpoint = 1,
                               .op = FAKE_ANY_OP,
                               .nth = step,
                               .action = FAKE_CALL,
-                              .fn = nothing,
-                              .ctx = (void *)&met};
+                              .fn = mark_met,
+                              .ctx = &met};
         fake_zk_hook(zk, &h);
         locker_ask(&b, CONCLAVE_FOREVER);
         for (int i = 0; i < 200 && !met; i++) {
