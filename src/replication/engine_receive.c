@@ -328,6 +328,20 @@ static int feed_append_result(struct engine *e, struct raft_message *message,
     return rv;
 }
 
+/* libraft leaves the state of sending a snapshot only with an answer that raises what the member is known to have. One that
+ * was restarted after it had installed the snapshot, and said so, says the same once more: without this it would get
+ * no entries until the sending has timed out. */
+static void leave_snapshot(struct engine *e, const struct engine_message *m)
+{
+    enum { SENDING_SNAPSHOT = 2 }; /* PROGRESS__SNAPSHOT */
+    struct figures *f = figures_of(e, m->peer);
+    uint64_t has = m->append_result.last_index;
+    if (f != NULL && f->state == SENDING_SNAPSHOT && has > 0 && has >= f->snapshot_index &&
+        has <= f->match_index) {
+        f->match_index = has - 1; /* the answer raises it again */
+    }
+}
+
 static int receive_append_result(struct engine *e, const struct engine_message *m,
                                  struct engine_result *ret)
 {
@@ -354,6 +368,8 @@ static int receive_append_result(struct engine *e, const struct engine_message *
             }
             f->match_index = has;
         }
+    } else if (m->term == e->raft.current_term) {
+        leave_snapshot(e, m);
     }
     return feed_append_result(e, &message, m, ret);
 }

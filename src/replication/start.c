@@ -479,6 +479,8 @@ int start_recover(struct replication *r, uint64_t server_id, struct problem *pro
     bool fresh = rv == 0 && !r->folder.marker.ready;
     if (fresh) {
         rv = first_start(r, server_id, problem);
+    } else if (rv == 0 && r->folder.healing) {
+        damage_is_over(r->ops, r->folder.dir); /* a crash came before it was removed */
     }
     if (rv == 0) {
         rv = settle_names(r, problem);
