@@ -199,6 +199,14 @@ def set_value(members, path, data):
             expect(time.monotonic() < deadline, f"no write on {numbers(members)}")
 
 
+def until_silent(member):
+    """It says that it has no part. One that is heard by nobody may hear a new leader until the silence ends the link."""
+    deadline = time.monotonic() + 2 * TICK_S + SLACK_S
+    while (mode := mode_of(member)) != "":
+        expect(time.monotonic() < deadline, f"member {member.number} has no quorum and says it is {mode}")
+        time.sleep(0.05)
+
+
 def cut_off(ensemble, tag, member, cut):
     """The whole story of one member that has no quorum any more, with `cut` making it so."""
     rest = others(ensemble, member)
@@ -209,7 +217,7 @@ def cut_off(ensemble, tag, member, cut):
     set_value(rest, f"{tag}-value", b"new")
     dropped = clients.watch(began)
     clients.move(rest)
-    expect(mode_of(member) == "", f"member {member.number} has no quorum and says it is {mode_of(member)}")
+    until_silent(member)
     clients.never_synced()
     leader = ensemble.wait_leader(FAIL_OVER_S, 2)
     expect(leader is not member, "who has no quorum leads")
