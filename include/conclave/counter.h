@@ -128,6 +128,7 @@ struct conclave_shared_options {
         .size = sizeof(struct conclave_shared_options)                                             \
     }
 
+/* 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED, CONCLAVE_EFORK. */
 CONCLAVE_API int conclave_shared_open(struct conclave_recipes *recipes,
                                       const struct conclave_shared_options *options,
                                       const struct conclave_shared_callbacks *callbacks, void *ctx,
