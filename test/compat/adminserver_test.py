@@ -69,15 +69,20 @@ def kind(value):
     return names[type(value)]
 
 
+def by_content(item):
+    """Order for what shares a path: neither server promises one."""
+    return json.dumps(item, sort_keys=True)
+
+
 def flatten(path, value, out):
     """{path of a leaf: (kind, value)}; the items of a list share a path, numbers in names become N."""
     if isinstance(value, dict):
         out[path + "{}"] = ("object", None)
-        for key, item in value.items():
+        for key, item in sorted(value.items(), key=lambda pair: by_content(pair[1])):
             flatten(f"{path}.{'N' if re.fullmatch(r'-?[0-9]+', key) else key}", item, out)
     elif isinstance(value, list):
         out[path + "[]"] = ("array", len(value))
-        for item in value:
+        for item in sorted(value, key=by_content):
             flatten(path + ".[]", item, out)
     else:
         out[path] = (kind(value), value)
