@@ -145,7 +145,8 @@ CONCLAVE_API enum conclave_elector_state
 conclave_elector_state(const struct conclave_elector *elector);
 
 /* Steps down in order and stays out of the race for stay_out_ms, so that another becomes active.
- * Asynchronous; also for one that is not active. 0, CONCLAVE_ECLOSED, CONCLAVE_EINVAL. */
+ * Asynchronous; also for one that is not active. 0, CONCLAVE_ECLOSED, CONCLAVE_EINVAL (negative, or
+ * more than a year). */
 CONCLAVE_API int conclave_elector_cede(struct conclave_elector *elector,
                                        int64_t stay_out_ms) CONCLAVE_MUST_USE;
 
@@ -178,6 +179,9 @@ CONCLAVE_API int conclave_elector_view(struct conclave_recipes *recipes, const c
                                        int64_t timeout_ms,
                                        struct conclave_elector_view **ret) CONCLAVE_MUST_USE;
 CONCLAVE_API void conclave_elector_view_free(struct conclave_elector_view *view);
+
+/* (Whoever deletes the lock and the breadcrumb by hand while one is active takes the promise away: the
+ * versions begin anew.) */
 
 /* "I have made sure that the one with this token is dead": lets the next one become active without
  * fencing it. token has to be that of the breadcrumb that stands, which must not be clean: else

@@ -46,11 +46,13 @@ enum conclave_elector_state elector_state(const struct conclave_elector *e)
     case PHASE_ACTIVE:
     case PHASE_STOPPING:
         return CONCLAVE_ELECTOR_ACTIVE;
-    case PHASE_JOINING: /* moments: what was told stands */
+    case PHASE_JOINING: /* moments: what was told stands, if it can */
     case PHASE_READING:
     case PHASE_MARKING:
     case PHASE_PROVING:
-        return e->told;
+        return !recipes_connected(elector_rt(e)) || e->told == CONCLAVE_ELECTOR_ACTIVE
+                   ? CONCLAVE_ELECTOR_NEUTRAL
+                   : e->told;
     default:
         return e->connected ? CONCLAVE_ELECTOR_NEUTRAL : CONCLAVE_ELECTOR_INIT;
     }
@@ -66,7 +68,7 @@ static void wake_at(struct conclave_elector *e, int64_t at_ns)
     client_timer_start(elector_rt(e)->client, &e->wake, at_ns);
 }
 
-static void retry_later(struct conclave_elector *e)
+void elector_retry_later(struct conclave_elector *e)
 {
     if (!client_timer_active(&e->wake)) {
         wake_at(e, client_now_ns(elector_rt(e)->client) + (int64_t)RETRY_MS * 1000000);
@@ -86,7 +88,7 @@ void elector_trouble(struct conclave_elector *e, int error)
     if (error_is_fatal(error)) {
         elector_end(e, error);
     } else if (error != CONCLAVE_CONNECTION_LOSS) {
-        retry_later(e);
+        elector_retry_later(e);
     }
 }
 
@@ -115,6 +117,7 @@ static void stop_active(struct conclave_elector *e, int why, int64_t until_ns)
     e->stop_why = why;
     e->stop_until_ns = until_ns;
     e->in_order = false;
+    e->untrusted = e->health != CONCLAVE_HEALTH_HEALTHY;
     client_notify(elector_rt(e)->client);
     if (e->term == TERM_DUE) {
         e->term = TERM_NONE; /* the user never knew, and nothing was done that had to be fenced */
@@ -371,8 +374,6 @@ static void tell_deactivate(struct conclave_elector *e)
         lease_stop_within_ms(client_now_ns(client), e->stop_until_ns, client_timeout_ms(client));
     int why = e->stop_why;
     int result = 0;
-    /* An unhealthy process may say anything: its successor makes sure. */
-    bool trusted = e->health == CONCLAVE_HEALTH_HEALTHY;
     e->term = TERM_ENDING;
     if (e->callbacks.deactivate != NULL) {
         client_unlock(client);
@@ -380,7 +381,8 @@ static void tell_deactivate(struct conclave_elector *e)
         client_lock(client);
     }
     e->term = TERM_NONE;
-    e->in_order = result == 0 && trusted;
+    /* An unhealthy process may say anything: its successor makes sure. */
+    e->in_order = result == 0 && !e->untrusted;
     elector_run(e);
 }
 

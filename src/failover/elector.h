@@ -75,8 +75,9 @@ struct conclave_elector {
     bool ceding;    /* steps down, then stays out */
     bool giving_up; /* leaves after a failure, then stays out for a while */
     bool in_order; /* nothing of ours is active: deactivate said so, or activate was never called */
-    bool running;  /* elector_run is at work further up */
-    bool again;    /* and has to look once more */
+    bool untrusted;        /* it was not healthy when it was to stop: what it says does not count */
+    bool running;          /* elector_run is at work further up */
+    bool again;            /* and has to look once more */
     bool connected;        /* it was, once */
     unsigned failures;     /* in a row */
     int64_t not_before_ns; /* out of the race until then */
@@ -109,10 +110,12 @@ struct conclave_elector {
     char *old_text; /* of the breadcrumb that was read; what `old` points to */
     struct conclave_breadcrumb old;
     bool override_known; /* it was looked for */
-    bool overridden;     /* an operator said that `old` is dead */
+    bool override_exists;
+    bool overridden; /* an operator said that `old` is dead */
     int32_t override_version;
-    bool fenced; /* `old` is dead */
-    bool marked; /* the breadcrumb is ours, at crumb_version */
+    bool fenced;     /* `old` is dead */
+    bool marked;     /* the breadcrumb is ours, at crumb_version */
+    bool mark_maybe; /* it was written, the answer is unknown */
 
     /* The thread that fences. */
     bool fence_running;
@@ -158,6 +161,9 @@ void elector_end(struct conclave_elector *e, int why);
  * for a while, some will never be better: they end the handle. */
 void elector_trouble(struct conclave_elector *e, int error);
 
+/* Has elector_run called in a while: something could not be done now. */
+void elector_retry_later(struct conclave_elector *e);
+
 /* Leaves the lock and stays out for a while, longer each time. reason is static. */
 void elector_give_up(struct conclave_elector *e, const char *reason);
 
@@ -197,6 +203,10 @@ void elector_read_run(struct conclave_elector *e);
 
 /* In MARKING: writes; enters PROVING, or READING when it has to be read again. */
 void elector_mark_run(struct conclave_elector *e);
+
+/* In LEAVING, when the breadcrumb may be ours though we were never active: finds out. False: nothing to
+ * find out. */
+bool elector_mark_resolve(struct conclave_elector *e);
 
 /* Forgets what was read. */
 void elector_crumb_forget(struct conclave_elector *e);

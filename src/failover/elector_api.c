@@ -14,6 +14,7 @@
 #include <string.h>
 
 enum { ID_MAX = 1024, INCARNATION_BYTES = 8 };
+#define STAY_OUT_MAX_MS (366 * INT64_C(86400000)) /* a year */
 
 static const char *const state_names[] = {"INIT", "NEUTRAL", "STANDBY", "FENCING", "ACTIVE"};
 static const char *const health_names[] = {"INITIALIZING", "HEALTHY", "UNHEALTHY", "NOT_RESPONDING",
@@ -197,6 +198,7 @@ void conclave_elector_set_health(struct conclave_elector *e, enum conclave_healt
         e->health = health;
         if (health != CONCLAVE_HEALTH_HEALTHY) {
             e->reason = "not healthy";
+            e->untrusted = true; /* of a stop under way, too */
         }
         elector_run(e);
     }
@@ -207,7 +209,7 @@ int conclave_elector_cede(struct conclave_elector *e, int64_t stay_out_ms)
 {
     struct conclave_client *client = elector_rt(e)->client;
     int error = client_check(client);
-    if (error == 0 && stay_out_ms < 0) {
+    if (error == 0 && (stay_out_ms < 0 || stay_out_ms > STAY_OUT_MAX_MS)) {
         error = CONCLAVE_EINVAL;
     }
     if (error != 0) {

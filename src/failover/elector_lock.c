@@ -66,6 +66,7 @@ static void on_owner(struct step *step, const struct conclave_reply *reply)
                 take(e, node, &reply->stat);
                 elector_enter(e, PHASE_READING);
             } else {
+                watch_slot_clear(&e->lock_watch); /* armed means another's, in JOINING */
                 elector_trouble(e, CONCLAVE_ENOMEM);
             }
         }
@@ -288,6 +289,7 @@ static void on_left(struct step *step, const struct conclave_reply *reply)
     } else {
         e->exists = true; /* look whose it is before the next try */
         elector_trouble(e, reply->error);
+        elector_retry_later(e); /* refused for good it goes with the session */
     }
     elector_run(e);
 }
@@ -388,6 +390,9 @@ void elector_leave_run(struct conclave_elector *e)
     if (!recipes_connected(elector_rt(e)) || client_timer_active(&e->wake)) {
         return;
     }
+    if (elector_mark_resolve(e)) {
+        return;
+    }
     if (e->marked && e->in_order && e->node != NULL && leave_in_order(e)) {
         return;
     }
@@ -395,6 +400,7 @@ void elector_leave_run(struct conclave_elector *e)
         leave_line(e);
     } else {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, e->lock_path, 0);
+        op.linearizable = true; /* a create whose answer was lost must not hide behind a lag */
         step_submit(&e->lock_step, &op, on_looked);
     }
 }

@@ -37,7 +37,8 @@ void elector_crumb_forget(struct conclave_elector *e)
     e->old_text = NULL;
     e->crumb_known = e->crumb_exists = false;
     e->override_known = e->overridden = false;
-    e->fenced = e->marked = false;
+    e->fenced = e->marked = e->mark_maybe = false;
+    e->override_exists = false;
 }
 
 /* --- reading ------------------------------------------------------------------------ */
@@ -94,6 +95,7 @@ static void on_override(struct step *step, const struct conclave_reply *reply)
         char text[NUMBER_MAX];
         int len = snprintf(text, sizeof text, "%" PRId64, e->old.token.czxid);
         e->override_known = true;
+        e->override_exists = reply->error == 0;
         e->override_version = reply->stat.version;
         e->overridden = reply->error == 0 && reply->data_len == (size_t)len &&
                         memcmp(reply->data, text, (size_t)len) == 0;
@@ -104,6 +106,7 @@ static void on_override(struct step *step, const struct conclave_reply *reply)
 static void ask(struct conclave_elector *e, const char *path, step_fn fn)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, path, 0);
+    op.linearizable = true; /* an own write whose answer was lost is in it */
     submit(e, &op, fn);
 }
 
@@ -132,13 +135,17 @@ void elector_read_run(struct conclave_elector *e)
 static void on_marked(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_elector *e = of_step(step);
+    bool done = reply->error == 0 && reply->results_count >= 2;
+    if (done && e->mark_generation == e->generation) {
+        e->crumb_version = e->crumb_exists ? reply->results[1].stat.version : 0;
+        e->marked = true;
+    }
     if (!still(e, PHASE_MARKING)) {
+        e->mark_maybe = e->mark_generation == e->generation && error_is_unknown(reply->error);
         elector_run(e);
         return;
     }
-    if (reply->error == 0 && reply->results_count >= 2) {
-        e->crumb_version = e->crumb_exists ? reply->results[1].stat.version : 0;
-        e->marked = true;
+    if (done) {
         elector_enter(e, PHASE_PROVING);
     } else {
         bool lock_gone = reply->results_count > 0 && reply->results[0].error == CONCLAVE_NO_NODE;
@@ -148,6 +155,7 @@ static void on_marked(struct step *step, const struct conclave_reply *reply)
             elector_lock_gone(e, CONCLAVE_ELOST);
         } else {
             elector_crumb_forget(e); /* somebody wrote, or nobody knows: read it again */
+            e->mark_maybe = error_is_unknown(reply->error);
             elector_enter(e, PHASE_READING);
             if (!raced) {
                 elector_trouble(e, reply->error);
@@ -180,7 +188,7 @@ void elector_mark_run(struct conclave_elector *e)
         parts[1].acl = e->acl;
         parts[1].acl_count = e->options.acl_count;
     }
-    if (e->overridden) {
+    if (e->override_exists) {
         parts[count++] =
             conclave_op_path(CONCLAVE_OP_DELETE, e->override_path, e->override_version);
     }
@@ -191,6 +199,33 @@ void elector_mark_run(struct conclave_elector *e)
         elector_trouble(e, CONCLAVE_ENOMEM);
     }
     buf_finish(&text);
+}
+
+static void on_resolved(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_elector *e = of_step(step);
+    if (e->mark_generation != e->generation) {
+        /* of no interest any more */
+    } else if (reply->error == 0 && keep(e, reply)) {
+        e->marked = is_own(e) && !e->old.clean && e->old.token.czxid == e->czxid;
+    } else if (reply->error == CONCLAVE_NO_NODE) {
+        e->mark_maybe = false;
+    } else {
+        elector_trouble(e, reply->error == 0 ? CONCLAVE_ENOMEM : reply->error);
+        elector_retry_later(e);
+    }
+    elector_run(e);
+}
+
+bool elector_mark_resolve(struct conclave_elector *e)
+{
+    if (!e->mark_maybe || e->node == NULL) {
+        return false;
+    }
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, e->crumb_path, 0);
+    op.linearizable = true;
+    submit(e, &op, on_resolved);
+    return true;
 }
 
 void elector_mark_init(struct conclave_elector *e)

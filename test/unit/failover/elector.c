@@ -608,6 +608,65 @@ static void closing_waits_for_the_fence(void **state)
     member_finish(&b);
 }
 
+/* Who leaves while its breadcrumb is on its way was never active: nobody has to fence it. */
+static void who_leaves_while_it_marks_need_not_be_fenced(void **state)
+{
+    struct fake_zk *zk = *state;
+    for (int lost = 0; lost <= 1; lost++) {
+        struct member a;
+        member_open(&a, zk, 0, "a");
+        if (lost) {
+            hook(zk, 0, WIRE_MULTI, NULL, 1, FAKE_DROP_REPLY);
+            member_start(&a);
+            EVENTUALLY(fake_zk_hooks_left(zk) == 0);
+        } else {
+            fake_zk_hold(zk, 0, WIRE_MULTI);
+            member_start(&a);
+            EVENTUALLY(fake_zk_exists(zk, LOCK_NODE));
+            sleep_ms(50);
+        }
+        conclave_elector_close(a.elector);
+        fake_zk_release(zk, 0);
+        member_stop(&a);
+        assert_true(!fake_zk_exists(zk, CRUMB_NODE) || crumb_has(zk, "clean=1\n"));
+        assert_int_equal(fake_zk_ephemerals(zk), 0);
+        candidate_finish(&a.base);
+    }
+}
+
+static void active_is_said_until_deactivate_has_returned_and_no_longer(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct member a;
+    member_join(&a, zk, 0, "a");
+    EVENTUALLY(STATE_IS(&a, ACTIVE));
+    fake_zk_link(zk, 0, FAKE_REFUSE);
+    fake_zk_delete(zk, LOCK_NODE);
+    EVENTUALLY(get(&a, &a.deactivated) == 1);
+    EVENTUALLY(STATE_IS(&a, NEUTRAL));
+    STAYS(STATE_IS(&a, NEUTRAL), 50);
+    fake_zk_link(zk, 0, FAKE_UP);
+    EVENTUALLY(STATE_IS(&a, ACTIVE));
+    member_finish(&a);
+}
+
+static void one_that_recovers_while_it_stops_is_fenced_all_the_same(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct member a;
+    struct member b;
+    member_join(&a, zk, 0, "a");
+    EVENTUALLY(ACTIVE(&a));
+    member_join(&b, zk, 1, "b");
+    EVENTUALLY(STATE_IS(&b, STANDBY));
+    conclave_elector_set_health(a.elector, CONCLAVE_HEALTH_UNHEALTHY);
+    conclave_elector_set_health(a.elector, CONCLAVE_HEALTH_HEALTHY);
+    EVENTUALLY(ACTIVE(&b));
+    assert_int_equal(get(&b, &b.fenced), 1);
+    member_finish(&a);
+    member_finish(&b);
+}
+
 static void bad_options_are_refused(void **state)
 {
     struct fake_zk *zk = *state;
@@ -650,6 +709,9 @@ int main(void)
         E_TEST(in_a_line_one_departure_wakes_one),
         E_TEST(trouble_at_every_step),
         E_TEST(closing_waits_for_the_fence),
+        E_TEST(who_leaves_while_it_marks_need_not_be_fenced),
+        E_TEST(active_is_said_until_deactivate_has_returned_and_no_longer),
+        E_TEST(one_that_recovers_while_it_stops_is_fenced_all_the_same),
         E_TEST(bad_options_are_refused),
     };
     return RUN_TESTS(tests);
