@@ -16,13 +16,25 @@ static struct host *host_of(struct handle *h)
 
 void host_check(struct host *host)
 {
-    if (!host->closing || host->closed || !list_empty(&host->calls) ||
+    if (!host->closing || host->closed || host->untold > 0 || !list_empty(&host->calls) ||
         (host->class->is_idle != NULL && !host->class->is_idle(host))) {
         return;
     }
     host->closed = true;
     client_notify(host->handle.rt->client);
     handle_post(&host->handle);
+}
+
+void host_owes(struct host *host)
+{
+    host->untold++;
+}
+
+void host_told(struct host *host)
+{
+    assert(host->untold > 0);
+    host->untold--;
+    host_check(host);
 }
 
 static void host_begin_closing(struct host *host, int why)
@@ -141,6 +153,7 @@ void host_destroy(struct host *host)
         handle_release(&host->handle);
     } else {
         host->destroy_later = true;
+        handle_retire(&host->handle);
     }
     client_unlock(client);
 }
@@ -204,6 +217,7 @@ void call_end(struct call *call, int error)
     if (call->told) {
         call_settle(call);
     } else {
+        host_owes(host);
         handle_post(&call->handle);
     }
     host_check(host);
@@ -268,6 +282,7 @@ static bool call_run_due(struct handle *h)
         client_unlock(h->rt->client);
         call->class->tell(call);
         client_lock(h->rt->client);
+        host_told(call->host);
         call_settle(call);
     }
     return false;

@@ -34,6 +34,7 @@ struct host {
     struct handle handle; /* first: it is freed through it */
     const struct host_class *class;
     struct list calls; /* struct call.link */
+    unsigned untold;   /* callbacks that are due, or run: on_closed comes behind them */
     bool closing;
     int why;
     bool closed;          /* on_closed is due or has run */
@@ -47,6 +48,10 @@ void host_init(struct host *host, struct conclave_recipes *rt, const struct host
 
 /* Whether what went on beside the calls has ended, too: looks whether it can be closed. */
 void host_check(struct host *host);
+
+/* A callback beside the calls' is due, and has returned: no other comes in between with on_closed. */
+void host_owes(struct host *host);
+void host_told(struct host *host);
 
 /* What the public functions of that name do. No lock held. */
 void host_close(struct host *host);

@@ -35,6 +35,24 @@ static void item_release(struct conclave_item *item)
     }
 }
 
+/* A callback is due; the queue's end waits for it. */
+static void owe(struct conclave_item *item, bool *due, bool wanted)
+{
+    if (wanted && !*due) {
+        *due = true;
+        host_owes(&item->queue->host);
+    }
+}
+
+/* Nobody wants to hear it any more. */
+static void forget_due(struct conclave_item *item, bool *due)
+{
+    if (*due) {
+        *due = false;
+        host_told(&item->queue->host);
+    }
+}
+
 /* Settled or lost: it does not hold up the queue's end any more. */
 static void item_over(struct conclave_item *item, enum item_state state)
 {
@@ -52,7 +70,7 @@ static void settle_end(struct conclave_item *item, int error)
     item->settle_error = error;
     item->parts = NULL;
     item->parts_count = 0;
-    item->done_due = item->done != NULL;
+    owe(item, &item->done_due, item->done != NULL);
     if (error == 0) {
         item_over(item, ITEM_SETTLED);
     } else if (error == CONCLAVE_ELOST || unwanted) {
@@ -71,7 +89,7 @@ static void tell_lost(struct conclave_item *item)
     grant_withdraw(&item->grant);
     if (!item->lost_told) {
         item->lost_told = true;
-        item->lost_due = item->queue->callbacks.on_lost != NULL;
+        owe(item, &item->lost_due, item->queue->callbacks.on_lost != NULL);
         handle_post(&item->handle);
     }
 }
@@ -264,7 +282,7 @@ static bool last_attempt(const struct conclave_item *item)
 static int settle_start(struct conclave_item *item, bool ack)
 {
     if (item->version < 0) {
-        item->done_due = item->done != NULL;
+        owe(item, &item->done_due, item->done != NULL);
         handle_post(&item->handle);
         return 0;
     }
@@ -342,6 +360,7 @@ static bool item_run_due(struct handle *h)
         client_unlock(client);
         done(item, error, item->done_ctx);
         client_lock(client);
+        host_told(&q->host);
         return true;
     }
     if (item->lost_due) {
@@ -349,6 +368,7 @@ static bool item_run_due(struct handle *h)
         client_unlock(client);
         q->callbacks.on_lost(q, item, q->ctx);
         client_lock(client);
+        host_told(&q->host);
         return true;
     }
     return false;
@@ -438,6 +458,8 @@ void queue_item_drop(struct conclave_item *item)
 {
     item->freed = true;
     item->done = NULL;
+    forget_due(item, &item->done_due);
+    forget_due(item, &item->lost_due);
     if (item->state == ITEM_HELD) {
         (void)!settle_start(item, false);
     }
