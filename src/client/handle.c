@@ -269,6 +269,7 @@ static int handle_init(struct conclave_client *client, const struct conclave_cli
         return rc;
     }
     *steps = 4;
+    hosts_for_session(&client->hosts, o->session_timeout_ms);
     rc = core_open(client, o);
     if (rc != 0) {
         return rc;

@@ -9,6 +9,7 @@
 enum {
     BACKOFF_MIN_MS = 50,
     BACKOFF_MAX_MS = 1000,
+    BACKOFF_PER_SESSION = 10, /* no pause is longer than this part of the session's timeout */
     CONNECT_MIN_MS = 200,
     CONNECT_MAX_MS = 10000,
     SHORT_LIFE_MS = 1000, /* a link lost sooner counts as a failed round */
@@ -164,8 +165,17 @@ int hosts_parse(struct hosts *h, const char *text, uint64_t seed, char **ret_chr
         return rc;
     }
     shuffle(h);
+    h->pause_max_ms = BACKOFF_MAX_MS;
     *ret_chroot = copy;
     return 0;
+}
+
+void hosts_for_session(struct hosts *h, int64_t session_timeout_ms)
+{
+    int64_t ms = session_timeout_ms / BACKOFF_PER_SESSION;
+    h->pause_max_ms = ms < BACKOFF_MIN_MS   ? BACKOFF_MIN_MS
+                      : ms > BACKOFF_MAX_MS ? BACKOFF_MAX_MS
+                                            : ms;
 }
 
 void hosts_finish(struct hosts *h)
@@ -179,7 +189,7 @@ static int64_t backoff_ns(struct hosts *h)
 {
     unsigned shift = h->failures < 8 ? h->failures : 8;
     int64_t ms = (int64_t)BACKOFF_MIN_MS << shift >> 1;
-    ms = ms < BACKOFF_MIN_MS ? BACKOFF_MIN_MS : ms > BACKOFF_MAX_MS ? BACKOFF_MAX_MS : ms;
+    ms = ms < BACKOFF_MIN_MS ? BACKOFF_MIN_MS : ms > h->pause_max_ms ? h->pause_max_ms : ms;
     int64_t half = ms * 1000000 / 2;
     return half + (int64_t)(prng_next(&h->prng) % (uint64_t)half);
 }

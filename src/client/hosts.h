@@ -3,8 +3,9 @@
  * looked up by the caller, time and randomness are given.
  *
  * Servers are tried in a random order, round robin, a lost link's server last. The first round
- * goes without pause; after each round without success the pause grows from 50 ms to 1 s, with
- * jitter, so that many clients do not come back in step. A name is looked up again in each
+ * goes without pause; after each round without success the pause grows from 50 ms to 1 s, or to a
+ * tenth of the session's timeout, so that a lease outlives a short trouble, with jitter, so that
+ * many clients do not come back in step. A name is looked up again in each
  * round; a lookup that takes long or fails does not keep the others from being tried.
  */
 #ifndef CLIENT_HOSTS_H
@@ -56,6 +57,7 @@ struct hosts {
     size_t cursor;         /* where the search for the next host begins */
     unsigned failures;     /* rounds without success, one after another */
     int64_t not_before_ns; /* pause until then; 0: no pause */
+    int64_t pause_max_ms;
     struct prng prng;
 };
 
@@ -63,6 +65,8 @@ struct hosts {
  * "/a/b", to be freed. The order is shuffled by seed. 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM. */
 int hosts_parse(struct hosts *h, const char *text, uint64_t seed,
                 char **ret_chroot) CONCLAVE_MUST_USE;
+/* Pauses become no longer than suits this timeout; 1 s until it is called. */
+void hosts_for_session(struct hosts *h, int64_t session_timeout_ms);
 void hosts_finish(struct hosts *h);
 
 enum hosts_step {

@@ -174,6 +174,33 @@ static void test_connect_timeout(void **state)
     assert_int_equal(hosts_connect_timeout_ms(&h, 100000), 10000);
 }
 
+/* With a short session no pause is so long that its lease would end meanwhile. */
+static void test_pauses_suit_the_session(void **state)
+{
+    static const struct {
+        int64_t session_ms;
+        int64_t most_ms;
+    } cases[] = {{2000, 200}, {100, 50}, {60000, 1000}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct host *host;
+        const union host_address *address;
+        struct hosts h;
+        char *chroot;
+        int64_t now = 1000 * MS;
+        assert_int_equal(hosts_parse(&h, "10.0.0.1", 1, &chroot), 0);
+        free(chroot);
+        hosts_for_session(&h, cases[i].session_ms);
+        for (int round = 0; round < 20; round++) {
+            assert_int_equal(hosts_next(&h, now, &host, &address), HOSTS_CONNECT);
+            assert_int_equal(hosts_next(&h, now, &host, &address), HOSTS_WAIT);
+            assert_true(h.not_before_ns - now <= cases[i].most_ms * MS);
+            assert_true(round < 10 || h.not_before_ns - now >= cases[i].most_ms * MS / 2);
+            now = h.not_before_ns;
+        }
+        hosts_finish(&h);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +208,7 @@ int main(void)
         cmocka_unit_test(test_parse_refuses),
         cmocka_unit_test(test_every_order_is_drawn),
         cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_pauses_suit_the_session),
         cmocka_unit_test(test_slow_lookup),
         cmocka_unit_test(test_only_names),
         cmocka_unit_test(test_connect_timeout),
