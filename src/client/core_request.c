@@ -349,7 +349,8 @@ int core_take_reply(struct core *c, const struct wire_reply_header *header, stru
         return 0;
     }
     if (r->opcode == WIRE_CREATE2) {
-        if (header->err == CONCLAVE_UNIMPLEMENTED && r->frame != NULL) {
+        /* A server that grants exactly-once knows create2: it refuses this one, for the program. */
+        if (header->err == CONCLAVE_UNIMPLEMENTED && !c->create2_known && !c->once.granted) {
             return fall_back_to_create(c, r);
         }
         c->create2_known = true;

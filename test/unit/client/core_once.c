@@ -173,6 +173,24 @@ static void what_was_unanswered_is_sent_again(void **state)
     peer_finish(&p);
 }
 
+/* A server that grants it knows create2, so what it does not implement is this node: the program is told, the
+ * link stays, and so does create2. */
+static void a_refused_create_is_told(void **state)
+{
+    struct peer p;
+    open_granted(&p);
+    struct conclave_op op = conclave_op_create("/a", "x", 1, CONCLAVE_PERSISTENT);
+    for (int id = 1; id <= 2; id++) {
+        assert_int_equal(peer_submit(&p, &op, id), 0);
+        struct peer_frame f = peer_expect(&p, WIRE_CREATE2);
+        assert_int_equal(number_of(&f).number, id);
+        peer_reply(&p, f.xid, 5 + id, CONCLAVE_UNIMPLEMENTED, slice_make("", 0));
+        assert_int_equal(peer_reply_of(&p, id)->error, CONCLAVE_UNIMPLEMENTED);
+        assert_int_equal(p.core.link, LINK_UP);
+    }
+    peer_finish(&p);
+}
+
 /* Again and again, the second time in the middle of the first. */
 static void links_may_be_lost_again(void **state)
 {
@@ -671,6 +689,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_who_wants_it_asks),
         cmocka_unit_test(what_was_unanswered_is_sent_again),
+        cmocka_unit_test(a_refused_create_is_told),
         cmocka_unit_test(links_may_be_lost_again),
         cmocka_unit_test(all_kinds_are_sent_again),
         cmocka_unit_test(without_the_grant_it_is_as_ever),
