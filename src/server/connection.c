@@ -484,11 +484,41 @@ static void connection_take_auth(struct connection *c, const struct request_row 
     buf_finish(&record);
 }
 
-/* What keeps a session alive, or takes it up again, is never refused; nor what may have been carried out. */
-static bool connection_over_rate(struct connection *c, const struct request_row *row, int32_t type)
+/* The number behind a write's record; false when it is cut short. */
+static bool connection_number(const struct request *r, struct wire_write_number *ret)
 {
-    if (c->repetitions > 0 && row->kind == REQUEST_WRITE) {
-        c->repetitions--;
+    if (r->body.len < WIRE_WRITE_NUMBER_LEN) {
+        return false;
+    }
+    size_t len = r->body.len - WIRE_WRITE_NUMBER_LEN;
+    struct wire_reader tail = wire_reader_make(slice_make(r->body.data + len, r->body.len - len));
+    int rc = wire_decode_write_number(&tail, ret);
+    assert(rc == 0);
+    return true;
+}
+
+/* Whether the write may have been carried out over an earlier connection. They come in the order of their
+ * numbers, which may wrap, and each comes once. */
+static bool connection_is_repeated(struct connection *c, const struct request *r)
+{
+    struct wire_write_number n;
+    if (!c->numbered || !connection_number(r, &n)) {
+        return false;
+    }
+    uint32_t left = (uint32_t)c->repeated_to - (uint32_t)c->repeated_above;
+    if ((uint32_t)c->repeated_to - (uint32_t)n.number >= left) {
+        return false;
+    }
+    c->repeated_above = n.number;
+    return true;
+}
+
+/* What keeps a session alive, or takes it up again, is never refused; nor what may have been carried out. */
+static bool connection_over_rate(struct connection *c, const struct request_row *row,
+                                 const struct request *r)
+{
+    int32_t type = r->type;
+    if (row->kind == REQUEST_WRITE && connection_is_repeated(c, r)) {
         return false;
     }
     bool counted = (wire_op_flags(type) & WIRE_OP_SESSION) == 0 && type != WIRE_SET_WATCHES &&
@@ -512,16 +542,11 @@ static void connection_take_write(struct connection *c, const struct request *r)
         command.body = slice_str("");
     } else if (c->numbered) {
         struct wire_write_number n;
-        size_t len = r->body.len - WIRE_WRITE_NUMBER_LEN;
-        if (r->body.len < WIRE_WRITE_NUMBER_LEN) {
+        if (!connection_number(r, &n)) {
             connection_drop(c, "a write without the number that was agreed on");
             return;
         }
-        struct wire_reader tail =
-            wire_reader_make(slice_make(r->body.data + len, r->body.len - len));
-        int rc = wire_decode_write_number(&tail, &n);
-        assert(rc == 0);
-        command.body.len = len;
+        command.body.len -= WIRE_WRITE_NUMBER_LEN;
         command.options |= COMMAND_NUMBERED;
         command.number = n.number;
         command.unanswered = n.unanswered;
@@ -545,7 +570,7 @@ static void connection_take_request(struct connection *c, struct slice frame)
     }
     if (row->last || r.err != 0) {
         c->input_ended = true;
-    } else if (connection_over_rate(c, row, r.type)) {
+    } else if (connection_over_rate(c, row, &r)) {
         c->service->metrics->conclave_requests_throttled++;
         r.err = CONCLAVE_THROTTLED;
     }

@@ -59,16 +59,17 @@ struct connection {
     bool
         reconfiguring; /* its reconfig is not answered, which may be after later entries of the log:
                                 nothing is taken behind it */
-    bool wants_read_only;    /* its ConnectRequest had the readOnly byte, so the reply has it */
-    bool asked;              /* and behind it the extension, so the reply has that */
-    bool numbered;           /* its writes have numbers, and their results are remembered */
-    size_t repetitions;      /* so many writes to come may be, which no rate of requests refuses */
-    int64_t session_id;      /* 0: none */
-    int32_t timeout_ms;      /* negotiated */
-    int64_t seen_zxid;       /* that its client has seen, at other servers */
-    int64_t handshake_at;    /* deadline, monotonic ms */
-    const char *host;        /* peer's numeric address, borrowed */
-    const char *peer;        /* host:port for log lines, borrowed */
+    bool wants_read_only;   /* its ConnectRequest had the readOnly byte, so the reply has it */
+    bool asked;             /* and behind it the extension, so the reply has that */
+    bool numbered;          /* its writes have numbers, and their results are remembered */
+    int32_t repeated_above; /* writes with numbers above this one */
+    int32_t repeated_to;  /* and up to this one may come again: no rate of requests refuses them */
+    int64_t session_id;   /* 0: none */
+    int32_t timeout_ms;   /* negotiated */
+    int64_t seen_zxid;    /* that its client has seen, at other servers */
+    int64_t handshake_at; /* deadline, monotonic ms */
+    const char *host;     /* peer's numeric address, borrowed */
+    const char *peer;     /* host:port for log lines, borrowed */
     struct address *address; /* of host: what all its connections share */
     struct map_node by_id;   /* in service.by_session while mapped */
     bool mapped;             /* it is THE connection of its session, or asks for it */

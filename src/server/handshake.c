@@ -58,12 +58,24 @@ static void handshake_refuse(struct connection *c, int64_t id, const char *reaso
     connection_close_after_output(c);
 }
 
+/* By number: between those that are remembered there may be some that were refused and are not. What is asked
+ * for again lies as far back as the limits allow, which may just have become lower. */
+static void handshake_expect_repetitions(struct connection *c, const struct state_results *results)
+{
+    c->repeated_above = c->repeated_to = 0;
+    if (results != NULL && results->count > 0) {
+        uint32_t reach = (uint32_t)results->count + (uint32_t)results->count_max;
+        c->repeated_to = results->last;
+        c->repeated_above = (int32_t)((uint32_t)results->last - reach);
+    }
+}
+
 static void handshake_attach(struct connection *c, const struct state_session *session)
 {
     struct state_results results;
     c->stage = CONNECTION_SERVING;
     c->numbered = state_results(c->service->state, session->id, &results);
-    c->repetitions = c->numbered ? results.count : 0;
+    handshake_expect_repetitions(c, c->numbered ? &results : NULL);
     if (service_attach(c->service, c, session->id) != 0) {
         connection_drop(c, "out of memory");
         return;

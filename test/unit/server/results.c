@@ -301,6 +301,41 @@ static void the_rate_does_not_refuse_repetitions(void **state)
     guest_finish(&again);
 }
 
+/* The throttled ones between what was carried out are asked for again, too: they are not what is counted. */
+static void nor_those_behind_what_it_refused(void **state)
+{
+    (void)state;
+    struct guest g;
+    struct guest again;
+    int32_t xids[6];
+    open_asking(&g);
+    create(&g, 1, 1);
+    service_harness_settle(&h);
+    int64_t rate = h.service.limits.address_rate_max;
+    h.service.limits.address_rate_max = 1;
+    while (address_may_ask(g.c.address, 1, h.service.now_ns)) {}
+    create(&g, 2, 1);
+    create(&g, 3, 1);
+    service_harness_settle(&h);
+    h.service.limits.address_rate_max = rate;
+    g.c.address->busy_until_ns = 0;
+    create(&g, 4, 1);
+    service_harness_settle(&h);
+    reconnect(&g, &again);
+    h.service.limits.address_rate_max = 1;
+    while (address_may_ask(again.c.address, 1, h.service.now_ns)) {}
+    for (int i = 1; i <= 5; i++) {
+        xids[i] = create(&again, i, 1);
+    }
+    service_harness_settle(&h);
+    assert_string_equal(created(&again, xids[1]), "/n-0000000000");
+    guest_expect(&again, xids[2], CONCLAVE_THROTTLED);
+    guest_expect(&again, xids[3], CONCLAVE_THROTTLED);
+    assert_string_equal(created(&again, xids[4]), "/n-0000000001");
+    guest_expect(&again, xids[5], CONCLAVE_THROTTLED);
+    guest_finish(&again);
+}
+
 /* Another program has the session now, and knows of no numbers; then one that does. */
 static void it_ends_with_who_does_not_ask(void **state)
 {
@@ -343,6 +378,7 @@ int main(void)
         TEST(a_write_without_its_number_ends_the_connection),
         TEST(the_end_needs_no_number),
         TEST(the_rate_does_not_refuse_repetitions),
+        TEST(nor_those_behind_what_it_refused),
         TEST(it_ends_with_who_does_not_ask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
