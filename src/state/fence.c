@@ -48,6 +48,13 @@ static bool is_leaf(struct slice path)
     return slice_equal_str(slice_make(path.data + slash + 1, path.len - slash - 1), FENCE_LEAF);
 }
 
+void fence_changed(struct state *s, struct slice path)
+{
+    if (fence_is_within(path, slice_str(FENCE_ROOT)) && is_leaf(path)) {
+        bindings_change(s);
+    }
+}
+
 /* The lock's node, what stands below, and what an election keeps beside it: LOCK.leader, where its leader says that it
  * is ready, under a check of its own. Whether one may contend must not depend on who holds it. */
 static bool belongs_to_lock(struct slice path, struct slice lock)
@@ -120,9 +127,6 @@ static int check_below_root(struct write *w, const struct fence_write *f)
     }
     if (rc == 0 && f->kind == FENCE_CREATE && znode_below(root) >= FENCE_NODES_MAX) {
         rc = CONCLAVE_QUOTA_EXCEEDED;
-    }
-    if (rc == 0 && leaf) {
-        bindings_change(w->s);
     }
     return rc;
 }

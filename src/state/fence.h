@@ -27,6 +27,9 @@ struct fence_write {
  * taken in), CONCLAVE_QUOTA_EXCEEDED (too many of them). */
 int fence_check(struct write *w, const struct fence_write *f);
 
+/* The node at the path came, went or has other data. */
+void fence_changed(struct state *s, struct slice path);
+
 /* A node goes, w->path is its path: if it held locks and did not let go, their delays begin. */
 void fence_leaving(struct write *w, const struct znode *node);
 

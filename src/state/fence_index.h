@@ -11,7 +11,8 @@
 struct state;
 struct znode;
 
-enum { FENCE_NODES_MAX = 32768 }; /* below FENCE_ROOT */
+/* Below FENCE_ROOT. So few that a command may have all of them looked at again for each of its changes. */
+enum { FENCE_NODES_MAX = 1024 };
 
 /* The contenders of a lock were looked at, and this one was the first. Good as long as the set of its children is the
  * same, and beyond that as long as this one is there: who comes later is not before it. */

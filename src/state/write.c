@@ -248,6 +248,7 @@ struct znode *write_add(struct write *w, struct znode *parent, const struct znod
     undo->node = node;
     s->nodes_digest += digest_children(parent, above) + digest_node(s, node, digest) +
                        digest_children(node, digest);
+    fence_changed(s, spec->path);
     tell_node_and_parent(w, WIRE_EVENT_NODE_CREATED, node);
     return node;
 }
@@ -300,6 +301,7 @@ void write_remove(struct write *w, struct znode *node)
     s->nodes_digest -= digest_children(node->parent, above) + digest_node(s, node, digest) +
                        digest_children(node, digest);
     tree_take_out(&s->tree, node, w->zxid);
+    fence_changed(s, w->path);
     s->nodes_digest += digest_children(node->parent, above);
     quota_count(s, w->path, -1, -(int64_t)znode_data(node).len);
 }
@@ -408,6 +410,7 @@ int write_set_data(struct write *w, const struct wire_set_data_request *r, struc
     uint64_t digest = digest_path(r->path);
     s->nodes_digest -= digest_node(s, node, digest);
     write_replace_data(s, node, r->data);
+    fence_changed(s, r->path);
     node->version = next_version(node->version);
     node->mzxid = w->zxid;
     node->mtime = w->time_ms;

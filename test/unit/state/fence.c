@@ -158,6 +158,31 @@ static void who_binds_has_admin_at_the_prefix(void **state)
     assert_int_equal(fencing_delete(f, 1, leaf), 0);
 }
 
+/* What changes no binding leaves alone what is known of them: making it costs a look at all. */
+static void only_a_change_is_looked_at(void **state)
+{
+    struct fencing *f = *state;
+    struct maker *m = &f->w.m;
+    const bool *known = &f->w.s->fence.known;
+    bind_app(f);
+    assert_false(*known);
+    assert_int_equal(state_fence_bindings(f->w.s), 1);
+    assert_int_equal(fencing_create(f, 1, LEAF, "lock=/other", 0), CONCLAVE_NODE_EXISTS);
+    assert_int_equal(fencing_set(f, 1, LEAF, "lock"), CONCLAVE_BAD_ARGUMENTS);
+    assert_int_equal(fencing_send(f, 1, WIRE_SET_DATA, make_set_data(m, LEAF, "lock=/other", 7)),
+                     CONCLAVE_BAD_VERSION);
+    assert_int_equal(fencing_send(f, 1, WIRE_SET_ACL, make_set_acl(m, LEAF, -1)), 0);
+    assert_int_equal(fencing_create(f, 1, "/zookeeper/fence/other", "", 0), 0);
+    assert_true(*known);
+    assert_int_equal(fencing_set(f, 1, LEAF, "lock=/other"), 0);
+    assert_false(*known);
+    struct slice path = slice_str("/app");
+    assert_true(slice_equal_str(fence_find(f->w.s, path)->terms.lock, "/other"));
+    assert_int_equal(fencing_delete(f, 1, LEAF), 0);
+    assert_false(*known);
+    assert_int_equal(state_fence_bindings(f->w.s), 0);
+}
+
 static void there_is_a_limit(void **state)
 {
     struct fencing *f = *state;
@@ -418,6 +443,7 @@ int main(void)
         FENCED(a_binding_does_not_end_by_itself),
         FENCED(a_server_that_has_it_off_makes_none_but_keeps_them),
         FENCED(who_binds_has_admin_at_the_prefix),
+        FENCED(only_a_change_is_looked_at),
         FENCED(there_is_a_limit),
         FENCED(only_the_holder_writes),
         FENCED(asked_after_the_acl_and_before_what_is_there),
