@@ -149,14 +149,40 @@ static char *place(const struct move *m, bool aside, const char *name)
                      name != NULL ? "/" : "", name != NULL ? name : "");
 }
 
+/* Nothing that lies aside is written over: a name that is taken there gets a number behind it. */
+static int free_place(const struct move *m, const char *name, char **ret)
+{
+    char *path = place(m, true, name);
+    int err = path == NULL ? -ENOMEM : 0;
+    for (unsigned n = 2; err == 0; n++) {
+        int fd = m->ops->open(m->ops->ctx, path, FILE_READ);
+        if (fd == -ENOENT) {
+            break;
+        }
+        if (fd >= 0) {
+            m->ops->close(m->ops->ctx, fd);
+        }
+        free(path);
+        char *plain = fd < 0 ? NULL : place(m, true, name);
+        path = plain == NULL ? NULL : path_make("%s.%u", plain, n);
+        free(plain);
+        err = fd < 0 ? fd : path == NULL ? -ENOMEM : 0;
+    }
+    *ret = path;
+    return err;
+}
+
 static void move_file(struct move *m, const char *name)
 {
     if (m->error != 0) {
         return;
     }
     char *from = place(m, false, name);
-    char *to = place(m, true, name);
-    int err = from == NULL || to == NULL ? -ENOMEM : m->ops->rename(m->ops->ctx, from, to);
+    char *to = NULL;
+    int err = from == NULL ? -ENOMEM : free_place(m, name, &to);
+    if (err == 0) {
+        err = m->ops->rename(m->ops->ctx, from, to);
+    }
     m->error = err == -ENOENT ? 0 : err;
     free(from);
     free(to);
@@ -287,6 +313,17 @@ static int lock(const struct file_ops *ops, const char *dir, int *ret_fd, struct
     return fd < 0 ? problem_file(problem, fd, "cannot lock the data folder", dir) : 0;
 }
 
+/* The first start that follows has begun: what is in the folder now is its own. */
+static bool all_is_moved(const struct file_ops *ops, const char *dir,
+                         const struct damage_look *before)
+{
+    struct problem ignored = {NULL};
+    struct marker marker;
+    bool begun = marker_read(ops, dir, &marker, &ignored) == 0;
+    problem_finish(&ignored);
+    return before->healing && begun && !marker.ready;
+}
+
 int damage_put_aside(const char *dir, const struct file_ops *ops, int64_t wall_ms,
                      const uint8_t cluster[FORMAT_CLUSTER_SIZE], char **ret_name, char **ret_text)
 {
@@ -309,7 +346,7 @@ int damage_put_aside(const char *dir, const struct file_ops *ops, int64_t wall_m
         rv = err != 0 ? problem_file(&problem, err, "cannot list the data folder", dir)
                       : healing_write(ops, dir, &healing, &problem);
     }
-    if (rv == 0) {
+    if (rv == 0 && !all_is_moved(ops, dir, &before)) {
         int err = move_all(ops, dir, healing.aside);
         rv = err == 0 ? 0 : problem_file(&problem, err, "cannot move damaged files aside in", dir);
     }

@@ -4,7 +4,8 @@
  *
  * Nothing is deleted. Marker, metadata, log and snapshots move into `damaged-<time>` inside the folder. The file
  * `healing` is durable before the first of them moves and goes when the first start that follows has come to its end:
- * whoever opens the folder in between may only join, never found.
+ * whoever opens the folder in between may only join, never found. Once that start has begun nothing moves any more, and nothing
+ * that lies aside is written over.
  */
 #ifndef REPLICATION_DAMAGE_H
 #define REPLICATION_DAMAGE_H

@@ -612,8 +612,10 @@ static bool worth_keeping(const char *path)
            strstr(path, ".log") != NULL || strstr(path, ".snapshot") != NULL;
 }
 
-/* All that the folder held is there, as it was, under the folder's new name. */
-static void all_lies_aside(const struct history *h, struct sim_disk *copy, const char *aside)
+/* All that the folder held is there, as it was, under the folder's new name, and no more where it was but what a start
+ * has made since. */
+static void lies_aside(const struct history *h, struct sim_disk *copy, const char *aside,
+                       bool started)
 {
     for (size_t i = 0; i < h->disk.live.n; i++) {
         const char *path = h->disk.live.names[i].path;
@@ -627,8 +629,13 @@ static void all_lies_aside(const struct history *h, struct sim_disk *copy, const
         assert_non_null(after);
         assert_int_equal(after->len, before->len);
         assert_memory_equal(after->data, before->data, before->len);
-        assert_null(sim_bytes_of(copy, path));
+        assert_true(started || sim_bytes_of(copy, path) == NULL);
     }
+}
+
+static void all_lies_aside(const struct history *h, struct sim_disk *copy, const char *aside)
+{
+    lies_aside(h, copy, aside, false);
 }
 
 /* Nobody founds anything in a folder that is being healed: a server alone is refused, and so is whoever would
@@ -762,6 +769,88 @@ static void test_put_aside_crashed(void **state)
     }
 }
 
+/* The first start behind it dies at each change of the disk, and all is tried again: what it had begun never comes to
+ * lie over what was put aside. */
+static void test_put_aside_twice(void **state)
+{
+    struct history h = {0};
+    struct damage_look before;
+    struct damage_look l;
+    struct sim_disk aside;
+    unsigned begun = 0;
+    (void)state;
+    history_make(&h, true);
+    look(&h.disk, 0, &before);
+    sim_clone(&aside, &h.disk);
+    char *first = put_aside(&aside, &before, 0);
+    for (uint64_t stop = 1;; stop++) {
+        struct sim_disk copy;
+        sim_clone(&copy, &aside);
+        copy.stop_at = copy.calls + stop;
+        struct replication_options options = h.m.options;
+        h.m.disk = &copy;
+        h.m.options.join = true;
+        h.m.options.cluster_given = true;
+        memcpy(h.m.options.cluster, before.cluster, FORMAT_CLUSTER_SIZE);
+        (void)machine_open(&h.m); /* refused at the latest for want of links */
+        h.m.options = options;
+        h.m.disk = &h.disk;
+        sim_kill(&copy);
+        look(&copy, 0, &l);
+        if (!l.healing) {
+            sim_finish(&copy);
+            break;
+        }
+        begun++;
+        char *name = put_aside(&copy, &l, 0);
+        assert_string_equal(name, first);
+        lies_aside(&h, &copy, name, true);
+        only_joins(&h, &copy, before.cluster);
+        free(name);
+        sim_finish(&copy);
+    }
+    assert_true(begun > 5);
+    free(first);
+    sim_finish(&aside);
+    history_finish(&h);
+}
+
+static void put_file(struct sim_disk *disk, const char *path)
+{
+    int fd = disk->ops.open(disk->ops.ctx, path, FILE_REPLACE);
+    assert_true(fd >= 0);
+    assert_int_equal(disk->ops.write(disk->ops.ctx, fd, "x", 1, 0), 0);
+    disk->ops.close(disk->ops.ctx, fd);
+}
+
+/* Also a name that is taken for another reason is left alone: what cannot be read now is moved beside it. */
+static void test_put_aside_beside(void **state)
+{
+    struct history h = {0};
+    struct damage_look before;
+    struct damage_look l;
+    struct sim_disk copy;
+    char path[96];
+    (void)state;
+    history_make(&h, true);
+    look(&h.disk, 0, &before);
+    sim_clone(&copy, &h.disk);
+    char *name = put_aside(&copy, &before, 0);
+    for (unsigned n = 2; n < 4; n++) {
+        put_file(&copy, "data/" FORMAT_FILE); /* no marker */
+        look(&copy, 0, &l);
+        assert_true(l.healing);
+        free(put_aside(&copy, &l, 0));
+        all_lies_aside(&h, &copy, name);
+        snprintf(path, sizeof path, "data/%s/" FORMAT_FILE ".%u", name, n);
+        assert_non_null(sim_bytes_of(&copy, path));
+    }
+    only_joins(&h, &copy, before.cluster);
+    free(name);
+    sim_finish(&copy);
+    history_finish(&h);
+}
+
 /* Without a marker: ours by the log or the metadata, and the cluster is known from the log; others' files are not
  * touched. */
 static void test_without_a_marker(void **state)
@@ -860,6 +949,8 @@ int main(void)
         cmocka_unit_test(test_log_ends_before_the_snapshot),
         cmocka_unit_test(test_put_aside),
         cmocka_unit_test(test_put_aside_crashed),
+        cmocka_unit_test(test_put_aside_twice),
+        cmocka_unit_test(test_put_aside_beside),
         cmocka_unit_test(test_without_a_marker),
         cmocka_unit_test(test_going_on_alone),
     };
