@@ -68,7 +68,7 @@ static int recognise(struct folder *f, struct look *look, struct problem *proble
     if (rv != 0) {
         return problem_file(problem, rv, "cannot list the data folder", f->dir);
     }
-    if (look->marker) {
+    if (look->marker || look->healing) { /* the marker itself may lie aside */
         return 0;
     }
     if (look->zookeeper) {
@@ -79,7 +79,7 @@ static int recognise(struct folder *f, struct look *look, struct problem *proble
             f->dir);
     }
     bool foreign = look->foreign[0] != '\0';
-    if (!foreign && (look->healing || look->own[0] == '\0')) {
+    if (!foreign && look->own[0] == '\0') {
         return 0;
     }
     if (!foreign && damage_is_ours(f->ops, f->dir)) {

@@ -851,6 +851,24 @@ static void test_put_aside_beside(void **state)
     history_finish(&h);
 }
 
+/* The marker is aside, but the folder is no less ours: a file of somebody else in it does no harm. */
+static void test_put_aside_among_others(void **state)
+{
+    struct history h = {0};
+    struct damage_look before;
+    (void)state;
+    history_make(&h, true);
+    look(&h.disk, 0, &before);
+    put_file(&h.disk, "data/notes.txt");
+    free(put_aside(&h.disk, &before, 0));
+    struct sim_disk copy;
+    sim_clone(&copy, &h.disk);
+    only_joins(&h, &copy, before.cluster);
+    assert_non_null(sim_bytes_of(&copy, "data/notes.txt"));
+    sim_finish(&copy);
+    history_finish(&h);
+}
+
 /* Without a marker: ours by the log or the metadata, and the cluster is known from the log; others' files are not
  * touched. */
 static void test_without_a_marker(void **state)
@@ -951,6 +969,7 @@ int main(void)
         cmocka_unit_test(test_put_aside_crashed),
         cmocka_unit_test(test_put_aside_twice),
         cmocka_unit_test(test_put_aside_beside),
+        cmocka_unit_test(test_put_aside_among_others),
         cmocka_unit_test(test_without_a_marker),
         cmocka_unit_test(test_going_on_alone),
     };
