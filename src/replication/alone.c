@@ -53,7 +53,16 @@ static int append_alone(struct replication *r, uint64_t last, const struct membe
     return rv;
 }
 
-static int begin(struct replication *r, uint64_t last, struct slice configuration,
+/* Of the last entry: what an operator compares. The current term may be above it, by elections that brought nothing. */
+static uint64_t last_term(const struct journal_contents *c, const struct snapshot_meta *snapshot)
+{
+    if (c->count > 0) {
+        return c->refs[c->count - 1].term;
+    }
+    return snapshot != NULL ? snapshot->term : 0;
+}
+
+static int begin(struct replication *r, uint64_t last, uint64_t term, struct slice configuration,
                  bool *ret_changed, struct problem *problem)
 {
     struct member members[MEMBERS_MAX];
@@ -80,7 +89,7 @@ static int begin(struct replication *r, uint64_t last, struct slice configuratio
             ", with %zu members. To go on from there without the others, whatever they have beyond "
             "it, start this server once with --ensemble.alone %" PRIu64
             "; to start it as a member leave the key out",
-            r->folder.dir, last, r->journal.metadata.term, n, last);
+            r->folder.dir, last, term, n, last);
     }
     rv = append_alone(r, last, self);
     if (rv == 0) {
@@ -97,8 +106,8 @@ int alone_begin(struct replication *r, const struct journal_contents *c,
     buf_init(&configuration, 0);
     int rv = newest_configuration(r, c, snapshot, &configuration);
     if (rv == 0) {
-        rv = begin(r, c->first_index + c->count - 1, buf_slice(&configuration), ret_changed,
-                   problem);
+        rv = begin(r, c->first_index + c->count - 1, last_term(c, snapshot),
+                   buf_slice(&configuration), ret_changed, problem);
     }
     buf_finish(&configuration);
     return rv;

@@ -912,6 +912,8 @@ static void until_it_leads(struct machine *m)
 static void test_going_on_alone(void **state)
 {
     static const struct member two[] = {{1, MEMBER_VOTER, "a:1:2"}, {2, MEMBER_VOTER, "b:1:2"}};
+    struct problem problem = {NULL};
+    struct metadata metadata;
     struct sim_disk disk;
     struct machine m;
     (void)state;
@@ -921,11 +923,15 @@ static void test_going_on_alone(void **state)
     m.options.n_founders = 2;
     assert_int_equal(machine_open(&m),
                      CONCLAVE_EFOREIGN); /* one of two has nobody to talk to here */
+    assert_int_equal(metadata_read(&disk.ops, "data", &metadata, &problem), 0);
+    metadata.term = 7; /* it stood for election, in vain */
+    assert_int_equal(metadata_write(&disk.ops, "data", &metadata, &problem), 0);
+    problem_finish(&problem);
     m.options.go_alone = true;
     m.options.alone = 9;
     assert_int_equal(machine_open(&m), CONCLAVE_EINVAL);
     assert_non_null(strstr(m.text, "--ensemble.alone 1;"));
-    assert_non_null(strstr(m.text, "2 members"));
+    assert_non_null(strstr(m.text, "at index 1 in term 1, with 2 members"));
     m.options.alone = 1;
     assert_int_equal(machine_open(&m), 0);
     assert_non_null(strstr(m.last_warning, "alone"));
