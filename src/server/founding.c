@@ -19,14 +19,18 @@ void founding_hello(struct founding *f, const struct peer_identity *who)
     for (size_t i = 0; i < f->n_founders && i < MEMBERS_MAX; i++) {
         if (f->founders[i].id == who->id) {
             f->heard[i] = who->age == PEER_FRESH || who->age == PEER_FOUNDED;
+            f->lost[i] = who->age == PEER_LOST;
+            return;
         }
     }
+    f->other_lost = f->other_lost || who->age == PEER_LOST;
 }
 
 enum founding_verdict founding_decide(struct founding *f, int64_t now_ms)
 {
     size_t voters = members_voters(f->founders, f->n_founders);
     size_t fresh = 0;
+    bool lost = f->other_lost;
     if (f->grown) {
         return FOUNDING_JOIN;
     }
@@ -36,8 +40,9 @@ enum founding_verdict founding_decide(struct founding *f, int64_t now_ms)
     }
     for (size_t i = 0; i < f->n_founders && i < MEMBERS_MAX; i++) {
         fresh += f->founders[i].role == MEMBER_VOTER && (f->heard[i] || &f->founders[i] == self);
+        lost = lost || f->lost[i];
     }
-    if (fresh <= voters / 2) {
+    if (lost || fresh <= voters / 2) {
         f->majority_ms = -1;
         return FOUNDING_WAIT;
     }

@@ -4,6 +4,7 @@
  * I/O, no clock.
  *
  *   somebody has data ──────────────────────────────────────────────> JOIN (also whoever lost its disk)
+ *   somebody has lost the use of its data: there is an ensemble ─────> WAIT
  *   all founders are as new as we are ──────────────────────────────> FOUND
  *   a majority is, and nobody else was heard of for FOUNDING_GRACE_MS → FOUND
  *
@@ -26,6 +27,8 @@ struct founding {
     const struct member *founders; /* borrowed */
     size_t n_founders;
     bool heard[MEMBERS_MAX];            /* by place in founders: it has no data */
+    bool lost[MEMBERS_MAX];             /* by place: it cannot use the data that it had */
+    bool other_lost;                    /* so it is with somebody else */
     bool grown;                         /* somebody has data */
     uint8_t cluster[PEER_CLUSTER_SIZE]; /* its cluster */
     int64_t majority_ms;                /* when a majority was heard of, -1: not yet */

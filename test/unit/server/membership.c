@@ -176,6 +176,31 @@ static void test_lost_is_not_fresh(void **state)
     assert_int_equal(founding_decide(&f, 100000), FOUNDING_WAIT);
 }
 
+/* Whose data are damaged belongs to an ensemble: two who lost their folders do not found another beside it, until it
+ * turns out to be empty, or to have data. */
+static void test_nothing_is_founded_beside_a_loss(void **state)
+{
+    (void)state;
+    struct founding f;
+    founding_init(&f, 1, three, 3);
+    hear(&f, 2, PEER_FRESH);
+    assert_int_equal(founding_decide(&f, 0), FOUNDING_WAIT);
+    hear(&f, 3, PEER_LOST);
+    assert_int_equal(founding_decide(&f, 1), FOUNDING_WAIT);
+    assert_int_equal(founding_decide(&f, 100000), FOUNDING_WAIT);
+    hear(&f, 3, PEER_FRESH); /* its folder was emptied */
+    assert_int_equal(founding_decide(&f, 100000), FOUNDING_FOUND);
+    hear(&f, 3, PEER_LOST);
+    hear(&f, 3, PEER_GROWN); /* or what was missing was put back */
+    assert_int_equal(founding_decide(&f, 100000), FOUNDING_JOIN);
+
+    founding_init(&f, 1, three, 3);
+    hear(&f, 2, PEER_FRESH);
+    hear(&f, 3, PEER_FRESH);
+    hear(&f, 9, PEER_LOST); /* not configured here */
+    assert_int_equal(founding_decide(&f, 100000), FOUNDING_WAIT);
+}
+
 static void heal_hear(struct healing *h, uint64_t id, enum peer_age age)
 {
     struct peer_identity who = {.id = id, .age = age};
@@ -255,6 +280,7 @@ int main(void)
         cmocka_unit_test(test_joining),
         cmocka_unit_test(test_cluster_of_founders),
         cmocka_unit_test(test_lost_is_not_fresh),
+        cmocka_unit_test(test_nothing_is_founded_beside_a_loss),
         cmocka_unit_test(test_healing_waits_for_a_majority),
         cmocka_unit_test(test_healing_is_not_possible_everywhere),
     };
