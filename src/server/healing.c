@@ -49,6 +49,11 @@ void healing_hello(struct healing *h, const struct peer_identity *who)
     }
 }
 
+enum peer_age healing_age_aside(enum peer_age age)
+{
+    return age == PEER_GROWN ? PEER_LOST : age;
+}
+
 bool healing_may_begin(const struct healing *h, bool (*is_linked)(void *ctx, uint64_t id),
                        void *ctx)
 {

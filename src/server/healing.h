@@ -37,6 +37,10 @@ void healing_want(struct healing *h, const struct damage_look *look);
 /* Somebody told who he is: in any stage, as damage may be found later. */
 void healing_hello(struct healing *h, const struct peer_identity *who);
 
+/* What a member that steps aside says of itself: its data are out of use, and it does not count for the others' healing. Who
+ * has only founded has none to lose, and goes on to count for the founding. */
+enum peer_age healing_age_aside(enum peer_age age);
+
 /* Whether a majority that has the data is there. */
 bool healing_may_begin(const struct healing *h, bool (*is_linked)(void *ctx, uint64_t id),
                        void *ctx);

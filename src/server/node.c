@@ -87,6 +87,15 @@ static void on_log_closed_aside(void *ctx)
     n->at = now_ms(n) + n->aside_wait_ms;
 }
 
+/* Until the log is open again, which says anew what there is. */
+static void tell_aside(struct node *n)
+{
+    n->identity.age = healing_age_aside(n->identity.age);
+    if (n->peers != NULL) {
+        peers_set_identity(n->peers, &n->identity);
+    }
+}
+
 /* A member lets the others go on without it, and tries again later. */
 static void step_aside(struct node *n, int error, const char *text)
 {
@@ -114,6 +123,7 @@ static void step_aside(struct node *n, int error, const char *text)
     n->snapshots.log = NULL;
     n->role = REPLICATION_FOLLOWER;
     n->leader = 0;
+    tell_aside(n);
     ensemble_suspend(&n->ensemble);
     if (n->log_loop != NULL) {
         replication_loop_close(n->log_loop, on_log_closed_aside, n);

@@ -237,6 +237,34 @@ static void test_healing_waits_for_a_majority(void **state)
     assert_false(healing_may_begin(&h, bit, &linked));
 }
 
+/* Two of three in trouble: one stepped aside, the other damaged. What either holds may be all there is. */
+static void test_healing_waits_for_who_stepped_aside(void **state)
+{
+    (void)state;
+    static const struct damage_look unknown = {.fresh = false};
+    struct healing h;
+    unsigned linked = 1u << 2 | 1u << 3;
+    healing_init(&h, 1, true, three, 3);
+    healing_want(&h, &unknown);
+    heal_hear(&h, 2, PEER_GROWN);
+    heal_hear(&h, 3, PEER_GROWN);
+    assert_true(healing_may_begin(&h, bit, &linked));
+    heal_hear(&h, 3, healing_age_aside(PEER_GROWN));
+    assert_false(healing_may_begin(&h, bit, &linked));
+    heal_hear(&h, 3, PEER_GROWN); /* it came back */
+    assert_true(healing_may_begin(&h, bit, &linked));
+
+    struct founding f;
+    founding_init(&f, 1, three, 3);
+    hear(&f, 2, PEER_FRESH);
+    hear(&f, 3, healing_age_aside(PEER_FOUNDED)); /* it has none yet */
+    assert_int_equal(founding_decide(&f, 0), FOUNDING_FOUND);
+    founding_init(&f, 1, three, 3);
+    hear(&f, 2, PEER_FRESH);
+    hear(&f, 3, healing_age_aside(PEER_GROWN));
+    assert_int_equal(founding_decide(&f, 100000), FOUNDING_WAIT);
+}
+
 static void test_healing_is_not_possible_everywhere(void **state)
 {
     (void)state;
@@ -282,6 +310,7 @@ int main(void)
         cmocka_unit_test(test_lost_is_not_fresh),
         cmocka_unit_test(test_nothing_is_founded_beside_a_loss),
         cmocka_unit_test(test_healing_waits_for_a_majority),
+        cmocka_unit_test(test_healing_waits_for_who_stepped_aside),
         cmocka_unit_test(test_healing_is_not_possible_everywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
