@@ -736,7 +736,13 @@ def test_demo():
         assert all(re.match(r" *\d+\.\d{3}s  \S", line) for line in lines), lines
         assert re.search(r"server ready on 127\.0\.0\.1:\d+$", lines[0]), lines
         rising = [tuple(map(int, pair)) for pair in re.findall(r"token (\d+) > (\d+)", done.stdout.decode())]
-        assert len(rising) == 2 and all(new > old for new, old in rising), lines
+        assert len(rising) == 4 and all(new > old for new, old in rising), lines
+        assert max(map(len, lines)) <= 110, lines
+        told = re.findall(r"s  (lock|queue|config): ", done.stdout.decode())
+        assert told == sorted(told, key=("lock", "queue", "config").index) and len(told) == 13, lines
+        assert sorted(re.findall(r"lock: (worker-\d) is done", done.stdout.decode())) == \
+            ["worker-1", "worker-2", "worker-3"], lines
+        assert "job-1 at attempt 2" in done.stdout.decode() and "both run with it" in lines[-3], lines
         assert os.listdir(folder) == [] and done.stderr == b"", (os.listdir(folder), done.stderr)
     return f"{time.monotonic() - began:.1f} s"
 
