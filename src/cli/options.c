@@ -246,6 +246,16 @@ static const char *secret_take(char *text)
     return secret;
 }
 
+static bool list_add(struct option_list *list, const char *name, const char *text)
+{
+    if (list->count == OPTION_LIST_MAX) {
+        return false;
+    }
+    list->items[list->count].name = name;
+    list->items[list->count++].text = text;
+    return true;
+}
+
 /* Stores a value; says what is wrong with it otherwise. OPTIONS_GO_ON or CLI_EXIT_USAGE. */
 static int option_store(const struct command_usage *usage, const struct option_row *row, char *text,
                         void *target)
@@ -281,6 +291,11 @@ static int option_store(const struct command_usage *usage, const struct option_r
     case OPTION_CHOICE:
         if (!choice_parse(row->choices, text, (int *)(void *)field)) {
             wanted = row->value;
+        }
+        break;
+    case OPTION_ADD:
+        if (!list_add((struct option_list *)(void *)field, row->name, text)) {
+            return usage_error(usage, "--%s is given too often", row->name);
         }
         break;
     }

@@ -22,6 +22,17 @@ enum option_kind {
     /* const char *, that of the argument being overwritten, so that no list of processes shows it
      * any longer; lives until the next secret is parsed */
     OPTION_SECRET,
+    OPTION_ADD, /* struct option_list: may be given several times */
+};
+
+/* What was given, in its order; several rows may add to one list. */
+enum { OPTION_LIST_MAX = 32 };
+struct option_list {
+    struct {
+        const char *name; /* of the option */
+        const char *text;
+    } items[OPTION_LIST_MAX];
+    size_t count;
 };
 
 struct option_row {

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* POSIX_SPAWN_*, syscall */
 #include "cli/run_command.h"
 
+#include "base/environment.h"
 #include "cli/child.h"
 
 #include <errno.h>
@@ -11,40 +12,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
-
-/* The environment with `more` before it: what comes first counts. NULL without memory. */
-static char **environment_with(const char *const *more)
-{
-    size_t count = 0;
-    size_t added = 0;
-    while (environ[count] != NULL) {
-        count++;
-    }
-    while (more[added] != NULL) {
-        added++;
-    }
-    char **all = calloc(count + added + 1, sizeof *all);
-    if (all == NULL) {
-        return NULL;
-    }
-    size_t n = 0;
-    for (size_t i = 0; i < added; i++) {
-        all[n++] = (char *)(uintptr_t)more[i];
-    }
-    for (size_t i = 0; i < count; i++) {
-        bool replaced = false;
-        for (size_t j = 0; j < added; j++) {
-            size_t name = strcspn(more[j], "=") + 1;
-            replaced = replaced || strncmp(environ[i], more[j], name) == 0;
-        }
-        if (!replaced) {
-            all[n++] = environ[i];
-        }
-    }
-    return all;
-}
 
 int run_command_start(const char *command, char *const *argv, const char *const *more,
                       pid_t *ret_pid)

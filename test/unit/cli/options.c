@@ -22,6 +22,7 @@ struct target {
     int64_t number;
     int signal;
     int choice;
+    struct option_list list;
 };
 
 static const char *const CHOICES[] = {"red", "green", NULL};
@@ -34,6 +35,8 @@ static const struct option_row ROWS[] = {
     {"kill", 0, OPTION_SIGNAL, offsetof(struct target, signal), "SIGNAL", "A signal.", NULL},
     {"colour", 0, OPTION_CHOICE, offsetof(struct target, choice), "red|green", "A colour.",
      CHOICES},
+    {"one", 0, OPTION_ADD, offsetof(struct target, list), "X", "Of a list.", NULL},
+    {"other", 0, OPTION_ADD, offsetof(struct target, list), "X", "Of the same list.", NULL},
     {.name = NULL},
 };
 
@@ -51,13 +54,13 @@ static struct command_usage usage(bool runs_command)
                                   .operands_max = 2};
 }
 
-#define WORDS_MAX 24
+#define WORDS_MAX 48
 
 /* Parses the words of one line. */
 static int parse(bool runs_command, const char *line, struct target *target,
                  struct operands *operands)
 {
-    static char copy[256];
+    static char copy[512];
     static char *argv[WORDS_MAX + 1];
     struct command_usage u = usage(runs_command);
     int argc = 0;
@@ -92,6 +95,25 @@ static void test_values(void **state)
     assert_int_equal(o.count, 2);
     assert_string_equal(o.words[0], "/a");
     assert_string_equal(o.words[1], "b");
+}
+
+static void test_lists_keep_their_order(void **state)
+{
+    struct target t;
+    struct operands o;
+    char line[512] = "test /a";
+    (void)state;
+    assert_int_equal(parse(false, "test --one a /a --other b --one=c", &t, &o), OPTIONS_GO_ON);
+    assert_int_equal(t.list.count, 3);
+    assert_string_equal(t.list.items[0].name, "one");
+    assert_string_equal(t.list.items[1].name, "other");
+    assert_string_equal(t.list.items[1].text, "b");
+    assert_string_equal(t.list.items[2].text, "c");
+    for (int i = 0; i <= OPTION_LIST_MAX; i++) {
+        strcat(line, " --one=x");
+    }
+    assert_int_equal(parse(false, line, &t, &o), CLI_EXIT_USAGE);
+    assert_int_equal(parse(false, "test /a --one", &t, &o), CLI_EXIT_USAGE);
 }
 
 static void test_dashes(void **state)
@@ -161,6 +183,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),
+        cmocka_unit_test(test_lists_keep_their_order),
         cmocka_unit_test(test_dashes),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_own_row_hides_common),
