@@ -6,8 +6,12 @@ anew: one holder at a time, and everybody gets its turns. Each contender writes 
 also that they last, so that a turn that was ended by force ends, for what is compared, at its last line.
 Limits: theirs do not prove their lease, so they are killed only, never stopped or cut off. Needs Debian's
 python3-kazoo; for Curator libcurator-recipes-java, libcurator-framework-java and javac.
+
+usage: mixed_election_test.py [--seconds N] [--on conclave|zookeeper|ensemble] [CASE...]
+--on: on that one alone; ensemble: three of ours, one of which is killed and started anew every few seconds.
 """
 
+import argparse
 import glob
 import os
 import shutil
@@ -18,13 +22,18 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import cases  # noqa: E402
 import conclave  # noqa: E402
 import pair  # noqa: E402
+import zookeeper  # noqa: E402
+from ensemble import ConclaveMember  # noqa: E402
+from nemesis import RestartedEnsemble  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TICK_MS = 500
-SECONDS = float(os.environ.get("MIXED_SECONDS", "12"))
+SECONDS = 12.0  # --seconds
 KILL_EVERY_S = 4
+RESTARTS_S = (3, 8)  # between two of a member's restarts, with --on ensemble
 PATIENCE_S = 20
 JAVA = "/usr/share/java"
 JARS = ("curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "slf4j-api",
@@ -154,7 +163,7 @@ def run(contenders, file, rule=one_at_a_time):
                 failures.append(str(error))
     assert not failures, failures
     count, counts = check(file, [contender.name for contender in contenders], rule)
-    print(f"    {count} turns, {kills} kills: {counts}")
+    print(f"    {count} turns, {kills} kills: {counts}", flush=True)
 
 
 def among_kazoo(server):
@@ -198,5 +207,38 @@ def among_curator(server):
         return []
 
 
+def run_on(name, chosen):
+    """The cases on one of the servers alone; the exit code."""
+    missing = zookeeper.why_missing() if name == "zookeeper" else conclave.why_missing()
+    if missing:
+        return cases.skip_all(missing)
+    server = {"conclave": lambda: conclave.Conclave(tick_ms=TICK_MS),
+              "zookeeper": lambda: zookeeper.ZooKeeper(tick_ms=TICK_MS),
+              "ensemble": lambda: RestartedEnsemble(ConclaveMember, 1, RESTARTS_S, tick_ms=TICK_MS)}[name]()
+    server.start()
+    try:
+        code = cases.run([cases.bound(case, server) for case in chosen])
+        if name == "ensemble":
+            print(f"        {server.nemesis.restarts} restarts, {server.leaders_ended()} of the leader")
+        if not server.alive():
+            print(server.log_tail())
+            return 1
+        return code
+    finally:
+        server.destroy()
+
+
+def main(every):
+    global SECONDS
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each case on each server")
+    parser.add_argument("--on", choices=("conclave", "zookeeper", "ensemble"))
+    parser.add_argument("only", nargs="*", choices=[[], *(case.__name__ for case in every)])
+    options = parser.parse_args()
+    SECONDS = options.seconds
+    chosen = [case for case in every if not options.only or case.__name__ in options.only]
+    return run_on(options.on, chosen) if options.on else pair.run_cases(chosen, tick_ms=TICK_MS)
+
+
 if __name__ == "__main__":
-    pair.main((among_kazoo, among_curator), tick_ms=TICK_MS)
+    sys.exit(main((among_kazoo, among_curator)))

@@ -2,9 +2,9 @@
 """Our lock's contenders among other clients' on one path: kazoo's Lock, ReadLock, WriteLock; Curator's InterProcessMutex
 and InterProcessReadWriteLock.
 
-Promise: on our server and on Apache ZooKeeper, for SECONDS each (MIXED_SECONDS says otherwise), while contenders of both
-sides are killed and started anew: one holder at a time, or no writer beside anybody; and everybody gets turns.
-Limits: as mixed_election_test.py, whose tools these are.
+Promise: on our server and on Apache ZooKeeper, for SECONDS each, while contenders of both sides are killed and started
+anew: one holder at a time, or no writer beside anybody; and everybody gets turns.
+Limits and usage: as mixed_election_test.py, whose tools these are.
 """
 
 import os
@@ -104,5 +104,5 @@ def readers_and_writers_among_curator(server):
 
 
 if __name__ == "__main__":
-    pair.main((mutex_among_kazoo, readers_and_writers_among_kazoo, mutex_among_curator,
-               readers_and_writers_among_curator), tick_ms=mixed.TICK_MS)
+    sys.exit(mixed.main((mutex_among_kazoo, readers_and_writers_among_kazoo, mutex_among_curator,
+                         readers_and_writers_among_curator)))
