@@ -64,7 +64,7 @@ struct fault_proxy {
     int control[2]; /* [0] the caller's end, [1] the thread's */
     int listener;
     uint16_t port;
-    uint16_t server_port;
+    struct sockaddr_in server; /* where new connections go */
     bool refusing;
     bool held[2];
     int64_t delay_ms;
@@ -234,8 +234,7 @@ static void accept_link(struct fault_proxy *p)
         l = p->links[i].used ? NULL : &p->links[i];
     }
     int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in address = loopback(p->server_port);
-    if (l == NULL || connect(server, (struct sockaddr *)&address, sizeof address) != 0) {
+    if (l == NULL || connect(server, (struct sockaddr *)&p->server, sizeof p->server) != 0) {
         close(server);
         close(client);
         return;
@@ -326,7 +325,7 @@ static bool execute(struct fault_proxy *p, const char *line, char *answer, size_
         set_refusing(p, word[0] == 'r');
         return word[0] == 'r' || p->listener >= 0;
     } else if (strcmp(word, "server") == 0 && fields == 2) {
-        p->server_port = (uint16_t)strtoul(arg, NULL, 10);
+        p->server.sin_port = htons((uint16_t)strtoul(arg, NULL, 10));
     } else if (strcmp(word, "stats") == 0) {
         print_stats(p, answer, len);
     } else {
@@ -425,10 +424,19 @@ static void *proxy_main(void *arg)
 
 struct fault_proxy *fault_proxy_start(uint16_t listen_port, uint16_t server_port)
 {
+    return fault_proxy_start_to(listen_port, "127.0.0.1", server_port);
+}
+
+struct fault_proxy *fault_proxy_start_to(uint16_t listen_port, const char *address,
+                                         uint16_t server_port)
+{
     struct fault_proxy *p = calloc(1, sizeof *p);
     assert(p != NULL);
     p->port = listen_port;
-    p->server_port = server_port;
+    p->server = loopback(server_port);
+    int parsed = inet_pton(AF_INET, address, &p->server.sin_addr);
+    assert(parsed == 1);
+    (void)parsed;
     p->listener = open_listener(p);
     if (p->listener < 0) {
         free(p);

@@ -28,6 +28,9 @@ struct fault_proxy;
 /* Listens on 127.0.0.1:listen_port (0: a free one) and forwards to 127.0.0.1:server_port. NULL
  * with errno on failure. */
 struct fault_proxy *fault_proxy_start(uint16_t listen_port, uint16_t server_port);
+/* The same to a server elsewhere: address is its IPv4 address in digits. */
+struct fault_proxy *fault_proxy_start_to(uint16_t listen_port, const char *address,
+                                         uint16_t server_port);
 
 uint16_t fault_proxy_port(const struct fault_proxy *p);
 

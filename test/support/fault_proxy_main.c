@@ -1,6 +1,6 @@
 /*
- * The fault proxy as a program, for tests in other languages: fault_proxy LISTEN_PORT SERVER_PORT
- * (0: a free port). Prints "port N", then reads commands (fault_proxy.h) from stdin and answers
+ * The fault proxy as a program, for tests in other languages: fault_proxy LISTEN_PORT
+ * [ADDRESS:]SERVER_PORT (0: a free port). Prints "port N", then reads commands (fault_proxy.h) from stdin and answers
  * each with one line; ends with stdin.
  */
 #include "support/fault_proxy.h"
@@ -12,11 +12,17 @@
 int main(int argc, char **argv)
 {
     if (argc != 3) {
-        fprintf(stderr, "usage: fault_proxy LISTEN_PORT SERVER_PORT\n");
+        fprintf(stderr, "usage: fault_proxy LISTEN_PORT [ADDRESS:]SERVER_PORT\n");
         return 64;
     }
-    struct fault_proxy *p = fault_proxy_start((uint16_t)strtoul(argv[1], NULL, 10),
-                                              (uint16_t)strtoul(argv[2], NULL, 10));
+    char *colon = strchr(argv[2], ':');
+    const char *port = colon != NULL ? colon + 1 : argv[2];
+    if (colon != NULL) {
+        *colon = '\0';
+    }
+    struct fault_proxy *p = fault_proxy_start_to((uint16_t)strtoul(argv[1], NULL, 10),
+                                                 colon != NULL ? argv[2] : "127.0.0.1",
+                                                 (uint16_t)strtoul(port, NULL, 10));
     if (p == NULL) {
         perror("fault_proxy: cannot listen");
         return 69;

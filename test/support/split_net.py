@@ -190,9 +190,9 @@ class SplitMember(ConclaveMember):
 class SplitEnsemble(Ensemble):
     """Several members on a network that can be split; `ensemble.net` splits it."""
 
-    def __init__(self, count=3, **more):
+    def __init__(self, count=3, kind=SplitMember, **more):
         self.net = SplitNet(count)
-        super().__init__(count, SplitMember, **more)
+        super().__init__(count, kind, **more)
         secret = os.path.join(self.members[0].folder, "secret")
         with open(os.open(secret, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
             file.write(os.urandom(32).hex() + "\n")
