@@ -28,7 +28,9 @@ struct take {
     struct call call; /* first */
     enum take_phase phase;
     bool now;       /* timeout 0 */
-    bool looked;    /* found nothing at least once */
+    bool looked;    /* the last look found nothing that could be taken */
+    bool watching;  /* that look was made with watches, and was so from its beginning */
+    bool stale;     /* one of them has fired since that look began */
     bool lost_race; /* a claim failed since the lists were made */
     struct step step;
     struct ensure_path ensure;
@@ -280,9 +282,11 @@ static void on_synced(struct step *step, const struct conclave_reply *reply)
 static void on_dead(struct step *step, const struct conclave_reply *reply)
 {
     struct take *t = CONTAINER_OF(step, struct take, step);
-    if (reply->error == 0 || queue_part_error(reply, 0) == CONCLAVE_NO_NODE ||
-        queue_part_error(reply, 0) == CONCLAVE_BAD_VERSION) {
+    if (reply->error == 0 || queue_part_error(reply, 0) == CONCLAVE_NO_NODE) {
         next_item(t); /* by us or by somebody else */
+    } else if (queue_part_error(reply, 0) == CONCLAVE_BAD_VERSION) {
+        t->lost_race = true; /* it was handed out once more */
+        next_item(t);
     } else if (queue_part_error(reply, 1) == CONCLAVE_NO_NODE) {
         ensure(t, queue(t)->dead);
     } else {
@@ -393,13 +397,12 @@ static int keep_names(struct take *t, const struct conclave_reply *reply)
 static void on_items(struct step *step, const struct conclave_reply *reply)
 {
     struct take *t = CONTAINER_OF(step, struct take, step);
-    bool watched = t->items_watch.pending;
     int error = reply->error;
-    if (watched) {
+    if (t->watching) {
         watch_slot_answered(&t->items_watch, error == 0);
     }
     list_clear(t);
-    if (error == CONCLAVE_NO_NODE && watched) {
+    if (error == CONCLAVE_NO_NODE && t->watching) {
         ensure(t, queue(t)->path);
     } else if (error == CONCLAVE_NO_NODE) {
         t->looked = true;
@@ -417,7 +420,7 @@ static void on_items(struct step *step, const struct conclave_reply *reply)
 static void list_items(struct take *t)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, queue(t)->path, 0);
-    if (t->line.first && watch_slot_prepare(&t->items_watch, queue(t)->path, &op) != 0) {
+    if (t->watching && watch_slot_prepare(&t->items_watch, queue(t)->path, &op) != 0) {
         take_trouble(t, CONCLAVE_ENOMEM);
         return;
     }
@@ -428,7 +431,7 @@ static void on_claims(struct step *step, const struct conclave_reply *reply)
 {
     struct take *t = CONTAINER_OF(step, struct take, step);
     int error = reply->error == CONCLAVE_NO_NODE ? 0 : reply->error;
-    if (t->claims_watch.pending) {
+    if (t->watching) {
         watch_slot_answered(&t->claims_watch, reply->error == 0);
     }
     claimed_clear(t);
@@ -452,7 +455,9 @@ static void look(struct take *t)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, queue(t)->claims, 0);
     t->looked = false;
-    if (t->line.first && watch_slot_prepare(&t->claims_watch, queue(t)->claims, &op) != 0) {
+    t->stale = false;
+    t->watching = t->line.first;
+    if (t->watching && watch_slot_prepare(&t->claims_watch, queue(t)->claims, &op) != 0) {
         take_trouble(t, CONCLAVE_ENOMEM);
         return;
     }
@@ -462,17 +467,14 @@ static void look(struct take *t)
 /* Looked, and found nothing: stands in line, and looks again when first, then at each change. */
 static void run_look(struct take *t)
 {
-    bool was_first = t->line.first;
-    if (!t->looked) {
+    if (!t->looked || t->stale) {
         look(t);
     } else if (t->now) {
         take_end(t, CONCLAVE_EEMPTY);
-    } else if (queue_line_run(&t->line) && !was_first) {
+    } else if (queue_line_run(&t->line) && !t->watching) {
         look(t);
     } else if (t->line.error != 0) {
         take_end(t, t->line.error);
-    } else if (t->line.first && !t->items_watch.armed) {
-        look(t);
     }
 }
 
@@ -532,11 +534,12 @@ static void take_run(struct call *call)
     }
 }
 
+/* Also while a look goes on: the lists may have been made before it. */
 static void on_claims_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
     struct take *t = CONTAINER_OF(slot, struct take, claims_watch);
     (void)type;
-    t->looked = false;
+    t->stale = true;
     call_run(&t->call);
 }
 
@@ -544,7 +547,7 @@ static void on_items_watch(struct watch_slot *slot, enum conclave_event_type typ
 {
     struct take *t = CONTAINER_OF(slot, struct take, items_watch);
     (void)type;
-    t->looked = false;
+    t->stale = true;
     call_run(&t->call);
 }
 

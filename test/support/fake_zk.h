@@ -108,6 +108,7 @@ void fake_zk_create_locked(struct fake_zk *zk, const char *path, const char *dat
 void fake_zk_write_locked(struct fake_zk *zk, const char *path, const char *data);
 void fake_zk_delete(struct fake_zk *zk, const char *path);
 void fake_zk_delete_locked(struct fake_zk *zk, const char *path);
+void fake_zk_delete_children_locked(struct fake_zk *zk, const char *path);
 void fake_zk_write(struct fake_zk *zk, const char *path, const char *data);
 /* The node's data version. */
 void fake_zk_set_version(struct fake_zk *zk, const char *path, int32_t version);

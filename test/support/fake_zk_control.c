@@ -304,6 +304,25 @@ void fake_zk_delete_locked(struct fake_zk *zk, const char *path)
     }
 }
 
+void fake_zk_delete_children_locked(struct fake_zk *zk, const char *path)
+{
+    struct map_node *it = map_next(&zk->tree.nodes, NULL);
+    while (it != NULL) {
+        const struct fake_node *n = (struct fake_node *)(void *)it;
+        if (fake_node_child_of(n, path) == NULL) {
+            it = map_next(&zk->tree.nodes, it);
+            continue;
+        }
+        char *child = strdup(n->path);
+        if (child == NULL) {
+            abort();
+        }
+        fake_zk_delete_locked(zk, child);
+        free(child);
+        it = map_next(&zk->tree.nodes, NULL); /* the map has changed */
+    }
+}
+
 void fake_zk_delete(struct fake_zk *zk, const char *path)
 {
     enter(zk);
