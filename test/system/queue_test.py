@@ -133,6 +133,20 @@ def test_a_killed_consumer_s_item_is_handed_to_another(bench):
     wait_until(lambda: not os.path.exists(f"/proc/{child}"), "the killed one's command ends")
 
 
+def picture(bench, path):
+    """What stands in the tree of a queue, with each node's owner: for a case that waits in vain."""
+    lines = []
+    for part in ("", ".claims", ".line"):
+        listed = subprocess.run([conclave.program(), "ls", path + part], env=bench.environment, text=True, timeout=PATIENCE_S,
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+        lines.append(f"{path}{part}:" + (" no node" if listed.returncode else ""))
+        for name in listed.stdout.split():
+            stat = subprocess.run([conclave.program(), "stat", f"{path}{part}/{name}", "--json"], env=bench.environment,
+                                  text=True, timeout=PATIENCE_S, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+            lines.append(f"  {name} {stat.stdout.strip() or 'has gone'}")
+    return "\n".join(lines)
+
+
 # --- many, with kills -------------------------------------------------------------------------------------------------
 
 class Crowd:
@@ -190,7 +204,11 @@ class Crowd:
             thread.join()
         self.ending.set()
         killer.join()
-        wait_until(lambda: self.bench.run("queue", "list", self.path) == "", "all items are taken")
+        try:
+            wait_until(lambda: self.bench.run("queue", "list", self.path) == "", "all items are taken")
+        except AssertionError as why:
+            consumers = [(consumer.pid, consumer.poll()) for consumer in self.consumers]
+            raise AssertionError(f"{why}\nconsumers: {consumers}\n{picture(self.bench, self.path)}") from None
         for consumer in self.consumers:
             consumer.send_signal(signal.SIGTERM)
             consumer.wait(PATIENCE_S)
