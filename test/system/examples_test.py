@@ -10,6 +10,7 @@ usage: examples_test.py [NAME...]
 """
 
 import glob
+import json
 import os
 import re
 import shutil
@@ -23,6 +24,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 import cases  # noqa: E402
 import conclave  # noqa: E402
+import redis as redis_servers  # noqa: E402
 
 ROOT = conclave.ROOT
 BUILD = os.path.abspath(os.environ.get("CONCLAVE_BUILD", os.path.join(ROOT, "build")))
@@ -250,7 +252,38 @@ def semaphore(bench):
     third.end()
 
 
-LINK = {"uv_loop": ["-luv"]}
+def redis(bench):
+    """Follows the record: writes to the master it names, holds while one is replaced, and refuses a server that says
+    that it is a replica."""
+    if redis_servers.why_missing():
+        raise cases.Skip(redis_servers.why_missing())
+
+    def record(state, epoch, server):
+        return json.dumps({"version": 1, "epoch": epoch, "state": state, "master": server.host,
+                           "run_id": server.info()["run_id"], "replicas": [], "unavailable": []})
+
+    path = "/redis_failover/example/current"
+    with redis_servers.RedisServer() as first, redis_servers.RedisServer(of=first) as second:
+        second.wait_synced()
+        bench.conclave("create", "-p", path, record("ok", 1, first))
+        program = bench.start("redis", "example", "counter")
+        program.expect(rf"OK: epoch 1, master {first.host}")
+        program.expect(rf"connected to {first.host}")
+        program.expect(r"^3, on 1 replicas")
+        bench.conclave("set", path, record("failing_over", 1, first))
+        program.expect(r"FAILING_OVER")
+        time.sleep(0.3)  # the write under way
+        count = first.call("GET", "counter")
+        bench.conclave("set", path, record("ok", 2, second))  # too early: it is a replica yet
+        program.expect(rf"not to {second.host}: ")
+        assert first.call("GET", "counter") == count
+        second.call("REPLICAOF", "NO", "ONE")
+        program.expect(rf"connected to {second.host}")
+        program.expect(rf"^{int(count) + 1}, on 0 replicas")
+        program.end()
+
+
+LINK = {"uv_loop": ["-luv"], "redis": ["-lhiredis"]}
 
 
 # --- what is installed ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,147 @@
+/*
+ * Follows which Redis server is the master, as `conclave redis-failover` publishes it, and tells the
+ * program when it may not write any more. Speaks to the ensemble only: the program talks to Redis with
+ * whatever client it has.
+ *
+ * A record names one master under an epoch; the epoch grows with each fail-over. A program that
+ * writes does three things:
+ *   - it connects to the master of a view and has the server's own answer to ROLE or INFO checked
+ *     (conclave_redis_check): a server that came back as a master of its own is refused;
+ *   - it asks conclave_redis_may_write with that view's epoch before each write, and ends the
+ *     connection when that says no: a few loads, no lock, no I/O;
+ *   - it connects anew when on_change or one of the waits gives it another epoch.
+ *
+ * Writes must not go on while what is known may be old. That it is not is proved by a sync to the
+ * ensemble every third of stale_ms; may_write says no from stale_ms after the *sending* of the last one
+ * that was answered, also when link, process or machine stood still meanwhile. What is already on
+ * its way to the server then can still arrive: that is what the daemon's fencing is for.
+ */
+#ifndef CONCLAVE_REDIS_H
+#define CONCLAVE_REDIS_H
+
+#include <conclave/recipes.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct conclave_redis;
+
+/* What the record says. Writes may go on in OK, DEGRADED and PAUSED. */
+enum conclave_redis_state {
+    CONCLAVE_REDIS_NONE,           /* there is no record */
+    CONCLAVE_REDIS_UNREADABLE,     /* what is there is no record, or names a state unknown here */
+    CONCLAVE_REDIS_OK,             /* the master serves */
+    CONCLAVE_REDIS_FAILING_OVER,   /* it is being replaced: hold writes */
+    CONCLAVE_REDIS_NO_CANDIDATE,   /* it is down, and nobody can take its place */
+    CONCLAVE_REDIS_DEGRADED,       /* it serves; too few managers to replace it */
+    CONCLAVE_REDIS_NEEDS_OPERATOR, /* nobody can tell by itself which one is the master */
+    CONCLAVE_REDIS_PAUSED,         /* it serves; replacing it was forbidden by an operator */
+};
+
+/* "NONE", "OK", "FAILING_OVER", ... Static. */
+CONCLAVE_API const char *conclave_redis_state_name(enum conclave_redis_state state);
+
+/* What is known at one moment. Everything lives until the callback returns, or the view is freed. */
+struct conclave_redis_view {
+    enum conclave_redis_state state;
+    int64_t epoch;      /* of the master; in the gem's layout counted by this handle; 0: none */
+    const char *master; /* "host:port"; NULL: none */
+    const char *host;   /* of the master, without the brackets of an IPv6 address; "" without one */
+    int port;
+    const char *run_id;          /* of the master's process; "" when it is not known */
+    const char *reason;          /* in words, for operators; may be "" */
+    const char *const *replicas; /* "host:port" each */
+    size_t replica_count;
+    const char *const *unavailable; /* down, or not of use yet */
+    size_t unavailable_count;
+    int64_t mzxid;   /* of the record */
+    uint64_t change; /* grows with each view of a handle; the first is 1 */
+    bool stale;      /* not proved for stale_ms: all of the above may be old */
+    bool writable;   /* conclave_redis_may_write said yes to `epoch` when this view was made */
+};
+
+/* Callbacks of one handle run one at a time. Any may be NULL. */
+struct conclave_redis_callbacks {
+    /* The latest view; changes that come quickly one after another may be told as one. The first one
+     * comes when the record was read, be it only that there is none. */
+    void (*on_change)(struct conclave_redis *redis, const struct conclave_redis_view *view,
+                      void *ctx);
+
+    /* The end: no callback runs after this one. */
+    void (*on_closed)(struct conclave_redis *redis, int why, void *ctx);
+};
+
+/* Where the record stands, below the path of the options. */
+enum conclave_redis_layout {
+    CONCLAVE_REDIS_LAYOUT_NATIVE, /* <path>/current */
+    /* <path>/nodes, as the Ruby gem redis_failover writes it (and the daemon with --gem-layout): master,
+     * slaves, unavailable. It has neither epoch nor run id: a server that was restarted is not told from
+     * the one before. */
+    CONCLAVE_REDIS_LAYOUT_GEM,
+};
+
+/* Begin with CONCLAVE_REDIS_OPTIONS_INIT, then set what differs. */
+struct conclave_redis_options {
+    size_t size;
+    const char *cluster; /* without "/"; NULL: "default" */
+    const char *path;    /* NULL: /redis_failover/<cluster> */
+    enum conclave_redis_layout layout;
+    int64_t stale_ms; /* at least 30 */
+};
+#define CONCLAVE_REDIS_OPTIONS_INIT                                                                \
+    {                                                                                              \
+        .size = sizeof(struct conclave_redis_options), .stale_ms = 5000                            \
+    }
+
+/* Begins to follow. 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED, CONCLAVE_EFORK. Trouble with
+ * the ensemble comes later: as a view that is stale, or, when it will not get better
+ * (CONCLAVE_NO_AUTH, ...), by on_closed. */
+CONCLAVE_API int conclave_redis_open(struct conclave_recipes *recipes,
+                                     const struct conclave_redis_options *options,
+                                     const struct conclave_redis_callbacks *callbacks, void *ctx,
+                                     struct conclave_redis **ret) CONCLAVE_MUST_USE;
+
+/* Whether a write may be sent to the master of this epoch now. Any thread, wait-free. 0;
+ * CONCLAVE_EFENCED: another epoch, or none; CONCLAVE_EBUSY: the same one, but its master is being
+ * replaced, or is down; CONCLAVE_EDISCONNECTED: what is known may be old. */
+CONCLAVE_API int conclave_redis_may_write(const struct conclave_redis *redis,
+                                          int64_t epoch) CONCLAVE_MUST_USE;
+
+/* Whether a server is the master of this epoch by its own words: `answer` is its whole answer to INFO, or
+ * to INFO's sections server and replication, or ROLE's first element ("master"), or ROLE's answer as
+ * it comes over the wire. 0; what conclave_redis_may_write says; CONCLAVE_ENOTOWNER: it is a replica,
+ * or (from INFO) a master of another run id: restarted, or another server under the address;
+ * CONCLAVE_EPROTO: this is no such answer. Without waiting; any thread. To be asked upon connecting;
+ * a server that becomes a replica says so itself, by READONLY. */
+CONCLAVE_API int conclave_redis_check(struct conclave_redis *redis, int64_t epoch,
+                                      const void *answer, size_t len) CONCLAVE_MUST_USE;
+
+/* Blocks until there is a view whose `change` is greater than `after` (0: any). 0: *ret is it, to be
+ * freed with conclave_redis_view_free. CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK, CONCLAVE_ENOMEM, or why
+ * the handle ended. */
+CONCLAVE_API int conclave_redis_wait_change(struct conclave_redis *redis, uint64_t after,
+                                            int64_t timeout_ms,
+                                            struct conclave_redis_view **ret) CONCLAVE_MUST_USE;
+
+/* Blocks until there is a master that may be written to. Otherwise as above. */
+CONCLAVE_API int conclave_redis_wait_master(struct conclave_redis *redis, int64_t timeout_ms,
+                                            struct conclave_redis_view **ret) CONCLAVE_MUST_USE;
+
+/* NULL is allowed. */
+CONCLAVE_API void conclave_redis_view_free(struct conclave_redis_view *view);
+
+/* Ends; from here on nothing may be written. Then on_closed. Asynchronous, any number of times, also
+ * from a callback. */
+CONCLAVE_API void conclave_redis_close(struct conclave_redis *redis);
+
+/* Closes and waits for on_closed to have returned. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK. */
+CONCLAVE_API int conclave_redis_close_wait(struct conclave_redis *redis, int64_t timeout_ms);
+
+/* Frees a closed handle. NULL is allowed. From on_closed: freed when that returns. */
+CONCLAVE_API void conclave_redis_destroy(struct conclave_redis *redis);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
