@@ -224,7 +224,7 @@ static void forget(struct ensemble *e)
 
 /* A batch of an earlier run of this server comes out of the log under a number that this run has not
  * reached: the wall clock was set back between them. What is on its way now would never be admitted;
- * its clients are sent away, and the run begins above. */
+ * its clients are sent away, and the run begins above, and above whatever follows of the earlier one. */
 static void overtake(struct ensemble *e, int64_t sequence)
 {
     if (sequence <= e->service->pipeline.sequence) {

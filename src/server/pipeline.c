@@ -28,8 +28,8 @@ void pipeline_init(struct pipeline *p, const struct pipeline_sink *sink, int64_t
 void pipeline_begin(struct pipeline *p, int64_t last_sequence)
 {
     if (p->sequence < last_sequence) {
-        p->sequence = last_sequence;
-        p->applied = last_sequence;
+        p->sequence = last_sequence + PIPELINE_RUN_GAP;
+        p->applied = p->sequence;
     }
 }
 

@@ -74,7 +74,11 @@ void pipeline_init(struct pipeline *p, const struct pipeline_sink *sink, int64_t
                    int64_t first_sequence);
 void pipeline_finish(struct pipeline *p);
 
-/* The log has batches of this origin up to that sequence: those to come are above it. */
+/* More batches than an earlier run can have on their way behind one that is known. */
+#define PIPELINE_RUN_GAP ((int64_t)1 << 32)
+
+/* The log has batches of this origin up to that sequence. When an earlier run was ahead, more of its
+ * may follow: those to come are numbered so far above that none of those is taken for one of them. */
 void pipeline_begin(struct pipeline *p, int64_t last_sequence);
 
 /* What was gathered is dropped; what comes depends on nothing that came before. No write may be in

@@ -225,23 +225,32 @@ static void test_one_of_two_gives_way(void **state)
     fixture_close(&f);
 }
 
-/* What the last run of this server had sent, numbered far above this run's. */
-static void apply_late(struct fixture *f)
+/* A batch that the last run of this server had sent: it makes this session. */
+static void apply_late_batch(struct fixture *f, int64_t sequence, int64_t previous, int64_t session)
 {
     struct maker m;
     struct buf late;
     maker_init(&m);
     buf_init(&late, 0);
     struct batch_header header = {
-        .origin = 7, .sequence = f->h.service.pipeline.sequence + 1000, .time_ms = 1};
-    struct command command = {
-        .session_id = 99, .type = WIRE_CREATE_SESSION, .body = make_session(&m, 99, 4000)};
+        .origin = 7, .sequence = sequence, .previous = previous, .time_ms = 1};
+    struct command command = {.session_id = session,
+                              .type = WIRE_CREATE_SESSION,
+                              .body = make_session(&m, session, 4000)};
     batch_begin(&late, &header);
     batch_add(&late, 0, &command);
     assert_int_equal(ensemble_apply(&f->e, ++f->index, buf_slice(&late)), 0);
     service_harness_turn(&f->h);
     buf_finish(&late);
     maker_finish(&m);
+}
+
+/* One numbered far above this run's. Returns its number. */
+static int64_t apply_late(struct fixture *f)
+{
+    int64_t sequence = f->h.service.pipeline.sequence + 1000;
+    apply_late_batch(f, sequence, 0, 99);
+    return sequence;
 }
 
 static void expect_session(struct fixture *f, struct guest *p)
@@ -263,7 +272,7 @@ static void test_the_last_run_was_ahead(void **state)
     struct guest p[2];
     fixture_open(&f);
     ask_for_session(&f, &p[0]);
-    apply_late(&f);
+    (void)apply_late(&f);
     assert_true(p[0].closed);
     assert_int_equal(f.e.stats.unapplied, 0);
     assert_int_equal(f.h.service.pipeline.outstanding, 0);
@@ -282,8 +291,50 @@ static void test_the_last_run_was_ahead_of_nothing(void **state)
     struct fixture f;
     struct guest p;
     fixture_open(&f);
-    apply_late(&f);
+    (void)apply_late(&f);
     expect_session(&f, &p);
+    guest_finish(&p);
+    fixture_close(&f);
+}
+
+/* More of the last run follows while somebody waits for what this run has sent: it is not taken for that. */
+static void test_the_last_run_goes_on(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct guest p;
+    struct wire_connect_response response;
+    fixture_open(&f);
+    int64_t sequence = apply_late(&f);
+    ask_for_session(&f, &p);
+    for (int i = 1; i <= 3; i++) {
+        apply_late_batch(&f, sequence + i, sequence + i - 1, 99 + i);
+        assert_false(p.closed);
+        guest_expect_nothing(&p);
+        assert_int_equal(f.e.stats.unapplied, 1);
+    }
+    apply_sent(&f);
+    guest_connected(&p, &response);
+    assert_int_not_equal(response.session_id, 0);
+    assert_int_equal(f.e.stats.unapplied, 0);
+    guest_finish(&p);
+    fixture_close(&f);
+}
+
+/* The same when this run began behind what had been applied, and the rest is still in the log. */
+static void test_the_last_run_is_not_all_applied(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct guest p;
+    fixture_open(&f);
+    struct pipeline *pipeline = &f.h.service.pipeline;
+    int64_t last = pipeline->sequence + 1000;
+    pipeline_begin(pipeline, last);
+    ask_for_session(&f, &p);
+    apply_late_batch(&f, last + 1, 0, 99);
+    assert_false(p.closed);
+    guest_expect_nothing(&p);
     guest_finish(&p);
     fixture_close(&f);
 }
@@ -339,6 +390,8 @@ int main(void)
         cmocka_unit_test(test_a_write_comes_back),
         cmocka_unit_test(test_the_last_run_was_ahead),
         cmocka_unit_test(test_the_last_run_was_ahead_of_nothing),
+        cmocka_unit_test(test_the_last_run_goes_on),
+        cmocka_unit_test(test_the_last_run_is_not_all_applied),
         cmocka_unit_test(test_nothing_overtakes_a_reconfig),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
