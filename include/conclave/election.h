@@ -145,9 +145,10 @@ CONCLAVE_API void conclave_participants_free(struct conclave_participant *list, 
 
 /* A transaction that is carried out only if this election's node still leads: check of the node,
  * then the parts. 0, CONCLAVE_EFENCED (does not lead, or node gone; nothing was done),
- * CONCLAVE_SESSION_EXPIRED, or the answer's error. Blocking; in callbacks of an election only when
- * the client runs with threads. *ret_reply as in conclave_call, without the check's result, NULL
- * when nothing was sent. */
+ * CONCLAVE_SESSION_EXPIRED, or the answer's error; CONCLAVE_CONNECTION_LOSS: nobody knows whether it
+ * was carried out, though only while it led. Blocking; in callbacks of an election only when the
+ * client runs with threads. *ret_reply as in conclave_call, without the check's result, NULL when
+ * nothing was sent. */
 CONCLAVE_API int
 conclave_election_fenced_multi(struct conclave_election *election, const struct conclave_op *parts,
                                size_t count, struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;

@@ -167,8 +167,9 @@ CONCLAVE_API int conclave_lock_request_revoke(struct conclave_lock *lock,
 
 /* A transaction that is carried out only if the lock is still held: check of its node, then the
  * parts. 0, CONCLAVE_EFENCED (not held, or node gone; nothing was done), CONCLAVE_SESSION_EXPIRED,
- * or the answer's error. Blocking; in callbacks only when the client runs with threads. *ret_reply
- * as in conclave_call, without the check's result, NULL when nothing was sent. */
+ * or the answer's error; CONCLAVE_CONNECTION_LOSS: nobody knows whether it was carried out, though
+ * only while the lock was held. Blocking; in callbacks only when the client runs with threads.
+ * *ret_reply as in conclave_call, without the check's result, NULL when nothing was sent. */
 CONCLAVE_API int conclave_lock_fenced_multi(struct conclave_lock *lock,
                                             const struct conclave_op *parts, size_t count,
                                             struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;

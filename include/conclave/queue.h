@@ -142,8 +142,8 @@ CONCLAVE_API int conclave_item_nack_async(struct conclave_item *item, conclave_i
                                           void *ctx) CONCLAVE_MUST_USE;
 
 /* A transaction that is carried out only if this claim still stands: 0, CONCLAVE_EFENCED (nothing
- * was done), or the answer's error; the item stays claimed. Blocking. *ret_reply as in
- * conclave_call, for the parts alone; NULL when nothing was sent. */
+ * was done), or the answer's error (CONCLAVE_CONNECTION_LOSS: nobody knows); the item stays claimed.
+ * Blocking. *ret_reply as in conclave_call, for the parts alone; NULL when nothing was sent. */
 CONCLAVE_API int conclave_item_fenced_multi(struct conclave_item *item,
                                             const struct conclave_op *parts, size_t count,
                                             struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;

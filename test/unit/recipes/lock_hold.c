@@ -125,6 +125,11 @@ static void E48_tokens_grow_over_a_thousand_turns(void **state)
     }
 }
 
+static void drop_node(struct fake_zk *zk, void *ctx)
+{
+    fake_zk_delete_locked(zk, ctx);
+}
+
 static void E50_fenced_multi_does_nothing_without_the_lock(void **state)
 {
     struct fake_zk *zk = *state;
@@ -141,11 +146,16 @@ static void E50_fenced_multi_does_nothing_without_the_lock(void **state)
     conclave_reply_free(reply);
     assert_true(fake_zk_exists(zk, "/app/done"));
     fake_zk_delete(zk, "/app/done");
-    fake_zk_hold(zk, 0, WIRE_GET_DATA); /* so that nobody looks at the node before */
     assert_true(locker_node(&a, node, sizeof node));
-    fake_zk_delete(zk, node);
+    /* Right before it arrives, so that nobody has heard of it. A heartbeat may come first. */
+    struct fake_hook h = {.endpoint = 0,
+                          .op = WIRE_MULTI,
+                          .nth = 1,
+                          .action = FAKE_CALL,
+                          .fn = drop_node,
+                          .ctx = node};
+    fake_zk_hook(zk, &h);
     int error = conclave_lock_fenced_multi(a.lock, &write, 1, NULL);
-    fake_zk_release(zk, 0);
     assert_int_equal(error, CONCLAVE_EFENCED);
     assert_false(fake_zk_exists(zk, "/app/done"));
     EVENTUALLY(LOST(&a) == 1);
@@ -156,6 +166,37 @@ static void E50_fenced_multi_does_nothing_without_the_lock(void **state)
     fake_zk_expire(zk, locker_session(&a));
     EVENTUALLY(LOST(&a) == 2);
     assert_int_equal(conclave_lock_fenced_multi(a.lock, &write, 1, NULL), CONCLAVE_SESSION_EXPIRED);
+    locker_finish(&a);
+}
+
+/* Nobody can know, and that is what is told: not that nothing was done. The lock stays. */
+static void E50_a_fenced_multi_whose_answer_is_lost_is_unknown(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct locker a;
+    struct conclave_reply *reply = NULL;
+    struct conclave_op write = conclave_op_create("/app/done", "x", 1, CONCLAVE_PERSISTENT);
+    struct fake_hook h = {.endpoint = 0, .op = WIRE_MULTI, .nth = 1, .action = FAKE_DROP_REPLY};
+    locker_connect_to(&a, zk, 0, "a", NULL, 30000); /* no heartbeat meets the hooks */
+    locker_create(&a);
+    assert_int_equal(conclave_lock_acquire(a.lock, PATIENCE_MS, NULL), 0);
+    EVENTUALLY(HELD(&a));
+    fake_zk_hook(zk, &h);
+    int error = conclave_lock_fenced_multi(a.lock, &write, 1, &reply);
+    assert_int_equal(error, CONCLAVE_CONNECTION_LOSS);
+    conclave_reply_free(reply);
+    assert_true(fake_zk_exists(zk, "/app/done"));
+    fake_zk_delete(zk, "/app/done");
+    assert_int_equal(conclave_client_wait_connected(a.client, PATIENCE_MS), 0);
+    h.action = FAKE_CUT_BEFORE;
+    fake_zk_hook(zk, &h);
+    error = conclave_lock_fenced_multi(a.lock, &write, 1, NULL);
+    assert_int_equal(error, CONCLAVE_CONNECTION_LOSS);
+    assert_false(fake_zk_exists(zk, "/app/done"));
+    assert_int_equal(fake_zk_hooks_left(zk), 0);
+    assert_int_equal(conclave_lock_fenced_multi(a.lock, &write, 1, NULL), 0);
+    assert_true(HELD(&a));
+    assert_int_equal(LOST(&a), 0);
     locker_finish(&a);
 }
 
@@ -378,6 +419,7 @@ int main(void)
         E_TEST(E43_node_stays_until_the_lost_lock_is_released),
         E_TEST(E48_tokens_grow_over_a_thousand_turns),
         E_TEST(E50_fenced_multi_does_nothing_without_the_lock),
+        E_TEST(E50_a_fenced_multi_whose_answer_is_lost_is_unknown),
         E_TEST(E55_two_locks_of_one_client_are_independent),
         E_TEST(E60_of_three_locks_only_the_one_without_a_node_is_lost),
         E_TEST(E62_recursive_lock_goes_with_the_last_release),
