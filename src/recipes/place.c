@@ -66,9 +66,13 @@ static void on_before(struct step *step, const struct conclave_reply *reply)
     watch_slot_answered(&p->before, reply->error == 0);
     if (!current(p)) {
         watch_slot_clear(&p->before);
+    } else if (reply->error == CONCLAVE_NO_NODE && p->last) {
+        watch_slot_clear(&p->before);
+        p->last = false;
+        p->class->free(p);
     } else if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
         p->class->trouble(p, reply->error);
-    } else if (reply->error == 0 && reply->stat.mzxid > p->list_zxid) {
+    } else if (reply->error == 0 && !p->last && reply->stat.mzxid > p->list_zxid) {
         watch_slot_clear(&p->before); /* it has told something since the list was made */
     }
     p->class->wake(p); /* NO_NODE: gone since the list was made, so the list is made again */
@@ -80,16 +84,35 @@ static void submit(struct place *p, const struct conclave_op *op, step_fn fn)
     step_submit(&p->step, op, fn);
 }
 
-static void watch_before(struct place *p, const char *name)
+static void read_before(struct place *p, const char *path)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, NULL, 0);
-    char *path = path_join(p->parent, name);
-    p->crowd = false;
     if (path == NULL || watch_slot_prepare(&p->before, path, &op) != 0) {
         p->class->trouble(p, CONCLAVE_ENOMEM);
     } else {
         submit(p, &op, on_before);
     }
+}
+
+/* Whether it is free when this one is gone: nobody else stood in the way when the list was made, and
+ * who comes later stands behind. Not when it may be a writer: that becomes a reader in its place. */
+static bool is_last(const struct place *p, const struct contender *list, size_t count,
+                    size_t before)
+{
+    size_t other;
+    if (p->class->kinds &&
+        (list[before].kind != NAME_PLAIN || p->naming == CONCLAVE_NAMING_KAZOO)) {
+        return false;
+    }
+    return p->class->judge(p, list, count, before, &other) == PLACE_FREE;
+}
+
+static void watch_before(struct place *p, const struct contender *list, size_t count, size_t before)
+{
+    char *path = path_join(p->parent, list[before].name);
+    p->crowd = false;
+    p->last = is_last(p, list, count, before);
+    read_before(p, path);
     free(path);
 }
 
@@ -137,7 +160,7 @@ static void take_place(struct place *p, const struct contender *list, size_t cou
     } else if (p->class->wait != NULL && !p->class->wait(p)) {
         place_forget_before(p);
     } else if (verdict == PLACE_BEHIND) {
-        watch_before(p, list[before].name);
+        watch_before(p, list, count, before);
     } else if (!p->before.armed) {
         p->crowd = true; /* once more, as it may have changed before the watch stands */
         list_children(p);
@@ -300,12 +323,17 @@ void place_run(struct place *p, bool queued)
         }
     }
     if (queued && !p->before.armed) {
-        list_children(p);
+        if (p->last && p->before.path != NULL) {
+            read_before(p, p->before.path);
+        } else {
+            list_children(p);
+        }
     }
 }
 
 void place_forget_before(struct place *p)
 {
+    p->last = false;
     if (!p->before.pending) {
         watch_slot_clear(&p->before);
     }
@@ -318,6 +346,7 @@ void place_enter(struct place *p, const char *node, int64_t session_id, int64_t 
     p->czxid = czxid;
     p->generation++;
     p->crowd = false;
+    p->last = false;
 }
 
 void place_leave(struct place *p)

@@ -1,8 +1,9 @@
 /*
  * A contender's place among its parent's children: its own node watched and verified, the list
  * in order, a watch on the one it waits for. Election, locks and semaphores differ only in whom
- * a contender waits for (judge). A departure costs the one who waits for it a list and a watch,
- * and nobody else anything.
+ * a contender waits for (judge). A departure costs the one who waits for it a look at the one that
+ * left, when nobody else stood in its way, else a list and a watch; and nobody else anything. So a
+ * hand-over does not read the list, however long it is.
  *
  * Lock of the client held for all functions.
  */
@@ -59,6 +60,7 @@ struct place {
     struct watch_slot own;    /* on the node itself */
     struct watch_slot before; /* on the one it waits for, or on all children */
     bool crowd;               /* on all children */
+    bool last;                /* the one it waits for is all that stands in the way */
     size_t behind;            /* contenders behind it in the last list */
     int64_t list_zxid;        /* of the last list */
     struct contender *list;   /* while czxids are fetched; names on the heap in list_names */

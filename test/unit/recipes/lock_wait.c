@@ -37,10 +37,35 @@ static void E21_a_departure_wakes_one_of_many(void **state)
     sleep_ms(50);
     assert_int_equal(ANSWER(&l[2]), UNTOLD);
     assert_true(fake_zk_count_events(zk) <= 2); /* the next one's, and that of its own node */
-    assert_true(fake_zk_count(zk, 0, WIRE_GET_CHILDREN2) <= 1);
+    assert_int_equal(fake_zk_count(zk, 0, WIRE_GET_CHILDREN2), 0);
+    assert_int_equal(fake_zk_count(zk, 0, WIRE_GET_DATA), 1); /* of the one that is gone */
     for (int i = MANY - 1; i >= 0; i--) {
         locker_finish(&l[i]);
     }
+}
+
+static void E21_a_word_of_the_one_before_is_no_departure(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct locker a;
+    struct locker b;
+    char node[96];
+    char path[160];
+    holder_and_waiter(zk, &a, &b);
+    conclave_lock_node(a.lock, node, sizeof node);
+    (void)snprintf(path, sizeof path, "%s/%s", LOCK_PATH, node);
+    fake_zk_count_reset(zk);
+    for (int i = 0; i < 3; i++) {
+        fake_zk_write(zk, path, i == 0 ? "__REVOKE__" : "a word");
+        EVENTUALLY(fake_zk_count(zk, 1, WIRE_GET_DATA) == (size_t)i + 1);
+        locker_settled(&b);
+    }
+    assert_int_equal(ANSWER(&b), UNTOLD);
+    assert_int_equal(fake_zk_count(zk, 1, WIRE_GET_CHILDREN2), 0);
+    locker_let_go(&a);
+    EVENTUALLY(ANSWER(&b) == 0);
+    locker_finish(&a);
+    locker_finish(&b);
 }
 
 static void E22_the_one_in_the_middle_goes(void **state)
@@ -464,6 +489,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         E_TEST(E21_a_departure_wakes_one_of_many),
+        E_TEST(E21_a_word_of_the_one_before_is_no_departure),
         E_TEST(E22_the_one_in_the_middle_goes),
         E_TEST(E23_the_one_before_goes_between_list_and_watch),
         E_TEST(E24_the_one_before_goes_while_the_link_is_away),
