@@ -129,8 +129,9 @@ CONCLAVE_API int conclave_elector_start(struct conclave_recipes *recipes,
                                         const struct conclave_elector_callbacks *callbacks,
                                         void *ctx, struct conclave_elector **ret) CONCLAVE_MUST_USE;
 
-/* What is known of the service's health now. Not HEALTHY: it leaves the race; the active one is
- * deactivated, and the successor fences it, as an unhealthy process may say anything. Any thread. */
+/* What is known of the service's health now. Not HEALTHY: it leaves the race, for backoff_min_ms at least
+ * when it had the lock; the active one is deactivated, and the successor fences it, as an unhealthy process
+ * may say anything. Any thread. */
 CONCLAVE_API void conclave_elector_set_health(struct conclave_elector *elector,
                                               enum conclave_health health);
 
@@ -185,9 +186,11 @@ CONCLAVE_API void conclave_elector_view_free(struct conclave_elector_view *view)
 
 /* "I have made sure that the one with this token is dead": lets the next one become active without
  * fencing it. token has to be that of the breadcrumb that stands, which must not be clean: else
- * CONCLAVE_ECONFLICT; CONCLAVE_NO_NODE without a breadcrumb. */
+ * CONCLAVE_ECONFLICT; CONCLAVE_NO_NODE without a breadcrumb. acl: as of the members' options; they have
+ * to be able to read and delete the node. NULL: open. */
 CONCLAVE_API int conclave_elector_override(struct conclave_recipes *recipes, const char *dir,
                                            struct conclave_token token,
+                                           const struct conclave_acl *acl, size_t acl_count,
                                            int64_t timeout_ms) CONCLAVE_MUST_USE;
 
 #ifdef __cplusplus

@@ -29,6 +29,7 @@ int command_sessions(int argc, char **argv);
 int command_elect(int argc, char **argv);
 int command_lock(int argc, char **argv);
 int command_semaphore(int argc, char **argv);
+int command_switch(int argc, char **argv);
 int command_queue(int argc, char **argv);
 int command_barrier(int argc, char **argv);
 int command_group(int argc, char **argv);

@@ -16,6 +16,7 @@ static const struct command_row COMMANDS[] = {
     {"lock", "Run a command only while this process holds a lock.", command_lock, NULL, false},
     {"semaphore", "Run a command while this process has one of N places.", command_semaphore, NULL,
      false},
+    {"switch", "Keep one active and others on standby, with fencing.", command_switch, NULL, false},
     {"queue", "Put items into a queue, take them, look at them.", command_queue, NULL, false},
     {"barrier", "Wait for others, begin and end together.", command_barrier, NULL, false},
     {"group", "Be a member of a group, list it, watch it.", command_group, NULL, false},

@@ -42,6 +42,9 @@ struct turn_kind {
     int (*ack)(void *holding); /* the command is ready; NULL: nobody is told */
     /* It did not get it in time: says so. */
     void (*tell_timeout)(const struct turn *r);
+    /* Before the recipes go, after destroy: ends what start made beside the handle. False: it cannot be
+     * ended, and goes with the process. NULL: nothing. */
+    bool (*end)(struct turn *r);
 };
 
 /* Arguments that all of these commands have. */
@@ -55,10 +58,14 @@ struct turn_options {
     char *const *command; /* NULL: hold it without a command */
     const char *id;       /* never NULL after turn_options_finish */
     bool forever;
+    bool
+        lasting; /* a term that was lost is followed by waiting for the next, with the same handle */
+    bool silent; /* without a command: neither prints node and token nor minds the input's end */
     bool guardian;
     bool ready_fd; /* the command says itself when it is ready */
     int64_t connect_timeout_ms;
-    int64_t grace_ms; /* -1: as long as the session allows */
+    int64_t leave_timeout_ms; /* for the end of the handle to be confirmed */
+    int64_t grace_ms;         /* -1: as long as the session allows */
     int kill_signal;
     int64_t status_fd;    /* -1: none */
     int64_t timeout_exit; /* exit code when it did not get it in time */
@@ -67,8 +74,8 @@ struct turn_options {
 #define TURN_OPTIONS_INIT                                                                          \
     {                                                                                              \
         .common = {.session_ms = 10000, .timeout_ms = CONCLAVE_FOREVER}, .guardian = true,         \
-        .connect_timeout_ms = 30000, .grace_ms = -1, .kill_signal = SIGTERM, .status_fd = -1,      \
-        .timeout_exit = CLI_EXIT_TIMEOUT                                                           \
+        .connect_timeout_ms = 30000, .leave_timeout_ms = 2000, .grace_ms = -1,                     \
+        .kill_signal = SIGTERM, .status_fd = -1, .timeout_exit = CLI_EXIT_TIMEOUT                  \
     }
 
 /* Rows of the options that all have; field(name): offset of a member of struct turn_options. */
@@ -170,6 +177,7 @@ struct turn {
     pthread_mutex_t lock; /* what follows, and writing the page */
     pthread_cond_t child_gone_cond;
     bool child_gone; /* nothing of a child is left */
+    bool doubtful;   /* the guardian died: what left the child's process group may be left */
     struct turn_news news;
 };
 
@@ -186,6 +194,9 @@ int turn_run(const struct turn_options *options);
 /* Gives up what it waits for or has; the outcome is what it was set to first. child_status: -1
  * without a child. */
 void turn_leave(struct turn *r, const char *reason, int exit_code, int child_status);
+
+/* The term was lost: waits for the next one, or leaves. */
+void turn_lost(struct turn *r, int child_status);
 
 /* --- turn_news.c ------------------------------------------------------------------------------ */
 
@@ -204,6 +215,12 @@ struct turn_news turn_news_read(struct turn *r);
 
 /* Nothing is left of a child: lets turn_revoked return. */
 void turn_child_is_gone(struct turn *r);
+
+/* With `lasting`: the main thread is done with the term, whose end turn_revoked waits for, too. */
+void turn_term_over(struct turn *r);
+
+/* Whether it is sure that nothing of any child is left. */
+bool turn_certain(struct turn *r);
 
 /* --- turn_child.c ---------------------------------------------------------------------------- */
 

@@ -35,7 +35,7 @@ void turn_child_begin(struct turn *r)
     }
     pthread_mutex_unlock(&r->lock);
     if (revoked) {
-        turn_leave(r, "lost", CLI_EXIT_LOST, -1);
+        turn_lost(r, -1);
     }
 }
 
@@ -73,7 +73,7 @@ static void child_ended(struct turn *r, const struct supervisor_report *report)
         fprintf(stderr, "conclave %s: %s: %s%s\n", r->options->usage->name, r->options->path,
                 r->options->kind->lost,
                 never ? " before the command was started" : ", the command was ended");
-        turn_leave(r, "lost", CLI_EXIT_LOST, never ? -1 : code);
+        turn_lost(r, never ? -1 : code);
     } else {
         /* Ctrl-C goes to the child, which has the terminal, and means the whole. */
         bool keyboard = r->supervisor.tty_fd >= 0 && died &&
@@ -112,6 +112,7 @@ static void guardian_died(struct turn *r)
     }
     pthread_mutex_lock(&r->lock);
     guardian_finish(&r->guardian);
+    r->doubtful = true;
     pthread_mutex_unlock(&r->lock);
     turn_child_is_gone(r);
     r->withdraw = true;

@@ -28,6 +28,7 @@ void turn_granted(struct turn *r, int64_t token, int64_t until_ns)
 {
     pthread_mutex_lock(&r->lock);
     r->news.granted = true;
+    r->news.revoked = false; /* of a term that nobody heard of */
     r->news.token = token;
     lease_page_write(&r->page, LEASE_LEADING, until_ns, token);
     pthread_mutex_unlock(&r->lock);
@@ -60,10 +61,27 @@ void turn_revoked(struct turn *r, int why, int64_t stop_within_ms)
             kill(r->guardian.pid, SIGCONT); /* should somebody have stopped it */
         }
     }
-    while (!r->child_gone) {
+    while (!r->child_gone || (r->options->lasting && r->news.granted)) {
         pthread_cond_wait(&r->child_gone_cond, &r->lock);
     }
     pthread_mutex_unlock(&r->lock);
+}
+
+void turn_term_over(struct turn *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->news.granted = false;
+    r->news.revoked = false;
+    pthread_cond_broadcast(&r->child_gone_cond);
+    pthread_mutex_unlock(&r->lock);
+}
+
+bool turn_certain(struct turn *r)
+{
+    pthread_mutex_lock(&r->lock);
+    bool certain = !r->doubtful;
+    pthread_mutex_unlock(&r->lock);
+    return certain;
 }
 
 void turn_closed(struct turn *r, int why)

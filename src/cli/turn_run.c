@@ -1,5 +1,5 @@
 /*
- * conclave elect|lock|semaphore PATH [-- CMD]: queues up, and keeps a child, or what it got alone,
+ * conclave elect|lock|semaphore|switch PATH [-- CMD]: queues up, and keeps a child, or what it got alone,
  * while it has it.
  *
  *              connected          granted            child ended, lost, signal, end of input
@@ -9,6 +9,8 @@
  *     │  BACKOFF <─────────────────────────── --forever, or its place lost ──────────┘
  *     v
  *   DONE (not connected in time, signal)
+ *
+ * With `lasting` a term that the library ended goes from HOLDING back to WAITING, with the same handle.
  *
  * The machine runs in the main thread. The library's threads leave their news (turn_news.c) and
  * wake it. The child is the guardian's (guardian.h), which ends it at the end of the lease by its own
@@ -31,7 +33,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define LEAVE_TIMEOUT_MS 2000 /* for the removal of the node to be confirmed */
+#define CLOSE_TIMEOUT_MS 2000 /* for the session to end */
 #define BACKOFF_MIN_MS 1000
 #define BACKOFF_MAX_MS 30000
 
@@ -106,7 +108,25 @@ void turn_leave(struct turn *r, const char *reason, int exit_code, int child_sta
         return;
     }
     r->options->kind->close(r->holding);
-    phase_enter(r, TURN_LEAVING, LEAVE_TIMEOUT_MS);
+    phase_enter(r, TURN_LEAVING, r->options->leave_timeout_ms);
+    if (r->options->lasting) {
+        turn_term_over(r);
+    }
+}
+
+void turn_lost(struct turn *r, int child_status)
+{
+    if (!r->options->lasting || r->withdraw || !turn_news_read(r).revoked) {
+        /* The guardian's clock may have ended it before the library's: then the handle is given up. */
+        turn_leave(r, "lost", CLI_EXIT_LOST, child_status);
+        return;
+    }
+    outcome_set(r, "lost", CLI_EXIT_LOST, child_status);
+    status_write(r);
+    r->outcome = (struct turn_outcome){NULL, 0, -1};
+    r->token = 0;
+    phase_enter(r, TURN_WAITING, CONCLAVE_FOREVER);
+    turn_term_over(r);
 }
 
 /* --- phases ----------------------------------------------------------------------------------- */
@@ -220,7 +240,7 @@ static void step_waiting(struct turn *r, const struct turn_news *news)
             turn_leave(r, "error", CLI_EXIT_USAGE, -1);
         } else if (r->options->command != NULL) {
             turn_child_begin(r);
-        } else {
+        } else if (!r->options->silent) {
             hold_begin(r);
         }
     } else if (r->deadline_ms != 0 && now_ms() >= r->deadline_ms) {
@@ -239,7 +259,7 @@ static void step_holding(struct turn *r, const struct turn_news *news)
     if (r->options->command == NULL && news->revoked) {
         fprintf(stderr, "conclave %s: %s: %s\n", r->options->usage->name, r->options->path,
                 r->options->kind->lost);
-        turn_leave(r, "lost", CLI_EXIT_LOST, -1);
+        turn_lost(r, -1);
     }
 }
 
@@ -278,8 +298,9 @@ static void step_leaving(struct turn *r, const struct turn_news *news)
                 duration_text(r->session_timeout_ms, timeout));
         r->withdraw = true;
     }
-    bool lost_place = waited_only && strcmp(r->outcome.reason, "lost") == 0;
-    if (!lost_place) {
+    bool lost = strcmp(r->outcome.reason, "lost") == 0;
+    bool lost_place = lost && (waited_only || r->options->lasting);
+    if (!lost || !waited_only) {
         status_write(r);
     }
     if (r->withdraw || (!r->options->forever && !lost_place)) {
@@ -503,8 +524,12 @@ int turn_run(const struct turn_options *options)
         fflush(NULL);
         _exit(code);
     }
+    if (options->kind->end != NULL && !options->kind->end(&r)) {
+        fflush(NULL);
+        _exit(code);
+    }
     conclave_recipes_destroy(r.recipes);
-    conclave_client_close(r.client, LEAVE_TIMEOUT_MS);
+    conclave_client_close(r.client, CLOSE_TIMEOUT_MS);
     lease_page_finish(&r.page);
     waiter_finish(&r.waiter);
     return code;

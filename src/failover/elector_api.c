@@ -199,6 +199,11 @@ void conclave_elector_set_health(struct conclave_elector *e, enum conclave_healt
         if (health != CONCLAVE_HEALTH_HEALTHY) {
             e->reason = "not healthy";
             e->untrusted = true; /* of a stop under way, too */
+            if (e->node != NULL) {
+                /* What recovers at once leaves the turn to others all the same. */
+                int64_t until = client_now_ns(client) + e->options.backoff_min_ms * 1000000;
+                e->not_before_ns = until > e->not_before_ns ? until : e->not_before_ns;
+            }
         }
         elector_run(e);
     }

@@ -188,7 +188,7 @@ void conclave_elector_view_free(struct conclave_elector_view *view)
 
 /* The breadcrumb must stand as it was read, in the same transaction. */
 static int write_override(const struct question *q, int32_t crumb_version, int64_t token,
-                          bool replace)
+                          const struct conclave_acl *acl, size_t acl_count, bool replace)
 {
     char text[24];
     struct conclave_reply *reply;
@@ -201,6 +201,8 @@ static int write_override(const struct question *q, int32_t crumb_version, int64
         parts[0] = conclave_op_path(CONCLAVE_OP_CHECK, crumb, crumb_version);
         parts[1] = replace ? conclave_op_set(path, text, (size_t)len, -1)
                            : conclave_op_create(path, text, (size_t)len, CONCLAVE_PERSISTENT);
+        parts[1].acl = replace ? NULL : acl;
+        parts[1].acl_count = replace || acl == NULL ? 0 : acl_count;
         struct conclave_op op = conclave_op_multi(parts, 2);
         error = call(q, &op, &reply);
         conclave_reply_free(reply);
@@ -211,7 +213,8 @@ static int write_override(const struct question *q, int32_t crumb_version, int64
 }
 
 int conclave_elector_override(struct conclave_recipes *rt, const char *dir,
-                              struct conclave_token token, int64_t timeout_ms)
+                              struct conclave_token token, const struct conclave_acl *acl,
+                              size_t acl_count, int64_t timeout_ms)
 {
     struct question q;
     struct conclave_stat stat;
@@ -230,9 +233,9 @@ int conclave_elector_override(struct conclave_recipes *rt, const char *dir,
     if (crumb.clean || standing != token.czxid) {
         error = CONCLAVE_ECONFLICT;
     } else {
-        error = write_override(&q, stat.version, standing, false);
+        error = write_override(&q, stat.version, standing, acl, acl_count, false);
         if (error == CONCLAVE_NODE_EXISTS) {
-            error = write_override(&q, stat.version, standing, true);
+            error = write_override(&q, stat.version, standing, acl, acl_count, true);
         }
     }
     free(text);

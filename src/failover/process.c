@@ -21,6 +21,7 @@
 
 enum {
     DIED = 128,        /* plus the signal's number */
+    ASK_MS = 50,       /* between two calls of go_on */
     REAP_MAX_MS = 1000 /* for what was killed to be gone; a disk that hangs may keep it */
 };
 
@@ -128,24 +129,25 @@ static pid_t start(const struct process_spec *spec, char **envp, const struct fi
 /* Until it ends, the time is over, or it is broken off: 0, CONCLAVE_ETIMEDOUT, CONCLAVE_ECANCELED. */
 static int wait_for_end(const struct process_spec *spec, int pid_fd)
 {
-    int64_t deadline_ms = clock_monotonic_ms(clock_system()) + spec->timeout_ms;
+    int64_t began_ms = clock_monotonic_ms(clock_system());
     for (;;) {
-        int64_t left_ms = deadline_ms - clock_monotonic_ms(clock_system());
+        int64_t left_ms = spec->go_on != NULL ? ASK_MS : INT32_MAX;
         struct pollfd fds[] = {{.fd = pid_fd, .events = POLLIN},
                                {.fd = spec->stop_fd, .events = POLLIN}};
-        if (spec->timeout_ms < 0) {
-            left_ms = -1;
-        } else if (left_ms > INT32_MAX) {
-            left_ms = INT32_MAX;
+        if (spec->timeout_ms >= 0) {
+            int64_t end_ms = began_ms + spec->timeout_ms - clock_monotonic_ms(clock_system());
+            end_ms = end_ms > 0 ? end_ms : 0;
+            left_ms = end_ms < left_ms ? end_ms : left_ms;
         }
-        int n = poll(fds, 2, spec->timeout_ms >= 0 && left_ms < 0 ? 0 : (int)left_ms);
+        (void)poll(fds, 2, (int)left_ms);
         if (fds[0].revents != 0) {
             return 0;
         }
-        if (fds[1].revents != 0) {
+        if (fds[1].revents != 0 || (spec->go_on != NULL && !spec->go_on(spec->go_on_ctx))) {
             return CONCLAVE_ECANCELED;
         }
-        if (n == 0 && spec->timeout_ms >= 0 && clock_monotonic_ms(clock_system()) >= deadline_ms) {
+        if (spec->timeout_ms >= 0 &&
+            clock_monotonic_ms(clock_system()) - began_ms >= spec->timeout_ms) {
             return CONCLAVE_ETIMEDOUT;
         }
     }

@@ -13,6 +13,7 @@
 
 #include <conclave/error.h>
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct process_spec {
@@ -22,12 +23,14 @@ struct process_spec {
     char *output; /* what it writes, cut to output_size - 1 bytes and ended by a NUL; NULL: it
                                 goes to our standard error, as its errors do */
     size_t output_size;
-    int64_t timeout_ms; /* CONCLAVE_FOREVER or -1: none */
-    int stop_fd;        /* readable: the wait is broken off; -1: none */
+    int64_t timeout_ms;       /* CONCLAVE_FOREVER or -1: none */
+    int stop_fd;              /* readable: the wait is broken off; -1: none */
+    bool (*go_on)(void *ctx); /* asked every 50 ms; false: it is broken off; NULL: none */
+    void *go_on_ctx;
 };
 
 /* Runs it to its end. 0 with its exit code, 128 + n when it died of signal n; CONCLAVE_ETIMEDOUT;
- * CONCLAVE_ECANCELED (stop_fd); CONCLAVE_ENOMEM; CONCLAVE_EIO, with *ret_code an errno, when it could
+ * CONCLAVE_ECANCELED (stop_fd, go_on); CONCLAVE_ENOMEM; CONCLAVE_EIO, with *ret_code an errno, when it could
  * not be started. Any thread; SIGCHLD must not be ignored. */
 int process_run(const struct process_spec *spec, int *ret_code) CONCLAVE_MUST_USE;
 

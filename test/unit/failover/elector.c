@@ -14,6 +14,7 @@ struct member {
     struct conclave_elector *elector;
     const char *incarnation;
     bool herd_free;
+    int64_t backoff_ms; /* 0: short */
     enum conclave_elector_layout layout;
     enum conclave_health health;
 
@@ -145,8 +146,8 @@ static void member_start(struct member *m)
     options.layout = m->layout;
     options.herd_free = m->herd_free;
     options.health = m->health;
-    options.backoff_min_ms = 20;
-    options.backoff_max_ms = 100;
+    options.backoff_min_ms = m->backoff_ms != 0 ? m->backoff_ms : 20;
+    options.backoff_max_ms = m->backoff_ms != 0 ? m->backoff_ms : 100;
     m->closed = 0;
     assert_int_equal(conclave_elector_start(m->base.recipes, &options, &callbacks, m, &m->elector),
                      0);
@@ -271,10 +272,11 @@ static void an_operator_may_say_that_it_is_dead(void **state)
     assert_true(view->has_active);
     assert_string_equal(view->active.id, "a");
     assert_false(view->active.clean);
-    assert_int_equal(conclave_elector_override(b.base.recipes, DIR, wrong, PATIENCE_MS),
+    assert_int_equal(conclave_elector_override(b.base.recipes, DIR, wrong, NULL, 0, PATIENCE_MS),
                      CONCLAVE_ECONFLICT);
     assert_int_equal(
-        conclave_elector_override(b.base.recipes, DIR, view->active.token, PATIENCE_MS), 0);
+        conclave_elector_override(b.base.recipes, DIR, view->active.token, NULL, 0, PATIENCE_MS),
+        0);
     conclave_elector_view_free(view);
     EVENTUALLY(ACTIVE(&b));
     assert_false(fake_zk_exists(zk, OVERRIDE_NODE)); /* for this one only */
@@ -655,7 +657,9 @@ static void one_that_recovers_while_it_stops_is_fenced_all_the_same(void **state
     struct fake_zk *zk = *state;
     struct member a;
     struct member b;
-    member_join(&a, zk, 0, "a");
+    member_open(&a, zk, 0, "a");
+    a.backoff_ms = 60000; /* others come first */
+    member_start(&a);
     EVENTUALLY(ACTIVE(&a));
     member_join(&b, zk, 1, "b");
     EVENTUALLY(STATE_IS(&b, STANDBY));

@@ -149,6 +149,23 @@ static void the_wait_can_be_broken_off(void **state)
     close(fd);
 }
 
+static bool three_times(void *ctx)
+{
+    return ++*(int *)ctx < 3;
+}
+
+static void the_wait_goes_on_while_it_is_wanted(void **state)
+{
+    const char *const argv[] = {"sleep", "100", NULL};
+    int asked = 0;
+    int code;
+    struct process_spec spec = {
+        .argv = argv, .timeout_ms = -1, .stop_fd = -1, .go_on = three_times, .go_on_ctx = &asked};
+    (void)state;
+    assert_int_equal(process_run(&spec, &code), CONCLAVE_ECANCELED);
+    assert_int_equal(asked, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +175,7 @@ int main(void)
         cmocka_unit_test(its_group_is_killed_at_the_timeout),
         cmocka_unit_test(what_it_leaves_behind_is_killed),
         cmocka_unit_test(the_wait_can_be_broken_off),
+        cmocka_unit_test(the_wait_goes_on_while_it_is_wanted),
     };
     return cmocka_run_group_tests_name("process", tests, NULL, NULL);
 }
