@@ -58,23 +58,25 @@ static const char *after_last(const char *name, const char *marker)
     return found;
 }
 
+/* Only what the server itself would print ("%010d"): no other sign, blank or width. */
 bool sequence_parse(const char *digits, int32_t *ret_sequence)
 {
-    char *end;
-    char printed[16];
-    if (strlen(digits) < 10 || strlen(digits) > 11) {
+    bool negative = digits[0] == '-';
+    const char *first = digits + (negative ? 1 : 0);
+    int64_t value = 0;
+    int count = 0;
+    for (; first[count] >= '0' && first[count] <= '9' && count <= 10; count++) {
+        value = value * 10 + (first[count] - '0');
+    }
+    if (first[count] != '\0' || value > INT32_MAX + (negative ? INT64_C(1) : 0)) {
         return false;
     }
-    long long value = strtoll(digits, &end, 10);
-    if (*end != '\0' || value < INT32_MIN || value > INT32_MAX) {
+    /* The sign takes the place of a digit, unless all ten are needed. */
+    int wanted = negative && value < 1000000000 ? 9 : 10;
+    if (count != wanted || (negative && value == 0)) {
         return false;
     }
-    /* Only what the server itself would print: no sign '+', no blanks, no other width. */
-    (void)snprintf(printed, sizeof printed, "%010" PRId32, (int32_t)value);
-    if (strcmp(printed, digits) != 0) {
-        return false;
-    }
-    *ret_sequence = (int32_t)value;
+    *ret_sequence = (int32_t)(negative ? -value : value);
     return true;
 }
 
@@ -199,18 +201,11 @@ bool contenders_need_czxid(const struct contender *list, size_t count)
     if (count < 2) {
         return false;
     }
-    struct contender *sorted = malloc(count * sizeof *sorted);
-    if (sorted == NULL) {
-        return true; /* the longer way is always right */
-    }
-    memcpy(sorted, list, count * sizeof *sorted);
-    contenders_sort(sorted, count, false);
-    uint32_t span = (uint32_t)sorted[count - 1].sequence - (uint32_t)sorted[0].sequence;
+    uint32_t span = (uint32_t)list[count - 1].sequence - (uint32_t)list[0].sequence;
     bool need = span > NAMES_SPAN;
     for (size_t i = 1; i < count && !need; i++) {
-        need = sorted[i].sequence == sorted[i - 1].sequence;
+        need = list[i].sequence == list[i - 1].sequence;
     }
-    free(sorted);
     return need;
 }
 

@@ -71,8 +71,8 @@ int contenders_filter(enum conclave_naming naming, const char *const *children, 
 int contenders_filter_kinds(enum conclave_naming naming, const char *const *children, size_t count,
                             struct contender **ret, size_t *ret_count) CONCLAVE_MUST_USE;
 
-/* Whether sequence numbers alone do not order these: two are equal, or they span more than
- * NAMES_SPAN. */
+/* Of a list that was sorted by them: whether sequence numbers alone do not order these: two are
+ * equal, or they span more than NAMES_SPAN. */
 bool contenders_need_czxid(const struct contender *list, size_t count);
 
 /* Sorts, first come first. by_czxid: by czxid, those without one (gone) last. */

@@ -97,8 +97,8 @@ static void E11_order_is_by_sequence_not_by_guid(void **state)
     size_t count;
     assert_int_equal(contenders_filter(CONCLAVE_NAMING_NATIVE, children, 3, &list, &count), 0);
     assert_int_equal(count, 3);
-    assert_false(contenders_need_czxid(list, count));
     contenders_sort(list, count, false);
+    assert_false(contenders_need_czxid(list, count));
     assert_string_equal(list[0].name, children[1]);
     assert_string_equal(list[1].name, children[2]);
     assert_string_equal(list[2].name, children[0]);
@@ -116,8 +116,8 @@ static void E12_order_goes_on_over_the_wrap(void **state)
     size_t count;
     assert_int_equal(contenders_filter(CONCLAVE_NAMING_NATIVE, children, 4, &list, &count), 0);
     assert_int_equal(count, 4);
-    assert_false(contenders_need_czxid(list, count));
     contenders_sort(list, count, false);
+    assert_false(contenders_need_czxid(list, count));
     assert_string_equal(list[0].name, "d-n_2147483646");
     assert_string_equal(list[1].name, "b-n_2147483647");
     assert_string_equal(list[2].name, "c-n_-2147483648");
@@ -137,6 +137,7 @@ static void E13_equal_or_distant_numbers_need_czxid(void **state)
     struct contender *list;
     size_t count;
     assert_int_equal(contenders_filter(CONCLAVE_NAMING_NATIVE, equal, 2, &list, &count), 0);
+    contenders_sort(list, count, false);
     assert_true(contenders_need_czxid(list, count));
     list[0].czxid = 20;
     list[1].czxid = 10;
@@ -144,11 +145,48 @@ static void E13_equal_or_distant_numbers_need_czxid(void **state)
     assert_string_equal(list[0].name, equal[1]);
     free(list);
     assert_int_equal(contenders_filter(CONCLAVE_NAMING_NATIVE, far, 2, &list, &count), 0);
+    contenders_sort(list, count, false);
     assert_true(contenders_need_czxid(list, count));
     free(list);
     assert_int_equal(contenders_filter(CONCLAVE_NAMING_NATIVE, near, 2, &list, &count), 0);
+    contenders_sort(list, count, false);
     assert_false(contenders_need_czxid(list, count));
     free(list);
+}
+
+static void numbers_are_taken_as_the_server_prints_them(void **state)
+{
+    (void)state;
+    static const int32_t values[] = {0,           1,           9,        999999999,
+                                     1000000000,  INT32_MAX,   -1,       -999999999,
+                                     -1000000000, -1000000001, INT32_MIN};
+    static const char *const others[] = {"",
+                                         "-",
+                                         "000000001",
+                                         "00000000001",
+                                         "+000000001",
+                                         " 000000001",
+                                         "000000000x",
+                                         "-0000000001",
+                                         "-000000000",
+                                         "2147483648",
+                                         "9999999999",
+                                         "-2147483649",
+                                         "99999999999999999999",
+                                         "-00000001",
+                                         "--00000001",
+                                         "00000-0001",
+                                         "0000000001 "};
+    int32_t sequence;
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        char text[16];
+        (void)snprintf(text, sizeof text, "%010" PRId32, values[i]);
+        assert_true(sequence_parse(text, &sequence));
+        assert_int_equal(sequence, values[i]);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_false(sequence_parse(others[i], &sequence));
+    }
 }
 
 static void E14_the_parser_takes_what_follows_the_last_marker(void **state)
@@ -174,6 +212,7 @@ int main(void)
         cmocka_unit_test(E11_order_is_by_sequence_not_by_guid),
         cmocka_unit_test(E12_order_goes_on_over_the_wrap),
         cmocka_unit_test(E13_equal_or_distant_numbers_need_czxid),
+        cmocka_unit_test(numbers_are_taken_as_the_server_prints_them),
         cmocka_unit_test(E14_the_parser_takes_what_follows_the_last_marker),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
