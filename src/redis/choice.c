@@ -49,7 +49,7 @@ static const char *excluded(const struct redis_config *config, const struct redi
     if (node->facts_ms < 0 || node->facts_ms < what->fresh_ms) {
         return "does not answer";
     }
-    if (facts->role == REDIS_ROLE_MASTER && is_old) {
+    if (facts->role == REDIS_ROLE_MASTER && is_old && !(plan->force && what->only == place)) {
         return "is the old master";
     }
     if (facts->loading) {
@@ -58,7 +58,8 @@ static const char *excluded(const struct redis_config *config, const struct redi
     if (facts->priority == 0 && !plan->force) {
         return "has priority 0";
     }
-    if (!has_history(plan, facts)) {
+    bool takes_anything = plan->force && what->only == place;
+    if (!takes_anything && !has_history(plan, facts)) {
         return "has data of another history";
     }
     if (was_tried(plan, address)) {

@@ -135,6 +135,7 @@ void redis_plan_write(struct buf *out, const struct redis_plan *plan)
     put_int(&j, "old_second_offset", plan->old_second_offset);
     put_int(&j, "old_offset", plan->old_offset);
     put_string_or_null(&j, "target", plan->target);
+    put_string_or_null(&j, "wanted", plan->wanted);
     put_addresses(&j, "tried", plan->tried, plan->tried_count);
     put_string(&j, "fenced", plan->fenced);
     put_string_or_null(&j, "request", plan->request);

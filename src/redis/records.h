@@ -68,7 +68,7 @@ enum redis_step {
 
 /* `plan`: a fail-over that is under way, so that a successor goes on with it. */
 struct redis_plan {
-    char id[REDIS_NAME_SIZE]; /* names it in events: "<epoch>-<token in hex>" */
+    char id[REDIS_NAME_SIZE]; /* names it in events: "<epoch>-<started_ms in hex>" */
     int64_t epoch;            /* the one that it will publish */
     enum redis_step step;
     char reason[REDIS_NAME_SIZE]; /* "down", "restarted", "role", "manual" */
@@ -79,6 +79,7 @@ struct redis_plan {
     int64_t old_second_offset;
     int64_t old_offset;                              /* how far it was known to be; -1 unknown */
     char target[REDIS_ADDRESS_SIZE];                 /* who becomes master; "" not chosen yet */
+    char wanted[REDIS_ADDRESS_SIZE];                 /* whom the request asked for; "" any */
     char tried[REDIS_NODES_MAX][REDIS_ADDRESS_SIZE]; /* were chosen and failed */
     size_t tried_count;
     char fenced

@@ -23,9 +23,9 @@
  *
  *   HANDOVER (request, old master well, 6.2 and later): FAILOVER TO ... TIMEOUT instead of FENCE to PROMOTE.
  *
- * How to drive it: gather a situation, call redis_steps_next, carry the action out (one at a time), note what became
- * of it in redis_outcome, read again what it changed (a record's version; after COMMAND an INFO of that node), call
- * again; after WAIT at its time or when anything is new. An action that failed is not repeated by the driver.
+ * How to drive it: gather a situation, call redis_steps_next, carry the action out (one at a time, nothing else meanwhile),
+ * call redis_steps_done, read again what it changed (a record and its version; after COMMAND an INFO of that node), and
+ * so on; after WAIT at its time or when anything is new. The driver repeats nothing by itself.
  */
 #ifndef REDIS_STEPS_H
 #define REDIS_STEPS_H
@@ -77,33 +77,32 @@ enum redis_action_kind {
     REDIS_ACTION_ANSWER, /* create results/<name>, delete requests/<name>: one fenced transaction */
 };
 
-/* What this manager remembers; zero it with redis_memory_init at the beginning of every term. */
+/* What this manager remembers of its term; private to steps. Throwing it away at any moment costs time only. */
 struct redis_memory {
-    char plan_id[REDIS_NAME_SIZE]; /* what follows is about this plan */
-    int64_t plan_ms;               /* first seen; -1 */
-    int64_t paused_ms;             /* CLIENT PAUSE was sent; -1 */
-    int64_t choose_ms;             /* candidates are read anew since; -1 */
-    int64_t promote_ms;            /* first REPLICAOF NO ONE to the target; -1 */
-    int64_t handover_ms;           /* first FAILOVER; -1 */
-    int64_t repoint_ms;            /* re-pointing since; -1 */
-    int64_t lease_from_ms;         /* the old master has had no replica that we know of since; -1 */
-    int64_t attempt_ms[REDIS_NODES_MAX]; /* last command to this node */
-    int64_t
-        drift_ms[REDIS_NODES_MAX]; /* facts (facts_ms) in which a node was first seen astray; -1 */
-    int64_t settled_offset[REDIS_NODES_MAX]; /* offset in the facts before; -1 */
-    int64_t settled_ms[REDIS_NODES_MAX];     /* facts_ms of it */
-    int64_t diverged_epoch[REDIS_NODES_MAX]; /* divergence was told for this epoch */
-    int64_t restarted_ms;                    /* the master was first seen with another run id; -1 */
-    int64_t startup_ms;                      /* first call without `current`; -1 */
-    int64_t epoch_seen;                      /* newest epoch seen, and ... */
-    int64_t epoch_ms; /* ... when (cooldown against a wall clock that jumps) */
-    char guarded
-        [REDIS_ID_SIZE];  /* run id of the master whose min-replicas settings were acknowledged */
-    int guarded_replicas; /* with this number */
-    uint32_t forgotten;   /* nodes not listed as unavailable */
-    struct redis_outcome last;        /* set by the driver after each action */
-    enum redis_action_kind last_kind; /* of that action */
-    int last_node;
+    char plan_id[REDIS_NAME_SIZE];        /* the plan that the next ones are about */
+    char plan_target[REDIS_ADDRESS_SIZE]; /* and its target */
+    int64_t plan_ms;                      /* plan first seen; -1 */
+    int64_t paused_ms;                    /* CLIENT PAUSE was acknowledged; -1 */
+    int64_t unpaused_ms;                  /* CLIENT UNPAUSE was sent; -1 */
+    int64_t choose_ms;                    /* candidates are read anew since; -1 */
+    int64_t promote_ms;                   /* the target could be promoted since; -1 */
+    int64_t handover_ms;                  /* FAILOVER was sent; -1 */
+    bool handover_refused;                /* and refused, see last_error */
+    int64_t repoint_ms;                   /* re-pointing since; -1 */
+    int64_t lease_from_ms;                /* the old master has had too few replicas since; -1 */
+    int64_t term_ms;                      /* first call; -1 */
+    int64_t failed_ms;                    /* the last action failed; -1 */
+    int64_t epoch_seen;                   /* newest epoch seen, and */
+    int64_t epoch_ms;                     /* when: for the cooldown if the wall clock jumps back */
+    int64_t attempt_ms[REDIS_NODES_MAX];  /* last REPLICAOF to this node; -1 */
+    int64_t drift_ms[REDIS_NODES_MAX];    /* its facts_ms when it was first seen astray; -1 */
+    int64_t settled_ms[REDIS_NODES_MAX];  /* facts_ms of settled_offset; -1 */
+    int64_t settled_offset[REDIS_NODES_MAX];
+    uint32_t settled;                 /* bit i: two readings in a row gave the same offset */
+    char guarded[REDIS_ID_SIZE];      /* run id whose min-replicas settings were sent */
+    bool guard_holds;                 /* and acknowledged */
+    int64_t guard_ms;                 /* when; -1 */
+    char last_error[REDIS_TEXT_SIZE]; /* of the last action that failed */
 };
 
 #define REDIS_ARGS_MAX 8
@@ -122,8 +121,9 @@ struct redis_action {
     char why[REDIS_TEXT_SIZE]; /* what it is done for */
     const char
         *event; /* static name of the event to tell once it succeeded, with why as text; or NULL */
-    int64_t event_bytes; /* bytes that belong to the event (divergence, loss); -1 none */
-    int node;            /* COMMAND, FENCE; else REDIS_NONE */
+    int64_t event_bytes;        /* bytes that belong to the event (divergence, loss); -1 none */
+    int node;                   /* COMMAND, FENCE; else REDIS_NONE */
+    char run_id[REDIS_ID_SIZE]; /* COMMAND: of the process it is meant for */
     union {
         int64_t until_ms; /* WAIT */
         uint32_t refresh; /* REFRESH: bit i for node i */
@@ -147,18 +147,23 @@ struct redis_action {
     } u;
 };
 
+/* At the beginning of every term. */
 void redis_memory_init(struct redis_memory *memory);
 
-/* The next action, in *ret (about 20 KB). Never fails; when there is nothing to do: WAIT. */
+/* The next action, in *ret. Never fails; when there is nothing to do: WAIT. The same situation gives the same action. */
 void redis_steps_next(const struct redis_situation *now, struct redis_memory *memory,
                       struct redis_action *ret);
 
-/* Furthest offset of the master (place `master`) in the own view and in all reports, fresh or not, of the history in
- * current; -1 unknown. */
+/* The action was carried out, or failed. */
+void redis_steps_done(struct redis_memory *memory, const struct redis_action *action,
+                      const struct redis_outcome *outcome, int64_t now_ms);
+
+/* Furthest offset of the current master in the own view and in all reports, fresh or not, as long as they are of the
+ * history in current; -1 unknown. */
 int64_t redis_known_offset(const struct redis_managers *managers, const struct redis_config *config,
                            const struct redis_node *own, const struct redis_current *current);
 
-/* Every name that step can have, NULL at the end: for the help of the hook, and for the test that stops at each. */
+/* Every name that action.step can have, NULL at the end: for the hook and the test that stops at each. */
 const char *const *redis_step_names(void);
 
 #endif

@@ -1,0 +1,150 @@
+/* The old master: its own word, a refused connection, methods, lease. */
+#include "redis/steps_fence.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Beyond the lease: the server counts once a second, and in whole seconds. */
+#define LEASE_MARGIN_MS 2000
+#define DETACH_PAUSE_MS 1000
+#define METHOD_PAUSES 5
+
+/* Replicas that may keep an old master writable; *ret_linked: one that says it is linked, or REDIS_NONE. */
+static int possible_replicas(const struct turn *t, int old, int *ret_linked)
+{
+    int possible = 0;
+    *ret_linked = REDIS_NONE;
+    for (size_t i = 0; i < t->config->node_count; i++) {
+        int node = (int)i;
+        if (node == old) {
+            continue;
+        }
+        if (!turn_recent(t, node)) {
+            possible += t->now->nodes[i].probe == REDIS_PROBE_REFUSED ? 0 : 1;
+        } else if (turn_is(t, node, REDIS_ROLE_REPLICA) && turn_facts(t, node)->link_up &&
+                   turn_master_of(t, node) == old) {
+            possible++;
+            *ret_linked = node;
+        }
+    }
+    return possible;
+}
+
+/* What the lease rests on: the settings that the master acknowledged, and too few replicas for them. */
+static bool lease_possible(struct turn *t, int old, int *ret_linked)
+{
+    const struct redis_current *current = t->now->current;
+    return possible_replicas(t, old, ret_linked) < current->lease_replicas;
+}
+
+static enum fence_view blocked(struct turn *t, const char *why)
+{
+    const struct redis_current *current = t->now->current;
+    const struct redis_plan *plan = t->now->plan;
+    if (current->state != REDIS_STATE_NEEDS_OPERATOR || strcmp(current->reason, why) != 0) {
+        turn_current(t, REDIS_DOING_FAILING_OVER, "unfenceable", "%s", why)->state =
+            REDIS_STATE_NEEDS_OPERATOR;
+    } else {
+        turn_wait(t, t->config->period_ms, "%s cannot be fenced", plan->old);
+    }
+    return FENCE_ACTED;
+}
+
+static enum fence_view note_fenced(struct turn *t, const char *by, const char *event)
+{
+    struct redis_plan *plan =
+        turn_plan(t, REDIS_DOING_FENCED, event, "%s has stopped: %s", t->now->plan->old, by);
+    turn_copy(plan->fenced, sizeof plan->fenced, by);
+    return FENCE_ACTED;
+}
+
+static enum fence_view wait_lease(struct turn *t, int old)
+{
+    const struct redis_current *current = t->now->current;
+    struct redis_memory *memory = t->memory;
+    char why[REDIS_TEXT_SIZE];
+    int linked = REDIS_NONE;
+    if (t->config->unfenceable == REDIS_UNFENCEABLE_BLOCK || current->lease_ms <= 0) {
+        snprintf(why, sizeof why, "%.200s does not answer and cannot be fenced", t->now->plan->old);
+        return blocked(t, why);
+    }
+    if (!lease_possible(t, old, &linked)) {
+        memory->lease_from_ms = -1;
+        if (linked != REDIS_NONE &&
+            (memory->attempt_ms[linked] < 0 ||
+             t->now->now_ms - memory->attempt_ms[linked] >= DETACH_PAUSE_MS)) {
+            turn_command(t, REDIS_DOING_DETACH, linked,
+                         "%s lets go of %s, which would accept writes as long as it is linked",
+                         turn_address(t, linked), t->now->plan->old);
+            turn_add(t, false, "CLIENT", "KILL", "TYPE", "master", NULL);
+            return FENCE_ACTED;
+        }
+        snprintf(
+            why, sizeof why,
+            "%.100s cannot be reached, and replicas may keep it writable (min-replicas-to-write %d)",
+            t->now->plan->old, current->lease_replicas);
+        return blocked(t, why);
+    }
+    if (memory->lease_from_ms < 0) {
+        memory->lease_from_ms = t->now->now_ms;
+    }
+    int64_t over_ms = memory->lease_from_ms + current->lease_ms + LEASE_MARGIN_MS;
+    if (t->now->now_ms >= over_ms) {
+        return note_fenced(t, "lease", "fenced");
+    }
+    int64_t rest = over_ms - t->now->now_ms;
+    turn_wait(t, rest < t->config->period_ms ? rest : t->config->period_ms,
+              "%s stops itself without replicas in at most %" PRId64 " ms", t->now->plan->old,
+              rest);
+    return FENCE_ACTED;
+}
+
+static enum fence_view unreachable(struct turn *t, int old, const char **ret_by)
+{
+    const struct redis_plan *plan = t->now->plan;
+    const struct redis_fence *fence = &t->now->fence;
+    int linked = REDIS_NONE;
+    if (plan->force) {
+        *ret_by = "forced";
+        return FENCE_STOPPED;
+    }
+    if (strcmp(plan->fenced, "method") == 0 || strcmp(plan->fenced, "refused") == 0 ||
+        (strcmp(plan->fenced, "lease") == 0 && lease_possible(t, old, &linked))) {
+        *ret_by = plan->fenced;
+        return FENCE_STOPPED;
+    }
+    if (t->config->fence_methods) {
+        bool ours = fence->node == old && fence->at_ms >= t->memory->plan_ms;
+        if (ours && fence->state == REDIS_FENCE_CONFIRMED) {
+            return note_fenced(t, "method", "fenced");
+        }
+        if (!ours || fence->state == REDIS_FENCE_NONE ||
+            t->now->now_ms - fence->at_ms >= METHOD_PAUSES * t->config->period_ms) {
+            turn_fence(t, old, "it does not answer");
+            return FENCE_ACTED;
+        }
+    }
+    return wait_lease(t, old);
+}
+
+enum fence_view steps_fence(struct turn *t, int old, const char **ret_by)
+{
+    const struct redis_node *node = &t->now->nodes[old];
+    int64_t old_ms = t->now->now_ms - 2 * t->config->period_ms - t->config->op_timeout_ms;
+    int64_t since_ms = old_ms > t->memory->plan_ms ? old_ms : t->memory->plan_ms;
+    if (!turn_probed_since(t, old, since_ms)) {
+        turn_refresh(t, 1U << old, "is the old master still there?");
+        return FENCE_ACTED;
+    }
+    bool answers = turn_recent(t, old);
+    if (answers && node->facts.role == REDIS_ROLE_REPLICA) {
+        *ret_by = "self";
+        return FENCE_STOPPED;
+    }
+    if (node->probe == REDIS_PROBE_REFUSED || node->probe == REDIS_PROBE_LOADING) {
+        *ret_by = "refused";
+        return FENCE_STOPPED;
+    }
+    return answers ? FENCE_ANSWERS : unreachable(t, old, ret_by);
+}

@@ -1,0 +1,29 @@
+/*
+ * Whether the old master of a plan has stopped, and what makes it so. Pure.
+ *
+ *   it answers, as a replica ................ stopped ("self")
+ *   it answers, as a master ................. ANSWERS: the caller pauses it, and demotes it before a promotion
+ *   a refused connection, or loading ........ stopped ("refused"): nobody is connected to what comes up there
+ *   else a method confirmed it .............. stopped ("method")
+ *   else the lease of its min-replicas ...... stopped ("lease") once it has been without enough replicas so long
+ *   else, the operator takes the risk ....... stopped ("forced")
+ *   else .................................... blocked: state needs_operator, tried again
+ *
+ * The lease holds only while all replicas that are known could not keep it writable: those that are linked to it are
+ * told to let go (CLIENT KILL TYPE master), and come back at once if it lives; those that cannot be reached count as
+ * linked, unless nothing listens there.
+ */
+#ifndef REDIS_STEPS_FENCE_H
+#define REDIS_STEPS_FENCE_H
+
+#include "redis/turn.h"
+
+enum fence_view {
+    FENCE_STOPPED, /* *ret_by says how */
+    FENCE_ANSWERS, /* as a master */
+    FENCE_ACTED,   /* an action was made, wait included */
+};
+
+enum fence_view steps_fence(struct turn *t, int old, const char **ret_by);
+
+#endif

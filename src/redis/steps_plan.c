@@ -1,0 +1,505 @@
+/* A fail-over from the plan to its end. */
+#include "redis/steps_plan.h"
+
+#include "redis/steps_fence.h"
+#include "redis/steps_handover.h"
+#include "redis/steps_repair.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define PAUSE_VERSION 60200 /* CLIENT PAUSE ... WRITE, FAILOVER */
+#define LOOK_AGAIN_MS 20
+
+void steps_plan_about(const struct turn *t, struct redis_plan *ret)
+{
+    const struct redis_current *current = t->now->current;
+    *ret = (struct redis_plan){.epoch = current->epoch + 1,
+                               .old_second_offset = current->second_offset,
+                               .old_offset = t->now->known_offset};
+    turn_copy(ret->old, sizeof ret->old, current->master);
+    turn_copy(ret->old_run_id, sizeof ret->old_run_id, current->run_id);
+    turn_copy(ret->old_replid, sizeof ret->old_replid, current->replid);
+    turn_copy(ret->old_replid2, sizeof ret->old_replid2, current->replid2);
+}
+
+bool steps_plan_restart_loses(const struct turn *t, int node, const char **ret_why)
+{
+    const struct redis_facts *facts = turn_facts(t, node);
+    bool ours = turn_of_current(t, node);
+    struct redis_plan about;
+    struct redis_choice choice;
+    steps_plan_about(t, &about);
+    about.force = true; /* how far behind does not matter here */
+    struct redis_choice_case what = {.plan = &about,
+                                     .fresh_ms = t->now->now_ms - 2 * t->config->period_ms -
+                                                 t->config->op_timeout_ms,
+                                     .down_ms = -1,
+                                     .only = REDIS_NONE};
+    redis_choose(t->config, t->now->nodes, &what, &choice);
+    if (choice.node != REDIS_NONE &&
+        (!ours || facts->offset < turn_facts(t, choice.node)->offset)) {
+        *ret_why = "the master was restarted with less than its replicas have";
+        return true;
+    }
+    bool all = true;
+    for (size_t i = 0; i < t->config->node_count; i++) {
+        all = all && turn_recent(t, (int)i) && !turn_facts(t, (int)i)->loading;
+    }
+    *ret_why = ours                      ? "with its data"
+               : all || facts->keys != 0 ? "no other server has the data of before"
+                                         : "the master was restarted empty; servers that are away "
+                                           "may have the data";
+    return !ours && !all && facts->keys == 0;
+}
+
+bool steps_plan_begin(struct turn *t, const struct plan_wish *wish)
+{
+    struct redis_plan *plan = turn_plan(t, REDIS_DOING_PLAN, "failover-begin", "%s", wish->why);
+    steps_plan_about(t, plan);
+    snprintf(plan->id, sizeof plan->id, "%" PRId64 "-%" PRIx64, plan->epoch,
+             (uint64_t)t->now->wall_ms);
+    turn_copy(plan->reason, sizeof plan->reason, wish->reason);
+    turn_copy(plan->request, sizeof plan->request, wish->request);
+    plan->step = wish->step;
+    plan->force = wish->force;
+    plan->started_ms = t->now->wall_ms;
+    if (wish->target != REDIS_NONE) {
+        turn_copy(plan->target, sizeof plan->target, turn_address(t, wish->target));
+    }
+    return true;
+}
+
+/* The lists as they will be: nobody but those that follow already; the old one is not available yet. */
+static void publish_lists(const struct turn *t, int target, struct redis_current *record)
+{
+    record->replica_count = 0;
+    record->unavailable_count = 0;
+    for (size_t i = 0; i < t->config->node_count; i++) {
+        if ((int)i != target) {
+            turn_copy(record->unavailable[record->unavailable_count++], REDIS_ADDRESS_SIZE,
+                      turn_address(t, (int)i));
+        }
+    }
+}
+
+/* What the old master had and the new one has not; -1 unknown. */
+static int64_t lost_bytes(const struct turn *t, int old, int target)
+{
+    const struct redis_plan *plan = t->now->plan;
+    const struct redis_facts *facts = turn_facts(t, target);
+    const struct redis_facts *gone = turn_facts(t, old);
+    int64_t known = plan->old_offset;
+    if (t->now->nodes[old].facts_ms >= 0 && gone->replid[0] != '\0' &&
+        strcmp(gone->replid, plan->old_replid) == 0 && gone->offset > known) {
+        known = gone->offset;
+    }
+    if (known < 0 || facts->second_offset < 1 || strcmp(facts->replid2, plan->old_replid) != 0) {
+        return -1;
+    }
+    return known > facts->second_offset - 1 ? known - (facts->second_offset - 1) : 0;
+}
+
+static bool publish(struct turn *t, int old, int target)
+{
+    const struct redis_plan *plan = t->now->plan;
+    const struct redis_facts *facts = turn_facts(t, target);
+    int64_t lost = lost_bytes(t, old, target);
+    char loss[64] = "unknown loss";
+    if (lost >= 0) {
+        snprintf(loss, sizeof loss, "%" PRId64 " bytes lost", lost);
+    }
+    struct redis_current *record =
+        turn_current(t, REDIS_DOING_PUBLISH, "failover", "%.60s is master after %.60s (%s, %s)",
+                     plan->target, plan->old, plan->reason, loss);
+    t->out->event_bytes = lost;
+    record->epoch = plan->epoch;
+    record->state = REDIS_STATE_DEGRADED; /* until its replicas are there */
+    turn_copy(record->master, sizeof record->master, plan->target);
+    turn_copy(record->run_id, sizeof record->run_id, facts->run_id);
+    turn_copy(record->replid, sizeof record->replid, facts->replid);
+    turn_copy(record->replid2, sizeof record->replid2, facts->replid2);
+    record->second_offset = facts->second_offset;
+    record->since_ms = t->now->wall_ms;
+    if (plan->request[0] == '\0') {
+        record->failover_ms = t->now->wall_ms;
+    }
+    steps_guard_record(t, facts->run_id, record);
+    publish_lists(t, target, record);
+    return true;
+}
+
+static bool demote_old(struct turn *t, int old, int target)
+{
+    const struct redis_plan *plan = t->now->plan;
+    turn_command(t, REDIS_DOING_DEMOTE, old, "%s answers as a master: it becomes a replica of %s",
+                 plan->old, turn_address(t, target));
+    turn_add_replicaof(t, target);
+    if (turn_facts(t, old)->version >= PAUSE_VERSION) {
+        turn_add(t, true, "CLIENT", "UNPAUSE", NULL);
+    }
+    turn_add_kill(t);
+    return true;
+}
+
+static bool undo_target(struct turn *t, const char *why)
+{
+    struct redis_plan *plan =
+        turn_plan(t, REDIS_DOING_UNDO, "candidate-failed", "%.100s: %s", t->now->plan->target, why);
+    if (plan->tried_count < REDIS_NODES_MAX) {
+        memcpy(plan->tried[plan->tried_count++], plan->target, sizeof plan->target);
+    }
+    plan->target[0] = '\0';
+    plan->step = REDIS_STEP_CHOOSE;
+    return true;
+}
+
+/* A master whose data are those of the old one, as far as ids tell. */
+static bool is_promoted(const struct turn *t, int target)
+{
+    const struct redis_plan *plan = t->now->plan;
+    const struct redis_facts *facts = turn_facts(t, target);
+    return turn_is(t, target, REDIS_ROLE_MASTER) && !facts->loading &&
+           (plan->force || plan->old_replid[0] == '\0' ||
+            redis_facts_of_history(facts, plan->old_replid, plan->old_replid2,
+                                   plan->old_second_offset));
+}
+
+/* A master that came back as a replica may be its own successor. */
+static enum fence_view fence_of(struct turn *t, int old, int target, const char **ret_by)
+{
+    *ret_by = "self";
+    return old == target ? FENCE_STOPPED : steps_fence(t, old, ret_by);
+}
+
+bool steps_plan_promoted(struct turn *t, int old, int target)
+{
+    const char *by = NULL;
+    enum fence_view view = fence_of(t, old, target, &by);
+    if (view == FENCE_ANSWERS) {
+        return demote_old(t, old, target);
+    }
+    return view == FENCE_ACTED || steps_guard(t, target) || publish(t, old, target);
+}
+
+static bool promote(struct turn *t, int old, int target)
+{
+    const struct redis_plan *plan = t->now->plan;
+    struct redis_memory *memory = t->memory;
+    const char *by = NULL;
+    enum fence_view view = fence_of(t, old, target, &by);
+    if (view == FENCE_ACTED) {
+        return true;
+    }
+    if (view == FENCE_ANSWERS) {
+        return demote_old(t, old, target);
+    }
+    if (memory->promote_ms < 0) {
+        memory->promote_ms = t->now->now_ms;
+    }
+    if (t->now->now_ms - memory->promote_ms > t->config->promote_timeout_ms) {
+        return undo_target(t, "was not promoted in time");
+    }
+    const struct redis_node *node = &t->now->nodes[target];
+    if (!turn_recent(t, target)) {
+        return node->probe == REDIS_PROBE_REFUSED || node->state == REDIS_NODE_DOWN
+                   ? undo_target(t, "is down")
+               : t->now->now_ms - node->probe_ms < LOOK_AGAIN_MS
+                   ? turn_wait(t, LOOK_AGAIN_MS, "%s does not answer", plan->target)
+                   : turn_refresh(t, 1U << target, "does the candidate answer?");
+    }
+    if (node->facts.role == REDIS_ROLE_MASTER || node->facts.loading ||
+        (!plan->force && plan->old_replid[0] != '\0' &&
+         !redis_facts_of_history(&node->facts, plan->old_replid, plan->old_replid2,
+                                 plan->old_second_offset))) {
+        return undo_target(t, "has lost its data"); /* a master, but not one of this history */
+    }
+    turn_command(t, REDIS_DOING_PROMOTE, target, "the old master has stopped (%s)", by);
+    int version = node->facts.version;
+    turn_add(t, false, version > 0 && version < 50000 ? "SLAVEOF" : "REPLICAOF", "NO", "ONE", NULL);
+    turn_add(t, true, "CONFIG", "REWRITE", NULL);
+    return true;
+}
+
+static bool with_target(struct turn *t, int old, int target)
+{
+    if (!turn_probed_since(t, target, t->memory->plan_ms)) {
+        return turn_refresh(t, 1U << target | 1U << old, "how is the candidate?");
+    }
+    return is_promoted(t, target) ? steps_plan_promoted(t, old, target) : promote(t, old, target);
+}
+
+/* Whether what the candidates received is applied, and what the old master still has has come. */
+static uint32_t unsettled(struct turn *t, int old, bool old_answers)
+{
+    struct redis_memory *memory = t->memory;
+    uint32_t set = 0;
+    for (size_t i = 0; i < t->config->node_count; i++) {
+        const struct redis_node *node = &t->now->nodes[i];
+        const struct redis_facts *facts = &node->facts;
+        if (node->facts_ms < memory->choose_ms || facts->role != REDIS_ROLE_REPLICA) {
+            continue;
+        }
+        if (memory->settled_ms[i] < memory->choose_ms) {
+            memory->settled &= ~(1U << i);
+            memory->settled_ms[i] = node->facts_ms;
+            memory->settled_offset[i] = facts->offset;
+        } else if (memory->settled_ms[i] != node->facts_ms) {
+            bool same = memory->settled_offset[i] == facts->offset;
+            memory->settled = same ? memory->settled | 1U << i : memory->settled & ~(1U << i);
+            memory->settled_ms[i] = node->facts_ms;
+            memory->settled_offset[i] = facts->offset;
+        }
+        bool behind = old_answers && facts->link_up && turn_master_of(t, (int)i) == old &&
+                      facts->offset < turn_facts(t, old)->offset;
+        if ((memory->settled & 1U << i) == 0 || facts->read_offset > facts->offset || behind) {
+            set |= 1U << i;
+        }
+    }
+    return set;
+}
+
+static bool nobody(struct turn *t, int old, const struct redis_choice *choice)
+{
+    const struct redis_current *current = t->now->current;
+    struct redis_memory *memory = t->memory;
+    int64_t again_ms = memory->choose_ms + t->config->period_ms;
+    if (current->state != REDIS_STATE_NO_CANDIDATE) {
+        turn_current(t, REDIS_DOING_FAILING_OVER, "no-candidate", "%s", choice->why)->state =
+            REDIS_STATE_NO_CANDIDATE;
+        return true;
+    }
+    if (t->now->now_ms < again_ms) {
+        return turn_wait(t, again_ms - t->now->now_ms, "%s", choice->why);
+    }
+    memory->choose_ms = -1;
+    if (t->now->plan->tried_count > 0) {
+        struct redis_plan *plan = turn_plan(t, REDIS_DOING_UNDO, NULL, "all are tried once more");
+        plan->tried_count = 0;
+        return true;
+    }
+    uint32_t all = t->config->node_count == 32 ? UINT32_MAX : (1U << t->config->node_count) - 1;
+    return turn_refresh(t, all & ~(1U << old), "is there a candidate by now?");
+}
+
+/* Those that are not worth waiting for: an old master that was silent, and whoever is known to be down. */
+static uint32_t out_of_reach(const struct turn *t, int old)
+{
+    uint32_t set = 0;
+    for (size_t i = 0; i < t->config->node_count; i++) {
+        bool down = (int)i == old || t->now->nodes[i].state == REDIS_NODE_DOWN;
+        set |= down && !turn_recent(t, (int)i) ? 1U << i : 0;
+    }
+    return set;
+}
+
+static bool choose(struct turn *t, int old, bool old_answers, const char *by)
+{
+    const struct redis_plan *plan = t->now->plan;
+    struct redis_memory *memory = t->memory;
+    if (memory->choose_ms < 0) {
+        memory->choose_ms = t->now->now_ms;
+        memory->settled = 0;
+    }
+    uint32_t missing = turn_unprobed(t, memory->choose_ms) & ~out_of_reach(t, old);
+    if (missing != 0) {
+        return turn_refresh(t, missing, "how far are they?");
+    }
+    uint32_t moving = unsettled(t, old, old_answers);
+    if (moving != 0 && t->now->now_ms - memory->choose_ms < t->config->settle_ms) {
+        int64_t newest = -1;
+        for (size_t i = 0; i < t->config->node_count; i++) {
+            if ((moving & 1U << i) != 0 && t->now->nodes[i].probe_ms > newest) {
+                newest = t->now->nodes[i].probe_ms;
+            }
+        }
+        bool early = t->now->now_ms - newest < LOOK_AGAIN_MS;
+        return early ? turn_wait(t, LOOK_AGAIN_MS - (t->now->now_ms - newest),
+                                 "candidates apply what they received")
+                     : turn_refresh(t, moving, "have they applied what they received?");
+    }
+    struct redis_choice choice;
+    struct redis_choice_case what = {
+        .plan = plan,
+        .fresh_ms = memory->choose_ms,
+        .down_ms = t->now->nodes[old].answered_ms,
+        .only = plan->wanted[0] != '\0' ? redis_config_find(t->config, plan->wanted) : REDIS_NONE,
+    };
+    redis_choose(t->config, t->now->nodes, &what, &choice);
+    if (choice.node == REDIS_NONE && what.only != REDIS_NONE) {
+        what.only = REDIS_NONE; /* any master is better than none by now */
+        redis_choose(t->config, t->now->nodes, &what, &choice);
+    }
+    if (choice.node == REDIS_NONE) {
+        return nobody(t, old, &choice);
+    }
+    struct redis_plan *record = turn_plan(t, REDIS_DOING_CHOOSE, "candidate", "%s", choice.why);
+    turn_copy(record->target, sizeof record->target, turn_address(t, choice.node));
+    record->step = REDIS_STEP_PROMOTE;
+    if (by != NULL && strcmp(by, "self") != 0) {
+        turn_copy(record->fenced, sizeof record->fenced, by);
+    }
+    t->out->event_bytes = choice.lag_bytes;
+    return true;
+}
+
+/* The old master is well again, before anybody was chosen. */
+static bool recovered(const struct turn *t, int old)
+{
+    const struct redis_plan *plan = t->now->plan;
+    return strcmp(plan->reason, "down") == 0 && !plan->force &&
+           t->now->verdicts[old].kind == REDIS_VERDICT_UP && turn_is(t, old, REDIS_ROLE_MASTER) &&
+           strcmp(turn_facts(t, old)->run_id, plan->old_run_id) == 0;
+}
+
+static bool give_up(struct turn *t, int old)
+{
+    if (turn_facts(t, old)->version >= PAUSE_VERSION && t->memory->unpaused_ms < 0) {
+        turn_command(t, REDIS_DOING_ABORT, old, "it is well again");
+        turn_add(t, true, "CLIENT", "UNPAUSE", NULL);
+        return true;
+    }
+    return turn_delete_plan(t, REDIS_DOING_ABORT, "failover-aborted", "%s is well again",
+                            t->now->plan->old);
+}
+
+static bool pause_old(struct turn *t, int old)
+{
+    char ms[32];
+    const struct redis_memory *memory = t->memory;
+    if (turn_facts(t, old)->version < PAUSE_VERSION ||
+        (memory->paused_ms >= 0 && t->now->now_ms - memory->paused_ms < t->config->pause_ms / 2)) {
+        return false;
+    }
+    snprintf(ms, sizeof ms, "%" PRId64, t->config->pause_ms);
+    turn_command(t, REDIS_DOING_PAUSE, old, "no more writes there while a successor is looked for");
+    turn_add(t, false, "CLIENT", "PAUSE", ms, "WRITE", NULL);
+    return true;
+}
+
+/* A master that came back without its data must give them to nobody: as a replica it does not. */
+static bool shield(struct turn *t, int old)
+{
+    int other = REDIS_NONE;
+    for (size_t i = 0; i < t->config->node_count; i++) {
+        if ((int)i != old && (other == REDIS_NONE || turn_of_current(t, (int)i))) {
+            other = (int)i;
+        }
+    }
+    return other != REDIS_NONE && demote_old(t, old, other);
+}
+
+/* The old master answers as a master, and nobody was chosen yet. */
+static bool answering(struct turn *t, int old)
+{
+    const char *why = NULL;
+    const struct redis_plan *plan = t->now->plan;
+    if (plan->force || strcmp(turn_facts(t, old)->run_id, plan->old_run_id) == 0) {
+        return pause_old(t, old);
+    }
+    return steps_plan_restart_loses(t, old, &why)
+               ? shield(t, old)
+               : turn_delete_plan(t, REDIS_DOING_ABORT, "failover-aborted", "%.60s is back: %s",
+                                  plan->old, why);
+}
+
+static bool without_target(struct turn *t, int old)
+{
+    const char *by = NULL;
+    if (recovered(t, old)) {
+        return give_up(t, old);
+    }
+    enum fence_view view = steps_fence(t, old, &by);
+    if (view == FENCE_ACTED) {
+        return true;
+    }
+    if (view == FENCE_ANSWERS && answering(t, old)) {
+        return true;
+    }
+    return choose(t, old, view == FENCE_ANSWERS, by);
+}
+
+/* After the publication: the answer, the others, the end. */
+static bool published(struct turn *t, int target)
+{
+    const struct redis_plan *plan = t->now->plan;
+    const struct redis_request *request = t->now->request;
+    struct redis_memory *memory = t->memory;
+    if (plan->request[0] != '\0' && request != NULL && strcmp(request->name, plan->request) == 0) {
+        return turn_answer(t, plan->request, true, "%s is master", plan->target);
+    }
+    if (t->now->verdicts[target].kind == REDIS_VERDICT_DOWN && !t->now->current->paused) {
+        struct plan_wish wish = {.reason = "down",
+                                 .step = REDIS_STEP_FENCE,
+                                 .target = REDIS_NONE,
+                                 .why = t->now->verdicts[target].why};
+        return steps_plan_begin(t, &wish);
+    }
+    if (turn_is(t, target, REDIS_ROLE_MASTER) &&
+        strcmp(turn_facts(t, target)->run_id, t->now->current->run_id) != 0) {
+        return turn_delete_plan(t, REDIS_DOING_FINISH, "failover-end",
+                                "%s was restarted since it became master", plan->target);
+    }
+    if (memory->repoint_ms < 0) {
+        memory->repoint_ms = t->now->now_ms;
+    }
+    bool over = t->now->now_ms - memory->repoint_ms > t->config->repoint_timeout_ms;
+    if (!over && steps_repoint(t, REDIS_DOING_REPOINT)) {
+        return true;
+    }
+    return turn_delete_plan(t, REDIS_DOING_FINISH, "failover-end",
+                            over ? "%s is master; some replicas are not re-pointed yet"
+                                 : "%s is master, the others follow",
+                            plan->target);
+}
+
+static void remember_plan(struct turn *t)
+{
+    const struct redis_plan *plan = t->now->plan;
+    struct redis_memory *memory = t->memory;
+    if (strcmp(memory->plan_id, plan->id) != 0) {
+        turn_copy(memory->plan_id, sizeof memory->plan_id, plan->id);
+        memory->plan_ms = t->now->now_ms;
+        memory->paused_ms = memory->unpaused_ms = memory->choose_ms = -1;
+        memory->handover_ms = memory->repoint_ms = memory->lease_from_ms = -1;
+        memory->handover_refused = false;
+        memory->plan_target[0] = '\0';
+        memory->promote_ms = -1;
+    }
+    if (strcmp(memory->plan_target, plan->target) != 0) {
+        turn_copy(memory->plan_target, sizeof memory->plan_target, plan->target);
+        memory->promote_ms = memory->choose_ms = -1;
+    }
+}
+
+bool steps_plan_next(struct turn *t)
+{
+    const struct redis_plan *plan = t->now->plan;
+    const struct redis_current *current = t->now->current;
+    int old = redis_config_find(t->config, plan->old);
+    int target = plan->target[0] == '\0' ? REDIS_NONE : redis_config_find(t->config, plan->target);
+    remember_plan(t);
+    if (current == NULL || current->epoch > plan->epoch ||
+        (current->epoch == plan->epoch && strcasecmp(current->master, plan->target) != 0)) {
+        return turn_delete_plan(t, REDIS_DOING_ABORT, NULL, "it is of an epoch that is over");
+    }
+    if (old == REDIS_NONE || (plan->target[0] != '\0' && target == REDIS_NONE)) {
+        return turn_wait(t, t->config->period_ms,
+                         "the plan names a server that this manager does not know");
+    }
+    if (current->epoch == plan->epoch) {
+        return published(t, target);
+    }
+    if (current->state != REDIS_STATE_FAILING_OVER && current->state != REDIS_STATE_NO_CANDIDATE &&
+        current->state != REDIS_STATE_NEEDS_OPERATOR) {
+        turn_current(t, REDIS_DOING_FAILING_OVER, NULL, "%s: %s", plan->reason, plan->old)->state =
+            REDIS_STATE_FAILING_OVER;
+        return true;
+    }
+    if (plan->step == REDIS_STEP_HANDOVER && target != REDIS_NONE) {
+        return steps_handover(t, old, target);
+    }
+    return target == REDIS_NONE ? without_target(t, old) : with_target(t, old, target);
+}

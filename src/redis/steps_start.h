@@ -1,0 +1,20 @@
+/*
+ * Finding the master when nobody wrote down who it is (no `current`, or one that names no server of ours). Pure.
+ *
+ *   one master, and no replica that answers follows somebody else .... it is
+ *   several, of which one has data or replicas ....................... it is; the others are empty and become replicas
+ *   several, all empty, all nodes answer ............................. the first of the list: a cluster that begins
+ *   none, all nodes answer and share one history ..................... the one with most data is named and promoted
+ *   else ............................................................. needs_operator, looked at again
+ *
+ * Nodes that do not answer are waited for until they are down.
+ */
+#ifndef REDIS_STEPS_START_H
+#define REDIS_STEPS_START_H
+
+#include "redis/turn.h"
+
+/* The next action. True always. */
+bool steps_start(struct turn *t);
+
+#endif
