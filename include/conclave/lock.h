@@ -185,6 +185,25 @@ CONCLAVE_API int conclave_locks_acquire(struct conclave_lock *const *locks, size
 CONCLAVE_API int conclave_locks_release(struct conclave_lock *const *locks, size_t count,
                                         int64_t timeout_ms) CONCLAVE_MUST_USE;
 
+/* One that has a lock or a semaphore, or waits for it. Strings live until the list is freed. */
+struct conclave_contender {
+    const char *node; /* name of its node */
+    const char *id;   /* identity it gave, or "__REVOKE__" when it was asked to release */
+    enum conclave_lock_kind kind;
+    bool holds;                  /* nobody stands in its way; else it waits */
+    struct conclave_token token; /* of its node: that of its grant, when it is granted */
+    int64_t session_id;
+    int64_t since_ms; /* when its node was made: milliseconds since 1970 of the server's clock */
+};
+
+/* Who has the lock at path, and who waits, in their order, whatever naming most of them have; nobody
+ * is disturbed. Blocking: also CONCLAVE_ETIMEDOUT, CONCLAVE_NO_NODE (no such lock). Free with
+ * conclave_contenders_free. */
+CONCLAVE_API int conclave_lock_contenders(struct conclave_recipes *recipes, const char *path,
+                                          int64_t timeout_ms, struct conclave_contender **ret,
+                                          size_t *ret_count) CONCLAVE_MUST_USE;
+CONCLAVE_API void conclave_contenders_free(struct conclave_contender *list, size_t count);
+
 /* Ends the handle: acquires that wait get CONCLAVE_ECLOSED, a held lock is released, then
  * on_closed. Asynchronous, any number of times, also from a callback. */
 CONCLAVE_API void conclave_lock_close(struct conclave_lock *lock);

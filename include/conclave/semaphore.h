@@ -14,7 +14,7 @@
 #ifndef CONCLAVE_SEMAPHORE_H
 #define CONCLAVE_SEMAPHORE_H
 
-#include <conclave/recipes.h>
+#include <conclave/lock.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -93,6 +93,13 @@ CONCLAVE_API int
 conclave_semaphore_fenced_multi(struct conclave_semaphore *semaphore,
                                 const struct conclave_op *parts, size_t count,
                                 struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
+
+/* Who has a place of the semaphore at path, and who waits, as conclave_lock_contenders, and how many
+ * places it has; CONCLAVE_ECONFLICT when that does not stand in the node. */
+CONCLAVE_API int conclave_semaphore_contenders(struct conclave_recipes *recipes, const char *path,
+                                               int64_t timeout_ms, struct conclave_contender **ret,
+                                               size_t *ret_count,
+                                               int32_t *ret_permits) CONCLAVE_MUST_USE;
 
 /* As those of a lock. */
 CONCLAVE_API void conclave_semaphore_close(struct conclave_semaphore *semaphore);

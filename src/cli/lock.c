@@ -1,5 +1,6 @@
 /* conclave lock: arguments, help, and what it holds (turn.h). */
 #include "cli/command.h"
+#include "cli/contenders.h"
 #include "cli/turn.h"
 #include "cli/values.h"
 
@@ -14,6 +15,7 @@ static const char *const NAMING_CHOICES[] = {"native", "latch", "lock", "kazoo",
 struct lock_options {
     struct turn_options turn;
     bool try;
+    bool list;
     bool read;
     bool write;
     int naming; /* enum conclave_naming */
@@ -38,6 +40,8 @@ static const struct option_row ROWS[] = {
      "InterProcessMutex, InterProcessReadWriteLock and LeaderSelector (lock), of its LeaderLatch "
      "(latch), or of kazoo's Lock, ReadLock, WriteLock and Election (kazoo), to contend with these.",
      NAMING_CHOICES},
+    {"list", 'l', OPTION_FLAG, FIELD(list), NULL,
+     "Print who has the lock and who waits, in their order, without taking part.", NULL},
     TURN_ROWS(TURN_FIELD),
     {.name = NULL},
 };
@@ -66,6 +70,9 @@ static const char MORE[] =
     "  CONCLAVE_LEASE_SHM_FD        descriptor of the lease's page, as of elect\n"
     "  CONCLAVE_ROLE                holder, reader or writer\n"
     "\n"
+    "--list prints a line for each: role, node, token, since when it has been there, id, tabs "
+    "between; with --json an object.\n"
+    "\n"
     "Exit codes: CMD's own; 128+n when it died of signal n, or when signal n came while waiting; "
     "126, 127 CMD cannot be executed, was not found; 64 wrong arguments; 69 cannot connect; 73 the "
     "guardian failed; 75 not got in time, or not free; 76 lock lost and CMD ended; 77 not "
@@ -74,7 +81,8 @@ static const char MORE[] =
 
 static const struct command_usage USAGE = {
     .name = "lock",
-    .forms = (const char *const[]){"PATH [options] -- CMD [ARGS...]", "PATH [options]", NULL},
+    .forms = (const char *const[]){"PATH [options] -- CMD [ARGS...]", "PATH [options]",
+                                   "--list PATH", NULL},
     .about = ABOUT,
     .rows = ROWS,
     .more = MORE,
@@ -160,13 +168,16 @@ static void tell_timeout(const struct turn *r)
     const struct lock_options *own = r->options->own;
     char timeout[DURATION_TEXT_MAX];
     if (own->try) {
-        fprintf(stderr, "conclave lock: %s: held by another; see by whom with \"conclave ls %s\"\n",
-                r->options->path, r->options->path);
+        fprintf(
+            stderr,
+            "conclave lock: %s: held by another; see by whom with \"conclave lock --list %s\"\n",
+            r->options->path, r->options->path);
     } else {
-        fprintf(stderr,
-                "conclave lock: %s: not got within %s; see who holds it with \"conclave ls %s\"\n",
-                r->options->path, duration_text(r->options->common.timeout_ms, timeout),
-                r->options->path);
+        fprintf(
+            stderr,
+            "conclave lock: %s: not got within %s; see who holds it with \"conclave lock --list %s\"\n",
+            r->options->path, duration_text(r->options->common.timeout_ms, timeout),
+            r->options->path);
     }
 }
 
@@ -192,6 +203,9 @@ static int check(const struct lock_options *options)
     if (options->try && options->turn.common.timeout_ms != CONCLAVE_FOREVER) {
         return usage_error(&USAGE, "give --try or --timeout, not both");
     }
+    if (options->list && options->turn.command != NULL) {
+        return usage_error(&USAGE, "--list runs no command");
+    }
     if ((options->read || options->write) && options->naming == CONCLAVE_NAMING_CURATOR_LATCH) {
         return usage_error(&USAGE, "--naming latch has no readers and writers");
     }
@@ -213,5 +227,8 @@ int command_lock(int argc, char **argv)
     if (code == OPTIONS_GO_ON) {
         code = check(&options);
     }
-    return code == OPTIONS_GO_ON ? turn_run(&options.turn) : code;
+    if (code != OPTIONS_GO_ON) {
+        return code;
+    }
+    return options.list ? contenders_list(&options.turn, false) : turn_run(&options.turn);
 }

@@ -14,24 +14,23 @@ const struct option_row READ_ROWS[] = {
     {.name = NULL},
 };
 
-/* ISO 8601 in UTC, milliseconds kept. */
-static const char *time_text(int64_t ms, char buf[40])
+const char *time_text(int64_t ms, char buf[TIME_TEXT_MAX])
 {
     struct tm tm;
     time_t seconds = (time_t)(ms / 1000);
     char text[24];
     if (ms < 0 || gmtime_r(&seconds, &tm) == NULL ||
         strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm) == 0) {
-        snprintf(buf, 40, "%" PRId64, ms);
+        snprintf(buf, TIME_TEXT_MAX, "%" PRId64, ms);
     } else {
-        snprintf(buf, 40, "%s.%03dZ", text, (int)(ms % 1000));
+        snprintf(buf, TIME_TEXT_MAX, "%s.%03dZ", text, (int)(ms % 1000));
     }
     return buf;
 }
 
 void stat_json(struct json *j, const struct conclave_stat *stat)
 {
-    char time[40];
+    char time[TIME_TEXT_MAX];
     json_key(j, "stat");
     json_object_begin(j);
     json_key(j, "czxid");
@@ -65,7 +64,7 @@ void stat_json(struct json *j, const struct conclave_stat *stat)
 
 void stat_print(const struct conclave_stat *stat)
 {
-    char time[40];
+    char time[TIME_TEXT_MAX];
     printf("czxid            0x%" PRIx64 "\n", (uint64_t)stat->czxid);
     printf("mzxid            0x%" PRIx64 "\n", (uint64_t)stat->mzxid);
     printf("pzxid            0x%" PRIx64 "\n", (uint64_t)stat->pzxid);

@@ -24,6 +24,10 @@ void stat_print(const struct conclave_stat *stat);
  * memory is out. */
 const char **names_sorted(const char *const *names, size_t count);
 
+/* Milliseconds since 1970 in ISO 8601 (UTC, milliseconds kept), written to buf, which is returned. */
+#define TIME_TEXT_MAX 40
+const char *time_text(int64_t ms, char buf[TIME_TEXT_MAX]);
+
 /* parent/name on the heap; NULL when memory is out. */
 char *node_path(const char *parent, const char *name);
 

@@ -1,5 +1,6 @@
 /* conclave semaphore: arguments, help, and what it holds (turn.h). */
 #include "cli/command.h"
+#include "cli/contenders.h"
 #include "cli/turn.h"
 #include "cli/values.h"
 
@@ -10,6 +11,7 @@
 struct semaphore_options {
     struct turn_options turn;
     bool try;
+    bool list;
     int64_t permits;
 };
 
@@ -28,6 +30,8 @@ static const struct option_row ROWS[] = {
      NULL},
     {"conflict-exit-code", 'E', OPTION_INTEGER, TURN_FIELD(timeout_exit), "N",
      "Exit code instead of 75.", NULL},
+    {"list", 'l', OPTION_FLAG, FIELD(list), NULL,
+     "Print who has a place and who waits, in their order, without taking part.", NULL},
     TURN_ROWS(TURN_FIELD),
     {.name = NULL},
 };
@@ -46,12 +50,15 @@ static const char ABOUT[] =
     "holder.";
 
 static const char MORE[] =
+    "--list prints a line for each: role, node, token, since when it has been there, id, tabs "
+    "between; with --json an object, with the number of places.\n"
+    "\n"
     "Exit codes: as of \"conclave lock\", and 78 when the semaphore has another N.\n";
 
 static const struct command_usage USAGE = {
     .name = "semaphore",
-    .forms =
-        (const char *const[]){"PATH -n N [options] -- CMD [ARGS...]", "PATH -n N [options]", NULL},
+    .forms = (const char *const[]){"PATH -n N [options] -- CMD [ARGS...]", "PATH -n N [options]",
+                                   "--list PATH", NULL},
     .about = ABOUT,
     .rows = ROWS,
     .more = MORE,
@@ -137,13 +144,13 @@ static void tell_timeout(const struct turn *r)
     if (own->try) {
         fprintf(stderr,
                 "conclave semaphore: %s: no place is free; see who holds them with "
-                "\"conclave ls %s\"\n",
+                "\"conclave semaphore --list %s\"\n",
                 r->options->path, r->options->path);
     } else {
         fprintf(
             stderr,
             "conclave semaphore: %s: no place got within %s; see who holds them with \"conclave "
-            "ls %s\"\n",
+            "semaphore --list %s\"\n",
             r->options->path, duration_text(r->options->common.timeout_ms, timeout),
             r->options->path);
     }
@@ -178,6 +185,12 @@ int command_semaphore(int argc, char **argv)
     code = turn_options_finish(&options.turn, &operands);
     if (code != OPTIONS_GO_ON) {
         return code;
+    }
+    if (options.list && options.turn.command != NULL) {
+        return usage_error(&USAGE, "--list runs no command");
+    }
+    if (options.list) {
+        return contenders_list(&options.turn, true);
     }
     if (options.permits < 1) {
         return usage_error(&USAGE, "-n wants how many may hold it, 1 or more");

@@ -177,8 +177,7 @@ static void list_failed(struct place *p, int error)
     p->class->trouble(p, error);
 }
 
-/* A reader that was a writer stands where the writer stood. */
-static int64_t inherited_czxid(const struct conclave_reply *reply)
+int64_t place_inherited_czxid(const struct conclave_reply *reply)
 {
     static const char label[] = PLACE_INHERITED;
     size_t label_len = sizeof label - 1;
@@ -204,7 +203,7 @@ static void on_czxid(struct step *step, const struct conclave_reply *reply)
         return;
     }
     c->gone = reply->error == CONCLAVE_NO_NODE;
-    c->czxid = inherited_czxid(reply);
+    c->czxid = place_inherited_czxid(reply);
     p->list_next++;
     fetch_czxid(p);
     p->class->wake(p);

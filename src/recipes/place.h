@@ -101,6 +101,10 @@ int place_contenders(const struct place *place, const struct conclave_reply *rep
 /* Where a node that took another's place in the queue says whose, in its data. */
 #define PLACE_INHERITED "\ninherited="
 
+/* By a contender's node and its data: the czxid that tells its place; a reader that was a writer
+ * stands where the writer stood. */
+int64_t place_inherited_czxid(const struct conclave_reply *reply);
+
 /* One at a time, in order: each waits for the one right before it. */
 enum place_verdict place_judge_first(const struct place *place, const struct contender *list,
                                      size_t count, size_t at, size_t *ret_before);

@@ -239,6 +239,34 @@ def test_semaphore():
     fourth.started()
 
 
+def test_list():
+    """Who has it and who waits: lines and JSON, of a lock with readers and writers and of a semaphore."""
+    assert cli.ok("lock", "--list", "/listed") == "" and cli.ok("semaphore", "--list", "/listed") == ""
+    held = [lock("/listed", "--read", "--id", name, child=[]) for name in ("r1", "r2")]
+    tokens = [e.started()[0] for e in held]
+    waiting = lock("/listed", "--write", "--id", "w3")
+    waits("/listed", 3)
+    lines = [line.split("\t") for line in cli.ok("lock", "--list", "/listed").splitlines()]
+    assert [line[0] for line in lines] == ["reader", "reader", "waiting"], lines
+    assert sorted(line[4] for line in lines[:2]) == ["r1", "r2"] and lines[2][4] == "w3", lines
+    assert sorted(int(line[2]) for line in lines[:2]) == sorted(tokens), (lines, tokens)
+    assert all(re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line[3]) for line in lines), lines
+    entries = cli.okj("lock", "--list", "/listed")["contenders"]
+    assert [e["kind"] for e in entries] == ["read", "read", "write"] and entries[2]["role"] == "waiting", entries
+    assert all(e["session"].startswith("0x") and e["node"] in contenders("/listed") for e in entries), entries
+    place = semaphore("/places", 1, "--id", "s1", child=[])
+    place.started()
+    other = semaphore("/places", 1, "--id", "s2")
+    waits("/places", 2)
+    listed = cli.okj("semaphore", "--list", "/places")
+    assert listed["permits"] == 1 and [e["role"] for e in listed["contenders"]] == ["holder", "waiting"], listed
+    assert [e["id"] for e in listed["contenders"]] == ["s1", "s2"] and "kind" not in listed["contenders"][0], listed
+    cli.refused(64, "runs no command", "lock", "--list", "/listed", "--", "true")
+    cli.refused(78, "no semaphore", "semaphore", "--list", "/listed")
+    for e in (*held, waiting, place, other):
+        e.signal(signal.SIGKILL)
+
+
 def main():
     if why_missing():
         return cases.skip_all(why_missing())

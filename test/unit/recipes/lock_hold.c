@@ -365,6 +365,58 @@ static void E65_revoke_request_is_told_once_and_may_be_ignored(void **state)
     locker_finish(&b);
 }
 
+static void contenders_are_listed_in_their_order(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct locker a;
+    struct locker b;
+    struct locker w;
+    struct locker r;
+    struct conclave_contender *list;
+    size_t count;
+    locker_open_kind(&a, zk, 0, "a", CONCLAVE_LOCK_WRITE);
+    assert_int_equal(conclave_lock_contenders(a.recipes, LOCK_PATH, PATIENCE_MS, &list, &count),
+                     CONCLAVE_NO_NODE);
+    assert_int_equal(conclave_lock_acquire(a.lock, PATIENCE_MS, NULL), 0);
+    locker_open_kind(&b, zk, 1, "b", CONCLAVE_LOCK_READ);
+    locker_ask(&b, CONCLAVE_FOREVER);
+    locker_settled(&b);
+    locker_open_kind(&w, zk, 2, "w", CONCLAVE_LOCK_WRITE);
+    locker_ask(&w, CONCLAVE_FOREVER);
+    locker_settled(&w);
+    locker_share(&r, &a, "r");
+    struct conclave_lock_options reader = locker_options("r");
+    reader.kind = CONCLAVE_LOCK_READ;
+    locker_create_with(&r, &reader);
+    locker_ask(&r, CONCLAVE_FOREVER);
+    locker_settled(&r);
+    for (int downgraded = 0; downgraded < 2; downgraded++) {
+        assert_int_equal(conclave_lock_contenders(b.recipes, LOCK_PATH, PATIENCE_MS, &list, &count),
+                         0);
+        assert_int_equal(count, 4);
+        assert_string_equal(list[0].id, "a");
+        assert_string_equal(list[1].id, "b");
+        assert_string_equal(list[2].id, "w");
+        assert_string_equal(list[3].id, "r");
+        assert_true(list[0].holds && !list[2].holds && !list[3].holds);
+        assert_int_equal(list[1].holds, downgraded);
+        assert_int_equal(list[0].kind, downgraded ? CONCLAVE_LOCK_READ : CONCLAVE_LOCK_WRITE);
+        assert_int_equal(list[2].kind, CONCLAVE_LOCK_WRITE);
+        assert_int_equal(list[0].token.czxid, conclave_lock_token(a.lock).czxid);
+        assert_true(list[0].session_id == locker_session(&a) && list[1].since_ms > 0);
+        conclave_contenders_free(list, count);
+        if (!downgraded) {
+            assert_int_equal(conclave_lock_downgrade(a.lock, PATIENCE_MS), 0);
+            EVENTUALLY(ANSWER(&b) == 0);
+        }
+    }
+    conclave_contenders_free(NULL, 0);
+    locker_finish(&r);
+    locker_finish(&w);
+    locker_finish(&b);
+    locker_finish(&a);
+}
+
 static void create_at(struct locker *l, const struct locker *with, const char *path)
 {
     struct conclave_lock_options options = locker_options("x");
@@ -427,6 +479,7 @@ int main(void)
         E_TEST(E63_threads_and_handles_of_one_session_exclude_each_other),
         E_TEST(E64_a_lost_lock_is_released_with_an_error_and_deletes_nobody_elses),
         E_TEST(E65_revoke_request_is_told_once_and_may_be_ignored),
+        E_TEST(contenders_are_listed_in_their_order),
         E_TEST(E67_several_locks_are_all_or_none),
     };
     return RUN_TESTS(tests);
