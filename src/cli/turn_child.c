@@ -61,7 +61,11 @@ static void child_ended(struct turn *r, const struct supervisor_report *report)
     bool died = WIFSIGNALED(status);
     int code = died ? TURN_EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
     bool never = r->child == 0 && r->exec_errno == 0;
-    bool lost = report->lost || turn_news_read(r).revoked;
+    /* Whoever stands by again does so, too, when its command was killed after the lease's end: it was
+     * fenced while it stood still. */
+    bool over = r->options->lasting && r->holding != NULL &&
+                r->options->kind->lease_until_ns(r->holding) == 0;
+    bool lost = report->lost || over || turn_news_read(r).revoked;
     turn_child_is_gone(r);
     if (r->exec_errno != 0) {
         code = child_exec_exit_code(r->exec_errno);

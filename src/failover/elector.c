@@ -35,6 +35,12 @@ void elector_enter(struct conclave_elector *e, enum elector_phase phase)
     e->phase = phase;
 }
 
+/* What fences still is at work for a lock that is lost: nothing is done before it has ended. */
+static bool fences_in_vain(const struct conclave_elector *e)
+{
+    return e->fence_running && e->fence_generation != e->generation;
+}
+
 enum conclave_elector_state elector_state(const struct conclave_elector *e)
 {
     switch (e->phase) {
@@ -42,7 +48,7 @@ enum conclave_elector_state elector_state(const struct conclave_elector *e)
         return recipes_connected(elector_rt(e)) ? CONCLAVE_ELECTOR_STANDBY
                                                 : CONCLAVE_ELECTOR_NEUTRAL;
     case PHASE_FENCING:
-        return CONCLAVE_ELECTOR_FENCING;
+        return fences_in_vain(e) ? CONCLAVE_ELECTOR_NEUTRAL : CONCLAVE_ELECTOR_FENCING;
     case PHASE_ACTIVE:
     case PHASE_STOPPING:
         return CONCLAVE_ELECTOR_ACTIVE;
@@ -50,7 +56,8 @@ enum conclave_elector_state elector_state(const struct conclave_elector *e)
     case PHASE_READING:
     case PHASE_MARKING:
     case PHASE_PROVING:
-        return !recipes_connected(elector_rt(e)) || e->told == CONCLAVE_ELECTOR_ACTIVE
+        return !recipes_connected(elector_rt(e)) || e->told == CONCLAVE_ELECTOR_ACTIVE ||
+                       fences_in_vain(e)
                    ? CONCLAVE_ELECTOR_NEUTRAL
                    : e->told;
     default:
