@@ -122,6 +122,9 @@ CONCLAVE_API int conclave_item_copy(const struct conclave_item *item, void *buf,
 /* Whether the claim is proved to stand at this moment: nobody else has the item. False once it was
  * acknowledged, given back or lost. Any thread, wait-free, async-signal-safe. */
 CONCLAVE_API bool conclave_item_is_held(const struct conclave_item *item);
+/* End of the claim's lease in nanoseconds of CLOCK_BOOTTIME, 0 when it is not proved to stand (or the
+ * queue is an at-most-once one): for handing to other processes. */
+CONCLAVE_API int64_t conclave_item_lease_until_ns(const struct conclave_item *item);
 /* Name of the claim's node below the chroot, for a check of your own. */
 CONCLAVE_API const char *conclave_item_claim(const struct conclave_item *item);
 

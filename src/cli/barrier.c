@@ -4,10 +4,11 @@
  *
  * Waiting is in the main thread, for signals and for word of the barrier's callbacks.
  */
+#include "base/buf.h"
 #include "cli/command.h"
 #include "cli/connection.h"
+#include "cli/handler.h"
 #include "cli/options.h"
-#include "cli/queue_worker.h"
 
 #include <conclave/barrier.h>
 
@@ -65,15 +66,15 @@ static const struct command_usage USAGE = {
         "  enter   waits until N are there, runs CMD, waits until all have ended\n"
         "\n"
         "Without CMD it prints \"entered\", and leaves when its input ends or a signal comes. Nobody "
-        "enters with fewer than N; who gives up is not counted. When the session is lost inside, CMD "
-        "is ended.",
+        "enters with fewer than N; who gives up is not counted. When the session is lost inside, or "
+        "this process is killed, CMD and all that came from it are ended.",
     .rows = ROWS,
     .more =
         "CMD finds CONCLAVE_PATH in its environment. INT, TERM, HUP and QUIT are passed on to it.\n"
         "\n"
         "Exit codes: CMD's own; 128+n when it died of signal n, or when signal n came while waiting; "
-        "126, 127 CMD cannot be executed, was not found; 64 wrong arguments; 69 cannot connect; 75 "
-        "still closed in the time given; 76 the membership was lost; 77 not permitted; 78 another N, "
+        "126, 127 CMD cannot be executed, was not found; 64 wrong arguments; 69 cannot connect; 73 "
+        "the guardian failed; 75 still closed in the time given; 76 the membership was lost; 77 not permitted; 78 another N, "
         "or open already.\n",
     .client = true,
     .runs_command = true,
@@ -87,6 +88,7 @@ struct barrier_wait {
     struct conclave_client *client;
     struct conclave_recipes *recipes;
     struct waiter waiter;
+    struct handler handler;
     sigset_t mask; /* of before the waiter */
     atomic_int error;
     atomic_bool answered;
@@ -184,21 +186,31 @@ static int run_plain(struct barrier_wait *w, const char *verb)
 
 /* --- double ------------------------------------------------------------------------------------- */
 
+static void write_variables(const struct child_spec *spec, struct buf *out)
+{
+    buf_printf(out, "CONCLAVE_PATH=%s%c", spec->path, 0);
+}
+
+/* The exit code. */
+static int run_command(struct barrier_wait *w)
+{
+    struct handler_end end;
+    struct handler_job job = {
+        .term = {.grace_ms = w->cli->grace_ms, .unleased = true},
+        .lost = &w->lost,
+    };
+    int error = handler_run(&w->handler, &job, &w->waiter, &end);
+    if (error == CONCLAVE_ECLOSED) {
+        return CLI_EXIT_GUARDIAN;
+    }
+    return error != 0 ? fail(USAGE.name, w->cli->command[0], error) : end.exit_code;
+}
+
 /* Inside: the command, or waiting for the end of the input. The exit code. */
 static int inside(struct barrier_wait *w)
 {
-    char path[512];
-    const char *environment[] = {path, NULL};
-    struct worker_end end;
-    struct worker_spec spec = {.argv = w->cli->command,
-                               .environment = environment,
-                               .mask = &w->mask,
-                               .grace_ms = w->cli->grace_ms};
-    (void)snprintf(path, sizeof path, "CONCLAVE_PATH=%s", w->cli->path);
     if (w->cli->command != NULL) {
-        int error = worker_run(&spec, &w->waiter, &w->lost, &end);
-        w->signal = 0; /* was the command's */
-        return error != 0 ? fail(USAGE.name, w->cli->command[0], error) : end.exit_code;
+        return run_command(w);
     }
     if (puts("entered") < 0 || fflush(stdout) != 0) {
         return CLI_EXIT_IO;
@@ -299,11 +311,27 @@ static int barrier_run(struct barrier_wait *w, const char *verb)
     return code;
 }
 
+/* Before there are threads. */
+static int prepare(struct barrier_wait *w, struct handler_spec *spec)
+{
+    (void)sigprocmask(SIG_SETMASK, NULL, &w->mask);
+    if (waiter_init(&w->waiter, WAITER_END_SIGNALS, false) != 0) {
+        return fail(USAGE.name, NULL, CONCLAVE_EIO);
+    }
+    *spec = (struct handler_spec){.command = USAGE.name,
+                                  .argv = w->cli->command,
+                                  .path = w->cli->path,
+                                  .variables = write_variables,
+                                  .mask = &w->mask};
+    return w->cli->command != NULL ? handler_init(&w->handler, spec) : 0;
+}
+
 int command_barrier(int argc, char **argv)
 {
     struct barrier_cli cli = {
         .common = COMMON_OPTIONS_INIT, .connect_timeout_ms = 30000, .grace_ms = 3000};
-    struct barrier_wait w = {.cli = &cli};
+    struct barrier_wait w = {.cli = &cli, .waiter = {.signal_fd = -1, .wake_fd = -1}};
+    struct handler_spec spec;
     struct operands operands;
     cli.common.timeout_ms = CONCLAVE_FOREVER;
     int code = options_parse(&USAGE, argc, argv, &cli, &operands);
@@ -316,11 +344,11 @@ int command_barrier(int argc, char **argv)
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    (void)sigprocmask(SIG_SETMASK, NULL, &w.mask);
-    if (waiter_init(&w.waiter, WAITER_END_SIGNALS, false) != 0) {
-        return fail(USAGE.name, NULL, CONCLAVE_EIO);
+    code = prepare(&w, &spec);
+    if (code == 0) {
+        code = barrier_run(&w, operands.words[0]);
     }
-    code = barrier_run(&w, operands.words[0]);
+    handler_finish(&w.handler);
     waiter_finish(&w.waiter);
     return code;
 }

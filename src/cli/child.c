@@ -15,12 +15,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define VARIABLE_COUNT 11
-
 /* --- environment ------------------------------------------------------------------------------ */
 
-/* The variables of a term, "NAME=value", one NUL behind each. A run of them in one block. */
-static void variables_write(struct buf *out, const struct child_spec *spec)
+void child_variables_of_turn(const struct child_spec *spec, struct buf *out)
 {
     const struct child_term *term = spec->term;
     const char *slash = strcmp(spec->path, "/") == 0 ? "" : "/";
@@ -38,7 +35,7 @@ static void variables_write(struct buf *out, const struct child_spec *spec)
     }
 }
 
-/* Whether an outer election or lock left this variable for its own child. */
+/* Whether an outer election, lock or queue left this variable for its own child. */
 static bool is_ours(const char *variable)
 {
     static const char *const NAMES[] = {
@@ -53,6 +50,9 @@ static bool is_ours(const char *variable)
         "CONCLAVE_LEASE_SHM_FD",
         "CONCLAVE_READY_FD",
         "CONCLAVE_TOKEN_ENSEMBLE",
+        "CONCLAVE_CLAIM",
+        "CONCLAVE_ATTEMPT",
+        "CONCLAVE_PRIORITY",
     };
     size_t len = strcspn(variable, "=");
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
@@ -72,8 +72,8 @@ static char **environment_create(const struct child_spec *spec, struct buf *bloc
     while (environ[count] != NULL) {
         count++;
     }
-    char **envp = calloc(count + VARIABLE_COUNT + 1, sizeof *envp);
-    variables_write(block, spec);
+    char **envp = calloc(count + CHILD_VARIABLES_MAX + 1, sizeof *envp);
+    spec->variables(spec, block);
     if (envp == NULL || !buf_ok(block)) {
         free(envp);
         return NULL;
@@ -114,6 +114,10 @@ static _Noreturn void child_run(const struct child_spec *spec, char **envp, pid_
     }
     /* The parent may have ended before it was asked for. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
+        _exit(126);
+    }
+    if (spec->input_fd >= 0 &&
+        (lseek(spec->input_fd, 0, SEEK_SET) != 0 || dup2(spec->input_fd, STDIN_FILENO) < 0)) {
         _exit(126);
     }
     signal(SIGPIPE, SIG_DFL);

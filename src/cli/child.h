@@ -1,5 +1,5 @@
 /*
- * The command that `conclave elect`, `lock` or `semaphore` runs: its environment, its start, and the end of all that came
+ * The command that `conclave elect`, `lock`, `semaphore`, `queue take` or `barrier enter` runs: its environment, its start, and the end of all that came
  * from it.
  *
  * What runs between fork and exec is async-signal-safe, so that it may be started from a process
@@ -17,17 +17,24 @@
 
 #define CHILD_NODE_MAX 256
 
+struct buf;
+
 /* What a term gives to the child. */
 struct child_term {
     int64_t token;
     int64_t session_id;
     int64_t session_timeout_ms;
     int64_t grace_ms;          /* from the kill-signal to SIGKILL */
-    char node[CHILD_NODE_MAX]; /* name of the contender's node */
+    char node[CHILD_NODE_MAX]; /* name of the contender's node; of the item */
+    bool unleased; /* no lease ends it, only its own end, a signal, or the wrapper's end */
+    int attempt;   /* of an item */
+    int priority;
 };
 
 struct child_spec {
     char *const *argv;
+    /* Its own variables, "NAME=value" with a NUL behind each, CHILD_VARIABLES_MAX at most. */
+    void (*variables)(const struct child_spec *spec, struct buf *out);
     const char *role; /* "leader" */
     const char *path; /* of the election or lock */
     const char *id;   /* of the contender */
@@ -36,8 +43,14 @@ struct child_spec {
     int page_fd;          /* memfd of the lease page */
     int ready_fd;         /* write end of the ready pipe, -1: none */
     int tty_fd;           /* terminal whose foreground it gets, -1: none */
+    int input_fd;         /* file that is its input from the beginning on, -1: it inherits one */
     const sigset_t *mask; /* signals blocked in the child, as the user's shell left them */
 };
+
+enum { CHILD_VARIABLES_MAX = 11 };
+
+/* The variables of who leads or holds. */
+void child_variables_of_turn(const struct child_spec *spec, struct buf *out);
 
 /* Starts it as leader of a process group of its own, to be killed when the calling thread ends.
  * ret_exec_fd becomes readable: end of file when it was executed, an int (errno) when it was

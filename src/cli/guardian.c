@@ -87,6 +87,22 @@ void guardian_send(struct guardian *g, const struct supervisor_request *request)
     (void)sent;
 }
 
+void guardian_help(const struct guardian *g, pid_t group)
+{
+    kill(-group, SIGKILL);
+    if (g->pid != 0) {
+        kill(g->pid, SIGCONT);
+    }
+}
+
+void guardian_kill_group(pid_t group)
+{
+    for (int i = 0; i < 200 && kill(-group, SIGKILL) == 0; i++) {
+        while (waitpid(-group, NULL, WNOHANG) > 0) {}
+        usleep(1000);
+    }
+}
+
 int guardian_read(struct guardian *g, struct supervisor_report *ret)
 {
     ssize_t n = recv(g->fd, ret, sizeof *ret, MSG_DONTWAIT);

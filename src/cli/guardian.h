@@ -35,6 +35,13 @@ void guardian_finish(struct guardian *g);
 /* From any thread. A guardian that is gone is learned from guardian_read. */
 void guardian_send(struct guardian *g, const struct supervisor_request *request);
 
+/* Its child should be gone and it says nothing: kills the child's process group from here, and wakes
+ * the guardian should somebody have stopped it. */
+void guardian_help(const struct guardian *g, pid_t group);
+
+/* It is gone, and the kernel has killed the child with it: ends what is left of the child's group. */
+void guardian_kill_group(pid_t group);
+
 /* Never waits. 1 and a report; 0: none now; CONCLAVE_ECLOSED: the guardian is gone. */
 int guardian_read(struct guardian *g, struct supervisor_report *ret);
 

@@ -30,7 +30,9 @@ static const struct option_row ROWS[] = {
     {"id", 0, OPTION_STRING, FIELD(id), "TEXT",
      "take: name shown to others with what it has claimed; default HOST:PID.", NULL},
     {"grace", 0, OPTION_DURATION, FIELD(grace_ms), "DURATION",
-     "take: time that CMD has to stop when the claim was lost, from TERM to KILL; default 3s.",
+     "take: time that CMD has to stop when the claim was lost, from TERM to KILL. Default, and the "
+     "most: a third of the session timeout less 500ms (less a sixth of it below 3s); with "
+     "--at-most-once 3s, and no limit.",
      NULL},
     {"number", 'n', OPTION_INTEGER, FIELD(number), "N", "list, dead: no more than N. Default: all.",
      NULL},
@@ -51,19 +53,22 @@ static const char ABOUT[] =
     "\n"
     "At least once: an item stays in the queue, claimed, until CMD has ended with 0 (or it was "
     "printed); with anything else it is given back. When this process or its session dies, the item "
-    "is handed to another consumer. When the claim is lost meanwhile, CMD is ended.";
+    "is handed to another consumer. When the claim is lost meanwhile, CMD and all that came from it are "
+    "ended before another gets the item, even if this process is stopped or killed. What CMD leaves "
+    "running is ended before the item is acknowledged.";
 
 static const char MORE[] =
     "CMD finds in its environment CONCLAVE_PATH (the queue), CONCLAVE_NODE (the item's name), "
-    "CONCLAVE_ATTEMPT, CONCLAVE_PRIORITY and CONCLAVE_CLAIM (path of the claim's node, for a check "
-    "in a transaction). INT, TERM, HUP and QUIT are passed on to it, and end --follow after it.\n"
+    "CONCLAVE_ATTEMPT, CONCLAVE_PRIORITY, CONCLAVE_CLAIM (path of the claim's node, for a check "
+    "in a transaction), CONCLAVE_LEASE_FD (descriptor: a byte or its end means: lost, stop) and "
+    "CONCLAVE_LEASE_SHM_FD (the lease's page, as of elect; the token in it is 0). INT, TERM, HUP and QUIT are passed on to it, and end --follow after it.\n"
     "\n"
     "With --json put prints {\"name\"}, take and peek {\"name\", \"priority\", \"attempt\", "
     "\"data\"}, list and dead one object per line.\n"
     "\n"
     "Exit codes of take: CMD's own; 128+n when it died of signal n, or when signal n came while "
     "waiting; 126, 127 CMD cannot be executed, was not found; 64 wrong arguments; 69 cannot connect; "
-    "75 nothing came in time; 76 the claim was lost; 77 not permitted.\n";
+    "73 the guardian failed; 75 nothing came in time; 76 the claim was lost; 77 not permitted.\n";
 
 static const struct command_usage USAGE = {
     .name = "queue",
@@ -148,7 +153,8 @@ int command_queue(int argc, char **argv)
 {
     struct queue_cli cli = {.common = COMMON_OPTIONS_INIT,
                             .connect_timeout_ms = 30000,
-                            .grace_ms = 3000,
+                            .usage = &USAGE,
+                            .grace_ms = -1,
                             .priority = CONCLAVE_QUEUE_PRIORITY_DEFAULT};
     struct operands operands;
     cli.common.timeout_ms = CONCLAVE_FOREVER;

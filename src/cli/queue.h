@@ -12,6 +12,7 @@
 
 struct queue_cli {
     struct common_options common; /* timeout_ms: CONCLAVE_FOREVER by default */
+    const struct command_usage *usage;
     const char *path;
     const char *data; /* of put; the name of requeue; may be NULL */
     char *const *command;
@@ -22,7 +23,7 @@ struct queue_cli {
     int64_t max_attempts;
     int64_t number;
     int64_t connect_timeout_ms;
-    int64_t grace_ms;
+    int64_t grace_ms; /* -1: not given */
     bool follow;
     bool at_most_once;
 };

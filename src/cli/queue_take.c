@@ -1,21 +1,28 @@
 /* conclave queue take: one item, or with --follow one after the other; each printed, or given to a
  * command. Waiting is in the main thread, for signals and for word of the queue's callbacks. */
+#include "base/buf.h"
 #include "cli/command.h"
+#include "cli/grace.h"
+#include "cli/handler.h"
 #include "cli/queue.h"
-#include "cli/queue_worker.h"
 
 #include <conclave/error.h>
 
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* After an item that could not be dealt with, so that --follow does not spin on it. */
-enum { FAILURE_PAUSE_MS = 1000 };
+enum {
+    FAILURE_PAUSE_MS =
+        1000, /* after an item that could not be dealt with: --follow does not spin */
+    UNLEASED_GRACE_MS = 3000,
+};
 
 struct taking {
     const struct queue_cli *cli;
     struct queue_session session;
     struct waiter waiter;
+    struct handler handler;
+    bool broken;   /* its guardian is gone: nothing can be run any more */
     sigset_t mask; /* of before the waiter */
     struct conclave_item *item;
     atomic_int error;
@@ -96,27 +103,62 @@ static int print_item(struct taking *t)
     return settle(t, error == 0, code);
 }
 
+static void write_variables(const struct child_spec *spec, struct buf *out)
+{
+    const struct child_term *term = spec->term;
+    buf_printf(out, "CONCLAVE_PATH=%s%c", spec->path, 0);
+    buf_printf(out, "CONCLAVE_NODE=%s%c", term->node, 0);
+    buf_printf(out, "CONCLAVE_CLAIM=%s.claims/%s%c", spec->path, term->node, 0);
+    buf_printf(out, "CONCLAVE_ATTEMPT=%d%c", term->attempt, 0);
+    buf_printf(out, "CONCLAVE_PRIORITY=%d%c", term->priority, 0);
+    if (!term->unleased) {
+        buf_printf(out, "CONCLAVE_LEASE_FD=%d%c", spec->lease_fd, 0);
+        buf_printf(out, "CONCLAVE_LEASE_SHM_FD=%d%c", spec->page_fd, 0);
+    }
+}
+
+static int64_t claim_until_ns(const void *item)
+{
+    return conclave_item_lease_until_ns(item);
+}
+
+/* What the session allows. The exit code, 0 to go on. */
+static int find_grace(const struct taking *t, struct child_term *term)
+{
+    struct conclave_session session;
+    conclave_client_session(t->session.client, &session);
+    term->session_timeout_ms = session.timeout_ms;
+    if (t->cli->at_most_once) {
+        term->grace_ms = t->cli->grace_ms >= 0 ? t->cli->grace_ms : UNLEASED_GRACE_MS;
+        return 0;
+    }
+    return grace_fit(t->cli->usage, t->cli->grace_ms, session.timeout_ms, &term->grace_ms)
+               ? 0
+               : CLI_EXIT_USAGE;
+}
+
 static int run_item(struct taking *t, int *ret_signal)
 {
-    char path[512];
-    char node[128];
-    char claim[640];
-    char attempt[48];
-    char priority[48];
-    const char *environment[] = {path, node, claim, attempt, priority, NULL};
-    struct worker_end end;
-    struct worker_spec spec = {.argv = t->cli->command,
-                               .environment = environment,
-                               .mask = &t->mask,
-                               .grace_ms = t->cli->grace_ms};
-    spec.input = conclave_item_data(t->item, &spec.input_len);
-    (void)snprintf(path, sizeof path, "CONCLAVE_PATH=%s", t->cli->path);
-    (void)snprintf(node, sizeof node, "CONCLAVE_NODE=%s", conclave_item_name(t->item));
-    (void)snprintf(claim, sizeof claim, "CONCLAVE_CLAIM=%s", conclave_item_claim(t->item));
-    (void)snprintf(attempt, sizeof attempt, "CONCLAVE_ATTEMPT=%d", conclave_item_attempt(t->item));
-    (void)snprintf(priority, sizeof priority, "CONCLAVE_PRIORITY=%d",
-                   conclave_item_priority(t->item));
-    int error = worker_run(&spec, &t->waiter, &t->lost, &end);
+    struct handler_end end;
+    struct handler_job job = {.lost = &t->lost};
+    job.input = conclave_item_data(t->item, &job.input_len);
+    (void)snprintf(job.term.node, sizeof job.term.node, "%s", conclave_item_name(t->item));
+    job.term.attempt = conclave_item_attempt(t->item);
+    job.term.priority = conclave_item_priority(t->item);
+    job.term.unleased = t->cli->at_most_once;
+    if (!job.term.unleased) {
+        job.lease_until_ns = claim_until_ns;
+        job.holding = t->item;
+    }
+    int code = find_grace(t, &job.term);
+    if (code != 0) {
+        return settle(t, false, code);
+    }
+    int error = handler_run(&t->handler, &job, &t->waiter, &end);
+    if (error == CONCLAVE_ECLOSED) {
+        t->broken = true;
+        return settle(t, false, CLI_EXIT_GUARDIAN);
+    }
     if (error != 0) {
         return settle(t, false, fail(QUEUE_COMMAND, t->cli->command[0], error));
     }
@@ -140,27 +182,46 @@ static int take_all(struct taking *t)
             return code;
         }
         code = t->cli->command != NULL ? run_item(t, &number) : print_item(t);
-        if (code != 0 && t->cli->follow && number == 0) {
+        if (code != 0 && t->cli->follow && number == 0 && !t->broken) {
             /* Word of a lost claim may still be waiting: it is no end of the pause. */
             while (waiter_wait(&t->waiter, -1, FAILURE_PAUSE_MS, &number) == WAITER_WOKEN) {}
         }
-    } while (t->cli->follow && number == 0);
+    } while (t->cli->follow && number == 0 && !t->broken);
     return number != 0 && t->cli->follow ? 128 + number : code;
+}
+
+/* Before there are threads. */
+static int prepare(struct taking *t, struct handler_spec *spec)
+{
+    (void)sigprocmask(SIG_SETMASK, NULL, &t->mask);
+    if (waiter_init(&t->waiter, WAITER_END_SIGNALS, false) != 0) {
+        return fail(QUEUE_COMMAND, NULL, CONCLAVE_EIO);
+    }
+    *spec = (struct handler_spec){.command = QUEUE_COMMAND,
+                                  .argv = t->cli->command,
+                                  .path = t->cli->path,
+                                  .variables = write_variables,
+                                  .input = true,
+                                  .mask = &t->mask};
+    return t->cli->command != NULL ? handler_init(&t->handler, spec) : 0;
 }
 
 int queue_cli_take(const struct queue_cli *cli)
 {
     struct conclave_queue_callbacks callbacks = {.on_lost = on_lost};
-    struct taking t = {.cli = cli};
-    (void)sigprocmask(SIG_SETMASK, NULL, &t.mask);
-    if (waiter_init(&t.waiter, WAITER_END_SIGNALS, false) != 0) {
-        return fail(QUEUE_COMMAND, NULL, CONCLAVE_EIO);
-    }
-    int code = queue_session_open(&t.session, cli, &callbacks, &t);
+    struct taking t = {.cli = cli, .waiter = {.signal_fd = -1, .wake_fd = -1}};
+    struct handler_spec spec;
+    struct child_term term = {0};
+    int code = prepare(&t, &spec);
     if (code == 0) {
-        code = take_all(&t);
+        code = queue_session_open(&t.session, cli, &callbacks, &t);
+    }
+    if (code == 0) {
+        code = cli->command != NULL ? find_grace(&t, &term) : 0; /* before it takes anything */
+        code = code == 0 ? take_all(&t) : code;
         queue_session_close(&t.session);
     }
+    handler_finish(&t.handler);
     waiter_finish(&t.waiter);
     return code;
 }

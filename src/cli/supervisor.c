@@ -39,6 +39,7 @@ struct supervisor {
     bool group_gone; /* its number may be used by others again */
     int status;      /* wait status of the child */
     int64_t grace_ns;
+    bool unleased;
     int64_t until_ns; /* last end of the lease that was seen */
     int64_t kill_at_ns;
     int exec_fd;  /* -1: nothing more to be learned */
@@ -100,6 +101,7 @@ static int launch(struct supervisor *s, const struct child_term *term)
         result = errno;
     }
     struct child_spec child = {.argv = s->spec->argv,
+                               .variables = s->spec->variables,
                                .role = s->spec->role,
                                .path = s->spec->path,
                                .id = s->spec->id,
@@ -108,6 +110,7 @@ static int launch(struct supervisor *s, const struct child_term *term)
                                .page_fd = s->spec->page->fd,
                                .ready_fd = ready[1],
                                .tty_fd = s->spec->tty_fd,
+                               .input_fd = s->spec->input_fd,
                                .mask = s->spec->mask};
     if (result == 0 && child_start(&child, &s->pid, &s->exec_fd) != 0) {
         result = EAGAIN;
@@ -124,8 +127,9 @@ static void start(struct supervisor *s, const struct child_term *term)
     s->lost = false;
     s->status = 0;
     s->grace_ns = term->grace_ms * NS_PER_MS;
+    s->unleased = term->unleased;
     s->until_ns = lease_page_until_ns(s->spec->page);
-    if (s->until_ns <= now_ns()) {
+    if (!s->unleased && s->until_ns <= now_ns()) {
         s->lost = true; /* came too late: it is not started at all */
         ended(s);
         return;
@@ -218,7 +222,7 @@ static void supervise(struct supervisor *s)
     if (until > 0) {
         s->until_ns = until;
     }
-    int64_t end_ns = s->until_ns + s->grace_ns;
+    int64_t end_ns = (s->unleased ? now : s->until_ns) + s->grace_ns;
     if (s->phase == IDLE) {
         return;
     }
@@ -226,7 +230,7 @@ static void supervise(struct supervisor *s)
         ended(s);
         return;
     }
-    if (s->phase == RUNNING && (s->wrapper_gone || now >= s->until_ns)) {
+    if (s->phase == RUNNING && (s->wrapper_gone || (!s->unleased && now >= s->until_ns))) {
         stop(s, true, end_ns);
     } else if (s->phase == RUNNING && s->reaped) {
         stop(s, false, now + s->grace_ns < end_ns ? now + s->grace_ns : end_ns);
@@ -294,7 +298,7 @@ static int64_t deadline_ns(const struct supervisor *s)
     case IDLE:
         return 0;
     case RUNNING:
-        return s->until_ns;
+        return s->unleased ? 0 : s->until_ns;
     case STOPPING:
         return s->spec->own_process || s->kill_at_ns < again ? s->kill_at_ns : again;
     case KILLING:

@@ -48,7 +48,8 @@ struct supervisor_report {
 struct supervisor_spec {
     char *const *argv;
     const char *command; /* of ours, for messages: "elect" */
-    const char *role;    /* CONCLAVE_ROLE */
+    void (*variables)(const struct child_spec *spec, struct buf *out); /* of the child */
+    const char *role;                                                  /* CONCLAVE_ROLE */
     const char *path;
     const char *id;
     const struct lease_page *page;
@@ -57,6 +58,7 @@ struct supervisor_spec {
     bool own_process; /* it has a process to itself: every child and orphan of it is the child's */
     int tty_fd;       /* terminal to lend to the child, -1: none */
     pid_t tty_owner;  /* process group that gets it back */
+    int input_fd;     /* file to be the child's input, -1: it inherits one */
     const sigset_t *mask; /* for the child */
 };
 

@@ -110,9 +110,8 @@ static void guardian_died(struct turn *r)
 {
     fprintf(stderr, "conclave %s: the guardian process is gone, the command with it\n",
             r->options->usage->name);
-    for (int i = 0; r->child != 0 && i < 200 && kill(-r->child, SIGKILL) == 0; i++) {
-        while (waitpid(-r->child, NULL, WNOHANG) > 0) {}
-        usleep(1000);
+    if (r->child != 0) {
+        guardian_kill_group(r->child);
     }
     pthread_mutex_lock(&r->lock);
     guardian_finish(&r->guardian);
@@ -160,9 +159,6 @@ void turn_child_force(struct turn *r, const struct turn_news *news)
 {
     int64_t late = clock_monotonic_ns(clock_system()) - news->kill_at_ns;
     if (news->revoked && r->child != 0 && late > KILL_SLACK_MS * INT64_C(1000000)) {
-        kill(-r->child, SIGKILL);
-        if (r->guardian.pid != 0) {
-            kill(r->guardian.pid, SIGCONT);
-        }
+        guardian_help(&r->guardian, r->child);
     }
 }

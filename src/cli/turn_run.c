@@ -22,6 +22,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "cli/command.h"
+#include "cli/grace.h"
 #include "cli/values.h"
 
 #include <errno.h>
@@ -131,33 +132,20 @@ void turn_lost(struct turn *r, int child_status)
 
 /* --- phases ----------------------------------------------------------------------------------- */
 
-/* The most that the library allows (recipes.md 5.2): a third of the session timeout less 500 ms,
- * or a sixth of it. */
-static int64_t grace_most_ms(int64_t session_timeout_ms)
-{
-    int64_t sixth = session_timeout_ms / 6;
-    return session_timeout_ms / 3 - (sixth < 500 ? sixth : 500);
-}
-
 /* Takes over what the session has become. false: the grace does not fit; told. */
 static bool session_adopt(struct turn *r)
 {
     struct conclave_session session;
-    char want[DURATION_TEXT_MAX], most[DURATION_TEXT_MAX], timeout[DURATION_TEXT_MAX];
+    int64_t grace;
     conclave_client_session(r->client, &session);
-    int64_t grace = grace_most_ms(session.timeout_ms);
     if (session.timeout_ms <= 0) {
         return true; /* between two sessions: adopted when granted */
     }
-    if (r->options->grace_ms > grace) {
-        usage_error(r->options->usage,
-                    "--grace %s is too long: with a session timeout of %s it may be %s",
-                    duration_text(r->options->grace_ms, want),
-                    duration_text(session.timeout_ms, timeout), duration_text(grace, most));
+    if (!grace_fit(r->options->usage, r->options->grace_ms, session.timeout_ms, &grace)) {
         return false;
     }
     pthread_mutex_lock(&r->lock);
-    r->grace_ms = r->options->grace_ms >= 0 ? r->options->grace_ms : grace;
+    r->grace_ms = grace;
     pthread_mutex_unlock(&r->lock);
     r->session_timeout_ms = session.timeout_ms;
     return true;
@@ -451,6 +439,7 @@ static int prepare(struct turn *r)
     }
     r->supervisor = (struct supervisor_spec){.argv = r->options->command,
                                              .command = r->options->usage->name,
+                                             .variables = child_variables_of_turn,
                                              .role = r->options->kind->role,
                                              .path = r->options->path,
                                              .id = r->options->id,
@@ -460,6 +449,7 @@ static int prepare(struct turn *r)
                                              .own_process = r->options->guardian,
                                              .tty_fd = foreground ? STDIN_FILENO : -1,
                                              .tty_owner = getpgrp(),
+                                             .input_fd = -1,
                                              .mask = &r->child_mask};
     if (r->options->command != NULL && guardian_start(&r->guardian, &r->supervisor) != 0) {
         fprintf(stderr,

@@ -506,6 +506,11 @@ bool conclave_item_is_held(const struct conclave_item *item)
     return grant_until_ns(&item->grant, rt_of(item)) != 0;
 }
 
+int64_t conclave_item_lease_until_ns(const struct conclave_item *item)
+{
+    return grant_until_ns(&item->grant, rt_of(item));
+}
+
 const char *conclave_item_claim(const struct conclave_item *item)
 {
     return item->claim;

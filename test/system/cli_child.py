@@ -48,6 +48,7 @@ def relative(name, leave_group):
 
 
 def main():
+    token = os.environ.get("CONCLAVE_TOKEN", 0)  # an item has none
     page = mmap.mmap(int(os.environ["CONCLAVE_LEASE_SHM_FD"]), 4096, mmap.MAP_SHARED, mmap.PROT_READ)
     lease_fd = int(os.environ["CONCLAVE_LEASE_FD"])
     if "stubborn" in words:
@@ -59,13 +60,13 @@ def main():
         relative("sibling", False)
         relative("daemon", True)
     with open(os.path.join(folder, "started"), "a", encoding="ascii") as file:
-        file.write(f"{os.environ['CONCLAVE_TOKEN']} {now_ns()} {os.getpid()}\n")
+        file.write(f"{token} {now_ns()} {os.getpid()}\n")
     began = time.monotonic()
 
     def tick():
-        magic, state, sequence, until, token = struct.unpack_from("=IIQqq", page)
+        magic, state, sequence, until, number = struct.unpack_from("=IIQqq", page)
         if magic == 0x31534C43 and state == 1 and sequence % 2 == 0:
-            put("lease", f"{until} {token}")
+            put("lease", f"{until} {number}")
         if "lease" in words and select.select([lease_fd], [], [], 0)[0]:
             put("lost", f"{os.read(lease_fd, 1)!r} {now_ns()} {state}")
             os._exit(0)

@@ -102,6 +102,7 @@ class Elect:
                 stdin=stdin, stdout=subprocess.PIPE, stderr=err, pass_fds=[status_write])
         os.close(status_write)
         self.pid = self.process.pid
+        self.t_ns = session * 1_000_000
         live.append(self)
 
     def file(self, name):
@@ -538,7 +539,7 @@ def test_takeover_delay():
 
 def dead_in_time(e, names, lost_at_ns):
     """All were seen alive for the last time before last_ack + T, the end of the lease being last_ack + 2T/3."""
-    last = e.lease_ns() - LEASE_NS + T_NS
+    last = e.lease_ns() + e.t_ns // 3
     for name in names:
         alive = e.alive_ns(name)
         assert 0 < alive < last, f"{name} lived {(alive - last) / 1e6:.0f} ms beyond last_ack + T"

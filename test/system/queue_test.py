@@ -23,12 +23,14 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import cases  # noqa: E402
+import cli_test as cli  # noqa: E402
 import conclave  # noqa: E402
 import ensemble  # noqa: E402
 import zookeeper  # noqa: E402
 
 TICK_MS = 500
 SESSION_S = 2
+CLAIM_MS = 3000  # session of those whose claim is watched: room for a machine that stalls
 PATIENCE_S = 60
 PRODUCERS = CONSUMERS = 4
 PUTS = 12  # of each producer
@@ -40,6 +42,8 @@ class Bench:
     def __init__(self, hosts):
         self.environment = {**os.environ, "CONCLAVE_SERVER": hosts}
         self.processes = []
+        self.folders = []
+        self.server = None  # the one, where there is one
 
     def start(self, *words, **more):
         """A command that runs on; more: as subprocess.Popen takes it."""
@@ -55,11 +59,18 @@ class Bench:
         assert done.returncode == code, f"{words}: exit {done.returncode}, not {code}\n{done.stdout}{done.stderr}"
         return done.stdout
 
+    def folder(self):
+        """One of a command's own, until the end."""
+        self.folders.append(tempfile.TemporaryDirectory(prefix="conclave-queue-"))
+        return self.folders[-1].name
+
     def end(self):
         for process in self.processes:
             if process.poll() is None:
                 process.kill()
             process.communicate()
+        for folder in self.folders:
+            folder.cleanup()
 
 
 def wait_until(function, what):
@@ -145,6 +156,88 @@ def picture(bench, path):
                                   text=True, timeout=PATIENCE_S, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
             lines.append(f"  {name} {stat.stdout.strip() or 'has gone'}")
     return "\n".join(lines)
+
+
+# --- the command and its claim -------------------------------------------------------------------------------------------
+
+class Taker(cli.Elect):
+    """`conclave queue take` with the child of cli_test.py."""
+
+    def __init__(self, bench, path, *child):
+        self.path = path
+        self.folder = bench.folder()
+        self.err_path = os.path.join(self.folder, "err")
+        self.status_read = -1
+        with open(self.err_path, "wb") as err:
+            self.process = bench.start("queue", "take", path, "--session", f"{CLAIM_MS}ms", "--", cli.PYTHON, "-B", cli.CHILD,
+                                       self.folder, *child, stdout=subprocess.DEVNULL, stderr=err)
+        self.pid = self.process.pid
+        self.t_ns = CLAIM_MS * 1_000_000
+
+    def family(self):
+        """Pids of the child and of what it has started."""
+        pids = [self.started()[2]]
+        return pids + [int(cli.until(lambda n=n: self.file("pid." + n), n)) for n in ("sibling", "daemon")]
+
+
+FAMILY = ["child", "sibling", "daemon"]
+
+
+def test_E103_a_stubborn_command_is_killed_before_its_claim_ends(bench):
+    path = path_of("stubborn")
+    bench.run("queue", "put", path, "a")
+    taker = Taker(bench, path, "stubborn", "family")
+    pids = taker.family()
+    stopped = cli.boot_ns()
+    os.kill(bench.server.process.pid, signal.SIGSTOP)
+    try:
+        cli.until(lambda: all(map(cli.gone, pids)), "end of the group")
+    finally:
+        os.kill(bench.server.process.pid, signal.SIGCONT)
+    assert "the claim was lost" in taker.end(76, PATIENCE_S)
+    ms = cli.dead_in_time(taker, FAMILY, stopped)
+    assert bench.run("queue", "take", path) == "a", "it stays in the queue"
+    return f"dead {ms:.0f} ms after the server stopped answering"
+
+
+def test_E104_the_command_ends_with_its_claim_when_the_wrapper_is_killed_or_stopped(bench):
+    for number in (signal.SIGKILL, signal.SIGSTOP):
+        path = path_of(f"wrapper{int(number)}")
+        bench.run("queue", "put", path, "a")
+        taker = Taker(bench, path, "stubborn", "family")
+        pids = taker.family()
+        heir = Taker(bench, path)
+        at = cli.boot_ns()
+        os.kill(taker.pid, number)
+        cli.until(lambda: all(map(cli.gone, pids)), "end of the group")
+        cli.dead_in_time(taker, FAMILY, at)
+        _, began_ns, _ = heir.started()
+        assert began_ns > max(map(taker.alive_ns, FAMILY)), "two at once"
+        if number == signal.SIGSTOP:
+            os.kill(taker.pid, signal.SIGCONT)
+            assert "the claim was lost" in taker.end(76, PATIENCE_S)
+        heir.signal(signal.SIGTERM)
+        heir.end(128 + signal.SIGTERM, PATIENCE_S)
+
+
+def test_a_guardian_that_is_killed_takes_the_command_with_it(bench):
+    path = path_of("guardian")
+    bench.run("queue", "put", path, "a")
+    taker = Taker(bench, path)
+    child = taker.started()[2]
+    os.kill(taker.guardian(), signal.SIGKILL)
+    assert "the guardian process is gone" in taker.end(73, PATIENCE_S)
+    assert cli.gone(child) and bench.run("queue", "take", path) == "a"
+
+
+def test_what_the_command_leaves_running_is_ended_before_the_ack(bench):
+    path = path_of("left")
+    bench.run("queue", "put", path, "a")
+    out = bench.run("queue", "take", path, "--", "sh", "-c", "setsid sleep 600 & echo $!")
+    assert cli.gone(int(out)), out
+    for words, code in ((("--grace", "5s"), 64), (("--grace", "5s", "--at-most-once"), 0)):
+        bench.run("queue", "put", path, "b")
+        bench.run("queue", "take", path, "--session", f"{CLAIM_MS}ms", *words, "--", "true", code=code)
 
 
 # --- many, with kills -------------------------------------------------------------------------------------------------
@@ -303,6 +396,7 @@ def main():
     server = zookeeper.ZooKeeper(tick_ms=TICK_MS) if options.apache else conclave.Conclave(tick_ms=TICK_MS)
     with server:
         bench = Bench(server.host)
+        bench.server = server
         bench.seed = seed
         try:
             listed = [cases.bound(function, bench) for function in cases.named("test_", globals()) if function is not three]
