@@ -38,7 +38,11 @@ static void on_change(struct conclave_discovery *discovery,
         printf(" %s:%d", instances[i].address, instances[i].port);
     }
     if (conclave_discovery_pick(discovery, CONCLAVE_PICK_RANDOM, &chosen) == 0) {
-        printf("; use %s:%d", chosen->address, chosen->port);
+        char *uri = NULL; /* one that registered without a form for it has none */
+        bool has_uri = conclave_instance_uri(chosen, NULL, &uri) == 0;
+        printf("; use %s:%d%s%s", chosen->address, chosen->port, has_uri ? ", " : "",
+               has_uri ? uri : "");
+        free(uri);
         conclave_instances_free(chosen, 1);
     }
     printf("\n");
@@ -56,6 +60,7 @@ static int run(struct conclave_recipes *recipes, char **argv)
     instance.name = service.name = argv[2];
     instance.address = "127.0.0.1";
     instance.port = (int)strtol(argv[3], NULL, 10);
+    instance.uri_spec = "{scheme}://{address}:{port}/{name}";
     int error = conclave_discovery_open(recipes, &service, &discovering, NULL, &discovery);
     if (error != 0) {
         return error;

@@ -27,7 +27,16 @@ struct conclave_instance {
     const char *type;      /* "DYNAMIC": goes with its session; "STATIC", "PERMANENT": lasts */
     bool enabled;          /* it wants to be used */
     struct conclave_token token; /* of its node */
+    const char *uri_spec; /* its URI with fields in braces, see conclave_instance_uri; NULL: none */
 };
+
+/* The instance's URI: its uri_spec with each field in braces replaced by its value: scheme ("https"
+ * when it has an ssl_port, else "http"), name, id, address, port, ssl-port, registration-time-utc,
+ * service-type (in small letters), [ and ] (a brace). variables (may be NULL) are names and values in
+ * turn, NULL at the end, and come before these. A field without a value is left out. 0 and *ret, to
+ * be freed with free; CONCLAVE_EEMPTY (it has no uri_spec), CONCLAVE_EINVAL, CONCLAVE_ENOMEM. */
+CONCLAVE_API int conclave_instance_uri(const struct conclave_instance *instance,
+                                       const char *const *variables, char **ret) CONCLAVE_MUST_USE;
 
 /* --- registering --------------------------------------------------------------------- */
 
@@ -53,6 +62,7 @@ struct conclave_registration_options {
     bool disabled;       /* there, but not to be used now */
     const struct conclave_acl *acl; /* of all nodes made; NULL: open */
     size_t acl_count;
+    const char *uri_spec; /* "{scheme}://{address}:{port}/x", as Curator's UriSpec; NULL: none */
 };
 #define CONCLAVE_REGISTRATION_OPTIONS_INIT                                                         \
     {                                                                                              \

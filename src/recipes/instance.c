@@ -1,6 +1,7 @@
 #include "recipes/instance.h"
 
 #include "base/json.h"
+#include "recipes/uri_spec.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,7 @@ char *instance_write(const struct conclave_instance *instance, size_t *ret_len)
     json_key(&j, "serviceType");
     json_string(&j, instance->type);
     json_key(&j, "uriSpec");
-    json_null(&j);
+    uri_spec_json(&j, instance->uri_spec);
     json_key(&j, "enabled");
     json_bool(&j, instance->enabled);
     json_object_end(&j);
@@ -53,7 +54,7 @@ char *instance_write(const struct conclave_instance *instance, size_t *ret_len)
     return text;
 }
 
-enum { TEXTS = 5 };
+enum { TEXTS = 6 };
 
 static void texts_of(struct conclave_instance *i, const char **texts[TEXTS])
 {
@@ -62,6 +63,7 @@ static void texts_of(struct conclave_instance *i, const char **texts[TEXTS])
     texts[2] = &i->address;
     texts[3] = &i->payload;
     texts[4] = &i->type;
+    texts[5] = &i->uri_spec;
 }
 
 struct conclave_instance *instances_copy(const struct conclave_instance *list, size_t count)

@@ -3,6 +3,7 @@
 #include "recipes/copies.h"
 #include "recipes/instance.h"
 #include "recipes/member.h"
+#include "recipes/uri_spec.h"
 
 #include "base/json.h"
 #include "client/path.h"
@@ -143,6 +144,7 @@ static bool options_valid(const struct conclave_registration_options *o)
     return o != NULL && o->size >= sizeof *o && o->path != NULL && path_is_valid(o->path, false) &&
            name_is_valid(o->name) && (o->id == NULL || name_is_valid(o->id)) &&
            o->address != NULL && text_is_valid(o->address) && text_is_valid(o->payload) &&
+           text_is_valid(o->uri_spec) && (o->uri_spec == NULL || uri_spec_valid(o->uri_spec)) &&
            o->port >= 0 && o->port <= 65535 && o->ssl_port >= 0 && o->ssl_port <= 65535;
 }
 
@@ -178,6 +180,7 @@ registration_make(const struct conclave_registration_options *o)
         .port = o->port,
         .ssl_port = o->ssl_port,
         .payload = o->payload,
+        .uri_spec = o->uri_spec,
         .registered_ms = wall_ms(),
         .type = "DYNAMIC",
         .enabled = !o->disabled,

@@ -10,6 +10,7 @@ import org.apache.curator.retry.RetryOneTime;
 import org.apache.curator.x.discovery.ServiceDiscovery;
 import org.apache.curator.x.discovery.ServiceDiscoveryBuilder;
 import org.apache.curator.x.discovery.ServiceInstance;
+import org.apache.curator.x.discovery.UriSpec;
 
 /** Curator's discovery beside ours: "register ID PORT PAYLOAD", "list SERVICE", "end", one a line. */
 public final class RegistryPeer {
@@ -27,13 +28,14 @@ public final class RegistryPeer {
             String[] words = line.split(" ");
             if (words[0].equals("register")) {
                 discovery.registerService(ServiceInstance.<String>builder().name("shop").id(words[1])
-                    .address("127.0.0.2").port(Integer.parseInt(words[2])).payload(words[3]).build());
+                    .address("127.0.0.2").port(Integer.parseInt(words[2])).payload(words[3])
+                    .uriSpec(new UriSpec("{scheme}://{address}:{port}/of/{id}")).build());
                 System.out.println("registered");
             } else {
                 System.out.println(discovery.queryForInstances(words[1]).stream()
                     .sorted(Comparator.comparing(ServiceInstance::getPort))
                     .map(i -> i.getAddress() + ":" + i.getPort() + ":" + i.getPayload() + ":" + i.getServiceType() + ":"
-                        + i.isEnabled() + ":" + (i.getRegistrationTimeUTC() > 0))
+                        + i.isEnabled() + ":" + (i.getRegistrationTimeUTC() > 0) + ":" + i.buildUriSpec())
                     .collect(Collectors.joining(" ", "[", "]")));
             }
             System.out.flush();

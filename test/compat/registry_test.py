@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The service registry beside Curator's x-discovery (Debian's Curator 5.4), on our server and on Apache ZooKeeper.
 
-Promise: Curator finds what examples/registry.c registers, with address, port and type; that program finds what Curator
+Promise: Curator finds what examples/registry.c registers, with address, port, type and URI; that program finds what Curator
 registers; both notice when the other's goes.
 Limits: skipped without javac, Debian's jars or a C compiler.
 """
@@ -85,14 +85,14 @@ def both_ways(peers, server):
 
         def last():
             return "".join(told())
-        until(lambda: ask(peer, "list shop"), r"^\[127\.0\.0\.1:8001:null:DYNAMIC:true:true\]$")
+        until(lambda: ask(peer, "list shop"), r"^\[127\.0\.0\.1:8001:null:DYNAMIC:true:true:http://127\.0\.0\.1:8001/shop\]$")
         assert ask(peer, "register java 8002 hello") == "registered"
         until(last, r"2 instances:.*127\.0\.0\.2:8002")
         until(lambda: ask(peer, "list shop"),
-              r"^\[127\.0\.0\.1:8001:null:DYNAMIC:true:true 127\.0\.0\.2:8002:hello:DYNAMIC:true:true\]$")
+              r"^\[127\.0\.0\.1:8001:null:DYNAMIC:true:true:http://127\.0\.0\.1:8001/shop 127\.0\.0\.2:8002:hello:DYNAMIC:true:true:http://127\.0\.0\.2:8002/of/java\]$")
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
-        until(lambda: ask(peer, "list shop"), r"^\[127\.0\.0\.2:8002:hello:DYNAMIC:true:true\]$")
+        until(lambda: ask(peer, "list shop"), r"^\[127\.0\.0\.2:8002:hello:DYNAMIC:true:true:http://127\.0\.0\.2:8002/of/java\]$")
         process, log = peers.ours(server, 8003)
         until(last, r"2 instances")
         peer.stdin.write("end\n")

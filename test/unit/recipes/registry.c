@@ -195,6 +195,83 @@ static void what_is_no_instance_is_left_out(void **state)
     finder_finish(&f);
 }
 
+static void uri_is(const struct conclave_instance *instance, const char *const *variables,
+                   const char *wanted)
+{
+    char *uri;
+    assert_int_equal(conclave_instance_uri(instance, variables, &uri), 0);
+    assert_string_equal(uri, wanted);
+    free(uri);
+}
+
+static void uri_is_built_of_fields(void **state)
+{
+    (void)state;
+    struct conclave_instance i = {.name = "shop",
+                                  .id = "one",
+                                  .address = "host",
+                                  .port = 80,
+                                  .registered_ms = 17,
+                                  .type = "DYNAMIC"};
+    static const char *const variables[] = {"port", "81", "path", "a/b", NULL};
+    static const char *const bad[] = {"{", "}", "a{b", "a}b", "{a{b}}", "{a}}", "{{a}"};
+    char *uri;
+    assert_int_equal(conclave_instance_uri(&i, NULL, &uri), CONCLAVE_EEMPTY);
+    i.uri_spec = "";
+    uri_is(&i, NULL, "");
+    i.uri_spec = "{scheme}://{ address }:{port}/{path}{}";
+    uri_is(&i, NULL, "http://host:80/");
+    uri_is(&i, variables, "http://host:81/a/b");
+    i.ssl_port = 443;
+    i.uri_spec = "{scheme}:{ssl-port} {name} {id} {service-type} {registration-time-utc} {[}x{]}";
+    uri_is(&i, NULL, "https:443 shop one dynamic 17 {x}");
+    for (size_t b = 0; b < sizeof bad / sizeof bad[0]; b++) {
+        i.uri_spec = bad[b];
+        assert_int_equal(conclave_instance_uri(&i, NULL, &uri), CONCLAVE_EINVAL);
+    }
+}
+
+static void uri_spec_is_written_and_read_as_curator_does(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct candidate c;
+    struct finder f;
+    struct conclave_registration *registration;
+    struct conclave_registration_options options = options_of("one", 80);
+    struct conclave_instance *list;
+    size_t count;
+    char data[1024];
+    options.uri_spec = "{scheme}://{address}:{port}/{[}";
+    shop_open(&c, zk, 0, &options, &registration);
+    assert_int_equal(conclave_registration_wait(registration, PATIENCE_MS), 0);
+    assert_true(fake_zk_data(zk, SHOP "/one", data, sizeof data));
+    assert_non_null(strstr(
+        data, ",\"uriSpec\":{\"parts\":[{\"value\":\"scheme\",\"variable\":true},{\"value\":"
+              "\"://\",\"variable\":false},{\"value\":\"address\",\"variable\":true},{\"value\":"
+              "\":\",\"variable\":false},{\"value\":\"port\",\"variable\":true},{\"value\":\"/\","
+              "\"variable\":false},{\"value\":\"[\",\"variable\":true}]},\"enabled\":true}"));
+    /* a part with braces that is no field, and parts that are none */
+    fake_zk_create(zk, SHOP "/two",
+                   "{\"name\":\"shop\",\"id\":\"two\",\"uriSpec\":{\"parts\":[{\"value\":\"a{b}\","
+                   "\"variable\":false}]}}",
+                   0);
+    fake_zk_create(
+        zk, SHOP "/zero",
+        "{\"name\":\"shop\",\"id\":\"zero\",\"uriSpec\":{\"parts\":[{\"variable\":true}]}}", 0);
+    finder_open(&f, zk, 1);
+    EVENTUALLY(seen_is(&f, "one@host:80 two@:0 zero@:0"));
+    assert_int_equal(conclave_discovery_instances(f.discovery, PATIENCE_MS, &list, &count), 0);
+    assert_int_equal(count, 3);
+    assert_string_equal(list[0].uri_spec, options.uri_spec);
+    uri_is(&list[0], NULL, "http://host:80/{");
+    assert_string_equal(list[1].uri_spec, "a{[}b{]}");
+    uri_is(&list[1], NULL, "a{b}");
+    assert_null(list[2].uri_spec);
+    conclave_instances_free(list, count);
+    finder_finish(&f);
+    shop_close(&c, registration);
+}
+
 static void wrong_options_are_refused(void **state)
 {
     struct candidate c;
@@ -220,6 +297,10 @@ static void wrong_options_are_refused(void **state)
     assert_int_equal(conclave_registration_open(c.recipes, &options, NULL, NULL, &registration),
                      CONCLAVE_EINVAL);
     options = options_of("a", 1);
+    options.uri_spec = "{port";
+    assert_int_equal(conclave_registration_open(c.recipes, &options, NULL, NULL, &registration),
+                     CONCLAVE_EINVAL);
+    options.uri_spec = NULL;
     options.payload = "\xff";
     assert_int_equal(conclave_registration_open(c.recipes, &options, NULL, NULL, &registration),
                      CONCLAVE_EINVAL);
@@ -444,6 +525,8 @@ int main(void)
         E_TEST(node_is_what_curator_writes),
         E_TEST(ids_are_random_unless_given),
         E_TEST(what_is_no_instance_is_left_out),
+        E_TEST(uri_is_built_of_fields),
+        E_TEST(uri_spec_is_written_and_read_as_curator_does),
         E_TEST(wrong_options_are_refused),
         E_TEST(instances_come_and_go),
         E_TEST(enabled_ones_take_turns),
