@@ -148,7 +148,7 @@ CONCLAVE_API int conclave_lock_release_async(struct conclave_lock *lock, uint64_
 /* Turns a held write lock into a read lock in one step, with no writer in between; readers that
  * wait behind it may enter. 0, CONCLAVE_ENOTOWNER, CONCLAVE_EINVAL (no write lock),
  * CONCLAVE_ETIMEDOUT (not known yet: held as what it was or what it shall be), CONCLAVE_EBUSY
- * (another change of it is under way), CONCLAVE_ELOST, CONCLAVE_EDEADLK in a callback. */
+ * (another change of it is under way), CONCLAVE_ELOST, CONCLAVE_ENOMEM, CONCLAVE_EDEADLK in a callback. */
 CONCLAVE_API int conclave_lock_downgrade(struct conclave_lock *lock,
                                          int64_t timeout_ms) CONCLAVE_MUST_USE;
 

@@ -193,7 +193,7 @@ CONCLAVE_API int conclave_queue_size(struct conclave_queue *queue, int64_t timeo
                                      int64_t *ret_count) CONCLAVE_MUST_USE;
 
 /* Puts a dead letter back in its old place, attempts counted anew. 0, CONCLAVE_NO_NODE (no such
- * dead letter). Blocking. */
+ * dead letter), CONCLAVE_ENOMEM (it may have been put back). Blocking. */
 CONCLAVE_API int conclave_queue_requeue(struct conclave_queue *queue, const char *name,
                                         int64_t timeout_ms) CONCLAVE_MUST_USE;
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum {
+    TELL_AGAIN_MS = 250,
     RETRY_MS = 250,
     CONFLICTS_MAX = 6, /* the pause after a conflict grows until then */
 };
@@ -315,6 +316,13 @@ static bool tell_done(struct cell *c)
     return true;
 }
 
+/* There was no memory to tell a change. */
+static void on_again(struct conclave_client *client, void *ctx)
+{
+    (void)client;
+    handle_post(&((struct cell *)ctx)->handle);
+}
+
 static bool tell_change(struct cell *c)
 {
     struct mirror_view view;
@@ -322,7 +330,9 @@ static bool tell_change(struct cell *c)
         return false;
     }
     if (mirror_view(&c->mirror, &view) != 0) {
-        return false; /* the next change, or the next link, brings it again */
+        client_timer_start(client_of(c), &c->again,
+                           client_now_ns(client_of(c)) + TELL_AGAIN_MS * 1000000LL);
+        return false;
     }
     c->change_due = false;
     bool stale = !c->mirror.fresh;
@@ -354,6 +364,7 @@ static void cell_free(struct handle *h)
 {
     struct cell *c = CONTAINER_OF(h, struct cell, handle);
     client_timer_stop(h->rt->client, &c->retry);
+    client_timer_stop(h->rt->client, &c->again);
     cell_clear(c);
     free(c);
 }
@@ -401,6 +412,7 @@ int cell_open(struct cell *c, struct conclave_recipes *rt, const char *path,
     closing_init(&c->closing, &c->handle);
     step_init(&c->step, &c->handle);
     client_timer_init(&c->retry, on_retry, c);
+    client_timer_init(&c->again, on_again, c);
     cas_begin(&c->cas, &c->handle);
     *ret = c;
     if (c->watching) {

@@ -66,7 +66,8 @@ struct cell {
     struct list done; /* to be told */
     struct step step;
     struct client_timer retry;
-    unsigned conflicts; /* of the first operation */
+    struct client_timer again; /* a change is told that could not be */
+    unsigned conflicts;        /* of the first operation */
     bool writing;
     bool known; /* `now` is what was there last */
     struct cell_value now;

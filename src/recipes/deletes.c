@@ -25,8 +25,7 @@ static void deletion_end(struct deletion *d)
     void (*done)(void *ctx) = d->done;
     void *ctx = d->ctx;
     list_remove(&d->link);
-    free(d->path);
-    free(d);
+    deletion_free(d);
     if (done != NULL) {
         done(ctx);
     }
@@ -97,13 +96,28 @@ void deletes_init(struct deletes *deletes, struct conclave_recipes *rt)
     client_timer_init(&deletes->retry, on_retry, deletes);
 }
 
-int deletes_add(struct deletes *deletes, const char *path, void (*done)(void *ctx), void *ctx)
+struct deletion *deletion_create(const char *path)
 {
     struct deletion *d = calloc(1, sizeof *d);
-    if (d == NULL || (d->path = strdup(path)) == NULL) {
+    if (d != NULL && (d->path = strdup(path)) == NULL) {
         free(d);
-        return CONCLAVE_ENOMEM;
+        return NULL;
     }
+    return d;
+}
+
+void deletion_free(struct deletion *d)
+{
+    if (d != NULL) {
+        free(d->path);
+        free(d);
+    }
+}
+
+void deletes_start(struct deletes *deletes, struct deletion *d_take, void (*done)(void *ctx),
+                   void *ctx)
+{
+    struct deletion *d = d_take;
     d->deletes = deletes;
     d->session_id = client_session_id(deletes->rt->client);
     d->done = done;
@@ -111,6 +125,15 @@ int deletes_add(struct deletes *deletes, const char *path, void (*done)(void *ct
     list_push_back(&deletes->pending, &d->link);
     recipes_ref(deletes->rt);
     send_all(deletes);
+}
+
+int deletes_add(struct deletes *deletes, const char *path, void (*done)(void *ctx), void *ctx)
+{
+    struct deletion *d = deletion_create(path);
+    if (d == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    deletes_start(deletes, d, done, ctx);
     return 0;
 }
 

@@ -26,6 +26,14 @@ void deletes_init(struct deletes *deletes, struct conclave_recipes *rt);
 int deletes_add(struct deletes *deletes, const char *path, void (*done)(void *ctx),
                 void *ctx) CONCLAVE_MUST_USE;
 
+/* The same in two steps, for a node that must not stay for want of memory: made before the node is,
+ * started (then it is taken over) or freed (NULL is allowed) later. NULL without memory. */
+struct deletion;
+struct deletion *deletion_create(const char *path);
+void deletes_start(struct deletes *deletes, struct deletion *d_take, void (*done)(void *ctx),
+                   void *ctx);
+void deletion_free(struct deletion *d);
+
 /* To be told of the client's states. */
 void deletes_on_state(struct deletes *deletes, enum conclave_state state);
 

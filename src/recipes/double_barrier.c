@@ -22,8 +22,18 @@ void db_forget_me(struct conclave_double_barrier *db)
         watch_slot_clear(&db->own);
     }
     free(db->me);
+    deletion_free(db->removal);
     db->me = NULL;
+    db->removal = NULL;
     db->joined = false;
+}
+
+void db_remove_me(struct conclave_double_barrier *db)
+{
+    if (db->removal != NULL) {
+        deletes_start(&db->host.handle.rt->deletes, db->removal, NULL, NULL);
+        db->removal = NULL;
+    }
 }
 
 /* The node is not there any more, and it was not us who removed it. */
@@ -43,19 +53,24 @@ static void member_gone(struct conclave_double_barrier *db, int why)
     }
 }
 
+/* There may be no memory just now. */
+static void own_later(struct conclave_double_barrier *db)
+{
+    struct conclave_client *client = db->host.handle.rt->client;
+    client_timer_start(client, &db->own_retry, client_now_ns(client) + (int64_t)RETRY_MS * 1000000);
+}
+
 static void on_own(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_double_barrier *db =
         CONTAINER_OF(step, struct conclave_double_barrier, own_step);
-    struct conclave_client *client = db->host.handle.rt->client;
     watch_slot_answered(&db->own, reply->error == 0);
     if (!db->joined || db->state == DB_LEAVING) {
         watch_slot_clear(&db->own);
     } else if (reply->error == CONCLAVE_NO_NODE) {
         member_gone(db, CONCLAVE_ELOST);
     } else if (reply->error != 0 && reply->error != CONCLAVE_CONNECTION_LOSS) {
-        client_timer_start(client, &db->own_retry,
-                           client_now_ns(client) + (int64_t)RETRY_MS * 1000000);
+        own_later(db);
     }
     db_own_run(db);
 }
@@ -68,9 +83,11 @@ void db_own_run(struct conclave_double_barrier *db)
         return;
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, NULL, 0);
-    if (watch_slot_prepare(&db->own, db->me, &op) == 0) {
-        step_submit(&db->own_step, &op, on_own);
+    if (watch_slot_prepare(&db->own, db->me, &op) != 0) {
+        own_later(db);
+        return;
     }
+    step_submit(&db->own_step, &op, on_own);
 }
 
 static void on_own_watch(struct watch_slot *slot, enum conclave_event_type type)
@@ -120,8 +137,7 @@ static void db_stop(struct host *host)
 {
     struct conclave_double_barrier *db = db_of(host);
     if (db->state == DB_IN && !state_is_final(client_state(host->handle.rt->client))) {
-        /* Without memory for it the node goes with the session. */
-        (void)!deletes_add(&host->handle.rt->deletes, db->me, NULL, NULL);
+        db_remove_me(db);
     }
     if (db->state == DB_IN) {
         db->state = DB_OUT;
@@ -145,6 +161,7 @@ static void db_free_all(struct conclave_double_barrier *db)
     free(db->id);
     free(db->acl);
     free(db->me);
+    deletion_free(db->removal);
     free(db);
 }
 

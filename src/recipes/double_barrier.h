@@ -45,11 +45,12 @@ struct conclave_double_barrier {
     struct call *call; /* enter or leave, while one is under way */
 
     /* The membership. */
-    char *me;           /* path of its node; NULL: none */
-    bool joined;        /* it is known to stand, or to have stood */
-    int64_t session_id; /* its owner */
-    int gone;           /* why it is not there any more; 0: it is */
-    bool gone_due;      /* on_lost */
+    char *me;                 /* path of its node; NULL: none */
+    struct deletion *removal; /* of that node, until it is under way */
+    bool joined;              /* it is known to stand, or to have stood */
+    int64_t session_id;       /* its owner */
+    int gone;                 /* why it is not there any more; 0: it is */
+    bool gone_due;            /* on_lost */
     struct step own_step;
     struct watch_slot own;
     struct client_timer own_retry;
@@ -65,6 +66,9 @@ bool db_is_member(const char *name);
 
 /* There is no membership any more, or none yet. */
 void db_forget_me(struct conclave_double_barrier *db);
+
+/* Has its node removed, whatever comes between; for want of memory, too. */
+void db_remove_me(struct conclave_double_barrier *db);
 
 /* Watches its own node, once it has joined. */
 void db_own_run(struct conclave_double_barrier *db);

@@ -78,8 +78,7 @@ static void enter_end(struct enter *e, int error)
     struct conclave_double_barrier *b = db(e);
     bool leaves = error == 0 && e->call.stop == CONCLAVE_ECLOSED; /* at the last moment */
     if (b->joined && b->gone == 0 && (error != 0 || leaves)) {
-        /* Without memory for it the node goes with the session. */
-        (void)!deletes_add(&e->call.handle.rt->deletes, b->me, NULL, NULL);
+        db_remove_me(b);
     }
     error = leaves ? CONCLAVE_ECLOSED : error;
     db_call_over(b, error == 0 ? DB_IN : DB_OUT);
@@ -173,7 +172,8 @@ static int make_me(struct enter *e)
     prefix[strcspn(prefix, "-")] = '\0'; /* the guid alone */
     (void)snprintf(name, sizeof name, "m-%s", prefix);
     db(e)->me = path_join(db(e)->round, name);
-    return db(e)->me == NULL ? CONCLAVE_ENOMEM : 0;
+    db(e)->removal = db(e)->me == NULL ? NULL : deletion_create(db(e)->me);
+    return db(e)->removal == NULL ? CONCLAVE_ENOMEM : 0;
 }
 
 static void joined(struct enter *e, int64_t czxid)

@@ -51,8 +51,7 @@ static void leave_end(struct leave *l, int error)
         watch_slot_clear(&l->watch);
     }
     if (error != 0 && !l->removed && b->gone == 0) {
-        /* It leaves all the same; without memory for it the node goes with the session. */
-        (void)!deletes_add(&l->call.handle.rt->deletes, b->me, NULL, NULL);
+        db_remove_me(b); /* it leaves all the same */
     }
     db_call_over(b, DB_OUT);
     call_end(&l->call, error);

@@ -160,6 +160,12 @@ static inline bool error_is_unknown(int error)
            error == CONCLAVE_ENOMEM; /* there may have been an answer, and no room for it */
 }
 
+/* What is told about a read to a caller who does not wait for the next link. */
+static inline int error_without_waiting(int error)
+{
+    return error_is_unknown(error) && error != CONCLAVE_ENOMEM ? CONCLAVE_EDISCONNECTED : error;
+}
+
 /* It will be no better next time with the same session and tree: the user has to do something. */
 bool error_is_fatal(int error);
 

@@ -321,7 +321,8 @@ static bool change_finished(void *ctx)
     return ((struct lock_change_result *)ctx)->done;
 }
 
-static int change_begin(struct conclave_lock *l, enum name_kind to)
+static int change_begin(struct conclave_lock *l, enum name_kind to,
+                        struct lock_change_result *result)
 {
     bool fits = to == NAME_READ ? l->kind == NAME_WRITE : l->kind == NAME_READ;
     if (l->state == LOCK_LOST && l->owner == lock_owner(0)) {
@@ -337,8 +338,11 @@ static int change_begin(struct conclave_lock *l, enum name_kind to)
         return CONCLAVE_EINVAL;
     }
     if (to == NAME_READ) {
-        return lock_change_down(l);
+        int error = lock_change_down(l);
+        l->change_result = error == 0 ? result : NULL;
+        return error;
     }
+    l->change_result = result; /* it may fail at once */
     lock_change_up(l);
     return 0;
 }
@@ -353,9 +357,8 @@ static int change(struct conclave_lock *l, enum name_kind to, int64_t timeout_ms
     }
     client_lock(client);
     handle_ref(&l->handle);
-    error = change_begin(l, to);
+    error = change_begin(l, to, &result);
     if (error == 0) {
-        l->change_result = &result;
         lock_run(l);
         error =
             client_wait(client, change_finished, &result, client_deadline_ns(client, timeout_ms));

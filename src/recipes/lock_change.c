@@ -168,7 +168,7 @@ static void on_up_listed(struct step *step, const struct conclave_reply *reply)
     if (l->change != CHANGE_UP_LIST) {
         /* ended meanwhile */
     } else if (reply->error != 0) {
-        lock_change_end(l, error_is_unknown(reply->error) ? CONCLAVE_EDISCONNECTED : reply->error);
+        lock_change_end(l, error_without_waiting(reply->error));
     } else if (place_contenders(&l->place, reply, &list, &count) != 0) {
         lock_change_end(l, CONCLAVE_ENOMEM);
     } else if (is_sole(l, list, count)) {

@@ -108,7 +108,7 @@ static void on_probed(struct step *step, const struct conclave_reply *reply)
     } else if (reply->error == CONCLAVE_NO_NODE) {
         l->probed = true;
     } else if (reply->error != 0) {
-        lock_fail(l, error_is_unknown(reply->error) ? CONCLAVE_EDISCONNECTED : reply->error);
+        lock_fail(l, error_without_waiting(reply->error));
     } else if (place_contenders(&l->place, reply, &list, &count) != 0) {
         lock_fail(l, CONCLAVE_ENOMEM);
     } else if (judge(l, kind_of(l), list, count, &before) == PLACE_FREE) {

@@ -96,7 +96,8 @@ struct conclave_item {
     struct list link; /* in queue.items until it is settled or lost */
     char *name;
     char *path;
-    char *claim; /* path of the claim's node */
+    char *claim;              /* path of the claim's node */
+    struct deletion *unclaim; /* of that, at most once: until it is claimed */
     void *data;
     size_t len;
     int priority;
@@ -126,12 +127,17 @@ struct conclave_item {
     bool released;
 };
 
-/* What a take has claimed: data is taken over. claimed_ns: when that was asked for; 0: it proves
- * nothing of now. version -1: at most once, it needs no ack. NULL without memory (data is then
- * freed, too). */
-struct conclave_item *queue_item_create(struct conclave_queue *q, const char *name, void *data_take,
-                                        size_t len, int32_t version, int64_t session_id,
-                                        int64_t claimed_ns);
+/* All that an item needs of memory, before it is claimed: afterwards nothing may fail. NULL without
+ * memory. */
+struct conclave_item *queue_item_prepare(struct conclave_queue *q, const char *name);
+
+/* Frees one that was not claimed, or NULL. */
+void queue_item_abandon(struct conclave_item *item);
+
+/* A take has claimed it: data is taken over. claimed_ns: when that was asked for; 0: it proves
+ * nothing of now. version -1: at most once, it needs no ack. */
+void queue_item_claimed(struct conclave_queue *q, struct conclave_item *item, void *data_take,
+                        size_t len, int32_t version, int64_t session_id, int64_t claimed_ns);
 
 /* Gives back all that are held. */
 void queue_items_release(struct conclave_queue *q);

@@ -403,23 +403,34 @@ static void item_hold(struct conclave_item *item, int64_t claimed_ns)
     }
 }
 
-struct conclave_item *queue_item_create(struct conclave_queue *q, const char *name, void *data_take,
-                                        size_t len, int32_t version, int64_t session_id,
-                                        int64_t claimed_ns)
+struct conclave_item *queue_item_prepare(struct conclave_queue *q, const char *name)
 {
     struct conclave_item *item = calloc(1, sizeof *item);
-    struct queue_name parsed = {0};
-    if (item == NULL || (item->name = strdup(name)) == NULL ||
-        (item->path = path_join(q->path, name)) == NULL ||
-        (item->claim = path_join(q->claims, name)) == NULL) {
-        if (item != NULL) {
-            free(item->name);
-            free(item->path);
-        }
-        free(item);
-        free(data_take);
+    if (item != NULL &&
+        ((item->name = strdup(name)) == NULL || (item->path = path_join(q->path, name)) == NULL ||
+         (item->claim = path_join(q->claims, name)) == NULL ||
+         (q->options.at_most_once && (item->unclaim = deletion_create(item->claim)) == NULL))) {
+        queue_item_abandon(item);
         return NULL;
     }
+    return item;
+}
+
+void queue_item_abandon(struct conclave_item *item)
+{
+    if (item != NULL) {
+        free(item->name);
+        free(item->path);
+        free(item->claim);
+        deletion_free(item->unclaim);
+        free(item);
+    }
+}
+
+void queue_item_claimed(struct conclave_queue *q, struct conclave_item *item, void *data_take,
+                        size_t len, int32_t version, int64_t session_id, int64_t claimed_ns)
+{
+    struct queue_name parsed = {0};
     handle_init(&item->handle, q->host.handle.rt, &item_class);
     handle_ref(&q->host.handle);
     item->queue = q;
@@ -427,7 +438,7 @@ struct conclave_item *queue_item_create(struct conclave_queue *q, const char *na
     item->len = len;
     item->version = version;
     item->session_id = session_id;
-    item->priority = queue_name_parse(name, &parsed) ? parsed.priority : 0;
+    item->priority = queue_name_parse(item->name, &parsed) ? parsed.priority : 0;
     list_init(&item->link);
     list_init(&item->holder.link);
     step_init(&item->step, &item->handle);
@@ -435,12 +446,12 @@ struct conclave_item *queue_item_create(struct conclave_queue *q, const char *na
     client_timer_init(&item->retry, on_retry, item);
     if (version < 0) { /* the claim has done its service: nobody else can have this name now */
         item->state = ITEM_SETTLED;
-        (void)!deletes_add(&rt_of(item)->deletes, item->claim, NULL, NULL);
+        deletes_start(&rt_of(item)->deletes, item->unclaim, NULL, NULL);
+        item->unclaim = NULL;
     } else {
         item->state = ITEM_HELD;
         item_hold(item, claimed_ns);
     }
-    return item;
 }
 
 void queue_items_release(struct conclave_queue *q)

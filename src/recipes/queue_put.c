@@ -19,7 +19,8 @@ enum { MARGIN_BYTES = 4096 }; /* what a claim or a dead letter need beside the d
 struct queue_marker {
     struct list link;
     char *path;
-    int64_t session_id; /* in which it stands; 0: in none that is known */
+    struct deletion *removal; /* of the node, when it is no longer needed */
+    int64_t session_id;       /* in which it stands; 0: in none that is known */
 };
 
 enum put_phase {
@@ -65,6 +66,15 @@ static struct conclave_queue *queue(const struct put *p)
 
 /* --- markers ------------------------------------------------------------------------ */
 
+static void marker_free(struct queue_marker *m)
+{
+    if (m != NULL) {
+        free(m->path);
+        deletion_free(m->removal);
+        free(m);
+    }
+}
+
 static struct queue_marker *marker_get(struct conclave_queue *q)
 {
     struct list *it = list_pop_front(&q->markers);
@@ -75,8 +85,9 @@ static struct queue_marker *marker_get(struct conclave_queue *q)
     struct queue_marker *m = calloc(1, sizeof *m);
     queue_name_make_prefix(0, prefix);
     prefix[strlen(prefix) - strlen("-q_")] = '\0';
-    if (m == NULL || (m->path = path_join(q->puts, prefix)) == NULL) {
-        free(m);
+    if (m == NULL || (m->path = path_join(q->puts, prefix)) == NULL ||
+        (m->removal = deletion_create(m->path)) == NULL) {
+        marker_free(m);
         return NULL;
     }
     list_init(&m->link);
@@ -90,11 +101,10 @@ void queue_markers_clear(struct conclave_queue *q)
         struct queue_marker *m = CONTAINER_OF(it, struct queue_marker, link);
         if (m->session_id != 0 && m->session_id == client_session_id(rt->client) &&
             !state_is_final(client_state(rt->client))) {
-            /* Without memory for it the node goes with the session. */
-            (void)!deletes_add(&rt->deletes, m->path, NULL, NULL);
+            deletes_start(&rt->deletes, m->removal, NULL, NULL);
+            m->removal = NULL;
         }
-        free(m->path);
-        free(m);
+        marker_free(m);
     }
 }
 
@@ -404,10 +414,7 @@ static void put_free_parts(struct put *p)
 {
     free(p->path);
     free(p->data);
-    if (p->marker != NULL) {
-        free(p->marker->path);
-        free(p->marker);
-    }
+    marker_free(p->marker);
     free(p);
 }
 
@@ -447,6 +454,10 @@ static int put_create(struct conclave_queue *q, int priority, const void *data, 
     p->data = malloc(len + 1);
     p->marker = marker_get(q);
     if (p->path == NULL || p->data == NULL || p->marker == NULL) {
+        if (p->marker != NULL) { /* its node may stand */
+            list_push_back(&q->markers, &p->marker->link);
+            p->marker = NULL;
+        }
         put_free_parts(p);
         return CONCLAVE_ENOMEM;
     }

@@ -56,6 +56,7 @@ struct take {
     char *note; /* data of the claim's node: guid, newline, id */
     int64_t sent_session;
     int64_t sent_ns;
+    struct conclave_item *prepared; /* what it becomes when it is claimed */
 
     struct conclave_item *item;
     bool ending;
@@ -103,8 +104,10 @@ static void item_clear(struct take *t)
     free(t->path);
     free(t->claim);
     free(t->data);
+    queue_item_abandon(t->prepared);
     t->path = t->claim = NULL;
     t->data = NULL;
+    t->prepared = NULL;
 }
 
 /* --- the end ---------------------------------------------------------------------------- */
@@ -172,25 +175,18 @@ static void ensure(struct take *t, const char *path)
 static void claimed_it(struct take *t, int64_t claimed_ns)
 {
     struct conclave_queue *q = queue(t);
-    const char *name = t->names[t->next].name;
-    void *data = t->data;
     int32_t version = q->options.at_most_once ? -1 : t->version + 1;
+    t->item = t->prepared;
+    t->prepared = NULL;
+    queue_item_claimed(q, t->item, t->data, t->len, version, t->sent_session, claimed_ns);
     t->data = NULL;
-    t->item = queue_item_create(q, name, data, t->len, version, t->sent_session, claimed_ns);
-    if (t->item != NULL && version >= 0 && t->call.stop == CONCLAVE_ECLOSED) {
+    if (version >= 0 && t->call.stop == CONCLAVE_ECLOSED) {
         queue_item_drop(t->item); /* closed meanwhile: given back at once */
         t->item = NULL;
         take_end(t, CONCLAVE_ECLOSED);
         return;
     }
-    if (t->item != NULL) {
-        take_end(t, 0);
-        return;
-    }
-    /* Not to be handed out: the claim goes with a deletion, the item comes again. Or is lost,
-     * at most once. */
-    (void)!deletes_add(&t->call.handle.rt->deletes, t->claim, NULL, NULL);
-    take_end(t, CONCLAVE_ENOMEM);
+    take_end(t, 0);
 }
 
 static void on_claimed(struct step *step, const struct conclave_reply *reply)
@@ -227,7 +223,10 @@ static void claim(struct take *t)
     t->guid[len] = '\n';
     t->guid[len + 1] = '\0';
     t->note = text_concat(t->guid, q->id);
-    if (t->note == NULL) {
+    if (t->prepared == NULL) {
+        t->prepared = queue_item_prepare(q, t->names[t->next].name);
+    }
+    if (t->note == NULL || t->prepared == NULL) {
         take_trouble(t, CONCLAVE_ENOMEM);
         return;
     }

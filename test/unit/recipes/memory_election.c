@@ -1,82 +1,22 @@
 /*
  * Every allocation of an election fails once, in turn, of its client's and of its own: it ends with
  * CONCLAVE_ENOMEM or recovers, nothing is leaked, nothing crashes, no node is left, and nobody
- * leads beside another. The C library's allocator is replaced for that; under a sanitizer, which
- * brings its own, there is nothing to replace and the test is skipped.
+ * leads beside another.
  *
  * The client under test runs in a loop of the test's own thread, and only allocations made there
  * fail and are counted; its rival and the server have all the memory they want. Several runs go
  * beside each other, as most of their time is waiting.
  */
-#include <stddef.h>
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define REPLACED 0
-#else
-#define REPLACED 1
-#endif
-
 #include "support/candidate.h"
+#include "support/starve.h"
 
 #include <poll.h>
 #include <stdatomic.h>
 
-static _Thread_local bool starved; /* this thread's allocations are counted, and may fail */
-static _Thread_local long fail_at; /* of them, to go until one fails; negative: none fails */
-static _Thread_local long live;    /* of them, not freed */
-
-#if REPLACED
-/* Visible, so that the C library's own functions (strdup) come here, too. */
-#pragma GCC visibility push(default)
-
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *block, size_t size);
-void __libc_free(void *block);
-
-static bool refuse(void)
-{
-    return starved && fail_at >= 0 && fail_at-- == 0;
-}
-
-static void *count(void *block)
-{
-    live += starved && block != NULL ? 1 : 0;
-    return block;
-}
-
-void *malloc(size_t size)
-{
-    return refuse() ? NULL : count(__libc_malloc(size));
-}
-
-void *calloc(size_t n, size_t size)
-{
-    return refuse() ? NULL : count(__libc_calloc(n, size));
-}
-
-void *realloc(void *block, size_t size)
-{
-    if (refuse()) {
-        return NULL;
-    }
-    void *moved = __libc_realloc(block, size);
-    live += starved && block == NULL && moved != NULL ? 1 : 0;
-    return moved;
-}
-
-void free(void *block)
-{
-    live -= starved && block != NULL ? 1 : 0;
-    __libc_free(block);
-}
-
-#pragma GCC visibility pop
-#endif
-
 /* --- one run ---------------------------------------------------------------------------------- */
 
 struct run {
+    struct starve *memory;
     struct fake_zk *zk;
     struct candidate starving; /* its client runs in this thread */
     struct candidate rival;
@@ -94,9 +34,9 @@ static bool pump(struct run *r, bool (*until)(struct run *r))
         struct pollfd fd = {.fd = conclave_client_fd(r->starving.client), .events = POLLIN};
         int64_t wait = conclave_client_timeout_ms(r->starving.client);
         (void)poll(&fd, 1, wait < 0 || wait > 2 ? 2 : (int)wait);
-        starved = true;
+        starve_enter(r->memory);
         int rc = conclave_client_dispatch(r->starving.client);
-        starved = false;
+        starve_leave();
         if (rc != 0) {
             r->wrong = "the client's loop ended";
             return false;
@@ -185,24 +125,24 @@ static const char *lead(struct run *r)
     if (!pump(r, rival_waits)) {
         return "the rival does not wait";
     }
-    starved = true;
+    starve_enter(r->memory);
     int error = conclave_election_set_data(r->starving.election, "more", 4);
-    starved = false;
+    starve_leave();
     if (error != 0 && error != CONCLAVE_ENOMEM) {
         return "the data was refused";
     }
     if (error == 0 && !pump(r, leads_with_new_data)) {
         return "the data was not written";
     }
-    starved = true;
+    starve_enter(r->memory);
     error = conclave_election_resign(r->starving.election, true);
-    starved = false;
+    starve_leave();
     if (error != 0 || !pump(r, queued_behind)) {
         return "did not give way";
     }
-    starved = true;
+    starve_enter(r->memory);
     conclave_election_close(r->starving.election);
-    starved = false;
+    starve_leave();
     if (!pump(r, closed)) {
         return "did not close";
     }
@@ -246,7 +186,9 @@ static const char *check(struct run *r)
 /* With the nth allocation failing. Whether one failed. */
 static bool run_once(struct run *r, long n, bool replies_lost)
 {
+    struct starve *memory = r->memory;
     memset(r, 0, sizeof *r);
+    r->memory = memory;
     r->zk = fake_zk_start();
     if (r->zk == NULL) {
         r->wrong = "no server";
@@ -258,11 +200,11 @@ static bool run_once(struct run *r, long n, bool replies_lost)
     } else {
         make_parent(r->zk);
     }
-    long before = live;
-    fail_at = n;
-    starved = true;
+    long before = starve_live(memory);
+    starve_arm(memory, n);
+    starve_enter(r->memory);
     r->outcome = start_starving(r);
-    starved = false;
+    starve_leave();
     if (r->outcome == 0) {
         r->wrong = lead(r);
     } else if (r->outcome != CONCLAVE_ENOMEM) {
@@ -271,19 +213,19 @@ static bool run_once(struct run *r, long n, bool replies_lost)
     if (r->wrong != NULL) {
         return false; /* what still runs may use it */
     }
-    bool failed = n >= 0 && fail_at < 0;
-    fail_at = -1;
-    starved = true;
+    bool failed = starve_failed(memory);
+    starve_arm(memory, -1);
+    starve_enter(r->memory);
     conclave_election_destroy(r->starving.election);
     conclave_recipes_destroy(r->starving.recipes);
     conclave_client_close(r->starving.client, 1000);
-    starved = false;
+    starve_leave();
     if (r->rival.election != NULL && !rival_closes(r)) {
         r->wrong = "the rival did not close";
     } else {
         r->wrong = check(r);
     }
-    if (live != before) {
+    if (n >= 0 && starve_live(memory) != before) {
         r->wrong = "leaked";
     }
     fake_zk_stop(r->zk);
@@ -304,6 +246,11 @@ static void *worker(void *arg)
 {
     struct run *r = calloc(1, sizeof *r);
     (void)arg;
+    if (r == NULL || (r->memory = starve_create()) == NULL) {
+        atomic_fetch_add(&wrong, 1);
+        free(r);
+        return NULL;
+    }
     (void)run_once(r, -1, lose_replies); /* what the C library keeps is allocated now */
     if (r->wrong != NULL) {
         print_error("no allocation failed: %s\n", r->wrong);
@@ -319,8 +266,9 @@ static void *worker(void *arg)
     }
     if (r->wrong != NULL) {
         atomic_fetch_add(&wrong, 1);
-        return NULL;
+        return r; /* what still runs may use it */
     }
+    starve_destroy(r->memory);
     free(r);
     return NULL;
 }
@@ -328,9 +276,6 @@ static void *worker(void *arg)
 static void sweep(bool with_replies_lost)
 {
     pthread_t threads[BESIDE];
-    if (!REPLACED) {
-        skip();
-    }
     lose_replies = with_replies_lost;
     atomic_store(&next_n, 0);
     atomic_store(&last_failed, 0);

@@ -1,0 +1,183 @@
+/*
+ * Every allocation of an elector fails once, in turn: it becomes active, writes, gives way to a rival,
+ * fences it and is active again, in the one layout and in the line. Never are both active.
+ */
+#include "support/starving.h"
+
+#include <conclave/elector.h>
+#include <conclave/op.h>
+
+#define DIR "/app/service"
+
+static bool herd_free;
+
+/* One of the two members; what its callbacks were told. */
+struct member {
+    struct starving *s;
+    struct conclave_elector *elector;
+    const char *id;
+    bool in_order; /* sure to have stopped */
+    _Atomic int activated;
+    _Atomic int deactivated;
+    _Atomic int fenced;
+    _Atomic int closed;
+    _Atomic int other; /* that of the other member was active as well */
+    struct member *rival;
+};
+
+static int on_activate(struct conclave_elector *elector, struct conclave_token token, void *ctx)
+{
+    struct member *m = ctx;
+    (void)elector;
+    (void)token;
+    m->activated++;
+    m->other += m->rival->activated != m->rival->deactivated;
+    return 0;
+}
+
+static int on_deactivate(struct conclave_elector *elector, int why, int64_t stop_within_ms,
+                         void *ctx)
+{
+    struct member *m = ctx;
+    (void)elector;
+    (void)why;
+    (void)stop_within_ms;
+    m->deactivated++;
+    return m->in_order ? 0 : -1;
+}
+
+static int on_fence(struct conclave_elector *elector, const struct conclave_breadcrumb *old,
+                    struct conclave_token mine, void *ctx)
+{
+    struct member *m = ctx;
+    (void)elector;
+    (void)old;
+    (void)mine;
+    m->fenced++;
+    return 0;
+}
+
+static void on_closed(struct conclave_elector *elector, int why, void *ctx)
+{
+    (void)elector;
+    (void)why;
+    ((struct member *)ctx)->closed++;
+}
+
+static int start(struct member *m, struct conclave_recipes *recipes)
+{
+    static const struct conclave_elector_callbacks callbacks = {on_activate, on_deactivate,
+                                                                on_fence, NULL, on_closed};
+    struct conclave_elector_options options = CONCLAVE_ELECTOR_OPTIONS_INIT;
+    options.dir = DIR;
+    options.id = m->id;
+    options.data = "where";
+    options.data_len = 5;
+    options.herd_free = herd_free;
+    options.backoff_min_ms = 20;
+    options.backoff_max_ms = 40;
+    return conclave_elector_start(recipes, &options, &callbacks, m, &m->elector);
+}
+
+static bool is_active(const struct member *m)
+{
+    return m->activated > m->deactivated && conclave_elector_is_active(m->elector);
+}
+
+static void write_fenced(struct starving *s, struct member *m)
+{
+    const struct conclave_op part = conclave_op_set("/app", "x", 1, -1);
+    struct conclave_reply *reply = NULL;
+    int error = conclave_elector_fenced_multi(m->elector, &part, 1, &reply);
+    if (error == CONCLAVE_ENOMEM) {
+        conclave_reply_free(reply);
+        error = conclave_elector_fenced_multi(m->elector, &part, 1, &reply);
+    }
+    CHECK(s, error == 0, "a fenced write");
+    conclave_reply_free(reply);
+}
+
+static void look(struct starving *s)
+{
+    struct conclave_elector_view *view = NULL;
+    int error;
+    TWICE(error, conclave_elector_view(s->recipes, DIR, PATIENCE_MS, &view));
+    CHECK(s, error == 0, "a view");
+    if (error == 0) {
+        CHECK(s, view->has_lock && view->has_active, "another view");
+        conclave_elector_view_free(view);
+    }
+}
+
+static void end(struct starving *s, struct member *m)
+{
+    if (m->elector == NULL || s->wrong != NULL) {
+        return;
+    }
+    CHECK(s, conclave_elector_close_wait(m->elector, PATIENCE_MS) == 0, "did not close");
+    CHECK(s, m->closed == 1, "the end was not told once");
+    CHECK(s, m->activated == m->deactivated, "activate and deactivate do not alternate");
+    conclave_elector_destroy(m->elector);
+}
+
+static int give_way(struct starving *s, struct member *mine, struct member *rival)
+{
+    int error;
+    AWAIT(s, is_active(mine), "never active");
+    if (s->wrong != NULL) {
+        return 0;
+    }
+    write_fenced(s, mine);
+    look(s);
+    FED(s, error = start(rival, s->rival));
+    CHECK(s, error == 0, "no rival");
+    AWAIT(s, s->wrong != NULL || conclave_elector_state(rival->elector) == CONCLAVE_ELECTOR_STANDBY,
+          "the rival does not wait");
+    TWICE(error, conclave_elector_cede(mine->elector, 200));
+    CHECK(s, error == 0, "does not cede");
+    AWAIT(s, is_active(rival), "the rival is not active");
+    FED(s, end(s, rival)); /* it does not say that it has stopped in order */
+    AWAIT(s, is_active(mine), "not active again");
+    CHECK(s, mine->fenced > 0, "the one before was not fenced");
+    return 0;
+}
+
+static int scene(struct starving *s)
+{
+    struct member mine = {.s = s, .id = "mine", .in_order = true};
+    struct member rival = {.s = s, .id = "rival"};
+    int error;
+    mine.rival = &rival;
+    rival.rival = &mine;
+    TWICE(error, start(&mine, s->recipes));
+    MUST(s, error, "start");
+    if (error == 0) {
+        error = give_way(s, &mine, &rival);
+    }
+    end(s, &mine);
+    CHECK(s, mine.other == 0 && rival.other == 0, "both were active");
+    return error;
+}
+
+static void every_allocation_of_an_elector_fails_once(void **state)
+{
+    (void)state;
+    herd_free = false;
+    starving_sweep(scene, true, 60);
+}
+
+static void every_allocation_of_an_elector_in_a_line_fails_once(void **state)
+{
+    (void)state;
+    herd_free = true;
+    starving_sweep(scene, true, 60);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_allocation_of_an_elector_fails_once),
+        cmocka_unit_test(every_allocation_of_an_elector_in_a_line_fails_once),
+    };
+    return RUN_TESTS(tests);
+}
