@@ -204,6 +204,12 @@ void json_null(struct json *j)
     buf_append_str(&j->out, "null");
 }
 
+void json_ready(struct json *j, struct slice value)
+{
+    value_begins(j);
+    buf_append_slice(&j->out, value);
+}
+
 void json_hex(struct json *j, int64_t value)
 {
     value_begins(j);

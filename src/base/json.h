@@ -46,6 +46,9 @@ void json_uint(struct json *j, uint64_t value);
 void json_bool(struct json *j, bool value);
 void json_null(struct json *j);
 
+/* A value that is JSON already, on one line. */
+void json_ready(struct json *j, struct slice value);
+
 /* With at least one and at most `digits` (1 to 9) decimal places: "0.0", "1.25". */
 void json_real(struct json *j, double value, int digits);
 

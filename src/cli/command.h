@@ -34,6 +34,7 @@ int command_queue(int argc, char **argv);
 int command_barrier(int argc, char **argv);
 int command_group(int argc, char **argv);
 int command_config(int argc, char **argv);
+int command_redis_failover(int argc, char **argv);
 int command_ls(int argc, char **argv);
 int command_get(int argc, char **argv);
 int command_set(int argc, char **argv);

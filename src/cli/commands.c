@@ -21,6 +21,8 @@ static const struct command_row COMMANDS[] = {
     {"barrier", "Wait for others, begin and end together.", command_barrier, NULL, false},
     {"group", "Be a member of a group, list it, watch it.", command_group, NULL, false},
     {"config", "Read, write, watch and roll out configuration.", command_config, NULL, false},
+    {"redis-failover", "Keep one of a set of Redis servers master.", command_redis_failover,
+     "Fail-over", false},
     {"ls", "List the children of a node.", command_ls, "The tree", true},
     {"get", "Print the data of a node.", command_get, NULL, true},
     {"set", "Replace the data of a node.", command_set, NULL, true},

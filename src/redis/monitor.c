@@ -42,6 +42,7 @@ struct errand {
     void (*done)(void *ctx, const struct redis_outcome *outcome);
     void *ctx;
     int node;
+    char run_id[REDIS_ID_SIZE];
     struct redis_outcome outcome;
     size_t at;
     size_t count;
@@ -274,34 +275,61 @@ static void on_command(void *ctx, const struct redis_answer *answer)
     errand_go_on(errand);
 }
 
+/* The command whose turn it is. */
+static int errand_send(struct errand *errand)
+{
+    const struct redis_command *command = &errand->list[errand->at];
+    const char *argv[REDIS_ARGS_MAX];
+    for (int i = 0; i < command->argc; i++) {
+        argv[i] = command->argv[i];
+    }
+    return redis_link_send(errand->monitor->eyes[errand->node].probe, command->argc, argv,
+                           errand->monitor->config->op_timeout_ms, on_command, errand);
+}
+
 static void errand_go_on(struct errand *errand)
 {
-    struct eye *e = &errand->monitor->eyes[errand->node];
     if (errand->at < errand->count) {
-        const struct redis_command *command = &errand->list[errand->at];
-        const char *argv[REDIS_ARGS_MAX];
-        for (int i = 0; i < command->argc; i++) {
-            argv[i] = command->argv[i];
-        }
-        if (redis_link_send(e->probe, command->argc, argv, errand->monitor->config->op_timeout_ms,
-                            on_command, errand) == 0) {
+        if (errand_send(errand) == 0) {
             return;
         }
         errand->outcome =
             (struct redis_outcome){.failed = (int)errand->at, .text = "out of memory"};
     }
-    errand_look(errand, e);
+    errand_look(errand, &errand->monitor->eyes[errand->node]);
     if (errand->left == 0) {
         errand_end(errand);
     }
 }
 
-int redis_monitor_command(struct redis_monitor *monitor, int node, const struct redis_command *list,
-                          size_t count,
+/* Who answers now: the process may be another one than that of the facts. */
+static void on_asked_who(void *ctx, const struct redis_answer *answer)
+{
+    struct errand *errand = ctx;
+    struct eye *e = &errand->monitor->eyes[errand->node];
+    if (errand->monitor->closing) {
+        free(errand);
+        return;
+    }
+    eye_take(e, answer);
+    const char *run_id = errand->monitor->nodes[errand->node].facts.run_id;
+    errand->outcome.ok = answer->outcome == REDIS_PROBE_OK && strcmp(run_id, errand->run_id) == 0;
+    if (!errand->outcome.ok) {
+        bool answered = answer->outcome == REDIS_PROBE_OK;
+        errand->outcome.failed = 0;
+        errand->at = errand->count;
+        snprintf(errand->outcome.text, sizeof errand->outcome.text, "%.*s",
+                 (int)sizeof errand->outcome.text - 1,
+                 answered ? "it was restarted meanwhile" : answer->text);
+    }
+    errand_go_on(errand);
+}
+
+int redis_monitor_command(struct redis_monitor *monitor, int node, const char *run_id,
+                          const struct redis_command *list, size_t count,
                           void (*done)(void *ctx, const struct redis_outcome *outcome), void *ctx)
 {
     struct errand *errand = calloc(1, sizeof *errand);
-    const char *argv[REDIS_ARGS_MAX];
     if (errand == NULL) {
         return CONCLAVE_ENOMEM;
     }
@@ -312,11 +340,9 @@ int redis_monitor_command(struct redis_monitor *monitor, int node, const struct 
     errand->outcome = (struct redis_outcome){.ok = true, .failed = -1};
     errand->count = count;
     memcpy(errand->list, list, count * sizeof *list);
-    for (int i = 0; i < list[0].argc; i++) {
-        argv[i] = list[0].argv[i];
-    }
-    int rc = redis_link_send(monitor->eyes[node].probe, list[0].argc, argv,
-                             monitor->config->op_timeout_ms, on_command, errand);
+    snprintf(errand->run_id, sizeof errand->run_id, "%s", run_id);
+    struct eye *e = &monitor->eyes[node];
+    int rc = run_id[0] != '\0' ? eye_ask(e, on_asked_who, errand) : errand_send(errand);
     if (rc != 0) {
         free(errand);
     }

@@ -37,10 +37,11 @@ const struct redis_node *redis_monitor_nodes(const struct redis_monitor *monitor
 int redis_monitor_refresh(struct redis_monitor *monitor, uint32_t nodes, void (*done)(void *ctx),
                           void *ctx) CONCLAVE_MUST_USE;
 
-/* Commands to one node, in order, stopping at the first error that is not optional; then its INFO. The list is
- * copied. done as above; outcome lives until it returns. */
-int redis_monitor_command(struct redis_monitor *monitor, int node, const struct redis_command *list,
-                          size_t count,
+/* Commands to one node, in order, stopping at the first error that is not optional; then its INFO. run_id: of the
+ * process that they are meant for, "" any; another one gets none (outcome.failed 0). The list is copied. done as above;
+ * outcome lives until it returns. */
+int redis_monitor_command(struct redis_monitor *monitor, int node, const char *run_id,
+                          const struct redis_command *list, size_t count,
                           void (*done)(void *ctx, const struct redis_outcome *outcome),
                           void *ctx) CONCLAVE_MUST_USE;
 

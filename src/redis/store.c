@@ -242,9 +242,6 @@ int redis_store_open(const struct redis_store_settings *settings,
         rc = mirror_open(s, &s->gem_cell, redis_path(s->gem_root, "manual_failover", path), false);
     }
     *ret = s;
-    if (rc != 0) {
-        redis_store_close(s);
-    }
     return rc;
 }
 
@@ -323,7 +320,8 @@ struct refresh {
     void (*done)(void *ctx, int error);
     void *ctx;
     char path[REDIS_PATH_MAX]; /* the folder that is being made */
-    size_t made;               /* bytes of root that are there */
+    const char *root;          /* store's root, then that of the gem */
+    size_t made;               /* bytes of it that are there */
     unsigned folder;
     enum { REFRESH_ROOT, REFRESH_FOLDERS, REFRESH_SYNC, REFRESH_CURRENT, REFRESH_PLAN } stage;
 };
@@ -331,9 +329,7 @@ struct refresh {
 static void refresh_end(struct refresh *r, int error)
 {
     struct redis_store *s = r->store;
-    if (!s->closing) {
-        r->done(r->ctx, error);
-    }
+    r->done(r->ctx, error);
     free(r);
     part_gone(s);
 }
@@ -347,16 +343,20 @@ static void on_refresh(struct conclave_client *client, const struct conclave_rep
 /* The next part of root, or the next folder; false when all are there. */
 static bool refresh_next_folder(struct refresh *r)
 {
-    const char *root = r->store->root;
-    if (r->stage == REFRESH_ROOT && root[r->made] != '\0') {
-        const char *end = strchr(root + r->made + 1, '/');
-        r->made = end != NULL ? (size_t)(end - root) : strlen(root);
-        snprintf(r->path, sizeof r->path, "%.*s", (int)r->made, root);
+    struct redis_store *s = r->store;
+    if (r->stage == REFRESH_ROOT && r->root[r->made] == '\0' && r->root == s->root) {
+        r->root = s->gem_root;
+        r->made = 0;
+    }
+    if (r->stage == REFRESH_ROOT && r->root[r->made] != '\0') {
+        const char *end = strchr(r->root + r->made + 1, '/');
+        r->made = end != NULL ? (size_t)(end - r->root) : strlen(r->root);
+        snprintf(r->path, sizeof r->path, "%.*s", (int)r->made, r->root);
         return true;
     }
     r->stage = REFRESH_FOLDERS;
     if (r->folder < FOLDER_COUNT) {
-        redis_path(root, FOLDERS[r->folder++], r->path);
+        redis_path(s->root, FOLDERS[r->folder++], r->path);
         return true;
     }
     return false;
@@ -410,7 +410,7 @@ void redis_store_refresh(struct redis_store *store, void (*done)(void *ctx, int 
     struct refresh *r = calloc(1, sizeof *r);
     int error = CONCLAVE_ENOMEM;
     if (r != NULL) {
-        *r = (struct refresh){.store = store, .done = done, .ctx = ctx};
+        *r = (struct refresh){.store = store, .done = done, .ctx = ctx, .root = store->root};
         store->parts++;
         error = refresh_step(r);
         if (error == 0) {
@@ -479,9 +479,7 @@ static void on_written(struct conclave_client *client, const struct conclave_rep
         rest.results++;
         rest.results_count--;
     }
-    if (!s->closing) {
-        w->fn(w->ctx, error, &rest);
-    }
+    w->fn(w->ctx, error, &rest);
     free(w);
     part_gone(s);
 }

@@ -43,7 +43,7 @@ struct redis_store_settings {
     const char *gem_root; /* where the Ruby gem's manual_failover is read; NULL: nowhere */
 };
 
-/* 0, CONCLAVE_ENOMEM, CONCLAVE_EINVAL (the path or the id). */
+/* 0, CONCLAVE_ENOMEM, CONCLAVE_EINVAL (the path or the id). On failure *ret is to be closed when it was set. */
 int redis_store_open(const struct redis_store_settings *settings,
                      const struct redis_store_callbacks *callbacks,
                      struct redis_store **ret) CONCLAVE_MUST_USE;
@@ -80,7 +80,7 @@ int redis_store_report(struct redis_store *store,
 
 /* Carried out only if this election's node still leads. error: 0, CONCLAVE_EFENCED (nothing was done), or the
  * answer's, CONCLAVE_CONNECTION_LOSS being an outcome that is not known. reply: without the check's result; NULL when
- * there was none. */
+ * there was none. Called once, also while the store is being closed. */
 typedef void (*redis_store_fn)(void *ctx, int error, const struct conclave_reply *reply);
 
 /* At most REDIS_PARTS_MAX parts. fn is never called from inside. 0; CONCLAVE_EFENCED (does not lead),
