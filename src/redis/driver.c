@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { RETRY_MS = 250 };
+enum { RETRY_MS = 250, LOOK_MS = 50 };
 
 enum stop_mode { STOP_NONE, STOP_EXIT, STOP_STOP, STOP_DROP, STOP_EXIT_AFTER };
 
@@ -30,6 +30,7 @@ struct redis_driver {
     enum stop_mode stop_mode;
     char last_problem[REDIS_TEXT_SIZE]; /* told already */
     char last_dry[REDIS_TEXT_SIZE];
+    const char *looked_for; /* step of the last action, when that was a REFRESH */
     void (*done)(void *ctx);
     void *done_ctx;
 };
@@ -158,7 +159,11 @@ static void driver_over(struct redis_driver *d, const struct redis_outcome *outc
     }
     int32_t version;
     redis_journal_current(d->s.journal, redis_store_current(d->s.store, &version));
-    driver_wait(d, 0);
+    /* To be looked for again and again: not as fast as a refused connection is told. */
+    bool looks = action->kind == REDIS_ACTION_REFRESH;
+    bool again = looks && d->looked_for == action->step;
+    d->looked_for = looks ? action->step : NULL;
+    driver_wait(d, again ? LOOK_MS : 0);
 }
 
 /* It could not even be begun. */

@@ -582,6 +582,11 @@ void redis_link_drop(struct redis_link *link)
     }
 }
 
+bool redis_link_waits(const struct redis_link *link)
+{
+    return !list_empty(&link->commands);
+}
+
 bool redis_link_stands(const struct redis_link *link)
 {
     return link->wire != NULL && link->wire->stage == WIRE_READY;

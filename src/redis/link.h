@@ -70,6 +70,9 @@ int redis_link_send(struct redis_link *link, int argc, const char *const *argv, 
 /* Ends the connection; what waits is answered CUT, soon. The next command connects anew. */
 void redis_link_drop(struct redis_link *link);
 
+/* Whether a command waits for its answer. */
+bool redis_link_waits(const struct redis_link *link);
+
 /* Whether it is connected and logged in. */
 bool redis_link_stands(const struct redis_link *link);
 

@@ -159,11 +159,12 @@ static void eye_probe(struct eye *e)
 }
 
 /* Both connections end with the server's process, one after the other: that is one failure, and the next connection
- * says whether it is one at all. */
+ * says whether it is one at all. What is under way on the first one will tell by itself: a leader that fences cuts the
+ * other (CLIENT KILL), and its commands go on. */
 static void eye_cut(struct eye *e, enum redis_probe why, const char *text)
 {
-    if (e->probing || e->monitor->closing) {
-        return; /* the probe that is under way will tell */
+    if (redis_link_waits(e->probe) || e->monitor->closing) {
+        return;
     }
     redis_link_drop(e->probe);
     eye_count(e, why, NULL, redis_link_now_ms(), -1, text);
