@@ -4,10 +4,13 @@ Promise: a case passes when it returns and fails by any exception, with its stac
 line for each, with its time and with what it returned, if that is a text. The last line counts as tools/run-tests wants it.
 """
 
+import concurrent.futures
+import threading
 import time
 import traceback
 
 SKIPPED_EXIT = 77
+PASSED, FAILED, SKIPPED = range(3)
 
 
 class Skip(Exception):
@@ -38,24 +41,50 @@ def summary(passed, failed, skipped):
     return f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "")
 
 
+def _try(case, tell):
+    """Runs one case and tells how it went."""
+    name = case.__name__.removeprefix("test_")
+    began = time.monotonic()
+    try:
+        note = case()
+    except Skip as reason:
+        tell(f"skipped {name}: {reason}")
+        return SKIPPED
+    except Exception:  # noqa: BLE001: a case that fails in any way has failed
+        tell(f"FAILED  {name}\n{traceback.format_exc()}")
+        return FAILED
+    tell(f"ok      {name} ({time.monotonic() - began:.1f} s)  {note or ''}".rstrip())
+    return PASSED
+
+
+def run_beside(cases, only=(), beside=4):
+    """As run, but so many at once, each in a thread: for cases whose time is waiting. Told of as they end."""
+    wanted = [case for case in cases if not only or case.__name__.removeprefix("test_") in only]
+    codes, lock = [], threading.Lock()
+
+    def one(case):
+        lines = []
+        result = _try(case, lines.append)
+        with lock:
+            codes.append(result)
+            print("\n".join(lines), flush=True)
+    with concurrent.futures.ThreadPoolExecutor(beside) as pool:
+        list(pool.map(one, wanted))
+    passed, failed, skipped = (codes.count(kind) for kind in (PASSED, FAILED, SKIPPED))
+    print(summary(passed, failed, skipped))
+    return 0 if passed and not failed else 1
+
+
 def run(cases, only=(), after_each=None):
     """Runs the cases, or those that only names (without "test_"); the exit code. after_each clears up behind each."""
     passed = failed = skipped = 0
     for case in cases:
-        name = case.__name__.removeprefix("test_")
-        if only and name not in only:
+        if only and case.__name__.removeprefix("test_") not in only:
             continue
-        began = time.monotonic()
-        try:
-            note = case()
-            passed += 1
-            print(f"ok      {name} ({time.monotonic() - began:.1f} s)  {note or ''}".rstrip(), flush=True)
-        except Skip as reason:
-            skipped += 1
-            print(f"skipped {name}: {reason}", flush=True)
-        except Exception:  # noqa: BLE001: a case that fails in any way has failed
-            failed += 1
-            print(f"FAILED  {name}\n{traceback.format_exc()}", flush=True)
+        result = _try(case, lambda line: print(line, flush=True))
+        passed += result == PASSED
+        failed += result == FAILED
+        skipped += result == SKIPPED
         if after_each:
             after_each()
     print(summary(passed, failed, skipped))

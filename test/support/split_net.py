@@ -147,6 +147,11 @@ class SplitNet:
         self.cuts |= {pair for a in some for b in others for pair in ((a, b), (b, a))}
         self._tell()
 
+    def mend(self, some, others):
+        """Takes back what `cut` of the same places did."""
+        self.cuts -= {pair for a in some for b in others for pair in ((a, b), (b, a))}
+        self._tell()
+
     def lose(self, rate):
         self.loss = rate
         self._tell()
