@@ -123,6 +123,23 @@ CONCLAVE_API int conclave_config_put(struct conclave_recipes *recipes, const cha
                                      int64_t timeout_ms,
                                      struct conclave_config_written *ret) CONCLAVE_MUST_USE;
 
+/* One node of several that are written together. */
+struct conclave_config_entry {
+    const char *path;
+    const void *data;
+    size_t len;
+    int32_t expected_version; /* as of conclave_config_put */
+};
+
+/* Writes all of them in one transaction, or none: whoever watches a tree that holds them sees all
+ * the old ones or all the new ones. *ret_mzxid (may be NULL) is the change's number. Exactly once, as
+ * conclave_config_put, but for one case: CONCLAVE_CONNECTION_LOSS when the answer was lost, and
+ * another wrote before one could look. No more than a request may hold (CONCLAVE_ETOOBIG). Else the
+ * errors of conclave_config_put. */
+CONCLAVE_API int conclave_config_put_many(struct conclave_recipes *recipes,
+                                          const struct conclave_config_entry *entries, size_t count,
+                                          int64_t timeout_ms, int64_t *ret_mzxid) CONCLAVE_MUST_USE;
+
 /* What one member has said. */
 struct conclave_config_ack {
     const char *id;

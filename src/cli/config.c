@@ -10,13 +10,18 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FIELD(name) offsetof(struct config_options, name)
 
+enum { FILES_MAX = 100 }; /* of one change */
+
 static const struct option_row ROWS[] = {
     {"tree", 0, OPTION_FLAG, FIELD(tree), NULL,
-     "get, watch: PATH and all below it, not its value alone.", NULL},
+     "get, watch: PATH and all below it, not its value alone. put: below PATH what each FILE holds, "
+     "under its last name or NAME, all in one change.",
+     NULL},
     {"cache", 0, OPTION_STRING, FIELD(cache), "FILE",
      "get, watch: keep the last state in FILE, and use it while no server is reached.", NULL},
     {"file", 0, OPTION_STRING, FIELD(file), "FILE",
@@ -46,6 +51,7 @@ static const struct option_row ROWS[] = {
 const struct command_usage CONFIG_USAGE = {
     .name = "config",
     .forms = (const char *const[]){"get PATH [options]", "put PATH [DATA] [options]",
+                                   "put --tree PATH [NAME=]FILE... [options]",
                                    "watch PATH [options] [-- CMD [ARG...]]",
                                    "ack PATH MZXID [options]", "status PATH [options]", NULL},
     .about = "A configuration is the value of a node, or a whole branch.\n"
@@ -73,23 +79,29 @@ const struct command_usage CONFIG_USAGE = {
     .client = true,
     .runs_command = true,
     .operands_min = 2,
-    .operands_max = 3,
+    .operands_max = 2 + FILES_MAX,
 };
 
 /* --- put ------------------------------------------------------------------------------------ */
 
+/* Of several nodes there is no version. */
 static int put_print(const struct config_options *options,
                      const struct conclave_config_written *written)
 {
     struct json j;
     if (!options->common.json) {
-        printf("%" PRId32 "\t%" PRId64 "\n", written->version, written->mzxid);
+        if (!options->tree) {
+            printf("%" PRId32 "\t", written->version);
+        }
+        printf("%" PRId64 "\n", written->mzxid);
         return 0;
     }
     json_init(&j);
     json_object_begin(&j);
-    json_key(&j, "version");
-    json_int(&j, written->version);
+    if (!options->tree) {
+        json_key(&j, "version");
+        json_int(&j, written->version);
+    }
     json_key(&j, "mzxid");
     json_int(&j, written->mzxid);
     json_object_end(&j);
@@ -125,6 +137,74 @@ static int config_put(struct conclave_recipes *recipes, const struct config_opti
         error = put_print(options, &written);
     }
     return error == 0 ? 0 : fail(CONFIG_USAGE.name, path, error);
+}
+
+/* --- put --tree ----------------------------------------------------------------------------- */
+
+/* A file for a node below PATH. */
+struct tree_file {
+    char *path; /* heap */
+    struct buf data;
+};
+
+/* word is FILE or NAME=FILE. 0, or the exit code after the error was told. */
+static int tree_file_read(const char *path, const char *word, struct tree_file *ret)
+{
+    const char *equals = strchr(word, '=');
+    const char *file = equals == NULL ? word : equals + 1;
+    const char *slash = strrchr(file, '/');
+    const char *name = equals != NULL ? word : slash != NULL ? slash + 1 : file;
+    size_t len = equals != NULL ? (size_t)(equals - word) : strlen(name);
+    size_t size = strlen(path) + len + 2;
+    ret->path = malloc(size);
+    if (ret->path == NULL) {
+        return fail(CONFIG_USAGE.name, NULL, CONCLAVE_ENOMEM);
+    }
+    (void)snprintf(ret->path, size, "%s/%.*s", strcmp(path, "/") == 0 ? "" : path, (int)len, name);
+    int code = path_check(&CONFIG_USAGE, ret->path);
+    return code == OPTIONS_GO_ON ? data_read(CONFIG_USAGE.name, file, &ret->data) : code;
+}
+
+static int tree_write(struct conclave_recipes *recipes, const struct config_options *options,
+                      const char *path, const struct tree_file *files, size_t count)
+{
+    struct conclave_config_entry entries[FILES_MAX];
+    struct conclave_config_written written = {0};
+    for (size_t i = 0; i < count; i++) {
+        entries[i] = (struct conclave_config_entry){
+            files[i].path, files[i].data.data, files[i].data.len,
+            options->create ? CONCLAVE_CONFIG_ABSENT : CONCLAVE_CONFIG_ANY};
+    }
+    int error = conclave_config_put_many(recipes, entries, count, options->common.timeout_ms,
+                                         &written.mzxid);
+    if (error == 0) {
+        error = put_print(options, &written);
+    }
+    return error == 0 ? 0 : fail(CONFIG_USAGE.name, path, error);
+}
+
+static int config_put_tree(struct conclave_recipes *recipes, const struct config_options *options,
+                           const struct operands *operands)
+{
+    static struct tree_file files[FILES_MAX];
+    const char *path = operands->words[1];
+    size_t count = (size_t)operands->count - 2;
+    int code = 0;
+    for (size_t i = 0; i < count; i++) {
+        files[i].path = NULL;
+        buf_init(&files[i].data, DATA_INPUT_MAX);
+    }
+    for (size_t i = 0; i < count && code == 0; i++) {
+        code = tree_file_read(path, operands->words[2 + i], &files[i]);
+    }
+    if (code == 0) {
+        code = tree_write(recipes, options, path, files, count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        free(files[i].path);
+        buf_finish(&files[i].data);
+    }
+    return code;
 }
 
 /* --- ack and status ---------------------------------------------------------------------------- */
@@ -200,7 +280,8 @@ static int with_recipes(const struct config_options *options, const struct opera
     if (error != 0) {
         code = fail(CONFIG_USAGE.name, NULL, error);
     } else if (operands->words[0][0] == 'p') {
-        code = config_put(recipes, options, operands);
+        code = options->tree ? config_put_tree(recipes, options, operands)
+                             : config_put(recipes, options, operands);
     } else {
         code = config_acks(recipes, options, operands->words[1], zxid);
     }
@@ -221,13 +302,18 @@ static int check(const struct config_options *options, const struct operands *op
         if (strcmp(word, words[i]) != 0) {
             continue;
         }
-        if (operands->count < least[i] || operands->count > most[i]) {
+        bool tree = word[0] == 'p' && options->tree;
+        if (tree && (operands->count < 3 || options->data_file != NULL || options->version >= 0)) {
+            return usage_error(&CONFIG_USAGE,
+                               "put --tree wants files, and neither --data-file nor --version");
+        }
+        if (operands->count < least[i] || (operands->count > most[i] && !tree)) {
             return usage_error(&CONFIG_USAGE, "%s is given wrongly", word);
         }
         if (operands->command != NULL && word[0] != 'w') {
             return usage_error(&CONFIG_USAGE, "only watch runs a command");
         }
-        if (word[0] == 'p' && (operands->count == 3) == (options->data_file != NULL)) {
+        if (word[0] == 'p' && !tree && (operands->count == 3) == (options->data_file != NULL)) {
             return usage_error(&CONFIG_USAGE, "put wants DATA or --data-file");
         }
         if (word[0] == 'p' && options->create && options->version >= 0) {

@@ -144,6 +144,29 @@ def config_values(server):
     run(host, "config", "ack", "/app/cfg/a", "x", code=64)
 
 
+def config_of_several_files(server):
+    """put --tree: all files in one change, which a reader of the tree sees whole."""
+    host = server.host
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in (("a.conf", "A1"), ("b.conf", "B1\n")):
+            with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+                file.write(text)
+        first, second = (os.path.join(folder, name) for name in ("a.conf", "b.conf"))
+        mzxid = run(host, "config", "put", "--tree", "/app/many", first, f"deep/b={second}", "--create").strip()
+        stats = [json.loads(run(host, "stat", f"/app/many/{name}", "--json"))["stat"]["mzxid"] for name in ("a.conf", "deep/b")]
+        assert stats == [hex(int(mzxid))] * 2, (mzxid, stats)
+        assert run(host, "config", "get", "/app/many/a.conf") == "A1"
+        assert run(host, "config", "get", "/app/many/deep/b") == "B1\n"
+        run(host, "config", "put", "--tree", "/app/many", f"new={first}", first, "--create", code=1)
+        run(host, "config", "get", "/app/many/new", code=1)
+        later = json.loads(run(host, "config", "put", "--tree", "/app/many", f"new={first}", first, "--json"))
+        assert later["mzxid"] > int(mzxid) and "version" not in later, later
+        run(host, "config", "put", "--tree", "/app/many", code=64)
+        run(host, "config", "put", "--tree", "/app/many", first, "--version", "1", code=64)
+        run(host, "config", "put", "--tree", "/app/many", os.path.join(folder, "none"), code=74)
+        run(host, "config", "put", "--tree", "/app/many", f"a//b={first}", code=64)
+
+
 def config_watch(server):
     """Each state is put into a file and a command run for it; what that refuses is acknowledged as such."""
     host = server.host
@@ -221,7 +244,7 @@ def main():
     missing = conclave.why_missing() or kind.why_missing()
     if missing:
         return cases.skip_all(missing)
-    tests = [group_members, group_command, group_restart, config_values, config_watch, roll_out, restart]
+    tests = [group_members, group_command, group_restart, config_values, config_of_several_files, config_watch, roll_out, restart]
     only = [word for word in sys.argv[1:] if not word.startswith("-")]
     with (zookeeper.ZooKeeper(tick_ms=500) if on_zookeeper else conclave.Conclave(tick_ms=500)) as server:
         return cases.run([cases.bound(test, server) for test in tests], only)
