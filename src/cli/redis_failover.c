@@ -313,6 +313,13 @@ static int operands_take(struct redis_cli *cli, enum verb verb, const struct ope
         cli->target = operands->words[--count + first];
     }
     cli->cluster = count > 0 ? operands->words[first] : "default";
+    if (first == 0 && count > 0 && cli->nodes == NULL) {
+        return usage_error(
+            &REDIS_USAGE,
+            "\"%.60s\" is no verb (run, status, watch, failover, pause, resume, forget), "
+            "and run wants --nodes",
+            cli->cluster);
+    }
     return OPTIONS_GO_ON;
 }
 
