@@ -8,7 +8,8 @@
  * with a consumer that dies. Exactly once, for effects that are kept in the same ensemble:
  * conclave_item_ack_multi does the effects and the acknowledgement in one transaction, or neither.
  *
- * A put is carried out exactly once, whatever is lost on the way, as long as its session lives. Of
+ * A put is carried out exactly once, whatever is lost on the way, as long as its session lives; the
+ * puts of one handle in the order of the calls, also when none waits for the one before it. Of
  * consumers that wait only the first in line watches the queue, so an item wakes one of them.
  *
  * In the tree: <path> holds the items ("<priority>-<guid>-q_<sequence>"), <path>.claims who has

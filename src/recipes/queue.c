@@ -49,7 +49,7 @@ static void queue_stop(struct host *host)
 {
     queue_size_stop(queue_of(host));
     queue_items_release(queue_of(host));
-    queue_markers_clear(queue_of(host));
+    queue_order_close(queue_of(host));
 }
 
 static bool queue_is_idle(struct host *host)
@@ -82,7 +82,7 @@ static void queue_free_copies(struct conclave_queue *q)
 static void queue_free(struct host *host)
 {
     struct conclave_queue *q = queue_of(host);
-    queue_markers_clear(q);
+    queue_order_finish(&q->order);
     queue_size_finish(q);
     queue_free_copies(q);
 }
@@ -148,7 +148,7 @@ int conclave_queue_open(struct conclave_recipes *rt, const struct conclave_queue
     }
     q->ctx = ctx;
     list_init(&q->items);
-    list_init(&q->markers);
+    queue_order_init(&q->order);
     client_lock(rt->client);
     if (state_is_final(client_state(rt->client))) {
         client_unlock(rt->client);

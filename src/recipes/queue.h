@@ -1,6 +1,6 @@
 /*
- * The queue's inside, shared by its files: queue.c (the handle), queue_put.c, queue_take.c,
- * queue_item.c (what was taken), queue_list.c (looking), queue_size.c (on_size).
+ * The queue's inside, shared by its files: queue.c (the handle), queue_put.c, queue_order.c
+ * (of puts), queue_take.c, queue_item.c (what was taken), queue_list.c (looking), queue_size.c (on_size).
  *
  * The item's node counts its attempts by its version: a claim writes the data again, unchanged,
  * and makes the claim's node, in one transaction. So a version belongs to one claim of one
@@ -34,6 +34,40 @@ struct queue_size {
     int64_t told;
 };
 
+/* --- the order of puts (queue_order.c) ------------------------------------------------ */
+
+/* A node of the session's own below <path>.puts. Each put writes it in the transaction that makes
+ * its item; its version tells how many of those that were sent were carried out. */
+struct queue_marker {
+    unsigned refs; /* of the handle and of puts */
+    char *path;
+    struct deletion *removal; /* of the node, when it is no longer needed */
+    int64_t session_id;       /* in which it stands; 0: in none that is known */
+    int32_t version;          /* by the last answer */
+};
+
+/* A put's place among those of its handle. */
+struct queue_turn {
+    struct list link; /* in queue_order.turns, until it is decided */
+    struct call *call;
+    bool in_flight; /* sent and not answered */
+    bool head;      /* was sent when nothing was in flight */
+    bool created;   /* its transaction makes the marker */
+    struct queue_marker *marker;
+    int64_t session_id; /* in which it was sent */
+    int32_t after;      /* version of the marker once it is carried out */
+};
+
+struct queue_order {
+    struct list turns;           /* in the order of the calls */
+    struct queue_marker *marker; /* NULL: none yet */
+    unsigned in_flight;
+    int32_t last; /* version that the last one sent leaves */
+    bool broken;  /* one has failed: those behind it will, nothing is sent before they have */
+    bool running; /* those that wait are being run */
+    bool again;
+};
+
 /* --- the handle -------------------------------------------------------------------- */
 
 struct conclave_queue {
@@ -49,8 +83,8 @@ struct conclave_queue {
     char *puts;
     char *id;
     struct conclave_acl *acl;
-    struct list items;   /* struct conclave_item.link */
-    struct list markers; /* struct queue_marker.link: not in use */
+    struct list items; /* struct conclave_item.link */
+    struct queue_order order;
     struct queue_size size;
 };
 
@@ -70,10 +104,41 @@ int queue_ensure(const struct conclave_queue *q, struct ensure_path *ensure, con
  * failed (or not at all). */
 int queue_part_error(const struct conclave_reply *reply, size_t index);
 
-/* --- markers (queue_put.c) ------------------------------------------------------------- */
+/* --- the order of puts (queue_order.c) -------------------------------------------------- */
 
-/* Frees those of a queue; their nodes go with the session, or by a guaranteed deletion. */
-void queue_markers_clear(struct conclave_queue *q);
+void queue_order_init(struct queue_order *order);
+void queue_order_finish(struct queue_order *order);
+
+/* Gives the marker up for a fresh one. */
+void queue_order_renew(struct conclave_queue *q);
+
+/* Gives the marker up when the queue is being closed and nobody puts any more. */
+void queue_order_close(struct conclave_queue *q);
+
+/* The put's place, behind all others; it is decided, and leaves it (others may be run). */
+void queue_turn_join(struct conclave_queue *q, struct queue_turn *turn, struct call *call);
+void queue_turn_leave(struct conclave_queue *q, struct queue_turn *turn);
+void queue_turn_finish(struct queue_turn *turn);
+
+/* Whether all before it are on their way. */
+bool queue_turn_may_send(const struct conclave_queue *q, const struct queue_turn *turn);
+
+/* It is being sent: the part of its transaction that writes note into the marker. 0,
+ * CONCLAVE_ENOMEM. To be followed by queue_turn_sent, which may run others. */
+int queue_turn_send(struct conclave_queue *q, struct queue_turn *turn, const char *note,
+                    struct conclave_op *ret_op) CONCLAVE_MUST_USE;
+void queue_turn_sent(struct conclave_queue *q, const struct queue_turn *turn);
+
+/* The answer came, or was lost. To be followed by queue_order_answered once the put has acted on it. */
+void queue_turn_answered(struct conclave_queue *q, struct queue_turn *turn, bool done);
+void queue_order_answered(struct conclave_queue *q);
+
+/* Its answer was lost, and the marker was read: whether it was carried out. */
+bool queue_turn_was_done(struct queue_turn *turn, const struct conclave_reply *marker,
+                         const char *note);
+
+/* The marker's part failed: true when sending again is the answer. */
+bool queue_turn_marker_wrong(struct conclave_queue *q, const struct queue_turn *turn, int error);
 
 /* --- items (queue_item.c) -------------------------------------------------------------- */
 

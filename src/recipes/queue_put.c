@@ -1,7 +1,7 @@
 /*
  * A put. The item and a note of it are written in one transaction: the note is in the marker, a
  * node of the session's own, so that a lost answer is decided by reading it, also when the item
- * has been taken in the meantime. A marker serves one put at a time and is kept for the next.
+ * has been taken in the meantime. It keeps the order of the handle's puts, too (queue_order.c).
  *
  *   WAITING --room--> READY --sent--> READY | UNKNOWN --marker read--> READY | end
  *
@@ -14,14 +14,6 @@
 #include <string.h>
 
 enum { MARGIN_BYTES = 4096 }; /* what a claim or a dead letter need beside the data */
-
-/* A node below <path>.puts. */
-struct queue_marker {
-    struct list link;
-    char *path;
-    struct deletion *removal; /* of the node, when it is no longer needed */
-    int64_t session_id;       /* in which it stands; 0: in none that is known */
-};
 
 enum put_phase {
     PUT_READY,   /* to be sent; nothing of it stands */
@@ -45,10 +37,9 @@ struct put {
     struct step step;
     struct ensure_path ensure;
     bool ensuring;
-    struct queue_marker *marker;
+    struct queue_turn turn;
     struct queue_line line;  /* for room */
     struct watch_slot watch; /* on the queue, while it is full */
-    int64_t sent_session;
     char name[CONCLAVE_QUEUE_NAME_MAX];
     conclave_put_fn done;
     void *ctx;
@@ -64,67 +55,18 @@ static struct conclave_queue *queue(const struct put *p)
     return queue_of(p->call.host);
 }
 
-/* --- markers ------------------------------------------------------------------------ */
-
-static void marker_free(struct queue_marker *m)
-{
-    if (m != NULL) {
-        free(m->path);
-        deletion_free(m->removal);
-        free(m);
-    }
-}
-
-static struct queue_marker *marker_get(struct conclave_queue *q)
-{
-    struct list *it = list_pop_front(&q->markers);
-    if (it != NULL) {
-        return CONTAINER_OF(it, struct queue_marker, link);
-    }
-    char prefix[NAME_PREFIX_MAX];
-    struct queue_marker *m = calloc(1, sizeof *m);
-    queue_name_make_prefix(0, prefix);
-    prefix[strlen(prefix) - strlen("-q_")] = '\0';
-    if (m == NULL || (m->path = path_join(q->puts, prefix)) == NULL ||
-        (m->removal = deletion_create(m->path)) == NULL) {
-        marker_free(m);
-        return NULL;
-    }
-    list_init(&m->link);
-    return m;
-}
-
-void queue_markers_clear(struct conclave_queue *q)
-{
-    struct conclave_recipes *rt = q->host.handle.rt;
-    for (struct list *it; (it = list_pop_front(&q->markers)) != NULL;) {
-        struct queue_marker *m = CONTAINER_OF(it, struct queue_marker, link);
-        if (m->session_id != 0 && m->session_id == client_session_id(rt->client) &&
-            !state_is_final(client_state(rt->client))) {
-            deletes_start(&rt->deletes, m->removal, NULL, NULL);
-            m->removal = NULL;
-        }
-        marker_free(m);
-    }
-}
-
 /* --- the end -------------------------------------------------------------------------- */
 
 /* It is decided; ends when it is out of the line, too. */
 static void put_end(struct put *p, int error)
 {
-    struct conclave_queue *q = queue(p);
     p->ending = true;
     p->end_error = error;
     if (!queue_line_leave(&p->line)) {
         return; /* in the next run */
     }
     watch_slot_clear(&p->watch);
-    list_push_back(&q->markers, &p->marker->link);
-    p->marker = NULL;
-    if (q->host.closing) {
-        queue_markers_clear(q);
-    }
+    queue_turn_leave(queue(p), &p->turn);
     call_end(&p->call, error);
 }
 
@@ -168,32 +110,23 @@ static void ensure(struct put *p, const char *path)
 /* What the transaction's second part says of the marker. */
 static void marker_wrong(struct put *p, int error)
 {
-    if (error == CONCLAVE_NODE_EXISTS) {
-        p->marker->session_id = client_session_id(call_client(&p->call));
-    } else if (error == CONCLAVE_NO_NODE && p->marker->session_id != 0) {
-        p->marker->session_id = 0;
-    } else if (error == CONCLAVE_NO_NODE) {
+    if (queue_turn_marker_wrong(queue(p), &p->turn, error)) {
+        return;
+    }
+    if (error == CONCLAVE_NO_NODE) {
         ensure(p, queue(p)->puts);
     } else {
         put_trouble(p, error);
     }
 }
 
-static void on_put(struct step *step, const struct conclave_reply *reply)
+static void put_failed(struct put *p, const struct conclave_reply *reply)
 {
-    struct put *p = CONTAINER_OF(step, struct put, step);
-    if (reply->error == 0) {
-        p->marker->session_id = p->sent_session;
-        if (reply->results_count > 0 && reply->results[0].path != NULL) {
-            take_name(p, reply->results[0].path);
-        }
-        p->phase = PUT_READY;
-        put_end(p, 0);
-        return;
-    }
     if (queue_part_error(reply, 0) == CONCLAVE_NO_NODE) {
         p->phase = PUT_READY;
-        ensure(p, queue(p)->path);
+        if (p->turn.head) { /* for those behind it, too */
+            ensure(p, queue(p)->path);
+        }
     } else if (queue_part_error(reply, 1) != 0) {
         p->phase = PUT_READY;
         marker_wrong(p, queue_part_error(reply, 1));
@@ -201,29 +134,39 @@ static void on_put(struct step *step, const struct conclave_reply *reply)
         p->phase = PUT_READY;
         put_trouble(p, reply->error);
     } /* else it stays unknown */
-    call_run(&p->call);
+}
+
+static void on_put(struct step *step, const struct conclave_reply *reply)
+{
+    struct put *p = CONTAINER_OF(step, struct put, step);
+    queue_turn_answered(queue(p), &p->turn, reply->error == 0);
+    if (reply->error != 0) {
+        put_failed(p, reply);
+        call_run(&p->call);
+    } else {
+        if (reply->results_count > 0 && reply->results[0].path != NULL) {
+            take_name(p, reply->results[0].path);
+        }
+        p->phase = PUT_READY;
+        put_end(p, 0);
+    }
+    queue_order_answered(queue(p));
 }
 
 static void put_send(struct put *p)
 {
     struct conclave_queue *q = queue(p);
     struct conclave_op parts[2];
-    p->sent_session = client_session_id(call_client(&p->call));
-    if (p->marker->session_id != p->sent_session) {
-        p->marker->session_id = 0; /* it went with its session */
-    }
     parts[0] = conclave_op_create(p->path, p->data, p->len, CONCLAVE_PERSISTENT_SEQUENTIAL);
     queue_op_acl(q, &parts[0]);
-    if (p->marker->session_id != 0) {
-        parts[1] = conclave_op_set(p->marker->path, p->prefix, strlen(p->prefix), -1);
-    } else {
-        parts[1] =
-            conclave_op_create(p->marker->path, p->prefix, strlen(p->prefix), CONCLAVE_EPHEMERAL);
-        queue_op_acl(q, &parts[1]);
+    if (queue_turn_send(q, &p->turn, p->prefix, &parts[1]) != 0) {
+        call_retry_later(&p->call);
+        return;
     }
     struct conclave_op op = conclave_op_multi(parts, 2);
     p->phase = PUT_UNKNOWN;
     step_submit(&p->step, &op, on_put);
+    queue_turn_sent(q, &p->turn);
 }
 
 /* --- recovery of a lost answer --------------------------------------------------------- */
@@ -272,13 +215,9 @@ static void on_marker(struct step *step, const struct conclave_reply *reply)
         search_again(p, reply->error);
         return;
     }
-    if (reply->error == 0) {
-        p->marker->session_id = p->sent_session;
-        if (reply->data_len == strlen(p->prefix) &&
-            memcmp(reply->data, p->prefix, reply->data_len) == 0) {
-            search(p); /* it was put; for its name */
-            return;
-        }
+    if (queue_turn_was_done(&p->turn, reply, p->prefix)) {
+        search(p); /* it was put; for its name */
+        return;
     }
     p->phase = PUT_READY;
     call_run(&p->call);
@@ -295,13 +234,13 @@ static void on_synced(struct step *step, const struct conclave_reply *reply)
         search(p);
         return;
     }
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, p->marker->path, 0);
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, p->turn.marker->path, 0);
     step_submit(&p->step, &op, on_marker);
 }
 
 static void recover(struct put *p)
 {
-    if (client_session_id(call_client(&p->call)) != p->sent_session) {
+    if (client_session_id(call_client(&p->call)) != p->turn.session_id) {
         p->phase = PUT_SEARCH;
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, queue(p)->path, 0);
@@ -359,6 +298,7 @@ static void on_watch(struct watch_slot *slot, enum conclave_event_type type)
 /* Nothing of it stands, and nothing is in flight. */
 static void run_ready(struct put *p)
 {
+    bool bounded = queue(p)->options.max_items > 0;
     bool full = p->asked && !p->has_room;
     bool goes_on = p->now && p->call.stop == CONCLAVE_ETIMEDOUT && call_can_send(&p->call);
     if (p->now && full && p->call.stop != CONCLAVE_ECLOSED) {
@@ -367,7 +307,11 @@ static void run_ready(struct put *p)
         put_end(p, p->call.stop);
     } else if (!call_can_send(&p->call)) {
         return;
-    } else if (queue(p)->options.max_items > 0 && !p->has_room) {
+    } else if (bounded && !p->asked) {
+        ask_for_room(p);
+    } else if (!queue_turn_may_send(queue(p), &p->turn)) {
+        return; /* is run again when those before it are on their way */
+    } else if (bounded && !p->has_room) {
         ask_for_room(p);
     } else {
         put_send(p);
@@ -389,7 +333,7 @@ static void put_run(struct call *call)
     } else if (state_is_final(state)) {
         put_end(p, call->stop);
     } else if (call->stop != 0 && !recipes_connected(call->handle.rt) &&
-               (state == CONCLAVE_STATE_LOST || client_session_id(client) != p->sent_session)) {
+               (state == CONCLAVE_STATE_LOST || client_session_id(client) != p->turn.session_id)) {
         put_end(p, CONCLAVE_SESSION_EXPIRED);
     } else if (call_can_send(call)) {
         recover(p);
@@ -414,7 +358,6 @@ static void put_free_parts(struct put *p)
 {
     free(p->path);
     free(p->data);
-    marker_free(p->marker);
     free(p);
 }
 
@@ -424,6 +367,7 @@ static void put_free(struct call *call)
     queue_line_finish(&p->line);
     watch_slot_clear(&p->watch);
     ensure_path_finish(&p->ensure);
+    queue_turn_finish(&p->turn);
     put_free_parts(p);
 }
 
@@ -452,12 +396,7 @@ static int put_create(struct conclave_queue *q, int priority, const void *data, 
     queue_name_make_prefix(priority, p->prefix);
     p->path = path_join(q->path, p->prefix);
     p->data = malloc(len + 1);
-    p->marker = marker_get(q);
-    if (p->path == NULL || p->data == NULL || p->marker == NULL) {
-        if (p->marker != NULL) { /* its node may stand */
-            list_push_back(&q->markers, &p->marker->link);
-            p->marker = NULL;
-        }
+    if (p->path == NULL || p->data == NULL) {
         put_free_parts(p);
         return CONCLAVE_ENOMEM;
     }
@@ -470,6 +409,7 @@ static int put_create(struct conclave_queue *q, int priority, const void *data, 
     ensure_path_init(&p->ensure, &p->call.handle);
     watch_slot_init(&p->watch, &p->call.handle, on_watch);
     queue_line_init(&p->line, &p->call, q->room, q->acl, q->options.acl_count);
+    queue_turn_join(q, &p->turn, &p->call);
     *ret = p;
     return 0;
 }
