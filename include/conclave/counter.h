@@ -6,7 +6,8 @@
  * too, whether it was done, even when others have changed the value since.
  *
  * The counter's node holds its number as text, as kazoo's Counter has it, or as the eight bytes of
- * Curator's DistributedAtomicLong; these may use it at the same time.
+ * Curator's DistributedAtomicLong; these may use it at the same time. A shared value of four bytes is
+ * what Curator's SharedCount uses.
  */
 #ifndef CONCLAVE_COUNTER_H
 #define CONCLAVE_COUNTER_H
