@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { RETRY_MS = 250, LOOK_MS = 50 };
+enum { RETRY_MS = 250, LOOK_MS = 50, SECOND_MS = 1000, ACTIONS_A_SECOND = 50 };
 
 enum stop_mode { STOP_NONE, STOP_EXIT, STOP_STOP, STOP_DROP, STOP_EXIT_AFTER };
 
@@ -30,6 +30,9 @@ struct redis_driver {
     enum stop_mode stop_mode;
     char last_problem[REDIS_TEXT_SIZE]; /* told already */
     char last_dry[REDIS_TEXT_SIZE];
+    int64_t second_ms;      /* when the present second began */
+    int actions;            /* in it */
+    int64_t braked_ms;      /* no action before this */
     const char *looked_for; /* step of the last action, when that was a REFRESH */
     void (*done)(void *ctx);
     void *done_ctx;
@@ -358,6 +361,18 @@ static void driver_ask(struct redis_driver *d)
     redis_steps_next(&now, &d->memory, &d->action);
 }
 
+/* Milliseconds to wait before one more action: whatever goes back and forth in the world, or in a decision, the servers
+ * and the ensemble are not flooded. A fail-over takes some ten actions. */
+static int64_t driver_brake(struct redis_driver *d)
+{
+    int64_t now = redis_link_now_ms();
+    if (now - d->second_ms >= SECOND_MS) {
+        d->second_ms = now;
+        d->actions = 0;
+    }
+    return d->actions++ < ACTIONS_A_SECOND ? 0 : d->second_ms + SECOND_MS - now;
+}
+
 /* The lease, on the clock, now. */
 static bool driver_may_act(const struct redis_driver *d)
 {
@@ -373,6 +388,10 @@ static void driver_step(uv_timer_t *timer)
     }
     if (!driver_may_act(d)) {
         driver_wait(d, d->s.config->period_ms);
+        return;
+    }
+    if (d->braked_ms > redis_link_now_ms()) {
+        driver_wait(d, d->braked_ms - redis_link_now_ms());
         return;
     }
     if (!driver_has_records(d)) {
@@ -391,6 +410,12 @@ static void driver_step(uv_timer_t *timer)
     if (d->s.dry_run && d->action.kind != REDIS_ACTION_REFRESH) {
         driver_say_dry(d);
         driver_wait(d, d->s.config->period_ms);
+        return;
+    }
+    int64_t pause = driver_brake(d);
+    if (pause > 0) {
+        d->braked_ms = redis_link_now_ms() + pause;
+        driver_wait(d, pause);
         return;
     }
     if (!hook_passed(d, false) || !driver_may_act(d)) {
