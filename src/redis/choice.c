@@ -75,8 +75,10 @@ static void measure(const struct redis_config *config, const struct redis_choice
     const struct redis_facts *facts = &c->seen->facts;
     c->master = facts->role == REDIS_ROLE_MASTER;
     c->offset = facts->offset;
-    if (strcmp(facts->replid, plan->old_replid) != 0 && facts->second_offset > 0 &&
-        strcmp(facts->replid2, plan->old_replid) == 0 && facts->offset >= facts->second_offset) {
+    bool branch = strcmp(facts->replid, plan->old_replid) != 0 && facts->second_offset > 0 &&
+                  (strcmp(facts->replid2, plan->old_replid) == 0 ||
+                   strcmp(facts->replid2, plan->old_replid2) == 0);
+    if (branch && facts->offset >= facts->second_offset) {
         c->offset = facts->second_offset - 1; /* what came after is its own */
     }
     c->lag_bytes = plan->old_offset < 0           ? -1

@@ -333,9 +333,16 @@ bool redis_facts_of_history(const struct redis_facts *facts, const char *replid,
     if (facts->replid2[0] != '\0' && strcmp(facts->replid2, replid) == 0) {
         return true; /* went on from it */
     }
+    if (replid2[0] == '\0' || second_offset < 0) {
+        return false;
+    }
     /* not yet told of the last change of master: a beginning, as long as it ends before the change */
-    return replid2[0] != '\0' && strcmp(facts->replid, replid2) == 0 && second_offset >= 0 &&
-           facts->offset < second_offset;
+    if (strcmp(facts->replid, replid2) == 0) {
+        return facts->offset < second_offset;
+    }
+    /* and one that was promoted at such a point */
+    return strcmp(facts->replid2, replid2) == 0 && facts->second_offset >= 0 &&
+           facts->second_offset <= second_offset;
 }
 
 const char *redis_role_name(enum redis_role role)

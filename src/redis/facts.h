@@ -51,8 +51,8 @@ struct redis_facts {
  * Sentinel), *ret is then untouched. */
 int redis_facts_read(const char *text, size_t len, struct redis_facts *ret);
 
-/* Whether the data of `facts` are of the history (replid, replid2 up to second_offset): the same history, one that
- * went on from it, or a beginning of it. Without ids (before 4.0): false. */
+/* Whether the data of `facts` are of the history (replid, replid2 up to second_offset): the same history, a
+ * beginning of it, or one that went on from either. Without ids (before 4.0): false. */
 bool redis_facts_of_history(const struct redis_facts *facts, const char *replid,
                             const char *replid2, int64_t second_offset);
 

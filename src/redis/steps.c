@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define RETRY_MS 100 /* after an action that failed */
+#define BACK_PERIODS 3
 
 void redis_memory_init(struct redis_memory *memory)
 {
@@ -151,8 +152,13 @@ static bool became_replica(struct turn *t)
 static bool look_at_master(struct turn *t)
 {
     const struct redis_verdict *verdict = &t->now->verdicts[t->master];
-    const struct redis_facts *facts = turn_facts(t, t->master);
-    if (verdict->kind == REDIS_VERDICT_DOWN) {
+    const struct redis_node *node = &t->now->nodes[t->master];
+    const struct redis_facts *facts = &node->facts;
+    /* it answers here, and the others have not seen it for long enough to say so */
+    bool coming_back = turn_recent(t, t->master) &&
+                       (node->state == REDIS_NODE_DOWN ||
+                        t->now->now_ms - node->state_ms < BACK_PERIODS * t->config->period_ms);
+    if (verdict->kind == REDIS_VERDICT_DOWN && !coming_back) {
         return cooling_down(t) || begin(t, "down", verdict->why);
     }
     if (!turn_recent(t, t->master) || facts->loading) {

@@ -12,6 +12,7 @@
 
 #define PAUSE_VERSION 60200 /* CLIENT PAUSE ... WRITE, FAILOVER */
 #define LOOK_AGAIN_MS 20
+#define FRESH_MS 200 /* what is published was seen so lately */
 
 void steps_plan_about(const struct turn *t, struct redis_plan *ret)
 {
@@ -44,15 +45,17 @@ bool steps_plan_restart_loses(const struct turn *t, int node, const char **ret_w
         *ret_why = "the master was restarted with less than its replicas have";
         return true;
     }
-    bool all = true;
+    bool nobody_has_data = true;
     for (size_t i = 0; i < t->config->node_count; i++) {
-        all = all && turn_recent(t, (int)i) && !turn_facts(t, (int)i)->loading;
+        const struct redis_facts *other = turn_facts(t, (int)i);
+        nobody_has_data =
+            nobody_has_data && turn_recent(t, (int)i) && !other->loading && other->keys == 0;
     }
-    *ret_why = ours                      ? "with its data"
-               : all || facts->keys != 0 ? "no other server has the data of before"
-                                         : "the master was restarted empty; servers that are away "
-                                           "may have the data";
-    return !ours && !all && facts->keys == 0;
+    *ret_why = ours               ? "with its data"
+               : facts->keys != 0 ? "with data, and no other server has those of before"
+               : nobody_has_data  ? "all servers are empty"
+                                  : "the master was restarted empty; other servers may have data";
+    return !ours && facts->keys == 0 && !nobody_has_data;
 }
 
 bool steps_plan_begin(struct turn *t, const struct plan_wish *wish)
@@ -96,7 +99,9 @@ static int64_t lost_bytes(const struct turn *t, int old, int target)
         strcmp(gone->replid, plan->old_replid) == 0 && gone->offset > known) {
         known = gone->offset;
     }
-    if (known < 0 || facts->second_offset < 1 || strcmp(facts->replid2, plan->old_replid) != 0) {
+    if (known < 0 || facts->second_offset < 1 || facts->replid2[0] == '\0' ||
+        (strcmp(facts->replid2, plan->old_replid) != 0 &&
+         strcmp(facts->replid2, plan->old_replid2) != 0)) {
         return -1;
     }
     return known > facts->second_offset - 1 ? known - (facts->second_offset - 1) : 0;
@@ -181,7 +186,13 @@ bool steps_plan_promoted(struct turn *t, int old, int target)
     if (view == FENCE_ANSWERS) {
         return demote_old(t, old, target);
     }
-    return view == FENCE_ACTED || steps_guard(t, target) || publish(t, old, target);
+    if (view == FENCE_ACTED || steps_guard(t, target)) {
+        return true;
+    }
+    int64_t fresh_ms = FRESH_MS + 2 * t->now->nodes[target].latency_us / 1000;
+    return t->now->now_ms - t->now->nodes[target].facts_ms > fresh_ms
+               ? turn_refresh(t, 1U << target, "is it still there?")
+               : publish(t, old, target);
 }
 
 static bool promote(struct turn *t, int old, int target)

@@ -58,17 +58,23 @@ static bool master_is_well(const struct turn *t)
            strcmp(turn_facts(t, t->master)->run_id, t->now->current->run_id) == 0;
 }
 
-/* What a second master has beyond the point where the current one's history left its own; -1 unknown. */
+/* What a second master has beyond the point where the current one's history left its own; -1 unknown. One that was
+ * restarted may still say, as its second history, of which one it was. */
 static int64_t divergence(const struct turn *t, int node)
 {
     const struct redis_facts *master = turn_facts(t, t->master);
     const struct redis_facts *facts = turn_facts(t, node);
-    if (facts->replid[0] == '\0' || master->second_offset < 1 || facts->offset < 0 ||
-        strcmp(facts->replid, master->replid2) != 0) {
+    int64_t common = master->second_offset - 1;
+    if (master->second_offset < 1 || facts->offset < 0) {
         return -1;
     }
-    int64_t beyond = facts->offset - (master->second_offset - 1);
-    return beyond > 0 ? beyond : 0;
+    if (strcmp(facts->replid, master->replid2) != 0) {
+        if (strcmp(facts->replid2, master->replid2) != 0 || facts->second_offset < 1) {
+            return -1;
+        }
+        common = facts->second_offset - 1 < common ? facts->second_offset - 1 : common;
+    }
+    return facts->offset > common ? facts->offset - common : 0;
 }
 
 static bool demote_returned(struct turn *t, int node)
@@ -123,14 +129,20 @@ static bool attempt_is_due(const struct turn *t, int node)
     return attempt_ms < 0 || t->now->now_ms - attempt_ms >= ATTEMPT_PAUSE_MS;
 }
 
+/* It has been published, and is silent for now: its verdict comes in time. */
+static bool wait_for_master(struct turn *t)
+{
+    bool asked = t->now->now_ms - t->now->nodes[t->master].probe_ms < LOOK_AGAIN_MS;
+    return asked || turn_recent(t, t->master)
+               ? turn_wait(t, LOOK_AGAIN_MS, "the new master is not well")
+               : turn_refresh(t, 1U << t->master, "is the new master there?");
+}
+
 bool steps_repoint(struct turn *t, enum redis_doing doing)
 {
     bool in_plan = doing == REDIS_DOING_REPOINT;
     if (!master_is_well(t)) {
-        bool there = in_plan && turn_recent(t, t->master);
-        return in_plan ? (there ? turn_wait(t, LOOK_AGAIN_MS, "the master is not well")
-                                : turn_refresh(t, 1U << t->master, "is the new master there?"))
-                       : false;
+        return in_plan && wait_for_master(t);
     }
     uint32_t syncing = 0;
     int count = 0;
