@@ -134,8 +134,8 @@ static int call_run(struct conclave_client *client, const struct conclave_op *op
     return rc != 0 ? rc : call->error;
 }
 
-int conclave_call(struct conclave_client *client, const struct conclave_op *op,
-                  struct conclave_reply **ret_reply)
+int client_call(struct conclave_client *client, const struct conclave_op *op, int (*may)(void *ctx),
+                void *ctx, struct conclave_reply **ret_reply)
 {
     int rc = client_check(client);
     if (rc != 0) {
@@ -148,7 +148,10 @@ int conclave_call(struct conclave_client *client, const struct conclave_op *op,
     }
     client_ref(client);
     client_lock(client);
-    rc = call_run(client, op, &call);
+    rc = may != NULL ? may(ctx) : 0;
+    if (rc == 0) {
+        rc = call_run(client, op, &call);
+    }
     client_unlock(client);
     client_unref(client);
     pthread_cond_destroy(&call.cond);
@@ -156,6 +159,12 @@ int conclave_call(struct conclave_client *client, const struct conclave_op *op,
         *ret_reply = call.reply;
     }
     return rc;
+}
+
+int conclave_call(struct conclave_client *client, const struct conclave_op *op,
+                  struct conclave_reply **ret_reply)
+{
+    return client_call(client, op, NULL, NULL, ret_reply);
 }
 
 /* --- conclave_client_wait_connected

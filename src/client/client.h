@@ -113,6 +113,12 @@ void client_post(struct conclave_client *client, struct dispatcher *dispatcher, 
 int client_wait(struct conclave_client *client, bool (*done)(void *ctx), void *ctx,
                 int64_t deadline_ns) CONCLAVE_MUST_USE;
 
+/* As conclave_call, if may (NULL: always) answers 0; it is asked with the lock held, which is kept until
+ * the request is queued: what it found still holds for everything that is queued before. It may change op.
+ * No lock held. */
+int client_call(struct conclave_client *client, const struct conclave_op *op, int (*may)(void *ctx),
+                void *ctx, struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
+
 /* Wakes everyone in client_wait to look again. */
 void client_notify(struct conclave_client *client);
 

@@ -233,37 +233,26 @@ int conclave_elector_cede(struct conclave_elector *e, int64_t stay_out_ms)
     return error;
 }
 
-/* Path and version of the breadcrumb, while it is ours and the lease lasts; or why not. */
-static int fencing_crumb(struct conclave_elector *e, int32_t *ret_version)
+/* The breadcrumb's version, while it is ours and the lease lasts; or why not. In Hadoop's layout versions
+ * begin anew with each breadcrumb: that it is ours when this is queued, and that its end is queued later,
+ * is what the check stands on. */
+static int crumb_version(void *ctx, int32_t *ret)
 {
-    struct conclave_client *client = elector_rt(e)->client;
-    int error = CONCLAVE_EFENCED;
-    client_lock(client);
-    if (e->phase == PHASE_ACTIVE && e->term != TERM_DUE &&
-        grant_until_ns(&e->grant, elector_rt(e)) != 0) {
-        *ret_version = e->crumb_version;
-        error = 0;
+    struct conclave_elector *e = ctx;
+    if (e->phase != PHASE_ACTIVE || e->term == TERM_DUE ||
+        grant_until_ns(&e->grant, elector_rt(e)) == 0) {
+        return CONCLAVE_EFENCED;
     }
-    client_unlock(client);
-    return error;
+    *ret = e->crumb_version;
+    return 0;
 }
 
 int conclave_elector_fenced_multi(struct conclave_elector *e, const struct conclave_op *parts,
                                   size_t count, struct conclave_reply **ret_reply)
 {
-    struct conclave_client *client = elector_rt(e)->client;
-    int32_t version;
-    int error = client_check(client);
-    if (ret_reply != NULL) {
-        *ret_reply = NULL;
-    }
-    if (error == 0) {
-        error = fencing_crumb(e, &version);
-    }
-    if (error != 0) {
-        return error;
-    }
-    return fenced_multi_version(client, e->crumb_path, version, parts, count, ret_reply);
+    struct fenced_version version = {crumb_version, e};
+    return fenced_multi_version(elector_rt(e)->client, e->crumb_path, &version, parts, count,
+                                ret_reply);
 }
 
 /* --- the end ----------------------------------------------------------------------- */

@@ -68,9 +68,21 @@ static int fenced_answer(int error, struct conclave_reply *reply, struct conclav
     return error;
 }
 
-int fenced_multi_version(struct conclave_client *client, const char *node, int32_t version,
-                         const struct conclave_op *parts, size_t count,
-                         struct conclave_reply **ret_reply)
+/* What is asked before the transaction is queued. */
+struct fenced_call {
+    const struct fenced_version *version;
+    struct conclave_op *check;
+};
+
+static int take_version(void *ctx)
+{
+    struct fenced_call *call = ctx;
+    return call->version->version(call->version->ctx, &call->check->version);
+}
+
+int fenced_multi_version(struct conclave_client *client, const char *node,
+                         const struct fenced_version *version, const struct conclave_op *parts,
+                         size_t count, struct conclave_reply **ret_reply)
 {
     struct conclave_reply *reply = NULL;
     struct conclave_op *all = malloc((count + 1) * sizeof *all);
@@ -80,12 +92,13 @@ int fenced_multi_version(struct conclave_client *client, const char *node, int32
     if (all == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    all[0] = conclave_op_path(CONCLAVE_OP_CHECK, node, version);
+    all[0] = conclave_op_path(CONCLAVE_OP_CHECK, node, -1);
     if (count > 0) {
         memcpy(all + 1, parts, count * sizeof *all);
     }
     struct conclave_op op = conclave_op_multi(all, count + 1);
-    int error = conclave_call(client, &op, &reply);
+    struct fenced_call call = {version, all};
+    int error = client_call(client, &op, version != NULL ? take_version : NULL, &call, &reply);
     free(all);
     return fenced_answer(error, reply, ret_reply);
 }
@@ -93,5 +106,5 @@ int fenced_multi_version(struct conclave_client *client, const char *node, int32
 int fenced_multi(struct conclave_client *client, const char *node, const struct conclave_op *parts,
                  size_t count, struct conclave_reply **ret_reply)
 {
-    return fenced_multi_version(client, node, -1, parts, count, ret_reply);
+    return fenced_multi_version(client, node, NULL, parts, count, ret_reply);
 }

@@ -45,9 +45,14 @@ struct conclave_token grant_token(const struct grant *grant, const struct concla
 int fenced_multi(struct conclave_client *client, const char *node, const struct conclave_op *parts,
                  size_t count, struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
 
-/* The same for a node that must have this version, too: what another wrote since fences. */
-int fenced_multi_version(struct conclave_client *client, const char *node, int32_t version,
-                         const struct conclave_op *parts, size_t count,
-                         struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
+/* The same for a node whose version says whose it is: version (lock held) gives the one that it must have,
+ * or why nothing may be written (CONCLAVE_EFENCED); nothing that is queued later comes before this. */
+struct fenced_version {
+    int (*version)(void *ctx, int32_t *ret);
+    void *ctx;
+};
+int fenced_multi_version(struct conclave_client *client, const char *node,
+                         const struct fenced_version *version, const struct conclave_op *parts,
+                         size_t count, struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
 
 #endif

@@ -8,6 +8,8 @@
 #define CRUMB_NODE DIR "/ActiveBreadCrumb"
 #define OVERRIDE_NODE DIR "/FenceOverride"
 
+enum { TURNS = 10 }; /* of two that are active in turn */
+
 /* A member of the service: its client, and what its callbacks were told. */
 struct member {
     struct candidate base; /* client and recipes; its lock guards what follows */
@@ -405,6 +407,12 @@ static void E102_a_lock_whose_answer_was_lost_is_active_not_standby(void **state
     member_finish(&a);
 }
 
+static int the_old_version(void *ctx, int32_t *ret)
+{
+    *ret = *(int32_t *)ctx;
+    return 0;
+}
+
 static void E122_who_lost_the_lock_to_an_operator_is_fenced_out(void **state)
 {
     struct fake_zk *zk = *state;
@@ -427,9 +435,91 @@ static void E122_who_lost_the_lock_to_an_operator_is_fenced_out(void **state)
     assert_int_equal(a.stop_within_ms, 0);
     EVENTUALLY(ACTIVE(&b) || ACTIVE(&a));
     write.path = DIR "/y";
-    assert_int_equal(fenced_multi_version(a.base.client, CRUMB_NODE, version, &write, 1, NULL),
+    const struct fenced_version old = {the_old_version, &version};
+    assert_int_equal(fenced_multi_version(a.base.client, CRUMB_NODE, &old, &write, 1, NULL),
                      CONCLAVE_EFENCED);
     assert_false(fake_zk_exists(zk, DIR "/y"));
+    member_finish(&a);
+    member_finish(&b);
+}
+
+/* Writes as a says as long as it may, each time with the tokens that it had before and after. */
+struct writing {
+    struct member *member;
+    atomic_bool stop;
+    atomic_int done;
+};
+
+static void *write_on(void *arg)
+{
+    struct writing *w = arg;
+    struct conclave_op write =
+        conclave_op_create(DIR "/log/w-", "", 0, CONCLAVE_PERSISTENT_SEQUENTIAL);
+    while (!atomic_load(&w->stop)) {
+        int error = conclave_elector_fenced_multi(w->member->elector, &write, 1, NULL);
+        assert_true(error == 0 || error == CONCLAVE_EFENCED);
+        if (error == 0) {
+            atomic_fetch_add(&w->done, 1);
+        }
+    }
+    return NULL;
+}
+
+/* In Hadoop's layout every breadcrumb is a new node, whose versions begin at 0: a transaction of a's must
+ * not find the breadcrumb of b at the version that its own had. */
+static void no_write_lands_in_anothers_time(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct member a;
+    struct member b;
+    struct writing writing = {.member = &a};
+    struct conclave_op log = conclave_op_create(DIR "/log", "", 0, CONCLAVE_PERSISTENT);
+    struct conclave_op list = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, DIR "/log", 0);
+    struct conclave_reply *reply;
+    int64_t from[TURNS];
+    int64_t to[TURNS];
+    pthread_t thread;
+    member_open(&a, zk, 0, "a");
+    member_open(&b, zk, 1, "b");
+    a.layout = b.layout = CONCLAVE_ELECTOR_LAYOUT_HADOOP;
+    member_start(&a);
+    EVENTUALLY(ACTIVE(&a));
+    assert_int_equal(conclave_call(a.base.client, &log, NULL), 0);
+    member_start(&b);
+    EVENTUALLY(STATE_IS(&b, STANDBY));
+    assert_int_equal(pthread_create(&thread, NULL, write_on, &writing), 0);
+    for (int turn = 0; turn < TURNS; turn++) {
+        EVENTUALLY(ACTIVE(&a));
+        from[turn] = conclave_elector_token(a.elector).czxid;
+        int before = atomic_load(&writing.done);
+        EVENTUALLY(atomic_load(&writing.done) > before);
+        EVENTUALLY(STATE_IS(&b, STANDBY));
+        assert_int_equal(conclave_elector_cede(a.elector, 30), 0);
+        EVENTUALLY(ACTIVE(&b));
+        EVENTUALLY(STATE_IS(&a, STANDBY));
+        to[turn] =
+            conclave_elector_token(b.elector).czxid; /* the lock was created with this zxid */
+        assert_int_equal(conclave_elector_cede(b.elector, 30), 0);
+    }
+    atomic_store(&writing.stop, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(conclave_call(a.base.client, &list, &reply), 0);
+    assert_true(reply->children_count >= TURNS);
+    for (size_t i = 0; i < reply->children_count; i++) {
+        char path[256];
+        struct conclave_reply *stat;
+        snprintf(path, sizeof path, DIR "/log/%s", reply->children[i]);
+        struct conclave_op exists = conclave_op_path(CONCLAVE_OP_EXISTS, path, 0);
+        assert_int_equal(conclave_call(a.base.client, &exists, &stat), 0);
+        bool good =
+            stat->stat.czxid > from[TURNS - 1]; /* whose time comes later is not known here */
+        for (int turn = 0; turn < TURNS; turn++) {
+            good = good || (stat->stat.czxid > from[turn] && stat->stat.czxid < to[turn]);
+        }
+        assert_true(good);
+        conclave_reply_free(stat);
+    }
+    conclave_reply_free(reply);
     member_finish(&a);
     member_finish(&b);
 }
@@ -705,6 +795,7 @@ int main(void)
         E_TEST(E101_a_breadcrumb_whose_answer_was_lost_counts),
         E_TEST(E102_a_lock_whose_answer_was_lost_is_active_not_standby),
         E_TEST(E122_who_lost_the_lock_to_an_operator_is_fenced_out),
+        E_TEST(no_write_lands_in_anothers_time),
         E_TEST(a_breadcrumb_that_another_wrote_ends_the_lease),
         E_TEST(the_lease_ends_before_another_can_be_active),
         E_TEST(only_a_healthy_one_takes_part),
