@@ -148,6 +148,23 @@ def election(bench):
     second.end()
 
 
+def switch(bench):
+    """The next one goes on when the master is killed, and again when it ends in order."""
+    first = bench.start("switch", "/example/master", "alice")
+    token = int(first.expect(r"alice is the master, token (\d+)")[1])
+    first.expect(r"alice does step \d+")
+    second = bench.start("switch", "/example/master", "bob")
+    time.sleep(0.3)
+    assert "bob" not in second.text(), second.text()
+    first.kill()
+    assert int(second.expect(r"bob is the master, token (\d+)", SESSION_S + WAIT_S)[1]) > token
+    third = bench.start("switch", "/example/master", "carol")
+    second.end()
+    assert "bob is a slave" in second.text(), second.text()
+    third.expect(r"carol is the master")
+    third.end()
+
+
 def queue(bench):
     """Items are worked on in their order; what a worker that was killed had is handed to another."""
     for text in ("one", "two"):

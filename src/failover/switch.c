@@ -1,0 +1,158 @@
+/* The simple master switch: an election, and a connection of its own unless it is given one. */
+#include <conclave/election.h>
+#include <conclave/switch.h>
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { CLOSE_TIMEOUT_MS = 2000 };
+
+struct conclave_switch {
+    struct conclave_client *client; /* its own, NULL: the program's */
+    struct conclave_recipes *recipes;
+    struct conclave_election *election;
+    conclave_on_master_fn on_master;
+    conclave_on_slave_fn on_slave;
+    void *ctx;
+    atomic_int error;
+};
+
+/* --- the election's callbacks --------------------------------------------------------- */
+
+static int on_elected(struct conclave_election *election, struct conclave_token token, bool regrant,
+                      void *ctx)
+{
+    struct conclave_switch *sw = ctx;
+    (void)election;
+    (void)regrant;
+    return sw->on_master != NULL ? sw->on_master(sw, token, sw->ctx) : 0;
+}
+
+static void on_revoked(struct conclave_election *election, int why, int64_t stop_within_ms,
+                       void *ctx)
+{
+    struct conclave_switch *sw = ctx;
+    (void)election;
+    (void)why;
+    if (sw->on_slave != NULL) {
+        sw->on_slave(sw, stop_within_ms, sw->ctx);
+    }
+}
+
+static void on_closed(struct conclave_election *election, int why, void *ctx)
+{
+    struct conclave_switch *sw = ctx;
+    (void)election;
+    atomic_store(&sw->error, why);
+}
+
+/* --- beginning and end ------------------------------------------------------------------ */
+
+static int connection_begin(struct conclave_switch *sw, const struct conclave_switch_options *o)
+{
+    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    if (o->recipes != NULL) {
+        sw->recipes = o->recipes;
+        return 0;
+    }
+    options.servers = o->servers;
+    options.session_timeout_ms = o->session_timeout_ms;
+    int error = conclave_client_open(&options, &sw->client);
+    if (error == 0) {
+        error = conclave_client_start(sw->client);
+    }
+    if (error == 0) {
+        error = conclave_recipes_create(sw->client, &sw->recipes);
+    }
+    return error;
+}
+
+static void connection_end(struct conclave_switch *sw)
+{
+    if (sw->client != NULL) {
+        conclave_recipes_destroy(sw->recipes);
+        conclave_client_close(sw->client, CLOSE_TIMEOUT_MS);
+    }
+}
+
+static int election_begin(struct conclave_switch *sw, const struct conclave_switch_options *o,
+                          struct conclave_switch **ret)
+{
+    static const struct conclave_election_callbacks callbacks = {
+        .on_elected = on_elected, .on_revoked = on_revoked, .on_closed = on_closed};
+    struct conclave_election_options options = CONCLAVE_ELECTION_OPTIONS_INIT;
+    options.path = o->path;
+    options.id = o->id;
+    options.data = o->data;
+    options.data_len = o->data_len;
+    *ret = sw; /* before a callback can run */
+    return conclave_election_start(sw->recipes, &options, &callbacks, sw, &sw->election);
+}
+
+int conclave_switch_start(const struct conclave_switch_options *options,
+                          conclave_on_master_fn on_master, conclave_on_slave_fn on_slave, void *ctx,
+                          struct conclave_switch **ret)
+{
+    if (options == NULL || options->size < sizeof *options) {
+        return CONCLAVE_EINVAL;
+    }
+    struct conclave_switch *sw = calloc(1, sizeof *sw);
+    if (sw == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    sw->on_master = on_master;
+    sw->on_slave = on_slave;
+    sw->ctx = ctx;
+    int error = connection_begin(sw, options);
+    if (error == 0) {
+        error = election_begin(sw, options, ret);
+    }
+    if (error != 0) {
+        *ret = NULL;
+        connection_end(sw);
+        free(sw);
+    }
+    return error;
+}
+
+int conclave_switch_stop(struct conclave_switch *sw, int64_t timeout_ms)
+{
+    if (sw == NULL) {
+        return 0;
+    }
+    int error = conclave_election_close_wait(sw->election, timeout_ms);
+    if (error != 0) {
+        return error;
+    }
+    conclave_election_destroy(sw->election);
+    connection_end(sw);
+    free(sw);
+    return 0;
+}
+
+/* --- asking ----------------------------------------------------------------------------- */
+
+bool conclave_switch_is_master(const struct conclave_switch *sw)
+{
+    return conclave_election_is_leader(sw->election);
+}
+
+struct conclave_token conclave_switch_token(const struct conclave_switch *sw)
+{
+    return conclave_election_token(sw->election);
+}
+
+int64_t conclave_switch_lease_left_ms(const struct conclave_switch *sw)
+{
+    return conclave_election_lease_left_ms(sw->election);
+}
+
+int conclave_switch_yield(struct conclave_switch *sw)
+{
+    return conclave_election_resign(sw->election, true);
+}
+
+int conclave_switch_error(const struct conclave_switch *sw)
+{
+    return atomic_load(&sw->error);
+}
