@@ -88,14 +88,6 @@ static void E03_create_that_never_arrived_is_retried_once(void **state)
     candidate_finish(&a);
 }
 
-static void E04_straggler_of_the_old_server_is_refused(void **state)
-{
-    (void)state;
-    print_message(
-        "E04: needs an ensemble whose leader moves sessions: shown by the server's tests\n");
-    skip();
-}
-
 static void E05_ghost_of_an_expired_session_is_not_adopted(void **state)
 {
     struct fake_zk *zk = *state;
@@ -438,7 +430,6 @@ int main(void)
         E_TEST(E01_create_reply_lost_is_adopted),
         E_TEST(E02_lookup_syncs_with_a_lagging_server),
         E_TEST(E03_create_that_never_arrived_is_retried_once),
-        E_TEST(E04_straggler_of_the_old_server_is_refused),
         E_TEST(E05_ghost_of_an_expired_session_is_not_adopted),
         E_TEST(E06_no_lead_before_the_node_of_the_last_session_is_gone),
         E_TEST(E07_of_two_nodes_with_my_guid_the_first_is_kept),

@@ -235,12 +235,29 @@ static void version_2_owns_nothing(void **state)
     assert_int_equal(w->e.err, 0);
 }
 
+/* A create that was on its way through the old server when the client went to another. */
+static void E04_straggler_of_the_old_server_is_refused(void **state)
+{
+    struct world *w = *state;
+    open_at(w, 2);
+    assert_int_equal(attach_at(w, 3), 0);
+    assert_int_equal(send(w, 2, 1, WIRE_CREATE, make_create(&w->m, "/late", "", 1)),
+                     CONCLAVE_SESSION_MOVED);
+    assert_int_equal(w->e.events_count, 0);
+    assert_int_equal(send(w, 3, 2, WIRE_CREATE, make_create(&w->m, "/late", "", 1)), 0);
+    assert_int_equal(send(w, 2, 3, WIRE_DELETE, make_delete(&w->m, "/late", -1)),
+                     CONCLAVE_SESSION_MOVED);
+    assert_int_equal(send(w, 3, 4, WIRE_DELETE, make_delete(&w->m, "/late", -1)), 0);
+    world_close(w, CLIENT);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
     const struct CMUnitTest tests[] = {
         T(creation_makes_the_owner),
         T(others_may_not_write),
+        T(E04_straggler_of_the_old_server_is_refused),
         T(a_multi_says_it_in_its_results),
         T(nobody_in_particular_may),
         T(close_is_the_owners_and_the_clocks),
