@@ -26,12 +26,14 @@ import cases  # noqa: E402
 import cli_test as cli  # noqa: E402
 import conclave  # noqa: E402
 import ensemble  # noqa: E402
+import zkwire  # noqa: E402
 import zookeeper  # noqa: E402
 
 TICK_MS = 500
 SESSION_S = 2
 CLAIM_MS = 3000  # session of those whose claim is watched: room for a machine that stalls
 PATIENCE_S = 60
+SESSION_MOVED = -118
 PRODUCERS = CONSUMERS = 4
 PUTS = 12  # of each producer
 
@@ -365,6 +367,32 @@ def test_E85_a_member_killed_inside_is_not_waited_for(bench):
 
 # --- three servers -------------------------------------------------------------------------------------------------------
 
+def test_E04_a_put_left_behind_on_the_old_server_never_appears(_seed):
+    """The transaction of a put stands unread at one server while its session moves to another."""
+    with contextlib.ExitStack() as stack:
+        servers = stack.enter_context(ensemble.Ensemble(3, tick_ms=TICK_MS))
+        bench = Bench(servers.hosts)
+        stack.callback(bench.end)
+        path = path_of("moved")
+        kept = bench.run("queue", "put", path, "kept").strip()
+        old, new = servers.followers()
+        left = stack.enter_context(zkwire.Connection(old.address))
+        servers.pause(old)
+        left.send(zkwire.multi([zkwire.create(f"{path}/500-{'0' * 32}-q_", b"left", flags=zkwire.PERSISTENT_SEQUENTIAL)]))
+        moved = stack.enter_context(zkwire.Connection(new.address, session_id=left.session_id, passwd=left.passwd))
+        assert moved.session_id == left.session_id, "it was not moved"
+        servers.resume(old)
+        name = f"{path}/500-{'1' * 32}-q_"
+        error, _ = moved.call(zkwire.multi([zkwire.create(name, b"moved", flags=zkwire.PERSISTENT_SEQUENTIAL)]))
+        assert error == 0, error
+        with contextlib.suppress(zkwire.Closed):
+            error = left.read_reply().err
+            assert error == SESSION_MOVED, error
+        time.sleep(1)
+        names = [line.split("\t")[0] for line in bench.run("queue", "list", path).splitlines()]
+        assert len(names) == 2 and names[0] == kept and "1" * 32 in names[1], names
+
+
 def test_E74_on_three_servers_of_which_one_is_restarted(seed):
     with contextlib.ExitStack() as stack:
         servers = stack.enter_context(ensemble.Ensemble(3, tick_ms=TICK_MS))
@@ -392,15 +420,15 @@ def main():
         return cases.skip_all(why)
     seed = options.seed if options.seed is not None else random.randrange(1 << 30)
     print(f"seed {seed}", flush=True)
-    three = test_E74_on_three_servers_of_which_one_is_restarted
+    three = [test_E04_a_put_left_behind_on_the_old_server_never_appears, test_E74_on_three_servers_of_which_one_is_restarted]
     server = zookeeper.ZooKeeper(tick_ms=TICK_MS) if options.apache else conclave.Conclave(tick_ms=TICK_MS)
     with server:
         bench = Bench(server.host)
         bench.server = server
         bench.seed = seed
         try:
-            listed = [cases.bound(function, bench) for function in cases.named("test_", globals()) if function is not three]
-            listed += [] if options.apache else [cases.bound(three, seed)]
+            listed = [cases.bound(function, bench) for function in cases.named("test_", globals()) if function not in three]
+            listed += [] if options.apache else [cases.bound(function, seed) for function in three]
             return cases.run(listed, options.only)
         finally:
             bench.end()
