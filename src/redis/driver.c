@@ -379,10 +379,23 @@ static bool driver_may_act(const struct redis_driver *d)
     return d->s.dry_run || conclave_election_is_leader(d->s.election);
 }
 
+/* Wishes in another form than that of requests. */
+static void driver_sort_requests(struct redis_driver *d)
+{
+    int32_t version;
+    const struct redis_request *gem = redis_store_gem_request(d->s.store, &version);
+    const char *bad = redis_store_bad_request(d->s.store);
+    if (gem != NULL) {
+        redis_journal_gem_request(d->s.journal, gem, version, clock_wall_ms(clock_system()));
+    }
+    if (bad != NULL) {
+        redis_journal_refuse(d->s.journal, bad);
+    }
+}
+
 static void driver_step(uv_timer_t *timer)
 {
     struct redis_driver *d = timer->data;
-    int32_t version;
     if (!d->leading || d->busy || d->closing) {
         return;
     }
@@ -397,9 +410,8 @@ static void driver_step(uv_timer_t *timer)
     if (!driver_has_records(d)) {
         return;
     }
-    const struct redis_request *gem = redis_store_gem_request(d->s.store, &version);
-    if (gem != NULL && !d->s.dry_run) {
-        redis_journal_gem_request(d->s.journal, gem, version, clock_wall_ms(clock_system()));
+    if (!d->s.dry_run) {
+        driver_sort_requests(d);
     }
     driver_ask(d);
     if (d->action.kind == REDIS_ACTION_WAIT) {

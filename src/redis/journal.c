@@ -26,7 +26,8 @@ struct redis_journal {
     struct buf gem_next; /* being written */
     bool gem_writing;
     int32_t gem_taken; /* version of the request that is being taken over; -1 */
-    int calls;         /* under way */
+    bool refusing;
+    int calls; /* under way */
     bool destroyed;
 };
 
@@ -107,6 +108,24 @@ static void folder_grew(struct folder *folder)
 void redis_journal_result(struct redis_journal *journal)
 {
     folder_grew(&journal->results);
+}
+
+static void on_refused(void *ctx, int error, const struct conclave_reply *reply)
+{
+    struct redis_journal *j = ctx;
+    j->refusing = false;
+    journal_release(j);
+}
+
+void redis_journal_refuse(struct redis_journal *journal, const char *name)
+{
+    struct redis_result result = {.text = "the request cannot be read", .lost_bytes = -1};
+    if (!journal->refusing && redis_store_answer(journal->store, journal->election, name, &result,
+                                                 on_refused, journal) == 0) {
+        journal->refusing = true;
+        journal->calls++;
+        folder_grew(&journal->results);
+    }
 }
 
 /* Events */

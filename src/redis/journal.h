@@ -36,6 +36,9 @@ void redis_journal_current(struct redis_journal *journal, const struct redis_cur
 void redis_journal_gem_request(struct redis_journal *journal, const struct redis_request *request,
                                int32_t version, int64_t wall_ms);
 
+/* Answers a request that cannot be read, and removes it. */
+void redis_journal_refuse(struct redis_journal *journal, const char *name);
+
 /* A result was written: its folder grows. */
 void redis_journal_result(struct redis_journal *journal);
 

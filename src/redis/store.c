@@ -33,6 +33,7 @@ struct redis_store {
     struct redis_request gem_request;
     struct redis_request requests[REQUESTS_MAX];
     size_t request_count;
+    char bad_request[REDIS_NAME_SIZE]; /* "" */
     struct redis_report scratch;
     int parts; /* recipes that are not closed, and calls under way */
     bool closing;
@@ -119,6 +120,7 @@ static int on_requests(struct conclave_config *config, const struct conclave_con
     }
     cell->zxid = state->zxid;
     s->request_count = 0;
+    s->bad_request[0] = '\0';
     for (size_t i = 0; i < state->count && s->request_count < REQUESTS_MAX; i++) {
         const struct conclave_config_node *node = &state->nodes[i];
         struct redis_request *request = &s->requests[s->request_count];
@@ -129,6 +131,8 @@ static int on_requests(struct conclave_config *config, const struct conclave_con
         if (redis_request_read(node->data != NULL ? node->data : "", node->data_len, node->path,
                                request) == 0) {
             s->request_count++;
+        } else {
+            snprintf(s->bad_request, sizeof s->bad_request, "%s", node->path);
         }
     }
     tell_change(s);
@@ -284,6 +288,11 @@ const struct redis_plan *redis_store_plan(const struct redis_store *store, int32
 const struct redis_request *redis_store_request(const struct redis_store *store)
 {
     return store->request_count > 0 ? &store->requests[0] : NULL;
+}
+
+const char *redis_store_bad_request(const struct redis_store *store)
+{
+    return store->bad_request[0] != '\0' ? store->bad_request : NULL;
 }
 
 const struct redis_request *redis_store_gem_request(const struct redis_store *store,

@@ -59,6 +59,9 @@ const struct redis_current *redis_store_current(const struct redis_store *store,
 const struct redis_plan *redis_store_plan(const struct redis_store *store, int32_t *ret_version);
 const struct redis_request *redis_store_request(const struct redis_store *store);
 
+/* The name of a request that cannot be read, to be refused; NULL: none. */
+const char *redis_store_bad_request(const struct redis_store *store);
+
 /* Whether both records are known. */
 bool redis_store_known(const struct redis_store *store);
 

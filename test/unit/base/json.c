@@ -42,6 +42,7 @@ static void test_shapes(void **state)
     json_bool(&j, true);
     json_bool(&j, false);
     json_null(&j);
+    json_ready(&j, slice_str("{\"x\":1}"));
     json_object_begin(&j);
     json_object_end(&j);
     json_array_begin(&j);
@@ -50,7 +51,7 @@ static void test_shapes(void **state)
     json_key(&j, "c");
     json_hex(&j, -1);
     json_object_end(&j);
-    assert_prints(&j, "{\"a\":-9223372036854775808,\"b\":[true,false,null,{},[]],"
+    assert_prints(&j, "{\"a\":-9223372036854775808,\"b\":[true,false,null,{\"x\":1},{},[]],"
                       "\"c\":\"0xffffffffffffffff\"}\n");
     json_int(&j, 1);
     assert_prints(&j, "1\n");
