@@ -272,7 +272,7 @@ void conclave_barrier_destroy(struct conclave_barrier *barrier)
 static int barrier_call_create(struct conclave_barrier *barrier, enum barrier_wish wish,
                                int64_t timeout_ms, struct barrier_call **ret)
 {
-    if (barrier->host.closing) {
+    if (barrier->host.closing.ending) {
         return CONCLAVE_ECLOSED;
     }
     struct barrier_call *b = calloc(1, sizeof *b);

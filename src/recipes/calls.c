@@ -16,13 +16,12 @@ static struct host *host_of(struct handle *h)
 
 void host_check(struct host *host)
 {
-    if (!host->closing || host->closed || host->untold > 0 || !list_empty(&host->calls) ||
+    if (!host->closing.ending || host->closing.due || host->untold > 0 ||
+        !list_empty(&host->calls) ||
         (host->class->is_idle != NULL && !host->class->is_idle(host))) {
         return;
     }
-    host->closed = true;
-    client_notify(host->handle.rt->client);
-    handle_post(&host->handle);
+    closing_done(&host->closing);
 }
 
 void host_owes(struct host *host)
@@ -39,11 +38,10 @@ void host_told(struct host *host)
 
 static void host_begin_closing(struct host *host, int why)
 {
-    if (host->closing) {
+    if (host->closing.ending) {
         return;
     }
-    host->closing = true;
-    host->why = why;
+    closing_begin(&host->closing, why);
     if (host->class->stop != NULL) {
         host->class->stop(host);
     }
@@ -64,26 +62,19 @@ static void host_on_state(struct handle *h, enum conclave_state state)
     handle_unref(h);
 }
 
+static void call_closed(void *self, int why)
+{
+    struct host *host = self;
+    host->class->tell_closed(host, why);
+}
+
 static bool host_run_due(struct handle *h)
 {
     struct host *host = host_of(h);
-    struct conclave_client *client = h->rt->client;
-    if (!host->closed) {
+    if (!host->closing.due) {
         return host->class->run_due != NULL && host->class->run_due(host);
     }
-    if (host->told_closed) {
-        return false;
-    }
-    host->told_closed = true;
-    client_unlock(client);
-    host->class->tell_closed(host, host->why);
-    client_lock(client);
-    host->closed_returned = true;
-    client_notify(client);
-    if (host->destroy_later) {
-        handle_release(h); /* the user's reference; the job holds one more */
-    }
-    return false;
+    return closing_tell(&host->closing, call_closed, host);
 }
 
 static void host_free(struct handle *h)
@@ -97,6 +88,7 @@ static const struct handle_class host_handle_class = {host_on_state, host_run_du
 void host_init(struct host *host, struct conclave_recipes *rt, const struct host_class *class)
 {
     handle_init(&host->handle, rt, &host_handle_class);
+    closing_init(&host->closing, &host->handle);
     host->class = class;
     list_init(&host->calls);
 }
@@ -120,42 +112,19 @@ void host_close(struct host *host)
     client_unlock(client);
 }
 
-static bool host_closed_returned(void *ctx)
-{
-    return ((struct host *)ctx)->closed_returned;
-}
-
 int host_close_wait(struct host *host, int64_t timeout_ms)
 {
-    struct conclave_client *client = host->handle.rt->client;
     int error = recipes_may_block(host->handle.rt);
     if (error != 0) {
         return error;
     }
     host_close(host);
-    client_lock(client);
-    handle_ref(&host->handle);
-    error = client_wait(client, host_closed_returned, host, client_deadline_ns(client, timeout_ms));
-    handle_unref(&host->handle);
-    client_unlock(client);
-    return error;
+    return closing_wait(&host->closing, timeout_ms);
 }
 
 void host_destroy(struct host *host)
 {
-    struct conclave_client *client = host->handle.rt->client;
-    if (client_check(client) != 0) {
-        return; /* in a child of fork the memory goes with the child */
-    }
-    client_lock(client);
-    assert(host->told_closed);
-    if (host->closed_returned) {
-        handle_release(&host->handle);
-    } else {
-        host->destroy_later = true;
-        handle_retire(&host->handle);
-    }
-    client_unlock(client);
+    closing_destroy(&host->closing);
 }
 
 /* --- calls ------------------------------------------------------------------------- */
@@ -316,8 +285,8 @@ void call_start(struct call *call, int64_t timeout_ms)
     if (deadline != CONCLAVE_FOREVER) {
         client_timer_start(client, &call->deadline, deadline);
     }
-    if (call->host->closing) {
-        call_stop(call, call->host->why);
+    if (call->host->closing.ending) {
+        call_stop(call, call->host->closing.why);
     } else {
         call_run(call);
     }

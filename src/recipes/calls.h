@@ -10,6 +10,7 @@
 #ifndef RECIPES_CALLS_H
 #define RECIPES_CALLS_H
 
+#include "recipes/closing.h"
 #include "recipes/engine.h"
 
 /* --- hosts ----------------------------------------------------------------------- */
@@ -35,12 +36,7 @@ struct host {
     const struct host_class *class;
     struct list calls; /* struct call.link */
     unsigned untold;   /* callbacks that are due, or run: on_closed comes behind them */
-    bool closing;
-    int why;
-    bool closed;          /* on_closed is due or has run */
-    bool told_closed;     /* on_closed runs or has run */
-    bool closed_returned; /* on_closed has returned */
-    bool destroy_later;   /* destroyed inside on_closed */
+    struct closing closing;
 };
 
 /* Takes a reference for the user, which host_destroy gives back. */

@@ -187,7 +187,7 @@ void db_call_over(struct conclave_double_barrier *db, enum db_state state)
     db->state = state;
     if (state == DB_OUT) {
         db_forget_me(db);
-    } else if (db->host.closing) {
+    } else if (db->host.closing.ending) {
         db_stop(&db->host);
     }
 }
@@ -282,7 +282,7 @@ static int create_call(struct conclave_double_barrier *db, bool enter, int64_t t
                        conclave_double_barrier_fn done, void *ctx, struct call **ret)
 {
     int error;
-    if (db->host.closing) {
+    if (db->host.closing.ending) {
         return CONCLAVE_ECLOSED;
     }
     if (db->call != NULL || (enter && db->state == DB_IN)) {

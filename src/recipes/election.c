@@ -35,7 +35,7 @@ void election_enter(struct conclave_election *e, enum election_state state)
 
 static bool leaving_wanted(const struct conclave_election *e)
 {
-    return e->ending || e->resign != RESIGN_NONE;
+    return e->closing.ending || e->resign != RESIGN_NONE;
 }
 
 bool election_leads(const struct conclave_election *e)
@@ -57,10 +57,7 @@ void election_retry_later(struct conclave_election *e)
 
 void election_end(struct conclave_election *e, int why)
 {
-    if (!e->ending) {
-        e->ending = true;
-        e->end_why = why;
-    }
+    closing_begin(&e->closing, why);
 }
 
 void election_trouble(struct conclave_election *e, int error)
@@ -248,13 +245,12 @@ static void close_if_done(struct conclave_election *e)
     election_enter(e, ELECTION_CLOSED);
     client_timer_stop(election_rt(e)->client, &e->wake);
     grant_withdraw(&e->grant);
-    client_notify(election_rt(e)->client);
-    handle_post(&e->handle);
+    closing_done(&e->closing);
 }
 
 static void run_idle(struct conclave_election *e)
 {
-    if (e->ending) {
+    if (e->closing.ending) {
         close_if_done(e);
         return;
     }
@@ -296,7 +292,8 @@ static void run_queued(struct conclave_election *e)
 static void run_leading(struct conclave_election *e)
 {
     if (leaving_wanted(e)) {
-        stop_leading(e, e->ending ? e->end_why : CONCLAVE_ECANCELED, e->holder.until_ns);
+        stop_leading(e, e->closing.ending ? e->closing.why : CONCLAVE_ECANCELED,
+                     e->holder.until_ns);
         return;
     }
     if (recipes_connected(election_rt(e))) {
@@ -436,19 +433,11 @@ static void tell_revoked(struct conclave_election *e)
     election_run(e);
 }
 
-static void tell_closed(struct conclave_election *e)
+static void call_closed(void *self, int why)
 {
-    struct conclave_client *client = election_rt(e)->client;
-    e->told_closed = true;
+    struct conclave_election *e = self;
     if (e->callbacks.on_closed != NULL) {
-        client_unlock(client);
-        e->callbacks.on_closed(e, e->end_why, e->ctx);
-        client_lock(client);
-    }
-    e->closed_returned = true;
-    client_notify(client);
-    if (e->destroy_later) {
-        handle_release(&e->handle); /* the user's reference; the job holds one more */
+        e->callbacks.on_closed(e, why, e->ctx);
     }
 }
 
@@ -466,10 +455,7 @@ static bool election_run_due(struct handle *h)
     if (e->state != ELECTION_CLOSED) {
         return observer_tell(&e->observer);
     }
-    if (!e->told_closed) {
-        tell_closed(e);
-    }
-    return false;
+    return closing_tell(&e->closing, call_closed, e);
 }
 
 /* --- the client's state -------------------------------------------------------------- */
@@ -554,6 +540,7 @@ void election_init(struct conclave_election *e, struct conclave_recipes *rt)
 {
     struct handle *h = &e->handle;
     handle_init(h, rt, &election_class);
+    closing_init(&e->closing, h);
     protected_create_init(&e->create, h, on_created);
     ensure_path_init(&e->ack_dir, h);
     election_place_init(e);

@@ -26,6 +26,7 @@
 #ifndef RECIPES_ELECTION_H
 #define RECIPES_ELECTION_H
 
+#include "recipes/closing.h"
 #include "recipes/grant.h"
 #include "recipes/observer.h"
 #include "recipes/place.h"
@@ -78,12 +79,11 @@ struct conclave_election {
     enum election_state state;
     enum grant_term term;
     enum election_resign resign;
-    bool parked;         /* out of the queue until resign(requeue) */
-    bool ending;         /* on the way to CLOSED */
-    int end_why;         /* for on_closed */
-    bool running;        /* election_run is at work further up */
-    bool again;          /* and has to look once more */
-    uint32_t generation; /* of the node: answers about an earlier one are dropped */
+    bool parked;            /* out of the queue until resign(requeue) */
+    struct closing closing; /* ending: on the way to CLOSED */
+    bool running;           /* election_run is at work further up */
+    bool again;             /* and has to look once more */
+    uint32_t generation;    /* of the node: answers about an earlier one are dropped */
 
     /* The node. */
     struct protected_create create;
@@ -130,10 +130,6 @@ struct conclave_election {
     int32_t steal_version; /* of `last`, read before the acknowledgement was */
 
     struct observer observer;
-
-    bool told_closed;     /* on_closed runs or has run */
-    bool closed_returned; /* on_closed has returned */
-    bool destroy_later;   /* destroyed inside on_closed */
 
     struct grant grant; /* what is_leader and its kin read */
 };

@@ -5,7 +5,6 @@
 #include "client/path.h"
 #include "recipes/copies.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,7 +180,7 @@ void conclave_election_node(const struct conclave_election *e, char *buf, size_t
 static bool leads_or_ended(void *ctx)
 {
     struct conclave_election *e = ctx;
-    return election_leads(e) || e->ending || e->parked;
+    return election_leads(e) || e->closing.ending || e->parked;
 }
 
 int conclave_election_wait(struct conclave_election *e, int64_t timeout_ms,
@@ -196,7 +195,7 @@ int conclave_election_wait(struct conclave_election *e, int64_t timeout_ms,
     handle_ref(&e->handle);
     error = client_wait(client, leads_or_ended, e, client_deadline_ns(client, timeout_ms));
     if (error == 0 && !election_leads(e)) {
-        error = e->ending ? e->end_why : CONCLAVE_ECANCELED;
+        error = e->closing.ending ? e->closing.why : CONCLAVE_ECANCELED;
     } else if (error == 0 && ret_token != NULL) {
         ret_token->czxid = e->czxid;
     }
@@ -205,25 +204,14 @@ int conclave_election_wait(struct conclave_election *e, int64_t timeout_ms,
     return error;
 }
 
-static bool closed_returned(void *ctx)
-{
-    return ((struct conclave_election *)ctx)->closed_returned;
-}
-
 int conclave_election_close_wait(struct conclave_election *e, int64_t timeout_ms)
 {
-    struct conclave_client *client = election_rt(e)->client;
     int error = recipes_may_block(election_rt(e));
     if (error != 0) {
         return error;
     }
     conclave_election_close(e);
-    client_lock(client);
-    handle_ref(&e->handle);
-    error = client_wait(client, closed_returned, e, client_deadline_ns(client, timeout_ms));
-    handle_unref(&e->handle);
-    client_unlock(client);
-    return error;
+    return closing_wait(&e->closing, timeout_ms);
 }
 
 /* --- asking for changes ------------------------------------------------------------- */
@@ -236,7 +224,7 @@ int conclave_election_ack(struct conclave_election *e)
         return error;
     }
     client_lock(client);
-    if (e->ending) {
+    if (e->closing.ending) {
         error = CONCLAVE_ECLOSED;
     } else if (e->state != ELECTION_LEADING || e->term == TERM_DUE) {
         error = CONCLAVE_ENOTOWNER;
@@ -256,7 +244,7 @@ int conclave_election_resign(struct conclave_election *e, bool requeue)
         return error;
     }
     client_lock(client);
-    if (e->ending) {
+    if (e->closing.ending) {
         error = CONCLAVE_ECLOSED;
     } else {
         e->resign = requeue ? RESIGN_REQUEUE : RESIGN_PARK;
@@ -283,7 +271,7 @@ int conclave_election_set_data(struct conclave_election *e, const void *data, si
         return CONCLAVE_ENOMEM;
     }
     client_lock(client);
-    if (e->ending) {
+    if (e->closing.ending) {
         error = CONCLAVE_ECLOSED;
         free(text);
     } else {
@@ -356,17 +344,7 @@ void conclave_election_close(struct conclave_election *e)
 
 void conclave_election_destroy(struct conclave_election *e)
 {
-    if (e == NULL || client_check(election_rt(e)->client) != 0) {
-        return; /* in a child of fork the memory goes with the child */
+    if (e != NULL) {
+        closing_destroy(&e->closing);
     }
-    struct conclave_client *client = election_rt(e)->client;
-    client_lock(client);
-    assert(e->told_closed);
-    if (e->closed_returned) {
-        handle_release(&e->handle);
-    } else {
-        e->destroy_later = true;
-        handle_retire(&e->handle);
-    }
-    client_unlock(client);
 }

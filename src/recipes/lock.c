@@ -134,8 +134,8 @@ void lock_request_add(struct conclave_lock *l, struct lock_request *request, int
     client_timer_init(&request->timer, on_deadline, request);
     list_push_back(&l->requests, &request->link);
     int error = again_by_owner(l, request);
-    if (l->ending) {
-        lock_answer(l, request, l->end_why);
+    if (l->closing.ending) {
+        lock_answer(l, request, l->closing.why);
     } else if (error != 1) {
         lock_answer(l, request, error);
     } else if (request->try && others) {
@@ -209,7 +209,7 @@ void lock_confirm(struct conclave_lock *l, struct lock_request *request)
         return;
     }
     int error = lock_let_go(l, request->owner, &last);
-    request->error = l->ending ? l->end_why : error == 0 ? CONCLAVE_ELOST : error;
+    request->error = l->closing.ending ? l->closing.why : error == 0 ? CONCLAVE_ELOST : error;
     request->token.czxid = 0;
 }
 
@@ -365,11 +365,10 @@ static void join(struct conclave_lock *l)
 
 void lock_end(struct conclave_lock *l, int why)
 {
-    if (l->ending) {
+    if (l->closing.ending) {
         return;
     }
-    l->ending = true;
-    l->end_why = why;
+    closing_begin(&l->closing, why);
     answer_all(l, why);
     if (l->state == LOCK_HELD || l->state == LOCK_LOST) {
         withdraw(l);
@@ -382,12 +381,11 @@ static void run_idle(struct conclave_lock *l)
     if (l->create.phase != PROTECTED_IDLE || l->probe.busy || l->change_step.busy) {
         return; /* what was given up is still being cleared away */
     }
-    if (l->ending) {
+    if (l->closing.ending) {
         if (l->deletions == 0) {
             lock_enter(l, LOCK_CLOSED);
             client_timer_stop(lock_rt(l)->client, &l->wake);
-            client_notify(lock_rt(l)->client);
-            handle_post(&l->handle);
+            closing_done(&l->closing);
         }
         return;
     }
@@ -583,19 +581,11 @@ static void tell_revoke(struct conclave_lock *l)
     }
 }
 
-static void tell_closed(struct conclave_lock *l)
+static void call_closed(void *self, int why)
 {
-    struct conclave_client *client = lock_rt(l)->client;
-    l->told_closed = true;
+    struct conclave_lock *l = self;
     if (l->callbacks.on_closed != NULL) {
-        client_unlock(client);
-        l->callbacks.on_closed(l, l->end_why, l->ctx);
-        client_lock(client);
-    }
-    l->closed_returned = true;
-    client_notify(client);
-    if (l->destroy_later) {
-        handle_release(&l->handle); /* the user's reference; the job holds one more */
+        l->callbacks.on_closed(l, why, l->ctx);
     }
 }
 
@@ -611,10 +601,7 @@ static bool lock_run_due(struct handle *h)
     } else if (!list_empty(&l->released)) {
         tell_released(l);
     } else {
-        if (l->state == LOCK_CLOSED && !l->told_closed) {
-            tell_closed(l);
-        }
-        return false;
+        return closing_tell(&l->closing, call_closed, l);
     }
     return true;
 }
@@ -698,6 +685,7 @@ void lock_init(struct conclave_lock *l, struct conclave_recipes *rt)
 {
     struct handle *h = &l->handle;
     handle_init(h, rt, &lock_class);
+    closing_init(&l->closing, h);
     protected_create_init(&l->create, h, on_created);
     place_init(&l->place, h, &lock_place_class, l->path, l->options.naming);
     step_init(&l->probe, h);

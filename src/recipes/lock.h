@@ -24,6 +24,7 @@
 #ifndef RECIPES_LOCK_H
 #define RECIPES_LOCK_H
 
+#include "recipes/closing.h"
 #include "recipes/grant.h"
 #include "recipes/place.h"
 #include "recipes/protected_create.h"
@@ -93,8 +94,7 @@ struct conclave_lock {
 
     /* Where it stands. */
     enum lock_state state;
-    bool ending; /* on the way to CLOSED */
-    int end_why; /* for on_closed */
+    struct closing closing; /* ending: on the way to CLOSED */
     bool running;
     bool again;
     struct list requests;         /* acquires, in their order */
@@ -145,10 +145,6 @@ struct conclave_lock {
     /* Semaphore. */
     bool limit_known; /* of this node: N was compared */
     bool mark_due;    /* the one behind has to be woken */
-
-    bool told_closed;
-    bool closed_returned;
-    bool destroy_later;
 };
 
 static inline struct conclave_recipes *lock_rt(const struct conclave_lock *l)

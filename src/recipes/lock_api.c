@@ -4,7 +4,6 @@
 #include "client/path.h"
 #include "recipes/copies.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,7 +174,7 @@ int conclave_lock_acquire_async(struct conclave_lock *l, uint64_t owner, int64_t
     request->fn = fn;
     request->ctx = ctx;
     client_lock(client);
-    if (l->ending) {
+    if (l->closing.ending) {
         error = CONCLAVE_ECLOSED;
         free(request);
     } else {
@@ -431,40 +430,19 @@ void conclave_lock_close(struct conclave_lock *l)
     client_unlock(client);
 }
 
-static bool closed_returned(void *ctx)
-{
-    return ((struct conclave_lock *)ctx)->closed_returned;
-}
-
 int conclave_lock_close_wait(struct conclave_lock *l, int64_t timeout_ms)
 {
-    struct conclave_client *client = lock_rt(l)->client;
     int error = recipes_may_block(lock_rt(l));
     if (error != 0) {
         return error;
     }
     conclave_lock_close(l);
-    client_lock(client);
-    handle_ref(&l->handle);
-    error = client_wait(client, closed_returned, l, client_deadline_ns(client, timeout_ms));
-    handle_unref(&l->handle);
-    client_unlock(client);
-    return error;
+    return closing_wait(&l->closing, timeout_ms);
 }
 
 void conclave_lock_destroy(struct conclave_lock *l)
 {
-    if (l == NULL || client_check(lock_rt(l)->client) != 0) {
-        return; /* in a child of fork the memory goes with the child */
+    if (l != NULL) {
+        closing_destroy(&l->closing);
     }
-    struct conclave_client *client = lock_rt(l)->client;
-    client_lock(client);
-    assert(l->told_closed);
-    if (l->closed_returned) {
-        handle_release(&l->handle);
-    } else {
-        l->destroy_later = true;
-        handle_retire(&l->handle);
-    }
-    client_unlock(client);
 }

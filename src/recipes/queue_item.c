@@ -66,7 +66,7 @@ static void item_over(struct conclave_item *item, enum item_state state)
 
 static void settle_end(struct conclave_item *item, int error)
 {
-    bool unwanted = item->freed || item->queue->host.closing;
+    bool unwanted = item->freed || item->queue->host.closing.ending;
     item->settle_error = error;
     item->parts = NULL;
     item->parts_count = 0;

@@ -62,7 +62,7 @@ void queue_order_renew(struct conclave_queue *q)
 
 void queue_order_close(struct conclave_queue *q)
 {
-    if (q->host.closing && list_empty(&q->order.turns)) {
+    if (q->host.closing.ending && list_empty(&q->order.turns)) {
         queue_order_renew(q);
     }
 }

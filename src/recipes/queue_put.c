@@ -386,7 +386,7 @@ static int put_create(struct conclave_queue *q, int priority, const void *data, 
     if (len > most || most - len < MARGIN_BYTES + 2 * strlen(q->path)) {
         return CONCLAVE_ETOOBIG;
     }
-    if (q->host.closing) {
+    if (q->host.closing.ending) {
         return CONCLAVE_ECLOSED;
     }
     struct put *p = calloc(1, sizeof *p);

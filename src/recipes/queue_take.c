@@ -589,7 +589,7 @@ static const struct call_class take_class = {take_run, take_on_state, take_tell,
 /* Lock held. */
 static int take_create(struct conclave_queue *q, int64_t timeout_ms, struct take **ret)
 {
-    if (q->host.closing) {
+    if (q->host.closing.ending) {
         return CONCLAVE_ECLOSED;
     }
     struct take *t = calloc(1, sizeof *t);
