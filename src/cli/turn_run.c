@@ -297,7 +297,9 @@ static void step_leaving(struct turn *r, const struct turn_news *news)
     }
     bool short_term = now_ms() - r->term_began_ms < BACKOFF_MAX_MS;
     int64_t pause = r->backoff_ms / 2 + (int64_t)random_below((uint64_t)r->backoff_ms / 2 + 1);
-    r->backoff_ms = short_term ? r->backoff_ms * 2 : BACKOFF_MIN_MS;
+    /* Terms that are lost may be short without anything being wrong with what ran in them. */
+    r->backoff_ms =
+        short_term && !(lost && r->options->lasting) ? r->backoff_ms * 2 : BACKOFF_MIN_MS;
     r->backoff_ms = r->backoff_ms < BACKOFF_MAX_MS ? r->backoff_ms : BACKOFF_MAX_MS;
     phase_enter(r, TURN_BACKOFF, pause);
 }
