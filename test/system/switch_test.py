@@ -154,10 +154,14 @@ def test_environment_and_events():
 
 
 def test_ready_is_what_the_child_says():
-    first = Switch("/ready", "a", "--ready-fd", child=["ready=0.3"])
-    first.started()
+    mark = marker()
+    script = f"until test -e {mark}; do sleep 0.02; done; echo READY=1 >/proc/self/fd/$CONCLAVE_READY_FD; exec sleep 100"
+    first = Switch("/ready", "a", "--ready-fd", command=["sh", "-c", script])
+    first.waits_for("^state\tACTIVE")
+    time.sleep(0.2)
     assert first.said("^ready") is None and not listed("/ready")["members"][0]["ready"]
-    token = first.active()
+    with open(mark, "w", encoding="ascii"):
+        token = first.active()
     shown = listed("/ready")
     assert shown["active"] and shown["members"][0]["ready"] and shown["members"][0]["token"] == token, shown
     text = cli.ok("switch", "/ready", "--list")
