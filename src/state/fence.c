@@ -77,14 +77,41 @@ static bool permits_binding(const struct write *w, struct slice prefix)
     return state_permits(w->s, node, w->command->ids, WIRE_PERM_ADMIN);
 }
 
+/* Whether nobody may contend for the lock of a but the holder of that of b. Not, when a itself is the deeper binding
+ * over its lock. */
+static bool shuts_out(struct slice prefix, struct slice lock, struct slice other_prefix,
+                      struct slice other_lock)
+{
+    return fence_is_within(lock, other_prefix) && !belongs_to_lock(lock, other_lock) &&
+           !(prefix.len > other_prefix.len && fence_is_within(lock, prefix));
+}
+
+/* Two bindings that shut each other's lock out would let nobody write any more, and no lock is made the matter of
+ * another one's holder by accident. Exempting what stands below any binding's lock instead would let who may bind one
+ * prefix open that of others. */
+static bool goes_with_others(struct state *s, struct slice prefix, struct slice lock)
+{
+    size_t count = state_fence_bindings(s);
+    for (size_t i = 0; i < count; i++) {
+        const struct fence_binding *b = &s->fence.bindings[i];
+        if (!slice_equal(b->prefix, prefix) &&
+            (shuts_out(prefix, lock, b->prefix, b->terms.lock) ||
+             shuts_out(b->prefix, b->terms.lock, prefix, lock))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* A binding that would bind nothing is refused, too. */
-static int check_terms(struct slice data, struct slice prefix)
+static int check_terms(struct state *s, struct slice data, struct slice prefix)
 {
     struct fence_terms terms;
     bool good = fence_terms_parse(data, &terms) && terms.until_ms == 0 && path_valid(terms.lock) &&
                 terms.lock.len > 1 && !fence_is_within(terms.lock, slice_str(SERVERS_OWN)) &&
                 prefix.len > 1 && !belongs_to_lock(prefix, terms.lock) &&
-                !fence_is_within(prefix, slice_str(SERVERS_OWN));
+                !fence_is_within(prefix, slice_str(SERVERS_OWN)) &&
+                goes_with_others(s, prefix, terms.lock);
     return good ? 0 : CONCLAVE_BAD_ARGUMENTS;
 }
 
@@ -99,7 +126,7 @@ static int check_leaf(struct write *w, const struct fence_write *f, struct slice
     if (f->kind == FENCE_CREATE && !f->lasting) {
         return CONCLAVE_BAD_ARGUMENTS; /* a binding does not end by itself */
     }
-    return check_terms(f->data, prefix);
+    return check_terms(w->s, f->data, prefix);
 }
 
 static int check_below_root(struct write *w, const struct fence_write *f)

@@ -116,6 +116,10 @@ static void index_need(struct state *s)
         f->by_lock[i] = &f->bindings[i];
     }
     qsort(f->by_lock, f->count, sizeof(struct fence_binding *), by_lock);
+    for (size_t i = 0; i < f->count; i++) {
+        bool same = i > 0 && by_lock(&f->by_lock[i - 1], &f->by_lock[i]) == 0;
+        f->by_lock[i]->keeper = same ? f->by_lock[i - 1]->keeper : f->by_lock[i];
+    }
 }
 
 size_t state_fence_bindings(struct state *s)
@@ -217,7 +221,7 @@ const struct znode *fence_first(struct state *s, struct fence_binding *b, int64_
 {
     const struct znode *lock = tree_find(&s->tree, b->terms.lock);
     const struct znode *first;
-    struct fence_memo *memo = &b->memo;
+    struct fence_memo *memo = &b->keeper->memo;
     if (lock == NULL || znode_is_ephemeral(lock)) {
         return lock;
     }

@@ -30,8 +30,10 @@ struct fence_binding {
     struct slice prefix; /* in text */
     struct fence_terms terms;
     struct znode *node;
-    struct buf text; /* bytes of prefix and terms */
-    struct fence_memo memo;
+    struct buf text;        /* bytes of prefix and terms */
+    struct fence_memo memo; /* of the first binding of each lock only */
+    struct fence_binding
+        *keeper; /* that one: children are looked at once for all bindings of a lock */
 };
 
 struct fence_index {

@@ -57,6 +57,33 @@ static bool is_open(const struct model *m)
 
 /* --- the nodes of bindings -------------------------------------------------------------------- */
 
+static bool shuts_out(const char *prefix, const char *lock, const char *other_prefix,
+                      const char *other_lock)
+{
+    bool own = strlen(prefix) > strlen(other_prefix) && is_at_or_below(lock, prefix);
+    return is_at_or_below(lock, other_prefix) && !is_the_locks(lock, other_lock) && !own;
+}
+
+static bool goes_with_others(const struct model *m, const char *prefix, const char *lock)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        const struct model_node *node = &m->nodes[i];
+        char other[MODEL_PATH];
+        struct terms t;
+        if (!model_is_below(node->path, ROOT) || !ends_with(node->path, LEAF) ||
+            !read_terms(data_of(node), &t)) {
+            continue;
+        }
+        strcpy(other, node->path + strlen(ROOT));
+        other[strlen(other) - strlen(LEAF)] = '\0';
+        if (strcmp(other, prefix) != 0 &&
+            (shuts_out(prefix, lock, other, t.lock) || shuts_out(other, t.lock, prefix, lock))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static int check_leaf(const struct model_call *c, char kind, const char *prefix, struct slice data,
                       bool lasting)
 {
@@ -70,7 +97,7 @@ static int check_leaf(const struct model_call *c, char kind, const char *prefix,
     bool good = (kind != 'c' || lasting) && read_terms(data, &t) && t.until_ms == 0 &&
                 t.lock[0] == '/' && t.lock[1] != '\0' && !is_at_or_below(t.lock, "/zookeeper") &&
                 !is_the_locks(prefix, t.lock) && prefix[0] != '\0' &&
-                !is_at_or_below(prefix, "/zookeeper");
+                !is_at_or_below(prefix, "/zookeeper") && goes_with_others(c->m, prefix, t.lock);
     return good ? 0 : CONCLAVE_BAD_ARGUMENTS;
 }
 

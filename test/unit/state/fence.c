@@ -390,6 +390,56 @@ static void the_deepest_binding_decides(void **state)
 }
 
 /* The lock may stand in what it fences: whoever wants it must be able to come. */
+/* Who wanted the one lock would have to hold the other. */
+static void a_lock_below_another_binding_is_refused(void **state)
+{
+    struct fencing *f = *state;
+    static const struct {
+        const char *prefix;
+        const char *data;
+        int rc;
+    } rows[] = {
+        {"/b", "lock=/app/lock", CONCLAVE_BAD_ARGUMENTS}, /* /app is bound to /lock */
+        {"/b", "lock=/app", CONCLAVE_BAD_ARGUMENTS},
+        {"/lock", "lock=/b", CONCLAVE_BAD_ARGUMENTS}, /* and the other way round */
+        {"/app/deep", "lock=/lock", 0},
+        {"/app/own", "lock=/app/own/lock", 0}, /* the deeper one decides over its own lock */
+        {"/app/other", "lock=/app/own/lock", CONCLAVE_BAD_ARGUMENTS},
+        {"/b", "lock=/lock/below", 0}, /* that lock is part of what is never fenced */
+        {"/app", "lock=/lock", 0},     /* bound again */
+    };
+    bind_app(f);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(fencing_bind(f, rows[i].prefix, rows[i].data), rows[i].rc);
+    }
+}
+
+/* Who is first of a lock's contenders is found once for all that is bound to it. */
+static void many_bindings_of_one_lock_are_one_look(void **state)
+{
+    enum { BINDINGS = 300 };
+    struct fencing *f = *state;
+    struct state *s = f->w.s;
+    char prefix[32];
+    for (int i = 0; i < BINDINGS; i++) {
+        (void)snprintf(prefix, sizeof prefix, "/p%d", i);
+        assert_int_equal(fencing_bind(f, prefix, "lock=/lock"), 0);
+    }
+    assert_int_equal(state_fence_bindings(s), BINDINGS);
+    (void)fencing_join(f, 1, "/lock", "x-");
+    for (int i = 0; i < BINDINGS; i++) {
+        (void)snprintf(prefix, sizeof prefix, "/p%d", i);
+        assert_int_equal(fencing_create(f, 2, prefix, "", 0), CONCLAVE_NO_AUTH);
+        assert_int_equal(fencing_create(f, 1, prefix, "", 0), 0);
+    }
+    const struct fence_binding *keeper = s->fence.bindings[0].keeper;
+    assert_true(keeper->memo.at != 0);
+    for (size_t i = 0; i < BINDINGS; i++) {
+        assert_ptr_equal(s->fence.bindings[i].keeper, keeper);
+        assert_true(&s->fence.bindings[i] == keeper || s->fence.bindings[i].memo.at == 0);
+    }
+}
+
 static void the_lock_and_the_way_to_it_are_open(void **state)
 {
     struct fencing *f = *state;
@@ -452,6 +502,8 @@ int main(void)
         FENCED(the_parts_of_a_multi_see_those_before),
         FENCED(the_deepest_binding_decides),
         FENCED(the_lock_and_the_way_to_it_are_open),
+        FENCED(a_lock_below_another_binding_is_refused),
+        FENCED(many_bindings_of_one_lock_are_one_look),
         FENCED(servers_clear_up_below_a_fence),
     };
     return cmocka_run_group_tests_name("fence", tests, NULL, NULL);
