@@ -356,13 +356,15 @@ def test_double_barrier(bench):
 def test_E85_a_member_killed_inside_is_not_waited_for(bench):
     path = path_of("inside")
     words = ["barrier", "enter", path, "--count", "2", "--session", f"{SESSION_S}s"]
-    dies = bench.start(*words, "--", "sh", "-c", "echo in; exec sleep 600")
+    dies = bench.start(*words, "--", "sh", "-c", "setsid sleep 600 & echo $!; echo in; exec sleep 600")
     stays = bench.start(*words, "--", "sh", "-c", "echo in")
+    left = int(dies.stdout.readline())
     assert dies.stdout.readline() == stays.stdout.readline() == "in\n"
     time.sleep(0.3)
     assert stays.poll() is None, "it waits for the other to end"
     dies.kill()
     assert stays.wait(PATIENCE_S) == 0
+    wait_until(lambda: cli.gone(left), "what its command has started ends, too")
 
 
 # --- three servers -------------------------------------------------------------------------------------------------------
