@@ -46,10 +46,12 @@ def addresses(nodes):
     return [node.host for node in nodes]
 
 
-def fill(node, count=100, prefix="k", size=100):
+def fill(node, count=100, prefix="k", size=100, replicas=0):
+    """Writes, and has so many replicas acknowledge."""
     with node.client() as link:
         for number in range(count):
             link.call("SET", f"{prefix}:{number}", "x" * size)
+        assert not replicas or link.call("WAIT", replicas, 5000) >= replicas
 
 
 def offset(node):
@@ -153,7 +155,7 @@ def test_E117_without_a_candidate_the_record_stays():
     with Cluster(ENSEMBLE, "E117", settings=["appendonly no", "save 3600 1"]) as cluster:
         cluster.start()
         first, second, third = cluster.nodes
-        fill(first)
+        fill(first, replicas=2)
         watcher = Watcher(ENSEMBLE.address, f"{cluster.root}/current")
         second.kill()
         third.stop()
@@ -233,14 +235,32 @@ def test_E115_a_master_that_comes_back_empty_empties_nobody():
     with Cluster(ENSEMBLE, "E115") as cluster:
         cluster.start()
         first, *others = cluster.nodes
-        fill(first, 100)
-        with first.client() as link:
-            assert link.call("WAIT", 2, 3000) == 2
+        fill(first, 100, replicas=2)
         eventually(cluster.told, lambda: all(len(r["nodes"]) == 3 for r in cluster.reports().values()))
         first.restart_empty()
         cluster.note_pid(first)
         after = cluster.wait_master(but=first)
         assert after.call("DBSIZE") == 100, f"{after.host} was emptied\n{cluster.told()}"
+        assert cluster.wait_whole() is after
+        assert [node.call("DBSIZE") for node in cluster.nodes] == [100, 100, 100], cluster.told()
+
+
+def test_E115_a_master_that_starts_as_a_replica_of_nobody_empties_nobody():
+    """As docs/redis-failover.md advises: then it does not matter who is faster."""
+    with Cluster(ENSEMBLE, "E115b") as cluster:
+        cluster.start()
+        first, *others = cluster.nodes
+        fill(first, 100, replicas=2)
+        first.settings.append("replicaof 192.0.2.1 6379")
+        for manager in cluster.managers:
+            manager.send(signal.SIGSTOP)  # far too slow
+        first.restart_empty()
+        cluster.note_pid(first)
+        time.sleep(2.5)
+        assert [node.call("DBSIZE") for node in others] == [100, 100], others[0].log_tail()
+        for manager in cluster.managers:
+            manager.send(signal.SIGCONT)
+        after = cluster.wait_master(but=first)
         assert cluster.wait_whole() is after
         assert [node.call("DBSIZE") for node in cluster.nodes] == [100, 100, 100], cluster.told()
 
@@ -419,7 +439,7 @@ def test_tls_and_passwords():
     with Cluster(ENSEMBLE, "tls", options=options, user="boss", password="s3cret!", certificate=mine, ca=ca) as cluster:
         cluster.start()
         first = cluster.nodes[0]
-        fill(first)
+        fill(first, replicas=2)
         first.kill()
         second = cluster.wait_master(but=first)
         assert second.call("DBSIZE") == 100
