@@ -57,6 +57,9 @@ struct redis_cli {
 
 extern const struct command_usage REDIS_USAGE;
 
+/* An event as the end of a line: name, the server where the text does not begin with it, text. */
+void redis_cli_print_event(const char *name, const char *node, const char *text);
+
 /* Each runs to its end and gives the exit code. */
 int redis_cli_run(struct redis_cli *cli);
 int redis_cli_status(const struct redis_cli *cli);

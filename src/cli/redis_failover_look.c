@@ -293,12 +293,8 @@ static void show_events(const struct picture *p)
     printf("%s", p->event_count > 0 ? "\n" : "");
     for (size_t i = 0; i < p->event_count; i++) {
         const struct redis_event_read *e = &p->events[i];
-        printf("%-12s %s%s%s: %s", ago(e->at_ms, when), e->name, e->node[0] != '\0' ? " " : "",
-               e->node, e->text);
-        if (e->bytes >= 0) {
-            printf(" (%lld bytes)", (long long)e->bytes);
-        }
-        printf("\n");
+        printf("%-12s ", ago(e->at_ms, when));
+        redis_cli_print_event(e->name, e->node, e->text);
     }
 }
 

@@ -56,12 +56,8 @@ static void on_event(void *ctx, const struct redis_event *event)
         buf_finish(&out);
     } else {
         print_time(event->at_ms);
-        printf(" %s%s%s: %s", event->name, event->node[0] != '\0' ? " " : "", event->node,
-               event->text);
-        if (event->bytes >= 0) {
-            printf(" (%lld bytes)", (long long)event->bytes);
-        }
-        printf("\n");
+        printf(" ");
+        redis_cli_print_event(event->name, event->node, event->text);
     }
     (void)fflush(stdout);
 }

@@ -30,11 +30,23 @@ static void watching_end(struct watching *w, int error)
     waiter_wake(&w->waiter);
 }
 
-static void show_line(struct watching *w)
+static void show_flushed(struct watching *w, bool ok)
 {
-    if (printf("\n") < 0 || fflush(stdout) != 0) {
+    if (!ok) {
         watching_end(w, CONCLAVE_EIO);
     }
+}
+
+static void show_line(struct watching *w)
+{
+    show_flushed(w, printf("\n") >= 0 && fflush(stdout) == 0);
+}
+
+void redis_cli_print_event(const char *name, const char *node, const char *text)
+{
+    /* Most texts begin with the server themselves. */
+    bool said = node[0] == '\0' || strncmp(text, node, strlen(node)) == 0;
+    printf("%s%s%s: %s\n", name, said ? "" : " ", said ? "" : node, text);
 }
 
 static void show_current(struct watching *w, const struct redis_current *c)
@@ -91,12 +103,9 @@ static void show_event(struct watching *w, const struct conclave_config_node *no
     struct tm tm;
     gmtime_r(&seconds, &tm);
     strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
-    printf("EVENT\t%s.%03dZ\t%s%s%s: %s", text, (int)(e.at_ms % 1000), e.name,
-           e.node[0] != '\0' ? " " : "", e.node, e.text);
-    if (e.bytes >= 0) {
-        printf(" (%lld bytes)", (long long)e.bytes);
-    }
-    show_line(w);
+    printf("EVENT\t%s.%03dZ\t", text, (int)(e.at_ms % 1000));
+    redis_cli_print_event(e.name, e.node, e.text);
+    show_flushed(w, fflush(stdout) == 0);
 }
 
 /* Names of events are numbers of one length: those that are newer than the last are new. */
