@@ -39,6 +39,7 @@ enum {
     PARTIES = 3,
     PERMITS = 2,
     QUEUES = 2,
+    ITEMS_MAX = 100, /* puts wait: takers may be slower for a while */
     GRIPS = 4,
     THREADS_MAX = 24,
     PRIORITIES = 3,
@@ -163,7 +164,7 @@ static void *election_main(void *arg)
 
 /* --- queues ----------------------------------------------------------------------------------- */
 
-/* "P QUEUE ITEM" before a put, "p QUEUE ITEM CODE" after it. */
+/* "P QUEUE ITEM" before a put, "p QUEUE ITEM CODE NODE" after it. */
 static void *produce_main(void *arg)
 {
     int q = (int)(intptr_t)arg;
@@ -172,15 +173,16 @@ static void *produce_main(void *arg)
         char item[64];
         int len = snprintf(item, sizeof item, "%s.%ld.%d", name, life, n);
         note(now_ns(), "P %d %s", q, item);
+        char node[CONCLAVE_QUEUE_NAME_MAX] = "";
         int rc = conclave_queue_put(queues[q], 500 + rand_r(&seed) % PRIORITIES, item, (size_t)len,
-                                    WAIT_MS, NULL);
-        note(now_ns(), "p %d %s %d", q, item, rc);
+                                    WAIT_MS, node);
+        note(now_ns(), "p %d %s %d %s", q, item, rc, node);
         pause_ms(&seed, 5, 30);
     }
     return NULL;
 }
 
-/* "G QUEUE ITEM ATTEMPT" when it was handed out, "A ITEM CODE" when it was acknowledged. */
+/* "G QUEUE ITEM ATTEMPT NODE" when it was handed out, "A ITEM CODE" when it was acknowledged. */
 static void *consume_main(void *arg)
 {
     int q = (int)(intptr_t)arg;
@@ -194,7 +196,8 @@ static void *consume_main(void *arg)
         }
         size_t len;
         const char *data = conclave_item_data(item, &len);
-        note(now_ns(), "G %d %.*s %d", q, (int)len, data, conclave_item_attempt(item));
+        note(now_ns(), "G %d %.*s %d %s", q, (int)len, data, conclave_item_attempt(item),
+             conclave_item_name(item));
         pause_ms(&seed, 1, 4);
         if (q == 0 && rand_r(&seed) % 16 == 0) {
             rc = conclave_item_nack(item, END_MS);
@@ -364,6 +367,7 @@ static void open_others(void)
     struct conclave_discovery_options services = CONCLAVE_DISCOVERY_OPTIONS_INIT;
     struct conclave_discovery_callbacks found = {.on_change = on_instances};
     queue.path = ROOT "/queue0";
+    queue.max_items = ITEMS_MAX;
     must(conclave_queue_open(recipes, &queue, NULL, NULL, &queues[0]), "queue");
     queue.path = ROOT "/queue1";
     queue.at_most_once = true;
