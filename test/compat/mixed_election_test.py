@@ -228,7 +228,7 @@ def run_on(name, chosen):
         server.destroy()
 
 
-def main(every):
+def main(every, at_once=False):
     global SECONDS
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of each case on each server")
@@ -237,7 +237,7 @@ def main(every):
     options = parser.parse_args()
     SECONDS = options.seconds
     chosen = [case for case in every if not options.only or case.__name__ in options.only]
-    return run_on(options.on, chosen) if options.on else pair.run_cases(chosen, tick_ms=TICK_MS)
+    return run_on(options.on, chosen) if options.on else pair.run_cases(chosen, at_once=at_once, tick_ms=TICK_MS)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ and InterProcessReadWriteLock.
 
 Promise: on our server and on Apache ZooKeeper, for SECONDS each, while contenders of both sides are killed and started
 anew: one holder at a time, or no writer beside anybody; and everybody gets turns.
+Each case runs on both servers at once: turns of locks are many, and waiting is most of it.
 Limits and usage: as mixed_election_test.py, whose tools these are.
 """
 
@@ -105,4 +106,4 @@ def readers_and_writers_among_curator(server):
 
 if __name__ == "__main__":
     sys.exit(mixed.main((mutex_among_kazoo, readers_and_writers_among_kazoo, mutex_among_curator,
-                         readers_and_writers_among_curator)))
+                         readers_and_writers_among_curator), at_once=True))
