@@ -71,6 +71,7 @@ void redis_node_init(struct redis_node *node)
         .state_ms = -1,
         .probe_ms = -1,
         .answered_ms = -1,
+        .refused_ms = -1,
         .failing_ms = -1,
         .busy_ms = -1,
         .latency_us = -1,
@@ -152,6 +153,8 @@ bool redis_node_probed(struct redis_node *node, const struct redis_config *confi
     node->probe_ms = sent_ms;
     if (redis_probe_answers(probe)) {
         node->answered_ms = sent_ms;
+    } else if (probe == REDIS_PROBE_REFUSED) {
+        node->refused_ms = sent_ms;
     }
     if (probe == REDIS_PROBE_OK) {
         node->latency_us = (now_ms - sent_ms) * 1000;

@@ -52,6 +52,7 @@ struct redis_node {
     enum redis_probe probe;   /* how the last probe ended */
     int64_t probe_ms;         /* when that probe was SENT; -1 never */
     int64_t answered_ms;      /* when the last probe that was answered at all was sent; -1 never */
+    int64_t refused_ms;       /* when the last probe that was refused was sent; -1 never */
     int64_t failing_ms;       /* when the first of the consecutive failures was seen; -1 none */
     int64_t busy_ms;          /* since when it is loading or busy; -1 it is not */
     int failures;             /* consecutive */

@@ -69,6 +69,12 @@ static enum fence_view wait_lease(struct turn *t, int old)
         snprintf(why, sizeof why, "%.200s does not answer and cannot be fenced", t->now->plan->old);
         return blocked(t, why);
     }
+    const struct redis_node *node = &t->now->nodes[old];
+    if (node->refused_ms > node->facts_ms) { /* the process with the settings is gone */
+        snprintf(why, sizeof why, "%.120s was stopped; what runs there now cannot be reached",
+                 t->now->plan->old);
+        return blocked(t, why);
+    }
     if (!lease_possible(t, old, &linked)) {
         memory->lease_from_ms = -1;
         if (linked != REDIS_NONE &&

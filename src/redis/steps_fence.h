@@ -11,7 +11,8 @@
  *
  * The lease holds only while all replicas that are known could not keep it writable: those that are linked to it are
  * told to let go (CLIENT KILL TYPE master), and come back at once if it lives; those that cannot be reached count as
- * linked, unless nothing listens there.
+ * linked, unless nothing listens there. It rests on the settings of the process that was seen last, and on the server's
+ * file of settings where it has one (CONFIG REWRITE): one without, that was restarted unseen, does not know them.
  */
 #ifndef REDIS_STEPS_FENCE_H
 #define REDIS_STEPS_FENCE_H

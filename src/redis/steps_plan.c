@@ -179,6 +179,24 @@ static enum fence_view fence_of(struct turn *t, int old, int target, const char 
     return old == target ? FENCE_STOPPED : steps_fence(t, old, ret_by);
 }
 
+/* After a lease only: an old master that goes on must not find its replicas again, so they leave it for good before the
+ * new one is published, all at once. */
+static bool leave_old(struct turn *t, int old, int target)
+{
+    for (size_t i = 0; i < t->config->node_count; i++) {
+        int node = (int)i;
+        if (strcmp(t->now->plan->fenced, "lease") == 0 && old != target && node != old &&
+            node != target && turn_is(t, node, REDIS_ROLE_REPLICA) &&
+            turn_master_of(t, node) == old) {
+            turn_command(t, REDIS_DOING_REPOINT, node, "%s leaves %s for %s", turn_address(t, node),
+                         t->now->plan->old, turn_address(t, target));
+            turn_add_replicaof(t, target);
+            return true;
+        }
+    }
+    return false;
+}
+
 bool steps_plan_promoted(struct turn *t, int old, int target)
 {
     const char *by = NULL;
@@ -186,7 +204,7 @@ bool steps_plan_promoted(struct turn *t, int old, int target)
     if (view == FENCE_ANSWERS) {
         return demote_old(t, old, target);
     }
-    if (view == FENCE_ACTED || steps_guard(t, target)) {
+    if (view == FENCE_ACTED || leave_old(t, old, target) || steps_guard(t, target)) {
         return true;
     }
     int64_t fresh_ms = FRESH_MS + 2 * t->now->nodes[target].latency_us / 1000;

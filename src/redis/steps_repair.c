@@ -40,6 +40,7 @@ bool steps_guard(struct turn *t, int master)
              count, NULL);
     turn_add(t, false, "CONFIG", "SET", old_names ? "min-slaves-max-lag" : "min-replicas-max-lag",
              lag, NULL);
+    turn_add(t, true, "CONFIG", "REWRITE", NULL); /* or they are gone with the process */
     return true;
 }
 
@@ -167,7 +168,8 @@ bool steps_repoint(struct turn *t, enum redis_doing doing)
         }
     }
     if (astray != REDIS_NONE && count < t->config->parallel_syncs) {
-        turn_command(t, doing, astray, "%s is a replica of %s", turn_address(t, astray),
+        turn_command(t, doing, astray, "%s follows %s now (it was a replica of %s)",
+                     turn_address(t, astray), turn_address(t, t->master),
                      turn_facts(t, astray)->master);
         turn_add_replicaof(t, t->master);
         turn_add(t, true, "CONFIG", "REWRITE", NULL);
