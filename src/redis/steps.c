@@ -112,8 +112,9 @@ static bool accept_process(struct turn *t, const char *why)
 static bool restarted(struct turn *t)
 {
     const char *why = NULL;
-    return steps_plan_restart_loses(t, t->master, &why) ? begin(t, "restarted", why)
-                                                        : accept_process(t, why);
+    int best = REDIS_NONE;
+    return steps_plan_restart_loses(t, t->master, &best, &why) ? begin(t, "restarted", why)
+                                                               : accept_process(t, why);
 }
 
 /* The master says that it is a replica: somebody handed over by hand, or it was restarted so. */

@@ -26,7 +26,7 @@ void steps_plan_about(const struct turn *t, struct redis_plan *ret)
     turn_copy(ret->old_replid2, sizeof ret->old_replid2, current->replid2);
 }
 
-bool steps_plan_restart_loses(const struct turn *t, int node, const char **ret_why)
+bool steps_plan_restart_loses(const struct turn *t, int node, int *ret_best, const char **ret_why)
 {
     const struct redis_facts *facts = turn_facts(t, node);
     bool ours = turn_of_current(t, node);
@@ -40,6 +40,7 @@ bool steps_plan_restart_loses(const struct turn *t, int node, const char **ret_w
                                      .down_ms = -1,
                                      .only = REDIS_NONE};
     redis_choose(t->config, t->now->nodes, &what, &choice);
+    *ret_best = choice.node;
     if (choice.node != REDIS_NONE &&
         (!ours || facts->offset < turn_facts(t, choice.node)->offset)) {
         *ret_why = "the master was restarted with less than its replicas have";
@@ -408,28 +409,25 @@ static bool pause_old(struct turn *t, int old)
     return true;
 }
 
-/* A master that came back without its data must give them to nobody: as a replica it does not. */
-static bool shield(struct turn *t, int old)
+/* A master that came back without its data must give them to nobody: as a replica it does not. Whose replica it is
+ * for now: of the one that has most, or, when it has nothing to lose, of any. */
+static bool shield(struct turn *t, int old, int best)
 {
-    int other = REDIS_NONE;
-    for (size_t i = 0; i < t->config->node_count; i++) {
-        if ((int)i != old && (other == REDIS_NONE || turn_of_current(t, (int)i))) {
-            other = (int)i;
-        }
-    }
-    return other != REDIS_NONE && demote_old(t, old, other);
+    int other = best != REDIS_NONE ? best : old == 0 ? 1 : 0;
+    return t->config->node_count > 1 && demote_old(t, old, other);
 }
 
 /* The old master answers as a master, and nobody was chosen yet. */
 static bool answering(struct turn *t, int old)
 {
     const char *why = NULL;
+    int best = REDIS_NONE;
     const struct redis_plan *plan = t->now->plan;
     if (plan->force || strcmp(turn_facts(t, old)->run_id, plan->old_run_id) == 0) {
         return pause_old(t, old);
     }
-    return steps_plan_restart_loses(t, old, &why)
-               ? shield(t, old)
+    return steps_plan_restart_loses(t, old, &best, &why)
+               ? shield(t, old, best)
                : turn_delete_plan(t, REDIS_DOING_ABORT, "failover-aborted", "%.60s is back: %s",
                                   plan->old, why);
 }

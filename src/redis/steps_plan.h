@@ -24,9 +24,9 @@ bool steps_plan_begin(struct turn *t, const struct plan_wish *wish);
 /* Fills in what a plan says about the old master: for a choice before there is a plan. */
 void steps_plan_about(const struct turn *t, struct redis_plan *ret);
 
-/* The current master answers as another process than it was: whether others have, or may have, what it lost. *ret_why
- * (static) says what was found, either way. */
-bool steps_plan_restart_loses(const struct turn *t, int node, const char **ret_why);
+/* The current master answers as another process than it was: whether others have, or may have, what it lost.
+ * *ret_best: who has most of it, or REDIS_NONE. *ret_why (static) says what was found, either way. */
+bool steps_plan_restart_loses(const struct turn *t, int node, int *ret_best, const char **ret_why);
 
 /* The next action of the plan that there is. True always. */
 bool steps_plan_next(struct turn *t);
