@@ -40,9 +40,9 @@ bool steps_plan_restart_loses(const struct turn *t, int node, int *ret_best, con
                                      .down_ms = -1,
                                      .only = REDIS_NONE};
     redis_choose(t->config, t->now->nodes, &what, &choice);
-    *ret_best = choice.node;
-    if (choice.node != REDIS_NONE &&
-        (!ours || facts->offset < turn_facts(t, choice.node)->offset)) {
+    bool best_has_data = choice.node != REDIS_NONE && turn_facts(t, choice.node)->keys != 0;
+    *ret_best = best_has_data ? choice.node : REDIS_NONE;
+    if (best_has_data && (!ours || facts->offset < turn_facts(t, choice.node)->offset)) {
         *ret_why = "the master was restarted with less than its replicas have";
         return true;
     }
