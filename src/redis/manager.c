@@ -28,6 +28,7 @@ struct redis_manager {
     uint32_t differing[REDIS_MANAGERS_MAX]; /* hash of what was told about another's options */
     char leader[REDIS_NAME_SIZE];
     enum conclave_membership membership;
+    bool standing_back; /* another has the id */
     bool ready;
     bool closing;
     int parts; /* pieces that are not closed */
@@ -211,16 +212,25 @@ static void on_gone(void *ctx, const char *id)
     redis_driver_wake(m->driver);
 }
 
+/* Two with one id would be counted twice: whoever has it not stands back from the election as well. */
 static void on_membership(void *ctx, enum conclave_membership membership)
 {
     struct redis_manager *m = ctx;
-    if (membership == CONCLAVE_MEMBERSHIP_CONFLICT && m->membership != membership) {
+    bool back = m->standing_back;
+    if (membership == CONCLAVE_MEMBERSHIP_CONFLICT && !back) {
         manager_tell(m, "id-in-use", REDIS_NONE,
                      "another manager is %s, or this one's earlier session has not ended yet; "
                      "waiting. Give each manager an --id of its own",
                      m->id);
+        m->standing_back = true;
+    } else if (membership == CONCLAVE_MEMBERSHIP_IN) {
+        m->standing_back = false;
     }
     m->membership = membership;
+    if (m->standing_back != back && conclave_election_resign(m->election, back) != 0) {
+        manager_tell(m, "election-failed", REDIS_NONE,
+                     "the election has ended; start this manager anew");
+    }
     manager_check_ready(m);
 }
 
@@ -240,6 +250,9 @@ static int on_elected(struct conclave_election *election, struct conclave_token 
     struct redis_manager *m = ctx;
     if (m->closing) {
         return 0;
+    }
+    if (m->standing_back) {
+        return CONCLAVE_ECONFLICT;
     }
     snprintf(m->leader, sizeof m->leader, "%s", m->id);
     manager_event(m, "elected", REDIS_NONE, -1, true, "this manager leads");

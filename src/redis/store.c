@@ -21,6 +21,7 @@ struct redis_store {
     struct conclave_client *client;
     struct conclave_recipes *recipes;
     struct redis_store_callbacks callbacks;
+    bool observes; /* makes no folder */
     char root[REDIS_ROOT_MAX];
     char gem_root[REDIS_ROOT_MAX]; /* "" */
     struct conclave_group *group;
@@ -229,6 +230,7 @@ int redis_store_open(const struct redis_store_settings *settings,
     s->client = settings->client;
     s->recipes = settings->recipes;
     s->callbacks = *callbacks;
+    s->observes = settings->id == NULL;
     s->parts = 1; /* this call, then redis_store_close */
     s->current_cell.store = s->plan_cell.store = s->request_cell.store = s->gem_cell.store = s;
     snprintf(s->root, sizeof s->root, "%s", settings->root);
@@ -420,6 +422,10 @@ void redis_store_refresh(struct redis_store *store, void (*done)(void *ctx, int 
     int error = CONCLAVE_ENOMEM;
     if (r != NULL) {
         *r = (struct refresh){.store = store, .done = done, .ctx = ctx, .root = store->root};
+        if (store->observes) {
+            r->stage = REFRESH_FOLDERS;
+            r->folder = FOLDER_COUNT;
+        }
         store->parts++;
         error = refresh_step(r);
         if (error == 0) {

@@ -39,7 +39,7 @@ struct redis_store_settings {
     struct conclave_client *client;
     struct conclave_recipes *recipes;
     const char *root;     /* no "/" at its end */
-    const char *id;       /* of this manager; NULL: an observer, that reports nothing */
+    const char *id;       /* of this manager; NULL: an observer, that writes nothing */
     const char *gem_root; /* where the Ruby gem's manual_failover is read; NULL: nowhere */
 };
 
@@ -74,7 +74,7 @@ const struct redis_request *redis_store_gem_request(const struct redis_store *st
 
 /* --- writing -------------------------------------------------------------------- */
 
-/* Reads both records anew, after a sync, and makes the folders. done: 0 or why not. */
+/* Reads both records anew, after a sync, and makes the folders (not for an observer). done: 0 or why not. */
 void redis_store_refresh(struct redis_store *store, void (*done)(void *ctx, int error), void *ctx);
 
 /* The report of this manager. The last one counts. 0 or CONCLAVE_ENOMEM. */
