@@ -60,8 +60,9 @@ static const struct option_row ROWS[] = {
     {"parallel-syncs", 0, OPTION_INTEGER, FIELD(parallel_syncs), "N",
      "So many replicas are pointed to a new master at a time. Default 1.", NULL},
     {"min-replicas", 0, OPTION_INTEGER, FIELD(min_replicas), "N",
-     "Have the master refuse writes with fewer replicas (min-replicas-to-write). Default 0: its "
-     "settings are left alone.",
+     "Have the master refuse writes with fewer replicas (min-replicas-to-write). For three servers or "
+     "more, started with a redis.conf, into which it is written as well. Default 0: their settings "
+     "are left alone.",
      NULL},
     {"min-replicas-max-lag", 0, OPTION_INTEGER, FIELD(min_replicas_lag_s), "SECONDS",
      "... that acknowledged within this time. A master that is cut off stops then by itself. "
