@@ -16,7 +16,7 @@ import time
 
 from ensemble import ConclaveMember, Ensemble
 from redis import RedisServer, Refused
-from redis_cluster import ACTOR, BUILD, Cluster, Process, eventually
+from redis_cluster import ACTOR, Cluster, Process, eventually
 from server import free_port
 
 NAME = "bench"
@@ -177,7 +177,6 @@ def summary(pauses, unasked):
 
 def measure(fail_overs):
     """Measures, prints, and returns what goes to results.json."""
-    subprocess.run(["ninja", "-C", BUILD, "test/system/redis_actor"], check=True, stdout=subprocess.DEVNULL)
     ours = {"conclave": [], "conclave_min_down_1s": ["--min-down", "1s"]}
     pauses = {who: [] for who in ("sentinel", *ours)}
     unasked = {who: 0 for who in pauses}

@@ -22,7 +22,7 @@ from conclave import ROOT, program
 from redis import Refused, RedisServer
 from server import LIVE
 
-READY = re.compile(rb"^conclave: redis-failover ready .*$", re.M)
+READY = re.compile(rb'^(conclave: redis-failover ready |\{"event":"ready").*$', re.M)
 BUILD = os.path.abspath(os.environ.get("CONCLAVE_BUILD", os.path.join(ROOT, "build")))
 ACTOR = os.path.join(BUILD, "test", "system", "redis_actor")
 WAIT_S = 30

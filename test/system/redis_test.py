@@ -17,7 +17,6 @@ import contextlib
 import json
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -813,9 +812,9 @@ class Faults:
 
     def bytes_told(self):
         """What the managers said was lost: of each fail-over, what the new master lacked of what was known."""
-        told = (re.findall(r" failover: .*\((\d+) bytes\)$", manager.text(), re.M)
-                for manager in (*self.cluster.managers, *self.gone))
-        return sum(int(number) for numbers in told for number in numbers)
+        events = [json.loads(line) for manager in (*self.cluster.managers, *self.gone) for line in manager.lines()
+                  if line.startswith("{")]
+        return sum(max(event.get("bytes", 0), 0) for event in events if event["event"] == "failover")
 
 
 def written_size(ack, tag):
@@ -826,7 +825,8 @@ def written_size(ack, tag):
 
 def test_random_fail_overs():
     name = f"random-{OPTIONS.seed}"
-    with Split.cluster(name, 3, 7) if Split.net else Cluster(ENSEMBLE, name) as cluster:
+    made = Split.cluster(name, 3, 7, options=["--json"]) if Split.net else Cluster(ENSEMBLE, name, options=["--json"])
+    with made as cluster:
         cluster.start()
         with_wait = [cluster.writer(f"w{n}", wait=True, interval_ms=3) for n in range(2)]
         without = [cluster.writer(f"n{n}", interval_ms=3) for n in range(2)]
@@ -851,7 +851,7 @@ def test_random_fail_overs():
         assert not overlaps(writers), f"{overlaps(writers)[:5]}\n{faults.done}"
         bytes_lost = sum(written_size(ack, tag) for tag, ack in lost)
         bytes_told = faults.bytes_told()
-        # what was written since the last look at the master (a period ago) nobody can tell of
+        # nobody can tell of what was written since the last look at the master, a period ago
         assert len(lost) < 200 or bytes_told > 0, f"{len(lost)} lost, and nobody was told\n{cluster.told()}"
         total = sum(len(writer.acks()) for writer in writers)
         return f"{len(faults.done)} fail-overs, {total} writes acknowledged, none lost that a replica had acknowledged; lost of " \
