@@ -160,8 +160,6 @@ static void driver_over(struct redis_driver *d, const struct redis_outcome *outc
         d->read_anew = action_writes(action->kind);
         driver_complain(d, outcome->text);
     }
-    int32_t version;
-    redis_journal_current(d->s.journal, redis_store_current(d->s.store, &version));
     /* To be looked for again and again: not as fast as a refused connection is told. */
     bool looks = action->kind == REDIS_ACTION_REFRESH;
     bool again = looks && d->looked_for == action->step;
@@ -379,10 +377,12 @@ static bool driver_may_act(const struct redis_driver *d)
     return d->s.dry_run || conclave_election_is_leader(d->s.election);
 }
 
-/* Wishes in another form than that of requests. */
-static void driver_sort_requests(struct redis_driver *d)
+/* What is kept in another form than ours: the gem's node, of which a write that went wrong is made again here, and wishes
+ * that are no requests. */
+static void driver_keep_others(struct redis_driver *d)
 {
     int32_t version;
+    redis_journal_current(d->s.journal, redis_store_current(d->s.store, &version));
     const struct redis_request *gem = redis_store_gem_request(d->s.store, &version);
     const char *bad = redis_store_bad_request(d->s.store);
     if (gem != NULL) {
@@ -411,7 +411,7 @@ static void driver_step(uv_timer_t *timer)
         return;
     }
     if (!d->s.dry_run) {
-        driver_sort_requests(d);
+        driver_keep_others(d);
     }
     driver_ask(d);
     if (d->action.kind == REDIS_ACTION_WAIT) {

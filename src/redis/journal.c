@@ -245,7 +245,6 @@ static void on_gem_set(void *ctx, int error, const struct conclave_reply *reply)
     journal_release(j);
 }
 
-/* What went wrong is tried again with the next change. */
 static void on_gem_created(void *ctx, int error, const struct conclave_reply *reply)
 {
     on_gem_set(ctx, error == CONCLAVE_NO_NODE ? CONCLAVE_SYSTEM_ERROR : error, reply);

@@ -29,7 +29,8 @@ void redis_journal_begin(struct redis_journal *journal);
 
 void redis_journal_event(struct redis_journal *journal, const struct redis_event *event);
 
-/* `current` may have changed: the gem's node follows. */
+/* Has the gem's node follow `current`, if it does not yet. To be called again and again: what goes wrong is made again by the
+ * next call. */
 void redis_journal_current(struct redis_journal *journal, const struct redis_current *current);
 
 /* Takes the gem's wish for a manual fail-over over into requests. */

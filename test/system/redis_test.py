@@ -9,7 +9,7 @@ no two servers take writes of clients that follow the record.
 Limits: Debian's Redis; the cases with partitions are skipped, with the reason, without network namespaces. A few random
 fail-overs and one way to die at each step unless asked for more.
 
-usage: redis_test.py [--rounds N] [--all-steps] [--seed N] [--beside N] [CASE...]
+usage: redis_test.py [--rounds N] [--all-steps] [--seed N] [--beside N] [--apache] [CASE...]
 """
 
 import argparse
@@ -30,6 +30,7 @@ import certs  # noqa: E402
 import conclave  # noqa: E402
 import redis  # noqa: E402
 import zkwire as zk  # noqa: E402
+import zookeeper  # noqa: E402
 from redis import RedisServer  # noqa: E402
 from redis_cluster import Cluster, Watcher, eventually, overlaps  # noqa: E402
 from split_net import CLIENTS, SplitNet, enter_own_network, host_of  # noqa: E402
@@ -865,16 +866,19 @@ def main():
     parser.add_argument("--all-steps", action="store_true", help="each way to end at each step")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--beside", type=int, default=6, help="cases at once")
+    parser.add_argument("--apache", action="store_true", help="on Apache ZooKeeper, what needs no network to be split")
     parser.add_argument("cases", nargs="*")
     OPTIONS = parser.parse_args()
-    why = conclave.why_missing() or redis.why_missing()
+    why = conclave.why_missing() or redis.why_missing() or OPTIONS.apache and zookeeper.why_missing()
     if why:
         return cases.skip_all(why)
-    Split.why_not = enter_own_network()
+    Split.why_not = "one ensemble is enough" if OPTIONS.apache else enter_own_network()
     if not Split.why_not:
         Split.open()
     print(f"seed {OPTIONS.seed}")
-    with conclave.Conclave(tick_ms=200, options=["--maxSessionTimeout", "60000"]) as ENSEMBLE:
+    ENSEMBLE = zookeeper.ZooKeeper({"maxSessionTimeout": 60000}, tick_ms=200) if OPTIONS.apache else \
+        conclave.Conclave(tick_ms=200, options=["--maxSessionTimeout", "60000"])
+    with ENSEMBLE:
         try:
             # the longest first; those on the split network one at a time, so not together
             return cases.run_beside([test_random_fail_overs, *cases.named("test_E", globals()), *step_cases(),
