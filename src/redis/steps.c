@@ -113,8 +113,14 @@ static bool restarted(struct turn *t)
 {
     const char *why = NULL;
     int best = REDIS_NONE;
-    return steps_plan_restart_loses(t, t->master, &best, &why) ? begin(t, "restarted", why)
-                                                               : accept_process(t, why);
+    if (steps_plan_restart_loses(t, t->master, &best, &why)) {
+        return begin(t, "restarted", why);
+    }
+    /* What the others had at the last look may be less than they have: an empty one is not taken for that. */
+    uint32_t earlier = turn_unprobed(t, t->now->nodes[t->master].state_ms);
+    return earlier != 0 && turn_facts(t, t->master)->keys == 0
+               ? turn_refresh(t, earlier, "the master came back empty: what do the others have?")
+               : accept_process(t, why);
 }
 
 /* The master says that it is a replica: somebody handed over by hand, or it was restarted so. */

@@ -245,6 +245,18 @@ def test_E115_a_master_that_comes_back_empty_empties_nobody():
         assert [node.call("DBSIZE") for node in cluster.nodes] == [100, 100, 100], cluster.told()
 
 
+def test_E115_what_was_written_since_the_last_look_counts():
+    """When the managers looked last all were empty; since then clients have written."""
+    with Cluster(ENSEMBLE, "E115c", options=["--period", "3s"]) as cluster:
+        cluster.start()
+        first = cluster.nodes[0]
+        fill(first, 100, replicas=2)
+        first.restart_empty()
+        cluster.note_pid(first)
+        cluster.wait_master(but=first)
+        assert cluster.wait_whole().call("DBSIZE") == 100, cluster.told()
+
+
 def test_E115_a_master_that_starts_as_a_replica_of_nobody_empties_nobody():
     """As docs/redis-failover.md advises: then it does not matter who is faster."""
     with Cluster(ENSEMBLE, "E115b") as cluster:
