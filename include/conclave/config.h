@@ -134,8 +134,9 @@ struct conclave_config_entry {
 /* Writes all of them in one transaction, or none: whoever watches a tree that holds them sees all
  * the old ones or all the new ones. *ret_mzxid (may be NULL) is the change's number. Exactly once, as
  * conclave_config_put, but for one case: CONCLAVE_CONNECTION_LOSS when the answer was lost, and
- * another wrote before one could look. No more than a request may hold (CONCLAVE_ETOOBIG). Else the
- * errors of conclave_config_put. */
+ * another wrote before one could look. An entry below another one stands behind it and right below it
+ * (else CONCLAVE_EINVAL). No more than a request may hold (CONCLAVE_ETOOBIG). Else the errors of
+ * conclave_config_put. */
 CONCLAVE_API int conclave_config_put_many(struct conclave_recipes *recipes,
                                           const struct conclave_config_entry *entries, size_t count,
                                           int64_t timeout_ms, int64_t *ret_mzxid) CONCLAVE_MUST_USE;

@@ -56,8 +56,9 @@ struct conclave_switch_options {
 
 /* Begins, as a slave; on_master comes when it is the master. The two are called in turn, one at a time,
  * in a thread of the library's, or by the program's loop when the connection is the program's; either may
- * be NULL. Options are copied; *ret is set before a callback can run, NULL after an error. 0, CONCLAVE_EINVAL (path, id, servers), CONCLAVE_ENOMEM, CONCLAVE_EIO,
- * CONCLAVE_ECLOSED. A server that cannot be reached is no error: it is tried on and on. */
+ * be NULL. Options are copied; *ret is set before a callback can run, NULL after an error. 0,
+ * CONCLAVE_EINVAL (path, id, servers), CONCLAVE_ENOMEM, CONCLAVE_EIO, CONCLAVE_ECLOSED. A server that
+ * cannot be reached is no error: it is tried on and on. */
 CONCLAVE_API int conclave_switch_start(const struct conclave_switch_options *options,
                                        conclave_on_master_fn on_master,
                                        conclave_on_slave_fn on_slave, void *ctx,

@@ -53,6 +53,8 @@ int main(int argc, char **argv)
 {
     /* A reader that went away is an error of the write, told like any other. */
     signal(SIGPIPE, SIG_IGN);
+    /* How a child ended is asked for; whoever started this one may have it thrown away. */
+    signal(SIGCHLD, SIG_DFL);
     if (argc < 2) {
         fprintf(stderr, "conclave: no command given; see \"conclave --help\"\n");
         return CLI_EXIT_USAGE;

@@ -153,10 +153,11 @@ static int wait_for_end(const struct process_spec *spec, int pid_fd)
     }
 }
 
-/* Kills what is left of the group and takes in what of it is ours; the program's wait status. */
+/* Kills what is left of the group and takes in what of it is ours; the program's wait status, -1 when it was
+ * not there to be had. */
 static int end_group(pid_t pid)
 {
-    int status = 0;
+    int status = -1;
     kill(-pid, SIGKILL);
     for (int waited_ms = 0; waited_ms < REAP_MAX_MS;) {
         int one;
@@ -207,6 +208,10 @@ static int run(const struct process_spec *spec, char **envp, struct files *f, in
     }
     int error = failure != 0 ? CONCLAVE_EIO : wait_for_end(spec, f->pid);
     int status = end_group(pid);
+    if (error == 0 && status < 0) {
+        error = CONCLAVE_EIO; /* how it ended is not known: that is no success */
+        failure = ECHILD;
+    }
     if (error == CONCLAVE_EIO) {
         *ret_code = failure;
     } else if (error == 0) {

@@ -156,9 +156,23 @@ static void on_ensured(struct ensure_path *ensure, int error)
     }
 }
 
+/* An entry right below one that stands before it is made after that one, by the transaction. */
+static bool parent_is_entry(const struct many *m, size_t at)
+{
+    const char *path = m->entries[at].path;
+    size_t len = (size_t)(path_name(path) - path) - 1;
+    for (size_t i = 0; i < at; i++) {
+        const char *other = m->entries[i].path;
+        if (strncmp(path, other, len) == 0 && other[len] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void ensure_next(struct many *m)
 {
-    while (m->at < m->count && m->before[m->at].there) {
+    while (m->at < m->count && (m->before[m->at].there || parent_is_entry(m, m->at))) {
         m->at++;
     }
     if (m->at == m->count) {
@@ -302,6 +316,15 @@ static bool is_done(void *ctx)
     return ((struct many *)ctx)->done;
 }
 
+/* Whether `other` stands above `path`, and neither right above nor before it: to make it beforehand would
+ * be a change of its own. */
+static bool is_out_of_order(const char *path, const char *other, bool before)
+{
+    size_t len = strlen(other);
+    bool above = strncmp(path, other, len) == 0 && path[len] == '/';
+    return above && !(before && path_name(path) == path + len + 1);
+}
+
 static bool entries_valid(const struct conclave_config_entry *entries, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -310,10 +333,13 @@ static bool entries_valid(const struct conclave_config_entry *entries, size_t co
             (e->data == NULL && e->len > 0) || e->expected_version < CONCLAVE_CONFIG_ANY) {
             return false;
         }
-        for (size_t j = 0; j < i; j++) {
-            if (strcmp(e->path, entries[j].path) == 0) {
-                return false;
-            }
+    }
+    for (size_t i = 0; i < count * count; i++) {
+        const char *path = entries[i / count].path;
+        const char *other = entries[i % count].path;
+        bool before = i % count < i / count;
+        if ((before && strcmp(path, other) == 0) || is_out_of_order(path, other, before)) {
+            return false;
         }
     }
     return count > 0;

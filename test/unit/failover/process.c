@@ -59,6 +59,18 @@ static void how_it_ended_is_told(void **state)
     assert_int_equal(code, 137);
 }
 
+/* Inherited over exec by whoever was started by a careless parent: the kernel throws away how it ended. */
+static void an_end_that_is_not_told_is_no_success(void **state)
+{
+    int code = 0;
+    (void)state;
+    void (*before)(int) = signal(SIGCHLD, SIG_IGN);
+    int error = run_shell("exit 1", 5000, -1, &code);
+    signal(SIGCHLD, before);
+    assert_int_equal(error, CONCLAVE_EIO);
+    assert_int_equal(code, ECHILD);
+}
+
 static void it_reads_and_writes_what_it_is_given(void **state)
 {
     const char *const argv[] = {"cat", NULL};
@@ -170,6 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(how_it_ended_is_told),
+        cmocka_unit_test(an_end_that_is_not_told_is_no_success),
         cmocka_unit_test(it_reads_and_writes_what_it_is_given),
         cmocka_unit_test(what_cannot_be_executed_is_an_error),
         cmocka_unit_test(its_group_is_killed_at_the_timeout),

@@ -149,6 +149,25 @@ static void no_server_and_wrong_entries(void **state)
     candidate_finish(&c);
 }
 
+/* An entry below another one of the same change: neither is there before the change. */
+static void an_entry_below_another(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct candidate c;
+    int64_t mzxid = 0;
+    struct conclave_config_entry entries[] = {{PATH, "folder", 6, CONCLAVE_CONFIG_ABSENT},
+                                              {PATH "/a", "x", 1, CONCLAVE_CONFIG_ABSENT}};
+    struct conclave_config_entry wrong[] = {entries[1], entries[0]};
+    struct conclave_config_entry deep[] = {{"/app", "", 0, CONCLAVE_CONFIG_ANY}, entries[1]};
+    candidate_connect(&c, zk, 0, "c");
+    assert_int_equal(conclave_config_put_many(c.recipes, wrong, 2, 100, NULL), CONCLAVE_EINVAL);
+    assert_int_equal(conclave_config_put_many(c.recipes, deep, 2, 100, NULL), CONCLAVE_EINVAL);
+    assert_int_equal(conclave_config_put_many(c.recipes, entries, 2, PATIENCE_MS, &mzxid), 0);
+    assert_int_equal(fake_zk_czxid(zk, PATH), mzxid);
+    assert_int_equal(fake_zk_czxid(zk, PATH "/a"), mzxid);
+    candidate_finish(&c);
+}
+
 /* --- who watches ---------------------------------------------------------------------------- */
 
 struct watcher {
@@ -213,6 +232,7 @@ int main(void)
         E_TEST(whatever_is_lost_it_is_done_once),
         E_TEST(another_writer_in_between_is_not_guessed_over),
         E_TEST(no_server_and_wrong_entries),
+        E_TEST(an_entry_below_another),
         E_TEST(who_watches_sees_all_old_or_all_new),
     };
     return RUN_TESTS(tests);
