@@ -194,7 +194,8 @@ static void on_written(void *ctx, int error, const struct conclave_reply *reply)
     struct redis_driver *d = ctx;
     struct redis_outcome outcome = {.ok = error == 0, .failed = -1};
     snprintf(outcome.text, sizeof outcome.text, "%s", error != 0 ? conclave_strerror(error) : "");
-    if (error == 0 && d->action.kind == REDIS_ACTION_ANSWER) {
+    /* While this manager closes, its journal is gone before the answer comes. */
+    if (error == 0 && d->leading && !d->stale && d->action.kind == REDIS_ACTION_ANSWER) {
         redis_journal_result(d->s.journal);
     }
     driver_over(d, &outcome);
@@ -225,6 +226,33 @@ static int driver_fence(struct redis_driver *d)
                             current != NULL ? current->token : 0, d->token, on_fenced, d);
 }
 
+/* The lease, on the clock, now. */
+static bool driver_may_act(const struct redis_driver *d)
+{
+    return d->s.dry_run || conclave_election_is_leader(d->s.election);
+}
+
+/* For what is under way: its term may have ended, and another one of this manager begun. */
+static bool on_may_act(void *ctx)
+{
+    const struct redis_driver *d = ctx;
+    return d->leading && !d->stale && !d->closing && driver_may_act(d);
+}
+
+static int driver_command(struct redis_driver *d)
+{
+    const struct redis_action *a = &d->action;
+    struct redis_orders orders = {.node = a->node,
+                                  .run_id = a->run_id,
+                                  .role = a->role,
+                                  .list = a->u.commands.list,
+                                  .count = a->u.commands.count,
+                                  .may_act = on_may_act,
+                                  .done = on_commanded,
+                                  .ctx = d};
+    return redis_monitor_command(d->s.monitor, &orders);
+}
+
 static int driver_carry_out(struct redis_driver *d)
 {
     struct redis_action *a = &d->action;
@@ -232,8 +260,7 @@ static int driver_carry_out(struct redis_driver *d)
     case REDIS_ACTION_REFRESH:
         return redis_monitor_refresh(d->s.monitor, a->u.refresh, on_refreshed, d);
     case REDIS_ACTION_COMMAND:
-        return redis_monitor_command(d->s.monitor, a->node, a->run_id, a->u.commands.list,
-                                     a->u.commands.count, on_commanded, d);
+        return driver_command(d);
     case REDIS_ACTION_FENCE:
         return driver_fence(d);
     case REDIS_ACTION_WRITE_CURRENT:
@@ -369,12 +396,6 @@ static int64_t driver_brake(struct redis_driver *d)
         d->actions = 0;
     }
     return d->actions++ < ACTIONS_A_SECOND ? 0 : d->second_ms + SECOND_MS - now;
-}
-
-/* The lease, on the clock, now. */
-static bool driver_may_act(const struct redis_driver *d)
-{
-    return d->s.dry_run || conclave_election_is_leader(d->s.election);
 }
 
 /* What is kept in another form than ours: the gem's node, of which a write that went wrong is made again here, and wishes

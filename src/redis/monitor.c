@@ -39,9 +39,11 @@ struct errand {
     struct redis_monitor *monitor;
     int left; /* INFOs under way */
     void (*refreshed)(void *ctx);
+    bool (*may_act)(void *ctx);
     void (*done)(void *ctx, const struct redis_outcome *outcome);
     void *ctx;
     int node;
+    enum redis_role role;
     char run_id[REDIS_ID_SIZE];
     struct redis_outcome outcome;
     size_t at;
@@ -288,14 +290,17 @@ static int errand_send(struct errand *errand)
                            errand->monitor->config->op_timeout_ms, on_command, errand);
 }
 
+/* An answer may be long in coming: whoever was told to lead may not lead any more. */
 static void errand_go_on(struct errand *errand)
 {
     if (errand->at < errand->count) {
-        if (errand_send(errand) == 0) {
+        bool may = errand->may_act(errand->ctx);
+        if (may && errand_send(errand) == 0) {
             return;
         }
-        errand->outcome =
-            (struct redis_outcome){.failed = (int)errand->at, .text = "out of memory"};
+        errand->outcome = (struct redis_outcome){.failed = (int)errand->at};
+        snprintf(errand->outcome.text, sizeof errand->outcome.text, "%s",
+                 may ? "out of memory" : "the lease is over");
     }
     errand_look(errand, &errand->monitor->eyes[errand->node]);
     if (errand->left == 0) {
@@ -303,7 +308,20 @@ static void errand_go_on(struct errand *errand)
     }
 }
 
-/* Who answers now: the process may be another one than that of the facts. */
+/* Why the node that was just asked gets no commands; NULL: it does. */
+static const char *errand_stranger(const struct errand *errand, const struct redis_answer *answer)
+{
+    const struct redis_facts *facts = &errand->monitor->nodes[errand->node].facts;
+    if (answer->outcome != REDIS_PROBE_OK) {
+        return answer->text;
+    }
+    if (strcmp(facts->run_id, errand->run_id) != 0) {
+        return "it was restarted meanwhile";
+    }
+    return facts->role != errand->role ? "its role has changed meanwhile" : NULL;
+}
+
+/* Who answers now: the process may be another one than that of the facts, or have become a master since. */
 static void on_asked_who(void *ctx, const struct redis_answer *answer)
 {
     struct errand *errand = ctx;
@@ -313,37 +331,35 @@ static void on_asked_who(void *ctx, const struct redis_answer *answer)
         return;
     }
     eye_take(e, answer);
-    const char *run_id = errand->monitor->nodes[errand->node].facts.run_id;
-    errand->outcome.ok = answer->outcome == REDIS_PROBE_OK && strcmp(run_id, errand->run_id) == 0;
-    if (!errand->outcome.ok) {
-        bool answered = answer->outcome == REDIS_PROBE_OK;
+    const char *stranger = errand_stranger(errand, answer);
+    if (stranger != NULL) {
+        errand->outcome.ok = false;
         errand->outcome.failed = 0;
         errand->at = errand->count;
         snprintf(errand->outcome.text, sizeof errand->outcome.text, "%.*s",
-                 (int)sizeof errand->outcome.text - 1,
-                 answered ? "it was restarted meanwhile" : answer->text);
+                 (int)sizeof errand->outcome.text - 1, stranger);
     }
     errand_go_on(errand);
 }
 
-int redis_monitor_command(struct redis_monitor *monitor, int node, const char *run_id,
-                          const struct redis_command *list, size_t count,
-                          void (*done)(void *ctx, const struct redis_outcome *outcome), void *ctx)
+int redis_monitor_command(struct redis_monitor *monitor, const struct redis_orders *orders)
 {
     struct errand *errand = calloc(1, sizeof *errand);
     if (errand == NULL) {
         return CONCLAVE_ENOMEM;
     }
     errand->monitor = monitor;
-    errand->done = done;
-    errand->ctx = ctx;
-    errand->node = node;
+    errand->may_act = orders->may_act;
+    errand->done = orders->done;
+    errand->ctx = orders->ctx;
+    errand->node = orders->node;
+    errand->role = orders->role;
     errand->outcome = (struct redis_outcome){.ok = true, .failed = -1};
-    errand->count = count;
-    memcpy(errand->list, list, count * sizeof *list);
-    snprintf(errand->run_id, sizeof errand->run_id, "%s", run_id);
-    struct eye *e = &monitor->eyes[node];
-    int rc = run_id[0] != '\0' ? eye_ask(e, on_asked_who, errand) : errand_send(errand);
+    errand->count = orders->count;
+    memcpy(errand->list, orders->list, orders->count * sizeof *orders->list);
+    snprintf(errand->run_id, sizeof errand->run_id, "%s", orders->run_id);
+    struct eye *e = &monitor->eyes[orders->node];
+    int rc = errand->run_id[0] != '\0' ? eye_ask(e, on_asked_who, errand) : errand_send(errand);
     if (rc != 0) {
         free(errand);
     }

@@ -37,13 +37,23 @@ const struct redis_node *redis_monitor_nodes(const struct redis_monitor *monitor
 int redis_monitor_refresh(struct redis_monitor *monitor, uint32_t nodes, void (*done)(void *ctx),
                           void *ctx) CONCLAVE_MUST_USE;
 
-/* Commands to one node, in order, stopping at the first error that is not optional; then its INFO. run_id: of the
- * process that they are meant for, "" any; another one gets none (outcome.failed 0). The list is copied. done as above;
- * outcome lives until it returns. */
-int redis_monitor_command(struct redis_monitor *monitor, int node, const char *run_id,
-                          const struct redis_command *list, size_t count,
-                          void (*done)(void *ctx, const struct redis_outcome *outcome),
-                          void *ctx) CONCLAVE_MUST_USE;
+/* Commands for one node. */
+struct redis_orders {
+    int node;
+    const char *run_id;   /* of the process that they are meant for; "": any, in any role */
+    enum redis_role role; /* that it must still have */
+    const struct redis_command *list;
+    size_t count;
+    bool (*may_act)(void *ctx); /* asked before each command that follows an answer */
+    void (*done)(void *ctx, const struct redis_outcome *outcome);
+    void *ctx;
+};
+
+/* In order, stopping at the first error that is not optional, or when may_act says no; then INFO. A process that is
+ * another one or has another role by now gets none (outcome.failed 0). All of orders is copied. done as above; outcome
+ * lives until it returns. */
+int redis_monitor_command(struct redis_monitor *monitor,
+                          const struct redis_orders *orders) CONCLAVE_MUST_USE;
 
 /* Ends all; what is under way is never told. closed (may be NULL) is called from the loop. */
 void redis_monitor_close(struct redis_monitor *monitor, void (*closed)(void *ctx), void *ctx);

@@ -124,6 +124,7 @@ struct redis_action {
     int64_t event_bytes;        /* bytes that belong to the event (divergence, loss); -1 none */
     int node;                   /* COMMAND, FENCE; else REDIS_NONE */
     char run_id[REDIS_ID_SIZE]; /* COMMAND: of the process it is meant for */
+    enum redis_role role;       /* COMMAND: that this process had */
     union {
         int64_t until_ms; /* WAIT */
         uint32_t refresh; /* REFRESH: bit i for node i */

@@ -76,6 +76,7 @@ bool turn_command(struct turn *t, enum redis_doing doing, int node, const char *
 {
     begin(t, REDIS_ACTION_COMMAND, doing, node, NULL);
     turn_copy(t->out->run_id, sizeof t->out->run_id, turn_facts(t, node)->run_id);
+    t->out->role = turn_facts(t, node)->role;
     SAY(t, why);
     return true;
 }

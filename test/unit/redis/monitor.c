@@ -34,6 +34,7 @@ struct server {
     int infos;
     int accepted;
     const char *run_id;
+    const char *role;
     bool cut_on_slow; /* SLOW cuts the subscribers, and is answered later */
     char heard[1024]; /* commands but INFO and SUBSCRIBE, a blank between */
     struct conn conns[CONNS_MAX];
@@ -50,6 +51,7 @@ struct world {
     int cuts[SERVERS];
     int refreshed;
     int commanded;
+    int leads; /* times that may_act says yes; it counts down */
     struct redis_outcome outcome;
     bool closed;
 };
@@ -86,8 +88,8 @@ static void conn_info(struct conn *c)
     char info[512];
     char text[600];
     snprintf(info, sizeof info,
-             "# Server\r\nredis_version:7.0.15\r\nrun_id:%s\r\n# Replication\r\nrole:master\r\n",
-             c->server->run_id);
+             "# Server\r\nredis_version:7.0.15\r\nrun_id:%s\r\n# Replication\r\nrole:%s\r\n",
+             c->server->run_id, c->server->role);
     snprintf(text, sizeof text, "$%zu\r\n%s\r\n", strlen(info), info);
     c->server->infos++;
     conn_say(c, text);
@@ -171,6 +173,7 @@ static void server_start(struct world *w, struct server *s)
     struct sockaddr_in at;
     int len = sizeof at;
     s->run_id = RUN_ID;
+    s->role = "master";
     s->listener.data = s;
     uv_ip4_addr("127.0.0.1", 0, &at);
     assert_int_equal(uv_tcp_init(&w->loop, &s->listener), 0);
@@ -205,6 +208,11 @@ static void on_probed(void *ctx, int node, bool changed, const char *text)
 static void on_refreshed(void *ctx)
 {
     ((struct world *)ctx)->refreshed++;
+}
+
+static bool on_may_act(void *ctx)
+{
+    return ((struct world *)ctx)->leads-- > 0;
 }
 
 static void on_commanded(void *ctx, const struct redis_outcome *outcome)
@@ -260,6 +268,7 @@ static struct world *world_create(void)
     signal(SIGPIPE, SIG_IGN);
     assert_int_equal(uv_loop_init(&w->loop), 0);
     w->buffer = stream_buffer_create();
+    w->leads = INT32_MAX;
     for (int i = 0; i < SERVERS; i++) {
         server_start(w, &w->servers[i]);
     }
@@ -346,11 +355,25 @@ static void test_a_lost_connection_is_no_death(void **state)
     world_destroy(w);
 }
 
+static int give(struct world *w, int node, const char *run_id, const struct redis_command *list,
+                size_t count)
+{
+    struct redis_orders orders = {.node = node,
+                                  .run_id = run_id,
+                                  .role = REDIS_ROLE_MASTER,
+                                  .list = list,
+                                  .count = count,
+                                  .may_act = on_may_act,
+                                  .done = on_commanded,
+                                  .ctx = w};
+    return redis_monitor_command(w->monitor, &orders);
+}
+
 static void run_commands(struct world *w, const char *run_id, const struct redis_command *list,
                          size_t count)
 {
     int before = w->commanded;
-    assert_int_equal(redis_monitor_command(w->monitor, 0, run_id, list, count, on_commanded, w), 0);
+    assert_int_equal(give(w, 0, run_id, list, count), 0);
     assert_int_equal(w->commanded, before); /* never from inside */
     run_until(w, &w->commanded, before + 1);
 }
@@ -388,6 +411,37 @@ static void test_another_process_gets_no_command(void **state)
     world_destroy(w);
 }
 
+static void test_another_role_gets_no_command(void **state)
+{
+    struct world *w = world_create();
+    struct redis_command list[] = {command("ONE", false)};
+    w->servers[0].role = "slave"; /* the same process, re-made by somebody else since */
+    run_commands(w, RUN_ID, list, 1);
+    assert_false(w->outcome.ok);
+    assert_int_equal(w->outcome.failed, 0);
+    assert_string_equal(w->servers[0].heard, "");
+    assert_int_equal(node_of(w, 0)->facts.role, REDIS_ROLE_REPLICA);
+    world_destroy(w);
+}
+
+static void test_no_command_after_the_lease(void **state)
+{
+    struct world *w = world_create();
+    struct redis_command list[] = {command("ONE", false), command("TWO", true)};
+    w->leads = 0; /* it ended while the server was asked who it is */
+    run_commands(w, RUN_ID, list, 2);
+    assert_false(w->outcome.ok);
+    assert_int_equal(w->outcome.failed, 0);
+    assert_string_equal(w->servers[0].heard, "");
+    w->leads = 1; /* while it answered the first command */
+    run_commands(w, RUN_ID, list, 2);
+    assert_false(w->outcome.ok);
+    assert_int_equal(w->outcome.failed, 1);
+    assert_string_equal(w->outcome.text, "the lease is over");
+    assert_string_equal(w->servers[0].heard, "ONE ");
+    world_destroy(w);
+}
+
 static void test_fencing_cuts_subscribers_and_goes_on(void **state)
 {
     struct world *w = world_create();
@@ -404,7 +458,7 @@ static void test_a_server_that_dies_under_a_command(void **state)
 {
     struct world *w = world_create();
     struct redis_command list[] = {command("SLOW", false), command("AFTER", true)};
-    assert_int_equal(redis_monitor_command(w->monitor, 0, "", list, 2, on_commanded, w), 0);
+    assert_int_equal(give(w, 0, "", list, 2), 0);
     while (w->servers[0].heard[0] == '\0') {
         uv_run(&w->loop, UV_RUN_ONCE);
     }
@@ -436,8 +490,8 @@ static void test_closed_in_the_midst(void **state)
 {
     struct world *w = world_create();
     struct redis_command list[] = {command("SLOW", false)};
-    assert_int_equal(redis_monitor_command(w->monitor, 0, RUN_ID, list, 1, on_commanded, w), 0);
-    assert_int_equal(redis_monitor_command(w->monitor, 1, "", list, 1, on_commanded, w), 0);
+    assert_int_equal(give(w, 0, RUN_ID, list, 1), 0);
+    assert_int_equal(give(w, 1, "", list, 1), 0);
     assert_int_equal(redis_monitor_refresh(w->monitor, 3, on_refreshed, w), 0);
     uv_run(&w->loop, UV_RUN_NOWAIT);
     redis_monitor_close(w->monitor, on_closed, w);
@@ -462,6 +516,8 @@ int main(void)
         cmocka_unit_test(test_a_lost_connection_is_no_death),
         cmocka_unit_test(test_commands_stop_at_what_counts),
         cmocka_unit_test(test_another_process_gets_no_command),
+        cmocka_unit_test(test_another_role_gets_no_command),
+        cmocka_unit_test(test_no_command_after_the_lease),
         cmocka_unit_test(test_fencing_cuts_subscribers_and_goes_on),
         cmocka_unit_test(test_a_server_that_dies_under_a_command),
         cmocka_unit_test(test_refresh_waits_for_all),
