@@ -272,6 +272,18 @@ static int root_make(struct redis_cli *cli)
     return path_check(&REDIS_USAGE, cli->root);
 }
 
+static int gem_path_check(const struct redis_cli *cli)
+{
+    if (cli->gem_path == NULL) {
+        return OPTIONS_GO_ON;
+    }
+    if (strcmp(cli->gem_path, "/") == 0 || strlen(cli->gem_path) >= REDIS_CLI_ROOT_MAX) {
+        return usage_error(&REDIS_USAGE, "--gem-path wants a path, not \"/\", of at most %d bytes",
+                           REDIS_CLI_ROOT_MAX - 1);
+    }
+    return path_check(&REDIS_USAGE, cli->gem_path);
+}
+
 /* "host:port/chroot". What it allocates lives as long as the process. */
 static int chroot_apply(struct redis_cli *cli)
 {
@@ -381,6 +393,9 @@ int command_redis_failover(int argc, char **argv)
     code = operands_take(&cli, verb, &operands, first);
     if (code == OPTIONS_GO_ON) {
         code = root_make(&cli);
+    }
+    if (code == OPTIONS_GO_ON) {
+        code = gem_path_check(&cli);
     }
     if (code == OPTIONS_GO_ON) {
         code = chroot_apply(&cli);

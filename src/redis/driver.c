@@ -25,6 +25,7 @@ struct redis_driver {
     bool read_anew;  /* the records may have changed */
     bool stale;      /* the term of what is under way is over: its end is not noted */
     bool complained; /* of a corrupt record */
+    int unread;      /* why the records could not be read, told already; 0 */
     bool closing;
     char stop_step[64];
     enum stop_mode stop_mode;
@@ -325,6 +326,14 @@ static void on_read(void *ctx, int error)
     if (d->closing || !d->leading) {
         return;
     }
+    /* A lost connection mends itself, and is told elsewhere; what stays wrong would be a leader that does nothing. */
+    if (error != 0 && !conclave_error_retryable(error) && error != d->unread) {
+        d->unread = error;
+        driver_tell(d, "records-unreadable", REDIS_NONE, -1, false,
+                    "the folders of %s cannot be made or its records read (%s): nothing is done",
+                    redis_store_root(d->s.store), conclave_strerror(error));
+    }
+    d->unread = error == 0 ? 0 : d->unread;
     d->read_anew = error != 0 || stale; /* what was read for the term before may be old */
     driver_wait(d, error != 0 ? RETRY_MS : 0);
 }
@@ -335,6 +344,7 @@ static bool driver_has_records(struct redis_driver *d)
     const char *corrupt;
     if (d->read_anew || !redis_store_known(d->s.store)) {
         d->busy = true;
+        d->action.kind = REDIS_ACTION_WAIT; /* nothing of it is under way, no fencing either */
         redis_store_refresh(d->s.store, on_read, d);
         return false;
     }

@@ -324,17 +324,19 @@ const char *redis_store_root(const struct redis_store *store)
     return store->root;
 }
 
-/* Reading anew: the folders from the top down, then a sync, then both records. */
+/* Reading anew: the folders, then a sync, then both records.
+ *
+ * A folder is looked for before it is made, and what is above it is touched only when it is missing: servers refuse to
+ * create below a node that others own even what is there already. */
 
 struct refresh {
     struct redis_store *store;
     void (*done)(void *ctx, int error);
     void *ctx;
-    char path[REDIS_PATH_MAX]; /* the folder that is being made */
-    const char *root;          /* store's root, then that of the gem */
-    size_t made;               /* bytes of it that are there */
-    unsigned folder;
-    enum { REFRESH_ROOT, REFRESH_FOLDERS, REFRESH_SYNC, REFRESH_CURRENT, REFRESH_PLAN } stage;
+    char path[REDIS_PATH_MAX]; /* the folder */
+    size_t made;               /* bytes of it that are being made; 0: it is looked for */
+    unsigned folder;           /* the next one */
+    enum { REFRESH_FOLDERS, REFRESH_SYNC, REFRESH_CURRENT, REFRESH_PLAN } stage;
 };
 
 static void refresh_end(struct refresh *r, int error)
@@ -351,36 +353,64 @@ enum { FOLDER_COUNT = sizeof FOLDERS / sizeof FOLDERS[0] };
 static void on_refresh(struct conclave_client *client, const struct conclave_reply *reply,
                        void *ctx);
 
-/* The next part of root, or the next folder; false when all are there. */
+/* False when all are there. */
 static bool refresh_next_folder(struct refresh *r)
 {
     struct redis_store *s = r->store;
-    if (r->stage == REFRESH_ROOT && r->root[r->made] == '\0' && r->root == s->root) {
-        r->root = s->gem_root;
-        r->made = 0;
-    }
-    if (r->stage == REFRESH_ROOT && r->root[r->made] != '\0') {
-        const char *end = strchr(r->root + r->made + 1, '/');
-        r->made = end != NULL ? (size_t)(end - r->root) : strlen(r->root);
-        snprintf(r->path, sizeof r->path, "%.*s", (int)r->made, r->root);
-        return true;
-    }
-    r->stage = REFRESH_FOLDERS;
+    r->made = 0;
     if (r->folder < FOLDER_COUNT) {
         redis_path(s->root, FOLDERS[r->folder++], r->path);
+        return true;
+    }
+    if (r->folder == FOLDER_COUNT && s->gem_root[0] != '\0') {
+        r->folder++;
+        redis_path(s->gem_root, "", r->path);
         return true;
     }
     return false;
 }
 
-static int refresh_step(struct refresh *r)
+/* The folder's next step after this answer. 0: it is there; 1: to be asked (refresh_folder_op); else why it cannot
+ * be. */
+static int refresh_folder_step(struct refresh *r, int error)
+{
+    size_t len = strlen(r->path);
+    if (r->made == 0) {
+        r->made = error == CONCLAVE_NO_NODE ? len : 0;
+        return error == CONCLAVE_NO_NODE ? 1 : error;
+    }
+    if (error == CONCLAVE_NO_NODE) {
+        while (r->made > 0 && r->path[r->made - 1] != '/') {
+            r->made--;
+        }
+        r->made -= r->made > 0; /* that "/" */
+        return r->made > 0 ? 1 : error;
+    }
+    if ((error != 0 && error != CONCLAVE_NODE_EXISTS) || r->made == len) {
+        return error == CONCLAVE_NODE_EXISTS ? 0 : error;
+    }
+    r->made += 1 + strcspn(r->path + r->made + 1, "/");
+    return 1;
+}
+
+static struct conclave_op refresh_folder_op(const struct refresh *r, char part[REDIS_PATH_MAX])
+{
+    if (r->made == 0) {
+        return conclave_op_path(CONCLAVE_OP_EXISTS, r->path, 0);
+    }
+    snprintf(part, REDIS_PATH_MAX, "%.*s", (int)r->made, r->path);
+    return conclave_op_create(part, "", 0, CONCLAVE_PERSISTENT);
+}
+
+/* folder: the present one is not done. */
+static int refresh_step(struct refresh *r, bool folder)
 {
     struct redis_store *s = r->store;
     char path[REDIS_PATH_MAX];
     struct conclave_op op;
-    if (r->stage <= REFRESH_FOLDERS && refresh_next_folder(r)) {
-        op = conclave_op_create(r->path, "", 0, CONCLAVE_PERSISTENT);
-    } else if (r->stage <= REFRESH_FOLDERS) {
+    if (r->stage == REFRESH_FOLDERS && (folder || refresh_next_folder(r))) {
+        op = refresh_folder_op(r, path);
+    } else if (r->stage == REFRESH_FOLDERS) {
         r->stage = REFRESH_SYNC;
         op = conclave_op_path(CONCLAVE_OP_SYNC, s->root, 0);
     } else {
@@ -398,8 +428,11 @@ static void on_refresh(struct conclave_client *client, const struct conclave_rep
     struct refresh *r = ctx;
     struct redis_store *s = r->store;
     int error = reply->error;
-    if (r->stage <= REFRESH_FOLDERS && error == CONCLAVE_NODE_EXISTS) {
-        error = 0;
+    bool folder = false;
+    if (r->stage == REFRESH_FOLDERS) {
+        error = refresh_folder_step(r, error);
+        folder = error == 1;
+        error = folder ? 0 : error;
     } else if (r->stage >= REFRESH_CURRENT && (error == 0 || error == CONCLAVE_NO_NODE)) {
         struct cell *cell = r->stage == REFRESH_CURRENT ? &s->current_cell : &s->plan_cell;
         (void)cell_take(cell, reply->zxid, error == 0, reply->stat.version, reply->data,
@@ -408,7 +441,7 @@ static void on_refresh(struct conclave_client *client, const struct conclave_rep
     }
     bool over = error != 0 || s->closing || r->stage == REFRESH_PLAN;
     if (!over) {
-        error = refresh_step(r);
+        error = refresh_step(r, folder);
         over = error != 0;
     }
     if (over) {
@@ -421,13 +454,12 @@ void redis_store_refresh(struct redis_store *store, void (*done)(void *ctx, int 
     struct refresh *r = calloc(1, sizeof *r);
     int error = CONCLAVE_ENOMEM;
     if (r != NULL) {
-        *r = (struct refresh){.store = store, .done = done, .ctx = ctx, .root = store->root};
+        *r = (struct refresh){.store = store, .done = done, .ctx = ctx};
         if (store->observes) {
-            r->stage = REFRESH_FOLDERS;
-            r->folder = FOLDER_COUNT;
+            r->folder = FOLDER_COUNT + 1;
         }
         store->parts++;
-        error = refresh_step(r);
+        error = refresh_step(r, false);
         if (error == 0) {
             return;
         }

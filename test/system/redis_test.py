@@ -441,6 +441,21 @@ def test_the_gems_layout():
         assert not overlaps([writer])
 
 
+def test_folders_above_that_others_own():
+    root = "/owned/shop"
+    with Cluster(ENSEMBLE, "owned", redis=1, managers=1, root=root, options=["--znode-path", root + "/"]) as cluster:
+        for path in ("/owned", root):
+            err, _ = cluster.tree.call(zk.create(path))
+            assert err == 0, err
+        read_only = 1
+        err, _ = cluster.tree.call(zk.set_acl("/owned", ((read_only, "world", "anyone"),)))
+        assert err == 0, err
+        err, _ = cluster.tree.call(zk.create("/owned/other"))
+        assert err == zk.ERRORS["NOAUTH"], err
+        cluster.start()
+        assert set(cluster.tree.children(root)) >= {"current", "requests", "results", "events"}, cluster.told()
+
+
 def test_tls_and_passwords():
     if certs.why_missing():
         raise cases.Skip(certs.why_missing())
