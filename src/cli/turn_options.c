@@ -39,5 +39,9 @@ int turn_options_finish(struct turn_options *options, const struct operands *ope
     options->id = options->id != NULL ? options->id : options->id_space;
     options->path = operands->words[0];
     options->command = operands->command;
-    return check(options);
+    int code = check(options);
+    if (code == 0 && options->status_fd >= 0) {
+        fcntl((int)options->status_fd, F_SETFD, FD_CLOEXEC); /* nothing that we start gets it */
+    }
+    return code;
 }

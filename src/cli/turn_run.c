@@ -266,6 +266,9 @@ static void closed_outcome(struct turn *r, int why)
 
 static void step_leaving(struct turn *r, const struct turn_news *news)
 {
+    if (r->options->lasting && news->granted) {
+        turn_term_over(r); /* it began while we were leaving: whoever ends it waits for us */
+    }
     if (!news->closed && now_ms() < r->deadline_ms) {
         return;
     }
@@ -433,11 +436,10 @@ static int prepare(struct turn *r)
     if (waiter_init(&r->waiter, SIGNALS, false) != 0 || lease_page_init(&r->page) != 0) {
         return fail(r->options->usage->name, NULL, CONCLAVE_EIO);
     }
-    /* Orphans of the child come to us when there is no guardian, or no more, and can be reaped
-     * then. */
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-    if (r->options->status_fd >= 0) {
-        fcntl((int)r->options->status_fd, F_SETFD, FD_CLOEXEC);
+    if (r->options->command != NULL) {
+        /* Orphans of the child come to us when there is no guardian, or no more, and can be reaped
+         * then. What hooks leave behind is init's, which reaps it. */
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
     }
     r->supervisor = (struct supervisor_spec){.argv = r->options->command,
                                              .command = r->options->usage->name,

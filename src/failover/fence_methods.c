@@ -11,8 +11,9 @@
 enum {
     VARIABLES = 6,
     TEXT_MAX = 160,
-    STATUS_MAX = 16, /* what curl writes */
-    SSH_WORDS = 8,   /* beside its options */
+    DATA_MAX = 65536, /* in the environment, whose strings are limited */
+    STATUS_MAX = 16,  /* what curl writes */
+    SSH_WORDS = 8,    /* beside its options */
     SSH_FAILED = 255,
     HTTP_OK = 200,
     HTTP_NO_CONTENT = 204,
@@ -77,7 +78,7 @@ struct variables {
 static bool variables_make(struct variables *v, const struct fence_target *t)
 {
     struct slice data = slice_make(t->data != NULL ? t->data : "", t->data_len);
-    bool text = utf8_valid(data) && memchr(data.data, 0, data.len) == NULL;
+    bool text = data.len <= DATA_MAX && utf8_valid(data) && memchr(data.data, 0, data.len) == NULL;
     struct buf *b = &v->block;
     size_t n = 0;
     buf_init(b, 0);
@@ -161,12 +162,15 @@ static int run_exec(struct attempt *a)
 
 /* --- ssh -------------------------------------------------------------------------------- */
 
+/* The user's own shell reads it first: no backslash within quotes, which fish takes for an escape. */
 static void append_quoted(struct buf *b, const char *text)
 {
     buf_append_u8(b, '\'');
     for (; *text != '\0'; text++) {
-        if (*text == '\'') {
-            buf_append_str(b, "'\\''");
+        if (*text == '\'' || *text == '\\') {
+            buf_append_str(b, "'\\");
+            buf_append_u8(b, (uint8_t)*text);
+            buf_append_u8(b, '\'');
         } else {
             buf_append_u8(b, (uint8_t)*text);
         }
@@ -277,7 +281,7 @@ static void append_setting(struct buf *b, const char *name, struct slice value)
 static void write_settings(struct buf *b, const struct fence_method *method, struct slice body)
 {
     buf_append_str(b, "silent\nshow-error\ngloboff\noutput = \"/dev/null\"\n"
-                      "proto = \"=http,https\"\nrequest = \"POST\"\n"
+                      "no-location\nproto = \"=http,https\"\nrequest = \"POST\"\n"
                       "header = \"Content-Type: application/json\"\n"
                       "write-out = \"%{http_code}\"\n");
     append_setting(b, "data-raw", body);

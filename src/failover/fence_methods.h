@@ -10,7 +10,8 @@
  *
  * What a command finds in its environment, that of ssh on the other host:
  *
- *   CONCLAVE_TARGET_ID, _HOST, _PORT, _DATA   of whom is to be fenced; empty where it is not known
+ *   CONCLAVE_TARGET_ID, _HOST, _PORT, _DATA   of whom is to be fenced; empty where it is not known;
+ *                                             _DATA also when it is no text, or more than 64 KiB
  *   CONCLAVE_OLD_TOKEN                        the token that it had
  *   CONCLAVE_NEW_TOKEN                        the token of whoever fences it
  *

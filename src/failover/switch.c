@@ -93,6 +93,7 @@ int conclave_switch_start(const struct conclave_switch_options *options,
                           conclave_on_master_fn on_master, conclave_on_slave_fn on_slave, void *ctx,
                           struct conclave_switch **ret)
 {
+    *ret = NULL;
     if (options == NULL || options->size < sizeof *options) {
         return CONCLAVE_EINVAL;
     }

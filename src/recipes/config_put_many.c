@@ -235,17 +235,15 @@ static int expectation(const struct conclave_config_entry *e, const struct stand
 static void decide(struct many *m)
 {
     enum fate fate = m->unknown ? fate_of(m) : NOT_CARRIED_OUT;
-    bool any = true;
     int error = 0;
     m->unknown = false;
     for (size_t i = 0; i < m->count; i++) {
-        any = any && m->entries[i].expected_version == CONCLAVE_CONFIG_ANY;
         error = error != 0 ? error : expectation(&m->entries[i], &m->now[i]);
     }
     if (fate == CARRIED_OUT) {
         m->mzxid = m->now[0].mzxid;
         end(m, 0);
-    } else if (fate == OVERWRITTEN && !any) {
+    } else if (fate == OVERWRITTEN) {
         end(m, CONCLAVE_CONNECTION_LOSS); /* ours may have come before */
     } else if (error != 0) {
         end(m, error);

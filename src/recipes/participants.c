@@ -133,7 +133,11 @@ int conclave_semaphore_contenders(struct conclave_recipes *rt, const char *path,
         return CONCLAVE_EINVAL;
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, path, 0);
+    op.timeout_ms = timeout_ms == CONCLAVE_FOREVER ? 0 : timeout_ms > 0 ? timeout_ms : 1;
     int error = conclave_call(rt->client, &op, &reply);
+    if (error == CONCLAVE_REQUEST_TIMEOUT) {
+        error = CONCLAVE_ETIMEDOUT;
+    }
     if (error == 0 && !permits_read(reply, &permits)) {
         error = CONCLAVE_ECONFLICT;
     }

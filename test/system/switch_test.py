@@ -411,6 +411,35 @@ def test_hooks():
     assert "not sure" in third.end(78)
 
 
+def test_a_daemon_of_a_hook_is_not_ours():
+    """What --on-active leaves running is a child of init, which reaps it, and not of the wrapper, which would not."""
+    mark = marker()
+    first = hooks("/hooks-daemon", "a", folder_of_ours(), f"setsid sleep 30 & echo $! >{mark}")
+    first.active()
+    with open(mark, encoding="ascii") as file:
+        daemon = int(file.read())
+    with open(f"/proc/{daemon}/stat", encoding="ascii") as file:
+        parent = int(file.read().rsplit(")", 1)[1].split()[1])
+    os.kill(daemon, signal.SIGKILL)
+    assert parent != first.pid
+    first.signal(signal.SIGTERM)
+    first.end(0)
+
+
+def test_ended_while_it_becomes_active():
+    """SIGTERM at any moment of --on-active: an orderly end all the same, and soon."""
+    for delay_ms in range(0, 120, 12):
+        one = hooks("/hooks-end", "a", folder_of_ours(), "sleep 0.05")
+        one.waits_for("^state\tACTIVE")
+        time.sleep(delay_ms / 1000)
+        one.signal(signal.SIGTERM)
+        code = one.process.wait(cli.WAIT_S)
+        assert code in (0, 143), code  # it was active already, or not yet
+        error = one.end(code)
+        assert "no server confirmed" not in error, error
+    assert node("/hooks-end" + LOCK) is None
+
+
 def fields(message):
     """A protobuf message, read as its specification says: {number: value}."""
     found, at = {}, 0

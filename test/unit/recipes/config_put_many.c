@@ -118,9 +118,11 @@ static void another_writer_in_between_is_not_guessed_over(void **state)
     assert_string_equal(data, "theirs");
     hook(zk, 0, WIRE_MULTI, NULL, 1, FAKE_DROP_REPLY);
     fake_zk_hook(zk, &between);
-    assert_int_equal(put(&c, "three", any, NULL), 0); /* who takes what comes writes again */
+    assert_int_equal(put(&c, "three", any, NULL), CONCLAVE_CONNECTION_LOSS);
     assert_int_equal(fake_zk_hooks_left(zk), 0);
-    assert_int_equal(fake_zk_version(zk, PATH "/a"), 3);
+    assert_int_equal(fake_zk_version(zk, PATH "/a"), 2);
+    assert_true(fake_zk_data(zk, PATH "/b", data, sizeof data));
+    assert_string_equal(data, "theirs"); /* theirs is newer: it is not written over */
     between.op = WIRE_MULTI;
     fake_zk_hook(zk, &between); /* in between, but no answer is lost */
     assert_int_equal(put(&c, "four", any, NULL), 0);
