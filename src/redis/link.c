@@ -592,6 +592,11 @@ bool redis_link_stands(const struct redis_link *link)
     return link->wire != NULL && link->wire->stage == WIRE_READY;
 }
 
+const char *redis_link_peer(const struct redis_link *link)
+{
+    return redis_link_stands(link) ? stream_peer(link->wire->stream)->host : "";
+}
+
 void redis_link_close(struct redis_link *link, void (*closed)(void *ctx), void *ctx)
 {
     link->closing = true;

@@ -76,6 +76,9 @@ bool redis_link_waits(const struct redis_link *link);
 /* Whether it is connected and logged in. */
 bool redis_link_stands(const struct redis_link *link);
 
+/* The IP address at the other end of the connection that stands; "" without one. */
+const char *redis_link_peer(const struct redis_link *link);
+
 /* The end: what waits is answered NONE, then closed (may be NULL) is called from the
  * loop. */
 void redis_link_close(struct redis_link *link, void (*closed)(void *ctx), void *ctx);

@@ -113,6 +113,8 @@ static void eye_count(struct eye *e, enum redis_probe probe, const struct redis_
         node->latency_us = latency_us;
     }
     if (facts != NULL) {
+        snprintf(node->peer, sizeof node->peer, "%.*s", REDIS_PEER_SIZE - 1,
+                 redis_link_peer(e->probe));
         eye_subscribe(e);
     }
     m->on_probed(m->ctx, e->place, changed, text);

@@ -46,6 +46,8 @@ enum redis_node_state {
     REDIS_NODE_NOAUTH,
 };
 
+#define REDIS_PEER_SIZE 46 /* an IP address as text, with NUL */
+
 struct redis_node {
     enum redis_node_state state;
     int64_t state_ms;         /* when it became that */
@@ -60,6 +62,7 @@ struct redis_node {
     int64_t latency_us;       /* of the last good probe; -1 none */
     struct redis_facts facts; /* of the last INFO that could be read */
     int64_t facts_ms;         /* when that INFO was SENT; -1 never */
+    char peer[REDIS_PEER_SIZE]; /* the IP that answered it; "" unknown */
 };
 
 void redis_node_init(struct redis_node *node);

@@ -54,27 +54,33 @@ static bool look_again(struct turn *t, int old, int target, const char *why)
                                   : turn_refresh(t, 1U << old | 1U << target, why);
 }
 
-/* The target by the name under which the master knows it: FAILOVER compares texts. */
-static void name_of(const struct turn *t, int old, int target, char ret_host[REDIS_HOST_SIZE])
+/* The target by the name under which the master knows it: FAILOVER compares texts. A replica is known by the address it
+ * comes from, or by the one it announces. False when it cannot be told which of several it is. */
+static bool name_of(const struct turn *t, int old, int target, char ret_host[REDIS_HOST_SIZE])
 {
     const struct redis_facts *facts = turn_facts(t, old);
     const struct redis_node_config *node = &t->config->nodes[target];
+    const char *peer = t->now->nodes[target].peer;
     struct redis_node_config read;
     size_t with_port = 0;
+    bool met = false;
     turn_copy(ret_host, REDIS_HOST_SIZE, node->host);
     for (size_t i = 0; i < facts->replica_count; i++) {
         const char *address = facts->replicas[i].address;
         if (strcmp(address, node->address) == 0) {
-            return;
+            turn_copy(ret_host, REDIS_HOST_SIZE, node->host);
+            return true;
         }
-        if (redis_address_parse(address, strlen(address), &read) == 0 && read.port == node->port) {
-            with_port++;
+        if (redis_address_parse(address, strlen(address), &read) != 0 || read.port != node->port) {
+            continue;
+        }
+        with_port++;
+        if (!met) {
+            met = strcmp(read.host, peer) == 0;
             turn_copy(ret_host, REDIS_HOST_SIZE, read.host);
         }
     }
-    if (with_port != 1) {
-        turn_copy(ret_host, REDIS_HOST_SIZE, node->host);
-    }
+    return met || with_port <= 1;
 }
 
 static bool ask(struct turn *t, int old, int target)
@@ -82,7 +88,9 @@ static bool ask(struct turn *t, int old, int target)
     char host[REDIS_HOST_SIZE];
     char port[16];
     char ms[32];
-    name_of(t, old, target, host);
+    if (!name_of(t, old, target, host)) {
+        return give_up(t, "it knows its replicas by other addresses: set replica-announce-ip");
+    }
     snprintf(port, sizeof port, "%d", t->config->nodes[target].port);
     snprintf(ms, sizeof ms, "%" PRId64, timeout_of(t));
     turn_command(t, REDIS_DOING_HANDOVER, old, "%s asked for it", t->now->plan->request);

@@ -319,6 +319,7 @@ static void test_sees_and_says(void **state)
     assert_string_equal(node_of(w, 0)->facts.run_id, RUN_ID);
     assert_int_equal(node_of(w, 0)->facts.role, REDIS_ROLE_MASTER);
     assert_true(node_of(w, 0)->latency_us >= 0);
+    assert_string_equal(node_of(w, 0)->peer, "127.0.0.1");
     assert_int_equal(w->servers[0].accepted, 2); /* one asks, one waits */
     world_destroy(w);
 }

@@ -585,6 +585,76 @@ static void the_same_situation_gives_the_same_action(void **state)
     cluster_destroy(c);
 }
 
+/* Three servers by name, on one port, whose master knows its replicas by their addresses. Whom it is told to hand over to,
+ * when the last one of them, at this address, is to become master. */
+static void named_handover(const char *peer, struct redis_action *ret)
+{
+    static const char *const IPS[] = {"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"};
+    const char *bad;
+    struct redis_memory memory;
+    struct redis_config config;
+    struct redis_node nodes[3];
+    struct redis_verdict verdicts[3] = {0};
+    struct redis_current current = {
+        .epoch = 1, .state = REDIS_STATE_FAILING_OVER, .master = "redis-a:6379"};
+    struct redis_plan plan = {.id = "2-1",
+                              .epoch = 2,
+                              .step = REDIS_STEP_HANDOVER,
+                              .reason = "manual",
+                              .old = "redis-a:6379",
+                              .target = "redis-c:6379",
+                              .request = "req-0000000001"};
+    struct redis_request request = {.name = "req-0000000001", .kind = REDIS_REQUEST_FAILOVER};
+    struct redis_situation now = {.config = &config,
+                                  .now_ms = 1000,
+                                  .token = 1,
+                                  .current = &current,
+                                  .plan = &plan,
+                                  .request = &request,
+                                  .nodes = nodes,
+                                  .verdicts = verdicts,
+                                  .decidable = true,
+                                  .known_offset = -1};
+    redis_config_init(&config);
+    assert_int_equal(redis_config_nodes(&config, "redis-a:6379,redis-b:6379,redis-c:6379", &bad),
+                     0);
+    for (int i = 0; i < 3; i++) {
+        redis_node_init(&nodes[i]);
+        nodes[i].state = REDIS_NODE_UP;
+        nodes[i].probe = REDIS_PROBE_OK;
+        nodes[i].probe_ms = nodes[i].answered_ms = nodes[i].facts_ms = now.now_ms;
+        nodes[i].facts =
+            (struct redis_facts){.role = i == 0 ? REDIS_ROLE_MASTER : REDIS_ROLE_REPLICA,
+                                 .link_up = i != 0,
+                                 .version = 70015};
+        if (i > 0) {
+            snprintf(nodes[0].facts.replicas[i - 1].address, REDIS_ADDRESS_SIZE, "%s", IPS[i]);
+        }
+    }
+    nodes[0].facts.replica_count = 2;
+    snprintf(nodes[2].peer, sizeof nodes[2].peer, "%s", peer);
+    redis_memory_init(&memory);
+    redis_steps_next(&now, &memory, ret);
+}
+
+static void test_a_master_is_told_the_address_that_it_knows(void **state)
+{
+    struct redis_action action;
+    named_handover("10.0.0.3", &action);
+    assert_int_equal(action.kind, REDIS_ACTION_COMMAND);
+    assert_int_equal(action.node, 0);
+    assert_int_equal(action.role, REDIS_ROLE_MASTER);
+    assert_string_equal(action.u.commands.list[0].argv[0], "FAILOVER");
+    assert_string_equal(action.u.commands.list[0].argv[2], "10.0.0.3");
+    assert_string_equal(action.u.commands.list[0].argv[3], "6379");
+    named_handover("10.0.0.2", &action);
+    assert_string_equal(action.u.commands.list[0].argv[2], "10.0.0.2");
+    named_handover("192.168.7.3", &action); /* behind a translation: which one is it? */
+    assert_int_equal(action.kind, REDIS_ACTION_ANSWER);
+    assert_false(action.u.answer.result.ok);
+    assert_non_null(strstr(action.u.answer.result.text, "replica-announce-ip"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -600,6 +670,7 @@ int main(void)
         cmocka_unit_test(E115_a_master_that_kept_its_data_stays_master),
         cmocka_unit_test(E116_a_candidate_that_dies_is_followed_by_the_next),
         cmocka_unit_test(E117_without_a_candidate_current_stays_and_it_goes_on_trying),
+        cmocka_unit_test(test_a_master_is_told_the_address_that_it_knows),
         cmocka_unit_test(E118_a_hand_over_loses_nothing),
         cmocka_unit_test(E118_a_hand_over_is_carried_out_once_wherever_the_manager_stops),
         cmocka_unit_test(E118_what_cannot_be_is_refused_with_the_reason),
