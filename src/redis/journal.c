@@ -278,7 +278,10 @@ void redis_journal_current(struct redis_journal *journal, const struct redis_cur
 static void on_gem_taken(void *ctx, int error, const struct conclave_reply *reply)
 {
     struct redis_journal *j = ctx;
-    j->gem_taken = error == 0 ? j->gem_taken : -1;
+    if (error == 0 && !j->destroyed) {
+        redis_store_gem_taken(j->store, reply->zxid); /* the mirror may show it a moment longer */
+    }
+    j->gem_taken = -1; /* each node of the gem begins with the same versions */
     journal_release(j);
 }
 

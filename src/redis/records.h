@@ -157,8 +157,9 @@ int redis_report_read(const void *json, size_t len, struct redis_report *ret);
 
 /* The gem's `nodes`: {"master":"h:p"|null,"slaves":[…],"unavailable":[…]}. */
 void redis_gem_nodes_write(struct buf *out, const struct redis_current *current);
-/* The gem's `manual_failover`: "host:port", or "ANY_SLAVE" or nothing for any. Always a request. */
-void redis_gem_request_read(const void *data, size_t len, struct redis_request *ret);
+/* The gem's `manual_failover`: "host:port", or "ANY_SLAVE" for any. False when it is empty: the gem makes the node first, and
+ * says whom it wants by a second write; *ret is then untouched. */
+bool redis_gem_request_read(const void *data, size_t len, struct redis_request *ret);
 
 /* A report of these nodes (config->node_count of them). */
 void redis_report_make(struct redis_report *ret, const struct redis_config *config,

@@ -290,16 +290,20 @@ int redis_report_read(const void *json, size_t len, struct redis_report *ret)
     return good ? 0 : CONCLAVE_ECORRUPT;
 }
 
-void redis_gem_request_read(const void *data, size_t len, struct redis_request *ret)
+bool redis_gem_request_read(const void *data, size_t len, struct redis_request *ret)
 {
     struct redis_node_config node;
+    if (len == 0) {
+        return false;
+    }
     *ret = (struct redis_request){.kind = REDIS_REQUEST_FAILOVER};
     memcpy(ret->by, "manual_failover", sizeof "manual_failover");
-    bool any = len == 0 || (len == 9 && memcmp(data, "ANY_SLAVE", 9) == 0);
+    bool any = len == 9 && memcmp(data, "ANY_SLAVE", 9) == 0;
     if (!any && redis_address_parse(data, len, &node) == 0) {
         memcpy(ret->target, node.address, sizeof ret->target);
     } else if (!any) {
         memcpy(ret->target, "?",
                2); /* no address: refused as an unknown server, not taken for any */
     }
+    return true;
 }

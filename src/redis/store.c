@@ -32,6 +32,7 @@ struct redis_store {
     struct redis_current current;
     struct redis_plan plan;
     struct redis_request gem_request;
+    bool gem_asks; /* its node says whom it wants */
     struct redis_request requests[REQUESTS_MAX];
     size_t request_count;
     char bad_request[REDIS_NAME_SIZE]; /* "" */
@@ -74,7 +75,7 @@ static void cell_read(struct cell *cell, const void *data, size_t len)
     } else if (cell == &s->plan_cell) {
         rc = redis_plan_read(data, len, &s->plan);
     } else {
-        redis_gem_request_read(data, len, &s->gem_request);
+        s->gem_asks = redis_gem_request_read(data, len, &s->gem_request);
     }
     cell->corrupt = rc != 0;
 }
@@ -301,7 +302,12 @@ const struct redis_request *redis_store_gem_request(const struct redis_store *st
                                                     int32_t *ret_version)
 {
     *ret_version = store->gem_cell.version;
-    return store->gem_cell.present ? &store->gem_request : NULL;
+    return store->gem_cell.present && store->gem_asks ? &store->gem_request : NULL;
+}
+
+void redis_store_gem_taken(struct redis_store *store, int64_t zxid)
+{
+    (void)cell_take(&store->gem_cell, zxid, false, 0, NULL, 0);
 }
 
 bool redis_store_known(const struct redis_store *store)

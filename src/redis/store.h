@@ -72,6 +72,9 @@ const char *redis_store_corrupt(const struct redis_store *store);
 const struct redis_request *redis_store_gem_request(const struct redis_store *store,
                                                     int32_t *ret_version);
 
+/* Its node was removed by the write of this zxid. */
+void redis_store_gem_taken(struct redis_store *store, int64_t zxid);
+
 /* --- writing -------------------------------------------------------------------- */
 
 /* Reads both records anew, after a sync, and makes the folders (not for an observer). done: 0 or why not. */

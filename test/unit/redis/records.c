@@ -203,11 +203,12 @@ static void the_gems_layout(void **state)
     redis_gem_nodes_write(&text, &current);
     assert_non_null(strstr(buf_cstr(&text), "\"master\":null"));
     buf_finish(&text);
-    redis_gem_request_read("ANY_SLAVE", 9, &request);
+    assert_false(redis_gem_request_read("", 0, &request)); /* made, and not yet filled */
+    assert_true(redis_gem_request_read("ANY_SLAVE", 9, &request));
     assert_string_equal(request.target, "");
-    redis_gem_request_read("b:2", 3, &request);
+    assert_true(redis_gem_request_read("b:2", 3, &request));
     assert_string_equal(request.target, "b:2");
-    redis_gem_request_read("b:two", 5, &request);
+    assert_true(redis_gem_request_read("b:two", 5, &request));
     assert_string_equal(request.target, "?"); /* refused as unknown, not taken for any */
 }
 
