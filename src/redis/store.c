@@ -36,6 +36,8 @@ struct redis_store {
     struct redis_request requests[REQUESTS_MAX];
     size_t request_count;
     char bad_request[REDIS_NAME_SIZE]; /* "" */
+    char refused[REDIS_NAME_SIZE];     /* the request whose answer was refused last; "" */
+    enum { RESULT_CREATE, RESULT_SET, RESULT_NONE } result_way; /* how it is answered then */
     struct redis_report scratch;
     int parts; /* recipes that are not closed, and calls under way */
     bool closing;
@@ -516,6 +518,17 @@ static void write_note(struct write *w, int64_t zxid)
     }
 }
 
+/* An answer must not be refused for ever: the request would keep all that comes behind it waiting. */
+static void answer_note(struct write *w, const struct conclave_reply *reply)
+{
+    struct redis_store *s = w->store;
+    int error = reply->error != 0 && reply->results_count > 1 ? reply->results[1].error : 0;
+    snprintf(s->refused, sizeof s->refused, "%s", error != 0 ? w->name : "");
+    s->result_way = error == CONCLAVE_NODE_EXISTS                                   ? RESULT_SET
+                    : error == CONCLAVE_NO_AUTH || error == CONCLAVE_QUOTA_EXCEEDED ? RESULT_NONE
+                                                                                    : RESULT_CREATE;
+}
+
 static void on_written(struct conclave_client *client, const struct conclave_reply *reply,
                        void *ctx)
 {
@@ -525,6 +538,9 @@ static void on_written(struct conclave_client *client, const struct conclave_rep
     int error = reply->error;
     if (error == 0) {
         write_note(w, reply->zxid);
+    }
+    if (w->name[0] != '\0') {
+        answer_note(w, reply);
     }
     if (reply->results_count > 0) {
         /* The node by which this manager leads is gone: the check comes first. */
@@ -655,22 +671,29 @@ int redis_store_answer(struct redis_store *store, struct conclave_election *elec
     char made[REDIS_PATH_MAX];
     char removed[REDIS_PATH_MAX];
     struct conclave_op parts[2];
+    size_t count = 0;
     struct buf out;
     struct write *w = write_create(store, fn, ctx);
     if (w == NULL) {
         return CONCLAVE_ENOMEM;
     }
+    bool again = strcmp(store->refused, name) == 0;
     buf_init(&out, 0);
     redis_result_write(&out, result);
     snprintf(w->name, sizeof w->name, "%s", name);
     snprintf(below, sizeof below, "results/%s", name);
-    parts[0] = conclave_op_create(redis_path(store->root, below, made), out.data, out.len,
-                                  CONCLAVE_PERSISTENT);
+    redis_path(store->root, below, made);
+    if (again && store->result_way == RESULT_SET) {
+        parts[count++] = conclave_op_set(made, out.data, out.len, -1);
+    } else if (!again || store->result_way != RESULT_NONE) {
+        parts[count++] = conclave_op_create(made, out.data, out.len, CONCLAVE_PERSISTENT);
+    }
     snprintf(below, sizeof below, "requests/%s", name);
-    parts[1] = conclave_op_path(CONCLAVE_OP_DELETE, redis_path(store->root, below, removed), -1);
+    parts[count++] =
+        conclave_op_path(CONCLAVE_OP_DELETE, redis_path(store->root, below, removed), -1);
     int rc = CONCLAVE_ENOMEM;
     if (buf_ok(&out)) {
-        rc = write_submit(w, election, parts, 2);
+        rc = write_submit(w, election, parts, count);
     } else {
         free(w);
     }

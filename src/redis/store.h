@@ -105,7 +105,8 @@ int redis_store_write_plan(struct redis_store *store, struct conclave_election *
 int redis_store_delete_plan(struct redis_store *store, struct conclave_election *election,
                             int32_t version, redis_store_fn fn, void *ctx) CONCLAVE_MUST_USE;
 
-/* results/<name> made, requests/<name> removed. */
+/* results/<name> made, requests/<name> removed. What refused the result (one of that name exists, no permission, a quota) is
+ * remembered: the next call for the same name sets it, or only removes the request. */
 int redis_store_answer(struct redis_store *store, struct conclave_election *election,
                        const char *name, const struct redis_result *result, redis_store_fn fn,
                        void *ctx) CONCLAVE_MUST_USE;

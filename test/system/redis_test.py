@@ -446,6 +446,25 @@ def test_the_gems_layout():
         assert not overlaps([writer])
 
 
+def test_a_result_that_exists_holds_nobody_up():
+    read_only = 1
+    with Cluster(ENSEMBLE, "results", redis=1, managers=1) as cluster:
+        cluster.start()
+        err, _ = cluster.tree.call(zk.create(f"{cluster.root}/results/req-0000000000", b"{}"))
+        assert err == 0, err
+        code, text = cluster.command("pause")
+        assert code == 0, text
+        eventually(cluster.told, lambda: cluster.current()["state"] == "paused")
+        eventually(cluster.told, lambda: cluster.tree.json(f"{cluster.root}/results/req-0000000000").get("ok"))
+        assert cluster.tree.children(f"{cluster.root}/requests") == [], cluster.told()
+        err, _ = cluster.tree.call(zk.set_acl(f"{cluster.root}/results", ((read_only, "world", "anyone"),)))
+        assert err == 0, err
+        code, text = cluster.command("resume")
+        assert code == 0, text
+        eventually(cluster.told, lambda: cluster.current()["state"] == "ok")
+        eventually(cluster.told, lambda: cluster.tree.children(f"{cluster.root}/requests") == [])
+
+
 def test_folders_above_that_others_own():
     root = "/owned/shop"
     with Cluster(ENSEMBLE, "owned", redis=1, managers=1, root=root, options=["--znode-path", root + "/"]) as cluster:
