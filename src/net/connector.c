@@ -13,6 +13,7 @@ struct connector {
     size_t count;           /* of them */
     size_t tried;
     unsigned first; /* number of the one to begin with */
+    int error;      /* that says most of the attempts that failed (error_rank); 0 none */
     connector_fn cb;
     void *ctx;
     bool canceled;
@@ -68,14 +69,39 @@ static const struct addrinfo *connector_next(struct connector *c)
     return at;
 }
 
-/* The next address; `error` is told when there is none. */
+/* A refusal says that nobody listens there. For the whole name it says so only if every address refuses that this machine
+ * could try at all: it may have no addresses of that family (localhost's ::1). */
+static int error_rank(int error)
+{
+    switch (error) {
+    case 0:
+        return 0;
+    case UV_EADDRNOTAVAIL:
+    case UV_EAFNOSUPPORT:
+        return 1;
+    case UV_ECONNREFUSED:
+        return 2;
+    default:
+        return 3;
+    }
+}
+
+static void connector_note(struct connector *c, int error)
+{
+    if (error_rank(error) > error_rank(c->error)) {
+        c->error = error;
+    }
+}
+
+/* The next address; `error` is that of the one before. */
 static void connector_try(struct connector *c, int error)
 {
     const struct addrinfo *at;
+    connector_note(c, error);
     while ((at = connector_next(c)) != NULL) {
         c->stream = stream_create(c->loop, c->read_buffer);
         if (c->stream == NULL) {
-            error = UV_ENOMEM;
+            connector_note(c, UV_ENOMEM);
             continue;
         }
         c->connect.data = c;
@@ -86,8 +112,9 @@ static void connector_try(struct connector *c, int error)
         }
         stream_close(c->stream);
         c->stream = NULL;
+        connector_note(c, error);
     }
-    connector_end(c, NULL, error);
+    connector_end(c, NULL, c->error);
 }
 
 static void connector_on_lookup(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
@@ -105,7 +132,7 @@ static void connector_on_lookup(uv_getaddrinfo_t *request, int status, struct ad
         connector_end(c, NULL, status != 0 ? status : UV_EAI_NONAME);
         return;
     }
-    connector_try(c, UV_EAI_NONAME);
+    connector_try(c, 0);
 }
 
 int connector_start(uv_loop_t *loop, const struct net_address *to, unsigned first,

@@ -10,7 +10,8 @@
 struct connector;
 
 /* The end: a connection, owned by the callee (stream_start, or stream_close), with error 0; or NULL
- * with a libuv code, that of the last address. The connector is gone with this call. */
+ * with a libuv code: UV_ECONNREFUSED if all addresses refuse, else what another one says. The
+ * connector is gone with this call. */
 typedef void (*connector_fn)(void *ctx, struct stream *stream, int error);
 
 /* Begins with the address number `first` of those that the host has, counted round. cb comes from

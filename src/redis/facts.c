@@ -155,7 +155,8 @@ static void read_database(struct reading *r, struct text value)
     while (pair_next(&value, &name, &word)) {
         int64_t keys = number_of(word);
         if (text_is(name, "keys") && keys >= 0) {
-            r->facts.keys = (r->facts.keys < 0 ? 0 : r->facts.keys) + keys;
+            int64_t others = r->facts.keys < 0 ? 0 : r->facts.keys;
+            r->facts.keys = keys <= INT64_MAX - others ? others + keys : INT64_MAX;
         }
     }
 }
@@ -270,7 +271,9 @@ static void conclude(struct reading *r)
          * their offset are still those of the history; before 4.0 the other one means something else. */
         facts->offset =
             facts->replid[0] == '\0' ? r->replica_offset : larger(r->replica_offset, r->own_offset);
-        facts->link_down_ms = r->link_down_s >= 0 ? r->link_down_s * 1000 : -1;
+        facts->link_down_ms = r->link_down_s < 0                  ? -1
+                              : r->link_down_s > INT64_MAX / 1000 ? INT64_MAX
+                                                                  : r->link_down_s * 1000;
     } else {
         facts->offset = r->own_offset;
         facts->link_up = false;

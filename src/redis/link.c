@@ -33,6 +33,8 @@ struct wire {
     struct connector *connector;
     redisReader *reader;
     struct buf out; /* bytes that did not leave yet */
+    size_t
+        unread; /* bytes of an answer that is not whole, what the reader has made of them included */
     enum { WIRE_CONNECTING, WIRE_SECURING, WIRE_LOGIN, WIRE_READY } stage;
     bool subscribed;
     redisReplyObjectFunctions functions; /* hiredis' own, with a bound */
@@ -351,17 +353,19 @@ static size_t wire_on_data(void *owner, struct slice bytes)
         return bytes.len;
     }
     int rc = redisReaderFeed(w->reader, (const char *)bytes.data, bytes.len);
+    w->unread += bytes.len;
     while (rc == REDIS_OK && w->link != NULL) {
         rc = redisReaderGetReply(w->reader, &reply);
         if (rc != REDIS_OK || reply == NULL) {
             break;
         }
+        w->unread = w->reader->len - w->reader->pos;
         wire_on_reply(w, reply);
         freeReplyObject(reply);
     }
     if (w->link != NULL && rc != REDIS_OK) {
         link_lost(w->link, REDIS_PROBE_ERROR, "it does not speak Redis' protocol");
-    } else if (w->link != NULL && w->reader->len - w->reader->pos > REDIS_ANSWER_MAX) {
+    } else if (w->link != NULL && w->unread > REDIS_ANSWER_MAX) {
         link_lost(w->link, REDIS_PROBE_ERROR, "its answer is too long");
     }
     return bytes.len;

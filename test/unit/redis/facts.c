@@ -99,6 +99,19 @@ static void a_replica_of_2_8_has_no_ids(void **state)
     assert_false(redis_facts_of_history(&facts, "", "", -1));
 }
 
+static void numbers_without_measure_do_not_overflow(void **state)
+{
+    (void)state;
+    struct redis_facts facts =
+        read_all("role:slave\nmaster_link_down_since_seconds:999999999999999999\n# Keyspace\n"
+                 "db0:keys=999999999999999999\ndb1:keys=999999999999999999\n"
+                 "db2:keys=999999999999999999,keys=999999999999999999,keys=999999999999999999,"
+                 "keys=999999999999999999,keys=999999999999999999,keys=999999999999999999,"
+                 "keys=999999999999999999,keys=999999999999999999,keys=999999999999999999\n");
+    assert_int_equal(facts.link_down_ms, INT64_MAX);
+    assert_int_equal(facts.keys, INT64_MAX);
+}
+
 static void what_is_no_info_is_refused(void **state)
 {
     (void)state;
@@ -175,6 +188,7 @@ int main(void)
         cmocka_unit_test(a_master_of_7_0),
         cmocka_unit_test(a_replica_whose_link_is_down),
         cmocka_unit_test(a_replica_of_2_8_has_no_ids),
+        cmocka_unit_test(numbers_without_measure_do_not_overflow),
         cmocka_unit_test(what_is_no_info_is_refused),
         cmocka_unit_test(numbers_and_ids_that_are_none_are_unknown),
         cmocka_unit_test(a_text_cut_off_anywhere),

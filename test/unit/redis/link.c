@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include <dlfcn.h>
+#include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,17 +151,38 @@ static void on_closed(void *ctx)
     ((struct answers *)ctx)->closed = true;
 }
 
-static void world_link(struct world *w, int port)
+#define TWO_ADDRESSES "two-addresses.test"
+
+/* In place of the C library's: a name of two addresses, one that has no route and the own. */
+__attribute__((visibility("default"))) int getaddrinfo(const char *host, const char *service,
+                                                       const struct addrinfo *hints,
+                                                       struct addrinfo **ret)
+{
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    if (host == NULL || strcmp(host, TWO_ADDRESSES) != 0) {
+        return real(host, service, hints, ret);
+    }
+    int rc = real("255.255.255.255", service, hints, ret);
+    return rc != 0 ? rc : real("127.0.0.1", service, hints, &(*ret)->ai_next);
+}
+
+static void world_link_to(struct world *w, const char *host, int port)
 {
     struct redis_link_settings settings = {.loop = &w->loop,
                                            .read_buffer = w->buffer,
                                            .access = &w->access,
-                                           .host = "127.0.0.1",
+                                           .host = host,
                                            .port = port,
                                            .silence_ms = 1000,
                                            .on_cut = on_cut,
                                            .ctx = &w->answers};
     assert_int_equal(redis_link_create(&settings, &w->link), 0);
+}
+
+static void world_link(struct world *w, int port)
+{
+    world_link_to(w, "127.0.0.1", port);
 }
 
 static struct world *world_create(const char *const *script)
@@ -334,6 +357,54 @@ static void test_refused(void **state)
     world_destroy(w);
 }
 
+/* Nobody listens at one address; the other says nothing of it. */
+static void test_a_refusal_counts_if_all_refuse(void **state)
+{
+    static const char *const SCRIPT[] = {"+PONG\r\n", NULL};
+    struct world *w = world_create(SCRIPT);
+    struct redis_link *plain = w->link;
+    world_link_to(w, TWO_ADDRESSES, w->port);
+    send_ping(w, TIMEOUT_MS);
+    run_until_answered(w, 1);
+    assert_int_equal(w->answers.list[0].outcome, REDIS_PROBE_OK); /* the second one answers */
+    redis_link_drop(w->link);
+    uv_close((uv_handle_t *)&w->fake.listener, NULL);
+    w->fake.script = NULL;
+    uv_run(&w->loop, UV_RUN_NOWAIT);
+    send_ping(w, TIMEOUT_MS);
+    run_until_answered(w, 2);
+    assert_int_equal(w->answers.list[1].outcome, REDIS_PROBE_UNREACHABLE);
+    redis_link_close(plain, NULL, NULL);
+    world_destroy(w);
+}
+
+/* An array whose items come one by one, each of them small, to whom waits for nothing. */
+static void test_an_answer_in_pieces_is_bounded(void **state)
+{
+    enum { HEAD = 8, BODY = 60000 };
+    static const char *const SCRIPT[] = {"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n*1000\r\n",
+                                         NULL};
+    static char item[HEAD + BODY + 2];
+    struct world *w = world_create(SCRIPT);
+    size_t said = 0;
+    memset(item, 'x', sizeof item);
+    memcpy(item, "$60000\r\n", HEAD);
+    memcpy(item + HEAD + BODY, "\r\n", 2);
+    send_ping(w, TIMEOUT_MS);
+    run_until_answered(w, 1);
+    while (w->answers.cuts == 0) {
+        size_t at = said % sizeof item;
+        uv_buf_t out = uv_buf_init(item + at, (unsigned)(sizeof item - at));
+        int n = w->fake.peer_open ? uv_try_write((uv_stream_t *)&w->fake.peer, &out, 1) : 0;
+        said += n > 0 ? (size_t)n : 0;
+        assert_true(said < 4 * (size_t)REDIS_ANSWER_MAX);
+        uv_run(&w->loop, UV_RUN_NOWAIT);
+    }
+    assert_true(said > REDIS_ANSWER_MAX);
+    assert_int_equal(w->answers.cut_why, REDIS_PROBE_ERROR);
+    world_destroy(w);
+}
+
 static void test_login(void **state)
 {
     static const char *const GOOD[] = {"+OK\r\n", "+PONG\r\n", NULL};
@@ -445,6 +516,8 @@ int main(void)
         cmocka_unit_test(test_connects_again),
         cmocka_unit_test(test_idle_end_is_told_at_once),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_a_refusal_counts_if_all_refuse),
+        cmocka_unit_test(test_an_answer_in_pieces_is_bounded),
         cmocka_unit_test(test_login),
         cmocka_unit_test(test_drop_and_close),
         cmocka_unit_test(test_real_server),
