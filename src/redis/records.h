@@ -82,8 +82,7 @@ struct redis_plan {
     char wanted[REDIS_ADDRESS_SIZE];                 /* whom the request asked for; "" any */
     char tried[REDIS_NODES_MAX][REDIS_ADDRESS_SIZE]; /* were chosen and failed */
     size_t tried_count;
-    char fenced
-        [32]; /* "", "self", "refused", "method", "lease", "forced": what says that it stopped */
+    char fenced[32]; /* "", "refused", "method", "lease", "forced": what says that it stopped */
     char request[REDIS_NAME_SIZE]; /* name of the request it answers; "" */
     bool force;                    /* the operator takes the loss: unfenced, unreachable, behind */
     int64_t started_ms;

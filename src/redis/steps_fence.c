@@ -9,21 +9,27 @@
 #define LEASE_MARGIN_MS 2000
 #define DETACH_PAUSE_MS 1000
 #define METHOD_PAUSES 5
+#define REFUSED_PERIODS 2
 
-/* Replicas that may keep an old master writable; *ret_linked: one that says it is linked, or REDIS_NONE. */
+/* Replicas that may keep an old master writable; *ret_linked: one that says it is linked, or REDIS_NONE. Whoever is
+ * linked to a server by a name that is not in the list may be linked to the old master, and so may those that it listed
+ * beyond the number that is known. */
 static int possible_replicas(const struct turn *t, int old, int *ret_linked)
 {
-    int possible = 0;
+    size_t others = t->config->node_count - 1;
+    size_t listed = turn_facts(t, old)->replica_count;
+    int possible = listed > others ? (int)(listed - others) : 0;
     *ret_linked = REDIS_NONE;
     for (size_t i = 0; i < t->config->node_count; i++) {
         int node = (int)i;
         if (node == old) {
             continue;
         }
+        int master = turn_master_of(t, node);
         if (!turn_recent(t, node)) {
             possible += t->now->nodes[i].probe == REDIS_PROBE_REFUSED ? 0 : 1;
         } else if (turn_is(t, node, REDIS_ROLE_REPLICA) && turn_facts(t, node)->link_up &&
-                   turn_master_of(t, node) == old) {
+                   (master == old || master == REDIS_NONE)) {
             possible++;
             *ret_linked = node;
         }
@@ -59,6 +65,16 @@ static enum fence_view note_fenced(struct turn *t, const char *by, const char *e
     return FENCE_ACTED;
 }
 
+/* What was noted holds no more: it is to be made sure of anew. */
+static enum fence_view unnote_fenced(struct turn *t, const char *why)
+{
+    struct redis_plan *plan =
+        turn_plan(t, REDIS_DOING_FENCED, NULL, "%.100s %s", t->now->plan->old, why);
+    plan->fenced[0] = '\0';
+    t->memory->lease_from_ms = -1;
+    return FENCE_ACTED;
+}
+
 static enum fence_view wait_lease(struct turn *t, int old)
 {
     const struct redis_current *current = t->now->current;
@@ -77,6 +93,9 @@ static enum fence_view wait_lease(struct turn *t, int old)
     }
     if (!lease_possible(t, old, &linked)) {
         memory->lease_from_ms = -1;
+        if (strcmp(t->now->plan->fenced, "lease") == 0) {
+            return unnote_fenced(t, "may have found replicas again");
+        }
         if (linked != REDIS_NONE &&
             (memory->attempt_ms[linked] < 0 ||
              t->now->now_ms - memory->attempt_ms[linked] >= DETACH_PAUSE_MS)) {
@@ -106,6 +125,14 @@ static enum fence_view wait_lease(struct turn *t, int old)
     return FENCE_ACTED;
 }
 
+/* A refused connection speaks for the process that was there. Another may come up soon, and unseen. */
+static bool was_refused_lately(const struct turn *t, const struct redis_node *node)
+{
+    return node->refused_ms > node->answered_ms &&
+           t->now->now_ms - node->refused_ms <=
+               REFUSED_PERIODS * t->config->period_ms + t->config->op_timeout_ms;
+}
+
 static enum fence_view unreachable(struct turn *t, int old, const char **ret_by)
 {
     const struct redis_plan *plan = t->now->plan;
@@ -115,13 +142,15 @@ static enum fence_view unreachable(struct turn *t, int old, const char **ret_by)
         *ret_by = "forced";
         return FENCE_STOPPED;
     }
-    if (strcmp(plan->fenced, "method") == 0 || strcmp(plan->fenced, "refused") == 0 ||
+    if (strcmp(plan->fenced, "method") == 0 ||
+        (strcmp(plan->fenced, "refused") == 0 && was_refused_lately(t, &t->now->nodes[old])) ||
         (strcmp(plan->fenced, "lease") == 0 && lease_possible(t, old, &linked))) {
         *ret_by = plan->fenced;
         return FENCE_STOPPED;
     }
     if (t->config->fence_methods) {
-        bool ours = fence->node == old && fence->at_ms >= t->memory->plan_ms;
+        bool ours = fence->node == old && fence->at_ms >= t->memory->plan_ms &&
+                    fence->at_ms >= t->now->nodes[old].answered_ms;
         if (ours && fence->state == REDIS_FENCE_CONFIRMED) {
             return note_fenced(t, "method", "fenced");
         }
@@ -148,8 +177,12 @@ enum fence_view steps_fence(struct turn *t, int old, const char **ret_by)
         *ret_by = "self";
         return FENCE_STOPPED;
     }
-    if (node->probe == REDIS_PROBE_REFUSED || node->probe == REDIS_PROBE_LOADING) {
-        *ret_by = "refused";
+    bool loading = node->probe == REDIS_PROBE_LOADING;
+    if ((answers || loading) && t->now->plan->fenced[0] != '\0') {
+        return unnote_fenced(t, "answers: a process is there again");
+    }
+    if (loading || node->probe == REDIS_PROBE_REFUSED) {
+        *ret_by = loading ? "loading" : "refused";
         return FENCE_STOPPED;
     }
     return answers ? FENCE_ANSWERS : unreachable(t, old, ret_by);

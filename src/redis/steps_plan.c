@@ -188,7 +188,7 @@ static bool leave_old(struct turn *t, int old, int target)
         int node = (int)i;
         if (strcmp(t->now->plan->fenced, "lease") == 0 && old != target && node != old &&
             node != target && turn_is(t, node, REDIS_ROLE_REPLICA) &&
-            turn_master_of(t, node) == old) {
+            (turn_master_of(t, node) == old || turn_master_of(t, node) == REDIS_NONE)) {
             turn_command(t, REDIS_DOING_REPOINT, node, "%s leaves %s for %s", turn_address(t, node),
                          t->now->plan->old, turn_address(t, target));
             turn_add_replicaof(t, target);
@@ -368,7 +368,7 @@ static bool choose(struct turn *t, int old, bool old_answers, const char *by)
     struct redis_plan *record = turn_plan(t, REDIS_DOING_CHOOSE, "candidate", "%s", choice.why);
     turn_copy(record->target, sizeof record->target, turn_address(t, choice.node));
     record->step = REDIS_STEP_PROMOTE;
-    if (by != NULL && strcmp(by, "self") != 0) {
+    if (by != NULL && strcmp(by, "self") != 0 && strcmp(by, "loading") != 0) {
         turn_copy(record->fenced, sizeof record->fenced, by);
     }
     t->out->event_bytes = choice.lag_bytes;

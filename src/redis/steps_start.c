@@ -1,8 +1,12 @@
 /* The first `current`. */
 #include "redis/steps_start.h"
 
+#include "redis/steps_request.h"
+
 #include <stdio.h>
 #include <string.h>
+
+#define GRACE_PERIODS 3 /* nobody is told at once that there is no master */
 
 /* What is found when everybody was asked. */
 struct survey {
@@ -101,13 +105,17 @@ static bool ask_operator(struct turn *t, const char *why)
     return true;
 }
 
-/* Without a master: all answer, of one history: the one that has most of it. */
+/* Without a master: all answer, of one history: the one that has most of it. A replica whose link is up, and not to
+ * one of the others, has a master that is alive and not listed. */
 static int furthest(const struct turn *t)
 {
     int best = REDIS_NONE;
     for (size_t i = 0; i < t->config->node_count; i++) {
         const struct redis_facts *facts = turn_facts(t, (int)i);
         if (facts->replid[0] == '\0' || strcmp(facts->replid, turn_facts(t, 0)->replid) != 0) {
+            return REDIS_NONE;
+        }
+        if (facts->link_up && turn_master_of(t, (int)i) == REDIS_NONE) {
             return REDIS_NONE;
         }
         if (facts->priority != 0 &&
@@ -122,6 +130,12 @@ bool steps_start(struct turn *t)
 {
     struct survey s = survey(t);
     bool all = s.answers == (int)t->config->node_count;
+    /* a master was published that is not listed here: it may live, so a person says who follows it */
+    bool unlisted = t->now->current != NULL && t->now->current->master[0] != '\0';
+    if (t->now->now_ms - t->memory->term_ms > GRACE_PERIODS * t->config->period_ms &&
+        steps_request(t)) {
+        return true;
+    }
     if (s.waiting) {
         return turn_wait(t, t->config->period_ms / 2, "not all servers were heard yet");
     }
@@ -129,6 +143,10 @@ bool steps_start(struct turn *t)
         return ask_operator(t, "no server answers");
     }
     int master = s.masters == 1 ? s.master : s.real == 1 ? s.real_one : REDIS_NONE;
+    if (unlisted && (master == REDIS_NONE ||
+                     (turn_facts(t, master)->keys == 0 && !turn_of_current(t, master)))) {
+        return ask_operator(t, "the master of the record is not one of the servers");
+    }
     if (master != REDIS_NONE) {
         return contradicted(t, master)
                    ? ask_operator(t, "replicas follow another server than the one master")

@@ -230,6 +230,104 @@ static void E114_replicas_that_only_managers_reach_keep_the_lease_from_ending(vo
     cluster_destroy(c);
 }
 
+static bool lease_runs_out(bool other_names, int listed)
+{
+    struct cluster *c = begin(3, 6);
+    c->config.min_replicas = 1;
+    c->config.min_replicas_lag_s = 2;
+    c->world.other_names = other_names;
+    c->world.servers[0].listed = listed;
+    assert_true(run_until_converged(c, 20000));
+    run_for(c, 3000);
+    assert_int_equal(c->current.lease_ms, 2000);
+    if (other_names) {
+        for (int i = 0; i < MANAGERS; i++) {
+            c->world.cut_manager[i][0] = true;
+        }
+    } else {
+        cut_off(c, 0, true);
+    }
+    run_for(c, 30000);
+    bool published = c->publications > 1;
+    assert_true(published || !other_names || server_writes(&c->world, 0));
+    cluster_destroy(c);
+    return published;
+}
+
+static void E114_a_replica_of_an_unknown_name_may_be_the_old_masters(void **state)
+{
+    (void)state;
+    assert_false(lease_runs_out(true, 0));
+}
+
+static void E114_replicas_that_are_not_listed_keep_an_old_master_writable(void **state)
+{
+    (void)state;
+    assert_true(lease_runs_out(false, 2));
+    assert_false(lease_runs_out(false, 3));
+}
+
+/* A plan with a target and a note that the old master has stopped, and nobody who carries it out for now. */
+static struct cluster *with_note(const char *fenced)
+{
+    struct cluster *c = ready(3, 24);
+    c->stop_at = "promote";
+    c->stop_when = FLIGHT_BEFORE;
+    if (strcmp(fenced, "method") == 0) {
+        c->methods = 1;
+        c->config.fence_methods = true;
+        hang(c, 0);
+    } else {
+        crash(&c->world, 0);
+    }
+    for (int i = 0; i < 2000 && !c->stopped; i++) {
+        cluster_tick(c);
+    }
+    assert_true(c->stopped);
+    assert_string_equal(c->plan.fenced, fenced);
+    return c;
+}
+
+static void E114_a_refused_connection_says_nothing_of_the_next_process(void **state)
+{
+    (void)state;
+    struct cluster *c = with_note("refused");
+    c->elect_ms = c->world.now + 10000;
+    start(&c->world, 0, 50, true);
+    for (int i = 0; i < MANAGERS; i++) {
+        c->world.cut_manager[i][0] = true;
+    }
+    run_for(c, 20000);
+    assert_true(server_writes(&c->world, 0));
+    assert_int_equal(c->publications, 1);
+    assert_int_equal(c->current.state, REDIS_STATE_NEEDS_OPERATOR);
+    cluster_destroy(c);
+}
+
+static void E114_a_note_is_taken_back_when_a_process_answers(void **state)
+{
+    (void)state;
+    static const char *const notes[] = {"refused", "method"};
+    for (size_t i = 0; i < 4; i++) {
+        struct cluster *c = with_note(notes[i % 2]);
+        c->world.servers[0].loading = i / 2 != 0;
+        cut_off(c, 0, true); /* from its replicas; managers reach it */
+        memset(c->world.cut_manager, 0, sizeof c->world.cut_manager);
+        start(&c->world, 0, 50, true);
+        while (c->plan_there && c->plan.fenced[0] != '\0') {
+            assert_int_equal(c->publications, 1);
+            cluster_tick(c);
+        }
+        assert_int_equal(c->publications, 1);
+        c->world.servers[0].loading = false;
+        run_for(c, 5000);
+        assert_int_equal(c->publications, 2);
+        cut_off(c, 0, false);
+        assert_true(run_until_converged(c, 60000));
+        cluster_destroy(c);
+    }
+}
+
 static void E115_an_empty_master_gives_its_nothing_to_nobody(void **state)
 {
     (void)state;
@@ -535,6 +633,56 @@ static void servers_that_all_boot_as_replicas_get_a_master(void **state)
     cluster_destroy(c);
 }
 
+static void replicas_of_a_master_that_is_not_listed_are_left_alone(void **state)
+{
+    (void)state;
+    struct cluster *c = begin(3, 25);
+    struct server *s = c->world.servers;
+    c->config.node_count = 2;
+    for (int i = 0; i < 3; i++) {
+        s[i].master = i == 2;
+        s[i].of = i == 2 ? -1 : 2;
+        s[i].link_up = i != 2;
+    }
+    run_for(c, 10000);
+    assert_int_equal(c->current.state, REDIS_STATE_NEEDS_OPERATOR);
+    assert_int_equal(c->publications, 0);
+    assert_true(!s[0].master && !s[1].master && server_writes(&c->world, 2));
+    cluster_destroy(c);
+}
+
+static void a_published_master_that_is_taken_out_of_the_list_is_not_replaced(void **state)
+{
+    (void)state;
+    struct cluster *c = ready(3, 26);
+    ask(c, REDIS_REQUEST_FAILOVER, "127.0.0.1:7002");
+    run_for(c, 1000);
+    assert_true(run_until_converged(c, 20000));
+    assert_int_equal(master_of(c), 2);
+    c->config.node_count = 2;
+    cut_off(c, 2, true);
+    link_drop(&c->world, 0);
+    link_drop(&c->world, 1);
+    lose_leader(c);
+    run_for(c, 10000);
+    assert_int_equal(c->publications, 2);
+    assert_int_equal(c->current.state, REDIS_STATE_NEEDS_OPERATOR);
+    ask(c, REDIS_REQUEST_FAILOVER, ""); /* what is asked for is answered all the same */
+    run_for(c, 1000);
+    assert_true(c->result_there && !c->result.ok);
+    ask(c, REDIS_REQUEST_PAUSE, "");
+    run_for(c, 1000);
+    assert_true(c->result_there && c->result.ok && c->current.paused);
+    ask(c, REDIS_REQUEST_RESUME, "");
+    run_for(c, 1000);
+    replicaof_no_one(&c->world, 1); /* a person's decision */
+    replicaof(&c->world, 0, 1);
+    run_for(c, 10000);
+    assert_string_equal(c->current.master, "127.0.0.1:7001");
+    assert_int_equal(c->publications, 3);
+    cluster_destroy(c);
+}
+
 static void what_an_operator_did_by_hand_is_taken_over(void **state)
 {
     (void)state;
@@ -665,6 +813,10 @@ int main(void)
         cmocka_unit_test(E114_an_isolated_master_has_stopped_before_another_is_published),
         cmocka_unit_test(E114_without_a_lease_an_unreachable_master_blocks),
         cmocka_unit_test(E114_replicas_that_only_managers_reach_keep_the_lease_from_ending),
+        cmocka_unit_test(E114_a_replica_of_an_unknown_name_may_be_the_old_masters),
+        cmocka_unit_test(E114_replicas_that_are_not_listed_keep_an_old_master_writable),
+        cmocka_unit_test(E114_a_refused_connection_says_nothing_of_the_next_process),
+        cmocka_unit_test(E114_a_note_is_taken_back_when_a_process_answers),
         cmocka_unit_test(E115_an_empty_master_gives_its_nothing_to_nobody),
         cmocka_unit_test(E115_an_empty_master_waits_for_servers_that_are_away),
         cmocka_unit_test(E115_a_master_that_kept_its_data_stays_master),
@@ -682,6 +834,8 @@ int main(void)
         cmocka_unit_test(a_cluster_of_empty_masters_begins_with_the_first),
         cmocka_unit_test(two_masters_with_data_need_an_operator),
         cmocka_unit_test(servers_that_all_boot_as_replicas_get_a_master),
+        cmocka_unit_test(replicas_of_a_master_that_is_not_listed_are_left_alone),
+        cmocka_unit_test(a_published_master_that_is_taken_out_of_the_list_is_not_replaced),
         cmocka_unit_test(what_an_operator_did_by_hand_is_taken_over),
         cmocka_unit_test(a_master_that_stands_still_is_killed_by_a_method),
         cmocka_unit_test(the_same_situation_gives_the_same_action),
