@@ -135,7 +135,12 @@ static int give_way(struct starving *s, struct member *mine, struct member *riva
           "the rival does not wait");
     TWICE(error, conclave_elector_cede(mine->elector, 200));
     CHECK(s, error == 0, "does not cede");
-    AWAIT(s, is_active(rival), "the rival is not active");
+    AWAIT(s, is_active(rival) || mine->activated > 1, "nobody is active");
+    if (s->wrong == NULL && !is_active(rival)) {
+        /* Without memory the lock went late, when this one stayed out no more. */
+        CHECK(s, conclave_elector_cede(mine->elector, 200) == 0, "does not cede again");
+        AWAIT(s, is_active(rival), "the rival is not active");
+    }
     FED(s, end(s, rival)); /* it does not say that it has stopped in order */
     AWAIT(s, is_active(mine), "not active again");
     CHECK(s, mine->fenced > 0, "the one before was not fenced");
