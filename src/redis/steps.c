@@ -26,6 +26,7 @@ void redis_memory_init(struct redis_memory *memory)
         .lease_from_ms = -1,
         .term_ms = -1,
         .failed_ms = -1,
+        .unanswered_ms = -1,
         .epoch_seen = -1,
         .guard_ms = -1,
     };
@@ -38,6 +39,10 @@ static void command_done(struct redis_memory *memory, const struct redis_action 
                          const struct redis_outcome *outcome, int64_t now_ms)
 {
     const char *step = action->step;
+    if (strcmp(step, turn_doing_name(REDIS_DOING_SAVE)) == 0) {
+        memory->saved |= 1U << action->node; /* even if it was refused: there may be no file */
+        return;
+    }
     memory->attempt_ms[action->node] = now_ms;
     if (strcmp(step, turn_doing_name(REDIS_DOING_PAUSE)) == 0) {
         memory->paused_ms = now_ms; /* even if it was refused: REPLICAOF comes anyway */
@@ -58,6 +63,9 @@ void redis_steps_done(struct redis_memory *memory, const struct redis_action *ac
 {
     if (action->kind == REDIS_ACTION_COMMAND) {
         command_done(memory, action, outcome, now_ms);
+    }
+    if (action->kind == REDIS_ACTION_ANSWER) {
+        memory->unanswered_ms = outcome->ok ? -1 : now_ms;
     }
     memory->failed_ms = outcome->ok ? -1 : now_ms;
     if (!outcome->ok) {
@@ -181,7 +189,7 @@ static bool look_at_master(struct turn *t)
 static bool settled(struct turn *t)
 {
     bool paused = t->now->current->paused;
-    if (steps_request(t) || (!paused && look_at_master(t))) {
+    if ((!steps_request_held(t) && steps_request(t)) || (!paused && look_at_master(t))) {
         return true;
     }
     bool well = turn_is(t, t->master, REDIS_ROLE_MASTER) &&
@@ -210,7 +218,8 @@ void redis_steps_next(const struct redis_situation *now, struct redis_memory *me
     if (memory->failed_ms >= 0 && now->now_ms - memory->failed_ms < RETRY_MS) {
         turn_wait(&t, RETRY_MS - (now->now_ms - memory->failed_ms), "%.200s", memory->last_error);
     } else if (now->plan != NULL) {
-        (void)((current != NULL && steps_request_amid(&t)) || steps_plan_next(&t));
+        (void)((current != NULL && !steps_request_held(&t) && steps_request_amid(&t)) ||
+               steps_plan_next(&t));
     } else if (t.master == REDIS_NONE) {
         (void)steps_start(&t);
     } else {

@@ -89,9 +89,11 @@ struct redis_memory {
     int64_t handover_ms;                  /* FAILOVER was sent; -1 */
     bool handover_refused;                /* and refused, see last_error */
     int64_t repoint_ms;                   /* re-pointing since; -1 */
+    uint32_t saved;                       /* bit i: CONFIG REWRITE was sent after the hand-over */
     int64_t lease_from_ms;                /* the old master has had too few replicas since; -1 */
     int64_t term_ms;                      /* first call; -1 */
     int64_t failed_ms;                    /* the last action failed; -1 */
+    int64_t unanswered_ms;                /* the last ANSWER failed; -1 */
     int64_t epoch_seen;                   /* newest epoch seen, and */
     int64_t epoch_ms;                     /* when: for the cooldown if the wall clock jumps back */
     int64_t attempt_ms[REDIS_NODES_MAX];  /* last REPLICAOF to this node; -1 */

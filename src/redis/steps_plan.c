@@ -4,6 +4,7 @@
 #include "redis/steps_fence.h"
 #include "redis/steps_handover.h"
 #include "redis/steps_repair.h"
+#include "redis/steps_request.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -132,21 +133,8 @@ static bool publish(struct turn *t, int old, int target)
     if (plan->request[0] == '\0') {
         record->failover_ms = t->now->wall_ms;
     }
-    steps_guard_record(t, facts->run_id, record);
+    steps_guard_record(t, target, record);
     publish_lists(t, target, record);
-    return true;
-}
-
-static bool demote_old(struct turn *t, int old, int target)
-{
-    const struct redis_plan *plan = t->now->plan;
-    turn_command(t, REDIS_DOING_DEMOTE, old, "%s answers as a master: it becomes a replica of %s",
-                 plan->old, turn_address(t, target));
-    turn_add_replicaof(t, target);
-    if (turn_facts(t, old)->version >= PAUSE_VERSION) {
-        turn_add(t, true, "CLIENT", "UNPAUSE", NULL);
-    }
-    turn_add_kill(t);
     return true;
 }
 
@@ -159,6 +147,24 @@ static bool undo_target(struct turn *t, const char *why)
     }
     plan->target[0] = '\0';
     plan->step = REDIS_STEP_CHOOSE;
+    return true;
+}
+
+/* It answers as a master, and is to follow the target. False: the two are one process. */
+static bool demote_old(struct turn *t, int old, int target)
+{
+    const struct redis_plan *plan = t->now->plan;
+    if (turn_same_process(t, old, target)) {
+        return plan->target[0] != '\0' && undo_target(t, "leads to the old master");
+    }
+    turn_command(t, REDIS_DOING_DEMOTE, old, "%s answers as a master: it becomes a replica of %s",
+                 plan->old, turn_address(t, target));
+    turn_add_replicaof(t, target);
+    turn_add(t, true, "CONFIG", "REWRITE", NULL); /* or it comes back as a master */
+    if (turn_facts(t, old)->version >= PAUSE_VERSION) {
+        turn_add(t, true, "CLIENT", "UNPAUSE", NULL);
+    }
+    turn_add_kill(t);
     return true;
 }
 
@@ -448,13 +454,33 @@ static bool without_target(struct turn *t, int old)
     return choose(t, old, view == FENCE_ANSWERS, by);
 }
 
+/* FAILOVER changes roles, and no file of settings: a restart would undo it. */
+static bool save(struct turn *t, int old, int target)
+{
+    bool follows = old != REDIS_NONE && turn_is(t, old, REDIS_ROLE_REPLICA) &&
+                   turn_master_of(t, old) == target;
+    int node = turn_is(t, target, REDIS_ROLE_MASTER) && (t->memory->saved & 1U << target) == 0
+                   ? target
+               : follows && (t->memory->saved & 1U << old) == 0 ? old
+                                                                : REDIS_NONE;
+    if (t->now->plan->step != REDIS_STEP_HANDOVER || node == REDIS_NONE) {
+        return false;
+    }
+    turn_command(t, REDIS_DOING_SAVE, node, "%s keeps its new role when it is restarted",
+                 turn_address(t, node));
+    turn_add(t, true, "CONFIG", "REWRITE", NULL);
+    return true;
+}
+
 /* After the publication: the answer, the others, the end. */
-static bool published(struct turn *t, int target)
+static bool published(struct turn *t, int old, int target)
 {
     const struct redis_plan *plan = t->now->plan;
     const struct redis_request *request = t->now->request;
     struct redis_memory *memory = t->memory;
-    if (plan->request[0] != '\0' && request != NULL && strcmp(request->name, plan->request) == 0) {
+    bool asked =
+        plan->request[0] != '\0' && request != NULL && strcmp(request->name, plan->request) == 0;
+    if (asked && !steps_request_held(t)) {
         return turn_answer(t, plan->request, true, "%s is master", plan->target);
     }
     if (t->now->verdicts[target].kind == REDIS_VERDICT_DOWN && !t->now->current->paused) {
@@ -473,8 +499,11 @@ static bool published(struct turn *t, int target)
         memory->repoint_ms = t->now->now_ms;
     }
     bool over = t->now->now_ms - memory->repoint_ms > t->config->repoint_timeout_ms;
-    if (!over && steps_repoint(t, REDIS_DOING_REPOINT)) {
+    if (save(t, old, target) || (!over && steps_repoint(t, REDIS_DOING_REPOINT))) {
         return true;
+    }
+    if (asked) { /* or it would be taken for a new one */
+        return turn_wait(t, t->config->period_ms, "the request could not be answered yet");
     }
     return turn_delete_plan(t, REDIS_DOING_FINISH, "failover-end",
                             over ? "%s is master; some replicas are not re-pointed yet"
@@ -494,6 +523,7 @@ static void remember_plan(struct turn *t)
         memory->handover_refused = false;
         memory->plan_target[0] = '\0';
         memory->promote_ms = -1;
+        memory->saved = 0;
     }
     if (strcmp(memory->plan_target, plan->target) != 0) {
         turn_copy(memory->plan_target, sizeof memory->plan_target, plan->target);
@@ -512,12 +542,16 @@ bool steps_plan_next(struct turn *t)
         (current->epoch == plan->epoch && strcasecmp(current->master, plan->target) != 0)) {
         return turn_delete_plan(t, REDIS_DOING_ABORT, NULL, "it is of an epoch that is over");
     }
-    if (old == REDIS_NONE || (plan->target[0] != '\0' && target == REDIS_NONE)) {
-        return turn_wait(t, t->config->period_ms,
-                         "the plan names a server that this manager does not know");
+    if (current->epoch == plan->epoch && target != REDIS_NONE) {
+        return published(t, old, target);
     }
-    if (current->epoch == plan->epoch) {
-        return published(t, target);
+    if (old == REDIS_NONE || current->epoch == plan->epoch) { /* steps_start says what is missing */
+        return turn_delete_plan(t, REDIS_DOING_ABORT, "failover-aborted",
+                                "%.100s is not one of the servers any more",
+                                old == REDIS_NONE ? plan->old : plan->target);
+    }
+    if (plan->target[0] != '\0' && target == REDIS_NONE) {
+        return undo_target(t, "is not one of the servers any more");
     }
     if (current->state != REDIS_STATE_FAILING_OVER && current->state != REDIS_STATE_NO_CANDIDATE &&
         current->state != REDIS_STATE_NEEDS_OPERATOR) {

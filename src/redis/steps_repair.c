@@ -19,6 +19,13 @@ static int guard_count(const struct turn *t)
     return t->config->min_replicas < others ? t->config->min_replicas : others;
 }
 
+/* Acknowledged, and, as far as was seen since, nobody else has turned it off: INFO counts good replicas while both are on. */
+static bool guard_is_on(const struct turn *t, int master)
+{
+    return t->memory->guard_holds && (turn_facts(t, master)->good_replicas >= 0 ||
+                                      t->now->nodes[master].facts_ms <= t->memory->guard_ms);
+}
+
 bool steps_guard(struct turn *t, int master)
 {
     char count[16];
@@ -26,7 +33,7 @@ bool steps_guard(struct turn *t, int master)
     const struct redis_memory *memory = t->memory;
     const struct redis_facts *facts = turn_facts(t, master);
     bool sent = strcmp(memory->guarded, facts->run_id) == 0;
-    bool again = sent && !memory->guard_holds &&
+    bool again = sent && !guard_is_on(t, master) &&
                  t->now->now_ms - memory->guard_ms > GUARD_PAUSES * t->config->period_ms;
     if (guard_count(t) <= 0 || (sent && !again)) {
         return false;
@@ -44,10 +51,10 @@ bool steps_guard(struct turn *t, int master)
     return true;
 }
 
-void steps_guard_record(const struct turn *t, const char *run_id, struct redis_current *record)
+void steps_guard_record(const struct turn *t, int master, struct redis_current *record)
 {
-    bool holds =
-        guard_count(t) > 0 && t->memory->guard_holds && strcmp(t->memory->guarded, run_id) == 0;
+    bool holds = guard_count(t) > 0 && guard_is_on(t, master) &&
+                 strcmp(t->memory->guarded, turn_facts(t, master)->run_id) == 0;
     record->lease_ms = holds ? (int64_t)t->config->min_replicas_lag_s * 1000 : 0;
     record->lease_replicas = holds ? guard_count(t) : 0;
 }
@@ -91,6 +98,7 @@ static bool demote_returned(struct turn *t, int node)
                      turn_address(t, node));
     }
     turn_add_replicaof(t, t->master);
+    turn_add(t, true, "CONFIG", "REWRITE", NULL); /* or it comes back as a master */
     if (turn_facts(t, node)->version >= 60200) {
         turn_add(t, true, "CLIENT", "UNPAUSE", NULL);
     }
@@ -151,7 +159,7 @@ bool steps_repoint(struct turn *t, enum redis_doing doing)
     bool later = false;
     for (size_t i = 0; i < t->config->node_count; i++) {
         int node = (int)i;
-        if (node == t->master) {
+        if (node == t->master || turn_same_process(t, node, t->master)) {
             continue;
         }
         if (turn_is(t, node, REDIS_ROLE_MASTER) && !turn_facts(t, node)->loading &&
@@ -296,7 +304,7 @@ bool steps_update(struct turn *t)
         turn_copy(record->replid2, sizeof record->replid2, facts->replid2);
         record->second_offset = facts->second_offset;
         if (!current->paused || t->memory->guard_holds) {
-            steps_guard_record(t, facts->run_id, record);
+            steps_guard_record(t, t->master, record);
         }
         make_lists(t, record);
         make_state(t, record);

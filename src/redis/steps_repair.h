@@ -10,14 +10,14 @@
 
 #include "redis/turn.h"
 
-/* min-replicas settings of this master, unless they were sent to this process already. True: an action was made. */
+/* min-replicas settings of this master, unless they were sent to this process already and are on. True: an action was made. */
 bool steps_guard(struct turn *t, int master);
 
 /* Before other min-replicas settings are sent: current must not promise what the master no longer keeps. */
 bool steps_unguard(struct turn *t);
 
-/* Fills in the record's lease as far as the settings of the process run_id were acknowledged. */
-void steps_guard_record(const struct turn *t, const char *run_id, struct redis_current *record);
+/* Fills in the record's lease as far as the settings of this master were acknowledged and are still on. */
+void steps_guard_record(const struct turn *t, int master, struct redis_current *record);
 
 /* Demotes a second master, re-points a replica (at once where doing is REPOINT), or waits for its turn to come. */
 bool steps_repoint(struct turn *t, enum redis_doing doing);

@@ -152,6 +152,12 @@ static bool expired(struct turn *t)
            turn_answer(t, request->name, false, "it expired before it could be carried out");
 }
 
+bool steps_request_held(const struct turn *t)
+{
+    int64_t unanswered_ms = t->memory->unanswered_ms;
+    return unanswered_ms >= 0 && t->now->now_ms - unanswered_ms < t->config->period_ms;
+}
+
 bool steps_request(struct turn *t)
 {
     if (t->now->request == NULL) {

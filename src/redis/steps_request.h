@@ -4,6 +4,9 @@
 
 #include "redis/turn.h"
 
+/* The last answer could not be written: for a period, other things come first. */
+bool steps_request_held(const struct turn *t);
+
 /* Answers the request that waits, or begins its plan. False: there is none. No plan is there. */
 bool steps_request(struct turn *t);
 

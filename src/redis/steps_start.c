@@ -133,7 +133,7 @@ bool steps_start(struct turn *t)
     /* a master was published that is not listed here: it may live, so a person says who follows it */
     bool unlisted = t->now->current != NULL && t->now->current->master[0] != '\0';
     if (t->now->now_ms - t->memory->term_ms > GRACE_PERIODS * t->config->period_ms &&
-        steps_request(t)) {
+        !steps_request_held(t) && steps_request(t)) {
         return true;
     }
     if (s.waiting) {

@@ -7,6 +7,9 @@
  *   none, all nodes answer and share one history ..................... the one with most data is named and promoted
  *   else ............................................................. needs_operator, looked at again
  *
+ * A replica that has a link to a server that is not listed makes it needs_operator, and so does a record that names one that
+ * is not: it may be alive. Of the latter a person gets out by making one the master by hand, if it has data of that one or any.
+ *
  * Nodes that do not answer are waited for until they are down.
  */
 #ifndef REDIS_STEPS_START_H

@@ -172,6 +172,12 @@ bool turn_is(const struct turn *t, int node, enum redis_role role)
     return turn_recent(t, node) && turn_facts(t, node)->role == role;
 }
 
+bool turn_same_process(const struct turn *t, int a, int b)
+{
+    const char *run_id = turn_facts(t, a)->run_id;
+    return a != b && run_id[0] != '\0' && strcmp(run_id, turn_facts(t, b)->run_id) == 0;
+}
+
 int turn_master_of(const struct turn *t, int node)
 {
     const struct redis_facts *facts = turn_facts(t, node);

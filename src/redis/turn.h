@@ -37,6 +37,7 @@ struct turn {
     X(GUARD, "guard")       /* min-replicas settings */                                            \
     X(PUBLISH, "publish")   /* current names the new master */                                     \
     X(REPOINT, "repoint")   /* REPLICAOF of the others */                                          \
+    X(SAVE, "save")         /* CONFIG REWRITE of the two that changed places */                    \
     X(FINISH, "finish")     /* the plan is deleted */                                              \
     X(ANSWER, "answer")     /* a request is answered */                                            \
     X(DEMOTE_RETURNED, "demote-returned") /* a second master becomes a replica */                  \
@@ -78,6 +79,8 @@ const struct redis_facts *turn_facts(const struct turn *t, int node);
 bool turn_recent(const struct turn *t, int node);
 /* Recent, and of that role. */
 bool turn_is(const struct turn *t, int node, enum redis_role role);
+/* Two entries of the list lead to the same process (a name that moved). */
+bool turn_same_process(const struct turn *t, int a, int b);
 /* Whose replica it is, by address or, where names differ, by the history it shares; REDIS_NONE. */
 int turn_master_of(const struct turn *t, int node);
 /* It is a replica of that node, linked, and past its synchronization. */

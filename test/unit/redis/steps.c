@@ -683,6 +683,121 @@ static void a_published_master_that_is_taken_out_of_the_list_is_not_replaced(voi
     cluster_destroy(c);
 }
 
+static uint32_t saved_masters;
+static uint32_t saved_replicas;
+
+static void look_for_saving(struct cluster *c, int server, const struct redis_command *command)
+{
+    if (strcmp(command->argv[0], "CONFIG") == 0 && strcmp(command->argv[1], "REWRITE") == 0) {
+        uint32_t *saved = c->world.servers[server].master ? &saved_masters : &saved_replicas;
+        *saved |= 1U << server;
+    }
+}
+
+static void what_a_server_has_become_is_written_into_its_file(void **state)
+{
+    (void)state;
+    struct cluster *c = ready(3, 27);
+    saved_masters = saved_replicas = 0;
+    c->on_command = look_for_saving;
+    ask(c, REDIS_REQUEST_FAILOVER, "127.0.0.1:7001");
+    run_for(c, 2000);
+    assert_true(run_until_converged(c, 20000));
+    assert_int_equal(saved_masters, 1U << 1);
+    assert_int_not_equal(saved_replicas & 1U, 0);
+    saved_replicas = 0;
+    replicaof_no_one(&c->world, 2); /* a second master */
+    run_for(c, 10000);
+    assert_true(converged(c));
+    assert_int_not_equal(saved_replicas & 1U << 2, 0);
+    cluster_destroy(c);
+}
+
+static void settings_that_were_turned_off_give_no_lease(void **state)
+{
+    (void)state;
+    struct cluster *c = begin(3, 28);
+    c->config.min_replicas = 1;
+    c->config.min_replicas_lag_s = 2;
+    assert_true(run_until_converged(c, 20000));
+    run_for(c, 3000);
+    assert_int_equal(c->current.lease_ms, 2000);
+    c->world.servers[0].min_replicas = 0;
+    run_for(c, 2500);
+    assert_int_equal(c->current.lease_ms, 0);
+    for (int i = 0; i < 1500 && c->world.servers[0].min_replicas == 0; i++) {
+        cluster_tick(c); /* they are set again in time */
+    }
+    run_for(c, 2000);
+    assert_int_equal(c->current.lease_ms, 2000);
+    assert_int_equal(c->world.servers[0].min_replicas, 1);
+    c->world.servers[0].min_replicas = 0;
+    run_for(c, 2500);
+    cut_off(c, 0, true);
+    run_for(c, 30000);
+    assert_int_equal(c->publications, 1);
+    assert_int_equal(c->current.state, REDIS_STATE_NEEDS_OPERATOR);
+    cluster_destroy(c);
+}
+
+static void a_name_that_leads_to_the_master_is_not_demoted(void **state)
+{
+    (void)state;
+    struct cluster *c = ready(3, 29);
+    crash(&c->world, 2);
+    run_for(c, 5000);
+    saved_masters = saved_replicas = 0;
+    c->on_command = look_for_saving;
+    start(&c->world, 2, 50, true);
+    c->world.servers[2].run = c->world.servers[0].run; /* what answers there is the master */
+    c->world.servers[2].master = true;
+    run_for(c, 10000);
+    assert_true(c->world.servers[2].master);
+    assert_int_equal(saved_replicas, 0);
+    assert_int_equal(c->publications, 1);
+    assert_int_equal(c->current.unavailable_count, 1);
+    cluster_destroy(c);
+}
+
+static void a_plan_against_a_server_that_is_not_listed_any_more_ends(void **state)
+{
+    (void)state;
+    struct cluster *c = ready(3, 30);
+    ask(c, REDIS_REQUEST_FAILOVER, "127.0.0.1:7002");
+    run_for(c, 1000);
+    assert_true(run_until_converged(c, 20000));
+    cut_off(c, 2, true);
+    run_for(c, 20000);
+    assert_true(c->plan_there);
+    c->config.node_count = 2;
+    lose_leader(c);
+    run_for(c, 10000);
+    assert_false(c->plan_there);
+    assert_int_equal(c->publications, 2);
+    assert_int_equal(c->current.state, REDIS_STATE_NEEDS_OPERATOR);
+    replicaof_no_one(&c->world, 1);
+    replicaof(&c->world, 0, 1);
+    run_for(c, 10000);
+    assert_string_equal(c->current.master, "127.0.0.1:7001");
+    cluster_destroy(c);
+}
+
+static void an_answer_that_cannot_be_written_holds_no_fail_over_up(void **state)
+{
+    (void)state;
+    struct cluster *c = ready(3, 31);
+    c->no_results = true;
+    ask(c, REDIS_REQUEST_FAILOVER, "elsewhere:6379");
+    run_for(c, 2000);
+    crash(&c->world, 0);
+    run_for(c, 10000);
+    assert_int_equal(c->publications, 2);
+    c->no_results = false;
+    run_for(c, 3000);
+    assert_true(c->result_there && !c->result.ok);
+    cluster_destroy(c);
+}
+
 static void what_an_operator_did_by_hand_is_taken_over(void **state)
 {
     (void)state;
@@ -836,6 +951,11 @@ int main(void)
         cmocka_unit_test(servers_that_all_boot_as_replicas_get_a_master),
         cmocka_unit_test(replicas_of_a_master_that_is_not_listed_are_left_alone),
         cmocka_unit_test(a_published_master_that_is_taken_out_of_the_list_is_not_replaced),
+        cmocka_unit_test(what_a_server_has_become_is_written_into_its_file),
+        cmocka_unit_test(settings_that_were_turned_off_give_no_lease),
+        cmocka_unit_test(a_name_that_leads_to_the_master_is_not_demoted),
+        cmocka_unit_test(a_plan_against_a_server_that_is_not_listed_any_more_ends),
+        cmocka_unit_test(an_answer_that_cannot_be_written_holds_no_fail_over_up),
         cmocka_unit_test(what_an_operator_did_by_hand_is_taken_over),
         cmocka_unit_test(a_master_that_stands_still_is_killed_by_a_method),
         cmocka_unit_test(the_same_situation_gives_the_same_action),
