@@ -73,11 +73,14 @@ static bool hold(struct side *s, bool (*held)(const void *handle), const void *h
                  int64_t token)
 {
     int64_t from = now_ns();
-    int64_t to = from;
+    int64_t to = 0;
     for (int i = 0; i < SESSION_MS / 8 && held(handle); i++) {
         int64_t now = now_ns();
         to = held(handle) ? now : to;
         sleep_ms(2);
+    }
+    if (to == 0) {
+        return false; /* stopped between the grant and here: over before anything was done with it */
     }
     bool whole = held(handle);
     int at = atomic_fetch_add(&s->record->turns, 1);
