@@ -129,11 +129,18 @@ static void resend(struct ensemble *e)
     moved(e);
 }
 
+/* A sole voter does not lead at once: the entry that begins its term has to reach the disk first. What
+ * was kept until then goes before what comes after it. */
+static bool keeps_nothing(const struct ensemble *e)
+{
+    return e->sole && e->role == REPLICATION_LEADER && list_empty(&e->unapplied);
+}
+
 static int sink_submit(void *ctx, struct buf *payload_take)
 {
     struct ensemble *e = ctx;
     count_proposal(e, payload_take->len);
-    if (e->sole) {
+    if (keeps_nothing(e)) {
         int rc = replication_submit(e->replication, payload_take);
         if (rc != 0) {
             fail(e, rc);
@@ -169,7 +176,7 @@ static void sink_submit_own(void *ctx, struct buf *payload_take)
     struct ensemble *e = ctx;
     int rc =
         e->replication != NULL ? replication_submit(e->replication, payload_take) : CONCLAVE_EBUSY;
-    if (rc != 0 && e->sole) {
+    if (rc != 0 && keeps_nothing(e)) {
         fail(e, rc);
     }
 }
@@ -177,7 +184,7 @@ static void sink_submit_own(void *ctx, struct buf *payload_take)
 static size_t sink_in_flight(void *ctx)
 {
     struct ensemble *e = ctx;
-    return e->sole ? replication_in_flight(e->replication) : e->stats.unapplied;
+    return keeps_nothing(e) ? replication_in_flight(e->replication) : e->stats.unapplied;
 }
 
 static uint64_t sink_read_index(void *ctx)
@@ -511,9 +518,6 @@ static void tell_touches(struct ensemble *e)
 void ensemble_tick(struct ensemble *e)
 {
     int64_t now_ms = clock_monotonic_ms(e->clock);
-    if (e->sole) {
-        return;
-    }
     if (now_ms >= e->retry_at) {
         resend(e);
     }
@@ -523,7 +527,7 @@ void ensemble_tick(struct ensemble *e)
         e->resend_wait_ms = wait_ms < RESEND_MAX_MS ? wait_ms : RESEND_MAX_MS;
         e->resend_at = now_ms + e->resend_wait_ms;
     }
-    if (now_ms >= e->tick_at) {
+    if (!e->sole && now_ms >= e->tick_at) {
         e->tick_at = now_ms + e->service->limits.tick_ms / BEATS_PER_TICK + 1;
         tell_touches(e);
         if (now_ms >= e->claim_at) {
@@ -538,10 +542,8 @@ void ensemble_tick(struct ensemble *e)
 
 int64_t ensemble_deadline(const struct ensemble *e)
 {
-    if (e->sole) {
-        return INT64_MAX;
-    }
     bool waits = !list_empty(&e->unapplied) && e->leader != 0;
-    int64_t at = waits && e->resend_at < e->tick_at ? e->resend_at : e->tick_at;
+    int64_t at = e->sole ? INT64_MAX : e->tick_at;
+    at = waits && e->resend_at < at ? e->resend_at : at;
     return e->retry_at < at ? e->retry_at : at;
 }

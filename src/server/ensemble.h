@@ -8,7 +8,7 @@
  * for a while, all that is kept is sent again, in order. The state admits each batch once and in
  * order, so a write in flight has exactly one outcome, and the origin sees it in its own log.
  *
- * A sole voter keeps nothing: no other server can take the lead from it.
+ * A sole voter that leads keeps nothing: no other server can take the lead from it.
  */
 #ifndef SERVER_ENSEMBLE_H
 #define SERVER_ENSEMBLE_H

@@ -11,6 +11,7 @@ usage: ensemble_test.py [--rounds N] [--seed N] [--only FAULT] [--apache]
 """
 
 import argparse
+import contextlib
 import os
 import random
 import re
@@ -32,7 +33,9 @@ SHORT_MS = 1000     # of sessions that stay away
 WRITERS = 4
 PATIENCE_S = 3.0    # for an answer, before another server is tried
 RECOVERY_S = 20.0   # until all members serve again after a round
+SYNC_US = 200000    # of a slow disk
 NODES_MAX = 150     # of a writer: many rounds shall not look up ever more
+CONFIG = "/zookeeper/config"
 OK, NO_NODE, NODE_EXISTS, BAD_VERSION = 0, -101, -110, -103
 
 
@@ -232,11 +235,31 @@ def dump(member):
             time.sleep(0.1)
 
 
+def config_zxid(tree):
+    return tree[CONFIG][2]
+
+
+def dump_all(ensemble):
+    """All members' trees with the same configuration: a member that healed, or joined, gets its vote when it has caught
+    up, which may be while the trees are read. Who synced after another member had a configuration has it, too."""
+    trees = [dump(member) for member in ensemble.members]
+    deadline = time.monotonic() + RECOVERY_S
+    while len({config_zxid(tree) for tree in trees}) > 1:
+        expect(time.monotonic() < deadline, f"the configuration changes all the time: {[t[CONFIG] for t in trees]}")
+        newest = max(config_zxid(tree) for tree in trees)
+        for i, member in enumerate(ensemble.members):
+            if config_zxid(trees[i]) < newest:
+                trees[i] = dump(member)
+                expect(config_zxid(trees[i]) >= newest, f"member {member.number} synced, and has an old configuration: "
+                                                        f"{trees[i][CONFIG]}, another has 0x{newest:x}")
+    return trees
+
+
 def check(ensemble, writers):
     """Looks everything up on every member."""
     for writer in writers:
         writer.rest()
-    trees = [dump(member) for member in ensemble.members]
+    trees = dump_all(ensemble)
     for writer in writers:
         # A set whose answer was lost may have been carried out: what the tree has now counts from now on.
         writer.settle(trees[0])
@@ -465,6 +488,19 @@ def last_index(member):
     return int(found[1])
 
 
+@contextlib.contextmanager
+def slow_syncs(member):
+    """The member, started within, waits SYNC_US for each sync, if strace is there."""
+    plain = member.command
+    if shutil.which("strace"):
+        member.command = lambda: ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e",
+                                  f"inject=fsync,fdatasync:delay_enter={SYNC_US}", *plain()]
+    try:
+        yield
+    finally:
+        member.command = plain
+
+
 def one_of_two_is_wiped(options):
     """The steps of docs/ensemble.md, "One of two": nothing that was acknowledged is lost, and both serve again."""
     with Ensemble(2, tick_ms=TICK_MS, options=["--snapCount", "200"]) as ensemble:
@@ -481,7 +517,8 @@ def one_of_two_is_wiped(options):
         shutil.rmtree(os.path.join(lost.folder, "data"))
         index = last_index(survivor)
         survivor.options += ["--ensemble.alone", str(index)]
-        survivor.start()
+        with slow_syncs(survivor):  # clients come before it leads: that takes a sync of the log
+            survivor.start()
         wait_mode(survivor, ("leader", "standalone"))
         lost.start()
         ensemble.wait_leader(RECOVERY_S, 2)

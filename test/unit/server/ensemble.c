@@ -93,6 +93,44 @@ static void test_a_write_comes_back(void **state)
     fixture_close(&f);
 }
 
+static void on_any_failure(void *ctx, int error, const char *text)
+{
+    struct fixture *f = ctx;
+    (void)error, (void)text;
+    f->failures++;
+}
+
+/* A voter alone serves clients before the first entry of its term is on the disk, that is, before it leads: their
+ * writes wait until somebody leads, and are no failure of the log. */
+static void test_a_sole_voter_does_not_lead_yet(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct guest p;
+    struct wire_connect_response response;
+    fixture_open(&f);
+    f.e.failed = on_any_failure;
+    f.e.failed_ctx = &f;
+    assert_int_equal(ensemble_configuration(&f.e, ++f.index, &members[1], 1), 0);
+    assert_true(f.e.sole);
+    assert_int_equal(ensemble_role(&f.e, REPLICATION_CANDIDATE, 0), 0);
+    assert_true(ensemble_deadline(&f.e) == INT64_MAX);
+    ask_for_session(&f, &p);
+    assert_int_equal(f.failures, 0);
+    assert_int_equal(f.messages, 0);
+    assert_int_equal(f.e.stats.unapplied, 1);
+    assert_int_equal(f.h.service.pipeline.sink.in_flight(&f.e), 1);
+    assert_int_equal(ensemble_role(&f.e, REPLICATION_FOLLOWER, 2),
+                     0); /* a leader that the test can read */
+    assert_int_equal(f.messages, 1);
+    apply_sent(&f);
+    assert_int_equal(f.e.stats.unapplied, 0);
+    guest_connected(&p, &response);
+    assert_int_not_equal(response.session_id, 0);
+    guest_finish(&p);
+    fixture_close(&f);
+}
+
 static void on_failed(void *ctx, int error, const char *text)
 {
     struct fixture *f = ctx;
@@ -388,6 +426,7 @@ int main(void)
         cmocka_unit_test(test_the_leader_is_the_odd_one),
         cmocka_unit_test(test_one_of_two_gives_way),
         cmocka_unit_test(test_a_write_comes_back),
+        cmocka_unit_test(test_a_sole_voter_does_not_lead_yet),
         cmocka_unit_test(test_the_last_run_was_ahead),
         cmocka_unit_test(test_the_last_run_was_ahead_of_nothing),
         cmocka_unit_test(test_the_last_run_goes_on),
