@@ -216,6 +216,14 @@ class RedisServer(Server):
                 self.fail(f"is not in step with its master: {info}")
             time.sleep(0.02)
 
+    def wait_value(self, key, value, seconds=READY_S):
+        """The key has this value, as of its master's writes."""
+        deadline = time.monotonic() + seconds
+        while (found := self.call("GET", key)) != value:
+            if time.monotonic() > deadline:
+                self.fail(f"{key} is {found!r}, not {value!r}")
+            time.sleep(0.02)
+
     def freeze(self):
         self.process.send_signal(signal.SIGSTOP)
 
