@@ -192,8 +192,9 @@ CONCLAVE_API void conclave_client_session(const struct conclave_client *client,
 /* Whether the server of the current link, or of the last one, granted exactly_once. Any thread. */
 CONCLAVE_API bool conclave_client_exactly_once(const struct conclave_client *client);
 
-/* Why the last attempts to connect failed, one line ("127.0.0.1:2181: connection refused"), ""
- * if none did. Written to buf. */
+/* Why the last attempt to reach each server failed, the newest first, in one line:
+ * "10.0.0.2:2181: connection refused; 10.0.0.1:2181: connecting timed out". "" if no attempt failed.
+ * Written to buf, cut to len bytes with the final NUL. Any thread. */
 CONCLAVE_API void conclave_client_last_error(const struct conclave_client *client, char *buf,
                                              size_t len);
 

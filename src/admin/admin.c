@@ -125,6 +125,7 @@ int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admi
         admin_close(a, NULL, NULL);
         return rc;
     }
+    a->view.has_http = admin_address(a, &a->view.http);
     *ret = a;
     return 0;
 }

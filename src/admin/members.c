@@ -87,6 +87,7 @@ void members_text(const struct view *v, struct buf *out)
 {
     struct quorum_member m;
     struct server_stats s;
+    char text[NET_TEXT_MAX];
     if (v->server == NULL) {
         buf_append_str(out, "state\tstarting\n");
         return;
@@ -103,6 +104,9 @@ void members_text(const struct view *v, struct buf *out)
                s.replication.applied_index, s.port.connections, s.sessions);
     buf_printf(out, "uptime_ms\t%" PRId64 "\ncontact_ms\t%" PRId64 "\n", s.uptime_ms,
                s.quorum.contact_ms);
+    if (v->has_http) {
+        buf_printf(out, "admin\t%s\n", net_address_format(&v->http, text));
+    }
     for (size_t i = 0; quorum_member(server_node(v->server), i, &m); i++) {
         member_text(&m, out);
     }

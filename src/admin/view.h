@@ -16,7 +16,9 @@ enum {
 struct view {
     const struct admin_options *options;
     struct server *server; /* NULL: none is attached */
-    int64_t trace_mask;    /* what gtmk tells; it has no effect */
+    bool has_http;
+    struct net_address http; /* of the admin port, with has_http */
+    int64_t trace_mask;      /* what gtmk tells; it has no effect */
 };
 
 /* Whether clients are served: what Apache ZooKeeper calls running. */

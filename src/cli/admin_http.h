@@ -5,8 +5,6 @@
 #include "base/buf.h"
 #include "cli/options.h"
 
-#define ADMIN_HTTP_DEFAULT "127.0.0.1:8080"
-
 /* method and target ("GET", "/sessions") to HOST:PORT; authorization: value of that header, or NULL. 0 with the status and
  * the body (finish it in any case), or the exit code of an error that was told. */
 int admin_http(const char *command, const struct common_options *options, const char *address,

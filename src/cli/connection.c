@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/credentials.h"
+#include "cli/roster.h"
 #include "cli/security.h"
 #include "cli/values.h"
 
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLOSE_TIMEOUT_MS 1000
+enum { CLOSE_TIMEOUT_MS = 1000, ASK_MS = 1000 };
 
 struct hint {
     int error;
@@ -82,21 +83,54 @@ int fail(const char *command, const char *subject, int error)
     return exit_code_of(error);
 }
 
-int fail_unreachable(const char *command, const struct conclave_client *client, const char *servers,
-                     int error)
+/* Why servers that run serve nobody, by their own account: one line for all that say so. False when none does. */
+static bool fail_not_serving(const char *command, const struct common_options *options)
+{
+    struct roster roster;
+    bool found = false;
+    if (roster_gather(command, options, ASK_MS, &roster) == 0) {
+        for (size_t i = 0; i < roster.count; i++) {
+            const struct roster_server *s = &roster.servers[i];
+            if (s->answered && !s->serves) {
+                fprintf(stderr, "%s%s%s%s: %s", found ? "; " : "conclave ", found ? "" : command,
+                        found ? "" : ": the servers do not serve clients now: ", s->address,
+                        s->state);
+                found = true;
+            }
+        }
+    }
+    roster_finish(&roster);
+    if (found) {
+        fputs("; see \"conclave status\"\n", stderr);
+    }
+    return found;
+}
+
+int fail_unreachable(const char *command, const struct conclave_client *client,
+                     const struct common_options *options, int error)
 {
     char why[1024] = "";
     conclave_client_last_error(client, why, sizeof why);
     if (exit_code_of(error) == CLI_EXIT_AUTH) {
-        return fail(command, why[0] != '\0' ? why : NULL, error);
+        fprintf(stderr, "conclave %s: %s; check the credentials\n", command,
+                why[0] != '\0' ? why : conclave_strerror(error));
+        return CLI_EXIT_AUTH;
     }
-    if (servers == NULL) {
-        servers = getenv("CONCLAVE_SERVER");
+    if (fail_not_serving(command, options)) {
+        return CLI_EXIT_UNAVAILABLE;
     }
-    fprintf(stderr,
-            "conclave %s: cannot connect to %s%s%s; start a server (\"conclave server\") or name "
-            "one with --server HOST:PORT\n",
-            command, servers != NULL ? servers : "127.0.0.1:2181", why[0] != '\0' ? ": " : "", why);
+    const char *servers = options->server != NULL ? options->server : getenv("CONCLAVE_SERVER");
+    if (why[0] == '\0') {
+        fprintf(stderr,
+                "conclave %s: cannot connect: %s: no answer in time; is it a client port, and does "
+                "the network let connections through?\n",
+                command, servers != NULL && servers[0] != '\0' ? servers : "127.0.0.1:2181");
+        return CLI_EXIT_UNAVAILABLE;
+    }
+    bool down = strstr(why, "refused") != NULL;
+    fprintf(stderr, "conclave %s: cannot connect: %s%s\n", command, why,
+            down ? "; start a server (\"conclave server\") or name one with --server HOST:PORT"
+                 : "");
     return CLI_EXIT_UNAVAILABLE;
 }
 
@@ -203,7 +237,7 @@ int connection_open_own(const char *command, const struct common_options *option
     }
     error = conclave_client_wait_connected(client, options->timeout_ms);
     if (error != 0) {
-        code = fail_unreachable(command, client, options->server, error);
+        code = fail_unreachable(command, client, options, error);
         conclave_client_close(client, 0);
         return code;
     }

@@ -42,10 +42,10 @@ void connection_close(struct conclave_client *client);
  * exit_code_of(error). */
 int fail(const char *command, const char *subject, int error);
 
-/* As fail, for a server that could not be reached: says why the attempts failed. Returns
+/* As fail, for servers that gave no session: says why, as the servers report it where they answer. Returns
  * CLI_EXIT_UNAVAILABLE, or CLI_EXIT_AUTH where the credentials were refused. */
-int fail_unreachable(const char *command, const struct conclave_client *client, const char *servers,
-                     int error);
+int fail_unreachable(const char *command, const struct conclave_client *client,
+                     const struct common_options *options, int error);
 
 /* The enum cli_exit of an error of the list. */
 int exit_code_of(int error);

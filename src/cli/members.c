@@ -22,7 +22,7 @@ static const struct option_row ROWS[] = {
     {"observer", 0, OPTION_FLAG, offsetof(struct members_options, observer), NULL,
      "add: without a vote.", NULL},
     {"admin", 0, OPTION_STRING, offsetof(struct members_options, admin), "HOST:PORT",
-     "transfer: HTTP port of any server (127.0.0.1:8080).", NULL},
+     "transfer: HTTP port to ask; default: that of the leader.", NULL},
     {"timeout", 0, OPTION_DURATION, offsetof(struct members_options, common.timeout_ms), "DURATION",
      "How long a change may take; default 2m. It goes on when nobody waits for it any more.", NULL},
     {.name = NULL},
@@ -50,7 +50,7 @@ const struct command_usage MEMBERS_USAGE = {
         "\n"
         "Changes are ZooKeeper's reconfig: the servers need reconfigEnabled=true, and who asks must "
         "be allowed to write /zookeeper/config, as the superuser is (--auth digest:super:PASSWORD). "
-        "transfer asks the HTTP port of a server, with the same credentials.",
+        "transfer asks the leader's HTTP port, with the same credentials.",
     .rows = ROWS,
     .more = "With --json, list: {\"members\":[{\"id\",\"role\",\"linked\",\"leads\",\"lacks\","
             "\"client\",\"address\"}]}; changes: {\"config\":TEXT}; transfer: {\"leader\":ID}.\n",
@@ -152,14 +152,17 @@ static const char *authorization(const struct members_options *options, char out
     return out;
 }
 
-/* Who leads, 0: nobody. */
-static uint64_t leader_now(const struct common_options *options)
+/* The id of the leader, 0: there is none. admin (may be NULL) receives its HTTP port, "" when it has none. */
+static uint64_t leader_now(const struct common_options *options, char admin[ROSTER_ADDRESS_MAX])
 {
     struct roster roster;
     uint64_t leader = 0;
     if (roster_gather(MEMBERS_USAGE.name, options, ASK_MS, &roster) == 0) {
         const struct roster_server *best = roster_best(&roster);
         leader = best != NULL && best->serves ? best->leader : 0;
+        if (admin != NULL && leader != 0 && best->id == leader) {
+            memcpy(admin, best->admin, ROSTER_ADDRESS_MAX);
+        }
     }
     roster_finish(&roster);
     return leader;
@@ -191,7 +194,7 @@ static int tell_leader(uint64_t leader, bool as_json)
 static int wait_transfer(const struct members_options *options, uint64_t before, uint64_t to)
 {
     for (int64_t waited = 0; waited < options->common.timeout_ms; waited += LOOK_MS) {
-        uint64_t leader = leader_now(&options->common);
+        uint64_t leader = leader_now(&options->common, NULL);
         if (leader != 0 && leader != before && (to == 0 || leader == to)) {
             return tell_leader(leader, options->common.json);
         }
@@ -206,14 +209,23 @@ static int members_transfer(const struct members_options *options, const struct 
 {
     char header[AUTH_MAX];
     char target[64];
+    char found[ROSTER_ADDRESS_MAX] = "";
     unsigned status = 0;
     struct buf body;
     int64_t to = 0;
-    const char *admin = options->admin != NULL ? options->admin : ADMIN_HTTP_DEFAULT;
     if (operands->count > 1 && !integer_parse(operands->words[1], 1, INT32_MAX, &to)) {
         return usage_error(&MEMBERS_USAGE, "\"%s\" is no member's id", operands->words[1]);
     }
-    uint64_t before = leader_now(&options->common);
+    uint64_t before = leader_now(&options->common, found);
+    const char *admin = options->admin != NULL ? options->admin : found;
+    if (admin[0] == '\0') {
+        fprintf(stderr, before == 0
+                            ? "conclave members: there is no leader; see \"conclave status\"\n"
+                            : "conclave members: the leader does not report an HTTP port (it has "
+                              "--admin off, or is not a Conclave server): name one with --admin "
+                              "HOST:PORT\n");
+        return CLI_EXIT_UNAVAILABLE;
+    }
     snprintf(target, sizeof target, to > 0 ? "/members/transfer?to=%" PRId64 : "/members/transfer",
              to);
     int code = admin_http(MEMBERS_USAGE.name, &options->common, admin, "POST", target,

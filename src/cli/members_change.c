@@ -94,36 +94,41 @@ static int tell_config(const struct conclave_reply *reply, bool as_json)
     return error;
 }
 
-static int tell_failure(int error)
+static int tell_failure(int error, int64_t timeout_ms)
 {
     switch (error) {
     case CONCLAVE_NO_AUTH:
-        fprintf(stderr, "conclave members: not permitted (NO_AUTH): who writes " CONFIG_NODE
-                        " may do it, as the superuser: --auth digest:super:PASSWORD\n");
+        fprintf(
+            stderr,
+            "conclave members: not permitted (NO_AUTH): this needs write permission on " CONFIG_NODE
+            ", e.g. the superuser's: --auth digest:super:PASSWORD\n");
         return CLI_EXIT_AUTH;
     case CONCLAVE_RECONFIG_DISABLED:
         fprintf(stderr, "conclave members: the servers have reconfigEnabled=false\n");
         return CLI_EXIT_CONFIG;
     case CONCLAVE_UNIMPLEMENTED:
         fprintf(stderr,
-                "conclave members: this server stands alone: a server grows into an ensemble "
-                "when its configuration lists server.N lines\n");
+                "conclave members: this is a standalone server: to grow it into an ensemble, list "
+                "server.N lines in its configuration\n");
         return CLI_EXIT_CONFIG;
     case CONCLAVE_NEW_CONFIG_NO_QUORUM:
         fprintf(stderr,
-                "conclave members: not done (NEW_CONFIG_NO_QUORUM): a server that shall vote is "
-                "not running, not linked, or did not catch up\n");
+                "conclave members: not done, and the members are as before (NEW_CONFIG_NO_QUORUM): "
+                "a server that was to vote is not running, cannot be reached by the leader, or did "
+                "not catch up; start it, then try again\n");
         return CLI_EXIT_FAILED;
     case CONCLAVE_BAD_VERSION:
-        fprintf(
-            stderr,
-            "conclave members: the configuration is another one by now: see the version in " CONFIG_NODE
-            "\n");
+        fprintf(stderr,
+                "conclave members: the configuration has changed meanwhile: see its version with "
+                "\"conclave get " CONFIG_NODE "\"\n");
         return CLI_EXIT_FAILED;
     case CONCLAVE_OPERATION_TIMEOUT:
     case CONCLAVE_REQUEST_TIMEOUT:
         fprintf(stderr,
-                "conclave members: not done in time; it goes on: see \"conclave members list\"\n");
+                "conclave members: not done within %" PRId64
+                " s; the servers continue, and undo it if it cannot be completed: see \"conclave "
+                "members list\"\n",
+                timeout_ms / 1000);
         return CLI_EXIT_TIMEOUT;
     default:
         return fail(MEMBERS_USAGE.name, NULL, error);
@@ -147,25 +152,11 @@ static int change(const struct members_options *options, struct conclave_client 
         atomic_store(&progress.stop, true);
         pthread_join(progress.thread, NULL);
     }
-    int code = error == 0 ? 0 : tell_failure(error);
+    int code = error == 0 ? 0 : tell_failure(error, options->common.timeout_ms);
     if (error == 0 && tell_config(reply, options->common.json) != 0) {
         code = CLI_EXIT_IO;
     }
     conclave_reply_free(reply);
-    return code;
-}
-
-static int run_change(const struct members_options *options, const char *joining,
-                      const char *leaving, uint64_t watched)
-{
-    struct conclave_client *client;
-    struct conclave_reconfig reconfig = {
-        .joining = joining, .leaving = leaving, .config_version = options->version};
-    int code = connection_open(MEMBERS_USAGE.name, &options->common, NULL, NULL, &client);
-    if (code == 0) {
-        code = change(options, client, &reconfig, watched);
-        connection_close(client);
-    }
     return code;
 }
 
@@ -190,75 +181,133 @@ int members_add(const struct members_options *options, const struct operands *op
     } else {
         snprintf(line, sizeof line, "server.%s", given);
     }
-    return run_change(options, line, NULL, (uint64_t)number);
+    struct conclave_client *client;
+    struct conclave_reconfig reconfig = {.joining = line, .config_version = options->version};
+    int code = connection_open(MEMBERS_USAGE.name, &options->common, NULL, NULL, &client);
+    if (code == 0) {
+        code = change(options, client, &reconfig, (uint64_t)number);
+        connection_close(client);
+    }
+    return code;
+}
+
+/* The line of a member in a configuration's text; NULL when there is none. */
+static const char *find_line(const char *config, const char *id)
+{
+    char start[32];
+    snprintf(start, sizeof start, "server.%s=", id);
+    for (const char *at = config; at != NULL; at = strchr(at, '\n'), at += at != NULL) {
+        if (strncmp(at, start, strlen(start)) == 0) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+/* The configuration's text, to be freed, in which all ids have a line. 0, or the exit code of an error that was told. */
+static int read_config(struct conclave_client *client, char *const *ids, int n_ids, char **ret)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, CONFIG_NODE, 0);
+    struct conclave_reply *reply = NULL;
+    int error = conclave_call(client, &op, &reply);
+    int code = 0;
+    *ret = error == 0 ? strndup(reply->data_len > 0 ? reply->data : "", reply->data_len) : NULL;
+    conclave_reply_free(reply);
+    if (*ret == NULL) {
+        return fail(MEMBERS_USAGE.name, CONFIG_NODE, error != 0 ? error : CONCLAVE_ENOMEM);
+    }
+    for (int i = 0; code == 0 && i < n_ids; i++) {
+        if (find_line(*ret, ids[i]) == NULL) {
+            fprintf(stderr,
+                    "conclave members: there is no member %s; see \"conclave members list\"\n",
+                    ids[i]);
+            code = CLI_EXIT_FAILED;
+        }
+    }
+    if (code != 0) {
+        free(*ret);
+        *ret = NULL;
+    }
+    return code;
+}
+
+/* OPTIONS_GO_ON when all are ids of members, as the configuration writes them. */
+static int check_ids(char *const *ids, int count)
+{
+    for (int i = 0; i < count; i++) {
+        int64_t number;
+        char text[16];
+        if (!integer_parse(ids[i], 1, 254, &number)) {
+            return usage_error(&MEMBERS_USAGE, "\"%s\" is no id from 1 to 254", ids[i]);
+        }
+        snprintf(text, sizeof text, "%" PRId64, number);
+        if (strcmp(text, ids[i]) != 0) {
+            return usage_error(&MEMBERS_USAGE, "write the id \"%s\" as %s", ids[i], text);
+        }
+    }
+    return OPTIONS_GO_ON;
 }
 
 int members_remove(const struct members_options *options, const struct operands *operands)
 {
-    char ids[256] = "";
-    size_t len = 0;
-    for (int i = 1; i < operands->count; i++) {
-        int64_t number;
-        if (!integer_parse(operands->words[i], 1, 254, &number)) {
-            return usage_error(&MEMBERS_USAGE, "\"%s\" is no id from 1 to 254", operands->words[i]);
-        }
-        len +=
-            (size_t)snprintf(ids + len, sizeof ids - len, "%s%" PRId64, i > 1 ? "," : "", number);
+    char list[256] = "";
+    char *config = NULL;
+    struct conclave_client *client;
+    struct conclave_reconfig reconfig = {.leaving = list, .config_version = options->version};
+    char *const *ids = &operands->words[1];
+    int count = operands->count - 1;
+    int code = check_ids(ids, count);
+    if (code != OPTIONS_GO_ON) {
+        return code;
     }
-    return run_change(options, NULL, ids, 0);
+    for (int i = 0; i < count; i++) {
+        strcat(strcat(list, i > 0 ? "," : ""), ids[i]);
+    }
+    code = connection_open(MEMBERS_USAGE.name, &options->common, NULL, NULL, &client);
+    if (code != 0) {
+        return code;
+    }
+    code = read_config(client, ids, count, &config);
+    if (code == 0) {
+        code = change(options, client, &reconfig, 0);
+    }
+    free(config);
+    connection_close(client);
+    return code;
 }
 
-/* The line of a member in a configuration's text, with the role participant. False when there is none. */
-static bool line_as_voter(const char *config, size_t len, const char *id, char out[LINE_MAX_LEN])
+/* A member's line of the configuration, with the role participant. */
+static void line_as_voter(const char *at, char out[LINE_MAX_LEN])
 {
-    char start[32];
-    snprintf(start, sizeof start, "server.%s=", id);
-    for (const char *at = config; at != NULL && at < config + len;) {
-        size_t line = strcspn(at, "\n");
-        if (strncmp(at, start, strlen(start)) == 0 && line < LINE_MAX_LEN - 16) {
-            const char *role = strstr(at, ":observer");
-            int before = role != NULL && role < at + line ? (int)(role - at) : (int)line;
-            const char *rest = before < (int)line ? role + strlen(":observer") : at + line;
-            snprintf(out, LINE_MAX_LEN, "%.*s%s%.*s", before, at,
-                     before < (int)line ? ":participant" : "", (int)(at + line - rest), rest);
-            return true;
-        }
-        at = at[line] == '\n' ? at + line + 1 : NULL;
-    }
-    return false;
+    int line = (int)strcspn(at, "\n");
+    const char *role = strstr(at, ":observer");
+    int before = role != NULL && role < at + line ? (int)(role - at) : line;
+    const char *rest = before < line ? role + strlen(":observer") : at + line;
+    snprintf(out, LINE_MAX_LEN, "%.*s%s%.*s", before, at, before < line ? ":participant" : "",
+             (int)(at + line - rest), rest);
 }
 
 int members_promote(const struct members_options *options, const struct operands *operands)
 {
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, CONFIG_NODE, 0);
     struct conclave_client *client;
-    struct conclave_reply *reply = NULL;
     char line[LINE_MAX_LEN];
-    int64_t number;
-    if (!integer_parse(operands->words[1], 1, 254, &number)) {
-        return usage_error(&MEMBERS_USAGE, "\"%s\" is no id from 1 to 254", operands->words[1]);
+    char *config = NULL;
+    char *id = operands->words[1];
+    int code = check_ids(&id, 1);
+    if (code != OPTIONS_GO_ON) {
+        return code;
     }
-    int code = connection_open(MEMBERS_USAGE.name, &options->common, NULL, NULL, &client);
+    code = connection_open(MEMBERS_USAGE.name, &options->common, NULL, NULL, &client);
     if (code != 0) {
         return code;
     }
-    int error = conclave_call(client, &op, &reply);
-    char *config =
-        error == 0 ? strndup(reply->data_len > 0 ? reply->data : "", reply->data_len) : NULL;
-    if (error != 0) {
-        code = fail(MEMBERS_USAGE.name, CONFIG_NODE, error);
-    } else if (config == NULL) {
-        code = fail(MEMBERS_USAGE.name, NULL, CONCLAVE_ENOMEM);
-    } else if (!line_as_voter(config, strlen(config), operands->words[1], line)) {
-        fprintf(stderr, "conclave members: there is no member %s; see \"conclave members list\"\n",
-                operands->words[1]);
-        code = CLI_EXIT_FAILED;
-    } else {
+    code = read_config(client, &id, 1, &config);
+    if (code == 0) {
         struct conclave_reconfig reconfig = {.joining = line, .config_version = options->version};
-        code = change(options, client, &reconfig, (uint64_t)number);
+        line_as_voter(find_line(config, id), line);
+        code = change(options, client, &reconfig, strtoull(id, NULL, 10));
     }
     free(config);
-    conclave_reply_free(reply);
     connection_close(client);
     return code;
 }

@@ -37,6 +37,19 @@ static void copy_version(char *to, size_t size, const char *from)
     snprintf(to, size, "%s%.*s", ours != NULL ? "conclave " : "zookeeper ", len, number);
 }
 
+/* The server's HTTP port; one on every interface is reached at the address that was asked. */
+static void copy_admin(struct roster_server *s, const char *address)
+{
+    bool every = strncmp(address, "0.0.0.0:", 8) == 0 || strncmp(address, "[::]:", 5) == 0;
+    const char *port = strrchr(s->address, ':');
+    if (every && port != NULL) {
+        snprintf(s->admin, sizeof s->admin, "%.*s%s", (int)(port - s->address), s->address,
+                 strrchr(address, ':'));
+    } else {
+        copy(s->admin, sizeof s->admin, address);
+    }
+}
+
 static bool add_member(struct roster_server *s, char *fields[], size_t n)
 {
     if (n < 7) {
@@ -96,6 +109,8 @@ static bool take_line(struct roster_server *s, char *line)
         copy_version(s->version, sizeof s->version, fields[1]);
     } else if (strcmp(fields[0], "zxid") == 0) {
         copy(s->zxid, sizeof s->zxid, fields[1]);
+    } else if (strcmp(fields[0], "admin") == 0) {
+        copy_admin(s, fields[1]);
     }
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         if (strcmp(fields[0], numbers[i].key) == 0) {

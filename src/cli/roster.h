@@ -37,6 +37,7 @@ struct roster_server {
     char state[ROSTER_TEXT_MAX]; /* "ok", or why it does not serve, or why there is no answer */
     char version[48];
     char zxid[24];
+    char admin[ROSTER_ADDRESS_MAX]; /* "host:port" of its HTTP port; "" when it has none */
     uint64_t term;
     uint64_t leader; /* 0: none */
     uint64_t last;

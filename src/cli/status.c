@@ -86,20 +86,27 @@ static bool is_hidden(const struct row *row)
     return row->server == NULL && row->member != NULL && row->member->linked;
 }
 
-static const char *state_of(const struct row *row)
+/* Whether it says that all is well although the ensemble's members, which are known, do not include it. */
+static bool is_removed(const struct picture *p, const struct row *row)
 {
-    return row->server != NULL ? row->server->state
-           : is_hidden(row)    ? "its client address is not known"
-                               : "down, and its client address is not known";
+    return p->voters > 0 && row->member == NULL && row->server->serves && row->server->id != 0;
+}
+
+static const char *state_of(const struct picture *p, const struct row *row)
+{
+    return row->server != NULL && is_removed(p, row) ? "no longer a member: stop it"
+           : row->server != NULL                     ? row->server->state
+           : is_hidden(row)                          ? "its client address is not known"
+                                                     : "down, and its client address is not known";
 }
 
 static void tell_wrong(struct picture *p, const struct row *row)
 {
     if (row->member != NULL) {
         buf_printf(&p->wrong, "%s %" PRIu64 ": %s\n", row->member->voter ? "voter" : "observer",
-                   row->member->id, state_of(row));
+                   row->member->id, state_of(p, row));
     } else {
-        buf_printf(&p->wrong, "%s: %s\n", row->server->address, state_of(row));
+        buf_printf(&p->wrong, "%s: %s\n", row->server->address, state_of(p, row));
     }
 }
 
@@ -109,7 +116,7 @@ static void judge(struct picture *p)
     size_t wrong = 0;
     for (size_t i = 0; i < p->count; i++) {
         const struct row *row = &p->rows[i];
-        bool serves = row->server != NULL && row->server->serves;
+        bool serves = row->server != NULL && row->server->serves && !is_removed(p, row);
         bool voter = row->member != NULL && row->member->voter;
         answered |= row->server != NULL && row->server->answered;
         p->serving += serves;
@@ -211,7 +218,7 @@ static void picture_print(const struct picture *p)
         fill(p, row, &t);
         printf(FORMAT, t.id, width, address_of(row), mode_of(row),
                or_dash(s, s != NULL ? s->zxid : ""), t.term, t.lag, t.connections,
-               or_dash(s, s != NULL ? s->version : ""), state_of(row));
+               or_dash(s, s != NULL ? s->version : ""), state_of(p, row));
     }
     printf("\n%s", VERDICTS[p->verdict]);
     if (p->voters > 0) {
@@ -262,7 +269,7 @@ static void row_json(struct json *j, const struct picture *p, const struct row *
     put_text(j, "address", row->server != NULL ? row->server->address : row->member->client);
     put_text(j, "role", row->member == NULL ? "" : row->member->voter ? "voter" : "observer");
     put_text(j, "mode", s->serves ? s->mode : "");
-    put_text(j, "state", state_of(row));
+    put_text(j, "state", state_of(p, row));
     put_text(j, "zxid", s->zxid);
     put_number(j, "term", full, s->term);
     put_number(j, "lag", full, p->commit > s->applied ? p->commit - s->applied : 0);

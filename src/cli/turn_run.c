@@ -311,14 +311,14 @@ static void step_connecting(struct turn *r, const struct turn_news *news)
 {
     if (news->auth_failed) {
         turn_leave(r, "error",
-                   fail_unreachable(r->options->usage->name, r->client, r->options->common.server,
+                   fail_unreachable(r->options->usage->name, r->client, &r->options->common,
                                     CONCLAVE_AUTH_FAILED),
                    -1);
     } else if (news->connected) {
         queue_up(r);
     } else if (now_ms() >= r->deadline_ms) {
         turn_leave(r, "unreachable",
-                   fail_unreachable(r->options->usage->name, r->client, r->options->common.server,
+                   fail_unreachable(r->options->usage->name, r->client, &r->options->common,
                                     CONCLAVE_ETIMEDOUT),
                    -1);
     }

@@ -91,7 +91,15 @@ void conclave_client_last_error(const struct conclave_client *client, char *buf,
     }
     struct conclave_client *c = unconst(client);
     client_lock(c);
-    snprintf(buf, len, "%s", client->last_error);
+    size_t used = 0;
+    buf[0] = '\0';
+    for (size_t i = 0; i < HOSTS_MAX && used < len; i++) {
+        /* the newest first: it is the one to read when buf is short */
+        const char *problem = c->problems[(c->last_problem + i) % HOSTS_MAX];
+        if (problem != NULL) {
+            used += (size_t)snprintf(buf + used, len - used, "%s%s", used > 0 ? "; " : "", problem);
+        }
+    }
     client_unlock(c);
 }
 

@@ -317,6 +317,9 @@ enum { REPLY_HEADER_BYTES = 16 };
 static int take_oversized(struct core *c, struct slice *in, int32_t len, bool *ret_more)
 {
     bool attaching = c->link == LINK_HANDSHAKE || c->link == LINK_LOGIN;
+    if (attaching && memcmp(in->data, "HTTP", 4) == 0) {
+        c->link_problem = "this port speaks HTTP: name the server's client port";
+    }
     if (len < REPLY_HEADER_BYTES || attaching) {
         return len < 0 || attaching ? CONCLAVE_EPROTO : CONCLAVE_ETOOBIG;
     }

@@ -79,9 +79,9 @@ struct conclave_client {
     bool closed;         /* CLOSED was posted: nothing more will be */
     bool finish_by_loop; /* closed inside a callback: the loop frees the client */
 
-    char server[64];                 /* of the link */
-    char target[HOST_NAME_LEN + 16]; /* "name:port" as given, of this attempt */
-    char last_error[HOST_NAME_LEN + 16 + TLS_TEXT_MAX];
+    char server[64];           /* of the link */
+    char *problems[HOSTS_MAX]; /* by index in hosts: why its last attempt failed; NULL: none did */
+    size_t last_problem;       /* index of the newest of them */
 };
 
 /* loop.c --- with the lock held */

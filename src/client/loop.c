@@ -2,6 +2,7 @@
  * The loop of a client: its descriptors behind one epoll descriptor, the socket to the server,
  * lookups, timers. Everything here runs under the client's lock and never blocks.
  */
+#define _GNU_SOURCE /* asprintf */
 #include "client/handle.h"
 
 #include "base/clock.h"
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -74,6 +76,8 @@ void loop_close(struct conclave_client *client)
     for (size_t i = 0; i < HOSTS_MAX; i++) {
         lookup_destroy(client->lookups[i]);
         client->lookups[i] = NULL;
+        free(client->problems[i]);
+        client->problems[i] = NULL;
     }
     link_sasl_end(client);
 }
@@ -115,9 +119,17 @@ static void arm_timer(struct conclave_client *client)
 /* --- link
  * --------------------------------------------------------------------------------------------- */
 
-static void remember_error(struct conclave_client *client, const char *what)
+/* Keeps why the attempt to reach this server failed, in place of what was kept of it. */
+static void remember_error(struct conclave_client *client, const struct host *host,
+                           const char *what)
 {
-    snprintf(client->last_error, sizeof client->last_error, "%s: %s", client->target, what);
+    size_t index = (size_t)(host - client->hosts.list);
+    char *problem = NULL;
+    if (asprintf(&problem, "%s:%u: %s", host->name, host->port, what) >= 0) {
+        free(client->problems[index]);
+        client->problems[index] = problem;
+        client->last_problem = index;
+    }
 }
 
 static void drop_socket(struct conclave_client *client)
@@ -139,7 +151,8 @@ static void drop_socket(struct conclave_client *client)
 static const char *refusal(const struct conclave_client *client)
 {
     if (client->tls_context == NULL) {
-        return "closed by the server without an answer: does it want TLS?";
+        return "the server closed the connection without an answer: it has no quorum, or its port "
+               "expects TLS";
     }
     return client->tls_own_cert
                ? "closed by the server during the TLS handshake: does it know the certificate?"
@@ -168,7 +181,7 @@ static void follow_core(struct conclave_client *client, int64_t now_ns)
     int64_t attached_ns = client->attached_ns;
     if (client->core.link_error != 0) {
         bool silent = client->core.link_error == CONCLAVE_EDISCONNECTED && attached_ns == 0;
-        remember_error(client, link_problem(client, silent));
+        remember_error(client, client->trying, link_problem(client, silent));
     }
     drop_socket(client);
     if (attached_ns != 0) {
@@ -270,7 +283,7 @@ static void end_link(struct conclave_client *client, int error, int64_t now_ns)
     if (problem == NULL) {
         problem = error == CONCLAVE_EDISCONNECTED ? refusal(client) : conclave_strerror(error);
     }
-    remember_error(client, problem);
+    remember_error(client, client->trying, problem);
     drop_socket(client);
 }
 
@@ -408,8 +421,7 @@ static void start_lookups(struct conclave_client *client)
             rc = watch_fd(client, EPOLL_CTL_ADD, lookup_fd(*lookup), EPOLLIN, tag);
         }
         if (rc != 0) {
-            snprintf(client->target, sizeof client->target, "%s:%u", host->name, host->port);
-            remember_error(client, conclave_strerror(rc));
+            remember_error(client, host, conclave_strerror(rc));
             lookup_destroy(*lookup);
             *lookup = NULL;
             hosts_lookup_end(&client->hosts, host, NULL, 0);
@@ -433,8 +445,7 @@ static void finish_lookup(struct conclave_client *client, size_t index)
     lookup_destroy(lookup);
     client->lookups[index] = NULL;
     if (count == 0) {
-        snprintf(client->target, sizeof client->target, "%s:%u", host->name, host->port);
-        remember_error(client, why);
+        remember_error(client, host, why);
     }
     hosts_lookup_end(&client->hosts, host, addresses, count);
 }
@@ -446,8 +457,9 @@ static void seek_link(struct conclave_client *client, int64_t now_ns)
         drop_socket(client);
     }
     if (client->connecting && now_ns >= client->connect_by_ns) {
-        remember_error(client, client->tls != NULL ? "the TLS handshake timed out"
-                                                   : "connecting timed out");
+        remember_error(client, client->trying,
+                       client->tls != NULL ? "the TLS handshake timed out"
+                                           : "connecting timed out");
         drop_socket(client);
     }
     while (client->sock < 0 && core_wants_link(&client->core)) {
@@ -458,12 +470,11 @@ static void seek_link(struct conclave_client *client, int64_t now_ns)
         if (step != HOSTS_CONNECT) {
             return;
         }
-        snprintf(client->target, sizeof client->target, "%s:%u", host->name, host->port);
         client->trying = host;
         client->connect_by_ns = now_ns + connect_timeout_ms(client) * 1000000;
         int err = connect_to(client, address);
         if (err != 0) {
-            remember_error(client, strerror(err));
+            remember_error(client, host, strerror(err));
         }
     }
 }
@@ -504,7 +515,7 @@ static void socket_event(struct conclave_client *client, uint32_t events, int64_
         err = errno;
     }
     if (err != 0) {
-        remember_error(client, strerror(err));
+        remember_error(client, client->trying, strerror(err));
         drop_socket(client);
     } else if ((events & EPOLLOUT) != 0) {
         connected(client, now_ns);

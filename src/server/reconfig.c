@@ -7,7 +7,8 @@
 
 enum {
     LOOK_MS = 100,
-    STEP_MAX_MS = 60000, /* a reconfig that stands still for so long is given up */
+    STEP_MAX_MS = 60000, /* a reconfig without progress for this long is given up */
+    LINK_MAX_MS = 30000, /* the same where the step waits for a member that no link reaches */
 };
 
 void reconfig_init(struct reconfig *r, struct ensemble *ensemble)
@@ -87,14 +88,15 @@ static void begin_step(struct reconfig *r, const struct transition_step *step, i
     }
 }
 
-static void walk(struct reconfig *r, const struct member *target, size_t n, int64_t now_ms)
+/* Whether members and target are the same. */
+static bool walk(struct reconfig *r, const struct member *target, size_t n, int64_t now_ms)
 {
     struct transition_step step;
     uint64_t self = (uint64_t)r->ensemble->id;
     int rc = 0;
     transition_next(r->now, r->n_now, target, n, self, caught_up, r, &step);
     if (step.action == TRANSITION_DONE) {
-        return;
+        return true;
     }
     begin_step(r, &step, now_ms);
     if (step.action == TRANSITION_CATCH_UP) {
@@ -109,6 +111,7 @@ static void walk(struct reconfig *r, const struct member *target, size_t n, int6
         log_warn("server", "membership-refused", "member=%llu error=%s",
                  (unsigned long long)step.id, conclave_errname(rc));
     }
+    return false;
 }
 
 /* Gives a reconfig up: whoever asked for it is told, the next one may come. */
@@ -120,9 +123,40 @@ static void give_up(struct reconfig *r, const struct state_reconfig *asked, int3
     log_warn("server", "reconfig-given-up", "zxid=0x%llx member=%llu",
              (unsigned long long)asked->zxid, (unsigned long long)r->step_id);
     r->step_ms = 0;
+    r->withdrawn = 0;
     if (service_propose(r->ensemble->service, 0, COMMAND_RECONFIG_END, buf_slice(&body)) != 0) {
         log_warn("server", "reconfig-end-delayed", "error=ENOMEM");
     }
+}
+
+static bool was_listed(void *ctx, uint64_t id)
+{
+    const struct reconfig *r = ctx;
+    return state_config_lists(r->ensemble->service->state, (int64_t)id);
+}
+
+/* Removes the observers that the reconfig added, then gives it up: a change that fails leaves nobody behind. */
+static void withdraw(struct reconfig *r, const struct state_reconfig *asked, bool stuck,
+                     int64_t now_ms)
+{
+    struct member target[MEMBERS_MAX];
+    size_t n = transition_withdraw(r->now, r->n_now, was_listed, r, target);
+    if (r->withdrawn != asked->zxid) {
+        r->withdrawn = asked->zxid;
+        r->step_ms = 0;
+        stuck = false;
+    }
+    if (stuck || walk(r, target, n, now_ms)) {
+        give_up(r, asked, CONCLAVE_NEW_CONFIG_NO_QUORUM);
+    }
+}
+
+/* Whether the step under way has made no progress for too long. */
+static bool is_stuck(const struct reconfig *r, int64_t now_ms)
+{
+    bool unreachable =
+        r->step_action == TRANSITION_CATCH_UP && !r->links.linked(r->links.ctx, r->step_id);
+    return r->step_ms != 0 && now_ms - r->step_ms > (unreachable ? LINK_MAX_MS : STEP_MAX_MS);
 }
 
 static void walk_as_asked(struct reconfig *r, const struct state_reconfig *asked, int64_t now_ms)
@@ -138,11 +172,12 @@ static void walk_as_asked(struct reconfig *r, const struct state_reconfig *asked
         target[i] = (struct member){(uint64_t)m->id, roles[m->role], m->address};
     }
     r->files = false; /* from now on the ensemble says who belongs to it */
-    if (r->step_ms != 0 && now_ms - r->step_ms > STEP_MAX_MS) {
-        give_up(r, asked, CONCLAVE_NEW_CONFIG_NO_QUORUM);
-        return;
+    bool stuck = is_stuck(r, now_ms);
+    if (stuck || r->withdrawn == asked->zxid) {
+        withdraw(r, asked, stuck, now_ms);
+    } else {
+        (void)walk(r, target, asked->count, now_ms);
     }
-    walk(r, target, asked->count, now_ms);
 }
 
 void reconfig_tick(struct reconfig *r)
@@ -158,6 +193,6 @@ void reconfig_tick(struct reconfig *r)
     if (state_reconfig(r->ensemble->service->state, &asked)) {
         walk_as_asked(r, &asked, now_ms);
     } else if (r->files && target_of_files(r, target, &n)) {
-        walk(r, target, n, now_ms);
+        (void)walk(r, target, n, now_ms);
     }
 }

@@ -30,6 +30,7 @@ struct reconfig {
     int64_t step_ms;      /* since when the present step is under way, 0: none is */
     uint64_t step_id;     /* whom it is about */
     enum transition_action step_action;
+    int64_t withdrawn; /* zxid of the reconfig that is being withdrawn, 0: none is */
 };
 
 void reconfig_init(struct reconfig *r, struct ensemble *ensemble);

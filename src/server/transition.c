@@ -113,3 +113,16 @@ void transition_next(const struct member *now, size_t n_now, const struct member
     }
     reduce_one(ret, target, n_target, 0);
 }
+
+size_t transition_withdraw(const struct member *now, size_t n_now,
+                           bool (*listed)(void *ctx, uint64_t id), void *ctx,
+                           struct member ret[MEMBERS_MAX])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < n_now; i++) {
+        if (now[i].role == MEMBER_VOTER || listed(ctx, now[i].id)) {
+            ret[n++] = now[i];
+        }
+    }
+    return n;
+}

@@ -27,4 +27,10 @@ void transition_next(const struct member *now, size_t n_now, const struct member
                      size_t n_target, uint64_t self, bool (*caught_up)(void *ctx, uint64_t id),
                      void *ctx, struct transition_step *ret);
 
+/* The members to return to when a change is given up: those there are now, without the observers that it added. listed:
+ * whether the ensemble had this member before the change. Returns how many are in ret, whose addresses are borrowed. */
+size_t transition_withdraw(const struct member *now, size_t n_now,
+                           bool (*listed)(void *ctx, uint64_t id), void *ctx,
+                           struct member ret[MEMBERS_MAX]);
+
 #endif

@@ -21,6 +21,7 @@
 #include "state/number.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 #define CONFIG_NODE "/zookeeper/config"
 
@@ -58,6 +59,23 @@ static void publish(struct write *w)
     set_node(w, node, buf_slice(&s->scratch), -1);
     write_tell_data(w, node);
     quota_count(s, slice_str(CONFIG_NODE), 0, bytes);
+}
+
+bool state_config_lists(const struct state *s, int64_t id)
+{
+    const struct znode *node = tree_find(&s->tree, slice_str(CONFIG_NODE));
+    struct slice rest = node != NULL ? znode_data(node) : SLICE_NULL;
+    char start[32];
+    size_t len = (size_t)snprintf(start, sizeof start, "server.%lld=", (long long)id);
+    while (rest.len > 0) {
+        if (rest.len > len && memcmp(rest.data, start, len) == 0) {
+            return true;
+        }
+        const uint8_t *end = memchr(rest.data, '\n', rest.len);
+        size_t line = end != NULL ? (size_t)(end - rest.data) + 1 : rest.len;
+        rest = slice_make(rest.data + line, rest.len - line);
+    }
+    return false;
 }
 
 static void reply_config(struct write *w)

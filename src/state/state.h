@@ -80,6 +80,9 @@ bool state_reconfig(const struct state *s, struct state_reconfig *ret);
 /* The members as last told; *ret borrows until the state changes. */
 size_t state_members(const struct state *s, const struct state_member **ret);
 
+/* Whether /zookeeper/config lists a member, as it was last published: before the reconfig under way. */
+bool state_config_lists(const struct state *s, int64_t id);
+
 /* The version that /zookeeper/config shows, 0: it is empty. */
 int64_t state_config_version(const struct state *s);
 

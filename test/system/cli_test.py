@@ -14,6 +14,7 @@ import pty
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -222,8 +223,14 @@ def test_wrong_arguments():
 
 def test_unreachable():
     began = time.monotonic()
-    refused(69, "cannot connect to 127.0.0.1:1: .*; start a server", "get", "/", "--timeout", "300ms",
+    refused(69, "cannot connect: 127.0.0.1:1: .*; start a server", "get", "/", "--timeout", "300ms",
             where="127.0.0.1:1")
+    refused(69, "127.0.0.1:1: Connection refused; 127.0.0.1:2: Connection refused|"
+            "127.0.0.1:2: Connection refused; 127.0.0.1:1: Connection refused", "get", "/", "--timeout", "300ms",
+            where="127.0.0.1:1,127.0.0.1:2")
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        refused(69, "no answer in time; is it a client port", "get", "/", "--timeout", "300ms",
+                where="127.0.0.1:%d" % deaf.getsockname()[1])
     refused(69, "cannot connect", "elect", "/e", "--connect-timeout", "300ms", "--", "true", where="127.0.0.1:1")
     refused(69, "cannot connect", "elect", "/e", "--timeout", "300ms", "--", "true", where="127.0.0.1:1")
     assert time.monotonic() - began < 5

@@ -261,6 +261,19 @@ def test_transfer():
         code, _, err = run("members", "transfer", str(other.number), "--server", ensemble.hosts, "--admin",
                            f"127.0.0.1:{other.admin_port}", "--auth", AUTH)
         assert code == 1 and "leads already" in err, (code, err)
+        code, out, err = run("members", "transfer", str(third.number), "--server", third.host, "--auth", AUTH)
+        assert code == 0 and out == f"{third.number} leads\n", ("the leader says where its HTTP port is", code, out, err)
+
+
+def test_no_quorum_is_reported_as_such():
+    with Ensemble(3) as ensemble:
+        leader = ensemble.leader()
+        for member in ensemble.followers():
+            member.kill()
+        wait_status(leader.host, lambda code, a: a["verdict"] == "no quorum")
+        code, _, err = run("get", "/", "--server", leader.host, "--timeout", "2s")
+        assert code == 69 and "do not serve clients now" in err and "no leader with a quorum" in err, (code, err)
+        assert "TLS" not in err, err
 
 
 def newcomer(ensemble, number):
@@ -303,10 +316,14 @@ def test_members_come_and_go():
             version = re.search(r"^version=(\w+)$", out, re.M).group(1)
             code, _, err = run("members", "remove", "4", "--version", f"{int(version, 16) + 1:x}", "--server",
                                ensemble.hosts, "--auth", AUTH)
-            assert code == 1 and "another one by now" in err, (code, err)
+            assert code == 1 and "has changed meanwhile" in err, (code, err)
             code, out, err = run("members", "remove", "4", "--version", version, "--server", ensemble.hosts, "--auth", AUTH)
             assert code == 0 and "server.4=" not in out, (code, out, err)
             assert sorted(member_rows(ensemble.hosts)) == [1, 2, 3]
+            code, answer = status(f"{ensemble.hosts},{member.host}")
+            assert all(row["id"] != 4 or row["state"] != "ok" for row in answer["servers"]), answer
+            code, _, err = run("members", "remove", "4", "--server", ensemble.hosts, "--auth", AUTH)
+            assert code == 1 and "there is no member 4" in err, (code, err)
         finally:
             member.destroy()
 

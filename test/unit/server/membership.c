@@ -107,6 +107,22 @@ static void test_address_changes(void **state)
     assert_int_equal(step.members[0].role, MEMBER_VOTER);
 }
 
+/* A change that is given up leaves no observer behind that was not there before it; a voter it made stays. */
+static void test_withdrawn_change(void **state)
+{
+    (void)state;
+    unsigned listed = 1u << 1 | 1u << 2;
+    struct member now[] = {{1, MEMBER_VOTER, "a:1:2"},
+                           {2, MEMBER_OBSERVER, "b:1:2"},
+                           {3, MEMBER_OBSERVER, "c:1:2"},
+                           {4, MEMBER_VOTER, "d:1:2"}};
+    struct member ret[MEMBERS_MAX];
+    assert_int_equal(transition_withdraw(now, 4, bit, &listed, ret), 3);
+    assert_int_equal(ret[0].id, 1);
+    assert_int_equal(ret[1].id, 2);
+    assert_int_equal(ret[2].id, 4);
+}
+
 static const struct member three[] = {
     {1, MEMBER_VOTER, "a:1:2"}, {2, MEMBER_VOTER, "b:1:2"}, {3, MEMBER_VOTER, "c:1:2"}};
 
@@ -304,6 +320,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps_are_safe),
         cmocka_unit_test(test_address_changes),
+        cmocka_unit_test(test_withdrawn_change),
         cmocka_unit_test(test_founding),
         cmocka_unit_test(test_joining),
         cmocka_unit_test(test_cluster_of_founders),
