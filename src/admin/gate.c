@@ -17,6 +17,7 @@ enum {
     LINGER_MS = 1000,
     SWEEP_MS = 1000,
     SUBJECT_MAX = 4096,
+    SECURING_NICE = 5, /* of the thread that does handshakes: consensus goes first */
 };
 
 struct gate {
@@ -25,6 +26,8 @@ struct gate {
     struct listener *listener;
     struct tls_context *context;
     bool unified;
+    struct worker worker; /* does the handshakes, while `working` */
+    bool working;
     struct list links;
     size_t count; /* of links, until they are closed */
     uv_timer_t sweep;
@@ -51,9 +54,17 @@ struct link {
     int open_parts; /* stream and poll, until closed */
 };
 
+static void gate_part_closed(void *ctx);
+
 static void gate_check_gone(struct gate *g)
 {
     if (!g->closing || g->open_parts > 0 || g->count > 0) {
+        return;
+    }
+    if (g->working) {
+        g->working = false;
+        g->open_parts = 1;
+        worker_close(&g->worker, gate_part_closed, g);
         return;
     }
     tls_context_release(g->context);
@@ -271,7 +282,7 @@ static void gate_on_accepted(void *ctx, struct stream *stream)
     struct gate *g = ctx;
     struct link *l = g->count < HTTP_CONNECTIONS_MAX ? calloc(1, sizeof *l) : NULL;
     enum stream_tls mode = g->unified ? STREAM_TLS_OR_PLAIN : STREAM_TLS_ONLY;
-    if (l == NULL || stream_use_tls(stream, g->context, mode) != 0) {
+    if (l == NULL || stream_use_tls(stream, g->context, mode, &g->worker) != 0) {
         free(l);
         stream_close(stream);
         return;
@@ -333,6 +344,9 @@ int gate_open(uv_loop_t *loop, const struct net_address *address, struct http *h
         free(g);
         return gate_fail(rc, detail, ret_reason);
     }
+    const struct worker_options options = {.threads = 1, .nice = SECURING_NICE};
+    rc = worker_init(&g->worker, loop, &options);
+    g->working = rc == 0;
     struct listener_callbacks callbacks = {
         .accepted = gate_on_accepted, .refused = gate_on_refused, .ctx = g};
     g->context = tls_context_share(context);
@@ -342,7 +356,9 @@ int gate_open(uv_loop_t *loop, const struct net_address *address, struct http *h
         abort(); /* neither can fail */
     }
     g->sweep.data = g;
-    rc = listener_start(g->listener, BACKLOG, &callbacks, &detail);
+    if (rc == 0) {
+        rc = listener_start(g->listener, BACKLOG, &callbacks, &detail);
+    }
     if (rc != 0) {
         gate_close(g, NULL, NULL);
         return gate_fail(rc, detail, ret_reason);

@@ -1,5 +1,6 @@
 #include "net/stream.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 enum {
@@ -11,6 +12,20 @@ struct stream_buffer {
     size_t references;
     char bytes[STREAM_READ_SIZE]; /* as read */
     char plain[STREAM_READ_SIZE]; /* decrypted */
+};
+
+/* A handshake that a worker does. While `active` the TLS connection and `in` are the worker's; the
+ * stream reads nothing, so there is one step at a time. */
+struct securing {
+    struct worker_job job;
+    struct stream *stream;
+    struct worker *worker;
+    struct tls *tls;
+    struct buf in;       /* bytes of the wire for the next step */
+    size_t left;         /* of them, after the step */
+    int rc;              /* of tls_handshake */
+    bool active;         /* a step was given to the worker */
+    atomic_bool dropped; /* the stream is closing: the step is not worth doing */
 };
 
 struct stream {
@@ -26,6 +41,8 @@ struct stream {
     struct net_address peer;
     struct tls *tls;             /* NULL: plain, or not known yet */
     struct tls_context *unknown; /* until the first byte tells whether this is TLS */
+    struct worker *worker;       /* for the handshake; NULL: the loop's thread does it */
+    struct securing *securing;   /* NULL: no handshake, or the loop's thread does it */
     bool secured;                /* the TLS handshake is done */
     bool end_waits;              /* the peer's end came while the owner had paused */
     size_t room;                 /* made for a frame that is still coming, at least */
@@ -36,7 +53,7 @@ struct stream {
     bool finishing;              /* input is dropped, the end is near */
     bool shut;                   /* the end of stream was sent or is being sent */
     bool closing;
-    int handles; /* not closed yet */
+    int parts; /* handles, and a step of the worker: not closed yet */
 };
 
 struct stream_buffer *stream_buffer_create(void)
@@ -63,10 +80,22 @@ void stream_buffer_release(struct stream_buffer *b)
 
 static void stream_flush(struct stream *s);
 
-static void stream_handle_closed(uv_handle_t *handle)
+static void securing_free(struct securing *x)
 {
-    struct stream *s = handle->data;
-    if (--s->handles > 0) {
+    if (x != NULL) {
+        buf_finish(&x->in);
+        free(x);
+    }
+}
+
+static bool stream_is_with_worker(const struct stream *s)
+{
+    return s->securing != NULL && s->securing->active;
+}
+
+static void stream_part_closed(struct stream *s)
+{
+    if (--s->parts > 0) {
         return;
     }
     if (s->handler != NULL) {
@@ -74,10 +103,16 @@ static void stream_handle_closed(uv_handle_t *handle)
     }
     buf_finish(&s->unread);
     buf_finish(&s->writing);
+    securing_free(s->securing);
     tls_destroy(s->tls);
     tls_context_release(s->unknown);
     stream_buffer_release(s->read_buffer);
     free(s);
+}
+
+static void stream_handle_closed(uv_handle_t *handle)
+{
+    stream_part_closed(handle->data);
 }
 
 struct stream *stream_create(uv_loop_t *loop, struct stream_buffer *read_buffer)
@@ -97,7 +132,7 @@ struct stream *stream_create(uv_loop_t *loop, struct stream_buffer *read_buffer)
     }
     s->tcp.data = s;
     s->linger.data = s;
-    s->handles = 2;
+    s->parts = 2;
     s->room = UNREAD_ROOM_MIN;
     s->read_buffer = stream_buffer_share(read_buffer);
     s->peer = (struct net_address){.host = "?"};
@@ -215,17 +250,116 @@ static void stream_decrypt(struct stream *s, struct slice bytes)
     }
 }
 
-/* The first byte on a port for both. */
-static void stream_decide(struct stream *s, char first)
+/* The handshake on a worker's thread */
+
+static void securing_work(struct worker_job *job)
 {
+    struct securing *x = CONTAINER_OF(job, struct securing, job);
+    struct slice bytes = buf_slice(&x->in);
+    if (!atomic_load(&x->dropped)) {
+        x->rc = tls_handshake(x->tls, &bytes);
+    }
+    x->left = bytes.len;
+}
+
+/* The handshake is done: what came behind it is of the stream. */
+static void stream_end_securing(struct stream *s)
+{
+    struct securing *x = s->securing;
+    s->securing = NULL;
+    if (x->in.len > 0 && !stream_is_over(s)) {
+        stream_decrypt(s, buf_slice(&x->in));
+    }
+    securing_free(x);
+}
+
+static void stream_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf);
+static void stream_on_read(uv_stream_t *handle, ssize_t nread, const uv_buf_t *buf);
+
+static void stream_read_on(struct stream *s)
+{
+    int rc = uv_read_start(stream_handle(s), stream_on_alloc, stream_on_read);
+    if (rc != 0 && rc != UV_EALREADY) {
+        s->handler->ended(s->owner, UV_EIO);
+    }
+}
+
+static void stream_on_step(struct stream *s, struct securing *x)
+{
+    int rc = x->rc;
+    buf_consume(&x->in, x->in.len - x->left);
+    if (rc == 0) {
+        stream_check_secured(s);
+    }
+    if (stream_is_over(s)) {
+        return;
+    }
+    stream_flush(s);
+    if (rc != 0) {
+        stream_tell_end(s, rc == CONCLAVE_ECLOSED ? 0 : UV_EPROTO);
+    } else if (s->secured) {
+        stream_end_securing(s);
+    }
+    if (!s->paused && !stream_is_over(s) && rc == 0) {
+        stream_read_on(s);
+    }
+}
+
+static void securing_done(struct worker_job *job)
+{
+    struct securing *x = CONTAINER_OF(job, struct securing, job);
+    struct stream *s = x->stream;
+    x->active = false;
+    if (!s->closing) {
+        stream_on_step(s, x);
+    }
+    stream_part_closed(s);
+}
+
+/* Gives bytes of the wire to the worker; nothing more is read until it is done with them. */
+static void stream_secure(struct stream *s, struct slice bytes)
+{
+    struct securing *x = s->securing;
+    if (x == NULL) {
+        x = s->securing = calloc(1, sizeof *x);
+        if (x != NULL) {
+            buf_init(&x->in, 0);
+        }
+    }
+    if (x != NULL) {
+        buf_append_slice(&x->in, bytes);
+    }
+    if (x == NULL || !buf_ok(&x->in)) {
+        stream_tell_end(s, UV_ENOMEM);
+        return;
+    }
+    uv_read_stop(stream_handle(s));
+    x->job = (struct worker_job){.work = securing_work, .done = securing_done};
+    x->stream = s;
+    x->tls = s->tls;
+    x->active = true;
+    s->parts++;
+    worker_submit(s->worker, &x->job);
+}
+
+/* The first byte on a port for both; false when it was the last. */
+static bool stream_decide(struct stream *s, char first)
+{
+    struct tls_context *context = s->unknown;
+    bool refused = false;
+    s->unknown = NULL;
     if (first == TLS_HELLO) {
-        s->tls = tls_create(s->unknown, NULL, false);
+        s->tls = tls_create(context, NULL, false);
+        refused = s->tls != NULL && s->handler->securing != NULL && !s->handler->securing(s->owner);
         if (s->tls == NULL) {
             stream_tell_end(s, UV_ENOMEM);
         }
     }
-    tls_context_release(s->unknown);
-    s->unknown = NULL;
+    tls_context_release(context);
+    if (refused) {
+        uv_read_stop(stream_handle(s));
+    }
+    return !refused && !s->closing && (first != TLS_HELLO || s->tls != NULL);
 }
 
 static void stream_on_read(uv_stream_t *handle, ssize_t nread, const uv_buf_t *buf)
@@ -247,21 +381,22 @@ static void stream_on_read(uv_stream_t *handle, ssize_t nread, const uv_buf_t *b
         stream_offer_unread(s);
         return;
     }
-    if (s->unknown != NULL) {
-        stream_decide(s, buf->base[0]);
-    }
-    if (s->closing) {
+    if (s->unknown != NULL && !stream_decide(s, buf->base[0])) {
         return;
     }
-    if (s->tls != NULL) {
+    if (s->tls != NULL && s->worker != NULL && !s->secured) {
+        stream_secure(s, slice_make(buf->base, len));
+    } else if (s->tls != NULL) {
         stream_decrypt(s, slice_make(buf->base, len));
     } else {
         stream_take(s, slice_make(buf->base, len));
     }
 }
 
-int stream_use_tls(struct stream *s, struct tls_context *context, enum stream_tls mode)
+int stream_use_tls(struct stream *s, struct tls_context *context, enum stream_tls mode,
+                   struct worker *worker)
 {
+    s->worker = worker;
     if (mode == STREAM_TLS_OR_PLAIN) {
         s->unknown = tls_context_share(context);
         return 0;
@@ -307,12 +442,18 @@ const struct net_address *stream_peer(const struct stream *s)
 
 const char *stream_tls_problem(const struct stream *s)
 {
-    return s->tls != NULL && tls_problem(s->tls)[0] != '\0' ? tls_problem(s->tls) : NULL;
+    bool known = s->tls != NULL && !stream_is_with_worker(s);
+    return known && tls_problem(s->tls)[0] != '\0' ? tls_problem(s->tls) : NULL;
 }
 
 bool stream_in_handshake(const struct stream *s)
 {
     return s->tls != NULL && !s->secured;
+}
+
+bool stream_awaits_worker(const struct stream *s)
+{
+    return stream_is_with_worker(s);
 }
 
 void stream_peer_subject(const struct stream *s, struct buf *out)
@@ -341,6 +482,9 @@ void stream_resume(struct stream *s)
         return;
     }
     s->paused = false;
+    if (stream_is_with_worker(s)) {
+        return; /* read on when it is done */
+    }
     if (s->unread.len > 0 && !s->offering) {
         stream_offer_unread(s);
     }
@@ -353,9 +497,7 @@ void stream_resume(struct stream *s)
         stream_tell_end(s, 0);
         return;
     }
-    if (uv_read_start(stream_handle(s), stream_on_alloc, stream_on_read) != 0) {
-        s->handler->ended(s->owner, UV_EIO);
-    }
+    stream_read_on(s);
 }
 
 bool stream_paused(const struct stream *s)
@@ -451,7 +593,8 @@ static void stream_write(struct stream *s, struct buf *out)
 /* Sends what TLS has to say. */
 static void stream_flush(struct stream *s)
 {
-    if (s->tls != NULL && tls_out(s->tls)->len > 0 && !s->write_active && !s->closing && !s->shut) {
+    if (s->tls != NULL && !stream_is_with_worker(s) && tls_out(s->tls)->len > 0 &&
+        !s->write_active && !s->closing && !s->shut) {
         stream_write(s, tls_out(s->tls));
     }
 }
@@ -502,6 +645,10 @@ void stream_finish(struct stream *s, unsigned linger_ms)
     if (s->finishing || s->closing) {
         return;
     }
+    if (stream_is_with_worker(s)) {
+        stream_close(s); /* nothing was said yet that could be lost */
+        return;
+    }
     s->finishing = true;
     int rc = uv_read_start(stream_handle(s), stream_on_alloc, stream_on_read);
     if ((rc != 0 && rc != UV_EALREADY) ||
@@ -522,6 +669,9 @@ void stream_close(struct stream *s)
         return;
     }
     s->closing = true;
+    if (stream_is_with_worker(s)) {
+        atomic_store(&s->securing->dropped, true);
+    }
     uv_close((uv_handle_t *)&s->tcp, stream_handle_closed);
     uv_close((uv_handle_t *)&s->linger, stream_handle_closed);
 }

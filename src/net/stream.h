@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "net/address.h"
+#include "net/worker.h"
 #include "tls/tls.h"
 
 #include <stdbool.h>
@@ -31,6 +32,10 @@ struct stream_handler {
 
     /* Everything given to stream_send has left: there may be more to send. */
     void (*sent)(void *owner);
+
+    /* The first byte on a stream for both kinds is that of TLS: whether to go on. False: the owner
+     * ends the stream. May be NULL: it goes on. */
+    bool (*securing)(void *owner);
 
     /* The TLS handshake is done, the peer's certificate verified; no data came before. May be
      * NULL. */
@@ -65,10 +70,11 @@ enum stream_tls {
     STREAM_TLS_OR_PLAIN, /* the first byte tells */
 };
 
-/* The server's side of TLS on this stream; before stream_start. The context is shared. 0 or
+/* The server's side of TLS on this stream; before stream_start. The context is shared. The worker's
+ * threads do the handshake; it must outlive the stream. NULL: the loop's thread does it. 0 or
  * CONCLAVE_ENOMEM. */
-int stream_use_tls(struct stream *s, struct tls_context *context,
-                   enum stream_tls mode) CONCLAVE_MUST_USE;
+int stream_use_tls(struct stream *s, struct tls_context *context, enum stream_tls mode,
+                   struct worker *worker) CONCLAVE_MUST_USE;
 
 /* The client's side; before stream_start. host as for tls_create. 0 or CONCLAVE_ENOMEM. */
 int stream_use_tls_client(struct stream *s, struct tls_context *context,
@@ -89,6 +95,9 @@ const char *stream_tls_problem(const struct stream *s);
 
 /* Whether the peer is in the middle of a TLS handshake. */
 bool stream_in_handshake(const struct stream *s);
+
+/* Whether the handshake waits for the worker, not for the peer. */
+bool stream_awaits_worker(const struct stream *s);
 
 /* Whether the peer's verified certificate is for the host (tls_peer_is_for). */
 bool stream_peer_is_for(const struct stream *s, const char *host);

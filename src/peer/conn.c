@@ -326,7 +326,8 @@ struct conn *conn_accept(struct conn_settings *s, struct stream *stream)
     c->stream = stream;
     c->gated = true;
     c->stage = s->server != NULL ? CONN_SECURING : CONN_ASKING;
-    bool ok = s->server == NULL || stream_use_tls(stream, s->server, STREAM_TLS_ONLY) == 0;
+    bool ok =
+        s->server == NULL || stream_use_tls(stream, s->server, STREAM_TLS_ONLY, s->worker) == 0;
     if (stream_start(stream, &conn_handler, c) != 0 || !ok) {
         c->stage = CONN_OVER;
         stream_close(stream);

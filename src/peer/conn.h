@@ -40,6 +40,7 @@ struct conn_settings {
     uv_loop_t *loop;
     struct stream_buffer *read_buffer;
     struct tls_context *server; /* NULL: no TLS */
+    struct worker *worker; /* does the handshakes of those that connect to us; NULL: the loop */
     struct tls_context *client;
     bool verify_hosts;
     const struct conn_events *events;

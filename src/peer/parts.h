@@ -55,6 +55,7 @@ struct peers {
     enum peer_security security;
     struct tls_settings certificates;
     struct conn_settings conns;
+    struct worker worker; /* while conns.worker is it */
     struct listener *listeners[PEER_LISTENERS_MAX];
     size_t n_listeners;
     struct list all;

@@ -13,14 +13,23 @@
 enum {
     SILENCE_MS = 800,
     STRANGERS_MAX = 64, /* in the handshake; of more, the oldest goes */
+    SECURING_NICE = 5,  /* of the thread that does their handshakes: consensus goes first */
     BACKLOG = 128,
 };
 
 /* Events */
 
+static void peers_on_handle_closed(void *ctx);
+
 static void peers_maybe_free(struct peers *p)
 {
     if (!p->closing || p->handles > 0 || !list_empty(&p->conns.conns)) {
+        return;
+    }
+    if (p->conns.worker != NULL) {
+        p->conns.worker = NULL;
+        p->handles = 1;
+        worker_close(&p->worker, peers_on_handle_closed, p);
         return;
     }
     void (*closed)(void *ctx) = p->closed;
@@ -219,6 +228,11 @@ int peers_open(uv_loop_t *loop, const struct peer_options *o,
     random_bytes(&p->nonce, sizeof p->nonce);
     snprintf(p->host, sizeof p->host, "%s", o->host != NULL ? o->host : "");
     int rc = peers_secure(p, o, ret_text);
+    if (rc == 0 && p->security != PEER_SECURITY_NONE) {
+        const struct worker_options options = {.threads = 1, .nice = SECURING_NICE};
+        rc = worker_init(&p->worker, loop, &options);
+        p->conns.worker = rc == 0 ? &p->worker : NULL;
+    }
     if (rc == 0) {
         rc = peers_listen(p, o, ret_text);
     }

@@ -1,15 +1,9 @@
-/* A piece of work for another thread: what blocks (the disk) is done there, and reported on the
+/* A piece of work for another thread; what blocks (the disk) is done there, and reported on the
  * loop's thread. */
 #ifndef REPLICATION_JOB_H
 #define REPLICATION_JOB_H
 
-#include "base/list.h"
-
-struct worker_job {
-    struct list node;
-    void (*work)(struct worker_job *job); /* on the worker's thread */
-    void (*done)(struct worker_job *job); /* on the loop's thread; may free the job */
-};
+#include "base/job.h"
 
 /* Jobs of one lane are done one after the other, in the order given; those of different lanes at
  * the same time, when there are threads. */

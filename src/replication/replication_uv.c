@@ -5,7 +5,7 @@
  */
 #include "replication/replication_uv.h"
 
-#include "replication/worker.h"
+#include "net/worker.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -169,9 +169,10 @@ static void close_core_here(struct replication_loop *l)
  * the loop runs. */
 static int open_handles(struct replication_loop *l, bool threads)
 {
+    const struct worker_options options = {.threads = threads ? 1 : 0};
     int rv = 0;
     int n = 0;
-    while (n < LANE_COUNT && (rv = worker_init(&l->workers[n], l->loop, threads)) == 0) {
+    while (n < LANE_COUNT && (rv = worker_init(&l->workers[n], l->loop, &options)) == 0) {
         n++;
     }
     if (rv != 0) {

@@ -2,10 +2,15 @@
 
 #include "base/list.h"
 
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NS_PER_SECOND = 1000000000 };
+enum {
+    NS_PER_SECOND = 1000000000,
+    NETWORK_BYTES = 8, /* of an IPv6 address: what one site is given at least */
+};
 
 /* A session made from an address. */
 struct origin {
@@ -48,6 +53,24 @@ static bool origin_has_session(const struct map_node *node, const void *key)
     const struct origin *origin =
         (const void *)((const char *)node - offsetof(struct origin, node));
     return origin->session_id == *(const int64_t *)key;
+}
+
+/* A link-local address has its interface behind it: the network is the same on all of them, and so is its name. */
+void address_name(const char *host, char out[ADDRESS_NAME_MAX])
+{
+    char bare[INET6_ADDRSTRLEN] = "";
+    struct in6_addr in6;
+    size_t len = strcspn(host, "%");
+    if (len < sizeof bare) {
+        memcpy(bare, host, len);
+    }
+    if (inet_pton(AF_INET6, bare, &in6) == 1) {
+        memset(&in6.s6_addr[NETWORK_BYTES], 0, sizeof in6.s6_addr - NETWORK_BYTES);
+        inet_ntop(AF_INET6, &in6, bare, sizeof bare);
+        snprintf(out, ADDRESS_NAME_MAX, "%s/%d", bare, NETWORK_BYTES * 8);
+    } else {
+        snprintf(out, ADDRESS_NAME_MAX, "%s", host);
+    }
 }
 
 struct address *address_hold(struct addresses *a, const char *host)

@@ -27,6 +27,11 @@ void addresses_init(struct addresses *a, const struct hash_key *key);
 /* No connection may hold an address any more. */
 void addresses_finish(struct addresses *a);
 
+enum { ADDRESS_NAME_MAX = 64 };
+
+/* What the server calls the address of a numeric host: the host itself, or for IPv6 its network. */
+void address_name(const char *host, char out[ADDRESS_NAME_MAX]);
+
 /* The address of a connection; NULL when memory is out. */
 struct address *address_hold(struct addresses *a, const char *host);
 void address_release(struct addresses *a, struct address *address); /* takes NULL */

@@ -30,6 +30,7 @@ struct config_tls {
     char *ciphers;
     char *client_auth;
     char *x509_super;
+    bool crl_check_all;
 };
 
 /* Values of the keys of SASL; own memory. */

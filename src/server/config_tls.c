@@ -182,6 +182,7 @@ static int config_take_files(struct config *c, const struct tls_keys *k)
     s->cert_password = t->key_password;
     s->trust_password = t->trust_password;
     s->crl_file = t->crl_file;
+    s->crl_check_all = t->crl_check_all;
     s->ciphers = t->ciphers;
     return rc;
 }

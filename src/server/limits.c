@@ -13,6 +13,8 @@ struct server_limits server_limits_default(void)
         .connections_max = 0,
         .address_max = 60,
         .handshake_ms = 10000,
+        .handshakes_max = 1000,
+        .address_handshakes_max = 200,
         .outstanding_max = 1000,
         .outstanding_bytes_max = (size_t)64 << 20,
         .pipelined_max = 1000,

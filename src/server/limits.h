@@ -18,6 +18,9 @@ struct server_limits {
     size_t connections_max; /* all client connections; 0: what file descriptors allow */
     size_t address_max;     /* connections of one address; 0: no limit */
     int32_t handshake_ms;   /* until the session request has come */
+    size_t handshakes_max;  /* TLS handshakes under way; beyond it the slowest peer goes */
+    int64_t
+        address_handshakes_max; /* TLS handshakes of one address in a second; more are refused */
     size_t outstanding_max; /* requests being worked on, all connections: reading pauses at it */
     size_t outstanding_bytes_max; /* their bytes */
     size_t pipelined_max; /* requests being worked on for one connection: its reading pauses */

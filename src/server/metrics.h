@@ -29,6 +29,7 @@
     X(restore_rate_limited_count, "Restores asked for over HTTP too soon")                         \
     X(conclave_refused_connections, "Connections refused over maxCnxns or the limit of files")     \
     X(conclave_refused_connections_address, "Connections refused over maxClientCnxns")             \
+    X(conclave_refused_tls_handshakes, "TLS handshakes refused or dropped over a limit")           \
     X(conclave_reading_paused, "Times that nothing more was read of a connection for a while")     \
     X(conclave_waits_address_bytes, "Waits of a connection for its address's bytes")               \
     X(conclave_slow_clients_cut, "Connections cut off because they did not read")                  \

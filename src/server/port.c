@@ -1,6 +1,7 @@
 #include "server/port.h"
 
 #include "base/log.h"
+#include "base/rates.h"
 #include "base/refusals.h"
 
 #include <stdio.h>
@@ -11,6 +12,8 @@ enum {
     LINGER_MS = 1000,          /* for the peer to close after us */
     DESCRIPTORS_RESERVED = 64, /* for the log, the loop and the operator */
     SUBJECT_MAX = 4096,        /* of a client's certificate */
+    SECURING_THREADS = 2,
+    SECURING_NICE = 5, /* of these threads: consensus goes first */
 };
 
 #define PROGRESS_NS (INT64_C(100) * 1000000) /* between two looks at who takes what we send */
@@ -27,9 +30,10 @@ struct client {
     struct stream *stream;
     struct port *port;
     struct address_count *address;
-    struct list node; /* in port.clients, until its connection is finished */
-    size_t unsent;    /* bytes on their way at the last look, see port_note_progress */
-    bool tls_failed;  /* the reason is on its way to the peer */
+    struct list node;     /* in port.clients, until its connection is finished */
+    struct list securing; /* in port.securing, until its handshake is done or its connection is */
+    size_t unsent;        /* bytes on their way at the last look, see port_note_progress */
+    bool tls_failed;      /* the reason is on its way to the peer */
     char peer[NET_TEXT_MAX];
 };
 
@@ -46,6 +50,12 @@ struct port {
     int listeners;           /* not closed yet */
     struct tls_context *tls; /* for new connections; NULL: none */
     bool unified;            /* the client door is for both kinds */
+    struct worker worker;    /* does the handshakes, while `working` */
+    bool working;
+    bool worker_closing;
+    struct list securing;    /* clients in the handshake, oldest first */
+    size_t securing_count;   /* of them */
+    struct rates handshakes; /* of addresses */
     struct map addresses;
     struct refusals refusals; /* of TLS, for the log */
     struct list clients;      /* with a living connection */
@@ -67,9 +77,17 @@ static void port_tell_refusals(void *ctx, const char *host, unsigned long long u
              REFUSALS_MINUTE_MS / 1000);
 }
 
+static void port_on_worker_closed(void *ctx);
+
 static void port_check_gone(struct port *p)
 {
-    if (!p->closing || p->listeners > 0 || p->sockets > 0) {
+    if (!p->closing || p->listeners > 0 || p->sockets > 0 || p->worker_closing) {
+        return;
+    }
+    if (p->working) {
+        p->working = false;
+        p->worker_closing = true;
+        worker_close(&p->worker, port_on_worker_closed, p);
         return;
     }
     refusals_finish(&p->refusals, port_tell_refusals, NULL);
@@ -79,6 +97,13 @@ static void port_check_gone(struct port *p)
         p->closed(p->closed_ctx);
     }
     free(p);
+}
+
+static void port_on_worker_closed(void *ctx)
+{
+    struct port *p = ctx;
+    p->worker_closing = false;
+    port_check_gone(p);
 }
 
 /* Addresses */
@@ -149,20 +174,51 @@ static void client_on_sent(void *owner)
     connection_output_added(&cl->connection);
 }
 
-/* The certificate was verified: its subject is who the client is. */
-static void client_on_secured(void *owner)
+/* TLS handshakes: each costs a thread a millisecond or more, before anybody knows who asks */
+
+static void client_end_securing(struct client *cl)
 {
-    struct client *cl = owner;
-    struct connection *c = &cl->connection;
-    struct buf subject;
-    buf_init(&subject, SUBJECT_MAX);
-    c->securing = false;
-    stream_peer_subject(cl->stream, &subject);
-    if (!buf_ok(&subject) ||
-        (subject.len > 0 && connection_add_certificate(c, buf_slice(&subject)) != 0)) {
-        connection_drop(c, "the subject of the client's certificate is too long, or out of memory");
+    if (!list_empty(&cl->securing)) {
+        list_remove(&cl->securing);
+        cl->port->securing_count--;
     }
-    buf_finish(&subject);
+}
+
+/* The oldest handshake that waits for its peer; NULL when all wait for our threads. */
+static struct client *port_slowest_peer(const struct port *p)
+{
+    LIST_FOREACH (it, &p->securing) {
+        struct client *cl = CONTAINER_OF(it, struct client, securing);
+        if (!stream_awaits_worker(cl->stream)) {
+            return cl;
+        }
+    }
+    return NULL;
+}
+
+/* NULL, or why the client may not begin a handshake. */
+static const char *port_begin_securing(struct port *p, struct client *cl)
+{
+    const struct server_limits *l = &p->service->limits;
+    char address[ADDRESS_NAME_MAX];
+    address_name(stream_peer(cl->stream)->host, address);
+    if (!rates_take(&p->handshakes, address, l->address_handshakes_max, l->address_handshakes_max,
+                    clock_monotonic_ns(p->service->clock))) {
+        return "too many TLS handshakes of this address: maxTlsHandshakesPerSecondPerAddress";
+    }
+    if (p->securing_count >= l->handshakes_max) {
+        struct client *slowest = port_slowest_peer(p);
+        if (slowest == NULL) {
+            return "too many TLS handshakes at once: maxTlsHandshakes";
+        }
+        client_end_securing(slowest);
+        p->service->metrics->conclave_refused_tls_handshakes++;
+        connection_drop(&slowest->connection,
+                        "its TLS handshake made room for another: maxTlsHandshakes");
+    }
+    list_push_back(&p->securing, &cl->securing);
+    p->securing_count++;
+    return NULL;
 }
 
 static bool client_refusal_is_told(struct client *cl, const char *problem)
@@ -172,6 +228,48 @@ static bool client_refusal_is_told(struct client *cl, const char *problem)
     return refusals_add(&p->refusals, stream_peer(cl->stream)->host, problem, now_ms,
                         port_tell_refusals, NULL) &&
            service_may_log(p->service);
+}
+
+/* Whether the client may begin a handshake; says so in the log, once a minute, if not. */
+static bool client_may_secure(struct client *cl)
+{
+    const char *refusal = port_begin_securing(cl->port, cl);
+    if (refusal == NULL) {
+        return true;
+    }
+    cl->port->service->metrics->conclave_refused_tls_handshakes++;
+    if (client_refusal_is_told(cl, refusal)) {
+        log_warn("server", "tls-refused", "peer=%s reason=\"%s\"", cl->peer, refusal);
+    }
+    return false;
+}
+
+static bool client_on_securing(void *owner)
+{
+    struct client *cl = owner;
+    if (client_may_secure(cl)) {
+        cl->connection.securing = true;
+        return true;
+    }
+    connection_end(&cl->connection);
+    return false;
+}
+
+/* The certificate was verified: its subject is who the client is. */
+static void client_on_secured(void *owner)
+{
+    struct client *cl = owner;
+    struct connection *c = &cl->connection;
+    struct buf subject;
+    buf_init(&subject, SUBJECT_MAX);
+    client_end_securing(cl);
+    c->securing = false;
+    stream_peer_subject(cl->stream, &subject);
+    if (!buf_ok(&subject) ||
+        (subject.len > 0 && connection_add_certificate(c, buf_slice(&subject)) != 0)) {
+        connection_drop(c, "the subject of the client's certificate is too long, or out of memory");
+    }
+    buf_finish(&subject);
 }
 
 static void client_on_ended(void *owner, int error)
@@ -205,6 +303,7 @@ static void client_on_closed(void *owner)
 static const struct stream_handler client_handler = {
     .data = client_on_data,
     .sent = client_on_sent,
+    .securing = client_on_securing,
     .secured = client_on_secured,
     .ended = client_on_ended,
     .closed = client_on_closed,
@@ -213,6 +312,7 @@ static const struct stream_handler client_handler = {
 static void client_leave(struct client *cl)
 {
     list_remove(&cl->node);
+    client_end_securing(cl);
     cl->port->stats.connections--;
     cl->port->service->metrics->connection_drop_count++;
     connection_finish(&cl->connection);
@@ -282,10 +382,11 @@ static const char *port_limit(struct port *p, struct client *cl)
 static int door_use_tls(const struct door *d, struct stream *stream)
 {
     struct port *p = d->port;
+    struct worker *worker = p->working ? &p->worker : NULL;
     if (d->which == PORT_SECURE) {
-        return stream_use_tls(stream, p->tls, STREAM_TLS_ONLY);
+        return stream_use_tls(stream, p->tls, STREAM_TLS_ONLY, worker);
     }
-    return p->unified ? stream_use_tls(stream, p->tls, STREAM_TLS_OR_PLAIN) : 0;
+    return p->unified ? stream_use_tls(stream, p->tls, STREAM_TLS_OR_PLAIN, worker) : 0;
 }
 
 static void port_on_accepted(void *ctx, struct stream *stream)
@@ -303,6 +404,7 @@ static void port_on_accepted(void *ctx, struct stream *stream)
     cl->port = p;
     cl->stream = stream;
     list_init(&cl->node);
+    list_init(&cl->securing);
     int rc = stream_start(stream, &client_handler, cl);
     const struct net_address *peer = stream_peer(stream);
     net_address_format(peer, cl->peer);
@@ -312,6 +414,10 @@ static void port_on_accepted(void *ctx, struct stream *stream)
         if (refusal != NULL) {
             port_refuse(p, cl->peer, refusal);
         }
+        stream_close(stream);
+        return;
+    }
+    if (stream_in_handshake(stream) && !client_may_secure(cl)) {
         stream_close(stream);
         return;
     }
@@ -353,6 +459,8 @@ struct port *port_create(uv_loop_t *loop, struct service *service)
     map_init(&p->addresses);
     refusals_init(&p->refusals);
     list_init(&p->clients);
+    list_init(&p->securing);
+    rates_init(&p->handshakes, &service->key);
     for (enum port_door i = 0; i < PORT_DOORS; i++) {
         p->doors[i] = (struct door){.port = p, .which = i};
     }
@@ -371,6 +479,14 @@ int port_listen(struct port *p, enum port_door door, const struct net_address *a
 
 void port_set_tls(struct port *p, struct tls_context *context, bool unified)
 {
+    const struct worker_options options = {.threads = SECURING_THREADS, .nice = SECURING_NICE};
+    if (!p->working && !p->closing) {
+        p->working = worker_init(&p->worker, p->loop, &options) == 0;
+        if (!p->working) {
+            log_error("server", "no-handshake-threads",
+                      "effect=\"TLS handshakes take time from consensus\"");
+        }
+    }
     tls_context_release(p->tls);
     p->tls = tls_context_share(context);
     p->unified = unified;

@@ -23,6 +23,9 @@ struct tls_context {
 
 /* Cipher suites */
 
+/* Of TLS 1.2, unless settings name others: no static RSA, no CBC, no finite-field Diffie-Hellman. */
+#define SUITES_12 "ECDHE+AESGCM:ECDHE+CHACHA20"
+
 static bool suite_is_13(const char *name)
 {
     return strncmp(name, "TLS_AES_", 8) == 0 || strncmp(name, "TLS_CHACHA20_", 13) == 0;
@@ -138,7 +141,7 @@ static int context_set_peer(SSL_CTX *ctx, const struct tls_settings *s, char why
     }
     /* A certificate in the trust file is trusted itself, though it be no CA: as Java takes it. */
     X509_STORE_set_flags(SSL_CTX_get_cert_store(ctx), X509_V_FLAG_PARTIAL_CHAIN);
-    return s->crl_file != NULL ? store_load_crl(ctx, s->crl_file, why) : 0;
+    return s->crl_file != NULL ? store_load_crl(ctx, s, why) : 0;
 }
 
 static int context_fill(struct tls_context *c, const struct tls_settings *s, char why[TLS_TEXT_MAX])
@@ -152,7 +155,7 @@ static int context_fill(struct tls_context *c, const struct tls_settings *s, cha
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     if (SSL_CTX_set_num_tickets(ctx, 0) != 1 || SSL_CTX_set_dh_auto(ctx, 1) != 1 ||
         SSL_CTX_set_session_id_context(ctx, id, sizeof id - 1) != 1 ||
-        context_set_versions(ctx, s) != 0) {
+        SSL_CTX_set_cipher_list(ctx, SUITES_12) != 1 || context_set_versions(ctx, s) != 0) {
         return store_fail(why, "OpenSSL refuses the TLS versions: see its configuration");
     }
     if (c->secret) {

@@ -41,7 +41,9 @@ struct tls_settings {
     const char *trust_file;
     const char *trust_password; /* of a PKCS12 file */
     const char *crl_file; /* PEM: revoked certificates; every peer's issuer must have a list then */
-    /* names of suites, OpenSSL's or Java's, divided by ',' or ':'; NULL: OpenSSL's choice */
+    bool crl_check_all;   /* and so must the issuers above it, up to the trusted certificate */
+    /* names of suites, OpenSSL's or Java's, divided by ',' or ':'; NULL: all suites of TLS 1.3, and
+     * of TLS 1.2 those with forward secrecy and authenticated encryption on elliptic curves */
     const char *ciphers;
     int version_min; /* TLS_1_2 or TLS_1_3; 0: TLS_1_2 */
     int version_max; /* 0: the newest */

@@ -335,8 +335,9 @@ int store_load_trust(SSL_CTX *ctx, const struct tls_settings *settings, char why
     return rc;
 }
 
-int store_load_crl(SSL_CTX *ctx, const char *path, char why[TLS_TEXT_MAX])
+int store_load_crl(SSL_CTX *ctx, const struct tls_settings *settings, char why[TLS_TEXT_MAX])
 {
+    const char *path = settings->crl_file;
     X509_STORE *store = SSL_CTX_get_cert_store(ctx);
     X509_CRL *crl;
     struct buf bytes;
@@ -361,7 +362,8 @@ int store_load_crl(SSL_CTX *ctx, const char *path, char why[TLS_TEXT_MAX])
     if (rc == 0 && count == 0) {
         rc = store_fail(why, "%s: holds no revocation list in PEM form", path);
     } else if (rc == 0) {
-        X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
+        X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK |
+                                        (settings->crl_check_all ? X509_V_FLAG_CRL_CHECK_ALL : 0));
     }
 out:
     BIO_free(bio);

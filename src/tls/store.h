@@ -11,7 +11,8 @@ int store_load_own(SSL_CTX *ctx, const struct tls_settings *settings,
                    char why[TLS_TEXT_MAX]) CONCLAVE_MUST_USE;
 int store_load_trust(SSL_CTX *ctx, const struct tls_settings *settings,
                      char why[TLS_TEXT_MAX]) CONCLAVE_MUST_USE;
-int store_load_crl(SSL_CTX *ctx, const char *path, char why[TLS_TEXT_MAX]) CONCLAVE_MUST_USE;
+int store_load_crl(SSL_CTX *ctx, const struct tls_settings *settings,
+                   char why[TLS_TEXT_MAX]) CONCLAVE_MUST_USE;
 
 /* Writes the text and returns CONCLAVE_EINVAL. */
 int store_fail(char why[TLS_TEXT_MAX], const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -242,6 +242,23 @@ void tls_destroy(struct tls *t)
     free(t);
 }
 
+int tls_handshake(struct tls *t, struct slice *bytes)
+{
+    if (t->failed) {
+        return CONCLAVE_ETLS;
+    }
+    ERR_clear_error();
+    t->in = *bytes;
+    int ok = SSL_do_handshake(t->ssl);
+    *bytes = t->in;
+    t->in = SLICE_NULL;
+    int error = ok == 1 ? SSL_ERROR_NONE : SSL_get_error(t->ssl, ok);
+    if (error == SSL_ERROR_NONE || error == SSL_ERROR_WANT_READ) {
+        return 0;
+    }
+    return error == SSL_ERROR_ZERO_RETURN ? CONCLAVE_ECLOSED : tls_fail(t);
+}
+
 int tls_read(struct tls *t, struct slice *bytes, void *room, size_t len, size_t *ret_len)
 {
     assert(len > 0);

@@ -32,6 +32,14 @@ struct tls *tls_create(struct tls_context *c, const char *host, bool verify_host
 void tls_destroy(struct tls *t);
 
 /*
+ * Takes a handshake as far as *bytes, of the wire, reach: all of them while it is not done; what is
+ * left when it is done (tls_ready) is for tls_read. 0, or CONCLAVE_ECLOSED or CONCLAVE_ETLS as
+ * tls_read. tls_read does this itself; this is for a thread of its own: nothing else may use t
+ * meanwhile.
+ */
+int tls_handshake(struct tls *t, struct slice *bytes) CONCLAVE_MUST_USE;
+
+/*
  * Takes bytes of the wire from the front of *bytes and puts stream bytes into room. 0 with *ret_len
  * > 0: call again; 0 with *ret_len == 0: all was taken, more is needed. CONCLAVE_ECLOSED: the peer
  * ended the stream; CONCLAVE_ETLS: failed, tls_problem says why, and an alert for the peer stands

@@ -8,6 +8,10 @@ import shutil
 import subprocess
 
 
+P256 = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
+RSA4096 = ("-newkey", "rsa:4096")
+
+
 def why_missing():
     """Why certificates cannot be made here, or None."""
     return None if shutil.which("openssl") else "no program openssl (Debian: openssl)"
@@ -33,13 +37,12 @@ class Certificates:
         if done.returncode != 0:
             raise RuntimeError(f"openssl {' '.join(words)}: {done.stderr}")
 
-    def make(self, name, subject, issuer=None, days=30, san="DNS:localhost,IP:127.0.0.1"):
+    def make(self, name, subject, issuer=None, days=30, san="DNS:localhost,IP:127.0.0.1", key=P256):
         """subject as openssl takes it ("/O=a/CN=b"); without issuer signed by itself, a CA; days < 0: expired."""
         made = Certificate(os.path.join(self.folder, name))
         request, extensions = made.cert + ".csr", made.cert + ".ext"
         self.count += 1
-        self._run("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-utf8",
-                  "-multivalue-rdn", "-keyout", made.key, "-subj", subject, "-out", request)
+        self._run("req", "-new", *key, "-nodes", "-utf8", "-multivalue-rdn", "-keyout", made.key, "-subj", subject, "-out", request)
         with open(extensions, "w", encoding="ascii") as file:
             file.write("basicConstraints=critical,CA:TRUE\n" if issuer is None else
                        f"basicConstraints=CA:FALSE\nsubjectAltName={san}\n")

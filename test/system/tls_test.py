@@ -585,6 +585,121 @@ def wrong_configuration():
             expect(code == 64 and wanted in err, f"{words}: {code} {err}")
 
 
+def thread_seconds(server):
+    """Seconds of processor time of each thread of the server; the first is the loop's."""
+    folder = f"/proc/{server.process.pid}/task"
+    def seconds(task):
+        with open(f"{folder}/{task}/stat", encoding="ascii") as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return [seconds(task) for task in sorted(os.listdir(folder), key=int)]
+
+
+@case
+def handshakes_take_no_time_of_the_loop():
+    """A stranger's full handshakes with a key of RSA-4096, while somebody else's pings are answered."""
+    server_cert = WORLD.made.make("slow", "/CN=slow", WORLD.ca, key=certs.RSA4096)
+    words = ("--ssl.clientAuth", "want", "--maxTlsHandshakesPerSecondPerAddress", "100000")
+    with Conclave(options(server_cert, *words)) as server, connect(server.secure_port, WORLD.alice) as bystander:
+        before = thread_seconds(server)
+        done, stop, waits = [0], threading.Event(), []
+        def attack():
+            made = context()
+            while not stop.is_set():
+                with contextlib.suppress(OSError):
+                    with socket.create_connection(("127.0.0.1", server.secure_port), timeout=10) as plain:
+                        with made.wrap_socket(plain, server_hostname="127.0.0.1"):
+                            done[0] += 1
+        threads = [threading.Thread(target=attack) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        while done[0] < 200:
+            start = time.monotonic()
+            expect(bystander.call(zk.ping())[0] == 0, "a ping fails")
+            waits.append(time.monotonic() - start)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        used = [after - early for after, early in zip(thread_seconds(server), before)]
+        expect(sum(used[1:]) > 2 * used[0], f"the loop's thread, then the others: {used} s")
+        expect(max(waits) < 2, f"a ping waited {max(waits):.2f} s")
+
+
+@case
+def handshakes_of_one_address_are_limited():
+    """127.0.0.2 makes connections without end; 127.0.0.1 is served."""
+    def once(port, source):
+        with socket.create_connection(("127.0.0.1", port), timeout=10, source_address=(source, 0)) as plain:
+            with context(WORLD.alice).wrap_socket(plain, server_hostname="127.0.0.1"):
+                return True
+    words = ("--maxTlsHandshakesPerSecondPerAddress", "5", "--client.portUnification", "true")
+    with Conclave(options(None, *words), admin=True) as server:
+        for port in (server.secure_port, server.port):
+            through = 0
+            start = time.monotonic()
+            for _ in range(60):
+                with contextlib.suppress(OSError):
+                    through += once(port, "127.0.0.2")
+            most = 5 + 5 * (time.monotonic() - start) + 1
+            expect(1 <= through <= most or port == server.port and through <= most, f"{through} of 60, {most}")
+            expect(once(port, "127.0.0.1"), "the bystander is refused")
+            time_left = time.monotonic() + 10
+            while not once_quietly(once, port, "127.0.0.2"):
+                expect(time.monotonic() < time_left, "the address is never served again")
+        log_has(server, "maxTlsHandshakesPerSecondPerAddress")
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.admin_port}/metrics", timeout=10) as answer:
+            refused = re.search(r"^conclave_refused_tls_handshakes (\d+)", answer.read().decode(), re.M)
+        expect(refused is not None and int(refused.group(1)) > 30, "nothing is counted")
+        told = server.log_tail(1 << 20).count("maxTlsHandshakesPerSecondPerAddress")
+        expect(told <= 2, f"the log says it {told} times")
+
+
+def once_quietly(once, *words):
+    with contextlib.suppress(OSError):
+        return once(*words)
+    return False
+
+
+@case
+def too_many_handshakes_at_once():
+    """Those who do not go on with their handshake make room."""
+    with Conclave(options(None, "--maxTlsHandshakes", "20")) as server:
+        silent = [socket.create_connection(("127.0.0.1", server.secure_port), timeout=10) for _ in range(20)]
+        for _ in range(5):
+            with connect(server.secure_port, WORLD.alice) as raw:
+                expect(raw.call(zk.exists("/"))[0] == 0, "a client beside silent ones is not served")
+        expect(silent[0].recv(1) == b"", "the oldest silent connection is still there")
+        silent[-1].settimeout(0.2)
+        try:
+            expect(silent[-1].recv(1) == b"x", "the newest silent connection is gone")
+        except TimeoutError:
+            pass
+        for one in silent:
+            one.close()
+
+
+@case
+def weak_suites_only_when_they_are_named():
+    """Of TLS 1.2 nothing without forward secrecy and authenticated encryption, unless a key names it."""
+    def speak(server, suite):
+        made = context(WORLD.alice)
+        made.maximum_version = ssl.TLSVersion.TLSv1_2
+        made.set_ciphers(suite + ":@SECLEVEL=0")
+        with socket.create_connection(("127.0.0.1", server.secure_port), timeout=10) as plain:
+            try:
+                with made.wrap_socket(plain, server_hostname="127.0.0.1") as secure:
+                    return secure.cipher()[0]
+            except ssl.SSLError as problem:
+                return problem.reason
+    with Conclave(options()) as server:
+        for suite in ("ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"):
+            expect(speak(server, suite) == suite, f"{suite} is refused")
+        for suite in ("ECDHE-ECDSA-AES128-SHA", "ECDHE-ECDSA-AES256-SHA384"):
+            expect(speak(server, suite) == "SSLV3_ALERT_HANDSHAKE_FAILURE", f"{suite}: {speak(server, suite)}")
+    with Conclave(options(None, "--ssl.ciphersuites", "ECDHE-ECDSA-AES128-SHA")) as server:
+        expect(speak(server, "ECDHE-ECDSA-AES128-SHA") == "ECDHE-ECDSA-AES128-SHA", "a suite that is named is refused")
+
+
 @case
 def keystores_and_no_secret_in_the_log():
     password = "Sesame-4711"

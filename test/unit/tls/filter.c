@@ -19,6 +19,8 @@ static struct certificate client_cert;
 static struct certificate expired_cert;
 static struct certificate stranger_cert; /* signed by itself */
 static struct certificate nameless_cert;
+static struct certificate middle_cert; /* a CA below ca */
+static struct certificate below_cert;  /* of middle_cert */
 
 struct end {
     struct tls *tls;
@@ -49,6 +51,13 @@ static int setup(void **state)
     certificate_make(&expired_cert, &ca, "expired", "DNS:zk.example.org", -1, false);
     certificate_make(&stranger_cert, NULL, "stranger", "DNS:zk.example.org", 30, false);
     certificate_make(&nameless_cert, &ca, "", NULL, 30, false);
+    certificate_make(&middle_cert, &ca, "middle", NULL, 30, true);
+    certificate_make(&below_cert, &middle_cert, "below", NULL, 30, false);
+    certificate_write_cert(&below_cert, "below.pem", false);
+    certificate_write_cert(&middle_cert, "below.pem", true);
+    certificate_write_key(&below_cert, "below.pem", true, NULL);
+    certificate_write_crl(&ca, &middle_cert, "middle.crl");
+    certificate_write_crl(&middle_cert, NULL, "below.crl");
     certificate_write_cert(&ca, "ca.pem", false);
     write_pair(&server_cert, "server");
     write_pair(&client_cert, "client");
@@ -63,7 +72,8 @@ static int teardown(void **state)
 {
     (void)state;
     struct certificate *all[] = {&ca,           &server_cert,   &client_cert,
-                                 &expired_cert, &stranger_cert, &nameless_cert};
+                                 &expired_cert, &stranger_cert, &nameless_cert,
+                                 &middle_cert,  &below_cert};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         certificate_finish(all[i]);
     }
@@ -338,6 +348,37 @@ static void test_revoked(void **state)
     }
 }
 
+/* The CA in between is revoked: that counts if all certificates of the chain are checked. */
+static void test_revoked_above(void **state)
+{
+    (void)state;
+    char why[TLS_TEXT_MAX];
+    char lists[1024];
+    snprintf(lists, sizeof lists, "cat %s %s > %s/both.crl", certificate_path("middle.crl"),
+             certificate_path("below.crl"), certificate_folder());
+    assert_int_equal(system(lists), 0);
+    for (int all = 0; all < 2; all++) {
+        struct pair p;
+        struct tls_context *server = NULL;
+        struct tls_settings s = {
+            .server = true,
+            .peer = TLS_PEER_NEED,
+            .cert_file = certificate_path("server.pem"),
+            .trust_file = certificate_path("ca.pem"),
+            .crl_file = certificate_path("both.crl"),
+            .crl_check_all = all == 1,
+        };
+        assert_int_equal(tls_context_create(&s, &server, why), 0);
+        pair_init(&p, context(false, "below.pem", TLS_PEER_NEED, 0), server, "127.0.0.1");
+        pair_run(&p, 1 << 20, 4096);
+        assert_int_equal(tls_ready(p.server.tls), all == 0);
+        if (all == 1) {
+            check_problem(&p.server, "certificate revoked");
+        }
+        pair_finish(&p);
+    }
+}
+
 static void test_versions_apart(void **state)
 {
     (void)state;
@@ -445,11 +486,11 @@ static void test_out_bound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chunks),    cmocka_unit_test(test_every_boundary),
-        cmocka_unit_test(test_subject),   cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_revoked),   cmocka_unit_test(test_versions_apart),
-        cmocka_unit_test(test_rubbish),   cmocka_unit_test(test_changed_byte),
-        cmocka_unit_test(test_out_bound),
+        cmocka_unit_test(test_chunks),        cmocka_unit_test(test_every_boundary),
+        cmocka_unit_test(test_subject),       cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_revoked),       cmocka_unit_test(test_versions_apart),
+        cmocka_unit_test(test_revoked_above), cmocka_unit_test(test_rubbish),
+        cmocka_unit_test(test_changed_byte),  cmocka_unit_test(test_out_bound),
     };
     return cmocka_run_group_tests_name("tls/filter", tests, setup, teardown);
 }

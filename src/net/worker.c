@@ -1,14 +1,20 @@
-/* A job queue between the loop and one thread. Limits: no priorities, no cancelling; a job that
+#define _GNU_SOURCE /* gettid */
+/* A job queue between the loop and its threads. Limits: no priorities, no cancelling; a job that
  * waits is not lost. */
-#include "replication/worker.h"
+#include "net/worker.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 static void *thread_main(void *arg)
 {
     struct worker *w = arg;
+    if (w->nice != 0) {
+        (void)setpriority(PRIO_PROCESS, (id_t)gettid(),
+                          w->nice); /* else they are as eager as others */
+    }
     pthread_mutex_lock(&w->mutex);
     for (;;) {
         struct list *node = list_pop_front(&w->queue);
@@ -36,7 +42,7 @@ static void async_cb(uv_async_t *async)
     struct list batch;
     list_init(&batch);
     pthread_mutex_lock(&w->mutex);
-    if (!w->threaded) {
+    if (w->thread_count == 0) {
         struct list *node = list_pop_front(&w->queue);
         if (node != NULL) {
             struct worker_job *job = CONTAINER_OF(node, struct worker_job, node);
@@ -57,24 +63,41 @@ static void async_cb(uv_async_t *async)
     }
 }
 
-/* The thread takes no signals: they belong to the loop's. */
-static int start_thread(struct worker *w)
+static void stop_threads(struct worker *w)
+{
+    pthread_mutex_lock(&w->mutex);
+    w->stop = true;
+    pthread_cond_broadcast(&w->wake);
+    pthread_mutex_unlock(&w->mutex);
+    for (unsigned i = 0; i < w->thread_count; i++) {
+        pthread_join(w->threads[i], NULL);
+    }
+}
+
+/* The threads take no signals: they belong to the loop's. */
+static int start_threads(struct worker *w, unsigned count)
 {
     sigset_t all;
     sigset_t old;
+    int rv = 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rv = pthread_create(&w->thread, NULL, thread_main, w);
+    while (w->thread_count < count && rv == 0) {
+        rv = pthread_create(&w->threads[w->thread_count], NULL, thread_main, w);
+        w->thread_count += rv == 0;
+    }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return rv == 0 ? 0 : CONCLAVE_EIO;
 }
 
-int worker_init(struct worker *w, uv_loop_t *loop, bool threaded)
+int worker_init(struct worker *w, uv_loop_t *loop, const struct worker_options *options)
 {
+    assert(options->threads <= WORKER_THREADS_MAX);
     list_init(&w->queue);
     list_init(&w->finished);
     w->stop = false;
-    w->threaded = threaded;
+    w->thread_count = 0;
+    w->nice = options->nice;
     w->closed = NULL;
     if (pthread_mutex_init(&w->mutex, NULL) != 0) {
         return CONCLAVE_ENOMEM;
@@ -84,26 +107,15 @@ int worker_init(struct worker *w, uv_loop_t *loop, bool threaded)
         return CONCLAVE_ENOMEM;
     }
     /* The handle comes last: once it is open only uv_close can take it back, and that needs the
-     * loop. */
-    if (threaded && start_thread(w) != 0) {
-        goto fail;
-    }
-    if (uv_async_init(loop, &w->async, async_cb) != 0) {
-        if (threaded) {
-            pthread_mutex_lock(&w->mutex);
-            w->stop = true;
-            pthread_cond_signal(&w->wake);
-            pthread_mutex_unlock(&w->mutex);
-            pthread_join(w->thread, NULL);
-        }
-        goto fail;
+     * loop. A job cannot come before. */
+    if (start_threads(w, options->threads) != 0 || uv_async_init(loop, &w->async, async_cb) != 0) {
+        stop_threads(w);
+        pthread_cond_destroy(&w->wake);
+        pthread_mutex_destroy(&w->mutex);
+        return CONCLAVE_EIO;
     }
     w->async.data = w;
     return 0;
-fail:
-    pthread_cond_destroy(&w->wake);
-    pthread_mutex_destroy(&w->mutex);
-    return CONCLAVE_EIO;
 }
 
 void worker_submit(struct worker *w, struct worker_job *job)
@@ -111,7 +123,7 @@ void worker_submit(struct worker *w, struct worker_job *job)
     pthread_mutex_lock(&w->mutex);
     assert(!w->stop);
     list_push_back(&w->queue, &job->node);
-    if (w->threaded) {
+    if (w->thread_count > 0) {
         pthread_cond_signal(&w->wake);
     } else {
         uv_async_send(&w->async);
@@ -131,14 +143,7 @@ void worker_close(struct worker *w, void (*closed)(void *ctx), void *ctx)
 {
     w->closed = closed;
     w->closed_ctx = ctx;
-    pthread_mutex_lock(&w->mutex);
-    assert(list_empty(&w->queue));
-    w->stop = true;
-    pthread_cond_signal(&w->wake);
-    pthread_mutex_unlock(&w->mutex);
-    if (w->threaded) {
-        pthread_join(w->thread, NULL);
-    }
-    assert(list_empty(&w->finished));
+    stop_threads(w);
+    assert(list_empty(&w->queue) && list_empty(&w->finished));
     uv_close((uv_handle_t *)&w->async, close_cb);
 }
