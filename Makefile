@@ -14,7 +14,7 @@ SANITIZE := -Db_lundef=false -Dbuildtype=debugoptimized
 TESTS    := $(PYTHON) -B tools/run-tests
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test unit check asan tsan sim fuzz system compat bench cov cluster install docs deb \
+.PHONY: all demo test test-long unit check asan tsan sim fuzz system compat bench cov cluster install docs deb \
 	clean distclean format help deps deps-check deps-test
 
 all: deps ## build conclave, libconclave.so, libconclave.a and conclave.pc (the default)
@@ -24,9 +24,13 @@ demo: all ## build, then show the main job; ends by itself
 	@if [ -x $(BUILD)/conclave ]; then exec $(BUILD)/conclave demo; \
 	else echo "demo: $(BUILD)/conclave was not built: src/cli has no meson.build yet." >&2; exit 2; fi
 
-test: deps-test ## build and run every test; ends with "N passed, N failed"
+test: deps-test ## build and run the tests; ends with "N passed, N failed"
 	@tools/build $(BUILD)
 	@$(TESTS) --build $(BUILD)
+
+test-long: deps-test ## the tests that take long: more rounds, more cases, more faults
+	@tools/build $(BUILD)
+	@$(TESTS) --build $(BUILD) long
 
 unit: deps ## the unit tests only
 	@tools/build $(BUILD)
@@ -96,7 +100,7 @@ distclean: clean ## remove everything that is not source
 	rm -rf .deps
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 deps:
 	@tools/install-deps

@@ -33,7 +33,7 @@ def run(*arguments):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--count", type=int, default=100 if "san" in BUILD.name else 1000)
+    parser.add_argument("--count", type=int, default=100 if "san" in BUILD.name else 500)
     parser.add_argument("--first", type=int, default=1)
     options = parser.parse_args()
     passed = failed = 0

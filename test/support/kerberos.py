@@ -1,9 +1,11 @@
 """A private Kerberos: one KDC of MIT on a loopback port, with its own configuration, database and keytabs.
 
 Promise: nothing of the system's Kerberos is read or changed; the process ends by its id, the folder is removed.
-Limits: needs Debian's krb5-kdc and krb5-user (kdb5_util, kadmin.local); `why_missing()` says what is not there.
+Limits: needs Debian's krb5-kdc and krb5-admin-server (kadmin.local), installed or as tools/install-deps --test unpacks them
+into .deps/krb5; `why_missing()` says what is not there.
 """
 
+import glob
 import os
 import shutil
 import signal
@@ -14,12 +16,18 @@ import time
 from server import READY_S, Server, free_port
 
 REALM = "CONCLAVE.TEST"
-PROGRAMS = {"krb5kdc": "krb5-kdc", "kdb5_util": "krb5-kdc", "kadmin.local": "krb5-kdc"}
+PROGRAMS = {"krb5kdc": "krb5-kdc", "kdb5_util": "krb5-kdc", "kadmin.local": "krb5-admin-server"}
+UNPACKED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".deps", "krb5", "usr")
 MODULE = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true useTicketCache=false"
 
 
 def find(program):
-    return shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")
+    return shutil.which(program) or shutil.which(program, path=f"/usr/sbin:/sbin:{UNPACKED}/sbin")
+
+
+def unpacked(pattern):
+    """Folders of what was unpacked, not installed."""
+    return [os.path.abspath(path) for path in glob.glob(os.path.join(UNPACKED, "lib", pattern))]
 
 
 def why_missing():
@@ -43,7 +51,8 @@ class Kdc(Server):
         self.keytab = os.path.join(self.folder, "keytab")
 
     def environment(self):
-        return {**os.environ, "KRB5_CONFIG": self.conf, "KRB5_KDC_PROFILE": os.path.join(self.folder, "kdc.conf")}
+        return {**os.environ, "KRB5_CONFIG": self.conf, "KRB5_KDC_PROFILE": os.path.join(self.folder, "kdc.conf"),
+                **({"LD_LIBRARY_PATH": ":".join(unpacked("*"))} if unpacked("*") else {})}
 
     def _write(self):
         with open(self.conf, "w", encoding="ascii") as file:
@@ -51,8 +60,9 @@ class Kdc(Server):
                        f" dns_canonicalize_hostname = false\n rdns = false\n udp_preference_limit = 1\n"
                        f"[realms]\n {REALM} = {{\n  kdc = 127.0.0.1:{self.port}\n }}\n"
                        f"[domain_realm]\n localhost = {REALM}\n")
+        modules = "".join(f"[dbmodules]\n db_module_dir = {path}\n" for path in unpacked("*/krb5/plugins/kdb"))
         with open(os.path.join(self.folder, "kdc.conf"), "w", encoding="ascii") as file:
-            file.write(f"[kdcdefaults]\n kdc_listen = 127.0.0.1:{self.port}\n kdc_tcp_listen = 127.0.0.1:{self.port}\n"
+            file.write(f"{modules}[kdcdefaults]\n kdc_listen = 127.0.0.1:{self.port}\n kdc_tcp_listen = 127.0.0.1:{self.port}\n"
                        f"[realms]\n {REALM} = {{\n  database_name = {self.folder}/principal\n"
                        f"  key_stash_file = {self.folder}/stash\n  acl_file = {self.folder}/acl\n }}\n"
                        f"[logging]\n kdc = FILE:{self.folder}/kdc.log\n")
