@@ -33,6 +33,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TICK_MS = 500
 SECONDS = 12.0  # --seconds
 KILL_EVERY_S = 4
+SECONDS_MAX = 100  # ... until each had TURNS_MIN turns: who is killed has to start again
+TURNS_MIN = 3
 RESTARTS_S = (3, 8)  # between two of a member's restarts, with --on ensemble
 PATIENCE_S = 20
 JAVA = "/usr/share/java"
@@ -97,7 +99,7 @@ class Ours:
             if self.ending:
                 self.process.terminate()
             said = self.process.communicate()[1]
-            if self.process.returncode not in (0, -9, 76, 128 + 15):
+            if self.process.returncode not in (0, -9, -15, 76, 128 + 15):  # -15: ended before it took signals
                 self.wrong.append(f"exit code {self.process.returncode}: {said.decode()}")
 
     def kill(self):
@@ -120,6 +122,8 @@ def turns_of(file):
     """(begin, end, name) of each turn, in the order in which they began."""
     turns = {}
     done = []
+    if not os.path.exists(file):
+        return done
     with open(file, encoding="ascii") as lines:
         for line in lines:
             name, what, at = line.split()
@@ -136,25 +140,32 @@ def one_at_a_time(turns):
         assert before[1] < after[0], f"two at once: {before} and {after}"
 
 
+def counts_of(turns, names):
+    return {name: sum(turn[2] == name for turn in turns) for name in names}
+
+
 def check(file, names, rule):
     turns = turns_of(file)
     rule(turns)
-    counts = {name: sum(turn[2] == name for turn in turns) for name in names}
-    assert min(counts.values()) >= 3, counts
+    counts = counts_of(turns, names)
+    assert min(counts.values()) >= TURNS_MIN, counts
     return len(turns), counts
 
 
 def run(contenders, file, rule=one_at_a_time):
-    """Lets them take turns, killing one after the other, and ends them."""
+    """Lets them take turns, killing one after the other, and ends them when each had enough."""
     failures = []
     kills = 0
+    names = [contender.name for contender in contenders]
     try:
-        deadline = time.monotonic() + SECONDS
-        while time.monotonic() + KILL_EVERY_S < deadline:
+        began = time.monotonic()
+        while time.monotonic() + KILL_EVERY_S < began + SECONDS:
             time.sleep(KILL_EVERY_S + 0.037 * kills)
             contenders[kills % len(contenders)].kill()
             kills += 1
-        time.sleep(max(deadline - time.monotonic(), 0))
+        time.sleep(max(began + SECONDS - time.monotonic(), 0))
+        while min(counts_of(turns_of(file), names).values()) < TURNS_MIN and time.monotonic() < began + SECONDS_MAX:
+            time.sleep(0.2)
     finally:
         for contender in contenders:
             try:

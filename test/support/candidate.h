@@ -26,7 +26,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SESSION_MS = 600, PATIENCE_MS = 8000, TERMS_MAX = 512 };
+enum { SESSION_MS = 600, PATIENCE_MS = 30000, TERMS_MAX = 512 };
 
 #define ELECTION_PATH "/app/election"
 #define LEADER_DIR "/app/election.leader"

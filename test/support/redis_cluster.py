@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import tempfile
@@ -25,7 +26,7 @@ from server import LIVE
 READY = re.compile(rb'^(conclave: redis-failover ready |\{"event":"ready").*$', re.M)
 BUILD = os.path.abspath(os.environ.get("CONCLAVE_BUILD", os.path.join(ROOT, "build")))
 ACTOR = os.path.join(BUILD, "test", "system", "redis_actor")
-WAIT_S = 30
+WAIT_S = 60
 QUICK = ["--period", "200ms", "--min-down", "400ms", "--op-timeout", "500ms", "--session", "2s", "--cooldown", "0s"]
 
 
@@ -83,7 +84,7 @@ class Watcher:
     """Every version of a node's JSON, in a thread: read again as soon as its watch goes off."""
 
     def __init__(self, address, path, told=None):
-        self.link = zk.Connection(address, 60000, patience_s=0.2)
+        self.link = zk.Connection(address, 60000)
         self.path, self.told = path, told
         self.seen = []  # (time, record or None)
         self.ending = False
@@ -109,9 +110,8 @@ class Watcher:
                 if self.told:
                     self.told(record)
             while not self.ending and not self.link.events:
-                with contextlib.suppress(TimeoutError):
-                    reply = self.link.read_any()
-                    self.link.events.append(zk.decode_event(reply))
+                if self.link.buffered or select.select([self.link.socket], [], [], 0.2)[0]:
+                    self.link.events.append(zk.decode_event(self.link.read_any()))
             self.link.events.clear()
 
     def close(self):

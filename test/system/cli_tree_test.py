@@ -25,7 +25,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import cases  # noqa: E402
 from conclave import Conclave, program, why_missing  # noqa: E402
 
-WAIT_S = 15
+WAIT_S = 60
 server = None
 home = None                    # of the shell: its history stands there
 

@@ -32,7 +32,7 @@ C_FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werr
 # An *_OPTIONS_INIT sets what is not zero: g++ has a warning for that which gcc does not give for C.
 CXX_FLAGS = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-missing-field-initializers", "-O1"]
 SESSION_S = 10  # the session timeout that the client asks for by default
-WAIT_S = 30
+WAIT_S = 60
 
 
 class Program:

@@ -36,7 +36,7 @@ except ImportError:
 
 ON = ["--fencing.enabled", "yes"]
 LEAF = "/zookeeper/fence%s/conclave_fence"
-WAIT_S = 30
+WAIT_S = 60
 
 # A holder in a process of its own, to be stopped: takes the lock, then writes once for each line it is given, with its
 # session and then with another one that checks its node.

@@ -28,7 +28,7 @@ from server import free_port  # noqa: E402
 from zookeeper import ZooKeeper  # noqa: E402
 import zookeeper  # noqa: E402
 
-WAIT_S = 20
+WAIT_S = 60
 AUTH = "digest:super:secret"
 SUPER = ["--DigestAuthenticationProvider.superDigest",
          "super:" + base64.b64encode(hashlib.sha1(b"super:secret").digest()).decode(), "--reconfigEnabled", "true"]

@@ -747,7 +747,7 @@ def test_E114_a_master_that_is_cut_off_with_its_clients_stops():
         blind = subprocess.Popen(["nsenter", "-t", str(holder.pid), "--net", sys.executable, "-c", BLIND, support,
                                   first.bind, str(first.port)], stdout=subprocess.PIPE, text=True)
         try:
-            time.sleep(0.5)
+            lines = [blind.stdout.readline().split()]  # it is at work
             cut_at = time.monotonic_ns()
             split.net.cut([1], [0, 2, 3, 4, 5, 6])
             second = cluster.wait_master(but=first)
@@ -755,7 +755,7 @@ def test_E114_a_master_that_is_cut_off_with_its_clients_stops():
             time.sleep(0.5)
         finally:
             blind.kill()
-            lines = [line.split() for line in blind.communicate()[0].splitlines()]
+            lines += [line.split() for line in blind.communicate()[0].splitlines()]
         last = max(int(line[2]) for line in lines if line[0] == "ack")
         begin = min(ack[2] for ack in outside.acks() if ack[3] == second.host)
         alone = [line for line in lines if line[0] == "ack" and int(line[1]) > cut_at]
