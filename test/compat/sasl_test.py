@@ -341,8 +341,12 @@ def audit_log(server):
         transaction.commit()
         bob.delete("/audit/seq-0000000000")
         error_of(bob.delete, "/audit/none")
-    time.sleep(0.5)  # both write behind the reply
-    lines = audit_lines(server, "/audit-begins")
+    deadline = time.monotonic() + 10  # both write behind the reply
+    lines = []
+    while not any("znode=/audit/none\t" in line for line in lines):
+        assert time.monotonic() < deadline, lines
+        time.sleep(0.05)
+        lines = audit_lines(server, "/audit-begins")
     assert len(lines) >= 14, lines
     return lines
 

@@ -82,6 +82,13 @@ def wait_until(function, what):
         time.sleep(0.05)
 
 
+def takes(pid, number):
+    """Whether the process handles the signal, or has it blocked until it reads it."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        masks = [int(line.split()[1], 16) for line in status if line.startswith(("SigCgt:", "SigBlk:"))]
+    return any(mask >> (number - 1) & 1 for mask in masks)
+
+
 def path_of(name):
     """A node of the case's own."""
     return f"/{name}-{os.getpid()}"
@@ -124,7 +131,7 @@ def test_failures_and_dead_letters(bench):
 def test_signals(bench):
     path = path_of("signals")
     waiting = bench.start("queue", "take", path, "--follow", "--", "cat")
-    time.sleep(0.5)
+    wait_until(lambda: takes(waiting.pid, signal.SIGTERM), "a command that takes signals")
     waiting.send_signal(signal.SIGTERM)
     assert waiting.wait(PATIENCE_S) == 128 + signal.SIGTERM
     bench.run("queue", "put", path, "a")
@@ -340,11 +347,19 @@ def test_plain_barrier(bench):
     bench.run("barrier", "remove", path)
 
 
+def members_of(bench, path):
+    """How many have come to a double barrier; 0 before its node is there."""
+    done = subprocess.run([conclave.program(), "ls", path + "/round"], env=bench.environment, text=True,
+                          capture_output=True, timeout=PATIENCE_S, check=False)
+    return len([name for name in done.stdout.split() if name.startswith("m-")])
+
+
 def test_double_barrier(bench):
     path = path_of("double")
     words = ["barrier", "enter", path, "--count", "3", "--session", f"{SESSION_S}s", "--", "sh", "-c"]
     first = [bench.start(*words, f"echo in; sleep 0.{i}; exit {i}") for i in (1, 2)]
-    time.sleep(0.7)
+    wait_until(lambda: members_of(bench, path) == 2, "two members before the barrier")
+    time.sleep(0.3)
     assert all(process.poll() is None for process in first)
     bench.run("barrier", "enter", path, "--count", "4", code=78)
     last = bench.start(*words, "echo in; exit 3")
