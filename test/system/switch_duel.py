@@ -24,7 +24,7 @@ BUILD = os.environ.get("CONCLAVE_BUILD") or os.path.join(os.path.dirname(os.path
 PROXY = os.path.join(BUILD, "test", "system", "fault_proxy")
 DIR = "/duel"
 PATIENCE_S = 40
-FENCE_TIMEOUT_MS = 400
+FENCE_TIMEOUT_MS = 1000  # starting the shell that fences takes a while on a busy machine
 
 # What fences: hangs while ROOT/hang is there, refuses while ROOT/refuse is there; else the daemon is killed and seen to be gone.
 FENCE = """
