@@ -303,8 +303,6 @@ void http_answer(struct http_exchange *x, struct http_response *response_take)
 static struct http_exchange *exchange_begin(struct http *h, struct MHD_Connection *connection)
 {
     struct http_exchange *x = calloc(1, sizeof *x);
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     struct net_address peer;
     if (x == NULL) {
         return NULL;
@@ -312,6 +310,9 @@ static struct http_exchange *exchange_begin(struct http *h, struct MHD_Connectio
     x->http = h;
     x->connection = connection;
     x->client = client_of(connection);
+    /* Good until the next question: libmicrohttpd 1.0 has one place for all answers. */
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     if (info != NULL && info->client_addr != NULL) {
         net_address_of(info->client_addr, &peer);
         (void)snprintf(x->peer, sizeof x->peer, "%s", peer.host);
