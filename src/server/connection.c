@@ -528,7 +528,8 @@ static bool connection_over_rate(struct connection *c, const struct request_row 
 }
 
 /* A write goes into the log, with its number if it has one. */
-static void connection_take_write(struct connection *c, const struct request *r)
+static void connection_take_write(struct connection *c, const struct request_row *row,
+                                  struct request *r)
 {
     struct command command = {
         .session_id = c->session_id,
@@ -550,6 +551,11 @@ static void connection_take_write(struct connection *c, const struct request *r)
         command.options |= COMMAND_NUMBERED;
         command.number = n.number;
         command.unanswered = n.unanswered;
+    }
+    r->err = state_check_write(r->type, command.body);
+    if (r->err != 0) {
+        connection_answer_in_turn(c, row, r);
+        return;
     }
     connection_write(c, &command, r->xid);
 }
@@ -575,7 +581,7 @@ static void connection_take_request(struct connection *c, struct slice frame)
         r.err = CONCLAVE_THROTTLED;
     }
     if (row->kind == REQUEST_WRITE && r.err == 0) {
-        connection_take_write(c, &r);
+        connection_take_write(c, row, &r);
         return;
     }
     if (row->kind == REQUEST_AUTH) {

@@ -115,6 +115,13 @@ void state_succeed(struct state *s, const struct state *before)
     effects_finish(&unseen);
 }
 
+int state_check_write(int32_t type, struct slice body)
+{
+    struct wire_reader r = wire_reader_make(body);
+    struct operation op;
+    return type == WIRE_MULTI || type == WIRE_CLOSE_SESSION ? 0 : operation_decode(&r, type, &op);
+}
+
 static int write_simple(struct write *w)
 {
     struct wire_reader r = wire_reader_make(w->command->body);

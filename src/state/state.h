@@ -86,6 +86,12 @@ bool state_config_lists(const struct state *s, int64_t id);
 /* The version that /zookeeper/config shows, 0: it is empty. */
 int64_t state_config_version(const struct state *s);
 
+/*
+ * Whether a server may propose a client's write: 0, or CONCLAVE_MARSHALLING_ERROR for a body that cannot be decoded. As in
+ * ZooKeeper 3.9 such a request takes no zxid, unless it is a multi: apply refuses that one.
+ */
+int state_check_write(int32_t type, struct slice body) CONCLAVE_MUST_USE;
+
 /* zxid of the last applied command. */
 int64_t state_zxid(const struct state *s);
 
