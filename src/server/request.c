@@ -43,7 +43,7 @@ static void answer_unknown(struct connection *c, const struct request *r)
         log_warn("server", "unknown-operation", "peer=%s session=0x%llx type=%d", c->peer,
                  (unsigned long long)c->session_id, (int)r->type);
     }
-    size_t place = connection_reply_begin(c, r->xid, state_zxid(c->service->state));
+    size_t place = connection_reply_begin(c, r->xid, -1); /* as ZooKeeper's, which never looks */
     connection_reply_fail(c, place, CONCLAVE_UNIMPLEMENTED);
     connection_reply_end(c, place);
     connection_close_after_output(c);
