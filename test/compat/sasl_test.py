@@ -4,7 +4,7 @@
 Promise: kazoo, Apache's command line client, our commands and raw tokens do DIGEST-MD5, and Apache's client and our
 commands also GSSAPI against a private Kerberos, on servers configured alike; what they saw must be the same. In the end no secret that was used
 stands in a log of ours. GSSAPI is skipped where Debian's krb5-kdc is not installed.
-Limits: 3.8 is what Debian has; Debian's C client is built without SASL, so it is not here.
+Limits: Debian's C client is built without SASL, so it is not here.
 """
 
 import logging

@@ -124,9 +124,8 @@ class Maker:
                          else ("check", (self.path(), self.version())) if roll < 93 else self.create_ttl()
                          if roll < 97 else self.pick((self.set_acl, self.read, self.get_acl))())
         # Left out: a null path in a multi ends in a fault inside Apache ZooKeeper, which consumes no zxid: not a
-        # behaviour to copy. createContainer with other flags: 3.8 goes by the flags alone, 3.9 and ours by the operation.
-        return "multi", ([part for part in parts if part[1][0] is not None and
-                          (part[0] != "create" or part[1][4] != zk.CREATE_CONTAINER or part[1][3] == zk.CONTAINER)],)
+        # behaviour to copy.
+        return "multi", ([part for part in parts if part[1][0] is not None],)
 
     def multi_read(self):
         parts = []

@@ -6,8 +6,10 @@
 Promise: a stream is made from its seed alone: about fifty operations of a few sessions below a root of its own, with
 bad paths, flags, versions, ACLs, cut bodies, multis that fail, watches of all kinds, cut connections. Each reply is
 compared whole: error, every field, trailing bytes, the zxid counted from the stream's first write; so is each event
-and its place among the replies. Normalised are only: times, session ids, the order of children and of ids.
-A difference is shrunk to few operations and printed with its seed. What may differ stands in EXPLAINED, nowhere else.
+and its place among the replies. Normalised are only: times, session ids, the order of children and of ids, and the zxid
+that 3.8 takes for a write that it cannot read: 3.9 and ours take none.
+A difference is shrunk to few operations and printed with its seed. What may differ stands in KNOWN, nowhere else,
+with the versions of Apache ZooKeeper that differ: 3.8 is on Debian 12, 3.9 on Debian 13.
 Limits: two standalone servers, streams one after the other, so that a zxid can be counted exactly. Expiry, TTL and
 container cleaning need time and are tested elsewhere.
 """
@@ -50,20 +52,26 @@ def lone_check(case, *both):
     return [["check"]] * 2 if case.op and case.op.name == "raw" and case.op.args[0] == zk.CHECK else both
 
 
+def as_sent(event):
+    """An event of ours as this version of Apache ZooKeeper sends it: see event_zxid."""
+    return event.split(" event_zxid=")[0] + " event_zxid=-1" if zookeeper.VERSION < (3, 9) else event
+
+
 def ephemerals_order(case, theirs, ours):
     """The events of a closeSession, theirs in the order of ours."""
-    events = [line.split(" event_zxid=")[0] for line in ours if line.split(" event_zxid=")[-1] in case.closings]
-    at = [index for index, line in enumerate(theirs) if line.split(" event_zxid=")[0] in events]
-    if len(at) != len(events):
+    events = [as_sent(line) for line in ours if line.split(" event_zxid=")[-1] in case.closings]
+    at = [index for index, line in enumerate(theirs) if line in events]
+    if sorted(events) != sorted(theirs[index] for index in at):
         return theirs, ours
     theirs = list(theirs)
     for index, event in zip(at, events):
-        theirs[index] = event + " event_zxid=-1"
+        theirs[index] = event
     return theirs, ours
 
 
 def reply_before_close(_case, *both):
-    if not all(lines[-1] == "closed" for lines in both):
+    lost = [not any(line.startswith("err=") for line in lines) for lines in both]
+    if lost[0] == lost[1] or not all(lines[-1] == "closed" for lines in both):
         return both
     return [[line for line in lines if not line.startswith("err=")] for lines in both]
 
@@ -93,6 +101,14 @@ def multi_create(case, theirs, ours):
     malformed = any(name == "create" and (args[2] is None or not 0 <= args[3] <= 4)
                     for name, args in multi_parts(case.op))
     if malformed and theirs[-1].startswith("err=0 ") and "results=[(-1, " in theirs[-1] and ours[-1].startswith("err=-5 "):
+        return theirs[:-1], ours[:-1]
+    return theirs, ours
+
+
+def multi_null(case, theirs, ours):
+    null = any(name == "create" and args[2] is None for name, args in multi_parts(case.op))
+    zxids = [re.fullmatch(r"err=-5 zxid=\+(\d+) ", lines[-1]) for lines in (theirs, ours)]
+    if null and all(zxids) and int(zxids[0][1]) + 1 == int(zxids[1][1]):
         return theirs[:-1], ours[:-1]
     return theirs, ours
 
@@ -159,40 +175,65 @@ def rollback(case, theirs, ours):
     return theirs, ours
 
 
-# What may differ, and why. `parts`: the two servers' states differ from there on, so that the rest of the stream is
-# not compared.
-Explanation = collections.namedtuple("Explanation", "name reason canonical parts")
-EXPLAINED = [
-    Explanation("ephemerals-order", "a session's ephemerals go in the order of a hash set; in ours by path",
+# What may differ, and why. `versions`: those of Apache ZooKeeper that differ, from the first and below the second.
+# `parts`: the two servers' states differ from there on, so that the rest of the stream is not compared.
+Explanation = collections.namedtuple("Explanation", "name versions reason canonical parts")
+EVERY = ((0,), (99,))
+BEFORE_3_9 = ((0,), (3, 9))
+FROM_3_9 = ((3, 9), (99,))
+BEFORE_3_9_2 = ((0,), (3, 9, 2))
+KNOWN = [
+    Explanation("ephemerals-order", EVERY,
+                "a session's ephemerals go in the order of a hash set; in ours by path",
                 ephemerals_order, False),
-    Explanation("event-zxid", "3.8 sends -1 as an event's zxid; 3.9 and ours the zxid of the change",
+    Explanation("event-zxid", BEFORE_3_9,
+                "3.8 sends -1 as an event's zxid; 3.9 and ours the zxid of the change",
                 event_zxid, False),
-    Explanation("lone-check", "3.8 takes a check outside of a multi for a write; 3.9 and ours for an unknown operation",
+    Explanation("lone-check", BEFORE_3_9,
+                "3.8 takes a check outside of a multi for a write; 3.9 and ours for an unknown operation",
                 lone_check, True),
-    Explanation("reply-before-close", "Apache sends the error and closes from two threads: the error may be lost",
+    Explanation("reply-before-close", EVERY,
+                "Apache sends the error and closes from two threads: the error may be lost",
                 reply_before_close, False),
-    Explanation("multi-create2", "3.8 answers a create2 in a multi as a create; 3.9 and ours with its stat",
+    Explanation("multi-create2", BEFORE_3_9,
+                "3.8 answers a create2 in a multi as a create; 3.9 and ours with its stat",
                 multi_create2, False),
-    Explanation("multi-create", "3.8 tries a multi with a create of invalid flags or a null ACL; 3.9 and ours refuse it",
+    Explanation("multi-create", BEFORE_3_9,
+                "3.8 tries a multi with a create of invalid flags or a null ACL; 3.9 and ours refuse it whole",
                 multi_create, False),
-    Explanation("anybodys-watch", "3.8's checkWatches finds anybody's watch at the path, or above it; 3.9's and ours one's own",
+    Explanation("multi-null", FROM_3_9,
+                "a null ACL in a multi is a fault inside 3.9, which then takes no zxid; ours takes one as for any "
+                "multi that cannot be decoded",
+                multi_null, True),
+    Explanation("anybodys-watch", BEFORE_3_9,
+                "3.8's checkWatches finds anybody's watch at the path, or above it; 3.9's and ours one's own",
                 anybodys_watch, False),
-    Explanation("watch-types", "3.8 does not know the types persistent and recursive in checkWatches; 3.9 and ours do",
+    Explanation("watch-types", BEFORE_3_9,
+                "3.8 does not know the types persistent and recursive in checkWatches; 3.9 and ours do",
                 watch_types, False),
-    Explanation("watch-odd-path", "3.8 fails inside on checkWatches of a relative or null path, 3.9 and ours find "
-                "none; Apache sets a watch on a null path, which nothing can fire, ours refuses it", watch_odd_path, False),
-    Explanation("error-record", "a multiRead of other operations: Apache sends an empty result behind the error, which "
-                "nobody reads",
+    Explanation("watch-odd-path", BEFORE_3_9,
+                "3.8 fails inside on checkWatches of a relative or null path, 3.9 and ours find none; Apache sets a "
+                "watch on a null path, which nothing can fire, ours refuses it",
+                watch_odd_path, False),
+    Explanation("error-record", EVERY,
+                "a multiRead of other operations: Apache sends an empty result behind the error, which nobody reads",
                 error_record, False),
-    Explanation("sync-echo", "Java's UTF-8 has characters beyond U+FFFF in two pieces; ours echoes the bytes that came",
+    Explanation("sync-echo", EVERY,
+                "Java's UTF-8 has characters beyond U+FFFF in two pieces; ours echoes the bytes that came",
                 sync_echo, False),
-    Explanation("exists-acl", "3.8 tells without READ that a node exists, and watches it; 3.9 and ours do not",
+    Explanation("exists-acl", BEFORE_3_9_2,
+                "3.8.0 tells without READ that a node exists, and watches it; 3.9.2, newer ones and ours do not",
                 exists_acl, True),
-    Explanation("container-flags", "createContainer with the flags of an ephemeral: Apache makes a container, and takes "
-                "it for an ephemeral as long as it is in its queue", container_flags, True),
-    Explanation("rollback", "Apache may not take back what a multi that failed did in its queue: a create behind it of a node "
-                "that the multi was to delete passes, fails inside, and has no reply", rollback, True),
+    Explanation("container-flags", EVERY,
+                "createContainer with the flags of an ephemeral: Apache makes a container, and takes it for an "
+                "ephemeral as long as it is in its queue",
+                container_flags, True),
+    Explanation("rollback", EVERY,
+                "Apache may not take back what a multi that failed did in its queue: a create behind it of a node "
+                "that the multi was to delete passes, fails inside, and has no reply",
+                rollback, True),
 ]
+EXPLAINED = [one for one in KNOWN if one.versions[0] <= zookeeper.VERSION < one.versions[1]]
 
 
 def watches_of(name, args):
@@ -206,6 +247,17 @@ def watches_of(name, args):
     if name == "set_watches":
         return [(path, mode) for paths, mode in zip(args[1:], ("once", "once", "once", 0, 1)) for path in paths]
     return []
+
+
+def one_kind_of_container(ops):
+    """The stream without createContainers of other flags within a multi: 3.8 goes by the flags alone, 3.9 and ours by
+    the operation."""
+    for op in ops:
+        if op.name == "multi":
+            parts = [part for part in op.args[0] if part[0] != "create" or part[1][4] != zk.CREATE_CONTAINER
+                     or part[1][3] == zk.CONTAINER]
+            op = op._replace(args=(parts,))
+        yield op
 
 
 def one_mode_each(ops):
@@ -227,26 +279,68 @@ def one_mode_each(ops):
 
 def stream_of(seed):
     """A seed's stream without what the two cannot be compared in."""
-    return list(one_mode_each(make_stream(seed)))
+    ops = make_stream(seed)
+    return list(one_mode_each(one_kind_of_container(ops))) if zookeeper.VERSION < (3, 9) else ops
+
+
+# What a write's body consists of: p a path, d data, a an ACL, i and q whole numbers.
+BODIES = {zk.CREATE: "pdai", zk.CREATE2: "pdai", zk.CREATE_CONTAINER: "pdai", zk.CREATE_TTL: "pdaiq", zk.DELETE: "pi",
+          zk.SET_DATA: "pdi", zk.SET_ACL: "pai"}
+
+
+def readable(request):
+    """Whether the body of a write can be decoded."""
+    def number(size=4):
+        nonlocal body
+        value, body = int.from_bytes(body[:size], "big", signed=True), body[size:] if len(body) >= size else None
+        return value
+
+    def text():
+        nonlocal body
+        length = number()
+        if length != -1:
+            body = body[length:] if 0 <= length <= len(body) else None
+    body = request.body
+    try:
+        for field in BODIES[request.op]:
+            if field in "iq":
+                number(4 if field == "i" else 8)
+            elif field != "a":
+                text()
+            else:
+                for _ in range(number()):
+                    number()
+                    text()
+                    text()
+    except TypeError:  # the body has ended
+        return False
+    return body is not None
+
+
+def target_of(server):
+    """(address, whether the server takes a zxid for a write that it cannot read, as 3.8 does)."""
+    return server.address, server.name == "zookeeper" and zookeeper.VERSION < (3, 9)
 
 
 class Replayer:
     """Replays one stream on one server and keeps the transcript: per operation a list of lines."""
 
-    def __init__(self, address, root):
-        self.address = address
+    def __init__(self, target, root):
+        self.address, self.wasteful = target
+        self.wasted = []    # zxids taken by writes that could not be read
         self.root = root
         self.connections = {}
         self.sessions = {}  # slot -> (session id, password)
         self.marks = {}     # number of an operation -> zxid of its reply
         self.session_numbers = {0: "0"}
         self.base = None
+        self.wasting = False
         self.transcript = []
 
     # Names that differ from server to server, and how they are shown.
 
     def zxid(self, value):
-        return str(value) if value <= 0 or self.base is None else f"+{value - self.base}"
+        return str(value) if value <= 0 or self.base is None else f"+{value - self.base - sum(zxid <= value for zxid in self.wasted)}"
 
     def value(self, name, value):
         if name in ("czxid", "mzxid", "pzxid"):
@@ -333,12 +427,14 @@ class Replayer:
                 continue
             if self.base is None:
                 self.base = reply.zxid
+            if self.wasting:
+                self.wasted.append(reply.zxid)
             ends = reply.err == zk.ERRORS["AUTHFAILED"] or op_number not in ANSWERED
             if not ends:  # such a reply may be lost, see reply_before_close
                 self.marks[number] = reply.zxid
             wrong = "" if reply.xid == xid else f" xid {reply.xid} instead of {xid}"
             # 3.8 answers a lone check and goes on: nothing to wait for, see lone_check.
-            closes = ends and op_number != zk.CHECK
+            closes = ends and (op_number != zk.CHECK or zookeeper.VERSION >= (3, 9))
             return lines + [f"err={reply.err} zxid={self.zxid(reply.zxid)} "
                             + self.fields(zk.decode_reply(op_number, reply)) + wrong] + self.take_close(closes, connection)
 
@@ -364,6 +460,14 @@ class Replayer:
                 self.forget(slot, op_number == zk.CLOSE_SESSION)
         waiting.clear()
 
+    def flush_wasted(self, waiting):
+        """As flush; the last request could not be read, and its zxid is shown as if it had none of its own."""
+        self.flush(waiting[:-1])
+        self.wasting = True
+        self.flush(waiting[-1:])
+        self.wasting = False
+        waiting.clear()
+
     def forget(self, slot, session_too):
         connection = self.connections.pop(slot, None)
         if connection:
@@ -386,6 +490,8 @@ class Replayer:
             connection = self.connection(op.slot)
             request = self.request(op.name, op.args)
             waiting.append((op.id, request.op, self.send(connection, request), op.slot))
+            if self.wasteful and request.op in BODIES and not readable(request):
+                self.flush_wasted(waiting)
         self.flush(waiting)
         # What came last: events behind the last reply, and each session's end: none may expire among later zxids.
         for slot in list(self.sessions):
@@ -397,8 +503,8 @@ class Replayer:
         return self.transcript
 
 
-def replay(address, root, ops):
-    replayer = Replayer(address, root)
+def replay(target, root, ops):
+    replayer = Replayer(target, root)
     try:
         return replayer.replay(ops)
     finally:
@@ -457,7 +563,7 @@ class Pair:
 
     def run(self, ops):
         self.runs += 1
-        return [replay(address, f"/shrink{self.runs}", ops) for address in self.servers]
+        return [replay(target_of(server), f"/shrink{self.runs}", ops) for server in self.servers]
 
     def first_unexplained(self, ops):
         theirs, ours = self.run(ops)
@@ -501,12 +607,12 @@ def show_difference(seed, ops, index, theirs, ours):
     sys.stdout.flush()
 
 
-def worker(address, seeds, pipe):
+def worker(target, seeds, pipe):
     """Replays the seeds' streams on one server and sends the transcripts in chunks."""
     chunk = []
     try:
         for seed in seeds:
-            chunk.append((seed, replay(address, f"/s{seed}", stream_of(seed))))
+            chunk.append((seed, replay(target, f"/s{seed}", stream_of(seed))))
             if len(chunk) == CHUNK:
                 pipe.send(chunk)
                 chunk = []
@@ -518,10 +624,10 @@ def worker(address, seeds, pipe):
         pipe.close()
 
 
-def transcripts(address, seeds):
+def transcripts(target, seeds):
     """Starts a worker; gives (seed, transcript) one by one."""
     reader, writer = multiprocessing.Pipe(False)
-    process = multiprocessing.Process(target=worker, args=(address, seeds, writer), daemon=True)
+    process = multiprocessing.Process(target=worker, args=(target, seeds, writer), daemon=True)
     process.start()
     writer.close()
 
@@ -541,7 +647,7 @@ def compare(servers, seeds, show):
     passed = 0
     failures = []
     explained = {}
-    both = [transcripts(server.address, seeds) for server in servers]
+    both = [transcripts(target_of(server), seeds) for server in servers]
     for (seed, theirs), (ours_seed, ours) in zip(*both):
         if seed is None or ours_seed is None:
             print(f"zookeeper: {theirs}" if seed is None else f"conclave: {ours}")
@@ -560,7 +666,7 @@ def compare(servers, seeds, show):
         else:
             failures.append((seed, ops, index, theirs, ours))
     # Not before the workers are done: another stream's writes would be counted among the zxids.
-    pair = Pair(*(server.address for server in servers))
+    pair = Pair(*servers)
     for seed, ops, index, theirs, ours in failures[:SHOWN]:
         shrunk = pair.shrink(ops, index)
         again = pair.first_unexplained(shrunk)

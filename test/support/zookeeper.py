@@ -1,25 +1,56 @@
 """Debian's Apache ZooKeeper as a test's server: standalone, a private configuration, a free port.
 
-Promise: as test/support/server.py. Durable as it comes from Debian (forceSync on), JVM flags untouched.
+Promise: as test/support/server.py. Durable as it comes from Debian (forceSync on), JVM flags untouched. `VERSION` is
+the version that runs: 3.8.0 on Debian 12, 3.9.3 on Debian 13. CONCLAVE_TEST_ZOOKEEPER names the root folder of another
+Debian, whose ZooKeeper then runs on this machine's Java: so one machine can compare with both versions.
 Limits: needs Debian's packages zookeeper and a Java runtime; `why_missing()` says what is not there.
 """
 
 import os
+import re
 import shutil
 import socket
 import time
+import zipfile
 
 from server import READY_S, Server, free_port
 
-JAR = "/usr/share/java/zookeeper.jar"
+ROOT = os.environ.get("CONCLAVE_TEST_ZOOKEEPER", "").rstrip("/")
+FOLDER = ROOT + "/usr/share/java"
+JAR = f"{FOLDER}/zookeeper.jar"
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 CLIENT_MAIN = "org.apache.zookeeper.ZooKeeperMain"
-LOGGER = "/usr/share/java/slf4j-simple.jar"  # writes to stderr; Debian's ZooKeeper brings none
+LOGGER = f"{FOLDER}/slf4j-simple.jar"  # writes to stderr; Debian's ZooKeeper brings none
 
 # What the AdminServer needs beside; Debian's ZooKeeper does not bring it.
-ADMIN_JARS = [f"/usr/share/java/{name}.jar" for name in (
+ADMIN_JARS = [f"{FOLDER}/{name}.jar" for name in (
     "servlet-api", "jetty9-server", "jetty9-servlet", "jetty9-http", "jetty9-io", "jetty9-util", "jetty9-util-ajax",
     "jetty9-security", "jackson-core", "jackson-databind", "jackson-annotations")]
+
+
+
+
+def version_of(jar):
+    """(3, 9, 3) from the name of the file behind a link to zookeeper-3.9.3.jar."""
+    name = re.search(r"-(\d+)\.(\d+)\.(\d+)\.jar$", os.path.realpath(jar))
+    return tuple(int(part) for part in name.groups()) if name else (0, 0, 0)
+
+
+VERSION = version_of(JAR)
+
+
+def class_path(*jars):
+    """The jars; before them those of ROOT that their manifests name, or Java would take this machine's."""
+    found = list(jars)
+    for jar in found if ROOT else ():
+        with zipfile.ZipFile(jar) as file:
+            manifest = file.read("META-INF/MANIFEST.MF").decode().replace("\r", "").replace("\n ", "")
+        named = re.search(r"(?m)^Class-Path: (.*)$", manifest)
+        for path in named[1].split() if named else ():
+            path = ROOT + os.path.join("/usr/share/java", path)
+            if path not in found and os.path.exists(path):
+                found.append(path)
+    return ":".join(reversed(found))
 
 
 def why_admin_missing():
@@ -63,7 +94,7 @@ class ZooKeeper(Server):
             file.writelines(f"{key}={value}\n" for key, value in self.settings.items())
         return ["java", *(f"-D{key}={value}" for key, value in self.properties.items()),
                 "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp",
-                ":".join([JAR, LOGGER, *(ADMIN_JARS if self.admin else [])]), MAIN, config]
+                class_path(JAR, LOGGER, *(ADMIN_JARS if self.admin else [])), MAIN, config]
 
     def wait_ready(self):
         deadline = time.monotonic() + READY_S
