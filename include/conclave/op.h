@@ -69,7 +69,7 @@ enum conclave_watch_kind {
 enum conclave_op_type {
     CONCLAVE_OP_CREATE, /* → path, stat where the server gives it */
     CONCLAVE_OP_DELETE,
-    CONCLAVE_OP_EXISTS,       /* → stat */
+    CONCLAVE_OP_EXISTS,       /* → stat; needs READ on the node [3.9.2, before: nothing] */
     CONCLAVE_OP_GET,          /* → data, stat */
     CONCLAVE_OP_SET,          /* → stat */
     CONCLAVE_OP_GET_ACL,      /* → acl, stat */
