@@ -36,7 +36,8 @@ LEFT_OUT = [
     (r"(server_stats|stats)\.server_stats\.fsync_threshold_exceed_count", "slow syncs are not counted apart"),
     (r"(server_stats|stats)\.server_stats\.non_mtls(remote|local)_conn_count", "not counted apart"),
     (r"environment\.(java\..*|os\.memory\.max)", "there is no JVM"),
-    (r"system_properties\.(java|jdk|jetty|sun|file\.encoding|native|org\.slf4j|user\.(language|timezone)).*", "no JVM"),
+    (r"system_properties\.(java|jdk|jetty|sun|(file|stdout|stderr)\.encoding|native|org\.slf4j|user\.(language|timezone)).*",
+     "no JVM"),
 ]
 # Keys that only ours has.
 ADDED = [
