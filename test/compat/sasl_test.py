@@ -384,7 +384,7 @@ def commands(server):
         assert f"sasl:{name}" in seen[-1][1], seen[-1]
     script = "whoami\nget /cmd\nget /cmd --timeout 4s\nwhoami --sasl-user nobody\nrm -r /cmd\n"
     seen.append(command(server, "shell", *mine, stdin=script, CONCLAVE_SASL_PASSWORD=WRONG))
-    assert seen[-1][1].count("sasl:bob") == 1 and seen[-1][2] == ["refused the login", "(AUTH_FAILED)"], seen[-1]
+    assert seen[-1][1].count("sasl:bob") == 1 and seen[-1][2] == ["refused the login"], seen[-1]
     return seen
 
 
@@ -394,7 +394,7 @@ def commands_refused(server):
             command(server, "whoami", "--sasl-user", "nobody", CONCLAVE_SASL_PASSWORD=WRONG),
             command(server, *user, CONCLAVE_SASL_PASSWORD=USERS["alice"]),
             command(server, "elect", "/refused", "--sasl-user", "bob", "--", "true", CONCLAVE_SASL_PASSWORD=WRONG)]
-    assert all(row[0] == 77 and row[2] == ["refused the login", "(AUTH_FAILED)"] for row in seen), seen
+    assert all(row[0] == 77 and row[2] == ["refused the login"] for row in seen), seen
     wrong = [command(server, *user), command(server, *user, CONCLAVE_SASL_PASSWORD=""),
              command(server, "whoami", "--sasl-mechanism", "PLAIN"),
              command(server, *user, "--sasl-password-file", os.path.join(server.folder, "none")),
@@ -464,7 +464,7 @@ def without_sasl(server):
     with Client(server) as client:
         seen.append(error_of(client.create, "/s", acl=[make_acl("sasl", "bob", all=True)]))
     seen.append(command(server, "whoami", "--sasl-user", "bob", CONCLAVE_SASL_PASSWORD=WRONG))
-    assert seen[-1][0] == 77 and seen[-1][2] == ["not offer SASL", "(AUTH_FAILED)"], seen[-1]
+    assert seen[-1][0] == 77 and seen[-1][2] == ["not offer SASL"], seen[-1]
     return seen
 
 
@@ -497,7 +497,7 @@ def gssapi_commands_case(kdc):
                  command(server, "whoami", *ours[:2], "--sasl-host", "elsewhere.test", **good),
                  command(server, "whoami", *ours, "--sasl-service", "other", **good),
                  command(server, "whoami", "--sasl-user", "bob", CONCLAVE_SASL_PASSWORD=WRONG)]
-        assert all(row[0] == 77 and row[2][-1] == "(AUTH_FAILED)" for row in seen[1:]), seen
+        assert all(row[0] == 77 and row[2] in (["GSSAPI Error"], ["refused the login"]) for row in seen[1:]), seen
         return seen
     return gssapi_commands
 
