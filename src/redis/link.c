@@ -12,6 +12,13 @@
 
 enum { WHY_MAX = 256, LINGER_MS = 200 };
 
+/* The type that hiredis gives to the length of an array. */
+#if HIREDIS_MAJOR >= 1
+typedef size_t array_length;
+#else
+typedef int array_length;
+#endif
+
 /* A command that waits for its answer. */
 struct command {
     struct list node;
@@ -38,7 +45,7 @@ struct wire {
     enum { WIRE_CONNECTING, WIRE_SECURING, WIRE_LOGIN, WIRE_READY } stage;
     bool subscribed;
     redisReplyObjectFunctions functions; /* hiredis' own, with a bound */
-    void *(*plain_array)(const redisReadTask *task, int elements);
+    void *(*plain_array)(const redisReadTask *task, array_length elements);
 };
 
 struct redis_link {
@@ -428,7 +435,7 @@ static const struct stream_handler WIRE_HANDLER = {
 };
 
 /* An array's length is the peer's word: memory is taken for no more than an answer may have. */
-static void *array_create(const redisReadTask *task, int elements)
+static void *array_create(const redisReadTask *task, array_length elements)
 {
     const struct wire *w = task->privdata;
     return elements <= REDIS_ANSWER_ITEMS ? w->plain_array(task, elements) : NULL;

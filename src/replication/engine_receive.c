@@ -3,6 +3,7 @@
 
 #include "replication/engine_raft.h"
 #include "replication/members.h"
+#include "replication/raft_progress.h"
 
 #include <assert.h>
 #include <string.h>
@@ -280,34 +281,16 @@ static int receive_install(struct engine *e, const struct engine_message *m,
     return rv;
 }
 
-/* libraft's figures of one member, which its header keeps to itself; the layout of 0.22.1. Believed
- * only where all that can be asked for agrees. */
-struct figures {
-    uint16_t state, catch_up, features, capacity;
-    uint64_t next_index, match_index, last_send, last_recv;
-    uint64_t snapshot_index, snapshot_last_send;
-};
-enum { KNOWN_LAYOUT = 2201 };
-
-static struct figures *figures_of(struct engine *e, uint64_t id)
+/* Lowers what libraft believes the member to have: its disk was replaced, or lost the end of the
+ * log. False: not possible with this libraft. */
+static bool forget_match(struct engine *e, uint64_t id, uint64_t has)
 {
-    struct raft *r = &e->raft;
-    struct figures *all = (struct figures *)(void *)r->leader_state.progress;
-    struct figures *found = NULL;
-    if (raft_version_number() != KNOWN_LAYOUT) {
-        return NULL;
+    const struct raft_configuration *c = &e->raft.configuration;
+    unsigned i = 0;
+    while (i < c->n && c->servers[i].id != id) {
+        i++;
     }
-    for (unsigned i = 0; i < r->configuration.n; i++) {
-        raft_index match;
-        int status;
-        uint64_t one = r->configuration.servers[i].id;
-        if (raft_match_index(r, one, &match) != 0 || raft_catch_up(r, one, &status) != 0 ||
-            match != all[i].match_index || status != (int)all[i].catch_up) {
-            return NULL;
-        }
-        found = one == id ? &all[i] : found;
-    }
-    return found;
+    return i < c->n && raft_progress_set_match(&e->raft, i, has);
 }
 
 /* libraft tells the member that shall lead to begin with the first answer that comes, though it has
@@ -326,20 +309,6 @@ static int feed_append_result(struct engine *e, struct raft_message *message,
         r->leader_state.transferring = false;
     }
     return rv;
-}
-
-/* libraft leaves the state of sending a snapshot only with an answer that raises what the member is known to have. One that
- * was restarted after it had installed the snapshot, and said so, says the same once more: without this it would get
- * no entries until the sending has timed out. */
-static void leave_snapshot(struct engine *e, const struct engine_message *m)
-{
-    enum { SENDING_SNAPSHOT = 2 }; /* PROGRESS__SNAPSHOT */
-    struct figures *f = figures_of(e, m->peer);
-    uint64_t has = m->append_result.last_index;
-    if (f != NULL && f->state == SENDING_SNAPSHOT && has > 0 && has >= f->snapshot_index &&
-        has <= f->match_index) {
-        f->match_index = has - 1; /* the answer raises it again */
-    }
 }
 
 static int receive_append_result(struct engine *e, const struct engine_message *m,
@@ -361,15 +330,9 @@ static int receive_append_result(struct engine *e, const struct engine_message *
     if (m->term == e->raft.current_term && rejected > 0) {
         uint64_t has = m->append_result.last_index;
         has = has < rejected ? has : rejected - 1;
-        if (has < engine_match_index(e, m->peer)) {
-            struct figures *f = figures_of(e, m->peer);
-            if (f == NULL) {
-                return 0; /* it waits for another leader */
-            }
-            f->match_index = has;
+        if (has < engine_match_index(e, m->peer) && !forget_match(e, m->peer, has)) {
+            return 0; /* it waits for another leader */
         }
-    } else if (m->term == e->raft.current_term) {
-        leave_snapshot(e, m);
     }
     return feed_append_result(e, &message, m, ret);
 }
