@@ -138,7 +138,7 @@ def main():
         ca = made.make("ca", "/CN=Test CA")
         world = {"made": made, "ca": ca, "server": made.make("server", "/CN=localhost", ca),
                  "client": made.make("client", "/CN=client", ca),
-                 "expired": made.make("expired", "/CN=expired", ca, days=-1),
+                 "expired": made.make("expired", "/CN=expired", ca, expired=True),
                  "stranger": made.make("stranger", "/CN=stranger", made.make("other-ca", "/CN=Other CA"))}
         functions = (java_with_a_certificate, java_refused, subjects_as_apache)
         return cases.run([cases.bound(function, world) for function in functions], sys.argv[1:])

@@ -37,8 +37,20 @@ class Certificates:
         if done.returncode != 0:
             raise RuntimeError(f"openssl {' '.join(words)}: {done.stderr}")
 
-    def make(self, name, subject, issuer=None, days=30, san="DNS:localhost,IP:127.0.0.1", key=P256):
-        """subject as openssl takes it ("/O=a/CN=b"); without issuer signed by itself, a CA; days < 0: expired."""
+    def _sign_expired(self, request, cert, issuer, extensions):
+        """A certificate that was valid in January 2020: only "openssl ca" takes dates in the past in all versions."""
+        database, config = cert + ".db", cert + ".conf"
+        with open(database, "w", encoding="ascii"):
+            pass
+        with open(config, "w", encoding="ascii") as file:
+            file.write(f"[ca]\ndefault_ca=own\n[own]\ndatabase={database}\nnew_certs_dir={self.folder}\n"
+                       "rand_serial=yes\npolicy=any\ndefault_md=sha256\n[any]\ncommonName=supplied\n")
+        self._run("ca", "-config", config, "-batch", "-notext", "-preserveDN", "-in", request, "-out", cert,
+                  "-cert", issuer.cert, "-keyfile", issuer.key, "-extfile", extensions,
+                  "-startdate", "20200101000000Z", "-enddate", "20200201000000Z")
+
+    def make(self, name, subject, issuer=None, expired=False, san="DNS:localhost,IP:127.0.0.1", key=P256):
+        """subject as openssl takes it ("/O=a/CN=b"); without issuer signed by itself, a CA."""
         made = Certificate(os.path.join(self.folder, name))
         request, extensions = made.cert + ".csr", made.cert + ".ext"
         self.count += 1
@@ -48,8 +60,10 @@ class Certificates:
                        f"basicConstraints=CA:FALSE\nsubjectAltName={san}\n")
         signer = (["-signkey", made.key] if issuer is None else
                   ["-CA", issuer.cert, "-CAkey", issuer.key, "-set_serial", str(1000 + self.count)])
-        self._run("x509", "-req", "-in", request, "-out", made.cert, "-days", str(days), "-extfile", extensions,
-                  *signer)
+        if expired:
+            self._sign_expired(request, made.cert, issuer, extensions)
+        else:
+            self._run("x509", "-req", "-in", request, "-out", made.cert, "-days", "30", "-extfile", extensions, *signer)
         with open(made.both, "w", encoding="ascii") as both:
             for path in (made.key, made.cert):
                 with open(path, encoding="ascii") as part:

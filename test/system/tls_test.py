@@ -68,7 +68,7 @@ class World:
         self.alice = make("alice", "/O=Acme, Inc/CN=alice", self.ca)
         self.bob = make("bob", "/O=Acme, Inc/CN=bob", self.ca)
         self.root = make("root", "/CN=root", self.ca)
-        self.expired = make("expired", "/CN=expired", self.ca, days=-1)
+        self.expired = make("expired", "/CN=expired", self.ca, expired=True)
         self.stranger = make("stranger", "/CN=stranger", self.other_ca)
         self.self_signed = make("self-signed", "/CN=self-signed")
         self.elsewhere = make("elsewhere", "/CN=elsewhere", self.ca, san="DNS:elsewhere.example.org")
