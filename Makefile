@@ -20,9 +20,9 @@ TESTS    := $(PYTHON) -B tools/run-tests
 all: deps ## build conclave, libconclave.so, libconclave.a and conclave.pc (the default)
 	@tools/build $(BUILD)
 
-demo: all ## build, then show the main job; ends by itself
-	@if [ -x $(BUILD)/conclave ]; then exec $(BUILD)/conclave demo; \
-	else echo "demo: $(BUILD)/conclave was not built: src/cli has no meson.build yet." >&2; exit 2; fi
+demo: deps ## build the program, then show the main job; ends by itself
+	@NINJA_TARGETS=conclave tools/build $(BUILD)
+	@exec $(BUILD)/conclave demo
 
 test: deps-test ## build and run the tests; ends with "N passed, N failed"
 	@tools/build $(BUILD)
