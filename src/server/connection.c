@@ -128,6 +128,21 @@ static bool connection_open(const struct connection *c)
     return c->stage != CONNECTION_CLOSING && c->stage != CONNECTION_CLOSED;
 }
 
+/* What was asked for is answered. */
+static void connection_go_if_sent_away(struct connection *c)
+{
+    if (c->sent_away && c->pending_count == 0 && connection_open(c)) {
+        connection_close_after_output(c);
+    }
+}
+
+void connection_send_away(struct connection *c)
+{
+    c->sent_away = true;
+    c->input_ended = true;
+    connection_go_if_sent_away(c);
+}
+
 bool connection_ready(struct connection *c)
 {
     const struct server_limits *limits = &c->service->limits;
@@ -409,6 +424,7 @@ static void connection_drain(struct connection *c, const struct pending *proof)
         connection_pop(c, entry);
     }
     connection_trim_waiting(c, done);
+    connection_go_if_sent_away(c);
 }
 
 void connection_resume(struct connection *c)
@@ -437,6 +453,7 @@ void connection_complete(struct connection *c, struct pending *entry, const stru
     }
     if (r.type == WIRE_CREATE_SESSION || r.type == COMMAND_ATTACH_SESSION) {
         handshake_applied(c, r.type, effects);
+        connection_go_if_sent_away(c);
         return;
     }
     size_t place = connection_reply_begin(c, r.xid, effects->zxid);

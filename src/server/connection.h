@@ -59,6 +59,7 @@ struct connection {
     bool
         reconfiguring; /* its reconfig is not answered, which may be after later entries of the log:
                                 nothing is taken behind it */
+    bool sent_away;    /* it ends as soon as what it asked for is answered */
     bool wants_read_only;   /* its ConnectRequest had the readOnly byte, so the reply has it */
     bool asked;             /* and behind it the extension, so the reply has that */
     bool numbered;          /* its writes have numbers, and their results are remembered */
@@ -130,6 +131,10 @@ void connection_drop(struct connection *c, const char *reason);
 
 /* Closes at once without a line: the ordinary end. */
 void connection_end(struct connection *c);
+
+/* Takes nothing more in and closes as soon as what was taken is answered and the answers were sent: its client is
+ * to go to another server. */
+void connection_send_away(struct connection *c);
 
 /* Closes when the output has been sent, or at handshake_at. */
 void connection_close_after_output(struct connection *c);

@@ -437,6 +437,18 @@ static void take_touches(struct ensemble *e, struct slice bytes)
     }
 }
 
+static void take_left(struct ensemble *e, uint64_t from)
+{
+    e->left = from;
+    e->left_ms = clock_monotonic_ms(e->clock);
+}
+
+bool ensemble_has_left(const struct ensemble *e, uint64_t member)
+{
+    return e->left == member &&
+           clock_monotonic_ms(e->clock) - e->left_ms <= e->service->limits.tick_ms;
+}
+
 int ensemble_transfer(struct ensemble *e, uint64_t to)
 {
     struct buf message;
@@ -493,6 +505,9 @@ void ensemble_message(struct ensemble *e, uint64_t from, struct slice message)
     case ENSEMBLE_DIGEST:
         comparison_take(e, from, rest);
         break;
+    case ENSEMBLE_LEFT:
+        take_left(e, from);
+        break;
     default:
         e->stats.refused++;
         break;
@@ -515,6 +530,23 @@ static void tell_touches(struct ensemble *e)
     buf_finish(&message);
 }
 
+/* A reconfig may have removed this server: it sends its clients away and tells the leader when they are gone. */
+static void leave(struct ensemble *e)
+{
+    struct buf message;
+    bool leaving = e->replication != NULL && state_is_leaving(e->service->state, e->id);
+    service_set_leaving(e->service, leaving);
+    if (!leaving || e->leader == 0 || map_count(&e->service->by_session) > 0) {
+        return;
+    }
+    buf_init(&message, 0);
+    buf_append_u8(&message, ENSEMBLE_LEFT);
+    if (buf_ok(&message)) {
+        e->links.send(e->links.ctx, e->leader, &message);
+    }
+    buf_finish(&message);
+}
+
 void ensemble_tick(struct ensemble *e)
 {
     int64_t now_ms = clock_monotonic_ms(e->clock);
@@ -530,6 +562,7 @@ void ensemble_tick(struct ensemble *e)
     if (!e->sole && now_ms >= e->tick_at) {
         e->tick_at = now_ms + e->service->limits.tick_ms / BEATS_PER_TICK + 1;
         tell_touches(e);
+        leave(e);
         if (now_ms >= e->claim_at) {
             e->claim_at = now_ms + CLAIM_MS;
             comparison_tell(e);

@@ -25,6 +25,7 @@ enum ensemble_message_kind {
     ENSEMBLE_LATER = 3, /* a batch was not taken: this member does not lead, or does not yet */
     ENSEMBLE_TRANSFER = 4, /* the leader shall hand over to this member (i64), 0: to anybody */
     ENSEMBLE_DIGEST = 5,   /* index and digest (i64 each): the sender's state after an entry */
+    ENSEMBLE_LEFT = 6, /* the sender was removed and has no clients any more; told with each beat */
 };
 
 /* Sends a message to another member; it may be lost. Takes the bytes. */
@@ -76,6 +77,8 @@ struct ensemble {
     int64_t resend_wait_ms;
     int64_t retry_at; /* the same when one is known to be lost; INT64_MAX: none is */
     int64_t lost;     /* sequence of the batch last seen to be missing in the log */
+    uint64_t left;    /* the removed member that last said that it has no clients; 0: none did */
+    int64_t left_ms;  /* when it did */
     struct ensemble_stats stats;
     void (*failed)(void *ctx, int error, const char *text); /* the log takes no more writes */
     void *failed_ctx;
@@ -112,6 +115,9 @@ void ensemble_link(struct ensemble *e, uint64_t member);
 
 /* A message that a member sent. What makes no sense is counted and dropped. */
 void ensemble_message(struct ensemble *e, uint64_t from, struct slice message);
+
+/* Whether a removed member said just now that it has no clients any more. */
+bool ensemble_has_left(const struct ensemble *e, uint64_t member);
 
 /* Begins to hand the lead over to a voter, 0: whoever is most up to date; who does not lead asks the leader to. 0,
  * CONCLAVE_EBUSY (nobody leads, or can take over now), CONCLAVE_EINVAL, CONCLAVE_ENOMEM. */

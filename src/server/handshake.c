@@ -209,6 +209,10 @@ void handshake_request(struct connection *c, struct slice body)
         connection_drop(c, "this server has no leader with a quorum");
         return;
     }
+    if (s->standing.leaving) {
+        connection_drop(c, "a reconfig removed this server: clients must use another");
+        return;
+    }
     c->timeout_ms = request.timeout_ms;
     if (c->timeout_ms < s->limits.session_min_ms) {
         c->timeout_ms = s->limits.session_min_ms;

@@ -898,6 +898,9 @@ const char *node_why_not_ready(const struct node *n)
     if (n->log != NULL && n->identity.age == PEER_LOST) {
         return "without data: waiting for a leader to let it in";
     }
+    if (n->service->standing.leaving) {
+        return "removed from the ensemble by a reconfig";
+    }
     return n->service->standing.in_contact ? NULL : "no leader with a quorum";
 }
 

@@ -64,14 +64,27 @@ void quorum_stats(struct node *n, const struct clock_source *clock, struct quoru
     add_members(n, ret);
 }
 
+/* Without those that a reconfig removed: as clients see it. */
+static size_t drop_leaving(const struct state *s, struct replication_member_stats *all,
+                           size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!state_is_leaving(s, (int64_t)all[i].id)) {
+            all[kept++] = all[i];
+        }
+    }
+    return kept;
+}
+
 /* As the log tells them, or as configured while it is not open. */
-static size_t list_members(const struct node *n, struct replication_member_stats *out)
+static size_t list_members(struct node *n, struct replication_member_stats *out)
 {
     const struct member *members;
     const struct replication *log = node_log(n);
     size_t count = log != NULL ? replication_members(log, out, MEMBERS_MAX) : 0;
     if (count > 0) {
-        return count;
+        return drop_leaving(node_ensemble(n)->service->state, out, count);
     }
     count = node_members(n, &members);
     for (size_t i = 0; i < count; i++) {

@@ -7,8 +7,9 @@
 
 enum {
     LOOK_MS = 100,
-    STEP_MAX_MS = 60000, /* a reconfig without progress for this long is given up */
-    LINK_MAX_MS = 30000, /* the same where the step waits for a member that no link reaches */
+    STEP_MAX_MS = 60000,    /* a reconfig without progress for this long is given up */
+    LINK_MAX_MS = 30000,    /* the same where the step waits for a member that no link reaches */
+    LEAVING_MAX_MS = 10000, /* for a removed member to send its clients away */
 };
 
 void reconfig_init(struct reconfig *r, struct ensemble *ensemble)
@@ -39,6 +40,7 @@ void reconfig_configuration(struct reconfig *r, const struct member *members, si
     }
     r->n_now = count;
     r->step_ms = 0;
+    r->leaving_id = 0;
 }
 
 /* The present members and those that the files add to them. False when nobody is to be added. */
@@ -76,6 +78,20 @@ static bool caught_up(void *ctx, uint64_t id)
     return replication_caught_up(r->log, id);
 }
 
+/* A removed member goes when it has no clients any more, cannot be reached, or takes too long; one that a withdrawn
+ * reconfig added, at once. */
+static bool may_go(void *ctx, uint64_t id)
+{
+    struct reconfig *r = ctx;
+    int64_t now_ms = clock_monotonic_ms(r->ensemble->clock);
+    if (r->leaving_id != id) {
+        r->leaving_id = id;
+        r->leaving_ms = now_ms;
+    }
+    return r->withdrawn != 0 || ensemble_has_left(r->ensemble, id) || !r->links.linked(r->links.ctx, id) ||
+           now_ms - r->leaving_ms > LEAVING_MAX_MS;
+}
+
 static void begin_step(struct reconfig *r, const struct transition_step *step, int64_t now_ms)
 {
     if (r->step_ms == 0 || r->step_id != step->id || r->step_action != step->action) {
@@ -94,9 +110,10 @@ static bool walk(struct reconfig *r, const struct member *target, size_t n, int6
     struct transition_step step;
     uint64_t self = (uint64_t)r->ensemble->id;
     int rc = 0;
-    transition_next(r->now, r->n_now, target, n, self, caught_up, r, &step);
+    struct transition_facts facts = {.caught_up = caught_up, .may_go = may_go, .ctx = r};
+    transition_next(r->now, r->n_now, target, n, self, &facts, &step);
     if (step.action == TRANSITION_DONE) {
-        return true;
+        return members_equal(r->now, r->n_now, target, n);
     }
     begin_step(r, &step, now_ms);
     if (step.action == TRANSITION_CATCH_UP) {
@@ -173,7 +190,7 @@ static void walk_as_asked(struct reconfig *r, const struct state_reconfig *asked
     }
     r->files = false; /* from now on the ensemble says who belongs to it */
     bool stuck = is_stuck(r, now_ms);
-    if (stuck || r->withdrawn == asked->zxid) {
+    if (asked->zxid != 0 && (stuck || r->withdrawn == asked->zxid)) {
         withdraw(r, asked, stuck, now_ms);
     } else {
         (void)walk(r, target, asked->count, now_ms);

@@ -31,6 +31,8 @@ struct reconfig {
     uint64_t step_id;     /* whom it is about */
     enum transition_action step_action;
     int64_t withdrawn; /* zxid of the reconfig that is being withdrawn, 0: none is */
+    uint64_t leaving_id; /* of the removed members the one that goes next; 0: none */
+    int64_t leaving_ms;  /* since when that is known */
 };
 
 void reconfig_init(struct reconfig *r, struct ensemble *ensemble);

@@ -22,7 +22,7 @@ int service_init(struct service *s, const struct service_options *options)
         .super_digest = options->super_digest,
         .x509_super = options->x509_super,
         .auth_schemes = options->auth_schemes,
-        .command_options = options->command_options,
+        .command_options = options->command_options | COMMAND_LEAVING,
         .login = options->login,
         .audit = options->audit,
         .clock = options->clock,

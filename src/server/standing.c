@@ -1,5 +1,6 @@
 #include "server/standing.h"
 
+#include "base/log.h"
 #include "server/service.h"
 
 #include <assert.h>
@@ -93,6 +94,19 @@ void service_drop_clients(struct service *s, const char *reason)
     for (struct map_node *node = map_next(&s->by_session, NULL); node != NULL;
          node = map_next(&s->by_session, node)) {
         connection_drop(CONTAINER_OF(node, struct connection, by_id), reason);
+    }
+}
+
+void service_set_leaving(struct service *s, bool leaving)
+{
+    if (leaving && !s->standing.leaving) {
+        log_info("server", "leaving", "clients=%zu text=\"a reconfig removed this server\"",
+                 map_count(&s->by_session));
+    }
+    s->standing.leaving = leaving;
+    for (struct map_node *node = map_next(&s->by_session, NULL); leaving && node != NULL;
+         node = map_next(&s->by_session, node)) {
+        connection_send_away(CONTAINER_OF(node, struct connection, by_id));
     }
 }
 

@@ -27,6 +27,7 @@ struct standing {
     bool leads;             /* sessions expire here, spent nodes are collected here */
     bool sole;              /* the only voter: what is applied here is the newest there is */
     bool in_contact;        /* a leader with a quorum was heard of within a tick */
+    bool leaving;           /* a reconfig removed this server: its clients go to the others */
     bool linearizable;      /* every read is confirmed, not only sync */
     uint64_t group;         /* the one that reads of this turn belong to, from 1 */
     bool group_used;        /* some read belongs to it */
@@ -58,6 +59,10 @@ void service_set_contact(struct service *s, int64_t contact_ms);
 
 /* Cuts everybody off who has a session. */
 void service_drop_clients(struct service *s, const char *reason);
+
+/* Whether a reconfig removed this server. Then nobody is let in, and each client is sent away as soon as what it
+ * asked for is answered. */
+void service_set_leaving(struct service *s, bool leaving);
 
 /* The group that a read of this connection must wait for; 0: it may be answered at once. */
 uint64_t service_confirm_group(struct service *s, struct connection *c);

@@ -54,7 +54,7 @@ static bool add_one(struct transition_step *s, const struct member *target, size
 
 /* Who shall vote and does not yet; those who have caught up first. */
 static bool promote_one(struct transition_step *s, const struct member *target, size_t n,
-                        bool (*caught_up)(void *ctx, uint64_t id), void *ctx)
+                        const struct transition_facts *facts)
 {
     uint64_t behind = 0;
     for (size_t i = 0; i < n; i++) {
@@ -62,7 +62,7 @@ static bool promote_one(struct transition_step *s, const struct member *target, 
         if (present == NULL || target[i].role != MEMBER_VOTER || present->role == MEMBER_VOTER) {
             continue;
         }
-        if (caught_up(ctx, present->id)) {
+        if (facts->caught_up(facts->ctx, present->id)) {
             present->role = MEMBER_VOTER;
             change(s, present->id);
             return true;
@@ -76,24 +76,18 @@ static bool promote_one(struct transition_step *s, const struct member *target, 
     return behind != 0;
 }
 
-/* Who shall not vote any more, or not be here. */
+/* Takes the vote of one that shall not vote any more, or not be here. */
 static bool reduce_one(struct transition_step *s, const struct member *target, size_t n,
                        uint64_t skip)
 {
     for (size_t i = 0; i < s->count; i++) {
         struct member *present = &s->members[i];
         const struct member *wanted = members_find(target, n, present->id);
-        if (present->id == skip) {
-            continue;
-        }
-        if (wanted == NULL) {
-            change(s, present->id);
-            memmove(present, present + 1, (s->count - i - 1) * sizeof *present);
-            s->count--;
-            return true;
-        }
-        if (wanted->role != present->role) {
-            present->role = wanted->role;
+        enum member_role role = wanted != NULL                  ? wanted->role
+                                : present->role == MEMBER_VOTER ? MEMBER_OBSERVER
+                                                                : present->role;
+        if (present->id != skip && role != present->role) {
+            present->role = role;
             change(s, present->id);
             return true;
         }
@@ -101,14 +95,34 @@ static bool reduce_one(struct transition_step *s, const struct member *target, s
     return false;
 }
 
+/* Removes the first of those without a vote that shall not be here, when it can go. */
+static bool remove_one(struct transition_step *s, const struct member *target, size_t n,
+                       const struct transition_facts *facts)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        struct member *present = &s->members[i];
+        if (present->role == MEMBER_VOTER || members_find(target, n, present->id) != NULL) {
+            continue;
+        }
+        if (!facts->may_go(facts->ctx, present->id)) {
+            return false;
+        }
+        change(s, present->id);
+        memmove(present, present + 1, (s->count - i - 1) * sizeof *present);
+        s->count--;
+        return true;
+    }
+    return false;
+}
+
 void transition_next(const struct member *now, size_t n_now, const struct member *target,
-                     size_t n_target, uint64_t self, bool (*caught_up)(void *ctx, uint64_t id),
-                     void *ctx, struct transition_step *ret)
+                     size_t n_target, uint64_t self, const struct transition_facts *facts,
+                     struct transition_step *ret)
 {
     *ret = (struct transition_step){.action = TRANSITION_DONE, .count = n_now};
     memcpy(ret->members, now, n_now * sizeof *now);
-    if (add_one(ret, target, n_target) || promote_one(ret, target, n_target, caught_up, ctx) ||
-        reduce_one(ret, target, n_target, self)) {
+    if (remove_one(ret, target, n_target, facts) || add_one(ret, target, n_target) ||
+        promote_one(ret, target, n_target, facts) || reduce_one(ret, target, n_target, self)) {
         return;
     }
     reduce_one(ret, target, n_target, 0);

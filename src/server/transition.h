@@ -1,7 +1,8 @@
 /*
  * From the members that an ensemble has to those it shall have, one safe step at a time: newcomers
- * come as observers, catch up, then vote; only then do others go. Two majorities that follow each
- * other always have a server in common. No I/O: whoever leads asks for the next step, carries it out,
+ * come as observers, catch up, then vote; only then do others go, each first without a vote, so that it
+ * gets the log until it has sent its clients away. Two majorities that follow each other always have a
+ * server in common. No I/O: whoever leads asks for the next step, carries it out,
  * and asks again once the configuration it led to was applied.
  */
 #ifndef SERVER_TRANSITION_H
@@ -22,10 +23,18 @@ struct transition_step {
     size_t count;
 };
 
-/* The next step. `caught_up` tells whether an observer has all of the log. self goes last. */
+/* What the steps wait for. */
+struct transition_facts {
+    bool (*caught_up)(void *ctx, uint64_t id); /* whether an observer has all of the log */
+    bool (*may_go)(void *ctx,
+                   uint64_t id); /* whether one that is to go can go: asked of one at a time */
+    void *ctx;
+};
+
+/* The next step. self goes last. TRANSITION_DONE also while the next one must not go yet. */
 void transition_next(const struct member *now, size_t n_now, const struct member *target,
-                     size_t n_target, uint64_t self, bool (*caught_up)(void *ctx, uint64_t id),
-                     void *ctx, struct transition_step *ret);
+                     size_t n_target, uint64_t self, const struct transition_facts *facts,
+                     struct transition_step *ret);
 
 /* The members to return to when a change is given up: those there are now, without the observers that it added. listed:
  * whether the ensemble had this member before the change. Returns how many are in ret, whose addresses are borrowed. */

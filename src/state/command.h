@@ -28,6 +28,9 @@ enum command_options {
     COMMAND_ALONE = 64,     /* one voter may be left of several: standaloneEnabled=false */
     COMMAND_FENCING = 128,  /* prefixes may be bound to locks: fencing.enabled */
     COMMAND_NUMBERED = 256, /* no permission: the command has a number */
+    COMMAND_LEAVING =
+        512, /* no permission: a reconfig is answered while the members that it removes
+                               still get the log. Commands of older servers do not have it */
 };
 
 /* Commands that are no operation of the protocol, beside those of enum wire_op. */

@@ -133,6 +133,7 @@ static uint64_t configuration_digest(const struct configuration *e)
     h = fold(h, (uint64_t)e->reconfig.origin);
     h = fold(h, (uint64_t)e->reconfig.session_id);
     h = fold(h, (uint64_t)e->reconfig.cxid);
+    h = e->leaving ? fold(h, 1) : h;
     return fold_end(h) + members_digest(&e->members, 1) + members_digest(&e->target, 2);
 }
 

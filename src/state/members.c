@@ -104,15 +104,24 @@ bool membership_copy(struct membership *m, const struct membership *from)
     return true;
 }
 
+bool member_equal(const struct state_member *a, const struct state_member *b)
+{
+    return a->id == b->id && a->role == b->role && strcmp(a->address, b->address) == 0;
+}
+
+const struct state_member *membership_find(const struct membership *m, int64_t id)
+{
+    size_t place = membership_place(m, id);
+    return place < m->count && m->list[place].id == id ? &m->list[place] : NULL;
+}
+
 bool membership_equal(const struct membership *a, const struct membership *b)
 {
     if (a->count != b->count) {
         return false;
     }
     for (size_t i = 0; i < a->count; i++) {
-        const struct state_member *x = &a->list[i];
-        const struct state_member *y = &b->list[i];
-        if (x->id != y->id || x->role != y->role || strcmp(x->address, y->address) != 0) {
+        if (!member_equal(&a->list[i], &b->list[i])) {
             return false;
         }
     }

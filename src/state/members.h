@@ -41,6 +41,11 @@ void membership_remove(struct membership *m, int64_t id);
 /* False when memory is out: *m is empty then. */
 bool membership_copy(struct membership *m, const struct membership *from);
 
+bool member_equal(const struct state_member *a, const struct state_member *b);
+
+/* NULL when there is no such member. */
+const struct state_member *membership_find(const struct membership *m, int64_t id);
+
 bool membership_equal(const struct membership *a, const struct membership *b);
 
 size_t membership_count(const struct membership *m, enum state_role role);

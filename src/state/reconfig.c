@@ -8,6 +8,10 @@
  *   reconfig ──► pending ──┬── state_configure: the target is reached ──► node, answer
  *                          └── RECONFIG_END: given up ──► error, node if it moved at all
  *
+ * The target is reached when the members that stay are as they shall be and those that go do not vote.
+ * The latter get the log until the leader has removed them too, so that they can answer their own
+ * clients; the node does not name them any more, and the next reconfig need not wait for that.
+ *
  * Checks and errors in the order of ZooKeeper's PrepRequestProcessor, save for the quorum that must
  * be connected: only the leader knows that one, and says it by RECONFIG_END. Weights and groups are
  * refused as bad arguments.
@@ -39,6 +43,34 @@ static void set_node(struct write *w, struct znode *node, struct slice data, int
     s->nodes_digest += digest_node(s, node, digest);
 }
 
+/* The members that clients see. */
+static const struct membership *shown(const struct configuration *e)
+{
+    return configuration_is_leaving(e) ? &e->target : &e->members;
+}
+
+/* Whether the members are those of the target, beside some that are still to go. */
+static bool is_reached(const struct configuration *e)
+{
+    const struct membership *now = &e->members;
+    const struct membership *target = &e->target;
+    size_t found = 0;
+    if (!e->leaving) {
+        return membership_equal(now, target);
+    }
+    for (size_t i = 0; i < now->count; i++) {
+        if (found < target->count && now->list[i].id == target->list[found].id) {
+            if (!member_equal(&now->list[i], &target->list[found])) {
+                return false;
+            }
+            found++;
+        } else if (now->list[i].role == STATE_VOTER) {
+            return false;
+        }
+    }
+    return found == target->count;
+}
+
 /* Writes the members into the node, with this change's zxid as their version. */
 static void publish(struct write *w)
 {
@@ -51,7 +83,7 @@ static void publish(struct write *w)
         return;
     }
     buf_reset(&s->scratch);
-    membership_print(&e->members, &s->scratch);
+    membership_print(shown(e), &s->scratch);
     buf_printf(&s->scratch, "version=%llx", (unsigned long long)e->version);
     state_need(buf_ok(&s->scratch));
     int64_t bytes = (int64_t)s->scratch.len - (int64_t)znode_data(node).len;
@@ -332,19 +364,26 @@ int write_reconfig(struct write *w, const struct wire_reconfig_request *r)
     if (rc != 0) {
         return rc;
     }
-    state_need(membership_copy(&next, &e->members));
+    state_need(membership_copy(&next, shown(e)));
     rc = next_members(w, r, &next);
     if (rc != 0) {
         membership_finish(&next);
         return rc;
     }
-    if (membership_equal(&next, &e->members)) {
+    bool same = membership_equal(&next, shown(e));
+    if (same) {
         membership_finish(&next);
+    } else {
+        membership_finish(&e->target);
+        e->target = next;
+        e->leaving = (w->command->options & COMMAND_LEAVING) != 0;
+    }
+    if (same ||
+        (e->leaving && is_reached(e))) { /* nobody votes who did not, or the other way round */
         publish(w);
         reply_config(w);
         return 0;
     }
-    e->target = next;
     e->reconfig = (struct reconfig){.zxid = w->zxid,
                                     .origin = w->origin,
                                     .session_id = w->command->session_id,
@@ -355,7 +394,14 @@ int write_reconfig(struct write *w, const struct wire_reconfig_request *r)
 
 /* --- the way there ---------------------------------------------------------------------------- */
 
-/* Nothing is under way any more; whoever asked gets err, or the reply. */
+/* Nobody is leaving any more. */
+static void end_leaving(struct configuration *e)
+{
+    membership_finish(&e->target);
+    e->leaving = false;
+}
+
+/* The answer is due: whoever asked gets err, or the reply. */
 static void reconfig_end(struct write *w, int32_t err)
 {
     struct configuration *e = &w->s->configuration;
@@ -365,7 +411,22 @@ static void reconfig_end(struct write *w, int32_t err)
                                                  .cxid = e->reconfig.cxid,
                                                  .err = err};
     e->reconfig = (struct reconfig){0};
-    membership_finish(&e->target);
+    if (err != 0 || membership_equal(&e->members, &e->target)) {
+        end_leaving(e);
+    }
+}
+
+/* The members changed while some are leaving: clients see nothing of it if only those went. */
+static void go_on_leaving(struct configuration *e)
+{
+    if (!is_reached(e)) {
+        end_leaving(e);
+        return;
+    }
+    e->unpublished = false;
+    if (membership_equal(&e->members, &e->target)) {
+        end_leaving(e);
+    }
 }
 
 int write_reconfig_end(struct write *w)
@@ -408,16 +469,21 @@ void state_configure(struct state *s, const struct state_member *members, size_t
     }
     membership_finish(&now);
 
+    if (configuration_is_leaving(e)) {
+        go_on_leaving(e);
+    }
     effects_begin(effects, s->zxid);
-    bool reached = e->reconfig.zxid != 0 && membership_equal(&e->members, &e->target);
+    bool reached = e->reconfig.zxid != 0 && is_reached(e);
     bool settled = e->reconfig.zxid == 0 && (e->version != 0 || count > 1);
     if (e->unpublished && (reached || settled)) {
         s->zxid++;
         effects->zxid = s->zxid;
         struct write w = {.s = s, .zxid = s->zxid, .time_ms = s->time_ms, .effects = effects};
-        publish(&w);
         if (reached) {
             reconfig_end(&w, 0);
+        }
+        publish(&w);
+        if (reached) {
             reply_config(&w);
         }
         write_commit(s);
@@ -430,12 +496,25 @@ void state_configure(struct state *s, const struct state_member *members, size_t
 bool state_reconfig(const struct state *s, struct state_reconfig *ret)
 {
     const struct configuration *e = &s->configuration;
-    if (e->reconfig.zxid == 0) {
+    if (e->target.count == 0) {
         return false;
     }
-    *ret = (struct state_reconfig){
-        .zxid = e->reconfig.zxid, .members = e->target.list, .count = e->target.count};
+    *ret = (struct state_reconfig){.zxid = e->reconfig.zxid,
+                                   .origin = e->reconfig.origin,
+                                   .members = e->target.list,
+                                   .count = e->target.count};
     return true;
+}
+
+bool state_is_leaving(const struct state *s, int64_t id)
+{
+    const struct configuration *e = &s->configuration;
+    const struct state_member *member = membership_find(&e->members, id);
+    if (member == NULL) {
+        return e->members.count > 0;
+    }
+    return e->leaving && e->target.count > 0 && member->role != STATE_VOTER &&
+           membership_find(&e->target, id) == NULL;
 }
 
 size_t state_members(const struct state *s, const struct state_member **ret)

@@ -8,6 +8,7 @@
 #include "base/endian.h"
 #include "state/digest.h"
 #include "state/member_line.h"
+#include "state/snapshot_format.h"
 #include "tree/path.h"
 
 struct restore {
@@ -148,10 +149,21 @@ static int read_config(struct restore *x)
     e->reconfig.cxid = wire_read_i32(&x->r);
     bool under_way = e->reconfig.zxid > 0;
     if (x->r.failed || x->config || e->version < 0 || e->reconfig.zxid < 0 ||
-        e->members.count == 0 || (e->target.count > 0) != under_way) {
+        e->members.count == 0 || (under_way && e->target.count == 0)) {
         return CONCLAVE_ECORRUPT;
     }
     x->config = true;
+    x->others++;
+    return 0;
+}
+
+static int read_leaving(struct restore *x)
+{
+    struct configuration *e = &x->s->configuration;
+    if (!x->config || e->target.count == 0 || e->leaving) {
+        return CONCLAVE_ECORRUPT;
+    }
+    e->leaving = true;
     x->others++;
     return 0;
 }
@@ -348,7 +360,9 @@ static int read_end(struct restore *x)
     int64_t acls = wire_read_i64(&x->r);
     int64_t nodes = wire_read_i64(&x->r);
     int64_t others = x->version != SNAPSHOT_VERSION_STANDALONE ? wire_read_i64(&x->r) : 0;
-    bool members_good = x->config == (x->s->configuration.members.count > 0);
+    const struct configuration *e = &x->s->configuration;
+    bool members_good =
+        x->config == (e->members.count > 0) && (e->leaving || !configuration_is_leaving(e));
     bool good = !x->r.failed && members_good && wire_left(&x->r) == 0 && x->counters &&
                 x->placeholders == 0 && sessions == x->sessions && acls == x->acls &&
                 nodes == x->nodes && others == x->others;
@@ -371,6 +385,8 @@ static int read_other(struct restore *x, uint8_t type)
         return read_member(x);
     case SNAPSHOT_CONFIG:
         return read_config(x);
+    case SNAPSHOT_LEAVING:
+        return read_leaving(x);
     default:
         return CONCLAVE_ECORRUPT;
     }

@@ -7,6 +7,7 @@
 #include "state/machine.h"
 
 #include "base/endian.h"
+#include "state/snapshot_format.h"
 
 uint64_t snapshot_chain(uint64_t chain, struct slice records)
 {
@@ -115,6 +116,10 @@ static void put_configuration(struct state *s, struct buf *out)
     buf_append_i64(out, e->reconfig.session_id);
     buf_append_i32(out, e->reconfig.cxid);
     s->snapshot.others++;
+    if (e->leaving) {
+        buf_append_u8(out, SNAPSHOT_LEAVING);
+        s->snapshot.others++;
+    }
 }
 
 static void put_acls(struct state *s, struct buf *out)

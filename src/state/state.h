@@ -68,14 +68,20 @@ void state_configure(struct state *s, const struct state_member *members, size_t
                      struct effects *effects);
 
 /* A reconfig that is under way: the leader is to lead the log's configuration to these members, or
- * to give it up by RECONFIG_END. */
+ * to give it up by RECONFIG_END. Or one that is answered, of whose removed members some are leaving: they are
+ * still in the log's configuration, without a vote. */
 struct state_reconfig {
-    int64_t zxid; /* which one */
+    int64_t zxid;   /* which one; 0: it is answered */
+    int64_t origin; /* server that asked for it, 0: it is answered */
     const struct state_member *members;
     size_t count;
 };
 /* False when there is none. *ret borrows until the state changes. */
 bool state_reconfig(const struct state *s, struct state_reconfig *ret);
+
+/* Whether a member was removed by a reconfig and no longer votes: its server is to send its clients away.
+ * Also true of a server that the members as last told lack. */
+bool state_is_leaving(const struct state *s, int64_t id);
 
 /* The members as last told; *ret borrows until the state changes. */
 size_t state_members(const struct state *s, const struct state_member **ret);

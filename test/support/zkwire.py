@@ -29,7 +29,8 @@ ERRORS = {
     "OK": 0, "SYSTEMERROR": -1, "RUNTIMEINCONSISTENCY": -2, "MARSHALLINGERROR": -5, "UNIMPLEMENTED": -6,
     "BADARGUMENTS": -8, "NONODE": -101, "NOAUTH": -102, "BADVERSION": -103, "NOCHILDRENFOREPHEMERALS": -108,
     "NODEEXISTS": -110, "NOTEMPTY": -111, "SESSIONEXPIRED": -112, "INVALIDACL": -114, "AUTHFAILED": -115,
-    "SESSIONMOVED": -118, "NOWATCHER": -121, "RECONFIGDISABLED": -123, "QUOTAEXCEEDED": -125,
+    "SESSIONMOVED": -118, "NOTREADONLY": -119, "EPHEMERALONLOCALSESSION": -120, "NOWATCHER": -121,
+    "RECONFIGDISABLED": -123, "QUOTAEXCEEDED": -125,
 }
 ERROR_NAMES = {code: name for name, code in ERRORS.items()}
 
@@ -129,6 +130,10 @@ def multi(requests, op=MULTI):
     """A multi, or a multiRead by op, of requests made by the functions above."""
     parts = [i32(request.op) + boolean(False) + i32(-1) + request.body for request in requests]
     return Request(op, b"".join(parts) + i32(-1) + boolean(True) + i32(-1))
+
+
+def reconfig(joining=None, leaving=None, members=None, version=-1):
+    return Request(RECONFIG, string(joining) + string(leaving) + string(members) + i64(version))
 
 
 def check_watches(path, kind, op=CHECK_WATCHES):

@@ -577,6 +577,89 @@ static void succession(void **state)
     assert_false(pending(w));
 }
 
+/* --- members that are leaving ------------------------------------------------------------------- */
+
+static int32_t send_leaving(struct world *w, const char *joining, const char *leaving)
+{
+    return send_with(w, COMMAND_RECONFIG | COMMAND_LEAVING, joining, leaving, NULL, -1);
+}
+
+/* The answer comes as soon as the removed voter has no vote: it gets that entry of the log, and no later one. */
+static void the_removed_is_told(void **state)
+{
+    struct world *w = *state;
+    struct config c;
+    struct state_reconfig r;
+    three(w, &c);
+    assert_int_equal(send_leaving(w, NULL, "3"), 0);
+    assert_true(w->e.deferred);
+    assert_false(state_is_leaving(w->s, 3)); /* it votes */
+    assert_true(pending_zxid(w) == w->e.zxid);
+    config_put(&c, 3, STATE_OBSERVER, BEHIND_ID(THREE));
+    configure(w, &c);
+    int64_t version = state_zxid(w->s);
+    assert_true(w->e.resumed.is);
+    assert_int_equal(w->e.resumed.err, 0);
+    reply_is_config(w);
+    config_is(w, ONE "\n" TWO "\n", version);
+    assert_true(state_is_leaving(w->s, 3));
+    assert_false(state_is_leaving(w->s, 2));
+    assert_true(state_reconfig(w->s, &r)); /* the leader is to remove it yet */
+    assert_true(r.zxid == 0 && r.count == 2);
+
+    struct state *copy = restored(w);
+    assert_true(state_is_leaving(copy, 3));
+    state_destroy(copy);
+    configure(w, &c); /* as behind a restore */
+    assert_true(state_zxid(w->s) == version);
+    assert_true(state_is_leaving(w->s, 3));
+    config_remove(&c, 3);
+    configure(w, &c);
+    assert_false(pending(w));
+    assert_true(state_zxid(w->s) == version); /* clients have seen it go before */
+    config_is(w, ONE "\n" TWO "\n", version);
+    assert_true(state_is_leaving(w->s, 3)); /* wherever the entry got to */
+    state_destroy(restored(w));
+}
+
+/* One without a vote is in nobody's way: answered at once. So is the next reconfig. */
+static void an_observer_leaves_at_once(void **state)
+{
+    struct world *w = *state;
+    struct config c;
+    three(w, &c);
+    config_put(&c, 3, STATE_OBSERVER, BEHIND_ID(THREE));
+    configure(w, &c);
+    assert_int_equal(send_leaving(w, NULL, "3"), 0);
+    assert_false(w->e.deferred);
+    config_is(w, ONE "\n" TWO "\n", w->e.zxid);
+    assert_true(state_is_leaving(w->s, 3));
+    assert_int_equal(send_leaving(w, THREE, NULL), 0); /* it comes back before it has gone */
+    assert_true(w->e.deferred);
+    assert_false(state_is_leaving(w->s, 3));
+    config_put(&c, 3, STATE_VOTER, BEHIND_ID(THREE));
+    configure(w, &c);
+    assert_true(w->e.resumed.is);
+    assert_false(pending(w));
+    config_is(w, ONE "\n" TWO "\n" THREE "\n", w->e.zxid);
+}
+
+/* Another change than that of the leaving ones is shown. */
+static void others_change_meanwhile(void **state)
+{
+    struct world *w = *state;
+    struct config c;
+    three(w, &c);
+    assert_int_equal(send_leaving(w, NULL, "3"), 0);
+    config_put(&c, 3, STATE_OBSERVER, BEHIND_ID(THREE));
+    configure(w, &c);
+    config_remove(&c, 2);
+    config_remove(&c, 3);
+    configure(w, &c); /* go alone */
+    config_is(w, ONE "\n", state_zxid(w->s));
+    assert_false(pending(w));
+}
+
 /* --- many ------------------------------------------------------------------------------------- */
 
 /* A leader's step towards the target: one member. Returns false when it is there. */
@@ -718,6 +801,9 @@ int main(void)
         T(spares_do_not_stay),
         T(a_snapshot_knows_what_is_under_way),
         T(succession),
+        T(the_removed_is_told),
+        T(an_observer_leaves_at_once),
+        T(others_change_meanwhile),
         T(walks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

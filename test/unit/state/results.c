@@ -1,5 +1,6 @@
 /* Writes that come again: what is remembered of a session's answers, for how long, and where. */
 #include "state/machine.h"
+#include "state/snapshot_format.h"
 #include "support/world.h"
 
 #include <setjmp.h>

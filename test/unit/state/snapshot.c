@@ -3,6 +3,7 @@
 #include "support/world.h"
 
 #include "state/machine.h"
+#include "state/snapshot_format.h"
 
 #include "base/endian.h"
 #include "base/random.h"
