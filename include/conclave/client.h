@@ -33,12 +33,15 @@ extern "C" {
 enum conclave_state {
     CONCLAVE_STATE_CONNECTING,  /* no session yet */
     CONCLAVE_STATE_CONNECTED,   /* first session established */
-    CONCLAVE_STATE_SUSPENDED,   /* link lost (or server read-only); the session may still live */
+    CONCLAVE_STATE_SUSPENDED,   /* link lost; the session may still live */
     CONCLAVE_STATE_RECONNECTED, /* linked again, same session: ephemerals and watches kept */
     CONCLAVE_STATE_NEW_SESSION, /* linked again, new session after LOST */
     CONCLAVE_STATE_LOST,        /* session expired, or must be taken as expired */
     CONCLAVE_STATE_AUTH_FAILED, /* credentials refused; final */
     CONCLAVE_STATE_CLOSED,      /* closed by conclave_client_close; final */
+    /* with read_only: linked to a server without a quorum, which answers reads and refuses writes with
+     * CONCLAVE_NOT_READ_ONLY; no session. CONNECTING follows, then CONNECTED or NEW_SESSION */
+    CONCLAVE_STATE_READ_ONLY,
 };
 
 /* Name of a state ("CONNECTED"). Static. */
@@ -134,6 +137,11 @@ struct conclave_client_options {
      * (CONCLAVE_SESSION_EXPIRED), the request's timeout, the client's close. Where it is not granted,
      * as by Apache ZooKeeper: CONCLAVE_CONNECTION_LOSS as without it */
     bool exactly_once;
+    /* While there is no session, take a server without a quorum as well, one that lets clients in to read
+     * (readonlymode.enabled): CONCLAVE_STATE_READ_ONLY. What it answers may be old, and it keeps no session
+     * alive: recipes wait until there is a quorum. The client looks for other servers after 1 s, then less and
+     * less often, up to once a minute */
+    bool read_only;
 };
 #define CONCLAVE_CLIENT_OPTIONS_INIT                                                               \
     {                                                                                              \
@@ -171,7 +179,7 @@ CONCLAVE_API int conclave_client_dispatch(struct conclave_client *client);
  */
 CONCLAVE_API void conclave_client_close(struct conclave_client *client, int64_t timeout_ms);
 
-/* Waits until the client has a session. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_AUTH_FAILED,
+/* Waits until the client has a session, or with read_only is linked to a server that lets it read. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_AUTH_FAILED,
  * CONCLAVE_SESSION_EXPIRED (without new_session), CONCLAVE_ECLOSED, CONCLAVE_EDEADLK. In
  * own-loop mode this and conclave_call dispatch by themselves. */
 CONCLAVE_API int conclave_client_wait_connected(struct conclave_client *client,

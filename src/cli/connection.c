@@ -191,7 +191,7 @@ static bool options_inherit(struct common_options *o, const struct common_option
     o->timeout_ms = o->timeout_ms != DEFAULTS.timeout_ms ? o->timeout_ms : from->timeout_ms;
     /* The shell's own secret is gone by now; its other ones follow. */
     o->auth_file = auth ? o->auth_file : from->auth_file;
-    return security_inherit(o, from) && !server && !auth && !times;
+    return security_inherit(o, from) && !server && !auth && !times && !o->read_only;
 }
 
 int connection_open(const char *command, const struct common_options *options,
@@ -216,6 +216,7 @@ int connection_open_own(const char *command, const struct common_options *option
         options = &line;
     }
     client_options.request_timeout_ms = options->timeout_ms;
+    client_options.read_only = options->read_only;
     client_options.exactly_once = true; /* what a script writes is not in doubt after a lost link */
     client_options.on_state = on_state;
     client_options.ctx = ctx;

@@ -18,6 +18,7 @@ static const struct option_row ROWS[] = {
     {"recursive", 'r', OPTION_FLAG, offsetof(struct ls_options, recursive), NULL,
      "List everything below PATH, as whole paths, parents first.", NULL},
     LINEARIZABLE_ROW(struct ls_options, linearizable),
+    READ_ONLY_ROW,
     {.name = NULL},
 };
 

@@ -11,6 +11,7 @@
 
 const struct option_row READ_ROWS[] = {
     LINEARIZABLE_ROW(struct read_options, linearizable),
+    READ_ONLY_ROW,
     {.name = NULL},
 };
 

@@ -51,7 +51,8 @@ struct common_options {
     int64_t session_ms;
     int64_t timeout_ms;
     bool json;
-    bool tls; /* given, or any of the following; connection.c adds the environment */
+    bool read_only; /* of the commands that read the tree: READ_ONLY_ROW */
+    bool tls;       /* given, or any of the following; connection.c adds the environment */
     const char *tls_ca;
     const char *tls_cert;
     const char *tls_key;
@@ -75,6 +76,15 @@ struct common_options {
         "linearizable", 0, OPTION_FLAG, offsetof(type, member), NULL,                              \
             "Show all that was acknowledged to anybody before, whichever server answers: it asks " \
             "the leader first.",                                                                   \
+            NULL                                                                                   \
+    }
+
+/* Of the same: a server without a quorum will do. */
+#define READ_ONLY_ROW                                                                              \
+    {                                                                                              \
+        "read-only", 0, OPTION_FLAG, offsetof(struct common_options, read_only), NULL,             \
+            "Read from a server without a quorum, too, if it permits that "                        \
+            "(readonlymode.enabled): what it shows may be old.",                                   \
             NULL                                                                                   \
     }
 

@@ -166,6 +166,7 @@ static void on_state(struct conclave_client *client, enum conclave_state state, 
         run_end(run, CLI_EXIT_AUTH);
         break;
     case CONCLAVE_STATE_CONNECTING:
+    case CONCLAVE_STATE_READ_ONLY: /* not asked for */
     case CONCLAVE_STATE_CLOSED:
         break;
     }

@@ -18,6 +18,7 @@ static const struct option_row ROWS[] = {
     {"depth", 0, OPTION_INTEGER, offsetof(struct tree_options, depth), "N",
      "Go no deeper than N levels below PATH. Default: to the leaves.", NULL},
     LINEARIZABLE_ROW(struct tree_options, linearizable),
+    READ_ONLY_ROW,
     {.name = NULL},
 };
 

@@ -11,6 +11,7 @@ const char *conclave_state_name(enum conclave_state state)
         [CONCLAVE_STATE_SUSPENDED] = "SUSPENDED",     [CONCLAVE_STATE_RECONNECTED] = "RECONNECTED",
         [CONCLAVE_STATE_NEW_SESSION] = "NEW_SESSION", [CONCLAVE_STATE_LOST] = "LOST",
         [CONCLAVE_STATE_AUTH_FAILED] = "AUTH_FAILED", [CONCLAVE_STATE_CLOSED] = "CLOSED",
+        [CONCLAVE_STATE_READ_ONLY] = "READ_ONLY",
     };
     size_t i = (size_t)state;
     return i < sizeof names / sizeof *names ? names[i] : "UNKNOWN";

@@ -173,7 +173,8 @@ int conclave_call(struct conclave_client *client, const struct conclave_op *op,
 static bool is_decided(void *ctx)
 {
     const struct conclave_client *client = ctx;
-    return client_is_connected(client) || client->core.final_error != 0;
+    return client_is_connected(client) || client->core.state == CONCLAVE_STATE_READ_ONLY ||
+           client->core.final_error != 0;
 }
 
 int conclave_client_wait_connected(struct conclave_client *client, int64_t timeout_ms)

@@ -5,6 +5,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#define LOOK_MIN_NS INT64_C(1000000000)  /* on a server without a quorum, before another is tried */
+#define LOOK_MAX_NS INT64_C(60000000000) /* at most, however often that was in vain */
+
 enum {
     FAREWELL_MS = 1000,    /* for an abandoned session's closeSession */
     REFUSALS_MAX = 6,      /* then a new session no longer insists on the zxids it has seen */
@@ -40,6 +43,7 @@ static void link_reset(struct core *c)
     c->rearming = 0;
     c->resuming = false;
     c->login_xid = 0;
+    c->read_only = false;
 }
 
 int core_frame_end(struct core *c, size_t start)
@@ -84,6 +88,7 @@ void core_lose_session(struct core *c)
     if (!c->options.new_session) {
         c->final_error = CONCLAVE_SESSION_EXPIRED;
     }
+    c->had_session = true;
     core_set_state(c, CONCLAVE_STATE_LOST);
     core_answer_all(c, &c->queued, CONCLAVE_SESSION_EXPIRED);
     core_lose_watches(c);
@@ -121,7 +126,7 @@ void core_link_up(struct core *c, int64_t now_ns, int64_t timeout_ms)
     c->handshake_ns = c->recv_ns = c->sent_ns = now_ns;
     size_t start = wire_frame_begin(&c->out);
     wire_encode_connect_request(&c->out, &request);
-    wire_write_boolean(&c->out, false); /* no read-only server, please */
+    wire_write_boolean(&c->out, c->options.read_only && c->session_id == 0);
     core_once_ask(c);
     int rc = core_frame_end(c, start);
     if (rc != 0) {
@@ -156,12 +161,31 @@ void core_link_down(struct core *c, int64_t now_ns, int error)
     }
     if (state_is_attached(c->state)) {
         core_set_state(c, CONCLAVE_STATE_SUSPENDED);
+    } else if (c->state == CONCLAVE_STATE_READ_ONLY) {
+        core_set_state(c, CONCLAVE_STATE_CONNECTING);
     }
     core_once_keep(c);
     core_answer_all(c, &c->inflight, c->closing ? CONCLAVE_ECLOSED : CONCLAVE_CONNECTION_LOSS);
     if (now_ns >= lost_deadline_ns(c)) {
         core_lose_session(c);
     }
+}
+
+/* How soon a link to a server without a quorum is given up. */
+static void plan_look(struct core *c, int64_t now_ns)
+{
+    int64_t wait_ns = 2 * c->look_wait_ns;
+    c->look_wait_ns = wait_ns < LOOK_MIN_NS ? LOOK_MIN_NS : wait_ns;
+    c->look_wait_ns = c->look_wait_ns > LOOK_MAX_NS ? LOOK_MAX_NS : c->look_wait_ns;
+    c->look_ns = now_ns + c->look_wait_ns;
+}
+
+static enum conclave_state attached_state(const struct core *c)
+{
+    return c->read_only                           ? CONCLAVE_STATE_READ_ONLY
+           : c->state == CONCLAVE_STATE_SUSPENDED ? CONCLAVE_STATE_RECONNECTED
+           : c->had_session                       ? CONCLAVE_STATE_NEW_SESSION
+                                                  : CONCLAVE_STATE_CONNECTED;
 }
 
 int core_attach(struct core *c, int64_t now_ns)
@@ -182,9 +206,13 @@ int core_attach(struct core *c, int64_t now_ns)
     if (rc != 0) {
         return rc;
     }
-    core_set_state(c, c->state == CONCLAVE_STATE_CONNECTING  ? CONCLAVE_STATE_CONNECTED
-                      : c->state == CONCLAVE_STATE_SUSPENDED ? CONCLAVE_STATE_RECONNECTED
-                                                             : CONCLAVE_STATE_NEW_SESSION);
+    core_set_state(c, attached_state(c));
+    if (c->read_only) {
+        plan_look(c, now_ns);
+    } else {
+        c->had_session = true;
+        c->look_wait_ns = 0;
+    }
     return 0;
 }
 
@@ -220,8 +248,15 @@ static int take_handshake(struct core *c, struct slice body, int64_t now_ns)
     if (!same || response.passwd.len != sizeof c->passwd) {
         return CONCLAVE_EPROTO;
     }
-    c->session_id = response.session_id;
-    memcpy(c->passwd, response.passwd.data, sizeof c->passwd);
+    struct wire_reader tail = rd;
+    c->read_only = wire_left(&tail) > 0 && wire_read_boolean(&tail);
+    if (c->read_only && (!c->options.read_only || c->session_id != 0)) {
+        return CONCLAVE_EDISCONNECTED; /* it cannot keep a session */
+    }
+    if (!c->read_only) {
+        c->session_id = response.session_id;
+        memcpy(c->passwd, response.passwd.data, sizeof c->passwd);
+    }
     c->timeout_ns = (int64_t)response.timeout_ms * 1000000;
     c->acked_ns = c->handshake_ns;
     core_once_accepted(c, wire_rest(&rd));
@@ -465,6 +500,8 @@ static void tick_link(struct core *c, int64_t now_ns)
     } else if (c->link == LINK_UP) {
         if (now_ns - c->recv_ns >= read_timeout_ns(c)) {
             core_link_down(c, now_ns, CONCLAVE_ETIMEDOUT);
+        } else if (c->read_only && now_ns >= c->look_ns && list_empty(&c->inflight)) {
+            core_link_down(c, now_ns, CONCLAVE_EDISCONNECTED);
         } else if (now_ns - c->sent_ns >= ping_interval_ns(c)) {
             send_ping(c, now_ns);
         }
@@ -515,6 +552,9 @@ int64_t core_deadline_ns(const struct core *c)
     } else if (c->link == LINK_UP) {
         at = min_i64(at, c->recv_ns + read_timeout_ns(c));
         at = min_i64(at, c->sent_ns + ping_interval_ns(c));
+        if (c->read_only && list_empty(&c->inflight)) {
+            at = min_i64(at, c->look_ns);
+        }
     }
     return at;
 }
@@ -560,7 +600,8 @@ void core_close(struct core *c, int64_t now_ns, int64_t timeout_ms)
         return;
     }
     c->closing = true;
-    bool nothing_to_tell = c->session_id == 0 && (c->link != LINK_HANDSHAKE || c->abandoned);
+    bool nothing_to_tell =
+        c->session_id == 0 && !c->read_only && (c->link != LINK_HANDSHAKE || c->abandoned);
     if (timeout_ms == 0 || c->final_error != 0 || nothing_to_tell) {
         core_end(c, CONCLAVE_STATE_CLOSED, CONCLAVE_ECLOSED);
         return;

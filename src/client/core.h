@@ -11,11 +11,14 @@
  *   session:  CONNECTING --> CONNECTED --link lost--> SUSPENDED --same session--> RECONNECTED
  *             RECONNECTED, NEW_SESSION --link lost--> SUSPENDED
  *             SUSPENDED --refused by a server, or the timeout passed--> LOST --> NEW_SESSION
+ *             CONNECTING, LOST --a server without a quorum--> READ_ONLY --link lost--> CONNECTING
  *
  * Promise: every request is answered once; with options.exactly_once, and a server that grants it, a lost
  * link is no answer while the session lives; after LOST was told that session is never used
  * again; LOST is told when the server may have expired the session, reckoned from the sending
- * of the last thing that was answered, link or no link.
+ * of the last thing that was answered, link or no link. A server without a quorum is never believed
+ * about a session: READ_ONLY has none, what recipes ask waits, and the link is given up again and again to
+ * look for a quorum.
  *
  * Functions of struct core_events are called in the middle of core functions. They may call
  * core_submit, core_add_auth and core_forget_watch, nothing else.
@@ -69,6 +72,7 @@ struct core_options {
     bool new_session;   /* begin a new session after LOST */
     bool login;         /* by SASL, on every link before anything else */
     size_t max_pending; /* requests without an answer, 0: unlimited */
+    bool read_only;     /* without a session, a server without a quorum will do */
     bool exactly_once;  /* ask servers to remember what writes were answered: see core_once.c */
 };
 
@@ -118,15 +122,19 @@ struct core {
     int64_t handshake_ns;     /* when the connect request was sent */
     int64_t recv_ns;          /* last bytes received */
     int64_t sent_ns;          /* last request or ping put on the link */
-    int64_t acked_ns;  /* sending of the last thing that was answered: the server knew us then */
-    int64_t ping_ns;   /* oldest ping without answer */
-    unsigned pings;    /* pings without answer */
-    unsigned rearming; /* setWatches without answer */
-    bool resuming;     /* persistent watches are among them */
-    int32_t login_xid; /* of the SASL token that is not answered; 0: the next is awaited */
-    bool login_first;  /* that is the first one */
-    bool login_last;   /* that is the last one */
-    bool logged_in;    /* an exchange has succeeded, on this link or an earlier one */
+    int64_t acked_ns;     /* sending of the last thing that was answered: the server knew us then */
+    int64_t ping_ns;      /* oldest ping without answer */
+    unsigned pings;       /* pings without answer */
+    unsigned rearming;    /* setWatches without answer */
+    bool resuming;        /* persistent watches are among them */
+    int32_t login_xid;    /* of the SASL token that is not answered; 0: the next is awaited */
+    bool login_first;     /* that is the first one */
+    bool login_last;      /* that is the last one */
+    bool logged_in;       /* an exchange has succeeded, on this link or an earlier one */
+    bool read_only;       /* the link is to a server without a quorum */
+    bool had_session;     /* CONNECTED or LOST was told */
+    int64_t look_ns;      /* read_only: when the link is given up to look for a quorum */
+    int64_t look_wait_ns; /* and how long after the next such link; 0: the first */
     const char *link_problem; /* what link_error does not say by itself, static; or NULL */
 
     int32_t next_xid;

@@ -15,6 +15,12 @@ struct auth {
 /* core.c: tells a new state, if it is one. */
 void core_set_state(struct core *c, enum conclave_state state);
 
+/* Whether the server of the link is to be asked. What recipes want (not counted) takes a session. */
+static inline bool core_may_send(const struct core *c, const struct request *r)
+{
+    return !c->read_only || r->counted;
+}
+
 /* core.c: the session is gone; what waited for it is told. */
 void core_lose_session(struct core *c);
 

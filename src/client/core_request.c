@@ -117,10 +117,22 @@ static int request_send(struct core *c, struct request *r, int64_t now_ns)
     return 0;
 }
 
+/* The oldest queued request that may be sent, or NULL. */
+static struct request *next_to_send(const struct core *c)
+{
+    LIST_FOREACH (link, &c->queued) {
+        struct request *r = CONTAINER_OF(link, struct request, link);
+        if (core_may_send(c, r)) {
+            return r;
+        }
+    }
+    return NULL;
+}
+
 int core_flush_queue(struct core *c, int64_t now_ns)
 {
     struct request *r;
-    while ((r = first_of(&c->queued)) != NULL && core_once_fits(c, r)) {
+    while ((r = next_to_send(c)) != NULL && core_once_fits(c, r)) {
         list_remove(&r->link);
         int rc = request_send(c, r, now_ns);
         if (rc != 0) {
@@ -187,7 +199,8 @@ static int submit_framed(struct core *c, const struct conclave_op *op, struct re
         return rc;
     }
     r->frame = buf_take(&b, &r->frame_len);
-    if (c->link == LINK_UP && list_empty(&c->queued) && core_once_fits(c, r)) {
+    bool next = (list_empty(&c->queued) || c->read_only) && core_may_send(c, r);
+    if (c->link == LINK_UP && next && core_once_fits(c, r)) {
         return request_send(c, r, now_ns);
     }
     list_push_back(&c->queued, &r->link);
@@ -211,8 +224,8 @@ int core_submit(struct core *c, const struct conclave_op *op, struct request *r,
     }
     r->opcode = request_opcode(op, !c->create2_missing);
     r->answer_max = c->options.exactly_once ? core_once_answer_max(c, op) : 0;
-    bool framed = c->link != LINK_UP || !list_empty(&c->queued) || c->once.granted ||
-                  (r->opcode == WIRE_CREATE2 && !c->create2_known);
+    bool framed = c->link != LINK_UP || !list_empty(&c->queued) || !core_may_send(c, r) ||
+                  c->once.granted || (r->opcode == WIRE_CREATE2 && !c->create2_known);
     int rc = framed ? submit_framed(c, op, r, now_ns) : submit_direct(c, op, r, now_ns);
     if (rc != 0) {
         return rc;

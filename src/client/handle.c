@@ -210,6 +210,7 @@ static int core_open(struct conclave_client *client, const struct conclave_clien
         .login = o->sasl != NULL,
         .max_pending = o->max_requests != 0 ? o->max_requests : MAX_REQUESTS,
         .exactly_once = o->exactly_once,
+        .read_only = o->read_only,
     };
     if (o->session_id != 0) {
         memcpy(options.passwd, o->passwd, sizeof options.passwd);

@@ -141,12 +141,17 @@ static void no_watch(struct conclave_client *client, enum conclave_event_type ty
 
 int peer_submit(struct peer *p, const struct conclave_op *op, int id)
 {
+    return peer_submit_as(p, op, id, true);
+}
+
+int peer_submit_as(struct peer *p, const struct conclave_op *op, int id, bool counted)
+{
     assert_int_equal(op_check(op), 0);
     struct request *r;
     assert_int_equal(request_create(op, &r), 0);
     r->fn = no_reply;
     r->ctx = (void *)(intptr_t)id;
-    r->counted = true;
+    r->counted = counted;
     int rc = core_submit(&p->core, op, r, p->now_ns);
     if (rc != 0) {
         request_unref(r);

@@ -66,6 +66,9 @@ void peer_finish(struct peer *p);
 /* Submits; id turns up in the log. */
 int peer_submit(struct peer *p, const struct conclave_op *op, int id);
 
+/* The same; counted false: as recipes do. */
+int peer_submit_as(struct peer *p, const struct conclave_op *op, int id, bool counted);
+
 /* Submits a read of the path with a watch that has the same id. */
 void peer_watch(struct peer *p, enum conclave_op_type type, const char *path, int id);
 
