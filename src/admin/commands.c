@@ -122,7 +122,7 @@ static void run_srvr(struct run *r)
     const char *dir = server_options(r->view->server)->data_dir;
     server_stats(r->view->server, &s);
     put_string(r, "version", facts_version());
-    put_bool(r, "read_only", false);
+    put_bool(r, "read_only", view_read_only(r->view));
     json_key(r->json, "server_stats");
     json_object_begin(r->json);
     put_int(r, "packets_sent", (int64_t)s.service.packets_sent);
@@ -218,7 +218,7 @@ static void run_mntr(struct run *r)
 
 static void run_isro(struct run *r)
 {
-    put_bool(r, "read_only", false);
+    put_bool(r, "read_only", view_read_only(r->view));
 }
 
 static void run_crst(struct run *r)

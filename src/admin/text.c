@@ -146,7 +146,7 @@ void text_envi(const struct view *v, struct buf *out)
 
 void text_isro(const struct view *v, struct buf *out)
 {
-    buf_append_str(out, view_serving(v) ? "rw" : "null");
+    buf_append_str(out, view_read_only(v) ? "ro" : view_serving(v) ? "rw" : "null");
 }
 
 void text_dirs(const struct view *v, struct buf *out)

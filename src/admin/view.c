@@ -6,10 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+bool view_read_only(const struct view *v)
+{
+    return v->server != NULL && server_service(v->server)->standing.read_only;
+}
+
 bool view_serving(const struct view *v)
 {
     const struct service *s = v->server != NULL ? server_service(v->server) : NULL;
-    return s != NULL && s->serving && s->standing.in_contact;
+    return s != NULL && s->serving && (s->standing.in_contact || s->standing.read_only);
 }
 
 /* Connections */

@@ -24,6 +24,9 @@ struct view {
 /* Whether clients are served: what Apache ZooKeeper calls running. */
 bool view_serving(const struct view *v);
 
+/* Whether they are those only that may read without a quorum. */
+bool view_read_only(const struct view *v);
+
 /* One connection as the words stat and cons, and the command connections, tell it. */
 struct view_connection {
     char address

@@ -158,7 +158,7 @@ static int open_both(struct server_run *run, const struct config *config, char *
     const struct config_admin *a = &config->admin;
     struct admin_options admin = admin_options_default();
     admin.words = a->words;
-    admin.read_only_word = a->read_only_word;
+    admin.read_only_word = config->options.read_only_mode;
     admin.http = a->enabled;
     admin.listen = a->listen;
     admin.https = a->force_https || a->unified;

@@ -286,7 +286,14 @@ static int config_conclude_servers(struct config *c)
     int rc = config_conclude_members(c);
     c->options.command_options |= (c->options.ensemble.enabled ? COMMAND_ENSEMBLE : 0u) |
                                   (c->members.standalone_enabled ? 0u : COMMAND_ALONE);
-    return rc;
+    if (rc == 0 && !c->options.ensemble.enabled && c->options.local_sessions) {
+        buf_printf(&c->notices, "conclave: localSessionsEnabled: no effect on a server alone\n");
+    }
+    if (rc == 0 && !c->options.ensemble.enabled && c->options.read_only_mode) {
+        buf_printf(&c->notices, "conclave: readonlymode.enabled: allows the four-letter word isro; "
+                                "no other effect on a server alone\n");
+    }
+    return rc == 0 && !buf_ok(&c->notices) ? CONCLAVE_ENOMEM : rc;
 }
 
 static int config_conclude_access(struct config *c)

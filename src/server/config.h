@@ -59,7 +59,6 @@ struct config_admin {
     bool restore;               /* admin.restore.enabled */
     int64_t backup_interval_ms; /* admin.rateLimiterIntervalInMS */
     char *words;                /* 4lw.commands.whitelist, or NULL */
-    bool read_only_word;        /* readonlymode.enabled allows the word isro */
     bool metrics;               /* /metrics on `metrics_listen` */
     struct net_address metrics_listen;
 };

@@ -97,21 +97,6 @@ int config_set_words(struct config *c, const char *key, const char *value, const
     return config_copy(c, &c->admin.words, value);
 }
 
-int config_set_read_only_mode(struct config *c, const char *key, const char *value,
-                              const char *where)
-{
-    if (!config_boolean(value, &c->admin.read_only_word)) {
-        return config_fail(c, "%s: %s: '%s' is neither yes nor no", where, key, value);
-    }
-    if (c->admin.read_only_word) {
-        buf_printf(
-            &c->notices,
-            "conclave: %s: allows the four-letter word isro; no other effect in standalone mode\n",
-            key);
-    }
-    return buf_ok(&c->notices) ? 0 : CONCLAVE_ENOMEM;
-}
-
 int config_set_metrics_provider(struct config *c, const char *key, const char *value,
                                 const char *where)
 {

@@ -21,8 +21,6 @@ int config_set_admin_enabled(struct config *c, const char *key, const char *valu
                              const char *where);
 int config_set_command_url(struct config *c, const char *key, const char *value, const char *where);
 int config_set_words(struct config *c, const char *key, const char *value, const char *where);
-int config_set_read_only_mode(struct config *c, const char *key, const char *value,
-                              const char *where);
 int config_set_metrics_provider(struct config *c, const char *key, const char *value,
                                 const char *where);
 int config_set_metrics_host(struct config *c, const char *key, const char *value,

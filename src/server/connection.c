@@ -152,7 +152,8 @@ bool connection_ready(struct connection *c)
         c->out.len + c->sending + c->waiting_replies >= limits->output_pause) {
         return false;
     }
-    bool served = c->service->standing.in_contact || c->stage == CONNECTION_HANDSHAKE;
+    bool served =
+        c->service->standing.in_contact || c->read_only || c->stage == CONNECTION_HANDSHAKE;
     if (served && service_admits(c->service) && c->address->bytes < limits->address_bytes_max) {
         return true;
     }
@@ -477,7 +478,7 @@ static void connection_answer_in_turn(struct connection *c, const struct request
 {
     bool proved = row->fresh == REQUEST_PROVE ||
                   (row->fresh == REQUEST_READ && c->service->standing.linearizable);
-    uint64_t group = proved ? service_confirm_group(c->service, c) : 0;
+    uint64_t group = proved && !c->read_only ? service_confirm_group(c->service, c) : 0;
     if (c->pending_count == 0 && group == 0) {
         connection_answer(c, row, r);
     } else {
@@ -544,6 +545,33 @@ static bool connection_over_rate(struct connection *c, const struct request_row 
            !address_may_ask(c->address, c->service->limits.address_rate_max, c->service->now_ns);
 }
 
+/* What a client that may only read must not ask for: ReadOnlyRequestProcessor of ZooKeeper. */
+static bool connection_may_only_read(const struct connection *c, const struct request_row *row,
+                                     int32_t type)
+{
+    return c->read_only && type != WIRE_CLOSE_SESSION &&
+           (row->kind == REQUEST_WRITE || row->fresh == REQUEST_PROVE);
+}
+
+/* Whether a local session's request can be done without the log, or not at all. *ret_err: why not. */
+static bool connection_is_own_affair(struct connection *c, const struct request *r,
+                                     int32_t *ret_err)
+{
+    if (!c->local || r->type == WIRE_CLOSE_SESSION) {
+        return c->local;
+    }
+    if (!write_makes_ephemeral(r->type, r->body)) {
+        return false;
+    }
+    if (!c->service->local_upgrading ||
+        session_tracker_count(c->service->sessions) >= c->service->limits.sessions_max) {
+        *ret_err = CONCLAVE_EPHEMERAL_ON_LOCAL_SESSION;
+        return true;
+    }
+    handshake_upgrade(c);
+    return !connection_open(c);
+}
+
 /* A write goes into the log, with its number if it has one. */
 static void connection_take_write(struct connection *c, const struct request_row *row,
                                   struct request *r)
@@ -554,7 +582,7 @@ static void connection_take_write(struct connection *c, const struct request_row
         .type = r->type,
         .ids = identity_ids(&c->identity),
         .body = r->body,
-        .options = c->service->command_options,
+        .options = c->service->command_options | (c->local ? COMMAND_LOCAL : 0u),
     };
     if (r->type == WIRE_CLOSE_SESSION) {
         command.body = slice_str("");
@@ -597,8 +625,14 @@ static void connection_take_request(struct connection *c, struct slice frame)
         c->service->metrics->conclave_requests_throttled++;
         r.err = CONCLAVE_THROTTLED;
     }
-    if (row->kind == REQUEST_WRITE && r.err == 0) {
+    if (r.err == 0 && connection_may_only_read(c, row, r.type)) {
+        r.err = CONCLAVE_NOT_READ_ONLY;
+    }
+    if (row->kind == REQUEST_WRITE && r.err == 0 && !connection_is_own_affair(c, &r, &r.err)) {
         connection_take_write(c, row, &r);
+        return;
+    }
+    if (!connection_open(c)) {
         return;
     }
     if (row->kind == REQUEST_AUTH) {

@@ -60,9 +60,11 @@ struct connection {
         reconfiguring; /* its reconfig is not answered, which may be after later entries of the log:
                                 nothing is taken behind it */
     bool sent_away;    /* it ends as soon as what it asked for is answered */
-    bool wants_read_only;   /* its ConnectRequest had the readOnly byte, so the reply has it */
-    bool asked;             /* and behind it the extension, so the reply has that */
-    bool numbered;          /* its writes have numbers, and their results are remembered */
+    bool has_read_only; /* its ConnectRequest had the readOnly byte, so the reply has it */
+    bool local;         /* its session is known to this server alone, and is not being upgraded */
+    bool read_only;     /* there is no quorum: it may read what is here, and nothing else */
+    bool asked;         /* and behind it the extension, so the reply has that */
+    bool numbered;      /* its writes have numbers, and their results are remembered */
     int32_t repeated_above; /* writes with numbers above this one */
     int32_t repeated_to;  /* and up to this one may come again: no rate of requests refuses them */
     int64_t session_id;   /* 0: none */

@@ -34,8 +34,8 @@ static void handshake_reply(struct connection *c, int32_t timeout_ms, int64_t id
     };
     size_t frame = wire_frame_begin(&c->out);
     wire_encode_connect_response(&c->out, &response);
-    if (c->wants_read_only) {
-        wire_write_boolean(&c->out, false);
+    if (c->has_read_only) {
+        wire_write_boolean(&c->out, c->read_only);
     }
     if (c->asked && id != 0) {
         handshake_grant(c);
@@ -83,18 +83,71 @@ static void handshake_attach(struct connection *c, const struct state_session *s
     handshake_reply(c, c->timeout_ms, session->id, session->passwd);
 }
 
-/* Gives a session's command to the log. */
-static void handshake_write(struct connection *c, int32_t type, int64_t id, struct slice passwd)
+/* A local session's client is there. */
+static void handshake_attach_local(struct connection *c, const struct state_session *session)
+{
+    c->stage = CONNECTION_SERVING;
+    c->local = true;
+    if (service_claim(c->service, c, session->id) != 0) {
+        connection_drop(c, "out of memory");
+        return;
+    }
+    handshake_reply(c, c->timeout_ms, session->id, session->passwd);
+}
+
+enum { SESSION_COMMAND_BYTES = 64 };
+
+static void handshake_encode(struct buf *body, int32_t timeout_ms, int64_t id, struct slice passwd)
 {
     struct wire_connect_response session = {
-        .timeout_ms = c->timeout_ms,
+        .timeout_ms = timeout_ms,
         .session_id = id,
         .passwd = passwd,
     };
-    const struct server_limits *limits = &c->service->limits;
-    uint8_t room[64];
+    wire_encode_connect_response(body, &session);
+}
+
+void handshake_upgrade(struct connection *c)
+{
+    struct service *s = c->service;
+    struct local_session *local = local_session_find(&s->locals, c->session_id);
+    uint8_t room[SESSION_COMMAND_BYTES];
     struct buf body = {.data = room, .cap = sizeof room, .max = sizeof room};
-    wire_encode_connect_response(&body, &session);
+    if (local == NULL) {
+        connection_drop(c, "its session has expired");
+        return;
+    }
+    const struct state_session *session = &local->session;
+    handshake_encode(&body, session->timeout_ms, session->id,
+                     slice_make(session->passwd, WIRE_PASSWD_LEN));
+    struct command command = {
+        .session_id = session->id,
+        .type = WIRE_CREATE_SESSION,
+        .ids = identity_ids(&c->identity),
+        .body = buf_slice(&body),
+    };
+    struct pending *entry = pipeline_pending(&s->pipeline, body.len, s->now_ns);
+    if (entry == NULL) {
+        connection_drop(c, "out of memory");
+        return;
+    }
+    entry->type = command.type;
+    if (pipeline_write(&s->pipeline, &command, clock_wall_ms(s->clock), entry) != 0) {
+        pipeline_release(&s->pipeline, entry);
+        connection_drop(c, "out of memory, or the log takes no writes");
+        return;
+    }
+    local_session_upgrade(&s->locals, local);
+    c->local = false;
+}
+
+/* Gives a session's command to the log. */
+static void handshake_write(struct connection *c, int32_t type, int64_t id, struct slice passwd)
+{
+    const struct server_limits *limits = &c->service->limits;
+    uint8_t room[SESSION_COMMAND_BYTES];
+    struct buf body = {.data = room, .cap = sizeof room, .max = sizeof room};
+    handshake_encode(&body, c->timeout_ms, id, passwd);
     if (c->asked && limits->session_results_max > 0) {
         wire_write_i32(&body, (int32_t)limits->session_results_max);
         wire_write_i32(&body, (int32_t)limits->session_result_bytes_max);
@@ -120,6 +173,20 @@ static bool handshake_is_settled(const struct connection *c, const struct state_
     return s->standing.sole && here && plain && list_empty(&s->pipeline.flight);
 }
 
+/* A session that only this server knows. */
+static void handshake_reopen_local(struct connection *c, struct local_session *local,
+                                   struct slice passwd)
+{
+    struct service *s = c->service;
+    if (!state_session_passwd_is(&local->session, passwd)) {
+        handshake_refuse(c, local->session.id, "wrong password");
+    } else if (local_session_renew(&s->locals, local, c->timeout_ms, s->now_ns / 1000000) != 0) {
+        connection_drop(c, "out of memory");
+    } else {
+        handshake_attach_local(c, &local->session);
+    }
+}
+
 /* Else the log decides. In an ensemble this server may not know yet what the others do, and they must
  * know where the client is. And a client that lost its link asks what became of its last writes: the
  * answer must not be that of the time before them. Once the command is applied here, so are they and all
@@ -131,9 +198,17 @@ static void handshake_reopen(struct connection *c, const struct wire_connect_req
     struct state_session session;
     s->metrics->connection_revalidate_count++;
     bool known = state_session_find(s->state, request->session_id, &session);
-    if (known && !state_session_passwd_is(&session, request->passwd)) {
+    struct local_session *local = local_session_find(&s->locals, request->session_id);
+    if (local != NULL && !local->upgrading) {
+        handshake_reopen_local(c, local, request->passwd);
+    } else if (c->read_only && (known || local != NULL)) {
+        /* It can be kept alive by a quorum only: to seem alive here would mislead its client. */
+        connection_drop(c, "a session of all servers cannot go on without a quorum");
+    } else if (c->read_only) {
+        handshake_refuse(c, request->session_id, "unknown or expired");
+    } else if (known && !state_session_passwd_is(&session, request->passwd)) {
         handshake_refuse(c, request->session_id, "wrong password");
-    } else if (s->standing.sole && !known) {
+    } else if (s->standing.sole && !known && local == NULL) {
         handshake_refuse(c, request->session_id, "unknown or expired");
     } else if (known && handshake_is_settled(c, &session)) {
         handshake_attach(c, &session);
@@ -149,11 +224,35 @@ static void handshake_reopen(struct connection *c, const struct wire_connect_req
     }
 }
 
+/* Whether a new session is to be known here only. Remembered results are all servers' affair: who wishes them gets a
+ * session of all, if that is allowed. */
+static bool handshake_is_local(const struct connection *c)
+{
+    const struct service *s = c->service;
+    bool remembered = c->asked && s->limits.session_results_max > 0 && s->local_upgrading;
+    return c->read_only || (s->local_sessions && !s->standing.sole && !remembered);
+}
+
+static void handshake_create_local(struct connection *c, const uint8_t *passwd)
+{
+    struct service *s = c->service;
+    struct state_session session = {
+        .id = service_next_session_id(s), .timeout_ms = c->timeout_ms, .owner = s->server_id};
+    memcpy(session.passwd, passwd, WIRE_PASSWD_LEN);
+    if (local_session_add(&s->locals, &session, c->read_only, service_time_ms(s)) == NULL ||
+        address_add_session(&s->addresses, c->address, session.id) != 0) {
+        connection_drop(c, "out of memory");
+        return;
+    }
+    handshake_attach_local(c, &session);
+}
+
 static void handshake_create(struct connection *c)
 {
     struct service *s = c->service;
     uint8_t passwd[WIRE_PASSWD_LEN];
-    if (session_tracker_count(s->sessions) >= s->limits.sessions_max) {
+    size_t sessions = session_tracker_count(s->sessions) + local_sessions_count(&s->locals);
+    if (sessions >= s->limits.sessions_max) {
         s->metrics->conclave_sessions_refused++;
         connection_drop(c, "too many sessions: maxSessions");
         return;
@@ -164,6 +263,10 @@ static void handshake_create(struct connection *c)
         return;
     }
     random_bytes(passwd, sizeof passwd);
+    if (handshake_is_local(c)) {
+        handshake_create_local(c, passwd);
+        return;
+    }
     handshake_write(c, WIRE_CREATE_SESSION, service_next_session_id(s),
                     slice_make(passwd, sizeof passwd));
 }
@@ -179,14 +282,35 @@ static bool handshake_is_behind(struct connection *c)
 }
 
 /* What stands behind the record: the readOnly byte of newer clients, and our own clients' wish. Anything
- * else is let pass, as Apache's server does. */
-static void handshake_read_tail(struct connection *c, struct wire_reader *r)
+ * else is let pass, as Apache's server does. Returns whether the client may be let in to read only. */
+static bool handshake_read_tail(struct connection *c, struct wire_reader *r)
 {
     struct wire_connect_wish wish;
-    c->wants_read_only = wire_left(r) > 0;
-    (void)wire_read_boolean(r);
+    c->has_read_only = wire_left(r) > 0;
+    bool read_only = c->has_read_only && wire_read_boolean(r);
     c->asked = wire_decode_connect_wish(r, &wish) == 0 && wish.magic == WIRE_EXTENSION_MAGIC &&
                (wish.features & WIRE_FEATURE_EXACTLY_ONCE) != 0;
+    return read_only;
+}
+
+/* Whether this server can serve the client. */
+static bool handshake_is_served(struct connection *c, bool may_be_read_only)
+{
+    const struct standing *st = &c->service->standing;
+    c->read_only = st->read_only && !st->in_contact;
+    if (c->read_only && !may_be_read_only) {
+        connection_drop(c,
+                        "there is no quorum, and the client does not ask for a read-only server");
+    } else if (!c->read_only && !st->in_contact) {
+        connection_drop(c, "this server has no leader with a quorum");
+    } else if ((c->read_only || st->sole) && handshake_is_behind(c)) {
+        return false;
+    } else if (st->leaving) {
+        connection_drop(c, "a reconfig removed this server: clients must use another");
+    } else {
+        return true;
+    }
+    return false;
 }
 
 void handshake_request(struct connection *c, struct slice body)
@@ -200,17 +324,8 @@ void handshake_request(struct connection *c, struct slice body)
     }
     list_remove(&c->handshaking);
     s->metrics->connection_request_count++;
-    handshake_read_tail(c, &r);
     c->seen_zxid = request.last_zxid_seen;
-    if (s->standing.sole && handshake_is_behind(c)) {
-        return;
-    }
-    if (!s->standing.in_contact) {
-        connection_drop(c, "this server has no leader with a quorum");
-        return;
-    }
-    if (s->standing.leaving) {
-        connection_drop(c, "a reconfig removed this server: clients must use another");
+    if (!handshake_is_served(c, handshake_read_tail(c, &r))) {
         return;
     }
     c->timeout_ms = request.timeout_ms;

@@ -11,6 +11,10 @@
 /* Takes a ConnectRequest. */
 void handshake_request(struct connection *c, struct slice body);
 
+/* Its local session becomes one of all servers: gives the command for that to the log. On failure the connection
+ * is dropped. */
+void handshake_upgrade(struct connection *c);
+
 /* The command that makes a session, or takes one up, was applied. */
 void handshake_applied(struct connection *c, int32_t type, const struct effects *effects);
 

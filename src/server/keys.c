@@ -12,7 +12,6 @@
 #define LEARNERS "no effect: leaders and learners have no such setting"
 #define MAJORITY                                                                                   \
     "no effect: a majority of the participants decides, whatever their groups and weights"
-#define LOCAL_SESSIONS "no effect: every session is known to all servers"
 #define LINKS "no effect: all addresses of a server are tried in turn"
 #define QUORUM_SASL                                                                                \
     "servers prove a secret or certificates to each other: clusterSecretFile, sslQuorum"
@@ -300,9 +299,12 @@ const struct key_row key_table[] = {
     REFUSED("oraclePath", "", "there is no oracle: two servers cannot go on without each other"),
     BOOL("reconfigEnabled", reconfig, 0,
          "yes: reconfig is answered by a standalone server's error, not as disabled (no)"),
-    IDLE("localSessionsEnabled", LOCAL_SESSIONS),
-    IDLE("localSessionsUpgradingEnabled", LOCAL_SESSIONS),
-    SPECIAL("readonlymode.enabled", config_set_read_only_mode, "allows the four-letter word isro"),
+    BOOL("localSessionsEnabled", options.local_sessions, 0,
+         "yes: an ensemble's new sessions are known to the server only that made them (no)"),
+    BOOL("localSessionsUpgradingEnabled", options.local_upgrading, 0,
+         "yes: such a session becomes one of all servers when it makes an ephemeral node (no)"),
+    BOOL("readonlymode.enabled", options.read_only_mode, 0,
+         "yes: without a quorum, clients that ask for it may read; allows the word isro (no)"),
 
     /* Operation */
     SPECIAL("admin.enableServer", config_set_admin_enabled, "serve HTTP for operators (yes)"),
@@ -354,6 +356,8 @@ const struct key_row key_table[] = {
     IDLE("connectionMaxTokens", "no effect: maxClientCnxns and maxCnxns limit connections"),
     IDLE("connection*", "no effect: maxClientCnxns and maxCnxns limit connections"),
     IDLE("commitProcessor.*", "no effect: this server has no such threads"),
+    INT("nio.sessionlessCnxnTimeout", options.limits.handshake_ms, 1, 3600000, 1,
+        "ms until a new connection must have asked for its session (10000)"),
     IDLE("nio.*", "no effect: this server has no such threads"),
     IDLE("netty.*", "no effect: this server has no such threads"),
     IDLE("jute.maxbuffer.extrasize", "no effect: jute.maxbuffer limits the whole packet"),
@@ -363,7 +367,7 @@ const struct key_row key_table[] = {
     IDLE("bitHashCacheSize", "no effect: there is one kind of watch table"),
     IDLE("serverCnxnFactory", "no effect: there is one kind of client port"),
     IDLE("jvm.*", "no effect: there is no JVM"),
-    IDLE("globalSessionsEnabled", LOCAL_SESSIONS),
+    IDLE("globalSessionsEnabled", "no effect: localSessionsEnabled says which kind sessions are"),
     IDLE("tcpKeepAlive", "no effect: links between servers have a heartbeat of their own"),
 };
 

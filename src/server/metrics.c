@@ -16,7 +16,8 @@
     X(watch_count, false, s->watches.watches, "Watches")                                           \
     X(ephemerals_count, false, s->state.ephemerals, "Ephemeral znodes")                            \
     X(approximate_data_size, false, s->state.data_bytes, "Bytes of all paths and data")            \
-    X(global_sessions, false, s->sessions, "Sessions")                                             \
+    X(global_sessions, false, s->sessions, "Sessions that all servers know")                       \
+    X(local_sessions, false, s->local_sessions, "Sessions that only this server knows")            \
     X(last_client_response_size, false, s->metrics->response_last, "Bytes of the latest reply")    \
     X(min_client_response_size, false, s->metrics->response_min, "Bytes of the smallest reply")    \
     X(max_client_response_size, false, s->metrics->response_max, "Bytes of the largest reply")     \

@@ -758,6 +758,13 @@ static void heal(struct node *n)
     }
 }
 
+/* Whether the state is one that the ensemble had, if only that of its beginning. */
+static bool is_readable(const struct node *n)
+{
+    return n->stage == NODE_FOUNDING ||
+           (n->stage == NODE_RUNNING && n->log != NULL && replication_may_vote(n->log));
+}
+
 void node_tick(struct node *n)
 {
     if (n->closing) {
@@ -783,6 +790,7 @@ void node_tick(struct node *n)
         }
     }
     if (n->serve_told) {
+        n->service->standing.readable = is_readable(n);
         ensemble_tick(&n->ensemble);
     }
     if (n->stage == NODE_RUNNING && n->serve_told) {
@@ -877,6 +885,9 @@ const char *node_mode(const struct node *n)
     const struct member *self = members_find(r->now, r->n_now, n->identity.id);
     if (n->ensemble.sole) {
         return "standalone";
+    }
+    if (n->service->standing.read_only) {
+        return "read-only";
     }
     if (self != NULL && self->role != MEMBER_VOTER) {
         return "observer";

@@ -69,7 +69,7 @@ bool node_reload(struct node *n);
 /* The members as applied, or as configured until then; borrowed until the loop runs. */
 size_t node_members(const struct node *n, const struct member **ret);
 
-/* As Apache ZooKeeper names it: "standalone", "leader", "follower" or "observer". */
+/* As Apache ZooKeeper names it: "standalone", "leader", "follower", "observer" or "read-only". */
 const char *node_mode(const struct node *n);
 
 /* NULL when writes can be answered; otherwise why not, as a fixed text. */

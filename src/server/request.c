@@ -37,6 +37,17 @@ void answer_refused(struct connection *c, const struct request *r)
     }
 }
 
+/* Of a local session: others end by the log. */
+static void answer_close_session(struct connection *c, const struct request *r)
+{
+    struct service *s = c->service;
+    int64_t id = c->session_id;
+    size_t place = connection_reply_begin(c, r->xid, state_zxid(s->state));
+    connection_reply_end(c, place);
+    connection_close_after_output(c);
+    service_end_local(s, id);
+}
+
 static void answer_unknown(struct connection *c, const struct request *r)
 {
     if (service_may_log(c->service)) {
@@ -136,7 +147,7 @@ int32_t request_authenticate(struct connection *c, struct slice body)
 
 /* In the order of the operations' numbers. deleteContainer has no row: it is the collector's own. */
 static const struct request_row rows[] = {
-    {WIRE_CLOSE_SESSION, REQUEST_WRITE, true, NULL, REQUEST_OWN},
+    {WIRE_CLOSE_SESSION, REQUEST_WRITE, true, answer_close_session, REQUEST_OWN},
     {WIRE_CREATE, REQUEST_WRITE, false, NULL, REQUEST_OWN},
     {WIRE_DELETE, REQUEST_WRITE, false, NULL, REQUEST_OWN},
     {WIRE_EXISTS, REQUEST_ANSWER, false, answer_query, REQUEST_READ},

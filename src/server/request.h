@@ -24,7 +24,8 @@ struct request_row {
     int32_t type; /* enum wire_op */
     enum request_kind kind;
     bool last; /* nothing is read from the connection after it */
-    void (*answer)(struct connection *c, const struct request *r); /* NULL for writes */
+    void (*answer)(struct connection *c,
+                   const struct request *r); /* NULL for writes, but closeSession */
     enum request_freshness fresh;
 };
 

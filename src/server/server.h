@@ -77,7 +77,8 @@ struct server_stats {
     struct watch_stats watches;
     struct ensemble_stats ensemble;
     struct quorum_stats quorum;
-    size_t sessions;
+    size_t sessions; /* of all servers */
+    size_t local_sessions;
     size_t fence_bindings;
     size_t outstanding;       /* requests being worked on */
     size_t outstanding_bytes; /* of them */

@@ -31,6 +31,9 @@ struct server_options {
     const char *x509_super;   /* subject of the superuser's certificate, or NULL */
     const char *auth_schemes; /* as in struct service_options */
     uint32_t command_options; /* enum command_options */
+    bool read_only_mode;      /* as in struct service_options */
+    bool local_sessions;
+    bool local_upgrading;
     struct collector_options collector;
     const struct login_options *login; /* NULL: no SASL */
     bool audit;                        /* lines of who did what */

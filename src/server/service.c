@@ -23,6 +23,9 @@ int service_init(struct service *s, const struct service_options *options)
         .x509_super = options->x509_super,
         .auth_schemes = options->auth_schemes,
         .command_options = options->command_options | COMMAND_LEAVING,
+        .read_only_mode = options->read_only_mode,
+        .local_sessions = options->local_sessions,
+        .local_upgrading = options->local_upgrading,
         .login = options->login,
         .audit = options->audit,
         .clock = options->clock,
@@ -46,7 +49,9 @@ int service_init(struct service *s, const struct service_options *options)
     s->state = state_create(&s->key);
     s->watches = watch_table_create(&s->key);
     s->sessions = session_tracker_create(s->limits.tick_ms);
-    if (s->metrics == NULL || s->state == NULL || s->watches == NULL || s->sessions == NULL) {
+    int rc = local_sessions_init(&s->locals, s->limits.tick_ms);
+    if (rc != 0 || s->metrics == NULL || s->state == NULL || s->watches == NULL ||
+        s->sessions == NULL) {
         return CONCLAVE_ENOMEM;
     }
     server_metrics_reset(s->metrics);
@@ -64,6 +69,7 @@ void service_finish(struct service *s)
     map_finish(&s->by_session);
     addresses_finish(&s->addresses);
     session_tracker_destroy(s->sessions);
+    local_sessions_finish(&s->locals);
     watch_table_destroy(s->watches);
     state_destroy(s->state);
     free(s->metrics);
@@ -92,6 +98,7 @@ int64_t service_time_ms(struct service *s)
     log_warn("server", "stalled", "lost_ms=%lld", (long long)late_ms);
     s->beat_at = now_ms;
     session_tracker_pause(s->sessions, late_ms);
+    session_tracker_pause(s->locals.alive, late_ms);
     summary_add(&s->metrics->jvm_pause_time_ms, (uint64_t)late_ms);
     LIST_FOREACH (it, &s->handshaking) {
         CONTAINER_OF(it, struct connection, handshaking)->handshake_at += late_ms;
@@ -138,6 +145,7 @@ void service_forget(struct service *s)
         service_give_up(s, entry);
     }
     pipeline_begin_run(p);
+    local_sessions_forget_upgrades(&s->locals);
 }
 
 /* Applying */
@@ -212,6 +220,14 @@ static void service_session_closed(struct service *s, int64_t id)
     service_detach(s, c);
     if (c->stage == CONNECTION_SERVING) {
         connection_drop(c, "its session was closed or has expired");
+    }
+}
+
+/* A session that was to be known here only, and now is to all, or could not become so. */
+static void service_session_upgraded(struct service *s, int64_t id, int32_t err)
+{
+    if (local_session_end(&s->locals, id) && err != 0) {
+        service_session_closed(s, id);
     }
 }
 
@@ -307,6 +323,9 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
             return rc;
         }
     }
+    if (own && command->type == WIRE_CREATE_SESSION) {
+        service_session_upgraded(s, command->session_id, e->err);
+    }
     service_resume(s);
     if (own && e->deferred) {
         service_defer(s, pipeline_next(&s->pipeline));
@@ -357,7 +376,8 @@ int service_apply(struct service *s, struct slice payload)
 
 void service_turn(struct service *s)
 {
-    if (!list_empty(&s->throttled) && s->standing.in_contact && service_admits(s)) {
+    bool serves = s->standing.in_contact || s->standing.read_only;
+    if (!list_empty(&s->throttled) && serves && service_admits(s)) {
         struct list *node;
         while ((node = list_pop_front(&s->throttled)) != NULL) {
             struct connection *c = CONTAINER_OF(node, struct connection, throttled);
@@ -384,6 +404,10 @@ bool service_admits(struct service *s)
 
 void service_touch(struct service *s, struct connection *c)
 {
+    if (c->local) { /* the leader does not know it, and must not take it for alive */
+        session_tracker_touch(s->locals.alive, c->session_id, s->now_ns / 1000000);
+        return;
+    }
     session_tracker_touch(s->sessions, c->session_id, s->now_ns / 1000000);
     service_note_touch(s, c);
 }
@@ -398,12 +422,38 @@ static bool service_collect(void *ctx, struct slice body)
     return rc == 0;
 }
 
+static void service_note_expiry(struct service *s, int64_t id, const struct connection *c)
+{
+    s->metrics->stale_sessions_expired++;
+    if (service_may_log(s)) {
+        log_info("server", "session-expired", "session=0x%llx connected=%s", (unsigned long long)id,
+                 c != NULL ? "yes" : "no");
+    }
+}
+
+/* We owe it replies, or have not read what it sent: its silence is ours. */
+static bool service_owes(const struct connection *c)
+{
+    return c != NULL && (c->pending_count > 0 || !list_empty(&c->throttled));
+}
+
+static void service_expire_local(void *ctx, int64_t id)
+{
+    struct service *s = ctx;
+    struct connection *c = service_connection(s, id);
+    if (service_owes(c)) {
+        service_touch(s, c);
+        return;
+    }
+    service_note_expiry(s, id, c);
+    service_end_local(s, id);
+}
+
 static void service_expire(void *ctx, int64_t id)
 {
     struct service *s = ctx;
     struct connection *c = service_connection(s, id);
-    if (c != NULL && (c->pending_count > 0 || !list_empty(&c->throttled))) {
-        /* We owe it replies, or have not read what it sent: its silence is ours. */
+    if (service_owes(c)) {
         service_touch(s, c);
         return;
     }
@@ -413,11 +463,7 @@ static void service_expire(void *ctx, int64_t id)
                  conclave_errname(rc));
         return;
     }
-    s->metrics->stale_sessions_expired++;
-    if (service_may_log(s)) {
-        log_info("server", "session-expired", "session=0x%llx connected=%s", (unsigned long long)id,
-                 c != NULL ? "yes" : "no");
-    }
+    service_note_expiry(s, id, c);
 }
 
 void service_tick(struct service *s)
@@ -429,6 +475,7 @@ void service_tick(struct service *s)
     if (s->beat_at <= now_ms) {
         s->beat_at = now_ms + service_beat_ms(s);
     }
+    session_tracker_expire(s->locals.alive, now_ms, service_expire_local, s);
     if (s->standing.leads) {
         session_tracker_expire(s->sessions, now_ms, service_expire, s);
         collector_tick(&s->collector, s->state, now_ms, clock_wall_ms(s->clock), service_collect,
@@ -455,6 +502,8 @@ void service_tick(struct service *s)
 int64_t service_deadline(const struct service *s)
 {
     int64_t at = s->beat_at;
+    int64_t local = session_tracker_deadline(s->locals.alive);
+    at = local < at ? local : at;
     if (s->standing.leads) {
         int64_t expiry = session_tracker_deadline(s->sessions);
         int64_t collection = collector_deadline(&s->collector);
@@ -513,6 +562,13 @@ int service_claim(struct service *s, struct connection *c, int64_t session_id)
     int rc = map_insert(&s->by_session, &c->by_id, hash_u64((uint64_t)session_id));
     c->mapped = rc == 0;
     return rc;
+}
+
+void service_end_local(struct service *s, int64_t id)
+{
+    if (local_session_end(&s->locals, id)) {
+        service_session_closed(s, id);
+    }
 }
 
 int service_attach(struct service *s, struct connection *c, int64_t session_id)

@@ -12,6 +12,7 @@
 #include "server/connection.h"
 #include "server/fencing.h"
 #include "server/limits.h"
+#include "server/local_sessions.h"
 #include "server/login.h"
 #include "server/metrics.h"
 #include "server/standing.h"
@@ -26,7 +27,11 @@ struct service_options {
     const char
         *auth_schemes; /* who has an id of none of them (divided by commas) may do nothing but
                                  authenticate; NULL: everybody may; borrowed */
-    uint32_t command_options;    /* enum command_options */
+    uint32_t command_options; /* enum command_options */
+    bool read_only_mode;      /* without a quorum, clients that ask for it may read */
+    bool local_sessions;      /* new sessions are local, where there are other servers */
+    bool
+        local_upgrading; /* a local session may get ephemeral nodes: it becomes one of all servers */
     struct login_service *login; /* NULL: no SASL; borrowed */
     struct audit *audit;         /* NULL: no lines; borrowed */
     struct collector_options collector;
@@ -59,6 +64,9 @@ struct service {
     const char *x509_super;
     const char *auth_schemes;
     uint32_t command_options;
+    bool read_only_mode;
+    bool local_sessions;
+    bool local_upgrading;
     struct login_service *login;
     struct audit *audit;
     const struct clock_source *clock;
@@ -66,7 +74,8 @@ struct service {
     struct hash_key key; /* of the tables whose keys clients choose */
     struct state *state;
     struct watch_table *watches;
-    struct session_tracker *sessions;
+    struct session_tracker *sessions; /* of all servers */
+    struct local_sessions locals;     /* of this one alone */
     struct pipeline pipeline;
     struct pending *deferred; /* the reconfig of ours that is under way, or NULL */
     struct standing standing;
@@ -148,6 +157,8 @@ int64_t service_next_session_id(struct service *s);
 int service_claim(struct service *s, struct connection *c, int64_t session_id) CONCLAVE_MUST_USE;
 /* The same, and the session lives from now on. */
 int service_attach(struct service *s, struct connection *c, int64_t session_id) CONCLAVE_MUST_USE;
+/* A local session ends: closed by its client, or expired. Its connection is cut off while it serves. */
+void service_end_local(struct service *s, int64_t id);
 void service_detach(struct service *s, struct connection *c); /* undoes it */
 bool service_may_log(
     struct service *s); /* false when clients caused too many lines in this second */

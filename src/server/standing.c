@@ -9,7 +9,8 @@ enum { CONTACT_TICKS_MAX = 2 }; /* ticks without contact after which clients are
 
 void standing_init(struct standing *s)
 {
-    *s = (struct standing){.leads = true, .sole = true, .in_contact = true, .group = 1};
+    *s = (struct standing){
+        .leads = true, .sole = true, .in_contact = true, .readable = true, .group = 1};
     list_init(&s->confirming);
     list_init(&s->waiting);
     list_init(&s->touched);
@@ -89,11 +90,57 @@ int service_propose(struct service *s, int64_t session_id, int32_t type, struct 
 
 /* Contact */
 
-void service_drop_clients(struct service *s, const char *reason)
+/* Those who are let in to read only, or the others. */
+static void drop_clients(struct service *s, bool read_only, const char *reason)
 {
     for (struct map_node *node = map_next(&s->by_session, NULL); node != NULL;
          node = map_next(&s->by_session, node)) {
-        connection_drop(CONTAINER_OF(node, struct connection, by_id), reason);
+        struct connection *c = CONTAINER_OF(node, struct connection, by_id);
+        if (c->read_only == read_only) {
+            connection_drop(c, reason);
+        }
+    }
+}
+
+void service_drop_clients(struct service *s, const char *reason)
+{
+    drop_clients(s, false, reason);
+    drop_clients(s, true, reason);
+}
+
+static void end_session(void *ctx, int64_t id)
+{
+    struct service *s = ctx;
+    local_session_end(&s->locals, id);
+    addresses_end_session(&s->addresses, id);
+}
+
+/* Those who read here find a server of the quorum now, where they get sessions that may write. */
+static void end_read_only(struct service *s)
+{
+    s->standing.read_only = false;
+    log_info("server", "read-only-end", "text=\"there is a quorum again\"");
+    drop_clients(s, true, "there is a quorum again");
+    local_sessions_each_read_only(&s->locals, end_session, s);
+}
+
+static void look_at_read_only(struct service *s, bool lost)
+{
+    struct standing *st = &s->standing;
+    int64_t now_ms = clock_monotonic_ms(s->clock);
+    if (!lost) {
+        st->lost_ms = 0;
+    } else if (st->lost_ms == 0) {
+        st->lost_ms = now_ms;
+    }
+    bool wanted =
+        lost && s->read_only_mode && st->readable && now_ms - st->lost_ms >= s->limits.tick_ms;
+    if (st->read_only && !wanted) {
+        end_read_only(s);
+    } else if (wanted && !st->read_only) {
+        st->read_only = true;
+        log_warn("server", "read-only",
+                 "text=\"there is no quorum: clients that ask for it may read\"");
     }
 }
 
@@ -117,8 +164,9 @@ void service_set_contact(struct service *s, int64_t contact_ms)
     if (contact_ms > (int64_t)CONTACT_TICKS_MAX * s->limits.tick_ms) {
         st->asked = 0; /* those who waited go, or are asked for again */
         st->group_used |= !list_empty(&st->waiting);
-        service_drop_clients(s, "this server has no leader with a quorum");
+        drop_clients(s, false, "this server has no leader with a quorum");
     }
+    look_at_read_only(s, contact_ms > (int64_t)CONTACT_TICKS_MAX * s->limits.tick_ms);
 }
 
 /* Confirmed reads */

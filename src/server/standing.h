@@ -24,15 +24,18 @@ struct service;
 struct connection;
 
 struct standing {
-    bool leads;             /* sessions expire here, spent nodes are collected here */
-    bool sole;              /* the only voter: what is applied here is the newest there is */
-    bool in_contact;        /* a leader with a quorum was heard of within a tick */
-    bool leaving;           /* a reconfig removed this server: its clients go to the others */
-    bool linearizable;      /* every read is confirmed, not only sync */
-    uint64_t group;         /* the one that reads of this turn belong to, from 1 */
-    bool group_used;        /* some read belongs to it */
-    uint64_t asked;         /* group that a ticket was taken for; 0: none is open */
-    uint64_t ticket;        /* that ticket */
+    bool leads;      /* sessions expire here, spent nodes are collected here */
+    bool sole;       /* the only voter: what is applied here is the newest there is */
+    bool in_contact; /* a leader with a quorum was heard of within a tick */
+    bool leaving;    /* a reconfig removed this server: its clients go to the others */
+    bool readable;  /* the state is a past one of the ensemble: who may read old data may read it */
+    bool read_only; /* there was no quorum for long: clients that ask for it are let in to read */
+    int64_t lost_ms;   /* since when there is no quorum, as far as is known here; 0: there is one */
+    bool linearizable; /* every read is confirmed, not only sync */
+    uint64_t group;    /* the one that reads of this turn belong to, from 1 */
+    bool group_used;   /* some read belongs to it */
+    uint64_t asked;    /* group that a ticket was taken for; 0: none is open */
+    uint64_t ticket;   /* that ticket */
     uint64_t confirmed;     /* reads of groups up to here may be answered */
     struct list confirming; /* connections with reads that wait, by connection.confirming */
     struct list waiting;    /* others who wait, by confirmation.link; oldest first */
@@ -54,7 +57,8 @@ int service_full_timeouts(struct service *s, int64_t now_ms) CONCLAVE_MUST_USE;
 int service_lead(struct service *s, bool leads) CONCLAVE_MUST_USE;
 
 /* How long ago a leader with a quorum was known. Beyond a tick nothing is read from clients, beyond
- * two they are dropped: another server may serve them. */
+ * two they are dropped: another server may serve them. From then on those are let in that may read old data, if this
+ * server is configured so, until there is a quorum again. */
 void service_set_contact(struct service *s, int64_t contact_ms);
 
 /* Cuts everybody off who has a session. */

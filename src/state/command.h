@@ -27,6 +27,7 @@ enum command_options {
     COMMAND_ENSEMBLE = 32,  /* a server that is alone may be joined by others */
     COMMAND_ALONE = 64,     /* one voter may be left of several: standaloneEnabled=false */
     COMMAND_FENCING = 128,  /* prefixes may be bound to locks: fencing.enabled */
+    COMMAND_LOCAL = 1024,   /* no permission: the session is known to the command's server only */
     COMMAND_NUMBERED = 256, /* no permission: the command has a number */
     COMMAND_LEAVING =
         512, /* no permission: a reconfig is answered while the members that it removes
@@ -42,6 +43,9 @@ enum command_type {
     /* The leader makes /zookeeper/fence. Body empty. */
     COMMAND_FENCE_OPEN = -1003,
 };
+
+/* Whether a write makes a node that belongs to its session: a local session cannot do that. */
+bool write_makes_ephemeral(int32_t type, struct slice body);
 
 struct command {
     int64_t session_id; /* who asked; for CREATE_SESSION the new session */

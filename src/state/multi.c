@@ -96,6 +96,30 @@ int write_multi(struct write *w)
     return 0;
 }
 
+/* Whether it makes a node that belongs to its session. */
+static bool operation_makes_ephemeral(const struct operation *op)
+{
+    bool plain = op->type == WIRE_CREATE || op->type == WIRE_CREATE2;
+    return plain && (op->u.create.flags == WIRE_MODE_EPHEMERAL ||
+                     op->u.create.flags == WIRE_MODE_EPHEMERAL_SEQUENTIAL);
+}
+
+bool write_makes_ephemeral(int32_t type, struct slice body)
+{
+    struct wire_reader r = wire_reader_make(body);
+    struct operation op = {.type = type};
+    if (type != WIRE_MULTI) {
+        bool create = type == WIRE_CREATE || type == WIRE_CREATE2;
+        return create && operation_decode(&r, type, &op) == 0 && operation_makes_ephemeral(&op);
+    }
+    while (next_part(&r, &op) > 0) {
+        if (operation_makes_ephemeral(&op)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* --- what it checks --------------------------------------------------------------------------- */
 
 static int path_compare(const void *a, const void *b)

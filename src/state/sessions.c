@@ -82,7 +82,9 @@ static int check_owner(const struct write *w, const struct session *session)
 
 int write_check_session(const struct write *w)
 {
-    return check_owner(w, session_find(w->s, w->command->session_id));
+    const struct session *session = session_find(w->s, w->command->session_id);
+    bool local = (w->command->options & COMMAND_LOCAL) != 0 && session == NULL;
+    return local ? 0 : check_owner(w, session);
 }
 
 static void tell_session(struct write *w, enum state_session_change change, int64_t id)

@@ -127,6 +127,12 @@ static bool mode_ephemeral(int32_t mode)
     return mode == WIRE_MODE_EPHEMERAL || mode == WIRE_MODE_EPHEMERAL_SEQUENTIAL;
 }
 
+/* Creates of these types alone look at the mode: see create_owner. */
+static bool makes_ephemeral(int32_t type, int32_t mode)
+{
+    return (type == WIRE_CREATE || type == WIRE_CREATE2) && mode_ephemeral(mode);
+}
+
 /* A createTTL whose mode has none is refused whatever its TTL: in ZooKeeper one that is negative
  * ends the server. */
 static int check_mode(const struct write *w, int32_t type, const struct wire_create_ttl_request *r)
@@ -177,6 +183,10 @@ static int check_create(struct write *w, int32_t type, const struct wire_create_
         return rc;
     }
     rc = write_check_session(w);
+    if (rc == 0 && makes_ephemeral(type, r->flags) &&
+        session_find(s, w->command->session_id) == NULL) {
+        rc = CONCLAVE_EPHEMERAL_ON_LOCAL_SESSION; /* its server had to make it a session of all */
+    }
     if (rc != 0) {
         return rc;
     }
@@ -230,7 +240,7 @@ static int64_t create_owner(const struct write *w, int32_t type,
     if (type == WIRE_CREATE_TTL) {
         return tree_ttl_owner(r->ttl_ms);
     }
-    return mode_ephemeral(r->flags) ? w->command->session_id : 0;
+    return makes_ephemeral(type, r->flags) ? w->command->session_id : 0;
 }
 
 struct znode *write_add(struct write *w, struct znode *parent, const struct znode_spec *spec)
@@ -264,11 +274,12 @@ int write_create(struct write *w, int32_t type, const struct wire_create_ttl_req
     if (rc != 0) {
         return rc;
     }
+    struct session *session = session_find(s, w->command->session_id); /* NULL: a local one */
     struct znode_spec spec = {
         .path = path,
         .data = r->data,
         .owner = create_owner(w, type, r),
-        .owned = &session_find(s, w->command->session_id)->ephemerals,
+        .owned = session != NULL ? &session->ephemerals : NULL,
         .zxid = w->zxid,
         .time_ms = w->time_ms,
     };

@@ -47,6 +47,19 @@ def run(arguments, folder, timeout=20):
 
 
 @case
+def the_session_must_be_asked_for_in_time():
+    """nio.sessionlessCnxnTimeout, as a key and as ZooKeeper's system property is named."""
+    for key in ("nio.sessionlessCnxnTimeout", "zookeeper.nio.sessionlessCnxnTimeout"):
+        with Conclave([f"--{key}", "300"]) as server:
+            with zk.Connection(server.address, 10000) as asked:
+                began = time.monotonic()
+                with socket.create_connection(server.address, timeout=20) as silent:
+                    expect(silent.recv(1) == b"", "the connection ends")
+                expect(0.2 < time.monotonic() - began < 8, "in time, not after the ten seconds of the default")
+                expect(asked.call(zk.exists("/"))[0] == 0, "who has a session stays")
+
+
+@case
 def ready_line_and_term():
     with tempfile.TemporaryDirectory() as folder:
         server = subprocess.Popen([program(), "server", "--listen", "127.0.0.1:0", "--data", "d",

@@ -168,7 +168,7 @@ static void test_admin(void **state)
     assert_true(c.admin.metrics);
     assert_string_equal(c.admin.metrics_listen.host, "::1");
     assert_int_equal(c.admin.metrics_listen.port, 10);
-    assert_false(c.admin.read_only_word);
+    assert_false(c.options.read_only_mode);
     assert_int_equal(c.notices.len, 0);
     config_finish(&c);
 
@@ -185,7 +185,7 @@ static void test_admin(void **state)
                                "--metricsProvider.className none --admin.snapshot.enabled true"),
                      0);
     assert_false(c.admin.enabled);
-    assert_true(c.admin.read_only_word);
+    assert_true(c.options.read_only_mode);
     const char *notices = buf_cstr(&c.notices);
     assert_non_null(strstr(notices, "conclave: readonlymode.enabled: "));
     assert_non_null(strstr(notices, "conclave: metricsProvider.className: no effect"));
