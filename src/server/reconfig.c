@@ -193,6 +193,7 @@ static void walk_as_asked(struct reconfig *r, const struct state_reconfig *asked
     if (asked->zxid != 0 && (stuck || r->withdrawn == asked->zxid)) {
         withdraw(r, asked, stuck, now_ms);
     } else {
+        r->withdrawn = 0;
         (void)walk(r, target, asked->count, now_ms);
     }
 }
