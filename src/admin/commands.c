@@ -173,7 +173,7 @@ static void run_conf(struct run *r)
     put_int(r, "max_client_cnxns", (int64_t)o->limits.address_max);
     put_int(r, "min_session_timeout", o->limits.session_min_ms);
     put_int(r, "max_session_timeout", o->limits.session_max_ms);
-    put_int(r, "server_id", o->server_id);
+    put_int(r, "server_id", member_number(o->server_id));
     put_int(r, "client_port_listen_backlog", o->backlog);
 }
 

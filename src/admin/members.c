@@ -251,7 +251,7 @@ void members_conf(const struct view *v, struct buf *out)
     buf_append_str(out, "membership: \n");
     for (size_t i = 0; quorum_member(server_node(v->server), i, &m); i++) {
         if (line_of(&m, &line)) {
-            buf_printf(out, "server.%" PRIu64 "=", m.id);
+            buf_printf(out, "server.%" PRId64 "=", member_number((int64_t)m.id));
             server_line_print(&line, out);
             buf_append_u8(out, '\n');
             server_line_finish(&line);
@@ -273,7 +273,7 @@ bool members_leader(const struct view *v, struct json *j)
     }
     server_stats(v->server, &s);
     put_bool(j, "is_leader", s.quorum.leads);
-    put_int(j, "leader_id", (int64_t)s.quorum.leader);
+    put_int(j, "leader_id", member_number((int64_t)s.quorum.leader));
     if (find_member(v, s.quorum.leader, &m) && line_of(&m, &line)) {
         put_string(j, "leader_ip", line.hosts[0].host);
         server_line_finish(&line);
@@ -391,7 +391,7 @@ bool members_zabstate(const struct view *v, struct json *j)
     }
     bool found = find_member(v, (uint64_t)server_id(v->server), &m);
     server_stats(v->server, &s);
-    put_int(j, "myid", server_id(v->server));
+    put_int(j, "myid", member_number(server_id(v->server)));
     put_bool(j, "is_leader", s.quorum.leads);
     if (found && line_of(&m, &line)) {
         put_own_addresses(j, "quorum_address", &line, false);
@@ -434,7 +434,7 @@ void members_observers(const struct view *v, struct json *j)
         }
         json_object_begin(j);
         put_string(j, "remote_socket_address", net_address_format(&line.hosts[0], text));
-        put_int(j, "sid", (int64_t)m.id);
+        put_int(j, "sid", member_number((int64_t)m.id));
         for (size_t k = 0; k < count && k < MEMBERS_MAX; k++) {
             if (links[k].id == m.id) {
                 put_int(j, "queued_packets_size", (int64_t)links[k].queued);

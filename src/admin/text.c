@@ -128,7 +128,7 @@ void text_conf(const struct view *v, struct buf *out)
     buf_printf(out, "minSessionTimeout=%d\n", o->limits.session_min_ms);
     buf_printf(out, "maxSessionTimeout=%d\n", o->limits.session_max_ms);
     buf_printf(out, "clientPortListenBacklog=%d\n", o->backlog);
-    buf_printf(out, "serverId=%" PRId64 "\n", o->server_id);
+    buf_printf(out, "serverId=%" PRId64 "\n", member_number(o->server_id));
     members_conf(v, out);
 }
 

@@ -20,14 +20,14 @@ static unsigned read_target(const struct view *v, const char *argument, uint64_t
         return 0;
     }
     errno = 0;
-    unsigned long long id = strtoull(argument, &end, 10);
-    if (errno != 0 || end == argument || *end != '\0' || id == 0) {
+    unsigned long long number = strtoull(argument, &end, 10);
+    if (errno != 0 || end == argument || *end != '\0' || number > STATE_MEMBER_NUMBER_MAX) {
         *ret_why = "The argument to is the id of a member";
         return 400;
     }
     for (size_t i = 0; quorum_member(server_node(v->server), i, &m); i++) {
-        if (m.id == id && m.voter) {
-            *ret = id;
+        if (m.id == (uint64_t)member_id((int64_t)number) && m.voter) {
+            *ret = m.id;
             return 0;
         }
     }

@@ -69,7 +69,7 @@ static int list_json(const struct roster_server *best, bool leads)
         const struct roster_member *m = &best->members[i];
         json_object_begin(&j);
         json_key(&j, "id");
-        json_uint(&j, m->id);
+        json_uint(&j, roster_number(m->id));
         json_key(&j, "role");
         json_string(&j, m->voter ? "voter" : "observer");
         json_key(&j, "linked");
@@ -101,7 +101,8 @@ static void list_print(const struct roster_server *best, bool leads)
             snprintf(lacks, sizeof lacks, "%" PRIu64,
                      best->last > m->match_index ? best->last - m->match_index : 0);
         }
-        printf("%-4" PRIu64 " %-9s %-9s %8s  %s\n", m->id, m->voter ? "voter" : "observer",
+        printf("%-4" PRIu64 " %-9s %-9s %8s  %s\n", roster_number(m->id),
+               m->voter ? "voter" : "observer",
                m->id == best->leader ? "leads"
                : m->linked           ? "linked"
                                      : "down",
@@ -127,7 +128,7 @@ static int members_list(const struct members_options *options)
         if (!best->serves) {
             fprintf(stderr,
                     "conclave members: as server %" PRIu64 " knows it, which does not serve: %s\n",
-                    best->id, best->state);
+                    roster_number(best->id), best->state);
         }
     }
     roster_finish(&roster);
@@ -178,13 +179,13 @@ static int tell_leader(uint64_t leader, bool as_json)
 {
     struct json j;
     if (!as_json) {
-        printf("%" PRIu64 " leads\n", leader);
+        printf("%" PRIu64 " leads\n", roster_number(leader));
         return 0;
     }
     json_init(&j);
     json_object_begin(&j);
     json_key(&j, "leader");
-    json_uint(&j, leader);
+    json_uint(&j, roster_number(leader));
     json_object_end(&j);
     int error = json_print(&j, stdout);
     json_finish(&j);
@@ -212,8 +213,8 @@ static int members_transfer(const struct members_options *options, const struct 
     char found[ROSTER_ADDRESS_MAX] = "";
     unsigned status = 0;
     struct buf body;
-    int64_t to = 0;
-    if (operands->count > 1 && !integer_parse(operands->words[1], 1, INT32_MAX, &to)) {
+    int64_t to = -1; /* anybody */
+    if (operands->count > 1 && !integer_parse(operands->words[1], 0, INT32_MAX, &to)) {
         return usage_error(&MEMBERS_USAGE, "\"%s\" is no member's id", operands->words[1]);
     }
     uint64_t before = leader_now(&options->common, found);
@@ -226,7 +227,7 @@ static int members_transfer(const struct members_options *options, const struct 
                               "HOST:PORT\n");
         return CLI_EXIT_UNAVAILABLE;
     }
-    snprintf(target, sizeof target, to > 0 ? "/members/transfer?to=%" PRId64 : "/members/transfer",
+    snprintf(target, sizeof target, to >= 0 ? "/members/transfer?to=%" PRId64 : "/members/transfer",
              to);
     int code = admin_http(MEMBERS_USAGE.name, &options->common, admin, "POST", target,
                           authorization(options, header), &status, &body);
@@ -240,7 +241,7 @@ static int members_transfer(const struct members_options *options, const struct 
         code = status == 401 || status == 403 ? CLI_EXIT_AUTH : CLI_EXIT_FAILED;
     }
     buf_finish(&body);
-    return code == 0 ? wait_transfer(options, before, (uint64_t)to) : code;
+    return code == 0 ? wait_transfer(options, before, to < 0 ? 0 : roster_id(to)) : code;
 }
 
 /* All */

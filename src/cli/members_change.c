@@ -54,7 +54,7 @@ static void progress_tell(struct progress *p, const struct roster_server *best)
     }
     if (strcmp(text, p->told) != 0) {
         memcpy(p->told, text, sizeof text);
-        fprintf(stderr, "server %" PRIu64 ": %s\n", p->id, text);
+        fprintf(stderr, "server %" PRIu64 ": %s\n", roster_number(p->id), text);
     }
 }
 
@@ -172,8 +172,8 @@ int members_add(const struct members_options *options, const struct operands *op
         return usage_error(&MEMBERS_USAGE, "add wants ID=HOST:PORT:PORT;CLIENT, not \"%s\"", text);
     }
     snprintf(id, sizeof id, "%.*s", (int)(equal - given), given);
-    if (!integer_parse(id, 1, 254, &number)) {
-        return usage_error(&MEMBERS_USAGE, "\"%s\" is no id from 1 to 254", id);
+    if (!integer_parse(id, 0, 255, &number)) {
+        return usage_error(&MEMBERS_USAGE, "\"%s\" is no id from 0 to 255", id);
     }
     size_t servers = strcspn(given, ";");
     if (options->observer && strstr(given, ":observer") == NULL) {
@@ -185,7 +185,7 @@ int members_add(const struct members_options *options, const struct operands *op
     struct conclave_reconfig reconfig = {.joining = line, .config_version = options->version};
     int code = connection_open(MEMBERS_USAGE.name, &options->common, NULL, NULL, &client);
     if (code == 0) {
-        code = change(options, client, &reconfig, (uint64_t)number);
+        code = change(options, client, &reconfig, roster_id(number));
         connection_close(client);
     }
     return code;
@@ -237,8 +237,8 @@ static int check_ids(char *const *ids, int count)
     for (int i = 0; i < count; i++) {
         int64_t number;
         char text[16];
-        if (!integer_parse(ids[i], 1, 254, &number)) {
-            return usage_error(&MEMBERS_USAGE, "\"%s\" is no id from 1 to 254", ids[i]);
+        if (!integer_parse(ids[i], 0, 255, &number)) {
+            return usage_error(&MEMBERS_USAGE, "\"%s\" is no id from 0 to 255", ids[i]);
         }
         snprintf(text, sizeof text, "%" PRId64, number);
         if (strcmp(text, ids[i]) != 0) {

@@ -63,6 +63,17 @@ void roster_finish(struct roster *r);
  * nobody answered. */
 const struct roster_server *roster_best(const struct roster *r);
 
+/* What people call a member whose id is this: 0 to 255; the id of member 0 is 256. */
+static inline uint64_t roster_number(uint64_t id)
+{
+    return id & 255;
+}
+
+static inline uint64_t roster_id(int64_t number)
+{
+    return number == 0 ? 256 : (uint64_t)number;
+}
+
 /* The server with an id that answered; NULL when there is none. */
 const struct roster_server *roster_find(const struct roster *r, uint64_t id);
 

@@ -121,7 +121,7 @@ static void on_ready(void *ctx, struct server *s)
     bool grouped = server_options(s)->ensemble.enabled;
     printf("conclave: ready client=%s admin=%s mode=%s id=%lld",
            plain ? net_address_format(&address, text) : "off", admin,
-           grouped ? "ensemble" : "standalone", (long long)server_id(s));
+           grouped ? "ensemble" : "standalone", (long long)member_number(server_id(s)));
     if (server_address(s, PORT_SECURE, &address)) {
         printf(" secure=%s", net_address_format(&address, text));
     }

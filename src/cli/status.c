@@ -170,7 +170,7 @@ static void fill(const struct picture *p, const struct row *row, struct texts *t
 {
     const struct roster_server *s = row->server;
     uint64_t id = row->member != NULL ? row->member->id : s->id;
-    snprintf(t->id, sizeof t->id, id > 0 ? "%" PRIu64 : "-", id);
+    snprintf(t->id, sizeof t->id, id > 0 ? "%" PRIu64 : "-", roster_number(id));
     if (s == NULL || !s->answered) {
         strcpy(t->term, "-");
         strcpy(t->lag, "-");
@@ -227,7 +227,7 @@ static void picture_print(const struct picture *p)
         printf(": %zu of %zu servers serve", p->serving, p->count);
     }
     if (p->leader > 0 && p->verdict < VERDICT_NO_QUORUM) {
-        printf(", %" PRIu64 " leads", p->leader);
+        printf(", %" PRIu64 " leads", roster_number(p->leader));
     }
     putchar('\n');
     if (p->wrong.len > 0) {
@@ -265,7 +265,7 @@ static void row_json(struct json *j, const struct picture *p, const struct row *
     bool full = s->answered && !s->brief;
     uint64_t id = row->member != NULL ? row->member->id : s->id;
     json_object_begin(j);
-    put_number(j, "id", id > 0, id);
+    put_number(j, "id", id > 0, roster_number(id));
     put_text(j, "address", row->server != NULL ? row->server->address : row->member->client);
     put_text(j, "role", row->member == NULL ? "" : row->member->voter ? "voter" : "observer");
     put_text(j, "mode", s->serves ? s->mode : "");
@@ -295,7 +295,7 @@ static int picture_json(const struct picture *p)
         rest = slice_make(rest.data + len + 1, rest.len - len - 1);
     }
     json_array_end(&j);
-    put_number(&j, "leader", p->leader > 0, p->leader);
+    put_number(&j, "leader", p->leader > 0, roster_number(p->leader));
     put_number(&j, "voters", p->voters > 0, p->voters);
     put_number(&j, "voters_serving", p->voters > 0, p->voters_serving);
     json_key(&j, "servers");

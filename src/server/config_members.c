@@ -4,6 +4,8 @@
 #include "server/config_tls.h"
 #include "server/config_values.h"
 
+#include "state/members.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,11 +72,11 @@ static struct server_line *members_place(struct config_members *m, uint64_t id)
 
 static bool id_parse(const char *text, uint64_t *ret)
 {
-    int64_t id;
-    if (!config_number(text, &id) || id < 1 || id > SERVER_ID_MAX) {
+    int64_t number;
+    if (!config_number(text, &number) || number < 0 || number > STATE_MEMBER_NUMBER_MAX) {
         return false;
     }
-    *ret = (uint64_t)id;
+    *ret = (uint64_t)member_id(number);
     return true;
 }
 
@@ -84,8 +86,8 @@ int config_set_server(struct config *c, const char *key, const char *value, cons
     const char *why;
     uint64_t id;
     if (!id_parse(key + strlen("server."), &id)) {
-        return config_fail(c, "%s: %s: the number of a server is from 1 to %d", where, key,
-                           SERVER_ID_MAX);
+        return config_fail(c, "%s: %s: the number of a server is from 0 to %d", where, key,
+                           STATE_MEMBER_NUMBER_MAX);
     }
     int rc = server_line_parse(value, &line, &why);
     if (rc != 0) {
@@ -105,8 +107,8 @@ int config_set_server(struct config *c, const char *key, const char *value, cons
 int config_set_myid(struct config *c, const char *key, const char *value, const char *where)
 {
     if (!id_parse(value, &c->members.my_id)) {
-        return config_fail(c, "%s: %s: '%.32s' is not a number from 1 to %d", where, key, value,
-                           SERVER_ID_MAX);
+        return config_fail(c, "%s: %s: '%.32s' is not a number from 0 to %d", where, key, value,
+                           STATE_MEMBER_NUMBER_MAX);
     }
     return 0;
 }
@@ -173,8 +175,8 @@ static int members_read_myid(struct config *c, uint64_t *ret)
         if (rc == 0 && word == NULL) {
             rc = CONCLAVE_ENOMEM;
         } else if (rc == 0 && !id_parse(word, ret)) {
-            rc = config_fail(c, "%s: says '%.32s': wanted the number of this server, from 1 to %d",
-                             path, word, SERVER_ID_MAX);
+            rc = config_fail(c, "%s: says '%.32s': wanted the number of this server, from 0 to %d",
+                             path, word, STATE_MEMBER_NUMBER_MAX);
         }
     }
     buf_finish(&text);
@@ -194,7 +196,8 @@ static int members_find_me(struct config *c)
     uint64_t id = m->my_id != 0 ? m->my_id : filed;
     if (filed != 0 && filed != id) {
         return config_fail(c, "%s/myid says %llu, but myid is given as %llu: make them the same",
-                           c->options.data_dir, (unsigned long long)filed, (unsigned long long)id);
+                           c->options.data_dir, (unsigned long long)member_number((int64_t)filed),
+                           (unsigned long long)member_number((int64_t)id));
     }
     if (id == 0 && m->count > 1) {
         return config_fail(c,
@@ -207,7 +210,8 @@ static int members_find_me(struct config *c)
         return config_fail(c,
                            "myid is %llu, but there is no line server.%llu: add it, or correct "
                            "the number in %s/myid or --server-id",
-                           (unsigned long long)id, (unsigned long long)id, c->options.data_dir);
+                           (unsigned long long)member_number((int64_t)id),
+                           (unsigned long long)member_number((int64_t)id), c->options.data_dir);
     }
     c->options.server_id = (int64_t)m->lines[e->me].id;
     return 0;

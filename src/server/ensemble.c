@@ -480,7 +480,8 @@ static void take_transfer(struct ensemble *e, struct slice bytes)
     } else if (e->role == REPLICATION_LEADER) {
         uint64_t to = (uint64_t)wire_read_i64(&r);
         int rc = to != (uint64_t)e->id ? replication_transfer(e->replication, to) : CONCLAVE_EINVAL;
-        log_info("server", "transfer", "to=%llu result=%s", (unsigned long long)to,
+        log_info("server", "transfer", "to=%llu result=%s",
+                 (unsigned long long)member_number((int64_t)to),
                  rc == 0 ? "begun" : conclave_errname(rc));
     }
 }

@@ -245,7 +245,7 @@ static void on_role_changed(void *ctx, enum replication_role role, uint64_t lead
                  role == REPLICATION_LEADER      ? "leader"
                  : role == REPLICATION_CANDIDATE ? "candidate"
                                                  : "follower",
-                 (unsigned long long)leader, (unsigned long long)term);
+                 (unsigned long long)member_number((int64_t)leader), (unsigned long long)term);
     }
     if (n->serve_told) {
         must_apply(ensemble_role(&n->ensemble, role, leader), "role", 0);
@@ -332,7 +332,8 @@ static void send_ensemble(void *ctx, uint64_t to, struct buf *message_take)
 static void on_link(void *ctx, uint64_t id, bool up)
 {
     struct node *n = ctx;
-    log_info("server", up ? "link-up" : "link-down", "member=%llu", (unsigned long long)id);
+    log_info("server", up ? "link-up" : "link-down", "member=%llu",
+             (unsigned long long)member_number((int64_t)id));
     if (n->log == NULL) {
         return;
     }

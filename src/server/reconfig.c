@@ -88,8 +88,8 @@ static bool may_go(void *ctx, uint64_t id)
         r->leaving_id = id;
         r->leaving_ms = now_ms;
     }
-    return r->withdrawn != 0 || ensemble_has_left(r->ensemble, id) || !r->links.linked(r->links.ctx, id) ||
-           now_ms - r->leaving_ms > LEAVING_MAX_MS;
+    return r->withdrawn != 0 || ensemble_has_left(r->ensemble, id) ||
+           !r->links.linked(r->links.ctx, id) || now_ms - r->leaving_ms > LEAVING_MAX_MS;
 }
 
 static void begin_step(struct reconfig *r, const struct transition_step *step, int64_t now_ms)
@@ -97,7 +97,7 @@ static void begin_step(struct reconfig *r, const struct transition_step *step, i
     if (r->step_ms == 0 || r->step_id != step->id || r->step_action != step->action) {
         log_info("server", "membership", "step=%s member=%llu",
                  step->action == TRANSITION_CHANGE ? "change" : "catch-up",
-                 (unsigned long long)step->id);
+                 (unsigned long long)member_number((int64_t)step->id));
         r->step_ms = now_ms;
         r->step_id = step->id;
         r->step_action = step->action;
@@ -126,7 +126,7 @@ static bool walk(struct reconfig *r, const struct member *target, size_t n, int6
     }
     if (rc != 0 && rc != CONCLAVE_EBUSY) {
         log_warn("server", "membership-refused", "member=%llu error=%s",
-                 (unsigned long long)step.id, conclave_errname(rc));
+                 (unsigned long long)member_number((int64_t)step.id), conclave_errname(rc));
     }
     return false;
 }
@@ -138,7 +138,8 @@ static void give_up(struct reconfig *r, const struct state_reconfig *asked, int3
     struct buf body = {.data = room, .cap = sizeof room, .max = sizeof room};
     reconfig_end_encode(&body, asked->zxid, err);
     log_warn("server", "reconfig-given-up", "zxid=0x%llx member=%llu",
-             (unsigned long long)asked->zxid, (unsigned long long)r->step_id);
+             (unsigned long long)asked->zxid,
+             (unsigned long long)member_number((int64_t)r->step_id));
     r->step_ms = 0;
     r->withdrawn = 0;
     if (service_propose(r->ensemble->service, 0, COMMAND_RECONFIG_END, buf_slice(&body)) != 0) {

@@ -30,7 +30,7 @@ struct reconfig {
     int64_t step_ms;      /* since when the present step is under way, 0: none is */
     uint64_t step_id;     /* whom it is about */
     enum transition_action step_action;
-    int64_t withdrawn; /* zxid of the reconfig that is being withdrawn, 0: none is */
+    int64_t withdrawn;   /* zxid of the reconfig that is being withdrawn, 0: none is */
     uint64_t leaving_id; /* of the removed members the one that goes next; 0: none */
     int64_t leaving_ms;  /* since when that is known */
 };

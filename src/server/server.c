@@ -266,8 +266,8 @@ static bool server_dir_is_apache(const char *dir)
 static int server_check_options(const struct server_options *o, char **ret_text)
 {
     const struct server_limits *l = &o->limits;
-    if (o->server_id < 1 || o->server_id > 254) {
-        return server_text(ret_text, CONCLAVE_EINVAL, "server id %lld: choose one from 1 to 254",
+    if (o->server_id < 1 || o->server_id > STATE_MEMBER_ID_MAX) {
+        return server_text(ret_text, CONCLAVE_EINVAL, "server id %lld: choose one from 0 to 255",
                            (long long)o->server_id);
     }
     if (l->tick_ms < 1 || l->session_min_ms < 1 || l->session_min_ms > l->session_max_ms) {

@@ -19,13 +19,12 @@
 #include <stdint.h>
 
 enum {
-    SERVER_ID_MAX = 254,    /* what a session id has room for */
     SERVER_HOSTS_MAX = 8,   /* addresses of one server */
     SERVER_TEXT_MAX = 1024, /* of the text, with NUL */
 };
 
 struct server_line {
-    uint64_t id;               /* 1 to SERVER_ID_MAX; set by the caller */
+    uint64_t id;               /* as in state/members.h; set by the caller */
     bool observer;             /* else a participant */
     struct net_address *hosts; /* where peers connect to */
     uint16_t *election_ports;  /* one per host */

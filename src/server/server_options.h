@@ -12,7 +12,7 @@ struct server_options {
     const char *data_dir;      /* data folder; created when missing */
     struct net_address listen; /* client port; port 0 takes a free one, host "" every interface */
     int backlog;               /* connections that the kernel keeps for us */
-    int64_t server_id;         /* 1 to 254 */
+    int64_t server_id;         /* as in state/members.h */
     struct server_limits limits;
     uint64_t
         snapshot_writes; /* writes between snapshots (snapCount), at random from half of it up */

@@ -13,6 +13,12 @@ enum {
         20, /* batches per millisecond of uptime that keep sequences of two runs apart */
 };
 
+/* Session ids of server 255 begin like the owners of nodes with a TTL: one of the two bytes that those leave 0 is not. */
+static uint64_t not_a_ttl(const struct service *s)
+{
+    return member_number(s->server_id) == STATE_MEMBER_NUMBER_MAX ? UINT64_C(1) << 55 : 0;
+}
+
 int service_init(struct service *s, const struct service_options *options)
 {
     *s = (struct service){
@@ -35,7 +41,8 @@ int service_init(struct service *s, const struct service_options *options)
     standing_init(&s->standing);
     /* Time and server id, as SessionTrackerImpl does: unique without a word to the other
      * servers. */
-    s->next_session_id = (wall_ms << 24 >> 8) | ((uint64_t)s->server_id << 56);
+    s->next_session_id =
+        (wall_ms << 24 >> 8) | ((uint64_t)member_number(s->server_id) << 56) | not_a_ttl(s);
     effects_init(&s->effects);
     collector_init(&s->collector, &options->collector);
     buf_init(&s->scratch, 0);

@@ -20,7 +20,7 @@
 
 struct service_options {
     struct server_limits limits;
-    int64_t server_id;        /* 1 to 254: the top byte of session ids */
+    int64_t server_id;        /* as in state/members.h: its number is the top byte of session ids */
     bool skip_acl;            /* every connection is the superuser */
     const char *super_digest; /* `user:hash` of the superuser, or NULL; borrowed */
     const char *x509_super;   /* subject of the superuser's certificate, or NULL; borrowed */

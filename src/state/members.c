@@ -141,7 +141,8 @@ void membership_print(const struct membership *m, struct buf *out)
 {
     for (size_t i = 0; i < m->count; i++) {
         if (m->list[i].role != STATE_SPARE) {
-            buf_printf(out, "server.%lld=%s\n", (long long)m->list[i].id, m->list[i].address);
+            buf_printf(out, "server.%lld=%s\n", (long long)member_number(m->list[i].id),
+                       m->list[i].address);
         }
     }
 }

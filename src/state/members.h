@@ -8,7 +8,19 @@
 
 #include <conclave/error.h>
 
-enum { STATE_MEMBER_ID_MAX = 254 }; /* what a session id has room for */
+/* Within, a member's id is 1 to 256, as 0 is nobody. Its number, which people and other servers see, is 0 to 255, what a
+ * session id has room for: member 0 has the id 256. */
+enum { STATE_MEMBER_ID_MAX = 256, STATE_MEMBER_NUMBER_MAX = 255 };
+
+static inline int64_t member_number(int64_t id)
+{
+    return id & STATE_MEMBER_NUMBER_MAX;
+}
+
+static inline int64_t member_id(int64_t number)
+{
+    return number == 0 ? STATE_MEMBER_ID_MAX : number;
+}
 
 enum state_role {
     STATE_VOTER,    /* ZooKeeper's participant */

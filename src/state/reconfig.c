@@ -98,7 +98,8 @@ bool state_config_lists(const struct state *s, int64_t id)
     const struct znode *node = tree_find(&s->tree, slice_str(CONFIG_NODE));
     struct slice rest = node != NULL ? znode_data(node) : SLICE_NULL;
     char start[32];
-    size_t len = (size_t)snprintf(start, sizeof start, "server.%lld=", (long long)id);
+    size_t len =
+        (size_t)snprintf(start, sizeof start, "server.%lld=", (long long)member_number(id));
     while (rest.len > 0) {
         if (rest.len > len && memcmp(rest.data, start, len) == 0) {
             return true;
@@ -146,7 +147,9 @@ static int leave(struct membership *next, struct slice list)
         if (!number_parse(piece, &id)) {
             return CONCLAVE_MARSHALLING_ERROR;
         }
-        membership_remove(next, id);
+        if (id <= STATE_MEMBER_NUMBER_MAX) {
+            membership_remove(next, member_id(id));
+        }
     }
     return 0;
 }
@@ -154,10 +157,12 @@ static int leave(struct membership *next, struct slice list)
 /* A text of digits that must be a server's number. */
 static int parse_id(struct slice text, int64_t *ret)
 {
-    if (!number_parse(text, ret)) {
+    int64_t number;
+    if (!number_parse(text, &number)) {
         return CONCLAVE_MARSHALLING_ERROR;
     }
-    return *ret >= 1 && *ret <= STATE_MEMBER_ID_MAX ? 0 : CONCLAVE_BAD_ARGUMENTS;
+    *ret = member_id(number);
+    return number >= 0 && number <= STATE_MEMBER_NUMBER_MAX ? 0 : CONCLAVE_BAD_ARGUMENTS;
 }
 
 /* Whether some other member has one of the line's addresses. */

@@ -68,8 +68,8 @@ struct znode {
 
 #define TREE_OWNER_CONTAINER INT64_MIN
 
-/* Kinds of owner, by the number alone: no session id begins with the byte 0xff. See ZooKeeper's
- * EphemeralType. */
+/* Kinds of owner, by the number alone: no session id begins with the bytes 0xff, 0, 0, and
+ * every TTL fits into the other five. See ZooKeeper's EphemeralType. */
 enum tree_owner { TREE_OWNER_NONE, TREE_OWNER_SESSION, TREE_OWNER_IS_CONTAINER, TREE_OWNER_IS_TTL };
 
 #define TREE_TTL_MAX_MS 0xffffffffffLL /* some 34 years */
@@ -162,10 +162,10 @@ static inline int64_t znode_owner(const struct znode *node)
 
 static inline enum tree_owner tree_owner_kind(int64_t owner)
 {
-    return owner == 0                       ? TREE_OWNER_NONE
-           : owner == TREE_OWNER_CONTAINER  ? TREE_OWNER_IS_CONTAINER
-           : (uint64_t)owner >> 56 == 0xffu ? TREE_OWNER_IS_TTL
-                                            : TREE_OWNER_SESSION;
+    return owner == 0                           ? TREE_OWNER_NONE
+           : owner == TREE_OWNER_CONTAINER      ? TREE_OWNER_IS_CONTAINER
+           : (uint64_t)owner >> 40 == 0xff0000u ? TREE_OWNER_IS_TTL
+                                                : TREE_OWNER_SESSION;
 }
 
 /* The owner of a node that lives for ttl_ms after its last change; 0 < ttl_ms <= TREE_TTL_MAX_MS. */

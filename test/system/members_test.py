@@ -381,8 +381,47 @@ def test_dead_member_is_replaced():
             member.destroy()
 
 
+def test_numbers_from_0_to_255():
+    """ZooKeeper's own limits. Clients of each have sessions, ephemerals and all the rest; 0 comes and goes."""
+    lines = []
+    members = [ConclaveMember(number, lines, SUPER) for number in (0, 7, 255)]
+    lines += [f"server.{member.number}=127.0.0.1:{free_port()}:{free_port()};127.0.0.1:{member.port}"
+              for member in members]
+    try:
+        for member in members:
+            member.start()
+        hosts = ",".join(member.host for member in members)
+        wait_status(hosts, lambda code, a: a["verdict"] == "ok" and a["voters"] == 3)
+        assert sorted(member_rows(hosts)) == [0, 7, 255]
+        sessions = set()
+        for member in members:
+            with zk.Connection(member.address, 10000) as link:
+                path = f"/of-{member.number}"
+                sessions.add(link.session_id)
+                assert link.session_id >> 56 & 0xff == member.number, hex(link.session_id)
+                assert link.call(zk.create(path, flags=zk.EPHEMERAL))[0] == 0
+                stat = link.call(zk.exists(path))[1]["stat"]
+                assert stat["ephemeralOwner"] == link.session_id
+                assert link.call(zk.create(path + "/below"))[0] == -108
+                link.close_session()
+            with zk.Connection(members[1].address, 10000) as link:
+                assert link.call(zk.sync("/"))[0] == 0 and link.call(zk.exists(path))[0] == -101
+        assert len(sessions) == 3
+        zero = members[0]
+        code, out, err = run("members", "remove", "0", "--server", members[2].host, "--auth", AUTH)
+        assert code == 0 and "server.0=" not in out and "server.255=" in out, (code, out, err)
+        code, out, err = run("members", "add", lines[0], "--server", members[2].host, "--auth", AUTH)
+        assert code == 0 and "server.0=" in out, (code, out, err)
+        wait_status(zero.host, lambda code, a: a["verdict"] == "ok" and a["voters"] == 3)
+        data = os.path.join(zero.folder, "data", "myid")
+        assert open(data, encoding="ascii").read() == "0\n"
+    finally:
+        for member in members:
+            member.destroy()
+
+
 def test_usage():
-    for words, text in ((["add", "4"], "add wants ID=HOST"), (["remove", "x"], "no id from 1 to 254"),
+    for words, text in ((["add", "4"], "add wants ID=HOST"), (["remove", "x"], "no id from 0 to 255"),
                         (["promote"], "say list, add"), (["grow"], "say list, add"), (["transfer", "-x"], "")):
         code, _, err = run("members", *words)
         assert code == 64 and text in err, (words, code, err)

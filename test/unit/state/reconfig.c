@@ -333,8 +333,9 @@ static void requests_as_zookeeper(void **state)
         {NULL, NULL, ONE "\n" TWO "\n# c\nserver.3: 127.0.0.1:9:8;7", 0},
         /* Ours: numbers that no session id has room for, weights, two with one address. */
         {"server.-4=127.0.0.1:11:12:observer;13", NULL, NULL, BAD},
-        {"server.255=127.0.0.1:11:12:observer;13", NULL, NULL, BAD},
-        {"server.0=127.0.0.1:11:12:observer;13", NULL, NULL, BAD},
+        {"server.255=127.0.0.1:11:12:observer;13", NULL, NULL, 0},
+        {"server.0=127.0.0.1:11:12:observer;13", NULL, NULL, 0},
+        {"server.256=127.0.0.1:11:12:observer;13", NULL, NULL, BAD},
         {NULL, NULL, "group.1=1:2," ONE "," TWO, BAD},
         {NULL, NULL, "weight.1=2," ONE "," TWO, BAD},
         {"server.4=127.0.0.1:2881:3881;127.0.0.1:2181", NULL, NULL, BAD},
