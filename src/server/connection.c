@@ -128,7 +128,7 @@ static bool connection_open(const struct connection *c)
     return c->stage != CONNECTION_CLOSING && c->stage != CONNECTION_CLOSED;
 }
 
-/* What was asked for is answered. */
+/* Closes a connection that was sent away once no answer is outstanding. */
 static void connection_go_if_sent_away(struct connection *c)
 {
     if (c->sent_away && c->pending_count == 0 && connection_open(c)) {

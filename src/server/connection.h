@@ -62,7 +62,7 @@ struct connection {
     bool sent_away;    /* it ends as soon as what it asked for is answered */
     bool has_read_only; /* its ConnectRequest had the readOnly byte, so the reply has it */
     bool local;         /* its session is known to this server alone, and is not being upgraded */
-    bool read_only;     /* there is no quorum: it may read what is here, and nothing else */
+    bool read_only;     /* there is no quorum: the client may read the local state, nothing else */
     bool asked;         /* and behind it the extension, so the reply has that */
     bool numbered;      /* its writes have numbers, and their results are remembered */
     int32_t repeated_above; /* writes with numbers above this one */
@@ -134,8 +134,8 @@ void connection_drop(struct connection *c, const char *reason);
 /* Closes at once without a line: the ordinary end. */
 void connection_end(struct connection *c);
 
-/* Takes nothing more in and closes as soon as what was taken is answered and the answers were sent: its client is
- * to go to another server. */
+/* Makes the client go to another server: reads no more requests, answers those it has read, closes when the answers
+ * were sent. */
 void connection_send_away(struct connection *c);
 
 /* Closes when the output has been sent, or at handshake_at. */

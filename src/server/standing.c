@@ -90,7 +90,7 @@ int service_propose(struct service *s, int64_t session_id, int32_t type, struct 
 
 /* Contact */
 
-/* Those who are let in to read only, or the others. */
+/* Drops either the read-only connections or all others. */
 static void drop_clients(struct service *s, bool read_only, const char *reason)
 {
     for (struct map_node *node = map_next(&s->by_session, NULL); node != NULL;
@@ -115,7 +115,7 @@ static void end_session(void *ctx, int64_t id)
     addresses_end_session(&s->addresses, id);
 }
 
-/* Those who read here find a server of the quorum now, where they get sessions that may write. */
+/* Ends all read-only connections and sessions: their clients can reach a quorum again. */
 static void end_read_only(struct service *s)
 {
     s->standing.read_only = false;

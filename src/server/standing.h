@@ -24,12 +24,12 @@ struct service;
 struct connection;
 
 struct standing {
-    bool leads;      /* sessions expire here, spent nodes are collected here */
-    bool sole;       /* the only voter: what is applied here is the newest there is */
-    bool in_contact; /* a leader with a quorum was heard of within a tick */
-    bool leaving;    /* a reconfig removed this server: its clients go to the others */
-    bool readable;  /* the state is a past one of the ensemble: who may read old data may read it */
-    bool read_only; /* there was no quorum for long: clients that ask for it are let in to read */
+    bool leads;        /* sessions expire here, spent nodes are collected here */
+    bool sole;         /* the only voter: what is applied here is the newest there is */
+    bool in_contact;   /* a leader with a quorum was heard of within a tick */
+    bool leaving;      /* a reconfig removed this server: its clients go to the others */
+    bool readable;     /* the state is one that the ensemble once had */
+    bool read_only;    /* no quorum for three ticks: clients that accept old data may read */
     int64_t lost_ms;   /* since when there is no quorum, as far as is known here; 0: there is one */
     bool linearizable; /* every read is confirmed, not only sync */
     uint64_t group;    /* the one that reads of this turn belong to, from 1 */
@@ -64,8 +64,8 @@ void service_set_contact(struct service *s, int64_t contact_ms);
 /* Cuts everybody off who has a session. */
 void service_drop_clients(struct service *s, const char *reason);
 
-/* Whether a reconfig removed this server. Then nobody is let in, and each client is sent away as soon as what it
- * asked for is answered. */
+/* Notes whether a reconfig removed this server. If so it refuses new sessions and sends each client away after
+ * answering its requests. */
 void service_set_leaving(struct service *s, bool leaving);
 
 /* The group that a read of this connection must wait for; 0: it may be answered at once. */

@@ -76,7 +76,7 @@ static bool promote_one(struct transition_step *s, const struct member *target, 
     return behind != 0;
 }
 
-/* Takes the vote of one that shall not vote any more, or not be here. */
+/* Takes the vote from one voter that the target lists without a vote, or does not list. */
 static bool reduce_one(struct transition_step *s, const struct member *target, size_t n,
                        uint64_t skip)
 {
@@ -95,7 +95,7 @@ static bool reduce_one(struct transition_step *s, const struct member *target, s
     return false;
 }
 
-/* Removes the first of those without a vote that shall not be here, when it can go. */
+/* Removes the first member without a vote that the target does not list, if it may go. */
 static bool remove_one(struct transition_step *s, const struct member *target, size_t n,
                        const struct transition_facts *facts)
 {

@@ -8,9 +8,9 @@
  *   reconfig ──► pending ──┬── state_configure: the target is reached ──► node, answer
  *                          └── RECONFIG_END: given up ──► error, node if it moved at all
  *
- * The target is reached when the members that stay are as they shall be and those that go do not vote.
- * The latter get the log until the leader has removed them too, so that they can answer their own
- * clients; the node does not name them any more, and the next reconfig need not wait for that.
+ * The target is reached when every member that stays has its new role and address and no removed member
+ * votes. Removed members get the log until the leader drops them from the log's configuration, so that they
+ * can answer their own clients. The node no longer lists them, and the next reconfig does not wait for them.
  *
  * Checks and errors in the order of ZooKeeper's PrepRequestProcessor, save for the quorum that must
  * be connected: only the leader knows that one, and says it by RECONFIG_END. Weights and groups are
@@ -49,7 +49,7 @@ static const struct membership *shown(const struct configuration *e)
     return configuration_is_leaving(e) ? &e->target : &e->members;
 }
 
-/* Whether the members are those of the target, beside some that are still to go. */
+/* Whether the members equal the target, not counting removed members without a vote. */
 static bool is_reached(const struct configuration *e)
 {
     const struct membership *now = &e->members;
@@ -383,8 +383,7 @@ int write_reconfig(struct write *w, const struct wire_reconfig_request *r)
         e->target = next;
         e->leaving = (w->command->options & COMMAND_LEAVING) != 0;
     }
-    if (same ||
-        (e->leaving && is_reached(e))) { /* nobody votes who did not, or the other way round */
+    if (same || (e->leaving && is_reached(e))) { /* no vote changes */
         publish(w);
         reply_config(w);
         return 0;
@@ -421,7 +420,7 @@ static void reconfig_end(struct write *w, int32_t err)
     }
 }
 
-/* The members changed while some are leaving: clients see nothing of it if only those went. */
+/* The members changed while some are leaving. If only leaving members went, clients see no change. */
 static void go_on_leaving(struct configuration *e)
 {
     if (!is_reached(e)) {

@@ -168,7 +168,7 @@ def test_quorum_lost_and_regained_of_apache():
 
 
 def test_session_ends_by_itself():
-    """A read-only session expires here; a watch set there is told of nothing, and dies with the link."""
+    """A read-only session expires on its server, and its client can take it up again there only."""
     ensemble = alone(OURS)
     try:
         member = ensemble.members[0]

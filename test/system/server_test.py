@@ -56,7 +56,7 @@ def the_session_must_be_asked_for_in_time():
                 with socket.create_connection(server.address, timeout=20) as silent:
                     expect(silent.recv(1) == b"", "the connection ends")
                 expect(0.2 < time.monotonic() - began < 8, "in time, not after the ten seconds of the default")
-                expect(asked.call(zk.exists("/"))[0] == 0, "who has a session stays")
+                expect(asked.call(zk.exists("/"))[0] == 0, "a connection with a session stays")
 
 
 @case

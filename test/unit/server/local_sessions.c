@@ -56,7 +56,7 @@ static bool touches(struct service_harness *h, int64_t id)
     return found;
 }
 
-/* Nothing of it stands in the log, nor is told to the leader; its writes are carried out. */
+/* Its session is not in the log and sends the leader no heartbeats; its writes are carried out. */
 static void test_local(void **state)
 {
     (void)state;
@@ -204,8 +204,7 @@ static void test_read_only(void **state)
 
     connect(&reader, &h, 0, NULL, true, &r);
     assert_true(r.session_id != 0);
-    h.service.standing.linearizable =
-        true; /* no proof is to be had: old data are what was asked for */
+    h.service.standing.linearizable = true; /* reads need no proof: the client accepts old data */
     int32_t get = guest_request(&reader, WIRE_GET_DATA, body_path_watch("/e", true));
     int32_t sync = guest_request(&reader, WIRE_SYNC, body_path_watch("/", false));
     int32_t set = guest_request(&reader, WIRE_SET_DATA, body_set("/e", "y"));

@@ -48,7 +48,7 @@ static bool bit(void *ctx, uint64_t id)
     return (*bits >> id & 1) != 0;
 }
 
-/* What the steps are told, as bits by id. */
+/* The answers to the callbacks, as bits by id. */
 struct known {
     unsigned caught_up;
     unsigned may_go;
@@ -173,7 +173,7 @@ static void test_withdrawn_change(void **state)
     assert_int_equal(ret[2].id, 4);
 }
 
-/* Who is removed is in the way of nothing that can be done before it goes. */
+/* A member that is leaving does not delay the other steps. */
 static void test_others_do_not_wait_for_the_leaving(void **state)
 {
     (void)state;
