@@ -9,6 +9,7 @@ usage: read_only_test.py [NAME...]
 """
 
 import os
+import select
 import subprocess
 import sys
 import time
@@ -248,6 +249,41 @@ def test_java_shell():
         done = subprocess.run(["java", "-cp", f"{zookeeper.JAR}:{zookeeper.LOGGER}", zookeeper.CLIENT_MAIN, "-server",
                                member.host, "-r", "create", "/no", "x"], capture_output=True, timeout=60, check=False)
         assert b"not a read-only" in (done.stdout + done.stderr).lower(), done
+    finally:
+        ensemble.stop()
+
+
+def test_c_client():
+    """Apache's C client with its flag for read-only servers, in its shell."""
+    shell = "/usr/lib/zookeeper/bin/cli_mt"
+    if not os.path.exists(shell):
+        raise cases.Skip(f"no {shell} (Debian: zookeeper-bin)")
+    ensemble = alone(OURS)
+    try:
+        member = ensemble.members[0]
+        read_only_link(member).drop()
+        client = subprocess.Popen(["stdbuf", "-o0", shell, "-h", member.host, "-r"], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        try:
+            output = b""
+
+            def expect(text):
+                nonlocal output
+                while text not in output:
+                    assert select.select([client.stdout], [], [], WAIT_S)[0], output
+                    part = os.read(client.stdout.fileno(), 65536)
+                    assert part, output
+                    output += part
+            expect(b"READONLY_STATE")
+            client.stdin.write(b"ls /\n")
+            client.stdin.flush()
+            expect(b"/: rc = 0")
+            client.stdin.write(b"create /no\n")
+            client.stdin.flush()
+            expect(b"[/no]: rc = -119")
+        finally:
+            client.kill()
+            client.communicate()
     finally:
         ensemble.stop()
 
