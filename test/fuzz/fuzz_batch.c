@@ -11,6 +11,7 @@
  * state it was taken of.
  */
 #include "state/machine.h"
+#include "state/snapshot_format.h"
 
 #include <stdlib.h>
 

@@ -514,7 +514,7 @@ static void forged_members_are_corrupt(void **state)
     struct forged f;
     assert_int_equal(forge_members(3, STATE_SPARE, "i:1:2", 0), 0);
     assert_int_equal(forge_members(254, STATE_VOTER, "no address", 7), 0);
-    assert_int_equal(forge_members(255, STATE_VOTER, "i:1:2", 7), CONCLAVE_ECORRUPT);
+    assert_int_equal(forge_members(257, STATE_VOTER, "i:1:2", 7), CONCLAVE_ECORRUPT);
     assert_int_equal(forge_members(2, STATE_VOTER, "i:1:2", 7), CONCLAVE_ECORRUPT);
     assert_int_equal(forge_members(1, STATE_VOTER, "i:1:2", 7), CONCLAVE_ECORRUPT);
     assert_int_equal(forge_members(3, 3, "i:1:2", 7), CONCLAVE_ECORRUPT);
