@@ -79,7 +79,7 @@ static unsigned admission_look(struct service *s, const struct http_request *req
     int rc = slice_equal_str(scheme, "x509") && request->subject.len > 0
                  ? identity_add_x509(&who, s->x509_super, request->subject)
                  : 0;
-    rc = rc != 0 ? rc : identity_authenticate(&who, request->peer, s->super_digest, scheme, auth);
+    rc = rc != 0 ? rc : identity_authenticate(&who, request->peer, &s->digest, scheme, auth);
     if (rc != 0 || who.count == 0) {
         *ret_why = "Not authenticated";
         status = 401;

@@ -26,6 +26,8 @@ int command_demo(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_members(int argc, char **argv);
 int command_sessions(int argc, char **argv);
+int command_secret(int argc, char **argv);
+int command_users(int argc, char **argv);
 int command_elect(int argc, char **argv);
 int command_lock(int argc, char **argv);
 int command_semaphore(int argc, char **argv);

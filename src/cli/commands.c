@@ -9,6 +9,8 @@ static const struct command_row COMMANDS[] = {
     {"status", "Show the servers of an ensemble, and what is wrong.", command_status, NULL, false},
     {"members", "Show or change who belongs to the ensemble.", command_members, NULL, false},
     {"sessions", "List the sessions, and where each is connected.", command_sessions, NULL, false},
+    {"users", "Keep the file of users who may authenticate by digest.", command_users, NULL, false},
+    {"secret", "Make a random secret for the servers of an ensemble.", command_secret, NULL, false},
     {"demo", "See a leader killed and the next one take over, in a few seconds.", command_demo,
      NULL, false},
     {"elect", "Run a command only while this process is the leader.", command_elect, "Coordination",

@@ -5,13 +5,16 @@
 #include "cli/command.h"
 
 #include "admin/admin.h"
+#include "base/log.h"
 #include "server/config.h"
+#include "server/confine.h"
 #include "server/server.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <uv.h>
 
 struct server_run {
@@ -152,6 +155,25 @@ static void raise_descriptor_limit(void)
     }
 }
 
+/* What the process gives up before it has a thread, or a key in memory. */
+static int confine(const struct server_options *options)
+{
+    if (!options->core_dumps) {
+        confine_core_dumps();
+    }
+    if (geteuid() == 0) {
+        log_warn("server", "runs-as-root", "text=\"a user of its own is enough for a server\"");
+    }
+    int rc = options->seccomp ? confine_system_calls() : 0;
+    if (rc != 0) {
+        fprintf(stderr, "conclave: server: seccomp=yes: %s: remove the key\n",
+                rc == CONCLAVE_EUNSUPPORTED ? "there is no list of system calls for this machine"
+                                            : "the kernel refuses the filter");
+        return CLI_EXIT_USAGE;
+    }
+    return 0;
+}
+
 static int open_both(struct server_run *run, const struct config *config, char **ret_text)
 {
     struct server_callbacks callbacks = {.ctx = run, .ready = on_ready, .failed = on_failed};
@@ -233,7 +255,8 @@ int command_server(int argc, char **argv)
         code = 0;
     } else {
         raise_descriptor_limit();
-        code = run_server(&config);
+        code = confine(&config.options);
+        code = code == 0 ? run_server(&config) : code;
     }
     config_finish(&config);
     return code;

@@ -3,6 +3,7 @@
 
 #include "base/random.h"
 #include "peer/parts.h"
+#include "tls/scrypt.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -139,18 +140,24 @@ static int peers_make_contexts(const struct peers *p, struct slice secret,
 static int peers_secure(struct peers *p, const struct peer_options *o, char **ret_text)
 {
     char why[TLS_TEXT_MAX];
+    uint8_t key[SCRYPT_KEY_SIZE];
     struct slice secret = SLICE_NULL;
     if (o->security == PEER_SECURITY_SECRET) {
-        secret = o->secret;
-        if (secret.len < PEER_SECRET_MIN) {
+        if (o->secret.len < PEER_SECRET_MIN) {
             return peers_text(ret_text, CONCLAVE_EINVAL,
                               "the secret of the cluster is shorter than %d bytes: take more",
                               PEER_SECRET_MIN);
         }
+        /* Whoever listens in can try guesses: each costs what this costs. */
+        if (scrypt_stretch(o->secret, "conclave: secret of the servers of an ensemble", key) != 0) {
+            return CONCLAVE_ENOMEM;
+        }
+        secret = slice_make(key, sizeof key);
     } else if (o->security == PEER_SECURITY_CERTIFICATES) {
         p->certificates = *o->certificates;
     }
     int rc = peers_make_contexts(p, secret, &p->conns.server, &p->conns.client, why);
+    explicit_bzero(key, sizeof key);
     if (rc != 0) {
         return peers_text(ret_text, rc, "links between servers: %s", why);
     }

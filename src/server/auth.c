@@ -1,8 +1,10 @@
 #include "server/auth.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 #include <stdlib.h>
+#include <strings.h>
 
 void identity_init(struct identity *i, size_t max_bytes)
 {
@@ -21,7 +23,7 @@ struct wire_vector identity_ids(const struct identity *i)
     return wire_vector_make(&i->ids, i->count);
 }
 
-static bool identity_has(const struct identity *i, struct slice scheme, struct slice id)
+bool identity_has(const struct identity *i, struct slice scheme, struct slice id)
 {
     struct wire_vector ids = identity_ids(i);
     struct wire_id known;
@@ -90,43 +92,86 @@ bool identity_has_any(const struct identity *i, const char *schemes)
     return false;
 }
 
-void digest_id(struct buf *out, struct slice user_password)
+const char *digest_algorithm_find(const char *name)
 {
-    unsigned char sha[EVP_MAX_MD_SIZE];
-    unsigned char text[2 * EVP_MAX_MD_SIZE];
-    unsigned int sha_len = 0;
+    static const char *const known[][2] = {
+        {"SHA", "SHA1"},          {"SHA1", "SHA1"},         {"SHA-1", "SHA1"},
+        {"SHA-224", "SHA224"},    {"SHA224", "SHA224"},     {"SHA-256", "SHA256"},
+        {"SHA256", "SHA256"},     {"SHA-384", "SHA384"},    {"SHA384", "SHA384"},
+        {"SHA-512", "SHA512"},    {"SHA512", "SHA512"},     {"SHA3-224", "SHA3-224"},
+        {"SHA3-256", "SHA3-256"}, {"SHA3-384", "SHA3-384"}, {"SHA3-512", "SHA3-512"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcasecmp(known[i][0], name) == 0) {
+            return known[i][1];
+        }
+    }
+    return NULL;
+}
+
+static struct slice digest_user(struct slice user_password)
+{
     const uint8_t *colon =
         user_password.len == 0 ? NULL : memchr(user_password.data, ':', user_password.len);
-    size_t user = colon != NULL ? (size_t)(colon - user_password.data) : user_password.len;
+    return slice_make(user_password.data,
+                      colon != NULL ? (size_t)(colon - user_password.data) : user_password.len);
+}
 
-    if (EVP_Digest(user_password.data, user_password.len, sha, &sha_len, EVP_sha1(), NULL) != 1) {
+void digest_id(struct buf *out, const char *algorithm, struct slice user_password)
+{
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    unsigned char text[2 * EVP_MAX_MD_SIZE];
+    unsigned int len = 0;
+    const EVP_MD *md = algorithm != NULL ? EVP_get_digestbyname(algorithm) : EVP_sha1();
+    if (md == NULL ||
+        EVP_Digest(user_password.data, user_password.len, hash, &len, md, NULL) != 1) {
         out->failed = true;
         return;
     }
-    EVP_EncodeBlock(text, sha, (int)sha_len);
-    buf_append(out, user_password.data, user);
+    EVP_EncodeBlock(text, hash, (int)len);
+    buf_append_slice(out, digest_user(user_password));
     buf_append_u8(out, ':');
     buf_append_str(out, (const char *)text);
 }
 
-static int identity_add_digest(struct identity *i, const char *super_digest, struct slice auth)
+/* In the same time whatever differs. */
+static bool digest_equal(struct slice id, const char *super)
+{
+    return id.len == strlen(super) && CRYPTO_memcmp(id.data, super, id.len) == 0;
+}
+
+enum digest_super digest_super_is(const struct digest_rules *digest, struct slice user_password)
+{
+    struct slice user = digest_user(user_password);
+    struct buf id;
+    enum digest_super is = DIGEST_OTHER;
+    if (digest->super == NULL ||
+        !slice_equal(user, slice_make(digest->super, strcspn(digest->super, ":")))) {
+        return DIGEST_OTHER;
+    }
+    buf_init(&id, 0);
+    digest_id(&id, digest->algorithm, user_password);
+    is = buf_ok(&id) && digest_equal(buf_slice(&id), digest->super) ? DIGEST_SUPER : DIGEST_WRONG;
+    buf_finish(&id);
+    return is;
+}
+
+int identity_add_digest(struct identity *i, const struct digest_rules *digest,
+                        struct slice user_password)
 {
     struct buf id;
-    int rc;
+    int rc = 0;
     buf_init(&id, i->ids.max);
-    digest_id(&id, auth);
+    digest_id(&id, digest->algorithm, user_password);
     if (!buf_ok(&id)) {
         rc = CONCLAVE_ETOOBIG;
-        goto out;
     }
-    if (super_digest != NULL && slice_equal_str(buf_slice(&id), super_digest)) {
+    if (rc == 0 && digest->super != NULL && digest_equal(buf_slice(&id), digest->super)) {
         rc = identity_add(i, slice_str("super"), slice_str(""));
-        if (rc != 0) {
-            goto out;
-        }
     }
-    rc = identity_add(i, slice_str("digest"), buf_slice(&id));
-out:
+    if (rc == 0) {
+        rc = identity_add(i, slice_str("digest"), buf_slice(&id));
+    }
     buf_finish(&id);
     return rc;
 }
@@ -155,14 +200,14 @@ static bool identity_has_scheme(const struct identity *i, struct slice scheme)
     return false;
 }
 
-int identity_authenticate(struct identity *i, const char *host, const char *super_digest,
+int identity_authenticate(struct identity *i, const char *host, const struct digest_rules *digest,
                           struct slice scheme, struct slice auth)
 {
     if (slice_equal_str(scheme, "ip")) {
         return identity_add(i, scheme, slice_str(host));
     }
-    if (slice_equal_str(scheme, "digest") && !slice_is_null(auth)) {
-        return identity_add_digest(i, super_digest, auth);
+    if (slice_equal_str(scheme, "digest") && !slice_is_null(auth) && !digest->off) {
+        return identity_add_digest(i, digest, auth);
     }
     if (slice_equal_str(scheme, "x509") && identity_has_scheme(i, scheme)) {
         return 0; /* the certificate spoke already; what the request says counts for nothing */

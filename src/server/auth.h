@@ -10,6 +10,14 @@
 
 #include "wire/records.h"
 
+/* What the server is told about the scheme digest; strings are borrowed. */
+struct digest_rules {
+    const char *super;     /* user:hash of the superuser, or NULL */
+    const char *algorithm; /* of the hash in ids, OpenSSL's name; NULL: SHA1 */
+    bool off;              /* nobody authenticates by digest, and no ACL may name it */
+    bool tls_only;         /* only over TLS: the password comes in clear */
+};
+
 struct identity {
     struct buf ids; /* encoded wire_id, bounded */
     int32_t count;
@@ -36,18 +44,36 @@ bool auth_scheme_known(struct slice scheme);
 /* Whether there is an id of one of the schemes in the list. */
 bool identity_has_any(const struct identity *i, const char *schemes);
 
-/* An auth request. `host` is the peer's address; super_digest is `user:hash` of the superuser or
- * NULL. 0, CONCLAVE_AUTH_FAILED for a scheme that is not ip or digest or bytes that are no
- * credentials, or as identity_add. */
-int identity_authenticate(struct identity *i, const char *host, const char *super_digest,
+/* Whether that id is there. */
+bool identity_has(const struct identity *i, struct slice scheme, struct slice id);
+
+/* An auth request; `host` is the peer's address. By digest anybody is whom he names, as nobody's
+ * password is known. 0, CONCLAVE_AUTH_FAILED for a scheme that is off, or is not ip or digest, or
+ * bytes that are no credentials, or as identity_add. */
+int identity_authenticate(struct identity *i, const char *host, const struct digest_rules *digest,
                           struct slice scheme, struct slice auth) CONCLAVE_MUST_USE;
+
+/* Adds the id of a digest, and the superuser's if it is his. Errors as identity_add. */
+int identity_add_digest(struct identity *i, const struct digest_rules *digest,
+                        struct slice user_password) CONCLAVE_MUST_USE;
+
+/* Whose password this is, as far as the superuser goes. */
+enum digest_super {
+    DIGEST_OTHER, /* another user's */
+    DIGEST_SUPER,
+    DIGEST_WRONG, /* the superuser's name with another password: an ordinary id */
+};
+enum digest_super digest_super_is(const struct digest_rules *digest, struct slice user_password);
 
 /* The subject of a verified certificate, as Java prints it; it is the superuser's, too, when it
  * equals `super` (NULL: nobody's does). Errors as identity_add. */
 int identity_add_x509(struct identity *i, const char *super,
                       struct slice subject) CONCLAVE_MUST_USE;
 
-/* Appends user:base64(sha1(user:password)). */
-void digest_id(struct buf *out, struct slice user_password);
+/* Appends user:base64(hash(user:password)); algorithm as in digest_rules. */
+void digest_id(struct buf *out, const char *algorithm, struct slice user_password);
+
+/* OpenSSL's name of a hash by any of the names that Java has for it; NULL: there is none. */
+const char *digest_algorithm_find(const char *name);
 
 #endif

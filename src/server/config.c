@@ -4,6 +4,7 @@
 #include "server/config_admin.h"
 #include "server/config_login.h"
 #include "server/config_members.h"
+#include "server/config_secure.h"
 #include "server/config_tls.h"
 #include "server/config_values.h"
 #include "server/keys.h"
@@ -18,7 +19,8 @@ void config_init(struct config *c)
     *c = (struct config){.options = server_options_default(),
                          .session_min_ms = -1,
                          .session_max_ms = -1,
-                         .secure_port = -1};
+                         .secure_port = -1,
+                         .warn_open = true};
     buf_init(&c->notices, 0);
     config_admin_init(&c->admin);
     config_members_init(&c->members);
@@ -35,10 +37,12 @@ void config_finish(struct config *c)
     free(c->error);
     free(c->data_dir);
     free(c->super_digest);
+    free(c->digest_users_file);
     free(c->auth_schemes);
     free(c->dynamic_file);
     free(c->audit_file);
     config_login_finish(&c->login);
+    c->digest_users_file = NULL;
     c->error = c->data_dir = c->super_digest = c->auth_schemes = c->dynamic_file = c->audit_file =
         NULL;
 }
@@ -85,6 +89,7 @@ static int config_set_bool(struct config *c, const struct key_row *row, const ch
     if (!config_boolean(value, &on)) {
         return config_fail(c, "%s: %s: '%s' is neither yes nor no", where, key, value);
     }
+    on = on != (row->min == 1);
     memcpy((uint8_t *)c + row->offset, &on, sizeof on);
     return 0;
 }
@@ -300,10 +305,12 @@ static int config_conclude_access(struct config *c)
 {
     const char *rest = c->auth_schemes != NULL ? c->auth_schemes : "";
     struct slice first;
-    c->options.super_digest = c->super_digest;
+    c->options.digest.super = c->super_digest;
+    c->options.users_file = c->digest_users_file;
     c->options.command_options =
-        (c->extended_types ? COMMAND_TTL : 0u) | (c->enforce_quota ? COMMAND_QUOTA : 0u) |
-        (c->fencing ? COMMAND_FENCING : 0u) | (c->reconfig ? COMMAND_RECONFIG : 0u);
+        (c->options.digest.off ? COMMAND_NO_DIGEST : 0u) | (c->extended_types ? COMMAND_TTL : 0u) |
+        (c->enforce_quota ? COMMAND_QUOTA : 0u) | (c->fencing ? COMMAND_FENCING : 0u) |
+        (c->reconfig ? COMMAND_RECONFIG : 0u);
     if (!c->enforce_auth) {
         return 0;
     }
@@ -322,7 +329,10 @@ static int config_conclude(struct config *c)
         o->data_dir = c->data_dir;
     }
     o->audit_file = c->audit_file;
-    int rc = config_conclude_access(c);
+    int rc = c->secure ? config_secure_begin(c) : 0;
+    if (rc == 0) {
+        rc = config_conclude_access(c);
+    }
     if (rc == 0) {
         rc = config_conclude_login(c);
     }
@@ -350,6 +360,9 @@ static int config_conclude(struct config *c)
     rc = config_conclude_tls(c);
     if (rc == 0) {
         rc = config_conclude_admin_tls(c);
+    }
+    if (rc == 0) {
+        rc = config_secure_end(c);
     }
     if (rc != 0) {
         return rc;

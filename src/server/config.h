@@ -91,6 +91,9 @@ struct config {
     /* Own memory of options, and what the final step needs to know. */
     char *data_dir;
     char *super_digest;
+    char *digest_users_file;
+    bool secure;    /* the profile: config_secure.h */
+    bool warn_open; /* warnOpenClientPort */
     char *auth_schemes;
     char *dynamic_file;
     char *audit_file;

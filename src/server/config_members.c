@@ -136,12 +136,36 @@ int config_set_peer_type(struct config *c, const char *key, const char *value, c
     return 0;
 }
 
+enum { SECRET_FRESH_MIN = 12, SECRET_DISTINCT_MIN = 8 };
+
+/* A rough look, which finds runs (aaaa, 1234) and few characters again and again; a word of a
+ * dictionary it does not find. */
+static bool secret_is_weak(const char *text)
+{
+    bool seen[256] = {false};
+    size_t distinct = 0;
+    size_t fresh = 0;
+    for (size_t i = 0; text[i] != '\0'; i++) {
+        unsigned char c = (unsigned char)text[i];
+        distinct += !seen[c];
+        seen[c] = true;
+        fresh += i < 2 || text[i] - text[i - 1] != text[i - 1] - text[i - 2];
+    }
+    return distinct < SECRET_DISTINCT_MIN || fresh < SECRET_FRESH_MIN;
+}
+
 /* The value is not repeated in messages. */
 int config_set_secret(struct config *c, const char *key, const char *value, const char *where)
 {
     if (strlen(value) < PEER_SECRET_MIN) {
         return config_fail(c, "%s: %s: shorter than %d characters: take more", where, key,
                            PEER_SECRET_MIN);
+    }
+    if (secret_is_weak(value)) {
+        return config_fail(c,
+                           "%s: %s: too easy to guess, it repeats itself: make a random one with "
+                           "conclave secret",
+                           where, key);
     }
     wipe(&c->members.secret);
     return config_copy(c, &c->members.secret, value);
@@ -364,6 +388,7 @@ static int members_secure(struct config *c)
                            "with ssl.quorum.certFile, .keyFile and .caFile",
                            open);
     }
+    c->options.local_only = true; /* whoever has an account here is trusted */
     return 0;
 }
 

@@ -113,12 +113,29 @@ int config_set_address(struct config *c, const char *key, const char *value, con
 int config_set_super_digest(struct config *c, const char *key, const char *value, const char *where)
 {
     const char *colon = strchr(value, ':');
-    /* The hash is base64 of 20 bytes. The value itself is not repeated: it is a secret of a
-     * kind. */
-    if (colon == NULL || strlen(colon + 1) != 28) {
-        return config_fail(c, "%s: %s: wanted user:base64(sha1(user:password))", where, key);
+    size_t len = colon != NULL ? strlen(colon + 1) : 0;
+    /* The hash is base64 of 20 bytes with SHA1, of up to 64 otherwise. The value itself is not
+     * repeated: it is a secret of a kind. */
+    if (len < 28 || len > 88 || len % 4 != 0) {
+        return config_fail(c,
+                           "%s: %s: wanted user:base64(sha1(user:password)), or the hash that "
+                           "DigestAuthenticationProvider.digestAlg names",
+                           where, key);
     }
     return config_copy(c, &c->super_digest, value);
+}
+
+int config_set_digest_algorithm(struct config *c, const char *key, const char *value,
+                                const char *where)
+{
+    c->options.digest.algorithm = digest_algorithm_find(value);
+    if (c->options.digest.algorithm == NULL) {
+        return config_fail(c,
+                           "%s: %s: '%s' is none of SHA1, SHA-256, SHA-384, SHA-512, SHA3-256, "
+                           "SHA3-384, SHA3-512",
+                           where, key, value);
+    }
+    return 0;
 }
 
 /* A scheme that nobody can authenticate by would lock everybody out. */

@@ -28,6 +28,8 @@ int config_set_auth_schemes(struct config *c, const char *key, const char *value
                             const char *where);
 int config_set_super_digest(struct config *c, const char *key, const char *value,
                             const char *where);
+int config_set_digest_algorithm(struct config *c, const char *key, const char *value,
+                                const char *where);
 int config_set_audit_file(struct config *c, const char *key, const char *value, const char *where);
 int config_set_dynamic_file(struct config *c, const char *key, const char *value,
                             const char *where);

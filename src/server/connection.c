@@ -29,6 +29,7 @@ int connection_init(struct connection *c, struct service *s, const char *host, c
     identity_init(&c->identity, s->limits.identity_max);
     buf_init(&c->waiting, 0);
     buf_init(&c->out, 0);
+    buf_init(&c->verified_id, 0);
     c->handshake_at = clock_monotonic_ms(s->clock) + s->limits.handshake_ms;
     list_push_back(&s->handshaking, &c->handshaking);
     c->address = address_hold(&s->addresses, host);
@@ -70,6 +71,9 @@ void connection_finish(struct connection *c)
         address_release(&s->addresses, c->address);
         c->address = NULL;
     }
+    verification_drop(c->verification);
+    c->verification = NULL;
+    buf_finish(&c->verified_id);
     c->pending_count = 0;
     c->pending_bytes = 0;
     c->stage = CONNECTION_CLOSED;
@@ -147,7 +151,8 @@ bool connection_ready(struct connection *c)
 {
     const struct server_limits *limits = &c->service->limits;
     if (c->input_ended || c->stage == CONNECTION_CREATING || c->reconfiguring ||
-        !connection_open(c) || c->pending_count >= limits->pipelined_max ||
+        c->verification != NULL || !connection_open(c) ||
+        c->pending_count >= limits->pipelined_max ||
         c->pending_bytes >= limits->pipelined_bytes_max ||
         c->out.len + c->sending + c->waiting_replies >= limits->output_pause) {
         return false;
@@ -494,12 +499,27 @@ static void connection_take_auth(struct connection *c, const struct request_row 
     buf_init(&record, 0);
     r->err = r->type == WIRE_SASL ? request_login(c, r->body, &record)
                                   : request_authenticate(c, r->body);
+    if (r->err == REQUEST_LATER) {
+        c->verified_xid = r->xid;
+        return; /* `record` holds nothing */
+    }
     r->body = buf_slice(&record);
     c->input_ended = c->input_ended || r->err != 0;
     if (connection_open(c)) {
         connection_answer_in_turn(c, row, r);
     }
     buf_finish(&record);
+}
+
+void connection_verified(struct connection *c, int32_t err)
+{
+    struct request r = {
+        .xid = c->verified_xid, .type = WIRE_AUTH, .err = err, .body = slice_str("")};
+    c->input_ended = c->input_ended || err != 0;
+    if (connection_open(c)) {
+        connection_answer_in_turn(c, request_row(r.type), &r);
+        connection_set_dirty(c);
+    }
 }
 
 /* The number behind a write's record; false when it is cut short. */
@@ -627,6 +647,9 @@ static void connection_take_request(struct connection *c, struct slice frame)
     }
     if (r.err == 0 && connection_may_only_read(c, row, r.type)) {
         r.err = CONCLAVE_NOT_READ_ONLY;
+    }
+    if (r.type == WIRE_RECONFIG && r.err == 0 && !request_may_reconfig(c, r.body)) {
+        r.err = CONCLAVE_BAD_ARGUMENTS;
     }
     if (row->kind == REQUEST_WRITE && r.err == 0 && !connection_is_own_affair(c, &r, &r.err)) {
         connection_take_write(c, row, &r);

@@ -25,6 +25,7 @@
 #include "watch/watch.h"
 
 struct service;
+struct verification;
 
 enum connection_stage {
     CONNECTION_HANDSHAKE, /* no session yet */
@@ -56,6 +57,7 @@ struct connection {
     enum connection_stage stage;
     bool input_ended; /* the last request of this connection was read */
     bool securing;    /* the TLS handshake is not done */
+    bool secured;     /* it is */
     bool
         reconfiguring; /* its reconfig is not answered, which may be after later entries of the log:
                                 nothing is taken behind it */
@@ -83,8 +85,11 @@ struct connection {
     struct list touched;     /* in standing.touched */
     struct watcher watcher;
     struct identity identity;
-    struct login *login; /* its SASL exchange, once begun */
-    struct list pending; /* requests not answered, oldest first */
+    struct login *login;               /* its SASL exchange, once begun */
+    struct verification *verification; /* of its password; nothing is taken behind it */
+    struct buf verified_id;            /* the id that it gets if the password is right */
+    int32_t verified_xid;              /* of the request */
+    struct list pending;               /* requests not answered, oldest first */
     size_t pending_count;
     size_t pending_bytes;
     struct buf waiting;     /* bodies of requests that wait for the writes before them */
@@ -148,6 +153,10 @@ void connection_precede(struct connection *c, const struct pending *entry);
 /* A write of this connection was applied: answers it and all that waited behind it. */
 void connection_complete(struct connection *c, struct pending *entry,
                          const struct effects *effects);
+
+/* The password that it waited for was checked: answers the auth request. err: 0 or
+ * CONCLAVE_AUTH_FAILED. */
+void connection_verified(struct connection *c, int32_t err);
 
 /* A write on its way gets no answer: the connection is being cut off. */
 void connection_forget(struct connection *c, struct pending *entry);

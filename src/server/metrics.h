@@ -33,6 +33,7 @@
     X(conclave_reading_paused, "Times that nothing more was read of a connection for a while")     \
     X(conclave_waits_address_bytes, "Waits of a connection for its address's bytes")               \
     X(conclave_slow_clients_cut, "Connections cut off because they did not read")                  \
+    X(conclave_auth_put_off, "Connections ended instead of a password's check: over a limit")      \
     X(conclave_auth_required, "Connections closed because they had not authenticated")             \
     X(conclave_watches_refused, "Watches refused over a limit")                                    \
     X(conclave_sessions_refused, "Sessions refused over a limit")                                  \

@@ -264,6 +264,7 @@ static void client_on_secured(void *owner)
     buf_init(&subject, SUBJECT_MAX);
     client_end_securing(cl);
     c->securing = false;
+    c->secured = true;
     stream_peer_subject(cl->stream, &subject);
     if (!buf_ok(&subject) ||
         (subject.len > 0 && connection_add_certificate(c, buf_slice(&subject)) != 0)) {

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "server/request_login.h"
 #include "server/request_watch.h"
+#include "server/server_line.h"
 #include "server/service.h"
 #include "tree/acl_rules.h"
 
@@ -122,27 +123,209 @@ static void answer_who_am_i(struct connection *c, const struct request *r)
     connection_reply_end(c, place);
 }
 
-int32_t request_authenticate(struct connection *c, struct slice body)
+/* Whether a list of servers, as in a reconfig, names one that is on another machine. What cannot be read is
+ * left to apply, which refuses it. */
+static bool names_other_machine(struct slice list)
+{
+    bool other = false;
+    while (list.len > 0 && !other) {
+        char text[SERVER_TEXT_MAX];
+        struct server_line line = {0};
+        const char *why;
+        size_t len = 0;
+        while (len < list.len && list.data[len] != ',' && list.data[len] != '\n') {
+            len++;
+        }
+        const uint8_t *equals = memchr(list.data, '=', len);
+        size_t skip = equals != NULL ? (size_t)(equals - list.data) + 1 : len;
+        if (skip < len && len - skip < sizeof text) {
+            memcpy(text, list.data + skip, len - skip);
+            text[len - skip] = '\0';
+            if (server_line_parse(text, &line, &why) == 0) {
+                for (size_t i = 0; i < line.n_hosts; i++) {
+                    other = other || !server_host_is_loopback(line.hosts[i].host);
+                }
+                server_line_finish(&line);
+            }
+        }
+        len += len < list.len;
+        list = slice_make(list.data + len, list.len - len);
+    }
+    return other;
+}
+
+bool request_may_reconfig(const struct connection *c, struct slice body)
 {
     struct wire_reader reader = wire_reader_make(body);
-    struct wire_auth_packet packet;
-    int rc = CONCLAVE_AUTH_FAILED;
-    if (wire_decode_auth_packet(&reader, &packet) == 0) {
-        rc = identity_authenticate(&c->identity, c->host, c->service->super_digest, packet.scheme,
-                                   packet.auth);
+    struct wire_reconfig_request request;
+    if (!c->service->local_only || wire_decode_reconfig_request(&reader, &request) != 0 ||
+        !(names_other_machine(request.joining_servers) ||
+          names_other_machine(request.new_members))) {
+        return true;
     }
-    if (rc != 0) {
-        c->service->stats.auth_failed++;
-        if (service_may_log(c->service)) {
-            log_warn("server", "auth-failed", "peer=%s session=0x%llx error=%s", c->peer,
-                     (unsigned long long)c->session_id, conclave_errname(rc));
+    if (service_may_log(c->service)) {
+        log_warn("server", "reconfig-refused",
+                 "peer=%s session=0x%llx reason=\"a server on another machine would join, but the "
+                 "servers prove nothing to each other: start all of them with clusterSecretFile or "
+                 "sslQuorum\"",
+                 c->peer, (unsigned long long)c->session_id);
+    }
+    return false;
+}
+
+/* Digest: whose password is it, and is it right. The superuser's is an ordinary id if it is wrong, as
+ * in Apache ZooKeeper, where the superuser's name has no password of its own. */
+
+enum {
+    FAILURES_PER_SECOND = 1, /* of an address */
+    FAILURES_BURST = 10,
+};
+
+/* A failure, for the log: each reason once a minute and address. */
+static void request_tell_failure(struct connection *c, const char *scheme, int error,
+                                 const char *reason)
+{
+    struct service *s = c->service;
+    s->stats.auth_failed++;
+    if (refusals_add(&s->auth_refused, c->host, reason, s->now_ns / 1000000, service_tell_refused,
+                     NULL) &&
+        service_may_log(s)) {
+        log_warn("server", "auth-failed", "peer=%s session=0x%llx scheme=%s error=%s reason=\"%s\"",
+                 c->peer, (unsigned long long)c->session_id, scheme, conclave_errname(error),
+                 reason);
+    }
+}
+
+static bool request_may_fail(const struct connection *c)
+{
+    char address[ADDRESS_NAME_MAX];
+    address_name(c->host, address);
+    return rates_allow(&c->service->auth_failures, address, FAILURES_PER_SECOND, FAILURES_BURST,
+                       c->service->now_ns);
+}
+
+static void request_count_failure(struct connection *c)
+{
+    char address[ADDRESS_NAME_MAX];
+    address_name(c->host, address);
+    (void)rates_take(&c->service->auth_failures, address, FAILURES_PER_SECOND, FAILURES_BURST,
+                     c->service->now_ns);
+}
+
+/* The end of the connection without an answer: a client takes a refusal for final, and tries again
+ * after a lost connection. */
+static int request_put_off(struct connection *c, const char *reason)
+{
+    c->service->metrics->conclave_auth_put_off++;
+    request_tell_failure(c, "digest", CONCLAVE_THROTTLED, reason);
+    connection_end(c);
+    return REQUEST_LATER;
+}
+
+static int32_t request_conclude(struct connection *c, const char *scheme, int rc,
+                                const char *reason);
+
+static void request_on_verified(void *ctx, int error)
+{
+    struct connection *c = ctx;
+    int rc = error;
+    (void)service_time_ms(c->service);
+    c->verification = NULL;
+    if (rc == 0) {
+        rc = identity_add(&c->identity, slice_str("digest"), buf_slice(&c->verified_id));
+    } else if (rc == CONCLAVE_AUTH_FAILED) {
+        request_count_failure(c);
+    }
+    buf_finish(&c->verified_id);
+    connection_verified(c, request_conclude(c, "digest", rc, "wrong user or password"));
+}
+
+/* By the file of users. */
+static int request_verify(struct connection *c, struct slice user_password)
+{
+    struct service *s = c->service;
+    struct buf id;
+    buf_init(&id, c->identity.ids.max);
+    digest_id(&id, s->digest.algorithm, user_password);
+    int rc = CONCLAVE_ETOOBIG;
+    if (buf_ok(&id) && identity_has(&c->identity, slice_str("digest"), buf_slice(&id))) {
+        rc = 0;
+    } else if (buf_ok(&id) && !request_may_fail(c)) {
+        rc = request_put_off(c, "too many failures of this address, or too many at once");
+    } else if (buf_ok(&id)) {
+        switch (
+            verifier_begin(s->verifier, user_password, request_on_verified, c, &c->verification)) {
+        case VERIFIED:
+            rc = identity_add(&c->identity, slice_str("digest"), buf_slice(&id));
+            break;
+        case VERIFYING:
+            c->verified_id = id;
+            return REQUEST_LATER;
+        case VERIFIER_BUSY:
+            rc = request_put_off(c, "too many passwords are being checked");
+            break;
         }
+    }
+    buf_finish(&id);
+    return rc;
+}
+
+static int request_digest(struct connection *c, struct slice user_password, const char **ret_reason)
+{
+    const struct digest_rules *rules = &c->service->digest;
+    if (rules->off) {
+        *ret_reason = "digest is off: DigestAuthenticationProvider.enabled";
+        return CONCLAVE_AUTH_FAILED;
+    }
+    if (rules->tls_only && !c->secured) {
+        *ret_reason = "digest is for connections with TLS only: digest.tlsOnly";
+        return CONCLAVE_AUTH_FAILED;
+    }
+    switch (digest_super_is(rules, user_password)) {
+    case DIGEST_WRONG:
+        if (!request_may_fail(c)) {
+            return request_put_off(c, "too many wrong passwords of the superuser");
+        }
+        request_count_failure(c);
+        request_tell_failure(c, "digest", CONCLAVE_AUTH_FAILED,
+                             "wrong password of the superuser: an ordinary id");
+        break;
+    case DIGEST_SUPER:
+        return identity_add_digest(&c->identity, rules, user_password);
+    case DIGEST_OTHER:
+        break;
+    }
+    return c->service->verifier != NULL ? request_verify(c, user_password)
+                                        : identity_add_digest(&c->identity, rules, user_password);
+}
+
+static int32_t request_conclude(struct connection *c, const char *scheme, int rc,
+                                const char *reason)
+{
+    if (rc != 0) {
+        request_tell_failure(c, scheme, rc, reason);
     }
     if (c->service->audit != NULL) {
         audit_login(c->service->audit, "auth", c->session_id, identity_ids(&c->identity), c->host,
                     rc == 0);
     }
     return rc == 0 ? 0 : CONCLAVE_AUTH_FAILED;
+}
+
+int32_t request_authenticate(struct connection *c, struct slice body)
+{
+    struct wire_reader reader = wire_reader_make(body);
+    struct wire_auth_packet packet;
+    const char *reason = "the scheme is unknown or off, or its credentials are none";
+    bool digest = false;
+    int rc = CONCLAVE_AUTH_FAILED;
+    if (wire_decode_auth_packet(&reader, &packet) == 0) {
+        digest = slice_equal_str(packet.scheme, "digest") && !slice_is_null(packet.auth);
+        rc = digest ? request_digest(c, packet.auth, &reason)
+                    : identity_authenticate(&c->identity, c->host, &c->service->digest,
+                                            packet.scheme, packet.auth);
+    }
+    return rc == REQUEST_LATER ? rc : request_conclude(c, digest ? "digest" : "?", rc, reason);
 }
 
 /* In the order of the operations' numbers. deleteContainer has no row: it is the collector's own. */

@@ -35,7 +35,13 @@ const struct request_row *request_row(int32_t type);
 /* Answers a request that was refused when it was read, with r->err. */
 void answer_refused(struct connection *c, const struct request *r);
 
-/* An auth request's effect: 0 or CONCLAVE_AUTH_FAILED. */
+/* False, with a line in the log: a member on another machine would join servers that prove nothing to
+ * each other, because all of them are on this one. */
+bool request_may_reconfig(const struct connection *c, struct slice body);
+
+/* An auth request's effect: 0, CONCLAVE_AUTH_FAILED, or REQUEST_LATER: connection_verified follows, or
+ * the connection ends without an answer. */
+enum { REQUEST_LATER = 1 };
 int32_t request_authenticate(struct connection *c, struct slice body);
 
 #endif

@@ -38,6 +38,7 @@ struct server {
     struct service service;
     struct login_service *login;
     struct audit *audit;
+    struct verifier *verifier; /* NULL: digest has no users */
     struct port *port;
     struct secure *secure; /* NULL: no TLS */
     struct node *node;
@@ -391,7 +392,14 @@ static int server_open_access(struct server *s, char **ret_text)
             return server_text(ret_text, rc, "sasl: %s", text);
         }
     }
-    if (o->audit) {
+    if (o->users_file != NULL) {
+        rc = verifier_open(s->loop, o->users_file, &s->verifier, ret_text);
+        s->open_parts += rc == 0;
+        if (rc == CONCLAVE_EINVAL) {
+            return rc;
+        }
+    }
+    if (rc == 0 && o->audit) {
         rc = audit_open(o->audit_file, o->clock, &s->audit, &detail);
     }
     if (rc == CONCLAVE_EIO) {
@@ -430,13 +438,15 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
         .limits = options->limits,
         .server_id = options->server_id,
         .skip_acl = options->skip_acl,
-        .super_digest = options->super_digest,
+        .digest = options->digest,
         .x509_super = options->x509_super,
         .auth_schemes = options->auth_schemes,
         .command_options = options->command_options,
         .read_only_mode = options->read_only_mode,
         .local_sessions = options->local_sessions,
         .local_upgrading = options->local_upgrading,
+        .close_acls = options->close_acls,
+        .local_only = options->local_only,
         .collector = options->collector,
         .clock = options->clock,
         .sink = node_sink(s->node),
@@ -445,6 +455,7 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
     int access = server_open_access(s, ret_text);
     service.login = s->login;
     service.audit = s->audit;
+    service.verifier = s->verifier;
     rc = service_init(&s->service, &service);
     if (access != 0) {
         rc = access;
@@ -472,6 +483,10 @@ bool server_address(const struct server *s, enum port_door door, struct net_addr
 void server_reload(struct server *s)
 {
     bool links = s->node != NULL && node_reload(s->node);
+    if (s->verifier != NULL) {
+        verifier_reload(s->verifier);
+        links = true;
+    }
     if (s->secure != NULL) {
         secure_reload(s->secure);
     } else if (!links) {
@@ -505,8 +520,14 @@ static void server_on_handle_closed(uv_handle_t *handle)
     server_part_closed(handle->data);
 }
 
+static void server_on_verifier_closed(void *ctx)
+{
+    server_part_closed(ctx);
+}
+
 static void server_close_handles(struct server *s)
 {
+    verifier_close(s->verifier, server_on_verifier_closed, s);
     uv_close((uv_handle_t *)&s->prepare, server_on_handle_closed);
     uv_close((uv_handle_t *)&s->check, server_on_handle_closed);
     uv_close((uv_handle_t *)&s->timer, server_on_handle_closed);

@@ -3,6 +3,7 @@
 #define SERVER_SERVER_OPTIONS_H
 
 #include "net/address.h"
+#include "server/auth.h"
 #include "server/collector.h"
 #include "server/ensemble_options.h"
 #include "server/limits.h"
@@ -18,13 +19,14 @@ struct server_options {
         snapshot_writes; /* writes between snapshots (snapCount), at random from half of it up */
     size_t snapshot_log_bytes; /* or log bytes between them */
     int snapshots_kept;
-    size_t segment_bytes;     /* preallocated size of a log segment */
-    bool sync;                /* false: acknowledged writes may be lost when the machine fails */
-    bool skip_acl;            /* every client may do everything */
-    const char *super_digest; /* `user:hash` of the superuser, or NULL */
-    bool plain;               /* `listen` counts; false with a secure port alone */
-    bool secure;              /* there is a port for TLS alone: `listen_secure` */
-    bool unified;             /* `listen` takes TLS as well */
+    size_t segment_bytes; /* preallocated size of a log segment */
+    bool sync;            /* false: acknowledged writes may be lost when the machine fails */
+    bool skip_acl;        /* every client may do everything */
+    struct digest_rules digest;
+    const char *users_file; /* of those who may authenticate by digest; NULL: anybody may */
+    bool plain;             /* `listen` counts; false with a secure port alone */
+    bool secure;            /* there is a port for TLS alone: `listen_secure` */
+    bool unified;           /* `listen` takes TLS as well */
     struct net_address listen_secure;
     struct tls_settings tls;  /* with secure or unified */
     bool tls_reload;          /* read the certificate files again when they change */
@@ -34,6 +36,10 @@ struct server_options {
     bool read_only_mode;      /* as in struct service_options */
     bool local_sessions;
     bool local_upgrading;
+    bool close_acls; /* as in struct service_options */
+    bool core_dumps; /* the process may leave one, with keys and passwords in it */
+    bool seccomp;    /* the process gives up system calls that a server has no use for */
+    bool local_only; /* members trust each other because all are on this machine */
     struct collector_options collector;
     const struct login_options *login; /* NULL: no SASL */
     bool audit;                        /* lines of who did what */

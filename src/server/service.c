@@ -25,7 +25,8 @@ int service_init(struct service *s, const struct service_options *options)
         .limits = options->limits,
         .server_id = options->server_id,
         .skip_acl = options->skip_acl,
-        .super_digest = options->super_digest,
+        .digest = options->digest,
+        .verifier = options->verifier,
         .x509_super = options->x509_super,
         .auth_schemes = options->auth_schemes,
         .command_options = options->command_options | COMMAND_LEAVING,
@@ -34,6 +35,8 @@ int service_init(struct service *s, const struct service_options *options)
         .local_upgrading = options->local_upgrading,
         .login = options->login,
         .audit = options->audit,
+        .close_acls = options->close_acls,
+        .local_only = options->local_only,
         .clock = options->clock,
     };
     uint64_t wall_ms = (uint64_t)clock_wall_ms(s->clock);
@@ -49,6 +52,8 @@ int service_init(struct service *s, const struct service_options *options)
     map_init(&s->by_session);
     random_bytes(&s->key, sizeof s->key);
     addresses_init(&s->addresses, &s->key);
+    rates_init(&s->auth_failures, &s->key);
+    refusals_init(&s->auth_refused);
     list_init(&s->handshaking);
     list_init(&s->throttled);
     list_init(&s->dirty);
@@ -66,6 +71,13 @@ int service_init(struct service *s, const struct service_options *options)
     return 0;
 }
 
+void service_tell_refused(void *ctx, const char *host, unsigned long long untold)
+{
+    (void)ctx;
+    log_warn("server", "auth-failed-more", "address=%s count=%llu in_s=%d", host, untold,
+             REFUSALS_MINUTE_MS / 1000);
+}
+
 void service_finish(struct service *s)
 {
     pipeline_finish(&s->pipeline);
@@ -75,6 +87,7 @@ void service_finish(struct service *s)
     buf_finish(&s->scratch);
     map_finish(&s->by_session);
     addresses_finish(&s->addresses);
+    refusals_finish(&s->auth_refused, service_tell_refused, NULL);
     session_tracker_destroy(s->sessions);
     local_sessions_finish(&s->locals);
     watch_table_destroy(s->watches);
@@ -441,7 +454,8 @@ static void service_note_expiry(struct service *s, int64_t id, const struct conn
 /* We owe it replies, or have not read what it sent: its silence is ours. */
 static bool service_owes(const struct connection *c)
 {
-    return c != NULL && (c->pending_count > 0 || !list_empty(&c->throttled));
+    return c != NULL &&
+           (c->pending_count > 0 || c->verification != NULL || !list_empty(&c->throttled));
 }
 
 static void service_expire_local(void *ctx, int64_t id)
@@ -473,6 +487,17 @@ static void service_expire(void *ctx, int64_t id)
     service_note_expiry(s, id, c);
 }
 
+static void service_close_acls(struct service *s, int64_t now_ms)
+{
+    if (!s->close_acls || now_ms < s->close_acls_at || !state_acls_are_open(s->state)) {
+        return;
+    }
+    s->close_acls_at = now_ms + s->limits.tick_ms; /* the log may take long, or lose it */
+    if (service_propose(s, 0, COMMAND_CLOSE_ACLS, slice_str("")) != 0) {
+        s->close_acls_at = now_ms;
+    }
+}
+
 void service_tick(struct service *s)
 {
     int64_t now_ms = service_time_ms(s);
@@ -488,6 +513,10 @@ void service_tick(struct service *s)
         collector_tick(&s->collector, s->state, now_ms, clock_wall_ms(s->clock), service_collect,
                        s);
         fencing_tick(s, now_ms);
+        service_close_acls(s, now_ms);
+    }
+    if (refusals_deadline(&s->auth_refused) <= now_ms) {
+        refusals_tick(&s->auth_refused, now_ms, service_tell_refused, NULL);
     }
     while (!list_empty(&s->handshaking)) {
         struct connection *c = CONTAINER_OF(s->handshaking.next, struct connection, handshaking);

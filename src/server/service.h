@@ -7,6 +7,8 @@
 #define SERVER_SERVICE_H
 
 #include "base/clock.h"
+#include "base/rates.h"
+#include "base/refusals.h"
 #include "server/audit.h"
 #include "server/collector.h"
 #include "server/connection.h"
@@ -16,14 +18,17 @@
 #include "server/login.h"
 #include "server/metrics.h"
 #include "server/standing.h"
+#include "server/verifier.h"
 #include "session/session.h"
 
 struct service_options {
     struct server_limits limits;
-    int64_t server_id;        /* as in state/members.h: its number is the top byte of session ids */
-    bool skip_acl;            /* every connection is the superuser */
-    const char *super_digest; /* `user:hash` of the superuser, or NULL; borrowed */
-    const char *x509_super;   /* subject of the superuser's certificate, or NULL; borrowed */
+    int64_t server_id; /* as in state/members.h: its number is the top byte of session ids */
+    bool skip_acl;     /* every connection is the superuser */
+    struct digest_rules digest; /* strings borrowed */
+    struct verifier
+        *verifier; /* of the users who may authenticate by digest; NULL: anybody may; borrowed */
+    const char *x509_super; /* subject of the superuser's certificate, or NULL; borrowed */
     const char
         *auth_schemes; /* who has an id of none of them (divided by commas) may do nothing but
                                  authenticate; NULL: everybody may; borrowed */
@@ -34,6 +39,8 @@ struct service_options {
         local_upgrading; /* a local session may get ephemeral nodes: it becomes one of all servers */
     struct login_service *login; /* NULL: no SASL; borrowed */
     struct audit *audit;         /* NULL: no lines; borrowed */
+    bool close_acls;             /* a leader closes the ACLs of a new tree: COMMAND_CLOSE_ACLS */
+    bool local_only; /* members prove nothing to each other: none may be on another machine */
     struct collector_options collector;
     const struct clock_source *clock; /* borrowed */
     struct pipeline_sink sink;
@@ -60,7 +67,10 @@ struct service {
     struct server_limits limits;
     int64_t server_id;
     bool skip_acl;
-    const char *super_digest;
+    struct digest_rules digest;
+    struct verifier *verifier;
+    struct rates auth_failures;   /* of addresses */
+    struct refusals auth_refused; /* what of them the log is told */
     const char *x509_super;
     const char *auth_schemes;
     uint32_t command_options;
@@ -69,6 +79,9 @@ struct service {
     bool local_upgrading;
     struct login_service *login;
     struct audit *audit;
+    bool close_acls;
+    bool local_only;
+    int64_t close_acls_at; /* when the leader asks again, monotonic ms */
     const struct clock_source *clock;
     struct collector collector;
     struct hash_key key; /* of the tables whose keys clients choose */
@@ -145,6 +158,9 @@ int64_t service_oldest_write_ms(const struct service *s);
 
 /* What was counted begins anew, save for the connections' own. */
 void service_reset_stats(struct service *s);
+
+/* The end of a minute of refusals, for the log: a refusals_fn. */
+void service_tell_refused(void *ctx, const char *host, unsigned long long untold);
 
 /* For connections. */
 /* Whether an id of a scheme that is required is there, or none is required. */

@@ -32,6 +32,8 @@ enum command_options {
     COMMAND_LEAVING =
         512, /* no permission: a reconfig is answered while the members that it removes
                                still get the log. Commands of older servers do not have it */
+    COMMAND_NO_DIGEST = 2048, /* no ids of digest may be put into ACLs:
+                                 DigestAuthenticationProvider.enabled=false */
 };
 
 /* Commands that are no operation of the protocol, beside those of enum wire_op. */
@@ -42,6 +44,9 @@ enum command_type {
     COMMAND_RECONFIG_END = -1002,
     /* The leader makes /zookeeper/fence. Body empty. */
     COMMAND_FENCE_OPEN = -1003,
+    /* The leader closes the ACLs that a new tree has: / may not be administered by everybody any more, and
+     * /zookeeper/quota only be read, unless somebody changed them before. Body empty. */
+    COMMAND_CLOSE_ACLS = -1010,
 };
 
 /* Whether a write makes a node that belongs to its session: a local session cannot do that. */

@@ -168,6 +168,9 @@ void state_apply(struct state *s, const struct batch_header *header, const struc
     case COMMAND_FENCE_OPEN:
         effects->err = write_fence_open(&w);
         break;
+    case COMMAND_CLOSE_ACLS:
+        effects->err = write_close_acls(&w);
+        break;
     case WIRE_MULTI:
         effects->err = write_multi(&w);
         break;

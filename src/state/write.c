@@ -166,7 +166,8 @@ static int fixup_acl(struct write *w, struct wire_vector acl, int32_t *ret_count
 {
     uint32_t options = w->command->options;
     uint32_t schemes = ((options & COMMAND_SASL) != 0 ? ACL_SCHEME_SASL : 0u) |
-                       ((options & COMMAND_X509) != 0 ? ACL_SCHEME_X509 : 0u);
+                       ((options & COMMAND_X509) != 0 ? ACL_SCHEME_X509 : 0u) |
+                       ((options & COMMAND_NO_DIGEST) != 0 ? ACL_NO_DIGEST : 0u);
     buf_reset(&w->s->scratch);
     int rc = acl_fixup(acl, w->command->ids, schemes, &w->s->tree.key, &w->s->scratch, ret_count);
     state_need(rc != CONCLAVE_ENOMEM);
@@ -447,9 +448,25 @@ int write_check(struct write *w, const struct wire_check_version_request *r)
 }
 
 /* Stands alone always, so it needs no way back. Changes aversion only, and nobody is told. */
-int write_set_acl(struct write *w, const struct wire_set_acl_request *r, struct znode **ret)
+/* The list stands in s->scratch. */
+static void replace_acl(struct write *w, struct slice path, struct znode *node, int32_t acl_count)
 {
     struct state *s = w->s;
+    uint64_t digest = digest_path(path);
+    s->nodes_digest -= digest_node(s, node, digest);
+    snapshot_touch(s, node);
+    uint32_t acl;
+    struct znode_dir *dir = znode_dir_need(node);
+    state_need(dir != NULL);
+    state_need(acl_take(&s->tree.acls, wire_vector_make(&s->scratch, acl_count), &acl) == 0);
+    acl_unref(&s->tree.acls, node->acl);
+    node->acl = acl;
+    dir->aversion = next_version(dir->aversion);
+    s->nodes_digest += digest_node(s, node, digest);
+}
+
+int write_set_acl(struct write *w, const struct wire_set_acl_request *r, struct znode **ret)
+{
     struct znode *node;
     int32_t acl_count;
     int rc = check_session_and_path(w, r->path);
@@ -468,17 +485,51 @@ int write_set_acl(struct write *w, const struct wire_set_acl_request *r, struct 
     if (!version_matches(znode_aversion(node), r->version)) {
         return CONCLAVE_BAD_VERSION;
     }
-    uint64_t digest = digest_path(r->path);
-    s->nodes_digest -= digest_node(s, node, digest);
-    snapshot_touch(s, node);
-    uint32_t acl;
-    struct znode_dir *dir = znode_dir_need(node);
-    state_need(dir != NULL);
-    state_need(acl_take(&s->tree.acls, wire_vector_make(&s->scratch, acl_count), &acl) == 0);
-    acl_unref(&s->tree.acls, node->acl);
-    node->acl = acl;
-    dir->aversion = next_version(dir->aversion);
-    s->nodes_digest += digest_node(s, node, digest);
+    replace_acl(w, r->path, node, acl_count);
     *ret = node;
+    return 0;
+}
+
+/* The ACLs of a new tree, and what everybody keeps of them when they are closed. */
+static const struct {
+    const char *path;
+    int32_t perms;
+} closed_acls[] = {
+    {"/", WIRE_PERM_READ | WIRE_PERM_WRITE | WIRE_PERM_CREATE | WIRE_PERM_DELETE},
+    {"/zookeeper/quota", WIRE_PERM_READ},
+};
+enum { CLOSED_ACLS = sizeof closed_acls / sizeof closed_acls[0] };
+
+/* NULL when somebody changed its ACL, or there is none. */
+static struct znode *find_open(const struct state *s, size_t i)
+{
+    struct znode *node = tree_find(&s->tree, slice_str(closed_acls[i].path));
+    return node != NULL && znode_aversion(node) == 0 ? node : NULL;
+}
+
+bool state_acls_are_open(const struct state *s)
+{
+    for (size_t i = 0; i < CLOSED_ACLS; i++) {
+        if (find_open(s, i) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int write_close_acls(struct write *w)
+{
+    struct state *s = w->s;
+    for (size_t i = 0; i < CLOSED_ACLS; i++) {
+        struct znode *node = find_open(s, i);
+        struct wire_acl entry = {.perms = closed_acls[i].perms,
+                                 .id = {.scheme = slice_str("world"), .id = slice_str("anyone")}};
+        if (node != NULL) {
+            buf_reset(&s->scratch);
+            wire_encode_acl(&s->scratch, &entry);
+            state_need(buf_ok(&s->scratch));
+            replace_acl(w, slice_str(closed_acls[i].path), node, 1);
+        }
+    }
     return 0;
 }

@@ -12,7 +12,7 @@ enum { KEY_SIZE = 32 };
 static const unsigned char suite_id[] = {0x13, 0x01};
 
 /* Names the key on the wire: public, the same for all. Also the context that sessions belong to. */
-static const unsigned char identity[] = {'c', 'o', 'n', 'c', 'l', 'a', 'v', 'e', ' ', '1'};
+static const unsigned char identity[] = {'c', 'o', 'n', 'c', 'l', 'a', 'v', 'e', ' ', '2'};
 
 /* The key belongs to OpenSSL's context, which connections may keep longer than their holder. */
 static int key_index = -1;

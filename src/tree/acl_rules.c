@@ -211,7 +211,8 @@ static const struct scheme *scheme_find(struct slice name)
 static const struct scheme *scheme_find_on(struct slice name, uint32_t on)
 {
     const struct scheme *scheme = scheme_find(name);
-    return scheme != NULL && (scheme->bit & ~on) == 0 ? scheme : NULL;
+    bool off = (on & ACL_NO_DIGEST) != 0 && slice_equal_str(name, "digest");
+    return scheme != NULL && (scheme->bit & ~on) == 0 && !off ? scheme : NULL;
 }
 
 static bool is_anyone(const struct wire_id *id)

@@ -17,6 +17,7 @@
 enum acl_schemes {
     ACL_SCHEME_SASL = 1,
     ACL_SCHEME_X509 = 2,
+    ACL_NO_DIGEST = 4, /* digest, which is on elsewhere, is off */
 };
 
 /*

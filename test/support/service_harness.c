@@ -49,7 +49,7 @@ struct service_options service_harness_options(void)
     return (struct service_options){
         .limits = server_limits_default(),
         .server_id = 7,
-        .super_digest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=",
+        .digest = {.super = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="},
         .collector = collector_options_default(),
     };
 }

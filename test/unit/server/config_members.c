@@ -16,7 +16,7 @@
 #define THREE                                                                                      \
     "--server.1 127.0.0.1:2888:3888 --server.2 localhost:2889:3889 --server.3 [::1]:2890:3890"
 #define REMOTE "--server.1 a:2888:3888;2181 --server.2 b:2888:3888;2182 --server.3 c:2888:3888"
-#define SECRET "0123456789abcdef"
+#define SECRET "8b1f60c2d94e7a35"
 
 static char folder[] = "/tmp/conclave-members-XXXXXX";
 

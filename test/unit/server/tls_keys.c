@@ -191,12 +191,14 @@ static void test_ids(void **state)
     struct identity i;
     identity_init(&i, 200);
     /* Without a certificate the scheme is refused, whatever the request says. */
-    assert_int_equal(identity_authenticate(&i, "h", NULL, slice_str("x509"), slice_str("CN=root")),
+    assert_int_equal(identity_authenticate(&i, "h", &(struct digest_rules){0}, slice_str("x509"),
+                                           slice_str("CN=root")),
                      CONCLAVE_AUTH_FAILED);
     assert_int_equal(identity_add_x509(&i, NULL, slice_str("CN=a")), 0);
     assert_int_equal(identity_add_x509(&i, "CN=root", slice_str("CN=b")), 0);
     expect_ids(&i, "x509:CN=a;x509:CN=b;");
-    assert_int_equal(identity_authenticate(&i, "h", NULL, slice_str("x509"), slice_str("CN=root")),
+    assert_int_equal(identity_authenticate(&i, "h", &(struct digest_rules){0}, slice_str("x509"),
+                                           slice_str("CN=root")),
                      0);
     expect_ids(&i, "x509:CN=a;x509:CN=b;");
     assert_int_equal(identity_add_x509(&i, "CN=root", slice_str("CN=root")), 0);
