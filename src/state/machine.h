@@ -132,9 +132,6 @@ void write_created(struct write *w, const struct znode *node);
 int write_delete(struct write *w, const struct wire_delete_request *r);
 int write_set_data(struct write *w, const struct wire_set_data_request *r, struct znode **ret);
 int write_check(struct write *w, const struct wire_check_version_request *r);
-/* COMMAND_CLOSE_ACLS. */
-int write_close_acls(struct write *w);
-
 int write_set_acl(struct write *w, const struct wire_set_acl_request *r, struct znode **ret);
 /* Adds a node below its parent and tells the events; takes spec's reference of the ACL. */
 struct znode *write_add(struct write *w, struct znode *parent, const struct znode_spec *spec);

@@ -1,6 +1,7 @@
 #include "state/machine.h"
 
 #include "state/digest.h"
+#include "state/initial_acls.h"
 #include "tree/acl_rules.h"
 #include "tree/path.h"
 
