@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "server/replacement.h"
+#include "state/initial_acls.h"
 
 #include <stdlib.h>
 

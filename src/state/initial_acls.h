@@ -2,7 +2,13 @@
 #ifndef STATE_INITIAL_ACLS_H
 #define STATE_INITIAL_ACLS_H
 
+#include <stdbool.h>
+
+struct state;
 struct write;
+
+/* Whether one that would be closed is as it was in a new tree. */
+bool state_acls_are_open(const struct state *s);
 
 /* Closes those that nobody has changed. 0. */
 int write_close_acls(struct write *w);

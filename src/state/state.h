@@ -179,9 +179,6 @@ struct state_spent_rules {
 size_t state_spent_scan(struct state *s, const struct state_spent_rules *rules, size_t max,
                         void (*fn)(void *ctx, const struct spent *), void *ctx);
 
-/* Whether an ACL that COMMAND_CLOSE_ACLS would close is as it was in a new tree. */
-bool state_acls_are_open(const struct state *s);
-
 /* Whether prefixes can be bound to locks: /zookeeper/fence. */
 enum state_fence {
     STATE_FENCE_ABSENT,
