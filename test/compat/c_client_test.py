@@ -52,7 +52,7 @@ class Shell:
         self.process = subprocess.Popen(["stdbuf", "-o0", CLI, server.host], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
-    def read_until(self, wanted, quiet_s=0.1):
+    def read_until(self, wanted, quiet_s=0.3):
         """What was printed until the text has come and nothing more followed for a moment."""
         start = len(self.text)
         deadline = time.monotonic() + PATIENCE_S
