@@ -13,7 +13,8 @@
  * own (conclave_client_fd, conclave_client_timeout_ms, conclave_client_dispatch; for libuv
  * conclave/uv.h does that). All functions may be called from any thread. Callbacks run one at a
  * time, with no lock held, on the callback thread or inside conclave_client_dispatch; they may
- * call anything but the blocking calls, which answer CONCLAVE_EDEADLK there.
+ * call anything but the blocking calls, which answer CONCLAVE_EDEADLK there (callbacks of recipes
+ * run on a thread of their own: conclave/recipes.h).
  *
  * Times are milliseconds of a clock that counts suspend. Strings are UTF-8, NUL-terminated.
  * Inputs are copied before a call returns. What a callback is given lives until it returns.

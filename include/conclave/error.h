@@ -65,7 +65,8 @@ extern "C" {
     X(ELOST, -1006, false, "lost: the lease ended or the node is gone")                            \
     X(EFENCED, -1007, false, "fenced: the token is no longer the newest")                          \
     X(ENOTOWNER, -1008, false, "the caller does not own it")                                       \
-    X(EDEADLK, -1009, false, "would wait for itself: blocking call on the dispatch thread")        \
+    X(EDEADLK, -1009, false,                                                                       \
+      "would wait for itself: a blocking call in a callback, or a lock that this owner holds")     \
     X(ECONFLICT, -1010, false, "conflicts with what another participant set")                      \
     X(EEMPTY, -1011, true, "empty")                                                                \
     X(ENOBUFS, -1012, false, "the buffer or limit is too small")                                   \

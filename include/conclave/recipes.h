@@ -3,11 +3,17 @@
  *
  * A recipe's handle is started on a runtime, tells what happens by callbacks or lets the caller
  * block, and is closed before it is destroyed. What holds for all of them: functions may be called
- * from any thread; a blocking one inside a callback gives CONCLAVE_EDEADLK; after a fork the child
- * may use no handle (CONCLAVE_EFORK); strings and bytes that are given are copied. Times are
- * milliseconds of a clock that only goes forward and counts suspend; CONCLAVE_FOREVER waits without
- * end. Nothing that a handle made stays behind when it is closed: deletions are tried again until
- * they are answered or the session has ended.
+ * from any thread; after a fork the child may use no handle (CONCLAVE_EFORK); strings and bytes that
+ * are given are copied. Times are milliseconds of a clock that only goes forward and counts suspend;
+ * CONCLAVE_FOREVER waits without end. A closed handle leaves nothing behind: deletions are tried
+ * again until they are answered or the session has ended. The one exception is <path>.leader/last, the
+ * record of an election whose last leader did not end cleanly.
+ *
+ * Blocking functions inside callbacks: those that wait for a recipe (acquire, wait, close_wait, ...)
+ * give CONCLAVE_EDEADLK. Those that only ask the servers (conclave_call, conclave_client_wait_connected,
+ * lists of participants and holders) work inside a recipe's callback when the client was started with
+ * threads, and delay the recipe's later callbacks while they wait; on a loop of your own they give
+ * CONCLAVE_EDEADLK, too.
  */
 #ifndef CONCLAVE_RECIPES_H
 #define CONCLAVE_RECIPES_H

@@ -12,6 +12,7 @@
 
 #include <conclave/barrier.h>
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -150,6 +151,8 @@ static int answer_code(const struct barrier_wait *w, int error)
         return 128 + w->signal;
     }
     if (error == CONCLAVE_ETIMEDOUT) {
+        fprintf(stderr, "conclave %s: %s: not done within %" PRId64 " ms (--timeout)\n", USAGE.name,
+                w->cli->path, w->cli->common.timeout_ms);
         return CLI_EXIT_TIMEOUT;
     }
     int code = fail(USAGE.name, w->cli->path, error);

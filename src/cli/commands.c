@@ -5,7 +5,8 @@
 #include <string.h>
 
 static const struct command_row COMMANDS[] = {
-    {"server", "Serve ZooKeeper clients, as one server alone.", command_server, "Service", false},
+    {"server", "Serve ZooKeeper clients, alone or as a member of an ensemble.", command_server,
+     "Service", false},
     {"status", "Show the servers of an ensemble, and what is wrong.", command_status, NULL, false},
     {"members", "Show or change who belongs to the ensemble.", command_members, NULL, false},
     {"sessions", "List the sessions, and where each is connected.", command_sessions, NULL, false},

@@ -33,8 +33,8 @@ static const struct hint HINTS[] = {
     {CONCLAVE_BAD_VERSION, CLI_EXIT_FAILED, "see its version with \"conclave stat\""},
     {CONCLAVE_NO_CHILDREN_FOR_EPHEMERALS, CLI_EXIT_FAILED, "choose a lasting node as parent"},
     {CONCLAVE_NO_AUTH, CLI_EXIT_AUTH,
-     "ask the owner of the node for permission; where \"conclave fence list\" names a lock only its "
-     "holder writes"},
+     "see who you are with \"conclave whoami\" and who may with \"conclave acl get\"; below a prefix "
+     "of \"conclave fence list\" only the holder of its lock writes (--fenced-by)"},
     {CONCLAVE_AUTH_FAILED, CLI_EXIT_AUTH, "check the credentials"},
     {CONCLAVE_SESSION_CLOSED_REQUIRE_AUTH, CLI_EXIT_AUTH, "give credentials"},
     {CONCLAVE_CONNECTION_LOSS, CLI_EXIT_UNAVAILABLE,
@@ -49,6 +49,7 @@ static const struct hint HINTS[] = {
     {CONCLAVE_ECONFLICT, CLI_EXIT_CONFIG, "see what was set with \"conclave get\""},
     {CONCLAVE_EINVAL, CLI_EXIT_USAGE, NULL},
     {CONCLAVE_BAD_ARGUMENTS, CLI_EXIT_USAGE, NULL},
+    {CONCLAVE_EFENCED, CLI_EXIT_LOST, NULL},
     {CONCLAVE_ETOOBIG, CLI_EXIT_USAGE, "the server takes about 1 MB per node"},
     {CONCLAVE_EIO, CLI_EXIT_IO, NULL},
     {CONCLAVE_ETOOMANY, CLI_EXIT_UNAVAILABLE, "try again"},
@@ -73,13 +74,18 @@ int exit_code_of(int error)
     return error > CONCLAVE_EINVAL ? CLI_EXIT_FAILED : CLI_EXIT_INTERNAL;
 }
 
+/* The chroot of --server or $CONCLAVE_SERVER, below which all paths of a command are; NULL: none. */
+static const char *chroot_path;
+
 int fail(const char *command, const char *subject, int error)
 {
     const struct hint *hint = hint_find(error);
     bool advice = hint != NULL && hint->text != NULL;
-    fprintf(stderr, "conclave %s: %s%s%s (%s)%s%s\n", command, subject != NULL ? subject : "",
+    bool below = error == CONCLAVE_NO_NODE && chroot_path != NULL;
+    fprintf(stderr, "conclave %s: %s%s%s (%s)%s%s%s%s\n", command, subject != NULL ? subject : "",
             subject != NULL ? ": " : "", conclave_strerror(error), conclave_errname(error),
-            advice ? "; " : "", advice ? hint->text : "");
+            below ? " below the chroot " : "", below ? chroot_path : "", advice ? "; " : "",
+            advice ? hint->text : "");
     return exit_code_of(error);
 }
 
@@ -140,6 +146,9 @@ int connection_create(const char *command, const struct common_options *options,
     struct security security;
     security_fill(&security, command, options, client_options);
     client_options->servers = options->server;
+    const char *servers = options->server != NULL ? options->server : getenv("CONCLAVE_SERVER");
+    const char *slash = servers != NULL ? strchr(servers, '/') : NULL;
+    chroot_path = slash != NULL && slash[1] != '\0' ? slash : NULL;
     client_options->session_timeout_ms = options->session_ms;
     int error = conclave_client_open(client_options, ret);
     client_options->tls = NULL; /* read by now, and gone with this call */

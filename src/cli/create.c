@@ -19,6 +19,7 @@ struct create_options {
     bool container;
     bool parents;
     int64_t ttl_ms;
+    const char *fenced_by;
 };
 
 static const struct option_row ROWS[] = {
@@ -36,6 +37,7 @@ static const struct option_row ROWS[] = {
      "Make missing parents, too, as lasting nodes without data.", NULL},
     {"file", 'f', OPTION_STRING, offsetof(struct create_options, file), "FILE",
      "Take the data from a file, \"-\" being the input.", NULL},
+    FENCED_BY_ROW(offsetof(struct create_options, fenced_by)),
     {.name = NULL},
 };
 
@@ -53,14 +55,18 @@ static const struct command_usage USAGE = {
 };
 
 /* Makes every ancestor of path that is missing. The path whose creation failed is in ret_path. */
-static int create_parents(struct conclave_client *client, const char *path, char *ret_path)
+static int create_parents(struct conclave_client *client, const char *path, const char *fenced_by,
+                          char *ret_path)
 {
     for (const char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         size_t len = (size_t)(slash - path);
         memcpy(ret_path, path, len);
         ret_path[len] = '\0';
         struct conclave_op op = conclave_op_create(ret_path, "", 0, CONCLAVE_PERSISTENT);
-        int error = conclave_call(client, &op, NULL);
+        struct conclave_reply *reply;
+        const struct conclave_reply *result;
+        int error = fenced_call(client, fenced_by, &op, &reply, &result);
+        conclave_reply_free(reply);
         if (error != 0 && error != CONCLAVE_NODE_EXISTS) {
             return error;
         }
@@ -96,6 +102,27 @@ static int create_print(const char *path, bool as_json)
     return error;
 }
 
+static int create_fail(const struct create_options *options, const char *path, int error)
+{
+    const char *slash = strrchr(path, '/');
+    if (error == CONCLAVE_NO_NODE && slash != NULL && slash != path) {
+        fprintf(
+            stderr,
+            "conclave create: %s: its parent %.*s does not exist (NO_NODE); create it first, or add "
+            "--parents\n",
+            path, (int)(slash - path), path);
+        return CLI_EXIT_FAILED;
+    }
+    if (error == CONCLAVE_UNIMPLEMENTED && options->ttl_ms > 0) {
+        fprintf(stderr,
+                "conclave create: %s: the servers have TTL nodes switched off (UNIMPLEMENTED); set "
+                "extendedTypesEnabled=yes in their configuration\n",
+                path);
+        return CLI_EXIT_FAILED;
+    }
+    return fail_write(USAGE.name, path, options->fenced_by, error);
+}
+
 static int create_run(struct conclave_client *client, const struct create_options *options,
                       const char *path, const struct buf *data)
 {
@@ -103,18 +130,19 @@ static int create_run(struct conclave_client *client, const struct create_option
     struct conclave_op op = conclave_op_create(path, bytes.data, bytes.len, create_mode(options));
     op.ttl_ms = options->ttl_ms > 0 ? options->ttl_ms : 0;
     struct conclave_reply *reply = NULL;
+    const struct conclave_reply *result = NULL;
     char *failed = strdup(path);
     int error = failed == NULL ? CONCLAVE_ENOMEM : 0;
     if (error == 0 && options->parents) {
-        error = create_parents(client, path, failed);
+        error = create_parents(client, path, options->fenced_by, failed);
     }
     if (error == 0) {
-        error = conclave_call(client, &op, &reply);
+        error = fenced_call(client, options->fenced_by, &op, &reply, &result);
     }
-    if (error == 0) {
-        error = create_print(reply->path, options->common.json);
+    if (error == 0 && result != NULL) {
+        error = create_print(result->path, options->common.json);
     }
-    int code = error == 0 ? 0 : fail(USAGE.name, failed, error);
+    int code = error == 0 ? 0 : create_fail(options, failed, error);
     conclave_reply_free(reply);
     free(failed);
     return code;

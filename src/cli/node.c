@@ -3,8 +3,12 @@
 #define _GNU_SOURCE /* asprintf */
 #include "cli/node.h"
 
+#include "cli/command.h"
+#include "cli/connection.h"
+
 #include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -206,4 +210,32 @@ void branch_free(char **paths, size_t count)
         free(paths[i]);
     }
     free(paths);
+}
+
+int fenced_call(struct conclave_client *client, const char *fenced_by, const struct conclave_op *op,
+                struct conclave_reply **ret_reply, const struct conclave_reply **ret_result)
+{
+    *ret_reply = NULL;
+    *ret_result = NULL;
+    if (fenced_by == NULL) {
+        int error = conclave_call(client, op, ret_reply);
+        *ret_result = *ret_reply;
+        return error;
+    }
+    const struct conclave_op parts[] = {conclave_op_path(CONCLAVE_OP_CHECK, fenced_by, -1), *op};
+    struct conclave_op multi = conclave_op_multi(parts, 2);
+    int error = conclave_call(client, &multi, ret_reply);
+    bool answered = *ret_reply != NULL && (*ret_reply)->results_count == 2;
+    *ret_result = answered ? &(*ret_reply)->results[1] : NULL;
+    return answered && (*ret_reply)->results[0].error == CONCLAVE_NO_NODE ? CONCLAVE_EFENCED
+                                                                          : error;
+}
+
+int fail_write(const char *command, const char *path, const char *fenced_by, int error)
+{
+    if (error == CONCLAVE_EFENCED) {
+        fprintf(stderr, "conclave %s: %s is gone: nothing was written\n", command, fenced_by);
+        return CLI_EXIT_LOST;
+    }
+    return fail(command, path, error);
 }

@@ -47,4 +47,22 @@ int branch_list(struct conclave_client *client, const char *root, bool lineariza
                 char ***ret_paths, size_t *ret_count);
 void branch_free(char **paths, size_t count);
 
+/* The option --fenced-by of the commands that write; field: its place in their options. */
+#define FENCED_BY_ROW(field)                                                                       \
+    {                                                                                              \
+        "fenced-by", 0, OPTION_STRING, field, "NODE",                                              \
+            "Write only while this node exists: that of the holder of a lock, or of the leader, "  \
+            "on whose behalf this is done. Otherwise nothing is written, and the exit code is "    \
+            "76.",                                                                                 \
+            NULL                                                                                   \
+    }
+
+/* Sends a write, together with a check that fenced_by (NULL: none) exists. *ret_reply is to be freed; *ret_result, in
+ * it, is the answer to op, or NULL. CONCLAVE_EFENCED: fenced_by is gone, and nothing was written. */
+int fenced_call(struct conclave_client *client, const char *fenced_by, const struct conclave_op *op,
+                struct conclave_reply **ret_reply, const struct conclave_reply **ret_result);
+
+/* As fail, for the error of a fenced_call. */
+int fail_write(const char *command, const char *path, const char *fenced_by, int error);
+
 #endif

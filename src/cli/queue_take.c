@@ -8,6 +8,7 @@
 
 #include <conclave/error.h>
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -72,6 +73,8 @@ static int take_next(struct taking *t)
         return 128 + number;
     }
     if (error == CONCLAVE_EEMPTY || error == CONCLAVE_ETIMEDOUT) {
+        fprintf(stderr, "conclave %s: %s: no item was free within %" PRId64 " ms (--timeout)\n",
+                QUEUE_COMMAND, t->cli->path, t->cli->common.timeout_ms);
         return CLI_EXIT_TIMEOUT;
     }
     return error == 0 ? 0 : fail(QUEUE_COMMAND, t->cli->path, error);

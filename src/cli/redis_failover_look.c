@@ -303,14 +303,18 @@ static void show(const struct redis_cli *cli, const struct picture *p)
     char when[32];
     const struct redis_current *c = &p->current;
     printf("cluster   %s (%s)\n", cli->cluster, cli->root);
-    if (p->has_current) {
+    if (p->member_count == 0) {
+        printf("state     unwatched: no manager runs, so nobody replaces a master that fails\n");
+    } else if (p->has_current) {
         printf("state     %s%s%s%s\n", redis_state_name(c->state),
                c->paused && c->state != REDIS_STATE_PAUSED ? ", paused" : "",
                c->reason[0] != '\0' ? ": " : "", c->reason);
-        printf("master    %s, epoch %lld, %s\n", c->master[0] != '\0' ? c->master : "none",
-               (long long)c->epoch, ago(c->since_ms, when));
     } else {
         printf("state     no master was published yet\n");
+    }
+    if (p->has_current) {
+        printf("master    %s, epoch %lld, %s\n", c->master[0] != '\0' ? c->master : "none",
+               (long long)c->epoch, ago(c->since_ms, when));
     }
     if (p->has_plan) {
         printf("plan      %s: %s (%s) to %s, step %s, begun %s\n", p->plan.id, p->plan.old,
@@ -422,6 +426,8 @@ static int show_json(const struct redis_cli *cli, const struct picture *p)
     json_string(&j, cli->root);
     json_record(&j, "current", write_current, p->has_current ? &p->current : NULL);
     json_record(&j, "plan", write_plan, p->has_plan ? &p->plan : NULL);
+    json_key(&j, "watched");
+    json_bool(&j, p->member_count > 0);
     json_key(&j, "leader");
     json_string(&j, p->leader);
     json_key(&j, "requests");
@@ -475,11 +481,14 @@ int redis_cli_status(const struct redis_cli *cli)
                 "published a master\n",
                 cli->root);
         code = CLI_EXIT_FAILED;
-    } else if (cli->common.json) {
-        code = show_json(cli, &p) == 0 ? 0 : fail(REDIS_USAGE.name, NULL, CONCLAVE_EIO);
     } else {
-        show(cli, &p);
-        code = output_end(REDIS_USAGE.name, 0);
+        int result = p.member_count > 0 ? 0 : CLI_EXIT_FAILED;
+        if (!cli->common.json) {
+            show(cli, &p);
+        } else if (show_json(cli, &p) != 0) {
+            result = fail(REDIS_USAGE.name, NULL, CONCLAVE_EIO);
+        }
+        code = output_end(REDIS_USAGE.name, result);
     }
     picture_finish(&p);
     return code;

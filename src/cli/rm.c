@@ -13,6 +13,7 @@ struct rm_options {
     struct common_options common;
     bool recursive;
     int64_t version;
+    const char *fenced_by;
 };
 
 static const struct option_row ROWS[] = {
@@ -20,6 +21,7 @@ static const struct option_row ROWS[] = {
      "Remove everything below PATH first, node by node, children before parents.", NULL},
     {"version", 0, OPTION_INTEGER, offsetof(struct rm_options, version), "N",
      "Only if the node's version is N; see \"conclave stat\". Default: whatever it is.", NULL},
+    FENCED_BY_ROW(offsetof(struct rm_options, fenced_by)),
     {.name = NULL},
 };
 
@@ -41,18 +43,22 @@ static const struct command_usage USAGE = {
  * against us. */
 #define ROUNDS_MAX 16
 
-static int remove_one(struct conclave_client *client, const char *path, int64_t version,
-                      int64_t *removed)
+static int remove_one(struct conclave_client *client, const char *path,
+                      const struct rm_options *options, int64_t *removed)
 {
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_DELETE, path, (int32_t)version);
-    int error = conclave_call(client, &op, NULL);
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_DELETE, path, (int32_t)options->version);
+    struct conclave_reply *reply;
+    const struct conclave_reply *result;
+    int error = fenced_call(client, options->fenced_by, &op, &reply, &result);
+    conclave_reply_free(reply);
     *removed += error == 0;
     return error;
 }
 
 /* One pass over what is there now, last listed first. CONCLAVE_NOT_EMPTY: something was added
  * meanwhile. */
-static int remove_branch_once(struct conclave_client *client, const char *root, int64_t *removed)
+static int remove_branch_once(struct conclave_client *client, const char *root,
+                              const struct rm_options *options, int64_t *removed)
 {
     char **paths = NULL;
     size_t count = 0;
@@ -64,7 +70,7 @@ static int remove_branch_once(struct conclave_client *client, const char *root, 
         if (own && strcmp(root, "/") == 0) {
             continue;
         }
-        error = remove_one(client, paths[i], -1, removed);
+        error = remove_one(client, paths[i], options, removed);
         if (error == CONCLAVE_NO_NODE) {
             error = 0;
         }
@@ -73,11 +79,12 @@ static int remove_branch_once(struct conclave_client *client, const char *root, 
     return error;
 }
 
-static int remove_branch(struct conclave_client *client, const char *root, int64_t *removed)
+static int remove_branch(struct conclave_client *client, const char *root,
+                         const struct rm_options *options, int64_t *removed)
 {
     int error = CONCLAVE_NOT_EMPTY;
     for (int round = 0; error == CONCLAVE_NOT_EMPTY && round < ROUNDS_MAX; round++) {
-        error = remove_branch_once(client, root, removed);
+        error = remove_branch_once(client, root, options, removed);
     }
     return error;
 }
@@ -116,12 +123,16 @@ static int rm_run(struct conclave_client *client, const void *target,
     const struct rm_options *options = target;
     const char *path = operands->words[0];
     int64_t removed = 0;
-    int error = options->recursive ? remove_branch(client, path, &removed)
-                                   : remove_one(client, path, options->version, &removed);
+    int error = options->recursive ? remove_branch(client, path, options, &removed)
+                                   : remove_one(client, path, options, &removed);
     if (error == 0 && options->common.json) {
         error = rm_report(path, removed);
     }
-    return error == 0 ? 0 : fail(USAGE.name, path, error);
+    if (error == CONCLAVE_BAD_ARGUMENTS && strncmp(path, "/zookeeper", 10) == 0) {
+        fprintf(stderr, "conclave rm: %s belongs to the servers and cannot be removed\n", path);
+        return CLI_EXIT_FAILED;
+    }
+    return error == 0 ? 0 : fail_write(USAGE.name, path, options->fenced_by, error);
 }
 
 int command_rm(int argc, char **argv)

@@ -70,7 +70,7 @@ static void print_help(void)
            "\n"
            "%s"
            "\n"
-           "Exit codes: 0 ended by a signal, 64 wrong key or value, 69 port not to be had,\n"
+           "Exit codes: 0 ended by a signal, 64 wrong key or value, 69 port unavailable,\n"
            "74 data folder locked, damaged or foreign, or disk failure.\n",
            text != NULL ? text : "");
     buf_finish(&keys);

@@ -23,10 +23,7 @@ static const struct option_row ROWS[] = {
      "Take the data from a file, \"-\" being the input.", NULL},
     {"version", 0, OPTION_INTEGER, offsetof(struct set_options, version), "N",
      "Only if the node's version is N; see \"conclave stat\". Default: whatever it is.", NULL},
-    {"fenced-by", 0, OPTION_STRING, offsetof(struct set_options, fenced_by), "NODE",
-     "Only if this node is there: that of the holder of a lock, or of a leader, in whose name this "
-     "is written. Otherwise nothing is, and the exit code is 76.",
-     NULL},
+    FENCED_BY_ROW(offsetof(struct set_options, fenced_by)),
     {.name = NULL},
 };
 
@@ -74,47 +71,21 @@ static int set_print(const char *path, const struct conclave_reply *reply)
     return error;
 }
 
-/* The check stands first: what it finds missing is told of the node, not of the path. */
-static int set_fenced(struct conclave_client *client, const struct set_options *options,
-                      const struct conclave_op *op)
-{
-    const struct conclave_op parts[] = {
-        conclave_op_path(CONCLAVE_OP_CHECK, options->fenced_by, -1),
-        *op,
-    };
-    struct conclave_op multi = conclave_op_multi(parts, 2);
-    struct conclave_reply *reply = NULL;
-    int error = conclave_call(client, &multi, &reply);
-    bool answered = reply != NULL && reply->results_count == 2;
-    bool gone = answered && reply->results[0].error == CONCLAVE_NO_NODE;
-    if (error == 0 && answered && options->common.json) {
-        error = set_print(op->path, &reply->results[1]);
-    }
-    conclave_reply_free(reply);
-    if (gone) {
-        fprintf(stderr, "conclave set: %s is gone: nothing was written\n", options->fenced_by);
-        return CLI_EXIT_LOST;
-    }
-    return error == 0 ? 0 : fail(USAGE.name, op->path, error);
-}
-
 static int set_run(struct conclave_client *client, const void *target,
                    const struct operands *operands)
 {
     const struct set_options *options = target;
+    const char *path = operands->words[0];
     struct slice data = buf_slice(&options->data);
-    struct conclave_op op =
-        conclave_op_set(operands->words[0], data.data, data.len, (int32_t)options->version);
-    struct conclave_reply *reply = NULL;
-    if (options->fenced_by != NULL) {
-        return set_fenced(client, options, &op);
-    }
-    int error = conclave_call(client, &op, &reply);
-    if (error == 0 && options->common.json) {
-        error = set_print(op.path, reply);
+    struct conclave_op op = conclave_op_set(path, data.data, data.len, (int32_t)options->version);
+    struct conclave_reply *reply;
+    const struct conclave_reply *result;
+    int error = fenced_call(client, options->fenced_by, &op, &reply, &result);
+    if (error == 0 && result != NULL && options->common.json) {
+        error = set_print(path, result);
     }
     conclave_reply_free(reply);
-    return error == 0 ? 0 : fail(USAGE.name, op.path, error);
+    return error == 0 ? 0 : fail_write(USAGE.name, path, options->fenced_by, error);
 }
 
 int command_set(int argc, char **argv)

@@ -59,6 +59,13 @@ enum election_takeover {
     TAKEOVER_DONE,
 };
 
+/* The last candidate that leaves removes <path>.leader/last, so that an election that is over leaves nothing behind. */
+enum election_tidy {
+    TIDY_NONE,
+    TIDY_LIST,   /* are there other candidates? */
+    TIDY_DELETE, /* no: delete it, unless a newcomer has written it */
+};
+
 struct conclave_election {
     struct handle handle; /* first: it is freed through it */
 
@@ -120,11 +127,12 @@ struct conclave_election {
     bool ack_ensuring;
     struct watch_slot ack_watch; /* on somebody else's acknowledgement */
     bool ack_wanted;
-    bool ack_unknown;      /* it was written, the answer was lost */
-    bool ack_data_old;     /* data changed after it was written */
-    bool acked;            /* <path>.leader/current is ours */
-    bool marked;           /* <path>.leader/last names this term */
-    int32_t last_version;  /* of it, when we wrote it: who writes it after us has moved it on */
+    bool ack_unknown;     /* it was written, the answer was lost */
+    bool ack_data_old;    /* data changed after it was written */
+    bool acked;           /* <path>.leader/current is ours */
+    bool marked;          /* <path>.leader/last names this term */
+    int32_t last_version; /* of it, when we wrote it: who writes it after us has moved it on */
+    enum election_tidy tidy;
     bool steal;            /* an acknowledgement is to be replaced */
     bool steal_read;       /* it is being read, to see whether it is to be replaced */
     int32_t steal_version; /* of `last`, read before the acknowledgement was */

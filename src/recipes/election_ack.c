@@ -2,7 +2,8 @@
  * What a leader leaves in <path>.leader, a container beside the election, so that the
  * candidates stay among themselves:
  *   current  ephemeral: the leader that is ready (its acknowledgement)
- *   last     lasting: token of the last leader, and whether it stopped cleanly
+ *   last     persistent: token of the last leader, and whether it stopped cleanly; a leader that stops
+ *            cleanly, closes its handle and leaves no candidate behind deletes it
  * Every write of `current` writes `last` in the same transaction: the version of `last`
  * therefore names the acknowledgement that stands, and a late deletion can be made to hit
  * nobody else's.
@@ -518,6 +519,7 @@ static void left(struct conclave_election *e)
     e->ack_unknown = false;
     e->marked = false;
     e->ack_wanted = false;
+    e->tidy = TIDY_NONE;
     election_node_gone(e, CONCLAVE_ECANCELED);
     election_enter(e, ELECTION_IDLE);
 }
@@ -555,6 +557,42 @@ static size_t leave_parts(struct conclave_election *e, const char *text, struct 
     return count;
 }
 
+static void on_tidied(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_election *e = of_step(step);
+    bool alone = e->tidy == TIDY_LIST && reply->error == 0 && reply->children_count == 0;
+    if (alone && e->state == ELECTION_LEAVING) {
+        e->tidy = TIDY_DELETE;
+    } else if (e->state == ELECTION_LEAVING) {
+        left(e);
+    }
+    election_run(e);
+}
+
+/* A candidate that comes in between finds `last` gone and creates it, or has written it, and the deletion fails. */
+static void tidy_run(struct conclave_election *e)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, e->path, -1);
+    if (e->tidy == TIDY_DELETE) {
+        op = conclave_op_path(CONCLAVE_OP_DELETE, e->last_path, e->last_version);
+    }
+    ack_submit(e, &op, on_tidied);
+}
+
+/* The node has been deleted. results: of leave_parts. */
+static void on_node_deleted(struct conclave_election *e, const struct conclave_reply *reply)
+{
+    bool wrote_last = e->marked && e->stopped_clean && e->node != NULL;
+    if (!wrote_last || !e->closing.ending || reply->results_count < 2) {
+        left(e);
+        return;
+    }
+    e->last_version = reply->results[1].stat.version;
+    e->tidy = TIDY_LIST;
+    e->acked = false;
+    election_node_gone(e, CONCLAVE_ECANCELED);
+}
+
 static void on_left(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_election *e = of_step(step);
@@ -569,7 +607,7 @@ static void on_left(struct step *step, const struct conclave_reply *reply)
     size_t count = leave_parts(e, text, parts); /* as they were sent: nothing has changed them */
     bool gone = reply->error == CONCLAVE_NO_NODE || reply->error == CONCLAVE_BAD_VERSION;
     if (reply->error == 0) {
-        left(e);
+        on_node_deleted(e, reply);
     } else if (gone && part < count) {
         leave_without(e, &parts[part]);
     } else if (error_is_unknown(reply->error)) {
@@ -598,7 +636,11 @@ void election_leave_run(struct conclave_election *e)
     watch_slot_clear(&e->ack_watch);
     client_timer_stop(election_rt(e)->client, &e->delay);
     if (e->node == NULL && !e->acked && !e->ack_unknown) {
-        left(e);
+        if (e->tidy != TIDY_NONE && recipes_connected(election_rt(e))) {
+            tidy_run(e);
+        } else {
+            left(e);
+        }
         return;
     }
     if (!recipes_connected(election_rt(e)) || client_timer_active(&e->wake)) {

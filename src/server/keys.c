@@ -314,7 +314,7 @@ const struct key_row key_table[] = {
     IDLE("weight.*", MAJORITY),
     REFUSED("oraclePath", "", "there is no oracle: two servers cannot go on without each other"),
     BOOL("reconfigEnabled", reconfig, 0,
-         "yes: reconfig is answered by a standalone server's error, not as disabled (no)"),
+         "yes: clients may change the members by reconfig; members add and its kin need it (no)"),
     BOOL("localSessionsEnabled", options.local_sessions, 0,
          "yes: an ensemble's new sessions are known to the server only that made them (no)"),
     BOOL("localSessionsUpgradingEnabled", options.local_upgrading, 0,

@@ -417,6 +417,13 @@ def test_commands():
         assert code == 76 and "gone" in err, (code, err)
         assert client.get("/app/x")[0] == b"y"
         assert run("set", "/app/none", "z", "--fenced-by", "/lock/" + lock.node, *where)[0] == 1
+        holder = ["--fenced-by", "/lock/" + lock.node, *where]
+        code, _, err = run("create", "/app/x/y/z", *where, "--parents")
+        assert code == 77, (code, err)
+        assert run("create", "/app/x/y/z", "--parents", *holder) == (0, "/app/x/y/z\n", "")
+        assert run("rm", "/app/x/y", "--recursive", *where)[0] == 77
+        assert run("rm", "/app/x/y", "--recursive", "--fenced-by", "/lock/gone", *where)[0] == 76
+        assert run("rm", "/app/x/y", "--recursive", "--json", *holder)[:2] == (0, '{"path":"/app/x/y","removed":2}\n')
 
 
 def test_an_election_within_what_it_fences():

@@ -453,6 +453,22 @@ static void E45_a_clean_resignation_spares_the_delay(void **state)
     finish_both(&a, &b);
 }
 
+/* What tells the next leader how the last one ended goes with the last candidate, not before. */
+static void the_last_candidate_removes_the_record_of_the_last_leader(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct candidate a;
+    struct candidate b;
+    start_with_delay(zk, &a, &b, 0);
+    candidate_close_election(&a);
+    EVENTUALLY(LEADS(&b) && fake_zk_exists(zk, LEADER_DIR "/current"));
+    assert_true(fake_zk_exists(zk, LEADER_DIR "/last"));
+    candidate_close_election(&b);
+    assert_false(fake_zk_exists(zk, LEADER_DIR "/last"));
+    assert_false(fake_zk_exists(zk, LEADER_DIR "/current"));
+    finish_both(&a, &b);
+}
+
 static void E46_an_unclean_end_costs_the_delay(void **state)
 {
     struct fake_zk *zk = *state;
@@ -868,6 +884,7 @@ int main(int argc, char **argv)
         E_TEST(E52_an_acknowledgement_that_came_meanwhile_is_not_stolen_for_the_old_one),
         E_TEST(E52_a_stale_acknowledgement_is_respected_unless_stolen),
         E_TEST(E52_who_leaves_late_does_not_remove_the_acknowledgement_of_the_next),
+        E_TEST(the_last_candidate_removes_the_record_of_the_last_leader),
         E_TEST(manual_acknowledgement_and_data),
         E_TEST(acknowledgement_asked_for_inside_on_elected),
     };
