@@ -7,9 +7,12 @@
 #include <stdlib.h>
 
 /*
- * A wheel of ticks. A session lies in the slot of the tick at whose beginning it is due; slots are
- * shared by ticks that are WHEEL_SLOTS apart, so the due tick is kept in the session and compared.
- * Nothing is allocated after a session was added: a sign of life cannot fail.
+ * A wheel of ticks, each of one granule. A session lies in the slot of the tick at whose beginning it
+ * is due; slots are shared by ticks that are WHEEL_SLOTS apart, so the due tick is kept in the session
+ * and compared. Nothing is allocated after a session was added: a sign of life cannot fail.
+ *
+ * Where the tracker reports, a session with a sign of life that the leader may not know lies in
+ * `unreported` instead, in the order of these signs; nothing is ended there.
  *
  *        next                        a session is due at tick
  *          v                         (last sign of life + timeout) / tick_ms + 1
@@ -24,18 +27,24 @@ enum { WHEEL_SLOTS = 256 };
 
 struct session {
     struct map_node node; /* in by_id */
-    struct list link;     /* in its slot */
+    struct list link;     /* in its slot, or in unreported */
     int64_t id;
-    int64_t due;        /* tick at which it expires */
-    int32_t timeout_ms; /* negotiated */
+    int64_t due;              /* tick at which it expires */
+    int64_t heard_ms;         /* last sign of life, on the caller's clock */
+    uint32_t report;          /* the first report that has it; 0: it is in its slot */
+    uint32_t timeout_ms : 31; /* negotiated */
+    uint32_t ending : 1;      /* it was named, and not heard of since */
 };
 
 struct session_tracker {
     struct map by_id;               /* struct session */
     struct list slots[WHEEL_SLOTS]; /* struct session, by due % WHEEL_SLOTS */
+    struct list unreported;         /* struct session, oldest sign of life first */
+    uint32_t reports;               /* number of the last report */
+    bool leads;                     /* sessions are ended here, not reported */
     int64_t next;                   /* first tick that was not looked at yet */
     int64_t lost_ms;                /* sum of the pauses */
-    int32_t tick_ms;
+    int32_t tick_ms;                /* the granule */
 };
 
 /* --- time ----------------------------------------------------------------------------------------- */
@@ -58,10 +67,15 @@ static int64_t saturating_multiply(int64_t a, int64_t b)
     return product;
 }
 
-/* The tick in which a time of the caller's clock lies. */
-static int64_t session_tick(const struct session_tracker *t, int64_t now_ms, int32_t more_ms)
+int64_t session_tracker_own_ms(const struct session_tracker *t, int64_t now_ms)
 {
-    int64_t own_ms = saturating_add(saturating_add(now_ms, -t->lost_ms), more_ms);
+    return saturating_add(now_ms, -t->lost_ms);
+}
+
+/* The tick in which a time of the caller's clock lies. */
+static int64_t session_tick(const struct session_tracker *t, int64_t now_ms, int64_t more_ms)
+{
+    int64_t own_ms = saturating_add(session_tracker_own_ms(t, now_ms), more_ms);
     int64_t tick = own_ms / t->tick_ms;
     return own_ms % t->tick_ms < 0 ? tick - 1 : tick;
 }
@@ -73,19 +87,37 @@ static struct list *session_slot(struct session_tracker *t, int64_t tick)
 
 /* --- the wheel ------------------------------------------------------------------------------------ */
 
-/* Puts the session where it is due one timeout from now. */
-static void session_arm(struct session_tracker *t, struct session *s, int64_t now_ms)
+/* Puts the session where it is due so many ms from now. */
+static void session_arm(struct session_tracker *t, struct session *s, int64_t now_ms,
+                        int64_t more_ms)
 {
-    int64_t due = saturating_add(session_tick(t, now_ms, s->timeout_ms), 1);
-    if (due == s->due && !list_empty(&s->link)) {
+    int64_t due = saturating_add(session_tick(t, now_ms, more_ms), 1);
+    if (due == s->due && s->report == 0 && !list_empty(&s->link)) {
         return;
     }
-    list_remove(&s->link);
     s->due = due;
+    if (s->report != 0 && !t->leads) {
+        return; /* it goes to its slot when it was reported */
+    }
+    s->report = 0;
+    list_remove(&s->link);
     list_push_back(session_slot(t, due), &s->link);
     if (due < t->next) {
         t->next = due;
     }
+}
+
+/* A sign of life. */
+static void session_hear(struct session_tracker *t, struct session *s, int64_t heard_ms)
+{
+    s->heard_ms = heard_ms;
+    s->ending = 0;
+    if (!t->leads) {
+        s->report = t->reports + 1;
+        list_remove(&s->link);
+        list_push_back(&t->unreported, &s->link);
+    }
+    session_arm(t, s, heard_ms, s->timeout_ms);
 }
 
 static bool session_equal(const struct map_node *node, const void *key)
@@ -99,9 +131,9 @@ static struct session *session_find(const struct session_tracker *t, int64_t id)
     return node != NULL ? CONTAINER_OF(node, struct session, node) : NULL;
 }
 
-struct session_tracker *session_tracker_create(int32_t tick_ms)
+struct session_tracker *session_tracker_create(int32_t granule_ms)
 {
-    assert(tick_ms > 0);
+    assert(granule_ms > 0);
     struct session_tracker *t = calloc(1, sizeof *t);
     if (t == NULL) {
         return NULL;
@@ -110,7 +142,9 @@ struct session_tracker *session_tracker_create(int32_t tick_ms)
     for (size_t i = 0; i < WHEEL_SLOTS; i++) {
         list_init(&t->slots[i]);
     }
-    t->tick_ms = tick_ms;
+    list_init(&t->unreported);
+    t->leads = true;
+    t->tick_ms = granule_ms;
     return t;
 }
 
@@ -148,19 +182,45 @@ int session_tracker_add(struct session_tracker *t, int64_t id, int32_t timeout_m
             t->next = session_tick(t, now_ms, 0);
         }
     }
-    s->timeout_ms = timeout_ms;
-    session_arm(t, s, now_ms);
+    s->timeout_ms = (uint32_t)timeout_ms;
+    s->heard_ms = now_ms;
+    s->ending = 0;
+    session_arm(t, s, now_ms, timeout_ms);
     return 0;
 }
 
-bool session_tracker_touch(struct session_tracker *t, int64_t id, int64_t now_ms)
+void session_tracker_lead(struct session_tracker *t, bool leads)
+{
+    t->leads = leads;
+}
+
+bool session_tracker_touch(struct session_tracker *t, int64_t id, int64_t heard_ms)
 {
     struct session *s = session_find(t, id);
     if (s == NULL) {
         return false;
     }
-    session_arm(t, s, now_ms);
+    if (heard_ms >= s->heard_ms) {
+        session_hear(t, s, heard_ms);
+    }
     return true;
+}
+
+void session_tracker_doubt(struct session_tracker *t, int64_t id, int64_t heard_ms)
+{
+    struct session *s = session_find(t, id);
+    if (s != NULL && heard_ms < s->heard_ms) {
+        s->heard_ms = heard_ms;
+    }
+}
+
+bool session_tracker_is_over(const struct session_tracker *t, int64_t id, int64_t now_ms)
+{
+    const struct session *s = session_find(t, id);
+    if (s == NULL) {
+        return true;
+    }
+    return t->leads ? s->ending != 0 : now_ms - s->heard_ms >= (int64_t)s->timeout_ms;
 }
 
 void session_tracker_remove(struct session_tracker *t, int64_t id)
@@ -201,8 +261,25 @@ static void session_collect(struct list *slot, int64_t now, struct list *due)
     }
 }
 
-void session_tracker_expire(struct session_tracker *t, int64_t now_ms,
-                            void (*fn)(void *ctx, int64_t id), void *ctx)
+/* Asks about a session that is due. */
+static void session_judge(struct session_tracker *t, struct session *s, int64_t now_ms,
+                          session_verdict fn, void *ctx)
+{
+    int64_t id = s->id;
+    session_arm(t, s, now_ms, s->timeout_ms);
+    int64_t verdict = fn(ctx, id, s->heard_ms, (int32_t)s->timeout_ms);
+    if (verdict == SESSION_LIVES || (s = session_find(t, id)) == NULL) {
+        return;
+    }
+    if (verdict == SESSION_ENDS) {
+        s->ending = 1;
+    } else {
+        session_arm(t, s, now_ms, verdict);
+    }
+}
+
+void session_tracker_expire(struct session_tracker *t, int64_t now_ms, session_verdict fn,
+                            void *ctx)
 {
     int64_t now = session_tick(t, now_ms, 0);
     if (now < t->next) {
@@ -218,9 +295,7 @@ void session_tracker_expire(struct session_tracker *t, int64_t now_ms,
     /* Whatever fn removes leaves the list by itself; what it adds or touches is due later. */
     struct list *link;
     while ((link = list_pop_front(&due)) != NULL) {
-        struct session *s = CONTAINER_OF(link, struct session, link);
-        session_arm(t, s, now_ms);
-        fn(ctx, s->id);
+        session_judge(t, CONTAINER_OF(link, struct session, link), now_ms, fn, ctx);
     }
 }
 
@@ -228,6 +303,30 @@ void session_tracker_pause(struct session_tracker *t, int64_t lost_ms)
 {
     if (lost_ms > 0) {
         t->lost_ms = saturating_add(t->lost_ms, lost_ms);
+    }
+}
+
+void session_tracker_report(struct session_tracker *t, uint32_t number,
+                            void (*fn)(void *ctx, int64_t id, int64_t heard_ms), void *ctx)
+{
+    t->reports = number;
+    LIST_FOREACH (link, &t->unreported) {
+        const struct session *s = CONTAINER_OF(link, struct session, link);
+        fn(ctx, s->id, s->heard_ms);
+    }
+}
+
+void session_tracker_reported(struct session_tracker *t, uint32_t number)
+{
+    while (!list_empty(&t->unreported)) {
+        struct session *s = CONTAINER_OF(t->unreported.next, struct session, link);
+        if (s->report > number) {
+            break;
+        }
+        s->report = 0;
+        list_remove(&s->link);
+        list_push_back(session_slot(t, s->due), &s->link);
+        t->next = s->due < t->next ? s->due : t->next;
     }
 }
 

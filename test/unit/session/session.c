@@ -19,14 +19,17 @@ struct fired {
     int64_t remove; /* id to remove from inside, 0: the one that fired, -1: none */
 };
 
-static void on_fired(void *ctx, int64_t id)
+static int64_t on_fired(void *ctx, int64_t id, int64_t heard_ms, int32_t timeout_ms)
 {
     struct fired *fired = ctx;
+    (void)heard_ms;
+    (void)timeout_ms;
     assert_true(fired->count < 64);
     fired->ids[fired->count++] = id;
     if (fired->remove >= 0) {
         session_tracker_remove(fired->tracker, fired->remove == 0 ? id : fired->remove);
     }
+    return SESSION_ENDS;
 }
 
 static size_t expire(struct session_tracker *t, int64_t now_ms, struct fired *ret)
@@ -244,13 +247,16 @@ struct model {
     int64_t lost;
 };
 
-static void on_model_fired(void *ctx, int64_t id)
+static int64_t on_model_fired(void *ctx, int64_t id, int64_t heard_ms, int32_t timeout_ms)
 {
     struct model *m = ctx;
+    (void)heard_ms;
     assert_in_range(id, 0, MODEL_SESSIONS - 1);
     assert_true(m->sessions[id].known);
     assert_false(m->sessions[id].fired); /* once per call */
+    assert_int_equal(timeout_ms, m->sessions[id].timeout);
     m->sessions[id].fired = true;
+    return SESSION_ENDS;
 }
 
 /* The least multiple of the tick above seen + timeout. */
@@ -362,10 +368,13 @@ static void test_deadline_is_enough(void **state)
     session_tracker_destroy(t);
 }
 
-static void on_counted(void *ctx, int64_t id)
+static int64_t on_counted(void *ctx, int64_t id, int64_t heard_ms, int32_t timeout_ms)
 {
     (void)id;
+    (void)heard_ms;
+    (void)timeout_ms;
     ++*(size_t *)ctx;
+    return SESSION_ENDS;
 }
 
 /* A hundred thousand sessions: about a hundred bytes each, and signs of life allocate nothing. */
@@ -435,6 +444,130 @@ static void test_each(void **state)
     session_tracker_destroy(t);
 }
 
+struct told {
+    int64_t ids[8];
+    int64_t heard_ms[8];
+    size_t count;
+};
+
+static void on_told(void *ctx, int64_t id, int64_t heard_ms)
+{
+    struct told *told = ctx;
+    assert_true(told->count < 8);
+    told->ids[told->count] = id;
+    told->heard_ms[told->count++] = heard_ms;
+}
+
+static size_t report(struct session_tracker *t, uint32_t number, struct told *ret)
+{
+    *ret = (struct told){0};
+    session_tracker_report(t, number, on_told, ret);
+    return ret->count;
+}
+
+/* A server that does not lead: each sign of life is in all reports until one that has it was acknowledged,
+ * in order, and nobody is ended. */
+static void test_reports(void **state)
+{
+    (void)state;
+    struct session_tracker *t = create(TICK);
+    struct told told;
+    struct fired fired;
+    session_tracker_lead(t, false);
+    for (int64_t id = 1; id <= 3; id++) {
+        add(t, id, 4000, 1000); /* what the log tells is no sign of life here */
+    }
+    assert_int_equal(report(t, 1, &told), 0);
+    assert_true(session_tracker_touch(t, 2, 1100));
+    assert_true(session_tracker_touch(t, 1, 1200));
+    assert_int_equal(report(t, 2, &told), 2);
+    assert_int_equal(told.ids[0], 2);
+    assert_int_equal(told.heard_ms[0], 1100);
+    assert_int_equal(told.ids[1], 1);
+    assert_true(session_tracker_touch(t, 2, 1300)); /* after the report, which does not have that */
+    assert_true(session_tracker_touch(t, 1, 1100)); /* older than what is known */
+    session_tracker_reported(t, 1);                 /* late */
+    assert_int_equal(report(t, 3, &told), 2);
+    session_tracker_reported(t, 2);
+    assert_int_equal(report(t, 4, &told), 1);
+    assert_int_equal(told.ids[0], 2);
+    assert_int_equal(told.heard_ms[0], 1300);
+    add(t, 2, 6000, 1400); /* and the log goes on */
+    assert_int_equal(report(t, 5, &told), 1);
+    session_tracker_remove(t, 2);
+    assert_int_equal(report(t, 6, &told), 0);
+    assert_true(session_tracker_touch(t, 1, 1500));
+
+    /* It leads now: all are added anew, and each ends at its time. */
+    session_tracker_lead(t, true);
+    add(t, 1, 4000, 2000);
+    add(t, 3, 4000, 2000);
+    assert_int_equal(report(t, 7, &told), 0);
+    assert_int_equal(expire(t, 7999, &fired), 0);
+    assert_int_equal(expire(t, 8000, &fired), 2);
+    session_tracker_destroy(t);
+}
+
+/* Over, for one that does not lead, is who was silent for the whole timeout; for the leader, whom it has ended. */
+static void test_over(void **state)
+{
+    (void)state;
+    struct session_tracker *t = create(TICK);
+    struct fired fired;
+    add(t, 1, 4000, 1000);
+    assert_true(session_tracker_is_over(t, 2, 1000));
+    assert_false(session_tracker_is_over(t, 1, 100000));
+    assert_int_equal(expire(t, 6000, &fired), 1);
+    assert_true(session_tracker_is_over(t, 1, 6000));
+    add(t, 1, 4000, 6000); /* it was taken up again */
+    assert_false(session_tracker_is_over(t, 1, 6000));
+    session_tracker_lead(t, false);
+    assert_false(session_tracker_is_over(t, 1, 9999));
+    assert_true(session_tracker_is_over(t, 1, 10000));
+    session_tracker_doubt(t, 1, 7000); /* later than what is known: no doubt */
+    assert_true(session_tracker_is_over(t, 1, 10000));
+    session_tracker_doubt(t, 1, 5000);
+    assert_false(session_tracker_is_over(t, 1, 8999));
+    assert_true(session_tracker_is_over(t, 1, 9000));
+    session_tracker_destroy(t);
+}
+
+struct waiting {
+    int64_t verdict;
+    unsigned asked;
+};
+
+static int64_t on_asked(void *ctx, int64_t id, int64_t heard_ms, int32_t timeout_ms)
+{
+    struct waiting *w = ctx;
+    assert_int_equal(id, 1);
+    assert_int_equal(heard_ms, 1000);
+    assert_int_equal(timeout_ms, 4000);
+    w->asked++;
+    return w->verdict;
+}
+
+/* The judge may want to be asked again. */
+static void test_verdicts(void **state)
+{
+    (void)state;
+    struct session_tracker *t = create(20);
+    struct waiting w = {.verdict = 35};
+    add(t, 1, 4000, 1000);
+    session_tracker_expire(t, 5020, on_asked, &w);
+    assert_int_equal(w.asked, 1);
+    assert_false(session_tracker_is_over(t, 1, 5020));
+    assert_int_equal(session_tracker_deadline(t), 5060);
+    session_tracker_expire(t, 5059, on_asked, &w);
+    assert_int_equal(w.asked, 1);
+    w.verdict = SESSION_LIVES;
+    session_tracker_expire(t, 5060, on_asked, &w);
+    assert_int_equal(w.asked, 2);
+    assert_false(session_tracker_is_over(t, 1, 5060));
+    assert_int_equal(session_tracker_deadline(t), 9080);
+    session_tracker_destroy(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -443,6 +576,8 @@ int main(void)
         cmocka_unit_test(test_pause),       cmocka_unit_test(test_ends_of_time),
         cmocka_unit_test(test_model),       cmocka_unit_test(test_deadline_is_enough),
         cmocka_unit_test(test_many),        cmocka_unit_test(test_each),
+        cmocka_unit_test(test_reports),     cmocka_unit_test(test_over),
+        cmocka_unit_test(test_verdicts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
