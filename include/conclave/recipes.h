@@ -50,7 +50,7 @@ struct conclave_lease_options {
      * of it below 3 s); 0: that. Through a follower of an Apache ensemble the session is sure to
      * live only a sixth of its timeout and half a tick less than that, so there a grace that is used
      * up to its end can outlast it by so much: give less; Conclave's servers, and Apache's when it
-     * stands alone, count from the receipt of a heartbeat, and need nothing less. */
+     * stands alone, count from the answer to a heartbeat, and need nothing less. */
     int64_t grace_ms;
     bool stop_on_suspend; /* revoke at once when the link is lost, not at the end of the lease */
 };

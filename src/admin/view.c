@@ -14,7 +14,7 @@ bool view_read_only(const struct view *v)
 bool view_serving(const struct view *v)
 {
     const struct service *s = v->server != NULL ? server_service(v->server) : NULL;
-    return s != NULL && s->serving && (s->standing.in_contact || s->standing.read_only);
+    return s != NULL && s->serving && (service_in_contact(s) || s->standing.read_only);
 }
 
 /* Connections */

@@ -3,10 +3,12 @@
  *
  * Every heartbeat is ONE transaction of checks, for all nodes that the session holds. It goes
  * through the quorum, changes nothing and fires no watch. An acknowledged heartbeat that was
- * sent at w proves that the leader of the ensemble knew the session at w or later, so that it
- * cannot expire before w + T - tick/2 - h; the lease ends at w + 2T/3, which is earlier as
- * long as T >= 3 ticks and h <= T/6. The link alone proves nothing: a server that is cut off
- * from its quorum answers pings. Times are CLOCK_BOOTTIME, which counts suspend.
+ * sent at w proves that the leader of the ensemble knew the session at w or later. A Conclave
+ * ensemble does not end the session before w + T (server/reports.h). An Apache ensemble, whose
+ * followers tell their leader every half tick, does not before w + T - tick/2 - h. The lease ends at
+ * w + 2T/3, which is earlier than both as long as T >= 3 ticks and h <= T/6. The link alone proves
+ * nothing: a server that is cut off from its quorum answers pings for a while. Times are
+ * CLOCK_BOOTTIME, which counts suspend.
  *
  * Lock of the client held for all functions.
  */

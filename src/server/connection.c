@@ -23,7 +23,8 @@ int connection_init(struct connection *c, struct service *s, const char *host, c
     list_init(&c->throttled);
     list_init(&c->handshaking);
     list_init(&c->confirming);
-    list_init(&c->touched);
+    list_init(&c->held);
+    c->touched_ms = CONTACT_NEVER;
     list_init(&c->pending);
     watcher_init(&c->watcher);
     identity_init(&c->identity, s->limits.identity_max);
@@ -55,7 +56,7 @@ void connection_finish(struct connection *c)
     list_remove(&c->throttled);
     list_remove(&c->handshaking);
     list_remove(&c->confirming);
-    list_remove(&c->touched);
+    list_remove(&c->held);
     service_detach(s, c);
     watcher_finish(s->watches, &c->watcher);
     struct list *node;
@@ -158,7 +159,7 @@ bool connection_ready(struct connection *c)
         return false;
     }
     bool served =
-        c->service->standing.in_contact || c->read_only || c->stage == CONNECTION_HANDSHAKE;
+        service_in_contact(c->service) || c->read_only || c->stage == CONNECTION_HANDSHAKE;
     if (served && service_admits(c->service) && c->address->bytes < limits->address_bytes_max) {
         return true;
     }
@@ -205,6 +206,7 @@ void connection_count_sent(struct connection *c)
 void connection_reply_end(struct connection *c, size_t place)
 {
     struct server_metrics *m = c->service->metrics;
+    c->answered = true;
     wire_frame_end(&c->out, place);
     connection_count_sent(c);
     int64_t size = (int64_t)(c->out.len - place);
@@ -449,8 +451,9 @@ void connection_complete(struct connection *c, struct pending *entry, const stru
     assert(c->pending.next == &entry->order || !connection_open(c));
     struct request r = {.xid = entry->xid, .type = entry->type};
     int64_t now_ns = c->service->now_ns;
+    int64_t taken_ns = entry->taken_ns;
     connection_note(c, r.type, r.xid, effects->zxid);
-    connection_measure(c, true, now_ns - entry->taken_ns, 1);
+    connection_measure(c, true, now_ns - taken_ns, 1);
     c->stats.response_at_ms = now_ns / 1000000;
     connection_pop(c, entry);
     c->reconfiguring = c->reconfiguring && r.type != WIRE_RECONFIG;
@@ -458,7 +461,7 @@ void connection_complete(struct connection *c, struct pending *entry, const stru
         return;
     }
     if (r.type == WIRE_CREATE_SESSION || r.type == COMMAND_ATTACH_SESSION) {
-        handshake_applied(c, r.type, effects);
+        handshake_applied(c, r.type, effects, taken_ns);
         connection_go_if_sent_away(c);
         return;
     }
@@ -721,6 +724,9 @@ size_t connection_input(struct connection *c, struct slice bytes)
         return taken;
     }
     (void)service_time_ms(s);
+    if (!service_may_answer(s, c)) {
+        return bytes.len;
+    }
     while (connection_ready(c)) {
         struct slice body;
         int32_t len = 0;

@@ -82,7 +82,9 @@ struct connection {
     struct list throttled;   /* in service.throttled */
     struct list handshaking; /* in service.handshaking */
     struct list confirming;  /* in standing.confirming */
-    struct list touched;     /* in standing.touched */
+    struct list held;        /* in standing.held */
+    int64_t touched_ms;      /* last sign of life of its session that was noted, monotonic */
+    bool answered;           /* replies are in `out`, not only events */
     struct watcher watcher;
     struct identity identity;
     struct login *login;               /* its SASL exchange, once begun */

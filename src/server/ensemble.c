@@ -10,9 +10,8 @@
 enum {
     RESEND_MIN_MS = 250, /* nothing moved for so long: send again; doubled each time */
     RESEND_MAX_MS = 4000,
-    RETRY_MS = 5,       /* to a leader that cannot take batches yet */
-    CLAIM_MS = 2000,    /* between two digests that the leader tells */
-    BEATS_PER_TICK = 4, /* touches are told, contact is looked at */
+    RETRY_MS = 5,    /* to a leader that cannot take batches yet */
+    CLAIM_MS = 2000, /* between two digests that the leader tells */
 };
 
 /* A batch of ours that is not applied yet. */
@@ -60,6 +59,7 @@ void ensemble_init(struct ensemble *e, struct service *service, int64_t id,
         .stats = {.proposal_last = -1, .proposal_min = -1, .proposal_max = -1},
     };
     list_init(&e->unapplied);
+    reports_init(e);
 }
 
 void ensemble_finish(struct ensemble *e)
@@ -68,6 +68,7 @@ void ensemble_finish(struct ensemble *e)
     while ((u = oldest(e)) != NULL) {
         drop_unapplied(e, u);
     }
+    reports_finish(e);
 }
 
 /* Where batches go */
@@ -193,6 +194,11 @@ static uint64_t sink_read_index(void *ctx)
     return replication_read_index(e->replication);
 }
 
+static int64_t sink_expiry_wait(void *ctx, int64_t owner, int64_t heard_ms, int32_t timeout_ms)
+{
+    return reports_expiry_wait(ctx, owner, heard_ms, timeout_ms);
+}
+
 struct pipeline_sink ensemble_sink(struct ensemble *e)
 {
     return (struct pipeline_sink){
@@ -200,6 +206,7 @@ struct pipeline_sink ensemble_sink(struct ensemble *e)
         .submit_own = sink_submit_own,
         .in_flight = sink_in_flight,
         .read_index = sink_read_index,
+        .expiry_wait = sink_expiry_wait,
         .ctx = e,
     };
 }
@@ -293,7 +300,7 @@ void ensemble_suspend(struct ensemble *e)
     if (service_lead(e->service, false) != 0) {
         abort(); /* it fails for a leader only */
     }
-    service_set_contact(e->service, INT64_MAX);
+    service_lose_contact(e->service);
 }
 
 int ensemble_resume(struct ensemble *e)
@@ -308,6 +315,7 @@ int ensemble_resume(struct ensemble *e)
 void ensemble_confirmed(struct ensemble *e, uint64_t ticket)
 {
     service_confirmed(e->service, ticket);
+    reports_confirmed(e, ticket);
 }
 
 /* Who leads, who belongs to us */
@@ -327,6 +335,7 @@ int ensemble_role(struct ensemble *e, enum replication_role role, uint64_t leade
     }
     if (other) {
         e->tick_at = 0;
+        reports_leader_changed(e);
         resend(e);
     }
     return rc;
@@ -409,6 +418,8 @@ static void take_batch(struct ensemble *e, uint64_t from, struct slice bytes)
         e->stats.refused++;
         return;
     }
+    /* What this leader has already decided, the end of a session among it, comes first. */
+    service_submit_own(e->service);
     buf_init(&batch, 0);
     buf_append_slice(&batch, bytes);
     rc = buf_ok(&batch) ? batch_stamp_time(&batch, clock_wall_ms(e->clock)) : CONCLAVE_ENOMEM;
@@ -425,15 +436,6 @@ static void take_later(struct ensemble *e, uint64_t from)
 {
     if (from == e->leader) {
         retry_soon(e);
-    }
-}
-
-static void take_touches(struct ensemble *e, struct slice bytes)
-{
-    struct wire_reader r = wire_reader_make(bytes);
-    int64_t now_ms = service_time_ms(e->service);
-    while (wire_left(&r) >= 8) {
-        session_tracker_touch(e->service->sessions, wire_read_i64(&r), now_ms);
     }
 }
 
@@ -494,9 +496,6 @@ void ensemble_message(struct ensemble *e, uint64_t from, struct slice message)
     case ENSEMBLE_BATCH:
         take_batch(e, from, rest);
         break;
-    case ENSEMBLE_TOUCH:
-        take_touches(e, rest);
-        break;
     case ENSEMBLE_LATER:
         take_later(e, from);
         break;
@@ -509,6 +508,12 @@ void ensemble_message(struct ensemble *e, uint64_t from, struct slice message)
     case ENSEMBLE_LEFT:
         take_left(e, from);
         break;
+    case ENSEMBLE_REPORT:
+        reports_take(e, from, rest);
+        break;
+    case ENSEMBLE_REPORTED:
+        reports_acknowledged(e, from, rest);
+        break;
     default:
         e->stats.refused++;
         break;
@@ -516,20 +521,6 @@ void ensemble_message(struct ensemble *e, uint64_t from, struct slice message)
 }
 
 /* Beats */
-
-static void tell_touches(struct ensemble *e)
-{
-    struct buf message;
-    if (e->role == REPLICATION_LEADER || e->leader == 0) {
-        return;
-    }
-    buf_init(&message, 0);
-    buf_append_u8(&message, ENSEMBLE_TOUCH);
-    if (service_take_touches(e->service, &message) > 0 && buf_ok(&message)) {
-        e->links.send(e->links.ctx, e->leader, &message);
-    }
-    buf_finish(&message);
-}
 
 /* A reconfig may have removed this server: it sends its clients away and tells the leader when they are gone. */
 static void leave(struct ensemble *e)
@@ -561,16 +552,14 @@ void ensemble_tick(struct ensemble *e)
         e->resend_at = now_ms + e->resend_wait_ms;
     }
     if (!e->sole && now_ms >= e->tick_at) {
-        e->tick_at = now_ms + e->service->limits.tick_ms / BEATS_PER_TICK + 1;
-        tell_touches(e);
+        e->tick_at = now_ms + reports_interval_ms(e);
+        reports_tell(e);
         leave(e);
         if (now_ms >= e->claim_at) {
             e->claim_at = now_ms + CLAIM_MS;
             comparison_tell(e);
         }
-        service_set_contact(e->service, e->replication != NULL
-                                            ? replication_contact_ms(e->replication)
-                                            : INT64_MAX);
+        service_look_at_contact(e->service);
     }
 }
 

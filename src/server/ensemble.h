@@ -16,16 +16,23 @@
 #include "replication/members.h"
 #include "replication/replication.h"
 #include "server/agreement.h"
+#include "server/reports.h"
 #include "server/service.h"
 
 /* Messages between members: a kind, then what it says. Integers are big-endian. */
 enum ensemble_message_kind {
-    ENSEMBLE_BATCH = 1, /* a batch, for the leader's log */
-    ENSEMBLE_TOUCH = 2, /* ids of sessions (i64 each) that gave a sign of life since the last one */
-    ENSEMBLE_LATER = 3, /* a batch was not taken: this member does not lead, or does not yet */
+    ENSEMBLE_BATCH = 1,    /* a batch, for the leader's log */
+    ENSEMBLE_LATER = 3,    /* a batch was not taken: this member does not lead, or does not yet */
     ENSEMBLE_TRANSFER = 4, /* the leader shall hand over to this member (i64), 0: to anybody */
     ENSEMBLE_DIGEST = 5,   /* index and digest (i64 each): the sender's state after an entry */
     ENSEMBLE_LEFT = 6, /* the sender was removed and has no clients any more; told with each beat */
+    ENSEMBLE_REPORT =
+        7, /* life i64, number i32, its time i64, age of the life i64, its tick i32, term
+                              and time (i64 each) that the leader acknowledged last; then signs of life:
+                              session i64, age i32 */
+    ENSEMBLE_REPORTED =
+        8, /* life i64, number i32, time i64 of the report; term and time of the leader
+                              (i64 each) */
 };
 
 /* Sends a message to another member; it may be lost. Takes the bytes. */
@@ -68,6 +75,7 @@ struct ensemble {
     uint64_t voters[MEMBERS_MAX]; /* the members that vote, this one among them or not */
     size_t n_voters;
     struct agreement agreement;
+    struct reports reports;
     int differences;    /* with the leader, in a row */
     bool doubted;       /* the majority had another state, and none was the same since */
     bool beyond_repair; /* so had it when the state had been read from the disk again */

@@ -41,6 +41,7 @@ static void handshake_reply(struct connection *c, int32_t timeout_ms, int64_t id
         handshake_grant(c);
     }
     wire_frame_end(&c->out, frame);
+    c->answered = true;
     connection_count_sent(c);
     connection_output_added(c);
 }
@@ -70,7 +71,10 @@ static void handshake_expect_repetitions(struct connection *c, const struct stat
     }
 }
 
-static void handshake_attach(struct connection *c, const struct state_session *session)
+/* asked_ns: when the client asked for it. This server may be late with the log: the leader counts from
+ * an earlier moment than this, but not from one before the client asked. */
+static void handshake_attach(struct connection *c, const struct state_session *session,
+                             int64_t asked_ns)
 {
     struct state_results results;
     c->stage = CONNECTION_SERVING;
@@ -79,6 +83,9 @@ static void handshake_attach(struct connection *c, const struct state_session *s
     if (service_attach(c->service, c, session->id) != 0) {
         connection_drop(c, "out of memory");
         return;
+    }
+    if (!c->service->standing.leads) {
+        session_tracker_doubt(c->service->sessions, session->id, asked_ns / 1000000);
     }
     handshake_reply(c, c->timeout_ms, session->id, session->passwd);
 }
@@ -162,6 +169,12 @@ static void handshake_write(struct connection *c, int32_t type, int64_t id, stru
     connection_write(c, &command, 0);
 }
 
+/* Whether the end of the session is on its way into the log. */
+static bool handshake_is_over(const struct service *s, int64_t id)
+{
+    return session_tracker_is_over(s->sessions, id, s->now_ns / 1000000);
+}
+
 /* Whether a standalone server may take the session up at once: none of its writes can be on their way, and
  * whether their results are remembered does not change. */
 static bool handshake_is_settled(const struct connection *c, const struct state_session *session)
@@ -170,7 +183,8 @@ static bool handshake_is_settled(const struct connection *c, const struct state_
     struct state_results results;
     bool here = session->owner == 0 || session->owner == s->server_id;
     bool plain = !c->asked && !state_results(s->state, session->id, &results);
-    return s->standing.sole && here && plain && list_empty(&s->pipeline.flight);
+    return s->standing.sole && here && plain && list_empty(&s->pipeline.flight) &&
+           !handshake_is_over(s, session->id);
 }
 
 /* A session that only this server knows. */
@@ -211,7 +225,7 @@ static void handshake_reopen(struct connection *c, const struct wire_connect_req
     } else if (s->standing.sole && !known && local == NULL) {
         handshake_refuse(c, request->session_id, "unknown or expired");
     } else if (known && handshake_is_settled(c, &session)) {
-        handshake_attach(c, &session);
+        handshake_attach(c, &session, s->now_ns);
     } else if (request->passwd.len != WIRE_PASSWD_LEN) {
         handshake_refuse(c, request->session_id, "wrong password");
     } else {
@@ -219,7 +233,9 @@ static void handshake_reopen(struct connection *c, const struct wire_connect_req
             connection_drop(c, "out of memory");
             return;
         }
-        session_tracker_touch(s->sessions, request->session_id, s->now_ns / 1000000);
+        if (s->standing.leads && !handshake_is_over(s, request->session_id)) {
+            session_tracker_touch(s->sessions, request->session_id, s->now_ns / 1000000);
+        }
         handshake_write(c, COMMAND_ATTACH_SESSION, request->session_id, request->passwd);
     }
 }
@@ -297,11 +313,12 @@ static bool handshake_read_tail(struct connection *c, struct wire_reader *r)
 static bool handshake_is_served(struct connection *c, bool may_be_read_only)
 {
     const struct standing *st = &c->service->standing;
-    c->read_only = st->read_only && !st->in_contact;
+    bool in_contact = service_in_contact(c->service);
+    c->read_only = st->read_only && !in_contact;
     if (c->read_only && !may_be_read_only) {
         connection_drop(c,
                         "there is no quorum, and the client does not ask for a read-only server");
-    } else if (!c->read_only && !st->in_contact) {
+    } else if (!c->read_only && !in_contact) {
         connection_drop(c, "this server has no leader with a quorum");
     } else if ((c->read_only || st->sole) && handshake_is_behind(c)) {
         return false;
@@ -342,7 +359,8 @@ void handshake_request(struct connection *c, struct slice body)
     }
 }
 
-void handshake_applied(struct connection *c, int32_t type, const struct effects *effects)
+void handshake_applied(struct connection *c, int32_t type, const struct effects *effects,
+                       int64_t asked_ns)
 {
     struct state_session session;
     bool created = type == WIRE_CREATE_SESSION;
@@ -360,7 +378,7 @@ void handshake_applied(struct connection *c, int32_t type, const struct effects 
         connection_drop(c, "out of memory");
         return;
     }
-    handshake_attach(c, &session);
+    handshake_attach(c, &session, asked_ns);
 }
 
 const char *handshake_name_stranger(int32_t len)

@@ -15,8 +15,9 @@ void handshake_request(struct connection *c, struct slice body);
  * is dropped. */
 void handshake_upgrade(struct connection *c);
 
-/* The command that makes a session, or takes one up, was applied. */
-void handshake_applied(struct connection *c, int32_t type, const struct effects *effects);
+/* The command that makes a session, or takes one up, was applied; it was taken in at asked_ns. */
+void handshake_applied(struct connection *c, int32_t type, const struct effects *effects,
+                       int64_t asked_ns);
 
 /* What the first four bytes were, read as a length that is none: "HTTP request", ... or NULL. */
 const char *handshake_name_stranger(int32_t len);

@@ -226,7 +226,7 @@ static void serve(struct node *n)
     n->serve_told = true;
     n->service->standing.leads = false; /* until the log says so */
     if (n->log == NULL) {
-        service_set_contact(n->service, INT64_MAX);
+        service_lose_contact(n->service);
     }
     n->callbacks.serve(n->callbacks.ctx);
     must_apply(ensemble_role(&n->ensemble, n->role, n->leader), "role", 0);
@@ -913,7 +913,7 @@ const char *node_why_not_ready(const struct node *n)
     if (n->service->standing.leaving) {
         return "removed from the ensemble by a reconfig";
     }
-    return n->service->standing.in_contact ? NULL : "no leader with a quorum";
+    return service_in_contact(n->service) ? NULL : "no leader with a quorum";
 }
 
 size_t node_members(const struct node *n, const struct member **ret)

@@ -49,6 +49,9 @@ struct pipeline_sink {
     /* A ticket that is confirmed, later, once everything is applied here that was committed anywhere
      * before; not asked for by a sole voter. */
     uint64_t (*read_index)(void *ctx);
+    /* How long the leader waits before it may end a session that was heard of at heard_ms and belongs to
+     * another server; 0: it may now. Only asked for while there are other members. */
+    int64_t (*expiry_wait)(void *ctx, int64_t owner, int64_t heard_ms, int32_t timeout_ms);
     void *ctx;
 };
 

@@ -324,7 +324,7 @@ static void client_leave(struct client *cl)
 static void client_update(struct client *cl)
 {
     struct connection *c = &cl->connection;
-    if (c->stage != CONNECTION_CLOSED) {
+    if (c->stage != CONNECTION_CLOSED && service_may_send(c->service, c)) {
         stream_send(cl->stream, &c->out);
         c->sending = stream_sending(cl->stream);
     }

@@ -46,7 +46,6 @@ static void add_members(struct node *n, struct quorum_stats *ret)
 void quorum_stats(struct node *n, const struct clock_source *clock, struct quorum_stats *ret)
 {
     const struct ensemble *e = node_ensemble(n);
-    const struct replication *log = node_log(n);
     *ret = (struct quorum_stats){.grouped = !e->sole, .contact_ms = -1};
     ret->leads = e->role == REPLICATION_LEADER;
     ret->leader = e->leader;
@@ -56,9 +55,10 @@ void quorum_stats(struct node *n, const struct clock_source *clock, struct quoru
     if (ret->leads) {
         ret->leader_uptime_ms = clock_monotonic_ms(clock) - e->leads_since_ms;
     }
-    if (log != NULL) {
-        int64_t contact_ms = replication_contact_ms(log);
-        ret->contact_ms = contact_ms == INT64_MAX ? -1 : contact_ms;
+    if (e->sole) {
+        ret->contact_ms = 0;
+    } else if (e->service->standing.contact_at != CONTACT_NEVER) {
+        ret->contact_ms = clock_monotonic_ms(clock) - e->service->standing.contact_at;
     }
     add_links(n, ret);
     add_members(n, ret);

@@ -38,7 +38,7 @@ struct quorum_stats {
     uint64_t refused;         /* connections of strangers */
     size_t pending_syncs;     /* connections with reads that wait for a proof by the quorum */
     int64_t leader_uptime_ms; /* 0: does not lead */
-    int64_t contact_ms; /* since a leader with a quorum was known; -1: never, or no log is open */
+    int64_t contact_ms; /* since a leader with a quorum had our report, see reports.h; -1: never */
     bool aside;         /* the log takes no writes: waits to try again */
     bool damaged;       /* its data are damaged, and not healed from the others yet */
 };

@@ -58,7 +58,7 @@ int service_adopt(struct service *s, struct state *state_take)
     }
     session_tracker_each(s->sessions, end_session, s);
     session_tracker_destroy(s->sessions);
-    s->sessions = session_tracker_create(s->limits.tick_ms);
+    s->sessions = service_make_tracker(s);
     if (s->sessions == NULL) {
         return CONCLAVE_ENOMEM;
     }

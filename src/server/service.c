@@ -10,6 +10,8 @@
 enum {
     LOG_LINES_PER_SECOND = 100, /* caused by clients */
     BEATS_PER_TICK = 4,
+    GRANULES_PER_TICK = 40, /* sessions end so exactly, */
+    GRANULE_MAX_MS = 50,    /* and at least as exactly as this */
     SEQUENCE_SHIFT =
         20, /* batches per millisecond of uptime that keep sequences of two runs apart */
 };
@@ -18,6 +20,21 @@ enum {
 static uint64_t not_a_ttl(const struct service *s)
 {
     return member_number(s->server_id) == STATE_MEMBER_NUMBER_MAX ? UINT64_C(1) << 55 : 0;
+}
+
+static int32_t service_granule_ms(const struct service *s)
+{
+    int32_t ms = s->limits.tick_ms / GRANULES_PER_TICK + 1;
+    return ms < GRANULE_MAX_MS ? ms : GRANULE_MAX_MS;
+}
+
+struct session_tracker *service_make_tracker(const struct service *s)
+{
+    struct session_tracker *t = session_tracker_create(service_granule_ms(s));
+    if (t != NULL) {
+        session_tracker_lead(t, s->standing.leads);
+    }
+    return t;
 }
 
 int service_init(struct service *s, const struct service_options *options)
@@ -61,8 +78,8 @@ int service_init(struct service *s, const struct service_options *options)
     s->metrics = malloc(sizeof *s->metrics);
     s->state = state_create(&s->key);
     s->watches = watch_table_create(&s->key);
-    s->sessions = session_tracker_create(s->limits.tick_ms);
-    int rc = local_sessions_init(&s->locals, s->limits.tick_ms);
+    s->sessions = service_make_tracker(s);
+    int rc = local_sessions_init(&s->locals, service_granule_ms(s));
     if (rc != 0 || s->metrics == NULL || s->state == NULL || s->watches == NULL ||
         s->sessions == NULL) {
         return CONCLAVE_ENOMEM;
@@ -131,6 +148,7 @@ int service_begin(struct service *s)
 {
     int64_t now_ms = clock_monotonic_ms(s->clock);
     pipeline_begin(&s->pipeline, state_origin_sequence(s->state, s->server_id));
+    session_tracker_lead(s->sessions, s->standing.leads);
     int rc = service_full_timeouts(s, now_ms);
     s->beat_at = now_ms + service_beat_ms(s);
     s->serving = true;
@@ -397,7 +415,7 @@ int service_apply(struct service *s, struct slice payload)
 
 void service_turn(struct service *s)
 {
-    bool serves = s->standing.in_contact || s->standing.read_only;
+    bool serves = service_in_contact(s) || s->standing.read_only;
     if (!list_empty(&s->throttled) && serves && service_admits(s)) {
         struct list *node;
         while ((node = list_pop_front(&s->throttled)) != NULL) {
@@ -421,16 +439,6 @@ bool service_admits(struct service *s)
     }
     s->throttling = p->outstanding >= count || p->outstanding_bytes >= bytes;
     return !s->throttling;
-}
-
-void service_touch(struct service *s, struct connection *c)
-{
-    if (c->local) { /* the leader does not know it, and must not take it for alive */
-        session_tracker_touch(s->locals.alive, c->session_id, s->now_ns / 1000000);
-        return;
-    }
-    session_tracker_touch(s->sessions, c->session_id, s->now_ns / 1000000);
-    service_note_touch(s, c);
 }
 
 static bool service_collect(void *ctx, struct slice body)
@@ -459,33 +467,53 @@ static bool service_owes(const struct connection *c)
            (c->pending_count > 0 || c->verification != NULL || !list_empty(&c->throttled));
 }
 
-static void service_expire_local(void *ctx, int64_t id)
+static int64_t service_expire_local(void *ctx, int64_t id, int64_t heard_ms, int32_t timeout_ms)
 {
     struct service *s = ctx;
     struct connection *c = service_connection(s, id);
+    (void)heard_ms;
+    (void)timeout_ms;
     if (service_owes(c)) {
-        service_touch(s, c);
-        return;
+        session_tracker_touch(s->locals.alive, id, s->now_ns / 1000000);
+        return SESSION_LIVES;
     }
     service_note_expiry(s, id, c);
     service_end_local(s, id);
+    return SESSION_ENDS;
 }
 
-static void service_expire(void *ctx, int64_t id)
+/* How long the leader waits for what the server of the session's client may have to say. */
+static int64_t service_expiry_wait(struct service *s, int64_t id, int64_t heard_ms,
+                                   int32_t timeout_ms)
+{
+    struct state_session session;
+    if (s->standing.sole || !state_session_find(s->state, id, &session) || session.owner == 0 ||
+        session.owner == s->server_id) {
+        return 0;
+    }
+    return s->pipeline.sink.expiry_wait(s->pipeline.sink.ctx, session.owner, heard_ms, timeout_ms);
+}
+
+static int64_t service_expire(void *ctx, int64_t id, int64_t heard_ms, int32_t timeout_ms)
 {
     struct service *s = ctx;
     struct connection *c = service_connection(s, id);
     if (service_owes(c)) {
-        service_touch(s, c);
-        return;
+        session_tracker_touch(s->sessions, id, s->now_ns / 1000000);
+        return SESSION_LIVES;
+    }
+    int64_t wait_ms = service_expiry_wait(s, id, heard_ms, timeout_ms);
+    if (wait_ms > 0) {
+        return wait_ms;
     }
     int rc = service_propose(s, id, WIRE_CLOSE_SESSION, slice_str(""));
     if (rc != 0) {
         log_warn("server", "expiry-delayed", "session=0x%llx error=%s", (unsigned long long)id,
                  conclave_errname(rc));
-        return;
+        return SESSION_LIVES;
     }
     service_note_expiry(s, id, c);
+    return SESSION_ENDS;
 }
 
 static void service_close_acls(struct service *s, int64_t now_ms)

@@ -140,6 +140,9 @@ int service_restore(struct service *s, struct slice snapshot) CONCLAVE_MUST_USE;
  * now on does not depend on them. Their connections must be cut off. */
 void service_forget(struct service *s);
 
+/* An empty tracker for this service's sessions, or NULL. */
+struct session_tracker *service_make_tracker(const struct service *s);
+
 /* End of a turn: hands writes over, and makes throttled connections dirty when there is room
  * again. */
 void service_turn(struct service *s);
@@ -166,7 +169,6 @@ void service_tell_refused(void *ctx, const char *host, unsigned long long untold
 /* Whether an id of a scheme that is required is there, or none is required. */
 bool service_authenticated(const struct service *s, const struct identity *identity);
 bool service_admits(struct service *s); /* whether another request may be taken in */
-void service_touch(struct service *s, struct connection *c); /* a sign of life of its session */
 int64_t service_next_session_id(struct service *s);
 /* c is now THE connection of the session, or asks for it with its password: an older one is closed. 0 or
  * CONCLAVE_ENOMEM. */

@@ -10,10 +10,10 @@ enum { CONTACT_TICKS_MAX = 2 }; /* ticks without contact after which clients are
 void standing_init(struct standing *s)
 {
     *s = (struct standing){
-        .leads = true, .sole = true, .in_contact = true, .readable = true, .group = 1};
+        .leads = true, .sole = true, .contact_at = CONTACT_NEVER, .readable = true, .group = 1};
     list_init(&s->confirming);
     list_init(&s->waiting);
-    list_init(&s->touched);
+    list_init(&s->held);
     buf_init(&s->own, 0);
 }
 
@@ -50,6 +50,7 @@ int service_full_timeouts(struct service *s, int64_t now_ms)
 int service_lead(struct service *s, bool leads)
 {
     s->standing.leads = leads;
+    session_tracker_lead(s->sessions, leads);
     s->fencing = (struct fencing){0};
     if (leads) {
         int64_t now_ms = service_time_ms(s);
@@ -157,16 +158,40 @@ void service_set_leaving(struct service *s, bool leaving)
     }
 }
 
-void service_set_contact(struct service *s, int64_t contact_ms)
+void service_contact(struct service *s, int64_t at_ms)
+{
+    if (at_ms > s->standing.contact_at) {
+        s->standing.contact_at = at_ms;
+    }
+}
+
+void service_lose_contact(struct service *s)
+{
+    s->standing.contact_at = CONTACT_NEVER;
+    service_look_at_contact(s);
+}
+
+static int64_t contact_age_ms(const struct service *s)
+{
+    return s->now_ns / 1000000 - s->standing.contact_at;
+}
+
+bool service_in_contact(const struct service *s)
+{
+    return s->standing.sole || contact_age_ms(s) <= s->limits.tick_ms;
+}
+
+void service_look_at_contact(struct service *s)
 {
     struct standing *st = &s->standing;
-    st->in_contact = contact_ms <= s->limits.tick_ms;
-    if (contact_ms > (int64_t)CONTACT_TICKS_MAX * s->limits.tick_ms) {
+    s->now_ns = clock_monotonic_ns(s->clock);
+    bool lost = !st->sole && contact_age_ms(s) > (int64_t)CONTACT_TICKS_MAX * s->limits.tick_ms;
+    if (lost) {
         st->asked = 0; /* those who waited go, or are asked for again */
         st->group_used |= !list_empty(&st->waiting);
         drop_clients(s, false, "this server has no leader with a quorum");
     }
-    look_at_read_only(s, contact_ms > (int64_t)CONTACT_TICKS_MAX * s->limits.tick_ms);
+    look_at_read_only(s, lost);
 }
 
 /* Confirmed reads */
@@ -212,7 +237,7 @@ void service_confirmed(struct service *s, uint64_t ticket)
     }
 }
 
-static void submit_own(struct service *s)
+void service_submit_own(struct service *s)
 {
     if (s->standing.own_count > 0) {
         s->standing.own_count = 0;
@@ -223,12 +248,17 @@ static void submit_own(struct service *s)
 void service_standing_turn(struct service *s)
 {
     struct standing *st = &s->standing;
+    struct list *node;
+    bool in_contact = service_in_contact(s);
+    while (in_contact && (node = list_pop_front(&st->held)) != NULL) {
+        connection_output_added(CONTAINER_OF(node, struct connection, held));
+    }
     if (st->own_first) {
-        submit_own(s);
+        service_submit_own(s);
     }
     pipeline_turn(&s->pipeline, false);
-    submit_own(s);
-    if (!st->group_used || st->asked != 0 || !st->in_contact) {
+    service_submit_own(s);
+    if (!st->group_used || st->asked != 0 || !in_contact) {
         return;
     }
     st->asked = st->group++;
@@ -238,24 +268,75 @@ void service_standing_turn(struct service *s)
 
 /* Signs of life */
 
-void service_note_touch(struct service *s, struct connection *c)
+/* Without a look at the session while the last sign of life that went through here is young. */
+static bool is_over(const struct service *s, const struct connection *c, int64_t now_ms)
 {
-    if (!s->standing.leads && list_empty(&c->touched)) {
-        list_push_back(&s->standing.touched, &c->touched);
+    return !c->local && now_ms - c->touched_ms >= c->timeout_ms &&
+           session_tracker_is_over(s->sessions, c->session_id, now_ms);
+}
+
+void service_touch(struct service *s, struct connection *c)
+{
+    int64_t now_ms = s->now_ns / 1000000;
+    if (c->local) { /* the leader does not know it, and must not take it for alive */
+        session_tracker_touch(s->locals.alive, c->session_id, now_ms);
+        return;
+    }
+    if (c->touched_ms != now_ms && service_in_contact(s) && !is_over(s, c, now_ms)) {
+        c->touched_ms = now_ms;
+        session_tracker_touch(s->sessions, c->session_id, now_ms);
     }
 }
 
-size_t service_take_touches(struct service *s, struct buf *out)
+bool service_may_answer(struct service *s, struct connection *c)
 {
-    size_t count = 0;
-    struct list *node;
+    if (c->mapped && c->stage == CONNECTION_SERVING && is_over(s, c, s->now_ns / 1000000)) {
+        connection_drop(c, "its session was silent for its whole timeout");
+        return false;
+    }
+    return true;
+}
+
+bool service_may_send(struct service *s, struct connection *c)
+{
+    if (!c->mapped || c->read_only || c->out.len == 0) {
+        return true;
+    }
+    s->now_ns = clock_monotonic_ns(s->clock);
+    if (!service_in_contact(s)) {
+        if (c->stage == CONNECTION_CLOSING) {
+            connection_end(c);
+        } else if (list_empty(&c->held)) {
+            list_push_back(&s->standing.held, &c->held);
+        }
+        return false;
+    }
+    if (c->answered) {
+        if (!service_may_answer(s, c)) {
+            return false;
+        }
+        c->answered = false;
+        service_touch(s, c);
+    }
+    return true;
+}
+
+void service_touch_waiting(struct service *s)
+{
+    s->now_ns = clock_monotonic_ns(s->clock);
     if (s->deferred != NULL && s->deferred->connection != NULL) {
-        service_note_touch(s, s->deferred->connection); /* its silence is ours */
+        service_touch(s, s->deferred->connection);
     }
-    while ((node = list_pop_front(&s->standing.touched)) != NULL) {
-        const struct connection *c = CONTAINER_OF(node, struct connection, touched);
-        buf_append_i64(out, c->session_id);
-        count++;
+    LIST_FOREACH (it, &s->pipeline.flight) {
+        struct pending *entry = CONTAINER_OF(it, struct pending, flight);
+        if (entry->connection != NULL && entry->connection->mapped) {
+            service_touch(s, entry->connection);
+        }
     }
-    return count;
+    LIST_FOREACH (at, &s->standing.confirming) {
+        service_touch(s, CONTAINER_OF(at, struct connection, confirming));
+    }
+    LIST_FOREACH (on, &s->throttled) {
+        service_touch(s, CONTAINER_OF(on, struct connection, throttled));
+    }
 }

@@ -23,13 +23,16 @@
 struct service;
 struct connection;
 
+/* A time of no contact. */
+#define CONTACT_NEVER (INT64_MIN / 4)
+
 struct standing {
-    bool leads;        /* sessions expire here, spent nodes are collected here */
-    bool sole;         /* the only voter: what is applied here is the newest there is */
-    bool in_contact;   /* a leader with a quorum was heard of within a tick */
-    bool leaving;      /* a reconfig removed this server: its clients go to the others */
-    bool readable;     /* the state is one that the ensemble once had */
-    bool read_only;    /* no quorum for three ticks: clients that accept old data may read */
+    bool leads;         /* sessions expire here, spent nodes are collected here */
+    bool sole;          /* the only voter: what is applied here is the newest there is */
+    int64_t contact_at; /* a leader with a quorum had this server's report then, monotonic ms */
+    bool leaving;       /* a reconfig removed this server: its clients go to the others */
+    bool readable;      /* the state is one that the ensemble once had */
+    bool read_only;     /* no quorum for three ticks: clients that accept old data may read */
     int64_t lost_ms;   /* since when there is no quorum, as far as is known here; 0: there is one */
     bool linearizable; /* every read is confirmed, not only sync */
     uint64_t group;    /* the one that reads of this turn belong to, from 1 */
@@ -39,7 +42,7 @@ struct standing {
     uint64_t confirmed;     /* reads of groups up to here may be answered */
     struct list confirming; /* connections with reads that wait, by connection.confirming */
     struct list waiting;    /* others who wait, by confirmation.link; oldest first */
-    struct list touched;    /* connections heard from since standing_take_touches */
+    struct list held;       /* connections whose output waits for contact, by connection.held */
     struct buf own;         /* batch of the server's own commands being gathered */
     int32_t own_count;      /* commands in it */
     bool own_first;         /* it was begun before the clients' batch of this turn */
@@ -56,10 +59,20 @@ int service_full_timeouts(struct service *s, int64_t now_ms) CONCLAVE_MUST_USE;
  * CONCLAVE_ENOMEM. */
 int service_lead(struct service *s, bool leads) CONCLAVE_MUST_USE;
 
-/* How long ago a leader with a quorum was known. Beyond a tick nothing is read from clients, beyond
- * two they are dropped: another server may serve them. From then on those are let in that may read old data, if this
- * server is configured so, until there is a quorum again. */
-void service_set_contact(struct service *s, int64_t contact_ms);
+/* A leader with a quorum had this server's report of its sessions at this time (monotonic ms), or leads
+ * itself and had a quorum. For a tick from then on this server may answer its clients; two ticks after
+ * it they are dropped: another server may serve them. From then on those are let in that may read old data, if
+ * this server is configured so, until there is a quorum again. An earlier time than is known changes nothing. */
+void service_contact(struct service *s, int64_t at_ms);
+
+/* It has none any more. */
+void service_lose_contact(struct service *s);
+
+/* Whether this server may answer its clients, by the time that the service knows. */
+bool service_in_contact(const struct service *s);
+
+/* A beat: drops the clients when there was no contact for two ticks. */
+void service_look_at_contact(struct service *s);
 
 /* Cuts everybody off who has a session. */
 void service_drop_clients(struct service *s, const char *reason);
@@ -83,10 +96,23 @@ void service_standing_turn(struct service *s);
 int service_propose(struct service *s, int64_t session_id, int32_t type,
                     struct slice body) CONCLAVE_MUST_USE;
 
-/* Notes that a connection's session gave a sign of life, for the leader. */
-void service_note_touch(struct service *s, struct connection *c);
+/* Hands the leader's own commands over before the end of the turn. */
+void service_submit_own(struct service *s);
 
-/* Appends the ids (i64 each) of the sessions heard from since the last call; returns how many. */
-size_t service_take_touches(struct service *s, struct buf *out);
+/* A connection's session gave a sign of life, or is being answered: the session lives on from now, here
+ * or through the next report to the leader. */
+void service_touch(struct service *s, struct connection *c);
+
+/* Whether the session of a connection cannot have ended by the leader's judgement. Otherwise the
+ * connection is dropped: its client takes the session up again through the log, which knows. */
+bool service_may_answer(struct service *s, struct connection *c);
+
+/* Whether a connection's output may leave now. No answer leaves for a session that the leader may have
+ * ended: without contact it waits, and when the session was silent for its whole timeout the connection
+ * is dropped. What leaves is a sign of life. */
+bool service_may_send(struct service *s, struct connection *c);
+
+/* The sessions whose requests wait here: their silence is ours. Called with each report. */
+void service_touch_waiting(struct service *s);
 
 #endif

@@ -218,7 +218,7 @@ bool session_tracker_is_over(const struct session_tracker *t, int64_t id, int64_
 {
     const struct session *s = session_find(t, id);
     if (s == NULL) {
-        return true;
+        return false;
     }
     return t->leads ? s->ending != 0 : now_ms - s->heard_ms >= (int64_t)s->timeout_ms;
 }

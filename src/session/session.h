@@ -38,7 +38,8 @@ bool session_tracker_touch(struct session_tracker *t, int64_t id, int64_t heard_
 void session_tracker_doubt(struct session_tracker *t, int64_t id, int64_t heard_ms);
 
 /* Whether the session may have ended by now, or is being ended: its client gets no answer. Judged by the
- * leader's own decision, and elsewhere by the time since the last sign of life here. */
+ * leader's own decision, and elsewhere by the time since the last sign of life here. False when the
+ * session is not known. */
 bool session_tracker_is_over(const struct session_tracker *t, int64_t id, int64_t now_ms);
 
 void session_tracker_remove(struct session_tracker *t, int64_t id);

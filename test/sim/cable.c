@@ -2,6 +2,7 @@
 
 #include "base/map.h"
 
+#include "sim/check_sessions.h"
 #include "sim/inside.h"
 #include "sim/sim.h"
 
@@ -74,11 +75,13 @@ static void door_read(struct door *d)
 static void door_update(struct door *d)
 {
     struct connection *c = &d->connection;
-    if (c->stage != CONNECTION_CLOSED && c->out.len > 0) {
+    if (c->stage != CONNECTION_CLOSED && c->out.len > 0 && service_may_send(c->service, c)) {
+        check_sessions_sent(d->cable->sim, c->mapped ? c->session_id : 0, c->timeout_ms,
+                            buf_slice(&c->out));
         send_parcel(d->cable, TO_CLIENT, PARCEL_BYTES, buf_slice(&c->out));
         buf_reset(&c->out);
     }
-    if (c->stage == CONNECTION_CLOSED || c->stage == CONNECTION_CLOSING) {
+    if (c->stage == CONNECTION_CLOSED || (c->stage == CONNECTION_CLOSING && c->out.len == 0)) {
         door_close(d, true);
         return;
     }
@@ -230,4 +233,10 @@ void cable_close(struct cable *k)
     }
     k->client = NULL;
     send_parcel(k, TO_SERVER, PARCEL_END, SLICE_NULL);
+}
+
+void cable_stall(struct cable *k, int64_t us)
+{
+    int64_t at_us = k->sim->world.now_us + us;
+    k->last_us[TO_SERVER] = at_us > k->last_us[TO_SERVER] ? at_us : k->last_us[TO_SERVER];
 }

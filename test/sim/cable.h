@@ -34,6 +34,9 @@ struct cable *cable_open(struct sim *s, struct client *c, struct machine *m);
 void cable_send(struct cable *k, struct slice bytes);
 void cable_close(struct cable *k);
 
+/* What the client sends from now on arrives no earlier than after this time. */
+void cable_stall(struct cable *k, int64_t us);
+
 /* The server's ends, at the end of a turn: replies leave, connections that are to be closed are. */
 void doors_turn(struct machine *m);
 /* Input that waited until there was room. Of a process that ends: `seen` as links_ended. */

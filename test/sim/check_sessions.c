@@ -3,33 +3,84 @@
 #include "sim/peek.h"
 #include "sim/sim.h"
 #include "state/command.h"
+#include "wire/codec.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { GRANULE_US = 20 * MS, DRIFT_OF_1000 = 3 };
+enum { ROUNDING_US = 3 * MS, DRIFT_OF_1000 = 1, EVENT_XID = -1 };
 
-static void look_at_expiry(struct sim *s, const struct client *c)
+/* The record of a session, made at its first answer. */
+static struct session_record *find_record(struct checks *c, int64_t id)
 {
-    int64_t now_us = s->world.now_us;
-    int64_t timeout_us = client_timeout_us(c);
-    int64_t acked_us = client_acked_us(c);
-    int64_t pinged_us = acked_us + timeout_us - 2 * s->tick_ms * MS;
-    int64_t proved_us = c->proved_us + timeout_us;
-    timeout_us = timeout_us * DRIFT_OF_1000 / 1000 + GRANULE_US;
-    if (c->proved_us > 0 && now_us < proved_us - timeout_us) {
-        world_violation(&s->world,
-                        "session 0x%" PRIx64 " of client %u expires %" PRId64
-                        " ms after a write that was answered was asked for; its timeout is %d ms",
-                        (uint64_t)client_session(c), c->id, (now_us - c->proved_us) / MS,
-                        (int)(client_timeout_us(c) / MS));
-    } else if (now_us < pinged_us - timeout_us) {
-        world_violation(&s->world,
-                        "session 0x%" PRIx64 " of client %u expires %" PRId64
-                        " ms after something that was answered was sent; its timeout is %d ms",
-                        (uint64_t)client_session(c), c->id, (now_us - acked_us) / MS,
-                        (int)(client_timeout_us(c) / MS));
+    for (size_t i = c->n_sessions; i > 0; i--) {
+        if (c->sessions[i - 1].id == id) {
+            return &c->sessions[i - 1];
+        }
     }
+    return NULL;
+}
+
+static struct session_record *add_record(struct checks *c, int64_t id)
+{
+    if ((c->n_sessions & (c->n_sessions - 1)) == 0) {
+        size_t cap = c->n_sessions == 0 ? 1 : 2 * c->n_sessions;
+        c->sessions = realloc(c->sessions, cap * sizeof *c->sessions);
+        if (c->sessions == NULL) {
+            abort();
+        }
+    }
+    c->sessions[c->n_sessions] = (struct session_record){.id = id};
+    return &c->sessions[c->n_sessions++];
+}
+
+static bool has_answer(struct slice frames)
+{
+    struct slice frame;
+    int32_t len;
+    while (wire_frame_cut(frames, INT32_MAX, &frame, &len) == 1) {
+        struct wire_reader r = wire_reader_make(frame);
+        if (wire_read_i32(&r) != EVENT_XID) {
+            return true;
+        }
+        frames = slice_make(frames.data + 4 + frame.len, frames.len - 4 - frame.len);
+    }
+    return false;
+}
+
+void check_sessions_sent(struct sim *s, int64_t session, int32_t timeout_ms, struct slice frames)
+{
+    if (session == 0 || !has_answer(frames)) {
+        return;
+    }
+    struct session_record *r = find_record(&s->checks, session);
+    if (r == NULL) {
+        r = add_record(&s->checks, session);
+    }
+    if (r->expired_us != 0) {
+        world_violation(&s->world,
+                        "session 0x%" PRIx64 " gets an answer %" PRId64 " ms after it expired",
+                        (uint64_t)session, (s->world.now_us - r->expired_us) / MS);
+    }
+    r->answered_us = s->world.now_us;
+    r->timeout_us = (int64_t)timeout_ms * MS;
+}
+
+static void look_at_expiry(struct sim *s, int64_t session)
+{
+    struct session_record *r = find_record(&s->checks, session);
+    if (r == NULL) {
+        r = add_record(&s->checks, session);
+    }
+    int64_t passed_us = s->world.now_us - r->answered_us;
+    if (r->timeout_us - r->timeout_us * DRIFT_OF_1000 / 1000 - ROUNDING_US > passed_us) {
+        world_violation(&s->world,
+                        "session 0x%" PRIx64 " expires %" PRId64
+                        " ms after an answer was sent to it; its timeout is %" PRId64 " ms",
+                        (uint64_t)session, passed_us / MS, r->timeout_us / MS);
+    }
+    r->expired_us = s->world.now_us;
 }
 
 void check_sessions_entry(struct sim *s, struct slice payload)
@@ -40,12 +91,8 @@ void check_sessions_entry(struct sim *s, struct slice payload)
         return;
     }
     while (batch_next(&batch, &command) == 1) {
-        for (size_t i = 0; i < s->n_clients && command.type == WIRE_CLOSE_SESSION; i++) {
-            const struct client *c = s->clients[i];
-            if (command.cxid == 0 && command.session_id != 0 &&
-                client_session(c) == command.session_id) {
-                look_at_expiry(s, c);
-            }
+        if (command.type == WIRE_CLOSE_SESSION && command.cxid == 0 && command.session_id != 0) {
+            look_at_expiry(s, command.session_id);
         }
     }
 }
@@ -72,9 +119,6 @@ void check_sessions_answered(struct sim *s, struct client *c, struct deed *d,
 {
     if (d->error != 0) {
         return;
-    }
-    if (deed_is_write(d)) {
-        c->proved_us = d->asked_us > c->proved_us ? d->asked_us : c->proved_us;
     }
     if (d->kind == DEED_EPHEMERAL) {
         d->owner = reply->stat.ephemeral_owner;

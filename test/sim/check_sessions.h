@@ -1,12 +1,16 @@
 /*
- * A session lives at least its timeout from the asking of the latest write that was answered, and from
- * the latest ping two ticks less; then, in the end, it is gone everywhere. Its ephemerals are there as
- * long as it lives, and not longer.
+ * A session ends no earlier than its timeout after the last answer that any server sent to its client, and gets
+ * none after its end; in the end it is gone everywhere. What servers send is looked at where it leaves them,
+ * so that it counts whether the client hears it, is gone by then, or had given up. Ephemerals are there as long
+ * as their session lives, and not longer.
  */
 #ifndef SIM_CHECK_SESSIONS_H
 #define SIM_CHECK_SESSIONS_H
 
 #include "sim/checks.h"
+
+/* A server sends these frames to the client of a session. */
+void check_sessions_sent(struct sim *s, int64_t session, int32_t timeout_ms, struct slice frames);
 
 /* The first time that a log entry is applied anywhere. */
 void check_sessions_entry(struct sim *s, struct slice payload);

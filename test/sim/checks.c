@@ -31,6 +31,7 @@ void checks_finish(struct checks *c)
         free(c->versions[k].deeds);
     }
     free(c->deeds);
+    free(c->sessions);
     free(c->replicas);
     free(c->leaders);
 }

@@ -33,6 +33,14 @@ struct versions {
     size_t n;
 };
 
+/* What servers sent to the client of a session. */
+struct session_record {
+    int64_t id;
+    int64_t timeout_us;
+    int64_t answered_us; /* the last answer; 0: none */
+    int64_t expired_us;  /* a server applied its end, which no client had asked for; 0: not yet */
+};
+
 struct checks {
     struct deed **deeds; /* by id, from 1 */
     size_t n_deeds;
@@ -44,6 +52,8 @@ struct checks {
     unsigned *leaders; /* by term */
     size_t n_terms;
     struct versions versions[KEYS];
+    struct session_record *sessions;
+    size_t n_sessions;
 };
 
 void checks_init(struct checks *c);

@@ -12,9 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPEN_MAX = 6, CONNECT_US = 500 * MS, RECONFIG_OF_1000 = 150 };
+enum {
+    OPEN_MAX = 6,
+    CONNECT_US = 500 * MS,
+    RECONFIG_OF_1000 = 150,
+    LEAVES_OF_1000 = 50,
+    HOME_OF_1000 = 800
+};
 
-enum call_kind { CALL_TICK, CALL_CONNECT, CALL_GIVE_UP, CALL_STEP };
+enum call_kind { CALL_TICK, CALL_CONNECT, CALL_GIVE_UP, CALL_STEP, CALL_LEAVE };
 
 struct call {
     struct event event;
@@ -59,16 +65,6 @@ int64_t client_session(const struct client *c)
     return lost ? 0 : c->core->session_id;
 }
 
-int64_t client_timeout_us(const struct client *c)
-{
-    return c->core->timeout_ns / 1000;
-}
-
-int64_t client_acked_us(const struct client *c)
-{
-    return c->core->acked_ns / 1000 - SECOND; /* the core's clock begins at a second */
-}
-
 /* Events of its own */
 
 static void happen(struct event *e, bool dropped);
@@ -88,7 +84,9 @@ static void connect_somewhere(struct client *c)
     struct sim *s = c->sim;
     unsigned id = c->only;
     c->connecting = false;
-    if (id == 0) {
+    if (c->sits && world_chance(&s->world, HOME_OF_1000)) {
+        id = 1 + c->id % (unsigned)s->n_machines;
+    } else if (id == 0) {
         id = (unsigned)world_between(&s->world, 1, (int64_t)s->n_machines);
     }
     if (c->cable == NULL && core_wants_link(c->core)) {
@@ -96,6 +94,19 @@ static void connect_somewhere(struct client *c)
         c->cable = cable_open(s, c, &s->machines[id]);
         call_after(c, CALL_GIVE_UP, CONNECT_US);
     }
+}
+
+/* Something of its own. */
+static void step(struct client *c)
+{
+    struct world *w = &c->sim->world;
+    if (!c->silent && c->open < OPEN_MAX) {
+        enum deed_kind kind = c->sits ? DEED_GET : (enum deed_kind)world_below(w, DEED_SETUP);
+        bool too_often = kind == DEED_RECONFIG && (!c->sim->reconfigures || !c->sim->faults ||
+                                                   !world_chance(w, RECONFIG_OF_1000));
+        client_do(c, too_often ? DEED_SET : kind);
+    }
+    call_after(c, CALL_STEP, world_between(w, 5, c->sits ? 300 : 150) * MS);
 }
 
 static void happen(struct event *e, bool dropped)
@@ -124,13 +135,10 @@ static void happen(struct event *e, bool dropped)
         }
         break;
     case CALL_STEP:
-        if (!c->silent && c->open < OPEN_MAX) {
-            enum deed_kind kind = (enum deed_kind)world_below(w, DEED_SETUP);
-            bool too_often = kind == DEED_RECONFIG && (!c->sim->reconfigures || !c->sim->faults ||
-                                                       !world_chance(w, RECONFIG_OF_1000));
-            client_do(c, too_often ? DEED_SET : kind);
-        }
-        call_after(c, CALL_STEP, world_between(w, 5, 150) * MS);
+        step(c);
+        break;
+    case CALL_LEAVE:
+        client_leave(c, world_between(w, c->timeout_ms / 2, 2 * c->timeout_ms) * MS);
         break;
     }
     client_settle(c);
@@ -154,7 +162,9 @@ void client_settle(struct client *c)
     }
     if (c->cable == NULL && !c->connecting && core_wants_link(c->core)) {
         c->connecting = true;
-        call_after(c, CALL_CONNECT, world_between(&s->world, 5, 120) * MS);
+        int64_t away_us = c->away_us - s->world.now_us;
+        call_after(c, CALL_CONNECT,
+                   (away_us > 0 ? away_us : 0) + world_between(&s->world, 5, 120) * MS);
     }
     int64_t at_ns = core_deadline_ns(c->core);
     if (at_ns != INT64_MAX) {
@@ -218,7 +228,6 @@ static void on_state(void *ctx, enum conclave_state state)
     if (state == CONCLAVE_STATE_LOST || state == CONCLAVE_STATE_NEW_SESSION ||
         state == CONCLAVE_STATE_CONNECTED) {
         c->seen_zxid = 0;
-        c->proved_us = 0;
         for (int k = 0; k < KEYS; k++) {
             c->versions[k] = -1;
         }
@@ -238,6 +247,9 @@ static void on_reply(void *ctx, struct request *r)
     d->zxid = r->reply.zxid;
     d->again = r->kept;
     checks_answered(c->sim, c, d, &r->reply);
+    if (c->sits && c->sim->faults && world_chance(&c->sim->world, LEAVES_OF_1000)) {
+        call_after(c, CALL_LEAVE, world_between(&c->sim->world, 1, 30) * MS);
+    }
     world_mix(&c->sim->world, (uint64_t)d->zxid);
     request_unref(r);
 }
@@ -271,13 +283,14 @@ static const struct core_events core_events = {
 
 /* Begin and end */
 
-struct client *client_create(struct sim *s, unsigned id)
+static struct client *create(struct sim *s, unsigned id, bool sits)
 {
     struct client *c = must_calloc(sizeof *c);
     c->core = must_calloc(sizeof *c->core);
     c->sim = s;
     c->id = id;
-    c->timeout_ms = s->tick_ms * world_between(&s->world, 4, 10);
+    c->sits = sits;
+    c->timeout_ms = s->tick_ms * world_between(&s->world, sits ? 2 : 4, sits ? 4 : 10);
     struct core_options options = {
         .chroot = slice_str(""),
         .session_timeout_ms = c->timeout_ms,
@@ -297,9 +310,37 @@ struct client *client_create(struct sim *s, unsigned id)
     return c;
 }
 
+struct client *client_create(struct sim *s, unsigned id)
+{
+    return create(s, id, false);
+}
+
+struct client *client_create_sitter(struct sim *s, unsigned id)
+{
+    return create(s, id, true);
+}
+
 void client_begin(struct client *c)
 {
     call_after(c, CALL_STEP, world_between(&c->sim->world, 1, 100) * MS);
+}
+
+void client_leave(struct client *c, int64_t us)
+{
+    world_trace(&c->sim->world, "client %u leaves for %d ms, session 0x%" PRIx64, c->id,
+                (int)(us / MS), (uint64_t)c->core->session_id);
+    c->away_us = c->sim->world.now_us + us;
+    client_disconnected(c);
+}
+
+void client_stall(struct client *c, int64_t us)
+{
+    if (client_is_up(c)) {
+        world_trace(&c->sim->world, "client %u is not heard for %d ms", c->id, (int)(us / MS));
+        cable_stall(c->cable, us);
+        client_do(c, DEED_GET);
+        client_settle(c);
+    }
 }
 
 void client_die(struct client *c)

@@ -98,9 +98,10 @@ struct client {
     int64_t wake_us;
     unsigned only;          /* the one server it connects to; 0: any */
     bool silent;            /* does nothing of its own */
+    bool sits;              /* only reads, mostly at one server, and leaves now and then */
     bool gone;              /* has died: nothing is heard of it */
     int64_t seen_zxid;      /* in this session */
-    int64_t proved_us;      /* asking of the latest write that was answered */
+    int64_t away_us;        /* it does not connect before */
     int64_t timeout_ms;     /* asked for */
     int32_t versions[KEYS]; /* seen in this session */
     struct watching watching[KEYS];
@@ -111,6 +112,9 @@ struct client {
 };
 
 struct client *client_create(struct sim *s, unsigned id);
+
+/* One that sits, with a short session. */
+struct client *client_create_sitter(struct sim *s, unsigned id);
 void client_destroy(struct client *c);
 
 /* Begins to do things of its own. */
@@ -123,12 +127,14 @@ void client_settle(struct client *c);
 /* Whether it has a session and a link now. */
 bool client_is_up(const struct client *c);
 
-/* Its session as it knows it, 0: none that it believes in; and the timeout that was granted. */
+/* Its session as it knows it, 0: none that it believes in. */
 int64_t client_session(const struct client *c);
-int64_t client_timeout_us(const struct client *c);
 
-/* When the latest thing was sent that a server has answered. */
-int64_t client_acked_us(const struct client *c);
+/* Loses its link and does not connect for a while: its session may time out. */
+void client_leave(struct client *c, int64_t us);
+
+/* Asks for something, which is so long on its way. */
+void client_stall(struct client *c, int64_t us);
 
 /* Stops without a word: its session must time out. */
 void client_die(struct client *c);

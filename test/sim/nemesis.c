@@ -24,16 +24,20 @@ enum ill {
     ILL_LOSS,
     ILL_WALL_CLOCK,
     ILL_CLIENT_DIES,
+    ILL_CLIENT_LEAVES,
+    ILL_CLIENT_STALLS,
     ILLS,
 };
 
 /* Weights beside each other. */
 static const unsigned weights[ILLS] = {
-    [ILL_KILL] = 14,        [ILL_POWER_CUT] = 12,  [ILL_POWER_CUT_ALL] = 2, [ILL_STOP] = 8,
-    [ILL_WIPE] = 2,         [ILL_PAUSE] = 10,      [ILL_ISOLATE] = 10,      [ILL_ONE_WAY] = 8,
-    [ILL_CUT_PAIR] = 8,     [ILL_HEAL] = 20,       [ILL_CUT_CLIENT] = 8,    [ILL_SLOW_DISK] = 5,
-    [ILL_BREAK_CABLES] = 5, [ILL_FAIL_DISK] = 4,   [ILL_FULL_DISK] = 2,     [ILL_LOSS] = 5,
-    [ILL_WALL_CLOCK] = 3,   [ILL_CLIENT_DIES] = 1,
+    [ILL_KILL] = 14,         [ILL_POWER_CUT] = 12,     [ILL_POWER_CUT_ALL] = 2,
+    [ILL_STOP] = 8,          [ILL_WIPE] = 2,           [ILL_PAUSE] = 10,
+    [ILL_ISOLATE] = 10,      [ILL_ONE_WAY] = 8,        [ILL_CUT_PAIR] = 8,
+    [ILL_HEAL] = 20,         [ILL_CUT_CLIENT] = 8,     [ILL_SLOW_DISK] = 5,
+    [ILL_BREAK_CABLES] = 5,  [ILL_FAIL_DISK] = 4,      [ILL_FULL_DISK] = 2,
+    [ILL_LOSS] = 5,          [ILL_WALL_CLOCK] = 3,     [ILL_CLIENT_DIES] = 1,
+    [ILL_CLIENT_LEAVES] = 6, [ILL_CLIENT_STALLS] = 12,
 };
 
 struct nemesis {
@@ -153,6 +157,20 @@ static void do_network(struct sim *s, struct machine *m, enum ill ill)
     }
 }
 
+/* For about as long as its session may last. */
+static void do_client(struct sim *s, struct client *c, enum ill ill)
+{
+    int64_t us = world_between(&s->world, c->timeout_ms / 2, 2 * c->timeout_ms) * MS;
+    if (c->gone) {
+        return;
+    }
+    if (ill == ILL_CLIENT_STALLS) {
+        client_stall(c, us);
+        us = 2 * c->timeout_ms * MS;
+    }
+    client_leave(c, us);
+}
+
 static void do_ill(struct nemesis *n)
 {
     struct sim *s = n->sim;
@@ -190,9 +208,13 @@ static void do_ill(struct nemesis *n)
         world_trace(w, "server %u's wall clock jumps", m->id);
         break;
     case ILL_CLIENT_DIES:
-        if (s->n_clients > 1 && !s->clients[s->n_clients - 1]->gone) {
-            client_die(s->clients[s->n_clients - 1]);
+        if (!s->clients[BUSY_CLIENTS - 1]->gone) {
+            client_die(s->clients[BUSY_CLIENTS - 1]);
         }
+        break;
+    case ILL_CLIENT_LEAVES:
+    case ILL_CLIENT_STALLS:
+        do_client(s, s->clients[world_below(w, s->n_clients)], ill);
         break;
     default:
         do_network(s, m, ill);

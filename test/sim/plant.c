@@ -4,6 +4,7 @@
 #include "replication/journal.h"
 #include "replication/replication.h"
 #include "server/connection.h"
+#include "server/reports.h"
 #include "server/request_watch.h"
 #include "server/service.h"
 #include "session/session.h"
@@ -156,4 +157,36 @@ WRAP(void, replication_receive, (struct replication * r, uint64_t from, struct s
     if (!planted(PLANT_DEAF) || m->incarnation < 2) {
         __real_replication_receive(r, from, message);
     }
+}
+
+static void tell_nobody(void *ctx, int64_t id, int64_t heard_ms)
+{
+    (void)ctx;
+    (void)id;
+    (void)heard_ms;
+}
+
+WRAP(void, session_tracker_report,
+     (struct session_tracker * t, uint32_t number,
+      void (*fn)(void *ctx, int64_t id, int64_t heard_ms), void *ctx))
+{
+    bool kept =
+        !planted(PLANT_UNREPORTED) || !sim_now()->faults || world_below(&sim_now()->world, 6) == 0;
+    __real_session_tracker_report(t, number, kept ? fn : tell_nobody, ctx);
+}
+
+WRAP(void, service_contact, (struct service * s, int64_t at_ms))
+{
+    __real_service_contact(s, at_ms + (planted(PLANT_BOLD) ? 30000 : 0));
+}
+
+WRAP(int64_t, reports_expiry_wait,
+     (struct ensemble * e, int64_t owner, int64_t heard_ms, int32_t timeout_ms))
+{
+    return planted(PLANT_HASTY) ? 0 : __real_reports_expiry_wait(e, owner, heard_ms, timeout_ms);
+}
+
+WRAP(bool, session_tracker_is_over, (const struct session_tracker *t, int64_t id, int64_t now_ms))
+{
+    return !planted(PLANT_OVERDUE) && __real_session_tracker_is_over(t, id, now_ms);
 }

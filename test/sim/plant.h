@@ -28,7 +28,11 @@
     X(NEVER_VOTES, "who shall vote and has caught up votes")                                       \
     X(OTHER_MEMBERS, "every server has the same members")                                          \
     X(BACKWARDS, "a session never sees an older state")                                            \
-    X(DEAF, "a server that is back takes part again")
+    X(DEAF, "a server that is back takes part again")                                              \
+    X(UNREPORTED, "every sign of life is reported to the leader")                                  \
+    X(BOLD, "a server answers only while the leader has its reports")                              \
+    X(HASTY, "the leader waits for the reports of the server whose session it ends")               \
+    X(OVERDUE, "who was silent for the whole timeout is not answered")
 
 enum plant {
 #define PLANT_ENUM(NAME, rule) PLANT_##NAME,

@@ -179,6 +179,7 @@ static void finish_well(struct sim *s)
     run_for(s, MENDED_US);
     for (size_t i = 0; i < busy; i++) {
         s->clients[i]->silent = true;
+        s->clients[i]->away_us = 0;
     }
     if (s->n_machines > 1 && !run_until(s, MEMBERS_US, all_vote)) {
         world_violation(&s->world, "not all servers are members that vote %d s after the faults",
@@ -220,8 +221,12 @@ static void begin(struct sim *s)
         machine_init(&s->machines[id], s, id);
     }
     links_begin(s);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < BUSY_CLIENTS; i++) {
         add_client(s, 0);
+    }
+    for (int i = 0; i < SITTERS; i++) {
+        s->clients[s->n_clients] = client_create_sitter(s, (unsigned)s->n_clients);
+        s->n_clients++;
     }
     nemesis_begin(s); /* starts the servers */
 }

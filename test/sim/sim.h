@@ -18,7 +18,7 @@
 #include "sim/plant.h"
 #include "sim/world.h"
 
-enum { CLIENTS_MAX = 8 };
+enum { BUSY_CLIENTS = 3, SITTERS = 3, CLIENTS_MAX = BUSY_CLIENTS + SITTERS + MACHINES_MAX };
 
 struct sim_options {
     uint64_t seed;

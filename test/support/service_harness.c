@@ -105,7 +105,7 @@ void service_harness_turn(struct service_harness *h)
     while ((node = list_pop_front(&h->service.dirty)) != NULL) {
         struct connection *c = CONTAINER_OF(node, struct connection, dirty);
         struct guest *p = CONTAINER_OF(c, struct guest, c);
-        if (c->stage != CONNECTION_CLOSED) {
+        if (c->stage != CONNECTION_CLOSED && service_may_send(c->service, c)) {
             buf_append_slice(&p->out, buf_slice(&c->out));
             buf_reset(&c->out);
         }
@@ -126,6 +126,12 @@ void service_harness_settle(struct service_harness *h)
         }
         service_harness_turn(h);
     }
+}
+
+void service_harness_join(struct service_harness *h)
+{
+    h->service.standing.sole = false;
+    service_contact(&h->service, h->now_ms);
 }
 
 void service_harness_advance(struct service_harness *h, int64_t ms)

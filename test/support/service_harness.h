@@ -64,6 +64,9 @@ void service_harness_turn(struct service_harness *h);
 /* Turns until nothing is left to do. */
 void service_harness_settle(struct service_harness *h);
 
+/* The server has other members beside it from now on, and contact with a leader. */
+void service_harness_join(struct service_harness *h);
+
 void service_harness_advance(struct service_harness *h, int64_t ms);
 void guest_init(struct guest *p, struct service_harness *h);
 void guest_finish(struct guest *p);

@@ -131,7 +131,7 @@ static void test_a_question_waits_for_a_quorum(void **state)
     open_with(&h, COMMAND_FENCING);
     confirmation_ask(&h.service, &c[0], count_one, &told);
     assert_int_equal(told, 1); /* alone, at once */
-    h.service.standing.sole = false;
+    service_harness_join(&h);
     confirmation_ask(&h.service, &c[0], count_one, &told);
     service_harness_settle(&h);
     assert_int_equal(h.tickets, 1);
@@ -157,15 +157,15 @@ static void test_a_question_outlives_the_loss_of_the_quorum(void **state)
     struct confirmation c;
     int told = 0;
     open_with(&h, 0);
-    h.service.standing.sole = false;
+    service_harness_join(&h);
     confirmation_ask(&h.service, &c, count_one, &told);
     service_harness_settle(&h);
     assert_int_equal(h.tickets, 1);
-    service_set_contact(&h.service, INT64_MAX);
+    service_lose_contact(&h.service);
     service_harness_settle(&h);
     service_confirmed(&h.service, 1); /* of a log that is no more */
     assert_int_equal(told, 0);
-    service_set_contact(&h.service, 0);
+    service_contact(&h.service, h.now_ms);
     service_harness_settle(&h);
     assert_int_equal(h.tickets, 2);
     service_confirmed(&h.service, 2);

@@ -9,7 +9,7 @@ static void open_follower(struct service_harness *h, bool upgrading)
     options.local_upgrading = upgrading;
     options.read_only_mode = true;
     service_harness_open(h, options);
-    h->service.standing.sole = false;
+    service_harness_join(h);
     assert_int_equal(service_lead(&h->service, false), 0);
 }
 
@@ -42,18 +42,34 @@ static bool known_to_all(struct service_harness *h, int64_t id)
     return state_session_find(h->service.state, id, &session);
 }
 
+/* Time passes while there is a leader. */
+static void pass(struct service_harness *h, int64_t ms)
+{
+    service_contact(&h->service, h->now_ms + ms);
+    service_harness_advance(h, ms);
+}
+
+struct sought {
+    int64_t id;
+    bool found;
+};
+
+static void on_told(void *ctx, int64_t id, int64_t heard_ms)
+{
+    struct sought *sought = ctx;
+    (void)heard_ms;
+    sought->found = sought->found || id == sought->id;
+}
+
+/* Whether the next report tells that the session lives; it is acknowledged at once. */
 static bool touches(struct service_harness *h, int64_t id)
 {
-    struct buf ids;
-    bool found = false;
-    buf_init(&ids, 0);
-    (void)service_take_touches(&h->service, &ids);
-    struct wire_reader r = wire_reader_make(buf_slice(&ids));
-    while (wire_left(&r) > 0) {
-        found = wire_read_i64(&r) == id || found;
-    }
-    buf_finish(&ids);
-    return found;
+    static uint32_t number;
+    struct sought sought = {.id = id};
+    h->now_ms++;
+    session_tracker_report(h->service.sessions, ++number, on_told, &sought);
+    session_tracker_reported(h->service.sessions, number);
+    return sought.found;
 }
 
 /* Its session is not in the log and sends the leader no heartbeats; its writes are carried out. */
@@ -145,13 +161,13 @@ static void test_local_expires(void **state)
     open_follower(&h, true);
     connect(&p, &h, 0, NULL, false, &r);
     for (int i = 0; i < 16; i++) { /* it pings */
-        service_harness_advance(&h, 1000);
+        pass(&h, 1000);
         (void)guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
         service_harness_settle(&h);
     }
     assert_false(p.closed);
     for (int i = 0; i < 13; i++) {
-        service_harness_advance(&h, 1000);
+        pass(&h, 1000);
         service_harness_settle(&h);
     }
     assert_true(p.closed);
@@ -164,8 +180,9 @@ static void test_local_expires(void **state)
 /* The quorum is gone for `ms`, as the beats tell it. */
 static void lose_quorum(struct service_harness *h, int64_t ms)
 {
+    service_contact(&h->service, h->now_ms);
     for (int64_t t = 0; t <= ms; t += 500) {
-        service_set_contact(&h->service, t);
+        service_look_at_contact(&h->service);
         service_harness_advance(h, 500);
     }
 }
@@ -214,13 +231,14 @@ static void test_read_only(void **state)
     guest_expect(&reader, set, CONCLAVE_NOT_READ_ONLY);
     assert_false(touches(&h, r.session_id));
     for (int i = 0; i < 4; i++) { /* it stays: those who write were sent away, not it */
-        service_set_contact(&h.service, 20000);
+        service_look_at_contact(&h.service);
         service_harness_advance(&h, 500);
     }
     service_harness_settle(&h);
     assert_false(reader.closed);
 
-    service_set_contact(&h.service, 0);
+    service_contact(&h.service, h.now_ms);
+    service_look_at_contact(&h.service);
     service_harness_settle(&h);
     assert_true(reader.closed);
     assert_int_equal(local_sessions_count(&h.service.locals), 0);

@@ -6,7 +6,7 @@
 
 static void follow(struct service_harness *h)
 {
-    h->service.standing.sole = false;
+    service_harness_join(h);
     assert_int_equal(service_lead(&h->service, false), 0);
 }
 
@@ -81,7 +81,7 @@ static void test_linearizable_reads(void **state)
     struct guest p;
     service_harness_init(&h, NULL);
     guest_open(&p, &h, 10000);
-    h.service.standing.sole = false;
+    service_harness_join(&h);
     h.service.standing.linearizable = true;
     guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
     int32_t create = guest_request(&p, WIRE_CREATE, body_create("/a", "1", 0));
@@ -142,6 +142,12 @@ static void test_confirmed_too_late(void **state)
     service_harness_finish(&h);
 }
 
+/* Time passes without a beat. */
+static void stand_still(struct service_harness *h, int64_t ms)
+{
+    h->now_ms += ms;
+}
+
 /* Without a leader nothing is answered, pings neither; after two ticks clients are sent away. */
 static void test_no_contact(void **state)
 {
@@ -151,43 +157,169 @@ static void test_no_contact(void **state)
     service_harness_init(&h, NULL);
     guest_open(&p, &h, 30000);
     follow(&h);
-    service_set_contact(&h.service, h.service.limits.tick_ms + 1);
+    int64_t tick_ms = h.service.limits.tick_ms;
+    stand_still(&h, tick_ms + 1);
     guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
     int32_t get = guest_request(&p, WIRE_EXISTS, body_path_watch("/", false));
     service_harness_settle(&h);
     guest_expect_nothing(&p);
     assert_false(p.closed);
 
-    service_set_contact(&h.service, 5);
+    service_contact(&h.service, h.now_ms - 5);
+    service_contact(&h.service, h.now_ms - 5000); /* an older one, heard of later */
     service_harness_settle(&h);
     guest_expect(&p, WIRE_XID_PING, 0);
     guest_expect(&p, get, 0);
 
-    service_set_contact(&h.service, 2 * (int64_t)h.service.limits.tick_ms + 1);
+    stand_still(&h, 2 * tick_ms);
+    service_look_at_contact(&h.service);
     service_harness_settle(&h);
     assert_true(p.closed);
     guest_finish(&p);
     service_harness_finish(&h);
 }
 
-/* A follower expires nobody and tells who lives; who begins to lead gives everybody a full timeout. */
+/* What was answered while there was contact and has not left yet waits for it, too. */
+static void test_answers_wait_for_contact(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct guest p;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 30000);
+    follow(&h);
+    guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
+    stand_still(&h, h.service.limits.tick_ms + 1);
+    service_harness_settle(&h);
+    guest_expect_nothing(&p);
+    service_contact(&h.service, h.now_ms);
+    service_harness_settle(&h);
+    guest_expect(&p, WIRE_XID_PING, 0);
+    guest_finish(&p);
+    service_harness_finish(&h);
+}
+
+/* Who was silent for the whole timeout may have been ended by the leader: no answer, whether the question
+ * comes then or the answer is due then. The client takes its session up again, and the log knows. */
+static void test_too_long_silent(void **state)
+{
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        struct service_harness h;
+        struct guest p;
+        service_harness_init(&h, NULL);
+        guest_open(&p, &h, 4000);
+        follow(&h);
+        stand_still(&h, 3999 + !late);
+        service_contact(&h.service, h.now_ms);
+        guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
+        if (late) {
+            service_harness_settle(&h);
+            guest_expect(&p, WIRE_XID_PING, 0);
+            stand_still(&h, 3999);
+            service_contact(&h.service, h.now_ms);
+            guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
+            stand_still(&h, 4000);
+            service_contact(&h.service, h.now_ms);
+        }
+        service_harness_settle(&h);
+        guest_expect_nothing(&p);
+        assert_true(p.closed);
+        guest_finish(&p);
+        service_harness_finish(&h);
+    }
+}
+
+/* An event is no sign of life of who hears it. */
+static void test_events_keep_nobody_alive(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct guest p;
+    struct guest other;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 4000);
+    guest_open(&other, &h, 40000);
+    int32_t watch = guest_request(&p, WIRE_EXISTS, body_path_watch("/a", true));
+    service_harness_settle(&h);
+    guest_expect(&p, watch, CONCLAVE_NO_NODE);
+    for (int i = 0; i < 7; i++) {
+        service_harness_advance(&h, 500);
+    }
+    guest_request(&other, WIRE_CREATE, body_create("/a", "", 0));
+    service_harness_settle(&h);
+    guest_expect_event(&p, WATCH_NODE_CREATED, "/a", state_zxid(h.service.state));
+    service_harness_advance(&h, 500);
+    assert_int_equal(session_tracker_count(h.service.sessions), 2);
+    service_harness_advance(&h, 51);
+    service_harness_settle(&h);
+    assert_int_equal(session_tracker_count(h.service.sessions), 1);
+    guest_finish(&p);
+    guest_finish(&other);
+    service_harness_finish(&h);
+}
+
+/* The end of a session is on its way through the log: nobody is answered any more, and who takes the
+ * session up again comes behind it. */
+static void test_the_end_is_on_its_way(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct guest p;
+    struct guest again;
+    struct wire_connect_response response;
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 4000);
+    for (int i = 0; i < 9; i++) {
+        service_harness_advance(&h, 500);
+    }
+    guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
+    guest_init(&again, &h);
+    guest_connect(&again, 0, 4000, p.c.session_id, slice_make(p.passwd, WIRE_PASSWD_LEN), true);
+    service_harness_settle(&h);
+    guest_expect_nothing(&p);
+    assert_true(p.closed);
+    guest_connected(&again, &response);
+    assert_int_equal(response.session_id, 0);
+    guest_finish(&again);
+    guest_finish(&p);
+    service_harness_finish(&h);
+}
+
+struct told {
+    size_t count;
+    int64_t heard_ms;
+};
+
+static void on_told(void *ctx, int64_t id, int64_t heard_ms)
+{
+    struct told *told = ctx;
+    (void)id;
+    told->count++;
+    told->heard_ms = heard_ms;
+}
+
+/* A follower ends nobody and reports who lives, also who has gone since; who begins to lead gives everybody a full
+ * timeout. */
 static void test_the_leader_judges(void **state)
 {
     (void)state;
     struct service_harness h;
     struct guest p;
-    struct buf ids;
+    struct told told = {0};
     service_harness_init(&h, NULL);
     guest_open(&p, &h, 4000);
     follow(&h);
-    buf_init(&ids, 0);
+    h.now_ms += 5;
     guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
     guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
     service_harness_settle(&h);
-    assert_int_equal(service_take_touches(&h.service, &ids), 1);
-    assert_int_equal(ids.len, 8);
-    assert_int_equal(service_take_touches(&h.service, &ids), 0);
-    buf_finish(&ids);
+    int64_t answered_ms = h.now_ms;
+    guest_finish(&p);
+    h.now_ms += 5;
+    session_tracker_report(h.service.sessions, 1, on_told, &told);
+    assert_int_equal(told.count, 1);
+    assert_int_equal(told.heard_ms, answered_ms);
     for (int i = 0; i < 40; i++) {
         service_harness_advance(&h, 500);
     }
@@ -195,17 +327,14 @@ static void test_the_leader_judges(void **state)
     assert_int_equal(session_tracker_count(h.service.sessions), 1);
 
     assert_int_equal(service_lead(&h.service, true), 0);
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 8; i++) {
         service_harness_advance(&h, 500);
         service_harness_settle(&h);
     }
     assert_int_equal(session_tracker_count(h.service.sessions), 1);
-    for (int i = 0; i < 6; i++) {
-        service_harness_advance(&h, 500);
-        service_harness_settle(&h);
-    }
+    service_harness_advance(&h, 51);
+    service_harness_settle(&h);
     assert_int_equal(session_tracker_count(h.service.sessions), 0);
-    guest_finish(&p);
     service_harness_finish(&h);
 }
 
@@ -352,6 +481,10 @@ int main(void)
         cmocka_unit_test(test_a_write_proves_what_is_in_front),
         cmocka_unit_test(test_confirmed_too_late),
         cmocka_unit_test(test_no_contact),
+        cmocka_unit_test(test_answers_wait_for_contact),
+        cmocka_unit_test(test_too_long_silent),
+        cmocka_unit_test(test_events_keep_nobody_alive),
+        cmocka_unit_test(test_the_end_is_on_its_way),
         cmocka_unit_test(test_the_leader_judges),
         cmocka_unit_test(test_sessions_move),
         cmocka_unit_test(test_sessions_are_refused),

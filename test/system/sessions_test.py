@@ -1,0 +1,299 @@
+"""Sessions of clients of the followers, beside whatever happens to these: none ends before its timeout.
+
+Promise: an ephemeral is there for the session timeout after the last answer that its client got, also when the client
+disconnects right after it, when its server is killed, stands still or is cut off in either direction, and when the
+leader changes at the same moment; without such a fault it is gone half a second after the timeout, with one it is
+gone in the end.
+How: many sessions, each with an ephemeral, ping at random; each notes when it sent the last ping that was answered, which
+is before the answer was sent, so no delay of the test itself can make a session look as if it had ended early. An observer
+at the leader notes when each ephemeral is gone.
+Limits: the cases that cut are skipped, with the reason, without network namespaces and tun devices.
+
+usage: sessions_test.py [--sessions N] [--rounds N] [CASE...]
+"""
+
+import argparse
+import os
+import random
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import cases  # noqa: E402
+import zkwire as zk  # noqa: E402
+from conclave import why_missing  # noqa: E402
+from ensemble import Ensemble  # noqa: E402
+from split_net import SplitEnsemble, enter_own_network  # noqa: E402
+
+TICK_MS = 1000
+LATE_S = 0.5         # beyond the timeout, without faults
+DRIFT = 0.002        # two clocks of one machine
+FAULT_LATE_S = 6.0   # one tick more, a new leader, and a busy machine
+AT_ONCE = 40         # sessions that are open at a time
+ROUND_SESSIONS = 24  # for a fault
+
+
+class Sitter:
+    """One session with an ephemeral, pinging until it is told to leave or is cut off."""
+
+    def __init__(self, member, path, timeout_ms):
+        self.path = path
+        self.link = zk.Connection(member.address, timeout_ms, patience_s=10)
+        self.timeout_s = self.link.timeout_ms / 1000
+        self.asked = self.answered = time.monotonic()
+        err, _ = self.call(zk.create(path, flags=zk.EPHEMERAL))
+        if err != 0:
+            raise AssertionError(f"create {path}: error {err}")
+
+    def call(self, request):
+        asked = time.monotonic()
+        reply = self.link.call(request)
+        self.answered = time.monotonic()
+        self.asked = asked
+        return reply
+
+    def sit(self, seconds=None, gaps=(0.05, 0.3)):
+        """Pings for so long, or until the connection ends; then leaves without a word."""
+        end = time.monotonic() + (seconds if seconds is not None else 3600)
+        try:
+            while time.monotonic() < end:
+                time.sleep(random.uniform(*gaps))
+                self.call(zk.ping())
+        except (OSError, zk.Closed):
+            pass
+        self.link.drop()
+
+
+class Observer:
+    """When each child of a node was first seen to be gone, and last seen to be there."""
+
+    def __init__(self, ensemble, parent):
+        self.ensemble = ensemble
+        self.parent = parent
+        self.gone = {}
+        self.seen = set()
+        self.gaps = 0.0  # the longest time between two looks
+        self.ending = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self):
+        link, last = None, time.monotonic()
+        while not self.ending.is_set():
+            try:
+                if link is None:
+                    member = self.ensemble.leader()
+                    if member is None:
+                        continue
+                    link = zk.Connection(member.address, 30000, patience_s=1)
+                err, fields = link.call(zk.get_children(self.parent))
+            except (OSError, zk.Closed):
+                link = None
+                continue
+            now = time.monotonic()
+            if err == 0:
+                names = {f"{self.parent}/{name}" for name in fields["children"]}
+                for path in self.seen - names:
+                    self.gone.setdefault(path, now)
+                self.seen |= names
+                self.gaps, last = max(self.gaps, now - last), now
+            time.sleep(0.01)
+        if link is not None:
+            link.drop()
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ending.set()
+        self.thread.join()
+
+
+def make_node(ensemble, path):
+    with zk.Connection(ensemble.leader().address, 10000, patience_s=10) as link:
+        err, _ = link.call(zk.create(path))
+        link.close_session()
+        assert err == 0, f"create {path}: error {err}"
+
+
+def judge(observer, sitters, late_s):
+    """Waits until all are gone; what is wrong with the times, and how late the last one was."""
+    end = max(sitter.answered + sitter.timeout_s for sitter in sitters) + late_s + 5
+    while len(observer.gone.keys() & {s.path for s in sitters}) < len(sitters) and time.monotonic() < end:
+        time.sleep(0.05)
+    wrong, worst = [], 0.0
+    for sitter in sitters:
+        gone = observer.gone.get(sitter.path)
+        if gone is None:
+            wrong.append(f"{sitter.path} is still there")
+            continue
+        lived = gone - sitter.asked
+        over = gone - sitter.answered - sitter.timeout_s
+        worst = max(worst, over)
+        if lived < sitter.timeout_s * (1 - DRIFT):
+            wrong.append(f"{sitter.path} ended {lived:.3f} s after its client had asked for something that was answered; "
+                         f"its timeout is {sitter.timeout_s:.3f} s")
+        elif over > late_s + observer.gaps:
+            wrong.append(f"{sitter.path} was there {over:.3f} s after its timeout of {sitter.timeout_s:.3f} s")
+    assert not wrong, f"{len(wrong)} of {len(sitters)} sessions: " + "; ".join(wrong[:8])
+    return worst
+
+
+def open_sitters(members, parent, count, first=0):
+    sitters = [None] * count
+
+    def one(place):
+        member = members[place % len(members)]
+        sitters[place] = Sitter(member, f"{parent}/{first + place}", random.randint(2000, 3900))
+    threads = [threading.Thread(target=one, args=(place,)) for place in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(sitters), "not every session could be opened"
+    return sitters
+
+
+class Suite:
+    def __init__(self, options, split):
+        self.options = options
+        self.split = split  # None, or why the network cannot be split
+        self.ensemble = None
+        self.number = 0
+
+    def open(self):
+        kind = Ensemble if self.split else SplitEnsemble
+        self.ensemble = kind(3, tick_ms=TICK_MS, options=["--maxSessionsPerAddress", "100000"]).start()
+
+    def parent(self, name):
+        self.number += 1
+        path = f"/{name}-{self.number}"
+        make_node(self.ensemble, path)
+        return path
+
+    def disconnects(self):
+        """Clients that leave right after an answer: neither early nor late."""
+        self.ensemble.wait_leader()
+        time.sleep(2 * TICK_MS / 1000)  # what a new leader allows for is over
+        parent = self.parent("quiet")
+        left, lock, done = list(range(self.options.sessions)), threading.Lock(), []
+        followers = self.ensemble.followers()
+
+        def work():
+            while True:
+                with lock:
+                    if not left:
+                        return
+                    place = left.pop()
+                sitter = Sitter(followers[place % 2], f"{parent}/{place}", random.randint(2000, 3900))
+                sitter.sit(random.uniform(0, 2.5), gaps=(0.3, 1.2))
+                with lock:
+                    done.append(sitter)
+        with Observer(self.ensemble, parent) as observer:
+            threads = [threading.Thread(target=work) for _ in range(AT_ONCE)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert len(done) == self.options.sessions, f"only {len(done)} sessions could be opened"
+            worst = judge(observer, done, LATE_S)
+        return f"{len(done)} sessions, the last one {worst:.2f} s after its timeout"
+
+    def rounds(self, name, harm, mend):
+        """Sessions of one follower, to which something happens while they ping."""
+        worst = 0.0
+        for _ in range(self.options.rounds):
+            leader = self.ensemble.wait_leader(30)
+            parent = self.parent(name)
+            victim = random.choice(self.ensemble.followers())
+            with Observer(self.ensemble, parent) as observer:
+                sitters = open_sitters([victim], parent, ROUND_SESSIONS)
+                threads = [threading.Thread(target=sitter.sit) for sitter in sitters]
+                for thread in threads:
+                    thread.start()
+                time.sleep(random.uniform(0.5, 1.5))
+                try:
+                    harm(leader, victim)
+                    for thread in threads:
+                        thread.join()
+                    worst = max(worst, judge(observer, sitters, FAULT_LATE_S))
+                finally:
+                    mend(leader, victim)
+        return f"{self.options.rounds} rounds, the last session {worst:.2f} s after its timeout"
+
+    def killed_followers(self):
+        return self.rounds("killed", lambda _, victim: victim.kill(), lambda _, victim: victim.start())
+
+    def killed_with_the_leader(self):
+        """The leader and the sessions' follower are killed; the follower comes back as part of the new majority."""
+        def harm(leader, victim):
+            both = [leader, victim]
+            random.shuffle(both)
+            for member in both:
+                member.kill()
+            victim.start()
+        return self.rounds("both", harm, lambda leader, _: leader.start())
+
+    def killed_leaders(self):
+        return self.rounds("leader", self._kill_leader, lambda leader, _: leader.start())
+
+    @staticmethod
+    def _kill_leader(leader, victim):
+        leader.kill()
+        time.sleep(random.uniform(0, 1))
+        victim.kill()
+        victim.start()
+
+    def restarted_followers(self):
+        def harm(_, victim):
+            victim.kill()
+            victim.start()
+        return self.rounds("restarted", harm, lambda *_: None)
+
+    def paused_followers(self):
+        def harm(_, victim):
+            self.ensemble.pause(victim)
+            time.sleep(random.uniform(0.2, 6))
+            self.ensemble.resume(victim)
+            time.sleep(random.uniform(0, 2))
+            victim.kill()
+        return self.rounds("paused", harm, lambda _, victim: victim.start())
+
+    def partitions(self):
+        if self.split:
+            raise cases.Skip(self.split)
+        net = self.ensemble.net
+
+        def harm(_, victim):
+            rest = [member.number for member in self.ensemble.members if member is not victim]
+            random.choice([lambda: net.cut([victim.number], rest),
+                           lambda: net.cut_one_way([victim.number], rest),
+                           lambda: net.cut_one_way(rest, [victim.number])])()
+        return self.rounds("cut", harm, lambda *_: net.heal())
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sessions", type=int, default=160)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big") >> 2)
+    parser.add_argument("only", nargs="*")
+    options = parser.parse_args()
+    if why := why_missing():
+        return cases.skip_all(why)
+    split = enter_own_network()
+    print(f"seed {options.seed}")
+    random.seed(options.seed)
+    suite = Suite(options, split)
+    suite.open()
+    try:
+        return cases.run([suite.disconnects, suite.killed_followers, suite.partitions, suite.restarted_followers,
+                          suite.paused_followers, suite.killed_leaders, suite.killed_with_the_leader], options.only)
+    finally:
+        suite.ensemble.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
