@@ -56,8 +56,10 @@ class Certificates:
         self.count += 1
         self._run("req", "-new", *key, "-nodes", "-utf8", "-multivalue-rdn", "-keyout", made.key, "-subj", subject, "-out", request)
         with open(extensions, "w", encoding="ascii") as file:
-            file.write("basicConstraints=critical,CA:TRUE\n" if issuer is None else
-                       f"basicConstraints=CA:FALSE\nsubjectAltName={san}\n")
+            # As RFC 5280 wants them: Python 3.13 refuses others (ssl.VERIFY_X509_STRICT).
+            file.write("basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign,cRLSign,digitalSignature\n"
+                       "subjectKeyIdentifier=hash\n" if issuer is None else
+                       f"basicConstraints=CA:FALSE\nsubjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\nsubjectAltName={san}\n")
         signer = (["-signkey", made.key] if issuer is None else
                   ["-CA", issuer.cert, "-CAkey", issuer.key, "-set_serial", str(1000 + self.count)])
         if expired:
