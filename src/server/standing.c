@@ -282,9 +282,9 @@ void service_touch(struct service *s, struct connection *c)
         session_tracker_touch(s->locals.alive, c->session_id, now_ms);
         return;
     }
-    if (c->touched_ms != now_ms && service_in_contact(s) && !is_over(s, c, now_ms)) {
+    if (c->touched_ms != now_ms && service_in_contact(s) && !is_over(s, c, now_ms) &&
+        session_tracker_touch(s->sessions, c->session_id, now_ms)) {
         c->touched_ms = now_ms;
-        session_tracker_touch(s->sessions, c->session_id, now_ms);
     }
 }
 

@@ -13,8 +13,8 @@ static void open_follower(struct service_harness *h, bool upgrading)
     assert_int_equal(service_lead(&h->service, false), 0);
 }
 
-static void connect(struct guest *p, struct service_harness *h, int64_t id, const uint8_t *passwd,
-                    bool read_only, struct wire_connect_response *ret)
+static void connect_guest(struct guest *p, struct service_harness *h, int64_t id,
+                          const uint8_t *passwd, bool read_only, struct wire_connect_response *ret)
 {
     static const uint8_t none[WIRE_PASSWD_LEN];
     guest_init(p, h);
@@ -80,7 +80,7 @@ static void test_local(void **state)
     struct guest p;
     struct wire_connect_response r;
     open_follower(&h, false);
-    connect(&p, &h, 0, NULL, false, &r);
+    connect_guest(&p, &h, 0, NULL, false, &r);
     assert_true(r.session_id != 0);
     assert_int_equal(h.log_total, 0);
     assert_false(known_to_all(&h, r.session_id));
@@ -114,7 +114,7 @@ static void test_upgrade(void **state)
     struct wire_connect_response r2;
     uint8_t passwd[WIRE_PASSWD_LEN];
     open_follower(&h, true);
-    connect(&p, &h, 0, NULL, false, &r);
+    connect_guest(&p, &h, 0, NULL, false, &r);
     memcpy(passwd, r.passwd.data, sizeof passwd);
     int32_t before = guest_request(&p, WIRE_CREATE, body_create("/a", "", WIRE_MODE_PERSISTENT));
     int32_t create = guest_request(&p, WIRE_CREATE, body_create("/e", "", WIRE_MODE_EPHEMERAL));
@@ -128,7 +128,7 @@ static void test_upgrade(void **state)
     assert_int_equal(session_tracker_count(h.service.sessions), 1);
     (void)guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
     assert_true(touches(&h, r.session_id));
-    connect(&again, &h, r.session_id, passwd, false, &r2);
+    connect_guest(&again, &h, r.session_id, passwd, false, &r2);
     assert_true(r2.session_id == r.session_id);
     guest_finish(&again);
     guest_finish(&p);
@@ -143,7 +143,7 @@ static void test_upgrade_lost(void **state)
     struct guest p;
     struct wire_connect_response r;
     open_follower(&h, true);
-    connect(&p, &h, 0, NULL, false, &r);
+    connect_guest(&p, &h, 0, NULL, false, &r);
     (void)guest_request(&p, WIRE_CREATE, body_create("/e", "", WIRE_MODE_EPHEMERAL));
     assert_int_equal(local_sessions_count(&h.service.locals), 1);
     service_forget(&h.service);
@@ -159,7 +159,7 @@ static void test_local_expires(void **state)
     struct guest p;
     struct wire_connect_response r;
     open_follower(&h, true);
-    connect(&p, &h, 0, NULL, false, &r);
+    connect_guest(&p, &h, 0, NULL, false, &r);
     for (int i = 0; i < 16; i++) { /* it pings */
         pass(&h, 1000);
         (void)guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
@@ -198,7 +198,7 @@ static void test_read_only(void **state)
     struct wire_connect_response real;
     uint8_t passwd[WIRE_PASSWD_LEN];
     open_follower(&h, true);
-    connect(&writer, &h, 0, NULL, true, &real);
+    connect_guest(&writer, &h, 0, NULL, true, &real);
     memcpy(passwd, real.passwd.data, sizeof passwd);
     int32_t create =
         guest_request(&writer, WIRE_CREATE, body_create("/e", "x", WIRE_MODE_EPHEMERAL));
@@ -207,19 +207,19 @@ static void test_read_only(void **state)
     lose_quorum(&h, 4500);
     service_harness_settle(&h);
     assert_true(writer.closed);
-    connect(&reader, &h, 0, NULL, true, &r); /* not yet: there may be a quorum soon */
+    connect_guest(&reader, &h, 0, NULL, true, &r); /* not yet: there may be a quorum soon */
     assert_true(reader.closed);
     guest_finish(&reader);
     lose_quorum(&h, 10000);
 
-    connect(&other, &h, 0, NULL, false, &r);
+    connect_guest(&other, &h, 0, NULL, false, &r);
     assert_true(other.closed && r.timeout_ms == -1); /* it does not ask for that */
     guest_finish(&other);
-    connect(&other, &h, real.session_id, passwd, true, &r);
+    connect_guest(&other, &h, real.session_id, passwd, true, &r);
     assert_true(other.closed && r.timeout_ms == -1); /* a session of all servers */
     guest_finish(&other);
 
-    connect(&reader, &h, 0, NULL, true, &r);
+    connect_guest(&reader, &h, 0, NULL, true, &r);
     assert_true(r.session_id != 0);
     h.service.standing.linearizable = true; /* reads need no proof: the client accepts old data */
     int32_t get = guest_request(&reader, WIRE_GET_DATA, body_path_watch("/e", true));
