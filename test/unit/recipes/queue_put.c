@@ -246,9 +246,10 @@ static void E57_a_server_that_is_read_only_is_no_link(void **state)
     struct fake_zk *zk = *state;
     struct queue_user u;
     queue_make(zk);
-    queue_user_open(&u, zk, 0, NULL);
+    queue_user_open_for(&u, zk, 0, NULL, PATIENCE_MS); /* it does not keep the session alive */
     put_text(&u, 500, "a");
     fake_zk_read_only(zk, 0, true);
+    EVENTUALLY(user_state(&u) == CONCLAVE_STATE_SUSPENDED);
     assert_int_equal(conclave_queue_put(u.queue, 500, "b", 1, 300, NULL), CONCLAVE_ETIMEDOUT);
     fake_zk_read_only(zk, 0, false);
     put_text(&u, 500, "c");

@@ -118,8 +118,9 @@ static void myid_says_who_this_is(void **state)
     struct config c;
     refuse(THREE, "nothing says which");
     refuse(THREE " --myid 4", "no line server.4");
-    refuse(THREE " --myid 0", "not a number from 1");
-    refuse(THREE " --server-id x", "not a number from 1");
+    refuse(THREE " --myid 0", "no line server.0");
+    refuse(THREE " --myid 256", "not a number from 0 to 255");
+    refuse(THREE " --server-id x", "not a number from 0");
     file_write("myid", " 3 \n", 0644);
     refuse(THREE, "wanted the number");
     file_write("myid", "3 \r\n", 0644);
@@ -130,6 +131,9 @@ static void myid_says_who_this_is(void **state)
     config_finish(&c);
     refuse(THREE " --server-id 1", "make them the same");
     file_remove("myid");
+    parse(&c, THREE " --server.0 localhost:2887:3887 --myid 0", NULL);
+    assert_int_equal(c.options.server_id, 256); /* 0 is nobody */
+    config_finish(&c);
     parse(&c, "--myid 9", NULL);
     assert_int_equal(c.options.server_id, 9);
     assert_false(c.options.ensemble.enabled);
