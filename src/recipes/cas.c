@@ -309,11 +309,24 @@ static void ended(struct cas *c)
     }
 }
 
+/* The handle goes; the client, if it lives on, removes the marker in its next session. */
+static void leave_marker(struct cas *c)
+{
+    /* Without memory other writers remove it, when it is a day old. */
+    int error = deletes_add_persistent(&c->owner->rt->deletes, c->marker);
+    (void)error;
+    ended(c);
+}
+
 static void on_removed(struct step *step, const struct conclave_reply *reply)
 {
     struct cas *c = CONTAINER_OF(step, struct cas, step);
+    if (reply->error == CONCLAVE_SESSION_EXPIRED) {
+        leave_marker(c);
+        return;
+    }
     if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE || error_is_fatal(reply->error) ||
-        reply->error == CONCLAVE_SESSION_EXPIRED || reply->error == CONCLAVE_ECLOSED) {
+        reply->error == CONCLAVE_ECLOSED) {
         ended(c);
         return;
     }
@@ -373,7 +386,11 @@ static void give_up(struct cas *c)
         c->data = NULL;
         c->done(c, CONCLAVE_CONNECTION_LOSS, NULL);
     }
-    ended(c);
+    if (c->marked || c->tried) {
+        leave_marker(c);
+    } else {
+        ended(c);
+    }
 }
 
 void cas_on_state(struct cas *c, enum conclave_state state)

@@ -14,6 +14,7 @@ struct deletion {
     struct deletes *deletes;
     char *path;
     int64_t session_id; /* that owns the node */
+    bool persistent;    /* no session owns it: the deletion outlives them */
     bool in_flight;
     void (*done)(void *ctx);
     void *ctx;
@@ -41,15 +42,26 @@ static void retry_later(struct deletes *deletes)
     }
 }
 
+/* Whether nothing is left to do after this answer. */
+static bool is_over(const struct conclave_client *client, const struct deletion *d, int error)
+{
+    enum conclave_state state = client_state(client);
+    if (error == 0 || error == CONCLAVE_NO_NODE || state_is_final(state)) {
+        return true;
+    }
+    if (d->persistent) {
+        return error_is_fatal(error);
+    }
+    return client_session_id(client) != d->session_id || state == CONCLAVE_STATE_LOST ||
+           error == CONCLAVE_SESSION_EXPIRED;
+}
+
 static void on_deleted(struct conclave_client *client, const struct conclave_reply *reply,
                        void *ctx)
 {
     struct deletion *d = ctx;
     d->in_flight = false;
-    bool gone = reply->error == 0 || reply->error == CONCLAVE_NO_NODE;
-    if (gone || client_session_id(client) != d->session_id ||
-        state_is_final(client_state(client)) || client_state(client) == CONCLAVE_STATE_LOST ||
-        reply->error == CONCLAVE_SESSION_EXPIRED) {
+    if (is_over(client, d, reply->error)) {
         deletion_end(d);
         return;
     }
@@ -137,6 +149,17 @@ int deletes_add(struct deletes *deletes, const char *path, void (*done)(void *ct
     return 0;
 }
 
+int deletes_add_persistent(struct deletes *deletes, const char *path)
+{
+    struct deletion *d = deletion_create(path);
+    if (d == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    d->persistent = true;
+    deletes_start(deletes, d, NULL, NULL);
+    return 0;
+}
+
 void deletes_on_state(struct deletes *deletes, enum conclave_state state)
 {
     bool ended = state == CONCLAVE_STATE_LOST || state_is_final(state);
@@ -147,7 +170,7 @@ void deletes_on_state(struct deletes *deletes, enum conclave_state state)
         /* Those in flight are answered soon, and end then. */
         LIST_FOREACH (it, &deletes->pending) {
             struct deletion *d = CONTAINER_OF(it, struct deletion, link);
-            if (!d->in_flight) {
+            if (!d->in_flight && (!d->persistent || state_is_final(state))) {
                 deletion_end(d);
             }
         }

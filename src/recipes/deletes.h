@@ -26,6 +26,10 @@ void deletes_init(struct deletes *deletes, struct conclave_recipes *rt);
 int deletes_add(struct deletes *deletes, const char *path, void (*done)(void *ctx),
                 void *ctx) CONCLAVE_MUST_USE;
 
+/* Deletes a persistent node, in later sessions of the client, too, until it is gone, the server refuses for good, or the
+ * client ends. 0 or CONCLAVE_ENOMEM. */
+int deletes_add_persistent(struct deletes *deletes, const char *path) CONCLAVE_MUST_USE;
+
 /* The same in two steps, for a node that must not stay for want of memory: made before the node is,
  * started (then it is taken over) or freed (NULL is allowed) later. NULL without memory. */
 struct deletion;

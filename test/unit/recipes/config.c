@@ -742,6 +742,31 @@ static void E01_put_whose_answer_was_lost_is_done_once(void **state)
     candidate_finish(&a);
 }
 
+static void cut_the_link(struct fake_zk *zk, void *ctx)
+{
+    (void)ctx;
+    fake_zk_link_locked(zk, 0, FAKE_REFUSE);
+}
+
+/* Its own session ends while the outcome is in doubt: the client's next session removes the marker. */
+static void a_put_that_gives_up_leaves_no_marker(void **state)
+{
+    struct fake_zk *zk = *state;
+    struct candidate a;
+    struct fake_hook h = {
+        .endpoint = 0, .op = WIRE_MULTI, .path = PATH, .nth = 1, .action = FAKE_CALL};
+    candidate_connect(&a, zk, 0, "a");
+    assert_int_equal(
+        conclave_config_put(a.recipes, PATH, "one", 3, CONCLAVE_CONFIG_ANY, PATIENCE_MS, NULL), 0);
+    h.fn = cut_the_link;
+    fake_zk_hook(zk, &h);
+    assert_int_not_equal(conclave_config_put(a.recipes, PATH, "two", 3, 0, 100, NULL), 0);
+    assert_int_equal(fake_zk_child_count(zk, PATH ".writers"), 1);
+    fake_zk_link(zk, 0, FAKE_UP);
+    EVENTUALLY(fake_zk_child_count(zk, PATH ".writers") == 0);
+    candidate_finish(&a);
+}
+
 static void E96_put_compares_and_never_writes_blindly(void **state)
 {
     struct fake_zk *zk = *state;
@@ -921,6 +946,7 @@ int main(void)
         E_TEST(refusal_is_acknowledged_with_its_reason),
         E_TEST(acknowledgement_comes_back_in_a_new_session),
         E_TEST(E01_put_whose_answer_was_lost_is_done_once),
+        E_TEST(a_put_that_gives_up_leaves_no_marker),
         E_TEST(E96_put_compares_and_never_writes_blindly),
         E_TEST(E36_close_in_a_callback),
         E_TEST(E35_close_at_every_request_leaves_nothing),
