@@ -347,6 +347,7 @@ static void on_hello(void *ctx, const struct peer_identity *who)
 {
     struct node *n = ctx;
     healing_hello(&n->healing, who);
+    reconfig_hello(&n->reconfig, who);
     if (n->stage == NODE_FOUNDING) {
         founding_hello(&n->founding, who);
         n->at = 0;

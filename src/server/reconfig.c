@@ -72,10 +72,37 @@ static bool target_of_files(const struct reconfig *r, struct member *ret, size_t
     return more;
 }
 
+static struct reconfig_peer *find_peer(const struct reconfig *r, uint64_t id)
+{
+    for (size_t i = 0; i < r->n_peers; i++) {
+        if (r->peers[i].id == id) {
+            return (struct reconfig_peer *)&r->peers[i];
+        }
+    }
+    return NULL;
+}
+
+void reconfig_hello(struct reconfig *r, const struct peer_identity *who)
+{
+    struct reconfig_peer *p = find_peer(r, who->id);
+    if (p == NULL && r->n_peers < MEMBERS_MAX) {
+        p = &r->peers[r->n_peers++];
+    }
+    if (p != NULL) {
+        *p = (struct reconfig_peer){who->id, who->age};
+    }
+}
+
+bool reconfig_may_vote(const struct reconfig *r, uint64_t id)
+{
+    const struct reconfig_peer *p = find_peer(r, id);
+    return p != NULL && (p->age == PEER_GROWN || p->age == PEER_FOUNDED);
+}
+
 static bool caught_up(void *ctx, uint64_t id)
 {
     struct reconfig *r = ctx;
-    return replication_caught_up(r->log, id);
+    return reconfig_may_vote(r, id) && replication_caught_up(r->log, id);
 }
 
 /* A removed member goes when it has no clients any more, cannot be reached, or takes too long; one that a withdrawn

@@ -1,6 +1,7 @@
 /* From one set of members to another in safe steps, who may found an ensemble, and when the others heal one. */
 #include "server/founding.h"
 #include "server/healing.h"
+#include "server/reconfig.h"
 #include "server/transition.h"
 
 #include <setjmp.h>
@@ -384,6 +385,31 @@ static void test_cluster_of_founders(void **state)
     assert_memory_not_equal(a, b, sizeof a);
 }
 
+/* Only a server that says that it has its data is given a vote: one that still joins would not use it. */
+static void test_who_joins_is_given_no_vote_yet(void **state)
+{
+    (void)state;
+    static struct reconfig r;
+    static const struct {
+        enum peer_age age;
+        bool may_vote;
+    } rows[] = {{PEER_LOST, false},
+                {PEER_FRESH, false},
+                {PEER_GROWN, true},
+                {PEER_FOUNDED, true},
+                {PEER_LOST, false}};
+    struct peer_identity other = {.id = 3, .age = PEER_GROWN};
+    assert_false(reconfig_may_vote(&r, 2)); /* never heard of */
+    reconfig_hello(&r, &other);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct peer_identity who = {.id = 2, .age = rows[i].age};
+        reconfig_hello(&r, &who);
+        assert_int_equal(reconfig_may_vote(&r, 2), rows[i].may_vote);
+    }
+    assert_true(reconfig_may_vote(&r, 3));
+    assert_int_equal(r.n_peers, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +425,7 @@ int main(void)
         cmocka_unit_test(test_healing_waits_for_a_majority),
         cmocka_unit_test(test_healing_waits_for_who_stepped_aside),
         cmocka_unit_test(test_healing_is_not_possible_everywhere),
+        cmocka_unit_test(test_who_joins_is_given_no_vote_yet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
