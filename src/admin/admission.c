@@ -75,7 +75,7 @@ static unsigned admission_look(struct service *s, const struct http_request *req
     struct slice scheme = slice_make(text, len);
     struct slice auth = text[len] == ' ' ? slice_str(text + len + 1) : slice_str("");
     unsigned status = 0;
-    identity_init(&who, s->limits.identity_max);
+    identity_init(&who, s->limits.identity_max, s->limits.command.ids);
     int rc = slice_equal_str(scheme, "x509") && request->subject.len > 0
                  ? identity_add_x509(&who, s->x509_super, request->subject)
                  : 0;

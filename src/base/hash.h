@@ -19,4 +19,18 @@ extern const struct hash_key hash_key_fixed;
 
 uint64_t hash_keyed(const struct hash_key *key, const void *data, size_t len);
 
+/* The same hash of bytes that come piece by piece. It can be read after each piece, so the hashes of all prefixes of a
+ * path cost as much as that of the path. */
+struct hash_stream {
+    uint64_t v[4];
+    uint64_t len;    /* bytes so far */
+    uint8_t tail[8]; /* the last len % 8 of them */
+};
+
+void hash_stream_begin(struct hash_stream *h, const struct hash_key *key);
+void hash_stream_add(struct hash_stream *h, const void *data, size_t len);
+
+/* hash_keyed of all bytes so far. */
+uint64_t hash_stream_value(const struct hash_stream *h);
+
 #endif

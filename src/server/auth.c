@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <strings.h>
 
-void identity_init(struct identity *i, size_t max_bytes)
+void identity_init(struct identity *i, size_t max_bytes, int64_t max_count)
 {
     buf_init(&i->ids, max_bytes);
     i->count = 0;
+    i->count_max = max_count;
 }
 
 void identity_finish(struct identity *i)
@@ -39,6 +40,9 @@ int identity_add(struct identity *i, struct slice scheme, struct slice id)
 {
     if (identity_has(i, scheme, id)) {
         return 0;
+    }
+    if (i->count >= i->count_max) {
+        return CONCLAVE_ETOOBIG;
     }
     int rc = buf_reserve(&i->ids, 2 * sizeof(int32_t) + scheme.len + id.len);
     if (rc != 0) {

@@ -21,15 +21,16 @@ struct digest_rules {
 struct identity {
     struct buf ids; /* encoded wire_id, bounded */
     int32_t count;
+    int64_t count_max;
 };
 
-void identity_init(struct identity *i, size_t max_bytes);
+void identity_init(struct identity *i, size_t max_bytes, int64_t max_count);
 void identity_finish(struct identity *i);
 
 /* The ids as a vector; borrows. */
 struct wire_vector identity_ids(const struct identity *i);
 
-/* Adds an id unless it is there. 0, CONCLAVE_ETOOBIG or CONCLAVE_ENOMEM. */
+/* Adds an id unless it is there. 0, CONCLAVE_ETOOBIG when there are too many or their bytes are, or CONCLAVE_ENOMEM. */
 int identity_add(struct identity *i, struct slice scheme, struct slice id) CONCLAVE_MUST_USE;
 
 /* The next scheme of a list such as "digest, sasl": true and *ret, false at the end. Consumes *list. */

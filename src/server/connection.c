@@ -27,7 +27,7 @@ int connection_init(struct connection *c, struct service *s, const char *host, c
     c->touched_ms = CONTACT_NEVER;
     list_init(&c->pending);
     watcher_init(&c->watcher);
-    identity_init(&c->identity, s->limits.identity_max);
+    identity_init(&c->identity, s->limits.identity_max, s->limits.command.ids);
     buf_init(&c->waiting, 0);
     buf_init(&c->out, 0);
     buf_init(&c->verified_id, 0);
@@ -595,6 +595,22 @@ static bool connection_is_own_affair(struct connection *c, const struct request 
     return !connection_open(c);
 }
 
+/* Refuses what would cost too much. Not what may have been carried out, under other limits: that goes to be answered, and
+ * apply keeps to its own ceilings. */
+static void connection_check_bounds(struct connection *c, const struct request_row *row,
+                                    struct request *r)
+{
+    if (row->kind != REQUEST_WRITE && r->type != WIRE_MULTI_READ) {
+        return;
+    }
+    int err =
+        bounds_check(&c->service->limits.command, r->type, r->body, identity_ids(&c->identity));
+    if (err != 0 && (row->kind != REQUEST_WRITE || !connection_is_repeated(c, r))) {
+        c->service->metrics->conclave_requests_oversized++;
+        r->err = err;
+    }
+}
+
 /* A write goes into the log, with its number if it has one. */
 static void connection_take_write(struct connection *c, const struct request_row *row,
                                   struct request *r)
@@ -605,7 +621,7 @@ static void connection_take_write(struct connection *c, const struct request_row
         .type = r->type,
         .ids = identity_ids(&c->identity),
         .body = r->body,
-        .options = c->service->command_options | (c->local ? COMMAND_LOCAL : 0u),
+        .options = c->service->command_options | COMMAND_BOUNDED | (c->local ? COMMAND_LOCAL : 0u),
     };
     if (r->type == WIRE_CLOSE_SESSION) {
         command.body = slice_str("");
@@ -647,6 +663,8 @@ static void connection_take_request(struct connection *c, struct slice frame)
     } else if (connection_over_rate(c, row, &r)) {
         c->service->metrics->conclave_requests_throttled++;
         r.err = CONCLAVE_THROTTLED;
+    } else {
+        connection_check_bounds(c, row, &r);
     }
     if (r.err == 0 && connection_may_only_read(c, row, r.type)) {
         r.err = CONCLAVE_NOT_READ_ONLY;

@@ -29,5 +29,10 @@ struct server_limits server_limits_default(void)
         .session_results_max = 1000,
         .session_result_bytes_max = (size_t)128 << 10,
         .identity_max = (size_t)16 << 10,
+        .command = {.parts = 10000,
+                    .path_bytes = 8192,
+                    .path_depth = 256,
+                    .acl = {.entries = 256, .bytes = 16384},
+                    .ids = 32},
     };
 }

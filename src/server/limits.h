@@ -5,6 +5,8 @@
 #ifndef SERVER_LIMITS_H
 #define SERVER_LIMITS_H
 
+#include "state/bounds.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,7 +38,16 @@ struct server_limits {
     size_t session_results_max; /* remembered results of a session's writes; 0: none are */
     size_t session_result_bytes_max; /* bytes of their replies; the newest is kept in any case */
     size_t identity_max;             /* bytes of a connection's authenticated ids */
+    struct command_bounds command;   /* of one request that goes into the log, and of a multiRead */
+    size_t reply_max; /* bytes of the answer to one read; 0: REPLY_FRAMES times frame_max */
 };
+
+enum { REPLY_FRAMES = 4 }; /* ZooKeeper's clients take a packet and a quarter */
+
+static inline size_t server_limits_reply(const struct server_limits *l)
+{
+    return l->reply_max != 0 ? l->reply_max : l->frame_max * REPLY_FRAMES;
+}
 
 /* The defaults; session_min_ms and session_max_ms are those of the default tick. */
 struct server_limits server_limits_default(void);

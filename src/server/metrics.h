@@ -38,6 +38,9 @@
     X(conclave_watches_refused, "Watches refused over a limit")                                    \
     X(conclave_sessions_refused, "Sessions refused over a limit")                                  \
     X(conclave_requests_throttled, "Requests refused over the rate of their address")              \
+    X(conclave_requests_oversized,                                                                 \
+      "Requests refused before the log: too many operations, ids or ACL entries, too long paths")  \
+    X(conclave_replies_oversized, "Reads refused because their answer was too large")              \
     X(conclave_writes_repeated, "Writes that came again and got their first answer")               \
     X(conclave_events_hidden, "Watch events not told for want of the permission READ")             \
     X(conclave_quota_exceeded, "Writes beyond a soft or hard quota")                               \

@@ -61,12 +61,46 @@ static void answer_unknown(struct connection *c, const struct request *r)
     connection_close_after_output(c);
 }
 
+/* The answer to one read has so much room in the output: what does not fit is refused while it is being made. */
+struct reply_room {
+    size_t max; /* of the output, before */
+};
+
+static struct reply_room reply_room_begin(struct connection *c)
+{
+    struct reply_room room = {.max = c->out.max};
+    size_t bytes = server_limits_reply(&c->service->limits);
+    if (c->out.max - c->out.len > bytes) {
+        c->out.max = c->out.len + bytes;
+    }
+    return room;
+}
+
+/* The query's error, or that of an answer that is too large. */
+static int reply_room_end(struct connection *c, const struct reply_room *room, int err)
+{
+    bool too_large = c->out.failed || c->out.len > c->out.max;
+    if (too_large && c->out.max != room->max) {
+        c->out.failed =
+            false; /* nothing of it is there; if memory is out, the next append says so */
+        c->service->metrics->conclave_replies_oversized++;
+        err = CONCLAVE_SYSTEM_ERROR;
+    }
+    c->out.max = room->max;
+    return err;
+}
+
 static void answer_query(struct connection *c, const struct request *r)
 {
     const struct state *state = c->service->state;
     struct state_watch watch = {.kind = STATE_WATCH_NONE};
     size_t place = connection_reply_begin(c, r->xid, state_zxid(state));
+    struct reply_room room = reply_room_begin(c);
     int err = state_query(state, r->type, identity_ids(&c->identity), r->body, &c->out, &watch);
+    err = reply_room_end(c, &room, err);
+    if (err != 0 && err != CONCLAVE_NO_NODE) {
+        watch.kind = STATE_WATCH_NONE;
+    }
     if (watch.kind != STATE_WATCH_NONE) {
         bool data = watch.kind == STATE_WATCH_DATA;
         int refused = request_watch(c, data ? WATCH_DATA : WATCH_CHILD, watch.path);
@@ -82,7 +116,9 @@ static void answer_get_ephemerals(struct connection *c, const struct request *r)
 {
     const struct state *state = c->service->state;
     size_t place = connection_reply_begin(c, r->xid, state_zxid(state));
+    struct reply_room room = reply_room_begin(c);
     int err = state_ephemerals(state, c->session_id, r->body, &c->out);
+    err = reply_room_end(c, &room, err);
     if (err != 0) {
         connection_reply_fail(c, place, err);
     }

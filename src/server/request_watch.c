@@ -36,10 +36,13 @@ static void answer_header(struct connection *c, const struct request *r, int32_t
 static int request_rewatch(struct connection *c, enum state_rewatch kind, struct wire_vector paths,
                            int64_t relative_zxid)
 {
+    const struct state *state = c->service->state;
+    struct wire_vector ids = identity_ids(&c->identity);
     struct slice path;
     int err = 0;
+    state_caller_begin(state);
     while (err == 0 && wire_next_string(&paths, &path)) {
-        int event = state_rewatch(c->service->state, kind, path, relative_zxid);
+        int event = state_rewatch(state, kind, ids, path, relative_zxid);
         if (event != 0) {
             connection_event(c, event, path, -1);
         } else {

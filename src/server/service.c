@@ -66,7 +66,7 @@ int service_init(struct service *s, const struct service_options *options)
         (wall_ms << 24 >> 8) | ((uint64_t)member_number(s->server_id) << 56) | not_a_ttl(s);
     effects_init(&s->effects);
     collector_init(&s->collector, &options->collector);
-    buf_init(&s->scratch, 0);
+    buf_init(&s->scratch, server_limits_reply(&s->limits));
     map_init(&s->by_session);
     random_bytes(&s->key, sizeof s->key);
     addresses_init(&s->addresses, &s->key);
@@ -198,7 +198,8 @@ static void service_tell(void *ctx, struct watcher *w, enum watch_event event, s
 {
     const struct telling *t = ctx;
     struct connection *c = CONTAINER_OF(w, struct connection, watcher);
-    if (!state_event_visible(t->event, identity_ids(&c->identity))) {
+    if (!state_event_permitted(t->service->state, t->event, (uintptr_t)c,
+                               identity_ids(&c->identity))) {
         t->service->metrics->conclave_events_hidden++;
         return;
     }

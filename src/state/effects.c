@@ -53,26 +53,7 @@ size_t effects_path(struct effects *e, const struct znode *node)
     return offset;
 }
 
-/* The list as a vector whose data is an offset in the paths. The neighbours of an event most often
- * have the same list: it is copied once for them. */
-static struct wire_vector effects_acl(struct effects *e, const struct acl_list *list)
-{
-    if (list->id == ACL_OPEN) {
-        return (struct wire_vector){SLICE_NULL, 0};
-    }
-    for (size_t back = 1; back <= 2 && back <= e->events_count; back++) {
-        const struct state_event *event = &e->events[e->events_count - back];
-        if (event->acl_number == list->id) {
-            return event->acl;
-        }
-    }
-    struct slice items = {(const uint8_t *)(uintptr_t)e->paths.len, list->len};
-    buf_append(&e->paths, list->items, list->len);
-    state_need(buf_ok(&e->paths));
-    return (struct wire_vector){items, (int32_t)list->count};
-}
-
-/* Until effects_seal, the data of path and ACL are offsets: the bytes may still move. */
+/* Until effects_seal, the data of the path is an offset: the bytes may still move. */
 void effects_event(struct effects *e, enum wire_event_type type, size_t offset, size_t len,
                    const struct acl_list *acl)
 {
@@ -84,7 +65,8 @@ void effects_event(struct effects *e, enum wire_event_type type, size_t offset, 
         e->events_cap = cap;
     }
     struct slice path = {(const uint8_t *)(uintptr_t)offset, len};
-    struct wire_vector entries = effects_acl(e, acl);
+    bool open = acl->id == ACL_OPEN;
+    struct wire_vector entries = open ? (struct wire_vector){SLICE_NULL, 0} : acl_vector(acl);
     e->events[e->events_count++] = (struct state_event){type, path, entries, acl->id};
 }
 
@@ -93,12 +75,16 @@ void effects_seal(struct effects *e)
     for (size_t i = 0; i < e->events_count; i++) {
         struct state_event *event = &e->events[i];
         event->path.data = e->paths.data + (uintptr_t)event->path.data;
-        if (event->acl.count > 0) {
-            event->acl.items.data = e->paths.data + (uintptr_t)event->acl.items.data;
-        }
     }
     e->quota.path = buf_slice(&e->quota_path);
     e->fenced.prefix = buf_slice(&e->fence_prefix);
+}
+
+bool state_event_permitted(const struct state *s, const struct state_event *event, uint64_t caller,
+                           struct wire_vector ids)
+{
+    return acl_decisions_permit(s->decisions, event->acl_number, event->acl, caller, ids,
+                                WIRE_PERM_READ);
 }
 
 bool state_event_visible(const struct state_event *event, struct wire_vector ids)

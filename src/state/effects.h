@@ -4,7 +4,8 @@
 
 #include "wire/ops.h"
 
-/* A change that watches may wait for. Path and ACL live in the effects and die at the next apply. */
+/* A change that watches may wait for. The path lives in the effects, the ACL in the state; both die when it changes the
+ * next time. */
 struct state_event {
     enum wire_event_type type;
     struct slice path;
@@ -56,7 +57,7 @@ struct effects {
     struct state_event *events; /* in the order in which they must be delivered */
     size_t events_count;
     size_t events_cap;
-    struct buf paths;         /* bytes of the events' paths and ACLs */
+    struct buf paths;         /* bytes of the events' paths */
     struct state_quota quota; /* the first that was exceeded */
     struct buf quota_path;    /* bytes of its path */
     struct state_fenced fenced;

@@ -34,10 +34,14 @@ void fence_rollback(struct state *s)
     }
 }
 
-static void bindings_change(struct state *s)
+/* All bindings are read again for the next question, and the children of a lock. */
+static void bindings_change(struct write *w)
 {
+    struct state *s = w->s;
     fence_index_forget(&s->fence);
     s->fence.touched = true;
+    s->fence.changed_at = w->zxid;
+    w->looked_at += FENCE_NODES_MAX;
 }
 
 /* --- the nodes of bindings -------------------------------------------------------------------- */
@@ -48,11 +52,35 @@ static bool is_leaf(struct slice path)
     return slice_equal_str(slice_make(path.data + slash + 1, path.len - slash - 1), FENCE_LEAF);
 }
 
-void fence_changed(struct state *s, struct slice path)
+void fence_changed(struct write *w, struct slice path)
 {
     if (fence_is_within(path, slice_str(FENCE_ROOT)) && is_leaf(path)) {
-        bindings_change(s);
+        bindings_change(w);
     }
+}
+
+void fence_came(struct write *w, const struct znode *node)
+{
+    fence_changed(w, w->path);
+    fence_child_came(w->s, node, w->zxid);
+}
+
+/* A contender that goes may make all others be looked at. */
+void fence_gone(struct write *w, const struct znode *node)
+{
+    fence_changed(w, w->path);
+    if (fence_child_went(w->s, node, w->zxid)) {
+        w->looked_at += znode_children(node->parent);
+    }
+}
+
+/* The first contender; its lock's children count when they are looked at for a change of this command. */
+static const struct znode *first_contender(struct write *w, struct fence_binding *b)
+{
+    const struct znode *lock =
+        w->s->fence.changed_at == w->zxid ? tree_find(&w->s->tree, b->terms.lock) : NULL;
+    w->looked_at += lock != NULL ? znode_children(lock) : 0;
+    return fence_first(w->s, b, w->zxid);
 }
 
 /* The lock's node, what stands below, and what an election keeps beside it: LOCK.leader, where its leader says that it
@@ -206,6 +234,9 @@ static int refuse(struct write *w, const struct fence_binding *b, bool delayed)
 
 int fence_check(struct write *w, const struct fence_write *f)
 {
+    if (w->bounded && w->looked_at > BOUNDS_NODES) {
+        return CONCLAVE_BAD_ARGUMENTS;
+    }
     if (fence_is_within(f->path, slice_str(FENCE_ROOT))) {
         return check_below_root(w, f);
     }
@@ -216,7 +247,7 @@ int fence_check(struct write *w, const struct fence_write *f)
     if (b->terms.until_ms > 0 && w->time_ms < b->terms.until_ms) {
         return refuse(w, b, true);
     }
-    return is_the_holders(w, b, fence_first(w->s, b, w->zxid)) ? 0 : refuse(w, b, false);
+    return is_the_holders(w, b, first_contender(w, b)) ? 0 : refuse(w, b, false);
 }
 
 /* --- the delay -------------------------------------------------------------------------------- */
@@ -307,6 +338,6 @@ int write_fence_open(struct write *w)
     root->version = -1;
     w->s->nodes_digest += digest_node(w->s, root, digest);
     quota_count(w->s, spec.path, 1, 0);
-    bindings_change(w->s);
+    bindings_change(w);
     return 0;
 }

@@ -23,12 +23,16 @@ struct fence_write {
 };
 
 /* Whether it may be carried out: 0; CONCLAVE_NO_AUTH, told in the effects when it is below a binding whose holder does
- * not ask; for the nodes of bindings also CONCLAVE_BAD_ARGUMENTS, CONCLAVE_UNIMPLEMENTED (switched off where it was
+ * not ask; CONCLAVE_BAD_ARGUMENTS for a command that has too many nodes looked at; for the nodes of bindings also that, CONCLAVE_UNIMPLEMENTED (switched off where it was
  * taken in), CONCLAVE_QUOTA_EXCEEDED (too many of them). */
 int fence_check(struct write *w, const struct fence_write *f);
 
-/* The node at the path came, went or has other data. */
-void fence_changed(struct state *s, struct slice path);
+/* The node at the path has other data. */
+void fence_changed(struct write *w, struct slice path);
+
+/* A node came or went, w->path is its path. */
+void fence_came(struct write *w, const struct znode *node);
+void fence_gone(struct write *w, const struct znode *node);
 
 /* A node goes, w->path is its path: if it held locks and did not let go, their delays begin. */
 void fence_leaving(struct write *w, const struct znode *node);

@@ -17,8 +17,10 @@ void fence_index_forget(struct fence_index *f)
     }
     free(f->bindings);
     free(f->by_lock);
+    free(f->by_node);
     f->bindings = NULL;
     f->by_lock = NULL;
+    f->by_node = NULL;
     f->count = 0;
     f->known = false;
 }
@@ -46,6 +48,14 @@ static int by_lock(const void *a, const void *b)
 {
     return slice_compare((*(struct fence_binding *const *)a)->terms.lock,
                          (*(struct fence_binding *const *)b)->terms.lock);
+}
+
+/* By address: nobody sees the order. */
+static int by_node(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t)(*(struct fence_binding *const *)a)->node;
+    uintptr_t y = (uintptr_t)(*(struct fence_binding *const *)b)->node;
+    return (x > y) - (x < y);
 }
 
 /* Copies: the node's data is replaced when a delay begins. False when it is none. */
@@ -110,11 +120,14 @@ static void index_need(struct state *s)
         f->count += binding_read(node, &f->bindings[f->count]);
     }
     f->by_lock = calloc(f->count + 1, sizeof(struct fence_binding *));
-    state_need(f->by_lock != NULL);
+    f->by_node = calloc(f->count + 1, sizeof(struct fence_binding *));
+    state_need(f->by_lock != NULL && f->by_node != NULL);
     qsort(f->bindings, f->count, sizeof *f->bindings, by_prefix);
     for (size_t i = 0; i < f->count; i++) {
         f->by_lock[i] = &f->bindings[i];
+        f->by_node[i] = &f->bindings[i];
     }
+    qsort(f->by_node, f->count, sizeof(struct fence_binding *), by_node);
     qsort(f->by_lock, f->count, sizeof(struct fence_binding *), by_lock);
     for (size_t i = 0; i < f->count; i++) {
         bool same = i > 0 && by_lock(&f->by_lock[i - 1], &f->by_lock[i]) == 0;
@@ -128,22 +141,31 @@ size_t state_fence_bindings(struct state *s)
     return s->fence.count;
 }
 
+static struct fence_binding *binding_of(const struct fence_index *f, struct znode *node)
+{
+    struct fence_binding key = {.node = node};
+    struct fence_binding *keys[] = {&key};
+    struct fence_binding **found = bsearch(keys, f->by_node, f->count, sizeof keys[0], by_node);
+    return found != NULL ? *found : NULL;
+}
+
 struct fence_binding *fence_find(struct state *s, struct slice path)
 {
+    struct tree_walk walk;
+    struct fence_binding *deepest = NULL;
+    struct slice name;
     index_need(s);
-    if (s->fence.count == 0) {
+    tree_walk_begin(&walk, &s->tree);
+    if (s->fence.count == 0 || !tree_walk_down(&walk, slice_str("zookeeper")) ||
+        !tree_walk_down(&walk, slice_str("fence"))) {
         return NULL;
     }
-    for (size_t len = path.len; len > 1;) {
-        struct fence_binding key = {.prefix = slice_make(path.data, len)};
-        struct fence_binding *found =
-            bsearch(&key, s->fence.bindings, s->fence.count, sizeof key, by_prefix);
-        if (found != NULL) {
-            return found;
-        }
-        len = path_last_slash(slice_make(path.data, len));
+    while (tree_path_next(&path, &name) && tree_walk_down(&walk, name)) {
+        struct znode *leaf = tree_walk_child(&walk, slice_str(FENCE_LEAF));
+        struct fence_binding *found = leaf != NULL ? binding_of(&s->fence, leaf) : NULL;
+        deepest = found != NULL ? found : deepest;
     }
-    return NULL;
+    return deepest;
 }
 
 struct fence_binding **fence_of_lock(struct state *s, struct slice lock, size_t *ret_count)
@@ -183,6 +205,22 @@ static bool is_before(const struct znode *a, const struct znode *b)
                                 : slice_compare(znode_name(a), znode_name(b)) < 0;
 }
 
+static void memo_set_first(struct fence_memo *memo, const struct znode *first)
+{
+    memo->czxid = first != NULL ? first->czxid : 0;
+    buf_reset(&memo->path);
+    if (first != NULL) {
+        znode_append_path(first, &memo->path);
+        state_need(buf_ok(&memo->path));
+    }
+}
+
+static bool contends(const struct znode *node)
+{
+    int64_t number;
+    return znode_is_ephemeral(node) && fence_name_contends(znode_name(node), &number);
+}
+
 const struct znode *fence_scan(const struct znode *lock)
 {
     const struct znode *first = NULL;
@@ -190,9 +228,7 @@ const struct znode *fence_scan(const struct znode *lock)
         return lock; /* a lock that is one node of a fixed name */
     }
     for (const struct znode *node = znode_first_child(lock); node != NULL; node = node->next) {
-        int64_t number;
-        if (znode_is_ephemeral(node) && fence_name_contends(znode_name(node), &number) &&
-            (first == NULL || is_before(node, first))) {
+        if (contends(node) && (first == NULL || is_before(node, first))) {
             first = node;
         }
     }
@@ -234,14 +270,70 @@ const struct znode *fence_first(struct state *s, struct fence_binding *b, int64_
     memo->lock_pzxid = znode_pzxid(lock);
     memo->lock_cversion = znode_cversion(lock);
     memo->lock_children = znode_children(lock);
-    memo->czxid = first != NULL ? first->czxid : 0;
-    buf_reset(&memo->path);
-    if (first != NULL) {
-        znode_append_path(first, &memo->path);
-        state_need(buf_ok(&memo->path));
-    }
+    memo_set_first(memo, first);
     s->fence.touched |= memo->lock_pzxid == zxid; /* of a set that a rollback may undo */
     return first;
+}
+
+/* The memo of the lock that is this node, NULL when it is none. */
+static struct fence_memo *memo_of(struct state *s, const struct znode *lock)
+{
+    size_t count;
+    struct buf *path = &s->fence.path;
+    if (state_fence_bindings(s) == 0) {
+        return NULL;
+    }
+    buf_reset(path);
+    znode_append_path(lock, path);
+    state_need(buf_ok(path));
+    struct fence_binding **bound = fence_of_lock(s, buf_slice(path), &count);
+    return bound != NULL ? &bound[0]->keeper->memo : NULL;
+}
+
+/* Whether it was good before a change, before which the lock had so many children and creates more. */
+static bool memo_was_good(const struct fence_memo *memo, const struct znode *lock,
+                          uint32_t children, uint32_t creates)
+{
+    return memo->at != 0 && memo->lock_czxid == lock->czxid &&
+           memo->lock_children == znode_children(lock) + children &&
+           (uint32_t)memo->lock_cversion == (uint32_t)znode_cversion(lock) + creates;
+}
+
+static void memo_go_on(struct state *s, struct fence_memo *memo, const struct znode *parent,
+                       int64_t zxid)
+{
+    memo->lock_pzxid = zxid;
+    memo->lock_cversion = znode_cversion(parent);
+    memo->lock_children = znode_children(parent);
+    s->fence.touched = true;
+}
+
+void fence_child_came(struct state *s, const struct znode *child, int64_t zxid)
+{
+    struct fence_memo *memo = s->fence.known ? memo_of(s, child->parent) : NULL;
+    if (memo == NULL || !memo_was_good(memo, child->parent, UINT32_MAX, UINT32_MAX)) {
+        return;
+    }
+    const struct znode *first =
+        memo->czxid != 0 ? tree_find(&s->tree, buf_slice(&memo->path)) : NULL;
+    if (contends(child) && (first == NULL || is_before(child, first))) {
+        memo_set_first(memo, child);
+    }
+    memo_go_on(s, memo, child->parent, zxid);
+}
+
+bool fence_child_went(struct state *s, const struct znode *child, int64_t zxid)
+{
+    bool contended = contends(child);
+    struct fence_memo *memo = contended || s->fence.known ? memo_of(s, child->parent) : NULL;
+    contended = contended && memo != NULL;
+    if (memo != NULL && memo_was_good(memo, child->parent, 1, 0)) {
+        memo_go_on(s, memo, child->parent, zxid);
+        memo->at = contended && memo->czxid == child->czxid
+                       ? 0
+                       : memo->at; /* it may have been the first */
+    }
+    return contended;
 }
 
 bool state_holder(struct state *s, struct slice path, struct state_holder *ret)

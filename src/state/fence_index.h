@@ -41,8 +41,10 @@ struct fence_index {
     bool touched;                   /* the command in progress changed what a rollback takes back */
     struct fence_binding *bindings; /* by prefix */
     struct fence_binding **by_lock; /* the same by path of the lock */
+    struct fence_binding **by_node; /* the same by address of their nodes */
     size_t count;
-    struct buf path; /* of a look-up, or of a binding being written */
+    struct buf path;    /* of a look-up, or of a binding being written */
+    int64_t changed_at; /* zxid of the last command that changed a binding in this run */
 };
 
 void fence_index_init(struct fence_index *f);
@@ -62,6 +64,11 @@ struct fence_binding **fence_of_lock(struct state *s, struct slice lock, size_t 
 /* The node of the first contender for the binding's lock, or NULL; good until the next change. zxid: of the command in
  * progress, or one above the last. */
 const struct znode *fence_first(struct state *s, struct fence_binding *b, int64_t zxid);
+
+/* A child of a node came or went; the tree has changed. What is known of a lock goes on to be known, so that its children
+ * are not looked at again, unless the first contender went. `went` tells whether it was a contender. */
+void fence_child_came(struct state *s, const struct znode *child, int64_t zxid);
+bool fence_child_went(struct state *s, const struct znode *child, int64_t zxid);
 
 /* The same for a path that is bound to nothing: looks at all children. */
 const struct znode *fence_scan(const struct znode *lock);

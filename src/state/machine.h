@@ -5,12 +5,14 @@
 #ifndef STATE_MACHINE_H
 #define STATE_MACHINE_H
 
+#include "state/bounds.h"
 #include "state/fence.h"
 #include "state/fence_index.h"
 #include "state/multi.h"
 #include "state/reconfig.h"
 #include "state/results.h"
 #include "state/state.h"
+#include "tree/acl_decisions.h"
 #include "tree/tree.h"
 
 #include <stdlib.h>
@@ -23,6 +25,7 @@ struct session {
     uint8_t passwd[WIRE_PASSWD_LEN];
     int64_t owner;           /* origin that holds its client, 0: not known */
     struct list ephemerals;  /* znode_owner.link of its nodes */
+    int64_t path_bytes;      /* of their paths */
     struct results *results; /* of its writes; NULL: its client did not ask for it */
 };
 
@@ -78,6 +81,7 @@ struct state {
     struct buf quota;   /* path of the quota that it stands under */
     struct fence_index fence;
     struct multi_checks checks;
+    struct acl_decisions *decisions; /* of the command or question in progress */
     struct snapshot snapshot;
 };
 
@@ -90,6 +94,11 @@ struct write {
     int64_t origin; /* server that stands for the session's client; 0: not known */
     struct effects *effects;
     struct slice path; /* of the node created or removed last; good until the next event */
+    bool bounded;      /* COMMAND_BOUNDED */
+    int64_t acl_bytes; /* of all lists that it asked to store so far */
+    int64_t
+        looked_at; /* nodes, beside those that it names: by what stands in the tree and not by what was looked at in
+                          fact, which may differ from server to server */
 };
 
 /* Ends the process when memory is out: inside apply there is no way on that does not diverge. */
@@ -103,6 +112,9 @@ static inline void state_need(bool have_memory)
 /* --- state.c --- */
 /* A state without nodes but "/", without sessions. NULL when memory is out. */
 struct state *state_create_empty(const struct hash_key *key);
+
+/* A change begins: what the events of the last one borrowed goes. */
+void state_begin(struct state *s);
 
 /* --- sessions.c --- */
 struct session *session_find(const struct state *s, int64_t id);
@@ -145,6 +157,12 @@ void write_tell_data(struct write *w, const struct znode *node);
 void write_commit(struct state *s);
 void write_rollback(struct state *s);
 
+static inline bool mode_sequential(int32_t mode)
+{
+    return mode == WIRE_MODE_PERSISTENT_SEQUENTIAL || mode == WIRE_MODE_EPHEMERAL_SEQUENTIAL ||
+           mode == WIRE_MODE_PERSISTENT_SEQUENTIAL_TTL;
+}
+
 static inline bool mode_has_ttl(int32_t mode)
 {
     return mode == WIRE_MODE_PERSISTENT_TTL || mode == WIRE_MODE_PERSISTENT_SEQUENTIAL_TTL;
@@ -181,7 +199,8 @@ int operation_run(struct write *w, const struct operation *op);
 void effects_begin(struct effects *e, int64_t zxid);
 /* Appends the node's path to the effects' paths and returns its offset. */
 size_t effects_path(struct effects *e, const struct znode *node);
-/* Adds an event; its path is the first len bytes at offset, its ACL that of the node it is about. */
+/* Adds an event; its path is the first len bytes at offset, its ACL that of the node it is about, which the table is to
+ * keep. */
 void effects_event(struct effects *e, enum wire_event_type type, size_t offset, size_t len,
                    const struct acl_list *acl);
 /* Drops reply and events: the command is refused. */
@@ -193,6 +212,9 @@ void effects_seal(struct effects *e);
 int write_collect(struct write *w, const struct spent *spent);
 
 /* --- quota.c: what stands below /zookeeper/quota, and the counts kept there --- */
+/* Whether a node may be created at the path or have this data: 0, or CONCLAVE_BAD_ARGUMENTS for limits or counts that
+ * belong to no subtree or are no such text. */
+int quota_check_node(const struct write *w, struct slice path, struct slice data);
 /* What a create or setData would bring: 0, or CONCLAVE_QUOTA_EXCEEDED; tells in the effects. */
 int quota_check(struct write *w, struct slice path, int64_t nodes, int64_t bytes);
 /* What it did bring, or a delete took: the counts of the quota follow. */
@@ -208,6 +230,8 @@ static inline struct wire_vector state_acl(const struct state *s, const struct z
 /* Whether the caller has one of the permissions on the node. */
 bool state_permits(const struct state *s, const struct znode *node, struct wire_vector ids,
                    int32_t perms);
+/* The bytes of the paths of a session's nodes, more or less. Of other owners nothing is counted. */
+void session_count_path(struct state *s, int64_t owner, int64_t bytes);
 
 /* --- snapshot.c --- */
 /* Before a node changes or goes: its old image is saved when a snapshot still needs it. */

@@ -1,9 +1,9 @@
 #include "state/multi.h"
 
+#include "state/bounds.h"
 #include "state/machine.h"
 
-/* The next part's header and record: 1 and *ret, 0 behind the last, CONCLAVE_MARSHALLING_ERROR. */
-static int next_part(struct wire_reader *r, struct operation *ret)
+int multi_next_part(struct wire_reader *r, struct operation *ret)
 {
     struct wire_multi_header header;
     if (wire_decode_multi_header(r, &header) != 0) {
@@ -24,7 +24,7 @@ static int64_t count_parts(struct slice body)
     struct operation op;
     int64_t count = 0;
     int rc;
-    while ((rc = next_part(&r, &op)) > 0) {
+    while ((rc = multi_next_part(&r, &op)) > 0) {
         count++;
     }
     return rc == 0 ? count : rc;
@@ -64,7 +64,7 @@ static int64_t run_parts(struct write *w, int32_t *ret_err)
     struct operation op;
     int64_t done = 0;
     *ret_err = 0;
-    while (next_part(&r, &op) > 0) {
+    while (multi_next_part(&r, &op) > 0) {
         reply_header(&w->effects->reply, result_type(op.type), false, 0);
         *ret_err = operation_run(w, &op);
         if (*ret_err != 0) {
@@ -80,6 +80,9 @@ int write_multi(struct write *w)
     int64_t count = count_parts(w->command->body);
     if (count < 0) {
         return CONCLAVE_MARSHALLING_ERROR;
+    }
+    if (w->bounded && count > command_ceilings.parts) {
+        return CONCLAVE_BAD_ARGUMENTS;
     }
     int32_t err;
     int64_t done = run_parts(w, &err);
@@ -147,7 +150,7 @@ bool multi_has_check(struct write *w, struct slice path)
         struct operation op;
         c->zxid = w->zxid;
         c->count = 0;
-        while (next_part(&r, &op) > 0) {
+        while (multi_next_part(&r, &op) > 0) {
             if (op.type == WIRE_CHECK) {
                 checks_add(c, op.u.check.path);
             }

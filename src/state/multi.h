@@ -7,6 +7,8 @@
 #include <stdbool.h>
 
 struct write;
+struct operation;
+struct wire_reader;
 
 /* What the multi in progress checks, for those who ask more than once. */
 struct multi_checks {
@@ -15,6 +17,9 @@ struct multi_checks {
     size_t cap;
     int64_t zxid; /* of that multi */
 };
+
+/* Decodes the next part's header and record: 1 and *ret, 0 behind the last, CONCLAVE_MARSHALLING_ERROR. */
+int multi_next_part(struct wire_reader *r, struct operation *ret);
 
 /* The reply's err is 0 also when a part failed: the client finds the error in the results. */
 int write_multi(struct write *w);

@@ -7,7 +7,8 @@
 bool state_permits(const struct state *s, const struct znode *node, struct wire_vector ids,
                    int32_t perms)
 {
-    return node->acl == ACL_OPEN || acl_permits(state_acl(s, node), ids, perms);
+    return node->acl == ACL_OPEN ||
+           acl_decisions_permit(s->decisions, node->acl, state_acl(s, node), 0, ids, perms);
 }
 
 /* A read being answered. */
@@ -221,6 +222,7 @@ int state_query(const struct state *s, int32_t type, struct wire_vector ids, str
     struct query q = {s, ids, out, ret_watch};
     struct wire_reader r = wire_reader_make(body);
     size_t start = out->len;
+    state_caller_begin(s);
     *ret_watch = (struct state_watch){STATE_WATCH_NONE, SLICE_NULL};
     int rc = query_run(&q, type, &r);
     if (rc == 0 && !buf_ok(out)) {
@@ -279,10 +281,18 @@ int state_ephemerals(const struct state *s, int64_t session_id, struct slice bod
     return 0;
 }
 
-int state_rewatch(const struct state *s, enum state_rewatch kind, struct slice path,
-                  int64_t relative_zxid)
+void state_caller_begin(const struct state *s)
+{
+    acl_decisions_begin(s->decisions);
+}
+
+int state_rewatch(const struct state *s, enum state_rewatch kind, struct wire_vector ids,
+                  struct slice path, int64_t relative_zxid)
 {
     const struct znode *node = tree_find(&s->tree, path);
+    if (node != NULL && !state_permits(s, node, ids, WIRE_PERM_READ)) {
+        return 0;
+    }
     if (kind == STATE_REWATCH_EXIST) {
         return node != NULL ? WIRE_EVENT_NODE_CREATED : 0;
     }

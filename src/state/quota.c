@@ -12,10 +12,11 @@
 
 #include "state/digest.h"
 #include "state/number.h"
+#include "tree/path.h"
 
 #define QUOTA_ROOT "/zookeeper/quota"
-#define QUOTA_LIMITS "/zookeeper_limits"
-#define QUOTA_STATS "/zookeeper_stats"
+#define QUOTA_LIMITS "zookeeper_limits"
+#define QUOTA_STATS "zookeeper_stats"
 
 /* The quota of a path. */
 struct quota {
@@ -24,40 +25,24 @@ struct quota {
     struct slice path;   /* whose subtree it limits; begins the path it was looked for with */
 };
 
-/* The node at a path of the quota tree that ends in `name`; s->quota holds what comes before. */
-static struct znode *find_named(struct state *s, const char *name)
-{
-    size_t len = s->quota.len;
-    buf_append_str(&s->quota, name);
-    state_need(buf_ok(&s->quota));
-    struct znode *node = tree_find(&s->tree, buf_slice(&s->quota));
-    s->quota.len = len;
-    return node;
-}
-
 /* Goes down the quota tree along the path, as far as it reaches. */
 static bool quota_find(struct state *s, struct slice path, struct quota *ret)
 {
-    const struct znode *root = tree_find(&s->tree, slice_str(QUOTA_ROOT));
-    if (root == NULL || znode_children(root) == 0) {
+    struct tree_walk walk;
+    struct slice rest = path;
+    struct slice name;
+    bool found = false;
+    tree_walk_begin(&walk, &s->tree);
+    if (!tree_walk_down(&walk, slice_str("zookeeper")) ||
+        !tree_walk_down(&walk, slice_str("quota"))) {
         return false;
     }
-    bool found = false;
-    buf_reset(&s->quota);
-    buf_append_str(&s->quota, QUOTA_ROOT);
-    for (size_t end = 0; end < path.len;) {
-        size_t start = end++;
-        while (end < path.len && path.data[end] != '/') {
-            end++;
-        }
-        buf_append(&s->quota, path.data + start, end - start);
-        state_need(buf_ok(&s->quota));
-        if (tree_find(&s->tree, buf_slice(&s->quota)) == NULL) {
-            break;
-        }
-        const struct znode *limits = find_named(s, QUOTA_LIMITS);
+    while (tree_path_next(&rest, &name) && tree_walk_down(&walk, name)) {
+        const struct znode *limits = tree_walk_child(&walk, slice_str(QUOTA_LIMITS));
         if (limits != NULL) {
-            *ret = (struct quota){limits, find_named(s, QUOTA_STATS), slice_make(path.data, end)};
+            size_t len = path.len - rest.len;
+            *ret = (struct quota){limits, tree_walk_child(&walk, slice_str(QUOTA_STATS)),
+                                  slice_make(path.data, len)};
             found = true;
         }
     }
@@ -99,9 +84,16 @@ static void parse_pair(struct slice pair, struct amounts *ret)
     }
 }
 
-static struct amounts parse_amounts(struct slice text)
+/* Of a longer text than can be written today, a command looks at the beginning: each of its parts would read it all. */
+static struct amounts parse_amounts(struct slice text, bool bounded)
 {
     struct amounts a = {-1, -1, -1, -1};
+    if (bounded && text.len > BOUNDS_QUOTA_TEXT) {
+        text.len = BOUNDS_QUOTA_TEXT;
+        while (text.len > 0 && text.data[text.len - 1] != ',' && text.data[text.len - 1] != ';') {
+            text.len--;
+        }
+    }
     size_t start = 0;
     for (size_t i = 0; i <= text.len; i++) {
         if (i == text.len || text.data[i] == ',' || text.data[i] == ';') {
@@ -159,8 +151,8 @@ int quota_check(struct write *w, struct slice path, int64_t nodes, int64_t bytes
         !quota_find(w->s, path, &quota) || quota.stats == NULL) {
         return 0;
     }
-    struct amounts limit = parse_amounts(znode_data(quota.limits));
-    struct amounts have = parse_amounts(znode_data(quota.stats));
+    struct amounts limit = parse_amounts(znode_data(quota.limits), w->bounded);
+    struct amounts have = parse_amounts(znode_data(quota.stats), w->bounded);
     if ((nodes != 0 &&
          exceeds(w, &quota, false, sum(have.count, nodes), limit.count, limit.count_hard)) ||
         (bytes != 0 &&
@@ -176,31 +168,36 @@ void quota_count(struct state *s, struct slice path, int64_t nodes, int64_t byte
     if ((nodes == 0 && bytes == 0) || !quota_find(s, path, &quota) || quota.stats == NULL) {
         return;
     }
-    struct amounts have = parse_amounts(znode_data(quota.stats));
+    struct amounts have = parse_amounts(znode_data(quota.stats), false); /* short ever after */
     write_amounts(s, quota.stats, sum(have.count, nodes), sum(have.bytes, bytes));
 }
 
-/* Bytes of data of a node and all below it. */
-static int64_t subtree_bytes(const struct znode *top)
+/* Whether the path is that of a quota's node, and no subtree is meant by it. */
+static bool is_amounts(struct slice path, bool *ret_of_nothing)
 {
-    const struct znode *last = top;
-    while (last->parent != NULL && last->next == NULL) {
-        last = last->parent;
+    struct slice root = slice_str(QUOTA_ROOT);
+    if (!slice_starts_with(path, root) || path.len <= root.len || path.data[root.len] != '/') {
+        return false;
     }
-    const struct znode *end = last->parent != NULL ? last->next : NULL;
-    int64_t bytes = 0;
-    for (const struct znode *node = top; node != end; node = tree_next(node)) {
-        bytes += (int64_t)znode_data(node).len;
+    size_t slash = path_last_slash(path);
+    struct slice name = slice_make(path.data + slash + 1, path.len - slash - 1);
+    *ret_of_nothing = slash == root.len;
+    return slice_equal_str(name, QUOTA_LIMITS) || slice_equal_str(name, QUOTA_STATS);
+}
+
+int quota_check_node(const struct write *w, struct slice path, struct slice data)
+{
+    bool of_nothing;
+    if (!w->bounded || !is_amounts(path, &of_nothing)) {
+        return 0;
     }
-    return bytes;
+    return of_nothing || data.len > BOUNDS_QUOTA_TEXT ? CONCLAVE_BAD_ARGUMENTS : 0;
 }
 
 void quota_node_created(struct state *s, const struct znode *node)
 {
-    static const char name[] = QUOTA_STATS;
     struct slice root = slice_str(QUOTA_ROOT);
-    struct slice wanted = slice_make(name + 1, sizeof name - 2);
-    if (!slice_equal(znode_name(node), wanted)) {
+    if (!slice_equal_str(znode_name(node), QUOTA_STATS)) {
         return;
     }
     buf_reset(&s->quota);
@@ -216,6 +213,7 @@ void quota_node_created(struct state *s, const struct znode *node)
     if (top == NULL) {
         write_amounts(s, stats, 0, 0);
     } else {
-        write_amounts(s, stats, 1 + (int64_t)znode_below(top), subtree_bytes(top));
+        write_amounts(s, stats, 1 + (int64_t)znode_below(top),
+                      (int64_t)(znode_data(top).len + znode_below_bytes(top)));
     }
 }

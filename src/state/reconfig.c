@@ -12,9 +12,9 @@
  * votes. Removed members get the log until the leader drops them from the log's configuration, so that they
  * can answer their own clients. The node no longer lists them, and the next reconfig does not wait for them.
  *
- * Checks and errors in the order of ZooKeeper's PrepRequestProcessor, save for the quorum that must
- * be connected: only the leader knows that one, and says it by RECONFIG_END. Weights and groups are
- * refused as bad arguments.
+ * Checks and errors in the order of ZooKeeper's PrepRequestProcessor, save for the permission, which comes before the
+ * lists of servers are read, and for the quorum that must be connected: only the leader knows that one, and says it by
+ * RECONFIG_END. Weights and groups are refused as bad arguments.
  */
 #include "state/reconfig.h"
 
@@ -165,23 +165,66 @@ static int parse_id(struct slice text, int64_t *ret)
     return number >= 0 && number <= STATE_MEMBER_NUMBER_MAX ? 0 : CONCLAVE_BAD_ARGUMENTS;
 }
 
-/* Whether some other member has one of the line's addresses. */
-static bool clashes(const struct membership *m, int64_t id, const struct member_line *line)
+/* The members that a request leads to, and what their addresses say, read once. */
+struct change {
+    struct membership *next;
+    struct known_line {
+        int64_t id;
+        struct member_line line; /* borrows from the member's address */
+    } * lines;
+    size_t count;
+};
+
+static void change_note(struct change *c, int64_t id, const char *address)
 {
-    for (size_t i = 0; i < m->count; i++) {
-        struct member_line other;
-        const char *why;
-        if (m->list[i].id != id &&
-            member_line_parse(slice_str(m->list[i].address), &other, &why) == 0 &&
-            member_lines_clash(line, &other)) {
+    const char *why;
+    struct member_line line;
+    size_t place = 0;
+    while (place < c->count && c->lines[place].id != id) {
+        place++;
+    }
+    if (member_line_parse(slice_str(address), &line, &why) == 0) {
+        c->lines[place] = (struct known_line){id, line};
+        c->count += place == c->count;
+    } else if (place < c->count) {
+        c->lines[place] = c->lines[--c->count];
+    }
+}
+
+/* Room for all members that there are and all that the request can name. */
+static void change_begin(struct change *c, struct membership *next, size_t more)
+{
+    *c = (struct change){.next = next};
+    c->lines = calloc(next->count + more + 1, sizeof *c->lines);
+    state_need(c->lines != NULL);
+    for (size_t i = 0; i < next->count; i++) {
+        change_note(c, next->list[i].id, next->list[i].address);
+    }
+}
+
+/* Whether some other member has one of the line's addresses. */
+static bool clashes(const struct change *c, int64_t id, const struct member_line *line)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        if (c->lines[i].id != id && member_lines_clash(line, &c->lines[i].line)) {
             return true;
         }
     }
     return false;
 }
 
+static void change_put(struct change *c, int64_t id, enum state_role role, struct slice address)
+{
+    state_need(membership_put(c->next, id, role, address));
+    for (size_t i = 0; i < c->next->count; i++) {
+        if (c->next->list[i].id == id) {
+            change_note(c, id, c->next->list[i].address);
+        }
+    }
+}
+
 /* `server.N=address;client`: the server's number is what follows the last point. */
-static int join_one(struct membership *next, struct slice piece)
+static int join_one(struct change *c, struct slice piece)
 {
     const uint8_t *equals = memchr(piece.data, '=', piece.len);
     struct member_line line;
@@ -208,10 +251,10 @@ static int join_one(struct membership *next, struct slice piece)
     if (line_rc != 0 || rc != 0) {
         return line_rc != 0 ? line_rc : rc;
     }
-    if (!line.has_client || clashes(next, id, &line)) {
+    if (!line.has_client || clashes(c, id, &line)) {
         return CONCLAVE_BAD_ARGUMENTS;
     }
-    state_need(membership_put(next, id, line.observer ? STATE_OBSERVER : STATE_VOTER, address));
+    change_put(c, id, line.observer ? STATE_OBSERVER : STATE_VOTER, address);
     return 0;
 }
 
@@ -219,9 +262,14 @@ static int change_members(struct membership *next, const struct wire_reconfig_re
 {
     struct slice joining = r->joining_servers;
     struct slice piece;
+    struct change change;
     int rc = leave(next, r->leaving_servers);
-    while (rc == 0 && next_piece(&joining, &piece)) {
-        rc = join_one(next, piece);
+    if (rc == 0) {
+        change_begin(&change, next, STATE_MEMBER_ID_MAX);
+        while (rc == 0 && next_piece(&joining, &piece)) {
+            rc = join_one(&change, piece);
+        }
+        free(change.lines);
     }
     return rc;
 }
@@ -314,6 +362,15 @@ static bool addresses_differ(const struct membership *m)
     return true;
 }
 
+static int check_permission(const struct write *w)
+{
+    const struct znode *node = tree_find(&w->s->tree, slice_str(CONFIG_NODE));
+    if (node == NULL) {
+        return CONCLAVE_NO_NODE;
+    }
+    return state_permits(w->s, node, w->command->ids, WIRE_PERM_WRITE) ? 0 : CONCLAVE_NO_AUTH;
+}
+
 /* The members that the request asks for, in *next, which begins as they are now. */
 static int next_members(const struct write *w, const struct wire_reconfig_request *r,
                         struct membership *next)
@@ -332,14 +389,11 @@ static int next_members(const struct write *w, const struct wire_reconfig_reques
     if (membership_count(next, STATE_VOTER) < voters || !addresses_differ(next)) {
         return CONCLAVE_BAD_ARGUMENTS;
     }
-    const struct znode *node = tree_find(&w->s->tree, slice_str(CONFIG_NODE));
-    if (node == NULL) {
-        return CONCLAVE_NO_NODE;
-    }
-    return state_permits(w->s, node, w->command->ids, WIRE_PERM_WRITE) ? 0 : CONCLAVE_NO_AUTH;
+    return check_permission(w);
 }
 
-/* What stands before the members are looked at. */
+/* What stands before the members are looked at. ZooKeeper looks at the permission last, but only on one server and before
+ * the log; here a stranger would have all servers read what he wrote. */
 static int check_request(const struct write *w, const struct wire_reconfig_request *r)
 {
     const struct configuration *e = &w->s->configuration;
@@ -357,8 +411,13 @@ static int check_request(const struct write *w, const struct wire_reconfig_reque
     if (e->reconfig.zxid != 0) {
         return CONCLAVE_RECONFIG_IN_PROGRESS;
     }
-    bool matches = r->cur_config_id == -1 || r->cur_config_id == e->version;
-    return matches ? 0 : CONCLAVE_BAD_VERSION;
+    if (r->cur_config_id != -1 && r->cur_config_id != e->version) {
+        return CONCLAVE_BAD_VERSION;
+    }
+    if (w->bounded && !bounds_reconfig(r)) {
+        return CONCLAVE_BAD_ARGUMENTS;
+    }
+    return w->bounded ? check_permission(w) : 0;
 }
 
 int write_reconfig(struct write *w, const struct wire_reconfig_request *r)
@@ -476,6 +535,7 @@ void state_configure(struct state *s, const struct state_member *members, size_t
     if (configuration_is_leaving(e)) {
         go_on_leaving(e);
     }
+    state_begin(s);
     effects_begin(effects, s->zxid);
     bool reached = e->reconfig.zxid != 0 && is_reached(e);
     bool settled = e->reconfig.zxid == 0 && (e->version != 0 || count > 1);

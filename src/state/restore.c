@@ -278,6 +278,7 @@ static int add_image(struct restore *x, const struct image *image, struct list *
         return CONCLAVE_ENOMEM;
     }
     acl_ref(&x->s->tree.acls, image->acl);
+    session_count_path(x->s, image->owner, (int64_t)image->path.len);
     return 0;
 }
 

@@ -37,6 +37,7 @@ struct session *session_put(struct state *s, const struct state_session *like)
         }
         session->id = like->id;
         session->results = NULL;
+        session->path_bytes = 0;
         list_init(&session->ephemerals);
     } else {
         s->sessions_digest -= digest_session(session);
@@ -46,6 +47,15 @@ struct session *session_put(struct state *s, const struct state_session *like)
     memcpy(session->passwd, like->passwd, WIRE_PASSWD_LEN);
     s->sessions_digest += digest_session(session);
     return session;
+}
+
+void session_count_path(struct state *s, int64_t owner, int64_t bytes)
+{
+    struct session *session =
+        tree_owner_kind(owner) == TREE_OWNER_SESSION ? session_find(s, owner) : NULL;
+    if (session != NULL) {
+        session->path_bytes += bytes;
+    }
 }
 
 void sessions_free(struct state *s)
@@ -148,26 +158,20 @@ int write_attach_session(struct write *w)
     return 0;
 }
 
-struct victim {
-    struct znode *node;
-    struct slice path;
-};
-
-/* Order of creation, then by path: the same on every server, however its lists came about. */
+/* Order of creation, then by path: the same on every server, however its lists came about. Only nodes of one command are
+ * as old as each other, so hardly ever a path is looked at. */
 static int victim_compare(const void *a, const void *b)
 {
-    const struct victim *x = a;
-    const struct victim *y = b;
-    if (x->node->czxid != y->node->czxid) {
-        return x->node->czxid < y->node->czxid ? -1 : 1;
+    const struct znode *x = *(struct znode *const *)a;
+    const struct znode *y = *(struct znode *const *)b;
+    if (x->czxid != y->czxid) {
+        return x->czxid < y->czxid ? -1 : 1;
     }
-    return slice_compare(x->path, y->path);
+    return znode_compare_paths(x, y);
 }
 
-/* The session's nodes in the order in which they are deleted, NULL when it has none. `paths`
- * holds the bytes of their paths. */
-static struct victim *victims_list(const struct session *session, struct buf *paths,
-                                   size_t *ret_count)
+/* The session's nodes in the order in which they are deleted, NULL when it has none. */
+static struct znode **victims_list(const struct session *session, size_t *ret_count)
 {
     size_t count = 0;
     LIST_FOREACH (link, &session->ephemerals) {
@@ -177,31 +181,22 @@ static struct victim *victims_list(const struct session *session, struct buf *pa
     if (count == 0) {
         return NULL;
     }
-    struct victim *victims = calloc(count, sizeof *victims);
+    struct znode **victims = calloc(count, sizeof(struct znode *));
     state_need(victims != NULL);
     size_t i = 0;
     LIST_FOREACH (link, &session->ephemerals) {
-        victims[i].node = znode_of_link(link);
-        victims[i++].path.len = znode_path_len(znode_of_link(link));
-        znode_append_path(znode_of_link(link), paths);
+        victims[i++] = znode_of_link(link);
     }
-    state_need(buf_ok(paths));
-    size_t offset = 0;
-    for (i = 0; i < count; i++) {
-        victims[i].path.data = paths->data + offset;
-        offset += victims[i].path.len;
-    }
-    qsort(victims, count, sizeof *victims, victim_compare);
+    qsort(victims, count, sizeof(struct znode *), victim_compare);
     return victims;
 }
 
 static void delete_ephemerals(struct write *w, struct session *session)
 {
     size_t count;
-    buf_reset(&w->s->name);
-    struct victim *victims = victims_list(session, &w->s->name, &count);
+    struct znode **victims = victims_list(session, &count);
     for (size_t i = 0; i < count; i++) {
-        write_remove(w, victims[i].node);
+        write_remove(w, victims[i]);
     }
     free(victims);
 }

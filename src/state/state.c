@@ -12,6 +12,12 @@ struct state *state_create_empty(const struct hash_key *key)
         free(s);
         return NULL;
     }
+    s->decisions = acl_decisions_create(key);
+    if (s->decisions == NULL) {
+        tree_finish(&s->tree);
+        free(s);
+        return NULL;
+    }
     map_init(&s->sessions);
     buf_init(&s->scratch, 0);
     buf_init(&s->name, 0);
@@ -90,6 +96,7 @@ void state_destroy(struct state *s)
     buf_finish(&s->quota);
     fence_index_finish(&s->fence);
     free(s->checks.paths);
+    acl_decisions_destroy(s->decisions);
     buf_finish(&s->snapshot.pending);
     configuration_finish(&s->configuration);
     free(s->origins);
@@ -123,6 +130,12 @@ int state_check_write(int32_t type, struct slice body)
     return type == WIRE_MULTI || type == WIRE_CLOSE_SESSION ? 0 : operation_decode(&r, type, &op);
 }
 
+void state_begin(struct state *s)
+{
+    acl_release(&s->tree.acls);
+    acl_decisions_begin(s->decisions);
+}
+
 static int write_simple(struct write *w)
 {
     struct wire_reader r = wire_reader_make(w->command->body);
@@ -142,9 +155,15 @@ void state_apply(struct state *s, const struct batch_header *header, const struc
                  struct effects *effects)
 {
     bool numbered = (command->options & COMMAND_NUMBERED) != 0;
-    struct write w = {s,       command,   s->zxid, header->time_ms, owning_origin(header),
-                      effects, SLICE_NULL};
+    struct write w = {.s = s,
+                      .command = command,
+                      .zxid = s->zxid,
+                      .time_ms = header->time_ms,
+                      .origin = owning_origin(header),
+                      .effects = effects};
     s->time_ms = header->previous == BATCH_PREVIOUS_UNKNOWN ? 0 : header->time_ms;
+    w.bounded = (command->options & COMMAND_BOUNDED) != 0;
+    state_begin(s);
     effects_begin(effects, s->zxid);
     if (numbered && results_answer(&w)) {
         effects_seal(effects);

@@ -131,10 +131,18 @@ int state_ephemerals(const struct state *s, int64_t session_id, struct slice bod
 /* Kinds of watch that setWatches brings back. */
 enum state_rewatch { STATE_REWATCH_DATA, STATE_REWATCH_EXIST, STATE_REWATCH_CHILD };
 
+/* Another caller asks from now on, or the same with other ids. For state_rewatch alone: the others see to it. */
+void state_caller_begin(const struct state *s);
+
 /* What a watch set when `relative_zxid` was the newest must be told now: an event type, or 0:
- * set it again. */
-int state_rewatch(const struct state *s, enum state_rewatch kind, struct slice path,
-                  int64_t relative_zxid);
+ * set it again. Of a node that the caller may not read nothing is told. ZooKeeper tells it. */
+int state_rewatch(const struct state *s, enum state_rewatch kind, struct wire_vector ids,
+                  struct slice path, int64_t relative_zxid);
+
+/* As state_event_visible, for an event of the last command: decided once for each ACL and caller, whom a number above 0
+ * names. */
+bool state_event_permitted(const struct state *s, const struct state_event *event, uint64_t caller,
+                           struct wire_vector ids);
 
 /* One session of the table. */
 struct state_session {

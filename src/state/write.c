@@ -47,12 +47,14 @@ static void undo_one(struct state *s, const struct undo *u)
     switch (u->kind) {
     case UNDO_CREATE:
         snapshot_leave(s, node);
+        session_count_path(s, znode_owner(node), -(int64_t)znode_path_len(node));
         tree_take_out(&s->tree, node, u->pzxid);
         znode_dir(node->parent)->cversion = u->cversion;
         znode_destroy(&s->tree, node);
         break;
     case UNDO_DELETE:
         tree_put_back(&s->tree, node, u->pzxid, owner_list(s, znode_owner(node)));
+        session_count_path(s, znode_owner(node), (int64_t)znode_path_len(node));
         break;
     case UNDO_SET_DATA:
         free(tree_swap_data(&s->tree, node, u->data));
@@ -74,9 +76,14 @@ void write_rollback(struct state *s)
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-static const struct acl_list *acl_of(const struct state *s, const struct znode *node)
+/* The event borrows the list. */
+static void tell(struct write *w, enum wire_event_type type, size_t offset, size_t len,
+                 const struct znode *node)
 {
-    return acl_get(&s->tree.acls, node->acl);
+    struct acl_table *acls = &w->s->tree.acls;
+    const struct acl_list *acl = acl_get(acls, node->acl);
+    state_need(acl->id == ACL_OPEN || acl_keep(acls, acl) == 0);
+    effects_event(w->effects, type, offset, len, acl);
 }
 
 /* A node came or went: told to who watches it, then to who watches its parent's children. */
@@ -87,17 +94,16 @@ static void tell_node_and_parent(struct write *w, enum wire_event_type type,
     size_t offset = effects_path(e, node);
     size_t len = e->paths.len - offset;
     size_t parent_len = len - znode_name(node).len - 1;
-    effects_event(e, type, offset, len, acl_of(w->s, node));
-    effects_event(e, WIRE_EVENT_NODE_CHILDREN_CHANGED, offset, parent_len > 0 ? parent_len : 1,
-                  acl_of(w->s, node->parent));
+    tell(w, type, offset, len, node);
+    tell(w, WIRE_EVENT_NODE_CHILDREN_CHANGED, offset, parent_len > 0 ? parent_len : 1,
+         node->parent);
     w->path = slice_make(e->paths.data + offset, len);
 }
 
 void write_tell_data(struct write *w, const struct znode *node)
 {
     size_t offset = effects_path(w->effects, node);
-    effects_event(w->effects, WIRE_EVENT_NODE_DATA_CHANGED, offset, w->effects->paths.len - offset,
-                  acl_of(w->s, node));
+    tell(w, WIRE_EVENT_NODE_DATA_CHANGED, offset, w->effects->paths.len - offset, node);
 }
 
 void write_replace_data(struct state *s, struct znode *node, struct slice data)
@@ -116,12 +122,6 @@ void write_replace_data(struct state *s, struct znode *node, struct slice data)
 }
 
 /* --- create ----------------------------------------------------------------------------------- */
-
-static bool mode_sequential(int32_t mode)
-{
-    return mode == WIRE_MODE_PERSISTENT_SEQUENTIAL || mode == WIRE_MODE_EPHEMERAL_SEQUENTIAL ||
-           mode == WIRE_MODE_PERSISTENT_SEQUENTIAL_TTL;
-}
 
 static bool mode_ephemeral(int32_t mode)
 {
@@ -165,6 +165,10 @@ static struct slice sequential_path(struct state *s, struct slice path, int32_t 
 /* The ACL to store goes into s->scratch. */
 static int fixup_acl(struct write *w, struct wire_vector acl, int32_t *ret_count)
 {
+    if (w->bounded &&
+        !bounds_acl(&command_ceilings, acl, w->command->ids, w->command->body.len, &w->acl_bytes)) {
+        return CONCLAVE_INVALID_ACL;
+    }
     uint32_t options = w->command->options;
     uint32_t schemes = ((options & COMMAND_SASL) != 0 ? ACL_SCHEME_SASL : 0u) |
                        ((options & COMMAND_X509) != 0 ? ACL_SCHEME_X509 : 0u) |
@@ -211,8 +215,12 @@ static int check_create(struct write *w, int32_t type, const struct wire_create_
     }
     *path =
         mode_sequential(r->flags) ? sequential_path(s, r->path, znode_cversion(*parent)) : r->path;
-    if (!path_valid(*path)) {
+    if (!path_valid(*path) || (w->bounded && !bounds_path(&command_ceilings, *path))) {
         return CONCLAVE_BAD_ARGUMENTS;
+    }
+    rc = quota_check_node(w, *path, r->data);
+    if (rc != 0) {
+        return rc;
     }
     bool plain = type == WIRE_CREATE || type == WIRE_CREATE2;
     rc =
@@ -228,6 +236,11 @@ static int check_create(struct write *w, int32_t type, const struct wire_create_
     }
     if (znode_is_ephemeral(*parent)) {
         return CONCLAVE_NO_CHILDREN_FOR_EPHEMERALS;
+    }
+    if (w->bounded && mode_ephemeral(r->flags) &&
+        session_find(s, w->command->session_id)->path_bytes + (int64_t)path->len >
+            BOUNDS_EPHEMERAL_BYTES) {
+        return CONCLAVE_QUOTA_EXCEEDED;
     }
     return quota_check(w, *path, 1, (int64_t)r->data.len);
 }
@@ -260,8 +273,9 @@ struct znode *write_add(struct write *w, struct znode *parent, const struct znod
     undo->node = node;
     s->nodes_digest += digest_children(parent, above) + digest_node(s, node, digest) +
                        digest_children(node, digest);
-    fence_changed(s, spec->path);
+    session_count_path(s, spec->owner, (int64_t)spec->path.len);
     tell_node_and_parent(w, WIRE_EVENT_NODE_CREATED, node);
+    fence_came(w, node);
     return node;
 }
 
@@ -313,8 +327,9 @@ void write_remove(struct write *w, struct znode *node)
     uint64_t digest = digest_path(w->path);
     s->nodes_digest -= digest_children(node->parent, above) + digest_node(s, node, digest) +
                        digest_children(node, digest);
+    session_count_path(s, znode_owner(node), -(int64_t)w->path.len);
     tree_take_out(&s->tree, node, w->zxid);
-    fence_changed(s, w->path);
+    fence_gone(w, node);
     s->nodes_digest += digest_children(node->parent, above);
     quota_count(s, w->path, -1, -(int64_t)znode_data(node).len);
 }
@@ -406,6 +421,9 @@ int write_set_data(struct write *w, const struct wire_set_data_request *r, struc
         rc = find_permitted(w, r->path, WIRE_PERM_WRITE, &node);
     }
     if (rc == 0) {
+        rc = quota_check_node(w, r->path, r->data);
+    }
+    if (rc == 0) {
         rc = fence_check(
             w, &(struct fence_write){.kind = FENCE_SET_DATA, .path = r->path, .data = r->data});
     }
@@ -423,7 +441,7 @@ int write_set_data(struct write *w, const struct wire_set_data_request *r, struc
     uint64_t digest = digest_path(r->path);
     s->nodes_digest -= digest_node(s, node, digest);
     write_replace_data(s, node, r->data);
-    fence_changed(s, r->path);
+    fence_changed(w, r->path);
     node->version = next_version(node->version);
     node->mzxid = w->zxid;
     node->mtime = w->time_ms;

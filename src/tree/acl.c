@@ -42,6 +42,7 @@ static struct acl_list *acl_add(struct acl_table *t, uint32_t id, struct wire_ve
         return NULL;
     }
     list->id = id;
+    list->kept = false;
     list->count = (uint32_t)entries.count;
     list->refs = 0;
     list->len = entries.items.len;
@@ -72,6 +73,8 @@ int acl_table_init(struct acl_table *t, const struct hash_key *key)
     map_init(&t->by_items);
     map_init(&t->by_id);
     t->next_id = ACL_OPEN + 1;
+    t->kept = NULL;
+    t->kept_count = t->kept_cap = 0;
 
     static const uint8_t open[] = "\0\0\0\x1f"
                                   "\0\0\0\x05"
@@ -97,6 +100,9 @@ void acl_table_finish(struct acl_table *t)
     }
     map_finish(&t->by_items);
     map_finish(&t->by_id);
+    free(t->kept);
+    t->kept = NULL;
+    t->kept_count = t->kept_cap = 0;
 }
 
 int acl_take(struct acl_table *t, struct wire_vector entries, uint32_t *ret_id)
@@ -131,6 +137,37 @@ void acl_unref(struct acl_table *t, uint32_t id)
     if (--list->refs == 0) {
         acl_remove(t, list);
     }
+}
+
+int acl_keep(struct acl_table *t, const struct acl_list *list)
+{
+    enum { KEPT_FIRST = 8 };
+    if (list->kept) {
+        return 0;
+    }
+    if (t->kept_count == t->kept_cap) {
+        size_t cap = t->kept_cap == 0 ? KEPT_FIRST : t->kept_cap * 2;
+        uint32_t *kept = realloc(t->kept, cap * sizeof *kept);
+        if (kept == NULL) {
+            return CONCLAVE_ENOMEM;
+        }
+        t->kept = kept;
+        t->kept_cap = cap;
+    }
+    struct acl_list *own = acl_find(t, list->id);
+    own->kept = true;
+    own->refs++;
+    t->kept[t->kept_count++] = list->id;
+    return 0;
+}
+
+void acl_release(struct acl_table *t)
+{
+    for (size_t i = 0; i < t->kept_count; i++) {
+        acl_find(t, t->kept[i])->kept = false;
+        acl_unref(t, t->kept[i]);
+    }
+    t->kept_count = 0;
 }
 
 const struct acl_list *acl_get(const struct acl_table *t, uint32_t id)

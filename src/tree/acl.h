@@ -18,8 +18,9 @@ struct acl_list {
     struct map_node by_items; /* in the table's map by content */
     struct map_node by_id;    /* in the table's map by number */
     uint32_t id;
+    bool kept;       /* listed in the table's `kept` */
     uint32_t count;  /* entries */
-    uint64_t refs;   /* znodes that hold it */
+    uint64_t refs;   /* znodes that hold it, and the table while it is kept */
     size_t len;      /* bytes of items */
     uint8_t items[]; /* entries as on the wire (perms, scheme, id) */
 };
@@ -29,6 +30,9 @@ struct acl_table {
     struct map by_id;
     struct hash_key key; /* of by_items, whose order nobody may see */
     uint32_t next_id;
+    uint32_t *kept; /* numbers of lists that stay although no znode may hold them any more */
+    size_t kept_count;
+    size_t kept_cap;
 };
 
 /* 0 or CONCLAVE_ENOMEM. */
@@ -42,6 +46,11 @@ int acl_take(struct acl_table *t, struct wire_vector entries, uint32_t *ret_id) 
 /* One reference more or less to a list that is there; at zero the list goes. */
 void acl_ref(struct acl_table *t, uint32_t id);
 void acl_unref(struct acl_table *t, uint32_t id);
+
+/* Keeps a list that is there until acl_release, whatever becomes of the znodes that hold it: its entries can be
+ * borrowed for so long. 0 or CONCLAVE_ENOMEM. */
+int acl_keep(struct acl_table *t, const struct acl_list *list) CONCLAVE_MUST_USE;
+void acl_release(struct acl_table *t);
 
 /* The list of that number, or NULL. */
 const struct acl_list *acl_get(const struct acl_table *t, uint32_t id);

@@ -1,157 +1,25 @@
 #include "tree/acl_rules.h"
 
 #include "tree/distinguished.h"
+#include "tree/ip_range.h"
 #include "tree/principal.h"
 
 #include <stdlib.h>
 
 /* --- ip: addresses, with a prefix length in the entry ----------------------------------------- */
 
-enum { IP_MAX = 16 };
-
-static int digit_value(uint8_t c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
-}
-
-/* As Java's Integer.parseInt over ASCII: an optional sign, digits. Bounded far below overflow. */
-static bool parse_number(struct slice s, int base, int *ret)
-{
-    bool minus = s.len > 0 && s.data[0] == '-';
-    size_t i = minus || (s.len > 0 && s.data[0] == '+') ? 1 : 0;
-    if (i == s.len) {
-        return false;
-    }
-    int value = 0;
-    for (; i < s.len; i++) {
-        int digit = digit_value(s.data[i]);
-        if (digit >= base || value > 0x100000) {
-            return false;
-        }
-        value = value * base + digit;
-    }
-    *ret = minus ? -value : value;
-    return true;
-}
-
-/* The part of *rest before the next separator; *rest becomes what follows it, null after the
- * last. */
-static struct slice next_part(struct slice *rest, uint8_t separator)
-{
-    const uint8_t *end = rest->len > 0 ? memchr(rest->data, separator, rest->len) : NULL;
-    struct slice part = *rest;
-    if (end == NULL) {
-        *rest = SLICE_NULL;
-        return part;
-    }
-    part.len = (size_t)(end - part.data);
-    *rest = slice_make(end + 1, rest->len - part.len - 1);
-    return part;
-}
-
-static bool parse_ip4(struct slice s, uint8_t *out)
-{
-    int n = 0;
-    while (!slice_is_null(s)) {
-        int value;
-        if (n == 4 || !parse_number(next_part(&s, '.'), 10, &value) || value < 0 || value > 255) {
-            return false;
-        }
-        out[n++] = (uint8_t)value;
-    }
-    return n == 4;
-}
-
-/* Groups of an IPv6 address up to the end or to "::". Returns their number, -1 when one is
- * malformed. */
-static int parse_groups(struct slice s, uint8_t *out)
-{
-    int n = 0;
-    if (s.len == 0) {
-        return 0;
-    }
-    while (!slice_is_null(s)) {
-        int value;
-        struct slice group = next_part(&s, ':');
-        if (n == 8 || group.len > 4 || !parse_number(group, 16, &value)) {
-            return -1;
-        }
-        out[2 * n] = (uint8_t)((unsigned)value >> 8);
-        out[2 * n + 1] = (uint8_t)value;
-        n++;
-    }
-    return n;
-}
-
-static bool parse_ip6(struct slice s, uint8_t *out)
-{
-    size_t gap = 0;
-    while (gap + 1 < s.len && (s.data[gap] != ':' || s.data[gap + 1] != ':')) {
-        gap++;
-    }
-    if (gap + 1 >= s.len) {
-        return parse_groups(s, out) == 8;
-    }
-    uint8_t tail[IP_MAX];
-    int before = parse_groups(slice_make(s.data, gap), out);
-    int after = parse_groups(slice_make(s.data + gap + 2, s.len - gap - 2), tail);
-    if (before < 0 || after < 0 || before + after >= 8) {
-        return false;
-    }
-    size_t head_len = 2 * (size_t)before;
-    size_t tail_len = 2 * (size_t)after;
-    memset(out + head_len, 0, IP_MAX - head_len);
-    memcpy(out + IP_MAX - tail_len, tail, tail_len);
-    return true;
-}
-
-/* Bytes of an address, 4 or 16; 0 when it is none. */
-static int parse_ip(struct slice s, uint8_t out[IP_MAX])
-{
-    if (s.len > 0 && memchr(s.data, ':', s.len) != NULL) {
-        return parse_ip6(s, out) ? 16 : 0;
-    }
-    return s.len > 0 && parse_ip4(s, out) ? 4 : 0;
-}
-
-/* An entry's id: address, optionally "/" and how many bits count. Returns the address' bytes or
- * 0. */
-static int parse_ip_prefix(struct slice s, uint8_t out[IP_MAX], int *ret_bits)
-{
-    struct slice rest = s;
-    int len = parse_ip(next_part(&rest, '/'), out);
-    *ret_bits = len * 8;
-    if (len == 0 || slice_is_null(rest)) {
-        return len;
-    }
-    bool good = parse_number(rest, 10, ret_bits) && *ret_bits >= 0 && *ret_bits <= len * 8;
-    return good ? len : 0;
-}
-
 static bool ip_valid(struct slice id)
 {
-    uint8_t address[IP_MAX];
-    int bits;
-    return parse_ip_prefix(id, address, &bits) != 0;
+    struct ip_range range;
+    return ip_range_parse(id, &range);
 }
 
 static bool ip_matches(struct slice caller, struct slice entry)
 {
-    uint8_t want[IP_MAX];
-    uint8_t have[IP_MAX];
-    int bits;
-    int len = parse_ip_prefix(entry, want, &bits);
-    if (len == 0 || parse_ip(caller, have) != len || memcmp(want, have, (size_t)bits / 8) != 0) {
-        return false;
-    }
-    int rest = bits % 8;
-    return rest == 0 || ((want[bits / 8] ^ have[bits / 8]) >> (8 - rest)) == 0;
+    struct ip_range range;
+    struct ip_address address;
+    return ip_range_parse(entry, &range) && ip_parse(caller, &address) &&
+           ip_range_has(&range, &address);
 }
 
 /* --- digest: "user:digest" -------------------------------------------------------------------- */
@@ -264,6 +132,29 @@ bool acl_permits(struct wire_vector acl, struct wire_vector ids, int32_t perms)
     return false;
 }
 
+bool acl_scheme_exact(struct slice name)
+{
+    const struct scheme *scheme = scheme_find(name);
+    return scheme != NULL && scheme->matches != ip_matches;
+}
+
+int32_t acl_granted(struct wire_vector acl, struct wire_vector ids)
+{
+    struct wire_vector callers = ids;
+    struct wire_id caller;
+    struct wire_acl entry;
+    int32_t granted = acl.count <= 0 ? -1 : 0;
+    while (granted != -1 && wire_next_id(&callers, &caller)) {
+        granted = slice_equal_str(caller.scheme, "super") ? -1 : 0;
+    }
+    while (granted != -1 && wire_next_acl(&acl, &entry)) {
+        if ((entry.perms & ~granted) != 0 && entry_matches(&entry.id, ids)) {
+            granted |= entry.perms;
+        }
+    }
+    return granted;
+}
+
 /* The entries seen so far, by their bytes: equal entries have equal bytes. */
 struct seen {
     struct slice *slots; /* open addressing; NULL when there is one entry only */
@@ -338,6 +229,50 @@ static int fixup_entry(const struct wire_acl *entry, struct wire_vector ids, uin
     wire_encode_acl(out, entry);
     ++*count;
     return 0;
+}
+
+enum { ENTRY_FIXED = 4 + 4 + 4 }; /* bytes of an entry beside scheme and id */
+
+/* What "auth" stands for, whatever schemes are on. */
+static void measure_ids(struct wire_vector ids, int64_t *ret_entries, int64_t *ret_bytes)
+{
+    struct wire_id caller;
+    *ret_entries = 0;
+    *ret_bytes = 0;
+    while (wire_next_id(&ids, &caller)) {
+        const struct scheme *scheme = scheme_find(caller.scheme);
+        if (scheme != NULL && scheme->authenticates) {
+            ++*ret_entries;
+            *ret_bytes += ENTRY_FIXED + (int64_t)(caller.scheme.len + caller.id.len);
+        }
+    }
+}
+
+bool acl_measure(struct wire_vector asked, struct wire_vector ids, const struct acl_limits *limits,
+                 int64_t *ret_bytes)
+{
+    int64_t ids_entries = -1; /* not counted yet */
+    int64_t ids_bytes = 0;
+    int64_t entries = 0;
+    int64_t bytes = 0;
+    struct wire_acl entry;
+    while (wire_next_acl(&asked, &entry)) {
+        if (slice_equal_str(entry.id.scheme, "auth")) {
+            if (ids_entries < 0) {
+                measure_ids(ids, &ids_entries, &ids_bytes);
+            }
+            entries += ids_entries;
+            bytes += ids_bytes;
+        } else {
+            entries++;
+            bytes += ENTRY_FIXED + (int64_t)(entry.id.scheme.len + entry.id.id.len);
+        }
+        if (entries > limits->entries || bytes > limits->bytes) {
+            return false;
+        }
+    }
+    *ret_bytes = bytes;
+    return true;
 }
 
 int acl_fixup(struct wire_vector asked, struct wire_vector ids, uint32_t on,

@@ -33,12 +33,31 @@ enum acl_schemes {
  */
 bool acl_permits(struct wire_vector acl, struct wire_vector ids, int32_t perms);
 
+/* The permissions that a caller with these ids has by the list, all as bits: every bit is set where acl_permits is true
+ * whatever is asked. */
+int32_t acl_granted(struct wire_vector acl, struct wire_vector ids);
+
+/* Whether entries of the scheme match the ids that are equal to theirs (and in sasl, the id "super"). */
+bool acl_scheme_exact(struct slice scheme);
+
+/* What one list may grow to, counted before duplicates go and with "auth" replaced. */
+struct acl_limits {
+    int64_t entries;
+    int64_t bytes;
+};
+
+/* Counts a list that was asked for as it would be stored. False when it passes the limits, *ret_bytes is not set then;
+ * what is wrong with it otherwise is for acl_fixup to say. */
+bool acl_measure(struct wire_vector asked, struct wire_vector ids, const struct acl_limits *limits,
+                 int64_t *ret_bytes);
+
 /*
  * Makes the list that is stored of the list that was asked for: duplicates removed, "auth" replaced
  * by the caller's authenticated ids. on: the bits of enum acl_schemes that are on; an entry of
  * another is invalid, and "auth" does not stand for ids of it. Appends the entries to out and
- * counts them. key: of the table that looks for duplicates. 0, CONCLAVE_INVALID_ACL, CONCLAVE_MARSHALLING_ERROR for a null where ZooKeeper meets
- * none, or CONCLAVE_ENOMEM.
+ * counts them. key: of the table that looks for duplicates. Permissions are stored as they come, none and unknown ones
+ * too, as in ZooKeeper. 0, CONCLAVE_INVALID_ACL, CONCLAVE_MARSHALLING_ERROR for a null where ZooKeeper meets none, or
+ * CONCLAVE_ENOMEM.
  */
 int acl_fixup(struct wire_vector asked, struct wire_vector ids, uint32_t on,
               const struct hash_key *key, struct buf *out, int32_t *ret_count) CONCLAVE_MUST_USE;

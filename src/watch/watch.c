@@ -125,11 +125,16 @@ static bool watch_entry_equal(const struct map_node *node, const void *key)
     return slice_equal(watch_entry_path(entry), *(const struct slice *)key);
 }
 
-static struct watch_entry *watch_entry_find(const struct watch_table *t, struct slice path)
+static struct watch_entry *watch_entry_at(const struct watch_table *t, uint64_t hash,
+                                          struct slice path)
 {
-    uint64_t hash = hash_keyed(&t->key, path.data, path.len);
     struct map_node *node = map_find(&t->paths, hash, watch_entry_equal, &path);
     return node != NULL ? CONTAINER_OF(node, struct watch_entry, node) : NULL;
+}
+
+static struct watch_entry *watch_entry_find(const struct watch_table *t, struct slice path)
+{
+    return watch_entry_at(t, hash_keyed(&t->key, path.data, path.len), path);
 }
 
 static struct watch_entry *watch_entry_create(struct watch_table *t, struct slice path)
@@ -337,20 +342,34 @@ static void watch_tell_at(struct watch_trigger *trigger, struct watch_entry *ent
     watch_entry_release(t, entry);
 }
 
-/* The recursive watches above the event's path, from its parent up to "/". */
-static void watch_tell_above(struct watch_trigger *trigger)
+static void watch_tell_recursive(struct watch_trigger *trigger, uint64_t hash, struct slice above)
 {
     const struct watch_table *t = trigger->t;
-    struct slice above = trigger->path;
-    while (above.len > 1) {
-        do {
-            above.len--;
-        } while (above.len > 1 && above.data[above.len] != '/');
-        const struct watch_entry *entry = watch_entry_find(t, above);
-        uint32_t n = entry != NULL ? entry->first[WATCH_RECURSIVE] : 0;
-        for (; n != 0; n = watch_behind(t, entry, n)) {
-            watch_tell(trigger, watch_at(&t->pool, n)->watcher);
-        }
+    const struct watch_entry *entry = watch_entry_at(t, hash, above);
+    uint32_t n = entry != NULL ? entry->first[WATCH_RECURSIVE] : 0;
+    for (; n != 0; n = watch_behind(t, entry, n)) {
+        watch_tell(trigger, watch_at(&t->pool, n)->watcher);
+    }
+}
+
+/* The recursive watches above the event's path, from "/" down to its parent: so each byte of the path is hashed once. */
+static void watch_tell_above(struct watch_trigger *trigger)
+{
+    struct slice path = trigger->path;
+    struct hash_stream hash;
+    size_t hashed = 0;
+    const uint8_t *slash = path.data;
+    hash_stream_begin(&hash, &trigger->t->key);
+    if (path.len < 2) {
+        return;
+    }
+    watch_tell_recursive(trigger, hash_keyed(&trigger->t->key, path.data, 1),
+                         slice_make(path.data, 1));
+    while ((slash = memchr(slash + 1, '/', path.len - (size_t)(slash + 1 - path.data))) != NULL) {
+        size_t len = (size_t)(slash - path.data);
+        hash_stream_add(&hash, path.data + hashed, len - hashed);
+        hashed = len;
+        watch_tell_recursive(trigger, hash_stream_value(&hash), slice_make(path.data, len));
     }
 }
 

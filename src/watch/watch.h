@@ -70,7 +70,7 @@ typedef void (*watch_fn)(void *ctx, struct watcher *w, enum watch_event event, s
  * Calls fn once for each watcher that has a watch which the event fires, and removes those watches
  * that do not stay. Created, deleted, data changed fire data watches; deleted and children changed
  * fire child watches. Watchers come in the order in which their watches at the path were set, then
- * those with recursive ones above it. fn is given the caller's own path, and must not add or remove
+ * those with recursive ones above it, from "/" down. fn is given the caller's own path, and must not add or remove
  * watches. Returns how many were told.
  */
 size_t watch_trigger(struct watch_table *t, enum watch_event event, struct slice path, watch_fn fn,

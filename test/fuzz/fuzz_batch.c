@@ -464,7 +464,8 @@ static void fuzz_program(struct world *w, struct slice bytes)
             flush(w, &in);
             struct slice path = take_path(&in);
             for (int kind = STATE_REWATCH_DATA; kind <= STATE_REWATCH_CHILD; kind++) {
-                (void)state_rewatch(w->states[0], (enum state_rewatch)kind, path, take(&in));
+                (void)state_rewatch(w->states[0], (enum state_rewatch)kind, WIRE_VECTOR_NULL, path,
+                                    take(&in));
             }
         } else {
             put_command(w, &in, op);

@@ -53,9 +53,30 @@ static void keys_differ(void **state)
     }
 }
 
+/* However a key is cut into pieces, each prefix has the hash that it has at once. */
+static void a_stream_hashes_all_prefixes(void **state)
+{
+    uint8_t key[80];
+    (void)state;
+    for (size_t i = 0; i < sizeof key; i++) {
+        key[i] = (uint8_t)(i * 37 + 1);
+    }
+    for (size_t step = 1; step < 20; step++) {
+        struct hash_stream h;
+        hash_stream_begin(&h, &hash_key_fixed);
+        for (size_t at = 0; at + step <= sizeof key; at += step) {
+            assert_int_equal(hash_stream_value(&h), hash_keyed(&hash_key_fixed, key, at));
+            hash_stream_add(&h, key + at, step);
+            hash_stream_add(&h, key, 0);
+            assert_int_equal(hash_stream_value(&h), hash_keyed(&hash_key_fixed, key, at + step));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stream_hashes_all_prefixes),
         cmocka_unit_test(known_values),
         cmocka_unit_test(values_of_python),
         cmocka_unit_test(keys_differ),

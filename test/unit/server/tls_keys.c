@@ -189,7 +189,7 @@ static void test_ids(void **state)
 {
     (void)state;
     struct identity i;
-    identity_init(&i, 200);
+    identity_init(&i, 200, 32);
     /* Without a certificate the scheme is refused, whatever the request says. */
     assert_int_equal(identity_authenticate(&i, "h", &(struct digest_rules){0}, slice_str("x509"),
                                            slice_str("CN=root")),

@@ -159,7 +159,7 @@ static void sync_and_others(void **state)
 
 static int rewatch(struct world *w, enum state_rewatch kind, const char *path, int64_t zxid)
 {
-    return state_rewatch(w->s, kind, slice_str(path), zxid);
+    return state_rewatch(w->s, kind, WIRE_VECTOR_NULL, slice_str(path), zxid);
 }
 
 static void rewatching(void **state)
@@ -181,14 +181,42 @@ static void rewatching(void **state)
     assert_int_equal(rewatch(w, STATE_REWATCH_CHILD, "/x", z3), WIRE_EVENT_NODE_DELETED);
 }
 
+/* Whether and when it changed is nobody's business who may not read it. */
+static void rewatching_tells_nothing_without_read(void **state)
+{
+    static const enum state_rewatch kinds[] = {STATE_REWATCH_DATA, STATE_REWATCH_EXIST,
+                                               STATE_REWATCH_CHILD};
+    struct world *w = *state;
+    buf_reset(&w->m.acl);
+    w->m.acl_count = 0;
+    maker_acl_add(&w->m, WIRE_PERM_ALL & ~WIRE_PERM_READ, "world", "anyone");
+    maker_acl_add(&w->m, WIRE_PERM_READ, "digest", "u:p");
+    world_create(w, "/secret", "", 0);
+    world_create(w, "/secret/child", "", 0);
+    world_set(w, "/secret", "x", -1);
+    maker_ids_add(&w->m, "digest", "u:p");
+    for (size_t i = 0; i < 3; i++) {
+        state_caller_begin(w->s);
+        assert_int_equal(rewatch(w, kinds[i], "/secret", 0), 0);
+        state_caller_begin(w->s);
+        assert_int_not_equal(
+            state_rewatch(w->s, kinds[i], maker_ids(&w->m), slice_str("/secret"), 0), 0);
+    }
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(exists),       T(get_data), T(appends_behind_what_is_there),
-        T(get_children), T(get_acl),  T(sync_and_others),
+        T(exists),
+        T(get_data),
+        T(appends_behind_what_is_there),
+        T(get_children),
+        T(get_acl),
+        T(sync_and_others),
         T(rewatching),
+        T(rewatching_tells_nothing_without_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -247,6 +247,10 @@ static void checks_come_in_order(void **state)
     maker_ids_reset(&w->m);
     assert_int_equal(send(w, "x", NULL, NULL, -1), CONCLAVE_BAD_ARGUMENTS);
     assert_int_equal(send(w, FOUR, NULL, NULL, -1), CONCLAVE_NO_AUTH);
+    /* What a stranger wrote is not even read. */
+    assert_int_equal(
+        send_with(w, COMMAND_RECONFIG | COMMAND_BOUNDED, "server.9=nonsense", NULL, NULL, -1),
+        CONCLAVE_NO_AUTH);
     assert_false(pending(w));
     maker_ids_add(&w->m, "super", "");
     assert_int_equal(send(w, FOUR, NULL, NULL, -1), 0);

@@ -118,7 +118,7 @@ static void check_trigger(struct fixture *f, int path, enum watch_event event)
             i++;
         }
     }
-    for (int steps = 1; steps < PATHS; steps++) {
+    for (int steps = PATHS; steps > 0; steps--) { /* from "/" down */
         for (size_t i = 0; i < f->model.count; i++) {
             const struct model_watch *w = &f->model.watches[i];
             if (w->kind == WATCH_RECURSIVE && model_fires(w->kind, event) &&
