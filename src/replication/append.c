@@ -207,6 +207,9 @@ int append_entry(struct replication *r, uint64_t term, uint32_t kind, struct sli
     assert(buf_ok(&r->gather));
     table_hold(&r->table, index, data_take);
     r->commands += kind == ENTRY_COMMAND;
+    if (kind == ENTRY_BARRIER && payload.len > 0) {
+        skip_noted(r, index, payload);
+    }
     if (r->gather_count++ == 0) {
         r->gather_first = index;
     }
@@ -223,6 +226,7 @@ void append_truncated(struct replication *r, uint64_t index)
         r->commands -= table_at(&r->table, i)->kind == ENTRY_COMMAND;
     }
     table_truncate(&r->table, index);
+    skip_truncated(r, index);
     LIST_FOREACH (node, &r->appends) {
         struct append_job *a = CONTAINER_OF(node, struct append_job, node);
         a->last_good = a->last_good < index ? a->last_good : index - 1;

@@ -6,6 +6,7 @@
 #include "replication/driver.h"
 
 #include <assert.h>
+#include <inttypes.h>
 
 int apply_configuration(struct replication *r, uint64_t index, struct slice configuration)
 {
@@ -49,6 +50,41 @@ int apply_entry(struct replication *r, uint64_t index, uint64_t term, uint32_t k
     return 0;
 }
 
+int apply_next(struct replication *r, const struct skip_entry *entry, uint32_t kind,
+               struct slice payload)
+{
+    bool passed = kind == ENTRY_COMMAND && r->skip.any && skip_judge(r, entry) == SKIP_PASS;
+    if (passed) {
+        assert(entry->index == r->applied + 1);
+        r->applied = entry->index;
+        r->applied_term = entry->term;
+        r->applied_bytes += payload.len;
+        r->skip.waits = false;
+        driver_note(r, true, "entry_skipped", "index=%" PRIu64 " term=%" PRIu64 " bytes=%zu",
+                    entry->index, entry->term, payload.len);
+        if (r->callbacks.skip != NULL) {
+            r->callbacks.skip(r->callbacks.ctx, entry->index, payload);
+        }
+        return 0;
+    }
+    skip_watch(r, entry->index);
+    int rv = apply_entry(r, entry->index, entry->term, kind, payload);
+    skip_applied(r);
+    return rv;
+}
+
+/* Whether applying waits before the next entry. */
+static bool is_held(struct replication *r, const struct table_entry *entry)
+{
+    const struct skip_entry next = {r->applied + 1, entry->term, entry->hash};
+    if (!r->skip.any || entry->kind != ENTRY_COMMAND || skip_judge(r, &next) != SKIP_WAIT) {
+        r->skip.waits = false;
+        return false;
+    }
+    skip_wait(r, &next);
+    return true;
+}
+
 static void fetched(struct replication *r, uint64_t peer)
 {
     r->fetching = false;
@@ -80,12 +116,16 @@ void apply_committed(struct replication *r)
     while (r->error == 0 && r->applied < engine_commit_index(r->engine)) {
         const struct table_entry *entry = table_at(&r->table, r->applied + 1);
         assert(entry != NULL);
+        if (is_held(r, entry)) {
+            break;
+        }
         if (!table_has_bytes(entry)) {
             fetch_committed(r);
             break;
         }
         r->commands -= entry->kind == ENTRY_COMMAND;
-        int rv = apply_entry(r, r->applied + 1, entry->term, entry->kind, table_payload(entry));
+        const struct skip_entry next = {r->applied + 1, entry->term, entry->hash};
+        int rv = apply_next(r, &next, entry->kind, table_payload(entry));
         if (rv != 0) {
             carry_out(r, rv, NULL, NULL);
         }

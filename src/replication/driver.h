@@ -14,6 +14,7 @@
  *   read_index.c      proof that what is applied is not behind
  *   snapshot_task.c   snapshots
  *   install.c         snapshots to and from other servers
+ *   skip.c            entries that no server survives
  *
  *   submit, receive → engine → table, gather → (the turn ends, or the write before is done)
  *     → LANE_LOG: write, sync → engine: persisted → committed → apply
@@ -29,6 +30,7 @@
 #include "replication/members.h"
 #include "replication/read_index.h"
 #include "replication/replication.h"
+#include "replication/skip.h"
 #include "replication/snapshot_file.h"
 #include "replication/table.h"
 
@@ -142,6 +144,7 @@ struct replication {
     bool voting;     /* false: this server may have forgotten what it promised */
     struct read_index read_index;
     struct join join;
+    struct skip skip;
     bool commit_unannounced; /* the others may not know the commit index */
     uint64_t live_segment;   /* files of segments below may be gone */
 
@@ -212,6 +215,8 @@ void append_finish(struct replication *r);
 /* apply.c */
 int apply_entry(struct replication *r, uint64_t index, uint64_t term, uint32_t kind,
                 struct slice payload) CONCLAVE_MUST_USE;
+int apply_next(struct replication *r, const struct skip_entry *entry, uint32_t kind,
+               struct slice payload) CONCLAVE_MUST_USE; /* unless it is skipped */
 int apply_configuration(struct replication *r, uint64_t index,
                         struct slice configuration) CONCLAVE_MUST_USE;
 void apply_committed(struct replication *r);

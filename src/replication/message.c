@@ -107,7 +107,7 @@ void message_put_wanted(struct buf *out, const struct message_wanted *wanted)
 
 void message_put_note(struct buf *out, enum message_kind kind, const struct message_note *note)
 {
-    assert(kind >= MESSAGE_ROUND && kind <= MESSAGE_JOIN_OK);
+    assert(kind >= MESSAGE_ROUND && kind <= MESSAGE_SKIP_DECIDED);
     buf_append_u8(out, (uint8_t)kind);
     put_u64(out, note->id);
     put_u64(out, note->term);
@@ -278,6 +278,8 @@ int message_decode(struct slice frame, struct message *ret)
     case MESSAGE_READ_OK:
     case MESSAGE_JOIN:
     case MESSAGE_JOIN_OK:
+    case MESSAGE_SKIP_VOTE:
+    case MESSAGE_SKIP_DECIDED:
         take_note(&in, &m.note);
         break;
     default:

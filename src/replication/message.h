@@ -42,6 +42,8 @@ enum message_kind {
     MESSAGE_READ_OK,  /* to that: index; id as asked */
     MESSAGE_JOIN,     /* who has lost its memory: how far does your log go? id: of the asking */
     MESSAGE_JOIN_OK,  /* to that: index; id as asked */
+    MESSAGE_SKIP_VOTE, /* to the leader: I wait before the entry of index id and that term, with checksum index */
+    MESSAGE_SKIP_DECIDED, /* the entry of index id may be skipped, by the decision at that index of my log */
 };
 
 struct message_offer {

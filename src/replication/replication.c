@@ -186,6 +186,9 @@ void replication_link(struct replication *r, uint64_t peer, bool up)
     if (r->error == 0 && !r->closing) {
         outbox_link(r, peer, up);
         install_link(r, peer, up);
+        if (up) {
+            skip_link(r, peer);
+        }
     }
 }
 
@@ -249,6 +252,10 @@ void replication_receive(struct replication *r, uint64_t from, struct slice mess
         case MESSAGE_JOIN_OK:
             join_receive(r, from, &m);
             break;
+        case MESSAGE_SKIP_VOTE:
+        case MESSAGE_SKIP_DECIDED:
+            skip_receive(r, from, &m);
+            break;
         }
     }
     if (rv == CONCLAVE_EPROTO) {
@@ -267,6 +274,7 @@ void replication_turn(struct replication *r)
         install_turn(r);
         read_index_turn(r);
         join_turn(r);
+        skip_turn(r);
     }
     append_flush(r);
     outbox_flush(r);
@@ -283,8 +291,10 @@ int64_t replication_deadline(const struct replication *r)
     int64_t engine = engine_next_timeout_ms(r->engine);
     int64_t install = install_deadline(r);
     int64_t read = read_index_deadline(r);
+    int64_t skip = skip_deadline(r);
     int64_t first = engine < install ? engine : install;
-    return first < read ? first : read;
+    first = first < read ? first : read;
+    return first < skip ? first : skip;
 }
 
 int64_t replication_contact_ms(const struct replication *r)
@@ -303,6 +313,7 @@ static void free_memory(struct replication *r)
     outbox_finish(r);
     read_index_finish(r);
     join_finish(r);
+    skip_finish(r);
     free(r->voters);
     buf_finish(&r->configuration);
     snapshot_task_finish(r);
@@ -421,6 +432,7 @@ int replication_open(const struct replication_host *host, const struct replicati
     r->callbacks = *callbacks;
     r->ops = ops != NULL ? ops : file_ops_system();
     r->folder.lock = -1;
+    r->skip.marker = -1;
     set_defaults(&r->options);
     list_init(&r->appends);
     table_init(&r->table, 1);

@@ -71,6 +71,8 @@ struct replication_options {
                 * folder. It has no log, and no vote until a leader has let it in. */
     bool go_alone; /* as the only member, from an entry of index `alone` on: see alone.h */
     uint64_t alone;
+    uint64_t
+        skip; /* pass the entry of this index over, if a majority of the voters wants it: skip.h; 0: none */
     bool cluster_given;  /* at a first start: `cluster` is the id that all founders agreed on */
     uint8_t cluster[16]; /* else it is random */
     int election_ms;     /* a follower waits so long to twice that for its leader; 0: 400 */
@@ -85,6 +87,9 @@ struct replication_callbacks {
     /* A committed entry, in order, each exactly once in a run of the process. payload is
      * borrowed. */
     void (*apply)(void *ctx, uint64_t index, struct slice payload);
+
+    /* In place of apply, for an entry that a majority decided to skip. May be NULL. */
+    void (*skip)(void *ctx, uint64_t index, struct slice payload);
 
     /* After a run of apply calls: nothing more is ready now, send what was gathered. */
     void (*apply_done)(void *ctx);

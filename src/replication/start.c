@@ -323,7 +323,8 @@ static int fill_table(struct replication *r, const struct journal_contents *c)
 static int replay_entry(void *arg, uint64_t index, const struct journal_ref *ref,
                         const uint8_t *payload)
 {
-    return apply_entry(arg, index, ref->term, ref->kind, slice_make(payload, ref->length));
+    const struct skip_entry entry = {index, ref->term, ref->hash};
+    return apply_next(arg, &entry, ref->kind, slice_make(payload, ref->length));
 }
 
 static int restore(struct replication *r, struct snapshot_reader *reader, struct problem *problem)
@@ -347,6 +348,13 @@ static int replay_committed(struct replication *r, struct journal_contents *c)
     uint64_t commit = engine_commit_index(r->engine);
     size_t from = (size_t)(r->applied + 1 - c->first_index);
     size_t to = commit >= r->applied ? (size_t)(commit + 1 - c->first_index) : from;
+    for (size_t i = from; i < to && r->skip.any; i++) {
+        const struct skip_entry entry = {c->first_index + i, c->refs[i].term, c->refs[i].hash};
+        if (c->refs[i].kind == ENTRY_COMMAND && skip_judge(r, &entry) == SKIP_WAIT) {
+            skip_wait(r, &entry);
+            to = i;
+        }
+    }
     r->applying = true;
     int rv = journal_read(&r->journal, c, from, to, replay_entry, r);
     r->applying = false;
@@ -359,7 +367,7 @@ static int replay_committed(struct replication *r, struct journal_contents *c)
 
 /* Restores, starts the engine and applies what is committed. */
 static int replay(struct replication *r, struct journal_contents *c, struct snapshot_reader *reader,
-                  bool found, struct problem *problem)
+                  bool found, bool fresh, struct problem *problem)
 {
     int rv = 0;
     bool empty = c->count == 0 && r->journal.metadata.joining;
@@ -376,6 +384,9 @@ static int replay(struct replication *r, struct journal_contents *c, struct snap
     }
     if (rv == 0) {
         join_init(r);
+        rv = skip_recover(r, c, c->sealed || fresh);
+    }
+    if (rv == 0) {
         rv = start_engine(r, c, found ? &reader->meta : NULL, problem);
     }
     if (rv == 0) {
@@ -497,7 +508,7 @@ int start_recover(struct replication *r, uint64_t server_id, struct problem *pro
         rv = read_folder(r, fresh, &contents, &reader, &found, problem);
     }
     if (rv == 0) {
-        rv = replay(r, &contents, &reader, found, problem);
+        rv = replay(r, &contents, &reader, found, fresh, problem);
     }
     if (rv == 0 && journal_drop_left_out(&r->journal, &contents) != 0) {
         rv = journal_problem(r, r->journal.error, problem);

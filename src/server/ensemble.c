@@ -251,14 +251,14 @@ static void overtake(struct ensemble *e, int64_t sequence)
     pipeline_begin(&e->service->pipeline, sequence);
 }
 
-static int apply_batch(struct ensemble *e, struct slice payload)
+static int apply_batch(struct ensemble *e, struct slice payload, bool skip)
 {
     struct batch_reader reader;
     if (!e->sole && e->service->serving && batch_open(payload, &reader) == 0 &&
         reader.header.origin == e->id) {
         overtake(e, reader.header.sequence);
     }
-    int rc = service_apply(e->service, payload);
+    int rc = skip ? service_skip(e->service, payload) : service_apply(e->service, payload);
     if (rc != 0 || list_empty(&e->unapplied) || batch_open(payload, &reader) != 0 ||
         reader.header.origin != e->id) {
         return rc;
@@ -275,7 +275,16 @@ static int apply_batch(struct ensemble *e, struct slice payload)
 
 int ensemble_apply(struct ensemble *e, uint64_t index, struct slice payload)
 {
-    int rc = apply_batch(e, payload);
+    int rc = apply_batch(e, payload, false);
+    if (rc == 0) {
+        comparison_applied(e, index);
+    }
+    return rc;
+}
+
+int ensemble_skip(struct ensemble *e, uint64_t index, struct slice payload)
+{
+    int rc = apply_batch(e, payload, true);
     if (rc == 0) {
         comparison_applied(e, index);
     }

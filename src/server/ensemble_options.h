@@ -27,7 +27,9 @@ struct ensemble_options {
     int heartbeat_ms;        /* between words of an idle leader */
     bool linearizable_reads; /* every read is proved by a quorum */
     int64_t alone; /* go on as the only member, from a log that ends at this index; -1: no */
-    bool heal;     /* damaged data are moved aside and had from the others */
+    int64_t
+        skip_entry; /* index of a log entry that is not to be applied, if a majority says so; 0: none */
+    bool heal;      /* damaged data are moved aside and had from the others */
 };
 
 #endif

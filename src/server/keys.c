@@ -308,6 +308,8 @@ const struct key_row key_table[] = {
          "yes: every read sees all that was written before it, anywhere (no)"),
     INT("ensemble.alone", options.ensemble.alone, 0, INT64_MAX / 4, 1,
         "once, when the other members are lost: go on without them from this log index"),
+    INT("skip-entry", options.ensemble.skip_entry, 0, INT64_MAX / 4, 1,
+        "an entry of the log that ends every server that applies it: pass it over, once a majority says so"),
     BOOL("damage.heal", options.ensemble.heal, 0,
          "a member moves damaged data aside and gets them from the others (yes)"),
     IDLE("initLimit", RAFT),

@@ -184,6 +184,12 @@ static void on_apply(void *ctx, uint64_t index, struct slice payload)
     }
 }
 
+static void on_skip(void *ctx, uint64_t index, struct slice payload)
+{
+    struct node *n = ctx;
+    must_apply(ensemble_skip(&n->ensemble, index, payload), "skip", index);
+}
+
 static void on_apply_done(void *ctx)
 {
     (void)ctx; /* the end of the turn sends what was gathered */
@@ -394,10 +400,12 @@ static int open_log(struct node *n, bool join, char **ret_text)
         .snapshot_time = &m->snapshottime,
         .election_ms = o->ensemble.election_ms,
         .heartbeat_ms = o->ensemble.heartbeat_ms,
+        .skip = (uint64_t)o->ensemble.skip_entry,
     };
     struct replication_callbacks callbacks = {
         .ctx = n,
         .apply = on_apply,
+        .skip = on_skip,
         .apply_done = on_apply_done,
         .snapshot_begin = on_snapshot_begin,
         .snapshot_step = on_snapshot_step,

@@ -412,6 +412,24 @@ int service_apply(struct service *s, struct slice payload)
     return rc;
 }
 
+int service_skip(struct service *s, struct slice payload)
+{
+    struct batch_reader batch;
+    struct command command;
+    if (replacement_is(payload)) {
+        return 0;
+    }
+    int rc = batch_open(payload, &batch);
+    if (rc != 0 || state_batch_admit(s->state, &batch.header) != STATE_BATCH_APPLY) {
+        return rc;
+    }
+    bool own = s->serving && pipeline_owns(&s->pipeline, &batch.header);
+    while (own && (rc = batch_next(&batch, &command)) == 1) {
+        service_give_up(s, pipeline_next(&s->pipeline));
+    }
+    return rc;
+}
+
 /* Turns and time */
 
 void service_turn(struct service *s)

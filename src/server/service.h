@@ -128,6 +128,10 @@ int service_begin(struct service *s) CONCLAVE_MUST_USE;
 /* A log entry. 0, or CONCLAVE_ECORRUPT or CONCLAVE_ENOMEM: the server must stop. */
 int service_apply(struct service *s, struct slice payload) CONCLAVE_MUST_USE;
 
+/* A log entry that is not applied: its batch counts as admitted, and nobody is told what became of its writes. Errors as
+ * service_apply. */
+int service_skip(struct service *s, struct slice payload) CONCLAVE_MUST_USE;
+
 /* The ensemble has these members now, by the log. Errors as service_apply. */
 int service_configure(struct service *s, const struct state_member *members,
                       size_t count) CONCLAVE_MUST_USE;

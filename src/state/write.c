@@ -237,9 +237,9 @@ static int check_create(struct write *w, int32_t type, const struct wire_create_
     if (znode_is_ephemeral(*parent)) {
         return CONCLAVE_NO_CHILDREN_FOR_EPHEMERALS;
     }
-    if (w->bounded && mode_ephemeral(r->flags) &&
-        session_find(s, w->command->session_id)->path_bytes + (int64_t)path->len >
-            BOUNDS_EPHEMERAL_BYTES) {
+    const struct session *owner =
+        w->bounded && mode_ephemeral(r->flags) ? session_find(s, w->command->session_id) : NULL;
+    if (owner != NULL && owner->path_bytes + (int64_t)path->len > BOUNDS_EPHEMERAL_BYTES) {
         return CONCLAVE_QUOTA_EXCEEDED;
     }
     return quota_check(w, *path, 1, (int64_t)r->data.len);
