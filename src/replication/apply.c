@@ -28,8 +28,8 @@ int apply_configuration(struct replication *r, uint64_t index, struct slice conf
     return 0;
 }
 
-int apply_entry(struct replication *r, uint64_t index, uint64_t term, uint32_t kind,
-                struct slice payload)
+static int apply_entry(struct replication *r, uint64_t index, uint64_t term, uint32_t kind,
+                       struct slice payload)
 {
     assert(index == r->applied + 1);
     r->applied = index;

@@ -213,12 +213,10 @@ void append_seal(struct replication *r);  /* marks a clean end */
 void append_finish(struct replication *r);
 
 /* apply.c */
-int apply_entry(struct replication *r, uint64_t index, uint64_t term, uint32_t kind,
-                struct slice payload) CONCLAVE_MUST_USE;
 int apply_next(struct replication *r, const struct skip_entry *entry, uint32_t kind,
-               struct slice payload) CONCLAVE_MUST_USE; /* unless it is skipped */
+               struct slice payload) CONCLAVE_MUST_USE;
 int apply_configuration(struct replication *r, uint64_t index,
-                        struct slice configuration) CONCLAVE_MUST_USE;
+                        struct slice bytes) CONCLAVE_MUST_USE;
 void apply_committed(struct replication *r);
 
 /* outbox.c */

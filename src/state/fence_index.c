@@ -2,6 +2,7 @@
 
 #include "state/machine.h"
 #include "tree/path.h"
+#include "tree/walk.h"
 
 void fence_index_init(struct fence_index *f)
 {

@@ -13,6 +13,7 @@
 #include "state/digest.h"
 #include "state/number.h"
 #include "tree/path.h"
+#include "tree/walk.h"
 
 #define QUOTA_ROOT "/zookeeper/quota"
 #define QUOTA_LIMITS "zookeeper_limits"

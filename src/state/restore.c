@@ -4,11 +4,11 @@
  * since the tree relies on what is checked here.
  */
 #include "state/machine.h"
+#include "state/snapshot_format.h"
 
 #include "base/endian.h"
 #include "state/digest.h"
 #include "state/member_line.h"
-#include "state/snapshot_format.h"
 #include "tree/path.h"
 
 struct restore {

@@ -1,6 +1,7 @@
 #include "state/machine.h"
 
 #include "state/digest.h"
+#include "tree/walk.h"
 
 static bool session_has_id(const struct map_node *node, const void *key)
 {

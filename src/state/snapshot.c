@@ -5,9 +5,9 @@
  * whether the snapshot has it: nodes born later carry the mark from birth.
  */
 #include "state/machine.h"
+#include "state/snapshot_format.h"
 
 #include "base/endian.h"
-#include "state/snapshot_format.h"
 
 uint64_t snapshot_chain(uint64_t chain, struct slice records)
 {

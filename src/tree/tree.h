@@ -96,25 +96,6 @@ void tree_finish(struct tree *t);
  * node. */
 struct znode *tree_find(const struct tree *t, struct slice path);
 
-/* A walk from the root along a path, a node at a time, which hashes each byte once: for questions about the nodes above
- * a path. */
-struct tree_walk {
-    const struct tree *tree;
-    struct znode *node; /* where it is */
-    struct hash_stream hash;
-};
-
-void tree_walk_begin(struct tree_walk *w, const struct tree *t);
-
-/* Goes on to the child of that name. False, and stays, when there is none. */
-bool tree_walk_down(struct tree_walk *w, struct slice name);
-
-/* The child of that name, or NULL; stays. */
-struct znode *tree_walk_child(const struct tree_walk *w, struct slice name);
-
-/* Cuts the next name off a path that begins with '/' or is empty. False at its end. */
-bool tree_path_next(struct slice *path, struct slice *ret_name);
-
 /* What a new node is made of. */
 struct znode_spec {
     struct slice path;
@@ -163,9 +144,6 @@ size_t znode_path_len(const struct znode *node);
 
 /* Writes the path, znode_path_len bytes without NUL. */
 void znode_path(const struct znode *node, char *out, size_t len);
-
-/* Below, at or above 0, as the paths of two nodes compare by their bytes. */
-int znode_compare_paths(const struct znode *a, const struct znode *b);
 
 /* Appends the path. */
 void znode_append_path(const struct znode *node, struct buf *out);
@@ -230,12 +208,6 @@ static inline uint32_t znode_below(const struct znode *node)
 {
     const struct znode_dir *dir = znode_dir(node);
     return dir != NULL ? dir->below : 0;
-}
-
-static inline uint64_t znode_below_bytes(const struct znode *node)
-{
-    const struct znode_dir *dir = znode_dir(node);
-    return dir != NULL ? dir->below_bytes : 0;
 }
 
 static inline int32_t znode_cversion(const struct znode *node)

@@ -3,7 +3,7 @@
 
 #include "base/hash.h"
 #include "tree/acl_rules.h"
-#include "tree/tree.h"
+#include "tree/walk.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
