@@ -7,14 +7,13 @@
  *   start.c           the recovery
  *   carry_out.c       what a step of the engine asks for, in its order; what is received
  *   append.c          the way of entries to the disk
- *   apply.c           the way of committed entries to the state machine
+ *   apply.c           the way of committed entries to the state machine; skip.c, past it
  *   outbox.c          the way of messages to the others
  *   fetch.c           entries that are read again from the disk
  *   membership.c      who belongs to the ensemble; join.c lets those in who may have forgotten
  *   read_index.c      proof that what is applied is not behind
  *   snapshot_task.c   snapshots
  *   install.c         snapshots to and from other servers
- *   skip.c            entries that no server survives
  *
  *   submit, receive → engine → table, gather → (the turn ends, or the write before is done)
  *     → LANE_LOG: write, sync → engine: persisted → committed → apply
