@@ -129,9 +129,10 @@ def a_majority_of_three():
         leader = ensemble.wait_leader()
         call(leader, zk.create("/a", b"good"))
         poison(leader)
+        # The last one has no majority that could tell it to apply the entry.
+        wait_for("the end of two", lambda: sum(member.alive() for member in ensemble.members) == 1)
         for member in ensemble.members:
-            die(member)
-        # Which entry it is: members alone have no majority that could tell them to apply it, two have.
+            member.kill()
         one, two, three = ensemble.members
         one.start()
         two.start()
