@@ -4,6 +4,8 @@
 
 #include "wire/ops.h"
 
+struct state;
+
 /* A change that watches may wait for. The path lives in the effects, the ACL in the state; both die when it changes the
  * next time. */
 struct state_event {
@@ -15,6 +17,11 @@ struct state_event {
 
 /* Whether a watcher with these ids may be told: it must have READ on the node (CVE-2024-23944). */
 bool state_event_visible(const struct state_event *event, struct wire_vector ids);
+
+/* As state_event_visible, for an event of the last command: decided once for each ACL and caller, whom a number above 0
+ * names. */
+bool state_event_permitted(const struct state *s, const struct state_event *event, uint64_t caller,
+                           struct wire_vector ids);
 
 /* A quota that a command met: told also when the command was refused over it. */
 struct state_quota {

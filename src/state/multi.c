@@ -115,7 +115,7 @@ bool write_makes_ephemeral(int32_t type, struct slice body)
         bool create = type == WIRE_CREATE || type == WIRE_CREATE2;
         return create && operation_decode(&r, type, &op) == 0 && operation_makes_ephemeral(&op);
     }
-    while (next_part(&r, &op) > 0) {
+    while (multi_next_part(&r, &op) > 0) {
         if (operation_makes_ephemeral(&op)) {
             return true;
         }

@@ -139,11 +139,6 @@ void state_caller_begin(const struct state *s);
 int state_rewatch(const struct state *s, enum state_rewatch kind, struct wire_vector ids,
                   struct slice path, int64_t relative_zxid);
 
-/* As state_event_visible, for an event of the last command: decided once for each ACL and caller, whom a number above 0
- * names. */
-bool state_event_permitted(const struct state *s, const struct state_event *event, uint64_t caller,
-                           struct wire_vector ids);
-
 /* One session of the table. */
 struct state_session {
     int64_t id;
