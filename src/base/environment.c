@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* environ */
+#define _GNU_SOURCE /* environ, explicit_bzero */
 #include "base/environment.h"
 
 #include <stdbool.h>
@@ -41,4 +41,42 @@ char **environment_with(const char *const *more)
         }
     }
     return all;
+}
+
+static struct secret {
+    const char *name;
+    char *value; /* hidden; NULL: not set, or still in the environment */
+} secrets[] = {
+    {"CONCLAVE_AUTH", NULL},
+    {"CONCLAVE_TLS_PASSWORD", NULL},
+    {"CONCLAVE_SASL_PASSWORD", NULL},
+    {"CONCLAVE_REDIS_PASSWORD", NULL},
+};
+
+enum { SECRETS = sizeof secrets / sizeof secrets[0] };
+
+void environment_hide_secrets(void)
+{
+    const char *keep = getenv("CONCLAVE_KEEP_CREDENTIALS");
+    if (keep != NULL && strcmp(keep, "1") == 0) {
+        return;
+    }
+    for (size_t i = 0; i < SECRETS; i++) {
+        char *value = getenv(secrets[i].name);
+        secrets[i].value = value != NULL ? strdup(value) : NULL;
+        if (secrets[i].value != NULL) {
+            explicit_bzero(value, strlen(value));
+            (void)unsetenv(secrets[i].name);
+        }
+    }
+}
+
+const char *environment_secret(const char *name)
+{
+    for (size_t i = 0; i < SECRETS; i++) {
+        if (strcmp(secrets[i].name, name) == 0 && secrets[i].value != NULL) {
+            return secrets[i].value;
+        }
+    }
+    return getenv(name);
 }

@@ -6,4 +6,12 @@
  * names. One block for free; its strings are borrowed from both. NULL without memory. */
 char **environment_with(const char *const *more);
 
+/* Takes the credentials in Conclave's own variables (CONCLAVE_AUTH, the passwords) out of the environment: no program that
+ * is started afterwards inherits them, and /proc no longer shows them. Does nothing when CONCLAVE_KEEP_CREDENTIALS is 1.
+ * Call it before there are threads. */
+void environment_hide_secrets(void);
+
+/* The value of such a variable, hidden or not; NULL when it was not set. */
+const char *environment_secret(const char *name);
+
 #endif

@@ -139,7 +139,9 @@ static int file_put(const char *file, bool tree, const struct conclave_config_st
         return CONCLAVE_EIO;
     }
     int error = state_write(fd, tree, state);
-    if (error == 0 && file != NULL && (fchmod(fd, 0644) != 0 || fsync(fd) != 0)) {
+    struct stat old;
+    mode_t mode = file != NULL && stat(file, &old) == 0 ? old.st_mode & 0777 : 0600;
+    if (error == 0 && file != NULL && (fchmod(fd, mode) != 0 || fsync(fd) != 0)) {
         error = CONCLAVE_EIO;
     }
     if (close(fd) != 0) {

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE /* explicit_bzero */
 #include "cli/credentials.h"
 
+#include "base/environment.h"
+
 #include "cli/command.h"
 #include "cli/connection.h"
 
@@ -110,7 +112,7 @@ int credentials_add(const char *command, const struct common_options *options,
     if (code == 0 && options->auth_file != NULL) {
         code = add_file(command, options->auth_file, client);
     }
-    const char *env = getenv("CONCLAVE_AUTH");
+    const char *env = environment_secret("CONCLAVE_AUTH");
     if (options->auth == NULL && options->auth_file == NULL && env != NULL) {
         code = credentials_add_text(command, "CONCLAVE_AUTH", env, client);
     }

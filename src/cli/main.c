@@ -2,6 +2,7 @@
  * conclave: one program, one row per command. Finds the command by name and gives it the arguments
  * behind it; without a command shows the list.
  */
+#include "base/environment.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -55,6 +56,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     /* How a child ended is asked for; whoever started this one may have it thrown away. */
     signal(SIGCHLD, SIG_DFL);
+    environment_hide_secrets();
     if (argc < 2) {
         fprintf(stderr, "conclave: no command given; see \"conclave --help\"\n");
         return CLI_EXIT_USAGE;

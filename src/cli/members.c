@@ -1,6 +1,8 @@
 /* conclave members: who belongs to the ensemble. */
 #include "cli/members.h"
 
+#include "base/environment.h"
+
 #include "base/json.h"
 #include "cli/admin_http.h"
 #include "cli/command.h"
@@ -141,7 +143,7 @@ static int members_list(const struct members_options *options)
 static const char *authorization(const struct members_options *options, char out[AUTH_MAX])
 {
     const char *text =
-        options->common.auth != NULL ? options->common.auth : getenv("CONCLAVE_AUTH");
+        options->common.auth != NULL ? options->common.auth : environment_secret("CONCLAVE_AUTH");
     if (text == NULL || text[0] == '\0') {
         return NULL;
     }

@@ -1,5 +1,7 @@
 /* conclave redis-failover run: a manager, from its options to its end, and its events as lines. */
 #include "base/json.h"
+
+#include "base/environment.h"
 #include "cli/command.h"
 #include "cli/credentials.h"
 #include "cli/redis_failover.h"
@@ -229,7 +231,8 @@ static int access_open(const struct redis_cli *cli, struct redis_access *access)
     char why[TLS_TEXT_MAX];
     struct redis_access_settings settings = {.user = cli->redis_user,
                                              .password_file = cli->redis_password_file,
-                                             .password = getenv("CONCLAVE_REDIS_PASSWORD"),
+                                             .password =
+                                                 environment_secret("CONCLAVE_REDIS_PASSWORD"),
                                              .tls = cli->redis_tls,
                                              .ca_file = cli->redis_ca,
                                              .cert_file = cli->redis_cert,
@@ -242,7 +245,6 @@ static int access_open(const struct redis_cli *cli, struct redis_access *access)
         fprintf(stderr, "conclave redis-failover: %s\n", why);
         return CLI_EXIT_USAGE;
     }
-    (void)unsetenv("CONCLAVE_REDIS_PASSWORD"); /* not for the fencing methods */
     return OPTIONS_GO_ON;
 }
 

@@ -1,5 +1,7 @@
 #include "cli/security.h"
 
+#include "base/environment.h"
+
 #include "cli/credentials.h"
 
 #include <stdlib.h>
@@ -8,7 +10,7 @@
 /* The option, or the variable where it is not given; an empty one is none. */
 static const char *given(const char *option, const char *variable)
 {
-    const char *value = option != NULL ? option : getenv(variable);
+    const char *value = option != NULL ? option : environment_secret(variable);
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 

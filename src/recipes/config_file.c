@@ -1,5 +1,6 @@
 /* A single value is kept as it is, so that other programs can read the file. A tree is a line of its own,
  * a line "LENGTH LENGTH" before each path and data (-1: the null value), and a sum at the end. */
+#define _GNU_SOURCE /* mkostemp */
 #include "recipes/config.h"
 
 #include "base/map.h"
@@ -88,11 +89,11 @@ static int replace(const char *file, const uint8_t *data, size_t len)
     if (temporary == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    (void)snprintf(temporary, size, "%s.%ld.tmp", file, (long)getpid());
+    (void)snprintf(temporary, size, "%s.XXXXXX", file);
     struct stat old;
     mode_t mode = stat(file, &old) == 0 ? old.st_mode & 0777 : 0600; /* it may hold secrets */
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
-    int error = fd < 0 ? error_of(errno) : write_all(fd, data, len);
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    int error = fd < 0 || fchmod(fd, mode) != 0 ? error_of(errno) : write_all(fd, data, len);
     if (fd >= 0 && close(fd) != 0 && error == 0) {
         error = error_of(errno);
     }

@@ -369,6 +369,20 @@ def test_environment():
     assert status == [{"reason": "exited", "exit_code": 0, "child_status": 0, "token": int(env["CONCLAVE_TOKEN"])}]
 
 
+def test_credentials_stay_with_the_wrapper():
+    """A program that a command starts inherits no credentials, unless it is asked for; /proc shows none either."""
+    secrets = {"CONCLAVE_AUTH": "digest:me:not-for-you", "CONCLAVE_TLS_PASSWORD": "not-for-you", "CONCLAVE_SASL_PASSWORD": "not-for-you",
+               "CONCLAVE_REDIS_PASSWORD": "not-for-you"}
+    show = ["--", "sh", "-c", "env; tr '\\0' '\\n' </proc/$PPID/environ"]
+    def shown(*words, **more):
+        env = dict(os.environ, CONCLAVE_SERVER=server.host, **secrets, **more)
+        done = subprocess.run([program(), *words, *show], capture_output=True, env=env, timeout=WAIT_S, check=True)
+        return done.stdout.decode()
+    for words in (["elect", "/hush"], ["lock", "/hush-lock"], ["semaphore", "/hush-place", "-n", "1"]):
+        assert "not-for-you\n" not in shown(*words), words
+    assert "CONCLAVE_AUTH=digest:me:not-for-you\n" in shown("elect", "/hush", CONCLAVE_KEEP_CREDENTIALS="1")
+
+
 def test_exit_codes():
     """E105: the child's code, and the leadership is given up before it is seen."""
     for command, code, reason in ((["sh", "-c", "exit 7"], 7, "exited"), (["sh", "-c", "kill -9 $$"], 137, "signaled"),

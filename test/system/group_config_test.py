@@ -172,6 +172,8 @@ def config_watch(server):
     host = server.host
     with tempfile.TemporaryDirectory() as folder:
         file, cache, log = (os.path.join(folder, name) for name in ("value", "cache", "log"))
+        with open(file, "w", encoding="utf-8") as secret:
+            os.fchmod(secret.fileno(), 0o600)
         script = f'printf "%s:%s\\n" "$(cat $CONCLAVE_FILE)" "$CONCLAVE_STALE" >>{log}; ! grep -q bad $CONCLAVE_FILE'
         run(host, "config", "put", "/app/live", "one")
         watch = Process(host, "config", "watch", "/app/live", "--file", file, "--cache", cache, "--ack", "web1", "--",
@@ -181,6 +183,7 @@ def config_watch(server):
         assert run(host, "config", "ack", "/app/live", mzxid, "--at-least", "1").startswith("web1\tOK\t")
         with open(file, encoding="utf-8") as value, open(cache, encoding="utf-8") as kept:
             assert value.read() == "two" and kept.read() == "two"
+        assert os.stat(file).st_mode & 0o777 == 0o600, "the mode it had"
         mzxid = run(host, "config", "put", "/app/live", "bad").split()[1]
         refused = run(host, "config", "ack", "/app/live", mzxid, "--at-least", "1", code=1)
         assert refused.startswith("web1\tECANCELED\t"), refused
