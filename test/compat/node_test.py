@@ -18,7 +18,7 @@ import pair  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "conclave", "npm")
-INSTALL_S = 200
+INSTALL_S = 400  # the second compiles Apache's C client
 RUN_S = 60
 
 

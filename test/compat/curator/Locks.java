@@ -131,6 +131,11 @@ final class Locks {
             for (int i = 0; i < 3; i++) {
                 Lease lease = seat.acquire();
                 most.accumulateAndGet(inside.incrementAndGet(), Math::max);
+                // The first stays until a second one is inside, which there is a seat for.
+                for (long end = System.currentTimeMillis() + Scene.PATIENCE_MS;
+                        most.get() < 2 && System.currentTimeMillis() < end;) {
+                    Thread.sleep(5);
+                }
                 Thread.sleep(20);
                 inside.decrementAndGet();
                 seat.returnLease(lease);
