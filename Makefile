@@ -1,7 +1,8 @@
 # Conclave's front door: every job of the house is one target here; Meson and Ninja do the building.
 #
 # Promise: each target installs what it lacks (tools/install-deps says what), and fails with a line that says why.
-# Variables: BUILD=dir (default build), PREFIX and DESTDIR for install, T=seconds for fuzz, SEED=n COUNT=n for sim.
+# Variables: BUILD=dir (default build), PREFIX and DESTDIR for install, T=seconds for fuzz, SEED=n COUNT=n for sim,
+# LIMIT=seconds after which test-long starts no further suite.
 
 BUILD   ?= build
 PREFIX  ?= /usr/local
@@ -30,7 +31,7 @@ test: deps-test ## build and run the tests; ends with "N passed, N failed"
 
 test-long: deps-test ## the tests that take long: more rounds, more cases, more faults
 	@tools/build $(BUILD)
-	@$(TESTS) --build $(BUILD) long
+	@$(TESTS) --build $(BUILD) $(if $(LIMIT),--limit $(LIMIT)) long
 
 unit: deps ## the unit tests only
 	@tools/build $(BUILD)
