@@ -27,6 +27,7 @@ struct barrier_cli {
     int64_t connect_timeout_ms;
     int64_t grace_ms;
     bool late_pass;
+    bool allow_setuid;
 };
 
 #define FIELD(name) offsetof(struct barrier_cli, name)
@@ -43,6 +44,7 @@ static const struct option_row ROWS[] = {
     {"grace", 0, OPTION_DURATION, FIELD(grace_ms), "DURATION",
      "enter: time that CMD has to stop when the membership was lost, from TERM to KILL; default 3s.",
      NULL},
+    ALLOW_SETUID_ROW(FIELD(allow_setuid)),
     {"timeout", 0, OPTION_DURATION, offsetof(struct common_options, timeout_ms), "DURATION",
      "Give up, with exit code 75, when the barrier is still closed by then. Default: wait for ever.",
      NULL},
@@ -74,8 +76,8 @@ static const struct command_usage USAGE = {
         "CMD finds CONCLAVE_PATH in its environment. INT, TERM, HUP and QUIT are passed on to it.\n"
         "\n"
         "Exit codes: CMD's own; 128+n when it died of signal n, or when signal n came while waiting; "
-        "126, 127 CMD cannot be executed, was not found; 64 wrong arguments; 69 cannot connect; 73 "
-        "the guardian failed; 75 still closed in the time given; 76 the membership was lost; 77 not permitted; 78 another N, "
+        "126, 127 CMD cannot be executed, was not found; 64 wrong arguments; 69 cannot connect; 71 "
+        "CMD ran as another user and could not be ended; 73 the guardian failed; 75 still closed in the time given; 76 the membership was lost; 77 not permitted; 78 another N, "
         "or open already.\n",
     .client = true,
     .runs_command = true,
@@ -204,7 +206,7 @@ static int run_command(struct barrier_wait *w)
     };
     int error = handler_run(&w->handler, &job, &w->waiter, &end);
     if (error == CONCLAVE_ECLOSED) {
-        return CLI_EXIT_GUARDIAN;
+        return end.denied ? CLI_EXIT_DENIED : CLI_EXIT_GUARDIAN;
     }
     return error != 0 ? fail(USAGE.name, w->cli->command[0], error) : end.exit_code;
 }
@@ -283,7 +285,7 @@ static int barrier_check(const struct barrier_cli *cli, const char *verb)
                            CONCLAVE_DOUBLE_BARRIER_MAX);
     }
     if (!enter && (cli->count != 0 || cli->command != NULL || cli->round != NULL ||
-                   cli->id != NULL || cli->late_pass)) {
+                   cli->id != NULL || cli->late_pass || cli->allow_setuid)) {
         return usage_error(&USAGE, "%s wants PATH alone: the other options are for enter", verb);
     }
     if (cli->round != NULL && (cli->round[0] == '\0' || strchr(cli->round, '/') != NULL)) {
@@ -325,7 +327,8 @@ static int prepare(struct barrier_wait *w, struct handler_spec *spec)
                                   .argv = w->cli->command,
                                   .path = w->cli->path,
                                   .variables = write_variables,
-                                  .mask = &w->mask};
+                                  .mask = &w->mask,
+                                  .allow_setuid = w->cli->allow_setuid};
     return w->cli->command != NULL ? handler_init(&w->handler, spec) : 0;
 }
 

@@ -9,10 +9,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* --- environment ------------------------------------------------------------------------------ */
@@ -120,6 +123,10 @@ static _Noreturn void child_run(const struct child_spec *spec, char **envp, pid_
         (lseek(spec->input_fd, 0, SEEK_SET) != 0 || dup2(spec->input_fd, STDIN_FILENO) < 0)) {
         _exit(126);
     }
+    /* A child of another user could not be signalled, and exec would clear the signal above. */
+    if (!spec->allow_setuid && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+        _exit(126);
+    }
     signal(SIGPIPE, SIG_DFL);
     keep_over_exec(spec->lease_fd);
     keep_over_exec(spec->page_fd);
@@ -171,22 +178,124 @@ int child_start(const struct child_spec *spec, pid_t *ret_pid, int *ret_exec_fd)
     return 0;
 }
 
-/* --- descendants ------------------------------------------------------------------------------ */
+/* --- other users ------------------------------------------------------------------------------ */
 
-void children_signal(int number)
+/* Whether exec of this file gives the process another user or group; *ret_found: it can be executed. */
+static bool file_changes_user(const char *path, bool *ret_found)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-    FILE *file = fopen(path, "re");
-    int pid;
-    if (file == NULL) {
-        return;
-    }
-    /* clang-tidy: the kernel writes these numbers. */
-    while (fscanf(file, "%d", &pid) == 1) { /* NOLINT(cert-err34-c) */
-        if (pid > 1) {
-            kill(pid, number);
+    struct stat st;
+    *ret_found = stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+    return *ret_found && (((st.st_mode & S_ISUID) != 0 && st.st_uid != geteuid()) ||
+                          ((st.st_mode & S_ISGID) != 0 && st.st_gid != getegid()));
+}
+
+bool child_changes_user(const char *command, const char *file)
+{
+    char path[PATH_MAX];
+    const char *folders = getenv("PATH");
+    bool found = false;
+    bool changes = false;
+    if (strchr(file, '/') != NULL) {
+        (void)snprintf(path, sizeof path, "%s", file);
+        changes = file_changes_user(file, &found);
+    } else {
+        folders = folders != NULL ? folders : "/bin:/usr/bin"; /* as execvp does */
+        for (const char *at = folders; at != NULL && !found;) {
+            size_t len = strcspn(at, ":");
+            (void)snprintf(path, sizeof path, "%.*s%s%s", (int)len, at, len > 0 ? "/" : "", file);
+            changes = file_changes_user(path, &found);
+            at = at[len] == ':' ? at + len + 1 : NULL;
         }
     }
-    fclose(file);
+    if (changes) {
+        fprintf(
+            stderr,
+            "conclave %s: %s is a setuid or setgid file: it would run as another user, and this "
+            "process could not end it in time; run conclave itself as that user, or accept two "
+            "holders at once with --allow-setuid\n",
+            command, path);
+    }
+    return changes;
+}
+
+void child_tell_denied(const char *command, pid_t pid)
+{
+    dprintf(STDERR_FILENO,
+            "conclave %s: cannot end process %d: it runs as another user (%s); its node is kept as "
+            "long as the session lives, then ANOTHER PROCESS MAY TAKE OVER while this one still "
+            "runs: end it as that user or as root with \"kill -KILL %d\"\n",
+            command, (int)pid, strerror(EPERM), (int)pid);
+}
+
+/* --- descendants ------------------------------------------------------------------------------ */
+
+/* Calls visit for the children of all threads of this process. False: the kernel does not list them. */
+static bool children_visit(void (*visit)(pid_t pid, void *ctx), void *ctx)
+{
+    bool listed = false;
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    while (tasks != NULL && (task = readdir(tasks)) != NULL) {
+        char path[sizeof "/proc/self/task//children" + sizeof task->d_name];
+        int pid;
+        (void)snprintf(path, sizeof path, "/proc/self/task/%s/children", task->d_name);
+        FILE *file = task->d_name[0] != '.' ? fopen(path, "re") : NULL;
+        if (file == NULL) {
+            continue;
+        }
+        listed = true;
+        /* clang-tidy: the kernel writes these numbers. */
+        while (fscanf(file, "%d", &pid) == 1) { /* NOLINT(cert-err34-c) */
+            if (pid > 1) {
+                visit(pid, ctx);
+            }
+        }
+        fclose(file);
+    }
+    if (tasks != NULL) {
+        closedir(tasks);
+    }
+    return listed;
+}
+
+struct signalling {
+    int number;
+    pid_t except;
+    pid_t denied;
+};
+
+static void signal_one(pid_t pid, void *ctx)
+{
+    struct signalling *s = ctx;
+    if (pid != s->except && kill(pid, s->number) != 0 && errno == EPERM) {
+        s->denied = pid;
+    }
+}
+
+pid_t children_signal(int number, pid_t except)
+{
+    struct signalling s = {.number = number, .except = except};
+    (void)children_visit(signal_one, &s);
+    return s.denied;
+}
+
+struct reaping {
+    pid_t except;
+    pid_t group;
+    int alive;
+};
+
+static void reap_one(pid_t pid, void *ctx)
+{
+    struct reaping *r = ctx;
+    if (pid != r->except && (r->group == 0 || getpgid(pid) == r->group) &&
+        waitpid(pid, NULL, WNOHANG) == 0) {
+        r->alive++;
+    }
+}
+
+int children_reap(pid_t except, pid_t group)
+{
+    struct reaping r = {.except = except, .group = group};
+    return children_visit(reap_one, &r) ? r.alive : -1;
 }

@@ -45,6 +45,7 @@ struct child_spec {
     int tty_fd;           /* terminal whose foreground it gets, -1: none */
     int input_fd;         /* file that is its input from the beginning on, -1: it inherits one */
     const sigset_t *mask; /* signals blocked in the child, as the user's shell left them */
+    bool allow_setuid;    /* exec may change its user; else PR_SET_NO_NEW_PRIVS prevents that */
 };
 
 enum { CHILD_VARIABLES_MAX = 11 };
@@ -58,11 +59,24 @@ void child_variables_of_turn(const struct child_spec *spec, struct buf *out);
  * process, no descriptor). */
 int child_start(const struct child_spec *spec, pid_t *ret_pid, int *ret_exec_fd) CONCLAVE_MUST_USE;
 
+enum { CHILD_EXIT_REFUSED = 126 };
+
 /* 127 for a command that was not found, 126 for one that cannot be executed. */
 int child_exec_exit_code(int errno_value);
 
-/* Sends a signal to every direct child of this process, adopted ones included. Does nothing
- * where the kernel does not list them. */
-void children_signal(int number);
+/* Whether execvp(file) would change the user or the group: PATH leads to a setuid or setgid file of
+ * another owner. Then an error is printed for conclave's `command`. */
+bool child_changes_user(const char *command, const char *file);
+
+/* Prints that the system refuses to let this process end `pid`, and what to do. */
+void child_tell_denied(const char *command, pid_t pid);
+
+/* Sends a signal to every direct child of this process but `except`, adopted ones included. Does
+ * nothing where the kernel does not list them. The last one that the system refused (EPERM), 0: none. */
+pid_t children_signal(int number, pid_t except);
+
+/* Reaps those direct children that have ended, `except` excepted; group: only of that process group, 0:
+ * all. The number of those still alive, -1 where the kernel does not list them. */
+int children_reap(pid_t except, pid_t group);
 
 #endif

@@ -12,6 +12,7 @@ enum cli_exit {
     CLI_EXIT_USAGE = 64,       /* wrong arguments, key or value */
     CLI_EXIT_UNAVAILABLE = 69, /* cannot connect; port in use */
     CLI_EXIT_INTERNAL = 70,    /* our own fault */
+    CLI_EXIT_DENIED = 71,      /* the system refused to kill the child when it had to end */
     CLI_EXIT_GUARDIAN = 73,    /* the guardian could not be started */
     CLI_EXIT_IO = 74,          /* data folder locked, damaged, foreign; disk trouble */
     CLI_EXIT_TIMEOUT = 75,     /* not acquired in time */

@@ -95,10 +95,29 @@ void guardian_help(const struct guardian *g, pid_t group)
     }
 }
 
-void guardian_kill_group(pid_t group)
+bool guardian_kill_group(const struct guardian *g, pid_t group)
 {
-    for (int i = 0; i < 200 && kill(-group, SIGKILL) == 0; i++) {
-        while (waitpid(-group, NULL, WNOHANG) > 0) {}
+    bool denied = false;
+    siginfo_t end;
+    /* Its socket closes a little before its children become ours. */
+    while (g->pid != 0 && waitid(P_PID, (id_t)g->pid, &end, WEXITED | WNOWAIT) != 0 &&
+           errno == EINTR) {}
+    for (;;) {
+        siginfo_t info = {.si_pid = 0};
+        bool ours = waitid(P_PID, (id_t)group, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+        int alive = children_reap(group, group);
+        /* The child stays unreaped until the end: until then the number is nobody else's. */
+        if (alive <= 0 && (!ours || info.si_pid == group)) {
+            if (alive < 0) {
+                kill(-group, SIGKILL);
+            }
+            (void)waitpid(group, NULL, WNOHANG);
+            return !denied;
+        }
+        if (kill(-group, SIGKILL) != 0 && errno == EPERM && !denied) {
+            denied = true;
+            child_tell_denied(g->spec->command, group);
+        }
         usleep(1000);
     }
 }

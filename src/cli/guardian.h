@@ -39,8 +39,9 @@ void guardian_send(struct guardian *g, const struct supervisor_request *request)
  * the guardian should somebody have stopped it. */
 void guardian_help(const struct guardian *g, pid_t group);
 
-/* It is gone, and the kernel has killed the child with it: ends what is left of the child's group. */
-void guardian_kill_group(pid_t group);
+/* It is gone, and the kernel has killed the child with it: ends what is left of the child's group. Returns
+ * when nothing is left. false: the system refused to kill it for a time, which it printed. */
+bool guardian_kill_group(const struct guardian *g, pid_t group);
 
 /* Never waits. 1 and a report; 0: none now; CONCLAVE_ECLOSED: the guardian is gone. */
 int guardian_read(struct guardian *g, struct supervisor_report *ret);

@@ -42,6 +42,9 @@ static int64_t now_ns(void)
 int handler_init(struct handler *w, const struct handler_spec *spec)
 {
     sigset_t chld;
+    if (!spec->allow_setuid && child_changes_user(spec->command, spec->argv[0])) {
+        return CHILD_EXIT_REFUSED;
+    }
     *w = (struct handler){
         .spec = spec, .page = {.fd = -1}, .guardian = {.fd = -1, .other_fd = -1}, .input_fd = -1};
     (void)sigemptyset(&chld);
@@ -67,7 +70,8 @@ int handler_init(struct handler *w, const struct handler_spec *spec)
                                              .own_process = true,
                                              .tty_fd = -1,
                                              .input_fd = w->input_fd,
-                                             .mask = spec->mask};
+                                             .mask = spec->mask,
+                                             .allow_setuid = spec->allow_setuid};
     if (guardian_start(&w->guardian, &w->supervisor) != 0) {
         fprintf(stderr,
                 "conclave %s: cannot start the guardian: %s; free some processes or memory\n",
@@ -163,6 +167,10 @@ static void run_ended(struct run *r, const struct supervisor_report *report)
     r->over = true;
     r->end.lost = r->end.lost || report->lost;
     r->end.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    r->end.denied = report->denied;
+    if (r->end.denied) {
+        r->end.exit_code = CLI_EXIT_DENIED;
+    }
     if (r->exec_errno != 0) {
         r->end.exit_code = child_exec_exit_code(r->exec_errno);
         fprintf(stderr, "conclave %s: cannot execute %s: %s\n", r->w->spec->command,
@@ -187,7 +195,7 @@ static void run_news(struct run *r)
         fprintf(stderr, "conclave %s: the guardian process is gone, the command with it\n",
                 r->w->spec->command);
         if (r->group != 0) {
-            guardian_kill_group(r->group);
+            r->end.denied = !guardian_kill_group(&r->w->guardian, r->group);
         }
         r->over = r->closed = true;
     }

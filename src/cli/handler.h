@@ -22,6 +22,7 @@ struct handler_spec {
     void (*variables)(const struct child_spec *spec, struct buf *out);
     bool input;           /* each is given input of its own; else it has this process's */
     const sigset_t *mask; /* signals blocked in it */
+    bool allow_setuid;    /* it may change its user */
 };
 
 struct handler {
@@ -47,6 +48,7 @@ struct handler_end {
     int exit_code; /* 0-255; 128+n when signal n killed it; 126, 127: it could not be executed */
     int signal;    /* that came for this process meanwhile and ends it; 0: none */
     bool lost;     /* it was stopped, or not started, as the claim was over */
+    bool denied;   /* the system refused to kill it when it had to end */
 };
 
 /* Starts the guardian: to be called before there are threads. The exit code after it was told, 0 to

@@ -74,7 +74,8 @@ static const char MORE[] =
     "between; with --json an object.\n"
     "\n"
     "Exit codes: CMD's own; 128+n when it died of signal n, or when signal n came while waiting; "
-    "126, 127 CMD cannot be executed, was not found; 64 wrong arguments; 69 cannot connect; 73 the "
+    "126, 127 CMD cannot be executed, was not found; 64 wrong arguments; 69 cannot connect; 71 CMD "
+    "ran as another user and could not be ended in time; 73 the "
     "guardian failed; 75 not got in time, or not free; 76 lock lost and CMD ended; 77 not "
     "permitted. --status-fd tells CMD's own 64 to 78 from these, as of elect. The session timeout "
     "must be at least three ticks of the server.\n";

@@ -88,6 +88,16 @@ struct common_options {
             NULL                                                                                   \
     }
 
+/* Of the commands that run a command while they hold something; offset: of a bool. */
+#define ALLOW_SETUID_ROW(offset)                                                                   \
+    {                                                                                              \
+        "allow-setuid", 0, OPTION_FLAG, offset, NULL,                                              \
+            "Let CMD change its user by a setuid file such as sudo. This process may then be "     \
+            "unable to end CMD, and two may run at once. Default: such files give no other user "  \
+            "to CMD, and are refused as CMD.",                                                     \
+            NULL                                                                                   \
+    }
+
 struct command_usage {
     const char *name;
     const char *const *forms; /* NULL-ended: what stands behind the name */

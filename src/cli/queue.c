@@ -34,6 +34,7 @@ static const struct option_row ROWS[] = {
      "most: a third of the session timeout less 500ms (less a sixth of it below 3s); with "
      "--at-most-once 3s, and no limit.",
      NULL},
+    ALLOW_SETUID_ROW(FIELD(allow_setuid)),
     {"number", 'n', OPTION_INTEGER, FIELD(number), "N", "list, dead: no more than N. Default: all.",
      NULL},
     {.name = NULL},
@@ -68,7 +69,7 @@ static const char MORE[] =
     "\n"
     "Exit codes of take: CMD's own; 128+n when it died of signal n, or when signal n came while "
     "waiting; 126, 127 CMD cannot be executed, was not found; 64 wrong arguments; 69 cannot connect; "
-    "73 the guardian failed; 75 nothing came in time; 76 the claim was lost; 77 not permitted.\n";
+    "71 CMD ran as another user and could not be ended; 73 the guardian failed; 75 nothing came in time; 76 the claim was lost; 77 not permitted.\n";
 
 static const struct command_usage USAGE = {
     .name = "queue",

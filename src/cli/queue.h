@@ -26,6 +26,7 @@ struct queue_cli {
     int64_t grace_ms; /* -1: not given */
     bool follow;
     bool at_most_once;
+    bool allow_setuid;
 };
 
 /* A connection with its queue. */

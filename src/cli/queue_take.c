@@ -160,12 +160,17 @@ static int run_item(struct taking *t, int *ret_signal)
     int error = handler_run(&t->handler, &job, &t->waiter, &end);
     if (error == CONCLAVE_ECLOSED) {
         t->broken = true;
-        return settle(t, false, CLI_EXIT_GUARDIAN);
+        return settle(t, false, end.denied ? CLI_EXIT_DENIED : CLI_EXIT_GUARDIAN);
     }
     if (error != 0) {
         return settle(t, false, fail(QUEUE_COMMAND, t->cli->command[0], error));
     }
     *ret_signal = end.signal;
+    if (end.denied) {
+        conclave_item_free(t->item); /* others may have it: it is neither done nor given back */
+        t->broken = true;            /* it would not be better the next time */
+        return CLI_EXIT_DENIED;
+    }
     if (end.lost) {
         conclave_item_free(t->item);
         fprintf(stderr, "conclave %s: %s: the claim was lost, %s was ended\n", QUEUE_COMMAND,
@@ -205,7 +210,8 @@ static int prepare(struct taking *t, struct handler_spec *spec)
                                   .path = t->cli->path,
                                   .variables = write_variables,
                                   .input = true,
-                                  .mask = &t->mask};
+                                  .mask = &t->mask,
+                                  .allow_setuid = t->cli->allow_setuid};
     return t->cli->command != NULL ? handler_init(&t->handler, spec) : 0;
 }
 

@@ -33,10 +33,15 @@ struct supervisor {
     int timer_fd;
     enum phase phase;
     bool wrapper_gone;
-    bool lost;       /* the term ended before the child did */
-    pid_t pid;       /* of the child, and its process group */
-    bool reaped;     /* the child itself has ended */
+    bool lost; /* the term ended before the child did */
+    pid_t pid; /* of the child, and its process group */
+    bool
+        exited; /* the child itself has ended. It is reaped last: until then its number, which is the
+                        group's, is nobody else's */
+    bool reaped;
     bool group_gone; /* its number may be used by others again */
+    bool told;       /* that the system refuses to let us signal it */
+    bool denied;     /* SIGKILL was refused */
     int status;      /* wait status of the child */
     int64_t grace_ns;
     bool unleased;
@@ -64,15 +69,39 @@ static void close_fd(int *fd)
  * is to be told. */
 static void report(struct supervisor *s, enum supervisor_news news, int value)
 {
-    struct supervisor_report packet = {.news = news, .value = value, .lost = s->lost};
+    struct supervisor_report packet = {
+        .news = news, .value = value, .lost = s->lost, .denied = s->denied};
     ssize_t sent = send(s->fd, &packet, sizeof packet, MSG_NOSIGNAL | MSG_DONTWAIT);
     (void)sent;
 }
 
+static void deny(struct supervisor *s, pid_t pid, int number)
+{
+    if (!s->told) {
+        child_tell_denied(s->spec->command, pid);
+    }
+    s->told = true;
+    s->denied = s->denied || number == SIGKILL;
+}
+
 static void group_signal(struct supervisor *s, int number)
 {
-    if (!s->group_gone && kill(-s->pid, number) != 0 && errno == ESRCH && s->reaped) {
+    if (s->group_gone || kill(-s->pid, number) == 0) {
+        return;
+    }
+    if (errno == ESRCH && s->reaped) {
         s->group_gone = true;
+    } else if (errno == EPERM && !(s->exited && s->spec->own_process)) {
+        deny(s, s->pid,
+             number); /* of a child that has ended, its descendants are asked one by one */
+    }
+}
+
+static void descendants_signal(struct supervisor *s, int number)
+{
+    pid_t denied = s->spec->own_process ? children_signal(number, s->exited ? s->pid : 0) : 0;
+    if (denied != 0) {
+        deny(s, denied, number);
     }
 }
 
@@ -111,7 +140,8 @@ static int launch(struct supervisor *s, const struct child_term *term)
                                .ready_fd = ready[1],
                                .tty_fd = s->spec->tty_fd,
                                .input_fd = s->spec->input_fd,
-                               .mask = s->spec->mask};
+                               .mask = s->spec->mask,
+                               .allow_setuid = s->spec->allow_setuid};
     if (result == 0 && child_start(&child, &s->pid, &s->exec_fd) != 0) {
         result = EAGAIN;
     }
@@ -124,7 +154,7 @@ static int launch(struct supervisor *s, const struct child_term *term)
 
 static void start(struct supervisor *s, const struct child_term *term)
 {
-    s->lost = false;
+    s->lost = s->told = s->denied = false;
     s->status = 0;
     s->grace_ns = term->grace_ms * NS_PER_MS;
     s->unleased = term->unleased;
@@ -141,7 +171,7 @@ static void start(struct supervisor *s, const struct child_term *term)
         return;
     }
     s->phase = RUNNING;
-    s->reaped = s->group_gone = false;
+    s->exited = s->reaped = s->group_gone = false;
 }
 
 /* Kill-signal now, SIGKILL at kill_at_ns; a stopped process is woken to take the signal. */
@@ -157,13 +187,13 @@ static void stop(struct supervisor *s, bool lost, int64_t kill_at_ns)
         close_fd(&s->lease_fd);
         group_signal(s, s->spec->kill_signal);
         group_signal(s, SIGCONT);
-        if (s->spec->own_process && s->reaped) {
-            children_signal(s->spec->kill_signal);
+        if (s->exited) {
+            descendants_signal(s, s->spec->kill_signal);
         }
     } else if (s->phase == STOPPING && kill_at_ns < s->kill_at_ns) {
         s->kill_at_ns = kill_at_ns;
     }
-    s->lost = s->lost || (lost && !s->reaped);
+    s->lost = s->lost || (lost && !s->exited);
 }
 
 /* How the exec went: the pipe closes with it, or brings the errno. */
@@ -179,19 +209,30 @@ static void read_exec(struct supervisor *s)
     close_fd(&s->exec_fd);
 }
 
-static void take_status(struct supervisor *s, pid_t pid, int status)
+/* Learns of the child's stops and of its end, and reaps those that were adopted meanwhile. */
+static void watch_child(struct supervisor *s)
 {
-    if (pid != s->pid || s->phase == IDLE) {
-        return;
+    bool own = s->spec->own_process;
+    siginfo_t info = {.si_pid = 0};
+    if (waitid(P_PID, (id_t)s->pid, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid != 0 &&
+        info.si_status != SIGSTOP && s->phase == RUNNING) {
+        report(s, SUPERVISOR_STOPPED, info.si_status);
     }
-    if (!WIFSTOPPED(status)) {
-        s->status = status;
-        s->reaped = true;
-        if (s->exec_fd >= 0) {
-            read_exec(s); /* it was quicker than the poll */
+    for (;;) {
+        info.si_pid = 0;
+        if (waitid(own ? P_ALL : P_PGID, own ? 0 : (id_t)s->pid, &info,
+                   WEXITED | WNOHANG | WNOWAIT) != 0 ||
+            info.si_pid == 0) {
+            return;
         }
-    } else if (WSTOPSIG(status) != SIGSTOP && s->phase == RUNNING) {
-        report(s, SUPERVISOR_STOPPED, WSTOPSIG(status));
+        if (info.si_pid == s->pid) {
+            s->exited = true;
+            if (s->exec_fd >= 0) {
+                read_exec(s); /* it was quicker than the poll */
+            }
+            return;
+        }
+        (void)waitpid(info.si_pid, NULL, WNOHANG);
     }
 }
 
@@ -199,15 +240,27 @@ static void take_status(struct supervisor *s, pid_t pid, int status)
  * being given to us. */
 static bool reap(struct supervisor *s)
 {
-    int status;
+    bool own = s->spec->own_process;
     pid_t pid;
-    while ((pid = waitpid(s->spec->own_process ? -1 : -s->pid, &status, WNOHANG | WUNTRACED)) > 0) {
-        take_status(s, pid, status);
+    if (!s->exited) {
+        watch_child(s);
     }
-    if (!s->reaped || pid == 0) {
+    if (s->exited && !s->reaped) {
+        int alive = children_reap(s->pid, own ? 0 : s->pid);
+        if (alive > 0) {
+            return false;
+        }
+        s->reaped = waitpid(s->pid, &s->status, WNOHANG) == s->pid;
+        s->group_gone = own && alive == 0;
+    }
+    if (!s->reaped) {
         return false;
     }
-    if (!s->spec->own_process) {
+    while ((pid = waitpid(own ? -1 : -s->pid, NULL, WNOHANG)) > 0) {}
+    if (pid == 0) {
+        return false;
+    }
+    if (!own) {
         group_signal(s, 0);
         return s->group_gone;
     }
@@ -232,7 +285,7 @@ static void supervise(struct supervisor *s)
     }
     if (s->phase == RUNNING && (s->wrapper_gone || (!s->unleased && now >= s->until_ns))) {
         stop(s, true, end_ns);
-    } else if (s->phase == RUNNING && s->reaped) {
+    } else if (s->phase == RUNNING && s->exited) {
         stop(s, false, now + s->grace_ns < end_ns ? now + s->grace_ns : end_ns);
     }
     if (s->phase == STOPPING && now >= s->kill_at_ns) {
@@ -240,9 +293,7 @@ static void supervise(struct supervisor *s)
     }
     if (s->phase == KILLING) {
         group_signal(s, SIGKILL);
-        if (s->spec->own_process) {
-            children_signal(SIGKILL);
-        }
+        descendants_signal(s, SIGKILL);
     }
 }
 

@@ -43,6 +43,8 @@ struct supervisor_report {
     enum supervisor_news news;
     int value;
     bool lost;
+    bool
+        denied; /* ENDED: SIGKILL was refused meanwhile: it ended by itself, or was ended by others */
 };
 
 struct supervisor_spec {
@@ -60,6 +62,7 @@ struct supervisor_spec {
     pid_t tty_owner;  /* process group that gets it back */
     int input_fd;     /* file to be the child's input, -1: it inherits one */
     const sigset_t *mask; /* for the child */
+    bool allow_setuid;    /* the child may change its user */
 };
 
 /* Runs until the other end of fd is closed and nothing of the child is left. SIGCHLD is to be

@@ -114,7 +114,8 @@ static const char MORE[] =
     "and _NEW_TOKEN.\n"
     "\n"
     "Exit codes: CMD's own; 128+n when it died of signal n, or when signal n came on standby; 126, "
-    "127 CMD cannot be executed, was not found; 64 wrong arguments; 69 cannot connect; 73 the "
+    "127 CMD cannot be executed, was not found; 64 wrong arguments; 69 cannot connect; 71 CMD ran as another user "
+    "and could not be ended in time; 73 the "
     "guardian failed; 75 not in time; 76 (--once) active no more; 77 not permitted; 78 --on-standby "
     "failed at the start. --status-fd tells CMD's own 64 to 78 from these, as of elect. The session "
     "timeout must be at least three ticks of the server.\n";

@@ -62,7 +62,8 @@ struct turn_options {
         lasting; /* a term that was lost is followed by waiting for the next, with the same handle */
     bool silent; /* without a command: neither prints node and token nor minds the input's end */
     bool guardian;
-    bool ready_fd; /* the command says itself when it is ready */
+    bool allow_setuid; /* the command may change its user */
+    bool ready_fd;     /* the command says itself when it is ready */
     int64_t connect_timeout_ms;
     int64_t leave_timeout_ms; /* for the end of the handle to be confirmed */
     int64_t grace_ms;         /* -1: as long as the session allows */
@@ -112,6 +113,7 @@ struct turn_options {
          "Write one line of JSON per term to descriptor N: {\"reason\", \"exit_code\", "           \
          "\"child_status\", \"token\"}.",                                                          \
          NULL},                                                                                    \
+        ALLOW_SETUID_ROW(field(allow_setuid)),                                                     \
     {                                                                                              \
         "no-guardian", 0, OPTION_NOT, field(guardian), NULL,                                       \
             "Do without the process that ends CMD in time should this one be stopped.", NULL       \

@@ -73,6 +73,14 @@ static void child_ended(struct turn *r, const struct supervisor_report *report)
                 r->options->command[0], strerror(r->exec_errno));
         r->withdraw = true; /* it would not be better the next time */
         turn_leave(r, "exec-failed", code, -1);
+    } else if (report->denied) {
+        fprintf(
+            stderr,
+            "conclave %s: %s: the command has ended, but could not be killed when it had to end: "
+            "others may have held it at the same time\n",
+            r->options->usage->name, r->options->path);
+        r->withdraw = true; /* it would not be better the next time */
+        turn_leave(r, "denied", CLI_EXIT_DENIED, code);
     } else if (lost) {
         fprintf(stderr, "conclave %s: %s: %s%s\n", r->options->usage->name, r->options->path,
                 r->options->kind->lost,
@@ -110,16 +118,14 @@ static void guardian_died(struct turn *r)
 {
     fprintf(stderr, "conclave %s: the guardian process is gone, the command with it\n",
             r->options->usage->name);
-    if (r->child != 0) {
-        guardian_kill_group(r->child);
-    }
+    bool denied = r->child != 0 && !guardian_kill_group(&r->guardian, r->child);
     pthread_mutex_lock(&r->lock);
     guardian_finish(&r->guardian);
     r->doubtful = true;
     pthread_mutex_unlock(&r->lock);
     turn_child_is_gone(r);
     r->withdraw = true;
-    turn_leave(r, "guardian", CLI_EXIT_GUARDIAN, -1);
+    turn_leave(r, denied ? "denied" : "guardian", denied ? CLI_EXIT_DENIED : CLI_EXIT_GUARDIAN, -1);
 }
 
 void turn_guardian_news(struct turn *r)

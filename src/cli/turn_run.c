@@ -433,6 +433,10 @@ static int prepare(struct turn *r)
     sigaddset(&blocked, SIGCHLD);
     sigaddset(&blocked, SIGTTOU);
     sigprocmask(SIG_BLOCK, &blocked, NULL);
+    if (r->options->command != NULL && !r->options->allow_setuid &&
+        child_changes_user(r->options->usage->name, r->options->command[0])) {
+        return CHILD_EXIT_REFUSED;
+    }
     if (waiter_init(&r->waiter, SIGNALS, false) != 0 || lease_page_init(&r->page) != 0) {
         return fail(r->options->usage->name, NULL, CONCLAVE_EIO);
     }
@@ -454,7 +458,8 @@ static int prepare(struct turn *r)
                                              .tty_fd = foreground ? STDIN_FILENO : -1,
                                              .tty_owner = getpgrp(),
                                              .input_fd = -1,
-                                             .mask = &r->child_mask};
+                                             .mask = &r->child_mask,
+                                             .allow_setuid = r->options->allow_setuid};
     if (r->options->command != NULL && guardian_start(&r->guardian, &r->supervisor) != 0) {
         fprintf(stderr,
                 "conclave %s: cannot start the guardian: %s; free some processes or memory, or do "

@@ -664,6 +664,94 @@ def test_no_guardian():
     until(lambda: gone(pid), "end of the child with its wrapper")
 
 
+NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+
+
+def setuid_python(folder, owner):
+    """A copy of Python that a setuid bit makes run as owner."""
+    if os.geteuid() != 0:
+        raise cases.Skip("only root makes setuid files of others")
+    path = os.path.join(folder, "python")
+    os.chmod(folder, 0o755)
+    shutil.copy(os.path.realpath("/usr/bin/python3"), path)
+    os.chown(path, owner, 0)
+    os.chmod(path, 0o4755)
+    return path
+
+
+def test_child_gains_no_privileges():
+    words = ["grep", "NoNewPrivs", "/proc/self/status"]
+    for extra, value in (((), "1"), (("--allow-setuid",), "0")):
+        e = Elect("/privileges", *extra, command=words)
+        assert e.process.stdout.read().decode().split()[-1] == value
+        e.end(0)
+        ok("queue", "put", "/privileges-queue", "x")
+        assert ok("queue", "take", "/privileges-queue", *extra, "--", *words).split()[-1] == value
+        assert ok("barrier", "enter", "/privileges-barrier", "-n", "1", *extra, "--", *words).split()[-1] == value
+
+
+def test_setuid_file_is_refused():
+    with tempfile.TemporaryDirectory() as folder:
+        python = setuid_python(folder, 65534)
+        for words in (("elect", "/setuid"), ("lock", "/setuid"), ("semaphore", "/setuid", "-n", "1"),
+                      ("switch", "/setuid"), ("queue", "take", "/setuid"), ("barrier", "enter", "/setuid", "-n", "1")):
+            refused(126, "setuid or setgid file.*--allow-setuid", *words, "--", python, "-c", "")
+        env = dict(os.environ, CONCLAVE_SERVER=server.host, PATH=folder + ":" + os.environ["PATH"])
+        found = subprocess.run([program(), "elect", "/setuid", "--", "python", "-c", ""], env=env, capture_output=True,
+                               timeout=WAIT_S, check=False)
+        assert found.returncode == 126 and python.encode() in found.stderr, found
+        ok("elect", "/setuid", "--allow-setuid", "--", python, "-c", "")
+
+
+def undying(folder, path, *words):
+    """A wrapper that is not root, whose child has become root."""
+    python = setuid_python(folder, 0)
+    if subprocess.run([*NOBODY, python, "-c", "import os; os.setuid(0)"], capture_output=True, check=False).returncode:
+        raise cases.Skip("setuid files have no effect here")
+    if subprocess.run([*NOBODY, program(), "elect", "--help"], capture_output=True, check=False).returncode:
+        raise cases.Skip("another user cannot run the program here")
+    started = os.path.join(folder, "started")
+    e = Elect(path, "--allow-setuid", *words, prefix=NOBODY, command=[
+        python, "-c", "import os, sys, time; os.setuid(0); os.umask(0o22);"
+        "open(sys.argv[1] + '.new', 'w').write(f'1 1 {os.getpid()}'); os.rename(sys.argv[1] + '.new', sys.argv[1]);"
+        "time.sleep(600)", started])
+    until(lambda: os.path.exists(started), "start of the child")
+    shutil.copy(started, os.path.join(e.folder, "started"))
+    return e
+
+
+def ends_when_the_child_does(e):
+    pid = e.started()[2]
+    until(lambda: f"cannot end process {pid}" in e.file("err"), "the error")
+    assert e.process.poll() is None and not gone(pid)
+    return pid
+
+
+def test_child_that_cannot_be_killed():
+    """The term is over: the wrapper says what it cannot end, stays until the child has ended, and ends with 71."""
+    for extra in ((), ("--no-guardian",)):
+        with tempfile.TemporaryDirectory() as folder:
+            e = undying(folder, "/undying", *extra)
+            ok("rm", "/undying/" + participants("/undying")[0]["node"])
+            pid = ends_when_the_child_does(e)
+            os.kill(pid, signal.SIGKILL)
+            e.end(71)
+            assert e.status()[-1]["reason"] == "denied"
+
+
+def test_node_is_kept_while_the_child_cannot_be_killed():
+    """The guardian was killed: the kernel does not kill a child that changed its user, and nobody else is elected."""
+    with tempfile.TemporaryDirectory() as folder:
+        e = undying(folder, "/undying-alone")
+        os.kill(e.guardian(), signal.SIGKILL)
+        pid = ends_when_the_child_does(e)
+        assert run("elect", "/undying-alone", "--timeout", f"{2 * T_MS}ms", "--", "true")[0] == 75
+        assert e.process.poll() is None and not gone(pid)
+        os.kill(pid, signal.SIGKILL)
+        e.end(71)
+        ok("elect", "/undying-alone", "--", "true")
+
+
 def test_lease_descriptor():
     """The lease's pipe speaks and the page says so, at the end of the lease."""
     e = Elect("/lease", child=["stubborn", "lease"])
