@@ -24,6 +24,13 @@ void buf_reset(struct buf *b)
     b->failed = false;
 }
 
+void buf_trim(struct buf *b, size_t keep)
+{
+    if (b->cap > keep) {
+        buf_finish(b);
+    }
+}
+
 int buf_reserve(struct buf *b, size_t more)
 {
     if (more <= b->cap - b->len) {

@@ -31,6 +31,9 @@ void buf_finish(struct buf *b);
 /* Length 0 and mark cleared, block kept. */
 void buf_reset(struct buf *b);
 
+/* Frees the block of a buf whose content is no longer needed, if it is larger than `keep`: empty then. */
+void buf_trim(struct buf *b, size_t keep);
+
 /* Makes room for `more` bytes beyond len. 0, CONCLAVE_ENOMEM or CONCLAVE_ETOOBIG (marks failed). */
 int buf_reserve(struct buf *b, size_t more);
 

@@ -1,0 +1,95 @@
+#include "base/memory.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { LINE = 4096 };
+
+/* The number in a file of a control group; SIZE_MAX when there is none: "max", no file, or no such kernel. */
+static size_t read_limit(const char *path)
+{
+    char line[64];
+    size_t limit = SIZE_MAX;
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return SIZE_MAX;
+    }
+    if (fgets(line, sizeof line, file) != NULL && line[0] >= '0' && line[0] <= '9') {
+        unsigned long long value = strtoull(line, NULL, 10);
+        limit = value > 0 && value < SIZE_MAX ? (size_t)value : SIZE_MAX;
+    }
+    fclose(file);
+    return limit;
+}
+
+/* The group's limit and those of all above it. Inside a container the path may name a group outside of it, which is
+ * not to be seen: then the limit of the mount's own root is what holds. */
+static size_t group_limit(const char *root, const char *mount, char *group, const char *name)
+{
+    char path[2 * LINE];
+    size_t least = SIZE_MAX;
+    while (true) {
+        snprintf(path, sizeof path, "%s/sys/fs/cgroup%s%s/%s", root, mount, group, name);
+        size_t limit = read_limit(path);
+        least = limit < least ? limit : least;
+        char *slash = strrchr(group, '/');
+        if (slash == NULL) {
+            return least;
+        }
+        *slash = '\0';
+    }
+}
+
+/* A line of /proc/self/cgroup: number:controllers:path; the controllers of version 2 are empty. */
+static size_t line_limit(const char *root, char *line)
+{
+    char *controllers = strchr(line, ':');
+    char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+    if (group == NULL) {
+        return SIZE_MAX;
+    }
+    *controllers++ = '\0';
+    *group++ = '\0';
+    group[strcspn(group, "\n")] = '\0';
+    if (controllers[0] == '\0') {
+        return group_limit(root, "", group, "memory.max");
+    }
+    return strcmp(controllers, "memory") == 0
+               ? group_limit(root, "/memory", group, "memory.limit_in_bytes")
+               : SIZE_MAX;
+}
+
+size_t memory_limit_below(const char *root, size_t machine)
+{
+    char line[LINE];
+    size_t least = machine;
+    snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
+    FILE *file = fopen(line, "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        size_t limit = line_limit(root, line);
+        least = limit < least ? limit : least;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return least;
+}
+
+size_t memory_limit(void)
+{
+    struct rlimit space;
+    long pages = sysconf(_SC_PHYS_PAGES);
+    long page = sysconf(_SC_PAGESIZE);
+    size_t machine = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : SIZE_MAX / 2;
+    size_t least = memory_limit_below("", machine);
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY &&
+        space.rlim_cur < least && space.rlim_cur > 0) {
+        least = space.rlim_cur;
+    }
+    return least;
+}
