@@ -157,8 +157,11 @@ size_t wire_frame_begin(struct buf *b)
 
 void wire_frame_end(struct buf *b, size_t offset)
 {
-    if (buf_ok(b)) {
-        buf_put_i32(b, offset, (int32_t)(b->len - offset - 4));
+    size_t len = b->len - offset - 4;
+    if (buf_ok(b) && len <= INT32_MAX) {
+        buf_put_i32(b, offset, (int32_t)len);
+    } else {
+        b->failed = true;
     }
 }
 

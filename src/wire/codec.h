@@ -71,7 +71,8 @@ void wire_print_secret(struct buf *out, struct slice s); /* only the length */
 
 /*
  * Frames: a 4-byte big-endian length and that many bytes.
- * wire_frame_begin appends room for the length and returns its offset for wire_frame_end.
+ * wire_frame_begin appends room for the length and returns its offset for wire_frame_end, which marks b as
+ * failed when the frame is longer than its length can say.
  */
 size_t wire_frame_begin(struct buf *b);
 void wire_frame_end(struct buf *b, size_t offset);

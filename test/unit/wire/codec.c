@@ -196,6 +196,19 @@ static void test_frames(void **state)
     buf_finish(&b);
 }
 
+/* A length that its four bytes cannot say is no frame. */
+static void test_endless_frame(void **state)
+{
+    (void)state;
+    uint8_t room[8] = {0};
+    struct buf b = {.data = room, .len = (size_t)INT32_MAX + 4, .cap = SIZE_MAX / 2};
+    wire_frame_end(&b, 0);
+    assert_true(buf_ok(&b));
+    b.len++;
+    wire_frame_end(&b, 0);
+    assert_false(buf_ok(&b));
+}
+
 static void test_printing(void **state)
 {
     (void)state;
@@ -236,6 +249,7 @@ int main(void)
         cmocka_unit_test(test_vectors_are_read_to_their_end),
         cmocka_unit_test(test_integers),
         cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_endless_frame),
         cmocka_unit_test(test_printing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
