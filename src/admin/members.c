@@ -102,6 +102,10 @@ void members_text(const struct view *v, struct buf *out)
                s.replication.commit_index);
     buf_printf(out, "\napplied\t%" PRIu64 "\nconnections\t%zu\nsessions\t%zu\n",
                s.replication.applied_index, s.port.connections, s.sessions);
+    const char *warning = server_warning(v->server);
+    if (warning != NULL) {
+        buf_printf(out, "warning\t%s\n", warning);
+    }
     buf_printf(out, "uptime_ms\t%" PRId64 "\ncontact_ms\t%" PRId64 "\n", s.uptime_ms,
                s.quorum.contact_ms);
     if (v->has_http) {

@@ -60,7 +60,11 @@ static void answer_ready(struct view *v, const struct http_request *request,
     (void)request;
     const char *why = v->server == NULL ? "starting" : server_why_not_ready(v->server);
     if (why == NULL) {
+        const char *warning = server_warning(v->server);
         buf_append_str(&response->body, "ok\n");
+        if (warning != NULL) {
+            buf_printf(&response->body, "warning: %s\n", warning);
+        }
         return;
     }
     response->status = 503;

@@ -105,6 +105,8 @@ static bool take_line(struct roster_server *s, char *line)
         copy(s->mode, sizeof s->mode, fields[1]);
     } else if (strcmp(fields[0], "state") == 0) {
         copy(s->state, sizeof s->state, fields[1]);
+    } else if (strcmp(fields[0], "warning") == 0) {
+        copy(s->warning, sizeof s->warning, fields[1]);
     } else if (strcmp(fields[0], "version") == 0) {
         copy_version(s->version, sizeof s->version, fields[1]);
     } else if (strcmp(fields[0], "zxid") == 0) {

@@ -30,11 +30,12 @@ struct roster_member {
 struct roster_server {
     char address[ROSTER_ADDRESS_MAX]; /* "host:port" */
     bool answered;
-    bool brief;                  /* by srvr only */
-    bool serves;                 /* state is "ok" */
-    uint64_t id;                 /* 0: not known */
-    char mode[16];               /* "" where it is not told */
-    char state[ROSTER_TEXT_MAX]; /* "ok", or why it does not serve, or why there is no answer */
+    bool brief;                    /* by srvr only */
+    bool serves;                   /* state is "ok" */
+    uint64_t id;                   /* 0: not known */
+    char mode[16];                 /* "" where it is not told */
+    char state[ROSTER_TEXT_MAX];   /* "ok", or why it does not serve, or why there is no answer */
+    char warning[ROSTER_TEXT_MAX]; /* of one that serves; "": none */
     char version[48];
     char zxid[24];
     char admin[ROSTER_ADDRESS_MAX]; /* "host:port" of its HTTP port; "" when it has none */

@@ -21,8 +21,8 @@ static const struct command_usage USAGE = {
         "  lag          log entries that it has not applied yet\n"
         "  connections  client connections, the one of this question included\n"
         "\n"
-        "The last line is the verdict: \"ok\", \"degraded\" (clients are served, but not all "
-        "members take part: it says which), \"no quorum\" (nobody is served) or \"unreachable\" "
+        "The last line is the verdict: \"ok\", \"degraded\" (clients are served, but a member "
+        "does not take part or warns of something: it says which), \"no quorum\" (nobody is served) or \"unreachable\" "
         "(no server answers). Servers are asked by the four-letter word memb, those of Apache "
         "ZooKeeper by srvr.",
     .more =
@@ -100,13 +100,13 @@ static const char *state_of(const struct picture *p, const struct row *row)
                                                      : "down, and its client address is not known";
 }
 
-static void tell_wrong(struct picture *p, const struct row *row)
+static void tell_wrong(struct picture *p, const struct row *row, const char *text)
 {
     if (row->member != NULL) {
         buf_printf(&p->wrong, "%s %" PRIu64 ": %s\n", row->member->voter ? "voter" : "observer",
-                   row->member->id, state_of(p, row));
+                   row->member->id, text);
     } else {
-        buf_printf(&p->wrong, "%s: %s\n", row->server->address, state_of(p, row));
+        buf_printf(&p->wrong, "%s: %s\n", row->server->address, text);
     }
 }
 
@@ -124,7 +124,10 @@ static void judge(struct picture *p)
         p->voters_serving += voter && serves;
         if (!serves && !is_hidden(row)) {
             wrong++;
-            tell_wrong(p, row);
+            tell_wrong(p, row, state_of(p, row));
+        } else if (serves && row->server->warning[0] != '\0') {
+            wrong++;
+            tell_wrong(p, row, row->server->warning);
         }
     }
     p->verdict = !answered         ? VERDICT_UNREACHABLE

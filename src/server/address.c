@@ -19,10 +19,11 @@ struct origin {
     struct address *address;
 };
 
-void addresses_init(struct addresses *a, const struct hash_key *key)
+void addresses_init(struct addresses *a, const struct hash_key *key, struct account *total)
 {
     a->key = *key;
-    map_init(&a->by_host);
+    a->total = total;
+    map_init(&a->by_name);
     map_init(&a->sessions);
 }
 
@@ -33,19 +34,19 @@ void addresses_finish(struct addresses *a)
         next = n->next;
         free(CONTAINER_OF(n, struct origin, node));
     }
-    for (struct map_node *n = map_take_all(&a->by_host); n != NULL; n = next) {
+    for (struct map_node *n = map_take_all(&a->by_name); n != NULL; n = next) {
         next = n->next;
         free(CONTAINER_OF(n, struct address, node));
     }
     map_finish(&a->sessions);
-    map_finish(&a->by_host);
+    map_finish(&a->by_name);
 }
 
-static bool address_has_host(const struct map_node *node, const void *key)
+static bool address_has_name(const struct map_node *node, const void *key)
 {
     const struct address *address =
         (const void *)((const char *)node - offsetof(struct address, node));
-    return strcmp(address->host, key) == 0;
+    return strcmp(address->name, key) == 0;
 }
 
 static bool origin_has_session(const struct map_node *node, const void *key)
@@ -75,19 +76,22 @@ void address_name(const char *host, char out[ADDRESS_NAME_MAX])
 
 struct address *address_hold(struct addresses *a, const char *host)
 {
-    size_t len = strlen(host);
-    uint64_t hash = hash_keyed(&a->key, host, len);
-    struct map_node *node = map_find(&a->by_host, hash, address_has_host, host);
+    char name[ADDRESS_NAME_MAX];
+    address_name(host, name);
+    size_t len = strlen(name);
+    uint64_t hash = hash_keyed(&a->key, name, len);
+    struct map_node *node = map_find(&a->by_name, hash, address_has_name, name);
     struct address *address;
     if (node != NULL) {
         address = CONTAINER_OF(node, struct address, node);
     } else {
         address = calloc(1, sizeof *address + len + 1);
-        if (address == NULL || map_insert(&a->by_host, &address->node, hash) != 0) {
+        if (address == NULL || map_insert(&a->by_name, &address->node, hash) != 0) {
             free(address);
             return NULL;
         }
-        memcpy(address->host, host, len);
+        memcpy(address->name, name, len);
+        account_init(&address->account, a->total);
     }
     address->users++;
     return address;
@@ -96,7 +100,8 @@ struct address *address_hold(struct addresses *a, const char *host)
 void address_release(struct addresses *a, struct address *address)
 {
     if (address != NULL && --address->users == 0) {
-        map_remove(&a->by_host, &address->node);
+        account_finish(&address->account);
+        map_remove(&a->by_name, &address->node);
         free(address);
     }
 }

@@ -1,29 +1,34 @@
 /*
- * What the clients of one address have and do together: sessions made from there, bytes of requests
- * being worked on, requests by time. An address is known as long as it has a connection or a session.
+ * What the clients of one address have and do together: connections, sessions made from there, an account of what the
+ * server keeps for them, requests by time. An address is known as long as it has a socket or a session.
+ *
+ * All of an IPv6 network of 64 bits are one address: whoever has one address of it has all of them.
  */
 #ifndef SERVER_ADDRESS_H
 #define SERVER_ADDRESS_H
 
+#include "base/account.h"
 #include "base/hash.h"
 #include "base/map.h"
 
 struct address {
-    struct map_node node;  /* in addresses.by_host */
-    size_t users;          /* connections and sessions */
-    size_t sessions;       /* made from there through this server, and not ended */
-    size_t bytes;          /* of requests being worked on */
+    struct map_node node; /* in addresses.by_name */
+    size_t users;         /* sockets, connections and sessions */
+    size_t sockets;       /* accepted and not closed yet; counted by who accepts */
+    size_t sessions;      /* made from there through this server, and not ended */
+    struct account account;
     int64_t busy_until_ns; /* when the requests so far would be done at the rate allowed */
-    char host[];
+    char name[];           /* the host, or the network of an IPv6 host */
 };
 
 struct addresses {
-    struct map by_host;
-    struct map sessions; /* whose each session is */
-    struct hash_key key; /* of by_host: clients have many addresses to choose from */
+    struct map by_name;
+    struct map sessions;   /* whose each session is */
+    struct account *total; /* what the accounts of addresses are part of */
+    struct hash_key key;   /* of by_name: clients have many addresses to choose from */
 };
 
-void addresses_init(struct addresses *a, const struct hash_key *key);
+void addresses_init(struct addresses *a, const struct hash_key *key, struct account *total);
 /* No connection may hold an address any more. */
 void addresses_finish(struct addresses *a);
 
@@ -32,7 +37,7 @@ enum { ADDRESS_NAME_MAX = 64 };
 /* What the server calls the address of a numeric host: the host itself, or for IPv6 its network. */
 void address_name(const char *host, char out[ADDRESS_NAME_MAX]);
 
-/* The address of a connection; NULL when memory is out. */
+/* The address of a numeric host; NULL when memory is out. */
 struct address *address_hold(struct addresses *a, const char *host);
 void address_release(struct addresses *a, struct address *address); /* takes NULL */
 

@@ -11,12 +11,14 @@ void identity_init(struct identity *i, size_t max_bytes, int64_t max_count)
     buf_init(&i->ids, max_bytes);
     i->count = 0;
     i->count_max = max_count;
+    i->account = NULL;
 }
 
 void identity_finish(struct identity *i)
 {
     buf_finish(&i->ids);
     i->count = 0;
+    account_hold(i->account, ACCOUNT_IDS, 0);
 }
 
 struct wire_vector identity_ids(const struct identity *i)
@@ -52,6 +54,7 @@ int identity_add(struct identity *i, struct slice scheme, struct slice id)
     struct wire_id record = {.scheme = scheme, .id = id};
     wire_encode_id(&i->ids, &record);
     i->count++;
+    account_hold(i->account, ACCOUNT_IDS, i->ids.len);
     return 0;
 }
 

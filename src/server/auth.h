@@ -8,6 +8,7 @@
 #ifndef SERVER_AUTH_H
 #define SERVER_AUTH_H
 
+#include "base/account.h"
 #include "wire/records.h"
 
 /* What the server is told about the scheme digest; strings are borrowed. */
@@ -22,6 +23,7 @@ struct identity {
     struct buf ids; /* encoded wire_id, bounded */
     int32_t count;
     int64_t count_max;
+    struct account *account; /* charged with their bytes; NULL: nobody counts */
 };
 
 void identity_init(struct identity *i, size_t max_bytes, int64_t max_count);

@@ -12,7 +12,18 @@ enum {
     REPLY_ERR_AT = 4 + 4 + 8, /* length, xid, zxid */
     REPLY_RECORD_AT = 4 + 4 + 8 + 4,
     WAITING_KEEP = 65536, /* bytes already answered that may stand before the waiting ones */
+    SESSION_REQUEST_MAX = 4096,
+    ADDRESS_SHARES =
+        8, /* an address may have so many times as many requests as are left for others */
 };
+
+/* At which service_tick closes it, unless it has left the list. */
+static void connection_set_deadline(struct connection *c)
+{
+    struct service *s = c->service;
+    c->handshake_at = clock_monotonic_ms(s->clock) + s->limits.handshake_ms;
+    list_push_back(&s->handshaking, &c->handshaking);
+}
 
 int connection_init(struct connection *c, struct service *s, const char *host, const char *peer)
 {
@@ -31,12 +42,14 @@ int connection_init(struct connection *c, struct service *s, const char *host, c
     buf_init(&c->waiting, 0);
     buf_init(&c->out, 0);
     buf_init(&c->verified_id, 0);
-    c->handshake_at = clock_monotonic_ms(s->clock) + s->limits.handshake_ms;
-    list_push_back(&s->handshaking, &c->handshaking);
+    connection_set_deadline(c);
     c->address = address_hold(&s->addresses, host);
     if (c->address == NULL) {
         return CONCLAVE_ENOMEM;
     }
+    account_init(&c->account, &c->address->account);
+    c->watcher.account = &c->account;
+    c->identity.account = &c->account;
     int rc = identity_add(&c->identity, slice_str("ip"), slice_str(host));
     if (rc == 0 && s->skip_acl) {
         rc = identity_add(&c->identity, slice_str("super"), slice_str(""));
@@ -63,26 +76,28 @@ void connection_finish(struct connection *c)
     while ((node = list_pop_front(&c->pending)) != NULL) {
         struct pending *entry = CONTAINER_OF(node, struct pending, order);
         entry->connection = NULL;
-        if (!entry->write) {
+        if (entry->write) {
+            pipeline_recharge(entry, &s->account);
+        } else {
             pipeline_release(&s->pipeline, entry);
         }
-    }
-    if (c->address != NULL) {
-        c->address->bytes -= c->pending_bytes;
-        address_release(&s->addresses, c->address);
-        c->address = NULL;
     }
     verification_drop(c->verification);
     c->verification = NULL;
     buf_finish(&c->verified_id);
     c->pending_count = 0;
-    c->pending_bytes = 0;
     c->stage = CONNECTION_CLOSED;
     identity_finish(&c->identity);
     login_destroy(c->login);
     c->login = NULL;
     buf_finish(&c->waiting);
     buf_finish(&c->out);
+    c->sending = 0;
+    connection_count_output(c);
+    account_hold(&c->account, ACCOUNT_INPUT, 0);
+    account_finish(&c->account);
+    address_release(&s->addresses, c->address);
+    c->address = NULL;
 }
 
 void connection_reset_stats(struct connection *c)
@@ -116,13 +131,11 @@ void connection_drop(struct connection *c, const char *reason)
 
 void connection_close_after_output(struct connection *c)
 {
-    struct service *s = c->service;
     if (c->stage != CONNECTION_CLOSED) {
         c->stage = CONNECTION_CLOSING;
     }
     if (list_empty(&c->handshaking)) { /* its peer may never read what is still to be sent */
-        c->handshake_at = clock_monotonic_ms(s->clock) + s->limits.handshake_ms;
-        list_push_back(&s->handshaking, &c->handshaking);
+        connection_set_deadline(c);
     }
     c->input_ended = true;
     connection_set_dirty(c);
@@ -148,28 +161,86 @@ void connection_send_away(struct connection *c)
     connection_go_if_sent_away(c);
 }
 
-bool connection_ready(struct connection *c)
+/* `reason` counts it, too; may be NULL. */
+static void connection_throttle(struct connection *c, uint64_t *reason)
+{
+    if (!list_empty(&c->throttled)) {
+        return;
+    }
+    c->service->metrics->request_throttle_wait_count++;
+    if (reason != NULL) {
+        *reason += 1;
+    }
+    list_push_back(&c->service->throttled, &c->throttled);
+}
+
+bool connection_has_room(const struct connection *c, size_t more)
+{
+    const struct service *s = c->service;
+    return account_buffers(&c->address->account) + more <= s->limits.address_buffers_max &&
+           account_buffers(&s->account) + more <= s->limits.buffers_max;
+}
+
+/* A connection that keeps more than it is free to waits while its address or all connections are near their
+ * limits. As its peer decides when that ends, it waits so long and no longer. */
+static bool connection_waits_for_memory(struct connection *c)
 {
     const struct server_limits *limits = &c->service->limits;
+    bool over = account_buffers(&c->account) > CONNECTION_BUFFERS_FREE &&
+                !connection_has_room(c, limits->address_buffers_max / 4);
+    if (c->stage != CONNECTION_SERVING) {
+        return over;
+    }
+    if (!over) {
+        list_remove(&c->handshaking);
+    } else if (list_empty(&c->handshaking)) {
+        connection_set_deadline(c);
+        c->service->metrics->conclave_waits_buffers++;
+    }
+    if (over) {
+        connection_throttle(c, NULL);
+    }
+    return over;
+}
+
+/* Requests beyond the connection's share: it, and its address, leave room for the others, however many
+ * there are. Somebody alone has half of what all may have, an address alone 8 of 9 parts. */
+static bool connection_over_share(const struct connection *c)
+{
+    const struct service *s = c->service;
+    size_t all = s->pipeline.outstanding;
+    size_t left = s->limits.outstanding_max > all ? s->limits.outstanding_max - all : 0;
+    return c->pending_count > left ||
+           c->address->account.charges[ACCOUNT_REQUESTS] / ADDRESS_SHARES > left;
+}
+
+bool connection_ready(struct connection *c)
+{
+    struct service *s = c->service;
+    const struct server_limits *limits = &s->limits;
     if (c->input_ended || c->stage == CONNECTION_CREATING || c->reconfiguring ||
-        c->verification != NULL || !connection_open(c) ||
+        c->verification != NULL || !connection_open(c) || connection_waits_for_memory(c) ||
         c->pending_count >= limits->pipelined_max ||
-        c->pending_bytes >= limits->pipelined_bytes_max ||
+        c->account.bytes[ACCOUNT_REQUESTS] >= limits->pipelined_bytes_max ||
         c->out.len + c->sending + c->waiting_replies >= limits->output_pause) {
         return false;
     }
-    bool served =
-        service_in_contact(c->service) || c->read_only || c->stage == CONNECTION_HANDSHAKE;
-    if (served && service_admits(c->service) && c->address->bytes < limits->address_bytes_max) {
+    bool served = service_in_contact(s) || c->read_only || c->stage == CONNECTION_HANDSHAKE;
+    if (!served || !service_admits(s)) {
+        connection_throttle(c, NULL);
+    } else if (c->address->account.bytes[ACCOUNT_REQUESTS] >= limits->address_bytes_max) {
+        connection_throttle(c, &s->metrics->conclave_waits_address_bytes);
+    } else if (connection_over_share(c)) {
+        connection_throttle(c, &s->metrics->conclave_waits_share);
+    } else {
         return true;
     }
-    if (list_empty(&c->throttled)) {
-        bool own = c->address->bytes >= limits->address_bytes_max;
-        c->service->metrics->request_throttle_wait_count++;
-        c->service->metrics->conclave_waits_address_bytes += own;
-        list_push_back(&c->service->throttled, &c->throttled);
-    }
     return false;
+}
+
+void connection_count_output(struct connection *c)
+{
+    account_hold(&c->account, ACCOUNT_OUTPUT, c->out.len + c->sending);
 }
 
 void connection_output_added(struct connection *c)
@@ -178,6 +249,7 @@ void connection_output_added(struct connection *c)
         connection_drop(c, "out of memory");
         return;
     }
+    connection_count_output(c);
     connection_set_dirty(c);
 }
 
@@ -274,8 +346,6 @@ static void connection_push(struct connection *c, struct pending *entry)
     entry->connection = c;
     list_push_back(&c->pending, &entry->order);
     c->pending_count++;
-    c->pending_bytes += entry->bytes;
-    c->address->bytes += entry->bytes;
     c->waiting_replies += entry->reply_bytes;
 }
 
@@ -283,8 +353,6 @@ static void connection_pop(struct connection *c, struct pending *entry)
 {
     list_remove(&entry->order);
     c->pending_count--;
-    c->pending_bytes -= entry->bytes;
-    c->address->bytes -= entry->bytes;
     c->waiting_replies -= entry->reply_bytes;
     entry->connection = NULL;
     pipeline_release(&c->service->pipeline, entry);
@@ -301,7 +369,8 @@ void connection_forget(struct connection *c, struct pending *entry)
 void connection_write(struct connection *c, const struct command *command, int32_t xid)
 {
     struct service *s = c->service;
-    struct pending *entry = pipeline_pending(&s->pipeline, command->body.len, s->now_ns);
+    size_t bytes = command->ids.items.len + command->body.len; /* both go into the log */
+    struct pending *entry = pipeline_pending(&s->pipeline, &c->account, bytes, s->now_ns);
     if (entry == NULL) {
         connection_drop(c, "out of memory");
         return;
@@ -341,7 +410,7 @@ static size_t connection_reply_bytes(const struct connection *c, const struct re
 static void connection_wait(struct connection *c, const struct request *r, uint64_t group)
 {
     struct service *s = c->service;
-    struct pending *entry = pipeline_pending(&s->pipeline, r->body.len, s->now_ns);
+    struct pending *entry = pipeline_pending(&s->pipeline, &c->account, r->body.len, s->now_ns);
     size_t at = c->waiting.len;
     buf_append_slice(&c->waiting, r->body);
     if (entry == NULL || !buf_ok(&c->waiting)) {
@@ -554,18 +623,35 @@ static bool connection_is_repeated(struct connection *c, const struct request *r
     return true;
 }
 
-/* What keeps a session alive, or takes it up again, is never refused; nor what may have been carried out. */
-static bool connection_over_rate(struct connection *c, const struct request_row *row,
-                                 const struct request *r)
+static bool connection_over_rate(struct connection *c, int32_t type)
 {
-    int32_t type = r->type;
-    if (row->kind == REQUEST_WRITE && connection_is_repeated(c, r)) {
-        return false;
-    }
     bool counted = (wire_op_flags(type) & WIRE_OP_SESSION) == 0 && type != WIRE_SET_WATCHES &&
                    type != WIRE_SET_WATCHES2;
     return counted &&
            !address_may_ask(c->address, c->service->limits.address_rate_max, c->service->now_ns);
+}
+
+/* The code with which a request is refused at once, 0: it is not. What keeps a session alive, or takes it up again,
+ * never is; nor what may have been carried out, under other limits: that goes to be answered, and apply keeps to its
+ * own ceilings. */
+static int32_t connection_refusal(struct connection *c, const struct request_row *row,
+                                  const struct request *r)
+{
+    struct service *s = c->service;
+    bool write = row->kind == REQUEST_WRITE;
+    if (write && connection_is_repeated(c, r)) {
+        return 0;
+    }
+    if (connection_over_rate(c, r->type)) {
+        s->metrics->conclave_requests_throttled++;
+        return CONCLAVE_THROTTLED;
+    }
+    int32_t err = 0;
+    if (write || r->type == WIRE_MULTI_READ) {
+        err = bounds_check(&s->limits.command, r->type, r->body, identity_ids(&c->identity));
+        s->metrics->conclave_requests_oversized += err != 0;
+    }
+    return err == 0 && write && data_limit_refuses(s, r) ? (int32_t)CONCLAVE_QUOTA_EXCEEDED : err;
 }
 
 /* What a client that may only read must not ask for: ReadOnlyRequestProcessor of ZooKeeper. */
@@ -593,22 +679,6 @@ static bool connection_is_own_affair(struct connection *c, const struct request 
     }
     handshake_upgrade(c);
     return !connection_open(c);
-}
-
-/* Refuses what would cost too much. Not what may have been carried out, under other limits: that goes to be answered, and
- * apply keeps to its own ceilings. */
-static void connection_check_bounds(struct connection *c, const struct request_row *row,
-                                    struct request *r)
-{
-    if (row->kind != REQUEST_WRITE && r->type != WIRE_MULTI_READ) {
-        return;
-    }
-    int err =
-        bounds_check(&c->service->limits.command, r->type, r->body, identity_ids(&c->identity));
-    if (err != 0 && (row->kind != REQUEST_WRITE || !connection_is_repeated(c, r))) {
-        c->service->metrics->conclave_requests_oversized++;
-        r->err = err;
-    }
 }
 
 /* A write goes into the log, with its number if it has one. */
@@ -660,11 +730,8 @@ static void connection_take_request(struct connection *c, struct slice frame)
     }
     if (row->last || r.err != 0) {
         c->input_ended = true;
-    } else if (connection_over_rate(c, row, &r)) {
-        c->service->metrics->conclave_requests_throttled++;
-        r.err = CONCLAVE_THROTTLED;
     } else {
-        connection_check_bounds(c, row, &r);
+        r.err = connection_refusal(c, row, &r);
     }
     if (r.err == 0 && connection_may_only_read(c, row, r.type)) {
         r.err = CONCLAVE_NOT_READ_ONLY;
@@ -696,6 +763,8 @@ static void connection_bad_frame(struct connection *c, int32_t len)
         connection_drop(c, stranger);
     } else if (len < 0) {
         connection_drop(c, "a frame has a negative length");
+    } else if (c->stage == CONNECTION_HANDSHAKE) {
+        connection_drop(c, "the first frame is too long for a session request");
     } else {
         connection_drop(c, "a frame is longer than jute.maxbuffer allows");
     }
@@ -748,8 +817,12 @@ size_t connection_input(struct connection *c, struct slice bytes)
     while (connection_ready(c)) {
         struct slice body;
         int32_t len = 0;
-        int rc = wire_frame_cut(slice_make(bytes.data + taken, bytes.len - taken),
-                                s->limits.frame_max, &body, &len);
+        size_t max = s->limits.frame_max;
+        if (c->stage == CONNECTION_HANDSHAKE && max > SESSION_REQUEST_MAX) {
+            max = SESSION_REQUEST_MAX; /* nobody known may make the server keep more */
+        }
+        int rc =
+            wire_frame_cut(slice_make(bytes.data + taken, bytes.len - taken), max, &body, &len);
         if (rc == 0) {
             break;
         }
@@ -777,5 +850,7 @@ size_t connection_input(struct connection *c, struct slice bytes)
     if (frames && c->mapped) {
         service_touch(s, c);
     }
-    return c->input_ended ? bytes.len : taken;
+    taken = c->input_ended ? bytes.len : taken;
+    account_hold(&c->account, ACCOUNT_INPUT, bytes.len - taken);
+    return taken;
 }

@@ -52,6 +52,9 @@ struct connection_stats {
 
 enum { CONNECTION_NO_TYPE = INT32_MIN };
 
+/* Unsent and unread bytes up to which a connection is served whatever the others keep. */
+enum { CONNECTION_BUFFERS_FREE = 65536 };
+
 struct connection {
     struct service *service;
     enum connection_stage stage;
@@ -68,19 +71,21 @@ struct connection {
     bool asked;         /* and behind it the extension, so the reply has that */
     bool numbered;      /* its writes have numbers, and their results are remembered */
     int32_t repeated_above; /* writes with numbers above this one */
-    int32_t repeated_to;  /* and up to this one may come again: no rate of requests refuses them */
-    int64_t session_id;   /* 0: none */
-    int32_t timeout_ms;   /* negotiated */
-    int64_t seen_zxid;    /* that its client has seen, at other servers */
-    int64_t handshake_at; /* deadline, monotonic ms */
-    const char *host;     /* peer's numeric address, borrowed */
-    const char *peer;     /* host:port for log lines, borrowed */
+    int32_t repeated_to; /* and up to this one may come again: no rate of requests refuses them */
+    int64_t session_id;  /* 0: none */
+    int32_t timeout_ms;  /* negotiated */
+    int64_t seen_zxid;   /* that its client has seen, at other servers */
+    int64_t
+        handshake_at; /* deadline of the handshake, the closing, or of the wait for memory, monotonic ms */
+    const char *host;        /* peer's numeric address, borrowed */
+    const char *peer;        /* host:port for log lines, borrowed */
     struct address *address; /* of host: what all its connections share */
+    struct account account;  /* what the server keeps for it; part of the address's */
     struct map_node by_id;   /* in service.by_session while mapped */
     bool mapped;             /* it is THE connection of its session, or asks for it */
     struct list dirty;       /* in service.dirty */
     struct list throttled;   /* in service.throttled */
-    struct list handshaking; /* in service.handshaking */
+    struct list handshaking; /* in service.handshaking: something is due at handshake_at */
     struct list confirming;  /* in standing.confirming */
     struct list held;        /* in standing.held */
     int64_t touched_ms;      /* last sign of life of its session that was noted, monotonic */
@@ -93,7 +98,6 @@ struct connection {
     int32_t verified_xid;              /* of the request */
     struct list pending;               /* requests not answered, oldest first */
     size_t pending_count;
-    size_t pending_bytes;
     struct buf waiting;     /* bodies of requests that wait for the writes before them */
     uint64_t waiting_base;  /* place of waiting's first byte among all that ever waited */
     size_t waiting_replies; /* about what the answers to them will take */
@@ -173,6 +177,12 @@ void connection_event(struct connection *c, int32_t type, struct slice path, int
 size_t connection_reply_begin(struct connection *c, int32_t xid, int64_t zxid);
 void connection_reply_fail(struct connection *c, size_t place, int32_t err); /* drops the record */
 void connection_reply_end(struct connection *c, size_t place);
+
+/* Its output, or `sending`, has changed: its account follows. */
+void connection_count_output(struct connection *c);
+
+/* Whether so many bytes of output more are within what the address and all connections may keep. */
+bool connection_has_room(const struct connection *c, size_t more);
 
 /* Appends output that is no reply: marks the connection dirty and checks memory. */
 void connection_output_added(struct connection *c);

@@ -133,7 +133,7 @@ void handshake_upgrade(struct connection *c)
         .ids = identity_ids(&c->identity),
         .body = buf_slice(&body),
     };
-    struct pending *entry = pipeline_pending(&s->pipeline, body.len, s->now_ns);
+    struct pending *entry = pipeline_pending(&s->pipeline, &s->account, body.len, s->now_ns);
     if (entry == NULL) {
         connection_drop(c, "out of memory");
         return;

@@ -26,6 +26,7 @@ struct server_limits server_limits_default(void)
         .address_rate_max = 10000000, /* above what a server does: set it to share it */
         .watches_max = 1000000,
         .watches_total_max = 20000000,
+        .watch_bytes_max = (size_t)64 << 20,
         .session_results_max = 1000,
         .session_result_bytes_max = (size_t)128 << 10,
         .identity_max = (size_t)16 << 10,
@@ -35,4 +36,21 @@ struct server_limits server_limits_default(void)
                     .acl = {.entries = 256, .bytes = 16384},
                     .ids = 32},
     };
+}
+
+static void limit_default(size_t *limit, size_t value)
+{
+    if (*limit == 0) {
+        *limit = value;
+    }
+}
+
+/* The data have a quarter: a server that receives a snapshot keeps its old state, the snapshot and the new
+ * state for a moment. */
+void server_limits_share(struct server_limits *limits, size_t memory)
+{
+    limit_default(&limits->data_max, memory / 4);
+    limit_default(&limits->watch_bytes_total_max, memory / 8);
+    limit_default(&limits->buffers_max, memory / 8);
+    limit_default(&limits->address_buffers_max, limits->buffers_max / 4);
 }

@@ -30,12 +30,19 @@ struct server_limits {
     size_t output_pause;        /* unsent bytes at which the reading of a connection pauses */
     size_t output_max;          /* unsent bytes at which an event cuts a connection off */
     size_t
-        address_sessions_max;   /* sessions made from one address; beyond it new ones are refused */
-    size_t address_bytes_max;   /* bytes of its requests being worked on: its reading pauses */
-    int64_t address_rate_max;   /* its requests a second; beyond it they are refused */
-    size_t watches_max;         /* watches of one connection; beyond it they are refused */
-    size_t watches_total_max;   /* watches of all */
-    size_t session_results_max; /* remembered results of a session's writes; 0: none are */
+        address_sessions_max; /* sessions made from one address; beyond it new ones are refused */
+    size_t address_bytes_max; /* bytes of its requests being worked on: its reading pauses */
+    int64_t address_rate_max; /* its requests a second; beyond it they are refused */
+    size_t watches_max;       /* watches of one connection; beyond it they are refused */
+    size_t watches_total_max; /* watches of all */
+    size_t watch_bytes_max;   /* bytes of the paths of a connection's watches; beyond: refused */
+    size_t watch_bytes_total_max; /* of all watches; an address may have half of them */
+    size_t buffers_max; /* unread input and unsent output of all connections; beyond it those that
+                           keep the most are cut off */
+    size_t address_buffers_max; /* of one address: large answers are refused beyond it */
+    size_t
+        data_max; /* memory of the replicated state, at which writes that add to it are refused */
+    size_t session_results_max;      /* remembered results of a session's writes; 0: none are */
     size_t session_result_bytes_max; /* bytes of their replies; the newest is kept in any case */
     size_t identity_max;             /* bytes of a connection's authenticated ids */
     struct command_bounds command;   /* of one request that goes into the log, and of a multiRead */
@@ -49,7 +56,11 @@ static inline size_t server_limits_reply(const struct server_limits *l)
     return l->reply_max != 0 ? l->reply_max : l->frame_max * REPLY_FRAMES;
 }
 
-/* The defaults; session_min_ms and session_max_ms are those of the default tick. */
+/* The defaults; session_min_ms and session_max_ms are those of the default tick. Limits that depend on the
+ * machine's memory are 0. */
 struct server_limits server_limits_default(void);
+
+/* Gives the limits that are 0 their share of the memory that this process may have. */
+void server_limits_share(struct server_limits *limits, size_t memory);
 
 #endif

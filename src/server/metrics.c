@@ -29,6 +29,17 @@
     X(conclave_watches_max, false, s->limits->watches_total_max, "Most watches")                   \
     X(conclave_outstanding_max, false, s->limits->outstanding_max, "Most requests in work")        \
     X(conclave_outstanding_bytes_max, false, s->limits->outstanding_bytes_max, "Most bytes")       \
+    X(conclave_input_bytes, false, s->account->bytes[ACCOUNT_INPUT], "Unfinished requests, bytes") \
+    X(conclave_output_bytes, false, s->account->bytes[ACCOUNT_OUTPUT], "Unread answers, bytes")    \
+    X(conclave_ids_bytes, false, s->account->bytes[ACCOUNT_IDS], "Clients' ids, bytes")            \
+    X(conclave_buffer_bytes_max, false, s->limits->buffers_max, "Most bytes of these three")       \
+    X(conclave_watch_path_bytes, false, s->account->bytes[ACCOUNT_WATCHES],                        \
+      "Bytes of the paths of watches, each counted for each watch")                                \
+    X(conclave_watch_path_bytes_max, false, s->limits->watch_bytes_total_max, "Most of these")     \
+    X(conclave_data_bytes, false, s->state.memory, "Memory of nodes, sessions and results")        \
+    X(conclave_data_bytes_max, false, s->limits->data_max, "Memory at which data may not grow")    \
+    X(conclave_data_level, false, s->data_level,                                                   \
+      "1: the data are near their limit; 2: writes that add to them are refused")                  \
     X(conclave_results, false, s->state.results, "Remembered results of writes")                   \
     X(conclave_results_bytes, false, s->state.results_bytes, "Memory of these results")            \
     X(conclave_watched_paths, false, s->watches.paths, "Paths with at least one watch")            \

@@ -32,6 +32,10 @@
     X(conclave_refused_tls_handshakes, "TLS handshakes refused or dropped over a limit")           \
     X(conclave_reading_paused, "Times that nothing more was read of a connection for a while")     \
     X(conclave_waits_address_bytes, "Waits of a connection for its address's bytes")               \
+    X(conclave_waits_buffers, "Waits of a connection until its address or all keep fewer bytes")   \
+    X(conclave_waits_share, "Waits of a connection that had its share of the requests in work")    \
+    X(conclave_answers_refused, "Large answers refused because clients did not read others")       \
+    X(conclave_growth_refused, "Writes refused because the data reached maxDataBytes")             \
     X(conclave_slow_clients_cut, "Connections cut off because they did not read")                  \
     X(conclave_auth_put_off, "Connections ended instead of a password's check: over a limit")      \
     X(conclave_auth_required, "Connections closed because they had not authenticated")             \

@@ -65,25 +65,33 @@ static bool pipeline_add_block(struct pipeline *p)
     return true;
 }
 
-struct pending *pipeline_pending(struct pipeline *p, size_t bytes, int64_t now_ns)
+struct pending *pipeline_pending(struct pipeline *p, struct account *account, size_t bytes,
+                                 int64_t now_ns)
 {
     if (list_empty(&p->spare) && !pipeline_add_block(p)) {
         return NULL;
     }
     struct pending *entry = CONTAINER_OF(list_pop_front(&p->spare), struct pending, flight);
-    *entry = (struct pending){.bytes = bytes, .taken_ns = now_ns};
+    *entry = (struct pending){.bytes = bytes, .account = account, .taken_ns = now_ns};
     list_init(&entry->order);
     list_init(&entry->flight);
     p->outstanding++;
-    p->outstanding_bytes += bytes;
+    account_charge(account, ACCOUNT_REQUESTS, bytes);
     return entry;
+}
+
+void pipeline_recharge(struct pending *entry, struct account *account)
+{
+    account_credit(entry->account, ACCOUNT_REQUESTS, entry->bytes);
+    account_charge(account, ACCOUNT_REQUESTS, entry->bytes);
+    entry->account = account;
 }
 
 void pipeline_release(struct pipeline *p, struct pending *entry)
 {
     assert(list_empty(&entry->order) && list_empty(&entry->flight));
     p->outstanding--;
-    p->outstanding_bytes -= entry->bytes;
+    account_credit(entry->account, ACCOUNT_REQUESTS, entry->bytes);
     list_push_front(&p->spare, &entry->flight);
 }
 

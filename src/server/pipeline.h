@@ -4,12 +4,13 @@
  * the batches (group commit). Applied batches of our own come back in the order in which they went
  * in, and so do the requests that wait for them.
  *
- * Limits: the caller keeps `outstanding` and `outstanding_bytes` below its limits by not reading; a
- * batch is closed early at PIPELINE_BATCH_BYTES.
+ * Limits: the caller keeps `outstanding` and the bytes charged below its limits by not reading; a batch is
+ * closed early at PIPELINE_BATCH_BYTES.
  */
 #ifndef SERVER_PIPELINE_H
 #define SERVER_PIPELINE_H
 
+#include "base/account.h"
 #include "base/list.h"
 #include "base/metrics.h"
 #include "state/command.h"
@@ -28,11 +29,12 @@ struct pending {
     struct connection *connection; /* NULL: nobody waits (any more) */
     int32_t xid;
     int32_t type;
-    int32_t err;      /* auth: the outcome, found at once and told in turn */
-    bool write;       /* waits for the log; otherwise for the writes before it */
-    size_t bytes;     /* counted in outstanding_bytes */
-    int64_t taken_ns; /* when it was taken in, monotonic */
-    uint64_t body_at; /* not a write: place of its body in the connection's waiting bytes */
+    int32_t err;             /* auth: the outcome, found at once and told in turn */
+    bool write;              /* waits for the log; otherwise for the writes before it */
+    size_t bytes;            /* charged to the account */
+    struct account *account; /* ACCOUNT_REQUESTS of whoever asked */
+    int64_t taken_ns;        /* when it was taken in, monotonic */
+    uint64_t body_at;        /* not a write: place of its body in the connection's waiting bytes */
     size_t body_len;
     size_t reply_bytes; /* about what the answer will take, when it waits */
     uint64_t group;     /* not a write: waits until this group of reads is confirmed; 0: none */
@@ -67,7 +69,6 @@ struct pipeline {
     struct list spare;          /* pendings for reuse, by `flight` */
     struct list blocks;         /* memory of all pendings */
     size_t outstanding;         /* pendings in use */
-    size_t outstanding_bytes;   /* their bytes */
     struct summary *batch_size; /* commands per batch, added to; or NULL */
     int error;                  /* the sink's failure: nothing is taken after it */
 };
@@ -88,8 +89,13 @@ void pipeline_begin(struct pipeline *p, int64_t last_sequence);
  * flight. */
 void pipeline_begin_run(struct pipeline *p);
 
-/* A blank entry for a request, counted as outstanding with `bytes`; NULL when memory is out. */
-struct pending *pipeline_pending(struct pipeline *p, size_t bytes, int64_t now_ns);
+/* A blank entry for a request, charged to an account with `bytes` until it is released; NULL when memory
+ * is out. */
+struct pending *pipeline_pending(struct pipeline *p, struct account *account, size_t bytes,
+                                 int64_t now_ns);
+
+/* The entry outlives its account: it is charged to another one from now on. */
+void pipeline_recharge(struct pending *entry, struct account *account);
 
 /* The entry is done with. It must be in no list. */
 void pipeline_release(struct pipeline *p, struct pending *entry);

@@ -18,19 +18,12 @@ enum {
 
 #define PROGRESS_NS (INT64_C(100) * 1000000) /* between two looks at who takes what we send */
 
-/* Connections of one address. */
-struct address_count {
-    struct map_node node;
-    size_t count;
-    char host[]; /* NUL-terminated */
-};
-
 struct client {
     struct connection connection;
     struct stream *stream;
     struct port *port;
-    struct address_count *address;
-    struct list node;     /* in port.clients, until its connection is finished */
+    struct address *address; /* whose socket it is; NULL: memory was out */
+    struct list node;        /* in port.clients, until its connection is finished */
     struct list securing; /* in port.securing, until its handshake is done or its connection is */
     size_t unsent;        /* bytes on their way at the last look, see port_note_progress */
     bool tls_failed;      /* the reason is on its way to the peer */
@@ -53,10 +46,9 @@ struct port {
     struct worker worker;    /* does the handshakes, while `working` */
     bool working;
     bool worker_closing;
-    struct list securing;    /* clients in the handshake, oldest first */
-    size_t securing_count;   /* of them */
-    struct rates handshakes; /* of addresses */
-    struct map addresses;
+    struct list securing;     /* clients in the handshake, oldest first */
+    size_t securing_count;    /* of them */
+    struct rates handshakes;  /* of addresses */
     struct refusals refusals; /* of TLS, for the log */
     struct list clients;      /* with a living connection */
     size_t sockets;           /* not closed yet, also without connection */
@@ -92,7 +84,6 @@ static void port_check_gone(struct port *p)
     }
     refusals_finish(&p->refusals, port_tell_refusals, NULL);
     tls_context_release(p->tls);
-    map_finish(&p->addresses);
     if (p->closed != NULL) {
         p->closed(p->closed_ctx);
     }
@@ -104,48 +95,6 @@ static void port_on_worker_closed(void *ctx)
     struct port *p = ctx;
     p->worker_closing = false;
     port_check_gone(p);
-}
-
-/* Addresses */
-
-static bool address_has_host(const struct map_node *node, const void *key)
-{
-    const struct address_count *a =
-        (const void *)((const char *)node - offsetof(struct address_count, node));
-    return strcmp(a->host, key) == 0;
-}
-
-/* Counts one more connection of host. NULL when memory is out. */
-static struct address_count *port_count_address(struct port *p, const char *host)
-{
-    size_t len = strlen(host);
-    uint64_t hash = hash_keyed(&p->service->key, host, len);
-    struct map_node *node = map_find(&p->addresses, hash, address_has_host, host);
-    struct address_count *a;
-    if (node != NULL) {
-        a = CONTAINER_OF(node, struct address_count, node);
-        a->count++;
-        return a;
-    }
-    a = malloc(sizeof *a + len + 1);
-    if (a == NULL) {
-        return NULL;
-    }
-    memcpy(a->host, host, len + 1);
-    a->count = 1;
-    if (map_insert(&p->addresses, &a->node, hash) != 0) {
-        free(a);
-        return NULL;
-    }
-    return a;
-}
-
-static void port_uncount_address(struct port *p, struct address_count *a)
-{
-    if (a != NULL && --a->count == 0) {
-        map_remove(&p->addresses, &a->node);
-        free(a);
-    }
 }
 
 /* One client */
@@ -295,7 +244,10 @@ static void client_on_closed(void *owner)
 {
     struct client *cl = owner;
     struct port *p = cl->port;
-    port_uncount_address(p, cl->address);
+    if (cl->address != NULL) {
+        cl->address->sockets--;
+        address_release(&p->service->addresses, cl->address);
+    }
     free(cl);
     p->sockets--;
     port_check_gone(p);
@@ -327,6 +279,7 @@ static void client_update(struct client *cl)
     if (c->stage != CONNECTION_CLOSED && service_may_send(c->service, c)) {
         stream_send(cl->stream, &c->out);
         c->sending = stream_sending(cl->stream);
+        connection_count_output(c);
     }
     if (c->stage == CONNECTION_CLOSED) {
         client_leave(cl);
@@ -373,7 +326,7 @@ static const char *port_limit(struct port *p, struct client *cl)
         p->service->metrics->conclave_refused_connections++;
         return "too many connections: maxCnxns, or the limit of open files";
     }
-    if (address_max > 0 && cl->address->count > address_max) {
+    if (address_max > 0 && cl->address->sockets > address_max) {
         p->service->metrics->conclave_refused_connections_address++;
         return "too many connections of this address: maxClientCnxns";
     }
@@ -409,7 +362,10 @@ static void port_on_accepted(void *ctx, struct stream *stream)
     int rc = stream_start(stream, &client_handler, cl);
     const struct net_address *peer = stream_peer(stream);
     net_address_format(peer, cl->peer);
-    cl->address = port_count_address(p, peer->host);
+    cl->address = address_hold(&p->service->addresses, peer->host);
+    if (cl->address != NULL) {
+        cl->address->sockets++;
+    }
     const char *refusal = port_limit(p, cl);
     if (rc != 0 || refusal != NULL) {
         if (refusal != NULL) {
@@ -457,7 +413,6 @@ struct port *port_create(uv_loop_t *loop, struct service *service)
     p->loop = loop;
     p->service = service;
     p->connections_max = port_connections_max(service->limits.connections_max);
-    map_init(&p->addresses);
     refusals_init(&p->refusals);
     list_init(&p->clients);
     list_init(&p->securing);
@@ -543,10 +498,35 @@ static void port_tick_refusals(struct port *p)
     }
 }
 
+/* Whoever keeps the most goes first, until the others are within the limit. */
+static void port_relieve(struct port *p)
+{
+    size_t max = p->service->limits.buffers_max;
+    size_t kept = account_buffers(&p->service->account);
+    while (kept > max) {
+        struct connection *most = NULL;
+        LIST_FOREACH (it, &p->clients) {
+            struct connection *c = &CONTAINER_OF(it, struct client, node)->connection;
+            if (c->stage != CONNECTION_CLOSED &&
+                (most == NULL || account_buffers(&c->account) > account_buffers(&most->account))) {
+                most = c;
+            }
+        }
+        if (most == NULL) {
+            return;
+        }
+        kept -= account_buffers(&most->account);
+        p->service->metrics->conclave_slow_clients_cut++;
+        connection_drop(most, "it kept the most when all unread answers and unfinished requests "
+                              "passed maxBufferBytes");
+    }
+}
+
 void port_turn(struct port *p)
 {
     struct list *node;
     port_note_progress(p);
+    port_relieve(p);
     port_tick_refusals(p);
     while ((node = list_pop_front(&p->service->dirty)) != NULL) {
         struct connection *c = CONTAINER_OF(node, struct connection, dirty);

@@ -90,6 +90,17 @@ static int reply_room_end(struct connection *c, const struct reply_room *room, i
     return err;
 }
 
+/* A large answer is refused while its address, or all, have too many that are not read. */
+static int refuse_large(struct connection *c, size_t place, int err)
+{
+    size_t len = c->out.len - place;
+    if (err != 0 || len <= CONNECTION_BUFFERS_FREE || connection_has_room(c, len)) {
+        return err;
+    }
+    c->service->metrics->conclave_answers_refused++;
+    return CONCLAVE_THROTTLED;
+}
+
 static void answer_query(struct connection *c, const struct request *r)
 {
     const struct state *state = c->service->state;
@@ -97,7 +108,7 @@ static void answer_query(struct connection *c, const struct request *r)
     size_t place = connection_reply_begin(c, r->xid, state_zxid(state));
     struct reply_room room = reply_room_begin(c);
     int err = state_query(state, r->type, identity_ids(&c->identity), r->body, &c->out, &watch);
-    err = reply_room_end(c, &room, err);
+    err = refuse_large(c, place, reply_room_end(c, &room, err));
     if (err != 0 && err != CONCLAVE_NO_NODE) {
         watch.kind = STATE_WATCH_NONE;
     }
@@ -118,7 +129,7 @@ static void answer_get_ephemerals(struct connection *c, const struct request *r)
     size_t place = connection_reply_begin(c, r->xid, state_zxid(state));
     struct reply_room room = reply_room_begin(c);
     int err = state_ephemerals(state, c->session_id, r->body, &c->out);
-    err = reply_room_end(c, &room, err);
+    err = refuse_large(c, place, reply_room_end(c, &room, err));
     if (err != 0) {
         connection_reply_fail(c, place, err);
     }

@@ -3,18 +3,29 @@
 #include "base/log.h"
 #include "server/service.h"
 
+/* By number and by the bytes of their paths, of the connection, its address and all. */
+static bool watches_are_full(const struct connection *c, struct slice path)
+{
+    const struct service *s = c->service;
+    const struct server_limits *l = &s->limits;
+    enum account_use use = ACCOUNT_WATCHES;
+    return c->watcher.count >= l->watches_max || s->account.charges[use] >= l->watches_total_max ||
+           c->account.bytes[use] + path.len > l->watch_bytes_max ||
+           c->address->account.bytes[use] + path.len > l->watch_bytes_total_max / 2 ||
+           s->account.bytes[use] + path.len > l->watch_bytes_total_max;
+}
+
 int request_watch(struct connection *c, enum watch_kind kind, struct slice path)
 {
     struct service *s = c->service;
-    struct watch_stats stats;
-    watch_stats(s->watches, &stats);
-    bool full =
-        c->watcher.count >= s->limits.watches_max || stats.watches >= s->limits.watches_total_max;
-    if (full && !watch_has(s->watches, &c->watcher, kind, path)) {
+    if (watches_are_full(c, path) && !watch_has(s->watches, &c->watcher, kind, path)) {
         s->metrics->conclave_watches_refused++;
         if (service_may_log(s)) {
-            log_warn("server", "watch-refused", "peer=%s session=0x%llx watches=%zu all=%zu",
-                     c->peer, (unsigned long long)c->session_id, c->watcher.count, stats.watches);
+            log_warn("server", "watch-refused",
+                     "peer=%s session=0x%llx watches=%zu bytes=%zu all=%zu all_bytes=%zu", c->peer,
+                     (unsigned long long)c->session_id, c->watcher.count,
+                     c->account.bytes[ACCOUNT_WATCHES], s->account.charges[ACCOUNT_WATCHES],
+                     s->account.bytes[ACCOUNT_WATCHES]);
         }
         return CONCLAVE_QUOTA_EXCEEDED;
     }

@@ -2,6 +2,7 @@
 #include "server/server.h"
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/random.h"
 #include "server/secure.h"
 
@@ -422,6 +423,7 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
     }
     s->loop = loop;
     s->options = *options;
+    server_limits_share(&s->options.limits, memory_limit());
     s->callbacks = *callbacks;
     s->timer_at = INT64_MAX;
     s->stop_at = INT64_MAX;
@@ -435,7 +437,7 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
     }
     s->open_parts++;
     struct service_options service = {
-        .limits = options->limits,
+        .limits = s->options.limits,
         .server_id = options->server_id,
         .skip_acl = options->skip_acl,
         .digest = options->digest,
@@ -600,6 +602,11 @@ void server_close(struct server *s, void (*cb)(void *ctx), void *ctx)
 
 /* What others may see */
 
+const char *server_warning(const struct server *s)
+{
+    return s->stage == SERVER_SERVING ? data_limit_warning(&s->service) : NULL;
+}
+
 const char *server_why_not_ready(const struct server *s)
 {
     switch (s->stage) {
@@ -679,11 +686,13 @@ void server_stats(const struct server *s, struct server_stats *ret)
         .local_sessions = local_sessions_count(&s->service.locals),
         .fence_bindings = state_fence_bindings(s->service.state),
         .outstanding = s->service.pipeline.outstanding,
-        .outstanding_bytes = s->service.pipeline.outstanding_bytes,
+        .outstanding_bytes = s->service.account.bytes[ACCOUNT_REQUESTS],
         .zxid = state_zxid(s->service.state),
         .uptime_ms = clock_monotonic_ms(s->options.clock) - s->started_ms,
         .oldest_write_ms = service_oldest_write_ms(&s->service),
         .limits = &s->service.limits,
+        .account = &s->service.account,
+        .data_level = (int)s->service.data_level,
         .metrics = s->service.metrics,
     };
     server_latency(s->service.metrics, ret);

@@ -55,6 +55,9 @@ void server_close(struct server *s, void (*cb)(void *ctx), void *ctx);
 /* NULL while clients are served and writes are answered; otherwise why not, as a fixed text. */
 const char *server_why_not_ready(const struct server *s);
 
+/* What operators should know of a server that serves, as a fixed text; NULL: nothing. */
+const char *server_warning(const struct server *s);
+
 /* For the admin room: who is connected (as port_each), and what there is to be shown. */
 void server_connections_each(const struct server *s, bool (*fn)(void *ctx, struct connection *c),
                              void *ctx);
@@ -89,6 +92,8 @@ struct server_stats {
     int64_t latency_max_ms;
     double latency_avg_ms;
     const char *mode;                     /* as node_mode */
+    int data_level;                       /* enum data_level */
+    const struct account *account;        /* what is kept for all clients; borrowed */
     const struct server_limits *limits;   /* borrowed */
     const struct server_metrics *metrics; /* counters and summaries; borrowed */
 };

@@ -57,6 +57,7 @@ int service_init(struct service *s, const struct service_options *options)
         .local_only = options->local_only,
         .clock = options->clock,
     };
+    server_limits_share(&s->limits, SIZE_MAX / 2); /* who set none has none */
     uint64_t wall_ms = (uint64_t)clock_wall_ms(s->clock);
     pipeline_init(&s->pipeline, &options->sink, s->server_id, (int64_t)(wall_ms << SEQUENCE_SHIFT));
     standing_init(&s->standing);
@@ -69,7 +70,8 @@ int service_init(struct service *s, const struct service_options *options)
     buf_init(&s->scratch, server_limits_reply(&s->limits));
     map_init(&s->by_session);
     random_bytes(&s->key, sizeof s->key);
-    addresses_init(&s->addresses, &s->key);
+    account_init(&s->account, NULL);
+    addresses_init(&s->addresses, &s->key, &s->account);
     rates_init(&s->auth_failures, &s->key);
     refusals_init(&s->auth_refused);
     list_init(&s->handshaking);
@@ -152,6 +154,7 @@ int service_begin(struct service *s)
     int rc = service_full_timeouts(s, now_ms);
     s->beat_at = now_ms + service_beat_ms(s);
     s->serving = true;
+    data_limit_follow(s);
     if (s->standing.leads) {
         fencing_tick(s, now_ms);
     }
@@ -387,13 +390,10 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
     return 0;
 }
 
-int service_apply(struct service *s, struct slice payload)
+static int service_apply_batch(struct service *s, struct slice payload)
 {
     struct batch_reader batch;
     struct command command;
-    if (replacement_is(payload)) {
-        return service_replace(s, payload);
-    }
     int rc = batch_open(payload, &batch);
     if (rc != 0) {
         return rc;
@@ -430,6 +430,17 @@ int service_skip(struct service *s, struct slice payload)
     return rc;
 }
 
+int service_apply(struct service *s, struct slice payload)
+{
+    int rc =
+        replacement_is(payload) ? service_replace(s, payload) : service_apply_batch(s, payload);
+    if (s->serving) {
+        data_limit_follow(s);
+    }
+    effects_trim(&s->effects);
+    return rc;
+}
+
 /* Turns and time */
 
 void service_turn(struct service *s)
@@ -456,7 +467,7 @@ bool service_admits(struct service *s)
         count -= count / 4;
         bytes -= bytes / 4;
     }
-    s->throttling = p->outstanding >= count || p->outstanding_bytes >= bytes;
+    s->throttling = p->outstanding >= count || s->account.bytes[ACCOUNT_REQUESTS] >= bytes;
     return !s->throttling;
 }
 
@@ -574,6 +585,12 @@ void service_tick(struct service *s)
         list_remove(&c->handshaking);
         if (c->stage == CONNECTION_CLOSING) {
             connection_drop(c, "its last answers were not read in time");
+            continue;
+        }
+        if (c->stage == CONNECTION_SERVING) {
+            s->metrics->conclave_slow_clients_cut++;
+            connection_drop(c, "it kept memory that others needed: its unread answers or its "
+                               "unfinished request");
             continue;
         }
         s->metrics->sessionless_connections_expired++;

@@ -12,6 +12,7 @@
 #include "server/audit.h"
 #include "server/collector.h"
 #include "server/connection.h"
+#include "server/data_limit.h"
 #include "server/fencing.h"
 #include "server/limits.h"
 #include "server/local_sessions.h"
@@ -96,22 +97,25 @@ struct service {
     struct effects effects;
     struct buf scratch;    /* an answer that is only measured */
     struct map by_session; /* connections by session id */
+    struct account
+        account; /* what is kept for all clients; those of the addresses are parts of it */
     struct addresses addresses;
     struct list
-        handshaking; /* connections with a deadline: without session, or closing; oldest first */
-    struct list throttled; /* connections that wait until the server is less busy */
+        handshaking; /* connections with a deadline: without session, closing, or waiting for memory; oldest first */
+    struct list throttled; /* connections that wait until the server is less busy, or keeps less */
     struct list dirty;     /* connections that their socket must look at */
     struct service_stats stats;
     struct server_metrics *metrics; /* own */
     struct service_words words;     /* answer is NULL: none are known */
     int64_t now_ns; /* when the input, entry or tick being worked on came, monotonic */
     uint64_t next_session_id;
-    uint64_t generation; /* grows whenever the state is replaced as a whole */
-    int64_t replaced_by; /* id of the newest replacement of our own, 0: none */
-    int64_t beat_at;     /* when service_tick is due at the latest, monotonic ms */
-    bool serving;        /* after service_begin: sessions are watched over */
-    bool throttling;     /* too many requests outstanding */
-    int64_t log_second;  /* second in which log_lines were written */
+    uint64_t generation;        /* grows whenever the state is replaced as a whole */
+    int64_t replaced_by;        /* id of the newest replacement of our own, 0: none */
+    int64_t beat_at;            /* when service_tick is due at the latest, monotonic ms */
+    bool serving;               /* after service_begin: sessions are watched over */
+    bool throttling;            /* too many requests outstanding */
+    enum data_level data_level; /* how near the state is to its limit */
+    int64_t log_second;         /* second in which log_lines were written */
     unsigned log_lines;
     uint64_t log_dropped;
 };

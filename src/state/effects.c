@@ -22,6 +22,20 @@ void effects_finish(struct effects *e)
     effects_init(e);
 }
 
+void effects_trim(struct effects *e)
+{
+    buf_trim(&e->reply, STATE_SCRATCH_KEEP);
+    buf_trim(&e->paths, STATE_SCRATCH_KEEP);
+    buf_trim(&e->quota_path, STATE_SCRATCH_KEEP);
+    buf_trim(&e->fence_prefix, STATE_SCRATCH_KEEP);
+    if (e->events_cap > STATE_SCRATCH_KEEP / sizeof *e->events) {
+        free(e->events);
+        e->events = NULL;
+        e->events_count = 0;
+        e->events_cap = 0;
+    }
+}
+
 void effects_clear(struct effects *e)
 {
     buf_reset(&e->reply);

@@ -4,6 +4,8 @@
 
 #include "wire/ops.h"
 
+enum { STATE_SCRATCH_KEEP = 1 << 20 }; /* larger blocks are given back when a command is done */
+
 struct state;
 
 /* A change that watches may wait for. The path lives in the effects, the ACL in the state; both die when it changes the
@@ -78,5 +80,8 @@ struct effects {
 
 void effects_init(struct effects *e);
 void effects_finish(struct effects *e);
+
+/* Gives back what a large command needed; reply and events are gone then. */
+void effects_trim(struct effects *e);
 
 #endif

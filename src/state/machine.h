@@ -69,10 +69,10 @@ struct state {
     int64_t zxid;    /* of the last applied command */
     int64_t time_ms; /* of its batch; 0: that was none, or one of version 2 */
     struct configuration configuration;
-    uint64_t nodes_digest;        /* sum over all nodes */
-    uint64_t sessions_digest;     /* sum over all sessions */
-    uint64_t undo_digest;         /* nodes_digest when the command began */
-    struct results_total results; /* of all sessions */
+    uint64_t nodes_digest;    /* sum over all nodes */
+    uint64_t sessions_digest; /* sum over all sessions */
+    uint64_t undo_digest;     /* nodes_digest when the command began */
+    struct account account;   /* what all of it takes */
     struct undo *undo;
     size_t undo_count;
     size_t undo_cap;

@@ -6,9 +6,9 @@
 
 #include <stdbool.h>
 
-struct write;
 struct operation;
 struct wire_reader;
+struct write;
 
 /* What the multi in progress checks, for those who ask more than once. */
 struct multi_checks {

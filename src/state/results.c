@@ -42,10 +42,7 @@ bool results_put(struct state *s, struct session *session, const struct result *
     }
     result->digest = digest_result(session->id, result);
     list_push_back(&r->list, &result->link);
-    r->count++;
-    r->bytes += reply.len;
-    s->results.count++;
-    s->results.bytes += sizeof *result + reply.len;
+    account_charge(&r->account, ACCOUNT_RESULTS, sizeof *result + reply.len);
     s->sessions_digest += result->digest;
     return true;
 }
@@ -53,10 +50,7 @@ bool results_put(struct state *s, struct session *session, const struct result *
 static void result_free(struct state *s, struct results *r, struct result *result)
 {
     list_remove(&result->link);
-    r->count--;
-    r->bytes -= result->len;
-    s->results.count--;
-    s->results.bytes -= sizeof *result + result->len;
+    account_credit(&r->account, ACCOUNT_RESULTS, sizeof *result + result->len);
     s->sessions_digest -= result->digest;
     free(result);
 }
@@ -72,14 +66,16 @@ static void forget_oldest(struct state *s, struct results *r)
 /* What the client has got is forgotten. */
 static void forget_answered(struct state *s, struct results *r, int32_t unanswered)
 {
-    while (r->count > 0 && distance(unanswered, result_of(r->list.next)->number) < 0) {
+    while (results_count(r) > 0 && distance(unanswered, result_of(r->list.next)->number) < 0) {
         forget_oldest(s, r);
     }
 }
 
 static bool over_limit(const struct results *r)
 {
-    return r->count > (size_t)r->count_max || (r->bytes > (size_t)r->bytes_max && r->count > 1);
+    size_t count = results_count(r);
+    size_t replies = r->account.bytes[ACCOUNT_RESULTS] - count * sizeof(struct result);
+    return count > (size_t)r->count_max || (replies > (size_t)r->bytes_max && count > 1);
 }
 
 /* --- begin and end ---------------------------------------------------------------------------- */
@@ -92,8 +88,7 @@ bool results_restore(struct state *s, struct session *session, const struct resu
     }
     *session->results = *like;
     list_init(&session->results->list);
-    session->results->count = 0;
-    session->results->bytes = 0;
+    account_init(&session->results->account, &s->account);
     head_in(s, session);
     return true;
 }
@@ -104,10 +99,11 @@ void results_end(struct state *s, struct session *session)
     if (r == NULL) {
         return;
     }
-    while (r->count > 0) {
+    while (results_count(r) > 0) {
         result_free(s, r, result_of(r->list.next));
     }
     head_out(s, session);
+    account_finish(&r->account);
     free(r);
     session->results = NULL;
 }
@@ -269,6 +265,6 @@ bool state_results(const struct state *s, int64_t session_id, struct state_resul
                                   .bytes_max = r->bytes_max,
                                   .last = r->last,
                                   .born = r->born,
-                                  .count = r->count};
+                                  .count = results_count(r)};
     return true;
 }

@@ -14,6 +14,7 @@
 #ifndef STATE_RESULTS_H
 #define STATE_RESULTS_H
 
+#include "base/account.h"
 #include "base/list.h"
 #include "base/slice.h"
 
@@ -39,23 +40,21 @@ struct result {
     uint8_t reply[]; /* the record */
 };
 
-/* Of all sessions. */
-struct results_total {
-    size_t count;
-    size_t bytes; /* memory */
-};
-
 /* Of one session. */
 struct results {
     int32_t count_max;
-    int32_t bytes_max; /* of replies */
-    int32_t last;      /* newest number that was seen */
-    int32_t forgotten; /* newest number whose result went */
-    int64_t born;      /* zxid when this began: tells it from what the session had earlier */
-    struct list list;  /* struct result, oldest first */
-    size_t count;
-    size_t bytes;
+    int32_t bytes_max;      /* of replies */
+    int32_t last;           /* newest number that was seen */
+    int32_t forgotten;      /* newest number whose result went */
+    int64_t born;           /* zxid when this began: tells it from what the session had earlier */
+    struct list list;       /* struct result, oldest first */
+    struct account account; /* their number and memory; part of the state's */
 };
+
+static inline size_t results_count(const struct results *r)
+{
+    return r->account.charges[ACCOUNT_RESULTS];
+}
 
 /* What stands behind the record in the body of CREATE_SESSION or ATTACH_SESSION. */
 struct results_wish {

@@ -3,6 +3,9 @@
 #include "state/digest.h"
 #include "tree/walk.h"
 
+/* With what the table and the tracker of sessions take for it. */
+enum { SESSION_MEMORY = sizeof(struct session) + 96 };
+
 static bool session_has_id(const struct map_node *node, const void *key)
 {
     return CONTAINER_OF(node, struct session, map)->id == *(const int64_t *)key;
@@ -36,6 +39,7 @@ struct session *session_put(struct state *s, const struct state_session *like)
             free(session);
             return NULL;
         }
+        account_charge(&s->account, ACCOUNT_SESSIONS, SESSION_MEMORY);
         session->id = like->id;
         session->results = NULL;
         session->path_bytes = 0;
@@ -218,6 +222,7 @@ int write_close_session(struct write *w)
     results_end(w->s, session);
     w->s->sessions_digest -= digest_session(session);
     map_remove(&w->s->sessions, &session->map);
+    account_credit(&w->s->account, ACCOUNT_SESSIONS, SESSION_MEMORY);
     tell_session(w, STATE_SESSION_CLOSED, session->id);
     free(session);
     return 0;

@@ -49,7 +49,7 @@ static void put_results(struct state *s, const struct session *session, struct b
     buf_append_i32(out, r->last);
     buf_append_i32(out, r->forgotten);
     buf_append_i64(out, r->born);
-    buf_append_i32(out, (int32_t)r->count);
+    buf_append_i32(out, (int32_t)results_count(r));
     LIST_FOREACH (link, &r->list) {
         const struct result *result = CONTAINER_OF(link, struct result, link);
         buf_append_i32(out, result->number);

@@ -1,4 +1,5 @@
 #include "state/machine.h"
+#include "tree/memory.h"
 
 #include "state/digest.h"
 #include "state/initial_acls.h"
@@ -18,6 +19,7 @@ struct state *state_create_empty(const struct hash_key *key)
         free(s);
         return NULL;
     }
+    tree_set_account(&s->tree, &s->account);
     map_init(&s->sessions);
     buf_init(&s->scratch, 0);
     buf_init(&s->name, 0);
@@ -151,6 +153,19 @@ static int64_t owning_origin(const struct batch_header *header)
     return header->previous == BATCH_PREVIOUS_UNKNOWN ? 0 : header->origin;
 }
 
+/* What one large command needed is given back. */
+static void state_trim(struct state *s)
+{
+    buf_trim(&s->scratch, STATE_SCRATCH_KEEP);
+    buf_trim(&s->name, STATE_SCRATCH_KEEP);
+    buf_trim(&s->quota, STATE_SCRATCH_KEEP);
+    if (s->undo_cap > STATE_SCRATCH_KEEP / sizeof *s->undo && s->undo_count == 0) {
+        free(s->undo);
+        s->undo = NULL;
+        s->undo_cap = 0;
+    }
+}
+
 void state_apply(struct state *s, const struct batch_header *header, const struct command *command,
                  struct effects *effects)
 {
@@ -210,6 +225,7 @@ void state_apply(struct state *s, const struct batch_header *header, const struc
     }
     results_resume(s, effects);
     effects_seal(effects);
+    state_trim(s);
 }
 
 void state_stats(const struct state *s, struct state_stats *ret)
@@ -220,7 +236,8 @@ void state_stats(const struct state *s, struct state_stats *ret)
         .collectable = s->tree.extended_count,
         .sessions = map_count(&s->sessions),
         .data_bytes = s->tree.bytes,
-        .results = s->results.count,
-        .results_bytes = s->results.bytes,
+        .results = s->account.charges[ACCOUNT_RESULTS],
+        .results_bytes = s->account.bytes[ACCOUNT_RESULTS],
+        .memory = account_state(&s->account),
     };
 }

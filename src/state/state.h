@@ -17,9 +17,8 @@
 
 struct state;
 
-/* The boot tree of a fresh ZooKeeper ("/", /zookeeper, /zookeeper/quota, /zookeeper/config),
- * zxid 0. The key orders tables in memory: it is random, so that clients cannot choose what meets in
- * them, and nothing that can be seen depends on it. NULL when memory is out. */
+/* The boot tree of a fresh ZooKeeper ("/", /zookeeper, /zookeeper/quota, /zookeeper/config), zxid 0. The key orders tables in
+ * memory: random, so that clients cannot choose what meets in them; nothing visible depends on it. NULL when memory is out. */
 struct state *state_create(const struct hash_key *key);
 void state_destroy(struct state *s);
 
@@ -212,6 +211,7 @@ struct state_stats {
     size_t data_bytes;    /* paths and data, as approximate_data_size counts them */
     size_t results;       /* remembered answers of all sessions */
     size_t results_bytes; /* their memory */
+    size_t memory;        /* of all, as state_memory (growth.h) */
 };
 void state_stats(const struct state *s, struct state_stats *ret);
 

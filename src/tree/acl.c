@@ -57,6 +57,7 @@ static struct acl_list *acl_add(struct acl_table *t, uint32_t id, struct wire_ve
         free(list);
         return NULL;
     }
+    account_charge(t->account, ACCOUNT_NODES, sizeof *list + list->len);
     return list;
 }
 
@@ -64,12 +65,14 @@ static void acl_remove(struct acl_table *t, struct acl_list *list)
 {
     map_remove(&t->by_items, &list->by_items);
     map_remove(&t->by_id, &list->by_id);
+    account_credit(t->account, ACCOUNT_NODES, sizeof *list + list->len);
     free(list);
 }
 
 int acl_table_init(struct acl_table *t, const struct hash_key *key)
 {
     t->key = *key;
+    t->account = NULL;
     map_init(&t->by_items);
     map_init(&t->by_id);
     t->next_id = ACL_OPEN + 1;
@@ -168,6 +171,11 @@ void acl_release(struct acl_table *t)
         acl_unref(t, t->kept[i]);
     }
     t->kept_count = 0;
+}
+
+bool acl_known(const struct acl_table *t, struct wire_vector entries)
+{
+    return acl_find_items(t, entries) != NULL;
 }
 
 const struct acl_list *acl_get(const struct acl_table *t, uint32_t id)

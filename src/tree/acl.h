@@ -7,6 +7,7 @@
 #ifndef TREE_ACL_H
 #define TREE_ACL_H
 
+#include "base/account.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "wire/records.h"
@@ -33,6 +34,7 @@ struct acl_table {
     uint32_t *kept; /* numbers of lists that stay although no znode may hold them any more */
     size_t kept_count;
     size_t kept_cap;
+    struct account *account; /* charged with each list; NULL: nobody counts */
 };
 
 /* 0 or CONCLAVE_ENOMEM. */
@@ -51,6 +53,9 @@ void acl_unref(struct acl_table *t, uint32_t id);
  * borrowed for so long. 0 or CONCLAVE_ENOMEM. */
 int acl_keep(struct acl_table *t, const struct acl_list *list) CONCLAVE_MUST_USE;
 void acl_release(struct acl_table *t);
+
+/* Whether there is a list with these entries. */
+bool acl_known(const struct acl_table *t, struct wire_vector entries);
 
 /* The list of that number, or NULL. */
 const struct acl_list *acl_get(const struct acl_table *t, uint32_t id);

@@ -1,6 +1,7 @@
 #include "tree/tree.h"
 
 #include "base/endian.h"
+#include "tree/memory.h"
 #include "tree/path.h"
 
 #include <assert.h>
@@ -246,6 +247,7 @@ struct znode *tree_add(struct tree *t, struct znode *parent, const struct znode_
     dir->pzxid = spec->zxid;
     count_below(parent, 1, (int64_t)spec->data.len);
     t->bytes += path_chars(spec->path) + spec->data.len;
+    tree_memory_charge(t, node, dir);
     return node;
 }
 
@@ -261,6 +263,7 @@ void tree_take_out(struct tree *t, struct znode *node, int64_t zxid)
     map_remove(&t->nodes, &node->map);
     unlink_owner(t, node);
     t->bytes -= znode_path_chars(node) + znode_data(node).len;
+    tree_memory_credit(t, node, dir);
 }
 
 void tree_put_back(struct tree *t, struct znode *node, int64_t pzxid, struct list *owned)
@@ -276,18 +279,21 @@ void tree_put_back(struct tree *t, struct znode *node, int64_t pzxid, struct lis
     (void)rc;
     link_owner(t, node, owned);
     t->bytes += znode_path_chars(node) + znode_data(node).len;
+    tree_memory_charge(t, node, dir);
 }
 
 struct znode_data *tree_swap_data(struct tree *t, struct znode *node, struct znode_data *data)
 {
     struct znode_data **at = znode_data_at(node);
     struct znode_data *old = *at;
+    tree_memory_credit(t, node, NULL);
     int64_t grown = (int64_t)(data != NULL ? data->len : 0) - (int64_t)(old != NULL ? old->len : 0);
     if (grown != 0) {
         t->bytes += (size_t)grown;
         count_below(node->parent, 0, grown);
     }
     *at = data;
+    tree_memory_charge(t, node, NULL);
     return old;
 }
 

@@ -11,6 +11,7 @@
 #ifndef TREE_TREE_H
 #define TREE_TREE_H
 
+#include "base/account.h"
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/map.h"
@@ -83,8 +84,9 @@ struct tree {
     struct list extended; /* containers and nodes with a TTL */
     size_t extended_count;
     size_t ephemerals;
-    size_t bytes; /* lengths of paths and data, as approximate_data_size counts them */
-    uint8_t mark; /* 0 or ZNODE_MARK */
+    size_t bytes;            /* lengths of paths and data, as approximate_data_size counts them */
+    struct account *account; /* charged with each node in the tree; NULL: nobody counts */
+    uint8_t mark;            /* 0 or ZNODE_MARK */
 };
 
 /* An empty root with the open ACL, zxid and times 0. The key is random, so that clients cannot choose
@@ -92,8 +94,7 @@ struct tree {
 int tree_init(struct tree *t, const struct hash_key *key) CONCLAVE_MUST_USE;
 void tree_finish(struct tree *t);
 
-/* The node at a path, or NULL. "" is "/", as in ZooKeeper; a malformed path is a path without
- * node. */
+/* The node at a path, or NULL. "" is "/", as in ZooKeeper; a malformed path is one without node. */
 struct znode *tree_find(const struct tree *t, struct slice path);
 
 /* What a new node is made of. */

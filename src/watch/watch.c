@@ -193,6 +193,7 @@ static void watch_drop(struct watch_table *t, uint32_t n)
     t->recursive -= watch->kind == WATCH_RECURSIVE;
     bool child = watch->kind == WATCH_CHILD;
     w->count--;
+    account_credit(w->account, ACCOUNT_WATCHES, watch->entry->node.key_len);
     w->child -= child;
     t->data_watches -= !child;
     t->data_paths -= !child && !watch_entry_has_data(watch->entry);
@@ -242,6 +243,7 @@ int watch_add(struct watch_table *t, struct watcher *w, enum watch_kind kind, st
     t->data_paths += !child && !watch_entry_has_data(entry);
     t->data_watchers += !child && w->count == w->child;
     w->child += child;
+    account_charge(w->account, ACCOUNT_WATCHES, path.len);
     watch_list_push(t, LIST_OWNER, &w->first, n);
     watch_list_push(t, LIST_ENTRY, &entry->first[kind], n);
     if (w->count++ == 0) {

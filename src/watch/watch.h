@@ -1,12 +1,13 @@
 /*
  * Who asked to be told of what: watches on paths, held by watchers (connections). Knows nothing of
  * the tree. Kinds stand beside each other: a watcher may have one of each at a path. Limits:
- * 2^32 - 2 watches in a table; the memory of a watch is used again for the next one and goes back
+ * 2^32 - 2 watches in a table; a path that several watch is there once, and charged to each; the memory of a watch is used again for the next one and goes back
  * to the heap when the table holds no watch any more.
  */
 #ifndef WATCH_WATCH_H
 #define WATCH_WATCH_H
 
+#include "base/account.h"
 #include "base/hash.h"
 #include "base/slice.h"
 
@@ -36,8 +37,10 @@ struct watch_table;
 
 /* Embedded by value in whoever watches; belongs to one table while it has watches. */
 struct watcher {
-    size_t count;   /* how many watches it has */
-    size_t child;   /* of them, those of WATCH_CHILD */
+    size_t count; /* how many watches it has */
+    size_t child; /* of them, those of WATCH_CHILD */
+    struct account
+        *account;   /* charged with each watch and the bytes of its path; NULL: nobody counts */
     uint64_t told;  /* number of the last trigger that told it: it is told once per trigger */
     uint32_t first; /* its first watch, by number in the table; 0: none */
 };

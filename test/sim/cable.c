@@ -80,6 +80,7 @@ static void door_update(struct door *d)
                             buf_slice(&c->out));
         send_parcel(d->cable, TO_CLIENT, PARCEL_BYTES, buf_slice(&c->out));
         buf_reset(&c->out);
+        connection_count_output(c);
     }
     if (c->stage == CONNECTION_CLOSED || (c->stage == CONNECTION_CLOSING && c->out.len == 0)) {
         door_close(d, true);

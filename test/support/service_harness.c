@@ -105,9 +105,10 @@ void service_harness_turn(struct service_harness *h)
     while ((node = list_pop_front(&h->service.dirty)) != NULL) {
         struct connection *c = CONTAINER_OF(node, struct connection, dirty);
         struct guest *p = CONTAINER_OF(c, struct guest, c);
-        if (c->stage != CONNECTION_CLOSED && service_may_send(c->service, c)) {
+        if (c->stage != CONNECTION_CLOSED && !p->slow && service_may_send(c->service, c)) {
             buf_append_slice(&p->out, buf_slice(&c->out));
             buf_reset(&c->out);
+            connection_count_output(c);
         }
         p->closed = c->stage == CONNECTION_CLOSED || c->stage == CONNECTION_CLOSING;
         if (!p->closed && p->in.len > 0) {

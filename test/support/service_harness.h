@@ -36,6 +36,7 @@ struct guest {
     size_t out_at;  /* read of it */
     int32_t next_xid;
     uint8_t passwd[WIRE_PASSWD_LEN];
+    bool slow;   /* takes nothing of what it is sent */
     bool closed; /* the server closed it */
 };
 

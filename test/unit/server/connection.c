@@ -41,9 +41,9 @@ static void test_read_waits_for_write(void **state)
     assert_int_equal(f.body.len, 0);
     guest_expect_nothing(&p);
     assert_int_equal(p.c.pending_count, 0);
-    assert_int_equal(p.c.pending_bytes, 0);
+    assert_int_equal(p.c.account.bytes[ACCOUNT_REQUESTS], 0);
     assert_int_equal(h.service.pipeline.outstanding, 0);
-    assert_int_equal(h.service.pipeline.outstanding_bytes, 0);
+    assert_int_equal(h.service.account.bytes[ACCOUNT_REQUESTS], 0);
     guest_finish(&p);
     service_harness_finish(&h);
 }

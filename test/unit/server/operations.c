@@ -576,12 +576,12 @@ static void test_bytes_in_flight_of_an_address(void **state)
     service_harness_settle(&h);
     guest_expect(&p, one, 0);
     guest_expect(&same, two, 0);
-    assert_int_equal(p.c.address->bytes, 0);
+    assert_int_equal(p.c.address->account.bytes[ACCOUNT_REQUESTS], 0);
     /* A connection that goes takes its bytes along. */
     guest_request(&p, WIRE_SET_DATA, body_set("/a", "y"));
-    assert_true(same.c.address->bytes > 0);
+    assert_true(same.c.address->account.bytes[ACCOUNT_REQUESTS] > 0);
     guest_finish(&p);
-    assert_int_equal(same.c.address->bytes, 0);
+    assert_int_equal(same.c.address->account.bytes[ACCOUNT_REQUESTS], 0);
     service_harness_settle(&h);
     guest_finish(&same);
     service_harness_finish(&h);
