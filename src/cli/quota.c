@@ -189,7 +189,7 @@ static int find_limits(const char *path, int depth, const struct conclave_reply 
 {
     (void)path;
     for (size_t i = 0; depth > 0 && children != NULL && i < children->children_count; i++) {
-        if (strcmp(children->children[i], LIMITS_NODE + 1) == 0) {
+        if (strcmp(children->children[i], &LIMITS_NODE[1]) == 0) {
             *(bool *)ctx = true;
         }
     }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *format_text(const char *fmt, va_list args)
+__attribute__((format(printf, 1, 0))) static char *format_text(const char *fmt, va_list args)
 {
     va_list again;
     va_copy(again, args);

@@ -293,8 +293,7 @@ static void test_bad_frames(void **state)
     (void)state;
     struct service_harness h;
     const char *const bad[] = {"\xff\xff\xff\xff", "\x80\0\0\0", "\0\x10\0\0", "\0\0\0\0",
-                               "\0\0\0\x07"
-                               "1234567"};
+                               "\0\0\0\0071234567"};
     const size_t len[] = {4, 4, 4, 4, 11};
     service_harness_init(&h, NULL);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

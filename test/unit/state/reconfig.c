@@ -54,7 +54,7 @@ static void configure(struct world *w, const struct config *c)
 #define TWO "server.2=127.0.0.1:2882:3882:participant;127.0.0.1:2182"
 #define THREE "server.3=127.0.0.1:2883:3883:participant;127.0.0.1:2183"
 #define FOUR "server.4=127.0.0.1:2884:3884:participant;127.0.0.1:2184"
-#define BEHIND_ID(line) (line + 9)
+#define BEHIND_ID(line) (&(line)[9])
 
 /* An ensemble of three. */
 static void three(struct world *w, struct config *c)
