@@ -10,22 +10,21 @@
  * comes without a reply, and a snapshot, taken at any moment and while commands go on, restores to the
  * state it was taken of.
  */
+#include "base/endian.h"
+#include "fuzz/cost.h"
 #include "state/machine.h"
 #include "state/snapshot_format.h"
 
+#include <stdio.h>
 #include <stdlib.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { REQUESTS_MAX = 200 };
 
-/* Like assert, but also in a build without asserts. */
-static void must(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
+/* What a command stands for beside its own bytes: the reads that each is tried as. */
+enum { COMMAND_BYTES = 1024 };
+
+/* One of the steps of a program that make a command (put_command). */
+enum { KIND_LARGE = 11 };
 
 /* Two states that must stay the same, and a snapshot that may be under way of the first. */
 struct world {
@@ -92,6 +91,7 @@ static void query_all(struct world *w, struct wire_vector ids, struct slice body
         }
         must(rc[0] == rc[1] && rc[0] <= 0);
         must(rc[0] == 0 || replies[0].len == 0);
+        cost_stands_for(replies[0].len);
         must(slice_equal(buf_slice(&replies[0]), buf_slice(&replies[1])));
     }
     for (int j = 0; j < 2; j++) {
@@ -122,9 +122,11 @@ static void apply_batch(struct world *w, struct slice bytes)
         for (int i = 0; i < 2; i++) {
             state_apply(w->states[i], &reader.header, &c, &w->effects[i]);
         }
+        cost_stands_for(COMMAND_BYTES + c.body.len + c.ids.items.len);
         check_same_effects(w, zxid);
         query_all(w, c.ids, c.body);
     }
+    cost_pause();
     must(state_digest(w->states[0]) == state_digest(w->states[1]));
     must(state_digest_now(w->states[0]) == state_digest(w->states[0]));
     must(state_digest_now(w->states[1]) == state_digest(w->states[1]));
@@ -133,6 +135,7 @@ static void apply_batch(struct world *w, struct slice bytes)
         state_stats(w->states[i], &stats[i]);
     }
     must(memcmp(&stats[0], &stats[1], sizeof stats[0]) == 0);
+    cost_resume();
 }
 
 /* --- snapshots ------------------------------------------------------------------------------------ */
@@ -387,14 +390,152 @@ static int32_t put_session(struct buf *b, struct input *in, int64_t session_id)
     return how % 8 == 7 ? (int32_t)COMMAND_ATTACH_SESSION : (int32_t)WIRE_CREATE_SESSION;
 }
 
-static void put_command(struct world *w, struct input *in, int32_t kind)
+/* --- large requests ------------------------------------------------------------------------------- */
+
+/* Entries of an ACL, most of them different. */
+static void put_large_acl(struct buf *b, struct input *in)
 {
-    struct buf body, ids;
-    buf_init(&body, 0);
-    buf_init(&ids, 0);
-    struct command c = {.session_id = take(in) % 4, .cxid = w->requests};
-    uint8_t who = take(in);
-    c.options = (uint32_t)who >> 3 | COMMAND_FENCING;
+    static const char *const schemes[] = {"auth", "digest", "world", "ip"};
+    int32_t count = take(in) * 5;
+    uint8_t which = take(in);
+    wire_write_i32(b, count);
+    for (int32_t i = 0; i < count; i++) {
+        char id[32];
+        const char *scheme = schemes[which % 4];
+        (void)snprintf(id, sizeof id, which % 4 == 1 ? "u%d:h" : "10.%d.0.1", i % 256);
+        struct wire_acl acl = {.perms = which / 4 % 2 == 0 ? i : 31,
+                               .id = {slice_str(scheme), which % 4 == 0   ? slice_str("")
+                                                         : which % 4 == 2 ? slice_str("anyone")
+                                                                          : slice_str(id)}};
+        wire_encode_acl(b, &acl);
+    }
+}
+
+/* A path of many components, or of a long one. */
+static void append_large_path(struct buf *path, struct input *in)
+{
+    static const char *const tops[] = {"", "/a", "/zookeeper/quota", "/zookeeper/fence"};
+    uint8_t form = take(in);
+    int components = take(in) * (form % 8 == 0 ? 20 : 1);
+    int bytes = take(in) * (form % 8 == 1 ? 300 : 1);
+    buf_append_str(path, tops[form / 8 % 4]);
+    for (int i = 0; i < components; i++) {
+        buf_append_str(path, "/a");
+    }
+    buf_append_str(path, "/");
+    for (int i = 0; i < bytes; i++) {
+        buf_append_str(path, "n");
+    }
+    if (form >= 128) {
+        buf_append_str(path, form % 2 == 0 ? "/zookeeper_limits" : "/zookeeper_stats");
+    }
+}
+
+/* Makes all nodes of a path that are above it, or changes the one at its end. */
+static void put_path_parts(struct buf *b, struct slice path, uint8_t how)
+{
+    struct wire_multi_header h = {.type = WIRE_CREATE, .done = false, .err = -1};
+    for (size_t i = 1; i <= path.len; i++) {
+        bool end = i == path.len;
+        if (!end && (path.data[i] != '/' || how % 2 == 0)) {
+            continue;
+        }
+        h.type = end && how % 4 == 2 ? WIRE_DELETE : WIRE_CREATE;
+        wire_encode_multi_header(b, &h);
+        wire_write_string(b, slice_make(path.data, i));
+        if (h.type == WIRE_DELETE) {
+            wire_write_i32(b, -1);
+            continue;
+        }
+        wire_write_buffer(b, slice_str("count=1,bytes=1000"));
+        wire_write_i32(b, 1);
+        struct wire_acl acl = {31, {slice_str("world"), slice_str("anyone")}};
+        wire_encode_acl(b, &acl);
+        wire_write_i32(b, how / 8 % 4);
+    }
+}
+
+/* The same few parts, hundreds of times. */
+static int32_t put_large_multi(struct buf *b, struct input *in)
+{
+    struct buf part, path;
+    buf_init(&part, 0);
+    buf_init(&path, 0);
+    uint8_t how = take(in);
+    if (how % 4 == 3) {
+        append_large_path(&path, in);
+        put_path_parts(&part, buf_slice(&path), how / 4);
+    } else {
+        for (int n = how % 4; n >= 0; n--) {
+            size_t start = part.len;
+            struct wire_multi_header h = {.type = WIRE_CHECK, .done = false, .err = -1};
+            wire_encode_multi_header(&part, &h);
+            h.type = put_request(&part, in);
+            put_be32(part.data + start, (uint32_t)h.type);
+        }
+    }
+    for (int n = take(in) * 2; n >= 0; n--) {
+        buf_append_slice(b, buf_slice(&part));
+    }
+    wire_encode_multi_header(b, &(struct wire_multi_header){-1, true, -1});
+    buf_finish(&part);
+    buf_finish(&path);
+    return WIRE_MULTI;
+}
+
+static int32_t put_large_reconfig(struct buf *b, struct input *in)
+{
+    struct buf list;
+    buf_init(&list, 0);
+    const char *member = members[take(in) % 8];
+    uint8_t how = take(in);
+    for (int n = take(in) * 2; n > 0; n--) {
+        char piece[64];
+        (void)snprintf(piece, sizeof piece, "server.%d=10.0.%d.1:%d:2;3,", n % 256, n % 200, n);
+        buf_append_str(&list, how % 2 == 0 ? piece : member);
+        buf_append_str(&list, how % 2 == 0 ? "" : ",");
+    }
+    struct wire_reconfig_request r = {
+        .joining_servers = how % 4 < 2 ? buf_slice(&list) : SLICE_NULL,
+        .new_members = how % 4 >= 2 ? buf_slice(&list) : SLICE_NULL,
+        .cur_config_id = -1,
+    };
+    wire_encode_reconfig_request(b, &r);
+    buf_finish(&list);
+    return WIRE_RECONFIG;
+}
+
+/* A request near the limits of what may be asked for. */
+static int32_t put_large(struct buf *b, struct input *in)
+{
+    struct buf path;
+    int32_t type = WIRE_SET_ACL;
+    switch (take(in) % 4) {
+    case 0:
+        wire_write_string(b, take_path(in));
+        put_large_acl(b, in);
+        wire_write_i32(b, -1);
+        return type;
+    case 1:
+        buf_init(&path, 0);
+        append_large_path(&path, in);
+        wire_write_string(b, buf_slice(&path));
+        wire_write_buffer(b, SLICE_NULL);
+        put_large_acl(b, in);
+        wire_write_i32(b, take(in) % 4);
+        buf_finish(&path);
+        return WIRE_CREATE;
+    case 2:
+        return put_large_multi(b, in);
+    default:
+        return put_large_reconfig(b, in);
+    }
+}
+
+/* --- commands ------------------------------------------------------------------------------------- */
+
+static int32_t put_ids(struct buf *b, uint8_t who, int32_t many)
+{
     static const struct {
         const char *scheme;
         const char *id;
@@ -403,10 +544,37 @@ static void put_command(struct world *w, struct input *in, int32_t kind)
     for (int i = 0; i < 3; i++) {
         if ((who >> i & 1) != 0) {
             struct wire_id id = {slice_str(known[i].scheme), slice_str(known[i].id)};
-            wire_encode_id(&ids, &id);
+            wire_encode_id(b, &id);
             count++;
         }
     }
+    for (int32_t i = 0; i < many; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "many%d:h", (int)i);
+        struct wire_id id = {slice_str("digest"), slice_str(name)};
+        wire_encode_id(b, &id);
+        count++;
+    }
+    return count;
+}
+
+/* As the server does that takes a request in: what costs too much never gets into a log. */
+static bool intake(struct command *c)
+{
+    c->options |= COMMAND_BOUNDED;
+    return c->ids.count <= command_ceilings.ids &&
+           bounds_check(&command_ceilings, c->type, c->body, c->ids) == 0;
+}
+
+static void put_command(struct world *w, struct input *in, int32_t kind)
+{
+    struct buf body, ids;
+    buf_init(&body, 0);
+    buf_init(&ids, 0);
+    struct command c = {.session_id = take(in) % 4, .cxid = w->requests};
+    uint8_t who = take(in);
+    c.options = (uint32_t)who >> 3 | COMMAND_FENCING;
+    int32_t count = put_ids(&ids, who, kind == KIND_LARGE ? take(in) * 2 : 0);
     c.ids = wire_vector_make(&ids, count);
     if (kind == 0) {
         c.type = put_session(&body, in, c.session_id);
@@ -418,11 +586,16 @@ static void put_command(struct world *w, struct input *in, int32_t kind)
     } else if (kind == 3) {
         c.options |= COMMAND_RECONFIG;
         c.type = put_reconfig(w, &body, in);
+    } else if (kind == KIND_LARGE) {
+        c.options |= COMMAND_RECONFIG;
+        c.type = put_large(&body, in);
     } else {
         c.type = put_request(&body, in);
     }
     c.body = buf_slice(&body);
-    batch_add(&w->batch, 0, &c);
+    if (intake(&c)) {
+        batch_add(&w->batch, 0, &c);
+    }
     buf_finish(&body);
     buf_finish(&ids);
 }
@@ -518,20 +691,27 @@ static void fuzz_records(int32_t version, struct slice records)
     buf_finish(&b);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+const struct cost_bound fuzz_bound = {
+    .cpu_us = 100000,
+    .cpu_ns_per_byte = 5000,
+    .alloc_bytes = 4 << 20,
+    .alloc_per_byte = 500,
+};
+
+void fuzz_input(const uint8_t *data, size_t size)
 {
     if (size == 0) {
-        return 0;
+        return;
     }
     struct slice rest = slice_make(data + 1, size - 1);
     if (data[0] % 4 == 1) {
         fuzz_snapshot(rest);
-        return 0;
+        return;
     }
     if (data[0] % 4 == 3) {
         bool old = data[0] / 4 % 2 == 0;
         fuzz_records(old ? SNAPSHOT_VERSION_STANDALONE : SNAPSHOT_VERSION, rest);
-        return 0;
+        return;
     }
     struct world w;
     world_init(&w);
@@ -541,5 +721,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_program(&w, rest);
     }
     world_finish(&w);
-    return 0;
 }

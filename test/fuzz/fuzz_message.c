@@ -7,23 +7,14 @@
  * nothing committed is replaced; entries follow each other.
  */
 #include "base/endian.h"
+#include "fuzz/cost.h"
 #include "replication/engine.h"
 #include "replication/members.h"
 #include "replication/message.h"
 
 #include <stdlib.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 enum { ENTRIES_MAX = 4096, STEPS_MAX = 400 };
-
-/* Like assert, but also in a build without asserts. */
-static void must(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 /* --- frames --------------------------------------------------------------------------------------- */
 
@@ -239,10 +230,17 @@ static void fuzz_program(struct slice bytes)
     buf_finish(&w.configuration);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+const struct cost_bound fuzz_bound = {
+    .cpu_us = 400000,
+    .cpu_ns_per_byte = 50000,
+    .alloc_bytes = 64 << 20,
+    .alloc_per_byte = 4000,
+};
+
+void fuzz_input(const uint8_t *data, size_t size)
 {
     if (size == 0) {
-        return 0;
+        return;
     }
     struct slice rest = slice_make(data + 1, size - 1);
     if (data[0] % 2 == 0) {
@@ -250,5 +248,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         fuzz_program(rest);
     }
-    return 0;
 }

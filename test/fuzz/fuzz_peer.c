@@ -2,19 +2,10 @@
  * Any bytes as what comes in on a link between servers: frames are cut within their bounds, and a
  * hello, an age or a refusal that is read is the one that was written. Input: the bytes.
  */
+#include "fuzz/cost.h"
 #include "peer/hello.h"
 
 #include <stdlib.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* Like assert, but also in a build without asserts. */
-static void must(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 /* What was read, written again: the same frame. */
 static void fuzz_control(const struct frame *f)
@@ -43,7 +34,14 @@ static void fuzz_control(const struct frame *f)
     buf_finish(&again);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+const struct cost_bound fuzz_bound = {
+    .cpu_us = 20000,
+    .cpu_ns_per_byte = 5000,
+    .alloc_bytes = 1 << 16,
+    .alloc_per_byte = 200,
+};
+
+void fuzz_input(const uint8_t *data, size_t size)
 {
     struct slice rest = slice_make(data, size);
     struct frame f;
@@ -54,5 +52,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             fuzz_control(&f);
         }
     }
-    return 0;
 }

@@ -3,19 +3,10 @@
  * encoded, decoded and encoded again it gives the same bytes. Input: one byte that chooses, then the
  * bytes to decode.
  */
+#include "fuzz/cost.h"
 #include "wire/ops.h"
 
 #include <stdlib.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* Like assert, but also in a build without asserts. */
-static void must(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 #define FUZZ_RECORD(name, FIELDS)                                                                  \
     static void fuzz_##name(struct slice bytes)                                                    \
@@ -76,7 +67,14 @@ static void fuzz_ops(struct slice bytes)
     buf_finish(&text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+const struct cost_bound fuzz_bound = {
+    .cpu_us = 20000,
+    .cpu_ns_per_byte = 5000,
+    .alloc_bytes = 1 << 16,
+    .alloc_per_byte = 200,
+};
+
+void fuzz_input(const uint8_t *data, size_t size)
 {
     static void (*const targets[])(struct slice) = {fuzz_frames, fuzz_ops,
 #define FUZZ_ROW(name, FIELDS) fuzz_##name,
@@ -87,5 +85,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0) {
         targets[data[0] % (sizeof targets / sizeof targets[0])](slice_make(data + 1, size - 1));
     }
-    return 0;
 }

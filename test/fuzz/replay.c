@@ -1,15 +1,15 @@
 /*
  * Replays the corpus of one fuzzer as a test: calls LLVMFuzzerTestOneInput with every file of the
- * folders given, each in a block of exactly its size. Needs no libFuzzer. Speaks TAP. Fails when it
- * finds no file; a fuzzer that finds a fault aborts.
+ * folders given, each in a block of exactly its size; the bound of cost.h holds as well. Needs no
+ * libFuzzer. Speaks TAP. Fails when it finds no file; a fuzzer that finds a fault aborts.
  */
+#include "fuzz/cost.h"
+
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* The whole file, or NULL. */
 static uint8_t *read_whole(const char *path, size_t *ret_size)
