@@ -3,8 +3,8 @@
  * metrics for Prometheus and probes over HTTP. Reads the server on its own loop thread and changes nothing of it but
  * counters, save for the command restore.
  *
- * Limits: an answer lists at most VIEW_CONNECTIONS_MAX connections and VIEW_WATCHES_MAX watches (view.h) and says so when
- * there are more, so that no question stalls the clients; HTTP has its own limits (http.h). No log-in but for
+ * Limits: the lists of an answer have at most VIEW_CONNECTIONS_MAX connections and VIEW_WATCHES_MAX watches (view.h) in
+ * about answer_bytes; the answer says how many were left out. So no question stalls the clients; HTTP has its own limits (http.h). No log-in but for
  * snapshot and restore: listen on an address that only operators reach, or ask for their certificates (HTTPS).
  */
 #ifndef ADMIN_ADMIN_H
@@ -29,6 +29,7 @@ struct admin_options {
     bool restore;               /* the command restore is */
     int64_t backup_interval_ms; /* least time between two of the same */
     const struct given *given;  /* what operators may see of it; NULL: nothing */
+    int32_t answer_bytes;       /* most bytes of the lists in an answer */
     int32_t idle_ms;            /* an HTTP connection that says nothing for so long is closed */
     bool metrics;               /* serve /metrics on `metrics_listen`, too */
     struct net_address metrics_listen;

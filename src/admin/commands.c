@@ -91,9 +91,10 @@ static void list_connection(void *ctx, const struct view_connection *c)
 static void put_connections(struct run *r, bool brief)
 {
     struct connection_list list = {r->json, brief};
+    struct view_room room = view_room(r->view, &r->json->out, 1);
     json_key(r->json, "connections");
     json_array_begin(r->json);
-    size_t more = view_connections(r->view, list_connection, &list);
+    size_t more = view_connections(r->view, &room, list_connection, &list);
     json_array_end(r->json);
     put_empty_array(r, "secure_connections");
     put_more(r, more);
@@ -407,46 +408,59 @@ static void run_wchs(struct run *r)
     put_int(r, "num_total_watches", (int64_t)s.data_watches);
 }
 
+static void put_path(struct run *r, struct slice path)
+{
+    struct view_path shown;
+    view_path(path, &shown);
+    json_text(r->json, slice_make(shown.text, shown.len));
+}
+
 static void run_wchc(struct run *r)
 {
     size_t count;
     size_t more;
-    struct view_watch *watches = view_watches(r->view, true, &count, &more);
+    size_t i = 0;
+    struct view_room room = view_room(r->view, &r->json->out, 1);
+    struct view_watch *watches = view_watches(r->view, &room, true, &count, &more);
     json_key(r->json, "session_id_to_watched_paths");
     json_object_begin(r->json);
-    for (size_t i = 0; i < count;) {
+    while (i < count && view_has_room(&room)) {
         int64_t id = watches[i].session_id;
         key_number(r, id);
         json_array_begin(r->json);
-        for (; i < count && watches[i].session_id == id; i++) {
-            json_text(r->json, watches[i].path);
+        for (; i < count && watches[i].session_id == id && view_has_room(&room); i++) {
+            put_path(r, watches[i].path);
         }
         json_array_end(r->json);
     }
     json_object_end(r->json);
     free(watches);
-    put_more(r, more);
+    put_more(r, more + (count - i));
 }
 
 static void run_wchp(struct run *r)
 {
     size_t count;
     size_t more;
-    struct view_watch *watches = view_watches(r->view, false, &count, &more);
+    size_t i = 0;
+    struct view_path shown;
+    struct view_room room = view_room(r->view, &r->json->out, 1);
+    struct view_watch *watches = view_watches(r->view, &room, false, &count, &more);
     json_key(r->json, "path_to_session_ids");
     json_object_begin(r->json);
-    for (size_t i = 0; i < count;) {
-        struct slice path = watches[i].path;
-        json_key_text(r->json, path);
+    while (i < count && view_has_room(&room)) {
+        const uint8_t *path = watches[i].path.data; /* the table has each path once */
+        view_path(watches[i].path, &shown);
+        json_key_text(r->json, slice_make(shown.text, shown.len));
         json_array_begin(r->json);
-        for (; i < count && slice_equal(watches[i].path, path); i++) {
+        for (; i < count && watches[i].path.data == path && view_has_room(&room); i++) {
             json_int(r->json, watches[i].session_id);
         }
         json_array_end(r->json);
     }
     json_object_end(r->json);
     free(watches);
-    put_more(r, more);
+    put_more(r, more + (count - i));
 }
 
 struct ephemeral_list {
@@ -465,17 +479,19 @@ static void list_session(void *ctx, int64_t session_id)
     json_array_begin(list->run->json);
 }
 
-static void list_node(void *ctx, struct slice path)
+static void list_node(void *ctx, const struct view_path *path)
 {
     struct ephemeral_list *list = ctx;
-    json_text(list->run->json, path);
+    json_text(list->run->json, slice_make(path->text, path->len));
 }
 
 static void run_dump(struct run *r)
 {
+    enum { DUMP_LISTS = 2 };
     size_t count;
     size_t more;
-    struct view_expiry *items = view_sessions(r->view, &count, &more);
+    struct view_room room = view_room(r->view, &r->json->out, DUMP_LISTS);
+    struct view_expiry *items = view_sessions(r->view, &room, &count, &more);
     json_key(r->json, "expiry_time_to_session_ids");
     json_object_begin(r->json);
     for (size_t i = 0; i < count;) {
@@ -494,7 +510,8 @@ static void run_dump(struct run *r)
     struct view_ephemerals callbacks = {list_session, list_node, &list};
     json_key(r->json, "session_id_to_ephemeral_paths");
     json_object_begin(r->json);
-    view_ephemerals_each(r->view, &callbacks, &more_nodes);
+    room = view_room(r->view, &r->json->out, DUMP_LISTS);
+    view_ephemerals_each(r->view, &room, &callbacks, &more_nodes);
     if (list.open) {
         json_array_end(r->json);
     }

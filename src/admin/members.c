@@ -122,8 +122,7 @@ struct session_row {
     int64_t id;
     int64_t owner;
     int32_t timeout_ms;
-    int64_t due_ms; /* monotonic */
-    size_t ephemerals;
+    int64_t due_ms;                /* monotonic */
     char client[VIEW_ADDRESS_MAX]; /* "": not connected here */
 };
 
@@ -131,7 +130,6 @@ struct session_list {
     struct session_row *rows;
     size_t count;
     size_t most;
-    struct session_row *current; /* whose ephemerals are being counted */
 };
 
 static int by_id(const void *a, const void *b)
@@ -165,21 +163,6 @@ static bool add_due(void *ctx, int64_t id, int64_t due_ms)
     return true;
 }
 
-static void begin_ephemerals(void *ctx, int64_t session_id)
-{
-    struct session_list *list = ctx;
-    list->current = row_of(list, session_id);
-}
-
-static void count_ephemeral(void *ctx, struct slice path)
-{
-    const struct session_list *list = ctx;
-    (void)path;
-    if (list->current != NULL) {
-        list->current->ephemerals++;
-    }
-}
-
 static void add_client(void *ctx, const struct view_connection *c)
 {
     struct session_row *row = c->session_id != 0 ? row_of(ctx, c->session_id) : NULL;
@@ -190,14 +173,11 @@ static void add_client(void *ctx, const struct view_connection *c)
 
 static void gather_sessions(const struct view *v, struct session_list *list)
 {
-    struct view_ephemerals callbacks = {begin_ephemerals, count_ephemeral, list};
     struct service *s = server_service(v->server);
-    size_t more;
     state_session_each(s->state, add_session, list);
     qsort(list->rows, list->count, sizeof *list->rows, by_id);
     session_tracker_each(s->sessions, add_due, list);
-    (void)view_ephemerals_each(v, &callbacks, &more);
-    (void)view_connections(v, add_client, list);
+    (void)view_connections(v, NULL, add_client, list);
 }
 
 void members_sessions_text(const struct view *v, struct buf *out)
@@ -206,21 +186,23 @@ void members_sessions_text(const struct view *v, struct buf *out)
     size_t all = session_tracker_count(s->sessions);
     struct session_list list = {.most = all < VIEW_CONNECTIONS_MAX ? all : VIEW_CONNECTIONS_MAX};
     int64_t now_ms = clock_monotonic_ms(s->clock);
+    struct view_room room = view_room(v, out, 1);
     list.rows = calloc(list.most + 1, sizeof *list.rows);
     if (list.rows == NULL) {
         out->failed = true;
         return;
     }
     gather_sessions(v, &list);
-    for (size_t i = 0; i < list.count; i++) {
+    size_t i;
+    for (i = 0; i < list.count && view_has_room(&room); i++) {
         const struct session_row *row = &list.rows[i];
         int64_t idle_ms = row->timeout_ms - (row->due_ms - now_ms);
         buf_printf(out, "0x%" PRIx64 "\t%" PRId64 "\t%d\t%" PRId64 "\t%zu\t%s\n", (uint64_t)row->id,
-                   row->owner, row->timeout_ms, idle_ms > 0 ? idle_ms : 0, row->ephemerals,
-                   row->client[0] != '\0' ? row->client : "-");
+                   row->owner, row->timeout_ms, idle_ms > 0 ? idle_ms : 0,
+                   view_ephemerals_count(v, row->id), row->client[0] != '\0' ? row->client : "-");
     }
-    if (all > list.count) {
-        buf_printf(out, "more\t%zu\n", all - list.count);
+    if (all > i) {
+        buf_printf(out, "more\t%zu\n", all - i);
     }
     free(list.rows);
 }

@@ -76,7 +76,8 @@ void text_stat(const struct view *v, struct buf *out)
 {
     buf_printf(out, "Zookeeper version: %s\n", facts_version());
     buf_append_str(out, "Clients:\n");
-    text_more(out, view_connections(v, append_brief, out));
+    struct view_room room = view_room(v, out, 1);
+    text_more(out, view_connections(v, &room, append_brief, out));
     buf_append_str(out, "\n");
     text_figures(v, out);
 }
@@ -103,7 +104,8 @@ static void append_full(void *ctx, const struct view_connection *c)
 
 void text_cons(const struct view *v, struct buf *out)
 {
-    text_more(out, view_connections(v, append_full, out));
+    struct view_room room = view_room(v, out, 1);
+    text_more(out, view_connections(v, &room, append_full, out));
     buf_append_str(out, "\n");
 }
 
@@ -166,21 +168,30 @@ void text_wchs(const struct view *v, struct buf *out)
                s.data_paths, s.data_watches);
 }
 
+static void append_path(struct buf *out, struct slice path)
+{
+    struct view_path shown;
+    view_path(path, &shown);
+    buf_append(out, shown.text, shown.len);
+    buf_append_u8(out, '\n');
+}
+
 void text_wchc(const struct view *v, struct buf *out)
 {
     size_t count;
     size_t more;
-    struct view_watch *watches = view_watches(v, true, &count, &more);
-    for (size_t i = 0; i < count; i++) {
+    size_t i;
+    struct view_room room = view_room(v, out, 1);
+    struct view_watch *watches = view_watches(v, &room, true, &count, &more);
+    for (i = 0; i < count && view_has_room(&room); i++) {
         if (i == 0 || watches[i].session_id != watches[i - 1].session_id) {
             buf_printf(out, "0x%" PRIx64 "\n", (uint64_t)watches[i].session_id);
         }
         buf_append_u8(out, '\t');
-        buf_append_slice(out, watches[i].path);
-        buf_append_u8(out, '\n');
+        append_path(out, watches[i].path);
     }
     free(watches);
-    text_more(out, more);
+    text_more(out, more + (count - i));
     buf_append_str(out, "\n");
 }
 
@@ -188,20 +199,24 @@ void text_wchp(const struct view *v, struct buf *out)
 {
     size_t count;
     size_t more;
-    struct view_watch *watches = view_watches(v, false, &count, &more);
-    for (size_t i = 0; i < count; i++) {
-        if (i == 0 || !slice_equal(watches[i].path, watches[i - 1].path)) {
-            buf_append_slice(out, watches[i].path);
-            buf_append_u8(out, '\n');
+    size_t i;
+    struct view_room room = view_room(v, out, 1);
+    struct view_watch *watches = view_watches(v, &room, false, &count, &more);
+    for (i = 0; i < count && view_has_room(&room); i++) {
+        /* The table has each path once. */
+        if (i == 0 || watches[i].path.data != watches[i - 1].path.data) {
+            append_path(out, watches[i].path);
         }
         buf_printf(out, "\t0x%" PRIx64 "\n", (uint64_t)watches[i].session_id);
     }
     free(watches);
-    text_more(out, more);
+    text_more(out, more + (count - i));
     buf_append_str(out, "\n");
 }
 
 /* dump */
+
+enum { DUMP_LISTS = 3 };
 
 /* As java.util.Date: "Sat Nov 21 04:17:34 UTC 2026". */
 static void append_date(struct buf *out, int64_t wall_ms)
@@ -249,10 +264,10 @@ static void append_session(void *ctx, int64_t session_id)
     buf_printf(ctx, "0x%" PRIx64 ":\n", (uint64_t)session_id);
 }
 
-static void append_node(void *ctx, struct slice path)
+static void append_node(void *ctx, const struct view_path *path)
 {
     buf_append_u8(ctx, '\t');
-    buf_append_slice(ctx, path);
+    buf_append(ctx, path->text, path->len);
     buf_append_u8(ctx, '\n');
 }
 
@@ -261,8 +276,9 @@ static void text_ephemerals(const struct view *v, struct buf *out)
     struct buf list;
     size_t more;
     buf_init(&list, 0);
+    struct view_room room = view_room(v, &list, DUMP_LISTS);
     struct view_ephemerals callbacks = {append_session, append_node, &list};
-    size_t sessions = view_ephemerals_each(v, &callbacks, &more);
+    size_t sessions = view_ephemerals_each(v, &room, &callbacks, &more);
     buf_printf(out, "Sessions with Ephemerals (%zu):\n", sessions);
     buf_append_slice(out, buf_slice(&list));
     out->failed |= list.failed;
@@ -274,13 +290,15 @@ void text_dump(const struct view *v, struct buf *out)
 {
     size_t count;
     size_t more;
-    struct view_expiry *items = view_sessions(v, &count, &more);
+    struct view_room room = view_room(v, out, DUMP_LISTS);
+    struct view_expiry *items = view_sessions(v, &room, &count, &more);
     buf_append_str(out, "SessionTracker dump:\nSession ");
     text_expiries(v, out, items, count, more, false);
     free(items);
     buf_append_str(out, "ephemeral nodes dump:\n");
     text_ephemerals(v, out);
-    items = view_connection_expiries(v, &count, &more);
+    room = view_room(v, out, DUMP_LISTS);
+    items = view_connection_expiries(v, &room, &count, &more);
     buf_append_str(out, "Connections dump:\nConnections ");
     text_expiries(v, out, items, count, more, true);
     free(items);

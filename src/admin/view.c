@@ -1,6 +1,7 @@
 #include "admin/view.h"
 
 #include "admin/facts.h"
+#include "tree/tree.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -15,6 +16,33 @@ bool view_serving(const struct view *v)
 {
     const struct service *s = v->server != NULL ? server_service(v->server) : NULL;
     return s != NULL && s->serving && (service_in_contact(s) || s->standing.read_only);
+}
+
+/* Room */
+
+struct view_room view_room(const struct view *v, const struct buf *out, unsigned lists)
+{
+    return (struct view_room){out, out->len + (size_t)v->options->answer_bytes / lists};
+}
+
+bool view_has_room(const struct view_room *room)
+{
+    return room->out->len < room->end;
+}
+
+void view_path(struct slice path, struct view_path *ret)
+{
+    size_t kept = path.len < VIEW_PATH_MAX ? path.len : VIEW_PATH_MAX;
+    /* Not in the middle of a character of UTF-8, which has at most four bytes. */
+    while (kept < path.len && kept > VIEW_PATH_MAX - 4 && (path.data[kept] & 0xc0) == 0x80) {
+        kept--;
+    }
+    memcpy(ret->text, path.data, kept);
+    ret->len = kept;
+    if (kept < path.len) {
+        ret->len += (size_t)snprintf(ret->text + kept, sizeof ret->text - kept, "... (%zu bytes)",
+                                     path.len);
+    }
 }
 
 /* Connections */
@@ -72,6 +100,7 @@ static void write_address(const char *peer, char out[VIEW_ADDRESS_MAX])
 }
 
 struct connection_walk {
+    const struct view_room *room;
     void (*fn)(void *ctx, const struct view_connection *c);
     void *ctx;
     size_t count;
@@ -80,6 +109,9 @@ struct connection_walk {
 static bool walk_connection(void *ctx, struct connection *c)
 {
     struct connection_walk *walk = ctx;
+    if (walk->room != NULL && !view_has_room(walk->room)) {
+        return false;
+    }
     struct view_connection shown = {
         .interest = (c->input_ended ? 0 : 1) | (c->sending > 0 ? 4 : 0),
         .queued = c->pending_count,
@@ -101,10 +133,10 @@ static size_t view_connection_count(const struct view *v)
     return stats.port.connections;
 }
 
-size_t view_connections(const struct view *v,
+size_t view_connections(const struct view *v, const struct view_room *room,
                         void (*fn)(void *ctx, const struct view_connection *c), void *ctx)
 {
-    struct connection_walk walk = {fn, ctx, 0};
+    struct connection_walk walk = {room, fn, ctx, 0};
     server_connections_each(v->server, walk_connection, &walk);
     size_t all = view_connection_count(v);
     return all > walk.count ? all - walk.count : 0;
@@ -135,12 +167,21 @@ struct watch_walk {
     struct view_watch *items;
     size_t count;
     size_t most;
+    size_t bytes; /* left for their text */
 };
+
+enum { WATCH_ROW = 8 }; /* least bytes of a watch beside its path */
 
 static bool walk_watch(void *ctx, struct slice path, struct watcher *w)
 {
     struct watch_walk *walk = ctx;
     const struct connection *c = CONTAINER_OF(w, struct connection, watcher);
+    size_t cost = WATCH_ROW + (path.len < VIEW_PATH_MAX ? path.len : VIEW_PATH_MAX);
+    if (cost > walk->bytes) {
+        walk->bytes = 0;
+        return false;
+    }
+    walk->bytes -= cost;
     walk->items[walk->count++] = (struct view_watch){c->session_id, path};
     return walk->count < walk->most;
 }
@@ -155,14 +196,15 @@ static int by_session_then_path(const void *a, const void *b)
     return slice_compare(x->path, y->path);
 }
 
-struct view_watch *view_watches(const struct view *v, bool by_session, size_t *ret_count,
-                                size_t *ret_more)
+struct view_watch *view_watches(const struct view *v, const struct view_room *room, bool by_session,
+                                size_t *ret_count, size_t *ret_more)
 {
     const struct watch_table *table = server_service(v->server)->watches;
     struct watch_stats stats;
     watch_stats(table, &stats);
     struct watch_walk walk = {.most = stats.data_watches < VIEW_WATCHES_MAX ? stats.data_watches
-                                                                            : VIEW_WATCHES_MAX};
+                                                                            : VIEW_WATCHES_MAX,
+                              .bytes = room->end - room->out->len};
     *ret_count = 0;
     *ret_more = stats.data_watches;
     if (walk.most == 0) {
@@ -178,7 +220,8 @@ struct view_watch *view_watches(const struct view *v, bool by_session, size_t *r
     }
     *ret_count = walk.count;
     /* A watcher with watches of two kinds at a path is listed once: then `more` is not exact, but never hides a cut. */
-    *ret_more = walk.count < VIEW_WATCHES_MAX ? 0 : stats.data_watches - walk.count;
+    bool cut = walk.count >= VIEW_WATCHES_MAX || walk.bytes == 0;
+    *ret_more = cut ? stats.data_watches - walk.count : 0;
     return walk.items;
 }
 
@@ -211,9 +254,16 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static bool expiry_begin(struct expiry_walk *walk, size_t all, size_t *ret_count, size_t *ret_more)
+enum { EXPIRY_ROW = 128 }; /* most bytes of one as text */
+
+/* room NULL: as much as is needed. */
+static bool expiry_begin(struct expiry_walk *walk, const struct view_room *room, size_t all,
+                         size_t *ret_count, size_t *ret_more)
 {
     walk->most = all < VIEW_CONNECTIONS_MAX ? all : VIEW_CONNECTIONS_MAX;
+    if (room != NULL && walk->most > (room->end - room->out->len) / EXPIRY_ROW) {
+        walk->most = (room->end - room->out->len) / EXPIRY_ROW;
+    }
     *ret_count = 0;
     *ret_more = all;
     walk->items = walk->most == 0 ? NULL : malloc(walk->most * sizeof *walk->items);
@@ -227,12 +277,13 @@ static bool walk_session(void *ctx, int64_t id, int64_t due_ms)
     return walk->count < walk->most;
 }
 
-struct view_expiry *view_sessions(const struct view *v, size_t *ret_count, size_t *ret_more)
+struct view_expiry *view_sessions(const struct view *v, const struct view_room *room,
+                                  size_t *ret_count, size_t *ret_more)
 {
     const struct session_tracker *t = server_service(v->server)->sessions;
     struct expiry_walk walk = {0};
     size_t all = session_tracker_count(t);
-    if (!expiry_begin(&walk, all, ret_count, ret_more)) {
+    if (!expiry_begin(&walk, room, all, ret_count, ret_more)) {
         return NULL;
     }
     session_tracker_each(t, walk_session, &walk);
@@ -259,16 +310,16 @@ static bool walk_connection_expiry(void *ctx, struct connection *c)
     return walk->count < walk->most;
 }
 
-struct view_expiry *view_connection_expiries(const struct view *v, size_t *ret_count,
-                                             size_t *ret_more)
+struct view_expiry *view_connection_expiries(const struct view *v, const struct view_room *room,
+                                             size_t *ret_count, size_t *ret_more)
 {
     struct expiry_walk walk = {0};
     size_t all = view_connection_count(v);
-    if (!expiry_begin(&walk, all, ret_count, ret_more)) {
+    if (!expiry_begin(&walk, room, all, ret_count, ret_more)) {
         return NULL;
     }
     size_t left_out;
-    struct view_expiry *sessions = view_sessions(v, &walk.sessions_count, &left_out);
+    struct view_expiry *sessions = view_sessions(v, NULL, &walk.sessions_count, &left_out);
     if (walk.sessions_count > 0) {
         qsort(sessions, walk.sessions_count, sizeof *sessions, by_id);
     }
@@ -291,49 +342,76 @@ int64_t view_wall_ms(const struct view *v, int64_t monotonic_ms)
 
 struct ephemeral_walk {
     const struct state *state;
+    const struct view_room *room;
     const struct view_ephemerals *callbacks;
-    struct buf paths; /* of one session, as getEphemerals answers */
+    struct buf path; /* of one node */
+    int64_t session_id;
+    bool begun; /* the session has been told */
     size_t sessions;
     size_t count;
 };
 
+static bool ephemerals_have_room(const struct ephemeral_walk *walk)
+{
+    return walk->count < VIEW_CONNECTIONS_MAX && view_has_room(walk->room);
+}
+
+static bool walk_node(void *ctx, const struct znode *node)
+{
+    struct ephemeral_walk *walk = ctx;
+    struct view_path path;
+    buf_reset(&walk->path);
+    znode_append_path(node, &walk->path);
+    if (!ephemerals_have_room(walk) || !buf_ok(&walk->path)) {
+        return false;
+    }
+    if (!walk->begun) {
+        walk->begun = true;
+        walk->sessions++;
+        walk->callbacks->session(walk->callbacks->ctx, walk->session_id);
+    }
+    walk->count++;
+    view_path(buf_slice(&walk->path), &path);
+    walk->callbacks->node(walk->callbacks->ctx, &path);
+    return true;
+}
+
 static void walk_ephemerals(void *ctx, const struct state_session *session)
 {
-    static const uint8_t ALL[] = {0, 0, 0, 0}; /* the request's prefix: empty */
     struct ephemeral_walk *walk = ctx;
-    buf_reset(&walk->paths);
-    if (walk->count >= VIEW_CONNECTIONS_MAX ||
-        state_ephemerals(walk->state, session->id, slice_make(ALL, sizeof ALL), &walk->paths) !=
-            0 ||
-        !buf_ok(&walk->paths)) {
-        return;
-    }
-    struct wire_reader r = wire_reader_make(buf_slice(&walk->paths));
-    struct wire_get_ephemerals_response response;
-    struct slice path;
-    if (wire_decode_get_ephemerals_response(&r, &response) != 0 || response.ephemerals.count <= 0) {
-        return;
-    }
-    walk->sessions++;
-    walk->callbacks->session(walk->callbacks->ctx, session->id);
-    while (walk->count < VIEW_CONNECTIONS_MAX && wire_next_string(&response.ephemerals, &path)) {
-        walk->count++;
-        walk->callbacks->node(walk->callbacks->ctx, path);
+    walk->session_id = session->id;
+    walk->begun = false;
+    if (ephemerals_have_room(walk)) {
+        state_ephemerals_each(walk->state, session->id, walk_node, walk);
     }
 }
 
-size_t view_ephemerals_each(const struct view *v, const struct view_ephemerals *callbacks,
-                            size_t *ret_more)
+size_t view_ephemerals_each(const struct view *v, const struct view_room *room,
+                            const struct view_ephemerals *callbacks, size_t *ret_more)
 {
-    struct ephemeral_walk walk = {.state = server_service(v->server)->state,
-                                  .callbacks = callbacks};
+    struct ephemeral_walk walk = {
+        .state = server_service(v->server)->state, .room = room, .callbacks = callbacks};
     struct state_stats stats;
-    buf_init(&walk.paths, 0);
+    buf_init(&walk.path, 0);
     state_session_each(walk.state, walk_ephemerals, &walk);
-    buf_finish(&walk.paths);
+    buf_finish(&walk.path);
     state_stats(walk.state, &stats);
     *ret_more = stats.ephemerals - walk.count;
     return walk.sessions;
+}
+
+static bool count_node(void *ctx, const struct znode *node)
+{
+    size_t *count = ctx;
+    (void)node;
+    return ++*count < VIEW_CONNECTIONS_MAX;
+}
+
+size_t view_ephemerals_count(const struct view *v, int64_t session_id)
+{
+    size_t count = 0;
+    state_ephemerals_each(server_service(v->server)->state, session_id, count_node, &count);
+    return count;
 }
 
 /* Figures */

@@ -1,6 +1,6 @@
 /*
  * What the answers of this room are made from, gathered from the server when somebody asks: connections, sessions,
- * watches, figures. Lists are bounded: `more` says how many were left out.
+ * watches, figures. Lists are bounded, by number and by bytes: `more` says how many items were left out.
  */
 #ifndef ADMIN_VIEW_H
 #define ADMIN_VIEW_H
@@ -11,6 +11,7 @@ enum {
     VIEW_CONNECTIONS_MAX = 20000, /* connections, sessions or ephemerals in one answer */
     VIEW_WATCHES_MAX = 50000,
     VIEW_ADDRESS_MAX = 64, /* a socket address as text, with NUL */
+    VIEW_PATH_MAX = 1024,  /* bytes of a path in a list */
 };
 
 struct view {
@@ -20,6 +21,23 @@ struct view {
     struct net_address http; /* of the admin port, with has_http */
     int64_t trace_mask;      /* what gtmk tells; it has no effect */
 };
+
+/* How much a list may still add to an answer. */
+struct view_room {
+    const struct buf *out;
+    size_t end; /* length of out at which the list is full */
+};
+
+/* The room of one of `lists` lists of an answer, which begins at the end of out. */
+struct view_room view_room(const struct view *v, const struct buf *out, unsigned lists);
+bool view_has_room(const struct view_room *room);
+
+/* A path as lists show it. A longer one than VIEW_PATH_MAX is cut there and ends in "... (N bytes)", its length. */
+struct view_path {
+    size_t len;
+    char text[VIEW_PATH_MAX + 40];
+};
+void view_path(struct slice path, struct view_path *ret);
 
 /* Whether clients are served: what Apache ZooKeeper calls running. */
 bool view_serving(const struct view *v);
@@ -40,8 +58,8 @@ struct view_connection {
     struct connection_stats stats;
 };
 
-/* Calls fn for the connections, oldest first. Returns how many were left out. */
-size_t view_connections(const struct view *v,
+/* Calls fn for the connections, oldest first, while there is room (NULL: always). Returns how many were left out. */
+size_t view_connections(const struct view *v, const struct view_room *room,
                         void (*fn)(void *ctx, const struct view_connection *c), void *ctx);
 
 /* The code of an operation in a connection's line: FinalRequestProcessor's lastOp. */
@@ -53,9 +71,10 @@ struct view_watch {
     struct slice path;
 };
 
-/* An array of them, by path or by session, to be freed; NULL and 0 when there is none or memory is out. */
-struct view_watch *view_watches(const struct view *v, bool by_session, size_t *ret_count,
-                                size_t *ret_more);
+/* An array of them, by path or by session, to be freed; NULL and 0 when there is none or memory is out. No more than have
+ * room as text. */
+struct view_watch *view_watches(const struct view *v, const struct view_room *room, bool by_session,
+                                size_t *ret_count, size_t *ret_more);
 
 /* A session and when it expires (monotonic ms), or a connection and when it would be closed for silence. */
 struct view_expiry {
@@ -65,22 +84,26 @@ struct view_expiry {
 };
 
 /* Arrays in the order of due_ms, to be freed; NULL and 0 as above. */
-struct view_expiry *view_sessions(const struct view *v, size_t *ret_count, size_t *ret_more);
-struct view_expiry *view_connection_expiries(const struct view *v, size_t *ret_count,
-                                             size_t *ret_more);
+struct view_expiry *view_sessions(const struct view *v, const struct view_room *room,
+                                  size_t *ret_count, size_t *ret_more);
+struct view_expiry *view_connection_expiries(const struct view *v, const struct view_room *room,
+                                             size_t *ret_count, size_t *ret_more);
 
 /* Wall time of a monotonic one, in ms. */
 int64_t view_wall_ms(const struct view *v, int64_t monotonic_ms);
 
-/* Calls session for each session that has ephemerals, then node for each of them. Returns how many sessions that were,
- * and in *ret_more how many nodes were left out. */
+/* Calls session for each session that has ephemerals, then node for each of them, while there is room. Returns how many
+ * sessions that were, and in *ret_more how many nodes were left out. */
 struct view_ephemerals {
     void (*session)(void *ctx, int64_t session_id);
-    void (*node)(void *ctx, struct slice path);
+    void (*node)(void *ctx, const struct view_path *path);
     void *ctx;
 };
-size_t view_ephemerals_each(const struct view *v, const struct view_ephemerals *callbacks,
-                            size_t *ret_more);
+size_t view_ephemerals_each(const struct view *v, const struct view_room *room,
+                            const struct view_ephemerals *callbacks, size_t *ret_more);
+
+/* How many ephemerals a session has, counted up to VIEW_CONNECTIONS_MAX. */
+size_t view_ephemerals_count(const struct view *v, int64_t session_id);
 
 /* One figure of mntr: a text, a whole number or a fraction. */
 struct view_figure {

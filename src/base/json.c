@@ -118,12 +118,29 @@ void json_array_end(struct json *j)
     unnest(j, ']');
 }
 
+/* How many bytes at the start of s are ASCII and need no escape. */
+static size_t plain_length(struct slice s)
+{
+    size_t n = 0;
+    while (n < s.len && s.data[n] >= 0x20 && s.data[n] < 0x7f && s.data[n] != '"' &&
+           s.data[n] != '\\') {
+        n++;
+    }
+    return n;
+}
+
 static void append_escaped(struct buf *out, struct slice text)
 {
     static const char SHORT[] = "\b\t\n\f\r\"\\";
     static const char LETTER[] = "btnfr\"\\";
     buf_append_u8(out, '"');
     for (size_t i = 0; i < text.len;) {
+        size_t run = plain_length(slice_make(text.data + i, text.len - i));
+        buf_append(out, text.data + i, run);
+        i += run;
+        if (i == text.len) {
+            break;
+        }
         uint8_t c = text.data[i];
         size_t n = utf8_length(slice_make(text.data + i, text.len - i));
         const char *found = c == 0 ? NULL : strchr(SHORT, c);

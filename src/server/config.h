@@ -58,6 +58,7 @@ struct config_admin {
     bool snapshot;              /* admin.snapshot.enabled */
     bool restore;               /* admin.restore.enabled */
     int64_t backup_interval_ms; /* admin.rateLimiterIntervalInMS */
+    int32_t answer_bytes;       /* admin.maxAnswerBytes */
     char *words;                /* 4lw.commands.whitelist, or NULL */
     bool metrics;               /* /metrics on `metrics_listen` */
     struct net_address metrics_listen;

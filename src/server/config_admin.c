@@ -15,6 +15,7 @@ void config_admin_init(struct config_admin *a)
         .listen = {.host = "127.0.0.1", .port = 8080},
         .idle_ms = 30000,
         .backup_interval_ms = 300000,
+        .answer_bytes = 1 << 20,
         .metrics_listen = {.port = 7000},
     };
 }

@@ -353,6 +353,8 @@ const struct key_row key_table[] = {
     SPECIAL("admin.serverAddress", config_set_admin_address, "its address (127.0.0.1)"),
     SPECIAL("admin.serverPort", config_set_admin_port, "its port (8080; 0 takes a free one)"),
     SPECIAL("admin.commandURL", config_set_command_url, "where the commands stand (/commands)"),
+    INT("admin.maxAnswerBytes", admin.answer_bytes, 65536, 1 << 28, 1,
+        "most bytes of the lists in an answer; left_out counts the rest (1048576)"),
     INT("admin.idleTimeout", admin.idle_ms, 1000, 3600000, 1, "idle HTTP connections, ms (30000)"),
     BOOL(
         "admin.forceHttps", admin.force_https, 0,

@@ -281,6 +281,20 @@ int state_ephemerals(const struct state *s, int64_t session_id, struct slice bod
     return 0;
 }
 
+void state_ephemerals_each(const struct state *s, int64_t session_id,
+                           bool (*fn)(void *ctx, const struct znode *node), void *ctx)
+{
+    const struct session *session = session_find(s, session_id);
+    if (session == NULL) {
+        return;
+    }
+    LIST_FOREACH (link, &session->ephemerals) {
+        if (!fn(ctx, znode_of_link(link))) {
+            return;
+        }
+    }
+}
+
 void state_caller_begin(const struct state *s)
 {
     acl_decisions_begin(s->decisions);

@@ -742,7 +742,8 @@ def many_requests():
 @case
 def long_lists_are_cut():
     count = 60000
-    with everything() as server, zk.Connection(server.address) as client, zk.Connection(server.address) as other:
+    with (everything(["--admin.maxAnswerBytes", "16777216"]) as server, zk.Connection(server.address, 40000) as client,
+          zk.Connection(server.address, 40000) as other):
         for start in range(0, count, 500):
             for i in range(start, start + 500):
                 client.send(zk.exists(f"/watched/by/somebody/{i:08}", True))
@@ -763,6 +764,89 @@ def long_lists_are_cut():
             expect(got.count(b"/watched/by") == 50000, name)
         answer = command(server, "wchp")
         expect(answer["left_out"] == 10000 and len(answer["path_to_session_ids"]) == 50000, "JSON")
+
+
+def set_watches(server, clients, path, each):
+    """Clients that each watch `each` absent nodes; path(number) names them."""
+    held = [zk.Connection(server.address, 40000) for _ in range(clients)]
+    for number, client in enumerate(held):
+        for start in range(0, each, 25):
+            for i in range(start, min(start + 25, each)):
+                client.send(zk.exists(path(number * each + i), True))
+            for _ in range(start, min(start + 25, each)):
+                client.read_reply()
+    return held
+
+
+@case
+def long_paths_are_cut():
+    """Watches and ephemerals with paths as long as a packet allows: an answer stays small, and delays nobody."""
+    length = 500_000
+    with everything() as server, zk.Connection(server.address, 40000) as other:
+        probe = zk.Connection(server.address)
+        accepted = probe.call(zk.exists("/" + "x" * length, True))[0] in (0, -101)
+        probe.drop()
+        if not accepted:
+            length = 8000  # a server that limits the length of paths
+        held = set_watches(server, 4, lambda i: f"/{i:06}" + "y" * (length - 7), 50 if accepted else 1000)
+        total = 4 * (50 if accepted else 1000)
+        before = server.memory_kb()[0]
+        for path in ("/commands/watches", "/commands/watches_by_path"):
+            at = time.monotonic()
+            asker = threading.Thread(target=fetch, args=(server, path))
+            asker.start()
+            while asker.is_alive():
+                began = time.monotonic()
+                expect(other.call(zk.exists("/"))[0] == 0, "others are served")
+                expect(time.monotonic() - began < 1, f"another client waited {time.monotonic() - began:.1f} s")
+            expect(time.monotonic() - at < 5, "the answer comes soon")
+        body = fetch(server, "/commands/watches")[2]
+        expect(len(body) < 1_200_000, f"{len(body)} bytes")
+        answer = json.loads(body)
+        shown = [path for paths in answer["session_id_to_watched_paths"].values() for path in paths]
+        expect(all(path.startswith("/0") and path.endswith(f"... ({length} bytes)") and len(path) < 1100 for path in shown),
+               shown[0][-40:])
+        expect(len(shown) + answer.get("left_out", 0) == total, f"{len(shown)} shown, {answer.get('left_out')} left out")
+        for words in (b"wchc", b"wchp", b"dump", b"cons"):
+            expect(len(word(server, words)) < 1_200_000, words)
+        grown = server.memory_kb()[0] - before
+        expect(grown < 20 * 1024 or "asan" in program(), f"memory grew by {grown} kB")
+        for client in held:
+            client.drop()
+
+
+@case
+def lists_have_a_budget():
+    with everything(["--admin.maxAnswerBytes", "65536"]) as server, zk.Connection(server.address) as client:
+        for i in range(1000):
+            client.send(zk.create(f"/{'e' * 500}{i:04}", b"", flags=1))
+        for _ in range(1000):
+            expect(client.read_reply().err == 0, "create")
+        for i in range(1000):
+            client.send(zk.exists(f"/{'w' * 200}\u00e9{i:04}", True))
+        for _ in range(1000):
+            client.read_reply()
+        for name, key in (("dump", "session_id_to_ephemeral_paths"), ("wchc", "session_id_to_watched_paths"),
+                          ("wchp", "path_to_session_ids")):
+            answer = command(server, name)
+            listed = answer[key] if name == "wchp" else answer[key][str(client.session_id)]
+            expect(0 < len(listed) < 1000 and len(listed) + answer["left_out"] == 1000, f"{name}: {len(listed)}")
+            text = word(server, name.encode())
+            left = int(re.search(r"^\.\.\. and (\d+) more", text, re.M).group(1))
+            shown = len(re.findall(r"^\t?/[ew]{200}", text, re.M))
+            expect(len(text) < 80000 and shown > 0 and shown + left == 1000, f"{name}: {len(text)} {shown} {left}")
+        expect(command(server, "cons").get("left_out") is None, "one connection has room")
+    with everything(["--admin.maxAnswerBytes", "65536"]) as server:
+        held = [zk.Connection(server.address) for _ in range(400)]
+        for name in ("cons", "stat"):
+            answer = command(server, name)
+            expect(0 < len(answer["connections"]) and len(answer["connections"]) + answer.get("left_out", 0) == 400, name)
+        expect(command(server, "cons")["left_out"] > 100, "cons is cut")
+        expect(re.search(r"^\.\.\. and \d+ more", word(server, b"cons"), re.M), "cons")
+        text = fetch(server, "/sessions")[2]
+        expect(text.count("\n0x") + text.startswith("0x") == 400, "sessions")
+        for client in held:
+            client.drop()
 
 
 def main():
