@@ -34,6 +34,7 @@ struct admin_options admin_options_default(void)
         .command_url = "/commands",
         .backup_interval_ms = 300000,
         .answer_bytes = 1 << 20,
+        .memb = true,
         .idle_ms = 30000,
         .metrics_listen = {.port = 7000},
     };
@@ -100,8 +101,10 @@ int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admi
     }
     a->options = *options;
     a->view = (struct view){.options = &a->options, .trace_mask = TRACE_MASK};
-    a->site = (struct site){.view = &a->view, .transfer = {.view = &a->view}};
-    a->site.backup = backup_create(loop, &a->view);
+    a->site.view = &a->view;
+    a->site.transfer = (struct transfer){.view = &a->view, .admission = &a->site.admission};
+    admission_init(&a->site.admission);
+    a->site.backup = backup_create(loop, &a->view, &a->site.admission);
     a->site.tokens = tokens_create(loop, &a->view);
     a->open_parts = (a->site.backup != NULL) + (a->site.tokens != NULL);
     if (a->open_parts == 0) {

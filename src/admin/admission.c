@@ -1,5 +1,6 @@
 #include "admin/admission.h"
 
+#include "base/random.h"
 #include "tree/acl_rules.h"
 
 /* The ACL of "/" without the entries of world. Appends to out; 0, or an error. */
@@ -91,6 +92,16 @@ static unsigned admission_look(struct service *s, const struct http_request *req
     return status;
 }
 
+/* Rates count by the second, these failures by the minute: their clock is slower. */
+enum { NS_PER_MS = 1000000, MINUTE_S = 60 };
+
+void admission_init(struct admission *a)
+{
+    struct hash_key key;
+    random_bytes(&key, sizeof key);
+    rates_init(&a->failures, &key);
+}
+
 unsigned admission_check(struct admission *a, struct service *s, const struct http_request *request,
                          int64_t now_ms, const char **ret_why)
 {
@@ -98,17 +109,16 @@ unsigned admission_check(struct admission *a, struct service *s, const struct ht
         *ret_why = "Auth info is missing for the command";
         return 401;
     }
-    if (now_ms - a->minute_at_ms >= ADMISSION_MINUTE_MS) {
-        a->failures = 0;
-    }
-    if (a->failures >= ADMISSION_FAILURES_MAX) {
-        *ret_why = "Too many failed log-ins: try again in a minute";
+    char address[ADDRESS_NAME_MAX];
+    address_name(request->peer, address);
+    int64_t now_minutes = now_ms * (NS_PER_MS / MINUTE_S);
+    if (!rates_allow(&a->failures, address, 1, ADMISSION_FAILURES_MAX, now_minutes)) {
+        *ret_why = "Too many failed log-ins from your address: try again in a minute";
         return 429;
     }
     unsigned status = admission_look(s, request, ret_why);
     if (status != 0) {
-        a->minute_at_ms = a->failures == 0 ? now_ms : a->minute_at_ms;
-        a->failures++;
+        (void)rates_take(&a->failures, address, 1, ADMISSION_FAILURES_MAX, now_minutes);
     }
     return status;
 }

@@ -9,18 +9,19 @@
 #define ADMIN_ADMISSION_H
 
 #include "admin/http.h"
+#include "base/rates.h"
 #include "server/service.h"
 
 enum {
-    ADMISSION_FAILURES_MAX =
-        10, /* in a minute, of all; then nobody is looked at until it is over */
-    ADMISSION_MINUTE_MS = 60000,
+    ADMISSION_FAILURES_MAX = 10, /* of an address at once, then one a minute */
 };
 
+/* One for all that asks for admission on a port. */
 struct admission {
-    int64_t minute_at_ms; /* when the failures began to be counted */
-    unsigned failures;
+    struct rates failures; /* by address; an IPv6 network of 64 bits is one */
 };
+
+void admission_init(struct admission *a);
 
 /* 0: he may. Otherwise an HTTP status and in *ret_why the reason, fixed text. */
 unsigned admission_check(struct admission *a, struct service *s, const struct http_request *request,

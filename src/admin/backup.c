@@ -27,7 +27,7 @@ enum backup_kind { BACKUP_SNAPSHOT, BACKUP_RESTORE, BACKUP_KINDS };
 struct backup {
     uv_timer_t timer;
     struct view *view;
-    struct admission admission;
+    struct admission *admission;
     int64_t next_ms[BACKUP_KINDS]; /* when it may be carried out again */
     struct http_exchange *waiting; /* NULL: nothing is under way */
     enum backup_kind kind;         /* of it */
@@ -261,7 +261,7 @@ static unsigned backup_refuse(struct backup *b, enum backup_kind kind,
         *ret_why = COMMANDS[kind].off;
         return 503;
     }
-    unsigned status = admission_check(&b->admission, server_service(b->view->server), request,
+    unsigned status = admission_check(b->admission, server_service(b->view->server), request,
                                       backup_now_ms(b), ret_why);
     if (status != 0) {
         log_warn("admin", COMMANDS[kind].names[0], "result=refused peer=%s reason=\"%s\"",
@@ -341,13 +341,14 @@ bool backup_answer(struct backup *b, const char *name, const struct http_request
     return true;
 }
 
-struct backup *backup_create(uv_loop_t *loop, struct view *v)
+struct backup *backup_create(uv_loop_t *loop, struct view *v, struct admission *admission)
 {
     struct backup *b = calloc(1, sizeof *b);
     if (b == NULL) {
         return NULL;
     }
     b->view = v;
+    b->admission = admission;
     if (uv_timer_init(loop, &b->timer) != 0) {
         abort(); /* it cannot fail */
     }

@@ -11,6 +11,7 @@
 #ifndef ADMIN_BACKUP_H
 #define ADMIN_BACKUP_H
 
+#include "admin/admission.h"
 #include "admin/http.h"
 #include "admin/view.h"
 
@@ -18,8 +19,8 @@ enum { RESTORE_MAX = 400 << 20 };
 
 struct backup;
 
-/* NULL when memory is out. Borrows v. */
-struct backup *backup_create(uv_loop_t *loop, struct view *v);
+/* NULL when memory is out. Borrows both. */
+struct backup *backup_create(uv_loop_t *loop, struct view *v, struct admission *admission);
 
 /* Whether a command of this name is one of the two, by any of its names; answers it, perhaps later. */
 bool backup_answer(struct backup *b, const char *name, const struct http_request *request,

@@ -525,38 +525,39 @@ struct admin_command {
     const char *name;
     const char *other[2];       /* other names, or NULL */
     bool always;                /* needs no server that serves */
+    bool changes;               /* state: carried out by POST */
     void (*run)(struct run *r); /* NULL: answered by backup.c */
 };
 
 static const struct admin_command COMMANDS[] = {
-    {"configuration", {"conf", "config"}, false, run_conf},
-    {"connection_stat_reset", {"crst", NULL}, false, run_crst},
-    {"connections", {"cons", NULL}, false, run_cons},
-    {"dirs", {NULL, NULL}, false, run_dirs},
-    {"dump", {NULL, NULL}, false, run_dump},
-    {"environment", {"env", "envi"}, true, run_envi},
-    {"get_trace_mask", {"gtmk", NULL}, true, run_gtmk},
-    {"hash", {NULL, NULL}, false, run_hash},
-    {"initial_configuration", {"icfg", NULL}, false, run_initial_configuration},
-    {"is_read_only", {"isro", NULL}, false, run_isro},
-    {"last_snapshot", {"lsnp", NULL}, false, run_last_snapshot},
-    {"leader", {"lead", NULL}, false, run_leader},
-    {"monitor", {"mntr", NULL}, false, run_mntr},
-    {"observer_connection_stat_reset", {"orst", NULL}, false, run_nothing},
-    {"observers", {"obsr", NULL}, false, run_observers},
-    {"restore", {"rest", NULL}, false, NULL},
-    {"ruok", {NULL, NULL}, false, run_nothing},
-    {"server_stats", {"srvr", NULL}, false, run_srvr},
-    {"set_trace_mask", {"stmk", NULL}, true, run_stmk},
-    {"snapshot", {"snap", NULL}, false, NULL},
-    {"stat_reset", {"srst", NULL}, false, run_srst},
-    {"stats", {"stat", NULL}, false, run_stat},
-    {"system_properties", {"sysp", NULL}, true, run_system_properties},
-    {"voting_view", {NULL, NULL}, false, run_voting_view},
-    {"watch_summary", {"wchs", NULL}, false, run_wchs},
-    {"watches", {"wchc", NULL}, false, run_wchc},
-    {"watches_by_path", {"wchp", NULL}, false, run_wchp},
-    {"zabstate", {NULL, NULL}, true, run_zabstate},
+    {"configuration", {"conf", "config"}, false, false, run_conf},
+    {"connection_stat_reset", {"crst", NULL}, false, true, run_crst},
+    {"connections", {"cons", NULL}, false, false, run_cons},
+    {"dirs", {NULL, NULL}, false, false, run_dirs},
+    {"dump", {NULL, NULL}, false, false, run_dump},
+    {"environment", {"env", "envi"}, true, false, run_envi},
+    {"get_trace_mask", {"gtmk", NULL}, true, false, run_gtmk},
+    {"hash", {NULL, NULL}, false, false, run_hash},
+    {"initial_configuration", {"icfg", NULL}, false, false, run_initial_configuration},
+    {"is_read_only", {"isro", NULL}, false, false, run_isro},
+    {"last_snapshot", {"lsnp", NULL}, false, false, run_last_snapshot},
+    {"leader", {"lead", NULL}, false, false, run_leader},
+    {"monitor", {"mntr", NULL}, false, false, run_mntr},
+    {"observer_connection_stat_reset", {"orst", NULL}, false, true, run_nothing},
+    {"observers", {"obsr", NULL}, false, false, run_observers},
+    {"restore", {"rest", NULL}, false, false, NULL},
+    {"ruok", {NULL, NULL}, false, false, run_nothing},
+    {"server_stats", {"srvr", NULL}, false, false, run_srvr},
+    {"set_trace_mask", {"stmk", NULL}, true, true, run_stmk},
+    {"snapshot", {"snap", NULL}, false, false, NULL},
+    {"stat_reset", {"srst", NULL}, false, true, run_srst},
+    {"stats", {"stat", NULL}, false, false, run_stat},
+    {"system_properties", {"sysp", NULL}, true, false, run_system_properties},
+    {"voting_view", {NULL, NULL}, false, false, run_voting_view},
+    {"watch_summary", {"wchs", NULL}, false, false, run_wchs},
+    {"watches", {"wchc", NULL}, false, false, run_wchc},
+    {"watches_by_path", {"wchp", NULL}, false, false, run_wchp},
+    {"zabstate", {NULL, NULL}, true, false, run_zabstate},
 };
 
 static bool is_name(const char *candidate, const char *name)
@@ -573,6 +574,12 @@ static const struct admin_command *command_find(const char *name)
         }
     }
     return NULL;
+}
+
+bool commands_change(const char *name)
+{
+    const struct admin_command *c = command_find(name);
+    return c != NULL && c->changes;
 }
 
 /* The end of every answer; takes what is in r apart. */

@@ -10,6 +10,9 @@
 /* Carries out a command by any of its names. argument is the value of the query's traceMask, or NULL. */
 void commands_run(struct view *v, const char *name, const char *argument, struct buf *out);
 
+/* Whether that is a command which changes state. */
+bool commands_change(const char *name);
+
 /* The answer of a command that has nothing to say but whether it failed: why, or NULL. */
 void commands_fail(const char *name, const char *why, struct buf *out);
 

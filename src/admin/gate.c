@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* SOCK_CLOEXEC */
 #include "admin/gate.h"
 
+#include "admin/places.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "net/listener.h"
@@ -13,9 +14,10 @@
 
 enum {
     BACKLOG = 128,
+    LINKS_MAX = 1024, /* with those that the HTTP port has, and those that linger */
     PIECE = 65536,
     LINGER_MS = 1000,
-    SWEEP_MS = 1000,
+    SWEEP_MS = 250,
     SUBJECT_MAX = 4096,
     SECURING_NICE = 5, /* of the thread that does handshakes: consensus goes first */
 };
@@ -39,7 +41,7 @@ struct gate {
 
 /* One connection: its stream on one side, one end of a pair on the other. */
 struct link {
-    struct list node;
+    struct place place; /* in gate.links, of the handshake; the HTTP port has one for the rest */
     struct gate *gate;
     struct stream *stream;
     uv_poll_t poll;
@@ -50,7 +52,6 @@ struct link {
     bool output_ended; /* the library did */
     bool closing;
     struct buf out; /* from the library, not taken by the stream */
-    uint64_t since_ms;
     int open_parts; /* stream and poll, until closed */
 };
 
@@ -110,7 +111,7 @@ static void link_close(struct link *l, unsigned linger_ms)
         return;
     }
     l->closing = true;
-    list_remove(&l->node);
+    list_remove(&l->place.node);
     link_close_pair(l);
     if (linger_ms > 0) {
         stream_finish(l->stream, linger_ms);
@@ -185,6 +186,7 @@ static bool link_adopt(struct link *l)
     buf_init(&subject, SUBJECT_MAX);
     stream_peer_subject(l->stream, &subject);
     l->fd = pair[0];
+    l->place.leaving = true; /* from now on the HTTP port decides */
     if (!buf_ok(&subject)) {
         buf_finish(&subject);
         close(pair[1]);
@@ -277,10 +279,19 @@ static const struct stream_handler link_handler = {
     .closed = link_on_closed,
 };
 
+/* Handshakes that lose their places. */
+static void gate_make_room(struct gate *g)
+{
+    struct place *p;
+    while ((p = places_surplus(&g->links, uv_now(g->loop))) != NULL) {
+        link_close(CONTAINER_OF(p, struct link, place), 0);
+    }
+}
+
 static void gate_on_accepted(void *ctx, struct stream *stream)
 {
     struct gate *g = ctx;
-    struct link *l = g->count < HTTP_CONNECTIONS_MAX ? calloc(1, sizeof *l) : NULL;
+    struct link *l = g->count < LINKS_MAX ? calloc(1, sizeof *l) : NULL;
     enum stream_tls mode = g->unified ? STREAM_TLS_OR_PLAIN : STREAM_TLS_ONLY;
     if (l == NULL || stream_use_tls(stream, g->context, mode, &g->worker) != 0) {
         free(l);
@@ -290,11 +301,11 @@ static void gate_on_accepted(void *ctx, struct stream *stream)
     l->gate = g;
     l->stream = stream;
     l->fd = -1;
-    l->since_ms = uv_now(g->loop);
     l->open_parts = 1;
     buf_init(&l->out, 0);
-    list_push_back(&g->links, &l->node);
+    place_take(&l->place, &g->links, stream_peer(stream)->host, uv_now(g->loop));
     g->count++;
+    gate_make_room(g);
     if (stream_start(stream, &link_handler, l) != 0) {
         link_close(l, 0);
     }
@@ -310,9 +321,10 @@ static void gate_on_refused(void *ctx, int error)
 static void gate_on_sweep(uv_timer_t *timer)
 {
     struct gate *g = timer->data;
+    gate_make_room(g);
     LIST_FOREACH (it, &g->links) {
-        struct link *l = CONTAINER_OF(it, struct link, node);
-        if (l->fd < 0 && uv_now(g->loop) - l->since_ms >= HTTP_REQUEST_MS) {
+        struct link *l = CONTAINER_OF(it, struct link, place.node);
+        if (l->fd < 0 && uv_now(g->loop) - l->place.since_ms >= HTTP_HEAD_MS) {
             link_close(l, 0);
         }
     }
@@ -399,7 +411,7 @@ void gate_close(struct gate *g, void (*cb)(void *ctx), void *ctx)
     g->closed = cb;
     g->closed_ctx = ctx;
     LIST_FOREACH (it, &g->links) {
-        link_close(CONTAINER_OF(it, struct link, node), 0);
+        link_close(CONTAINER_OF(it, struct link, place.node), 0);
     }
     listener_close(g->listener, gate_part_closed, g);
     uv_close((uv_handle_t *)&g->sweep, gate_on_timer_closed);

@@ -3,8 +3,8 @@
  * inside to the HTTP library over a pair of sockets. So certificates, versions and reloads are those of the client ports,
  * and one port can take both kinds: the first byte tells.
  *
- * Limits: HTTP_CONNECTIONS_MAX connections, more are closed at once; a handshake ends within HTTP_REQUEST_MS; in each
- * direction at most 64 KiB wait in here.
+ * Limits: PLACES_MAX connections, as on the HTTP port (places.h); a handshake ends within HTTP_HEAD_MS; in each direction
+ * at most 64 KiB wait in here.
  */
 #ifndef ADMIN_GATE_H
 #define ADMIN_GATE_H

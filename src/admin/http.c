@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* accept4, SOCK_NONBLOCK */
 #include "admin/http.h"
 
+#include "admin/places.h"
 #include "base/list.h"
 #include "base/log.h"
 
@@ -17,6 +18,8 @@ enum {
     BACKLOG = 128,
     REQUEST_BYTES = 16384, /* memory of one connection in the library */
     SWEEP_MS = 200,        /* how often late connections are looked for */
+    ACCEPTED_MAX =
+        PLACES_MAX + 16, /* the library accepts some more before others lose their places */
 };
 
 struct http_exchange {
@@ -41,8 +44,9 @@ struct http {
     uv_poll_t poll;
     uv_timer_t timer;    /* what the library wants to do later */
     uv_timer_t sweep;    /* runs while there are connections */
-    struct list clients; /* struct http_client, the one that waits longest first */
+    struct list clients; /* place of struct http_client, the one that waits longest first */
     bool closed_some;    /* a connection has gone in this run of the library */
+    bool opened_some;    /* one has come */
     bool reading_body;   /* of some request */
     struct list
         adopted; /* struct http_client: given to the library, which has not told of them yet */
@@ -52,15 +56,24 @@ struct http {
 };
 
 struct http_client {
-    struct list node;
+    struct place place; /* its node: in http.adopted at first */
     struct http *http;
-    uint64_t since_ms; /* connected, or completed a request */
     int fd;
-    bool ended;     /* at the last look its peer had said its end */
-    bool answering; /* its request is whole, its answer not yet sent */
-    bool patient;   /* what it does takes long: only silence ends it */
+    bool ended; /* at the last look its peer had said its end */
     struct buf subject;
 };
+
+static struct http_client *client_at(struct list *node)
+{
+    return CONTAINER_OF(node, struct http_client, place.node);
+}
+
+static void client_set_state(struct http_client *c, enum place_state state)
+{
+    if (c != NULL) {
+        c->place.state = state;
+    }
+}
 
 const char *http_argument(const struct http_request *request, const char *name)
 {
@@ -98,17 +111,38 @@ static void http_on_poll(uv_poll_t *poll, int status, int events)
     http_run(poll->data);
 }
 
+/* They are freed by the library when it sees the end of their socket. */
+static void client_cut(struct http_client *c)
+{
+    c->place.leaving = true;
+    (void)shutdown(c->fd, SHUT_RDWR); /* fails when the peer was faster */
+}
+
+/* Connections that lose their places. Whether there were some. */
+static bool http_make_room(struct http *h)
+{
+    struct place *p;
+    bool cut = false;
+    while ((p = places_surplus(&h->clients, uv_now(h->loop))) != NULL) {
+        cut = true;
+        client_cut(client_at(&p->node));
+    }
+    return cut;
+}
+
 static void http_run(struct http *h)
 {
     MHD_UNSIGNED_LONG_LONG wait_ms = 0;
+    bool again;
     do {
         /* At its limit of connections the library listens no more, and takes it up again not when one has gone but in
          * its next run: nothing else would bring that about when it was the last one. */
-        h->closed_some = false;
+        h->closed_some = h->opened_some = false;
         if (MHD_run(h->daemon) != MHD_YES) {
             log_error("admin", "http-failed", "port=%u", (unsigned)h->address.port);
         }
-    } while (h->closed_some);
+        again = h->closed_some || (h->opened_some && http_make_room(h));
+    } while (again);
     if (MHD_get_timeout(h->daemon, &wait_ms) == MHD_YES) {
         (void)uv_timer_start(&h->timer, http_on_timer, wait_ms,
                              0); /* fails for a closing one only */
@@ -127,22 +161,27 @@ static bool is_gone(struct http_client *c)
         return false;
     }
     bool ended_before = c->ended;
-    c->ended = (p.revents & POLLRDHUP) != 0 && !c->answering;
+    c->ended = (p.revents & POLLRDHUP) != 0 && c->place.state < PLACE_ANSWERING;
     return (p.revents & (POLLHUP | POLLERR)) != 0 || (c->ended && ended_before);
 }
 
-/* Cuts off those that are late or gone. They are freed by the library when it sees the end of their socket. */
+static bool is_late(const struct http_client *c, uint64_t now_ms)
+{
+    uint64_t most_ms = c->place.state == PLACE_OPENING ? HTTP_HEAD_MS : HTTP_REQUEST_MS;
+    return now_ms - c->place.since_ms >= most_ms && c->place.state != PLACE_PATIENT;
+}
+
+/* Cuts off those that are late or gone, or too many of one address. */
 static void http_on_sweep(uv_timer_t *timer)
 {
     struct http *h = timer->data;
     uint64_t now_ms = uv_now(h->loop);
-    bool cut = false;
+    bool cut = http_make_room(h);
     LIST_FOREACH (it, &h->clients) {
-        struct http_client *c = CONTAINER_OF(it, struct http_client, node);
-        bool late = now_ms - c->since_ms >= HTTP_REQUEST_MS && !c->patient;
-        if (late || is_gone(c)) {
+        struct http_client *c = client_at(it);
+        if (is_late(c, now_ms) || is_gone(c)) {
             cut = true;
-            (void)shutdown(c->fd, SHUT_RDWR); /* fails when the peer was faster */
+            client_cut(c);
         }
     }
     if (list_empty(&h->clients)) {
@@ -159,9 +198,9 @@ static void http_on_sweep(uv_timer_t *timer)
 static struct http_client *find_adopted(struct http *h, int fd)
 {
     LIST_FOREACH (it, &h->adopted) {
-        struct http_client *c = CONTAINER_OF(it, struct http_client, node);
+        struct http_client *c = client_at(it);
         if (c->fd == fd) {
-            list_remove(&c->node);
+            list_remove(&c->place.node);
             return c;
         }
     }
@@ -170,9 +209,22 @@ static struct http_client *find_adopted(struct http *h, int fd)
 
 static void client_free(struct http_client *c)
 {
-    list_remove(&c->node);
+    list_remove(&c->place.node);
     buf_finish(&c->subject);
     free(c);
+}
+
+/* The address of the other end, "" when it is not known. */
+static void connection_host(struct MHD_Connection *connection, struct net_address *ret)
+{
+    /* Good until the next question: libmicrohttpd 1.0 has one place for all answers. */
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    if (info != NULL && info->client_addr != NULL) {
+        net_address_of(info->client_addr, ret);
+    } else {
+        ret->host[0] = '\0';
+    }
 }
 
 static void on_connection(void *cls, struct MHD_Connection *connection, void **socket_context,
@@ -180,6 +232,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
 {
     struct http *h = cls;
     struct http_client *c = *socket_context;
+    struct net_address peer;
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
         h->closed_some = true;
         if (c != NULL) {
@@ -199,8 +252,9 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
     }
     c->http = h;
     c->fd = info->connect_fd;
-    c->since_ms = uv_now(h->loop);
-    list_push_back(&h->clients, &c->node);
+    h->opened_some = true;
+    connection_host(connection, &peer);
+    place_take(&c->place, &h->clients, peer.host, uv_now(h->loop));
     *socket_context = c;
     if (!uv_is_active((uv_handle_t *)&h->sweep)) {
         (void)uv_timer_start(&h->sweep, http_on_sweep, SWEEP_MS, SWEEP_MS);
@@ -228,13 +282,10 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **re
         http_response_finish(&x->response);
         free(x);
     }
-    if (c != NULL) {
-        c->answering = c->patient = false;
-    }
     if (c != NULL && code == MHD_REQUEST_TERMINATED_COMPLETED_OK) {
-        c->since_ms = uv_now(h->loop);
-        list_remove(&c->node);
-        list_push_back(&h->clients, &c->node);
+        place_renew(&c->place, &h->clients, uv_now(h->loop));
+    } else {
+        client_set_state(c, PLACE_IDLE);
     }
 }
 
@@ -265,9 +316,7 @@ static struct MHD_Response *http_make(struct http_response *response)
 /* Without memory MHD_NO: the connection is closed. */
 static enum MHD_Result http_reply(struct http_exchange *x, struct http_response *response)
 {
-    if (x->client != NULL) {
-        x->client->patient = response->file >= 0;
-    }
+    client_set_state(x->client, response->file >= 0 ? PLACE_PATIENT : PLACE_ANSWERING);
     struct MHD_Response *r = http_make(response);
     if (r == NULL) {
         return MHD_NO;
@@ -310,22 +359,21 @@ static struct http_exchange *exchange_begin(struct http *h, struct MHD_Connectio
     x->http = h;
     x->connection = connection;
     x->client = client_of(connection);
-    /* Good until the next question: libmicrohttpd 1.0 has one place for all answers. */
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    if (info != NULL && info->client_addr != NULL) {
-        net_address_of(info->client_addr, &peer);
-        (void)snprintf(x->peer, sizeof x->peer, "%s", peer.host);
-    }
+    connection_host(connection, &peer);
+    (void)snprintf(x->peer, sizeof x->peer, "%s", peer.host);
     buf_init(&x->body, 0);
     http_response_init(&x->response);
     return x;
 }
 
+static const char *header_of(const struct http_exchange *x, const char *name)
+{
+    return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
+}
+
 static uint64_t body_announced(const struct http_exchange *x)
 {
-    const char *text =
-        MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    const char *text = header_of(x, MHD_HTTP_HEADER_CONTENT_LENGTH);
     return text != NULL ? strtoull(text, NULL, 10) : 0; /* the library has checked its form */
 }
 
@@ -351,10 +399,7 @@ static enum MHD_Result body_begin(struct http_exchange *x, size_t max)
     }
     x->http->reading_body = true;
     x->body_max = max;
-    if (x->client != NULL) {
-        x->client->answering = false;
-        x->client->patient = true;
-    }
+    client_set_state(x->client, PLACE_PATIENT);
     return MHD_YES;
 }
 
@@ -375,8 +420,10 @@ static enum MHD_Result exchange_ask(struct http_exchange *x, const char *method,
     struct http_request request = {
         .method = method,
         .path = url,
-        .authorization = MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND,
-                                                     MHD_HTTP_HEADER_AUTHORIZATION),
+        .authorization = header_of(x, MHD_HTTP_HEADER_AUTHORIZATION),
+        .host = header_of(x, MHD_HTTP_HEADER_HOST),
+        .origin = header_of(x, "Origin"),
+        .fetch_site = header_of(x, "Sec-Fetch-Site"),
         .peer = x->peer,
         .subject = x->client != NULL ? buf_slice(&x->client->subject) : slice_str(""),
         .body = x->body_max > 0 ? buf_slice(&x->body) : SLICE_NULL,
@@ -384,16 +431,12 @@ static enum MHD_Result exchange_ask(struct http_exchange *x, const char *method,
     };
     struct http_response response;
     enum MHD_Result rc = MHD_YES;
-    if (x->client != NULL) {
-        x->client->answering = true;
-    }
+    client_set_state(x->client, PLACE_ANSWERING);
     http_response_init(&response);
     h->fn(h->ctx, &request, &response);
     if (response.later) {
         x->waiting = true;
-        if (x->client != NULL) {
-            x->client->patient = true;
-        }
+        client_set_state(x->client, PLACE_PATIENT);
         MHD_suspend_connection(x->connection);
     } else if (response.body_max > 0 && x->body_max == 0) {
         rc = body_begin(x, response.body_max);
@@ -494,11 +537,11 @@ static int http_start_daemon(struct http *h, int fd, int32_t idle_ms)
     h->daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME | deaf, 0, NULL, NULL,
         on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_library_line, NULL,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
-        idle_s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_NOTIFY_COMPLETED,
-        on_completed, h, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
-        fd < 0 ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, (MHD_socket)fd, MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)ACCEPTED_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)REQUEST_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, idle_s, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,
+        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, fd < 0 ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET,
+        (MHD_socket)fd, MHD_OPTION_END);
     return h->daemon != NULL ? 0 : CONCLAVE_ENOMEM;
 }
 
@@ -560,7 +603,8 @@ int http_adopt(struct http *h, int fd_take, const struct net_address *peer, stru
     c->fd = fd_take;
     buf_init(&c->subject, 0);
     buf_append_slice(&c->subject, subject);
-    list_push_back(&h->adopted, &c->node); /* the library tells of it now or in its next run */
+    list_push_back(&h->adopted,
+                   &c->place.node); /* the library tells of it now or in its next run */
     if (!buf_ok(&c->subject)) {
         client_free(c);
         close(fd_take);
@@ -609,7 +653,7 @@ void http_close(struct http *h, void (*cb)(void *ctx), void *ctx)
     MHD_stop_daemon(h->daemon); /* closes the epoll descriptor: not before it is out of the loop */
     h->daemon = NULL;
     LIST_FOREACH (it, &h->adopted) {
-        client_free(CONTAINER_OF(it, struct http_client, node));
+        client_free(client_at(it));
     }
     uv_close((uv_handle_t *)&h->poll, http_on_handle_closed);
     uv_close((uv_handle_t *)&h->timer, http_on_handle_closed);

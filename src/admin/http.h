@@ -2,8 +2,9 @@
  * An HTTP port on libmicrohttpd, run by our loop: its epoll descriptor is watched there, so that every answer is made on
  * the loop's thread, from the server's own state.
  *
- * Limits: HTTP_CONNECTIONS_MAX connections, more wait in the kernel; 16 KiB of request; a connection that has not
- * completed a request for HTTP_REQUEST_MS is cut, however slowly it goes on; one that says nothing is closed after idle_ms.
+ * Limits: PLACES_MAX connections, of which the least useful ones go for newer ones (places.h); 16 KiB of request; a new
+ * connection has HTTP_HEAD_MS to complete the head of a request; one that has not completed a request for HTTP_REQUEST_MS is
+ * cut, however slowly it goes on; one that says nothing is closed after idle_ms.
  * A request's body is read only when the answerer says so, up to what it says, and one at a time on a port.
  */
 #ifndef ADMIN_HTTP_H
@@ -15,7 +16,7 @@
 #include <uv.h>
 
 enum {
-    HTTP_CONNECTIONS_MAX = 24, /* of one port */
+    HTTP_HEAD_MS = 5000,
     HTTP_REQUEST_MS = 20000,
 };
 
@@ -26,6 +27,9 @@ struct http_request {
     const char *method;        /* "GET" */
     const char *path;          /* decoded, without query */
     const char *authorization; /* the header of that name, or NULL */
+    const char *host;          /* likewise Host, */
+    const char *origin;        /* Origin */
+    const char *fetch_site;    /* and Sec-Fetch-Site */
     const char *peer;          /* numeric address of the client */
     struct slice subject;      /* of the client's verified certificate; empty: there is none */
     struct slice body;         /* null: not read, see body_max */

@@ -1,10 +1,12 @@
 #include "admin/routes.h"
 
 #include "admin/commands.h"
+#include "admin/forgery.h"
 #include "admin/members.h"
 #include "admin/prometheus.h"
 
 #define TEXT "text/plain; charset=utf-8"
+#define JSON "application/json;charset=utf-8"
 
 static void answer_root(struct view *v, const struct http_request *request,
                         struct http_response *response)
@@ -93,6 +95,26 @@ static bool is_reading(const struct http_request *request, struct http_response 
     return false;
 }
 
+/* Whether a command of this name may be carried out by the request's method; otherwise refuses it. */
+static bool may_run(const struct view *v, const char *name, const struct http_request *request,
+                    struct http_response *response)
+{
+    if (!commands_change(name)) {
+        return is_reading(request, response);
+    }
+    if (strcmp(request->method, "POST") == 0 ||
+        (v->options->change_by_get && strcmp(request->method, "GET") == 0)) {
+        return true;
+    }
+    response->status = 405;
+    response->allow = "POST";
+    response->content_type = JSON;
+    commands_fail(
+        name, "This command changes state: use POST, or allow GET by admin.stateChangeByGet=yes",
+        &response->body);
+    return false;
+}
+
 /* Whether a request for the commands; answers it. */
 static bool answer_command(const struct site *site, const struct http_request *request,
                            struct http_response *response)
@@ -106,7 +128,7 @@ static bool answer_command(const struct site *site, const struct http_request *r
     if (name[0] == '/' && backup_answer(site->backup, name + 1, request, response)) {
         return true;
     }
-    if (!is_reading(request, response)) {
+    if (!may_run(v, name[0] == '/' ? name + 1 : name, request, response)) {
         return true;
     }
     if (name[0] == '\0' || strcmp(name, "/") == 0) {
@@ -117,7 +139,7 @@ static bool answer_command(const struct site *site, const struct http_request *r
     if (name[0] != '/') {
         return false;
     }
-    response->content_type = "application/json;charset=utf-8";
+    response->content_type = JSON;
     commands_run(v, name + 1, http_argument(request, "traceMask"), &response->body);
     return true;
 }
@@ -128,10 +150,27 @@ static void answer_nothing(struct http_response *response)
     buf_append_str(&response->body, "there is nothing here\n");
 }
 
+/* Probes are answered in any case: load balancers send names as they like, and the answers tell nothing. */
+static bool is_forged(const struct view *v, const struct http_request *request,
+                      struct http_response *response)
+{
+    bool probe = strcmp(request->path, "/livez") == 0 || strcmp(request->path, "/readyz") == 0;
+    const char *why = probe ? NULL : forgery_reason(v->options, request);
+    if (why == NULL) {
+        return false;
+    }
+    response->status = 403;
+    buf_printf(&response->body, "%s\n", why);
+    return true;
+}
+
 void routes_answer(void *ctx, const struct http_request *request, struct http_response *response)
 {
     struct site *site = ctx;
     response->content_type = TEXT;
+    if (is_forged(site->view, request, response)) {
+        return;
+    }
     if (answer_command(site, request, response) ||
         transfer_answer(&site->transfer, request, response) || !is_reading(request, response) ||
         tokens_answer(site->tokens, request, response)) {

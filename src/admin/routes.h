@@ -1,6 +1,6 @@
 /*
- * What stands where over HTTP. Reading only (GET and HEAD), save for the commands restore and transfer: the commands that reset counters
- * are reached by GET too, as in Apache ZooKeeper.
+ * What stands where over HTTP. Reading only (GET and HEAD), save for the commands that change state, restore and transfer:
+ * those need POST. Requests that a page of another site makes are refused (forgery.h).
  *
  *   /            links to the rest
  *   /commands    ZooKeeper's AdminServer (or where admin.commandURL says)
@@ -22,6 +22,7 @@
 
 struct site {
     struct view *view;
+    struct admission admission;
     struct backup *backup;
     struct transfer transfer;
     struct tokens *tokens;

@@ -41,7 +41,7 @@ static unsigned transfer_begin(struct transfer *t, const struct http_request *re
     struct service *s = server_service(t->view->server);
     uint64_t to;
     unsigned status =
-        admission_check(&t->admission, s, request, clock_monotonic_ms(s->clock), ret_why);
+        admission_check(t->admission, s, request, clock_monotonic_ms(s->clock), ret_why);
     if (status == 0) {
         status = read_target(t->view, http_argument(request, "to"), &to, ret_why);
     }

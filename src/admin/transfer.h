@@ -10,8 +10,8 @@
 #include "admin/view.h"
 
 struct transfer {
-    struct view *view; /* borrowed */
-    struct admission admission;
+    struct view *view;           /* borrowed */
+    struct admission *admission; /* likewise */
 };
 
 /* Whether a request is for it; answers it. */

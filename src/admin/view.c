@@ -1,7 +1,7 @@
 #include "admin/view.h"
 
 #include "admin/facts.h"
-#include "tree/tree.h"
+#include "state/ephemerals.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -41,7 +41,7 @@ static const struct word *word_find(struct slice bytes)
 
 bool words_allowed(const struct admin_options *options, const char *word)
 {
-    if (strcmp(word, "srvr") == 0 || strcmp(word, "memb") == 0 ||
+    if (strcmp(word, "srvr") == 0 || (options->memb && strcmp(word, "memb") == 0) ||
         (options->read_only_word && strcmp(word, "isro") == 0)) {
         return true;
     }

@@ -188,6 +188,9 @@ static int open_both(struct server_run *run, const struct config *config, char *
     admin.tls = a->tls;
     admin.tls_reload = config->options.tls_reload;
     admin.command_url = a->command_url != NULL ? a->command_url : admin.command_url;
+    admin.allowed_hosts = a->allowed_hosts;
+    admin.change_by_get = a->change_by_get;
+    admin.memb = a->memb;
     admin.answer_bytes = a->answer_bytes;
     admin.idle_ms = a->idle_ms;
     admin.snapshot = a->snapshot;

@@ -59,6 +59,9 @@ struct config_admin {
     bool restore;               /* admin.restore.enabled */
     int64_t backup_interval_ms; /* admin.rateLimiterIntervalInMS */
     int32_t answer_bytes;       /* admin.maxAnswerBytes */
+    char *allowed_hosts;        /* admin.allowedHosts, or NULL */
+    bool change_by_get;         /* admin.stateChangeByGet */
+    bool memb;                  /* 4lw.memb.enabled */
     char *words;                /* 4lw.commands.whitelist, or NULL */
     bool metrics;               /* /metrics on `metrics_listen` */
     struct net_address metrics_listen;

@@ -16,6 +16,7 @@ void config_admin_init(struct config_admin *a)
         .idle_ms = 30000,
         .backup_interval_ms = 300000,
         .answer_bytes = 1 << 20,
+        .memb = true,
         .metrics_listen = {.port = 7000},
     };
 }
@@ -24,7 +25,8 @@ void config_admin_finish(struct config_admin *a)
 {
     free(a->command_url);
     free(a->words);
-    a->command_url = a->words = NULL;
+    free(a->allowed_hosts);
+    a->command_url = a->words = a->allowed_hosts = NULL;
 }
 
 int config_set_admin(struct config *c, const char *value)

@@ -72,6 +72,9 @@ int config_secure_begin(struct config *c)
     if (c->digest_users_file == NULL) {
         set_unless_given(c, "DigestAuthenticationProvider.enabled", &digest->off);
     }
+    if (!is_given(c, "4lw.memb.enabled")) {
+        c->admin.memb = false;
+    }
     if (c->admin.metrics && !is_given(c, "metricsProvider.httpHost")) {
         memcpy(c->admin.metrics_listen.host, "127.0.0.1", sizeof "127.0.0.1");
     }
@@ -104,6 +107,13 @@ static void warn_if_open(struct config *c)
                    "without authentication: set secure=yes (docs/security.md) or listen on "
                    "127.0.0.1; warnOpenClientPort=no silences this\n",
                    shown(&o->listen));
+    }
+    /* Who names the address has decided. */
+    if (c->admin.metrics && !is_given(c, "metricsProvider.httpHost")) {
+        buf_append_str(&c->notices,
+                       "conclave: metricsProvider.httpHost: not set: /metrics is open to other "
+                       "machines without authentication, as in Apache ZooKeeper: set "
+                       "metricsProvider.httpHost=127.0.0.1, or 0.0.0.0 to silence this\n");
     }
 }
 

@@ -356,6 +356,11 @@ const struct key_row key_table[] = {
     INT("admin.maxAnswerBytes", admin.answer_bytes, 65536, 1 << 28, 1,
         "most bytes of the lists in an answer; left_out counts the rest (1048576)"),
     INT("admin.idleTimeout", admin.idle_ms, 1000, 3600000, 1, "idle HTTP connections, ms (30000)"),
+    TEXT(
+        "admin.allowedHosts", admin.allowed_hosts,
+        "names of this server in HTTP requests, beside addresses and localhost: a.example,b.example, or *"),
+    BOOL("admin.stateChangeByGet", admin.change_by_get, 0,
+         "yes: commands that change state, such as stat_reset, take GET as well as POST (no)"),
     BOOL(
         "admin.forceHttps", admin.force_https, 0,
         "yes: HTTPS only, with the certificate of the ssl.quorum keys, or else of the ssl keys (no)"),
@@ -382,6 +387,8 @@ const struct key_row key_table[] = {
     IDLE("metricsProvider.*", "no effect: metrics need no threads of their own"),
     SPECIAL("4lw.commands.whitelist", config_set_words,
             "four-letter words that are answered, or * (srvr)"),
+    BOOL("4lw.memb.enabled", admin.memb, 0,
+         "no: the word memb of conclave status needs a place in that list, too (yes)"),
     BOOL("extendedTypesEnabled", extended_types, 0, "yes: nodes with a TTL can be created (no)"),
     IDLE("emulate353TTLNodes", "no effect: there are no files of version 3.5.3 to read"),
     INT("znode.container.checkIntervalMs", options.collector.interval_ms, 1, INT32_MAX, 1,

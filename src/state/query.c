@@ -1,3 +1,4 @@
+#include "state/ephemerals.h"
 #include "state/machine.h"
 
 #include "state/number.h"

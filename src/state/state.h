@@ -127,13 +127,6 @@ int state_query(const struct state *s, int32_t type, struct wire_vector ids, str
 int state_ephemerals(const struct state *s, int64_t session_id, struct slice body,
                      struct buf *out) CONCLAVE_MUST_USE;
 
-struct znode; /* tree/tree.h */
-
-/* Calls fn for this session's nodes, oldest first, until fn returns false; fn must not change the
- * state. */
-void state_ephemerals_each(const struct state *s, int64_t session_id,
-                           bool (*fn)(void *ctx, const struct znode *node), void *ctx);
-
 /* Kinds of watch that setWatches brings back. */
 enum state_rewatch { STATE_REWATCH_DATA, STATE_REWATCH_EXIST, STATE_REWATCH_CHILD };
 

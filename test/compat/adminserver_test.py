@@ -26,7 +26,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SESSION_TIMEOUT_MS = 40000  # longer than the test, which sends no pings
 SETTINGS = {"clientPortListenBacklog": 511, "maxClientCnxns": 7, "minSessionTimeout": 3000}
 FILE = {**SETTINGS, "4lw.commands.whitelist": "*", "admin.enableServer": "true", "admin.serverAddress": "127.0.0.1",
-        "admin.serverPort": "0"}
+        "admin.serverPort": "0", "admin.stateChangeByGet": "yes"}
 
 # Commands that 3.8 lacks.
 BACKUP = {"snapshot", "restore"}

@@ -199,6 +199,12 @@ def test_open_port_is_told():
             assert "ready" in done.stdout.readline()
             done.terminate()
             return done.communicate(timeout=30)[1]
+    provider = ("--metricsProvider.className",
+                "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider", "--metricsProvider.httpPort", "0")
+    metrics = "metricsProvider.httpHost: not set"
+    assert metrics in errors("--listen", "127.0.0.1:0", *provider)
+    assert metrics not in errors("--listen", "127.0.0.1:0", *provider, "--metricsProvider.httpHost", "127.0.0.1")
+    assert metrics not in errors("--listen", "127.0.0.1:0")
     told = "the client port is open to other machines"
     assert told in errors("--listen", "0.0.0.0:0")
     assert told not in errors("--listen", "0.0.0.0:0", "--warnOpenClientPort", "no")

@@ -69,6 +69,11 @@ static void test_whitelist(void **state)
     assert_false(words_allowed(&options, "isro"));
     assert_int_equal(ask("mntr", 4), 4);
     assert_says("mntr is not executed because it is not in the whitelist.\n");
+    options.memb = false;
+    assert_false(words_allowed(&options, "memb"));
+    options.words = "srvr,memb";
+    assert_true(words_allowed(&options, "memb"));
+    options.words = NULL;
     options.read_only_word = true;
     assert_true(words_allowed(&options, "isro"));
     options.words = " ruok , mntr,,xconf, stat ";
