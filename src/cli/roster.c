@@ -139,6 +139,8 @@ static void take_srvr_line(struct roster_server *s, const char *line)
     }
 }
 
+static const char NOT_UNDERSTOOD[] = "its answer is not understood";
+
 /* False when memory is out. */
 static bool take_answer(struct roster_server *s, struct buf *answer, bool brief)
 {
@@ -147,7 +149,7 @@ static bool take_answer(struct roster_server *s, struct buf *answer, bool brief)
     bool good = at != NULL;
     s->answered = true;
     s->brief = brief;
-    copy(s->state, sizeof s->state, brief ? "its answer is not understood" : "ok");
+    copy(s->state, sizeof s->state, brief ? NOT_UNDERSTOOD : "ok");
     while (good && at != NULL && *at != '\0') {
         char *line = strsep(&at, "\n");
         line[strcspn(line, "\r")] = '\0';
@@ -158,6 +160,8 @@ static bool take_answer(struct roster_server *s, struct buf *answer, bool brief)
         }
     }
     s->serves = strcmp(s->state, "ok") == 0;
+    s->answered =
+        strcmp(s->state, NOT_UNDERSTOOD) != 0; /* else it speaks another protocol: TLS, HTTP */
     return good;
 }
 
