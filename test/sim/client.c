@@ -333,6 +333,15 @@ void client_leave(struct client *c, int64_t us)
     client_disconnected(c);
 }
 
+void client_return(struct client *c)
+{
+    c->away_us = 0;
+    if (!c->gone && c->connecting) {
+        c->connecting = false; /* the planned attempt may be due only after the absence */
+        client_settle(c);
+    }
+}
+
 void client_stall(struct client *c, int64_t us)
 {
     if (client_is_up(c)) {

@@ -133,6 +133,9 @@ int64_t client_session(const struct client *c);
 /* Loses its link and does not connect for a while: its session may time out. */
 void client_leave(struct client *c, int64_t us);
 
+/* Ends that while: the client connects soon. */
+void client_return(struct client *c);
+
 /* Asks for something, which is so long on its way. */
 void client_stall(struct client *c, int64_t us);
 

@@ -141,13 +141,26 @@ static const struct machine *furthest(struct sim *s)
     return ret;
 }
 
+/* Whether a client still waits for a reconfig, which may remove a server. */
+static bool any_reconfigures(const struct sim *s)
+{
+    for (size_t i = 0; i < s->checks.n_deeds; i++) {
+        const struct deed *d = s->checks.deeds[i];
+        if (d->kind == DEED_RECONFIG && d->answered_us == 0 && !d->client->gone) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Those who went are asked for, as an operator would. */
 static bool all_vote(struct sim *s)
 {
     struct client *c = NULL;
     struct state_reconfig asked;
     const struct machine *m = furthest(s);
-    bool all = m != NULL && !state_reconfig(m->inside->service.state, &asked);
+    bool all =
+        m != NULL && !state_reconfig(m->inside->service.state, &asked) && !any_reconfigures(s);
     for (size_t i = 0; i < s->n_clients; i++) {
         if (client_is_up(s->clients[i]) && s->clients[i]->open == 0) {
             c = s->clients[i];
@@ -179,7 +192,7 @@ static void finish_well(struct sim *s)
     run_for(s, MENDED_US);
     for (size_t i = 0; i < busy; i++) {
         s->clients[i]->silent = true;
-        s->clients[i]->away_us = 0;
+        client_return(s->clients[i]);
     }
     if (s->n_machines > 1 && !run_until(s, MEMBERS_US, all_vote)) {
         world_violation(&s->world, "not all servers are members that vote %d s after the faults",
