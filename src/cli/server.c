@@ -161,9 +161,6 @@ static int confine(const struct server_options *options)
     if (!options->core_dumps) {
         confine_core_dumps();
     }
-    if (geteuid() == 0) {
-        log_warn("server", "runs-as-root", "text=\"a user of its own is enough for a server\"");
-    }
     int rc = options->seccomp ? confine_system_calls() : 0;
     if (rc != 0) {
         fprintf(stderr, "conclave: server: seccomp=yes: %s: remove the key\n",
@@ -206,6 +203,9 @@ static int open_both(struct server_run *run, const struct config *config, char *
     }
     if (rc == 0) {
         admin_attach(run->admin, run->server);
+    }
+    if (rc == 0 && geteuid() == 0) {
+        log_warn("server", "runs-as-root", "text=\"a user of its own is enough for a server\"");
     }
     return rc;
 }
