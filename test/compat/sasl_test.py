@@ -111,7 +111,14 @@ class Client:
         self.kazoo = KazooClient(hosts=server.host, timeout=10.0, **options)
 
     def __enter__(self):
-        self.kazoo.start(timeout=PATIENCE_S)
+        began = time.monotonic()
+        try:
+            self.kazoo.start(timeout=PATIENCE_S)
+        except self.kazoo.handler.timeout_exception:
+            if time.monotonic() - began >= PATIENCE_S:
+                raise
+            # A refusal that comes before start() looks at its result is a time-out for kazoo, however early it is.
+            raise exceptions.AuthFailedError from None
         return self.kazoo
 
     def __exit__(self, *_):
