@@ -424,7 +424,7 @@ def restore_of_what_is_none():
         for head in (f"Content-Length: {1 << 40}\r\n\r\n", f"Content-Length: {len(data)}\r\n\r\n",
                      "Transfer-Encoding: chunked\r\n\r\nffff\r\n"):
             with socket.create_connection(("127.0.0.1", server.admin_port), timeout=5) as s:
-                s.sendall(f"POST /commands/restore HTTP/1.1\r\nHost: x\r\nAuthorization: {ADMIN}\r\n{head}".encode() +
+                s.sendall(f"POST /commands/restore HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {ADMIN}\r\n{head}".encode() +
                           data[:100])
                 if "1099511627776" in head:
                     expect(b" 413 " in s.recv(1000), "too long")
@@ -504,7 +504,7 @@ def http_forms():
         expect(fetch(server, "/nosuch")[0] == 404, "404")
         expect(fetch(server, "/commandsx")[0] == 404, "404")
         for method in ("POST", "PUT", "DELETE"):
-            status, headers, _ = fetch(server, "/commands/srst", method)
+            status, headers, _ = fetch(server, "/commands/stats", method)
             expect(status == 405 and headers["Allow"] == "GET, HEAD", f"{method}: {status}")
         status, headers, body = fetch(server, "/metrics", "HEAD")
         expect(status == 200 and body == "" and int(headers["Content-Length"]) > 1000, "HEAD")
