@@ -161,14 +161,15 @@ static bool is_gone(struct http_client *c)
         return false;
     }
     bool ended_before = c->ended;
-    c->ended = (p.revents & POLLRDHUP) != 0 && c->place.state < PLACE_ANSWERING;
+    c->ended = (p.revents & POLLRDHUP) != 0 &&
+               (c->place.state < PLACE_ANSWERING || c->place.state == PLACE_RECEIVING);
     return (p.revents & (POLLHUP | POLLERR)) != 0 || (c->ended && ended_before);
 }
 
 static bool is_late(const struct http_client *c, uint64_t now_ms)
 {
     uint64_t most_ms = c->place.state == PLACE_OPENING ? HTTP_HEAD_MS : HTTP_REQUEST_MS;
-    return now_ms - c->place.since_ms >= most_ms && c->place.state != PLACE_PATIENT;
+    return now_ms - c->place.since_ms >= most_ms && c->place.state < PLACE_PATIENT;
 }
 
 /* Cuts off those that are late or gone, or too many of one address. */
@@ -399,7 +400,7 @@ static enum MHD_Result body_begin(struct http_exchange *x, size_t max)
     }
     x->http->reading_body = true;
     x->body_max = max;
-    client_set_state(x->client, PLACE_PATIENT);
+    client_set_state(x->client, PLACE_RECEIVING);
     return MHD_YES;
 }
 

@@ -24,7 +24,8 @@ enum place_state {
     PLACE_OPENING,   /* no request has been complete yet */
     PLACE_IDLE,      /* its requests have been answered */
     PLACE_ANSWERING, /* a request is complete, its answer not yet sent */
-    PLACE_PATIENT,   /* what it does takes long: it keeps its place */
+    PLACE_PATIENT,   /* its answer takes long: it keeps its place */
+    PLACE_RECEIVING, /* its upload is being read: it keeps its place, too */
 };
 
 /* Embedded in a connection. */
