@@ -1,5 +1,6 @@
 #include "base/memory.h"
 
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -92,4 +93,9 @@ size_t memory_limit(void)
         least = space.rlim_cur;
     }
     return least;
+}
+
+void memory_give_back(void)
+{
+    (void)malloc_trim(0);
 }

@@ -1,4 +1,4 @@
-/* How much memory this process may have. */
+/* How much memory this process may have, and giving back what it no longer needs. */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 
@@ -10,5 +10,8 @@ size_t memory_limit(void);
 
 /* The same with files below another root than "", for tests: /proc/self/cgroup and /sys/fs/cgroup. */
 size_t memory_limit_below(const char *root, size_t machine);
+
+/* Gives freed memory back to the system, which the allocator keeps otherwise. Looks at all that is free: for rare use. */
+void memory_give_back(void);
 
 #endif

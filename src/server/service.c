@@ -1,8 +1,10 @@
 #include "server/service.h"
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/random.h"
 #include "server/replacement.h"
+#include "state/growth.h"
 #include "state/initial_acls.h"
 
 #include <stdlib.h>
@@ -10,8 +12,9 @@
 enum {
     LOG_LINES_PER_SECOND = 100, /* caused by clients */
     BEATS_PER_TICK = 4,
-    GRANULES_PER_TICK = 40, /* sessions end so exactly, */
-    GRANULE_MAX_MS = 50,    /* and at least as exactly as this */
+    GIVE_BACK_BYTES = 16 << 20, /* less is not worth a look at all free memory */
+    GRANULES_PER_TICK = 40,     /* sessions end so exactly, */
+    GRANULE_MAX_MS = 50,        /* and at least as exactly as this */
     SEQUENCE_SHIFT =
         20, /* batches per millisecond of uptime that keep sequences of two runs apart */
 };
@@ -557,6 +560,20 @@ static void service_close_acls(struct service *s, int64_t now_ms)
     }
 }
 
+/* After a large part of what was kept has gone, the allocator's free memory goes as well. */
+static void service_give_back(struct service *s)
+{
+    const size_t *bytes = s->account.bytes;
+    size_t kept = state_memory(s->state) + account_buffers(&s->account) + bytes[ACCOUNT_WATCHES] +
+                  bytes[ACCOUNT_REQUESTS];
+    if (kept > s->kept_peak) {
+        s->kept_peak = kept;
+    } else if (s->kept_peak - kept > GIVE_BACK_BYTES && kept < s->kept_peak / 4 * 3) {
+        s->kept_peak = kept;
+        memory_give_back();
+    }
+}
+
 void service_tick(struct service *s)
 {
     int64_t now_ms = service_time_ms(s);
@@ -565,6 +582,7 @@ void service_tick(struct service *s)
     }
     if (s->beat_at <= now_ms) {
         s->beat_at = now_ms + service_beat_ms(s);
+        service_give_back(s);
     }
     session_tracker_expire(s->locals.alive, now_ms, service_expire_local, s);
     if (s->standing.leads) {

@@ -114,6 +114,7 @@ struct service {
     int64_t beat_at;            /* when service_tick is due at the latest, monotonic ms */
     bool serving;               /* after service_begin: sessions are watched over */
     bool throttling;            /* too many requests outstanding */
+    size_t kept_peak;           /* bytes accounted for, at most, since memory was given back */
     enum data_level data_level; /* how near the state is to its limit */
     int64_t log_second;         /* second in which log_lines were written */
     unsigned log_lines;
