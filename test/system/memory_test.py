@@ -92,22 +92,24 @@ def watches_on_long_paths(address, held):
 
 @case
 def answers_that_nobody_reads(address, held):
-    """20 who ask for 16 MB in one request of a few hundred bytes and never take the answer."""
+    """100 who ask for 3 MB, as much as an answer may have, four times each, and take nothing. The kernel takes the first."""
     with zk.Connection(address, 30000, patience_s=60) as client:
         expect("no large node", client.call(zk.create("/large", b"x" * 1_000_000))[0] == 0)
-    for _ in range(20):
+    for _ in range(100):
         client = zk.Connection(address, 30000)
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.send(zk.multi([zk.get_data("/large")] * 15, zk.MULTI_READ))
+        for _ in range(4):
+            client.send(zk.multi([zk.get_data("/large")] * 3, zk.MULTI_READ))
         held.append(client)
-    time.sleep(1)
+    with zk.Connection(address, 30000) as client:  # served behind all of them
+        expect("a small read was refused", client.call(zk.exists("/large"))[0] == 0)
     return ""
 
 
 @case
 def requests_that_never_end(address, held):
-    """60 who send 900 kB of a request of 1 MB."""
-    for _ in range(60):
+    """150 who send 900 kB of a request of 1 MB."""
+    for _ in range(150):
         client = zk.Connection(address, 30000)
         client.socket.setblocking(False)
         data = zk.i32(1_000_000) + b"x" * 900_000
