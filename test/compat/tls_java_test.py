@@ -73,8 +73,8 @@ def java(world, port, own, *words):
             f"{prefix}trustStore.location={world['ca'].cert}", f"{prefix}trustStore.type=PEM"]
     if own is not None:
         line += [f"{prefix}keyStore.location={own.both}", f"{prefix}keyStore.type=PEM"]
-    line += ["-cp", CLASSPATH, zookeeper.CLIENT_MAIN, "-timeout", "4000", "-server", f"127.0.0.1:{port}", *words]
-    done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+    line += ["-cp", CLASSPATH, zookeeper.CLIENT_MAIN, "-timeout", "30000", "-server", f"127.0.0.1:{port}", *words]
+    done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
     return done.returncode, done.stdout
 
 
