@@ -132,6 +132,7 @@ void redis_plan_write(struct buf *out, const struct redis_plan *plan)
     put_string(&j, "old_run_id", plan->old_run_id);
     put_string(&j, "old_replid", plan->old_replid);
     put_string(&j, "old_replid2", plan->old_replid2);
+    put_string(&j, "returned_replid", plan->returned_replid);
     put_int(&j, "old_second_offset", plan->old_second_offset);
     put_int(&j, "old_offset", plan->old_offset);
     put_string_or_null(&j, "target", plan->target);

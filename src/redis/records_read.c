@@ -178,6 +178,7 @@ int redis_plan_read(const void *json, size_t len, struct redis_plan *ret)
                 GET_OPTIONAL(object, "old_run_id", read.old_run_id) &&
                 GET_OPTIONAL(object, "old_replid", read.old_replid) &&
                 GET_OPTIONAL(object, "old_replid2", read.old_replid2) &&
+                GET_OPTIONAL(object, "returned_replid", read.returned_replid) &&
                 get_address(object, "target", false, read.target) &&
                 get_address(object, "wanted", false, read.wanted) &&
                 get_addresses(object, "tried", read.tried, &read.tried_count) &&

@@ -27,6 +27,17 @@ void steps_plan_about(const struct turn *t, struct redis_plan *ret)
     turn_copy(ret->old_replid2, sizeof ret->old_replid2, current->replid2);
 }
 
+static bool all_are_empty(const struct turn *t)
+{
+    for (size_t i = 0; i < t->config->node_count; i++) {
+        const struct redis_facts *facts = turn_facts(t, (int)i);
+        if (!turn_recent(t, (int)i) || facts->loading || facts->keys != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool steps_plan_restart_loses(const struct turn *t, int node, int *ret_best, const char **ret_why)
 {
     const struct redis_facts *facts = turn_facts(t, node);
@@ -47,17 +58,12 @@ bool steps_plan_restart_loses(const struct turn *t, int node, int *ret_best, con
         *ret_why = "the master was restarted with less than its replicas have";
         return true;
     }
-    bool nobody_has_data = true;
-    for (size_t i = 0; i < t->config->node_count; i++) {
-        const struct redis_facts *other = turn_facts(t, (int)i);
-        nobody_has_data =
-            nobody_has_data && turn_recent(t, (int)i) && !other->loading && other->keys == 0;
-    }
+    bool empty = all_are_empty(t);
     *ret_why = ours               ? "with its data"
                : facts->keys != 0 ? "with data, and no other server has those of before"
-               : nobody_has_data  ? "all servers are empty"
+               : empty            ? "all servers are empty"
                                   : "the master was restarted empty; other servers may have data";
-    return !ours && facts->keys == 0 && !nobody_has_data;
+    return !ours && facts->keys == 0 && !empty;
 }
 
 bool steps_plan_begin(struct turn *t, const struct plan_wish *wish)
@@ -90,6 +96,20 @@ static void publish_lists(const struct turn *t, int target, struct redis_current
     }
 }
 
+/* Whether the plan goes by the history that the old master began when it was restarted. */
+static bool is_of_returned(const struct redis_plan *plan)
+{
+    return plan->returned_replid[0] != '\0' && strcmp(plan->returned_replid, plan->old_replid) == 0;
+}
+
+static void go_by_returned(struct redis_plan *plan)
+{
+    turn_copy(plan->old_replid, sizeof plan->old_replid, plan->returned_replid);
+    plan->old_replid2[0] = '\0';
+    plan->old_second_offset = plan->old_offset = -1;
+    plan->tried_count = 0;
+}
+
 /* What the old master had and the new one has not; -1 unknown. */
 static int64_t lost_bytes(const struct turn *t, int old, int target)
 {
@@ -97,6 +117,9 @@ static int64_t lost_bytes(const struct turn *t, int old, int target)
     const struct redis_facts *facts = turn_facts(t, target);
     const struct redis_facts *gone = turn_facts(t, old);
     int64_t known = plan->old_offset;
+    if (is_of_returned(plan)) {
+        return -1; /* its offsets began anew */
+    }
     if (t->now->nodes[old].facts_ms >= 0 && gone->replid[0] != '\0' &&
         strcmp(gone->replid, plan->old_replid) == 0 && gone->offset > known) {
         known = gone->offset;
@@ -150,10 +173,30 @@ static bool undo_target(struct turn *t, const char *why)
     return true;
 }
 
+/* An old master that was restarted began a history. Replicas may have copied it by now, and it is not to be seen any more once
+ * the old one is a replica of somebody else: so the plan keeps it. */
+static bool note_returned(struct turn *t, int old)
+{
+    const struct redis_plan *plan = t->now->plan;
+    const struct redis_facts *facts = turn_facts(t, old);
+    if (strcmp(facts->run_id, plan->old_run_id) == 0 || facts->replid[0] == '\0' ||
+        strcmp(facts->replid, plan->old_replid) == 0 ||
+        strcmp(facts->replid, plan->returned_replid) == 0) {
+        return false;
+    }
+    struct redis_plan *record =
+        turn_plan(t, REDIS_DOING_RETURNED, NULL, "%.100s was restarted", plan->old);
+    turn_copy(record->returned_replid, sizeof record->returned_replid, facts->replid);
+    return true;
+}
+
 /* It answers as a master, and is to follow the target. False: the two are one process. */
 static bool demote_old(struct turn *t, int old, int target)
 {
     const struct redis_plan *plan = t->now->plan;
+    if (note_returned(t, old)) {
+        return true;
+    }
     if (turn_same_process(t, old, target)) {
         return plan->target[0] != '\0' && undo_target(t, "leads to the old master");
     }
@@ -331,6 +374,39 @@ static uint32_t out_of_reach(const struct turn *t, int old)
     return set;
 }
 
+/* No server has the history of before, as the restarted master was copied before it could be stopped: then the history
+ * that it began counts, as it does where a master is restarted without a plan. */
+static bool choose_returned(const struct turn *t, struct redis_choice_case *what,
+                            struct redis_choice *ret)
+{
+    struct redis_plan about = *t->now->plan;
+    struct redis_choice choice;
+    if (about.returned_replid[0] == '\0' || is_of_returned(&about)) {
+        return false;
+    }
+    for (size_t i = 0; i < t->config->node_count; i++) {
+        if (turn_recent(t, (int)i) && turn_facts(t, (int)i)->loading) {
+            return false; /* it may have it */
+        }
+    }
+    about.force = true; /* how far behind, and how often tried, does not matter here */
+    about.tried_count = 0;
+    what->plan = &about;
+    redis_choose(t->config, t->now->nodes, what, &choice);
+    if (choice.node != REDIS_NONE) {
+        return false;
+    }
+    about = *t->now->plan;
+    go_by_returned(&about);
+    what->down_ms = -1;
+    redis_choose(t->config, t->now->nodes, what, &choice);
+    if (choice.node == REDIS_NONE || (turn_facts(t, choice.node)->keys == 0 && !all_are_empty(t))) {
+        return false;
+    }
+    *ret = choice;
+    return true;
+}
+
 static bool choose(struct turn *t, int old, bool old_answers, const char *by)
 {
     const struct redis_plan *plan = t->now->plan;
@@ -368,10 +444,16 @@ static bool choose(struct turn *t, int old, bool old_answers, const char *by)
         what.only = REDIS_NONE; /* any master is better than none by now */
         redis_choose(t->config, t->now->nodes, &what, &choice);
     }
+    bool returned = choice.node == REDIS_NONE && choose_returned(t, &what, &choice);
     if (choice.node == REDIS_NONE) {
         return nobody(t, old, &choice);
     }
-    struct redis_plan *record = turn_plan(t, REDIS_DOING_CHOOSE, "candidate", "%s", choice.why);
+    struct redis_plan *record =
+        turn_plan(t, REDIS_DOING_CHOOSE, "candidate", "%.180s%s", choice.why,
+                  returned ? "; nobody has the data of before the restart" : "");
+    if (returned) {
+        go_by_returned(record);
+    }
     turn_copy(record->target, sizeof record->target, turn_address(t, choice.node));
     record->step = REDIS_STEP_PROMOTE;
     if (by != NULL && strcmp(by, "self") != 0 && strcmp(by, "loading") != 0) {

@@ -30,6 +30,7 @@ struct turn {
     X(FENCED, "fenced")     /* what says so goes into the plan */                                  \
     X(CHOOSE, "choose")     /* the target goes into the plan */                                    \
     X(UNDO, "undo")         /* the target failed: it is taken back out of the plan */              \
+    X(RETURNED, "returned") /* the history of a restarted old master goes into the plan */         \
     X(DEMOTE, "demote")     /* REPLICAOF of the old master, before the promotion */                \
     X(PROMOTE, "promote")   /* REPLICAOF NO ONE */                                                 \
     X(HANDOVER, "handover") /* FAILOVER TO */                                                      \

@@ -292,6 +292,23 @@ def test_a_master_that_comes_back_with_its_data_stays():
         assert cluster.wait_whole().call("EXISTS", "k:99") == 1
 
 
+def test_a_master_that_is_copied_again_during_its_plan_leaves_a_master():
+    """A candidate is chosen, and the old master is back from its AOF: all copy the history that it begins."""
+    with Cluster(ENSEMBLE, "copied", managers=1) as cluster:
+        cluster.start(first_stop_at="choose:stop")
+        held = cluster.managers[0]
+        first, *others = cluster.nodes
+        fill(first, 100, replicas=2)
+        first.kill()
+        eventually(cluster.told, held.stopped)
+        first.start()
+        cluster.note_pid(first)
+        eventually("a full copy", lambda: {node.info()["master_replid"] for node in others} == {first.info()["master_replid"]})
+        held.send(signal.SIGCONT)
+        assert cluster.wait_whole().call("DBSIZE") == 100, cluster.told()
+        assert [node.call("DBSIZE") for node in cluster.nodes] == [100, 100, 100], cluster.told()
+
+
 # --- manual ---------------------------------------------------------------------------------------------------------------------
 
 

@@ -56,6 +56,7 @@ static void a_plan_comes_back_as_it_was(void **state)
                                    .old_run_id = ID_A,
                                    .old_replid = ID_A,
                                    .old_second_offset = -1,
+                                   .returned_replid = ID_A,
                                    .old_offset = 1LL << 40,
                                    .target = "b:2",
                                    .wanted = "b:2",
