@@ -81,24 +81,26 @@ enum redis_action_kind {
 struct redis_memory {
     char plan_id[REDIS_NAME_SIZE];        /* the plan that the next ones are about */
     char plan_target[REDIS_ADDRESS_SIZE]; /* and its target */
-    int64_t plan_ms;                      /* plan first seen; -1 */
-    int64_t paused_ms;                    /* CLIENT PAUSE was acknowledged; -1 */
-    int64_t unpaused_ms;                  /* CLIENT UNPAUSE was sent; -1 */
-    int64_t choose_ms;                    /* candidates are read anew since; -1 */
-    int64_t promote_ms;                   /* the target could be promoted since; -1 */
-    int64_t handover_ms;                  /* FAILOVER was sent; -1 */
-    bool handover_refused;                /* and refused, see last_error */
-    int64_t repoint_ms;                   /* re-pointing since; -1 */
-    uint32_t saved;                       /* bit i: CONFIG REWRITE was sent after the hand-over */
-    int64_t lease_from_ms;                /* the old master has had too few replicas since; -1 */
-    int64_t term_ms;                      /* first call; -1 */
-    int64_t failed_ms;                    /* the last action failed; -1 */
-    int64_t unanswered_ms;                /* the last ANSWER failed; -1 */
-    int64_t epoch_seen;                   /* newest epoch seen, and */
-    int64_t epoch_ms;                     /* when: for the cooldown if the wall clock jumps back */
-    int64_t attempt_ms[REDIS_NODES_MAX];  /* last REPLICAOF to this node; -1 */
-    int64_t drift_ms[REDIS_NODES_MAX];    /* its facts_ms when it was first seen astray; -1 */
-    int64_t settled_ms[REDIS_NODES_MAX];  /* facts_ms of settled_offset; -1 */
+    char demoted[REDIS_ID_SIZE];  /* run id of the old master that was demoted just now; "" */
+    char returned[REDIS_ID_SIZE]; /* the history that this process had then; "" */
+    int64_t plan_ms;              /* plan first seen; -1 */
+    int64_t paused_ms;            /* CLIENT PAUSE was acknowledged; -1 */
+    int64_t unpaused_ms;          /* CLIENT UNPAUSE was sent; -1 */
+    int64_t choose_ms;            /* candidates are read anew since; -1 */
+    int64_t promote_ms;           /* the target could be promoted since; -1 */
+    int64_t handover_ms;          /* FAILOVER was sent; -1 */
+    bool handover_refused;        /* and refused, see last_error */
+    int64_t repoint_ms;           /* re-pointing since; -1 */
+    uint32_t saved;               /* bit i: CONFIG REWRITE was sent after the hand-over */
+    int64_t lease_from_ms;        /* the old master has had too few replicas since; -1 */
+    int64_t term_ms;              /* first call; -1 */
+    int64_t failed_ms;            /* the last action failed; -1 */
+    int64_t unanswered_ms;        /* the last ANSWER failed; -1 */
+    int64_t epoch_seen;           /* newest epoch seen, and */
+    int64_t epoch_ms;             /* when: for the cooldown if the wall clock jumps back */
+    int64_t attempt_ms[REDIS_NODES_MAX]; /* last REPLICAOF to this node; -1 */
+    int64_t drift_ms[REDIS_NODES_MAX];   /* its facts_ms when it was first seen astray; -1 */
+    int64_t settled_ms[REDIS_NODES_MAX]; /* facts_ms of settled_offset; -1 */
     int64_t settled_offset[REDIS_NODES_MAX];
     uint32_t settled;                 /* bit i: two readings in a row gave the same offset */
     char guarded[REDIS_ID_SIZE];      /* run id whose min-replicas settings were sent */

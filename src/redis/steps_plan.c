@@ -173,35 +173,16 @@ static bool undo_target(struct turn *t, const char *why)
     return true;
 }
 
-/* An old master that was restarted began a history. Replicas may have copied it by now, and it is not to be seen any more once
- * the old one is a replica of somebody else: so the plan keeps it. */
-static bool note_returned(struct turn *t, int old)
-{
-    const struct redis_plan *plan = t->now->plan;
-    const struct redis_facts *facts = turn_facts(t, old);
-    if (strcmp(facts->run_id, plan->old_run_id) == 0 || facts->replid[0] == '\0' ||
-        strcmp(facts->replid, plan->old_replid) == 0 ||
-        strcmp(facts->replid, plan->returned_replid) == 0) {
-        return false;
-    }
-    struct redis_plan *record =
-        turn_plan(t, REDIS_DOING_RETURNED, NULL, "%.100s was restarted", plan->old);
-    turn_copy(record->returned_replid, sizeof record->returned_replid, facts->replid);
-    return true;
-}
-
 /* It answers as a master, and is to follow the target. False: the two are one process. */
 static bool demote_old(struct turn *t, int old, int target)
 {
     const struct redis_plan *plan = t->now->plan;
-    if (note_returned(t, old)) {
-        return true;
-    }
     if (turn_same_process(t, old, target)) {
         return plan->target[0] != '\0' && undo_target(t, "leads to the old master");
     }
     turn_command(t, REDIS_DOING_DEMOTE, old, "%s answers as a master: it becomes a replica of %s",
                  plan->old, turn_address(t, target));
+    turn_copy(t->memory->demoted, sizeof t->memory->demoted, turn_facts(t, old)->run_id);
     turn_add_replicaof(t, target);
     turn_add(t, true, "CONFIG", "REWRITE", NULL); /* or it comes back as a master */
     if (turn_facts(t, old)->version >= PAUSE_VERSION) {
@@ -603,7 +584,7 @@ static void remember_plan(struct turn *t)
         memory->paused_ms = memory->unpaused_ms = memory->choose_ms = -1;
         memory->handover_ms = memory->repoint_ms = memory->lease_from_ms = -1;
         memory->handover_refused = false;
-        memory->plan_target[0] = '\0';
+        memory->plan_target[0] = memory->demoted[0] = memory->returned[0] = '\0';
         memory->promote_ms = -1;
         memory->saved = 0;
     }
@@ -611,6 +592,29 @@ static void remember_plan(struct turn *t)
         turn_copy(memory->plan_target, sizeof memory->plan_target, plan->target);
         memory->promote_ms = memory->choose_ms = -1;
     }
+}
+
+/* An old master that was restarted began a history, and replicas may have copied it before it was demoted. Now it still
+ * tells that history; once it has copied from another server it does not: so the plan keeps it. */
+static bool note_returned(struct turn *t, int old)
+{
+    const struct redis_plan *plan = t->now->plan;
+    const struct redis_facts *facts = turn_facts(t, old);
+    struct redis_memory *memory = t->memory;
+    if (memory->demoted[0] != '\0' && turn_is(t, old, REDIS_ROLE_REPLICA) &&
+        strcmp(memory->demoted, facts->run_id) == 0) {
+        bool other = strcmp(facts->run_id, plan->old_run_id) != 0;
+        turn_copy(memory->returned, sizeof memory->returned, other ? facts->replid : NULL);
+        memory->demoted[0] = '\0';
+    }
+    if (memory->returned[0] == '\0' || strcmp(memory->returned, plan->old_replid) == 0 ||
+        strcmp(memory->returned, plan->returned_replid) == 0) {
+        return false;
+    }
+    struct redis_plan *record =
+        turn_plan(t, REDIS_DOING_RETURNED, NULL, "%.100s was restarted", plan->old);
+    turn_copy(record->returned_replid, sizeof record->returned_replid, memory->returned);
+    return true;
 }
 
 bool steps_plan_next(struct turn *t)
@@ -639,6 +643,9 @@ bool steps_plan_next(struct turn *t)
         current->state != REDIS_STATE_NEEDS_OPERATOR) {
         turn_current(t, REDIS_DOING_FAILING_OVER, NULL, "%s: %s", plan->reason, plan->old)->state =
             REDIS_STATE_FAILING_OVER;
+        return true;
+    }
+    if (note_returned(t, old)) {
         return true;
     }
     if (plan->step == REDIS_STEP_HANDOVER && target != REDIS_NONE) {
