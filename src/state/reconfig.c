@@ -420,6 +420,13 @@ static int check_request(const struct write *w, const struct wire_reconfig_reque
     return w->bounded ? check_permission(w) : 0;
 }
 
+/* Nobody is leaving any more. */
+static void end_leaving(struct configuration *e)
+{
+    membership_finish(&e->target);
+    e->leaving = false;
+}
+
 int write_reconfig(struct write *w, const struct wire_reconfig_request *r)
 {
     struct configuration *e = &w->s->configuration;
@@ -437,13 +444,17 @@ int write_reconfig(struct write *w, const struct wire_reconfig_request *r)
     bool same = membership_equal(&next, shown(e));
     if (same) {
         membership_finish(&next);
-    } else {
+    } else { /* should it be given up, those that are leaving stay, and have to be shown again */
+        e->unpublished = e->unpublished || !membership_equal(&e->members, shown(e));
         membership_finish(&e->target);
         e->target = next;
         e->leaving = (w->command->options & COMMAND_LEAVING) != 0;
     }
     if (same || (e->leaving && is_reached(e))) { /* no vote changes */
         publish(w);
+        if (membership_equal(&e->members, &e->target)) { /* those that were leaving stay */
+            end_leaving(e);
+        }
         reply_config(w);
         return 0;
     }
@@ -456,13 +467,6 @@ int write_reconfig(struct write *w, const struct wire_reconfig_request *r)
 }
 
 /* --- the way there ---------------------------------------------------------------------------- */
-
-/* Nobody is leaving any more. */
-static void end_leaving(struct configuration *e)
-{
-    membership_finish(&e->target);
-    e->leaving = false;
-}
 
 /* The answer is due: whoever asked gets err, or the reply. */
 static void reconfig_end(struct write *w, int32_t err)

@@ -137,6 +137,12 @@ static int64_t pending_zxid(const struct world *w)
     return r.zxid;
 }
 
+/* Whether somebody waits for the answer. */
+static bool deferred(const struct world *w)
+{
+    return pending(w) && pending_zxid(w) != 0;
+}
+
 /* --- the node --------------------------------------------------------------------------------- */
 
 static void one_that_is_alone_says_nothing(void **state)
@@ -649,6 +655,39 @@ static void an_observer_leaves_at_once(void **state)
     config_is(w, ONE "\n" TWO "\n" THREE "\n", w->e.zxid);
 }
 
+/* What a server that was restored says, and is told of once more, is what the others say. */
+static void restored_alike(struct world *w, const struct config *c)
+{
+    struct state *copy = restored(w);
+    struct effects e;
+    effects_init(&e);
+    state_configure(copy, c->members, c->count, &e);
+    assert_false(e.resumed.is);
+    assert_true(state_zxid(copy) == state_zxid(w->s));
+    assert_true(state_digest(copy) == state_digest(w->s));
+    effects_finish(&e);
+    state_destroy(copy);
+}
+
+/* One that is leaving, and is an observer now, may stay as an observer: nobody is leaving then. */
+static void the_removed_stays_as_an_observer(void **state)
+{
+    static const char *const observer = "server.3=127.0.0.1:2883:3883:observer;127.0.0.1:2183";
+    struct world *w = *state;
+    struct config c;
+    three(w, &c);
+    assert_int_equal(send_leaving(w, NULL, "3"), 0);
+    config_put(&c, 3, STATE_OBSERVER, BEHIND_ID(observer));
+    configure(w, &c);
+    assert_true(state_is_leaving(w->s, 3));
+    restored_alike(w, &c);
+    assert_int_equal(send_leaving(w, observer, NULL), 0);
+    assert_false(w->e.deferred);
+    assert_false(pending(w));
+    assert_false(state_is_leaving(w->s, 3));
+    restored_alike(w, &c);
+}
+
 /* Another change than that of the leaving ones is shown. */
 static void others_change_meanwhile(void **state)
 {
@@ -700,7 +739,7 @@ static bool step(const struct world *w, struct config *c)
     return false;
 }
 
-static void random_request(struct world *w, struct prng *prng)
+static void random_request(struct world *w, struct prng *prng, uint32_t options)
 {
     char joining[256] = "";
     char leaving[16] = "";
@@ -712,12 +751,12 @@ static void random_request(struct world *w, struct prng *prng)
     } else {
         snprintf(leaving, sizeof leaving, "%d", (int)id);
     }
-    (void)send(w, joining, leaving, NULL, -1);
+    (void)send_with(w, options, joining, leaving, NULL, -1);
 }
 
 /* Every deferred request is answered once, and whenever nothing is under way the node names the
  * members; a server restored in the middle goes on alike. */
-static void walk(struct world *w, uint64_t seed)
+static void walk(struct world *w, uint64_t seed, uint32_t options)
 {
     struct prng prng = {seed};
     struct config c;
@@ -730,17 +769,18 @@ static void walk(struct world *w, uint64_t seed)
         switch (prng_next(&prng) % 8) {
         case 0:
         case 1:
-            random_request(w, &prng);
+            random_request(w, &prng, options);
             waiting += w->e.deferred;
             refused += w->e.err == CONCLAVE_RECONFIG_IN_PROGRESS;
             break;
         case 2:
-            if (pending(w) && prng_next(&prng) % 4 == 0) {
+            if (deferred(w) && prng_next(&prng) % 4 == 0) {
                 assert_int_equal(end(w, pending_zxid(w), CONCLAVE_OPERATION_TIMEOUT), 0);
             }
             break;
         case 3:
             if (prng_next(&prng) % 8 == 0) {
+                restored_alike(w, &c);
                 struct state *copy = restored(w);
                 state_destroy(w->s);
                 w->s = copy;
@@ -756,7 +796,7 @@ static void walk(struct world *w, uint64_t seed)
         }
         answered += w->e.resumed.is;
         waiting -= w->e.resumed.is;
-        assert_int_equal(waiting, pending(w) ? 1 : 0);
+        assert_int_equal(waiting, deferred(w) ? 1 : 0);
         if (!pending(w)) {
             struct membership m = {0};
             struct buf lines;
@@ -776,9 +816,9 @@ static void walk(struct world *w, uint64_t seed)
 
 static void walks(void **state)
 {
-    for (uint64_t seed = 1; seed <= 5; seed++) {
+    for (uint64_t seed = 1; seed <= 10; seed++) {
         struct world *w = *state;
-        walk(w, seed);
+        walk(w, seed, COMMAND_RECONFIG | (seed % 2 == 0 ? COMMAND_LEAVING : 0));
         maker_ids_reset(&w->m);
         state_destroy(w->s);
         w->s = state_create(&hash_key_fixed);
@@ -808,6 +848,7 @@ int main(void)
         T(succession),
         T(the_removed_is_told),
         T(an_observer_leaves_at_once),
+        T(the_removed_stays_as_an_observer),
         T(others_change_meanwhile),
         T(walks),
     };
