@@ -38,8 +38,8 @@ SHOWN = 10  # how many differing streams are shrunk and shown
 
 
 # The operation (None for those at the end; without what stands behind its body), those that were sent before it without
-# waiting, and the zxids of the stream's closeSessions as ours shows them.
-Case = collections.namedtuple("Case", "op before closings")
+# waiting, the zxids of the stream's closeSessions as ours shows them, and the paths given another ACL than the open one.
+Case = collections.namedtuple("Case", "op before closings restricted")
 
 
 # Each of these makes the lines of one operation, theirs and ours, the same where it explains their difference.
@@ -160,6 +160,17 @@ def exists_acl(case, theirs, ours):
     return theirs, ours
 
 
+def rewatch_acl(case, theirs, ours):
+    if not case.op or case.op.name != "set_watches":
+        return theirs, ours
+    common, missed = [], []
+    for line in theirs:
+        (common if ours[len(common):][:1] == [line] else missed).append(line)
+    hidden = all(match and match[1] != "2" and any(match[2].startswith(path) for path in case.restricted)
+                 for line in missed for match in [re.match(r"event (\d) 3 (\S+)", line)])
+    return (common, ours) if hidden else (theirs, ours)
+
+
 def container_flags(case, theirs, ours):
     made = any(op.name == "create" and op.args[4] == zk.CREATE_CONTAINER and op.args[3] in (zk.EPHEMERAL, zk.EPHEMERAL_SEQUENTIAL)
                for op in case.before)
@@ -224,6 +235,10 @@ KNOWN = [
     Explanation("exists-acl", BEFORE_3_9_2,
                 "3.8.0 tells without READ that a node exists, and watches it; 3.9.2, newer ones and ours do not",
                 exists_acl, True),
+    Explanation("rewatch-acl", EVERY,
+                "without READ, setWatches of 3.8.0 and 3.9.3 tells that a node exists or changed; ours does not, nor do "
+                "later ones",
+                rewatch_acl, True),
     Explanation("container-flags", EVERY,
                 "createContainer with the flags of an ephemeral: Apache makes a container, and takes it for an "
                 "ephemeral as long as it is in its queue",
@@ -537,6 +552,16 @@ def sent_before(ops, index):
     return [unwrapped(op, "longer") for op in ops[first:index]]
 
 
+def restricted(ops):
+    """The paths that these operations give another ACL than the open one, if they can."""
+    found = set()
+    for op in ops:
+        parts = [(op.name, op.args), *multi_parts(op)]
+        found |= {as_text(args[0]) for name, args in parts
+                  if name.startswith("create") and args[2] != zk.OPEN_ACL or name == "set_acl"}
+    return found - {""}
+
+
 def differences(ops, theirs, ours):
     """(index, explanations or None) of each entry that differs."""
     found = []
@@ -547,7 +572,8 @@ def differences(ops, theirs, ours):
         b = ours[index] if index < len(ours) else ["missing"]
         if a != b:
             op = unwrapped(ops[index], "longer") if index < len(ops) else None
-            names = explain(Case(op, sent_before(ops, index), closings), a, b)
+            inner = [unwrapped(one, "longer", "cut") for one in ops[:index]]
+            names = explain(Case(op, sent_before(ops, index), closings, restricted(inner)), a, b)
             found.append((index, names))
             if any(one.parts and one.name in (names or ()) for one in EXPLAINED):
                 break
