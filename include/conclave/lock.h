@@ -87,9 +87,10 @@ CONCLAVE_API int conclave_lock_create(struct conclave_recipes *recipes,
  * token (ret_token may be NULL), CONCLAVE_ETIMEDOUT, CONCLAVE_EBUSY (timeout 0: held by another),
  * CONCLAVE_EDISCONNECTED (timeout 0: no link), CONCLAVE_EDEADLK (this owner holds it already and
  * it is not recursive; or in a callback), CONCLAVE_ECANCELED, CONCLAVE_SESSION_EXPIRED (while it
- * waited: its place is lost), CONCLAVE_ELOST (its node was deleted by somebody),
- * CONCLAVE_ECLOSED, or why the server refused (CONCLAVE_NO_AUTH, ...). Whatever is not 0 leaves
- * nothing behind: a node that was made is deleted, in the background if need be.
+ * waited: its place is lost), CONCLAVE_ELOST (its node was deleted by somebody, or its lease was
+ * over before the call could return), CONCLAVE_ECLOSED, or why the server refused
+ * (CONCLAVE_NO_AUTH, ...). Whatever is not 0 leaves nothing behind: a node that was made is
+ * deleted, in the background if need be.
  */
 CONCLAVE_API int conclave_lock_acquire(struct conclave_lock *lock, int64_t timeout_ms,
                                        struct conclave_token *ret_token) CONCLAVE_MUST_USE;

@@ -91,6 +91,19 @@ static int64_t library_ns(void)
     return ts.tv_sec * (int64_t)NS_PER_S + ts.tv_nsec;
 }
 
+/* A time of the library's clock by the test's. Both are read at once: a holder that is stopped between them reads again. */
+static int64_t test_time(int64_t at_library_ns)
+{
+    for (;;) {
+        int64_t before = test_ns();
+        int64_t left = at_library_ns - library_ns();
+        int64_t after = test_ns();
+        if (after - before < NS_PER_MS) {
+            return after + left;
+        }
+    }
+}
+
 /* --- the three kinds, alike ------------------------------------------------------------------- */
 
 struct post {
@@ -103,6 +116,8 @@ struct post {
 
     /* guarded by `mutex` */
     int64_t token; /* of the term that was granted and not ended yet; 0: none */
+    bool
+        lost; /* told of a loss while there was none: the call that granted it may not have returned yet */
     char node[128];
     bool let_go;
     int64_t armed_token;
@@ -179,12 +194,21 @@ static struct claim *claim_of(int kind, int64_t token)
     return c;
 }
 
+/* The lease as well: a holder that is stopped before it looks for the first time holds until then and no longer. */
 static void post_granted(struct post *p, int64_t token, int64_t now)
 {
+    int64_t until = post_until_ns(p);
+    int64_t lease_until = until != 0 ? test_time(until) : now;
     pthread_mutex_lock(&mutex);
     struct claim *c = claim_of(p->kind, token);
+    c->lease_until_ns = c->lease_until_ns == 0 ? lease_until : c->lease_until_ns;
     c->granted_ns = now;
-    p->token = token;
+    if (p->lost && p->election == NULL) {
+        c->told_ns = now;
+        c->why = CONCLAVE_ELOST;
+    } else {
+        p->token = token;
+    }
     post_node(p, p->node, sizeof p->node);
     pthread_mutex_unlock(&mutex);
 }
@@ -198,6 +222,7 @@ static void post_told(struct post *p, int why, int64_t within_ms, int64_t now)
         c->within_ms = within_ms;
         c->why = why;
     }
+    p->lost = p->token == 0;
     p->token = 0;
     pthread_mutex_unlock(&mutex);
 }
@@ -224,16 +249,15 @@ static void look(struct post *p)
     int64_t before = test_ns();
     bool held = post_held(p);
     int64_t until = post_until_ns(p);
-    int64_t left = until - library_ns();
     if (!held || token == 0 || post_token(p) != token || until == 0) {
         return;
     }
-    int64_t after = test_ns();
+    int64_t lease_until = test_time(until);
     pthread_mutex_lock(&mutex);
     struct claim *c = claim_of(p->kind, token);
     c->first_ns = c->first_ns == 0 ? before : c->first_ns;
     c->last_ns = before;
-    c->lease_until_ns = after + left;
+    c->lease_until_ns = lease_until;
     pthread_mutex_unlock(&mutex);
 }
 
@@ -320,9 +344,12 @@ static void *take_main(void *arg)
             usleep(LOOK_US);
             continue;
         }
+        pthread_mutex_lock(&mutex);
+        p->lost = false;
+        pthread_mutex_unlock(&mutex);
         int rc = post_acquire(p, &token);
         if (rc == CONCLAVE_SESSION_EXPIRED || rc == CONCLAVE_ETIMEDOUT ||
-            rc == CONCLAVE_ECANCELED) {
+            rc == CONCLAVE_ECANCELED || rc == CONCLAVE_ELOST) {
             continue;
         }
         if (rc != 0) {
