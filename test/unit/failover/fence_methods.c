@@ -218,7 +218,8 @@ static void *serve(void *arg)
         }
         size_t got = 0;
         char *body = NULL;
-        while (body == NULL || strstr(body, "\"new_token\":77}") == NULL) {
+        while (got < sizeof server.request - 1 &&
+               (body == NULL || strstr(body, "\"new_token\":77}") == NULL)) {
             ssize_t n = read(fd, server.request + got, sizeof server.request - 1 - got);
             if (n <= 0) {
                 break;
