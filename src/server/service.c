@@ -149,6 +149,17 @@ int64_t service_time_ms(struct service *s)
     return now_ms;
 }
 
+void service_close_acls(struct service *s, int64_t now_ms)
+{
+    if (!s->close_acls || now_ms < s->close_acls_at || !state_acls_are_open(s->state)) {
+        return;
+    }
+    s->close_acls_at = now_ms + s->limits.tick_ms; /* the log may take long, or lose it */
+    if (service_propose(s, 0, COMMAND_CLOSE_ACLS, slice_str("")) != 0) {
+        s->close_acls_at = now_ms;
+    }
+}
+
 int service_begin(struct service *s)
 {
     int64_t now_ms = clock_monotonic_ms(s->clock);
@@ -160,6 +171,7 @@ int service_begin(struct service *s)
     data_limit_follow(s);
     if (s->standing.leads) {
         fencing_tick(s, now_ms);
+        service_close_acls(s, now_ms);
     }
     return rc;
 }
@@ -547,17 +559,6 @@ static int64_t service_expire(void *ctx, int64_t id, int64_t heard_ms, int32_t t
     }
     service_note_expiry(s, id, c);
     return SESSION_ENDS;
-}
-
-static void service_close_acls(struct service *s, int64_t now_ms)
-{
-    if (!s->close_acls || now_ms < s->close_acls_at || !state_acls_are_open(s->state)) {
-        return;
-    }
-    s->close_acls_at = now_ms + s->limits.tick_ms; /* the log may take long, or lose it */
-    if (service_propose(s, 0, COMMAND_CLOSE_ACLS, slice_str("")) != 0) {
-        s->close_acls_at = now_ms;
-    }
 }
 
 /* After a large part of what was kept has gone, the allocator's free memory goes as well. */

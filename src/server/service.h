@@ -130,6 +130,10 @@ void service_finish(struct service *s);
 /* Replay is over: all sessions get a full timeout from now. 0 or CONCLAVE_ENOMEM. */
 int service_begin(struct service *s) CONCLAVE_MUST_USE;
 
+/* A leader with close_acls proposes COMMAND_CLOSE_ACLS as long as ACLs of a new tree are open: as soon as it
+ * leads, so before the writes of its clients. */
+void service_close_acls(struct service *s, int64_t now_ms);
+
 /* A log entry. 0, or CONCLAVE_ECORRUPT or CONCLAVE_ENOMEM: the server must stop. */
 int service_apply(struct service *s, struct slice payload) CONCLAVE_MUST_USE;
 

@@ -56,6 +56,7 @@ int service_lead(struct service *s, bool leads)
         int64_t now_ms = service_time_ms(s);
         if (s->serving) {
             fencing_tick(s, now_ms);
+            service_close_acls(s, now_ms);
         }
         return service_full_timeouts(s, now_ms);
     }
