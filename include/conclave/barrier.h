@@ -33,7 +33,7 @@ struct conclave_barrier_callbacks {
 struct conclave_barrier_options {
     size_t size;
     const char *path;               /* the barrier's node; its parents are made as containers */
-    const struct conclave_acl *acl; /* of all nodes made; NULL: open */
+    const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
     size_t acl_count;
 };
 #define CONCLAVE_BARRIER_OPTIONS_INIT                                                              \
@@ -104,7 +104,7 @@ struct conclave_double_barrier_options {
     /* Who comes when the barrier is open already (late, or left open by a round that crashed): false,
      * the default, refuses with CONCLAVE_ECONFLICT; true lets pass. */
     bool late_pass;
-    const struct conclave_acl *acl; /* of all nodes made; NULL: open */
+    const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
     size_t acl_count;
 };
 #define CONCLAVE_DOUBLE_BARRIER_OPTIONS_INIT                                                       \

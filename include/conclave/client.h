@@ -143,6 +143,12 @@ struct conclave_client_options {
      * alive: recipes wait until there is a quorum. The client looks for other servers after 1 s, then less and
      * less often, up to once a minute */
     bool read_only;
+    /* Of every node that is created without an ACL of its own, by the program and by the recipes, parents
+     * included; NULL: world:anyone may do all. At least one entry. Such as {CONCLAVE_PERM_ALL, "auth", ""}:
+     * all to the ids of this client, which then needs one (conclave_client_add_auth, SASL, a certificate),
+     * else creates are answered CONCLAVE_INVALID_ACL */
+    const struct conclave_acl *acl;
+    size_t acl_count;
 };
 #define CONCLAVE_CLIENT_OPTIONS_INIT                                                               \
     {                                                                                              \
@@ -151,7 +157,7 @@ struct conclave_client_options {
     }
 
 /* Makes a client; nothing is sent before it is started or dispatched. 0, CONCLAVE_EINVAL
- * (malformed server list, chroot or size), CONCLAVE_ENOMEM, CONCLAVE_EIO (no descriptors),
+ * (malformed server list, chroot, ACL or size), CONCLAVE_ENOMEM, CONCLAVE_EIO (no descriptors),
  * CONCLAVE_ETLS, CONCLAVE_ESASL (those options are not usable: see their `error`). */
 CONCLAVE_API int conclave_client_open(const struct conclave_client_options *options,
                                       struct conclave_client **ret_client) CONCLAVE_MUST_USE;

@@ -76,7 +76,7 @@ struct conclave_config_options {
     const char *ack_id;             /* acknowledge under this name, without "/"; NULL: do not */
     const char *ack_path;           /* where; NULL: <path>.acks */
     int64_t debounce_ms;            /* gather changes for so long before they are told */
-    const struct conclave_acl *acl; /* of the acknowledgement's nodes; NULL: open */
+    const struct conclave_acl *acl; /* of the acknowledgement's nodes; NULL: the client's */
     size_t acl_count;
 };
 #define CONCLAVE_CONFIG_OPTIONS_INIT                                                               \

@@ -42,7 +42,7 @@ struct conclave_counter_options {
     const char *path; /* made with its parents when it is first written */
     enum conclave_counter_form form;
     int64_t initial;                /* the value of a node that is not there or empty */
-    const struct conclave_acl *acl; /* of all nodes made; NULL: open */
+    const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
     size_t acl_count;
 };
 #define CONCLAVE_COUNTER_OPTIONS_INIT                                                              \
@@ -120,8 +120,8 @@ struct conclave_shared_callbacks {
 /* Begin with CONCLAVE_SHARED_OPTIONS_INIT, then set what differs. */
 struct conclave_shared_options {
     size_t size;
-    const char *path; /* made with its parents when it is first written */
-    const struct conclave_acl *acl;
+    const char *path;               /* made with its parents when it is first written */
+    const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
     size_t acl_count;
 };
 #define CONCLAVE_SHARED_OPTIONS_INIT                                                               \

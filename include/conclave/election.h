@@ -78,7 +78,7 @@ struct conclave_election_options {
     int64_t takeover_delay_ms; /* wait so long after a leader that did not resign cleanly */
     int64_t backoff_min_ms; /* after a failed on_elected, doubled up to the maximum, with jitter */
     int64_t backoff_max_ms;
-    const struct conclave_acl *acl; /* of all nodes made; NULL: open */
+    const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
     size_t acl_count;
 };
 #define CONCLAVE_ELECTION_OPTIONS_INIT                                                             \

@@ -113,7 +113,7 @@ struct conclave_elector_options {
     int64_t
         backoff_min_ms; /* out of the race after a failed fence or activate, doubled up to the */
     int64_t backoff_max_ms;         /* maximum, with jitter */
-    const struct conclave_acl *acl; /* of all nodes made; NULL: open */
+    const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
     size_t acl_count;
 };
 #define CONCLAVE_ELECTOR_OPTIONS_INIT                                                              \
@@ -187,7 +187,7 @@ CONCLAVE_API void conclave_elector_view_free(struct conclave_elector_view *view)
 /* "I have made sure that the one with this token is dead": lets the next one become active without
  * fencing it. token has to be that of the breadcrumb that stands, which must not be clean: else
  * CONCLAVE_ECONFLICT; CONCLAVE_NO_NODE without a breadcrumb. acl: as of the members' options; they have
- * to be able to read and delete the node. NULL: open. */
+ * to be able to read and delete the node. NULL: the client's. */
 CONCLAVE_API int conclave_elector_override(struct conclave_recipes *recipes, const char *dir,
                                            struct conclave_token token,
                                            const struct conclave_acl *acl, size_t acl_count,

@@ -90,7 +90,7 @@ struct conclave_group_options {
     size_t data_len;
     const char *incarnation;        /* without line ends, at most 127 bytes; NULL: a random one */
     int64_t debounce_ms;            /* gather changes for so long before they are told */
-    const struct conclave_acl *acl; /* of all nodes made; NULL: open */
+    const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
     size_t acl_count;
 };
 #define CONCLAVE_GROUP_OPTIONS_INIT                                                                \

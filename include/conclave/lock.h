@@ -65,7 +65,7 @@ struct conclave_lock_options {
      * Readers and writers cannot be had with CONCLAVE_NAMING_CURATOR_LATCH. */
     enum conclave_naming naming;
     struct conclave_lease_options lease;
-    const struct conclave_acl *acl; /* of all nodes made; NULL: open */
+    const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
     size_t acl_count;
 };
 #define CONCLAVE_LOCK_OPTIONS_INIT                                                                 \

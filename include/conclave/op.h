@@ -114,7 +114,9 @@ struct conclave_op {
      * and its data was not written for this long; 0: never. Servers may have it switched off:
      * UNIMPLEMENTED. */
     int64_t ttl_ms;
-    const struct conclave_acl *acl; /* CREATE, SET_ACL; NULL: world:anyone may do all */
+    /* CREATE, SET_ACL. NULL: CREATE takes the client's (conclave_client_options.acl), SET_ACL world:anyone may
+     * do all */
+    const struct conclave_acl *acl;
     size_t acl_count;
     conclave_watch_fn watch; /* EXISTS, GET, GET_CHILDREN; NULL: none. ADD_WATCH: needed */
     void *watch_ctx;

@@ -59,7 +59,7 @@ struct conclave_queue_options {
     int64_t max_items; /* a put waits while there are so many (puts at the same moment may exceed
                           it); 0: no limit */
     bool at_most_once;
-    const struct conclave_acl *acl; /* of all nodes made; NULL: open */
+    const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
     size_t acl_count;
 };
 #define CONCLAVE_QUEUE_OPTIONS_INIT                                                                \

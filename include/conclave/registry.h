@@ -60,7 +60,7 @@ struct conclave_registration_options {
     int ssl_port;        /* 0: none */
     const char *payload; /* a text, at most 512 KiB; NULL: none */
     bool disabled;       /* there, but not to be used now */
-    const struct conclave_acl *acl; /* of all nodes made; NULL: open */
+    const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
     size_t acl_count;
     const char *uri_spec; /* "{scheme}://{address}:{port}/x", as Curator's UriSpec; NULL: none */
 };

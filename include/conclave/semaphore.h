@@ -36,7 +36,7 @@ struct conclave_semaphore_options {
     const char *id;   /* identity shown to others (the contender's data); NULL: host:pid */
     int32_t permits;  /* N, at least 1 */
     struct conclave_lease_options lease;
-    const struct conclave_acl *acl; /* of all nodes made; NULL: open */
+    const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
     size_t acl_count;
 };
 #define CONCLAVE_SEMAPHORE_OPTIONS_INIT                                                            \

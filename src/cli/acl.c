@@ -121,7 +121,7 @@ static int acl_get(struct conclave_client *client, const char *path, bool as_jso
 }
 
 static int acl_set_one(struct conclave_client *client, const char *path,
-                       const struct acl_list *list, int64_t version)
+                       const struct acl_entries *list, int64_t version)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_SET_ACL, path, (int32_t)version);
     op.acl = list->entries;
@@ -145,7 +145,7 @@ static int acl_report(const char *path, int64_t changed)
 }
 
 /* Children before their parents: an ACL that shuts its author out does so last. */
-static int acl_set(struct conclave_client *client, const char *path, const struct acl_list *list,
+static int acl_set(struct conclave_client *client, const char *path, const struct acl_entries *list,
                    const struct acl_options *options)
 {
     char **paths = NULL;
@@ -183,16 +183,17 @@ static int acl_run(struct conclave_client *client, const void *target,
     if (!is_set(operands)) {
         return acl_get(client, path, options->common.json);
     }
-    struct acl_list list;
+    struct acl_entries list;
     const char *wrong = NULL;
     int code;
-    int error = acl_list_parse(operands->words + 2, operands->count - 2, &list, &wrong);
+    const char *const *texts = (const char *const *)(operands->words + 2);
+    int error = acl_entries_parse(texts, operands->count - 2, &list, &wrong);
     if (wrong != NULL) {
         code = usage_error(&USAGE, "\"%s\" is not SCHEME:ID:PERMS with PERMS of \"cdrwa\"", wrong);
     } else {
         code = error == 0 ? acl_set(client, path, &list, options) : fail(USAGE.name, path, error);
     }
-    acl_list_free(&list);
+    acl_entries_free(&list);
     return code;
 }
 

@@ -46,6 +46,12 @@ static bool perms_parse(const char *text, size_t len, int32_t *ret)
  * comma, or NULL. */
 static bool entry_parse(char *text, struct conclave_acl *ret, char **ret_next)
 {
+    if (strncmp(text, "auth", 4) == 0 && (text[4] == '\0' || text[4] == ',')) {
+        *ret_next = text[4] == ',' ? text + 5 : NULL;
+        text[4] = '\0';
+        *ret = (struct conclave_acl){CONCLAVE_PERM_ALL, text, ""};
+        return true;
+    }
     char *scheme_end = strchr(text, ':');
     if (scheme_end == NULL || scheme_end == text) {
         return false;
@@ -65,7 +71,7 @@ static bool entry_parse(char *text, struct conclave_acl *ret, char **ret_next)
     return false;
 }
 
-static int list_add(struct acl_list *list, const struct conclave_acl *entry)
+static int list_add(struct acl_entries *list, const struct conclave_acl *entry)
 {
     struct conclave_acl *entries = realloc(list->entries, (list->count + 1) * sizeof *entries);
     if (entries == NULL) {
@@ -76,9 +82,10 @@ static int list_add(struct acl_list *list, const struct conclave_acl *entry)
     return 0;
 }
 
-int acl_list_parse(char *const *texts, int count, struct acl_list *ret, const char **ret_wrong)
+int acl_entries_parse(const char *const *texts, int count, struct acl_entries *ret,
+                      const char **ret_wrong)
 {
-    *ret = (struct acl_list){.texts = calloc((size_t)count + 1, sizeof *ret->texts)};
+    *ret = (struct acl_entries){.texts = calloc((size_t)count + 1, sizeof *ret->texts)};
     if (ret->texts == NULL) {
         return CONCLAVE_ENOMEM;
     }
@@ -105,12 +112,12 @@ int acl_list_parse(char *const *texts, int count, struct acl_list *ret, const ch
     return 0;
 }
 
-void acl_list_free(struct acl_list *list)
+void acl_entries_free(struct acl_entries *list)
 {
     for (size_t i = 0; i < list->texts_count; i++) {
         free(list->texts[i]);
     }
     free(list->texts);
     free(list->entries);
-    *list = (struct acl_list){0};
+    *list = (struct acl_entries){0};
 }

@@ -44,6 +44,7 @@ static const struct option_row ROWS[] = {
     {"grace", 0, OPTION_DURATION, FIELD(grace_ms), "DURATION",
      "enter: time that CMD has to stop when the membership was lost, from TERM to KILL; default 3s.",
      NULL},
+    ACL_ROW,
     ALLOW_SETUID_ROW(FIELD(allow_setuid)),
     {"timeout", 0, OPTION_DURATION, offsetof(struct common_options, timeout_ms), "DURATION",
      "Give up, with exit code 75, when the barrier is still closed by then. Default: wait for ever.",

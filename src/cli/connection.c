@@ -35,6 +35,8 @@ static const struct hint HINTS[] = {
     {CONCLAVE_NO_AUTH, CLI_EXIT_AUTH,
      "see who you are with \"conclave whoami\" and who may with \"conclave acl get\"; below a prefix "
      "of \"conclave fence list\" only the holder of its lock writes (--fenced-by)"},
+    {CONCLAVE_INVALID_ACL, CLI_EXIT_FAILED,
+     "check --acl and $CONCLAVE_ACL; \"auth\" needs credentials (--auth), see \"conclave whoami\""},
     {CONCLAVE_AUTH_FAILED, CLI_EXIT_AUTH, "check the credentials"},
     {CONCLAVE_SESSION_CLOSED_REQUIRE_AUTH, CLI_EXIT_AUTH, "give credentials"},
     {CONCLAVE_CONNECTION_LOSS, CLI_EXIT_UNAVAILABLE,
@@ -140,10 +142,42 @@ int fail_unreachable(const char *command, const struct conclave_client *client,
     return CLI_EXIT_UNAVAILABLE;
 }
 
+int connection_acl(const char *command, const struct common_options *options,
+                   struct acl_entries *ret)
+{
+    const char *texts[OPTION_LIST_MAX];
+    int count = 0;
+    for (; count < (int)options->acl.count; count++) {
+        texts[count] = options->acl.items[count].text;
+    }
+    const char *env = getenv("CONCLAVE_ACL");
+    if (count == 0 && env != NULL && env[0] != '\0') {
+        texts[count++] = env;
+    }
+    const char *wrong = NULL;
+    int error = acl_entries_parse(texts, count, ret, &wrong);
+    if (error == CONCLAVE_EINVAL) {
+        fprintf(
+            stderr,
+            "conclave %s: %s wants \"auth\" or SCHEME:ID:PERMS with letters of cdrwa, not \"%s\"\n",
+            command, options->acl.count > 0 ? "--acl" : "$CONCLAVE_ACL", wrong);
+        return CLI_EXIT_USAGE;
+    }
+    return error == 0 ? 0 : fail(command, NULL, error);
+}
+
 int connection_create(const char *command, const struct common_options *options,
                       struct conclave_client_options *client_options, struct conclave_client **ret)
 {
     struct security security;
+    struct acl_entries acl;
+    int code = connection_acl(command, options, &acl);
+    if (code != 0) {
+        acl_entries_free(&acl);
+        return code;
+    }
+    client_options->acl = acl.entries;
+    client_options->acl_count = acl.count;
     security_fill(&security, command, options, client_options);
     client_options->servers = options->server;
     const char *servers = options->server != NULL ? options->server : getenv("CONCLAVE_SERVER");
@@ -153,6 +187,8 @@ int connection_create(const char *command, const struct common_options *options,
     int error = conclave_client_open(client_options, ret);
     client_options->tls = NULL; /* read by now, and gone with this call */
     client_options->sasl = NULL;
+    client_options->acl = NULL;
+    acl_entries_free(&acl);
     if (error == CONCLAVE_EINVAL) {
         fprintf(stderr,
                 "conclave %s: --server wants host:port,host:port[/chroot]; see \"conclave %s "
@@ -168,7 +204,7 @@ int connection_create(const char *command, const struct common_options *options,
     if (error != 0) {
         return fail(command, NULL, error);
     }
-    int code = credentials_add(command, options, *ret);
+    code = credentials_add(command, options, *ret);
     if (code != 0) {
         conclave_client_close(*ret, 0);
         *ret = NULL;
@@ -200,7 +236,9 @@ static bool options_inherit(struct common_options *o, const struct common_option
     o->timeout_ms = o->timeout_ms != DEFAULTS.timeout_ms ? o->timeout_ms : from->timeout_ms;
     /* The shell's own secret is gone by now; its other ones follow. */
     o->auth_file = auth ? o->auth_file : from->auth_file;
-    return security_inherit(o, from) && !server && !auth && !times && !o->read_only;
+    bool acl = o->acl.count > 0;
+    o->acl = acl ? o->acl : from->acl;
+    return security_inherit(o, from) && !server && !auth && !times && !acl && !o->read_only;
 }
 
 int connection_open(const char *command, const struct common_options *options,

@@ -5,9 +5,15 @@
 #ifndef CLI_CONNECTION_H
 #define CLI_CONNECTION_H
 
+#include "cli/acl_text.h"
 #include "cli/options.h"
 
 #include <conclave/client.h>
+
+/* The ACL of --acl or, without that, of $CONCLAVE_ACL; no entries: neither. 0, or the exit code after the
+ * error was told. Free with acl_entries_free, also after failure. */
+int connection_acl(const char *command, const struct common_options *options,
+                   struct acl_entries *ret);
 
 /* A client made from the common options and the environment; the rest of client_options is the
  * caller's. 0, or the exit code of an error that was told. */

@@ -20,6 +20,7 @@ struct create_options {
     bool parents;
     int64_t ttl_ms;
     const char *fenced_by;
+    struct acl_entries acl; /* of --acl; none: the connection's */
 };
 
 static const struct option_row ROWS[] = {
@@ -38,6 +39,7 @@ static const struct option_row ROWS[] = {
     {"file", 'f', OPTION_STRING, offsetof(struct create_options, file), "FILE",
      "Take the data from a file, \"-\" being the input.", NULL},
     FENCED_BY_ROW(offsetof(struct create_options, fenced_by)),
+    ACL_ROW,
     {.name = NULL},
 };
 
@@ -46,7 +48,7 @@ static const struct command_usage USAGE = {
     .forms = (const char *const[]){"PATH [DATA] [options]", "PATH --file FILE [options]", NULL},
     .about =
         "Creates a node and prints its path, sequence number included. Without DATA its data is "
-        "empty. Anybody may read and change it.",
+        "empty. Without --acl anybody may read and change it.",
     .rows = ROWS,
     .more = "With --json: {\"path\":PATH}.\n",
     .client = true,
@@ -55,8 +57,8 @@ static const struct command_usage USAGE = {
 };
 
 /* Makes every ancestor of path that is missing. The path whose creation failed is in ret_path. */
-static int create_parents(struct conclave_client *client, const char *path, const char *fenced_by,
-                          char *ret_path)
+static int create_parents(struct conclave_client *client, const char *path,
+                          const struct create_options *options, char *ret_path)
 {
     for (const char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         size_t len = (size_t)(slash - path);
@@ -65,7 +67,9 @@ static int create_parents(struct conclave_client *client, const char *path, cons
         struct conclave_op op = conclave_op_create(ret_path, "", 0, CONCLAVE_PERSISTENT);
         struct conclave_reply *reply;
         const struct conclave_reply *result;
-        int error = fenced_call(client, fenced_by, &op, &reply, &result);
+        op.acl = options->acl.entries;
+        op.acl_count = options->acl.count;
+        int error = fenced_call(client, options->fenced_by, &op, &reply, &result);
         conclave_reply_free(reply);
         if (error != 0 && error != CONCLAVE_NODE_EXISTS) {
             return error;
@@ -128,13 +132,15 @@ static int create_run(struct conclave_client *client, const struct create_option
 {
     struct slice bytes = buf_slice(data);
     struct conclave_op op = conclave_op_create(path, bytes.data, bytes.len, create_mode(options));
+    op.acl = options->acl.entries;
+    op.acl_count = options->acl.count;
     op.ttl_ms = options->ttl_ms > 0 ? options->ttl_ms : 0;
     struct conclave_reply *reply = NULL;
     const struct conclave_reply *result = NULL;
     char *failed = strdup(path);
     int error = failed == NULL ? CONCLAVE_ENOMEM : 0;
     if (error == 0 && options->parents) {
-        error = create_parents(client, path, options->fenced_by, failed);
+        error = create_parents(client, path, options, failed);
     }
     if (error == 0) {
         error = fenced_call(client, options->fenced_by, &op, &reply, &result);
@@ -182,6 +188,18 @@ static int create_session(const struct create_options *options, const char *path
     return code;
 }
 
+/* Takes --acl out of the common options: a line of the shell with it stays on the shell's session, to
+ * which an ephemeral node belongs. OPTIONS_GO_ON or the exit code. */
+static int options_take_acl(struct create_options *options)
+{
+    int code = 0;
+    if (options->common.acl.count > 0) {
+        code = connection_acl(USAGE.name, &options->common, &options->acl);
+        options->common.acl.count = 0;
+    }
+    return code == 0 ? OPTIONS_GO_ON : code;
+}
+
 static int options_check(const struct create_options *options, const struct operands *operands)
 {
     if (options->container && (options->ephemeral || options->sequential)) {
@@ -208,7 +226,11 @@ int command_create(int argc, char **argv)
     if (code == OPTIONS_GO_ON) {
         code = options_check(&options, &operands);
     }
+    if (code == OPTIONS_GO_ON) {
+        code = options_take_acl(&options);
+    }
     if (code != OPTIONS_GO_ON) {
+        acl_entries_free(&options.acl);
         return code;
     }
     buf_init(&data, DATA_INPUT_MAX);
@@ -222,5 +244,6 @@ int command_create(int argc, char **argv)
         code = create_session(&options, operands.words[0], &data);
     }
     buf_finish(&data);
+    acl_entries_free(&options.acl);
     return output_end(USAGE.name, code);
 }

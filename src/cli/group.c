@@ -44,6 +44,7 @@ static const struct option_row ROWS[] = {
      "join, watch: give up, with exit code 69, when no server was reached in this time; default "
      "30s. Later losses of the connection are waited out.",
      NULL},
+    ACL_ROW,
     {.name = NULL},
 };
 

@@ -64,6 +64,7 @@ struct common_options {
     const char *sasl_password_file;
     const char *sasl_service;
     const char *sasl_host;
+    struct option_list acl; /* of the commands that create nodes: ACL_ROW */
 };
 #define COMMON_OPTIONS_INIT                                                                        \
     {                                                                                              \
@@ -86,6 +87,17 @@ struct common_options {
             "Read from a server without a quorum, too, if it permits that "                        \
             "(readonlymode.enabled): what it shows may be old.",                                   \
             NULL                                                                                   \
+    }
+
+/* Of the commands that create nodes. */
+#define ACL_ROW                                                                                     \
+    {                                                                                               \
+        "acl", 0, OPTION_ADD, offsetof(struct common_options, acl), "SPEC",                         \
+            "ACL of all nodes that are made, parents included: SCHEME:ID:PERMS, such as "           \
+            "digest:USER:HASH:cdrwa, with commas between; \"auth\" for all to the credentials "     \
+            "given and nothing to others. May be given several times. Default $CONCLAVE_ACL, else " \
+            "world:anyone:cdrwa.",                                                                  \
+            NULL                                                                                    \
     }
 
 /* Of the commands that run a command while they hold something; offset: of a bool. */

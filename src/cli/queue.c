@@ -34,6 +34,7 @@ static const struct option_row ROWS[] = {
      "most: a third of the session timeout less 500ms (less a sixth of it below 3s); with "
      "--at-most-once 3s, and no limit.",
      NULL},
+    ACL_ROW,
     ALLOW_SETUID_ROW(FIELD(allow_setuid)),
     {"number", 'n', OPTION_INTEGER, FIELD(number), "N", "list, dead: no more than N. Default: all.",
      NULL},

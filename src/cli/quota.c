@@ -37,6 +37,7 @@ static const struct option_row ROWS[] = {
      "set: nodes; what goes above it is refused (QUOTA_EXCEEDED). -1: no limit.", NULL},
     {"hard-bytes", 0, OPTION_STRING, offsetof(struct quota_options, hard_bytes), "N",
      "set: bytes of data; what goes above it is refused. -1: no limit.", NULL},
+    ACL_ROW,
     {.name = NULL},
 };
 

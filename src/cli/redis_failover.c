@@ -105,6 +105,7 @@ static const struct option_row ROWS[] = {
      NULL},
     {"wait", 0, OPTION_FLAG, FIELD(wait), NULL,
      "failover, pause, resume, forget: wait for the result.", NULL},
+    ACL_ROW,
     {.name = NULL},
 };
 

@@ -34,6 +34,7 @@ struct shell_options {
 static const struct option_row ROWS[] = {
     {"stop-on-error", 0, OPTION_FLAG, offsetof(struct shell_options, stop), NULL,
      "End with the first line that fails. Default: go on with the next.", NULL},
+    ACL_ROW,
     {.name = NULL},
 };
 

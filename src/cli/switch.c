@@ -70,10 +70,6 @@ static const struct option_row ROWS[] = {
      NULL},
     {"hadoop-zkfc-port", 0, OPTION_INTEGER, FIELD(failover_port), "N",
      "Its port of the fail-over controller; default 8019.", NULL},
-    {"acl", 0, OPTION_ADD, FIELD(acl_texts), "ACL",
-     "Of all nodes that it makes, such as auth::cdrwa; several times if need be. Default "
-     "world:anyone:cdrwa. Give it with --cede and --override, too.",
-     NULL},
     TURN_ROWS(TURN_FIELD),
     {"list", 'l', OPTION_FLAG, FIELD(list), NULL,
      "Show who is active, who was made active last, and the members.", NULL},
@@ -200,23 +196,6 @@ static int check(const struct switch_options *o)
     return asks(o) ? check_asking(o) : check_running(o);
 }
 
-static int read_acl(struct switch_options *o)
-{
-    char *texts[OPTION_LIST_MAX];
-    const char *wrong = NULL;
-    for (size_t i = 0; i < o->acl_texts.count; i++) {
-        texts[i] = (char *)(uintptr_t)o->acl_texts.items[i].text;
-    }
-    if (o->acl_texts.count == 0) {
-        return OPTIONS_GO_ON;
-    }
-    int error = acl_list_parse(texts, (int)o->acl_texts.count, &o->acl, &wrong);
-    if (error == CONCLAVE_EINVAL) {
-        return usage_error(&SWITCH_USAGE, "--acl wants scheme:id:perms, not \"%s\"", wrong);
-    }
-    return error == 0 ? OPTIONS_GO_ON : fail(SWITCH_USAGE.name, NULL, error);
-}
-
 static void set_defaults(struct switch_options *o, char *host, size_t size)
 {
     struct turn_options *t = &o->turn;
@@ -272,12 +251,5 @@ int command_switch(int argc, char **argv)
         set_defaults(&options, host, sizeof host);
         code = check(&options);
     }
-    if (code == OPTIONS_GO_ON) {
-        code = read_acl(&options);
-    }
-    if (code == OPTIONS_GO_ON) {
-        code = run(&options);
-    }
-    acl_list_free(&options.acl);
-    return code;
+    return code == OPTIONS_GO_ON ? run(&options) : code;
 }

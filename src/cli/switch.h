@@ -3,7 +3,6 @@
 #ifndef CLI_SWITCH_H
 #define CLI_SWITCH_H
 
-#include "cli/acl_text.h"
 #include "cli/fence_options.h"
 #include "cli/health.h"
 #include "cli/switch_card.h"
@@ -26,8 +25,6 @@ struct switch_options {
     bool herd_free;
     bool hadoop;
     int64_t failover_port; /* Hadoop's */
-    struct option_list acl_texts;
-    struct acl_list acl;
     /* for operators */
     bool list;
     bool cede;

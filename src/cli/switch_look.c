@@ -227,8 +227,8 @@ static int override(struct conclave_recipes *recipes, const struct switch_option
         return usage_error(&SWITCH_USAGE,
                            "--override wants the token of the breadcrumb, not \"%s\"", o->override);
     }
-    int error = conclave_elector_override(recipes, o->turn.path, token, o->acl.entries,
-                                          o->acl.count, o->turn.common.timeout_ms);
+    int error =
+        conclave_elector_override(recipes, o->turn.path, token, NULL, 0, o->turn.common.timeout_ms);
     if (error == CONCLAVE_ECONFLICT) {
         fprintf(stderr,
                 "conclave switch: %s: there is nobody with token %s to be fenced; see \"conclave "
@@ -360,8 +360,6 @@ static int request_place(struct conclave_recipes *recipes, const struct switch_o
     options.id = id;
     options.data = text.data;
     options.data_len = text.len;
-    options.acl = o->acl.entries;
-    options.acl_count = o->acl.count;
     int error =
         buf_ok(&text) ? conclave_group_open(recipes, &options, NULL, NULL, ret) : CONCLAVE_ENOMEM;
     buf_finish(&text);

@@ -144,8 +144,6 @@ static int groups_open(struct switching *s, struct conclave_recipes *recipes)
     char path[SWITCH_PATH_MAX];
     struct buf text;
     struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
-    options.acl = s->o->acl.entries;
-    options.acl_count = s->o->acl.count;
     options.path = path;
     switch_path(path, s->o->turn.path, SWITCH_REQUESTS);
     int error = conclave_group_open(recipes, &options, &observer, s, &s->requests);
@@ -402,8 +400,6 @@ static int elector_begin(struct switching *s, struct turn *r, struct conclave_el
     options.herd_free = s->o->herd_free;
     options.health = s->health_state;
     options.lease.grace_ms = r->options->grace_ms > 0 ? r->options->grace_ms : 0;
-    options.acl = s->o->acl.entries;
-    options.acl_count = s->o->acl.count;
     return conclave_elector_start(r->recipes, &options, &callbacks, s, ret);
 }
 

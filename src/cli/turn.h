@@ -113,7 +113,7 @@ struct turn_options {
          "Write one line of JSON per term to descriptor N: {\"reason\", \"exit_code\", "           \
          "\"child_status\", \"token\"}.",                                                          \
          NULL},                                                                                    \
-        ALLOW_SETUID_ROW(field(allow_setuid)),                                                     \
+        ACL_ROW, ALLOW_SETUID_ROW(field(allow_setuid)),                                            \
     {                                                                                              \
         "no-guardian", 0, OPTION_NOT, field(guardian), NULL,                                       \
             "Do without the process that ends CMD in time should this one be stopped.", NULL       \

@@ -74,6 +74,8 @@ struct core_options {
     size_t max_pending; /* requests without an answer, 0: unlimited */
     bool read_only;     /* without a session, a server without a quorum will do */
     bool exactly_once;  /* ask servers to remember what writes were answered: see core_once.c */
+    const struct conclave_acl *acl; /* of creates without one of their own; must outlive the core */
+    size_t acl_count;               /* 0: open */
 };
 
 /* What a SASL token is. */

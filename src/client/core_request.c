@@ -149,18 +149,23 @@ static int encode(const struct core *c, struct buf *b, const struct conclave_op 
                   int32_t sync_xid, int32_t xid)
 {
     size_t start = b->len;
-    bool create2 = !c->create2_missing;
     size_t room = c->options.exactly_once ? CORE_ONCE_ROOM : 0;
-    size_t max = c->options.max_request > room ? c->options.max_request - room : 0;
+    struct request_form form = {
+        .chroot = c->options.chroot,
+        .acl = c->options.acl,
+        .acl_count = c->options.acl_count,
+        .create2 = !c->create2_missing,
+        .max = c->options.max_request > room ? c->options.max_request - room : 0,
+    };
     int rc = 0;
     if (op->linearizable) {
         /* Of a path that may be incomplete or missing, the root: a sync is of the whole tree. */
         bool own = op->type != CONCLAVE_OP_MULTI_READ && op->type != CONCLAVE_OP_GET_EPHEMERALS;
         struct conclave_op sync = conclave_op_path(CONCLAVE_OP_SYNC, own ? op->path : "/", 0);
-        rc = request_encode(b, &sync, c->options.chroot, sync_xid, create2, max);
+        rc = request_encode(b, &sync, sync_xid, &form);
     }
     if (rc == 0) {
-        rc = request_encode(b, op, c->options.chroot, xid, create2, max);
+        rc = request_encode(b, op, xid, &form);
     }
     if (rc != 0) {
         b->len = start;

@@ -1,6 +1,8 @@
 /* Opening, running and closing a client, and what the core's news become. */
 #include "client/handle.h"
 
+#include "client/acl.h"
+
 #include "base/clock.h"
 #include "base/random.h"
 #include "client/link_sasl.h"
@@ -185,7 +187,8 @@ void handle_tell_closed(struct conclave_client *client)
 static bool options_are_valid(const struct conclave_client_options *o)
 {
     return o->session_timeout_ms >= SESSION_TIMEOUT_MIN_MS && o->session_timeout_ms <= INT32_MAX &&
-           o->request_timeout_ms >= CONCLAVE_FOREVER && (o->session_id == 0 || o->passwd != NULL);
+           o->request_timeout_ms >= CONCLAVE_FOREVER && (o->session_id == 0 || o->passwd != NULL) &&
+           acl_is_valid(o->acl, o->acl_count) && (o->acl == NULL || o->acl_count > 0);
 }
 
 static const char *server_list(const struct conclave_client_options *o)
@@ -211,6 +214,8 @@ static int core_open(struct conclave_client *client, const struct conclave_clien
         .max_pending = o->max_requests != 0 ? o->max_requests : MAX_REQUESTS,
         .exactly_once = o->exactly_once,
         .read_only = o->read_only,
+        .acl = client->acl,
+        .acl_count = o->acl_count,
     };
     if (o->session_id != 0) {
         memcpy(options.passwd, o->passwd, sizeof options.passwd);
@@ -231,6 +236,7 @@ static void handle_free(struct conclave_client *client, int steps)
     case 4:
         hosts_finish(&client->hosts);
         free(client->chroot);
+        free(client->acl);
         /* fall through */
     case 3:
         dispatcher_finish(&client->dispatcher);
@@ -271,7 +277,8 @@ static int handle_init(struct conclave_client *client, const struct conclave_cli
     }
     *steps = 4;
     hosts_for_session(&client->hosts, o->session_timeout_ms);
-    rc = core_open(client, o);
+    client->acl = o->acl != NULL ? acl_copy(o->acl, o->acl_count) : NULL;
+    rc = o->acl != NULL && client->acl == NULL ? CONCLAVE_ENOMEM : core_open(client, o);
     if (rc != 0) {
         return rc;
     }

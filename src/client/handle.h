@@ -40,6 +40,7 @@ struct conclave_client {
     struct core core;
     struct hosts hosts;
     char *chroot;                      /* constant */
+    struct conclave_acl *acl;          /* constant: of creates without one of their own, or NULL */
     struct lookup *lookups[HOSTS_MAX]; /* by index in hosts */
     struct timers timers;              /* struct client_timer */
     struct list listeners;             /* struct client_listener */

@@ -1,5 +1,6 @@
 #include "client/request.h"
 
+#include "client/acl.h"
 #include "client/path.h"
 
 #include <assert.h>
@@ -8,16 +9,6 @@
 static bool create_mode_is_sequential(enum conclave_create_mode mode)
 {
     return mode == CONCLAVE_PERSISTENT_SEQUENTIAL || mode == CONCLAVE_EPHEMERAL_SEQUENTIAL;
-}
-
-static bool acl_is_valid(const struct conclave_op *op)
-{
-    for (size_t i = 0; op->acl != NULL && i < op->acl_count; i++) {
-        if (op->acl[i].scheme == NULL || op->acl[i].id == NULL) {
-            return false;
-        }
-    }
-    return op->acl != NULL || op->acl_count == 0;
 }
 
 static bool ttl_is_valid(const struct conclave_op *op)
@@ -35,7 +26,7 @@ static bool op_is_valid(const struct conclave_op *op)
     bool open_end =
         (create && create_mode_is_sequential(op->mode)) || op->type == CONCLAVE_OP_GET_EPHEMERALS;
     return (!create || (mode_ok && ttl_is_valid(op))) && data_ok && op->data_len <= INT32_MAX &&
-           acl_is_valid(op) && path_is_valid(op->path, open_end);
+           acl_is_valid(op->acl, op->acl_count) && path_is_valid(op->path, open_end);
 }
 
 static bool multi_is_valid(const struct conclave_op *op)
@@ -190,11 +181,14 @@ int32_t request_opcode(const struct conclave_op *op, bool create2)
     return opcodes[op->type];
 }
 
-static void encode_acl(struct buf *b, const struct conclave_op *op)
+/* acl NULL: world:anyone may do all. */
+static void encode_acl(struct buf *b, const struct conclave_acl *acl, size_t count)
 {
     static const struct conclave_acl open_acl = {CONCLAVE_PERM_ALL, "world", "anyone"};
-    const struct conclave_acl *acl = op->acl != NULL ? op->acl : &open_acl;
-    size_t count = op->acl != NULL ? op->acl_count : 1;
+    if (acl == NULL) {
+        acl = &open_acl;
+        count = 1;
+    }
     wire_write_i32(b, (int32_t)count);
     for (size_t i = 0; i < count; i++) {
         wire_write_i32(b, acl[i].perms);
@@ -203,10 +197,12 @@ static void encode_acl(struct buf *b, const struct conclave_op *op)
     }
 }
 
-static void encode_create(struct buf *b, const struct conclave_op *op)
+static void encode_create(struct buf *b, const struct conclave_op *op,
+                          const struct request_form *form)
 {
     wire_write_buffer(b, slice_make(op->data, op->data_len));
-    encode_acl(b, op);
+    bool own = op->acl != NULL;
+    encode_acl(b, own ? op->acl : form->acl, own ? op->acl_count : form->acl_count);
     if (op->ttl_ms == 0) {
         wire_write_i32(b, (int32_t)op->mode);
         return;
@@ -228,11 +224,12 @@ static void encode_reconfig(struct buf *b, const struct conclave_reconfig *recon
 }
 
 /* What follows the path in the request record. */
-static void encode_rest(struct buf *b, const struct conclave_op *op)
+static void encode_rest(struct buf *b, const struct conclave_op *op,
+                        const struct request_form *form)
 {
     switch (op->type) {
     case CONCLAVE_OP_CREATE:
-        encode_create(b, op);
+        encode_create(b, op, form);
         break;
     case CONCLAVE_OP_DELETE:
     case CONCLAVE_OP_CHECK:
@@ -248,7 +245,7 @@ static void encode_rest(struct buf *b, const struct conclave_op *op)
         wire_write_i32(b, op->version);
         break;
     case CONCLAVE_OP_SET_ACL:
-        encode_acl(b, op);
+        encode_acl(b, op->acl, op->acl_count);
         wire_write_i32(b, op->version);
         break;
     case CONCLAVE_OP_ADD_WATCH:
@@ -262,29 +259,30 @@ static void encode_rest(struct buf *b, const struct conclave_op *op)
     }
 }
 
-static void encode_multi(struct buf *b, const struct conclave_op *op, struct slice chroot,
-                         bool create2)
+static void encode_multi(struct buf *b, const struct conclave_op *op,
+                         const struct request_form *form)
 {
     for (size_t i = 0; i < op->parts_count; i++) {
         const struct conclave_op *part = &op->parts[i];
-        int32_t opcode = part->type == CONCLAVE_OP_GET_CHILDREN ? WIRE_GET_CHILDREN
-                                                                : request_opcode(part, create2);
+        int32_t opcode = part->type == CONCLAVE_OP_GET_CHILDREN
+                             ? WIRE_GET_CHILDREN
+                             : request_opcode(part, form->create2);
         struct wire_multi_header header = {opcode, false, -1};
         wire_encode_multi_header(b, &header);
-        path_write(b, chroot, part->path);
-        encode_rest(b, part);
+        path_write(b, form->chroot, part->path);
+        encode_rest(b, part, form);
     }
     struct wire_multi_header end = {-1, true, -1};
     wire_encode_multi_header(b, &end);
 }
 
-static void encode_body(struct buf *b, const struct conclave_op *op, struct slice chroot,
-                        bool create2)
+static void encode_body(struct buf *b, const struct conclave_op *op,
+                        const struct request_form *form)
 {
     switch (op->type) {
     case CONCLAVE_OP_MULTI:
     case CONCLAVE_OP_MULTI_READ:
-        encode_multi(b, op, chroot, create2);
+        encode_multi(b, op, form);
         break;
     case CONCLAVE_OP_RECONFIG:
         encode_reconfig(b, op->reconfig);
@@ -292,21 +290,21 @@ static void encode_body(struct buf *b, const struct conclave_op *op, struct slic
     case CONCLAVE_OP_WHO_AM_I:
         break;
     default:
-        path_write(b, chroot, op->path);
-        encode_rest(b, op);
+        path_write(b, form->chroot, op->path);
+        encode_rest(b, op, form);
     }
 }
 
-int request_encode(struct buf *b, const struct conclave_op *op, struct slice chroot, int32_t xid,
-                   bool create2, size_t max)
+int request_encode(struct buf *b, const struct conclave_op *op, int32_t xid,
+                   const struct request_form *form)
 {
     size_t start = wire_frame_begin(b);
     if (buf_ok(b)) {
-        struct wire_request_header header = {xid, request_opcode(op, create2)};
+        struct wire_request_header header = {xid, request_opcode(op, form->create2)};
         wire_encode_request_header(b, &header);
-        encode_body(b, op, chroot, create2);
+        encode_body(b, op, form);
     }
-    int rc = !buf_ok(b) ? CONCLAVE_ENOMEM : b->len - start - 4 > max ? CONCLAVE_ETOOBIG : 0;
+    int rc = !buf_ok(b) ? CONCLAVE_ENOMEM : b->len - start - 4 > form->max ? CONCLAVE_ETOOBIG : 0;
     if (rc != 0) {
         b->len = start;
         b->failed = false;

@@ -61,11 +61,19 @@ struct request *request_create_bare(int32_t opcode);
 /* Drops a reference; the last one frees it with what it still holds. */
 void request_unref(struct request *r);
 
+/* What a client's requests have in common. */
+struct request_form {
+    struct slice chroot;            /* put before all paths */
+    const struct conclave_acl *acl; /* of creates without one of their own; NULL: open */
+    size_t acl_count;
+    bool create2; /* the server knows create2 */
+    size_t max;   /* bytes of a frame */
+};
+
 /* Appends the frame of a checked op, without the sync that a linearizable one needs before it. On
- * failure (CONCLAVE_ENOMEM, CONCLAVE_ETOOBIG when it is longer than max) b is as before. create2:
- * whether the server knows it. */
-int request_encode(struct buf *b, const struct conclave_op *op, struct slice chroot, int32_t xid,
-                   bool create2, size_t max) CONCLAVE_MUST_USE;
+ * failure (CONCLAVE_ENOMEM, CONCLAVE_ETOOBIG when it is longer than form->max) b is as before. */
+int request_encode(struct buf *b, const struct conclave_op *op, int32_t xid,
+                   const struct request_form *form) CONCLAVE_MUST_USE;
 
 /* The operation number that stands for op. */
 int32_t request_opcode(const struct conclave_op *op, bool create2);

@@ -4,6 +4,7 @@
 #include "failover/elector.h"
 
 #include "base/random.h"
+#include "client/acl.h"
 #include "client/path.h"
 #include "recipes/copies.h"
 

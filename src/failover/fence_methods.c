@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum {
     VARIABLES = 6,
@@ -326,12 +327,26 @@ static int run_http(struct attempt *a)
 
 /* --- in their order ---------------------------------------------------------------------- */
 
+static bool may_fence(const struct fence_method *method, const char *host)
+{
+    for (size_t i = 0; method->hosts != NULL && method->hosts[i] != NULL; i++) {
+        if (host != NULL && strcasecmp(method->hosts[i], host) == 0) {
+            return true;
+        }
+    }
+    return method->hosts == NULL;
+}
+
 static int run_method(struct attempt *a)
 {
     const char *wrong = fence_method_wrong(a->method);
     if (wrong != NULL) {
         (void)snprintf(a->text, sizeof a->text, "%s", wrong);
         return CONCLAVE_EINVAL;
+    }
+    if (!may_fence(a->method, a->target->host)) {
+        (void)snprintf(a->text, sizeof a->text, "the host is none of those that may be fenced");
+        return CONCLAVE_EBUSY;
     }
     switch (a->method->kind) {
     case FENCE_SSH:

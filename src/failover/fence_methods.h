@@ -35,6 +35,9 @@ struct fence_method {
     /* Of ssh: "NAME=VALUE" as its -o takes them ("User=ops", "IdentityFile=/etc/key"), NULL-ended; they
      * come before BatchMode=yes and a ConnectTimeout, so they may replace these. NULL: none. */
     const char *const *ssh_options;
+    /* Whom it may fence, NULL-ended, in any case of letters: a target's host comes from a node, which others may
+     * have written. A target without one of these is not confirmed, and nothing is run. NULL: anyone. */
+    const char *const *hosts;
 };
 
 struct fence_target {

@@ -4,9 +4,9 @@
  */
 #include <conclave/barrier.h>
 
+#include "client/acl.h"
 #include "client/path.h"
 #include "recipes/calls.h"
-#include "recipes/copies.h"
 #include "recipes/protected_create.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 #include "recipes/cell.h"
 
 #include "base/random.h"
+#include "client/acl.h"
 #include "client/path.h"
-#include "recipes/copies.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 #include "recipes/config.h"
 
+#include "client/acl.h"
 #include "client/path.h"
 #include "recipes/closing.h"
 #include "recipes/copies.h"

@@ -1,6 +1,7 @@
 /* The double barrier's handle: options, membership, the public functions. */
 #include "recipes/double_barrier.h"
 
+#include "client/acl.h"
 #include "client/path.h"
 #include "recipes/copies.h"
 

@@ -2,6 +2,7 @@
  * election.c. */
 #include "recipes/election.h"
 
+#include "client/acl.h"
 #include "client/path.h"
 #include "recipes/copies.h"
 

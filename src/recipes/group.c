@@ -1,8 +1,8 @@
 #include "recipes/group.h"
 
+#include "client/acl.h"
 #include "client/path.h"
 #include "recipes/closing.h"
-#include "recipes/copies.h"
 #include "recipes/member.h"
 
 #include <stdio.h>

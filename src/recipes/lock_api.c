@@ -1,6 +1,7 @@
 /* The public functions of a lock: what they check, copy and ask of the machine in lock.c. */
 #include "recipes/lock.h"
 
+#include "client/acl.h"
 #include "client/path.h"
 #include "recipes/copies.h"
 

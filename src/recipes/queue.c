@@ -1,6 +1,7 @@
 /* The queue's handle: opened, closed, and what its files share. */
 #include "recipes/queue.h"
 
+#include "client/acl.h"
 #include "client/path.h"
 #include "recipes/copies.h"
 

@@ -1,11 +1,11 @@
 /* Registering: a member whose data have Curator's form, so that it is told by its sessions. */
 #include "recipes/closing.h"
-#include "recipes/copies.h"
 #include "recipes/instance.h"
 #include "recipes/member.h"
 #include "recipes/uri_spec.h"
 
 #include "base/json.h"
+#include "client/acl.h"
 #include "client/path.h"
 
 #include <stdio.h>

@@ -22,6 +22,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import acls  # noqa: E402
 import cases  # noqa: E402
 from conclave import Conclave, program, why_missing  # noqa: E402
 
@@ -94,6 +95,41 @@ def test_acl_arguments():
     refused(64, 'begins with "/"', "acl", "get", "acl")
     for wrong in ("world", "world:anyone", "world:anyone:", "world:anyone:x", ":a:r", "world:anyone:r,", "a:b:r,c"):
         refused(64, "is not SCHEME:ID:PERMS", "acl", "set", "/acl", wrong)
+
+
+def test_acl_of_new_nodes():
+    """--acl and $CONCLAVE_ACL of the commands for the tree: parents, quotas and a shell's nodes included."""
+    who = ("--auth", "digest:" + acls.CREDENTIALS)
+    ok("create", "/new/a/b", "x", "--parents", *acls.WORDS)
+    ok("create", "/new/env", *who, CONCLAVE_ACL="auth::cdrwa")
+    ok("create", "/new/own", *acls.WORDS, CONCLAVE_ACL="world:anyone:r")
+    assert acls.foreign(server.address, "/new", 5) == []
+    refused(77, "NO_AUTH", "rm", "/new/own")
+    ok("rm", "/new/own", *who)
+    ok("quota", "set", "/new", "--count", "100", *acls.WORDS)
+    assert acls.foreign(server.address, "/zookeeper/quota/new", 2) == []
+    refused(77, "NO_AUTH", "quota", "set", "/new", "--count", "1")
+    ok("quota", "set", "/new", "--count", "200", *who)
+    ok("quota", "rm", "/new", *who)
+    lines = "create /new/e x --ephemeral --acl auth\nacl get /new/e\ncreate /new/open --acl world:anyone:cdrwa\ncreate /new/s\n"
+    code, out, err = shell(lines, *acls.WORDS)
+    assert (code, err) == (0, "") and out.startswith("/new/e\ndigest:op:"), (code, out, err)
+    refused(1, "NO_NODE", "get", "/new/e", *who)
+    assert ok("acl", "get", "/new/open", *who) == "world:anyone:cdrwa\n"
+    assert [path for path, *_ in acls.foreign(server.address, "/new", 6)] == ["/new/open"]
+    assert ok("acl", "get", ok("create", "/several", "--acl", "world:anyone:r", "--acl", "auth,ip:127.0.0.1:rw", *who).strip(),
+              *who).splitlines()[::2] == ["world:anyone:r", "ip:127.0.0.1:rw"]
+
+
+def test_wrong_acl_of_new_nodes():
+    for wrong in ("", "me", "world:anyone:xyz", "auth,", "authentic"):
+        refused(64, "--acl wants \"auth\" or SCHEME:ID:PERMS", "create", "/wrong", "--acl", wrong)
+    refused(64, "CONCLAVE_ACL wants .*, not \"nonsense\"", "create", "/wrong", CONCLAVE_ACL="nonsense")
+    refused(64, "--acl wants", "queue", "put", "/wrong", "x", "--acl", "nonsense")
+    refused(64, "there is no option --acl", "get", "/", "--acl", "auth")
+    refused(1, "INVALID_ACL.*needs credentials", "create", "/wrong", "--acl", "auth")
+    refused(1, "INVALID_ACL", "create", "/wrong", "--acl", "nobody:x:r")
+    refused(1, "NO_NODE", "get", "/wrong")
 
 
 def test_auth():

@@ -15,6 +15,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import acls  # noqa: E402
 import cases  # noqa: E402
 import conclave  # noqa: E402
 import zookeeper  # noqa: E402
@@ -241,13 +242,32 @@ def restart(server):
     watch.end()
 
 
+def acl_of_all_nodes(server):
+    """Members, values, acknowledgements and their parents have the ACL given, and are written again under it."""
+    host = server.host
+    member = Process(host, "group", "join", "/secret/group", "--id", "m", *acls.WORDS)
+    member.expect("IN\tm")
+    run(host, "config", "put", "/secret/value", "one", *acls.WORDS)
+    reader = Process(host, "config", "watch", "/secret/value", "--ack", "r", *acls.WORDS, "--", "true")
+    eventually(lambda: "OK" in run(host, "config", "status", "/secret/value", *acls.WORDS[:2]))
+    mzxid = run(host, "config", "put", "/secret/value", "two", *acls.WORDS).split()[1]
+    run(host, "config", "ack", "/secret/value", mzxid, "--at-least", "1", "--timeout", "20s", *acls.WORDS[:2])
+    assert acls.foreign(server.address, "/secret", 6) == []
+    run(host, "config", "put", "/secret/value", "three", code=77)
+    run(host, "group", "join", "/secret/group", "--id", "stranger", "--timeout", "5s", code=77)
+    run(host, "group", "join", "/secret/group", "--acl", "nonsense", code=64)
+    reader.end()
+    member.end()
+
+
 def main():
     on_zookeeper = "--zookeeper" in sys.argv
     kind = zookeeper if on_zookeeper else conclave
     missing = conclave.why_missing() or kind.why_missing()
     if missing:
         return cases.skip_all(missing)
-    tests = [group_members, group_command, group_restart, config_values, config_of_several_files, config_watch, roll_out, restart]
+    tests = [group_members, group_command, group_restart, config_values, config_of_several_files, config_watch, roll_out, acl_of_all_nodes,
+             restart]
     only = [word for word in sys.argv[1:] if not word.startswith("-")]
     with (zookeeper.ZooKeeper(tick_ms=500) if on_zookeeper else conclave.Conclave(tick_ms=500)) as server:
         return cases.run([cases.bound(test, server) for test in tests], only)

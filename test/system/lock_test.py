@@ -18,6 +18,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import acls  # noqa: E402
 import cases  # noqa: E402
 import cli_test as cli  # noqa: E402
 from conclave import Conclave, why_missing  # noqa: E402
@@ -265,6 +266,26 @@ def test_list():
     cli.refused(78, "no semaphore", "semaphore", "--list", "/listed")
     for e in (*held, waiting, place, other):
         e.signal(signal.SIGKILL)
+
+
+def test_acl():
+    """All nodes have the ACL given; the next one gets its turn under it, a stranger does not."""
+    for verb, words in (("lock", ()), ("lock", ("--read",)), ("semaphore", ("-n", "1")), ("elect", ())):
+        path = f"/acl/{verb}{len(words)}"
+        first = cli.Elect(path, *words, *acls.WORDS, verb=verb, child=[])
+        first.started()
+        second = cli.Elect(path, *(() if words == ("--read",) else words), *acls.WORDS, verb=verb, child=[])
+        cli.until(lambda at=path: len(cli.ok("ls", at, *acls.WORDS[:2]).split()) == 2, "two contenders")
+        assert acls.foreign(cli.server.address, "/acl", 4) == []
+        cli.refused(77, "NO_AUTH", verb, path, *words, "--timeout", "5s", "--", "true")
+        first.signal(signal.SIGTERM)
+        first.end(143)
+        second.started()
+        assert acls.foreign(cli.server.address, "/acl", 3) == []
+        second.signal(signal.SIGTERM)
+        second.end(143)
+    cli.refused(64, "--acl wants", "lock", "/acl/x", "--acl", "nonsense", "--", "true")
+    cli.refused(1, "INVALID_ACL.*needs credentials", "lock", "/nobody", "--acl", "auth", "--", "true")
 
 
 def main():

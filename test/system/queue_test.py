@@ -22,6 +22,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import acls  # noqa: E402
 import cases  # noqa: E402
 import cli_test as cli  # noqa: E402
 import conclave  # noqa: E402
@@ -126,6 +127,36 @@ def test_failures_and_dead_letters(bench):
     assert bench.run("queue", "take", path, "--", "sh", "-c", "cat; echo -n \" $CONCLAVE_ATTEMPT\"") == "poison 1"
     bench.run("queue", "put", path, "z")
     bench.run("queue", "take", path, "--", "/no/such/program", code=127)
+
+
+def test_acl(bench):
+    """Of items, claims, dead letters and barriers; taking, giving back and putting back work under it."""
+    path, address = path_of("acl"), bench.server.address
+    name = bench.run("queue", "put", path, "poison", *acls.WORDS).strip()
+    held = bench.start("queue", "take", path, *acls.WORDS, "--", "sh", "-c", "echo in; sleep 600")
+    assert held.stdout.readline() == "in\n"
+    assert acls.foreign(address, path, 2) == [] and acls.foreign(address, path + ".claims", 2) == []
+    bench.run("queue", "put", path, "x", code=77)
+    bench.run("queue", "take", path, "--timeout", "2s", code=77)
+    held.send_signal(signal.SIGTERM)
+    held.wait(PATIENCE_S)
+    bench.run("queue", "take", path, "--max-attempts", "2", *acls.WORDS, "--", "sh", "-c", "exit 7", code=7)
+    assert bench.run("queue", "dead", path, *acls.WORDS[:2]).split("\t")[0] == name
+    assert acls.foreign(address, path + ".dead", 2) == []
+    bench.run("queue", "requeue", path, name, code=77)
+    bench.run("queue", "requeue", path, name, *acls.WORDS)
+    assert acls.foreign(address, path, 2) == []
+    assert bench.run("queue", "take", path, *acls.WORDS) == "poison"
+    barrier = path_of("acl-barrier")
+    bench.run("barrier", "set", barrier, *acls.WORDS)
+    assert acls.foreign(address, barrier, 1) == []
+    bench.run("barrier", "remove", barrier, *acls.WORDS)
+    inside = bench.start("barrier", "enter", barrier, "-n", "1", *acls.WORDS, "--", "sh", "-c", "echo in; sleep 600")
+    assert inside.stdout.readline() == "in\n"
+    assert acls.foreign(address, barrier, 3) == []
+    bench.run("barrier", "enter", barrier, "-n", "1", "--timeout", "5s", "--", "true", code=77)
+    inside.send_signal(signal.SIGTERM)
+    inside.wait(PATIENCE_S)
 
 
 def test_signals(bench):

@@ -25,6 +25,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import acls  # noqa: E402
 import cases  # noqa: E402
 import certs  # noqa: E402
 import conclave  # noqa: E402
@@ -480,6 +481,21 @@ def test_a_result_that_exists_holds_nobody_up():
         assert code == 0, text
         eventually(cluster.told, lambda: cluster.current()["state"] == "ok")
         eventually(cluster.told, lambda: cluster.tree.children(f"{cluster.root}/requests") == [])
+
+
+def test_acl_of_the_records():
+    """The records have the ACL given; a fail-over and requests work under it, a stranger's request does not."""
+    with Cluster(ENSEMBLE, "acl", redis=2, managers=1, options=acls.WORDS, root="/acl/cluster") as cluster:
+        cluster.options += ["--znode-path", cluster.root]
+        cluster.tree.call(zk.auth("digest", acls.CREDENTIALS.encode()))
+        cluster.start()
+        first, second = cluster.nodes
+        code, text = cluster.command("pause", "--znode-path", cluster.root)
+        assert code == 77 and "NO_AUTH" in text, (code, text)
+        code, text = cluster.command("failover", "--wait", "--znode-path", cluster.root, *acls.WORDS)
+        assert code == 0, text
+        assert cluster.wait_master(but=first) is second
+        assert acls.foreign(ENSEMBLE.address, "/acl", 8) == []
 
 
 def test_folders_above_that_others_own():

@@ -522,6 +522,23 @@ def test_acl():
     second.stop()
 
 
+def test_only_known_hosts_are_fenced():
+    """The host comes from a node that others may write: one that is not in the list is fenced by no method."""
+    first = Switch("/hosts", "a", "--host", "db9", "--fence-cmd", "true")
+    token = first.active()
+    second = Switch("/hosts", "b", "--host", "db2", "--fence-cmd", "true", "--fence-host", "db1", "--fence-host", "db2")
+    second.standby()
+    first.signal(signal.SIGKILL)
+    second.waits_for(f"^fence\ta\t{token}\texec\tfailed\tthe host is none of those that may be fenced")
+    assert second.said("^ready") is None
+    second.signal(signal.SIGKILL)
+    third = Switch("/hosts", "c", "--fence-cmd", "true", "--fence-host", "db9")
+    third.waits_for(f"^fence\ta\t{token}\texec\tconfirmed")
+    assert third.active() > token
+    third.stop()
+    cli.refused(64, "--fence-host wants", "switch", "/x", "--fence-host", "", "--", "true")
+
+
 # --- two daemons -----------------------------------------------------------------------------------------------------------------
 
 

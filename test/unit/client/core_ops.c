@@ -149,7 +149,8 @@ static void test_multi_read(void **state)
     assert_int_equal(request_create(&op, &r), 0);
     struct buf frame;
     buf_init(&frame, 0);
-    assert_int_equal(request_encode(&frame, &op, slice_str("/app"), 7, true, 1000), 0);
+    struct request_form form = {.chroot = slice_str("/app"), .create2 = true, .max = 1000};
+    assert_int_equal(request_encode(&frame, &op, 7, &form), 0);
     struct wire_reader rd = wire_reader_make(slice_make(frame.data + 12, frame.len - 12));
     const int32_t types[] = {WIRE_GET_CHILDREN, WIRE_GET_DATA, WIRE_GET_DATA, WIRE_GET_CHILDREN};
     const char *const paths[] = {"/app", "/app/none", "/app/a", "/app/a"};
@@ -320,14 +321,77 @@ static void test_reconfig(void **state)
     peer_finish(&p);
 }
 
+/* The one entry's scheme of a create's ACL. */
+static void expect_acl(struct slice body, const char *scheme)
+{
+    struct wire_reader rd = wire_reader_make(body);
+    struct wire_create_request record;
+    struct wire_acl entry;
+    assert_int_equal(wire_decode_create_request(&rd, &record), 0);
+    assert_int_equal(record.acl.count, 1);
+    assert_true(wire_next_acl(&record.acl, &entry));
+    assert_true(slice_equal_str(entry.id.scheme, scheme));
+}
+
+static void test_acl_of_creates(void **state)
+{
+    const struct conclave_acl common = {CONCLAVE_PERM_ALL, "auth", ""};
+    const struct conclave_acl own = {CONCLAVE_PERM_READ, "ip", "10.0.0.1"};
+    struct core_options options = peer_options("");
+    options.acl = &common;
+    options.acl_count = 1;
+    struct peer p;
+    peer_init_with(&p, &options);
+    peer_connect(&p, PEER_SESSION);
+    struct conclave_op op = conclave_op_create("/a", "", 0, CONCLAVE_PERSISTENT);
+    expect_acl(sent(&p, &op, WIRE_CREATE2).body, "auth");
+    op.acl = &own;
+    op.acl_count = 1;
+    expect_acl(sent(&p, &op, WIRE_CREATE2).body, "ip");
+    op = conclave_op_path(CONCLAVE_OP_SET_ACL, "/a", -1);
+    struct peer_frame f = sent(&p, &op, WIRE_SET_ACL);
+    struct wire_reader rd = wire_reader_make(f.body);
+    struct wire_set_acl_request set;
+    struct wire_acl entry;
+    assert_int_equal(wire_decode_set_acl_request(&rd, &set), 0);
+    assert_true(wire_next_acl(&set.acl, &entry) && slice_equal_str(entry.id.scheme, "world"));
+    struct conclave_op parts[] = {conclave_op_create("/a", "", 0, CONCLAVE_PERSISTENT)};
+    op = conclave_op_multi(parts, 1);
+    f = sent(&p, &op, WIRE_MULTI);
+    rd = wire_reader_make(f.body);
+    struct wire_multi_header header;
+    assert_int_equal(wire_decode_multi_header(&rd, &header), 0);
+    expect_acl(wire_rest(&rd), "auth");
+    peer_finish(&p);
+}
+
+static void test_wrong_acl_of_a_client(void **state)
+{
+    const struct conclave_acl wrong = {CONCLAVE_PERM_ALL, "auth", NULL};
+    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    struct conclave_client *client;
+    options.acl = &wrong;
+    assert_int_equal(conclave_client_open(&options, &client), CONCLAVE_EINVAL);
+    options.acl_count = 1;
+    assert_int_equal(conclave_client_open(&options, &client), CONCLAVE_EINVAL);
+    options.acl = NULL;
+    assert_int_equal(conclave_client_open(&options, &client), CONCLAVE_EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_create_ttl),     cmocka_unit_test(test_multi_of_creates),
-        cmocka_unit_test(test_multi_read),     cmocka_unit_test(test_multi_read_checked),
-        cmocka_unit_test(test_get_ephemerals), cmocka_unit_test(test_get_all_children_number),
-        cmocka_unit_test(test_who_am_i),       cmocka_unit_test(test_check_watches),
+        cmocka_unit_test(test_create_ttl),
+        cmocka_unit_test(test_multi_of_creates),
+        cmocka_unit_test(test_multi_read),
+        cmocka_unit_test(test_multi_read_checked),
+        cmocka_unit_test(test_get_ephemerals),
+        cmocka_unit_test(test_get_all_children_number),
+        cmocka_unit_test(test_who_am_i),
+        cmocka_unit_test(test_check_watches),
         cmocka_unit_test(test_reconfig),
+        cmocka_unit_test(test_acl_of_creates),
+        cmocka_unit_test(test_wrong_acl_of_a_client),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

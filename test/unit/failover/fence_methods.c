@@ -248,6 +248,27 @@ static int post(const char *path, const char *answer, int64_t timeout_ms)
     return run(&method, 1);
 }
 
+static void only_hosts_of_the_list_are_fenced(void **state)
+{
+    const char *const others[] = {"db2.example.org", "db1", NULL};
+    const char *const known[] = {"db2.example.org", "DB1.example.org", NULL};
+    struct fence_method method = {
+        .kind = FENCE_EXEC, .text = "exit 0", .timeout_ms = 5000, .hosts = others};
+    (void)state;
+    for (int kind = FENCE_EXEC; kind <= FENCE_HTTP; kind++) {
+        method.kind = (enum fence_kind)kind;
+        method.text = kind == FENCE_HTTP ? "http://127.0.0.1:1/" : "exit 0";
+        assert_int_equal(run(&method, 1), CONCLAVE_EBUSY);
+        assert_string_equal(told_text[0], "the host is none of those that may be fenced");
+    }
+    method = (struct fence_method){
+        .kind = FENCE_EXEC, .text = "exit 0", .timeout_ms = 5000, .hosts = known};
+    assert_int_equal(run(&method, 1), 0);
+    struct fence_target unknown = target;
+    unknown.host = NULL;
+    assert_int_equal(fence_methods_run(&method, 1, &unknown, -1, NULL, NULL), CONCLAVE_EBUSY);
+}
+
 static void http_posts_and_wants_a_clear_answer(void **state)
 {
     pthread_t thread;
@@ -354,6 +375,7 @@ int main(void)
         cmocka_unit_test(ssh_runs_the_command_on_the_host),
         cmocka_unit_test(ssh_that_fails_does_not_confirm),
         cmocka_unit_test(ssh_takes_no_option_for_a_host),
+        cmocka_unit_test(only_hosts_of_the_list_are_fenced),
         cmocka_unit_test(http_posts_and_wants_a_clear_answer),
         cmocka_unit_test(what_is_no_method_is_refused),
     };
