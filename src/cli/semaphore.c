@@ -6,7 +6,11 @@
 
 #include <conclave/semaphore.h>
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+
+enum { ANSWER_TIMEOUT_MS = 5000 };
 
 struct semaphore_options {
     struct turn_options turn;
@@ -156,6 +160,37 @@ static void tell_timeout(const struct turn *r)
     }
 }
 
+/* With another number than the semaphore has: names both. */
+static int tell_failure(const struct turn *r, int error)
+{
+    const struct semaphore_options *own = r->options->own;
+    const char *path = r->options->path;
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, path, 0);
+    struct conclave_reply *reply = NULL;
+    int64_t places = 0;
+    op.timeout_ms = ANSWER_TIMEOUT_MS;
+    if (error != CONCLAVE_ECONFLICT || conclave_call(r->client, &op, &reply) != 0 ||
+        reply->data_len == 0) {
+        conclave_reply_free(reply);
+        return fail(r->options->usage->name, path, error);
+    }
+    char text[24] = "";
+    memcpy(text, reply->data, reply->data_len < sizeof text ? reply->data_len : sizeof text - 1);
+    conclave_reply_free(reply);
+    if (integer_parse(text, 1, INT32_MAX, &places)) {
+        fprintf(stderr,
+                "conclave semaphore: %s: it has %" PRId64 " places, not %" PRId64
+                " (ECONFLICT); all have to give the same -n\n",
+                path, places, own->permits);
+    } else {
+        fprintf(stderr,
+                "conclave semaphore: %s: no semaphore: its data is not the number of places, as of "
+                "-n %" PRId64 " (ECONFLICT)\n",
+                path, own->permits);
+    }
+    return CLI_EXIT_CONFIG;
+}
+
 static const struct turn_kind PLACE = {
     .thing = "semaphore",
     .role = "holder",
@@ -167,6 +202,7 @@ static const struct turn_kind PLACE = {
     .lease_until_ns = lease_until_ns,
     .node = node,
     .tell_timeout = tell_timeout,
+    .tell_failure = tell_failure,
 };
 
 /* --- arguments -------------------------------------------------------------------------------- */

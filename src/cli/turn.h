@@ -42,6 +42,8 @@ struct turn_kind {
     int (*ack)(void *holding); /* the command is ready; NULL: nobody is told */
     /* It did not get it in time: says so. */
     void (*tell_timeout)(const struct turn *r);
+    /* It failed: says why, as fail does. NULL: fail itself. */
+    int (*tell_failure)(const struct turn *r, int error);
     /* Before the recipes go, after destroy: ends what start made beside the handle. False: it cannot be
      * ended, and goes with the process. NULL: nothing. */
     bool (*end)(struct turn *r);

@@ -260,7 +260,10 @@ static void closed_outcome(struct turn *r, int why)
     if (why == CONCLAVE_SESSION_EXPIRED || why == CONCLAVE_ELOST) {
         outcome_set(r, "lost", CLI_EXIT_LOST, -1);
     } else {
-        outcome_set(r, "error", fail(r->options->usage->name, r->options->path, why), -1);
+        int code = r->options->kind->tell_failure != NULL
+                       ? r->options->kind->tell_failure(r, why)
+                       : fail(r->options->usage->name, r->options->path, why);
+        outcome_set(r, "error", code, -1);
     }
 }
 

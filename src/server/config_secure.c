@@ -137,5 +137,15 @@ int config_secure_end(struct config *c)
                            "(%s): set admin.forceHttps=true, or admin.serverAddress=127.0.0.1",
                            shown(&a->listen));
     }
+    if (a->enabled && a->change_by_get) {
+        return config_fail(c,
+                           "secure: admin.stateChangeByGet=yes lets a page of another site change "
+                           "state: remove one of the two");
+    }
+    if (a->enabled && a->allowed_hosts != NULL && strchr(a->allowed_hosts, '*') != NULL) {
+        return config_fail(c,
+                           "secure: admin.allowedHosts=* lets pages of other sites read the admin "
+                           "port: name the hosts");
+    }
     return 0;
 }

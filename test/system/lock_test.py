@@ -225,7 +225,9 @@ def test_semaphore():
         holder.started()
     assert cli.ok("get", "/sem") == "2"
     cli.refused(75, "no place is free", "semaphore", "/sem", "-n", "2", "--try", "--", "true")
-    cli.refused(78, "CONFLICT", "semaphore", "/sem", "-n", "3", "--", "true")
+    cli.refused(78, "it has 2 places, not 3 .*CONFLICT", "semaphore", "/sem", "-n", "3", "--", "true")
+    cli.ok("create", "/no-sem", "text")
+    cli.refused(78, "no semaphore.* -n 3 .*CONFLICT", "semaphore", "/no-sem", "-n", "3", "--", "true")
     third = semaphore("/sem", 2, child=[])
     waits("/sem", 3)
     fourth = semaphore("/sem", 2, child=[])

@@ -186,6 +186,9 @@ def test_secure_profile():
             return err
         assert "nobody could authenticate" in refused("--listen", "127.0.0.1:0")
         assert "plain connections from other machines" in refused("--listen", "0.0.0.0:0", "--digest.users.file", path)
+        forged = ("--listen", "127.0.0.1:0", "--digest.users.file", path, "--admin", "127.0.0.1:0")
+        assert "admin.stateChangeByGet" in refused(*forged, "--admin.stateChangeByGet", "yes")
+        assert "admin.allowedHosts" in refused(*forged, "--admin.allowedHosts", "a.example,*")
         assert "skipACL" in refused("--listen", "127.0.0.1:0", "--digest.users.file", path, "--skipACL", "yes")
 
 
