@@ -200,9 +200,12 @@ static void ask(struct tokens *t, const char *path, int64_t token,
 bool tokens_answer(struct tokens *t, const struct http_request *request,
                    struct http_response *response)
 {
-    if (strcmp(request->path, "/fence") != 0 || t->view->server == NULL ||
-        (server_service(t->view->server)->command_options & COMMAND_FENCING) == 0) {
+    if (strcmp(request->path, "/fence") != 0 || t->view->server == NULL) {
         return false;
+    }
+    if ((server_service(t->view->server)->command_options & COMMAND_FENCING) == 0) {
+        refuse(response, 404, "this server does not fence: set fencing.enabled=yes");
+        return true;
     }
     const char *path = http_argument(request, "path");
     const char *text = http_argument(request, "token");

@@ -25,7 +25,9 @@ static const struct option_row ROWS[] = {
     {"cache", 0, OPTION_STRING, FIELD(cache), "FILE",
      "get, watch: keep the last state in FILE, and use it while no server is reached.", NULL},
     {"file", 0, OPTION_STRING, FIELD(file), "FILE",
-     "watch: put each state into FILE, by renaming a new one to it, before CMD runs.", NULL},
+     "watch: put each state into FILE, by renaming a new one to it, before CMD runs. put: as "
+     "--data-file.",
+     NULL},
     {"ack", 0, OPTION_STRING, FIELD(ack), "ID",
      "watch: acknowledge each state under this name, with an error when CMD fails.", NULL},
     {"ack-path", 0, OPTION_STRING, FIELD(ack_path), "PATH",
@@ -292,13 +294,15 @@ static int with_recipes(const struct config_options *options, const struct opera
 }
 
 /* What options_parse cannot know. */
-static int check(const struct config_options *options, const struct operands *operands,
-                 int64_t *ret_zxid)
+static int check(struct config_options *options, const struct operands *operands, int64_t *ret_zxid)
 {
     static const char *const words[] = {"get", "put", "watch", "ack", "status"};
     static const int least[] = {2, 2, 2, 3, 2};
     static const int most[] = {2, 3, 2, 3, 2};
     const char *word = operands->words[0];
+    if (word[0] == 'p' && options->data_file == NULL) {
+        options->data_file = options->file;
+    }
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strcmp(word, words[i]) != 0) {
             continue;
@@ -315,7 +319,7 @@ static int check(const struct config_options *options, const struct operands *op
             return usage_error(&CONFIG_USAGE, "only watch runs a command");
         }
         if (word[0] == 'p' && !tree && (operands->count == 3) == (options->data_file != NULL)) {
-            return usage_error(&CONFIG_USAGE, "put wants DATA or --data-file");
+            return usage_error(&CONFIG_USAGE, "put wants DATA or --file");
         }
         if (word[0] == 'p' && options->create && options->version >= 0) {
             return usage_error(&CONFIG_USAGE, "--create and --version exclude each other");

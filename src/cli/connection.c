@@ -11,9 +11,11 @@
 #include "cli/values.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { CLOSE_TIMEOUT_MS = 1000, ASK_MS = 1000 };
 
@@ -82,6 +84,9 @@ static const char *chroot_path;
 int fail(const char *command, const char *subject, int error)
 {
     const struct hint *hint = hint_find(error);
+    if (error == CONCLAVE_EIO && ferror(stdout)) {
+        return CLI_EXIT_IO; /* output_end says why */
+    }
     bool advice = hint != NULL && hint->text != NULL;
     bool below = error == CONCLAVE_NO_NODE && chroot_path != NULL;
     fprintf(stderr, "conclave %s: %s%s%s (%s)%s%s%s%s\n", command, subject != NULL ? subject : "",
@@ -326,10 +331,20 @@ int path_check(const struct command_usage *usage, const char *path)
     return OPTIONS_GO_ON;
 }
 
+/* Whoever read the output has seen enough, as in "conclave ls / | head". */
+static bool reader_is_gone(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 int output_end(const char *command, int exit_code)
 {
     if (fflush(stdout) == 0 && !ferror(stdout)) {
         return exit_code;
+    }
+    if (reader_is_gone()) {
+        return CLI_EXIT_IO;
     }
     fprintf(stderr, "conclave %s: cannot write the output: %s\n", command, strerror(errno));
     return CLI_EXIT_IO;

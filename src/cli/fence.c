@@ -51,8 +51,8 @@ static int fence_fail(const char *path, int error)
 {
     if (error == CONCLAVE_EUNSUPPORTED) {
         fprintf(stderr,
-                "conclave fence: the servers do not fence: they are others than Conclave's, "
-                "or have fencing.enabled=no\n");
+                "conclave fence: the servers do not fence: set fencing.enabled=yes on them; only "
+                "Conclave's servers can\n");
         return CLI_EXIT_FAILED;
     }
     return fail(USAGE.name, path, error);

@@ -318,8 +318,10 @@ static int group_join(struct joining *w, struct conclave_recipes *recipes,
     if (number != 0) {
         code = 128 + number;
     } else if (error == CONCLAVE_ETIMEDOUT || error == CONCLAVE_ECONFLICT) {
-        fprintf(stderr, "conclave group: not in within the time%s\n",
-                error == CONCLAVE_ECONFLICT ? ": another has this name" : "");
+        fprintf(stderr, "conclave group: %s: could not join within --timeout%s%s%s\n", path,
+                error == CONCLAVE_ECONFLICT ? ": the id " : "",
+                error == CONCLAVE_ECONFLICT ? options->id : "",
+                error == CONCLAVE_ECONFLICT ? " is already in use; give another --id" : "");
         code = CLI_EXIT_TIMEOUT;
     } else if (error != 0) {
         code = fail(USAGE.name, path, error);

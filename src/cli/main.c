@@ -72,7 +72,7 @@ int main(int argc, char **argv)
     if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         return help();
     }
-    if (strcmp(word, "--version") == 0) {
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 || strcmp(word, "version") == 0) {
         printf("conclave %s\n", CONCLAVE_VERSION);
         return fflush(stdout) == 0 ? 0 : CLI_EXIT_IO;
     }

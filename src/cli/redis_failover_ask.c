@@ -93,8 +93,8 @@ static int show_result(const struct ask *a, const struct redis_result *result)
             return fail(REDIS_USAGE.name, NULL, error);
         }
     } else if (result->ok) {
-        printf("%s%s%s\n", result->text, result->master[0] != '\0' ? "; master " : "",
-               result->master);
+        bool named = result->master[0] == '\0' || strstr(result->text, result->master) != NULL;
+        printf("%s%s%s\n", result->text, named ? "" : "; master ", named ? "" : result->master);
         if (result->lost_bytes > 0) {
             printf("lost: %lld bytes of what the old master had\n", (long long)result->lost_bytes);
         }
@@ -154,7 +154,7 @@ static int show_name(const struct ask *a)
         (void)json_print(&j, stdout);
         json_finish(&j);
     } else {
-        printf("%s\n", a->name);
+        printf("%s\tasked for; --wait waits for the result\n", a->name);
     }
     return output_end(REDIS_USAGE.name, 0);
 }

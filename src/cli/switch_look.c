@@ -72,9 +72,10 @@ static void crumb_print(const char *role, const struct conclave_breadcrumb *crum
     struct address a;
     const char *id = name_of(crumb, &a);
     printf("%s\t%s\t%" PRId64 "\t%s:%d\t%s\n", role, id, crumb->token.czxid, a.host, a.port,
-           strcmp(role, "lock") == 0 ? ""
-           : crumb->clean            ? "clean"
-                                     : "unclean");
+           strcmp(role, "lock") == 0     ? ""
+           : strcmp(role, "active") == 0 ? "serving"
+           : crumb->clean                ? "clean"
+                                         : "unclean");
 }
 
 static void crumb_json(struct json *j, const struct conclave_breadcrumb *crumb)

@@ -304,9 +304,10 @@ static int server_open_door(struct server *s, enum port_door door, const char *o
         return server_text(ret_text, rc, "%s: no such host on this machine: choose another with %s",
                            text, option);
     case CONCLAVE_EBUSY:
-        return server_text(ret_text, rc,
-                           "%s: the port is in use: stop its user or choose another with %s", text,
-                           option);
+        return server_text(
+            ret_text, rc,
+            "%s: the port is already in use: stop the other process or choose another port with %s",
+            text, option);
     case CONCLAVE_ENOMEM:
         return server_text(ret_text, rc, "out of memory");
     default:

@@ -38,6 +38,8 @@ class Conclave(Server):
 
     def command(self):
         self.port = self.port or free_port()
+        if self.admin:
+            self.admin_port = self.admin_port or free_port()
         return [program(), "server", "--listen", f"127.0.0.1:{self.port}", "--data",
                 os.path.join(self.folder, "data"), "--admin",
                 f"127.0.0.1:{self.admin_port}" if self.admin else "off", *self.options]

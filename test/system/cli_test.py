@@ -180,6 +180,7 @@ def test_help():
     assert ok("help") == out and ok("help", "ls") == ok("ls", "--help")
     refused(64, 'no command "lss"', "help", "lss")
     assert re.fullmatch(r"conclave \d+\.\d+\.\d+\n", ok("--version"))
+    assert ok("version") == ok("-V") == ok("--version")
     for command in commands:
         text = ok(command, "--help")
         assert text.startswith(f"usage: conclave {command}"), text
@@ -329,7 +330,12 @@ def test_output_trouble():
     with open("/dev/full", "wb") as full:
         for words in (["get", "/trouble"], ["ls", "/", "--json"], ["stat", "/trouble"]):
             code, _, err = run(*words, stdout=full)
-            assert code == 74 and err.count("\n") >= 1, (words, code, err)
+            assert code == 74 and err.count("\n") == 1 and "cannot write" in err, (words, code, err)
+    for words in (["tree", "/", "--json"], ["ls", "/", "-r"]):  # a reader that has seen enough
+        read_end, write_end = os.pipe()
+        os.close(read_end)
+        with os.fdopen(write_end, "wb") as gone_reader:
+            assert run(*words, stdout=gone_reader) == (74, None, ""), words
 
 
 def test_watch():

@@ -208,6 +208,16 @@ def config_watch(server):
         run("127.0.0.1:1", "config", "get", "/app/live", "--timeout", "300ms", code=69)
 
 
+def config_from_a_file(server):
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("from a file")
+        file.flush()
+        for number, option in enumerate(("--file", "--data-file")):
+            run(server.host, "config", "put", f"/app/file{number}", option, file.name)
+            assert run(server.host, "config", "get", f"/app/file{number}") == "from a file"
+            run(server.host, "config", "put", f"/app/file{number}", "data", option, file.name, code=64)
+
+
 def roll_out(server):
     """Two readers, one of them slow: the stage is over when both have applied it."""
     host = server.host
@@ -266,7 +276,7 @@ def main():
     missing = conclave.why_missing() or kind.why_missing()
     if missing:
         return cases.skip_all(missing)
-    tests = [group_members, group_command, group_restart, config_values, config_of_several_files, config_watch, roll_out, acl_of_all_nodes,
+    tests = [group_members, group_command, group_restart, config_values, config_of_several_files, config_watch, config_from_a_file, roll_out, acl_of_all_nodes,
              restart]
     only = [word for word in sys.argv[1:] if not word.startswith("-")]
     with (zookeeper.ZooKeeper(tick_ms=500) if on_zookeeper else conclave.Conclave(tick_ms=500)) as server:

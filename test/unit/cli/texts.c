@@ -108,10 +108,10 @@ static void test_quote(void **state)
 static const char *acl(const char *text)
 {
     static char shown[256];
-    char *texts[] = {(char *)(uintptr_t)text};
-    struct acl_list list;
+    const char *texts[] = {text};
+    struct acl_entries list;
     const char *wrong = NULL;
-    int rc = acl_list_parse(texts, 1, &list, &wrong);
+    int rc = acl_entries_parse(texts, 1, &list, &wrong);
     shown[0] = '\0';
     if (rc != 0) {
         assert_int_equal(rc, CONCLAVE_EINVAL);
@@ -124,7 +124,7 @@ static const char *acl(const char *text)
                  acl_perms_text(list.entries[i].perms, perms), list.entries[i].scheme,
                  list.entries[i].id);
     }
-    acl_list_free(&list);
+    acl_entries_free(&list);
     return shown;
 }
 
