@@ -40,6 +40,7 @@ struct shard {
     struct {
         void *block;
         struct starve *owner;
+        void *place; /* in the program, where it was allocated */
     } blocks[SHARD_MAX];
 };
 
@@ -58,7 +59,7 @@ static void shard_unlock(struct shard *shard)
     atomic_flag_clear_explicit(&shard->busy, memory_order_release);
 }
 
-static void own(void *block, struct starve *owner)
+static void own(void *block, struct starve *owner, void *place)
 {
     if (block == NULL || owner == NULL) {
         return;
@@ -68,6 +69,7 @@ static void own(void *block, struct starve *owner)
         abort();
     }
     shard->blocks[shard->count].block = block;
+    shard->blocks[shard->count].place = place;
     shard->blocks[shard->count++].owner = owner;
     shard_unlock(shard);
     atomic_fetch_add(&owner->live, 1);
@@ -121,7 +123,7 @@ void *malloc(size_t size)
         return NULL;
     }
     void *block = BELOW(malloc)(size);
-    own(block, mine);
+    own(block, mine, __builtin_return_address(0));
     return block;
 }
 
@@ -131,7 +133,7 @@ void *calloc(size_t count, size_t size)
         return NULL;
     }
     void *block = BELOW(calloc)(count, size);
-    own(block, mine);
+    own(block, mine, __builtin_return_address(0));
     return block;
 }
 
@@ -143,9 +145,13 @@ void *realloc(void *block, size_t size)
     struct starve *owner = disown(block);
     void *moved = BELOW(realloc)(block, size);
     if (moved == NULL && size > 0) {
-        own(block, owner);
+        own(block, owner, __builtin_return_address(0));
     } else {
-        own(moved, owner != NULL ? owner : block == NULL ? mine : NULL);
+        own(moved,
+            owner != NULL   ? owner
+            : block == NULL ? mine
+                            : NULL,
+            __builtin_return_address(0));
     }
     return moved;
 }
@@ -231,4 +237,15 @@ bool starve_failed(const struct starve *s)
 long starve_live(const struct starve *s)
 {
     return atomic_load(&s->live);
+}
+
+void starve_print_live(const struct starve *s)
+{
+    for (unsigned i = 0; i < SHARDS; i++) {
+        for (unsigned k = 0; k < shards[i].count; k++) {
+            if (shards[i].blocks[k].owner == s) {
+                backtrace_symbols_fd(&shards[i].blocks[k].place, 1, 2);
+            }
+        }
+    }
 }

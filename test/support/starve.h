@@ -28,5 +28,7 @@ bool starve_failed(const struct starve *s);
 
 /* Blocks that are not freed. */
 long starve_live(const struct starve *s);
+/* Prints where they were allocated, when no thread allocates any more. */
+void starve_print_live(const struct starve *s);
 
 #endif
