@@ -34,6 +34,8 @@
  *   entry, so its commit would be seen too early. Such an append is fed in several steps;
  * - a rejection below what the member had acknowledged (its disk was wiped): the leader asserts.
  *   The acknowledgement is forgotten first;
+ * - a rejection of another index than that of the snapshot that is being sent is ignored, so a leader that has
+ *   made the next snapshot would wait for its install timeout: the member is asked about the one that was sent;
  * - RAFT_PERSISTED_ENTRIES for what is not above the last one persisted, not in the trail any more,
  *   or while a snapshot is being installed: dropped. Writes that a truncation overtook: see
  *   engine_persisted;

@@ -207,7 +207,7 @@ int engine_announce(struct engine *e, int64_t now_ms, struct engine_result *ret)
         uint64_t commit = engine_least(r->commit_index, engine_match_index(e, id));
         uint64_t term = engine_term_at(e, commit);
         if (id == r->id || r->configuration.servers[i].role == RAFT_SPARE || term == 0 ||
-            commit <= engine_told_to(e, id)) {
+            commit <= engine_told_to(e, id)->commit) {
             continue;
         }
         e->out[e->out_n++] = (struct engine_message){
@@ -216,7 +216,7 @@ int engine_announce(struct engine *e, int64_t now_ms, struct engine_result *ret)
             .term = r->current_term,
             .append = {commit, term, r->commit_index, commit + 1, 0},
         };
-        engine_note_told(e, id, commit);
+        engine_told_to(e, id)->commit = commit;
     }
     if (rv == 0) {
         result.messages = e->out_n;

@@ -71,26 +71,16 @@ int engine_make_room(struct engine *e, size_t n)
     return 0;
 }
 
-void engine_note_told(struct engine *e, uint64_t id, uint64_t commit)
+struct engine_told *engine_told_to(struct engine *e, uint64_t id)
 {
     for (size_t i = 0; i < e->told_n; i++) {
         if (e->told[i].id == id) {
-            e->told[i].commit = commit;
-            return;
+            return &e->told[i];
         }
     }
     assert(e->told_n < e->told_cap);
-    e->told[e->told_n++] = (struct engine_told){id, commit};
-}
-
-uint64_t engine_told_to(const struct engine *e, uint64_t id)
-{
-    for (size_t i = 0; i < e->told_n; i++) {
-        if (e->told[i].id == id) {
-            return e->told[i].commit;
-        }
-    }
-    return 0;
+    e->told[e->told_n] = (struct engine_told){.id = id};
+    return &e->told[e->told_n++];
 }
 
 static void take_message(struct engine *e, const struct raft_message *m)
@@ -108,9 +98,8 @@ static void take_message(struct engine *e, const struct raft_message *m)
         out->append.commit = m->append_entries.leader_commit;
         out->append.first_index = out->append.prev_index + 1;
         out->append.count = m->append_entries.n_entries;
-        engine_note_told(
-            e, out->peer,
-            engine_least(out->append.commit, out->append.prev_index + out->append.count));
+        engine_told_to(e, out->peer)->commit =
+            engine_least(out->append.commit, out->append.prev_index + out->append.count);
         break;
     case RAFT_APPEND_ENTRIES_RESULT:
         out->term = m->append_entries_result.term;
@@ -139,6 +128,8 @@ static void take_message(struct engine *e, const struct raft_message *m)
         out->install.index = m->install_snapshot.last_index;
         out->install.term = m->install_snapshot.last_term;
         out->install.configuration_index = m->install_snapshot.conf_index;
+        engine_told_to(e, out->peer)->snapshot_index = out->install.index;
+        engine_told_to(e, out->peer)->snapshot_term = out->install.term;
         break;
     case RAFT_TIMEOUT_NOW:
         out->term = m->timeout_now.term;

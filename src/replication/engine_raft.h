@@ -7,10 +7,12 @@
 
 #include <raft.h>
 
-/* What a member was told of the commit index, as far as it has the entries. */
+/* What a leader has told a member. */
 struct engine_told {
     uint64_t id;
-    uint64_t commit;
+    uint64_t commit;         /* commit index, as far as the member has the entries */
+    uint64_t snapshot_index; /* the snapshot that libraft sent it last, or 0 */
+    uint64_t snapshot_term;
 };
 
 struct engine {
@@ -74,9 +76,8 @@ int engine_fail(struct engine *e, int rv);
 /* Room for the messages of a step while there are n members. */
 int engine_make_room(struct engine *e, size_t n) CONCLAVE_MUST_USE;
 
-/* What a member has been told of the commit index. */
-void engine_note_told(struct engine *e, uint64_t id, uint64_t commit);
-uint64_t engine_told_to(const struct engine *e, uint64_t id);
+/* What a member has been told: found, or made of nothing. There is room for all (engine_make_room). */
+struct engine_told *engine_told_to(struct engine *e, uint64_t id);
 
 unsigned engine_voters(const struct raft_configuration *c);
 size_t engine_list_members(const struct raft_configuration *c, struct member ret[MEMBERS_MAX]);

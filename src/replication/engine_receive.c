@@ -311,6 +311,33 @@ static int feed_append_result(struct engine *e, struct raft_message *message,
     return rv;
 }
 
+/* While libraft waits for a member to install a snapshot, its signs of life are about the newest snapshot, and it looks
+ * at a refusal only when that is the one it sent. After the next snapshot it would wait until its install timeout, though
+ * the member answers all the time. So the member is asked about the one that was sent: its refusal makes libraft begin
+ * anew, and its consent, when it has that snapshot, makes libraft go on behind it. */
+static int ask_about_snapshot(struct engine *e, const struct engine_message *m)
+{
+    if (engine_state(e) != RAFT_LEADER || engine_server(e, m->peer) == NULL) {
+        return 0;
+    }
+    int rv = engine_make_room(e, (size_t)e->raft.configuration.n + 1);
+    if (rv != 0) {
+        return engine_fail(e, rv);
+    }
+    const struct engine_told *told = engine_told_to(e, m->peer);
+    uint64_t sent = told->snapshot_index;
+    if (sent == 0 || m->append_result.rejected <= sent || engine_match_index(e, m->peer) >= sent) {
+        return 0;
+    }
+    e->out[e->out_n++] = (struct engine_message){
+        .kind = ENGINE_APPEND,
+        .peer = m->peer,
+        .term = e->raft.current_term,
+        .append = {sent, told->snapshot_term, sent, sent + 1, 0},
+    };
+    return 0;
+}
+
 static int receive_append_result(struct engine *e, const struct engine_message *m,
                                  struct engine_result *ret)
 {
@@ -334,7 +361,11 @@ static int receive_append_result(struct engine *e, const struct engine_message *
             return 0; /* it waits for another leader */
         }
     }
-    return feed_append_result(e, &message, m, ret);
+    int rv = feed_append_result(e, &message, m, ret);
+    if (rv == 0 && m->term == e->raft.current_term && rejected > 0) {
+        rv = ask_about_snapshot(e, m);
+    }
+    return rv;
 }
 
 /* libraft answers a pre-vote with the candidate's own term, also where that is old: the candidate would

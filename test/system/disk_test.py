@@ -32,10 +32,6 @@ from ensemble import ConclaveMember, Ensemble, four_letters, mode_of  # noqa: E4
 from ensemble_test import OK, RECOVERY_S, TICK_MS, TIMEOUT_MS, Violation, expect  # noqa: E402
 from partition_test import until_synced  # noqa: E402
 
-# A member that was killed while it received a snapshot, and goes on with that one while the leader has begun with a newer
-# one, waits at worst for the leader to give the sending up (30 s) and to begin anew.
-INSTALL_S = 50
-
 WRITERS = 3
 DISK_BYTES = 32 << 20
 BLOCK = 1 << 16
@@ -388,7 +384,7 @@ def killed_while_healing(ensemble):
         member.kill()
         kills += 1
     member.start()
-    wait_for(member.is_fine, INSTALL_S, f"{what}: to serve after {kills} kills")
+    wait_for(member.is_fine, RECOVERY_S, f"{what}: to serve after {kills} kills")
     ensemble.wait_leader(RECOVERY_S)
     expect(not os.path.exists(os.path.join(member.data, "healing")), "the mark of the healing stays behind")
     # Killed between making a folder and the first move into it leaves an empty one behind.

@@ -376,6 +376,77 @@ static void test_slow_install(void **state)
     cluster_free(c);
 }
 
+static uint64_t deaf; /* what this member should install is lost */
+
+static bool lose_installs(struct cluster *c, const struct wire_item *item)
+{
+    (void)c;
+    return item->m.kind == ENGINE_INSTALL && item->m.peer == deaf;
+}
+
+static bool lose_answers(struct cluster *c, const struct wire_item *item)
+{
+    (void)c;
+    return item->m.kind == ENGINE_APPEND_RESULT && item->from == deaf;
+}
+
+/* A leader that sends a snapshot, and the member that needs it. */
+static struct cluster *sending(uint64_t *ret_leader, uint64_t *ret_behind)
+{
+    struct cluster *c = cluster_start("vvv");
+    uint64_t leader = cluster_elect(c), behind = leader % 3 + 1;
+    cluster_run(c, 100);
+    isolate(c, behind, true);
+    submit_many(c, leader, 60);
+    cluster_run(c, 400);
+    snapshot(c, leader, 2);
+    isolate(c, behind, false);
+    deaf = *ret_behind = behind;
+    *ret_leader = leader;
+    return c;
+}
+
+/* The sending came to nothing, and meanwhile the leader has made the next snapshot. The member is offered that one soon,
+ * not when the sending of the other one has timed out (5 s here). */
+static void test_a_lost_snapshot_is_followed_by_the_next(void **state)
+{
+    (void)state;
+    uint64_t leader, behind;
+    struct cluster *c = sending(&leader, &behind);
+    c->filter = lose_installs;
+    cluster_run(c, 200);
+    submit_many(c, leader, 10);
+    cluster_run(c, 10);
+    snapshot(c, leader, 2);
+    cluster_run(c, 50);
+    c->filter = NULL;
+    cluster_run(c, 150);
+    assert_int_equal(c->nodes[behind].installs, 1);
+    check_same(c);
+    cluster_free(c);
+}
+
+/* The member has the snapshot, but its word did not get through. There is a newer one, and the leader has the entries
+ * in between: it sends those. */
+static void test_a_snapshot_that_is_there_is_followed_by_entries(void **state)
+{
+    (void)state;
+    uint64_t leader, behind;
+    struct cluster *c = sending(&leader, &behind);
+    while (c->nodes[behind].installs == 0) {
+        cluster_run(c, 1);
+    }
+    c->filter = lose_answers;
+    submit_many(c, leader, 10);
+    cluster_run(c, 10);
+    snapshot(c, leader, 20);
+    c->filter = NULL;
+    cluster_run(c, 150);
+    check_same(c);
+    assert_int_equal(c->nodes[behind].installs, 1);
+    cluster_free(c);
+}
+
 /* A member was made a voter while it heard nothing; then the majority needs it. With and without a
  * leader in whom it still believes when it is asked. */
 static void test_who_does_not_know_that_it_votes(void **state)
@@ -506,6 +577,8 @@ int main(void)
         cmocka_unit_test(test_observer_stays_with_its_leader),
         cmocka_unit_test(test_snapshot_is_installed),
         cmocka_unit_test(test_slow_install),
+        cmocka_unit_test(test_a_lost_snapshot_is_followed_by_the_next),
+        cmocka_unit_test(test_a_snapshot_that_is_there_is_followed_by_entries),
         cmocka_unit_test(test_new_sole_voter_takes_a_new_term),
         cmocka_unit_test(test_sole_voter_waits_for_its_disk),
     };
