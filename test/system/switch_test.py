@@ -414,7 +414,8 @@ def test_hooks():
 def test_a_daemon_of_a_hook_is_not_ours():
     """What --on-active leaves running is a child of init, which reaps it, and not of the wrapper, which would not."""
     mark = marker()
-    first = hooks("/hooks-daemon", "a", folder_of_ours(), f"setsid sleep 30 & echo $! >{mark}")
+    daemon = f"setsid sh -c 'echo $$ >{mark}; exec sleep 30' & while [ ! -s {mark} ]; do sleep 0.01; done"
+    first = hooks("/hooks-daemon", "a", folder_of_ours(), daemon)
     first.active()
     with open(mark, encoding="ascii") as file:
         daemon = int(file.read())
