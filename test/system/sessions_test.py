@@ -30,7 +30,7 @@ from split_net import SplitEnsemble, enter_own_network  # noqa: E402
 TICK_MS = 1000
 LATE_S = 0.5         # beyond the timeout, without faults
 DRIFT = 0.002        # two clocks of one machine
-FAULT_LATE_S = 6.0   # one tick more, a new leader, and a busy machine
+FAULT_LATE_S = 20.0  # "in the end": one tick more, new leaders, and other suites on the same cores
 AT_ONCE = 40         # sessions that are open at a time
 ROUND_SESSIONS = 24  # for a fault
 
