@@ -8,11 +8,13 @@
 #include "base/log.h"
 #include "server/config.h"
 #include "server/confine.h"
+#include "server/given.h"
 #include "server/server.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <uv.h>
@@ -241,11 +243,34 @@ static int run_server(const struct config *config)
     return run.exit_code;
 }
 
+/* The values of secrets, which have been read, so that no list of processes shows them any longer. */
+static void hide_secrets(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        char *equals = strchr(argv[i], '=');
+        if (strncmp(argv[i], "--", 2) != 0) {
+            continue;
+        }
+        if (equals != NULL) {
+            *equals = '\0';
+        }
+        bool secret = given_is_secret(argv[i]);
+        char *value = equals != NULL ? equals + 1 : argv[++i];
+        if (secret && value != NULL) {
+            memset(value, 'x', strlen(value));
+        }
+        if (equals != NULL) {
+            *equals = '=';
+        }
+    }
+}
+
 int command_server(int argc, char **argv)
 {
     struct config config;
     config_init(&config);
     int rc = config_parse(&config, argc, argv);
+    hide_secrets(argc, argv);
     int code;
     if (config.notices.len > 0) {
         fwrite(config.notices.data, 1, config.notices.len, stderr);

@@ -22,7 +22,7 @@ void given_finish(struct given *g)
 }
 
 /* A file that holds a password is no secret itself. */
-static bool is_secret(const char *key)
+bool given_is_secret(const char *key)
 {
     size_t len = strlen(key);
     if (len > 4 && strcmp(key + len - 4, "Path") == 0) {
@@ -34,7 +34,7 @@ static bool is_secret(const char *key)
 
 int given_note(struct given *g, const char *key, const char *value)
 {
-    char *copy = strdup(is_secret(key) ? GIVEN_HIDDEN : value);
+    char *copy = strdup(given_is_secret(key) ? GIVEN_HIDDEN : value);
     for (size_t i = 0; copy != NULL && i < g->count; i++) {
         if (strcmp(g->pairs[i].key, key) == 0) {
             free(g->pairs[i].value);
@@ -87,7 +87,7 @@ static size_t shown(const char *line, size_t len)
     size_t n = end - start < sizeof key - 1 ? end - start : sizeof key - 1;
     memcpy(key, line + start, n);
     key[n] = '\0';
-    if (!is_secret(key) && strchr(key, '\\') == NULL) {
+    if (!given_is_secret(key) && strchr(key, '\\') == NULL) {
         return len;
     }
     while (end < len && strchr("=: \t\f", line[end]) != NULL) {

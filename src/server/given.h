@@ -9,6 +9,8 @@
 
 #include <conclave/error.h>
 
+#include <stdbool.h>
+
 #define GIVEN_HIDDEN "***" /* in a secret's place */
 
 struct given_pair {
@@ -24,6 +26,9 @@ struct given {
 
 void given_init(struct given *g);
 void given_finish(struct given *g);
+
+/* Whether the values of a key are for nobody's eyes. */
+bool given_is_secret(const char *key);
 
 /* A key was given; a later value takes the place of the one before. 0 or CONCLAVE_ENOMEM. */
 int given_note(struct given *g, const char *key, const char *value) CONCLAVE_MUST_USE;

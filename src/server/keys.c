@@ -101,7 +101,7 @@ const struct key_row key_table[] = {
     INT("maxAclBytes", options.limits.command.acl.bytes, 256, BOUNDS_ACL_BYTES, 1,
         "their bytes (16384)"),
     INT("maxIdsPerConnection", options.limits.command.ids, 4, BOUNDS_IDS, 1,
-        "ids that one client authenticates as (32)"),
+        "ids that one client authenticates as, 4 KiB in all (32)"),
     INT("maxPathBytes", options.limits.command.path_bytes, 64, BOUNDS_PATH_BYTES, 1,
         "of the path of a new node (8192)"),
     INT("maxPathDepth", options.limits.command.path_depth, 4, BOUNDS_PATH_DEPTH, 1,
@@ -153,7 +153,8 @@ const struct key_row key_table[] = {
          "yes: TLS, authentication and closed ACLs by default: docs/security.md (no)"),
     BOOL(
         "closeInitialAcls", options.close_acls, 0,
-        "yes: the ACLs of a new tree are closed: / to administration, /zookeeper/quota to writes (no)"),
+        "yes: the ACLs of a new tree are closed: / to administration, /zookeeper and /zookeeper/quota to "
+        "writes (no)"),
     BOOL("warnOpenClientPort", warn_open, 0,
          "no: nothing is said of a client port that is open to other machines (yes)"),
     BOOL("coreDumps", options.core_dumps, 0,

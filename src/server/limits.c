@@ -29,7 +29,7 @@ struct server_limits server_limits_default(void)
         .watch_bytes_max = (size_t)64 << 20,
         .session_results_max = 1000,
         .session_result_bytes_max = (size_t)128 << 10,
-        .identity_max = (size_t)16 << 10,
+        .identity_max = (size_t)4 << 10,
         .command = {.parts = 10000,
                     .path_bytes = 8192,
                     .path_depth = 256,

@@ -44,8 +44,8 @@ struct server_limits {
         data_max; /* memory of the replicated state, at which writes that add to it are refused */
     size_t session_results_max;      /* remembered results of a session's writes; 0: none are */
     size_t session_result_bytes_max; /* bytes of their replies; the newest is kept in any case */
-    size_t identity_max;             /* bytes of a connection's authenticated ids */
-    struct command_bounds command;   /* of one request that goes into the log, and of a multiRead */
+    size_t identity_max; /* bytes of a connection's ids: each write takes them into the log */
+    struct command_bounds command; /* of one request that goes into the log, and of a multiRead */
     size_t reply_max; /* bytes of the answer to one read; 0: REPLY_FRAMES times frame_max */
 };
 

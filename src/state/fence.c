@@ -166,7 +166,11 @@ static int check_below_root(struct write *w, const struct fence_write *f)
         return 0;
     }
     if (prefix.len == 0) {
-        return f->kind == FENCE_SET_ACL || f->kind == FENCE_CREATE ? 0 : CONCLAVE_BAD_ARGUMENTS;
+        if (f->kind == FENCE_SET_ACL) {
+            /* who closes it keeps all others from binding anything */
+            return permits_binding(w, prefix) ? 0 : CONCLAVE_NO_AUTH;
+        }
+        return f->kind == FENCE_CREATE ? 0 : CONCLAVE_BAD_ARGUMENTS;
     }
     struct slice above = slice_make(f->path.data, path_last_slash(f->path));
     bool leaf = is_leaf(f->path);

@@ -515,6 +515,7 @@ static const struct {
     int32_t perms;
 } closed_acls[] = {
     {"/", WIRE_PERM_READ | WIRE_PERM_WRITE | WIRE_PERM_CREATE | WIRE_PERM_DELETE},
+    {"/zookeeper", WIRE_PERM_READ},
     {"/zookeeper/quota", WIRE_PERM_READ},
 };
 enum { CLOSED_ACLS = sizeof closed_acls / sizeof closed_acls[0] };

@@ -110,7 +110,10 @@ static int check_below_root(const struct model_call *c, char kind, const char *p
         return 0;
     }
     if (strcmp(path, ROOT) == 0) {
-        return kind == 's' || kind == 'd' ? CONCLAVE_BAD_ARGUMENTS : 0;
+        bool permitted = model_permits(model_find(c->m, ""), c->ids, WIRE_PERM_ADMIN);
+        return kind == 's' || kind == 'd'  ? CONCLAVE_BAD_ARGUMENTS
+               : kind == 'a' && !permitted ? CONCLAVE_NO_AUTH
+                                           : 0;
     }
     strcpy(prefix, path + strlen(ROOT));
     model_parent(path, above);

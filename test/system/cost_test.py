@@ -65,6 +65,16 @@ def more_ids_than_anybody_has(_client, other):
 
 
 @case
+def long_ids_in_each_write(_client, other):
+    """A write takes its client's ids into the log: more than 4 KiB of them are not taken."""
+    try:
+        authenticate(other, 30, 400)
+    except (AssertionError, zk.Closed, OSError):
+        return
+    raise AssertionError("12 KB of ids were taken")
+
+
+@case
 def lists_times_ids_times_parts(client, _other):
     authenticate(client, 30)
     acl = tuple((31, "digest", f"u{number:06d}:x") for number in range(255)) + ((31, "world", "anyone"),)

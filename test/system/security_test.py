@@ -177,6 +177,8 @@ def test_secure_profile():
                 # closed before the first client's first write
                 assert client.call(zk.set_acl("/"))[0] == NO_AUTH
                 assert client.call(zk.set_acl("/zookeeper/quota"))[0] == NO_AUTH
+                assert client.call(zk.set_acl("/zookeeper"))[0] == NO_AUTH
+                assert client.call(zk.create("/zookeeper/fence"))[0] == NO_AUTH
                 assert client.call(zk.create("/zookeeper/quota/a"))[0] == NO_AUTH
                 assert client.call(zk.get_children("/zookeeper/quota"))[0] == 0
                 assert client.call(zk.delete("/a"))[0] == 0
@@ -190,6 +192,27 @@ def test_secure_profile():
         assert "admin.stateChangeByGet" in refused(*forged, "--admin.stateChangeByGet", "yes")
         assert "admin.allowedHosts" in refused(*forged, "--admin.allowedHosts", "a.example,*")
         assert "skipACL" in refused("--listen", "127.0.0.1:0", "--digest.users.file", path, "--skipACL", "yes")
+
+
+def test_who_may_close_the_bindings_of_fencing():
+    """Whoever may administer the root: a stranger would keep all others from binding anything."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = users_file(folder, anna="sesame")
+        super_digest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="  # super:test
+        with Conclave(["--secure", "yes", "--digest.users.file", path, "--fencing.enabled", "yes",
+                       "--DigestAuthenticationProvider.superDigest", super_digest]) as server:
+            read_only = ((1, "world", "anyone"),)
+            with connect(server) as client:
+                assert client.call(zk.auth("digest", b"anna:sesame"))[0] == 0
+                deadline = time.monotonic() + WAIT_S
+                while client.call(zk.exists("/zookeeper/fence"))[0] != 0:
+                    assert time.monotonic() < deadline, "/zookeeper/fence does not come"
+                assert client.call(zk.set_acl("/zookeeper/fence", read_only))[0] == NO_AUTH
+                assert client.call(zk.create("/app", acl=((31, "auth", ""),)))[0] == 0
+                assert client.call(zk.create("/zookeeper/fence/app"))[0] == 0
+            with connect(server) as client:
+                assert client.call(zk.auth("digest", b"super:test"))[0] == 0
+                assert client.call(zk.set_acl("/zookeeper/fence", read_only))[0] == 0
 
 
 def test_open_port_is_told():
@@ -245,6 +268,11 @@ def test_secret():
             assert code == 64 and "conclave secret" in err and weak not in err, (code, err)
         with Conclave([*lines, "--clusterSecretFile", path]) as server, connect(server) as client:
             assert client.call(zk.exists("/"))[0] == 0
+        for words in (["--clusterSecret", out.strip()], ["--clusterSecret=" + out.strip()]):
+            with Conclave([*lines, *words]) as server, connect(server) as client:
+                with open(f"/proc/{server.process.pid}/cmdline", encoding="ascii") as file:
+                    shown = file.read()
+                assert out.strip() not in shown and "xxxx" in shown, shown
 
 
 def test_members_without_a_secret_stay_on_this_machine():

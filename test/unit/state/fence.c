@@ -57,6 +57,17 @@ static void the_first_node_stays_as_it_was_made(void **state)
     assert_int_equal(
         fencing_send(f, 1, WIRE_SET_ACL, make_set_acl(&f->w.m, "/zookeeper/fence", -1)), 0);
     assert_int_equal(world_stat(&f->w, "/zookeeper/fence").czxid, stat.czxid);
+    /* it is for whoever may administer the root, whatever its own ACL permits */
+    maker_ids_add(&f->w.m, "digest", "u:p");
+    maker_acl_reset(&f->w.m);
+    maker_acl_add(&f->w.m, WIRE_PERM_ALL, "digest", "u:p");
+    assert_int_equal(fencing_send(f, 1, WIRE_SET_ACL, make_set_acl(&f->w.m, "/", -1)), 0);
+    maker_ids_reset(&f->w.m);
+    struct slice closing = make_set_acl(&f->w.m, "/zookeeper/fence", -1);
+    assert_int_equal(fencing_send(f, 1, WIRE_SET_ACL, closing), CONCLAVE_NO_AUTH);
+    maker_ids_add(&f->w.m, "digest", "u:p");
+    closing = make_set_acl(&f->w.m, "/zookeeper/fence", -1);
+    assert_int_equal(fencing_send(f, 1, WIRE_SET_ACL, closing), 0);
 }
 
 static void a_binding_is_well_formed(void **state)
