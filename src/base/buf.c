@@ -1,7 +1,5 @@
 #include "base/buf.h"
 
-#include "base/endian.h"
-
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,11 +29,8 @@ void buf_trim(struct buf *b, size_t keep)
     }
 }
 
-int buf_reserve(struct buf *b, size_t more)
+int buf_grow(struct buf *b, size_t more)
 {
-    if (more <= b->cap - b->len) {
-        return 0;
-    }
     if (more > b->max - b->len) {
         b->failed = true;
         return CONCLAVE_ETOOBIG;
@@ -56,20 +51,6 @@ int buf_reserve(struct buf *b, size_t more)
     b->data = data;
     b->cap = cap;
     return 0;
-}
-
-void buf_append(struct buf *b, const void *data, size_t len)
-{
-    if (len == 0 || buf_reserve(b, len) != 0) {
-        return;
-    }
-    memcpy(b->data + b->len, data, len);
-    b->len += len;
-}
-
-void buf_append_slice(struct buf *b, struct slice s)
-{
-    buf_append(b, s.data, s.len);
 }
 
 void buf_append_str(struct buf *b, const char *str)
@@ -94,27 +75,6 @@ void buf_printf(struct buf *b, const char *fmt, ...)
     (void)vsnprintf((char *)b->data + b->len, (size_t)n + 1, fmt, ap);
     va_end(ap);
     b->len += (size_t)n;
-}
-
-void buf_append_u8(struct buf *b, uint8_t v)
-{
-    buf_append(b, &v, 1);
-}
-
-void buf_append_i32(struct buf *b, int32_t v)
-{
-    if (buf_reserve(b, 4) == 0) {
-        put_be32(b->data + b->len, (uint32_t)v);
-        b->len += 4;
-    }
-}
-
-void buf_append_i64(struct buf *b, int64_t v)
-{
-    if (buf_reserve(b, 8) == 0) {
-        put_be64(b->data + b->len, (uint64_t)v);
-        b->len += 8;
-    }
 }
 
 void buf_put_i32(struct buf *b, size_t offset, int32_t v)

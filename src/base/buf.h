@@ -6,6 +6,7 @@
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
+#include "base/endian.h"
 #include "base/slice.h"
 
 #include <conclave/error.h>
@@ -34,19 +35,56 @@ void buf_reset(struct buf *b);
 /* Frees the block of a buf whose content is no longer needed, if it is larger than `keep`: empty then. */
 void buf_trim(struct buf *b, size_t keep);
 
+/* As buf_reserve, where the block is too small. */
+int buf_grow(struct buf *b, size_t more);
+
 /* Makes room for `more` bytes beyond len. 0, CONCLAVE_ENOMEM or CONCLAVE_ETOOBIG (marks failed). */
-int buf_reserve(struct buf *b, size_t more);
+static inline int buf_reserve(struct buf *b, size_t more)
+{
+    return more <= b->cap - b->len ? 0 : buf_grow(b, more);
+}
 
 /* Appends; on failure sets the mark. `data` must not point into b. */
-void buf_append(struct buf *b, const void *data, size_t len);
-void buf_append_slice(struct buf *b, struct slice s);
+static inline void buf_append(struct buf *b, const void *data, size_t len)
+{
+    if (len == 0 || buf_reserve(b, len) != 0) {
+        return;
+    }
+    memcpy(b->data + b->len, data, len);
+    b->len += len;
+}
+
+static inline void buf_append_slice(struct buf *b, struct slice s)
+{
+    buf_append(b, s.data, s.len);
+}
+
 void buf_append_str(struct buf *b, const char *str);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Big-endian integers. */
-void buf_append_u8(struct buf *b, uint8_t v);
-void buf_append_i32(struct buf *b, int32_t v);
-void buf_append_i64(struct buf *b, int64_t v);
+/* Big-endian integers. In the header, as every answer consists of them. */
+static inline void buf_append_u8(struct buf *b, uint8_t v)
+{
+    if (buf_reserve(b, 1) == 0) {
+        b->data[b->len++] = v;
+    }
+}
+
+static inline void buf_append_i32(struct buf *b, int32_t v)
+{
+    if (buf_reserve(b, 4) == 0) {
+        put_be32(b->data + b->len, (uint32_t)v);
+        b->len += 4;
+    }
+}
+
+static inline void buf_append_i64(struct buf *b, int64_t v)
+{
+    if (buf_reserve(b, 8) == 0) {
+        put_be64(b->data + b->len, (uint64_t)v);
+        b->len += 8;
+    }
+}
 
 /* Overwrites four bytes at offset, which must be inside len. */
 void buf_put_i32(struct buf *b, size_t offset, int32_t v);

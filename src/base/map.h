@@ -63,4 +63,11 @@ size_t map_memory(const struct map *m);
 uint64_t hash_bytes(const void *data, size_t len);
 uint64_t hash_u64(uint64_t v);
 
+/* Of a number that no stranger chooses, for a table only: cheaper than hash_u64, and stored nowhere. */
+static inline uint64_t hash_number(uint64_t v)
+{
+    v *= 0x9e3779b97f4a7c15u;
+    return v ^ v >> 32;
+}
+
 #endif

@@ -62,6 +62,11 @@ void address_name(const char *host, char out[ADDRESS_NAME_MAX])
     char bare[INET6_ADDRSTRLEN] = "";
     struct in6_addr in6;
     size_t len = strcspn(host, "%");
+    size_t all = strlen(host);
+    if (all < ADDRESS_NAME_MAX && memchr(host, ':', all) == NULL) {
+        memcpy(out, host, all + 1); /* IPv4 */
+        return;
+    }
     if (len < sizeof bare) {
         memcpy(bare, host, len);
     }
@@ -122,7 +127,7 @@ int address_add_session(struct addresses *a, struct address *address, int64_t se
 {
     struct origin *origin = malloc(sizeof *origin);
     if (origin == NULL ||
-        map_insert(&a->sessions, &origin->node, hash_u64((uint64_t)session_id)) != 0) {
+        map_insert(&a->sessions, &origin->node, hash_number((uint64_t)session_id)) != 0) {
         free(origin);
         return CONCLAVE_ENOMEM;
     }
@@ -136,7 +141,7 @@ int address_add_session(struct addresses *a, struct address *address, int64_t se
 void addresses_end_session(struct addresses *a, int64_t session_id)
 {
     struct map_node *node =
-        map_find(&a->sessions, hash_u64((uint64_t)session_id), origin_has_session, &session_id);
+        map_find(&a->sessions, hash_number((uint64_t)session_id), origin_has_session, &session_id);
     if (node == NULL) {
         return;
     }

@@ -34,9 +34,10 @@ static bool local_session_has_id(const struct map_node *node, const void *key)
 
 struct local_session *local_session_find(const struct local_sessions *l, int64_t id)
 {
-    struct map_node *node = map_count(&l->by_id) > 0 ? map_find(&l->by_id, hash_u64((uint64_t)id),
-                                                                local_session_has_id, &id)
-                                                     : NULL;
+    struct map_node *node =
+        map_count(&l->by_id) > 0
+            ? map_find(&l->by_id, hash_number((uint64_t)id), local_session_has_id, &id)
+            : NULL;
     return node != NULL ? CONTAINER_OF(node, struct local_session, node) : NULL;
 }
 
@@ -49,7 +50,7 @@ struct local_session *local_session_add(struct local_sessions *l,
         return NULL;
     }
     *s = (struct local_session){.session = *session, .read_only = read_only};
-    if (map_insert(&l->by_id, &s->node, hash_u64((uint64_t)session->id)) != 0) {
+    if (map_insert(&l->by_id, &s->node, hash_number((uint64_t)session->id)) != 0) {
         free(s);
         return NULL;
     }

@@ -244,7 +244,7 @@ static bool connection_has_id(const struct map_node *node, const void *key)
 static struct connection *service_connection(struct service *s, int64_t id)
 {
     struct map_node *node =
-        map_find(&s->by_session, hash_u64((uint64_t)id), connection_has_id, &id);
+        map_find(&s->by_session, hash_number((uint64_t)id), connection_has_id, &id);
     return node == NULL ? NULL : CONTAINER_OF(node, struct connection, by_id);
 }
 
@@ -679,7 +679,7 @@ int service_claim(struct service *s, struct connection *c, int64_t session_id)
         connection_drop(old, "its session was taken up by a newer connection");
     }
     c->session_id = session_id;
-    int rc = map_insert(&s->by_session, &c->by_id, hash_u64((uint64_t)session_id));
+    int rc = map_insert(&s->by_session, &c->by_id, hash_number((uint64_t)session_id));
     c->mapped = rc == 0;
     return rc;
 }

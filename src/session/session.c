@@ -127,7 +127,7 @@ static bool session_equal(const struct map_node *node, const void *key)
 
 static struct session *session_find(const struct session_tracker *t, int64_t id)
 {
-    struct map_node *node = map_find(&t->by_id, hash_u64((uint64_t)id), session_equal, &id);
+    struct map_node *node = map_find(&t->by_id, hash_number((uint64_t)id), session_equal, &id);
     return node != NULL ? CONTAINER_OF(node, struct session, node) : NULL;
 }
 
@@ -174,7 +174,7 @@ int session_tracker_add(struct session_tracker *t, int64_t id, int32_t timeout_m
         }
         *s = (struct session){.id = id};
         list_init(&s->link);
-        if (map_insert(&t->by_id, &s->node, hash_u64((uint64_t)id)) != 0) {
+        if (map_insert(&t->by_id, &s->node, hash_number((uint64_t)id)) != 0) {
             free(s);
             return CONCLAVE_ENOMEM;
         }
@@ -234,7 +234,7 @@ void session_tracker_remove(struct session_tracker *t, int64_t id)
     free(s);
 }
 
-int64_t session_tracker_deadline(const struct session_tracker *t)
+int64_t session_tracker_deadline(struct session_tracker *t)
 {
     if (map_count(&t->by_id) == 0) {
         return INT64_MAX;
@@ -242,8 +242,8 @@ int64_t session_tracker_deadline(const struct session_tracker *t)
     for (uint64_t i = 0; i < WHEEL_SLOTS; i++) {
         uint64_t tick = (uint64_t)t->next + i;
         if (!list_empty(&t->slots[tick % WHEEL_SLOTS])) {
-            int64_t own = saturating_add(t->next, (int64_t)i);
-            return saturating_add(saturating_multiply(own, t->tick_ms), t->lost_ms);
+            t->next = saturating_add(t->next, (int64_t)i);
+            return saturating_add(saturating_multiply(t->next, t->tick_ms), t->lost_ms);
         }
     }
     return INT64_MAX;

@@ -45,7 +45,7 @@ bool session_tracker_is_over(const struct session_tracker *t, int64_t id, int64_
 void session_tracker_remove(struct session_tracker *t, int64_t id);
 
 /* When session_tracker_expire should be called next; INT64_MAX when there is no session. */
-int64_t session_tracker_deadline(const struct session_tracker *t);
+int64_t session_tracker_deadline(struct session_tracker *t);
 
 /* What the owner of the tracker says of a session that is due: SESSION_ENDS, SESSION_LIVES (it was
  * touched), or in how many ms it wants to be asked again. */

@@ -99,8 +99,11 @@ static int check_parts(const struct command_bounds *b, struct slice body, struct
     int64_t total = 0;
     int rc = 0;
     while (rc == 0 && multi_next_part(&r, &op) > 0) {
-        rc = ++count > b->parts ? CONCLAVE_BAD_ARGUMENTS
-                                : check_operation(b, &op, ids, body.len, &total);
+        if (++count > b->parts) {
+            rc = CONCLAVE_BAD_ARGUMENTS;
+        } else if (op.type != WIRE_CHECK && op.type != WIRE_SET_DATA) { /* they make nothing */
+            rc = check_operation(b, &op, ids, body.len, &total);
+        }
     }
     return rc;
 }
@@ -132,11 +135,15 @@ int bounds_check(const struct command_bounds *b, int32_t type, struct slice body
     case WIRE_CREATE2:
     case WIRE_CREATE_CONTAINER:
     case WIRE_CREATE_TTL:
+    case WIRE_DELETE:
+    case WIRE_SET_DATA:
     case WIRE_SET_ACL:
     case WIRE_RECONFIG:
         r = wire_reader_make(body);
-        return operation_decode(&r, type, &op) == 0 ? check_operation(b, &op, ids, body.len, &total)
-                                                    : 0;
+        if (operation_decode(&r, type, &op) != 0) {
+            return CONCLAVE_MARSHALLING_ERROR;
+        }
+        return check_operation(b, &op, ids, body.len, &total);
     case WIRE_MULTI:
         return check_parts(b, body, ids);
     case WIRE_MULTI_READ:

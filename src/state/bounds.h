@@ -38,8 +38,8 @@ enum {
 /* What apply never goes beyond. */
 extern const struct command_bounds command_ceilings;
 
-/* Whether a request may be proposed: 0, CONCLAVE_INVALID_ACL or CONCLAVE_BAD_ARGUMENTS. What is wrong with it otherwise,
- * and what cannot be decoded, is for apply to say. */
+/* Whether a request may be proposed: 0, CONCLAVE_INVALID_ACL or CONCLAVE_BAD_ARGUMENTS; or, as state_check_write,
+ * CONCLAVE_MARSHALLING_ERROR. What is wrong with it otherwise is for apply to say. */
 int bounds_check(const struct command_bounds *b, int32_t type, struct slice body,
                  struct wire_vector ids);
 

@@ -156,8 +156,11 @@ struct fence_binding *fence_find(struct state *s, struct slice path)
     struct fence_binding *deepest = NULL;
     struct slice name;
     index_need(s);
+    if (s->fence.count == 0) {
+        return NULL;
+    }
     tree_walk_begin(&walk, &s->tree);
-    if (s->fence.count == 0 || !tree_walk_down(&walk, slice_str("zookeeper")) ||
+    if (!tree_walk_down(&walk, slice_str("zookeeper")) ||
         !tree_walk_down(&walk, slice_str("fence"))) {
         return NULL;
     }

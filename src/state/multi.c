@@ -1,18 +1,23 @@
 #include "state/multi.h"
 
+#include "base/endian.h"
 #include "state/bounds.h"
 #include "state/machine.h"
 
+/* A multi_header: type, done, error. There is one for each part and each result, so it is not taken apart field by
+ * field. */
+enum { HEADER_DONE_AT = 4, HEADER_ERR_AT = 5, HEADER_LEN = 9 };
+
 int multi_next_part(struct wire_reader *r, struct operation *ret)
 {
-    struct wire_multi_header header;
-    if (wire_decode_multi_header(r, &header) != 0) {
+    const uint8_t *header = wire_take(r, HEADER_LEN);
+    if (header == NULL) {
         return CONCLAVE_MARSHALLING_ERROR;
     }
-    if (header.done) {
+    if (header[HEADER_DONE_AT] != 0) {
         return 0;
     }
-    int rc = operation_decode_part(r, header.type, ret);
+    int rc = operation_decode_part(r, (int32_t)get_be32(header), ret);
     return rc == 0 ? 1 : rc;
 }
 
@@ -32,7 +37,13 @@ static int64_t count_parts(struct slice body)
 
 static void reply_header(struct buf *reply, int32_t type, bool done, int32_t err)
 {
-    wire_encode_multi_header(reply, &(struct wire_multi_header){type, done, err});
+    if (buf_reserve(reply, HEADER_LEN) == 0) {
+        uint8_t *header = reply->data + reply->len;
+        put_be32(header, (uint32_t)type);
+        header[HEADER_DONE_AT] = done;
+        put_be32(header + HEADER_ERR_AT, (uint32_t)err);
+        reply->len += HEADER_LEN;
+    }
 }
 
 static void reply_end(struct buf *reply)

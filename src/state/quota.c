@@ -33,6 +33,10 @@ static bool quota_find(struct state *s, struct slice path, struct quota *ret)
     struct slice rest = path;
     struct slice name;
     bool found = false;
+    const struct znode *root = tree_find(&s->tree, slice_str(QUOTA_ROOT));
+    if (root == NULL || znode_children(root) == 0) {
+        return false;
+    }
     tree_walk_begin(&walk, &s->tree);
     if (!tree_walk_down(&walk, slice_str("zookeeper")) ||
         !tree_walk_down(&walk, slice_str("quota"))) {

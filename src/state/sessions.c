@@ -25,7 +25,7 @@ static bool passwd_equal(const uint8_t *a, struct slice b)
 
 struct session *session_find(const struct state *s, int64_t id)
 {
-    struct map_node *n = map_find(&s->sessions, hash_u64((uint64_t)id), session_has_id, &id);
+    struct map_node *n = map_find(&s->sessions, hash_number((uint64_t)id), session_has_id, &id);
     return n != NULL ? CONTAINER_OF(n, struct session, map) : NULL;
 }
 
@@ -35,7 +35,7 @@ struct session *session_put(struct state *s, const struct state_session *like)
     if (session == NULL) {
         session = malloc(sizeof *session);
         if (session == NULL ||
-            map_insert(&s->sessions, &session->map, hash_u64((uint64_t)like->id)) != 0) {
+            map_insert(&s->sessions, &session->map, hash_number((uint64_t)like->id)) != 0) {
             free(session);
             return NULL;
         }

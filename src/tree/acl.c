@@ -25,7 +25,22 @@ static bool acl_equal_id(const struct map_node *node, const void *key)
 
 static struct acl_list *acl_find(const struct acl_table *t, uint32_t id)
 {
-    return acl_of_id(map_find(&t->by_id, hash_u64(id), acl_equal_id, &id));
+    return acl_of_id(map_find(&t->by_id, hash_number(id), acl_equal_id, &id));
+}
+
+/* {world:anyone, all permissions} */
+static const uint8_t open_entries[] = "\0\0\0\x1f"
+                                      "\0\0\0\x05"
+                                      "world"
+                                      "\0\0\0\x06"
+                                      "anyone";
+
+enum { OPEN_BYTES = sizeof open_entries - 1 };
+
+bool acl_is_open(struct wire_vector entries)
+{
+    return entries.count == 1 && entries.items.len == OPEN_BYTES &&
+           memcmp(entries.items.data, open_entries, OPEN_BYTES) == 0;
 }
 
 static struct acl_list *acl_find_items(const struct acl_table *t, struct wire_vector entries)
@@ -52,7 +67,7 @@ static struct acl_list *acl_add(struct acl_table *t, uint32_t id, struct wire_ve
         free(list);
         return NULL;
     }
-    if (map_insert(&t->by_id, &list->by_id, hash_u64(id)) != 0) {
+    if (map_insert(&t->by_id, &list->by_id, hash_number(id)) != 0) {
         map_remove(&t->by_items, &list->by_items);
         free(list);
         return NULL;
@@ -78,13 +93,7 @@ int acl_table_init(struct acl_table *t, const struct hash_key *key)
     t->next_id = ACL_OPEN + 1;
     t->kept = NULL;
     t->kept_count = t->kept_cap = 0;
-
-    static const uint8_t open[] = "\0\0\0\x1f"
-                                  "\0\0\0\x05"
-                                  "world"
-                                  "\0\0\0\x06"
-                                  "anyone";
-    struct wire_vector entries = {slice_make(open, sizeof open - 1), 1};
+    struct wire_vector entries = {slice_make(open_entries, OPEN_BYTES), 1};
     struct acl_list *list = acl_add(t, ACL_OPEN, entries);
     if (list == NULL) {
         acl_table_finish(t);
@@ -110,7 +119,8 @@ void acl_table_finish(struct acl_table *t)
 
 int acl_take(struct acl_table *t, struct wire_vector entries, uint32_t *ret_id)
 {
-    struct acl_list *list = acl_find_items(t, entries);
+    struct acl_list *list =
+        acl_is_open(entries) ? acl_find(t, ACL_OPEN) : acl_find_items(t, entries);
     if (list == NULL) {
         while (acl_find(t, t->next_id) != NULL) {
             t->next_id++;
@@ -133,13 +143,17 @@ void acl_ref(struct acl_table *t, uint32_t id)
     list->refs++;
 }
 
-void acl_unref(struct acl_table *t, uint32_t id)
+static void acl_put(struct acl_table *t, struct acl_list *list)
 {
-    struct acl_list *list = acl_find(t, id);
     assert(list != NULL && list->refs > 0);
     if (--list->refs == 0) {
         acl_remove(t, list);
     }
+}
+
+void acl_unref(struct acl_table *t, uint32_t id)
+{
+    acl_put(t, acl_find(t, id));
 }
 
 int acl_keep(struct acl_table *t, const struct acl_list *list)
@@ -150,7 +164,7 @@ int acl_keep(struct acl_table *t, const struct acl_list *list)
     }
     if (t->kept_count == t->kept_cap) {
         size_t cap = t->kept_cap == 0 ? KEPT_FIRST : t->kept_cap * 2;
-        uint32_t *kept = realloc(t->kept, cap * sizeof *kept);
+        struct acl_list **kept = realloc(t->kept, cap * sizeof *kept);
         if (kept == NULL) {
             return CONCLAVE_ENOMEM;
         }
@@ -160,15 +174,15 @@ int acl_keep(struct acl_table *t, const struct acl_list *list)
     struct acl_list *own = acl_find(t, list->id);
     own->kept = true;
     own->refs++;
-    t->kept[t->kept_count++] = list->id;
+    t->kept[t->kept_count++] = own;
     return 0;
 }
 
 void acl_release(struct acl_table *t)
 {
     for (size_t i = 0; i < t->kept_count; i++) {
-        acl_find(t, t->kept[i])->kept = false;
-        acl_unref(t, t->kept[i]);
+        t->kept[i]->kept = false;
+        acl_put(t, t->kept[i]);
     }
     t->kept_count = 0;
 }

@@ -14,6 +14,9 @@
 
 enum { ACL_OPEN = 0 }; /* number of {world:anyone, all permissions}; always there */
 
+/* Whether this is that list, which most nodes have. */
+bool acl_is_open(struct wire_vector entries);
+
 /* One list. */
 struct acl_list {
     struct map_node by_items; /* in the table's map by content */
@@ -31,7 +34,7 @@ struct acl_table {
     struct map by_id;
     struct hash_key key; /* of by_items, whose order nobody may see */
     uint32_t next_id;
-    uint32_t *kept; /* numbers of lists that stay although no znode may hold them any more */
+    struct acl_list **kept; /* lists that stay although no znode may hold them any more */
     size_t kept_count;
     size_t kept_cap;
     struct account *account; /* charged with each list; NULL: nobody counts */

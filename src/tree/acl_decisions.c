@@ -225,7 +225,7 @@ bool acl_decisions_permit(struct acl_decisions *d, uint32_t number, struct wire_
     if (acl.count <= 0 || (int64_t)acl.count * (ids.count > 0 ? ids.count : 1) <= SHORT) {
         return acl_permits(acl, ids, perms);
     }
-    struct answer *answer = &d->answers[hash_u64(caller + number) & (ANSWERS - 1)];
+    struct answer *answer = &d->answers[hash_number(caller + number) & (ANSWERS - 1)];
     if (answer->epoch != d->epoch || answer->number != number || answer->caller != caller) {
         *answer = (struct answer){d->epoch, caller, number, decide(d, number, acl, ids)};
     }

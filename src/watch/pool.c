@@ -29,7 +29,7 @@ static uint32_t watch_hash(const struct watcher *w, const struct watch_entry *en
 {
     uint64_t a = (uint64_t)(uintptr_t)w;
     uint64_t b = (uint64_t)(uintptr_t)entry;
-    return (uint32_t)hash_u64(a * 0x9e3779b97f4a7c15u + b + kind);
+    return (uint32_t)hash_number(a * 0x9e3779b97f4a7c15u + b + kind);
 }
 
 static uint32_t *watch_bucket(const struct watch_pool *p, uint32_t i)

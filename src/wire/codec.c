@@ -2,69 +2,6 @@
 
 #include "base/endian.h"
 
-static const uint8_t *wire_take(struct wire_reader *r, size_t n)
-{
-    if (r->failed || wire_left(r) < n) {
-        r->failed = true;
-        return NULL;
-    }
-    const uint8_t *p = r->pos;
-    r->pos += n;
-    return p;
-}
-
-bool wire_read_boolean(struct wire_reader *r)
-{
-    const uint8_t *p = wire_take(r, 1);
-    return p != NULL && *p != 0;
-}
-
-int32_t wire_read_i32(struct wire_reader *r)
-{
-    const uint8_t *p = wire_take(r, 4);
-    return p != NULL ? (int32_t)get_be32(p) : 0;
-}
-
-int64_t wire_read_i64(struct wire_reader *r)
-{
-    const uint8_t *p = wire_take(r, 8);
-    return p != NULL ? (int64_t)get_be64(p) : 0;
-}
-
-struct slice wire_read_buffer(struct wire_reader *r)
-{
-    int32_t len = wire_read_i32(r);
-    if (r->failed || len == -1) {
-        return SLICE_NULL;
-    }
-    if (len < 0) {
-        r->failed = true;
-        return SLICE_NULL;
-    }
-    const uint8_t *p = wire_take(r, (size_t)len);
-    return p != NULL ? slice_make(p, (size_t)len) : SLICE_NULL;
-}
-
-struct slice wire_read_string(struct wire_reader *r)
-{
-    return wire_read_buffer(r);
-}
-
-void wire_write_boolean(struct buf *b, bool v)
-{
-    buf_append_u8(b, v ? 1 : 0);
-}
-
-void wire_write_i32(struct buf *b, int32_t v)
-{
-    buf_append_i32(b, v);
-}
-
-void wire_write_i64(struct buf *b, int64_t v)
-{
-    buf_append_i64(b, v);
-}
-
 void wire_write_buffer(struct buf *b, struct slice s)
 {
     if (slice_is_null(s)) {

@@ -87,11 +87,6 @@ struct wire_vector wire_read_ids(struct wire_reader *r)
     return wire_read_vector(r, wire_check_id);
 }
 
-struct wire_vector wire_vector_make(const struct buf *b, int32_t count)
-{
-    return (struct wire_vector){buf_slice(b), count};
-}
-
 /* --- one reader, writer and printer per kind of field -------------------------- */
 
 #define WIRE_GET_boolean(r, f) f = wire_read_boolean(r)

@@ -168,6 +168,9 @@ struct wire_vector wire_read_ids(struct wire_reader *r);
 
 /* A vector built from encoded elements in b (appended with wire_write_string, wire_encode_acl,
  * …). Borrows b. */
-struct wire_vector wire_vector_make(const struct buf *b, int32_t count);
+static inline struct wire_vector wire_vector_make(const struct buf *b, int32_t count)
+{
+    return (struct wire_vector){buf_slice(b), count};
+}
 
 #endif
