@@ -122,6 +122,7 @@ struct replication {
     struct table table;
     uint64_t applied;
     uint64_t applied_term;
+    uint64_t begun_term;      /* newest one in which this member led and had an entry of it */
     uint64_t applied_bytes;   /* payload bytes applied in this run */
     struct buf configuration; /* newest applied */
     uint64_t configuration_index;

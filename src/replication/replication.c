@@ -72,15 +72,18 @@ static enum replication_role present_role(const struct replication *r)
     return r->applied_term == engine_term(r->engine) ? REPLICATION_LEADER : REPLICATION_CANDIDATE;
 }
 
+/* Who leads, as a server of that role knows it. */
+static uint64_t leader_of(const struct replication *r, enum replication_role role)
+{
+    return r->error != 0                  ? 0
+           : role == REPLICATION_LEADER   ? (uint64_t)r->options.server_id
+           : role == REPLICATION_FOLLOWER ? engine_leader(r->engine)
+                                          : 0;
+}
+
 uint64_t replication_leader(const struct replication *r)
 {
-    if (r->error != 0) {
-        return 0;
-    }
-    if (engine_is_leader(r->engine)) {
-        return present_role(r) == REPLICATION_LEADER ? (uint64_t)r->options.server_id : 0;
-    }
-    return engine_leader(r->engine);
+    return leader_of(r, present_role(r));
 }
 
 uint64_t replication_term(const struct replication *r)
@@ -91,7 +94,7 @@ uint64_t replication_term(const struct replication *r)
 static void tell_role(struct replication *r)
 {
     enum replication_role role = present_role(r);
-    uint64_t leader = replication_leader(r);
+    uint64_t leader = leader_of(r, role);
     uint64_t term = engine_term(r->engine);
     if (role != r->told.role || leader != r->told.leader || (leader != 0 && term != r->told.term)) {
         r->told.role = role;
@@ -155,8 +158,11 @@ size_t replication_in_flight(const struct replication *r)
 static void own_term_begins(struct replication *r)
 {
     struct buf nothing;
-    if (!engine_is_leader(r->engine) ||
-        engine_term_at(r->engine, driver_last_index(r)) == engine_term(r->engine)) {
+    if (!engine_is_leader(r->engine) || r->begun_term == engine_term(r->engine)) {
+        return;
+    }
+    if (engine_term_at(r->engine, driver_last_index(r)) == engine_term(r->engine)) {
+        r->begun_term = engine_term(r->engine); /* what a leader has it keeps */
         return;
     }
     buf_init(&nothing, 0);
@@ -274,7 +280,9 @@ void replication_turn(struct replication *r)
         install_turn(r);
         read_index_turn(r);
         join_turn(r);
-        skip_turn(r);
+        if (r->skip.waits) {
+            skip_turn(r);
+        }
     }
     append_flush(r);
     outbox_flush(r);

@@ -195,7 +195,7 @@ static void decide(struct replication *r)
 void skip_turn(struct replication *r)
 {
     struct skip *s = &r->skip;
-    if (!s->waits || driver_now_ms(r) < s->next_ms) {
+    if (driver_now_ms(r) < s->next_ms) {
         return;
     }
     s->next_ms = driver_now_ms(r) + TELL_MS;

@@ -185,14 +185,15 @@ bool connection_has_room(const struct connection *c, size_t more)
  * limits. As its peer decides when that ends, it waits so long and no longer. */
 static bool connection_waits_for_memory(struct connection *c)
 {
-    const struct server_limits *limits = &c->service->limits;
     bool over = account_buffers(&c->account) > CONNECTION_BUFFERS_FREE &&
-                !connection_has_room(c, limits->address_buffers_max / 4);
+                !connection_has_room(c, c->service->limits.address_buffers_max / 4);
     if (c->stage != CONNECTION_SERVING) {
         return over;
     }
     if (!over) {
-        list_remove(&c->handshaking);
+        if (!list_empty(&c->handshaking)) {
+            list_remove(&c->handshaking);
+        }
     } else if (list_empty(&c->handshaking)) {
         connection_set_deadline(c);
         c->service->metrics->conclave_waits_buffers++;
@@ -249,7 +250,9 @@ void connection_output_added(struct connection *c)
         connection_drop(c, "out of memory");
         return;
     }
-    connection_count_output(c);
+    if (c->out.len > CONNECTION_BUFFERS_FREE) {
+        connection_count_output(c); /* less is counted when it was sent, in the same turn */
+    }
     connection_set_dirty(c);
 }
 
@@ -631,35 +634,52 @@ static bool connection_over_rate(struct connection *c, int32_t type)
            !address_may_ask(c->address, c->service->limits.address_rate_max, c->service->now_ns);
 }
 
-/* The code with which a request is refused at once, 0: it is not. What keeps a session alive, or takes it up again,
- * never is; nor what may have been carried out, under other limits: that goes to be answered, and apply keeps to its
- * own ceilings. */
-static int32_t connection_refusal(struct connection *c, const struct request_row *row,
-                                  const struct request *r)
-{
-    struct service *s = c->service;
-    bool write = row->kind == REQUEST_WRITE;
-    if (write && connection_is_repeated(c, r)) {
-        return 0;
-    }
-    if (connection_over_rate(c, r->type)) {
-        s->metrics->conclave_requests_throttled++;
-        return CONCLAVE_THROTTLED;
-    }
-    int32_t err = 0;
-    if (write || r->type == WIRE_MULTI_READ) {
-        err = bounds_check(&s->limits.command, r->type, r->body, identity_ids(&c->identity));
-        s->metrics->conclave_requests_oversized += err != 0;
-    }
-    return err == 0 && write && data_limit_refuses(s, r) ? (int32_t)CONCLAVE_QUOTA_EXCEEDED : err;
-}
-
 /* What a client that may only read must not ask for: ReadOnlyRequestProcessor of ZooKeeper. */
 static bool connection_may_only_read(const struct connection *c, const struct request_row *row,
                                      int32_t type)
 {
     return c->read_only && type != WIRE_CLOSE_SESSION &&
            (row->kind == REQUEST_WRITE || row->fresh == REQUEST_PROVE);
+}
+
+/* A request's record, without a write's number; all of it where the number is missing. */
+static struct slice connection_record(const struct connection *c, const struct request_row *row,
+                                      const struct request *r)
+{
+    bool number = c->numbered && row->kind == REQUEST_WRITE && r->type != WIRE_CLOSE_SESSION;
+    size_t len = number ? WIRE_WRITE_NUMBER_LEN : 0;
+    return slice_make(r->body.data, r->body.len - (r->body.len >= len ? len : 0));
+}
+
+/* The code with which a request is refused at once, 0: it is not. What keeps a session alive, or takes it up again,
+ * never is; nor is what may have been carried out refused by limits that were others then: that goes to be answered,
+ * and apply keeps to its own ceilings. What cannot be decoded does not get into the log. */
+static int32_t connection_refusal(struct connection *c, const struct request_row *row,
+                                  const struct request *r)
+{
+    struct service *s = c->service;
+    bool write = row->kind == REQUEST_WRITE;
+    bool repeated = write && connection_is_repeated(c, r);
+    struct slice record = connection_record(c, row, r);
+    if (!repeated && connection_over_rate(c, r->type)) {
+        s->metrics->conclave_requests_throttled++;
+        return CONCLAVE_THROTTLED;
+    }
+    if (connection_may_only_read(c, row, r->type)) {
+        return CONCLAVE_NOT_READ_ONLY;
+    }
+    if (repeated) {
+        return state_check_write(r->type, record);
+    }
+    if (!write && r->type != WIRE_MULTI_READ) {
+        return 0;
+    }
+    int32_t err = bounds_check(&s->limits.command, r->type, record, identity_ids(&c->identity));
+    if (err == CONCLAVE_MARSHALLING_ERROR && c->numbered && record.len == r->body.len) {
+        return 0; /* a write without its number, which ends the connection */
+    }
+    s->metrics->conclave_requests_oversized += err != 0 && err != CONCLAVE_MARSHALLING_ERROR;
+    return err == 0 && write && data_limit_refuses(s, r) ? (int32_t)CONCLAVE_QUOTA_EXCEEDED : err;
 }
 
 /* Whether a local session's request can be done without the log, or not at all. *ret_err: why not. */
@@ -682,8 +702,7 @@ static bool connection_is_own_affair(struct connection *c, const struct request 
 }
 
 /* A write goes into the log, with its number if it has one. */
-static void connection_take_write(struct connection *c, const struct request_row *row,
-                                  struct request *r)
+static void connection_take_write(struct connection *c, const struct request *r)
 {
     struct command command = {
         .session_id = c->session_id,
@@ -705,11 +724,6 @@ static void connection_take_write(struct connection *c, const struct request_row
         command.options |= COMMAND_NUMBERED;
         command.number = n.number;
         command.unanswered = n.unanswered;
-    }
-    r->err = state_check_write(r->type, command.body);
-    if (r->err != 0) {
-        connection_answer_in_turn(c, row, r);
-        return;
     }
     connection_write(c, &command, r->xid);
 }
@@ -733,14 +747,11 @@ static void connection_take_request(struct connection *c, struct slice frame)
     } else {
         r.err = connection_refusal(c, row, &r);
     }
-    if (r.err == 0 && connection_may_only_read(c, row, r.type)) {
-        r.err = CONCLAVE_NOT_READ_ONLY;
-    }
     if (r.type == WIRE_RECONFIG && r.err == 0 && !request_may_reconfig(c, r.body)) {
         r.err = CONCLAVE_BAD_ARGUMENTS;
     }
     if (row->kind == REQUEST_WRITE && r.err == 0 && !connection_is_own_affair(c, &r, &r.err)) {
-        connection_take_write(c, row, &r);
+        connection_take_write(c, &r);
         return;
     }
     if (!connection_open(c)) {

@@ -522,17 +522,20 @@ static void port_relieve(struct port *p)
     }
 }
 
-void port_turn(struct port *p)
+bool port_turn(struct port *p)
 {
     struct list *node;
+    bool any = false;
     port_note_progress(p);
     port_relieve(p);
     port_tick_refusals(p);
     while ((node = list_pop_front(&p->service->dirty)) != NULL) {
+        any = true;
         struct connection *c = CONTAINER_OF(node, struct connection, dirty);
         client_update(CONTAINER_OF(c, struct client, connection));
     }
     port_check_gone(p); /* when nothing was left to close, no callback comes */
+    return any;
 }
 
 static void port_on_listener_closed(void *ctx)

@@ -36,8 +36,8 @@ int port_start(struct port *p, int backlog, int *ret_detail) CONCLAVE_MUST_USE;
 bool port_address(const struct port *p, enum port_door door, struct net_address *ret);
 
 /* The end of a turn: sends, resumes, pauses and closes what is due; frees p when port_close has
- * come to its end. */
-void port_turn(struct port *p);
+ * come to its end. False: nothing was due. */
+bool port_turn(struct port *p);
 
 /* Accepts nobody and reads nothing any more; replies still go out. */
 void port_stop(struct port *p);

@@ -203,7 +203,10 @@ static void server_turn(struct server *s)
          * behind them. */
         service_turn(&s->service);
         node_turn(s->node);
-        port_turn(s->port);
+        if (!port_turn(s->port)) {
+            server_plan(s);
+            return;
+        }
         service_turn(&s->service);
     } else if (s->stage == SERVER_RESIGNING || s->stage == SERVER_DRAINING) {
         pipeline_turn(&s->service.pipeline, true);
