@@ -118,7 +118,6 @@ struct replication {
     struct journal journal;
     bool journal_ready; /* journal_init was called */
     struct engine *engine;
-
     struct table table;
     uint64_t applied;
     uint64_t applied_term;

@@ -228,13 +228,8 @@ static inline struct wire_vector state_acl(const struct state *s, const struct z
     return acl_vector(acl_get(&s->tree.acls, node->acl));
 }
 /* Whether the caller has one of the permissions on the node. */
-bool state_permits_listed(const struct state *s, const struct znode *node, struct wire_vector ids,
-                          int32_t perms);
-static inline bool state_permits(const struct state *s, const struct znode *node,
-                                 struct wire_vector ids, int32_t perms)
-{
-    return node->acl == ACL_OPEN || state_permits_listed(s, node, ids, perms);
-}
+bool state_permits(const struct state *s, const struct znode *node, struct wire_vector ids,
+                   int32_t perms);
 /* The bytes of the paths of a session's nodes, more or less. Of other owners nothing is counted. */
 void session_count_path(struct state *s, int64_t owner, int64_t bytes);
 
