@@ -98,7 +98,10 @@ const char *cyrus_mechanism_missing(bool gssapi)
 
 int cyrus_no_layer(sasl_conn_t *conn)
 {
-    /* maxbufsize 0: no layer is offered. */
-    sasl_security_properties_t properties = {.max_ssf = 0, .maxbufsize = 0};
-    return sasl_setprop(conn, SASL_SEC_PROPS, &properties);
+    /* At most two bits, and a layer outside has them already: none is left to add. With max_ssf below two Debian's module
+     * for GSSAPI (2.1.28) leaks a client's credentials at each login. maxbufsize 0: no layer is offered. */
+    sasl_security_properties_t properties = {.max_ssf = 2, .maxbufsize = 0};
+    sasl_ssf_t external = 2;
+    int rc = sasl_setprop(conn, SASL_SSF_EXTERNAL, &external);
+    return rc == SASL_OK ? sasl_setprop(conn, SASL_SEC_PROPS, &properties) : rc;
 }
