@@ -9,12 +9,15 @@ is before the answer was sent, so no delay of the test itself can make a session
 at the leader notes when each ephemeral is gone.
 Limits: the cases that cut are skipped, with the reason, without network namespaces and tun devices.
 
-usage: sessions_test.py [--sessions N] [--rounds N] [CASE...]
+usage: sessions_test.py [--sessions N] [--rounds N] [--ensembles N] [CASE...]
+--ensembles: each case is divided among as many, side by side, as most of its time is waiting.
 """
 
 import argparse
 import os
 import random
+import re
+import subprocess
 import sys
 import threading
 import time
@@ -274,23 +277,49 @@ class Suite:
         return self.rounds("cut", harm, lambda *_: net.heal())
 
 
+def divided(name, options):
+    """A case as one that has its sessions and rounds divided among processes, each with an ensemble of its own."""
+    def share(whole, place):
+        return str(whole * (place + 1) // options.ensembles - whole * place // options.ensembles)
+
+    def case():
+        processes = [subprocess.Popen([sys.executable, "-B", os.path.abspath(__file__), "--seed", str(options.seed + place),
+                                       "--sessions", share(options.sessions, place),
+                                       "--rounds", share(options.rounds, place), name],
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                     for place in range(options.ensembles)]
+        outputs = [process.communicate()[0] for process in processes]
+        for output in outputs:
+            if match := re.search(r"^skipped(?: \w+)?: (.+)", output, re.M):
+                raise cases.Skip(match[1])
+        failed = [output for output, process in zip(outputs, processes) if process.returncode != 0]
+        assert not failed, "\n" + "\n".join(failed)
+        return "; ".join(re.search(rf"^ok +{name} .*?\)  (.*)", output, re.M)[1] for output in outputs)
+    case.__name__ = name
+    return case
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--sessions", type=int, default=160)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ensembles", type=int, default=1)
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big") >> 2)
     parser.add_argument("only", nargs="*")
     options = parser.parse_args()
     if why := why_missing():
         return cases.skip_all(why)
+    names = ("disconnects", "killed_followers", "partitions", "restarted_followers", "paused_followers", "killed_leaders",
+             "killed_with_the_leader")
+    if options.ensembles > 1:
+        return cases.run([divided(name, options) for name in names], options.only)
     split = enter_own_network()
     print(f"seed {options.seed}")
     random.seed(options.seed)
     suite = Suite(options, split)
     suite.open()
     try:
-        return cases.run([suite.disconnects, suite.killed_followers, suite.partitions, suite.restarted_followers,
-                          suite.paused_followers, suite.killed_leaders, suite.killed_with_the_leader], options.only)
+        return cases.run([getattr(suite, name) for name in names], options.only)
     finally:
         suite.ensemble.stop()
 
