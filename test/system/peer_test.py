@@ -9,12 +9,15 @@ import queue
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from server import free_port  # noqa: E402
 
 BUILD = os.environ.get("CONCLAVE_BUILD", "build")
 PROGRAM = os.path.join(BUILD, "test", "system", "peer_actor")
@@ -88,12 +91,7 @@ class Group:
     """Servers 1 to n on free ports; `with` ends them."""
 
     def __init__(self, n, secret=None, silence_ms=0):
-        holders = [socket.socket() for _ in range(n)]
-        for holder in holders:
-            holder.bind(("127.0.0.1", 0))
-        self.ports = [holder.getsockname()[1] for holder in holders]
-        for holder in holders:
-            holder.close()
+        self.ports = [free_port() for _ in range(n)]
         self.secret = secret
         self.silence_ms = silence_ms
         self.actors = {}

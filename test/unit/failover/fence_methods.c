@@ -204,9 +204,31 @@ static void ssh_takes_no_option_for_a_host(void **state)
 static struct {
     int fd;
     int port;
-    const char *answer; /* NULL: none, ever */
-    char request[4096];
-} server;
+    pthread_mutex_t mutex; /* guards those below */
+    const char *answer;    /* NULL: none, ever */
+    char request[4096];    /* the last one */
+} server = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static void read_request(int fd)
+{
+    char request[sizeof server.request];
+    size_t got = 0;
+    const char *body = NULL;
+    while (got < sizeof request - 1 &&
+           (body == NULL || strstr(body, "\"new_token\":77}") == NULL)) {
+        ssize_t n = read(fd, request + got, sizeof request - 1 - got);
+        if (n <= 0) {
+            break;
+        }
+        got += (size_t)n;
+        request[got] = '\0';
+        body = strstr(request, "\r\n\r\n");
+    }
+    pthread_mutex_lock(&server.mutex);
+    memcpy(server.request, request, got);
+    server.request[got] = '\0';
+    pthread_mutex_unlock(&server.mutex);
+}
 
 static void *serve(void *arg)
 {
@@ -216,24 +238,15 @@ static void *serve(void *arg)
         if (fd < 0) {
             return NULL;
         }
-        size_t got = 0;
-        char *body = NULL;
-        while (got < sizeof server.request - 1 &&
-               (body == NULL || strstr(body, "\"new_token\":77}") == NULL)) {
-            ssize_t n = read(fd, server.request + got, sizeof server.request - 1 - got);
-            if (n <= 0) {
-                break;
-            }
-            got += (size_t)n;
-            server.request[got] = '\0';
-            body = strstr(server.request, "\r\n\r\n");
-        }
-        if (server.answer == NULL) {
+        read_request(fd);
+        pthread_mutex_lock(&server.mutex);
+        const char *answer = server.answer;
+        pthread_mutex_unlock(&server.mutex);
+        if (answer == NULL) {
             char byte;
             while (read(fd, &byte, 1) > 0) {}
         } else {
-            assert_int_equal(write(fd, server.answer, strlen(server.answer)),
-                             strlen(server.answer));
+            assert_int_equal(write(fd, answer, strlen(answer)), strlen(answer));
         }
         close(fd);
     }
@@ -244,8 +257,19 @@ static int post(const char *path, const char *answer, int64_t timeout_ms)
     char url[128];
     snprintf(url, sizeof url, "http://127.0.0.1:%d%s", server.port, path);
     const struct fence_method method = {.kind = FENCE_HTTP, .text = url, .timeout_ms = timeout_ms};
+    pthread_mutex_lock(&server.mutex);
     server.answer = answer;
+    pthread_mutex_unlock(&server.mutex);
     return run(&method, 1);
+}
+
+/* Whether the last request has this text. */
+static bool was_asked(const char *text)
+{
+    pthread_mutex_lock(&server.mutex);
+    bool found = strstr(server.request, text) != NULL;
+    pthread_mutex_unlock(&server.mutex);
+    return found;
 }
 
 static void only_hosts_of_the_list_are_fenced(void **state)
@@ -291,12 +315,11 @@ static void http_posts_and_wants_a_clear_answer(void **state)
                           20000),
                      0);
     assert_string_equal(told_text[0], "status 200");
-    assert_non_null(strstr(server.request, "POST /off?x=[1] HTTP/1.1\r\n"));
-    assert_non_null(strstr(server.request, "Content-Type: application/json\r\n"));
-    assert_non_null(strstr(server.request,
-                           "{\"target\":{\"id\":\"it's me\",\"host\":\"db1.example.org\","
-                           "\"port\":6379,\"data\":\"more $HOME\"},\"old_token\":41,"
-                           "\"new_token\":77}"));
+    assert_true(was_asked("POST /off?x=[1] HTTP/1.1\r\n"));
+    assert_true(was_asked("Content-Type: application/json\r\n"));
+    assert_true(was_asked("{\"target\":{\"id\":\"it's me\",\"host\":\"db1.example.org\","
+                          "\"port\":6379,\"data\":\"more $HOME\"},\"old_token\":41,"
+                          "\"new_token\":77}"));
     assert_int_equal(post("/", "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n", 20000), 0);
     /* taken, but not done; elsewhere; not at all; by nobody */
     assert_int_equal(

@@ -287,7 +287,7 @@ static void sweep(bool with_replies_lost)
     }
     print_message("%ld allocations failed\n", atomic_load(&last_failed) + 1);
     assert_int_equal(atomic_load(&wrong), 0);
-    assert_in_range(atomic_load(&last_failed), 100, 5000);
+    assert_in_range(atomic_load(&last_failed), 80, 5000); /* fewer under sanitizers */
 }
 
 static void every_allocation_fails_once(void **state)
