@@ -158,6 +158,7 @@ static int acl_set(struct conclave_client *client, const char *path, const struc
         changed = error == 0;
     } else {
         error = branch_list(client, path, false, &paths, &count);
+        at = error != 0 && count > 0 ? paths[0] : at;
     }
     for (size_t i = count; error == 0 && i-- > 0;) {
         at = paths[i];

@@ -73,6 +73,7 @@ static int list_children(struct conclave_client *client, const char *path,
     return error;
 }
 
+/* The exit code. */
 static int list_branch(struct conclave_client *client, const char *path,
                        const struct ls_options *options)
 {
@@ -82,7 +83,9 @@ static int list_branch(struct conclave_client *client, const char *path,
     struct json j;
     int error = branch_list(client, path, options->linearizable, &paths, &count);
     if (error != 0) {
-        return error;
+        int code = fail(USAGE.name, count > 0 ? paths[0] : path, error);
+        branch_free(paths, count);
+        return code;
     }
     json_init(&j);
     json_object_begin(&j);
@@ -105,7 +108,7 @@ static int list_branch(struct conclave_client *client, const char *path,
     }
     json_finish(&j);
     branch_free(paths, count);
-    return error;
+    return error == 0 ? 0 : fail(USAGE.name, path, error);
 }
 
 int command_ls(int argc, char **argv)
@@ -125,9 +128,12 @@ int command_ls(int argc, char **argv)
         return code;
     }
     const char *path = operands.words[0];
-    int error = options.recursive ? list_branch(client, path, &options)
-                                  : list_children(client, path, &options);
-    code = error == 0 ? 0 : fail(USAGE.name, path, error);
+    if (options.recursive) {
+        code = list_branch(client, path, &options);
+    } else {
+        int error = list_children(client, path, &options);
+        code = error == 0 ? 0 : fail(USAGE.name, path, error);
+    }
     connection_close(client);
     return output_end(USAGE.name, code);
 }

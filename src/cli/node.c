@@ -186,8 +186,15 @@ int branch_walk(struct conclave_client *client, const char *root, int max_depth,
 
 static int list_one(const char *path, int depth, const struct conclave_reply *children, void *ctx)
 {
+    struct paths *found = ctx;
     (void)depth;
-    return children != NULL ? paths_push_take(ctx, strdup(path)) : CONCLAVE_NO_AUTH;
+    if (children != NULL) {
+        return paths_push_take(found, strdup(path));
+    }
+    branch_free(found->items, found->count);
+    *found = (struct paths){NULL, 0, 0};
+    int error = paths_push_take(found, strdup(path));
+    return error == 0 ? CONCLAVE_NO_AUTH : error;
 }
 
 int branch_list(struct conclave_client *client, const char *root, bool linearizable,
@@ -195,13 +202,13 @@ int branch_list(struct conclave_client *client, const char *root, bool lineariza
 {
     struct paths found = {NULL, 0, 0};
     int error = branch_walk(client, root, INT_MAX, linearizable, list_one, &found);
-    if (error != 0) {
+    if (error != 0 && error != CONCLAVE_NO_AUTH) {
         branch_free(found.items, found.count);
         return error;
     }
     *ret_paths = found.items;
     *ret_count = found.count;
-    return 0;
+    return error;
 }
 
 void branch_free(char **paths, size_t count)

@@ -42,7 +42,8 @@ typedef int (*branch_fn)(const char *path, int depth, const struct conclave_repl
 int branch_walk(struct conclave_client *client, const char *root, int max_depth, bool linearizable,
                 branch_fn fn, void *ctx);
 
-/* All paths of a branch, in the order of branch_walk. 0 or the error; ret_paths is an array of ret_count heap strings: branch_free. */
+/* All paths of a branch, in the order of branch_walk. 0 or the error; ret_paths is an array of ret_count heap strings: branch_free.
+ * CONCLAVE_NO_AUTH: it is the one node whose children may not be listed, or nothing if that is root. */
 int branch_list(struct conclave_client *client, const char *root, bool linearizable,
                 char ***ret_paths, size_t *ret_count);
 void branch_free(char **paths, size_t count);

@@ -87,6 +87,13 @@ def test_acl():
     refused(1, "INVALID_ACL", "acl", "set", "/acl", "nobody:x:r")
 
 
+def test_branch_with_a_closed_node():
+    ok("create", "/half/closed/below", "--parents")
+    ok("acl", "set", "/half/closed", "world:anyone:a")
+    refused(77, "ls: /half/closed: .*NO_AUTH", "ls", "--recursive", "/half")
+    refused(77, "acl: /half/closed: .*NO_AUTH", "acl", "set", "--recursive", "/half", "world:anyone:cdrwa")
+
+
 def test_acl_arguments():
     refused(64, '"put" is neither get nor set', "acl", "put", "/acl")
     refused(64, "set needs an ACL", "acl", "set", "/acl")
