@@ -6,6 +6,8 @@
  *   conclave_uv_start(loop, client, &uv);
  *   ... uv_run(loop, UV_RUN_DEFAULT) ...
  *   conclave_uv_close(uv, 1000, on_closed, ctx);
+ *
+ * The program links libuv itself: pkg-config --libs conclave libuv.
  */
 #ifndef CONCLAVE_UV_H
 #define CONCLAVE_UV_H

@@ -7,6 +7,7 @@
 #include "cli/options.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct rm_options {
@@ -58,12 +59,14 @@ static int remove_one(struct conclave_client *client, const char *path,
 /* One pass over what is there now, last listed first. CONCLAVE_NOT_EMPTY: something was added
  * meanwhile. */
 static int remove_branch_once(struct conclave_client *client, const char *root,
-                              const struct rm_options *options, int64_t *removed)
+                              const struct rm_options *options, int64_t *removed, char **ret_at)
 {
     char **paths = NULL;
     size_t count = 0;
     int error = branch_list(client, root, false, &paths, &count);
+    size_t at = 0;
     for (size_t i = count; error == 0 && i-- > 0;) {
+        at = i;
         /* The root of the tree itself cannot be removed: "/" means all that is below. */
         bool own = strcmp(paths[i], "/") == 0 || strcmp(paths[i], "/zookeeper") == 0 ||
                    strncmp(paths[i], "/zookeeper/", 11) == 0;
@@ -75,16 +78,19 @@ static int remove_branch_once(struct conclave_client *client, const char *root,
             error = 0;
         }
     }
+    *ret_at = error != 0 && count > 0 ? strdup(paths[at]) : NULL;
     branch_free(paths, count);
     return error;
 }
 
+/* ret_at, on the heap: the node at which it failed, where that is known. */
 static int remove_branch(struct conclave_client *client, const char *root,
-                         const struct rm_options *options, int64_t *removed)
+                         const struct rm_options *options, int64_t *removed, char **ret_at)
 {
     int error = CONCLAVE_NOT_EMPTY;
     for (int round = 0; error == CONCLAVE_NOT_EMPTY && round < ROUNDS_MAX; round++) {
-        error = remove_branch_once(client, root, options, removed);
+        free(*ret_at);
+        error = remove_branch_once(client, root, options, removed, ret_at);
     }
     return error;
 }
@@ -123,16 +129,21 @@ static int rm_run(struct conclave_client *client, const void *target,
     const struct rm_options *options = target;
     const char *path = operands->words[0];
     int64_t removed = 0;
-    int error = options->recursive ? remove_branch(client, path, options, &removed)
+    char *at = NULL;
+    int error = options->recursive ? remove_branch(client, path, options, &removed, &at)
                                    : remove_one(client, path, options, &removed);
     if (error == 0 && options->common.json) {
         error = rm_report(path, removed);
     }
     if (error == CONCLAVE_BAD_ARGUMENTS && strncmp(path, "/zookeeper", 10) == 0) {
         fprintf(stderr, "conclave rm: %s belongs to the servers and cannot be removed\n", path);
+        free(at);
         return CLI_EXIT_FAILED;
     }
-    return error == 0 ? 0 : fail_write(USAGE.name, path, options->fenced_by, error);
+    int code =
+        error == 0 ? 0 : fail_write(USAGE.name, at != NULL ? at : path, options->fenced_by, error);
+    free(at);
+    return code;
 }
 
 int command_rm(int argc, char **argv)

@@ -91,6 +91,7 @@ def test_branch_with_a_closed_node():
     ok("create", "/half/closed/below", "--parents")
     ok("acl", "set", "/half/closed", "world:anyone:a")
     refused(77, "ls: /half/closed: .*NO_AUTH", "ls", "--recursive", "/half")
+    refused(77, "rm: /half/closed: .*NO_AUTH", "rm", "--recursive", "/half")
     refused(77, "acl: /half/closed: .*NO_AUTH", "acl", "set", "--recursive", "/half", "world:anyone:cdrwa")
 
 

@@ -320,7 +320,10 @@ static int64_t refused;
 static void open_and_close(void)
 {
     struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    const struct conclave_acl acl = {CONCLAVE_PERM_ALL, "auth", ""};
     options.servers = "127.0.0.1:1,[::1]:1/chroot";
+    options.acl = &acl;
+    options.acl_count = 1;
     struct conclave_client *client;
     int rc = conclave_client_open(&options, &client);
     if (rc != 0) {
