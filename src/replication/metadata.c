@@ -203,6 +203,14 @@ int metadata_write(const struct file_ops *ops, const char *dir, const struct met
     return replace_file(ops, dir, METADATA_FILE, text, len, problem);
 }
 
+/* Whether a log can consist of these segments: one at least, with numbers that the table of entries has room for. */
+static bool segments_fit(const struct metadata *m)
+{
+    return m->first_segment > 0 && m->last_segment >= m->first_segment &&
+           m->last_segment <= UINT32_MAX &&
+           m->last_segment - m->first_segment < METADATA_SEGMENTS_MAX;
+}
+
 int metadata_read(const struct file_ops *ops, const char *dir, struct metadata *ret,
                   struct problem *problem)
 {
@@ -224,6 +232,12 @@ int metadata_read(const struct file_ops *ops, const char *dir, struct metadata *
     m.joining = strstr(text, "\n" JOINING) != NULL;
     if (n < 5 || metadata_text(&m, again) != len || memcmp(text, again, len) != 0) {
         return damaged(problem, dir, METADATA_FILE);
+    }
+    if (!segments_fit(&m)) {
+        return problem_set(problem, CONCLAVE_ECORRUPT,
+                           "%s/%s is damaged: no log has the segments %" PRIu64 " to %" PRIu64
+                           ". Restore the folder from a backup",
+                           dir, METADATA_FILE, m.first_segment, m.last_segment);
     }
     *ret = m;
     return 0;

@@ -34,7 +34,10 @@ struct metadata {
     bool joining;            /* this server may have forgotten what it promised: see join.h */
 };
 
-enum { ASIDE_NAME_SIZE = 40 };
+enum {
+    ASIDE_NAME_SIZE = 40,
+    METADATA_SEGMENTS_MAX = 1 << 20, /* of a log; more are taken for damage */
+};
 
 struct healing_file {
     uint8_t cluster[FORMAT_CLUSTER_SIZE];

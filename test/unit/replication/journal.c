@@ -355,6 +355,32 @@ static void test_lookalikes_cost_nothing(void **state)
     sim_finish(&d);
 }
 
+/* Metadata whose checksum fits and that names segments no log can have: refused at once. */
+static void test_segments_that_cannot_be(void **state)
+{
+    const uint64_t wrong[][2] = {{2, 1},
+                                 {0, 1},
+                                 {1, UINT32_MAX},
+                                 {UINT64_MAX - 1, UINT64_MAX},
+                                 {1, METADATA_SEGMENTS_MAX + 1}};
+    struct sim_disk d;
+    struct journal j;
+    sim_init(&d, 1, false);
+    journal_begin(&j, &d, 4096);
+    journal_finish(&j);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct metadata m = {.term = 9, .first_segment = wrong[i][0], .last_segment = wrong[i][1]};
+        struct journal_contents c;
+        assert_int_equal(journal_init(&j, &d.ops, "data", cluster, 4096, true), 0);
+        assert_int_equal(metadata_write(&d.ops, "data", &m, &j.problem), 0);
+        assert_int_equal(journal_recover(&j, NULL, &c), CONCLAVE_ECORRUPT);
+        assert_non_null(strstr(j.problem.text, "no log has the segments"));
+        journal_contents_finish(&c);
+        journal_finish(&j);
+    }
+    sim_finish(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -366,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_frame_out_of_place),
         cmocka_unit_test(test_segments_beside_the_metadata),
         cmocka_unit_test(test_lookalikes_cost_nothing),
+        cmocka_unit_test(test_segments_that_cannot_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
