@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "HTTP/1.x NNN ...": the status, and the body behind the empty line. False when it is none. */
-static bool take_response(struct buf *answer, unsigned *ret_status, struct buf *ret_body)
+bool admin_http_read(struct buf *answer, unsigned *ret_status, struct buf *ret_body)
 {
     char *text = buf_cstr(answer) != NULL ? (char *)answer->data : NULL;
     char *body = text != NULL ? strstr(text, "\r\n\r\n") : NULL;
@@ -47,7 +46,7 @@ int admin_http(const char *command, const struct common_options *options, const 
         fprintf(stderr, "conclave %s: %s: %s; name a server's HTTP port with --admin HOST:PORT\n",
                 command, address, ask.why);
         code = CLI_EXIT_UNAVAILABLE;
-    } else if (code == 0 && !take_response(&ask.answer, ret_status, ret_body)) {
+    } else if (code == 0 && !admin_http_read(&ask.answer, ret_status, ret_body)) {
         fprintf(stderr, "conclave %s: %s: this is not the HTTP port of a server\n", command,
                 address);
         code = CLI_EXIT_UNAVAILABLE;

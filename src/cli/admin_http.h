@@ -11,4 +11,8 @@ int admin_http(const char *command, const struct common_options *options, const 
                const char *method, const char *target, const char *authorization,
                unsigned *ret_status, struct buf *ret_body);
 
+/* Reads an answer, "HTTP/1.x NNN ...": the status, and the body behind the empty line, which is appended. False when it is
+ * none. */
+bool admin_http_read(struct buf *answer, unsigned *ret_status, struct buf *ret_body);
+
 #endif

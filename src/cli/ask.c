@@ -218,11 +218,27 @@ static void start(struct asking *g, struct tls_context *tls, const char *tls_nam
     pthread_attr_destroy(&attr);
 }
 
+/* Controls of one byte; a carriage return only where it does not end a line together with a newline. */
+static bool is_control(const struct buf *answer, size_t i)
+{
+    uint8_t c = answer->data[i];
+    bool ends = c == '\r' && i + 1 < answer->len && answer->data[i + 1] == '\n';
+    return (c < 0x20 && c != '\t' && c != '\n' && !ends) || c == 0x7f;
+}
+
+/* Those of two bytes, U+0080 to U+009F: some terminals take them for the same as ESC and a letter. */
+static bool is_long_control(const struct buf *answer, size_t i)
+{
+    return answer->data[i] == 0xc2 && i + 1 < answer->len && answer->data[i + 1] >= 0x80 &&
+           answer->data[i + 1] < 0xa0;
+}
+
 void ask_clean(struct buf *answer)
 {
     for (size_t i = 0; i < answer->len; i++) {
-        uint8_t c = answer->data[i];
-        if ((c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f) {
+        if (is_long_control(answer, i)) {
+            answer->data[i] = answer->data[i + 1] = '?';
+        } else if (is_control(answer, i)) {
             answer->data[i] = '?';
         }
     }

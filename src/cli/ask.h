@@ -24,7 +24,8 @@ struct ask {
 /* Splits "host:port" or "[v6]:port"; host has room for `size`. False when it is neither. */
 bool ask_address(const char *text, char *host, size_t size, uint16_t *ret_port);
 
-/* Replaces what would move a terminal's cursor or colours: control characters other than tab and newline. */
+/* Replaces what would move a terminal's cursor or change its colours: control characters other than tab and newline, and a
+ * carriage return before that. */
 void ask_clean(struct buf *answer);
 
 /* Asks all of them within timeout_ms, over TLS where the options or the environment want it. 0, or the exit code of an error

@@ -141,8 +141,7 @@ static void take_srvr_line(struct roster_server *s, const char *line)
 
 static const char NOT_UNDERSTOOD[] = "its answer is not understood";
 
-/* False when memory is out. */
-static bool take_answer(struct roster_server *s, struct buf *answer, bool brief)
+bool roster_read(struct roster_server *s, struct buf *answer, bool brief)
 {
     ask_clean(answer);
     char *at = buf_cstr(answer) != NULL ? (char *)answer->data : NULL;
@@ -205,7 +204,7 @@ static int ask_word(const char *command, const struct common_options *options, i
                        strstr(asks[i].why, "refused") == NULL;
         } else if (!brief && !is_memb(&asks[i].answer)) {
             s->brief = true;
-        } else if (!take_answer(s, &asks[i].answer, brief)) {
+        } else if (!roster_read(s, &asks[i].answer, brief)) {
             code = CLI_EXIT_INTERNAL;
         }
     }
@@ -279,7 +278,7 @@ static bool add_named(struct roster *r)
     return true;
 }
 
-static void server_finish(struct roster_server *s)
+void roster_server_finish(struct roster_server *s)
 {
     for (size_t i = 0; i < s->members_count; i++) {
         free(s->members[i].address);
@@ -294,7 +293,7 @@ static void drop_doubles(struct roster *r)
         const struct roster_server *s = &r->servers[i];
         const struct roster_server *same = s->id != 0 && s->answered ? roster_find(r, s->id) : s;
         if (same != s) {
-            server_finish(&r->servers[i]);
+            roster_server_finish(&r->servers[i]);
             memmove(&r->servers[i], &r->servers[i + 1], (r->count - i - 1) * sizeof *s);
             r->count--;
             i--;
@@ -330,7 +329,7 @@ int roster_gather(const char *command, const struct common_options *options, int
 void roster_finish(struct roster *r)
 {
     for (size_t i = 0; i < r->count; i++) {
-        server_finish(&r->servers[i]);
+        roster_server_finish(&r->servers[i]);
     }
     free(r->servers);
     *r = (struct roster){0};

@@ -6,6 +6,7 @@
 #ifndef CLI_ROSTER_H
 #define CLI_ROSTER_H
 
+#include "base/buf.h"
 #include "cli/options.h"
 
 #include <stdbool.h>
@@ -59,6 +60,11 @@ struct roster {
 int roster_gather(const char *command, const struct common_options *options, int64_t timeout_ms,
                   struct roster *ret);
 void roster_finish(struct roster *r);
+
+/* Fills a server's row, in which only the address is set, with what it answered to memb, or (brief) to srvr. The answer is
+ * cut into pieces. False when memory is out. Finish the row in any case. */
+bool roster_read(struct roster_server *s, struct buf *answer, bool brief);
+void roster_server_finish(struct roster_server *s);
 
 /* Who knows the members best: the serving leader of the newest term, else whoever answered with the newest term. NULL when
  * nobody answered. */

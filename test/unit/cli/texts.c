@@ -1,5 +1,6 @@
-/* Texts that commands read: words of the shell, ACLs, limits of a quota. */
+/* Texts that commands read: words of the shell, ACLs, limits of a quota, answers of servers. */
 #include "cli/acl_text.h"
+#include "cli/ask.h"
 #include "cli/limits.h"
 #include "cli/shell_words.h"
 
@@ -177,12 +178,34 @@ static void test_limits(void **state)
     assert_true(limits(limits_text(&l, true, buf), &again) && again.hard_count == INT64_MAX);
 }
 
+/* Nothing that a server answers moves the cursor: it could overwrite what the command says of other servers. */
+static void test_clean_answers(void **state)
+{
+    const char *const texts[][2] = {
+        {"a\tb\nc\r\nd", "a\tb\nc\r\nd"},
+        {"a\rb\r", "a?b?"},
+        {"\033[2J\a\177", "?[2J??"},
+        {"\xc2\x9b"
+         "2J \xc2\xa0 \xc2",
+         "??2J \xc2\xa0 \xc2"},
+        {"\xc3\x9b", "\xc3\x9b"},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct buf answer;
+        buf_init(&answer, 0);
+        buf_append_str(&answer, texts[i][0]);
+        ask_clean(&answer);
+        assert_string_equal(buf_cstr(&answer), texts[i][1]);
+        buf_finish(&answer);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words),  cmocka_unit_test(test_word_at_end),
         cmocka_unit_test(test_quote),  cmocka_unit_test(test_acl),
-        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_limits), cmocka_unit_test(test_clean_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
