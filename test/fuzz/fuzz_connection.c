@@ -5,6 +5,7 @@
  * What must hold: nothing asserts; all output is whole frames; no more replies come than requests went in.
  */
 #include "fuzz/cost.h"
+#include "fuzz/input.h"
 #include "support/service_harness.h"
 
 enum { GUESTS = 3, STEPS_MAX = 300 };
@@ -18,26 +19,6 @@ const struct cost_bound fuzz_bound = {
     .alloc_bytes = 4 << 20,
     .alloc_per_byte = 1000,
 };
-
-struct input {
-    const uint8_t *pos;
-    const uint8_t *end;
-};
-
-static uint8_t take(struct input *in)
-{
-    return in->pos < in->end ? *in->pos++ : 0;
-}
-
-static struct slice take_bytes(struct input *in, size_t max)
-{
-    size_t n = take(in) % (max + 1);
-    size_t left = (size_t)(in->end - in->pos);
-    n = n < left ? n : left;
-    struct slice s = slice_make(in->pos, n);
-    in->pos += n;
-    return s;
-}
 
 struct player {
     struct guest guest;
@@ -346,7 +327,7 @@ static void step(struct stage *s, struct input *in)
 
 void fuzz_input(const uint8_t *data, size_t size)
 {
-    struct input in = {data, data + size};
+    struct input in = input_make(slice_make(data, size));
     static struct stage s;
     struct service_options options = service_harness_options();
     uint8_t first = take(&in);
@@ -359,7 +340,7 @@ void fuzz_input(const uint8_t *data, size_t size)
     for (int i = 0; i < GUESTS; i++) {
         guest_init(&s.players[i].guest, &s.h);
     }
-    for (int steps = 0; in.pos < in.end && steps < STEPS_MAX; steps++) {
+    for (int steps = 0; !input_ended(&in) && steps < STEPS_MAX; steps++) {
         step(&s, &in);
     }
     settle(&s);

@@ -4,6 +4,7 @@
  * What must hold: nothing asserts; every request that was taken is answered once.
  */
 #include "fuzz/cost.h"
+#include "fuzz/input.h"
 #include "support/core_peer.h"
 
 #include <stdlib.h>
@@ -16,26 +17,6 @@ const struct cost_bound fuzz_bound = {
     .alloc_bytes = 4 << 20,
     .alloc_per_byte = 2000,
 };
-
-struct input {
-    const uint8_t *pos;
-    const uint8_t *end;
-};
-
-static uint8_t take(struct input *in)
-{
-    return in->pos < in->end ? *in->pos++ : 0;
-}
-
-static struct slice take_bytes(struct input *in, size_t max)
-{
-    size_t n = take(in) % (max + 1);
-    size_t left = (size_t)(in->end - in->pos);
-    n = n < left ? n : left;
-    struct slice s = slice_make(in->pos, n);
-    in->pos += n;
-    return s;
-}
 
 struct client {
     struct peer p;
@@ -159,7 +140,7 @@ static void step(struct client *c, struct input *in)
 
 void fuzz_input(const uint8_t *data, size_t size)
 {
-    struct input in = {data, data + size};
+    struct input in = input_make(slice_make(data, size));
     struct client c = {0};
     uint8_t first = take(&in);
     struct core_options options = peer_options(first % 2 == 0 ? "" : "/chroot");
@@ -168,7 +149,7 @@ void fuzz_input(const uint8_t *data, size_t size)
     options.login = first / 8 % 4 == 0;
     options.max_reply = 4096;
     peer_init_with(&c.p, &options);
-    for (int steps = 0; in.pos < in.end && steps < STEPS_MAX && c.p.states_count < 48; steps++) {
+    for (int steps = 0; !input_ended(&in) && steps < STEPS_MAX && c.p.states_count < 48; steps++) {
         step(&c, &in);
     }
     core_close(&c.p.core, c.p.now_ns, 0);

@@ -8,6 +8,7 @@
  */
 #include "base/endian.h"
 #include "fuzz/cost.h"
+#include "fuzz/input.h"
 #include "replication/engine.h"
 #include "replication/members.h"
 #include "replication/message.h"
@@ -56,15 +57,6 @@ static void fuzz_frame(struct slice frame)
 }
 
 /* --- a member ------------------------------------------------------------------------------------- */
-
-struct input {
-    const uint8_t *pos, *end;
-};
-
-static uint8_t take(struct input *in)
-{
-    return in->pos < in->end ? *in->pos++ : 0;
-}
 
 struct world {
     struct engine *engine;
@@ -161,7 +153,6 @@ static void step(struct world *w, struct input *in)
 {
     struct engine_result result;
     uint8_t op = take(in);
-    size_t len;
     w->now_ms += op >> 4;
     switch (op & 15) {
     case 0:
@@ -199,16 +190,13 @@ static void step(struct world *w, struct input *in)
         engine_hasten(w->engine, w->now_ms, take(in));
         break;
     default:
-        len = take(in);
-        len = len < (size_t)(in->end - in->pos) ? len : (size_t)(in->end - in->pos);
-        receive(w, slice_make(in->pos, len), op % 4 + 1);
-        in->pos += len;
+        receive(w, take_bytes(in, 255), op % 4 + 1);
     }
 }
 
 static void fuzz_program(struct slice bytes)
 {
-    struct input in = {bytes.data, bytes.data + bytes.len};
+    struct input in = input_make(bytes);
     struct world w = {.now_ms = 1000, .term = 1, .commit = 1, .last = 1};
     const struct member members[] = {
         {1, MEMBER_VOTER, "a"}, {2, MEMBER_VOTER, "b"}, {3, MEMBER_VOTER, "c"}, {4, 0, "d"}};
@@ -223,7 +211,7 @@ static void fuzz_program(struct slice bytes)
     engine_seed(w.engine, 1);
     engine_set_timeouts(w.engine, 200, 40, 1000);
     took(&w, engine_start(w.engine, w.now_ms, &start, &result), &result);
-    for (int i = 0; i < STEPS_MAX && in.pos < in.end && !w.ended; i++) {
+    for (int i = 0; i < STEPS_MAX && !input_ended(&in) && !w.ended; i++) {
         step(&w, &in);
     }
     engine_destroy(w.engine);

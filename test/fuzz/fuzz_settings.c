@@ -1,18 +1,26 @@
 /*
- * Texts that configure a server. The first byte of the input chooses the form: zoo.cfg keys (every key of the server's
- * table), server.N lines, JAAS, a users file, the subject of a certificate as DER.
+ * What an operator writes for a server. The first byte of the input chooses the form: zoo.cfg keys (every key of the server's
+ * table), server.N lines, JAAS, a users file, the subject of a certificate as DER, the lines of a dynamicConfigFile with what
+ * follows of them, arguments together with a zoo.cfg, PEM files.
  * What must hold: no harm; what is refused says why; a server line that is read prints to a text that reads the same.
  */
+#define _GNU_SOURCE /* memfd_create */
 #include "base/properties.h"
 #include "fuzz/cost.h"
+#include "fuzz/input.h"
 #include "server/config.h"
+#include "server/config_members.h"
 #include "server/jaas.h"
 #include "server/server_line.h"
 #include "server/users.h"
 #include "tls/name.h"
+#include "tls/store.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 const struct cost_bound fuzz_bound = {
     .cpu_us = 50000,
@@ -41,14 +49,89 @@ static void fuzz_properties(struct slice text)
     config_finish(&c);
 }
 
+static void must_be_refusal(const struct config *c, int rc)
+{
+    must(rc == 0 || rc == CONCLAVE_ENOMEM || (rc == CONCLAVE_EINVAL && c->error != NULL));
+}
+
+static int set_member(void *ctx, const char *key, const char *value, unsigned line)
+{
+    struct config *c = ctx;
+    (void)line;
+    /* The keys that name files are left out. */
+    if (strncmp(key, "server.", 7) != 0 && strcmp(key, "peerType") != 0) {
+        return 0;
+    }
+    must(config_members_is_dynamic("server.1"));
+    return config_set(c, key, value, "line 1", true);
+}
+
+/* The first byte is this server's number. */
+static void fuzz_members(struct slice text)
+{
+    struct config c;
+    struct input in = input_make(text);
+    char id[8];
+    config_init(&c);
+    (void)snprintf(id, sizeof id, "%d", take(&in));
+    int rc = config_set_myid(&c, "myid", id, "the test");
+    must(rc == 0);
+    c.options.data_dir = "/nowhere";
+    rc = properties_parse(take_rest(&in), set_member, &c);
+    if (rc == 0) {
+        rc = config_conclude_members(&c);
+        must_be_refusal(&c, rc);
+    }
+    if (rc == 0 && c.options.ensemble.n_members > 0) {
+        must(c.options.ensemble.me < c.options.ensemble.n_members);
+        must(c.options.server_id > 0);
+    }
+    config_finish(&c);
+}
+
+enum { WORDS_MAX = 32, PATH_ROOM = 32 };
+
+/* A file without a name that holds the bytes; close it. */
+static int file_of(struct slice bytes, char path[PATH_ROOM])
+{
+    int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    must(fd >= 0 && write(fd, bytes.data, bytes.len) == (ssize_t)bytes.len);
+    (void)snprintf(path, PATH_ROOM, "/proc/self/fd/%d", fd);
+    return fd;
+}
+
+/* The arguments are the lines before an empty one; the rest is zoo.cfg. */
+static void fuzz_arguments(struct slice text)
+{
+    struct config c;
+    char path[PATH_ROOM];
+    char *argv[WORDS_MAX + 3] = {"server"};
+    int argc = 1;
+    const uint8_t *gap = memmem(text.data, text.len, "\n\n", 2);
+    size_t first = gap != NULL ? (size_t)(gap - text.data) : text.len;
+    size_t used = gap != NULL ? first + 2 : first;
+    char *words = text_of(slice_make(text.data, first));
+    int fd = file_of(slice_make(text.data + used, text.len - used), path);
+    for (char *at = words; at != NULL && *at != '\0' && argc <= WORDS_MAX;) {
+        argv[argc++] = strsep(&at, "\n");
+    }
+    if (used < text.len) {
+        argv[argc++] = path;
+    }
+    config_init(&c);
+    must_be_refusal(&c, config_parse(&c, argc, argv));
+    config_finish(&c);
+    free(words);
+    close(fd);
+}
+
 /* --- server.N ------------------------------------------------------------------------------------- */
 
 static void fuzz_server_line(struct slice text)
 {
-    char *line = strndup((const char *)text.data, text.len);
+    char *line = text_of(text);
     struct server_line first = {0}, again = {0};
     const char *why = NULL;
-    must(line != NULL);
     int rc = server_line_parse(line, &first, &why);
     must(rc == 0 || why != NULL);
     if (rc == 0) {
@@ -133,11 +216,31 @@ static void fuzz_name(struct slice der)
     X509_NAME_free(name);
 }
 
+/* PEM alone: whoever writes a PKCS12 file says how long its password takes to check. */
+static void fuzz_store(struct slice bytes)
+{
+    char path[PATH_ROOM];
+    char why[TLS_TEXT_MAX] = "";
+    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+    int fd = file_of(bytes, path);
+    const struct tls_settings settings = {
+        .server = true, .cert_file = path, .trust_file = path, .crl_file = path};
+    static int (*const loads[])(SSL_CTX *, const struct tls_settings *,
+                                char *) = {store_load_own, store_load_trust, store_load_crl};
+    bool pem = bytes.len == 0 || bytes.data[0] != 0x30;
+    must(ctx != NULL);
+    for (size_t i = 0; i < sizeof loads / sizeof loads[0] && pem; i++) {
+        int rc = loads[i](ctx, &settings, why);
+        must(rc == 0 || (rc == CONCLAVE_EINVAL && why[0] != '\0'));
+    }
+    SSL_CTX_free(ctx);
+    close(fd);
+}
+
 void fuzz_input(const uint8_t *data, size_t size)
 {
-    static void (*const targets[])(struct slice) = {fuzz_properties, fuzz_server_line, fuzz_jaas,
-                                                    fuzz_users, fuzz_name};
-    if (size > 1) {
-        targets[data[0] % (sizeof targets / sizeof targets[0])](slice_make(data + 1, size - 1));
-    }
+    static const fuzz_target targets[] = {fuzz_properties, fuzz_server_line, fuzz_jaas,
+                                          fuzz_users,      fuzz_name,        fuzz_members,
+                                          fuzz_arguments,  fuzz_store};
+    fuzz_choose(targets, sizeof targets / sizeof targets[0], data, size);
 }

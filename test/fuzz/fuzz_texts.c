@@ -1,13 +1,17 @@
 /*
  * Texts that clients, commands and managers read from servers and nodes. The first byte of the input chooses the form:
- * Redis INFO, the records and events of a fail-over, the gem's request, a breadcrumb, an instance of a service, a list of
- * servers.
+ * Redis INFO and ROLE, the records and events of a fail-over, the gem's request, the view of a record, a breadcrumb, an
+ * instance of a service, the form of a URI, names of contenders and of items of queues, a list of servers.
  * What must hold: no harm; a plan, a request or a result that is read and written reads again.
  */
 #include "client/hosts.h"
 #include "failover/breadcrumb.h"
+#include "failover/redis_view.h"
 #include "fuzz/cost.h"
+#include "fuzz/input.h"
 #include "recipes/instance.h"
+#include "recipes/queue_names.h"
+#include "recipes/uri_spec.h"
 #include "redis/event.h"
 #include "redis/facts.h"
 #include "redis/records.h"
@@ -94,8 +98,7 @@ static void fuzz_hosts(struct slice text)
 {
     struct hosts hosts;
     char *chroot = NULL;
-    char *copy = strndup((const char *)text.data, text.len);
-    must(copy != NULL);
+    char *copy = text_of(text);
     if (hosts_parse(&hosts, copy, 1, &chroot) == 0) {
         must(hosts.count > 0 && hosts.count <= HOSTS_MAX && chroot != NULL);
         hosts_finish(&hosts);
@@ -104,12 +107,79 @@ static void fuzz_hosts(struct slice text)
     free(copy);
 }
 
+static void fuzz_view(struct slice text)
+{
+    struct input in = input_make(text);
+    struct conclave_redis_view *view = NULL;
+    struct redis_answer answer;
+    enum conclave_redis_layout layout =
+        take(&in) % 2 == 0 ? CONCLAVE_REDIS_LAYOUT_NATIVE : CONCLAVE_REDIS_LAYOUT_GEM;
+    struct slice rest = take_rest(&in);
+    must(redis_view_read(layout, rest.data, rest.len, &view) == 0 && view != NULL);
+    struct conclave_redis_view *copy = redis_view_copy(view);
+    must(copy != NULL && copy->state == view->state);
+    conclave_redis_view_free(copy);
+    conclave_redis_view_free(view);
+    must(!redis_answer_read(rest.data, rest.len, &answer) || answer.role.len <= rest.len);
+}
+
+static void fuzz_uri(struct slice text)
+{
+    char *copy = text_of(text);
+    const char *at = copy;
+    struct slice part;
+    struct json j;
+    bool field;
+    size_t parts = 0;
+    if (uri_spec_valid(copy)) {
+        while (uri_spec_next(&at, &part, &field)) {
+            must(++parts <= text.len && part.len <= text.len);
+        }
+        json_init(&j);
+        uri_spec_json(&j, copy);
+        must(buf_ok(&j.out));
+        json_finish(&j);
+    }
+    free(copy);
+}
+
+/* Names between newlines, as the children of one node. */
+static void fuzz_children(struct slice text)
+{
+    enum { CHILDREN_MAX = 64 };
+    struct input in = input_make(text);
+    const char *names[CHILDREN_MAX];
+    size_t count = 0, found = 0;
+    struct contender *contenders = NULL;
+    struct queue_name *items = NULL;
+    enum conclave_naming naming = (enum conclave_naming)(take(&in) % (CONCLAVE_NAMING_KAZOO + 1));
+    char *copy = text_of(take_rest(&in));
+    for (char *at = copy; at != NULL && count < CHILDREN_MAX;) {
+        names[count++] = strsep(&at, "\n");
+    }
+    must(contenders_filter_kinds(naming, names, count, &contenders, &found) == 0);
+    must(found <= count);
+    contenders_sort(contenders, found, false);
+    if (contenders_need_czxid(contenders, found)) {
+        contenders_sort(contenders, found, true);
+    }
+    for (size_t i = 0; i < found; i++) {
+        must(contenders_find(contenders, found, contenders[i].name) < found);
+    }
+    must(queue_names_order(names, count, &items, &found) == 0 && found <= count);
+    for (size_t i = 1; i < found; i++) {
+        must(items[i - 1].priority <= items[i].priority);
+    }
+    free(items);
+    free(contenders);
+    free(copy);
+}
+
 void fuzz_input(const uint8_t *data, size_t size)
 {
-    static void (*const targets[])(struct slice) = {
-        fuzz_facts,   fuzz_current, fuzz_plan,       fuzz_result,   fuzz_report,
-        fuzz_request, fuzz_event,   fuzz_breadcrumb, fuzz_instance, fuzz_hosts};
-    if (size > 1) {
-        targets[data[0] % (sizeof targets / sizeof targets[0])](slice_make(data + 1, size - 1));
-    }
+    static const fuzz_target targets[] = {fuzz_facts,    fuzz_current, fuzz_plan,  fuzz_result,
+                                          fuzz_report,   fuzz_request, fuzz_event, fuzz_breadcrumb,
+                                          fuzz_instance, fuzz_hosts,   fuzz_view,  fuzz_uri,
+                                          fuzz_children};
+    fuzz_choose(targets, sizeof targets / sizeof targets[0], data, size);
 }

@@ -4,6 +4,7 @@
  * bytes to decode.
  */
 #include "fuzz/cost.h"
+#include "fuzz/input.h"
 #include "wire/ops.h"
 
 #include <stdlib.h>
@@ -76,13 +77,10 @@ const struct cost_bound fuzz_bound = {
 
 void fuzz_input(const uint8_t *data, size_t size)
 {
-    static void (*const targets[])(struct slice) = {fuzz_frames, fuzz_ops,
+    static const fuzz_target targets[] = {fuzz_frames, fuzz_ops,
 #define FUZZ_ROW(name, FIELDS) fuzz_##name,
-                                                    WIRE_FIELD_RECORDS(FUZZ_ROW)
-                                                        WIRE_RECORDS(FUZZ_ROW)
+                                          WIRE_FIELD_RECORDS(FUZZ_ROW) WIRE_RECORDS(FUZZ_ROW)
 #undef FUZZ_ROW
     };
-    if (size > 0) {
-        targets[data[0] % (sizeof targets / sizeof targets[0])](slice_make(data + 1, size - 1));
-    }
+    fuzz_choose(targets, sizeof targets / sizeof targets[0], data, size);
 }

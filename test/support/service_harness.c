@@ -192,8 +192,11 @@ int32_t guest_request(struct guest *p, int32_t type, struct slice body)
 bool guest_next_raw(struct guest *p, struct slice *ret)
 {
     int32_t len;
+    if (p->out_at >= p->out.len) {
+        return false; /* there may be no bytes at all */
+    }
     struct slice rest = slice_make(p->out.data + p->out_at, p->out.len - p->out_at);
-    if (p->out_at >= p->out.len || wire_frame_cut(rest, INT32_MAX, ret, &len) != 1) {
+    if (wire_frame_cut(rest, INT32_MAX, ret, &len) != 1) {
         return false;
     }
     p->out_at += 4 + ret->len;
