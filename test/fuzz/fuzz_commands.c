@@ -169,16 +169,16 @@ static void fuzz_value(struct slice bytes)
 static void fuzz_acl(struct slice bytes)
 {
     char *text = text_of(bytes);
-    struct acl_list list;
+    struct acl_entries list;
     const char *wrong = NULL;
-    int rc = acl_list_parse(&text, 1, &list, &wrong);
+    int rc = acl_entries_parse((const char *const *)&text, 1, &list, &wrong);
     must(rc == 0 || (rc == CONCLAVE_EINVAL && wrong != NULL));
     for (size_t i = 0; rc == 0 && i < list.count; i++) {
         char perms[ACL_PERMS_TEXT_MAX];
         must(list.entries[i].scheme[0] != '\0' && list.entries[i].id != NULL);
         must(acl_perms_text(list.entries[i].perms, perms)[0] != '\0');
     }
-    acl_list_free(&list);
+    acl_entries_free(&list);
     free(text);
 }
 
