@@ -125,7 +125,7 @@ final class Elections {
             scene.keep(selector);
             selector.start();
         }
-        Scene.await(() -> turns.size() >= 12, "twelve turns");
+        Scene.await(() -> turns.size() >= 12 && turns.contains("first") && turns.contains("second"), "twelve turns, each has one");
         scene.say("turns of " + turns.stream().distinct().sorted().collect(Collectors.joining(", ")));
     }
 
