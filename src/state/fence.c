@@ -21,25 +21,12 @@
 
 #define SERVERS_OWN "/zookeeper"
 
-void fence_commit(struct state *s)
-{
-    s->fence.touched = false;
-}
-
-void fence_rollback(struct state *s)
-{
-    if (s->fence.touched) {
-        fence_index_forget(&s->fence);
-        s->fence.touched = false;
-    }
-}
-
 /* All bindings are read again for the next question, and the children of a lock. */
 static void bindings_change(struct write *w)
 {
     struct state *s = w->s;
     fence_index_forget(&s->fence);
-    s->fence.touched = true;
+    s->fence.changed = true;
     s->fence.changed_at = w->zxid;
     w->looked_at += FENCE_NODES_MAX;
 }
@@ -261,8 +248,8 @@ static void set_until(struct write *w, struct fence_binding *b, int64_t until_ms
 {
     struct state *s = w->s;
     struct buf text;
+    fence_note(s, b);
     b->terms.until_ms = until_ms;
-    s->fence.touched = true;
     buf_init(&text, 0);
     fence_terms_print(&b->terms, &text);
     buf_reset(&s->fence.path);

@@ -37,10 +37,6 @@ void fence_gone(struct write *w, const struct znode *node);
 /* A node goes, w->path is its path: if it held locks and did not let go, their delays begin. */
 void fence_leaving(struct write *w, const struct znode *node);
 
-/* The command is over: its changes stay, or were taken back. */
-void fence_commit(struct state *s);
-void fence_rollback(struct state *s);
-
 /* The leader's command that makes /zookeeper/fence. CONCLAVE_NODE_EXISTS: some client has made one;
  * CONCLAVE_NO_NODE: there is no /zookeeper. */
 int write_fence_open(struct write *w);

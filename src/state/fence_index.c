@@ -10,8 +10,18 @@ void fence_index_init(struct fence_index *f)
     buf_init(&f->path, 0);
 }
 
+static void forget_before(struct fence_index *f)
+{
+    for (size_t i = 0; i < f->before_count; i++) {
+        buf_finish(&f->before[i].memo.path);
+        f->before[i].binding->noted = 0;
+    }
+    f->before_count = 0;
+}
+
 void fence_index_forget(struct fence_index *f)
 {
+    forget_before(f);
     for (size_t i = 0; i < f->count; i++) {
         buf_finish(&f->bindings[i].text);
         buf_finish(&f->bindings[i].memo.path);
@@ -29,7 +39,59 @@ void fence_index_forget(struct fence_index *f)
 void fence_index_finish(struct fence_index *f)
 {
     fence_index_forget(f);
+    free(f->before);
     buf_finish(&f->path);
+}
+
+void fence_note(struct state *s, struct fence_binding *b)
+{
+    struct fence_index *f = &s->fence;
+    if (b->noted != 0) {
+        return;
+    }
+    if (f->before_count == f->before_cap) {
+        size_t cap = f->before_cap == 0 ? 4 : f->before_cap * 2;
+        struct fence_before *before = realloc(f->before, cap * sizeof *before);
+        state_need(before != NULL);
+        f->before = before;
+        f->before_cap = cap;
+    }
+    struct fence_before *before = &f->before[f->before_count++];
+    *before = (struct fence_before){.binding = b, .until_ms = b->terms.until_ms, .memo = b->memo};
+    buf_init(&before->memo.path, 0);
+    b->noted = f->before_count;
+}
+
+void fence_commit(struct state *s)
+{
+    if (s->fence.before_count > 0) {
+        forget_before(&s->fence);
+    }
+    s->fence.changed = false;
+}
+
+void fence_rollback(struct state *s)
+{
+    struct fence_index *f = &s->fence;
+    if (f->changed) {
+        fence_index_forget(f);
+        f->changed = false;
+        return;
+    }
+    for (size_t i = 0; i < f->before_count; i++) {
+        struct fence_before *before = &f->before[i];
+        struct fence_binding *b = before->binding;
+        struct buf path = b->memo.path;
+        b->terms.until_ms = before->until_ms;
+        b->memo = before->memo;
+        if (!before->has_path) {
+            b->memo.path = path;
+        } else {
+            buf_finish(&path);
+        }
+        b->noted = 0;
+    }
+    f->before_count = 0;
 }
 
 bool fence_is_within(struct slice path, struct slice top)
@@ -209,8 +271,15 @@ static bool is_before(const struct znode *a, const struct znode *b)
                                 : slice_compare(znode_name(a), znode_name(b)) < 0;
 }
 
-static void memo_set_first(struct fence_memo *memo, const struct znode *first)
+static void memo_set_first(struct state *s, struct fence_binding *keeper, const struct znode *first)
 {
+    struct fence_memo *memo = &keeper->memo;
+    struct fence_before *before = keeper->noted != 0 ? &s->fence.before[keeper->noted - 1] : NULL;
+    if (before != NULL && !before->has_path) {
+        before->memo.path = memo->path;
+        before->has_path = true;
+        buf_init(&memo->path, 0);
+    }
     memo->czxid = first != NULL ? first->czxid : 0;
     buf_reset(&memo->path);
     if (first != NULL) {
@@ -269,18 +338,20 @@ const struct znode *fence_first(struct state *s, struct fence_binding *b, int64_
         return first;
     }
     first = fence_scan(lock);
+    if (znode_pzxid(lock) == zxid || lock->czxid == zxid) {
+        fence_note(s, b->keeper); /* a rollback may undo the set */
+    }
     memo->at = zxid;
     memo->lock_czxid = lock->czxid;
     memo->lock_pzxid = znode_pzxid(lock);
     memo->lock_cversion = znode_cversion(lock);
     memo->lock_children = znode_children(lock);
-    memo_set_first(memo, first);
-    s->fence.touched |= memo->lock_pzxid == zxid; /* of a set that a rollback may undo */
+    memo_set_first(s, b->keeper, first);
     return first;
 }
 
-/* The memo of the lock that is this node, NULL when it is none. */
-static struct fence_memo *memo_of(struct state *s, const struct znode *lock)
+/* The binding that keeps the memo of the lock that is this node, NULL when it is none. */
+static struct fence_binding *keeper_of(struct state *s, const struct znode *lock)
 {
     size_t count;
     struct buf *path = &s->fence.path;
@@ -291,7 +362,7 @@ static struct fence_memo *memo_of(struct state *s, const struct znode *lock)
     znode_append_path(lock, path);
     state_need(buf_ok(path));
     struct fence_binding **bound = fence_of_lock(s, buf_slice(path), &count);
-    return bound != NULL ? &bound[0]->keeper->memo : NULL;
+    return bound != NULL ? bound[0]->keeper : NULL;
 }
 
 /* Whether it was good before a change, before which the lock had so many children and creates more. */
@@ -303,36 +374,38 @@ static bool memo_was_good(const struct fence_memo *memo, const struct znode *loc
            (uint32_t)memo->lock_cversion == (uint32_t)znode_cversion(lock) + creates;
 }
 
-static void memo_go_on(struct state *s, struct fence_memo *memo, const struct znode *parent,
-                       int64_t zxid)
+static void memo_go_on(struct fence_memo *memo, const struct znode *parent, int64_t zxid)
 {
     memo->lock_pzxid = zxid;
     memo->lock_cversion = znode_cversion(parent);
     memo->lock_children = znode_children(parent);
-    s->fence.touched = true;
 }
 
 void fence_child_came(struct state *s, const struct znode *child, int64_t zxid)
 {
-    struct fence_memo *memo = s->fence.known ? memo_of(s, child->parent) : NULL;
-    if (memo == NULL || !memo_was_good(memo, child->parent, UINT32_MAX, UINT32_MAX)) {
+    struct fence_binding *keeper = s->fence.known ? keeper_of(s, child->parent) : NULL;
+    if (keeper == NULL || !memo_was_good(&keeper->memo, child->parent, UINT32_MAX, UINT32_MAX)) {
         return;
     }
+    struct fence_memo *memo = &keeper->memo;
+    fence_note(s, keeper);
     const struct znode *first =
         memo->czxid != 0 ? tree_find(&s->tree, buf_slice(&memo->path)) : NULL;
     if (contends(child) && (first == NULL || is_before(child, first))) {
-        memo_set_first(memo, child);
+        memo_set_first(s, keeper, child);
     }
-    memo_go_on(s, memo, child->parent, zxid);
+    memo_go_on(memo, child->parent, zxid);
 }
 
 bool fence_child_went(struct state *s, const struct znode *child, int64_t zxid)
 {
     bool contended = contends(child);
-    struct fence_memo *memo = contended || s->fence.known ? memo_of(s, child->parent) : NULL;
-    contended = contended && memo != NULL;
+    struct fence_binding *keeper = contended || s->fence.known ? keeper_of(s, child->parent) : NULL;
+    struct fence_memo *memo = keeper != NULL ? &keeper->memo : NULL;
+    contended = contended && keeper != NULL;
     if (memo != NULL && memo_was_good(memo, child->parent, 1, 0)) {
-        memo_go_on(s, memo, child->parent, zxid);
+        fence_note(s, keeper);
+        memo_go_on(memo, child->parent, zxid);
         memo->at = contended && memo->czxid == child->czxid
                        ? 0
                        : memo->at; /* it may have been the first */

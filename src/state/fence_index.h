@@ -33,24 +33,43 @@ struct fence_binding {
     struct buf text;        /* bytes of prefix and terms */
     struct fence_memo memo; /* of the first binding of each lock only */
     struct fence_binding
-        *keeper; /* that one: children are looked at once for all bindings of a lock */
+        *keeper;  /* that one: children are looked at once for all bindings of a lock */
+    size_t noted; /* its place in `before`, plus 1; 0: the command in progress did not change it */
+};
+
+/* A binding as it was before the command in progress. */
+struct fence_before {
+    struct fence_binding *binding;
+    int64_t until_ms;
+    struct fence_memo memo;
+    bool has_path; /* else the memo's path is still the binding's */
 };
 
 struct fence_index {
     bool known;                     /* the lists are those of the tree */
-    bool touched;                   /* the command in progress changed what a rollback takes back */
+    bool changed;                   /* by the command in progress: a rollback makes another list */
     struct fence_binding *bindings; /* by prefix */
     struct fence_binding **by_lock; /* the same by path of the lock */
     struct fence_binding **by_node; /* the same by address of their nodes */
     size_t count;
-    struct buf path;    /* of a look-up, or of a binding being written */
-    int64_t changed_at; /* zxid of the last command that changed a binding in this run */
+    struct buf path;             /* of a look-up, or of a binding being written */
+    int64_t changed_at;          /* zxid of the last command that changed a binding in this run */
+    struct fence_before *before; /* what a rollback takes back without a look at the tree */
+    size_t before_count;
+    size_t before_cap;
 };
 
 void fence_index_init(struct fence_index *f);
 void fence_index_finish(struct fence_index *f);
 /* The bindings changed. */
 void fence_index_forget(struct fence_index *f);
+
+/* The command in progress is about to change what is known of a binding. */
+void fence_note(struct state *s, struct fence_binding *b);
+/* It succeeded, or is taken back: then all is known again that was before, so a command that fails costs nobody a look
+ * at a lock's children. */
+void fence_commit(struct state *s);
+void fence_rollback(struct state *s);
 
 /* Whether the path is top or stands below it. */
 bool fence_is_within(struct slice path, struct slice top);

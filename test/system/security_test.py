@@ -215,6 +215,25 @@ def test_who_may_close_the_bindings_of_fencing():
                 assert client.call(zk.set_acl("/zookeeper/fence", read_only))[0] == 0
 
 
+def test_watches_that_are_set_again_tell_nothing_of_hidden_nodes():
+    with Conclave() as server, connect(server) as owner, connect(server) as stranger:
+        assert owner.call(zk.auth("digest", b"anna:pw"))[0] == 0
+        assert owner.call(zk.create("/hidden", acl=((31, "auth", ""),)))[0] == 0
+        assert owner.call(zk.create("/open"))[0] == 0
+        for client, seen in ((stranger, {"/open"}), (owner, {"/open", "/hidden"})):
+            # All of it was missed: the nodes came, and have data and children newer than zxid 0.
+            client.call(zk.set_watches(0, ("/hidden", "/open"), ("/hidden", "/open"), ("/hidden", "/open")))
+            assert {event.path for event in client.events} == seen, client.events
+            client.events.clear()
+            client.call(zk.set_watches(1 << 60, ("/hidden", "/open"), (), ("/hidden", "/open")))
+            assert not client.events, client.events
+        for path in ("/hidden", "/open"):
+            assert owner.call(zk.set_data(path, b"new"))[0] == 0
+            assert owner.call(zk.delete(path))[0] == 0
+        stranger.call(zk.exists("/"))
+        assert {event.path for event in stranger.events} == {"/open"}, stranger.events
+
+
 def test_open_port_is_told():
     def errors(*words):
         with tempfile.TemporaryDirectory() as folder:
