@@ -270,7 +270,8 @@ static int members_check(struct config *c)
             if (strcmp(a->hosts[0].host, b->hosts[0].host) == 0 &&
                 a->hosts[0].port == b->hosts[0].port) {
                 return config_fail(c, "server.%llu and server.%llu have the same address: %s:%u",
-                                   (unsigned long long)b->id, (unsigned long long)a->id,
+                                   (unsigned long long)member_number((int64_t)b->id),
+                                   (unsigned long long)member_number((int64_t)a->id),
                                    a->hosts[0].host, a->hosts[0].port);
             }
         }

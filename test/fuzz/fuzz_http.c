@@ -36,7 +36,7 @@ static uv_loop_t loop;
 static struct server *server;
 static struct admin_options options;
 static struct view view;
-static char folder[] = "/tmp/conclave-fuzz-XXXXXX";
+static char folder[512];
 
 static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *where)
 {
@@ -83,7 +83,9 @@ static void start_server(void)
     struct server_options o = server_options_default();
     const struct server_callbacks callbacks = {&ready, on_ready, on_failed};
     char *text = NULL;
+    const char *tmp = getenv("TMPDIR");
     log_set_level(LOG_ERROR);
+    (void)snprintf(folder, sizeof folder, "%s/conclave-fuzz-XXXXXX", tmp != NULL ? tmp : "/tmp");
     must(mkdtemp(folder) != NULL && uv_loop_init(&loop) == 0);
     o.data_dir = folder;
     (void)snprintf(o.listen.host, sizeof o.listen.host, "127.0.0.1");

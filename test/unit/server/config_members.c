@@ -245,6 +245,8 @@ static void lines_must_make_sense_together(void **state)
 {
     struct config c;
     refuse("--server.1 localhost:1:2 --server.2 localhost:1:3 --myid 1", "same address");
+    refuse("--server.0 localhost:1:2 --server.2 localhost:1:3 --myid 2",
+           "server.2 and server.0 have the same address");
     refuse("--server.1 localhost:1:2:observer --server.2 localhost:3:4:observer --myid 1",
            "must be a participant");
     refuse("--server.1 localhost:1", "server.1: 'localhost:1' is not host:port");
