@@ -228,7 +228,7 @@ static void world_close(struct world *w)
         w->h.now_ms++;
         replication_tick(w->r);
     }
-    w->e.replication = NULL;
+    ensemble_suspend(&w->e);
     guest_finish(&w->guest);
     service_turn(&w->h.service);
     ensemble_finish(&w->e);
