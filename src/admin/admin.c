@@ -179,6 +179,7 @@ static void admin_gone(struct admin *a)
         a->closed(a->closed_ctx);
     }
     tls_context_release(a->context);
+    admission_finish(&a->site.admission);
     free(a);
 }
 

@@ -102,6 +102,11 @@ void admission_init(struct admission *a)
     rates_init(&a->failures, &key);
 }
 
+void admission_finish(struct admission *a)
+{
+    rates_finish(&a->failures);
+}
+
 unsigned admission_check(struct admission *a, struct service *s, const struct http_request *request,
                          int64_t now_ms, const char **ret_why)
 {

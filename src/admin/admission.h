@@ -22,6 +22,7 @@ struct admission {
 };
 
 void admission_init(struct admission *a);
+void admission_finish(struct admission *a);
 
 /* 0: he may. Otherwise an HTTP status and in *ret_why the reason, fixed text. */
 unsigned admission_check(struct admission *a, struct service *s, const struct http_request *request,

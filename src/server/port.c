@@ -83,6 +83,7 @@ static void port_check_gone(struct port *p)
         return;
     }
     refusals_finish(&p->refusals, port_tell_refusals, NULL);
+    rates_finish(&p->handshakes);
     tls_context_release(p->tls);
     if (p->closed != NULL) {
         p->closed(p->closed_ctx);

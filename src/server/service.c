@@ -110,6 +110,7 @@ void service_finish(struct service *s)
     buf_finish(&s->scratch);
     map_finish(&s->by_session);
     addresses_finish(&s->addresses);
+    rates_finish(&s->auth_failures);
     refusals_finish(&s->auth_refused, service_tell_refused, NULL);
     session_tracker_destroy(s->sessions);
     local_sessions_finish(&s->locals);

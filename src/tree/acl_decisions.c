@@ -49,7 +49,7 @@ struct answer {
 struct acl_decisions {
     struct hash_key key;
     uint64_t epoch;
-    struct answer answers[ANSWERS];
+    struct answer *answers; /* ANSWERS of them, made for the first; NULL: none is remembered */
     struct sorted_list lists[SORTED];
 };
 
@@ -78,6 +78,7 @@ void acl_decisions_destroy(struct acl_decisions *d)
     for (size_t i = 0; i < SORTED; i++) {
         sorted_finish(&d->lists[i]);
     }
+    free(d->answers);
     free(d);
 }
 
@@ -224,6 +225,13 @@ bool acl_decisions_permit(struct acl_decisions *d, uint32_t number, struct wire_
 {
     if (acl.count <= 0 || (int64_t)acl.count * (ids.count > 0 ? ids.count : 1) <= SHORT) {
         return acl_permits(acl, ids, perms);
+    }
+    if (d->answers == NULL) {
+        d->answers = calloc(ANSWERS, sizeof *d->answers);
+    }
+    if (d->answers == NULL) {
+        int32_t granted = decide(d, number, acl, ids);
+        return granted == -1 || (granted & perms) != 0;
     }
     struct answer *answer = &d->answers[hash_number(caller + number) & (ANSWERS - 1)];
     if (answer->epoch != d->epoch || answer->number != number || answer->caller != caller) {

@@ -152,6 +152,7 @@ static void stage_close(struct stage *s)
     while (s->open > 0) {
         uv_run(&loop, UV_RUN_NOWAIT);
     }
+    admission_finish(&s->site.admission);
 }
 
 static void turns(void)

@@ -39,6 +39,7 @@ static void test_burst_and_rate(void **state)
         count += taken(&r, "10.0.0.1", 3, now + 100 * SECOND + i * (SECOND / 100));
     }
     assert_in_range(count, 10 * PER_SECOND, 10 * PER_SECOND + BURST);
+    rates_finish(&r);
 }
 
 /* One offender costs nobody else anything. */
@@ -54,6 +55,7 @@ static void test_others(void **state)
         snprintf(who, sizeof who, "10.0.1.%d", i);
         assert_true(rates_allow(&r, who, PER_SECOND, BURST, now));
     }
+    rates_finish(&r);
 }
 
 int main(void)
