@@ -24,6 +24,7 @@ import zookeeper  # noqa: E402
 try:
     from kazoo import exceptions
     from kazoo.client import KazooClient
+    from kazoo.protocol.states import KeeperState
     from kazoo.security import make_acl
     from puresasl.client import SASLClient
 except ImportError as missing:
@@ -109,15 +110,21 @@ class Client:
             password = USERS[user] if password is None else password
             options["sasl_options"] = {"mechanism": "DIGEST-MD5", "username": user, "password": password}
         self.kazoo = KazooClient(hosts=server.host, timeout=10.0, **options)
+        self.refused = False
+        self.state_changed = self.kazoo._session_callback
+        self.kazoo._session_callback = self.note_refusal
+
+    def note_refusal(self, state):
+        self.refused = self.refused or state == KeeperState.AUTH_FAILED
+        self.state_changed(state)
 
     def __enter__(self):
-        began = time.monotonic()
         try:
             self.kazoo.start(timeout=PATIENCE_S)
         except self.kazoo.handler.timeout_exception:
-            if time.monotonic() - began >= PATIENCE_S:
+            if not self.refused:
                 raise
-            # A refusal that comes before start() looks at its result is a time-out for kazoo, however early it is.
+            # kazoo's start() times out when the refusal came before it began to wait.
             raise exceptions.AuthFailedError from None
         return self.kazoo
 
