@@ -147,7 +147,9 @@ void guest_init(struct guest *p, struct service_harness *h)
     buf_init(&p->in, 0);
     buf_init(&p->out, 0);
     p->next_xid = 1;
-    assert_int_equal(connection_init(&p->c, &h->service, "10.1.2.3", "10.1.2.3:4567"), 0);
+    assert_int_equal(connection_init(&p->c, &h->service, h->host != NULL ? h->host : "10.1.2.3",
+                                     "10.1.2.3:4567"),
+                     0);
 }
 
 void guest_finish(struct guest *p)

@@ -19,6 +19,7 @@
 enum { LOG_MAX = 256 };
 
 struct service_harness {
+    const char *host; /* the address of the next guest; NULL: 10.1.2.3 */
     struct service service;
     struct clock_source clock;
     int64_t now_ms;

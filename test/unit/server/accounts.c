@@ -289,6 +289,44 @@ static void test_slow_readers(void **state)
     service_harness_finish(&h);
 }
 
+/* Whoever has a network of 64 bits has one share, whatever addresses of it he takes; the next network has its own. */
+static void test_slow_readers_of_a_network(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *host;
+        bool refused;
+    } readers[] = {
+        {"2001:db8:1:2::1", false},
+        {"2001:db8:1:2:ffff::2", false},
+        {"2001:db8:1:2:1:2:3:4", true},
+        {"2001:db8:1:3::1", false},
+    };
+    enum { READERS = sizeof readers / sizeof readers[0] };
+    struct service_harness h;
+    struct guest guests[READERS];
+    struct guest good;
+    struct server_limits limits = server_limits_default();
+    limits.address_buffers_max = 2 * LARGE + 50000;
+    service_harness_init(&h, &limits);
+    guest_open(&good, &h, 40000);
+    assert_int_equal(ask(&h, &good, WIRE_CREATE, body_create("/large", large_text, 0)), 0);
+    for (int i = 0; i < READERS; i++) {
+        h.host = readers[i].host;
+        guest_open(&guests[i], &h, 40000);
+        guests[i].slow = true;
+        guest_request(&guests[i], WIRE_GET_DATA, body_path_watch("/large", false));
+        assert_int_equal(guests[i].c.out.len < 100, readers[i].refused);
+    }
+    assert_int_equal(h.service.metrics->conclave_answers_refused, 1);
+    for (int i = 0; i < READERS; i++) {
+        guest_finish(&guests[i]);
+    }
+    assert_int_equal(total(&h)->bytes[ACCOUNT_OUTPUT], 0);
+    guest_finish(&good);
+    service_harness_finish(&h);
+}
+
 /* --- the data --------------------------------------------------------------------------------- */
 
 static size_t used(const struct service_harness *h)
@@ -512,6 +550,7 @@ int main(void)
         cmocka_unit_test(test_unfinished_requests),
         cmocka_unit_test(test_long_first_frame),
         cmocka_unit_test(test_slow_readers),
+        cmocka_unit_test(test_slow_readers_of_a_network),
         cmocka_unit_test(test_data_limit),
         cmocka_unit_test(test_data_limit_of_many),
         cmocka_unit_test(test_data_limit_and_multis),
