@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "replication/damage.h"
+#include "replication/members_file.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,7 +15,14 @@
 
 /* Files that others may have put there before the first start. */
 static const char *const harmless[] = {
-    "lock", (FORMAT_FILE ".new"), "myid", "initialize", "lost+found", "zookeeper_server.pid",
+    "lock",
+    (FORMAT_FILE ".new"),
+    "myid",
+    "initialize",
+    "lost+found",
+    "zookeeper_server.pid",
+    MEMBERS_FILE, /* of a log that is gone */
+    (MEMBERS_FILE ".new"),
 };
 
 /* Ours, which mean nothing by themselves. */

@@ -14,6 +14,7 @@
  *   damaged-<time>/          what was damaged and is healed from others: the same names again
  *   healing                  text: while that is moved, until the first start behind it has ended;
  *                            where it goes, and the cluster id
+ *   members                  the members of the newest configuration that was applied (members_file.h)
  *   *.new                    unfinished, removed at the next start
  *
  * Text files are replaced whole: written aside, synced, renamed, the folder synced.

@@ -23,8 +23,8 @@ static size_t add_checksum(char text[TEXT_MAX], int len)
     return (size_t)len;
 }
 
-static int replace_file(const struct file_ops *ops, const char *dir, const char *name,
-                        const char *text, size_t len, struct problem *problem)
+int metadata_replace_file(const struct file_ops *ops, const char *dir, const char *name,
+                          const void *text, size_t len, struct problem *problem)
 {
     char *path = path_make("%s/%s", dir, name);
     char *aside = path_make("%s/%s.new", dir, name);
@@ -127,7 +127,7 @@ int marker_write(const struct file_ops *ops, const char *dir, const struct marke
 {
     char text[TEXT_MAX];
     size_t len = marker_text(m, text);
-    return replace_file(ops, dir, FORMAT_FILE, text, len, problem);
+    return metadata_replace_file(ops, dir, FORMAT_FILE, text, len, problem);
 }
 
 static bool hex_decode(const char *hex, uint8_t out[FORMAT_CLUSTER_SIZE])
@@ -200,7 +200,7 @@ int metadata_write(const struct file_ops *ops, const char *dir, const struct met
 {
     char text[TEXT_MAX];
     size_t len = metadata_text(m, text);
-    return replace_file(ops, dir, METADATA_FILE, text, len, problem);
+    return metadata_replace_file(ops, dir, METADATA_FILE, text, len, problem);
 }
 
 /* Whether a log can consist of these segments: one at least, with numbers that the table of entries has room for. */
@@ -256,7 +256,7 @@ int healing_write(const struct file_ops *ops, const char *dir, const struct heal
 {
     char text[TEXT_MAX];
     size_t len = healing_text(h, text);
-    return replace_file(ops, dir, HEALING_FILE, text, len, problem);
+    return metadata_replace_file(ops, dir, HEALING_FILE, text, len, problem);
 }
 
 int healing_read(const struct file_ops *ops, const char *dir, struct healing_file *ret,

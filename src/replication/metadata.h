@@ -55,6 +55,8 @@ int healing_read(const struct file_ops *ops, const char *dir, struct healing_fil
 
 /* 0 when durable, or CONCLAVE_EIO, CONCLAVE_ENOSPACE, CONCLAVE_ENOMEM: then either version may
  * be found later. */
+int metadata_replace_file(const struct file_ops *ops, const char *dir, const char *name,
+                          const void *text, size_t len, struct problem *problem) CONCLAVE_MUST_USE;
 int marker_write(const struct file_ops *ops, const char *dir, const struct marker *m,
                  struct problem *problem) CONCLAVE_MUST_USE;
 int metadata_write(const struct file_ops *ops, const char *dir, const struct metadata *m,

@@ -1,6 +1,6 @@
 /*
  * A member whose data are damaged: may the others replace them, and when? Decided from what the others say of themselves
- * (peer_identity); no I/O but the moving aside, no clock.
+ * (peer_identity); no I/O but the moving aside and the keeping of the members, no clock.
  *
  *   damage → WAITING → a majority of the voters, this server not counted, are linked and have their data
  *     → the damaged files are moved aside → this server joins, as one with an empty folder does
@@ -13,22 +13,34 @@
 
 #include "peer/peer.h"
 #include "replication/damage.h"
-#include "replication/members.h"
+#include "replication/members_file.h"
 
 struct healing {
     uint64_t id;
-    const struct member *founders; /* the configured members; borrowed */
-    size_t n_founders;
-    bool on;               /* damage.heal */
-    bool has[MEMBERS_MAX]; /* by place in founders: it has its data, as it said last */
-    bool wanted;           /* the folder's content is not to be used again */
+    const char *dir;              /* data folder; borrowed */
+    const struct member *members; /* that count: the kept ones, or the configured ones (borrowed) */
+    size_t n_members;
+    struct members_file
+        kept; /* of the newest configuration that was applied, in this run or an earlier one */
+    bool on;  /* damage.heal */
+    uint64_t grown[MEMBERS_MAX]; /* servers that have their data, as they said last */
+    size_t n_grown;
+    bool wanted; /* the folder's content is not to be used again */
     bool cluster_known;
     uint8_t cluster[PEER_CLUSTER_SIZE];
 };
 
-void healing_init(struct healing *h, uint64_t id, bool on, const struct member *founders, size_t n);
+/* The members that count are those of the log's configuration, as the folder has kept them, or (where it has not) the configured
+ * ones. */
+void healing_init(struct healing *h, uint64_t id, bool on, const char *dir,
+                  const struct member *configured, size_t n);
+void healing_finish(struct healing *h);
 
-/* Whether others alone can be a majority of the configured voters, and it is not switched off. */
+/* A configuration was applied: it counts from now on, and is kept. */
+void healing_configuration(struct healing *h, const uint8_t cluster[PEER_CLUSTER_SIZE],
+                           uint64_t index, const struct member *members, size_t n);
+
+/* Whether others alone can be a majority of the voters, and it is not switched off. */
 bool healing_is_possible(const struct healing *h);
 
 /* Damage was found; what is left of the folder says this of its cluster. */
@@ -45,9 +57,8 @@ enum peer_age healing_age_aside(enum peer_age age);
 bool healing_may_begin(const struct healing *h, bool (*is_linked)(void *ctx, uint64_t id),
                        void *ctx);
 
-/* Moves aside what is damaged, says so in the log. Errors and *ret_text (free it) as of damage_put_aside: it can be tried
+/* Moves aside what is damaged in the data folder, says so in the log. Errors and *ret_text (free it) as of damage_put_aside: it can be tried
  * again. */
-int healing_put_aside(struct healing *h, const char *dir, int64_t wall_ms,
-                      char **ret_text) CONCLAVE_MUST_USE;
+int healing_put_aside(struct healing *h, int64_t wall_ms, char **ret_text) CONCLAVE_MUST_USE;
 
 #endif

@@ -294,6 +294,9 @@ static void on_configuration(void *ctx, uint64_t index, const struct member *mem
     struct node *n = ctx;
     must_apply(ensemble_configuration(&n->ensemble, index, members, count), "configuration", index);
     reconfig_configuration(&n->reconfig, members, count);
+    if (grouped(n)) {
+        healing_configuration(&n->healing, n->identity.cluster, index, members, count);
+    }
     if (n->peers != NULL) {
         set_peers(n, members, count);
     }
@@ -509,7 +512,7 @@ static int list_founders(struct node *n)
     return 0;
 }
 
-/* Members that the log does not know yet are those of the configuration. */
+/* Members that the log does not know yet are those of the last run, or of the files. */
 static int link_members(struct node *n, char **ret_text)
 {
     int rc = open_peers(n, ret_text);
@@ -519,7 +522,7 @@ static int link_members(struct node *n, char **ret_text)
     if (n->log != NULL && n->reconfig.n_now > 0) {
         set_peers(n, n->reconfig.now, n->reconfig.n_now);
     } else {
-        set_peers(n, n->founders, n->n_founders);
+        set_peers(n, n->healing.members, n->healing.n_members);
     }
     return 0;
 }
@@ -579,8 +582,7 @@ static void await_healing(struct node *n, const struct damage_look *look, const 
 /* The folder's content is moved aside, and this server joins. */
 static int join_anew(struct node *n, char **ret_text)
 {
-    int rc = healing_put_aside(&n->healing, n->options->data_dir, clock_wall_ms(n->options->clock),
-                               ret_text);
+    int rc = healing_put_aside(&n->healing, clock_wall_ms(n->options->clock), ret_text);
     memcpy(n->identity.cluster, n->healing.cluster, sizeof n->identity.cluster);
     return rc == 0 ? open_log(n, true, ret_text) : rc;
 }
@@ -633,8 +635,8 @@ int node_open(struct node *n, char **ret_text)
     }
     n->reconfig.configured = n->founders;
     n->reconfig.n_configured = n->n_founders;
-    healing_init(&n->healing, n->identity.id, n->options->ensemble.heal, n->founders,
-                 n->n_founders);
+    healing_init(&n->healing, n->identity.id, n->options->ensemble.heal, n->options->data_dir,
+                 n->founders, n->n_founders);
     rc = look_at_folder(n, &look, ret_text);
     if (rc != 0) {
         return rc;
@@ -651,7 +653,7 @@ int node_open(struct node *n, char **ret_text)
         rc = open_folder(n, &look, ret_text);
     }
     if (rc == 0 && n->stage == NODE_DAMAGED) {
-        ensemble_expect(&n->ensemble, n->founders, n->n_founders);
+        ensemble_expect(&n->ensemble, n->healing.members, n->healing.n_members);
     }
     if (rc == 0) {
         rc = link_members(n, ret_text);
@@ -676,9 +678,9 @@ void node_turn(struct node *n)
  * yet who the members are. */
 static void tell_links(struct node *n)
 {
-    for (size_t i = 0; i < n->n_founders + n->reconfig.n_now; i++) {
+    for (size_t i = 0; i < n->n_founders + n->healing.n_members; i++) {
         const struct member *m =
-            i < n->n_founders ? &n->founders[i] : &n->reconfig.now[i - n->n_founders];
+            i < n->n_founders ? &n->founders[i] : &n->healing.members[i - n->n_founders];
         if (peers_linked(n->peers, m->id)) {
             replication_link(n->log, m->id, true);
         }
@@ -844,6 +846,7 @@ static void part_closed(struct node *n)
     ensemble_finish(&n->ensemble);
     reconfig_finish(&n->reconfig);
     buf_finish(&n->founder_text);
+    healing_finish(&n->healing);
     free(n->failure);
     free(n);
     cb(ctx);
@@ -928,8 +931,8 @@ const char *node_why_not_ready(const struct node *n)
 size_t node_members(const struct node *n, const struct member **ret)
 {
     bool known = n->reconfig.n_now > 0;
-    *ret = known ? n->reconfig.now : n->founders;
-    return known ? n->reconfig.n_now : n->n_founders;
+    *ret = known ? n->reconfig.now : n->healing.members;
+    return known ? n->reconfig.n_now : n->healing.n_members;
 }
 
 enum node_stage node_stage(const struct node *n)

@@ -287,6 +287,8 @@ static void test_nothing_is_founded_beside_a_loss(void **state)
     assert_int_equal(founding_decide(&f, 100000), FOUNDING_WAIT);
 }
 
+static const char no_folder[] = "/no/such/folder"; /* no members are kept there */
+
 static void heal_hear(struct healing *h, uint64_t id, enum peer_age age)
 {
     struct peer_identity who = {.id = id, .age = age};
@@ -301,7 +303,7 @@ static void test_healing_waits_for_a_majority(void **state)
     static const struct damage_look unknown = {.fresh = false};
     struct healing h;
     unsigned linked = 1u << 2 | 1u << 3;
-    healing_init(&h, 1, true, three, 3);
+    healing_init(&h, 1, true, no_folder, three, 3);
     assert_true(healing_is_possible(&h));
     healing_want(&h, &unknown);
     assert_false(healing_may_begin(&h, bit, &linked));
@@ -330,7 +332,7 @@ static void test_healing_waits_for_who_stepped_aside(void **state)
     static const struct damage_look unknown = {.fresh = false};
     struct healing h;
     unsigned linked = 1u << 2 | 1u << 3;
-    healing_init(&h, 1, true, three, 3);
+    healing_init(&h, 1, true, no_folder, three, 3);
     healing_want(&h, &unknown);
     heal_hear(&h, 2, PEER_GROWN);
     heal_hear(&h, 3, PEER_GROWN);
@@ -357,18 +359,77 @@ static void test_healing_is_not_possible_everywhere(void **state)
     static const struct member watched[] = {
         {1, MEMBER_OBSERVER, "a:1:2"}, {2, MEMBER_VOTER, "b:1:2"}, {3, MEMBER_VOTER, "c:1:2"}};
     struct healing h;
-    healing_init(&h, 1, false, three, 3);
+    healing_init(&h, 1, false, no_folder, three, 3);
     assert_false(healing_is_possible(&h)); /* switched off */
-    healing_init(&h, 1, true, three, 2);
+    healing_init(&h, 1, true, no_folder, three, 2);
     assert_false(healing_is_possible(&h)); /* the other has no majority */
-    healing_init(&h, 1, true, three, 1);
+    healing_init(&h, 1, true, no_folder, three, 1);
     assert_false(healing_is_possible(&h));
-    healing_init(&h, 1, true, watched, 3);
+    healing_init(&h, 1, true, no_folder, watched, 3);
     assert_true(healing_is_possible(&h)); /* an observer is not missed */
-    healing_init(&h, 2, true, watched, 3);
+    healing_init(&h, 2, true, no_folder, watched, 3);
     assert_false(healing_is_possible(&h));
-    healing_init(&h, 0, false, NULL, 0); /* standalone */
+    healing_init(&h, 0, false, no_folder, NULL, 0); /* standalone */
     assert_false(healing_is_possible(&h));
+}
+
+/* Damage after a reconfig: the files list members that are no longer there, or not all that there are. Those of the log's
+ * configuration count, which the folder keeps, so that a start knows them, too. */
+static void test_healing_counts_the_members_of_the_log(void **state)
+{
+    (void)state;
+    static const struct member five[] = {{1, MEMBER_VOTER, "a:1:2"},
+                                         {2, MEMBER_VOTER, "b:1:2"},
+                                         {3, MEMBER_VOTER, "c:1:2"},
+                                         {4, MEMBER_VOTER, "d:1:2"},
+                                         {5, MEMBER_VOTER, "e:1:2"}};
+    static const struct damage_look unknown = {.fresh = false};
+    static const uint8_t cluster[PEER_CLUSTER_SIZE] = {7, 7};
+    char dir[] = "/tmp/conclave-healing-XXXXXX";
+    char path[sizeof dir + 16];
+    unsigned linked = ~0u;
+    struct healing h;
+    assert_non_null(mkdtemp(dir));
+    for (int again = 0; again < 3; again++) { /* in the run that applied it, and in the next ones */
+        healing_init(&h, 1, true, dir, three, 3);
+        if (again == 0) {
+            healing_configuration(&h, cluster, 9, five, 5);
+        }
+        if (again == 2) {
+            healing_configuration(&h, cluster, 1, three, 3); /* a start applies it again */
+        }
+        healing_want(&h, &unknown);
+        heal_hear(&h, 2, PEER_GROWN);
+        heal_hear(&h, 3, PEER_GROWN);
+        assert_false(healing_may_begin(&h, bit, &linked)); /* two of five */
+        heal_hear(&h, 5, PEER_GROWN);
+        assert_true(healing_may_begin(&h, bit, &linked));
+        healing_finish(&h);
+    }
+    healing_init(&h, 1, true, dir, five, 5);
+    healing_configuration(&h, cluster, 12, three, 3);
+    healing_finish(&h);
+    healing_init(&h, 1, true, dir, five, 5);
+    healing_want(&h, &unknown);
+    heal_hear(&h, 2, PEER_GROWN);
+    heal_hear(&h, 4, PEER_GROWN); /* was removed */
+    assert_false(healing_may_begin(&h, bit, &linked));
+    heal_hear(&h, 3, PEER_GROWN);
+    assert_true(healing_may_begin(&h, bit, &linked)); /* two of three */
+    healing_finish(&h);
+
+    /* What does not check is not believed: the configured ones count. */
+    snprintf(path, sizeof path, "%s/members", dir);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 50, SEEK_SET), 0);
+    assert_int_not_equal(fputc(0x55, file), EOF);
+    assert_int_equal(fclose(file), 0);
+    healing_init(&h, 1, true, dir, three, 3);
+    assert_int_equal(h.n_members, 3);
+    healing_finish(&h);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(remove(dir), 0);
 }
 
 static void test_cluster_of_founders(void **state)
@@ -425,6 +486,7 @@ int main(void)
         cmocka_unit_test(test_healing_waits_for_a_majority),
         cmocka_unit_test(test_healing_waits_for_who_stepped_aside),
         cmocka_unit_test(test_healing_is_not_possible_everywhere),
+        cmocka_unit_test(test_healing_counts_the_members_of_the_log),
         cmocka_unit_test(test_who_joins_is_given_no_vote_yet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
