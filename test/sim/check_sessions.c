@@ -83,6 +83,11 @@ static void look_at_expiry(struct sim *s, int64_t session)
     r->expired_us = s->world.now_us;
 }
 
+void check_sessions_local_end(struct sim *s, int64_t session)
+{
+    look_at_expiry(s, session);
+}
+
 void check_sessions_entry(struct sim *s, struct slice payload)
 {
     struct batch_reader batch;

@@ -12,6 +12,9 @@
 /* A server sends these frames to the client of a session. */
 void check_sessions_sent(struct sim *s, int64_t session, int32_t timeout_ms, struct slice frames);
 
+/* A server ends a local session. */
+void check_sessions_local_end(struct sim *s, int64_t session);
+
 /* The first time that a log entry is applied anywhere. */
 void check_sessions_entry(struct sim *s, struct slice payload);
 

@@ -1,6 +1,7 @@
 #include "sim/checks.h"
 
 #include "sim/check_lasting.h"
+#include "sim/check_modes.h"
 #include "sim/check_order.h"
 #include "sim/check_replicas.h"
 #include "sim/check_sessions.h"
@@ -89,6 +90,7 @@ void checks_answered(struct sim *s, struct client *c, struct deed *d,
         check_lasting_answered(s, c, d, reply);
     }
     check_sessions_answered(s, c, d, reply);
+    check_modes_answered(s, c, d);
     if (write && d->error == 0 && d->zxid > s->checks.acked_zxid) {
         s->checks.acked_zxid = d->zxid;
     }
@@ -105,6 +107,7 @@ void checks_end(struct sim *s)
     check_replicas_end(s);
     check_writes_end(s);
     check_sessions_end(s);
+    check_modes_end(s);
     check_watches_end(s);
     check_lasting_end(s);
 }

@@ -7,6 +7,7 @@
  *   check_order      what a session sees never goes back
  *   check_fresh      what is synced or linearizable shows all that was acknowledged before
  *   check_sessions   ephemerals are there as long as their session, sessions live as long as promised
+ *   check_modes      who may only read sees no write succeed, local sessions own no node
  *   check_watches    a watch is told, once, before the change is seen otherwise
  *   check_lasting    the same of persistent and recursive ones, which say when they may have missed something
  */

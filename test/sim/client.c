@@ -17,6 +17,7 @@ enum {
     CONNECT_US = 500 * MS,
     RECONFIG_OF_1000 = 150,
     LEAVES_OF_1000 = 50,
+    ANEW_OF_1000 = 25,
     HOME_OF_1000 = 800
 };
 
@@ -56,6 +57,11 @@ bool deed_is_write(const struct deed *d)
 bool client_is_up(const struct client *c)
 {
     return !c->gone && c->core->link == LINK_UP;
+}
+
+bool client_may_only_read(const struct client *c)
+{
+    return c->core->read_only;
 }
 
 int64_t client_session(const struct client *c)
@@ -100,6 +106,9 @@ static void connect_somewhere(struct client *c)
 static void step(struct client *c)
 {
     struct world *w = &c->sim->world;
+    if (c->reads_old && c->sim->faults && world_chance(w, ANEW_OF_1000)) {
+        client_anew(c);
+    }
     if (!c->silent && c->open < OPEN_MAX) {
         enum deed_kind kind = c->sits ? DEED_GET : (enum deed_kind)world_below(w, DEED_SETUP);
         bool too_often = kind == DEED_RECONFIG && (!c->sim->reconfigures || !c->sim->faults ||
@@ -225,8 +234,10 @@ static void on_state(void *ctx, enum conclave_state state)
     struct client *c = ctx;
     world_trace(&c->sim->world, "client %u %s, session 0x%" PRIx64, c->id,
                 conclave_state_name(state), (uint64_t)c->core->session_id);
+    /* Without a session, and refused for what it has seen again and again, a core begins from nothing. */
+    bool forgets = state == CONCLAVE_STATE_READ_ONLY && c->core->last_zxid == 0;
     if (state == CONCLAVE_STATE_LOST || state == CONCLAVE_STATE_NEW_SESSION ||
-        state == CONCLAVE_STATE_CONNECTED) {
+        state == CONCLAVE_STATE_CONNECTED || forgets) {
         c->seen_zxid = 0;
         for (int k = 0; k < KEYS; k++) {
             c->versions[k] = -1;
@@ -244,6 +255,10 @@ static void on_reply(void *ctx, struct request *r)
     c->open--;
     d->answered_us = c->sim->world.now_us;
     d->error = r->reply.error;
+    if (c->ending) { /* it is not told any more: whatever it asked for stays open */
+        request_unref(r);
+        return;
+    }
     d->zxid = r->reply.zxid;
     d->again = r->kept;
     checks_answered(c->sim, c, d, &r->reply);
@@ -258,6 +273,10 @@ static void on_watch(void *ctx, struct watch *w)
 {
     struct client *c = ctx;
     c->events++;
+    if (c->ending) {
+        free(w);
+        return;
+    }
     if (watch_kind_is_persistent(w->kind)) {
         check_lasting_lost(c->sim, c, lasting_index(w->path), w->type);
     } else {
@@ -270,6 +289,10 @@ static void on_event(void *ctx, struct watch_event *e)
 {
     struct client *c = ctx;
     c->events++;
+    if (c->ending) {
+        free(e);
+        return;
+    }
     check_lasting_event(c->sim, c, lasting_index(e->watch->path), e->type, e->path);
     free(e);
 }
@@ -283,6 +306,26 @@ static const struct core_events core_events = {
 
 /* Begin and end */
 
+static void begin_core(struct client *c)
+{
+    struct core_options options = {
+        .chroot = slice_str(""),
+        .session_timeout_ms = c->timeout_ms,
+        .request_timeout_ms = CONCLAVE_FOREVER,
+        .max_request = 1 << 20,
+        .max_reply = 16 << 20,
+        .new_session = true,
+        .exactly_once = c->id % 2 == 0,
+        .read_only = c->reads_old,
+    };
+    for (int k = 0; k < KEYS; k++) {
+        c->versions[k] = -1;
+    }
+    if (core_init(c->core, &options, &core_events, c) != 0) {
+        abort();
+    }
+}
+
 static struct client *create(struct sim *s, unsigned id, bool sits)
 {
     struct client *c = must_calloc(sizeof *c);
@@ -291,23 +334,40 @@ static struct client *create(struct sim *s, unsigned id, bool sits)
     c->id = id;
     c->sits = sits;
     c->timeout_ms = s->tick_ms * world_between(&s->world, sits ? 2 : 4, sits ? 4 : 10);
-    struct core_options options = {
-        .chroot = slice_str(""),
-        .session_timeout_ms = c->timeout_ms,
-        .request_timeout_ms = CONCLAVE_FOREVER,
-        .max_request = 1 << 20,
-        .max_reply = 16 << 20,
-        .new_session = true,
-        .exactly_once = id % 2 == 0,
-    };
-    for (int k = 0; k < KEYS; k++) {
-        c->versions[k] = -1;
-    }
-    if (core_init(c->core, &options, &core_events, c) != 0) {
-        abort();
-    }
+    c->reads_old = s->read_only && world_chance(&s->world, 600);
+    begin_core(c);
     client_settle(c);
     return c;
+}
+
+static void end_core(struct client *c)
+{
+    c->ending = true;
+    if (c->core->link != LINK_NONE) {
+        core_link_down(c->core, client_clock_ns(c), CONCLAVE_ECLOSED);
+    }
+    core_close(c->core, client_clock_ns(c), 0);
+    core_tick(c->core, client_clock_ns(c));
+    core_finish(c->core);
+    c->ending = false;
+}
+
+void client_anew(struct client *c)
+{
+    world_trace(&c->sim->world, "client %u begins anew, session 0x%" PRIx64, c->id,
+                (uint64_t)c->core->session_id);
+    if (c->cable != NULL) {
+        cable_close(c->cable);
+        c->cable = NULL;
+        c->connected = false;
+    }
+    end_core(c);
+    memset(c->watching, 0, sizeof c->watching);
+    memset(c->lasting, 0, sizeof c->lasting);
+    c->nodes.based = false;
+    c->seen_zxid = 0;
+    begin_core(c);
+    client_settle(c);
 }
 
 struct client *client_create(struct sim *s, unsigned id)
@@ -367,12 +427,7 @@ void client_die(struct client *c)
 void client_destroy(struct client *c)
 {
     c->gone = true;
-    if (c->core->link != LINK_NONE) {
-        core_link_down(c->core, client_clock_ns(c), CONCLAVE_ECLOSED);
-    }
-    core_close(c->core, client_clock_ns(c), 0);
-    core_tick(c->core, client_clock_ns(c));
-    core_finish(c->core);
+    end_core(c);
     free(c->core);
     free(c->nodes.there);
     free(c);

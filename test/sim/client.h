@@ -99,7 +99,9 @@ struct client {
     unsigned only;          /* the one server it connects to; 0: any */
     bool silent;            /* does nothing of its own */
     bool sits;              /* only reads, mostly at one server, and leaves now and then */
+    bool reads_old;         /* without a session, a server without a quorum will do */
     bool gone;              /* has died: nothing is heard of it */
+    bool ending;            /* what its core tells now is for nobody */
     int64_t seen_zxid;      /* in this session */
     int64_t away_us;        /* it does not connect before */
     int64_t timeout_ms;     /* asked for */
@@ -127,6 +129,9 @@ void client_settle(struct client *c);
 /* Whether it has a session and a link now. */
 bool client_is_up(const struct client *c);
 
+/* Its link is to a server without a quorum. */
+bool client_may_only_read(const struct client *c);
+
 /* Its session as it knows it, 0: none that it believes in. */
 int64_t client_session(const struct client *c);
 
@@ -138,6 +143,9 @@ void client_return(struct client *c);
 
 /* Asks for something, which is so long on its way. */
 void client_stall(struct client *c, int64_t us);
+
+/* The application is started again: its session must time out, and it begins one, or only reads. */
+void client_anew(struct client *c);
 
 /* Stops without a word: its session must time out. */
 void client_die(struct client *c);

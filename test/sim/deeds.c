@@ -51,6 +51,7 @@ static void submit(struct client *c, struct deed *d, const struct conclave_op *o
         abort();
     }
     r->ctx = d;
+    r->counted = true; /* an application's */
     c->open++;
     rc = core_submit(c->core, op, r, client_clock_ns(c));
     if (rc != 0) {

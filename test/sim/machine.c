@@ -270,6 +270,9 @@ void machine_start(struct machine *m)
     struct service_options options = {
         .server_id = m->id,
         .clock = &m->clock,
+        .read_only_mode = m->sim->read_only,
+        .local_sessions = m->sim->local,
+        .local_upgrading = m->sim->upgrading,
     };
     struct node_callbacks callbacks = {m, on_serve, on_failed};
     char *text = NULL;

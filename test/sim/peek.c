@@ -35,7 +35,8 @@ uint64_t peek_number(struct slice data)
     return number;
 }
 
-bool peek_node(struct machine *m, const char *path, int32_t *ret_version, uint64_t *ret_number)
+static bool look(struct machine *m, const char *path, int32_t *ret_version, uint64_t *ret_number,
+                 int64_t *ret_owner)
 {
     struct buf out;
     struct wire_get_data_response response;
@@ -45,9 +46,30 @@ bool peek_node(struct machine *m, const char *path, int32_t *ret_version, uint64
         rc = wire_decode_get_data_response(&r, &response);
         *ret_version = response.stat.version;
         *ret_number = peek_number(response.data);
+        *ret_owner = response.stat.ephemeral_owner;
     }
     buf_finish(&out);
     return rc == 0;
+}
+
+bool peek_node(struct machine *m, const char *path, int32_t *ret_version, uint64_t *ret_number)
+{
+    int64_t owner;
+    return look(m, path, ret_version, ret_number, &owner);
+}
+
+int64_t peek_owner(struct machine *m, const char *path)
+{
+    int64_t owner = 0;
+    int32_t version;
+    uint64_t number;
+    return look(m, path, &version, &number, &owner) ? owner : 0;
+}
+
+bool peek_session(struct machine *m, int64_t id)
+{
+    struct state_session session;
+    return state_session_find(m->inside->service.state, id, &session);
 }
 
 int32_t peek_version(struct machine *m, unsigned key)

@@ -7,6 +7,12 @@
 #include <conclave/client.h>
 
 /* A node: whether it is there, its version, and the number at the head of its data. */
+/* Owner of an ephemeral node; 0: none, or there is no such node. */
+int64_t peek_owner(struct machine *m, const char *path);
+
+/* Whether the state has such a session. */
+bool peek_session(struct machine *m, int64_t id);
+
 bool peek_node(struct machine *m, const char *path, int32_t *ret_version, uint64_t *ret_number);
 
 /* The version of a key, 0 when it is not there. */

@@ -4,10 +4,14 @@
 #include "replication/journal.h"
 #include "replication/replication.h"
 #include "server/connection.h"
+#include "server/handshake.h"
+#include "server/local_sessions.h"
 #include "server/reports.h"
 #include "server/request_watch.h"
 #include "server/service.h"
 #include "session/session.h"
+#include "sim/check_sessions.h"
+#include "sim/inside.h"
 #include "sim/sim.h"
 #include "state/state.h"
 
@@ -189,4 +193,58 @@ WRAP(int64_t, reports_expiry_wait,
 WRAP(bool, session_tracker_is_over, (const struct session_tracker *t, int64_t id, int64_t now_ms))
 {
     return !planted(PLANT_OVERDUE) && __real_session_tracker_is_over(t, id, now_ms);
+}
+
+/* The two that follow are no faults: they tell the checks which local sessions expire. */
+static bool closed_by_client;
+
+WRAP(void, service_end_local, (struct service * s, int64_t id))
+{
+    closed_by_client = true;
+    __real_service_end_local(s, id);
+    closed_by_client = false;
+}
+
+WRAP(bool, local_session_end, (struct local_sessions * l, int64_t id))
+{
+    const struct local_session *session = local_session_find(l, id);
+    if (session != NULL && !session->read_only && !session->upgrading && !closed_by_client) {
+        check_sessions_local_end(sim_now(), id);
+    }
+    return __real_local_session_end(l, id);
+}
+
+WRAP(bool, write_makes_ephemeral, (int32_t type, struct slice body))
+{
+    return !planted(PLANT_NOT_UPGRADED) && __real_write_makes_ephemeral(type, body);
+}
+
+WRAP(void, connection_drop, (struct connection * c, const char *reason))
+{
+    if (planted(PLANT_LINGERING) && c->read_only && service_in_contact(c->service)) {
+        c->read_only = false;
+    } else {
+        __real_connection_drop(c, reason);
+    }
+}
+
+WRAP(void, local_sessions_each_read_only,
+     (struct local_sessions * l, void (*fn)(void *ctx, int64_t id), void *ctx))
+{
+    if (!planted(PLANT_LINGERING)) {
+        __real_local_sessions_each_read_only(l, fn, ctx);
+    }
+}
+
+WRAP(bool, session_tracker_touch, (struct session_tracker * t, int64_t id, int64_t now_ms))
+{
+    const struct machine *m = sim_now()->current;
+    bool local = m != NULL && t == m->inside->service.locals.alive;
+    return (local && planted(PLANT_LOCAL_UNHEARD)) || __real_session_tracker_touch(t, id, now_ms);
+}
+
+WRAP(void, handshake_upgrade, (struct connection * c))
+{
+    __real_handshake_upgrade(c);
+    c->local = c->local || (planted(PLANT_UPGRADED_UNREPORTED) && c->stage == CONNECTION_SERVING);
 }

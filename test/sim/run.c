@@ -81,7 +81,8 @@ static bool all_probed(struct sim *s)
 static bool all_answered(struct sim *s)
 {
     for (size_t i = 0; i < s->n_clients; i++) {
-        if (!s->clients[i]->gone && (s->clients[i]->open > 0 || !client_is_up(s->clients[i]))) {
+        const struct client *c = s->clients[i];
+        if (!c->gone && (c->open > 0 || !client_is_up(c) || client_may_only_read(c))) {
             return false;
         }
     }
@@ -225,11 +226,16 @@ static void begin(struct sim *s)
     s->tick_ms = world_between(w, 4, 10) * 100;
     s->linearizable = world_chance(w, 200);
     s->reconfigures = world_chance(w, 400);
+    s->read_only = s->n_machines > 1 && world_chance(w, 300);
+    s->local = s->n_machines > 1 && world_chance(w, 300);
+    s->upgrading = s->local && world_chance(w, 700);
     s->links.delay_us = world_between(w, 1, 20) * MS / 2;
     s->links.silence_us = 800 * MS;
     list_init(&s->cables);
-    world_trace(w, "seed %" PRIu64 ": %zu servers, tick %d ms%s", s->options.seed, s->n_machines,
-                (int)s->tick_ms, s->linearizable ? ", linearizable reads" : "");
+    world_trace(w, "seed %" PRIu64 ": %zu servers, tick %d ms%s%s%s%s", s->options.seed,
+                s->n_machines, (int)s->tick_ms, s->linearizable ? ", linearizable reads" : "",
+                s->read_only ? ", read-only mode" : "", s->local ? ", local sessions" : "",
+                s->upgrading ? " that are upgraded" : "");
     for (unsigned id = 1; id <= s->n_machines; id++) {
         machine_init(&s->machines[id], s, id);
     }
