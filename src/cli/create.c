@@ -148,7 +148,7 @@ static int create_run(struct conclave_client *client, const struct create_option
     if (error == 0 && result != NULL) {
         error = create_print(result->path, options->common.json);
     }
-    int code = error == 0 ? 0 : create_fail(options, failed, error);
+    int code = error == 0 ? 0 : create_fail(options, failed != NULL ? failed : path, error);
     conclave_reply_free(reply);
     free(failed);
     return code;
