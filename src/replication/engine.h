@@ -36,6 +36,8 @@
  *   The acknowledgement is forgotten first;
  * - a rejection of another index than that of the snapshot that is being sent is ignored, so a leader that has
  *   made the next snapshot would wait for its install timeout: the member is asked about the one that was sent;
+ * - an election timeout of a member whose vote an uncommitted entry takes away: libraft never lets it stand, though nobody
+ *   else may be able to win; see engine_stand;
  * - RAFT_PERSISTED_ENTRIES for what is not above the last one persisted, not in the trail any more,
  *   or while a snapshot is being installed: dropped. Writes that a truncation overtook: see
  *   engine_persisted;

@@ -151,6 +151,10 @@ int engine_timeout(struct engine *e, int64_t now_ms, struct engine_result *ret)
         !r->snapshot.installing) {
         rv = engine_new_term(e, &result);
     }
+    if (rv == 0 && engine_state(e) == RAFT_FOLLOWER && e->now >= raft_timeout(r) &&
+        r->last_stored == engine_last_index(e) && !r->snapshot.installing) {
+        engine_stand(e);
+    }
     if (rv == 0) {
         rv = engine_step(e, &event, &result);
     }

@@ -188,6 +188,46 @@ static int settle_configuration(struct engine *e, struct engine_result *ret)
     return rv != 0 ? engine_fail(e, rv) : engine_step(e, &event, ret);
 }
 
+static struct raft_server *own_server(struct raft_configuration *c, uint64_t id)
+{
+    unsigned i = 0;
+    while (i < c->n && c->servers[i].id != id) {
+        i++;
+    }
+    return i < c->n ? &c->servers[i] : NULL;
+}
+
+void engine_stand(struct engine *e)
+{
+    struct raft *r = &e->raft;
+    uint64_t index = r->configuration_uncommitted_index;
+    struct raft_server *self = own_server(&r->configuration, r->id);
+    const struct raft_server *before = own_server(&r->configuration_committed, r->id);
+    unsigned voters = engine_voters(&r->configuration);
+    if (index == 0 || index <= r->commit_index || self == NULL || self->role == RAFT_VOTER ||
+        before == NULL || before->role != RAFT_VOTER || voters == 1 || voters % 2 == 0) {
+        return;
+    }
+    e->stands_index = index;
+    e->stands_term = engine_term_at(e, index);
+    e->stands_role = self->role;
+    self->role = RAFT_VOTER;
+}
+
+/* After a step: whoever does not stand any more has the part again that its log gives it, unless that entry is gone. */
+static void stand_no_more(struct engine *e)
+{
+    struct raft *r = &e->raft;
+    if (e->stands_index == 0 || engine_state(e) == RAFT_CANDIDATE) {
+        return;
+    }
+    if (r->configuration_uncommitted_index == e->stands_index &&
+        engine_term_at(e, e->stands_index) == e->stands_term) {
+        own_server(&r->configuration, r->id)->role = e->stands_role;
+    }
+    e->stands_index = 0;
+}
+
 int engine_step(struct engine *e, struct raft_event *event, struct engine_result *ret)
 {
     struct raft_update update;
@@ -203,6 +243,7 @@ int engine_step(struct engine *e, struct raft_event *event, struct engine_result
     memset(&update, 0, sizeof update);
     event->time = e->now;
     rv = raft_step(&e->raft, event, &update);
+    stand_no_more(e);
     if (rv != 0) {
         bool harmless = rv == RAFT_NOTLEADER || rv == RAFT_CANTCHANGE || rv == RAFT_BADID ||
                         rv == RAFT_NOTFOUND;

@@ -30,6 +30,10 @@ struct engine {
     unsigned hasten_ms; /* the shortened election timeout, or 0 */
     uint64_t ready_id;  /* was found to have everything when it was to catch up */
     uint64_t ready_term;
+    uint64_t
+        stands_index; /* entry that takes this server's vote away, for which it stands all the same; 0: none */
+    uint64_t stands_term; /* of that entry */
+    int stands_role;      /* that it gives this server */
     struct engine_told *told;
     size_t told_n, told_cap;
 };
@@ -65,6 +69,16 @@ int engine_no_event(struct engine *e, int64_t now_ms, struct engine_result *ret)
  * one: where there were several before, another may be the leader of the old one. */
 int engine_new_term(struct engine *e, struct engine_result *ret) CONCLAVE_MUST_USE;
 bool engine_sole_voter(const struct engine *e); /* this server is */
+
+/*
+ * Before a follower's election timeout: a server whose vote an uncommitted entry takes away stands for election, where nobody else
+ * might win (Ongaro's thesis, 4.2.2). Of four voters two may be behind that entry: they are no majority of four, and of the three
+ * voters that it leaves they vote for the one that has it. libraft lets only voters stand, so it is one until the step that ends
+ * its candidacy. It then counts its own vote, too: of 2n voters n + 1 are asked for, which is n without its own, and
+ * these are a majority of the 2n - 1 that the entry leaves. Of 2n + 1 voters that would be one vote short, and is never needed:
+ * who might elect it can elect one of themselves.
+ */
+void engine_stand(struct engine *e);
 
 /* The step that submits an entry. */
 int engine_submit_entry(struct engine *e, uint32_t kind, struct slice payload,

@@ -478,6 +478,43 @@ static void test_who_does_not_know_that_it_votes(void **state)
     }
 }
 
+/* Of four voters one is to lose its vote. The entry reached only that one before the leader died, so the other two are behind and no
+ * majority of four: it stands itself, and they elect it. Then the entry is committed and one of the others leads. */
+static void test_a_demoted_voter_stands_until_it_is_committed(void **state)
+{
+    (void)state;
+    for (int odd = 0; odd < 2; odd++) {
+        struct cluster *c = cluster_start(odd ? "vvvvv" : "vvvv");
+        uint64_t leader = cluster_elect(c), demoted = leader % c->n + 1;
+        char roles[6] = "vvvvv";
+        cluster_run(c, 100);
+        for (uint64_t i = 1; i <= c->n; i++) {
+            c->cut[leader][i] = i != demoted;
+        }
+        roles[c->n] = '\0';
+        roles[demoted - 1] = 'o';
+        assert_int_equal(change(c, leader, roles), 0);
+        cluster_run(c, 20);
+        assert_true(has_roles(c, demoted, roles));
+        node_crash(c, leader);
+        cluster_run(c, 2000);
+        uint64_t next = cluster_elect(c);
+        assert_int_not_equal(next, leader);
+        submit_many(c, next, 3);
+        cluster_run(c, 300);
+        /* Of five, the others elect one of themselves, and what only the demoted one has is lost. */
+        assert_true(next != demoted);
+        assert_true(has_roles(c, next, odd ? "vvvvv" : roles));
+        memset(c->cut, 0, sizeof c->cut);
+        node_start(c, leader);
+        cluster_run(c, 2000);
+        check_same(c);
+        assert_true(has_roles(c, leader, odd ? "vvvvv" : roles));
+        assert_true(has_roles(c, demoted, odd ? "vvvvv" : roles));
+        cluster_free(c);
+    }
+}
+
 /* A member without a vote in its log does not help to unseat a leader that it hears. */
 static void test_observer_stays_with_its_leader(void **state)
 {
@@ -574,6 +611,7 @@ int main(void)
         cmocka_unit_test(test_observer_catches_up_and_votes),
         cmocka_unit_test(test_unreachable_observer_is_given_up),
         cmocka_unit_test(test_who_does_not_know_that_it_votes),
+        cmocka_unit_test(test_a_demoted_voter_stands_until_it_is_committed),
         cmocka_unit_test(test_observer_stays_with_its_leader),
         cmocka_unit_test(test_snapshot_is_installed),
         cmocka_unit_test(test_slow_install),
