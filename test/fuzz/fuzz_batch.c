@@ -628,7 +628,7 @@ static void populate(struct world *w, struct input *in)
 {
     struct buf batch, body;
     struct slice top = take_path(in);
-    int count = take(in) * 128;
+    int count = take(in) * 32;
     const int64_t session_id = 9;
     struct batch_header header = {.origin = 5, .time_ms = 1, .sequence = w->populated + 1};
     header.previous = w->populated;
