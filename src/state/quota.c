@@ -100,7 +100,7 @@ static struct amounts parse_amounts(struct slice text, bool bounded)
         }
     }
     size_t start = 0;
-    for (size_t i = 0; i <= text.len; i++) {
+    for (size_t i = 0; text.len > 0 && i <= text.len; i++) {
         if (i == text.len || text.data[i] == ',' || text.data[i] == ';') {
             parse_pair(slice_make(text.data + start, i - start), &a);
             start = i + 1;
