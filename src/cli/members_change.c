@@ -250,7 +250,8 @@ static int check_ids(char *const *ids, int count)
 
 int members_remove(const struct members_options *options, const struct operands *operands)
 {
-    char list[256] = "";
+    char list[256] = ""; /* holds as many ids as the command takes */
+    size_t len = 0;
     char *config = NULL;
     struct conclave_client *client;
     struct conclave_reconfig reconfig = {.leaving = list, .config_version = options->version};
@@ -261,7 +262,7 @@ int members_remove(const struct members_options *options, const struct operands 
         return code;
     }
     for (int i = 0; i < count; i++) {
-        strcat(strcat(list, i > 0 ? "," : ""), ids[i]);
+        len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", i > 0 ? "," : "", ids[i]);
     }
     code = connection_open(MEMBERS_USAGE.name, &options->common, NULL, NULL, &client);
     if (code != 0) {

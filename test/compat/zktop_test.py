@@ -104,7 +104,8 @@ def overview(server):
     """The ensemble's line, the server's and the clients', as nodes and clients come and go."""
     seen = []
     with Top(server) as top:
-        first = ensemble(top.wait(lambda lines: server_line(lines)[3:4] == ["S"], "the server's line"))
+        first = ensemble(top.wait(lambda lines: server_line(lines)[3:4] == ["S"] and lines[2] and lines[5],
+                                  "the server's line and both headers"))
         seen += [*top.lines()[2:3], *top.lines()[5:6], f"nodes {first[0]} clients {first[2]}"]
         with zk.Connection(server.address) as one, zk.Connection(server.address) as two:
             for name in "abc":
