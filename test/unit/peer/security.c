@@ -129,7 +129,7 @@ static void large_and_many_frames_pass_encrypted(void **state)
     start_pair();
     assert_true(nodes_run(pair, 2, 5000, pair_linked, NULL));
     assert_int_equal(node_send(&one, 2, PEER_FRAME_MAX), 0);
-    for (int i = 0; i < 200 && two.frames == 0; i++) {
+    for (int i = 0; i < 1000 && two.frames == 0; i++) {
         nodes_run(pair, 2, 50, NULL, NULL);
     }
     assert_int_equal(two.bytes, PEER_FRAME_MAX);
