@@ -112,9 +112,10 @@ static int store_password(char *out, int size, int rwflag, void *ctx)
 
 /* PEM */
 
+/* NULL when memory is out: of an empty file there is no block, which OpenSSL would refuse. */
 static BIO *store_bio(const struct buf *bytes)
 {
-    return BIO_new_mem_buf(bytes->data, (int)bytes->len);
+    return BIO_new_mem_buf(bytes->len > 0 ? (const void *)bytes->data : "", (int)bytes->len);
 }
 
 /* Certificates in the order of the file; one at least. */

@@ -103,7 +103,9 @@ static void test_own(void **state)
         {"server.pem", "other.key", NULL, "belongs to another certificate"},
         {"missing.pem", "server.key", NULL, "No such file"},
         {"server.pem", "missing.key", NULL, "No such file"},
+        {"server.pem", "empty", NULL, "holds no private key"},
     };
+    (void)certificate_write_bytes("", 0, "empty");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct tls_settings s = server_of(
             certificate_path(cases[i].cert),
@@ -160,6 +162,16 @@ static void test_trust(void **state)
     expect(&s, NULL);
 }
 
+/* An empty file is no lack of memory. */
+static void test_empty_list(void **state)
+{
+    (void)state;
+    struct tls_settings s =
+        server_of(certificate_path("server.pem"), certificate_path("server.key"), NULL);
+    s.crl_file = certificate_write_bytes("", 0, "empty");
+    expect(&s, "no revocation list");
+}
+
 static void test_ciphers(void **state)
 {
     (void)state;
@@ -202,9 +214,9 @@ static void test_describe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_own),      cmocka_unit_test(test_strange_files),
-        cmocka_unit_test(test_trust),    cmocka_unit_test(test_ciphers),
-        cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_own),     cmocka_unit_test(test_strange_files),
+        cmocka_unit_test(test_trust),   cmocka_unit_test(test_empty_list),
+        cmocka_unit_test(test_ciphers), cmocka_unit_test(test_describe),
     };
     return cmocka_run_group_tests_name("tls/context", tests, setup, teardown);
 }
