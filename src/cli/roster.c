@@ -309,7 +309,6 @@ int roster_gather(const char *command, const struct common_options *options, int
     int code = add_given(command, options, ret);
     for (int round = 0; code == 0 && asked < ret->count && round < ROUNDS_MAX; round++) {
         size_t first = asked;
-        asked = ret->count;
         code = ask_word(command, options, timeout_ms, ret, first, false);
         if (code == 0) {
             code = ask_word(command, options, timeout_ms, ret, first, true);

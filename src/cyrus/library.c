@@ -28,7 +28,7 @@ int cyrus_on_log(void *context, int level, const char *message)
 
 static void *mutex_create(void)
 {
-    pthread_mutex_t *m = malloc(sizeof *m);
+    pthread_mutex_t *m = malloc(sizeof(pthread_mutex_t));
     if (m != NULL && pthread_mutex_init(m, NULL) != 0) {
         free(m);
         return NULL;
