@@ -63,6 +63,9 @@ int service_adopt(struct service *s, struct state *state_take)
         return CONCLAVE_ENOMEM;
     }
     cut_all(s);
+    if (!s->standing.leads) {
+        s->standing.contact_at = CONTACT_NEVER; /* a new life: see reports.h */
+    }
     return service_begin(s);
 }
 

@@ -118,7 +118,7 @@ void reports_acknowledged(struct ensemble *e, uint64_t from, struct slice bytes)
         e->stats.refused++;
         return;
     }
-    if (life != r->life || e->replication == NULL) {
+    if (life != r->life || r->generation != e->service->generation || e->replication == NULL) {
         return;
     }
     /* Also when another leads by now: a majority knew of none when it was asked. */
@@ -186,22 +186,53 @@ static bool read_report(struct wire_reader *reader, struct report *ret)
            wire_left(reader) % SIGN_BYTES == 0;
 }
 
+/* The sessions that a server may have answered in the life that is over. */
+struct life_end {
+    const struct ensemble *e;
+    int64_t owner;
+    int64_t began_ms;
+    int64_t end_ms;
+};
+
+static void end_life_of(void *ctx, const struct state_session *session)
+{
+    const struct life_end *end = ctx;
+    if (session->owner == end->owner) {
+        session_tracker_extend(end->e->service->sessions, session->id, end->began_ms, end->end_ms);
+    }
+}
+
+/* A server's life is over, as it began another, `now` at the latest: its sessions may have been answered until then, or until
+ * it had no contact any more. Those that it did not have in that life are left as they are. */
+static void end_life(const struct ensemble *e, const struct reporter *p, int64_t now)
+{
+    int64_t contact_ms = p->heard_ms + p->grace_ms + drift_ms(p->grace_ms);
+    struct life_end end = {.e = e,
+                           .owner = (int64_t)p->id,
+                           .began_ms = p->began_ms,
+                           .end_ms = contact_ms < now ? contact_ms : now - 1};
+    state_session_each(e->service->state, end_life_of, &end);
+}
+
 /* The first report of a life. */
 static void begin_reporter(const struct ensemble *e, struct reporter *p, const struct report *r,
                            bool known)
 {
     int64_t now = now_ms(e);
     int64_t born_ms = now - r->born_age_ms + drift_ms(r->born_age_ms);
+    bool since = known || born_ms > e->reports.since_ms;
     int64_t floor_ms = CONTACT_NEVER;
     if (known) {
-        floor_ms = later(p->floor_ms, p->heard_ms + p->grace_ms + drift_ms(p->grace_ms));
-    } else if (born_ms > e->reports.since_ms) {
+        end_life(e, p, now);
+        floor_ms = p->floor_ms;
+    } else if (since) {
         floor_ms = unheard_ms(e);
     }
     *p = (struct reporter){
         .id = p->id,
         .life = r->life,
         .floor_ms = floor_ms,
+        .began_ms = since ? now : CONTACT_NEVER,
         .complete_ms = CONTACT_NEVER,
         .sent_ms = r->name.sent_ms,
     };
@@ -307,6 +338,9 @@ int64_t reports_expiry_wait(struct ensemble *e, int64_t owner, int64_t heard_ms,
     int64_t over_ms = timeout_ms + drift_ms(timeout_ms);
     if (p != NULL && p->complete_ms >= later(heard_ms, p->floor_ms) + over_ms) {
         return 0;
+    }
+    if (p != NULL && heard_ms < p->began_ms) {
+        return later(later(heard_ms, p->floor_ms) + over_ms - now_ms(e), 0);
     }
     int64_t grace_ms = p != NULL ? p->grace_ms : e->service->limits.tick_ms;
     int64_t last_ms = p != NULL ? p->heard_own_ms : r->since_own_ms;

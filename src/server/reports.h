@@ -28,8 +28,12 @@
  *  e. Or L got no such report until r + G + T, r being when the last one came: by then F's last answer is
  *     T old (a). This covers a server that was killed, cut off in either direction, stopped, removed.
  *
- *  - A restarted F has forgotten the answers of its earlier life: a report names the life, and what L concludes
- *    for sessions from before begins at r + G of the last life, or e + G if L does not know one.
+ *  - A restarted F has forgotten the answers of its earlier life: a report names the life. When another one
+ *    begins, the sessions that F had in the last one are taken to be heard of at r + G of that life, or when the
+ *    first report of the new one came, if that is earlier; or at e + G if L does not know a life before. F has
+ *    no contact at the beginning of a life, so a session that moves to it is heard of after that first report:
+ *    one of an earlier time is not F's in this life, and ends T later. It is not extended by the end of
+ *    another life, so it ends also while F restarts again and again.
  *  - A new leader counts every session as heard of at e. By (a) only a server whose life began after e
  *    may have answered later without telling, hence e + G above.
  *  - A session that moves is heard of when L applies ATTACH_SESSION and belongs to the new server. The
@@ -70,7 +74,8 @@ struct reporter {
     int64_t grace_ms;     /* G */
     int64_t heard_ms;     /* when the last report came, */
     int64_t heard_own_ms; /* and the same on the clock that stands still during pauses */
-    int64_t floor_ms;     /* until then its last life may have answered */
+    int64_t floor_ms;     /* until then a life that this leader knows nothing of may have answered */
+    int64_t began_ms;     /* when the first report of its life came; CONTACT_NEVER: it is older than the leader */
     int64_t complete_ms;  /* all that it answered by then is reported; CONTACT_NEVER: not known */
     int64_t sent_ms;      /* when it sent the last report, by its own clock */
     struct report_name asked; /* is acknowledged when the ticket is confirmed */

@@ -206,6 +206,15 @@ bool session_tracker_touch(struct session_tracker *t, int64_t id, int64_t heard_
     return true;
 }
 
+void session_tracker_extend(struct session_tracker *t, int64_t id, int64_t since_ms,
+                            int64_t until_ms)
+{
+    struct session *s = session_find(t, id);
+    if (s != NULL && s->heard_ms >= since_ms && s->heard_ms < until_ms) {
+        session_hear(t, s, until_ms);
+    }
+}
+
 void session_tracker_doubt(struct session_tracker *t, int64_t id, int64_t heard_ms)
 {
     struct session *s = session_find(t, id);

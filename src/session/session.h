@@ -34,6 +34,10 @@ void session_tracker_lead(struct session_tracker *t, bool leads);
  * not known. */
 bool session_tracker_touch(struct session_tracker *t, int64_t id, int64_t heard_ms);
 
+/* The session may have been alive until until_ms, unless its last sign of life is from before since_ms. */
+void session_tracker_extend(struct session_tracker *t, int64_t id, int64_t since_ms,
+                            int64_t until_ms);
+
 /* The session is only known to have been alive at heard_ms, which is earlier than was said before. */
 void session_tracker_doubt(struct session_tracker *t, int64_t id, int64_t heard_ms);
 

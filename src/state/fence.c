@@ -155,7 +155,7 @@ static int check_below_root(struct write *w, const struct fence_write *f)
     if (prefix.len == 0) {
         if (f->kind == FENCE_SET_ACL) {
             /* who closes it keeps all others from binding anything */
-            return permits_binding(w, prefix) ? 0 : CONCLAVE_NO_AUTH;
+            return !w->bounded || permits_binding(w, prefix) ? 0 : CONCLAVE_NO_AUTH;
         }
         return f->kind == FENCE_CREATE ? 0 : CONCLAVE_BAD_ARGUMENTS;
     }

@@ -3,7 +3,7 @@
 Promise: an ephemeral is there for the session timeout after the last answer that its client got, also when the client
 disconnects right after it, when its server is killed, stands still or is cut off in either direction, and when the
 leader changes at the same moment; without such a fault it is gone half a second after the timeout, with one it is
-gone in the end.
+gone in the end, also when its server is killed and started again all the time.
 How: many sessions, each with an ephemeral, ping at random; each notes when it sent the last ping that was answered, which
 is before the answer was sent, so no delay of the test itself can make a session look as if it had ended early. An observer
 at the leader notes when each ephemeral is gone.
@@ -255,6 +255,28 @@ class Suite:
             victim.start()
         return self.rounds("restarted", harm, lambda *_: None)
 
+    def flapping_followers(self):
+        """A follower that is killed and started again and again keeps no session of a client that is gone."""
+        over = threading.Event()
+
+        def flap(victim):
+            while not over.wait(random.uniform(0.3, 2.5)):
+                victim.kill()
+                victim.start()
+        flapping = []
+
+        def harm(_, victim):
+            victim.kill()
+            victim.start()
+            over.clear()
+            flapping.append(threading.Thread(target=flap, args=(victim,)))
+            flapping[-1].start()
+
+        def mend(*_):
+            over.set()
+            flapping[-1].join()
+        return self.rounds("flapping", harm, mend)
+
     def paused_followers(self):
         def harm(_, victim):
             self.ensemble.pause(victim)
@@ -309,8 +331,8 @@ def main():
     options = parser.parse_args()
     if why := why_missing():
         return cases.skip_all(why)
-    names = ("disconnects", "killed_followers", "partitions", "restarted_followers", "paused_followers", "killed_leaders",
-             "killed_with_the_leader")
+    names = ("disconnects", "killed_followers", "partitions", "restarted_followers", "flapping_followers", "paused_followers",
+             "killed_leaders", "killed_with_the_leader")
     if options.ensembles > 1:
         return cases.run([divided(name, options) for name in names], options.only)
     split = enter_own_network()
