@@ -11,12 +11,16 @@
 #include "base/hash.h"
 #include "base/map.h"
 
+struct connection;
+
 struct address {
     struct map_node node; /* in addresses.by_name */
     size_t users;         /* sockets, connections and sessions */
     size_t sockets;       /* accepted and not closed yet; counted by who accepts */
     size_t sessions;      /* made from there through this server, and not ended */
     struct account account;
+    struct connection
+        *reads_on;         /* the one that goes on with its request although there is no room */
     int64_t busy_until_ns; /* when the requests so far would be done at the rate allowed */
     char name[];           /* the host, or the network of an IPv6 host */
 };

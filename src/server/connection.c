@@ -62,6 +62,13 @@ int connection_add_certificate(struct connection *c, struct slice subject)
     return identity_add_x509(&c->identity, c->service->x509_super, subject);
 }
 
+static void connection_end_reading_on(struct connection *c)
+{
+    if (c->address != NULL && c->address->reads_on == c) {
+        c->address->reads_on = NULL;
+    }
+}
+
 void connection_finish(struct connection *c)
 {
     struct service *s = c->service;
@@ -96,6 +103,7 @@ void connection_finish(struct connection *c)
     connection_count_output(c);
     account_hold(&c->account, ACCOUNT_INPUT, 0);
     account_finish(&c->account);
+    connection_end_reading_on(c);
     address_release(&s->addresses, c->address);
     c->address = NULL;
 }
@@ -138,6 +146,7 @@ void connection_close_after_output(struct connection *c)
         connection_set_deadline(c);
     }
     c->input_ended = true;
+    connection_end_reading_on(c);
     connection_set_dirty(c);
 }
 
@@ -181,6 +190,18 @@ bool connection_has_room(const struct connection *c, size_t more)
            account_buffers(&s->account) + more <= s->limits.buffers_max;
 }
 
+/* Whether its unfinished request is read on although there is no room. One of each address is: if all waited for each
+ * other's, none would come to its end. */
+static bool connection_reads_on(struct connection *c)
+{
+    struct address *a = c->address;
+    const size_t *bytes = c->account.bytes;
+    if (a->reads_on == NULL && bytes[ACCOUNT_INPUT] > 0 && bytes[ACCOUNT_OUTPUT] == 0) {
+        a->reads_on = c;
+    }
+    return a->reads_on == c;
+}
+
 /* A connection that keeps more than it is free to waits while its address or all connections are near their
  * limits. As its peer decides when that ends, it waits so long and no longer. */
 static bool connection_waits_for_memory(struct connection *c)
@@ -191,17 +212,21 @@ static bool connection_waits_for_memory(struct connection *c)
         return over;
     }
     if (!over) {
+        connection_end_reading_on(c);
         if (!list_empty(&c->handshaking)) {
             list_remove(&c->handshaking);
         }
-    } else if (list_empty(&c->handshaking)) {
+        return false;
+    }
+    if (list_empty(&c->handshaking)) {
         connection_set_deadline(c);
         c->service->metrics->conclave_waits_buffers++;
     }
-    if (over) {
-        connection_throttle(c, NULL);
+    if (connection_reads_on(c)) {
+        return false;
     }
-    return over;
+    connection_throttle(c, NULL);
+    return true;
 }
 
 /* Requests beyond the connection's share: it, and its address, leave room for the others, however many

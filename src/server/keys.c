@@ -107,7 +107,7 @@ const struct key_row key_table[] = {
     INT("maxPathDepth", options.limits.command.path_depth, 4, BOUNDS_PATH_DEPTH, 1,
         "names in the path of a new node (256)"),
     INT("maxReplyBytes", options.limits.reply_max, 0, 1 << 30, 1,
-        "of the answer to one read (0: four times jute.maxbuffer)"),
+        "of the answer to one read (0: four times jute.maxbuffer, 12 MiB at least)"),
     INT("jute.maxbuffer", options.limits.frame_max, 1024, 1 << 30, 1,
         "largest request packet, bytes (1048575)"),
 

@@ -46,14 +46,21 @@ struct server_limits {
     size_t session_result_bytes_max; /* bytes of their replies; the newest is kept in any case */
     size_t identity_max; /* bytes of a connection's ids: each write takes them into the log */
     struct command_bounds command; /* of one request that goes into the log, and of a multiRead */
-    size_t reply_max; /* bytes of the answer to one read; 0: REPLY_FRAMES times frame_max */
+    size_t reply_max;              /* bytes of the answer to one read; 0: see server_limits_reply */
 };
 
-enum { REPLY_FRAMES = 4 }; /* ZooKeeper's clients take a packet and a quarter */
+enum {
+    REPLY_FRAMES = 4, /* Java's clients take a packet and a quarter */
+    REPLY_LEAST =
+        12
+        << 20, /* others take all: the names of 100,000 children; less than output_max, so that events fit behind it */
+};
 
 static inline size_t server_limits_reply(const struct server_limits *l)
 {
-    return l->reply_max != 0 ? l->reply_max : l->frame_max * REPLY_FRAMES;
+    size_t frames = l->frame_max * REPLY_FRAMES;
+    size_t most = frames > REPLY_LEAST ? frames : REPLY_LEAST;
+    return l->reply_max != 0 ? l->reply_max : most;
 }
 
 /* The defaults; session_min_ms and session_max_ms are those of the default tick. Limits that depend on the

@@ -119,6 +119,18 @@ static void lists_of_names_and_paths_are_bounded(void **state)
     expect(f, WIRE_GET_DATA, make_read(&f->m, "/", false), 0);
 }
 
+/* kazoo takes an answer of any length, and whoever wants to delete the children must list them first. */
+static void the_names_of_100000_children_are_no_large_answer(void **state)
+{
+    struct server_limits limits = server_limits_default();
+    enum { CHILDREN = 100000, NAME_BYTES = 4 + 100, EVENTS_BYTES = 1 << 20 };
+    (void)state;
+    assert_true(server_limits_reply(&limits) >= CHILDREN * NAME_BYTES);
+    assert_true(server_limits_reply(&limits) + EVENTS_BYTES <= limits.output_max);
+    limits.frame_max = 16 << 20;
+    assert_int_equal(server_limits_reply(&limits), 64 << 20);
+}
+
 static void ids_are_bounded_by_number(void **state)
 {
     struct fixture *f = *state;
@@ -140,6 +152,7 @@ int main(void)
         TEST(a_multi_read_is_bounded_in_parts_and_bytes),
         TEST(lists_of_names_and_paths_are_bounded),
         TEST(ids_are_bounded_by_number),
+        cmocka_unit_test(the_names_of_100000_children_are_no_large_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

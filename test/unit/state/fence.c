@@ -66,7 +66,8 @@ static void the_first_node_stays_as_it_was_made(void **state)
     struct slice closing = make_set_acl(&f->w.m, "/zookeeper/fence", -1);
     f->options |= COMMAND_BOUNDED;
     assert_int_equal(fencing_send(f, 1, WIRE_SET_ACL, closing), CONCLAVE_NO_AUTH);
-    f->options &= ~(uint32_t)COMMAND_BOUNDED; /* from the log of an earlier version: as it was applied then */
+    f->options &=
+        ~(uint32_t)COMMAND_BOUNDED; /* from the log of an earlier version: as it was applied then */
     assert_int_equal(fencing_send(f, 1, WIRE_SET_ACL, closing), 0);
     f->options |= COMMAND_BOUNDED;
     maker_ids_add(&f->w.m, "digest", "u:p");
