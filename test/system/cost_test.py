@@ -136,10 +136,10 @@ def long_watches_listed_by_the_admin_port(server, client, _other):
 
 @case()
 def ephemerals_with_long_names_asked_for(_server, client, other):
-    """8 MB of paths in the answer to a request of 20 bytes, of which no client could read more than 1 MB; then their end."""
+    """16 MB of paths in the answer to a request of 20 bytes, which is refused; then their end."""
     top = "/" + "e" * 8000
     expect(other.call(zk.create(top)), 0)
-    in_multis(client, (zk.create(f"{top}/{number}", flags=zk.EPHEMERAL) for number in range(1000)), 100)
+    in_multis(client, (zk.create(f"{top}/{number}", flags=zk.EPHEMERAL) for number in range(2000)), 100)
     for _ in range(30):
         client.send(zk.get_ephemerals("/"))
     for _ in range(30):
