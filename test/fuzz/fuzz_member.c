@@ -308,8 +308,9 @@ static void put_engine(struct buf *b, struct input *in)
     case ENGINE_INSTALL:
         return;
     default:
-        memcpy(&m.vote, &(struct engine_message){.vote = {take(in), take(in), take(in) % 16}}.vote,
-               sizeof m.vote);
+        m.vote.candidate = take(in);
+        m.vote.last_index = take(in);
+        m.vote.last_term = take(in) % 16;
     }
     message_put_engine(b, &m);
     for (uint32_t i = 0; m.kind == ENGINE_APPEND && i < m.append.count; i++) {
