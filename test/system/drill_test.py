@@ -190,8 +190,13 @@ class Holder(Talker):
                 expect(answer == "ok", f"{command}: {answer}")
 
     def signal(self, number):
+        """Stops it, or lets it go on and waits until it has noted the gap."""
         self.process.send_signal(number)
         self.stopped = number == signal.SIGSTOP
+        began = now_ns()
+        while not self.stopped and self.head()[2] < began:
+            expect(now_ns() - began < PATIENCE_S * NS, f"holder {self.number} does not go on")
+            time.sleep(0.001)
 
     def quit(self):
         """Ends it in order; its exit code."""
