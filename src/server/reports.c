@@ -220,19 +220,18 @@ static void begin_reporter(const struct ensemble *e, struct reporter *p, const s
 {
     int64_t now = now_ms(e);
     int64_t born_ms = now - r->born_age_ms + drift_ms(r->born_age_ms);
-    bool since = known || born_ms > e->reports.since_ms;
     int64_t floor_ms = CONTACT_NEVER;
     if (known) {
         end_life(e, p, now);
         floor_ms = p->floor_ms;
-    } else if (since) {
+    } else if (born_ms > e->reports.since_ms) {
         floor_ms = unheard_ms(e);
     }
     *p = (struct reporter){
         .id = p->id,
         .life = r->life,
         .floor_ms = floor_ms,
-        .began_ms = since ? now : CONTACT_NEVER,
+        .began_ms = known ? now : CONTACT_NEVER,
         .complete_ms = CONTACT_NEVER,
         .sent_ms = r->name.sent_ms,
     };
