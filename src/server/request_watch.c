@@ -92,6 +92,10 @@ static void request_set_watches(struct connection *c, const struct request *r,
     if (err == 0) {
         err = request_watch_all(c, WATCH_RECURSIVE, w->persistent_recursive_watches);
     }
+    if (err == CONCLAVE_QUOTA_EXCEEDED || err == CONCLAVE_SYSTEM_ERROR) {
+        /* Java's client does not look at the answer, and would wait for events that never come. */
+        connection_drop(c, "its watches could not be set again: there are too many");
+    }
     if (c->stage == CONNECTION_SERVING) { /* its own events may have been too many for it */
         answer_header(c, r, err);
     }

@@ -164,6 +164,41 @@ static void test_share_of_a_connection(void **state)
     service_harness_finish(&h);
 }
 
+/* A client that takes no notice of a refusal would wait for ever: it is to go to another server. */
+static void test_watches_that_cannot_be_set_again(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct guest p;
+    struct buf body;
+    struct server_limits limits = server_limits_default();
+    limits.watches_max = 2;
+    service_harness_init(&h, &limits);
+    guest_open(&p, &h, 10000);
+    for (int32_t paths = 2; paths <= 3; paths++) {
+        buf_init(&body, 0);
+        buf_append_i64(&body, 100);
+        buf_append_i32(&body, 0);
+        buf_append_i32(&body, 0);
+        buf_append_i32(&body, paths);
+        for (int32_t i = 0; i < paths; i++) {
+            wire_write_string(&body, slice_str(i == 0   ? "/"
+                                               : i == 1 ? "/zookeeper"
+                                                        : "/zookeeper/quota"));
+        }
+        guest_request_xid(&p, WIRE_XID_SET_WATCHES, WIRE_SET_WATCHES, buf_slice(&body));
+        service_harness_turn(&h);
+        if (paths == 2) {
+            guest_expect(&p, WIRE_XID_SET_WATCHES, 0);
+        }
+        buf_finish(&body);
+    }
+    assert_true(p.closed);
+    assert_int_equal(h.service.metrics->conclave_watches_refused, 1);
+    guest_finish(&p);
+    service_harness_finish(&h);
+}
+
 /* --- buffers ---------------------------------------------------------------------------------- */
 
 /* In steps: a clock that jumps is a standstill of the server, which is given back to everybody. */
@@ -559,6 +594,7 @@ int main(void)
         cmocka_unit_test(test_watch_bytes),
         cmocka_unit_test(test_ids_count),
         cmocka_unit_test(test_share_of_a_connection),
+        cmocka_unit_test(test_watches_that_cannot_be_set_again),
         cmocka_unit_test(test_unfinished_requests),
         cmocka_unit_test(test_long_first_frame),
         cmocka_unit_test(test_slow_readers),
