@@ -89,7 +89,7 @@ CONCLAVE_API int conclave_lock_create(struct conclave_recipes *recipes,
  * it is not recursive; or in a callback), CONCLAVE_ECANCELED, CONCLAVE_SESSION_EXPIRED (while it
  * waited: its place is lost), CONCLAVE_ELOST (its node was deleted by somebody, or its lease was
  * over before the call could return), CONCLAVE_ECLOSED, or why the server refused
- * (CONCLAVE_NO_AUTH, ...). Whatever is not 0 leaves nothing behind: a node that was made is
+ * (CONCLAVE_NO_AUTH, ...). A call that fails leaves nothing behind: a node that it created is
  * deleted, in the background if need be.
  */
 CONCLAVE_API int conclave_lock_acquire(struct conclave_lock *lock, int64_t timeout_ms,

@@ -20,7 +20,7 @@ struct acl_entries {
 
 /* Reads the texts, each one entry or more. A comma inside an id (as X.500 names have them) needs
  * no quoting: an entry ends only behind its permissions. 0, CONCLAVE_ENOMEM, or CONCLAVE_EINVAL
- * with *ret_wrong the text from the entry on that is none. Free with acl_entries_free, also after
+ * with *ret_wrong the text from the first wrong entry on. Free with acl_entries_free, also after
  * failure. */
 int acl_entries_parse(const char *const *texts, int count, struct acl_entries *ret,
                       const char **ret_wrong);

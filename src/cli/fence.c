@@ -20,7 +20,8 @@ struct fence_options {
 
 static const struct option_row ROWS[] = {
     {"lock-delay", 0, OPTION_DURATION, offsetof(struct fence_options, lock_delay_ms), "TIME",
-     "bind: after a holder went without letting go nobody writes for so long. Default: 0.", NULL},
+     "bind: how long nobody may write after a holder has gone without letting go. Default: 0.",
+     NULL},
     ACL_ROW,
     {.name = NULL},
 };

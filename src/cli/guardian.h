@@ -39,8 +39,8 @@ void guardian_send(struct guardian *g, const struct supervisor_request *request)
  * the guardian should somebody have stopped it. */
 void guardian_help(const struct guardian *g, pid_t group);
 
-/* It is gone, and the kernel has killed the child with it: ends what is left of the child's group. Returns
- * when nothing is left. false: the system refused to kill it for a time, which it printed. */
+/* For a guardian that is gone, with which the kernel has killed the child: kills the rest of the child's process group
+ * and returns when the group is empty. false: the system refused the kill for a time; the function printed that. */
 bool guardian_kill_group(const struct guardian *g, pid_t group);
 
 /* Never waits. 1 and a report; 0: none now; CONCLAVE_ECLOSED: the guardian is gone. */

@@ -155,7 +155,7 @@ static const char *authorization(const struct members_options *options, char out
     return out;
 }
 
-/* The id of the leader, 0: there is none. admin (may be NULL) receives its HTTP port, "" when it has none. */
+/* The id of the leader; 0: no leader. admin (may be NULL) receives its HTTP port; "": no HTTP port. */
 static uint64_t leader_now(const struct common_options *options, char admin[ROSTER_ADDRESS_MAX])
 {
     struct roster roster;

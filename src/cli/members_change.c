@@ -191,7 +191,7 @@ int members_add(const struct members_options *options, const struct operands *op
     return code;
 }
 
-/* The line of a member in a configuration's text; NULL when there is none. */
+/* The line of a member in a configuration's text, or NULL. */
 static const char *find_line(const char *config, const char *id)
 {
     char start[32];

@@ -43,8 +43,8 @@ struct supervisor_report {
     enum supervisor_news news;
     int value;
     bool lost;
-    bool
-        denied; /* ENDED: SIGKILL was refused meanwhile: it ended by itself, or was ended by others */
+    /* ENDED: the system refused SIGKILL meanwhile: the child ended without it, or others ended it. */
+    bool denied;
 };
 
 struct supervisor_spec {

@@ -34,9 +34,9 @@ static const struct command_usage USAGE = {
                                    "list FILE", NULL},
     .about =
         "Keeps the file of the users who may authenticate by digest: digest.users.file of "
-        "conclave server. add makes the file if there is none, and replaces the password of a "
-        "user who is there. The password is asked for at the terminal, or is the first line of "
-        "the standard input, or of --password-file.\n\n"
+        "conclave server. add creates the file if it does not exist, and replaces the password of "
+        "a user that the file has already. It asks for the password at the terminal, or reads it "
+        "from the first line of the standard input, or of --password-file.\n\n"
         "The file holds a line NAME:HASH per user; the hash is scrypt's. Servers read it at "
         "their start and on SIGHUP.",
     .rows = (const struct option_row[]){{"password-file", 0, OPTION_STRING,
@@ -53,7 +53,7 @@ static int users_fail(const char *path, const char *what)
     return CLI_EXIT_IO;
 }
 
-/* The file's text; empty when there is none. */
+/* Reads the file's text and checks it. A missing file is empty, unless `wanted`. */
 static int read_users(const char *path, bool wanted, struct buf *out)
 {
     char block[4096];
@@ -122,7 +122,7 @@ static bool keep_others(struct slice text, const char *name, struct buf *out)
     return found;
 }
 
-/* A line without its end; false when there is none. */
+/* Reads a line without its newline; false at the end of the file. */
 static bool read_line(FILE *file, char password[PASSWORD_MAX])
 {
     bool ok = fgets(password, PASSWORD_MAX, file) != NULL;

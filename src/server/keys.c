@@ -97,7 +97,7 @@ const struct key_row key_table[] = {
     INT("maxOperationsPerMulti", options.limits.command.parts, 1, BOUNDS_PARTS, 1,
         "operations of one multi or multiRead (10000)"),
     INT("maxAclEntries", options.limits.command.acl.entries, 1, BOUNDS_ACL_ENTRIES, 1,
-        "entries of one ACL, the ids counted that auth stands for (256)"),
+        "entries of one ACL, with the caller's ids in place of auth (256)"),
     INT("maxAclBytes", options.limits.command.acl.bytes, 256, BOUNDS_ACL_BYTES, 1,
         "their bytes (16384)"),
     INT("maxIdsPerConnection", options.limits.command.ids, 4, BOUNDS_IDS, 1,
