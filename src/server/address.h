@@ -2,7 +2,7 @@
  * What the clients of one address have and do together: connections, sessions made from there, an account of what the
  * server keeps for them, requests by time. An address is known as long as it has a socket or a session.
  *
- * All of an IPv6 network of 64 bits are one address: whoever has one address of it has all of them.
+ * All addresses of an IPv6 network of 64 bits count as one: a host that has one of them has all of them.
  */
 #ifndef SERVER_ADDRESS_H
 #define SERVER_ADDRESS_H

@@ -11,7 +11,7 @@
 #include "base/account.h"
 #include "wire/records.h"
 
-/* What the server is told about the scheme digest; strings are borrowed. */
+/* The server's settings for the scheme digest; strings are borrowed. */
 struct digest_rules {
     const char *super;     /* user:hash of the superuser, or NULL */
     const char *algorithm; /* of the hash in ids, OpenSSL's name; NULL: SHA1 */
@@ -76,7 +76,7 @@ int identity_add_x509(struct identity *i, const char *super,
 /* Appends user:base64(hash(user:password)); algorithm as in digest_rules. */
 void digest_id(struct buf *out, const char *algorithm, struct slice user_password);
 
-/* OpenSSL's name of a hash by any of the names that Java has for it; NULL: there is none. */
+/* OpenSSL's name of a hash by any of the names that Java has for it; NULL: unknown. */
 const char *digest_algorithm_find(const char *name);
 
 #endif

@@ -389,7 +389,7 @@ static int members_secure(struct config *c)
                            "with ssl.quorum.certFile, .keyFile and .caFile",
                            open);
     }
-    c->options.local_only = true; /* whoever has an account here is trusted */
+    c->options.local_only = true; /* all accounts of this machine are trusted */
     return 0;
 }
 

@@ -131,7 +131,7 @@ int config_set_digest_algorithm(struct config *c, const char *key, const char *v
     c->options.digest.algorithm = digest_algorithm_find(value);
     if (c->options.digest.algorithm == NULL) {
         return config_fail(c,
-                           "%s: %s: '%s' is none of SHA1, SHA-256, SHA-384, SHA-512, SHA3-256, "
+                           "%s: %s: '%s' is not one of SHA1, SHA-256, SHA-384, SHA-512, SHA3-256, "
                            "SHA3-384, SHA3-512",
                            where, key, value);
     }

@@ -13,8 +13,7 @@ enum {
     REPLY_RECORD_AT = 4 + 4 + 8 + 4,
     WAITING_KEEP = 65536, /* bytes already answered that may stand before the waiting ones */
     SESSION_REQUEST_MAX = 4096,
-    ADDRESS_SHARES =
-        8, /* an address may have so many times as many requests as are left for others */
+    ADDRESS_SHARES = 8, /* most requests of an address, as a multiple of those left for others */
 };
 
 /* At which service_tick closes it, unless it has left the list. */
@@ -203,7 +202,7 @@ static bool connection_reads_on(struct connection *c)
 }
 
 /* A connection that keeps more than it is free to waits while its address or all connections are near their
- * limits. As its peer decides when that ends, it waits so long and no longer. */
+ * limits. The peer decides when that ends, so the wait has a deadline. */
 static bool connection_waits_for_memory(struct connection *c)
 {
     bool over = account_buffers(&c->account) > CONNECTION_BUFFERS_FREE &&

@@ -181,7 +181,7 @@ void connection_reply_end(struct connection *c, size_t place);
 /* Its output, or `sending`, has changed: its account follows. */
 void connection_count_output(struct connection *c);
 
-/* Whether so many bytes of output more are within what the address and all connections may keep. */
+/* Whether `more` bytes of output are within the limits of the address and of all connections. */
 bool connection_has_room(const struct connection *c, size_t more);
 
 /* Appends output that is no reply: marks the connection dirty and checks memory. */

@@ -4,7 +4,7 @@
 #include "server/service.h"
 #include "state/growth.h"
 
-/* Entered and left at so many tenths of the limit. */
+/* Tenths of the limit at which each level begins and ends. */
 static const struct {
     size_t enter;
     size_t leave;

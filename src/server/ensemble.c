@@ -130,8 +130,8 @@ static void resend(struct ensemble *e)
     moved(e);
 }
 
-/* A sole voter does not lead at once: the entry that begins its term has to reach the disk first. What
- * was kept until then goes before what comes after it. */
+/* A sole voter does not lead at once: the entry that begins its term has to reach the disk first. The
+ * commands kept until then go before later ones. */
 static bool keeps_nothing(const struct ensemble *e)
 {
     return e->sole && e->role == REPLICATION_LEADER && list_empty(&e->unapplied);

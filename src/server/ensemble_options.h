@@ -29,7 +29,7 @@ struct ensemble_options {
     int64_t alone; /* go on as the only member, from a log that ends at this index; -1: no */
     int64_t
         skip_entry; /* index of a log entry that is not to be applied, if a majority says so; 0: none */
-    bool heal;      /* damaged data are moved aside and had from the others */
+    bool heal;      /* move damaged data aside and fetch them from the other members */
 };
 
 #endif

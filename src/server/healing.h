@@ -30,8 +30,8 @@ struct healing {
     uint8_t cluster[PEER_CLUSTER_SIZE];
 };
 
-/* The members that count are those of the log's configuration, as the folder has kept them, or (where it has not) the configured
- * ones. */
+/* Counts the members of the log's configuration, which the folder keeps; if the folder has no record of them, the
+ * configured members. */
 void healing_init(struct healing *h, uint64_t id, bool on, const char *dir,
                   const struct member *configured, size_t n);
 void healing_finish(struct healing *h);
@@ -57,8 +57,8 @@ enum peer_age healing_age_aside(enum peer_age age);
 bool healing_may_begin(const struct healing *h, bool (*is_linked)(void *ctx, uint64_t id),
                        void *ctx);
 
-/* Moves aside what is damaged in the data folder, says so in the log. Errors and *ret_text (free it) as of damage_put_aside: it can be tried
- * again. */
+/* Moves the damaged data of the folder aside and logs that. Errors and *ret_text (free it) as of damage_put_aside; the
+ * caller may try again. */
 int healing_put_aside(struct healing *h, int64_t wall_ms, char **ret_text) CONCLAVE_MUST_USE;
 
 #endif

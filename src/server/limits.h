@@ -63,7 +63,7 @@ static inline size_t server_limits_reply(const struct server_limits *l)
     return l->reply_max != 0 ? l->reply_max : most;
 }
 
-/* The defaults; session_min_ms and session_max_ms are those of the default tick. Limits that depend on the
+/* The defaults, with session_min_ms and session_max_ms for the default tick. Limits that depend on the
  * machine's memory are 0. */
 struct server_limits server_limits_default(void);
 

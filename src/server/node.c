@@ -512,7 +512,7 @@ static int list_founders(struct node *n)
     return 0;
 }
 
-/* Members that the log does not know yet are those of the last run, or of the files. */
+/* Until the log gives the members, links with the members of the last run, or of the configuration files. */
 static int link_members(struct node *n, char **ret_text)
 {
     int rc = open_peers(n, ret_text);

@@ -124,7 +124,7 @@ static void client_on_sent(void *owner)
     connection_output_added(&cl->connection);
 }
 
-/* TLS handshakes: each costs a thread a millisecond or more, before anybody knows who asks */
+/* TLS handshakes: each costs a thread a millisecond or more, before the client is authenticated */
 
 static void client_end_securing(struct client *cl)
 {

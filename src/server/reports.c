@@ -8,13 +8,13 @@
 enum {
     INTERVALS_PER_TICK = 8,
     INTERVAL_MAX_MS = 125,
-    DRIFT_PART = 512, /* clocks differ in rate by one part of so many at most */
+    DRIFT_PART = 512, /* clocks differ in rate by at most 1 / DRIFT_PART */
     ROUNDING_MS = 2,
     HEAD_BYTES = 1 + 8 + 4 + 8 + 8 + 4 + 8 + 8,
     SIGN_BYTES = 8 + 4,
 };
 
-/* So much longer may it take by another server's clock. */
+/* How much longer a time of `ms` may be by another server's clock. */
 static int64_t drift_ms(int64_t ms)
 {
     return ms / DRIFT_PART + ROUNDING_MS;

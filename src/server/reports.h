@@ -17,14 +17,14 @@
  *     the majority. So when a new leader is elected at time e, every server has its last contact before e,
  *     and answers nobody after e + G until the new leader has acknowledged a report.
  *  b. F answers no session that gave no sign of life at F for T. Its connection is dropped; the client
- *     takes the session up again with ATTACH_SESSION, and the log decides what came first.
+ *     takes the session up again with ATTACH_SESSION, and the log decides whether its end came first.
  *  c. F notes a sign of life for every request and every answer, and only while it has contact. A connection
  *     that ends takes nothing with it.
  *
  * When L ends a session of F's, heard of at h (the time the report came, less the age that F tells):
  *  d. F sent a report at h + T or later that does not mention the session. All earlier answers are in
  *     F's reports (c), and F sends none later (b). L knows a time before which a report was not sent: c
- *     above, or a time known for an earlier report and what has passed on F's clock since, less drift.
+ *     above, or a time known for an earlier report plus the time since on F's clock, less drift.
  *  e. Or L got no such report until r + G + T, r being when the last one came: by then F's last answer is
  *     T old (a). This covers a server that was killed, cut off in either direction, stopped, removed.
  *
@@ -39,10 +39,10 @@
  *  - A session that moves is heard of when L applies ATTACH_SESSION and belongs to the new server. The
  *    old connection was given up by the client; its server drops it when it applies the same entry.
  *  - F may apply that entry late. It counts (b) from when the client asked, which is before L applied it.
- *  - A server that stands still (SIGSTOP) answers nobody when it wakes, by (a), as clocks go on. A leader
- *    that stands still ends nobody meanwhile; what waits in its sockets has the right age by (d), and the
- *    standstill is given back to all (session.h).
- *  - A leader that was deposed and does not know it yet gets no majority, so neither it nor who
+ *  - A server that is stopped (SIGSTOP) answers nobody when it wakes, by (a), as clocks go on. A leader
+ *    that is stopped ends no session meanwhile; the reports in its sockets have the right age by (d), and the
+ *    pause is given back to all sessions (session.h).
+ *  - A leader that was deposed and does not know it yet gets no majority, so neither it nor a server that
  *    reports to it has contact.
  *
  * Without faults L ends a session within T / 512 for drift, one interval between reports (an eighth of a tick,
@@ -105,7 +105,7 @@ struct reports {
 void reports_init(struct ensemble *e);
 void reports_finish(struct ensemble *e);
 
-/* There is another leader, or none; this server may be it. */
+/* The leader changed, or is unknown now; this server may be the leader. */
 void reports_leader_changed(struct ensemble *e);
 
 /* A beat: reports to the leader, or asks the majority. */

@@ -61,7 +61,7 @@ static void answer_unknown(struct connection *c, const struct request *r)
     connection_close_after_output(c);
 }
 
-/* The answer to one read has so much room in the output: what does not fit is refused while it is being made. */
+/* Limits the answer to one read: an answer that does not fit is refused while it is being encoded. */
 struct reply_room {
     size_t max; /* of the output, before */
 };
@@ -363,7 +363,7 @@ int32_t request_authenticate(struct connection *c, struct slice body)
 {
     struct wire_reader reader = wire_reader_make(body);
     struct wire_auth_packet packet;
-    const char *reason = "the scheme is unknown or off, or its credentials are none";
+    const char *reason = "the scheme is unknown or off, or its credentials are invalid";
     bool digest = false;
     int rc = CONCLAVE_AUTH_FAILED;
     if (wire_decode_auth_packet(&reader, &packet) == 0) {

@@ -93,7 +93,7 @@ struct server_stats {
     double latency_avg_ms;
     const char *mode;                     /* as node_mode */
     int data_level;                       /* enum data_level */
-    const struct account *account;        /* what is kept for all clients; borrowed */
+    const struct account *account;        /* memory kept for all clients; borrowed */
     const struct server_limits *limits;   /* borrowed */
     const struct server_metrics *metrics; /* counters and summaries; borrowed */
 };

@@ -562,7 +562,7 @@ static int64_t service_expire(void *ctx, int64_t id, int64_t heard_ms, int32_t t
     return SESSION_ENDS;
 }
 
-/* After a large part of what was kept has gone, the allocator's free memory goes as well. */
+/* After a large part of the kept bytes was freed, returns the allocator's free memory to the system. */
 static void service_give_back(struct service *s)
 {
     const size_t *bytes = s->account.bytes;

@@ -71,7 +71,7 @@ struct service {
     struct digest_rules digest;
     struct verifier *verifier;
     struct rates auth_failures;   /* of addresses */
-    struct refusals auth_refused; /* what of them the log is told */
+    struct refusals auth_refused; /* limits the log lines about them */
     const char *x509_super;
     const char *auth_schemes;
     uint32_t command_options;
@@ -95,10 +95,9 @@ struct service {
     struct standing standing;
     struct fencing fencing;
     struct effects effects;
-    struct buf scratch;    /* an answer that is only measured */
-    struct map by_session; /* connections by session id */
-    struct account
-        account; /* what is kept for all clients; those of the addresses are parts of it */
+    struct buf scratch;     /* an answer that is only measured */
+    struct map by_session;  /* connections by session id */
+    struct account account; /* memory kept for all clients; the addresses' accounts are below it */
     struct addresses addresses;
     struct list
         handshaking; /* connections with a deadline: without session, closing, or waiting for memory; oldest first */
@@ -137,7 +136,7 @@ void service_close_acls(struct service *s, int64_t now_ms);
 /* A log entry. 0, or CONCLAVE_ECORRUPT or CONCLAVE_ENOMEM: the server must stop. */
 int service_apply(struct service *s, struct slice payload) CONCLAVE_MUST_USE;
 
-/* A log entry that is not applied: its batch counts as admitted, and nobody is told what became of its writes. Errors as
+/* A log entry that is not applied: its batch counts as admitted, and no client gets an answer to its writes. Errors as
  * service_apply. */
 int service_skip(struct service *s, struct slice payload) CONCLAVE_MUST_USE;
 

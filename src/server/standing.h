@@ -28,7 +28,7 @@ struct connection;
 
 struct standing {
     bool leads;         /* sessions expire here, spent nodes are collected here */
-    bool sole;          /* the only voter: what is applied here is the newest there is */
+    bool sole;          /* the only voter: its applied state is the newest */
     int64_t contact_at; /* a leader with a quorum had this server's report then, monotonic ms */
     bool leaving;       /* a reconfig removed this server: its clients go to the others */
     bool readable;      /* the state is one that the ensemble once had */

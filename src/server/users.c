@@ -65,7 +65,7 @@ static int users_take_line(struct users *u, struct slice line, const char **ret_
     memcpy(hash, colon + 1, len);
     hash[len] = '\0';
     if (!scrypt_is_hash(hash)) {
-        *ret_why = "the hash is none of scrypt: make the line with conclave users add";
+        *ret_why = "the hash is not a scrypt hash: make the line with conclave users add";
         return CONCLAVE_EINVAL;
     }
     if (users_find(u, name) != NULL) {

@@ -34,7 +34,7 @@ void users_finish(struct users *u);
 /* NULL when there is no such user. */
 struct user *users_find(const struct users *u, struct slice name);
 
-/* Whether a name can stand in the file and in an ACL. */
+/* Whether a name is valid in the file and in an ACL. */
 bool users_name_is_good(struct slice name);
 
 #endif
