@@ -604,8 +604,8 @@ int http_adopt(struct http *h, int fd_take, const struct net_address *peer, stru
     c->fd = fd_take;
     buf_init(&c->subject, 0);
     buf_append_slice(&c->subject, subject);
-    list_push_back(&h->adopted,
-                   &c->place.node); /* the library tells of it now or in its next run */
+    /* The library reports the connection in the call below or in its next run. */
+    list_push_back(&h->adopted, &c->place.node);
     if (!buf_ok(&c->subject)) {
         client_free(c);
         close(fd_take);

@@ -1,6 +1,6 @@
 /*
- * What stands where over HTTP. Reading only (GET and HEAD), save for the commands that change state, restore and transfer:
- * those need POST. Requests that a page of another site makes are refused (forgery.h).
+ * The routes of the HTTP port. They only read (GET and HEAD), except the commands that change state, restore and transfer,
+ * which need POST. Requests that a page of another site makes are refused (forgery.h).
  *
  *   /            links to the rest
  *   /commands    ZooKeeper's AdminServer (or where admin.commandURL says)

@@ -71,8 +71,8 @@ struct view_watch {
     struct slice path;
 };
 
-/* An array of them, by path or by session, to be freed; NULL and 0 when there is none or memory is out. No more than have
- * room as text. */
+/* An array of the watches, sorted by path or by session; the caller frees it. NULL and 0 when no watch exists or memory is
+ * out. It ends where the text of the watches would fill the room. */
 struct view_watch *view_watches(const struct view *v, const struct view_room *room, bool by_session,
                                 size_t *ret_count, size_t *ret_more);
 

@@ -1,7 +1,7 @@
 /*
- * Accounts of bytes: what is kept on behalf of somebody, by its use. Accounts form a tree (connection, address,
- * total): a charge counts for the account it is made to and for all above it, so that each level has a limit of
- * its own. The module counts; whoever is about to keep something compares with a limit first.
+ * Accounts of bytes: the memory that the server keeps on behalf of an owner, by use. Accounts form a tree
+ * (connection, address, total): a charge counts for its own account and for all above it, so that each level has a
+ * limit of its own. The module only counts; the caller compares with a limit before it keeps anything.
  *
  * A block that comes and goes as a whole (a request, a watch) is charged and credited; for a buffer that
  * grows and shrinks the holder states its present size (account_hold). Do not mix both for one use.
@@ -59,7 +59,7 @@ static inline void account_credit(struct account *a, enum account_use use, size_
     }
 }
 
-/* The account itself keeps so many bytes for this use from now on. It has no accounts below. Takes NULL. */
+/* From now on the account itself keeps `bytes` for this use. No account may be below it. Takes NULL. */
 static inline void account_hold(struct account *a, enum account_use use, size_t bytes)
 {
     size_t before = a != NULL ? a->bytes[use] : bytes;
@@ -78,7 +78,7 @@ static inline size_t account_buffers(const struct account *a)
     return a->bytes[ACCOUNT_INPUT] + a->bytes[ACCOUNT_OUTPUT] + a->bytes[ACCOUNT_IDS];
 }
 
-/* What is part of the replicated state. */
+/* The bytes of the replicated state. */
 static inline size_t account_state(const struct account *a)
 {
     return a->bytes[ACCOUNT_NODES] + a->bytes[ACCOUNT_SESSIONS] + a->bytes[ACCOUNT_RESULTS];

@@ -11,7 +11,7 @@
 
 enum { LINE = 4096 };
 
-/* The number in a file of a control group; SIZE_MAX when there is none: "max", no file, or no such kernel. */
+/* The number in a file of a control group; SIZE_MAX without a number ("max") and without a file (as on other kernels). */
 static size_t read_limit(const char *path)
 {
     char line[64];

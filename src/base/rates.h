@@ -1,9 +1,8 @@
 /*
- * How often each of many may do something: so many at once, then so many a second. Whoever they are
- * (addresses, names), they are known by a hash under a key, and what they did is kept in two rows of
- * slots; somebody is over the rate when both of his slots say so. So memory is fixed, taken when
- * the first is counted, and nothing has to be forgotten in time. Limit: with thousands of offenders at the same time somebody else is
- * taken for one of them. Knows no clock.
+ * Limits how often each subject (an address, a name) may do something: a burst at once, then a number per second. A keyed
+ * hash of the subject selects a slot in each of two rows; a subject is over the rate when both of its slots are. So the
+ * memory is fixed, taken when the first event is counted, and no entry has to expire. Limit: with thousands of offenders
+ * at the same time another subject may be taken for one of them. Reads no clock.
  */
 #ifndef BASE_RATES_H
 #define BASE_RATES_H
@@ -19,8 +18,8 @@ enum {
 
 struct rates {
     struct hash_key key;
-    int64_t (
-        *busy_until_ns)[RATES_SLOTS]; /* rows: when what was done is done at the rate; or NULL */
+    /* Per row and slot: the time at which the events so far are within the rate. NULL: no event yet. */
+    int64_t (*busy_until_ns)[RATES_SLOTS];
 };
 
 /* The key decides who shares slots with whom: strangers must not know it. */

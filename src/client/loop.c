@@ -119,7 +119,7 @@ static void arm_timer(struct conclave_client *client)
 /* --- link
  * --------------------------------------------------------------------------------------------- */
 
-/* Keeps why the attempt to reach this server failed, in place of what was kept of it. */
+/* Keeps why the attempt to reach this server failed; replaces the reason of an earlier attempt. */
 static void remember_error(struct conclave_client *client, const struct host *host,
                            const char *what)
 {

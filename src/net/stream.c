@@ -262,7 +262,7 @@ static void securing_work(struct worker_job *job)
     x->left = bytes.len;
 }
 
-/* The handshake is done: what came behind it is of the stream. */
+/* The handshake is done: the bytes after it belong to the stream. */
 static void stream_end_securing(struct stream *s)
 {
     struct securing *x = s->securing;

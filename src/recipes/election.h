@@ -131,7 +131,7 @@ struct conclave_election {
     bool ack_data_old;    /* data changed after it was written */
     bool acked;           /* <path>.leader/current is ours */
     bool marked;          /* <path>.leader/last names this term */
-    int32_t last_version; /* of it, when we wrote it: who writes it after us has moved it on */
+    int32_t last_version; /* version of `last` after our write; a later writer has raised it */
     enum election_tidy tidy;
     bool steal;            /* an acknowledgement is to be replaced */
     bool steal_read;       /* it is being read, to see whether it is to be replaced */

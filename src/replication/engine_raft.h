@@ -71,12 +71,12 @@ int engine_new_term(struct engine *e, struct engine_result *ret) CONCLAVE_MUST_U
 bool engine_sole_voter(const struct engine *e); /* this server is */
 
 /*
- * Before a follower's election timeout: a server whose vote an uncommitted entry takes away stands for election, where nobody else
- * might win (Ongaro's thesis, 4.2.2). Of four voters two may be behind that entry: they are no majority of four, and of the three
- * voters that it leaves they vote for the one that has it. libraft lets only voters stand, so it is one until the step that ends
- * its candidacy. It then counts its own vote, too: of 2n voters n + 1 are asked for, which is n without its own, and
- * these are a majority of the 2n - 1 that the entry leaves. Of 2n + 1 voters that would be one vote short, and is never needed:
- * who might elect it can elect one of themselves.
+ * Before a follower's election timeout: a server whose vote an uncommitted entry takes away becomes a candidate if no other
+ * server might win (Ongaro's thesis, 4.2.2). Of four voters two may not have that entry: they are no majority of four, and
+ * of the three voters that the entry leaves they vote for the third, which has it. libraft lets only voters become candidates,
+ * so the server is a voter until the step that ends its candidacy. It then counts its own vote, too: of 2n voters it needs
+ * n + 1, which is n without its own, and these are a majority of the 2n - 1 that the entry leaves. Of 2n + 1 voters that
+ * would be one vote short, and is never needed: the servers that might elect it can elect one of themselves.
  */
 void engine_stand(struct engine *e);
 

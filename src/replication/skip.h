@@ -49,7 +49,7 @@ struct skip {
     uint64_t wanted; /* the index that the operator named, 0: none */
     bool waits;      /* applying has come to `held` */
     struct skip_entry held;
-    int64_t next_ms; /* when the leader is told again */
+    int64_t next_ms; /* when skip_turn votes or decides next */
     struct {
         struct skip_entry entry;
         uint64_t at; /* index of the decision */
@@ -85,7 +85,7 @@ void skip_truncated(struct replication *r, uint64_t index);
 
 enum skip_verdict { SKIP_APPLY, SKIP_WAIT, SKIP_PASS };
 
-/* What is to be done with an entry of a command. */
+/* How to treat a log entry that holds a command. */
 enum skip_verdict skip_judge(const struct replication *r, const struct skip_entry *entry);
 
 /* Applying waits before this entry. */

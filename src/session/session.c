@@ -87,7 +87,7 @@ static struct list *session_slot(struct session_tracker *t, int64_t tick)
 
 /* --- the wheel ------------------------------------------------------------------------------------ */
 
-/* Puts the session where it is due so many ms from now. */
+/* Puts the session into the slot in which it is due `more_ms` from now. */
 static void session_arm(struct session_tracker *t, struct session *s, int64_t now_ms,
                         int64_t more_ms)
 {

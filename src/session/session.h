@@ -1,5 +1,5 @@
 /*
- * Who is alive. On the leader the tracker ends sessions: they lie in buckets of one granule, and a
+ * Which sessions are alive. On the leader the tracker ends sessions: they lie in buckets of one granule, and a
  * session whose last sign of life is older than its timeout is named in (timeout, timeout +
  * granule]. On every other server it is a record of the signs of life that the leader must hear
  * of: each stays in the reports until a report that has it was acknowledged, whatever becomes of

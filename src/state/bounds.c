@@ -56,7 +56,7 @@ static size_t count_pieces(struct slice list)
 
 bool bounds_reconfig(const struct wire_reconfig_request *r)
 {
-    enum { OTHER_LINES = 16 }; /* the version, and what is no server */
+    enum { OTHER_LINES = 16 }; /* the version, and lines that name no server */
     return count_pieces(r->joining_servers) <= BOUNDS_MEMBERS &&
            count_pieces(r->leaving_servers) <= BOUNDS_MEMBERS &&
            count_pieces(r->new_members) <= BOUNDS_MEMBERS + OTHER_LINES;

@@ -1,11 +1,10 @@
 /*
  * What one command may cost. The server that takes a request in checks it against its own configuration, before it
- * proposes it: what is refused there never gets into a log. COMMAND_BOUNDED says that it did, and then apply refuses what
- * passes the ceilings below, which are the same everywhere. A command without that mark comes from a log of an earlier
- * version: it is applied as it was then, so that a replay gives the same state.
+ * proposes it: a refused request never gets into a log. COMMAND_BOUNDED marks a command that was checked; apply refuses
+ * such a command beyond the ceilings below, which are the same everywhere. A command without that mark comes from a log of
+ * an earlier version: it is applied as it was then, so that a replay gives the same state.
  *
- * Only what makes something new is bounded: nodes with longer paths and lists that are there already can be read,
- * changed and deleted.
+ * Only new nodes and lists are bounded: clients can read, change and delete existing nodes with longer paths and lists.
  */
 #ifndef STATE_BOUNDS_H
 #define STATE_BOUNDS_H
@@ -39,7 +38,7 @@ enum {
 extern const struct command_bounds command_ceilings;
 
 /* Whether a request may be proposed: 0, CONCLAVE_INVALID_ACL or CONCLAVE_BAD_ARGUMENTS; or, as state_check_write,
- * CONCLAVE_MARSHALLING_ERROR. What is wrong with it otherwise is for apply to say. */
+ * CONCLAVE_MARSHALLING_ERROR. Apply reports all other errors. */
 int bounds_check(const struct command_bounds *b, int32_t type, struct slice body,
                  struct wire_vector ids);
 
@@ -47,8 +46,8 @@ int bounds_check(const struct command_bounds *b, int32_t type, struct slice body
 bool bounds_path(const struct command_bounds *b, struct slice path);
 
 /* Whether a list may be stored, as one more of a command of command_bytes; *total counts the bytes of all its lists.
- * Together they may have the bytes of one list and 16 for each byte of the command: "auth" stands for all ids of a
- * caller, so that few bytes ask for many. */
+ * Together they may have the bytes of one list and 16 for each byte of the command: all ids of the caller replace an
+ * "auth", so that few bytes ask for many. */
 bool bounds_acl(const struct command_bounds *b, struct wire_vector asked, struct wire_vector ids,
                 size_t command_bytes, int64_t *total);
 

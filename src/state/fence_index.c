@@ -350,7 +350,7 @@ const struct znode *fence_first(struct state *s, struct fence_binding *b, int64_
     return first;
 }
 
-/* The binding that keeps the memo of the lock that is this node, NULL when it is none. */
+/* The binding that keeps the memo of the lock at this node; NULL when no binding names it. */
 static struct fence_binding *keeper_of(struct state *s, const struct znode *lock)
 {
     size_t count;
@@ -365,7 +365,7 @@ static struct fence_binding *keeper_of(struct state *s, const struct znode *lock
     return bound != NULL ? bound[0]->keeper : NULL;
 }
 
-/* Whether it was good before a change, before which the lock had so many children and creates more. */
+/* Whether the memo was valid before a change: the lock then had `children` and `creates` more than now, modulo 2^32. */
 static bool memo_was_good(const struct fence_memo *memo, const struct znode *lock,
                           uint32_t children, uint32_t creates)
 {

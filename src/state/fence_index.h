@@ -64,10 +64,10 @@ void fence_index_finish(struct fence_index *f);
 /* The bindings changed. */
 void fence_index_forget(struct fence_index *f);
 
-/* The command in progress is about to change what is known of a binding. */
+/* The command in progress is about to change the terms or the memo of a binding. */
 void fence_note(struct state *s, struct fence_binding *b);
-/* It succeeded, or is taken back: then all is known again that was before, so a command that fails costs nobody a look
- * at a lock's children. */
+/* The command succeeded; or it is rolled back, which restores terms and memos, so that after a command that fails nobody
+ * has to look at a lock's children again. */
 void fence_commit(struct state *s);
 void fence_rollback(struct state *s);
 
@@ -84,8 +84,8 @@ struct fence_binding **fence_of_lock(struct state *s, struct slice lock, size_t 
  * progress, or one above the last. */
 const struct znode *fence_first(struct state *s, struct fence_binding *b, int64_t zxid);
 
-/* A child of a node came or went; the tree has changed. What is known of a lock goes on to be known, so that its children
- * are not looked at again, unless the first contender went. `went` tells whether it was a contender. */
+/* A child of a node came or went; the tree has changed. The memo of a lock stays valid, so that its children are not looked
+ * at again, unless the first contender went. `went` returns whether the child was a contender for a bound lock. */
 void fence_child_came(struct state *s, const struct znode *child, int64_t zxid);
 bool fence_child_went(struct state *s, const struct znode *child, int64_t zxid);
 

@@ -62,8 +62,8 @@ static int64_t operation_growth(const struct state *s, const struct operation *o
     }
 }
 
-/* What goes counts only while nothing has come: behind a create the same node could be deleted, and counted,
- * once more. */
+/* A deletion counts only before the first operation that grows: after a create the same node could be deleted, and
+ * counted, once more. */
 static int64_t multi_growth(const struct state *s, struct slice body)
 {
     struct wire_reader r = wire_reader_make(body);

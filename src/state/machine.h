@@ -96,9 +96,9 @@ struct write {
     struct slice path; /* of the node created or removed last; good until the next event */
     bool bounded;      /* COMMAND_BOUNDED */
     int64_t acl_bytes; /* of all lists that it asked to store so far */
-    int64_t
-        looked_at; /* nodes, beside those that it names: by what stands in the tree and not by what was looked at in
-                          fact, which may differ from server to server */
+    /* Nodes to look at beside those that it names: computed from the tree, not from the nodes in fact looked at, which may
+     * differ from server to server. */
+    int64_t looked_at;
 };
 
 /* Ends the process when memory is out: inside apply there is no way on that does not diverge. */

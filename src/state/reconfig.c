@@ -392,8 +392,8 @@ static int next_members(const struct write *w, const struct wire_reconfig_reques
     return check_permission(w);
 }
 
-/* What stands before the members are looked at. ZooKeeper looks at the permission last, but only on one server and before
- * the log; here a stranger would have all servers read what he wrote. */
+/* The checks before the one of the members. ZooKeeper checks the permission last, but only on one server and before the
+ * log; here all servers would read the lists of a client without permission. */
 static int check_request(const struct write *w, const struct wire_reconfig_request *r)
 {
     const struct configuration *e = &w->s->configuration;
@@ -444,7 +444,7 @@ int write_reconfig(struct write *w, const struct wire_reconfig_request *r)
     bool same = membership_equal(&next, shown(e));
     if (same) {
         membership_finish(&next);
-    } else { /* should it be given up, those that are leaving stay, and have to be shown again */
+    } else { /* if it is given up, the leaving members stay and must be shown again */
         e->unpublished = e->unpublished || !membership_equal(&e->members, shown(e));
         membership_finish(&e->target);
         e->target = next;

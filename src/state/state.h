@@ -132,8 +132,8 @@ enum state_rewatch { STATE_REWATCH_DATA, STATE_REWATCH_EXIST, STATE_REWATCH_CHIL
 
 /* Another caller asks from now on, or the same with other ids. For state_rewatch alone: the others see to it. */
 void state_caller_begin(const struct state *s);
-/* What a watch set when `relative_zxid` was the newest must be told now: an event type, or 0:
- * set it again. Of a node that the caller may not read nothing is told. ZooKeeper tells it. */
+/* The event that a watch set when `relative_zxid` was the newest must get now: an event type, or 0:
+ * set it again. A node that the caller may not read gives no event; in ZooKeeper it gives one. */
 int state_rewatch(const struct state *s, enum state_rewatch kind, struct wire_vector ids,
                   struct slice path, int64_t relative_zxid);
 

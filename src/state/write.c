@@ -466,8 +466,7 @@ int write_check(struct write *w, const struct wire_check_version_request *r)
     return rc;
 }
 
-/* Stands alone always, so it needs no way back. Changes aversion only, and nobody is told. */
-/* The list stands in s->scratch. */
+/* Never part of a multi, so it needs no rollback. Changes aversion only, and fires no watch. The list is in s->scratch. */
 static void replace_acl(struct write *w, struct slice path, struct znode *node, int32_t acl_count)
 {
     struct state *s = w->s;
@@ -520,7 +519,7 @@ static const struct {
 };
 enum { CLOSED_ACLS = sizeof closed_acls / sizeof closed_acls[0] };
 
-/* NULL when somebody changed its ACL, or there is none. */
+/* NULL when somebody changed the node's ACL, or the node does not exist. */
 static struct znode *find_open(const struct state *s, size_t i)
 {
     struct znode *node = tree_find(&s->tree, slice_str(closed_acls[i].path));

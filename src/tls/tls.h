@@ -32,8 +32,8 @@ struct tls *tls_create(struct tls_context *c, const char *host, bool verify_host
 void tls_destroy(struct tls *t);
 
 /*
- * Takes a handshake as far as *bytes, of the wire, reach: all of them while it is not done; what is
- * left when it is done (tls_ready) is for tls_read. 0, or CONCLAVE_ECLOSED or CONCLAVE_ETLS as
+ * Continues a handshake with *bytes of the wire, and takes all of them while it is not done; when it is
+ * done (tls_ready), the bytes left are for tls_read. 0, or CONCLAVE_ECLOSED or CONCLAVE_ETLS as
  * tls_read. tls_read does this itself; this is for a thread of its own: nothing else may use t
  * meanwhile.
  */

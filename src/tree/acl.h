@@ -52,8 +52,8 @@ int acl_take(struct acl_table *t, struct wire_vector entries, uint32_t *ret_id) 
 void acl_ref(struct acl_table *t, uint32_t id);
 void acl_unref(struct acl_table *t, uint32_t id);
 
-/* Keeps a list that is there until acl_release, whatever becomes of the znodes that hold it: its entries can be
- * borrowed for so long. 0 or CONCLAVE_ENOMEM. */
+/* Keeps a list of the table until acl_release, whatever becomes of the znodes that hold it: its entries can be
+ * borrowed until then. 0 or CONCLAVE_ENOMEM. */
 int acl_keep(struct acl_table *t, const struct acl_list *list) CONCLAVE_MUST_USE;
 void acl_release(struct acl_table *t);
 

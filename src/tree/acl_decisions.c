@@ -32,7 +32,7 @@ struct sorted_list {
     uint64_t epoch; /* when it was sorted */
     uint32_t number;
     int32_t anyone; /* permissions of world:anyone */
-    int32_t sasl;   /* permissions of all entries of the scheme sasl, for who is "super" there */
+    int32_t sasl;   /* permissions of all entries of the scheme sasl, for its id "super" */
     struct sorted_entry *slots;
     size_t slots_mask;
     struct sorted_range *ranges;

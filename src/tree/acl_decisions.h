@@ -15,14 +15,14 @@
 
 struct acl_decisions;
 
-/* NULL when memory is out. The key is random: callers choose what is in the tables. */
+/* NULL when memory is out. The key is random, because callers choose the contents of the tables. */
 struct acl_decisions *acl_decisions_create(const struct hash_key *key);
 void acl_decisions_destroy(struct acl_decisions *d);
 
 /* Forgets everything: another command, or ids that changed. */
 void acl_decisions_begin(struct acl_decisions *d);
 
-/* As acl_permits. number: of the list in its table; caller: tells those apart who are asked about between two begins. */
+/* As acl_permits. number: of the list in its table; caller: distinguishes the callers between two begins. */
 bool acl_decisions_permit(struct acl_decisions *d, uint32_t number, struct wire_vector acl,
                           uint64_t caller, struct wire_vector ids, int32_t perms);
 

@@ -53,7 +53,7 @@ static bool sasl_matches(struct slice caller, struct slice entry)
 
 struct scheme {
     const char *name;
-    bool authenticates; /* its ids are what "auth" stands for */
+    bool authenticates; /* its ids replace "auth" */
     uint32_t bit;       /* in enum acl_schemes, or 0: always on */
     bool (*valid)(struct slice id);
     bool (*matches)(struct slice caller, struct slice entry);
@@ -234,7 +234,7 @@ static int fixup_entry(const struct wire_acl *entry, struct wire_vector ids, uin
 
 enum { ENTRY_FIXED = 4 + 4 + 4 }; /* bytes of an entry beside scheme and id */
 
-/* What "auth" stands for, whatever schemes are on. */
+/* Measures the ids that replace "auth", as if all schemes were on. */
 static void measure_ids(struct wire_vector ids, int64_t *ret_entries, int64_t *ret_bytes)
 {
     struct wire_id caller;

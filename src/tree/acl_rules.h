@@ -33,8 +33,8 @@ enum acl_schemes {
  */
 bool acl_permits(struct wire_vector acl, struct wire_vector ids, int32_t perms);
 
-/* The permissions that a caller with these ids has by the list, all as bits: every bit is set where acl_permits is true
- * whatever is asked. */
+/* The permissions that a caller with these ids has by the list, as bits; all bits are set when acl_permits is true for
+ * every perms. */
 int32_t acl_granted(struct wire_vector acl, struct wire_vector ids);
 
 /* Whether entries of the scheme match the ids that are equal to theirs (and in sasl, the id "super"). */
@@ -47,7 +47,7 @@ struct acl_limits {
 };
 
 /* Counts a list that was asked for as it would be stored. False when it passes the limits, *ret_bytes is not set then;
- * what is wrong with it otherwise is for acl_fixup to say. */
+ * acl_fixup reports all other errors of the list. */
 bool acl_measure(struct wire_vector asked, struct wire_vector ids, const struct acl_limits *limits,
                  int64_t *ret_bytes);
 

@@ -70,7 +70,7 @@ static size_t znode_depth(const struct znode *node)
     return depth;
 }
 
-/* Names of siblings, of which more path may follow: '/' then stands behind the shorter one. */
+/* Compares names of siblings; if more path follows the shorter one, its next byte is '/'. */
 static int compare_names(const struct znode *a, bool more_a, const struct znode *b, bool more_b)
 {
     struct slice x = znode_name(a);

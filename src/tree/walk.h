@@ -14,7 +14,7 @@ struct tree_walk {
 
 void tree_walk_begin(struct tree_walk *w, const struct tree *t);
 
-/* Goes on to the child of that name. False, and stays, when there is none. */
+/* Goes on to the child of that name. False, and stays, when no child has it. */
 bool tree_walk_down(struct tree_walk *w, struct slice name);
 
 /* The child of that name, or NULL; stays. */
