@@ -23,7 +23,7 @@ void must(bool holds)
     }
 }
 
-/* --- what is counted ------------------------------------------------------------------------------ */
+/* --- counting ------------------------------------------------------------------------------------- */
 
 /* The linker puts these in place of the allocator (--wrap), and names the allocator __real_. */
 void *__real_malloc(size_t size);
@@ -115,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     }
     (void)fprintf(stderr,
-                  "cost: an input of %zu bytes, which stands for %" PRId64 ", took %" PRId64
+                  "cost: an input of %zu bytes, counted as %" PRId64 ", took %" PRId64
                   " us of CPU time and allocated %" PRId64 " bytes; the bound is %" PRId64
                   " us and %" PRId64 " bytes\n",
                   size, cost.bytes, least_ns / 1000, cost.alloc_bytes, allowed_ns() / 1000,

@@ -3,8 +3,8 @@
  * time of the thread and the bytes allocated while fuzz_input runs, and aborts with a message when an input passes the
  * bound: cost that grows faster than the input is a fault like a crash.
  *
- * The bound is a constant plus a factor for each byte. The bytes are those of the input and those that the fuzzer made
- * of it (cost_stands_for): a program of few bytes may stand for long requests. The factors hold for a build with
+ * The bound is a constant plus a factor for each byte. The bytes of the input count, and the bytes that the fuzzer makes
+ * of it (cost_stands_for), as a program of few bytes may make long requests. The factors hold for a build with
  * AddressSanitizer, which is about ten times slower than a plain one.
  *
  * Limits: allocations of shared libraries are not counted; CPU time of other threads is not either.
@@ -29,7 +29,7 @@ void fuzz_input(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The input stands for this many bytes more. */
+/* Counts `bytes` more than the input has. */
 void cost_stands_for(size_t bytes);
 
 /* The fuzzer's own checks in between do not count. Pauses do not nest. */

@@ -21,10 +21,10 @@
 
 enum { REQUESTS_MAX = 200, POPULATIONS_MAX = 4 };
 
-/* What a command stands for beside its own bytes: the reads that each is tried as. */
+/* Bytes to count for a command beside its own: each is tried as several reads, too. */
 enum { COMMAND_BYTES = 1024 };
 
-/* So much of a reply counts: it may be longer only because a command made too much of little. */
+/* Most bytes of a reply that count: a longer one means that a command made too many bytes of few. */
 enum { REPLY_BYTES = 64 << 10 };
 
 /* One of the steps of a program that make a command (put_command). */
@@ -67,7 +67,7 @@ static void check_same_effects(const struct world *w, const struct command *c, i
     int64_t zxid = before + (c->type != COMMAND_ATTACH_SESSION);
     bool known = (c->options & COMMAND_NUMBERED) != 0 && state_zxid(w->states[0]) == before;
     must(state_zxid(w->states[0]) == state_zxid(w->states[1]) && a->zxid == b->zxid);
-    /* What has an answer already gets that one, and is not done again. */
+    /* A command that has an answer already gets that answer and is not executed again. */
     must(known ? a->zxid <= before : a->zxid == zxid && state_zxid(w->states[0]) == zxid);
     must(a->err <= 0 && a->err == b->err);
     must(a->err == 0 || (a->reply.len == 0 && a->events_count == 0));

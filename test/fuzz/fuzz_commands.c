@@ -2,8 +2,8 @@
  * What a person types and what commands read of servers. The first byte of the input chooses: a line of the shell, the
  * arguments of a command, a value, ACLs, a quota's limits, the answers of four-letter words and of the HTTP port, the address
  * and the card of a member of `conclave switch`.
- * What must hold: no harm; a word that is quoted reads as itself; what is read and written reads the same again; no control
- * character of a server reaches the terminal.
+ * Invariants: no memory error; a quoted word reads as itself; a value that was read and written reads the same again; no
+ * control character of a server reaches the terminal.
  */
 #include "cli/acl_text.h"
 #include "cli/admin_http.h"

@@ -10,7 +10,7 @@
 
 enum { GUESTS = 3, STEPS_MAX = 300 };
 
-/* What a step stands for beside the bytes that it sends. */
+/* Bytes to count for a step beside those that it sends. */
 enum { STEP_BYTES = 64 };
 
 const struct cost_bound fuzz_bound = {

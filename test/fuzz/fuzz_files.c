@@ -1,8 +1,8 @@
 /*
- * What a start finds in a data folder: marker, metadata, segments of the log, snapshots, what came of another server's
- * snapshot, the file of a suspected entry. The input is a program that changes a good folder (bytes, lengths, names; with
- * checksums made right again, or frames and texts of its own) and starts a server on it in between.
- * What must hold: no start asserts; a refused one says why; what one start made of a folder the next one finds again; a
+ * The files of a data folder at a start: marker, metadata, segments of the log, snapshots, the received part of another
+ * server's snapshot, the file of a suspected entry. The input is a program that changes a good folder (bytes, lengths,
+ * names; with checksums made right again, or frames and texts of its own) and starts a server on it in between.
+ * Invariants: no start asserts; a refused start gives a reason; a start finds the state that the last one left; a
  * damaged folder can be put aside, and then joins.
  */
 #include "unit/replication/sim_disk.inc"
@@ -23,7 +23,7 @@ enum {
     STARTS_MAX = 6,
     FILE_MAX = 1 << 16,
     TURNS = 12,
-    /* What a step, and what a start, stands for. */
+    /* Bytes to count for a step and for a start. */
     STEP_BYTES = 64,
     START_BYTES = 20000,
 };
@@ -120,8 +120,8 @@ static void drop_message(void *ctx, uint64_t to, struct buf *message_take)
 
 static const struct replication_sender nobody = {NULL, drop_message};
 
-/* With a sender the server may be a member of an ensemble. Opens, submits so many entries, takes a snapshot if asked to,
- * closes. The code of the opening. */
+/* Opens (`member`: as a member of an ensemble, which needs a sender), submits `entries` entries, takes a snapshot if
+ * `snapshot`, closes. Returns the code of the opening. */
 static int run(struct sim_disk *disk, bool member, bool join, unsigned entries, bool snapshot,
                struct machine *ret)
 {
@@ -209,7 +209,7 @@ static const struct sim_disk *good_folder(void)
     return &disk;
 }
 
-/* One of the files, in the order of their making; NULL: there is none. */
+/* The file that the input chooses, in the order of creation; NULL: the folder is empty. */
 static struct sim_name *take_file(struct world *w, struct input *in)
 {
     size_t files = 0;

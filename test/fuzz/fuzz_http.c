@@ -1,7 +1,7 @@
 /*
- * What comes in at the admin port: bytes of HTTP requests, through the HTTP library and the routes, to a server that runs;
- * four-letter words; the headers that tell a forged request. The first byte of the input chooses.
- * What must hold: nothing asserts; what is answered is HTTP; a name that the port does not know is refused.
+ * Input of the admin port: bytes of HTTP requests, through the HTTP library and the routes, to a server that runs;
+ * four-letter words; the headers that reveal a forged request. The first byte of the input chooses.
+ * Invariants: nothing asserts; each answer is HTTP; a name that the port does not know is refused.
  *
  * The server is one for all inputs: it has a data folder of its own, which is removed at the end of the process.
  */

@@ -2,7 +2,7 @@
  * A member of an ensemble (its log, its state, what it tells the others) and what the other members send it on both channels.
  * The first byte of the input chooses whether it leads alone or follows two others; the rest is a program: frames of any
  * bytes and of the right form, links, time, disk jobs, a client.
- * What must hold: nothing asserts, in libraft neither; what was applied stays; it can be closed at any moment.
+ * Invariants: nothing asserts, in libraft neither; an applied entry stays; the member can be closed at any moment.
  */
 #include "unit/replication/sim_disk.inc"
 

@@ -2,7 +2,8 @@
  * Texts inside requests, that the state machine and the server take apart: paths, ids of ACLs (addresses and their ranges,
  * X.500 names, principals), server lines of a reconfig, the terms of a fence, numbers, hashes of passwords. The first byte
  * of the input chooses.
- * What must hold: no harm; what is read lies within the text; what is read and printed reads the same again.
+ * Invariants: no memory error; a part that was read lies within the text; a value that was read and printed reads the
+ * same again.
  */
 #include "fuzz/cost.h"
 #include "fuzz/input.h"
@@ -87,7 +88,7 @@ static void fuzz_member_line(struct slice text)
         must(slice_equal(buf_slice(&printed), buf_slice(&twice)));
         must(member_lines_clash(&first, &again) == member_lines_clash(&again, &first));
     } else {
-        must(printed.len >= MEMBER_LINE_MAX); /* with what was not said it is too long */
+        must(printed.len >= MEMBER_LINE_MAX); /* with the defaults added it is too long */
     }
     buf_finish(&printed);
     buf_finish(&twice);

@@ -2,7 +2,8 @@
  * What an operator writes for a server. The first byte of the input chooses the form: zoo.cfg keys (every key of the server's
  * table), server.N lines, JAAS, a users file, the subject of a certificate as DER, the lines of a dynamicConfigFile with what
  * follows of them, arguments together with a zoo.cfg, PEM files.
- * What must hold: no harm; what is refused says why; a server line that is read prints to a text that reads the same.
+ * Invariants: no memory error; each refusal gives a reason; a server line that was read prints to a text that reads the
+ * same.
  */
 #define _GNU_SOURCE /* memfd_create */
 #include "base/properties.h"
@@ -145,7 +146,7 @@ static void fuzz_server_line(struct slice text)
             must(slice_equal(buf_slice(&printed), buf_slice(&twice)));
             server_line_finish(&again);
         } else {
-            must(printed.len >= SERVER_TEXT_MAX); /* with what was not said it is too long */
+            must(printed.len >= SERVER_TEXT_MAX); /* with the defaults added it is too long */
         }
         buf_finish(&printed);
         buf_finish(&twice);
@@ -216,7 +217,7 @@ static void fuzz_name(struct slice der)
     X509_NAME_free(name);
 }
 
-/* PEM alone: whoever writes a PKCS12 file says how long its password takes to check. */
+/* PEM alone: the author of a PKCS12 file decides how long the check of its password takes. */
 static void fuzz_store(struct slice bytes)
 {
     char path[PATH_ROOM];

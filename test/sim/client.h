@@ -141,7 +141,7 @@ void client_leave(struct client *c, int64_t us);
 /* Ends that while: the client connects soon. */
 void client_return(struct client *c);
 
-/* Asks for something, which is so long on its way. */
+/* Holds back for `us` all that the client sends from now on; sends a request. */
 void client_stall(struct client *c, int64_t us);
 
 /* The application is started again: its session must time out, and it begins one, or only reads. */

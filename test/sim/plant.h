@@ -32,7 +32,7 @@
     X(UNREPORTED, "every sign of life is reported to the leader")                                  \
     X(BOLD, "a server answers only while the leader has its reports")                              \
     X(HASTY, "the leader waits for the reports of the server whose session it ends")               \
-    X(OVERDUE, "who was silent for the whole timeout is not answered")                             \
+    X(OVERDUE, "a session that was silent for its whole timeout is not answered")                  \
     X(LINGERING, "a link to read only ends when there is a quorum")                                \
     X(NOT_UPGRADED, "a local session that makes an ephemeral node becomes one of all servers")     \
     X(LOCAL_UNHEARD, "every sign of life keeps a local session alive")                             \

@@ -45,7 +45,7 @@ struct sim {
         reconfigures; /* servers become voters and observers, go and come; then no folder is lost, as that
                                takes a majority of the others */
     bool linearizable; /* the servers' option, as are the next three */
-    bool read_only;    /* who asks for it may read where there is no quorum */
+    bool read_only;    /* clients that accept read-only servers may read without a quorum */
     bool local;        /* sessions are local */
     bool upgrading;    /* and become sessions of all servers for an ephemeral node */
     int64_t tick_ms;

@@ -50,7 +50,7 @@ class Certificates:
                   "-startdate", "20200101000000Z", "-enddate", "20200201000000Z")
 
     def make(self, name, subject, issuer=None, expired=False, san="DNS:localhost,IP:127.0.0.1", key=P256):
-        """subject as openssl takes it ("/O=a/CN=b"); without issuer signed by itself, a CA."""
+        """Makes a certificate; subject as openssl takes it ("/O=a/CN=b"); without issuer a self-signed CA."""
         made = Certificate(os.path.join(self.folder, name))
         request, extensions = made.cert + ".csr", made.cert + ".ext"
         self.count += 1

@@ -26,7 +26,7 @@ def find(program):
 
 
 def unpacked(pattern):
-    """Folders of what was unpacked, not installed."""
+    """Folders of packages that are unpacked, not installed."""
     return [os.path.abspath(path) for path in glob.glob(os.path.join(UNPACKED, "lib", pattern))]
 
 

@@ -47,14 +47,14 @@ def expect(reply, *wanted):
 
 
 def authenticate(client, count, size=40):
-    """As so many made-up users, as far as the server lets one; a refusal ends the connection."""
+    """Authenticates as count made-up users, one after the other; a refusal ends the connection."""
     for number in range(count):
         if client.call(zk.auth("digest", b"%0*d:p" % (size, number)))[0] != 0:
             raise AssertionError(f"user {number} was refused")
 
 
 def in_multis(client, requests, parts=5000):
-    """The requests, so many to a transaction."""
+    """Sends the requests in transactions of parts requests each."""
     requests = list(requests)
     for at in range(0, len(requests), parts):
         expect(client.call(zk.multi(requests[at:at + parts])), 0)
@@ -180,7 +180,7 @@ def limits_of_quotas_as_long_as_a_request(_server, client, _other):
 
 @case("--fencing.enabled", "yes")
 def transactions_that_fail_on_a_bound_lock(_server, client, other):
-    """What is known of a lock's first contender goes on to be known: its many children are not looked at again."""
+    """The server keeps its memo of a lock's first contender, and does not look at the lock's many children again."""
     deadline = time.monotonic() + START_S
     while other.call(zk.exists("/zookeeper/fence"))[0] != 0:
         if time.monotonic() > deadline:

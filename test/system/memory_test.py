@@ -99,7 +99,7 @@ def requests_that_never_end(server, held):
 
 @case()
 def first_frames_that_are_long(server, held):
-    """200 who are nobody yet and send as much as a request may have."""
+    """200 connections without a session each send as much as a request may have."""
     for _ in range(200):
         target = socket.create_connection(server.address, timeout=5)
         target.setblocking(False)
@@ -208,7 +208,7 @@ def told(server, what):
 
 
 def fill(client, until):
-    """Adds nodes of 1 MB, so many or until one is refused: how many there are."""
+    """Adds `until` nodes of 1 MB, or fewer if the server refuses one. Returns their number."""
     count = 0
     while count < until and client.call(zk.create(f"/data-{count}", b"d" * 1_000_000))[0] == 0:
         count += 1
@@ -217,7 +217,7 @@ def fill(client, until):
 
 @case(admin=True)
 def alarm_and_return(server, held):
-    """Near the limit it is told, at the limit what adds is refused to everybody, what takes away is not; then all is well."""
+    """Near the limit the server warns; at the limit it refuses only writes that add data; after deletions it recovers."""
     client = zk.Connection(server.address, 30000, patience_s=60)
     held.append(client)
     told(server, None)

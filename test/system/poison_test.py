@@ -78,7 +78,7 @@ def poison(server):
 
 
 def die(server):
-    """The server ends by itself."""
+    """Waits until the server's process has ended without a signal from here."""
     wait_for("the server's end", lambda: server.process.poll() is not None)
     server._end(9)
 

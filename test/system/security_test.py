@@ -125,7 +125,7 @@ def test_failures_are_limited_and_stall_nobody():
                 waits.append(time.monotonic() - start)
             assert answers[:5] == [AUTH_FAILED] * 5 and answers.count(None) >= 5, answers
             assert max(waits) < 2, waits
-            # who was right before comes in, also from that address
+            # a user who authenticated before is let in, also from that address
             assert authenticate(server, b"anna:sesame", "127.0.0.2") in (0, None)
             assert authenticate(server, b"anna:sesame", "127.0.0.3") == 0
             told = server.log_tail(1 << 20).count("wrong user or password")

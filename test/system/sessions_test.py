@@ -39,7 +39,7 @@ ROUND_SESSIONS = 24  # for a fault
 
 
 class Sitter:
-    """One session with an ephemeral, pinging until it is told to leave or is cut off."""
+    """A session with an ephemeral node; sit() keeps it alive with pings."""
 
     def __init__(self, member, path, timeout_ms):
         self.path = path
@@ -58,7 +58,7 @@ class Sitter:
         return reply
 
     def sit(self, seconds=None, gaps=(0.05, 0.3)):
-        """Pings for so long, or until the connection ends; then leaves without a word."""
+        """Pings for `seconds`, or until the connection ends; then leaves without closing the session."""
         end = time.monotonic() + (seconds if seconds is not None else 3600)
         try:
             while time.monotonic() < end:
@@ -122,7 +122,7 @@ def make_node(ensemble, path):
 
 
 def judge(observer, sitters, late_s):
-    """Waits until all are gone; what is wrong with the times, and how late the last one was."""
+    """Waits until all ephemeral nodes are gone; fails if one went too early or too late. Returns how late the last one was."""
     end = max(sitter.answered + sitter.timeout_s for sitter in sitters) + late_s + 5
     while len(observer.gone.keys() & {s.path for s in sitters}) < len(sitters) and time.monotonic() < end:
         time.sleep(0.05)

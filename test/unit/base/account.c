@@ -1,4 +1,4 @@
-/* A charge counts at every level above, each use by itself, and nothing is left when it was credited. */
+/* A charge counts at every level above, separately for each use, and a credit takes all of it back. */
 #include "base/account.h"
 
 #include <setjmp.h>
@@ -63,7 +63,7 @@ static void test_hold(void **state)
     account_finish(&total);
 }
 
-/* Who has no account is not counted. */
+/* Without an account nothing is counted. */
 static void test_nobody(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Rates of many: a burst, then so many a second, each for himself. */
+/* Rates of many subjects: a burst, then a number per second, separately for each subject. */
 #include "base/rates.h"
 
 #include <setjmp.h>

@@ -85,17 +85,17 @@ static void test_watch_bytes(void **state)
     assert_int_equal(p.c.account.charges[ACCOUNT_WATCHES], 3);
     assert_int_equal(ask(&h, &p, WIRE_EXISTS, body_path_watch("/five", true)),
                      CONCLAVE_QUOTA_EXCEEDED);
-    /* What is set already takes nothing. */
+    /* A watch that is set already takes nothing. */
     assert_int_equal(ask(&h, &p, WIRE_EXISTS, body_path_watch("/TEN-bytes", true)),
                      CONCLAVE_NO_NODE);
-    /* An address has half of all: the others of the same must do with what is left. */
+    /* An address may have half of all watches: its other connections share the rest of its half. */
     assert_int_equal(ask(&h, &other, WIRE_EXISTS, body_path_watch("/ten-bytes", true)),
                      CONCLAVE_NO_NODE);
     assert_int_equal(ask(&h, &third, WIRE_EXISTS, body_path_watch("/ten-bytes", true)),
                      CONCLAVE_QUOTA_EXCEEDED);
     assert_int_equal(h.service.metrics->conclave_watches_refused, 2);
     assert_int_equal(total(&h)->bytes[ACCOUNT_WATCHES], 31);
-    /* What was told is no watch any more. */
+    /* A watch ends with its event. */
     assert_int_equal(ask(&h, &third, WIRE_CREATE, body_create("/ten-bytes", "", 0)), 0);
     assert_int_equal(p.c.account.bytes[ACCOUNT_WATCHES], 10);
     guest_finish(&p);
@@ -271,7 +271,7 @@ static void test_unfinished_requests(void **state)
     guest_open(&p[first], &h, 40000);
     send_beginning(&p[first], 2 * LARGE, LARGE);
     only_ready(p, 3);
-    /* Nobody waits for ever. */
+    /* The wait of each connection has a deadline. */
     pass_deadline(&h);
     for (int i = 0; i < 3; i++) {
         assert_true(p[i].closed);
@@ -336,7 +336,7 @@ static void test_slow_readers(void **state)
     service_harness_finish(&h);
 }
 
-/* Whoever has a network of 64 bits has one share, whatever addresses of it he takes; the next network has its own. */
+/* All addresses of a network of 64 bits have one share; the next network has its own. */
 static void test_slow_readers_of_a_network(void **state)
 {
     (void)state;
@@ -381,7 +381,7 @@ static size_t used(const struct service_harness *h)
     return state_memory(h->service.state);
 }
 
-/* Sets a limit from what is there now. */
+/* Sets the limit to `more` bytes above the present use. */
 static void limit_data(struct service_harness *h, size_t more)
 {
     h->service.limits.data_max = used(h) + more;
@@ -480,7 +480,7 @@ static void test_data_limit_and_multis(void **state)
     assert_int_equal(ask(&h, &p, WIRE_CREATE, body_create("/old", large_text, 0)), 0);
     limit_data(&h, 0);
     assert_int_equal(h.service.data_level, DATA_REACHED);
-    /* More than it deletes; and what is deleted twice counts once. */
+    /* Refused: a multi that adds more than it deletes; a node deleted twice counts once. */
     make_multi_begin(&m);
     make_multi_create(&m, WIRE_CREATE, "/new", "x", 0);
     assert_int_equal(ask(&h, &p, WIRE_MULTI, make_multi_end(&m)), CONCLAVE_QUOTA_EXCEEDED);

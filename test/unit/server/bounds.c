@@ -119,7 +119,7 @@ static void lists_of_names_and_paths_are_bounded(void **state)
     expect(f, WIRE_GET_DATA, make_read(&f->m, "/", false), 0);
 }
 
-/* kazoo takes an answer of any length, and whoever wants to delete the children must list them first. */
+/* kazoo takes an answer of any length, and a client has to list the children before it can delete them. */
 static void the_names_of_100000_children_are_no_large_answer(void **state)
 {
     struct server_limits limits = server_limits_default();

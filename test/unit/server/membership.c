@@ -373,8 +373,8 @@ static void test_healing_is_not_possible_everywhere(void **state)
     assert_false(healing_is_possible(&h));
 }
 
-/* Damage after a reconfig: the files list members that are no longer there, or not all that there are. Those of the log's
- * configuration count, which the folder keeps, so that a start knows them, too. */
+/* Damage after a reconfig: the files list members that have left, or lack some that joined. The members of the log's
+ * configuration count; the folder keeps them, so that a start knows them, too. */
 static void test_healing_counts_the_members_of_the_log(void **state)
 {
     (void)state;

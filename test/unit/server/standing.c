@@ -179,7 +179,7 @@ static void test_no_contact(void **state)
     service_harness_finish(&h);
 }
 
-/* What was answered while there was contact and has not left yet waits for it, too. */
+/* An answer made during contact that has not left the server yet waits for contact, too. */
 static void test_answers_wait_for_contact(void **state)
 {
     (void)state;
@@ -199,8 +199,8 @@ static void test_answers_wait_for_contact(void **state)
     service_harness_finish(&h);
 }
 
-/* Who was silent for the whole timeout may have been ended by the leader: no answer, whether the question
- * comes then or the answer is due then. The client takes its session up again, and the log knows. */
+/* The leader may have ended a session that was silent for its whole timeout: no answer, whether the request
+ * comes then or the answer is due then. The client takes its session up again, and the log decides. */
 static void test_too_long_silent(void **state)
 {
     (void)state;
@@ -299,8 +299,8 @@ static void on_told(void *ctx, int64_t id, int64_t heard_ms)
     told->heard_ms = heard_ms;
 }
 
-/* A follower ends nobody and reports who lives, also who has gone since; who begins to lead gives everybody a full
- * timeout. */
+/* A follower ends no session and reports the signs of life, also of sessions whose connection has gone; a new leader
+ * gives every session a full timeout. */
 static void test_the_leader_judges(void **state)
 {
     (void)state;

@@ -485,7 +485,7 @@ static void test_reports(void **state)
     assert_int_equal(told.heard_ms[0], 1100);
     assert_int_equal(told.ids[1], 1);
     assert_true(session_tracker_touch(t, 2, 1300)); /* after the report, which does not have that */
-    assert_true(session_tracker_touch(t, 1, 1100)); /* older than what is known */
+    assert_true(session_tracker_touch(t, 1, 1100)); /* older than the last sign of life */
     session_tracker_reported(t, 1);                 /* late */
     assert_int_equal(report(t, 3, &told), 2);
     session_tracker_reported(t, 2);
@@ -508,7 +508,7 @@ static void test_reports(void **state)
     session_tracker_destroy(t);
 }
 
-/* Over, for one that does not lead, is who was silent for the whole timeout; for the leader, whom it has ended. */
+/* Over are: for a server that does not lead, the sessions silent for their whole timeout; for the leader, those it ended. */
 static void test_over(void **state)
 {
     (void)state;
@@ -524,7 +524,7 @@ static void test_over(void **state)
     session_tracker_lead(t, false);
     assert_false(session_tracker_is_over(t, 1, 9999));
     assert_true(session_tracker_is_over(t, 1, 10000));
-    session_tracker_doubt(t, 1, 7000); /* later than what is known: no doubt */
+    session_tracker_doubt(t, 1, 7000); /* later than the last sign of life: no doubt */
     assert_true(session_tracker_is_over(t, 1, 10000));
     session_tracker_doubt(t, 1, 5000);
     assert_false(session_tracker_is_over(t, 1, 8999));

@@ -53,7 +53,7 @@ static void a_path_is_bounded(void **state)
     assert_int_equal(check(w, WIRE_CREATE, make_create(&w->m, "/01234567", "", 2)), 0);
     assert_int_equal(check(w, WIRE_CREATE, make_create(&w->m, "/012345678", "", 2)),
                      CONCLAVE_BAD_ARGUMENTS);
-    /* What is there already may be changed and deleted. */
+    /* An existing node may be changed and deleted. */
     assert_int_equal(check(w, WIRE_DELETE, make_delete(&w->m, "/a/b/c/d/e/f/g/h/i/j/k", -1)), 0);
     assert_int_equal(
         check(w, WIRE_SET_DATA, make_set_data(&w->m, "/a/b/c/d/e/f/g/h/i/j/k", "", -1)), 0);
@@ -78,7 +78,7 @@ static void the_parts_of_a_multi_are_bounded(void **state)
 static void an_acl_is_bounded_with_auth_replaced(void **state)
 {
     struct world *w = *state;
-    maker_ids_add(&w->m, "ip", "127.0.0.1"); /* auth does not stand for it */
+    maker_ids_add(&w->m, "ip", "127.0.0.1"); /* not among the ids that replace auth */
     maker_ids_add(&w->m, "digest", "u:one");
     maker_ids_add(&w->m, "digest", "u:two");
     buf_reset(&w->m.acl);

@@ -655,7 +655,7 @@ static void an_observer_leaves_at_once(void **state)
     config_is(w, ONE "\n" TWO "\n" THREE "\n", w->e.zxid);
 }
 
-/* What a server that was restored says, and is told of once more, is what the others say. */
+/* A restored copy that is configured once more has the same state as the original, and resumes nothing. */
 static void restored_alike(struct world *w, const struct config *c)
 {
     struct state *copy = restored(w);

@@ -1,4 +1,4 @@
-/* Decisions that are remembered are those of the rules, for all schemes; the order of paths is that of their bytes. */
+/* Remembered decisions equal those of the rules, for all schemes; paths sort by their bytes. */
 #include "tree/acl_decisions.h"
 
 #include "base/hash.h"
