@@ -164,7 +164,7 @@ static void test_share_of_a_connection(void **state)
     service_harness_finish(&h);
 }
 
-/* A client that takes no notice of a refusal would wait for ever: it is to go to another server. */
+/* A client that ignores a refusal would wait without end, so it must move to another server. */
 static void test_watches_that_cannot_be_set_again(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Remembered decisions equal those of the rules, for all schemes; paths sort by their bytes. */
+/* Remembered decisions equal the rules' own, for all schemes; paths sort by their bytes. */
 #include "tree/acl_decisions.h"
 
 #include "base/hash.h"
