@@ -58,7 +58,8 @@ static int users_take_line(struct users *u, struct slice line, const char **ret_
     const uint8_t *colon = memchr(line.data, ':', line.len);
     struct slice name = slice_make(line.data, colon != NULL ? (size_t)(colon - line.data) : 0);
     size_t len = line.len - name.len - 1;
-    if (!users_name_is_good(name) || len >= sizeof hash || memchr(colon, '\0', len) != NULL) {
+    if (colon == NULL || !users_name_is_good(name) || len >= sizeof hash ||
+        memchr(colon + 1, '\0', len) != NULL) {
         *ret_why = "wanted NAME:HASH: make the line with conclave users add";
         return CONCLAVE_EINVAL;
     }

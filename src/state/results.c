@@ -246,10 +246,10 @@ void results_resume(struct state *s, const struct effects *effects)
     struct result result = {
         .number = result_of(link)->number, .err = effects->resumed.err, .zxid = effects->zxid};
     struct list *after = link->next;
-    result_free(s, session->results, result_of(link));
     struct slice reply = result.err == 0 ? buf_slice(&effects->reply) : slice_str("");
     state_need(results_put(s, session, &result, reply));
     struct list *made = session->results->list.prev;
+    result_free(s, session->results, result_of(link));
     list_remove(made);
     list_push_back(after, made); /* in its place */
 }

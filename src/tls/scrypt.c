@@ -75,6 +75,7 @@ static bool scrypt_parse(const char *text, struct scrypt_form *ret)
     int at = 0;
     size_t key_len;
     if (strlen(text) >= SCRYPT_TEXT_MAX ||
+        /* NOLINTNEXTLINE(cert-err34-c): two digits do not overflow */
         sscanf(text, "$scrypt$ln=%2u,r=%2u,p=%2u$%n", &ret->log_n, &ret->r, &ret->p, &at) != 3 ||
         at == 0) {
         return false;

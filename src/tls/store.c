@@ -106,6 +106,7 @@ static int store_password(char *out, int size, int rwflag, void *ctx)
     if (password == NULL || len > (size_t)size) {
         return -1;
     }
+    /* bytes, no string: NOLINTNEXTLINE(bugprone-not-null-terminated-result) */
     memcpy(out, password, len);
     return (int)len;
 }
