@@ -492,6 +492,7 @@ def test_acl_of_the_records():
         first, second = cluster.nodes
         code, text = cluster.command("pause", "--znode-path", cluster.root)
         assert code == 77 and "NO_AUTH" in text, (code, text)
+        eventually(cluster.told, lambda: "state=online" in first.info().get("slave0", ""))  # or Redis refuses the change
         code, text = cluster.command("failover", "--wait", "--znode-path", cluster.root, *acls.WORDS)
         assert code == 0, text
         assert cluster.wait_master(but=first) is second
