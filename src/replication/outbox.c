@@ -191,6 +191,13 @@ static void add_append(struct replication *r, const struct engine_message *m)
     }
 }
 
+/* A question about a snapshot, before which the log has been trimmed: only the message knows its term. */
+static bool asks_below_log(const struct replication *r, const struct engine_message *m)
+{
+    return m->append.count == 0 && m->append.prev_index > 0 &&
+           engine_term_at(r->engine, m->append.prev_index) == 0;
+}
+
 void outbox_add(struct replication *r, const struct engine_message *m)
 {
     struct buf bytes;
@@ -198,7 +205,7 @@ void outbox_add(struct replication *r, const struct engine_message *m)
     if (p == NULL || !p->linked) {
         return;
     }
-    if (m->kind == ENGINE_APPEND) {
+    if (m->kind == ENGINE_APPEND && !asks_below_log(r, m)) {
         add_append(r, m);
         return;
     }
