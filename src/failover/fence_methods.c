@@ -345,7 +345,7 @@ static int run_method(struct attempt *a)
         return CONCLAVE_EINVAL;
     }
     if (!may_fence(a->method, a->target->host)) {
-        (void)snprintf(a->text, sizeof a->text, "the host is none of those that may be fenced");
+        (void)snprintf(a->text, sizeof a->text, "the host is not one of those that may be fenced");
         return CONCLAVE_EBUSY;
     }
     switch (a->method->kind) {

@@ -204,8 +204,8 @@ static int run(const struct process_spec *spec, char **envp, struct files *f, in
     }
     f->pid = (int)syscall(SYS_pidfd_open, pid, 0);
     if (f->pid < 0 && failure == 0) {
-        failure =
-            errno == ESRCH ? ECHILD : errno; /* ECHILD: it has ended, and the kernel kept nothing */
+        /* ECHILD: it has ended, and the kernel kept nothing. */
+        failure = errno == ESRCH ? ECHILD : errno;
     }
     int error = failure != 0 ? CONCLAVE_EIO : wait_for_end(spec, f->pid);
     int status = end_group(pid);

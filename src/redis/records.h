@@ -77,9 +77,9 @@ struct redis_plan {
     char old_replid[REDIS_ID_SIZE]; /* its history, from the facts that were last seen of it */
     char old_replid2[REDIS_ID_SIZE];
     int64_t old_second_offset;
-    char returned_replid
-        [REDIS_ID_SIZE]; /* history that it began when it was restarted during the plan; "" */
-    int64_t old_offset;  /* how far it was known to be; -1 unknown */
+    /* history that it began when it was restarted during the plan; "" */
+    char returned_replid[REDIS_ID_SIZE];
+    int64_t old_offset;                              /* how far it was known to be; -1 unknown */
     char target[REDIS_ADDRESS_SIZE];                 /* who becomes master; "" not chosen yet */
     char wanted[REDIS_ADDRESS_SIZE];                 /* whom the request asked for; "" any */
     char tried[REDIS_NODES_MAX][REDIS_ADDRESS_SIZE]; /* were chosen and failed */

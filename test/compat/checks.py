@@ -37,7 +37,6 @@ EVERY = ((0,), (99,))
 BEFORE_3_9 = ((0,), (3, 9))
 FROM_3_9 = ((3, 9), (99,))
 BEFORE_3_9_2 = ((0,), (3, 9, 2))
-UNKNOWN_SESSION = -12
 
 # (pattern of the case's name, versions of Apache ZooKeeper, what they answer, why). The answer of ours is the one that
 # the case expects.
@@ -601,7 +600,7 @@ def behind_close(request_of):
         answer = f"{reply.xid} {error_name(reply.err)}, closed"
         try:
             second, expired = room.client.read_reply(), zk.ERRORS["SESSIONEXPIRED"]
-            says_so = second.err in (expired, UNKNOWN_SESSION) or \
+            says_so = second.err in (expired, zk.ERRORS["UNKNOWNSESSION"]) or \
                 late.op == zk.MULTI and zk.i32(expired) in second.body  # in its parts
             if room.server.name != "zookeeper" or not says_so:
                 answer += f" after {error_name(second.err)}"

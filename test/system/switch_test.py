@@ -530,7 +530,7 @@ def test_only_known_hosts_are_fenced():
     second = Switch("/hosts", "b", "--host", "db2", "--fence-cmd", "true", "--fence-host", "db1", "--fence-host", "db2")
     second.standby()
     first.signal(signal.SIGKILL)
-    second.waits_for(f"^fence\ta\t{token}\texec\tfailed\tthe host is none of those that may be fenced")
+    second.waits_for(f"^fence\ta\t{token}\texec\tfailed\tthe host is not one of those that may be fenced")
     assert second.said("^ready") is None
     second.signal(signal.SIGKILL)
     third = Switch("/hosts", "c", "--fence-cmd", "true", "--fence-host", "db9")

@@ -283,7 +283,7 @@ static void only_hosts_of_the_list_are_fenced(void **state)
         method.kind = (enum fence_kind)kind;
         method.text = kind == FENCE_HTTP ? "http://127.0.0.1:1/" : "exit 0";
         assert_int_equal(run(&method, 1), CONCLAVE_EBUSY);
-        assert_string_equal(told_text[0], "the host is none of those that may be fenced");
+        assert_string_equal(told_text[0], "the host is not one of those that may be fenced");
     }
     method = (struct fence_method){
         .kind = FENCE_EXEC, .text = "exit 0", .timeout_ms = 5000, .hosts = known};
