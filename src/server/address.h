@@ -19,8 +19,8 @@ struct address {
     size_t sockets;       /* accepted and not closed yet; counted by who accepts */
     size_t sessions;      /* made from there through this server, and not ended */
     struct account account;
-    struct connection
-        *reads_on;         /* the one that goes on with its request although there is no room */
+    /* the one that goes on with its request although there is no room; NULL: none */
+    struct connection *reads_on;
     int64_t busy_until_ns; /* when the requests so far would be done at the rate allowed */
     char name[];           /* the host, or the network of an IPv6 host */
 };
