@@ -459,8 +459,24 @@ int service_apply(struct service *s, struct slice payload)
 
 /* Turns and time */
 
+/* The bytes accounted for, of the state and of clients. */
+static size_t service_kept(const struct service *s)
+{
+    const size_t *bytes = s->account.bytes;
+    return state_memory(s->state) + account_buffers(&s->account) + bytes[ACCOUNT_WATCHES] +
+           bytes[ACCOUNT_REQUESTS];
+}
+
+/* Each turn, as clients can fill and free all of it between two beats. */
+static void service_note_kept(struct service *s)
+{
+    size_t kept = service_kept(s);
+    s->kept_peak = kept > s->kept_peak ? kept : s->kept_peak;
+}
+
 void service_turn(struct service *s)
 {
+    service_note_kept(s);
     bool serves = service_in_contact(s) || s->standing.read_only;
     if (!list_empty(&s->throttled) && serves && service_admits(s)) {
         struct list *node;
@@ -565,12 +581,9 @@ static int64_t service_expire(void *ctx, int64_t id, int64_t heard_ms, int32_t t
 /* After a large part of the kept bytes was freed, returns the allocator's free memory to the system. */
 static void service_give_back(struct service *s)
 {
-    const size_t *bytes = s->account.bytes;
-    size_t kept = state_memory(s->state) + account_buffers(&s->account) + bytes[ACCOUNT_WATCHES] +
-                  bytes[ACCOUNT_REQUESTS];
-    if (kept > s->kept_peak) {
-        s->kept_peak = kept;
-    } else if (s->kept_peak - kept > GIVE_BACK_BYTES && kept < s->kept_peak / 4 * 3) {
+    service_note_kept(s);
+    size_t kept = service_kept(s);
+    if (s->kept_peak - kept > GIVE_BACK_BYTES && kept < s->kept_peak / 4 * 3) {
         s->kept_peak = kept;
         memory_give_back();
     }
