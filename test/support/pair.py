@@ -62,16 +62,15 @@ def run_case(case, servers, at_once=False, attempts=attempt_all):
     """Whether the case passed; says what was wrong."""
     began = time.monotonic()
     results = attempts(case, servers, at_once)
-    failed = False
-    for server, (_, error) in zip(servers, results):
-        if error:
-            failed = True
-            print(f"{case.__name__} on {server.name}:\n{error}")
-    if not failed and results[0][0] != results[1][0]:
-        failed = True
-        print(f"{case.__name__}: different outcomes:")
+    errors = [f"on {server.name}:\n{error}" for server, (_, error) in zip(servers, results) if error]
+    differ = not errors and results[0][0] != results[1][0]
+    failed = bool(errors) or differ
+    print(f"{'FAILED' if failed else 'ok':8}{case.__name__} ({time.monotonic() - began:.1f} s)")
+    print("".join(f"{error}\n" for error in errors), end="")
+    if differ:
+        print("different outcomes:")
         show_difference(results[0][0], results[1][0])
-    print(f"{'FAILED' if failed else 'ok':8}{case.__name__} ({time.monotonic() - began:.1f} s)", flush=True)
+    sys.stdout.flush()
     return not failed
 
 
