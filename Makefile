@@ -2,7 +2,7 @@
 #
 # Promise: each target installs what it lacks (tools/install-deps says what), and fails with a line that says why.
 # Variables: BUILD=dir (default build), PREFIX and DESTDIR for install, T=seconds for fuzz, SEED=n COUNT=n for sim,
-# LIMIT=seconds after which test-long starts no further suite.
+# LIMIT=seconds after which test-long starts no further suite, SUITES=all for the coverage of all suites.
 
 BUILD   ?= build
 PREFIX  ?= /usr/local
@@ -11,6 +11,8 @@ SEED    ?= 1
 # The house's Python programs use Debian's Python, which is where Debian's python3-* packages are.
 PYTHON  ?= /usr/bin/python3
 
+# %c: the counters are in the file at once, so that those of a process that is killed count; %m: one file per program.
+COVERAGE := -fprofile-instr-generate=$(abspath build-cov)/profiles/%m%c.profraw -mllvm -runtime-counter-relocation
 SANITIZE := -Db_lundef=false -Dbuildtype=debugoptimized
 TESTS    := $(PYTHON) -B tools/run-tests
 
@@ -56,10 +58,12 @@ tsan: deps-test ## unit tests and the suites marked tsan, under ThreadSanitizer
 	@tools/build build-tsan $(SANITIZE) -Db_sanitize=thread
 	@$(TESTS) --build build-tsan unit tsan
 
-cov: deps ## unit tests with coverage; a table per file
-	@tools/build build-cov -Db_coverage=true -Dbuildtype=debug
-	@$(TESTS) --build build-cov unit
-	@$(PYTHON) tools/coverage build-cov
+cov: $(if $(filter all,$(SUITES)),deps-test,deps) ## coverage per room and its gate, by the unit tests or by all suites (SUITES=all)
+	@tools/install-deps --cov
+	@CC=clang tools/build build-cov -Dbuildtype=debug "-Dc_args=$(COVERAGE) -fcoverage-mapping" "-Dc_link_args=$(COVERAGE)"
+	@rm -rf build-cov/profiles
+	@rc=0; $(TESTS) --build build-cov unit $(if $(filter all,$(SUITES)),system compat) || rc=$$?; \
+		$(PYTHON) -B tools/coverage $(if $(filter all,$(SUITES)),--all) && exit $$rc
 
 fuzz: deps ## each fuzzer of test/fuzz for T seconds (T=60)
 	@tools/install-deps --fuzz
