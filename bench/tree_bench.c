@@ -6,7 +6,7 @@
  *
  * Build: gcc -std=gnu11 -O2 -Isrc -Iinclude -Itest bench/tree_bench.c test/support/requests.c \
  *            src/base/buf.c src/base/hash.c src/base/map.c src/base/properties.c src/wire/codec.c \
- *            src/wire/fencing.c src/wire/records.c \
+ *            src/wire/fence_records.c src/wire/records.c \
  *            src/tree/[a-z]*.c src/state/[a-z]*.c -lxxhash
  */
 #include "support/requests.h"

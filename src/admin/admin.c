@@ -1,11 +1,11 @@
 #define _GNU_SOURCE /* asprintf */
 #include "admin/admin.h"
 
-#include "admin/backup.h"
-#include "admin/gate.h"
-#include "admin/routes.h"
-#include "admin/words.h"
-#include "server/secure.h"
+#include "admin/four_letter_words.h"
+#include "admin/http/http_routes.h"
+#include "admin/http/snapshot_route.h"
+#include "admin/http/tls_terminator.h"
+#include "front/login/port_certificates.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,20 +25,6 @@ struct admin {
     void (*closed)(void *ctx);
     void *closed_ctx;
 };
-
-struct admin_options admin_options_default(void)
-{
-    return (struct admin_options){
-        .http = true,
-        .listen = {.host = "127.0.0.1", .port = 8080},
-        .command_url = "/commands",
-        .backup_interval_ms = 300000,
-        .answer_bytes = 1 << 20,
-        .memb = true,
-        .idle_ms = 30000,
-        .metrics_listen = {.port = 7000},
-    };
-}
 
 static int admin_open_port(uv_loop_t *loop, struct admin *a, const struct net_address *address,
                            http_fn fn, const char *advice, struct http **ret, char **ret_text)

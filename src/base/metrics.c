@@ -68,15 +68,3 @@ double summary_average(const struct summary *s)
 {
     return s->count == 0 ? 0 : (double)s->sum / (double)s->count;
 }
-
-void metrics_reset(const struct metric_row *rows, size_t count, void *holder)
-{
-    for (size_t i = 0; i < count; i++) {
-        void *at = (char *)holder + rows[i].offset;
-        if (rows[i].kind == METRIC_COUNTER) {
-            memset(at, 0, sizeof(uint64_t));
-        } else if (rows[i].kind == METRIC_SUMMARY) {
-            summary_reset(at);
-        }
-    }
-}

@@ -85,7 +85,4 @@ static inline const struct summary *metric_summary(const struct metric_row *row,
     return (const struct summary *)(const void *)((const char *)holder + row->offset);
 }
 
-/* Counters and summaries begin anew. */
-void metrics_reset(const struct metric_row *rows, size_t count, void *holder);
-
 #endif

@@ -3,10 +3,10 @@
  * behind it; without a command shows the list.
  */
 #include "base/environment.h"
-#include "cli/command.h"
-#include "cli/commands.h"
-#include "cli/options.h"
-#include "cli/values.h"
+#include "cli/common/command.h"
+#include "cli/common/options.h"
+#include "cli/common/values.h"
+#include "cli/shell/command_table.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -17,8 +17,8 @@
 #define CLIENT_CLIENT_H
 
 #include "base/list.h"
-#include "client/dispatcher.h"
-#include "client/timers.h"
+#include "client/core/dispatcher.h"
+#include "client/core/timers.h"
 
 #include <conclave/client.h>
 

@@ -1,13 +1,13 @@
 /* Opening, running and closing a client, and what the core's news become. */
 #include "client/handle.h"
 
-#include "client/acl.h"
+#include "client/core/acl.h"
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "client/core/threads.h"
 #include "client/link_sasl.h"
 #include "client/link_tls.h"
-#include "client/threads.h"
 
 #include <assert.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 /*
  * The client handle: the connection core, the servers to try, and what runs them. Shared by the
- * files that make up the handle: open and close (handle.c), the loop (loop.c), the recipes'
- * view (client.c), the public calls (api.c, call.c).
+ * files that make up the handle: open and close (handle.c), the loop (client_loop.c), the recipes'
+ * view (client.c), the public calls (blocking_api.c, blocking_call.c).
  *
  * All fields but those said to be constant are guarded by `lock`. Lock order: a client's lock,
  * then a dispatcher's.
@@ -10,9 +10,9 @@
 #define CLIENT_HANDLE_H
 
 #include "client/client.h"
-#include "client/core.h"
-#include "client/hosts.h"
-#include "client/request.h"
+#include "client/core/core.h"
+#include "client/core/hosts.h"
+#include "client/core/request.h"
 #include "client/resolver.h"
 #include "tls/tls.h"
 
@@ -85,7 +85,7 @@ struct conclave_client {
     size_t last_problem;       /* index of the newest of them */
 };
 
-/* loop.c --- with the lock held */
+/* client_loop.c --- with the lock held */
 
 /* Makes the descriptors. 0 or CONCLAVE_EIO. */
 int loop_open(struct conclave_client *client) CONCLAVE_MUST_USE;
@@ -151,10 +151,10 @@ int handle_submit(struct conclave_client *client, const struct conclave_op *op,
  * need nobody. */
 void handle_wake_pump(struct conclave_client *client);
 
-/* call.c: sleeps on cond until woken or the deadline. Lock held. */
+/* blocking_call.c: sleeps on cond until woken or the deadline. Lock held. */
 void handle_sleep(struct conclave_client *client, pthread_cond_t *cond, int64_t deadline_ns);
 
-/* call.c: waits until the loop has something to do, or the deadline (INT64_MAX: none). Lock not
+/* blocking_call.c: waits until the loop has something to do, or the deadline (INT64_MAX: none). Lock not
  * held. */
 void handle_poll(struct conclave_client *client, int64_t deadline_ns);
 

@@ -1,7 +1,7 @@
 #define _GNU_SOURCE /* explicit_bzero */
 #include "client/link_sasl.h"
 
-#include "client/threads.h"
+#include "client/core/threads.h"
 #include "cyrus/exchange.h"
 #include "cyrus/library.h"
 

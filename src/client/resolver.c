@@ -1,6 +1,6 @@
 #include "client/resolver.h"
 
-#include "client/threads.h"
+#include "client/core/threads.h"
 
 #include <netdb.h>
 #include <stdatomic.h>

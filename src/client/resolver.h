@@ -6,7 +6,7 @@
 #ifndef CLIENT_RESOLVER_H
 #define CLIENT_RESOLVER_H
 
-#include "client/hosts.h"
+#include "client/core/hosts.h"
 
 struct lookup;
 

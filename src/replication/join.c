@@ -2,7 +2,7 @@
 #include "replication/join.h"
 
 #include "base/map.h"
-#include "replication/driver.h"
+#include "replication/running_log.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 #ifndef REPLICATION_JOIN_H
 #define REPLICATION_JOIN_H
 
-#include "replication/message.h"
+#include "replication/raft/log_messages.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* Who belongs to the ensemble, who leads it, and how far the members are. */
-#include "replication/driver.h"
+#include "replication/running_log.h"
 
 #include <stdlib.h>
 #include <string.h>

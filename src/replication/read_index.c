@@ -3,7 +3,7 @@
 #include "replication/read_index.h"
 
 #include "base/map.h"
-#include "replication/driver.h"
+#include "replication/running_log.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #ifndef REPLICATION_READ_INDEX_H
 #define REPLICATION_READ_INDEX_H
 
-#include "replication/message.h"
+#include "replication/raft/log_messages.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
 /*
  * The public calls, roles and timers, opening and closing. What happens in between stands in the
- * files that driver.h lists.
+ * files that running_log.h lists.
  */
-#include "replication/driver.h"
+#include "replication/running_log.h"
 
 #include "base/random.h"
-#include "replication/message.h"
+#include "replication/raft/log_messages.h"
 
 #include <assert.h>
 #include <stdarg.h>

@@ -17,11 +17,11 @@
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/slice.h"
-#include "replication/engine.h"
-#include "replication/file_ops.h"
-#include "replication/format.h"
-#include "replication/job.h"
-#include "replication/members.h"
+#include "replication/disk/configuration.h"
+#include "replication/disk/disk_job.h"
+#include "replication/disk/file_ops.h"
+#include "replication/disk/folder_format.h"
+#include "replication/raft/engine.h"
 
 #include <conclave/error.h>
 
@@ -69,10 +69,10 @@ struct replication_options {
     size_t n_founders;
     bool join; /* at a first start: this server joins an ensemble, or belongs to one and lost its
                 * folder. It has no log, and no vote until a leader has let it in. */
-    bool go_alone; /* as the only member, from an entry of index `alone` on: see alone.h */
+    bool go_alone; /* as the only member, from an entry of index `alone` on: see force_alone.h */
     uint64_t alone;
     uint64_t
-        skip; /* pass the entry of this index over, if a majority of the voters wants it: skip.h; 0: none */
+        skip; /* pass the entry of this index over, if a majority of the voters wants it: skip_entry.h; 0: none */
     bool cluster_given;  /* at a first start: `cluster` is the id that all founders agreed on */
     uint8_t cluster[16]; /* else it is random */
     int election_ms;     /* a follower waits so long to twice that for its leader; 0: 400 */

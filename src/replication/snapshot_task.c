@@ -9,7 +9,7 @@
  * nothing but the length of the log. What an older snapshot needs of the log stays until that
  * snapshot goes.
  */
-#include "replication/driver.h"
+#include "replication/running_log.h"
 
 #include <assert.h>
 #include <inttypes.h>

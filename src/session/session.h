@@ -3,7 +3,7 @@
  * session whose last sign of life is older than its timeout is named in (timeout, timeout +
  * granule]. On every other server it is a record of the signs of life that the leader must hear
  * of: each stays in the reports until a report that has it was acknowledged, whatever becomes of
- * the connection that gave it (server/reports.h). Time is given by the caller, in milliseconds of
+ * the connection that gave it (cluster/session_reports.h). Time is given by the caller, in milliseconds of
  * a monotonic clock. A pause of the caller's own (a stopped process, a stalled disk) is not held
  * against the sessions: see session_tracker_pause.
  */

@@ -3,7 +3,7 @@
  * over. The leader looks for them and proposes each one's deletion; what was true when it looked is
  * checked again here, so that a node that was changed or made anew meanwhile stays.
  */
-#include "state/machine.h"
+#include "state/state_internal.h"
 
 /* An owned node that was used is spent when it has no child; by ZooKeeper's ContainerManager. */
 static bool is_spent(const struct znode *node, const struct state_spent_rules *rules)

@@ -35,7 +35,7 @@ enum command_options {
     COMMAND_NO_DIGEST = 2048, /* no ids of digest may be put into ACLs:
                                  DigestAuthenticationProvider.enabled=false */
     COMMAND_BOUNDED =
-        4096, /* no permission: its cost was checked, and apply keeps to its ceilings (bounds.h) */
+        4096, /* no permission: its cost was checked, and apply keeps to its ceilings (command_bounds.h) */
 };
 
 /* Commands that are no operation of the protocol, beside those of enum wire_op. */

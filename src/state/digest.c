@@ -8,7 +8,7 @@
  */
 #include "state/digest.h"
 
-#include "state/machine.h"
+#include "state/state_internal.h"
 
 /* Takes one more number into a hash, the order of numbers counting: XXH64's round. */
 static inline uint64_t fold(uint64_t h, uint64_t v)

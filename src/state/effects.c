@@ -1,6 +1,6 @@
 #include "state/effects.h"
 
-#include "state/machine.h"
+#include "state/state_internal.h"
 #include "tree/acl_rules.h"
 
 void effects_init(struct effects *e)

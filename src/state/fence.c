@@ -16,7 +16,7 @@
 #include "state/fence.h"
 
 #include "state/digest.h"
-#include "state/machine.h"
+#include "state/state_internal.h"
 #include "tree/path.h"
 
 #define SERVERS_OWN "/zookeeper"

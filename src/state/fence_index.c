@@ -1,6 +1,6 @@
 #include "state/fence_index.h"
 
-#include "state/machine.h"
+#include "state/state_internal.h"
 #include "tree/path.h"
 #include "tree/walk.h"
 

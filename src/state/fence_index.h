@@ -6,7 +6,7 @@
 #ifndef STATE_FENCE_INDEX_H
 #define STATE_FENCE_INDEX_H
 
-#include "wire/fencing.h"
+#include "wire/fence_records.h"
 
 struct state;
 struct znode;

@@ -1,8 +1,8 @@
 #include "state/multi.h"
 
 #include "base/endian.h"
-#include "state/bounds.h"
-#include "state/machine.h"
+#include "state/command_bounds.h"
+#include "state/state_internal.h"
 
 /* A multi_header: type, done, error. There is one for each part and each result, so it is not taken apart field by
  * field. */

@@ -1,4 +1,4 @@
-#include "state/machine.h"
+#include "state/state_internal.h"
 
 /* A create's record is a createTTL's without the ttl. */
 static int decode_create(struct wire_reader *r, struct wire_create_ttl_request *ret)

@@ -1,8 +1,8 @@
 #include "state/ephemerals.h"
-#include "state/machine.h"
+#include "state/state_internal.h"
 
-#include "state/number.h"
 #include "tree/acl_rules.h"
+#include "wire/java_number.h"
 
 /* Most nodes have the open list, whose number says enough. */
 bool state_permits(const struct state *s, const struct znode *node, struct wire_vector ids,

@@ -8,12 +8,12 @@
  * Limits: both texts are read leniently (what is no number counts as not given); the counts of a
  * multi grow from part to part, so that its parts cannot exceed a limit together.
  */
-#include "state/machine.h"
+#include "state/state_internal.h"
 
 #include "state/digest.h"
-#include "state/number.h"
 #include "tree/path.h"
 #include "tree/walk.h"
+#include "wire/java_number.h"
 
 #define QUOTA_ROOT "/zookeeper/quota"
 #define QUOTA_LIMITS "zookeeper_limits"

@@ -20,9 +20,9 @@
 
 #include "base/properties.h"
 #include "state/digest.h"
-#include "state/machine.h"
-#include "state/member_line.h"
-#include "state/number.h"
+#include "state/members/member_line.h"
+#include "state/state_internal.h"
+#include "wire/java_number.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef STATE_RECONFIG_H
 #define STATE_RECONFIG_H
 
-#include "state/members.h"
+#include "state/members/members.h"
 #include "wire/records.h"
 
 struct state;

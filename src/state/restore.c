@@ -3,12 +3,12 @@
  * placeholder, and none may be left at the end. Trusts nothing: not the checksum alone either,
  * since the tree relies on what is checked here.
  */
-#include "state/machine.h"
 #include "state/snapshot_format.h"
+#include "state/state_internal.h"
 
 #include "base/endian.h"
 #include "state/digest.h"
-#include "state/member_line.h"
+#include "state/members/member_line.h"
 #include "tree/path.h"
 
 struct restore {

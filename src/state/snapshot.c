@@ -4,8 +4,8 @@
  * change that comes before the walk writes the node's old image itself. Each node's mark says
  * whether the snapshot has it: nodes born later carry the mark from birth.
  */
-#include "state/machine.h"
 #include "state/snapshot_format.h"
+#include "state/state_internal.h"
 
 #include "base/endian.h"
 

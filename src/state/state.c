@@ -1,4 +1,4 @@
-#include "state/machine.h"
+#include "state/state_internal.h"
 #include "tree/memory.h"
 
 #include "state/digest.h"

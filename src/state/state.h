@@ -13,7 +13,7 @@
 #include "base/hash.h"
 #include "state/command.h"
 #include "state/effects.h"
-#include "state/members.h"
+#include "state/members/members.h"
 
 struct state;
 
@@ -148,7 +148,7 @@ struct state_session {
 /* True and *ret when the session exists. */
 bool state_session_find(const struct state *s, int64_t id, struct state_session *ret);
 
-/* What is remembered of a session's writes: see state/results.h. */
+/* What is remembered of a session's writes: see state/exactly_once.h. */
 struct state_results {
     int32_t count_max;
     int32_t bytes_max;
@@ -211,7 +211,7 @@ struct state_stats {
     size_t data_bytes;    /* paths and data, as approximate_data_size counts them */
     size_t results;       /* remembered answers of all sessions */
     size_t results_bytes; /* their memory */
-    size_t memory;        /* of all, as state_memory (growth.h) */
+    size_t memory;        /* of all, as state_memory (memory_estimate.h) */
 };
 void state_stats(const struct state *s, struct state_stats *ret);
 

@@ -1,4 +1,4 @@
-#include "state/machine.h"
+#include "state/state_internal.h"
 
 #include "state/digest.h"
 #include "state/initial_acls.h"

@@ -1,10 +1,10 @@
 #include "tls/context.h"
 
 #include "base/buf.h"
+#include "tls/certificate_name.h"
+#include "tls/certificate_store.h"
 #include "tls/context_ssl.h"
-#include "tls/name.h"
 #include "tls/psk.h"
-#include "tls/store.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>

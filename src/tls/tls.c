@@ -1,7 +1,7 @@
 #include "tls/tls.h"
 
+#include "tls/certificate_name.h"
 #include "tls/context_ssl.h"
-#include "tls/name.h"
 
 #include <openssl/bio.h>
 #include <openssl/err.h>

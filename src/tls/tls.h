@@ -69,7 +69,7 @@ const char *tls_problem(const struct tls *t);
  * subject alternative names: neither wildcards nor the common name count. False without one. */
 bool tls_peer_is_for(const struct tls *t, const char *host);
 
-/* Appends the subject of the peer's verified certificate (name.h); nothing when there is none.
+/* Appends the subject of the peer's verified certificate (certificate_name.h); nothing when there is none.
  * Failures show in the buf's mark. */
 void tls_peer_subject(const struct tls *t, struct buf *out);
 

@@ -2,7 +2,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
-#include "watch/pool.h"
+#include "watch/watch_pool.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -13,8 +13,8 @@
 #include "base/endian.h"
 #include "fuzz/cost.h"
 #include "fuzz/input.h"
-#include "state/machine.h"
 #include "state/snapshot_format.h"
+#include "state/state_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

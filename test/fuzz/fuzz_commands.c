@@ -5,15 +5,15 @@
  * Invariants: no memory error; a quoted word reads as itself; a value that was read and written reads the same again; no
  * control character of a server reaches the terminal.
  */
-#include "cli/acl_text.h"
-#include "cli/admin_http.h"
-#include "cli/ask.h"
-#include "cli/fence_options.h"
-#include "cli/limits.h"
-#include "cli/roster.h"
-#include "cli/shell_words.h"
-#include "cli/switch_card.h"
-#include "cli/values.h"
+#include "cli/common/acl_text.h"
+#include "cli/common/ensemble_view.h"
+#include "cli/common/server_query.h"
+#include "cli/common/values.h"
+#include "cli/ops/admin_request.h"
+#include "cli/shell/shell_words.h"
+#include "cli/switch/fence_options.h"
+#include "cli/switch/member_description.h"
+#include "cli/tree/quota_text.h"
 #include "fuzz/cost.h"
 #include "fuzz/input.h"
 

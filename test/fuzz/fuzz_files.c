@@ -12,11 +12,11 @@
 #include "base/map.h"
 #include "fuzz/cost.h"
 #include "fuzz/input.h"
-#include "replication/damage.h"
-#include "replication/metadata.h"
+#include "replication/disk/damage.h"
+#include "replication/disk/metadata.h"
+#include "replication/disk/segment.h"
+#include "replication/disk/snapshot_file.h"
 #include "replication/replication_uv.h"
-#include "replication/segment.h"
-#include "replication/snapshot_file.h"
 
 enum {
     STEPS_MAX = 40,

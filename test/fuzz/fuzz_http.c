@@ -6,9 +6,9 @@
  * The server is one for all inputs: it has a data folder of its own, which is removed at the end of the process.
  */
 #define _GNU_SOURCE /* SOCK_NONBLOCK */
-#include "admin/forgery.h"
-#include "admin/routes.h"
-#include "admin/words.h"
+#include "admin/four_letter_words.h"
+#include "admin/http/cross_site.h"
+#include "admin/http/http_routes.h"
 #include "base/log.h"
 #include "fuzz/cost.h"
 #include "fuzz/input.h"

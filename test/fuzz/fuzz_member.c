@@ -8,10 +8,10 @@
 
 #include "base/log.h"
 #include "base/map.h"
+#include "cluster/ensemble.h"
 #include "fuzz/cost.h"
 #include "fuzz/input.h"
-#include "replication/message.h"
-#include "server/ensemble.h"
+#include "replication/raft/log_messages.h"
 #include "support/service_harness.h"
 
 enum { STEPS_MAX = 200, ME = 7, STEP_BYTES = 256, CLOSE_TURNS = 10000 };

@@ -9,9 +9,9 @@
 #include "base/endian.h"
 #include "fuzz/cost.h"
 #include "fuzz/input.h"
-#include "replication/engine.h"
-#include "replication/members.h"
-#include "replication/message.h"
+#include "replication/disk/configuration.h"
+#include "replication/raft/engine.h"
+#include "replication/raft/log_messages.h"
 
 #include <stdlib.h>
 

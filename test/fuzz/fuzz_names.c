@@ -7,14 +7,14 @@
  */
 #include "fuzz/cost.h"
 #include "fuzz/input.h"
-#include "state/member_line.h"
-#include "state/number.h"
+#include "state/members/member_line.h"
 #include "tls/scrypt.h"
 #include "tree/distinguished.h"
 #include "tree/ip_range.h"
 #include "tree/path.h"
 #include "tree/principal.h"
-#include "wire/fencing.h"
+#include "wire/fence_records.h"
+#include "wire/java_number.h"
 
 #include <stdlib.h>
 

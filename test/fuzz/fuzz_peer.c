@@ -2,8 +2,8 @@
  * Any bytes as what comes in on a link between servers: frames are cut within their bounds, and a
  * hello, an age or a refusal that is read is the one that was written. Input: the bytes.
  */
+#include "cluster/links/peer_hello.h"
 #include "fuzz/cost.h"
-#include "peer/hello.h"
 
 #include <stdlib.h>
 

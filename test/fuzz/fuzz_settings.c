@@ -7,15 +7,15 @@
  */
 #define _GNU_SOURCE /* memfd_create */
 #include "base/properties.h"
+#include "daemon/keys_ensemble.h"
+#include "daemon/zoo_cfg.h"
+#include "front/login/jaas.h"
+#include "front/login/user_file.h"
+#include "front/server_line.h"
 #include "fuzz/cost.h"
 #include "fuzz/input.h"
-#include "server/config.h"
-#include "server/config_members.h"
-#include "server/jaas.h"
-#include "server/server_line.h"
-#include "server/users.h"
-#include "tls/name.h"
-#include "tls/store.h"
+#include "tls/certificate_name.h"
+#include "tls/certificate_store.h"
 
 #include <stdio.h>
 #include <stdlib.h>

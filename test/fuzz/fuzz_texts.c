@@ -4,17 +4,17 @@
  * instance of a service, the form of a URI, names of contenders and of items of queues, a list of servers.
  * What must hold: no harm; a plan, a request or a result that is read and written reads again.
  */
-#include "client/hosts.h"
-#include "failover/breadcrumb.h"
-#include "failover/redis_view.h"
+#include "client/core/hosts.h"
 #include "fuzz/cost.h"
 #include "fuzz/input.h"
-#include "recipes/instance.h"
-#include "recipes/queue_names.h"
-#include "recipes/uri_spec.h"
-#include "redis/event.h"
-#include "redis/facts.h"
-#include "redis/records.h"
+#include "recipes/group/service_instance.h"
+#include "recipes/group/uri_spec.h"
+#include "recipes/hold/breadcrumb.h"
+#include "recipes/queue/queue_names.h"
+#include "redis/follow/master_view.h"
+#include "redis/records/event.h"
+#include "redis/records/records.h"
+#include "redis/records/redis_info.h"
 
 #include <stdlib.h>
 #include <string.h>

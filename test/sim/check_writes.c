@@ -3,7 +3,7 @@
 #include "sim/peek.h"
 #include "sim/sim.h"
 
-#include "client/core.h"
+#include "client/core/core.h"
 
 #include <inttypes.h>
 #include <stdio.h>

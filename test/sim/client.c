@@ -1,6 +1,6 @@
 #include "sim/client.h"
 
-#include "client/core.h"
+#include "client/core/core.h"
 #include "sim/cable.h"
 #include "sim/check_lasting.h"
 #include "sim/deeds.h"

@@ -1,6 +1,6 @@
 #include "sim/deeds.h"
 
-#include "client/core.h"
+#include "client/core/core.h"
 #include "sim/sim.h"
 
 #include <assert.h>

@@ -10,7 +10,7 @@
 #define SIM_DISK_H
 
 #include "base/random.h"
-#include "replication/file_ops.h"
+#include "replication/disk/file_ops.h"
 
 struct disk;
 

@@ -5,7 +5,7 @@
 #ifndef SIM_INSIDE_H
 #define SIM_INSIDE_H
 
-#include "server/node.h"
+#include "cluster/replica.h"
 
 /* The server's end of a cable. */
 struct door {

@@ -226,7 +226,7 @@ void links_ended(struct sim *s, unsigned id, bool seen)
     }
 }
 
-/* peer/peer.h */
+/* cluster/links/peer.h */
 
 int peers_open(uv_loop_t *loop, const struct peer_options *options,
                const struct peer_callbacks *callbacks, struct peers **ret, char **ret_text)

@@ -1,12 +1,12 @@
 /*
- * The links between servers: peer/peer.h without sockets. Frames of one link arrive in order, or not at
+ * The links between servers: cluster/links/peer.h without sockets. Frames of one link arrive in order, or not at
  * all when the link breaks; where the run says so some are lost or come twice, as both channels' readers
  * must bear. A link on which nothing passes is found out after the silence that a real one allows.
  */
 #ifndef SIM_LINKS_H
 #define SIM_LINKS_H
 
-#include "peer/peer.h"
+#include "cluster/links/peer.h"
 #include "sim/world.h"
 
 struct sim;

@@ -1,5 +1,5 @@
 /*
- * A server of the simulation: what server/server.c does around node and service, on virtual time and
+ * A server of the simulation: what daemon/server.c does around node and service, on virtual time and
  * without sockets. Everything below it is the product's own code, but for what loop.h and links.h stand
  * in for. Differs from server.c in this: no TLS, no SASL, no audit log, no operators, and a socket takes
  * all that it is given.

@@ -1,6 +1,6 @@
 /* Faults planted in the client: apart from plant.c, because client and server each have their own names for
  * some things. */
-#include "client/core_parts.h"
+#include "client/core/core_internal.h"
 #include "sim/plant.h"
 
 WRAP(int, core_tell_resumed, (struct core * c))

@@ -3,7 +3,7 @@
  * seed.
  *
  *   main ── run ── nemesis            what goes wrong, and when
- *            ├── client ── cable ──> machine     an application's session (client/core.c) and its link
+ *            ├── client ── cable ──> machine     an application's session (client/core/core.c) and its link
  *            ├── machine ── loop, links, disk     a server without sockets; threads, peers, files
  *            └── check_*            what must hold
  */

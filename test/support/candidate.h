@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "client/client.h"
-#include "recipes/election.h"
+#include "recipes/hold/election.h"
 #include "support/fake_zk.h"
 #include "wire/ops.h"
 

@@ -5,7 +5,7 @@
 #ifndef SUPPORT_CORE_PEER_H
 #define SUPPORT_CORE_PEER_H
 
-#include "client/core.h"
+#include "client/core/core.h"
 
 enum {
     PEER_SESSION = 0x1234,

@@ -1,6 +1,6 @@
 #include "support/fencing.h"
 
-#include "state/machine.h"
+#include "state/state_internal.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef SUPPORT_PEER_NODE_H
 #define SUPPORT_PEER_NODE_H
 
-#include "peer/peer.h"
+#include "cluster/links/peer.h"
 
 #include <uv.h>
 

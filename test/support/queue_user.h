@@ -3,7 +3,7 @@
 #ifndef SUPPORT_QUEUE_USER_H
 #define SUPPORT_QUEUE_USER_H
 
-#include "recipes/queue.h"
+#include "recipes/queue/queue.h"
 #include "support/candidate.h"
 
 #define QUEUE_PATH "/app/queue"

@@ -6,7 +6,7 @@
 #ifndef SUPPORT_SERVICE_HARNESS_H
 #define SUPPORT_SERVICE_HARNESS_H
 
-#include "server/service.h"
+#include "front/service.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

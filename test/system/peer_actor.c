@@ -8,7 +8,7 @@
  * to N, and says "sent" when the last was taken; "quit" ends it.
  */
 #include "base/endian.h"
-#include "peer/peer.h"
+#include "cluster/links/peer.h"
 
 #include <signal.h>
 #include <stdio.h>

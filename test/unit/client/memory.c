@@ -13,7 +13,7 @@
 #endif
 
 #include "base/endian.h"
-#include "client/core.h"
+#include "client/core/core.h"
 #include "client/link_sasl.h"
 
 #include <errno.h>

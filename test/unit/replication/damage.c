@@ -5,7 +5,7 @@
  */
 #include "unit/replication/harness.inc"
 
-#include "replication/damage.h"
+#include "replication/disk/damage.h"
 
 /* A folder with two snapshots, a trimmed log in several segments, and entries behind the newest
  * snapshot. */

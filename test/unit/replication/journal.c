@@ -4,7 +4,7 @@
  */
 #include "unit/replication/harness.inc"
 
-#include "replication/segment.h"
+#include "replication/disk/segment.h"
 
 static const uint8_t cluster[FORMAT_CLUSTER_SIZE] = "a cluster's name";
 

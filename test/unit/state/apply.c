@@ -1,7 +1,7 @@
 /* Writes one by one: replies, order of checks, events, sessions. */
 #include "support/world.h"
 
-#include "state/machine.h"
+#include "state/state_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* What goes by itself and what is limited: TTLs, containers, quotas; reads of many; who may be told. */
-#include "state/machine.h"
+#include "state/state_internal.h"
 #include "support/world.h"
 
 #include <setjmp.h>

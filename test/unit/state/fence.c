@@ -1,7 +1,7 @@
 /* Enforced fencing: what a binding is, who may make one, and which writes below one are carried out. */
 #include "support/fencing.h"
 
-#include "state/machine.h"
+#include "state/state_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

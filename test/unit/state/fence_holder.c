@@ -2,7 +2,7 @@
  * did not let go. */
 #include "support/fencing.h"
 
-#include "state/machine.h"
+#include "state/state_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

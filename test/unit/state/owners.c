@@ -1,5 +1,5 @@
 /* Who may write for a session: the server that its client is connected to. */
-#include "state/machine.h"
+#include "state/state_internal.h"
 #include "support/world.h"
 
 #include <setjmp.h>

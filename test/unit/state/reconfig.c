@@ -3,7 +3,7 @@
  * 3.8 servers; the way to the target is the leader's, one member at a time, and here it is walked by
  * hand.
  */
-#include "state/machine.h"
+#include "state/state_internal.h"
 #include "support/world.h"
 
 #include "base/random.h"

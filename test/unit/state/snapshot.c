@@ -2,8 +2,8 @@
  * one. */
 #include "support/world.h"
 
-#include "state/machine.h"
 #include "state/snapshot_format.h"
+#include "state/state_internal.h"
 
 #include "base/endian.h"
 #include "base/random.h"

@@ -1,0 +1,36 @@
+/* What is true of this program, process and machine, for envi, mntr, dirs and the process's own metrics. */
+#ifndef ADMIN_ANSWERS_PROCESS_INFO_H
+#define ADMIN_ANSWERS_PROCESS_INFO_H
+
+#include "base/buf.h"
+#include "base/metrics.h"
+
+/* "3.9.5-conclave-0.1.0, built on 2026-01-31 12:00 UTC": the protocol's version first, as tools expect it. Static. */
+const char *facts_version(void);
+
+/* Calls fn for each line of envi, zookeeper.version first. */
+void facts_environment(void (*fn)(void *ctx, const char *key, const char *value), void *ctx);
+
+/* Bytes of the files in dir/name, not of folders in it. */
+int64_t facts_folder_bytes(const char *dir, const char *name);
+
+/* The absolute name of dir. Returns out. */
+const char *facts_absolute(const char *dir, char *out, size_t size);
+
+/* The process. */
+struct process_figures {
+    int64_t open_files; /* -1: cannot be told */
+    int64_t open_files_max;
+    double cpu_s;
+    double started_s; /* since 1970 */
+    int64_t resident_bytes;
+    int64_t virtual_bytes;
+};
+
+void facts_process(struct process_figures *ret);
+
+/* Gauges that read a struct process_figures. */
+extern const struct metric_row process_metric_table[];
+extern const size_t process_metric_count;
+
+#endif

@@ -1,0 +1,639 @@
+#define _GNU_SOURCE /* asprintf */
+#include "admin/http/adminserver_commands.h"
+
+#include "admin/answers/ensemble_answers.h"
+#include "admin/answers/four_letter_text.h"
+#include "admin/answers/process_info.h"
+#include "base/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+/* One command being carried out. */
+struct run {
+    struct view *view;
+    struct json *json;
+    const char *argument; /* traceMask, or NULL */
+    struct buf error;     /* empty: none */
+};
+
+static void put_string(struct run *r, const char *key, const char *value)
+{
+    json_key(r->json, key);
+    json_string(r->json, value);
+}
+
+static void put_int(struct run *r, const char *key, int64_t value)
+{
+    json_key(r->json, key);
+    json_int(r->json, value);
+}
+
+static void put_bool(struct run *r, const char *key, bool value)
+{
+    json_key(r->json, key);
+    json_bool(r->json, value);
+}
+
+static void put_empty_array(struct run *r, const char *key)
+{
+    json_key(r->json, key);
+    json_array_begin(r->json);
+    json_array_end(r->json);
+}
+
+static void put_more(struct run *r, size_t more)
+{
+    if (more > 0) {
+        put_int(r, "left_out", (int64_t)more);
+    }
+}
+
+/* Connections */
+
+struct connection_list {
+    struct json *json;
+    bool brief;
+};
+
+static void list_connection(void *ctx, const struct view_connection *c)
+{
+    const struct connection_list *list = ctx;
+    struct run r = {.json = list->json};
+    const struct connection_stats *s = &c->stats;
+    json_object_begin(list->json);
+    put_string(&r, "remote_socket_address", c->address);
+    put_int(&r, "interest_ops", c->interest);
+    put_int(&r, "outstanding_requests", (int64_t)c->queued);
+    put_int(&r, "packets_received", (int64_t)s->received);
+    put_int(&r, "packets_sent", (int64_t)s->sent);
+    if (!list->brief) {
+        put_int(&r, "session_id", c->session_id);
+        put_string(&r, "last_operation", c->last_op);
+        put_int(&r, "established", c->established_ms);
+        put_int(&r, "session_timeout", c->timeout_ms);
+        put_int(&r, "last_cxid", s->last_cxid);
+        put_int(&r, "last_zxid", s->last_zxid);
+        put_int(&r, "last_response_time", s->response_at_ms);
+        put_int(&r, "last_latency", s->latency_last_ms);
+        put_int(&r, "min_latency", s->latency_min_ms);
+        put_int(&r, "avg_latency",
+                s->answered == 0 ? 0 : (int64_t)(s->latency_sum_ms / s->answered));
+        put_int(&r, "max_latency", s->latency_max_ms);
+    }
+    json_object_end(list->json);
+}
+
+static void put_connections(struct run *r, bool brief)
+{
+    struct connection_list list = {r->json, brief};
+    struct view_room room = view_room(r->view, &r->json->out, 1);
+    json_key(r->json, "connections");
+    json_array_begin(r->json);
+    size_t more = view_connections(r->view, &room, list_connection, &list);
+    json_array_end(r->json);
+    put_empty_array(r, "secure_connections");
+    put_more(r, more);
+}
+
+static void run_cons(struct run *r)
+{
+    put_connections(r, false);
+}
+
+/* Server */
+
+static void put_response_sizes(struct run *r, const char *key, const struct server_metrics *m)
+{
+    json_key(r->json, key);
+    json_object_begin(r->json);
+    put_int(r, "last_buffer_size", m->response_last);
+    put_int(r, "min_buffer_size", m->response_min);
+    put_int(r, "max_buffer_size", m->response_max);
+    json_object_end(r->json);
+}
+
+static void run_srvr(struct run *r)
+{
+    struct server_stats s;
+    const char *dir = server_options(r->view->server)->data_dir;
+    server_stats(r->view->server, &s);
+    put_string(r, "version", facts_version());
+    put_bool(r, "read_only", view_read_only(r->view));
+    json_key(r->json, "server_stats");
+    json_object_begin(r->json);
+    put_int(r, "packets_sent", (int64_t)s.service.packets_sent);
+    put_int(r, "packets_received", (int64_t)s.service.packets_received);
+    put_response_sizes(r, "client_response_stats", s.metrics);
+    put_string(r, "server_state", s.mode);
+    put_int(r, "auth_failed_count", (int64_t)s.service.auth_failed);
+    put_int(r, "max_latency", s.latency_max_ms);
+    put_int(r, "min_latency", s.latency_min_ms);
+    json_key(r->json, "avg_latency");
+    json_real(r->json, s.latency_avg_ms, 4);
+    put_int(r, "outstanding_requests", (int64_t)s.outstanding);
+    put_int(r, "last_processed_zxid", s.zxid);
+    put_int(r, "data_dir_size", facts_folder_bytes(dir, "snapshot"));
+    put_int(r, "log_dir_size", facts_folder_bytes(dir, "log"));
+    put_int(r, "num_alive_client_connections", (int64_t)s.port.connections);
+    put_int(r, "uptime", s.uptime_ms);
+    json_object_end(r->json);
+    put_response_sizes(r, "client_response", s.metrics);
+    if (strcmp(s.mode, "leader") == 0) {
+        json_key(r->json, "proposal_stats");
+        json_object_begin(r->json);
+        put_int(r, "last_buffer_size", s.ensemble.proposal_last);
+        put_int(r, "min_buffer_size", s.ensemble.proposal_min);
+        put_int(r, "max_buffer_size", s.ensemble.proposal_max);
+        json_object_end(r->json);
+    }
+    put_int(r, "node_count", (int64_t)s.state.nodes);
+}
+
+static void run_stat(struct run *r)
+{
+    run_srvr(r);
+    put_connections(r, true);
+}
+
+static void run_conf(struct run *r)
+{
+    const struct server_options *o = server_options(r->view->server);
+    struct net_address address;
+    char dir[PATH_MAX];
+    bool open = server_address(r->view->server, PORT_CLIENT, &address);
+    facts_absolute(o->data_dir, dir, sizeof dir);
+    put_int(r, "client_port", open ? address.port : -1);
+    put_string(r, "data_dir", dir);
+    put_string(r, "data_log_dir", dir);
+    put_int(r, "tick_time", o->limits.tick_ms);
+    put_int(r, "max_client_cnxns", (int64_t)o->limits.address_max);
+    put_int(r, "min_session_timeout", o->limits.session_min_ms);
+    put_int(r, "max_session_timeout", o->limits.session_max_ms);
+    put_int(r, "server_id", member_number(o->server_id));
+    put_int(r, "client_port_listen_backlog", o->backlog);
+}
+
+static void run_dirs(struct run *r)
+{
+    const char *dir = server_options(r->view->server)->data_dir;
+    put_int(r, "datadir_size", facts_folder_bytes(dir, "snapshot"));
+    put_int(r, "logdir_size", facts_folder_bytes(dir, "log"));
+}
+
+static void put_fact(void *ctx, const char *key, const char *value)
+{
+    put_string(ctx, key, value);
+}
+
+static void run_envi(struct run *r)
+{
+    facts_environment(put_fact, r);
+}
+
+static void put_figure(void *ctx, const struct view_figure *f)
+{
+    struct run *r = ctx;
+    json_key(r->json, f->key);
+    switch (f->kind) {
+    case FIGURE_TEXT:
+        json_string(r->json, f->text);
+        break;
+    case FIGURE_WHOLE:
+        json_int(r->json, f->whole);
+        break;
+    case FIGURE_FRACTION:
+        json_real(r->json, f->fraction, 4);
+        break;
+    }
+}
+
+static void run_mntr(struct run *r)
+{
+    view_figures(r->view, put_figure, r);
+}
+
+static void run_isro(struct run *r)
+{
+    put_bool(r, "read_only", view_read_only(r->view));
+}
+
+static void run_crst(struct run *r)
+{
+    view_reset_connections(r->view);
+}
+
+static void run_srst(struct run *r)
+{
+    view_reset_server(r->view);
+}
+
+static void run_gtmk(struct run *r)
+{
+    put_int(r, "tracemask", r->view->trace_mask);
+}
+
+static void run_stmk(struct run *r)
+{
+    char *end = NULL;
+    if (r->argument == NULL) {
+        buf_append_str(&r->error, "setTraceMask requires long traceMask argument");
+        return;
+    }
+    errno = 0;
+    long long mask = strtoll(r->argument, &end, 10);
+    if (errno != 0 || end == r->argument || *end != '\0') {
+        buf_printf(&r->error, "setTraceMask requires long traceMask argument, got %.64s",
+                   r->argument);
+        return;
+    }
+    r->view->trace_mask = mask;
+    put_int(r, "tracemask", mask);
+}
+
+/* The ensemble: ensemble_answers.c; here is what a server says that is no member of one. */
+
+static void run_leader(struct run *r)
+{
+    if (!members_leader(r->view, r->json)) {
+        buf_append_str(&r->error, "server is not initialized");
+    }
+}
+
+static void run_observers(struct run *r)
+{
+    members_observers(r->view, r->json);
+}
+
+static void run_voting_view(struct run *r)
+{
+    if (!members_voting_view(r->view, r->json)) {
+        json_key(r->json, "current_config");
+        json_object_begin(r->json);
+        json_object_end(r->json);
+    }
+}
+
+static void run_zabstate(struct run *r)
+{
+    if (!members_zabstate(r->view, r->json)) {
+        put_bool(r, "voting", false);
+        put_string(r, "zabstate", "");
+    }
+}
+
+static void run_hash(struct run *r)
+{
+    put_empty_array(r, "digests");
+}
+
+/* The newest snapshot, when its file was last written, in seconds; -1 for none. */
+static void run_last_snapshot(struct run *r)
+{
+    struct server_snapshot snapshot;
+    char path[PATH_MAX];
+    char zxid[24];
+    struct stat st;
+    server_snapshot(r->view->server, &snapshot);
+    int n = snprintf(path, sizeof path, "%s/snapshot/%020" PRIu64 ".snapshot",
+                     server_options(r->view->server)->data_dir, snapshot.index);
+    bool found = snapshot.index > 0 && n < (int)sizeof path && stat(path, &st) == 0;
+    snprintf(zxid, sizeof zxid, "%" PRIx64, found ? snapshot.zxid : INT64_C(-1));
+    put_string(r, "zxid", zxid);
+    put_int(r, "timestamp", found ? st.st_mtim.tv_sec : -1);
+}
+
+static void run_initial_configuration(struct run *r)
+{
+    const struct given *given = r->view->options->given;
+    json_key(r->json, "initial_configuration");
+    if (given == NULL || given->file.len == 0) {
+        json_null(r->json);
+    } else {
+        json_text(r->json, buf_slice(&given->file));
+    }
+}
+
+/* What a JVM would call its system properties, as far as it makes sense here. */
+struct property_list {
+    struct given_pair *items;
+    size_t count;
+    size_t cap;
+    bool failed;
+};
+
+static void add_property(struct property_list *list, const char *prefix, const char *key,
+                         const char *value)
+{
+    struct given_pair pair = {NULL, strdup(value)};
+    if (asprintf(&pair.key, "%s%s", prefix, key) < 0) {
+        pair.key = NULL;
+    }
+    if (list->count == list->cap || pair.key == NULL || pair.value == NULL) {
+        list->failed = true;
+        free(pair.key);
+        free(pair.value);
+        return;
+    }
+    list->items[list->count++] = pair;
+}
+
+static void add_fact(void *ctx, const char *key, const char *value)
+{
+    if (strncmp(key, "user.", 5) == 0 ||
+        (strncmp(key, "os.", 3) == 0 && strncmp(key, "os.memory", 9) != 0)) {
+        add_property(ctx, "", key, value);
+    }
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct given_pair *x = a;
+    const struct given_pair *y = b;
+    return strcmp(x->key, y->key);
+}
+
+static void run_system_properties(struct run *r)
+{
+    enum { FACTS_MAX = 16 };
+    const struct given *given = r->view->options->given;
+    size_t count = given != NULL ? given->count : 0;
+    struct property_list list = {.cap = count + FACTS_MAX};
+    list.items = calloc(list.cap, sizeof *list.items);
+    if (list.items == NULL) {
+        r->error.failed = true;
+        return;
+    }
+    add_property(&list, "", "file.separator", "/");
+    add_property(&list, "", "line.separator", "\n");
+    add_property(&list, "", "path.separator", ":");
+    facts_environment(add_fact, &list);
+    for (size_t i = 0; i < count; i++) {
+        add_property(&list, "zookeeper.", given->pairs[i].key, given->pairs[i].value);
+    }
+    qsort(list.items, list.count, sizeof *list.items, by_key);
+    for (size_t i = 0; i < list.count; i++) {
+        put_string(r, list.items[i].key, list.items[i].value);
+        free(list.items[i].key);
+        free(list.items[i].value);
+    }
+    free(list.items);
+    r->error.failed |= list.failed;
+}
+
+static void run_nothing(struct run *r)
+{
+    (void)r;
+}
+
+/* Watches and sessions */
+
+static void key_number(struct run *r, int64_t number)
+{
+    char key[32];
+    snprintf(key, sizeof key, "%" PRId64, number);
+    json_key(r->json, key);
+}
+
+static void run_wchs(struct run *r)
+{
+    struct watch_stats s;
+    watch_stats(server_service(r->view->server)->watches, &s);
+    put_int(r, "num_connections", (int64_t)s.data_watchers);
+    put_int(r, "num_paths", (int64_t)s.data_paths);
+    put_int(r, "num_total_watches", (int64_t)s.data_watches);
+}
+
+static void put_path(struct run *r, struct slice path)
+{
+    struct view_path shown;
+    view_path(path, &shown);
+    json_text(r->json, slice_make(shown.text, shown.len));
+}
+
+static void run_wchc(struct run *r)
+{
+    size_t count;
+    size_t more;
+    size_t i = 0;
+    struct view_room room = view_room(r->view, &r->json->out, 1);
+    struct view_watch *watches = view_watches(r->view, &room, true, &count, &more);
+    json_key(r->json, "session_id_to_watched_paths");
+    json_object_begin(r->json);
+    while (i < count && view_has_room(&room)) {
+        int64_t id = watches[i].session_id;
+        key_number(r, id);
+        json_array_begin(r->json);
+        for (; i < count && watches[i].session_id == id && view_has_room(&room); i++) {
+            put_path(r, watches[i].path);
+        }
+        json_array_end(r->json);
+    }
+    json_object_end(r->json);
+    free(watches);
+    put_more(r, more + (count - i));
+}
+
+static void run_wchp(struct run *r)
+{
+    size_t count;
+    size_t more;
+    size_t i = 0;
+    struct view_path shown;
+    struct view_room room = view_room(r->view, &r->json->out, 1);
+    struct view_watch *watches = view_watches(r->view, &room, false, &count, &more);
+    json_key(r->json, "path_to_session_ids");
+    json_object_begin(r->json);
+    while (i < count && view_has_room(&room)) {
+        const uint8_t *path = watches[i].path.data; /* the table has each path once */
+        view_path(watches[i].path, &shown);
+        json_key_text(r->json, slice_make(shown.text, shown.len));
+        json_array_begin(r->json);
+        for (; i < count && watches[i].path.data == path && view_has_room(&room); i++) {
+            json_int(r->json, watches[i].session_id);
+        }
+        json_array_end(r->json);
+    }
+    json_object_end(r->json);
+    free(watches);
+    put_more(r, more + (count - i));
+}
+
+struct ephemeral_list {
+    struct run *run;
+    bool open; /* the array of a session */
+};
+
+static void list_session(void *ctx, int64_t session_id)
+{
+    struct ephemeral_list *list = ctx;
+    if (list->open) {
+        json_array_end(list->run->json);
+    }
+    list->open = true;
+    key_number(list->run, session_id);
+    json_array_begin(list->run->json);
+}
+
+static void list_node(void *ctx, const struct view_path *path)
+{
+    struct ephemeral_list *list = ctx;
+    json_text(list->run->json, slice_make(path->text, path->len));
+}
+
+static void run_dump(struct run *r)
+{
+    enum { DUMP_LISTS = 2 };
+    size_t count;
+    size_t more;
+    struct view_room room = view_room(r->view, &r->json->out, DUMP_LISTS);
+    struct view_expiry *items = view_sessions(r->view, &room, &count, &more);
+    json_key(r->json, "expiry_time_to_session_ids");
+    json_object_begin(r->json);
+    for (size_t i = 0; i < count;) {
+        int64_t due_ms = items[i].due_ms;
+        key_number(r, due_ms);
+        json_array_begin(r->json);
+        for (; i < count && items[i].due_ms == due_ms; i++) {
+            json_int(r->json, items[i].session_id);
+        }
+        json_array_end(r->json);
+    }
+    json_object_end(r->json);
+    free(items);
+    size_t more_nodes;
+    struct ephemeral_list list = {.run = r};
+    struct view_ephemerals callbacks = {list_session, list_node, &list};
+    json_key(r->json, "session_id_to_ephemeral_paths");
+    json_object_begin(r->json);
+    room = view_room(r->view, &r->json->out, DUMP_LISTS);
+    view_ephemerals_each(r->view, &room, &callbacks, &more_nodes);
+    if (list.open) {
+        json_array_end(r->json);
+    }
+    json_object_end(r->json);
+    put_more(r, more + more_nodes);
+}
+
+/* The table */
+
+struct admin_command {
+    const char *name;
+    const char *other[2];       /* other names, or NULL */
+    bool always;                /* needs no server that serves */
+    bool changes;               /* state: carried out by POST */
+    void (*run)(struct run *r); /* NULL: answered by snapshot_route.c */
+};
+
+static const struct admin_command COMMANDS[] = {
+    {"configuration", {"conf", "config"}, false, false, run_conf},
+    {"connection_stat_reset", {"crst", NULL}, false, true, run_crst},
+    {"connections", {"cons", NULL}, false, false, run_cons},
+    {"dirs", {NULL, NULL}, false, false, run_dirs},
+    {"dump", {NULL, NULL}, false, false, run_dump},
+    {"environment", {"env", "envi"}, true, false, run_envi},
+    {"get_trace_mask", {"gtmk", NULL}, true, false, run_gtmk},
+    {"hash", {NULL, NULL}, false, false, run_hash},
+    {"initial_configuration", {"icfg", NULL}, false, false, run_initial_configuration},
+    {"is_read_only", {"isro", NULL}, false, false, run_isro},
+    {"last_snapshot", {"lsnp", NULL}, false, false, run_last_snapshot},
+    {"leader", {"lead", NULL}, false, false, run_leader},
+    {"monitor", {"mntr", NULL}, false, false, run_mntr},
+    {"observer_connection_stat_reset", {"orst", NULL}, false, true, run_nothing},
+    {"observers", {"obsr", NULL}, false, false, run_observers},
+    {"restore", {"rest", NULL}, false, false, NULL},
+    {"ruok", {NULL, NULL}, false, false, run_nothing},
+    {"server_stats", {"srvr", NULL}, false, false, run_srvr},
+    {"set_trace_mask", {"stmk", NULL}, true, true, run_stmk},
+    {"snapshot", {"snap", NULL}, false, false, NULL},
+    {"stat_reset", {"srst", NULL}, false, true, run_srst},
+    {"stats", {"stat", NULL}, false, false, run_stat},
+    {"system_properties", {"sysp", NULL}, true, false, run_system_properties},
+    {"voting_view", {NULL, NULL}, false, false, run_voting_view},
+    {"watch_summary", {"wchs", NULL}, false, false, run_wchs},
+    {"watches", {"wchc", NULL}, false, false, run_wchc},
+    {"watches_by_path", {"wchp", NULL}, false, false, run_wchp},
+    {"zabstate", {NULL, NULL}, true, false, run_zabstate},
+};
+
+static bool is_name(const char *candidate, const char *name)
+{
+    return candidate != NULL && strcmp(candidate, name) == 0;
+}
+
+static const struct admin_command *command_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof COMMANDS / sizeof COMMANDS[0]; i++) {
+        const struct admin_command *c = &COMMANDS[i];
+        if (is_name(c->name, name) || is_name(c->other[0], name) || is_name(c->other[1], name)) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+bool commands_change(const char *name)
+{
+    const struct admin_command *c = command_find(name);
+    return c != NULL && c->changes;
+}
+
+/* The end of every answer; takes what is in r apart. */
+static void finish_answer(struct run *r, const char *name, struct buf *out)
+{
+    put_string(r, "command", name);
+    json_key(r->json, "error");
+    if (r->error.len > 0) {
+        json_text(r->json, buf_slice(&r->error));
+    } else {
+        json_null(r->json);
+    }
+    json_object_end(r->json);
+    buf_append_slice(out, buf_slice(&r->json->out));
+    out->failed |= r->json->out.failed || r->error.failed;
+    buf_finish(&r->error);
+    json_finish(r->json);
+}
+
+void commands_run(struct view *v, const char *name, const char *argument, struct buf *out)
+{
+    struct json json;
+    struct run r = {.view = v, .json = &json, .argument = argument};
+    const struct admin_command *c = command_find(name);
+    json_init_pretty(&json);
+    buf_init(&r.error, 0);
+    json_object_begin(&json);
+    if (c == NULL) {
+        buf_printf(&r.error, "Unknown command: %s", name);
+    } else if (!c->always && !view_serving(v)) {
+        buf_append_str(&r.error, TEXT_NOT_SERVING);
+    } else if (c->run != NULL) {
+        c->run(&r);
+    }
+    finish_answer(&r, c != NULL ? c->name : name, out);
+}
+
+void commands_fail(const char *name, const char *why, struct buf *out)
+{
+    struct json json;
+    struct run r = {.json = &json};
+    json_init_pretty(&json);
+    buf_init(&r.error, 0);
+    json_object_begin(&json);
+    if (why != NULL) {
+        buf_append_str(&r.error, why);
+    }
+    finish_answer(&r, name, out);
+}
+
+void commands_list(const struct view *v, struct buf *out)
+{
+    for (size_t i = 0; i < sizeof COMMANDS / sizeof COMMANDS[0]; i++) {
+        buf_printf(out, "<a href=\"%s/%s\">%s</a>\n<br/>\n", v->options->command_url,
+                   COMMANDS[i].name, COMMANDS[i].name);
+    }
+}

@@ -1,0 +1,201 @@
+#include "admin/http/http_routes.h"
+
+#include "admin/answers/ensemble_answers.h"
+#include "admin/answers/prometheus.h"
+#include "admin/http/adminserver_commands.h"
+#include "admin/http/cross_site.h"
+
+#define TEXT "text/plain; charset=utf-8"
+#define JSON "application/json;charset=utf-8"
+
+static void answer_root(struct view *v, const struct http_request *request,
+                        struct http_response *response)
+{
+    (void)request;
+    response->content_type = "text/html; charset=utf-8";
+    buf_append_str(&response->body, "<!doctype html>\n<title>Conclave</title>\n");
+    const char *const links[] = {
+        v->options->command_url, "/metrics", "/livez", "/readyz", "/members", "/sessions"};
+    for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
+        buf_printf(&response->body, "<a href=\"%s\">%s</a>\n<br/>\n", links[i], links[i]);
+    }
+}
+
+static void answer_metrics(struct view *v, const struct http_request *request,
+                           struct http_response *response)
+{
+    (void)request;
+    response->content_type = PROMETHEUS_CONTENT_TYPE;
+    prometheus_write(v, &response->body);
+}
+
+static void answer_alive(struct view *v, const struct http_request *request,
+                         struct http_response *response)
+{
+    (void)v;
+    (void)request;
+    buf_append_str(&response->body, "ok\n");
+}
+
+static void answer_sessions(struct view *v, const struct http_request *request,
+                            struct http_response *response)
+{
+    (void)request;
+    if (view_serving(v)) {
+        members_sessions_text(v, &response->body);
+        return;
+    }
+    response->status = 503;
+    buf_append_str(&response->body, "not ready\n");
+}
+
+static void answer_members(struct view *v, const struct http_request *request,
+                           struct http_response *response)
+{
+    (void)request;
+    members_text(v, &response->body);
+}
+
+static void answer_ready(struct view *v, const struct http_request *request,
+                         struct http_response *response)
+{
+    (void)request;
+    const char *why = v->server == NULL ? "starting" : server_why_not_ready(v->server);
+    if (why == NULL) {
+        const char *warning = server_warning(v->server);
+        buf_append_str(&response->body, "ok\n");
+        if (warning != NULL) {
+            buf_printf(&response->body, "warning: %s\n", warning);
+        }
+        return;
+    }
+    response->status = 503;
+    buf_printf(&response->body, "not ready: %s\n", why);
+}
+
+struct route {
+    const char *path;
+    void (*answer)(struct view *v, const struct http_request *request,
+                   struct http_response *response);
+};
+
+static const struct route ROUTES[] = {
+    {"/", answer_root},        {"/metrics", answer_metrics}, {"/livez", answer_alive},
+    {"/readyz", answer_ready}, {"/members", answer_members}, {"/sessions", answer_sessions},
+};
+
+static bool is_reading(const struct http_request *request, struct http_response *response)
+{
+    if (strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0) {
+        return true;
+    }
+    response->status = 405;
+    response->allow = "GET, HEAD";
+    buf_append_str(&response->body, "only GET and HEAD are served here\n");
+    return false;
+}
+
+/* Whether a command of this name may be carried out by the request's method; otherwise refuses it. */
+static bool may_run(const struct view *v, const char *name, const struct http_request *request,
+                    struct http_response *response)
+{
+    if (!commands_change(name)) {
+        return is_reading(request, response);
+    }
+    if (strcmp(request->method, "POST") == 0 ||
+        (v->options->change_by_get && strcmp(request->method, "GET") == 0)) {
+        return true;
+    }
+    response->status = 405;
+    response->allow = "POST";
+    response->content_type = JSON;
+    commands_fail(
+        name, "This command changes state: use POST, or allow GET by admin.stateChangeByGet=yes",
+        &response->body);
+    return false;
+}
+
+/* Whether a request for the commands; answers it. */
+static bool answer_command(const struct site *site, const struct http_request *request,
+                           struct http_response *response)
+{
+    struct view *v = site->view;
+    size_t len = strlen(v->options->command_url);
+    if (strncmp(request->path, v->options->command_url, len) != 0) {
+        return false;
+    }
+    const char *name = request->path + len;
+    if (name[0] == '/' && backup_answer(site->backup, name + 1, request, response)) {
+        return true;
+    }
+    if (!may_run(v, name[0] == '/' ? name + 1 : name, request, response)) {
+        return true;
+    }
+    if (name[0] == '\0' || strcmp(name, "/") == 0) {
+        response->content_type = "text/html; charset=utf-8";
+        commands_list(v, &response->body);
+        return true;
+    }
+    if (name[0] != '/') {
+        return false;
+    }
+    response->content_type = JSON;
+    commands_run(v, name + 1, http_argument(request, "traceMask"), &response->body);
+    return true;
+}
+
+static void answer_nothing(struct http_response *response)
+{
+    response->status = 404;
+    buf_append_str(&response->body, "there is nothing here\n");
+}
+
+/* Probes are answered in any case: load balancers send names as they like, and the answers tell nothing. */
+static bool is_forged(const struct view *v, const struct http_request *request,
+                      struct http_response *response)
+{
+    bool probe = strcmp(request->path, "/livez") == 0 || strcmp(request->path, "/readyz") == 0;
+    const char *why = probe ? NULL : forgery_reason(v->options, request);
+    if (why == NULL) {
+        return false;
+    }
+    response->status = 403;
+    buf_printf(&response->body, "%s\n", why);
+    return true;
+}
+
+void routes_answer(void *ctx, const struct http_request *request, struct http_response *response)
+{
+    struct site *site = ctx;
+    response->content_type = TEXT;
+    if (is_forged(site->view, request, response)) {
+        return;
+    }
+    if (answer_command(site, request, response) ||
+        transfer_answer(&site->transfer, request, response) || !is_reading(request, response) ||
+        tokens_answer(site->tokens, request, response)) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof ROUTES / sizeof ROUTES[0]; i++) {
+        if (strcmp(request->path, ROUTES[i].path) == 0) {
+            ROUTES[i].answer(site->view, request, response);
+            return;
+        }
+    }
+    answer_nothing(response);
+}
+
+void routes_answer_metrics(void *ctx, const struct http_request *request,
+                           struct http_response *response)
+{
+    const struct site *site = ctx;
+    response->content_type = TEXT;
+    if (!is_reading(request, response)) {
+        return;
+    }
+    if (strcmp(request->path, "/metrics") == 0) {
+        answer_metrics(site->view, request, response);
+    } else {
+        answer_nothing(response);
+    }
+}

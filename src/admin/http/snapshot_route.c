@@ -1,0 +1,384 @@
+#include "admin/http/snapshot_route.h"
+
+#include "admin/answers/four_letter_text.h"
+#include "admin/http/adminserver_commands.h"
+#include "admin/http/http_login.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "front/state_replacement.h"
+#include "replication/disk/snapshot_file.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    LOOK_MS = 10, /* between two looks at whether it is done */
+    TRIES = 3,    /* a snapshot may have to wait for one before it, and may fail */
+};
+
+enum backup_kind { BACKUP_SNAPSHOT, BACKUP_RESTORE, BACKUP_KINDS };
+
+struct backup {
+    uv_timer_t timer;
+    struct view *view;
+    struct admission *admission;
+    int64_t next_ms[BACKUP_KINDS]; /* when it may be carried out again */
+    struct http_exchange *waiting; /* NULL: nothing is under way */
+    enum backup_kind kind;         /* of it */
+    int64_t began_ms;
+    uint64_t target; /* snapshot: the entry that must be in it */
+    unsigned tries;
+    bool streaming;
+    int64_t replacement; /* restore: its id */
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+};
+
+/* One of the two commands. */
+struct backup_command {
+    const char *names[2];
+    const char *method;
+    const char *off;
+};
+
+static const struct backup_command COMMANDS[BACKUP_KINDS] = {
+    [BACKUP_SNAPSHOT] = {{"snapshot", "snap"},
+                         "GET",
+                         "The command is off: set admin.snapshot.enabled=true"},
+    [BACKUP_RESTORE] = {{"restore", "rest"},
+                        "POST",
+                        "The command is off: set admin.restore.enabled=true"},
+};
+
+static int64_t backup_now_ms(const struct backup *b)
+{
+    return (int64_t)uv_now(b->timer.loop);
+}
+
+/* Answers */
+
+static void tell_failure(enum backup_kind kind, unsigned status, const char *why,
+                         struct http_response *response)
+{
+    response->status = status;
+    response->content_type = "application/json;charset=utf-8";
+    commands_fail(COMMANDS[kind].names[0], why, &response->body);
+}
+
+static void backup_fail(struct backup *b, unsigned status, const char *why)
+{
+    struct http_response response;
+    http_response_init(&response);
+    tell_failure(b->kind, status, why, &response);
+    http_answer(b->waiting, &response);
+    b->waiting = NULL;
+    (void)uv_timer_stop(&b->timer);
+    log_warn("admin", COMMANDS[b->kind].names[0], "result=failed reason=\"%s\"", why);
+}
+
+static void backup_count_error(struct backup *b)
+{
+    struct server_metrics *m = server_service(b->view->server)->metrics;
+    *(b->kind == BACKUP_SNAPSHOT ? &m->snapshot_error_count : &m->restore_error_count) += 1;
+}
+
+static void backup_done(struct backup *b, struct http_response *response_take)
+{
+    http_answer(b->waiting, response_take);
+    b->waiting = NULL;
+    (void)uv_timer_stop(&b->timer);
+}
+
+/* Where the value of one more header goes. */
+static char *add_header(struct http_response *r, const char *name)
+{
+    r->headers[r->header_count].name = name;
+    return r->headers[r->header_count++].value;
+}
+
+/* Snapshot */
+
+/* The file as it stands on the disk: what is open stays readable when a trim removes it. */
+static int snapshot_open(const struct server *s, uint64_t index, uint64_t *ret_len)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    int n = snprintf(path, sizeof path, "%s/snapshot/%020" PRIu64 ".snapshot",
+                     server_options(s)->data_dir, index);
+    int fd = n < (int)sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd >= 0 && fstat(fd, &st) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    *ret_len = fd >= 0 ? (uint64_t)st.st_size : 0;
+    return fd;
+}
+
+static void snapshot_give(struct backup *b, uint64_t index)
+{
+    struct server *s = b->view->server;
+    struct server_snapshot snapshot;
+    struct http_response response;
+    uint64_t len;
+    int fd = snapshot_open(s, index, &len);
+    server_snapshot(s, &snapshot);
+    if (fd < 0 || snapshot.index != index) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        backup_count_error(b);
+        backup_fail(b, 500, "The snapshot was taken but cannot be read");
+        return;
+    }
+    http_response_init(&response);
+    const size_t room = sizeof response.headers[0].value;
+    (void)snprintf(add_header(&response, "last_zxid"), room, "0x%" PRIx64, snapshot.zxid);
+    (void)snprintf(add_header(&response, "snapshot_size"), room, "%" PRIu64, len);
+    if (b->streaming) {
+        response.content_type = "application/octet-stream";
+        response.file = fd;
+        response.file_len = len;
+    } else {
+        response.content_type = "application/json;charset=utf-8";
+        commands_fail(COMMANDS[BACKUP_SNAPSHOT].names[0], NULL, &response.body);
+        close(fd);
+    }
+    log_warn("admin", "snapshot", "result=given zxid=0x%llx bytes=%llu",
+             (unsigned long long)snapshot.zxid, (unsigned long long)len);
+    backup_done(b, &response);
+}
+
+static void snapshot_look(struct backup *b)
+{
+    struct server_stats stats;
+    server_stats(b->view->server, &stats);
+    if (stats.replication.snapshot_index >= b->target) {
+        snapshot_give(b, stats.replication.snapshot_index);
+    } else if (!stats.replication.snapshot_busy && b->tries++ < TRIES) {
+        server_take_snapshot(b->view->server);
+    } else if (!stats.replication.snapshot_busy) {
+        backup_count_error(b);
+        backup_fail(b, 500, "The snapshot could not be taken: see the server's log");
+    }
+}
+
+/* Restore */
+
+static void restore_look(struct backup *b)
+{
+    struct server *s = b->view->server;
+    struct http_response response;
+    struct json json;
+    if (server_service(s)->replaced_by != b->replacement) {
+        return;
+    }
+    int64_t took_ms = backup_now_ms(b) - b->began_ms;
+    summary_add(&server_service(s)->metrics->restore_time, (uint64_t)took_ms);
+    http_response_init(&response);
+    response.content_type = "application/json;charset=utf-8";
+    json_init_pretty(&json);
+    json_object_begin(&json);
+    json_key(&json, "last_zxid");
+    json_int(&json, state_zxid(server_service(s)->state));
+    json_key(&json, "command");
+    json_string(&json, COMMANDS[BACKUP_RESTORE].names[0]);
+    json_key(&json, "error");
+    json_null(&json);
+    json_object_end(&json);
+    buf_append_slice(&response.body, buf_slice(&json.out));
+    response.body.failed |= json.out.failed;
+    json_finish(&json);
+    log_warn("admin", "restore", "result=done ms=%lld", (long long)took_ms);
+    backup_done(b, &response);
+}
+
+/* What the file is worth: 0, or a status and why. */
+static unsigned restore_submit(struct backup *b, struct slice file, const char **ret_why)
+{
+    struct slice content;
+    int rc = snapshot_content(file, &content);
+    if (rc == 0) {
+        rc = replacement_submit(server_service(b->view->server), content, &b->replacement);
+    }
+    switch (rc) {
+    case 0:
+        return 0;
+    case CONCLAVE_ECORRUPT:
+        *ret_why = "This is no whole snapshot of this program, as the command snapshot gives it";
+        return 400;
+    case CONCLAVE_ETOOBIG:
+        *ret_why = "The snapshot is too large";
+        return 413;
+    case CONCLAVE_ENOMEM:
+        *ret_why = "Out of memory";
+        return 500;
+    default:
+        *ret_why = "The log does not take it";
+        return 500;
+    }
+}
+
+/* Both */
+
+static void backup_look(uv_timer_t *timer)
+{
+    struct backup *b = timer->data;
+    if (!view_serving(b->view) || server_why_not_ready(b->view->server) != NULL) {
+        backup_fail(b, 503, TEXT_NOT_SERVING);
+    } else if (b->kind == BACKUP_SNAPSHOT) {
+        snapshot_look(b);
+    } else {
+        restore_look(b);
+    }
+}
+
+static void backup_wait(struct backup *b, enum backup_kind kind, const struct http_request *request,
+                        struct http_response *response)
+{
+    b->kind = kind;
+    b->waiting = request->exchange;
+    b->began_ms = backup_now_ms(b);
+    b->next_ms[kind] = b->began_ms + b->view->options->backup_interval_ms;
+    response->later = true;
+    if (uv_timer_start(&b->timer, backup_look, 0, LOOK_MS) != 0) {
+        abort(); /* only for a handle that is closing */
+    }
+}
+
+/* Why it may not be carried out now: 0, or a status. */
+static unsigned backup_refuse(struct backup *b, enum backup_kind kind,
+                              const struct http_request *request, const char **ret_why)
+{
+    const struct admin_options *o = b->view->options;
+    struct server_metrics *m = server_service(b->view->server)->metrics;
+    if (!(kind == BACKUP_SNAPSHOT ? o->snapshot : o->restore)) {
+        *ret_why = COMMANDS[kind].off;
+        return 503;
+    }
+    unsigned status = admission_check(b->admission, server_service(b->view->server), request,
+                                      backup_now_ms(b), ret_why);
+    if (status != 0) {
+        log_warn("admin", COMMANDS[kind].names[0], "result=refused peer=%s reason=\"%s\"",
+                 request->peer, *ret_why);
+        return status;
+    }
+    if (b->waiting != NULL || backup_now_ms(b) < b->next_ms[kind]) {
+        *(kind == BACKUP_SNAPSHOT ? &m->snapshot_rate_limited_count
+                                  : &m->restore_rate_limited_count) += 1;
+        *ret_why = "Too soon after the one before: see admin.rateLimiterIntervalInMS";
+        return 429;
+    }
+    return 0;
+}
+
+static void snapshot_begin(struct backup *b, const struct http_request *request,
+                           struct http_response *response)
+{
+    struct server_stats stats;
+    const char *streaming = http_argument(request, "streaming");
+    server_stats(b->view->server, &stats);
+    b->target = stats.replication.applied_index;
+    b->tries = 0;
+    b->streaming = streaming == NULL || strcasecmp(streaming, "true") == 0;
+    backup_wait(b, BACKUP_SNAPSHOT, request, response);
+}
+
+static void restore_begin(struct backup *b, const struct http_request *request,
+                          struct http_response *response)
+{
+    const char *why = NULL;
+    if (slice_is_null(request->body)) {
+        response->body_max = RESTORE_MAX;
+        return;
+    }
+    unsigned status = restore_submit(b, request->body, &why);
+    if (status == 0) {
+        backup_wait(b, BACKUP_RESTORE, request, response);
+        return;
+    }
+    server_service(b->view->server)->metrics->restore_error_count++;
+    log_warn("admin", "restore", "result=refused peer=%s reason=\"%s\"", request->peer, why);
+    tell_failure(BACKUP_RESTORE, status, why, response);
+}
+
+static bool is_command(enum backup_kind kind, const char *name)
+{
+    return strcmp(name, COMMANDS[kind].names[0]) == 0 || strcmp(name, COMMANDS[kind].names[1]) == 0;
+}
+
+bool backup_answer(struct backup *b, const char *name, const struct http_request *request,
+                   struct http_response *response)
+{
+    enum backup_kind kind = is_command(BACKUP_SNAPSHOT, name) ? BACKUP_SNAPSHOT : BACKUP_RESTORE;
+    const char *why = NULL;
+    if (!is_command(kind, name)) {
+        return false;
+    }
+    if (strcmp(request->method, COMMANDS[kind].method) != 0) {
+        response->status = 405;
+        response->allow = COMMANDS[kind].method;
+        buf_append_str(&response->body, "this command has another method\n");
+        return true;
+    }
+    if (!view_serving(b->view)) {
+        tell_failure(kind, 200, TEXT_NOT_SERVING, response); /* 200: as all commands */
+        return true;
+    }
+    unsigned status = backup_refuse(b, kind, request, &why);
+    if (status != 0) {
+        tell_failure(kind, status, why, response);
+    } else if (kind == BACKUP_SNAPSHOT) {
+        snapshot_begin(b, request, response);
+    } else {
+        restore_begin(b, request, response);
+    }
+    return true;
+}
+
+struct backup *backup_create(uv_loop_t *loop, struct view *v, struct admission *admission)
+{
+    struct backup *b = calloc(1, sizeof *b);
+    if (b == NULL) {
+        return NULL;
+    }
+    b->view = v;
+    b->admission = admission;
+    if (uv_timer_init(loop, &b->timer) != 0) {
+        abort(); /* it cannot fail */
+    }
+    b->timer.data = b;
+    return b;
+}
+
+void backup_cancel(struct backup *b)
+{
+    if (b->waiting != NULL) {
+        backup_fail(b, 503, TEXT_NOT_SERVING);
+    }
+}
+
+static void backup_on_closed(uv_handle_t *handle)
+{
+    struct backup *b = handle->data;
+    if (b->closed != NULL) {
+        b->closed(b->closed_ctx);
+    }
+    free(b);
+}
+
+void backup_close(struct backup *b, void (*cb)(void *ctx), void *ctx)
+{
+    if (b == NULL) {
+        return;
+    }
+    backup_cancel(b);
+    b->closed = cb;
+    b->closed_ctx = ctx;
+    uv_close((uv_handle_t *)&b->timer, backup_on_closed);
+}

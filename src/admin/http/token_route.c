@@ -1,0 +1,267 @@
+#include "admin/http/token_route.h"
+
+#include "admin/answers/four_letter_text.h"
+#include "base/json.h"
+#include "replication/replication.h"
+#include "tree/path.h"
+#include "wire/java_number.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* One that waits for its proof. */
+struct question {
+    struct list link; /* in tokens.waiting, oldest first */
+    struct confirmation confirmation;
+    struct tokens *tokens;
+    struct http_exchange
+        *exchange; /* NULL: it was asked just now, and may still be answered at once */
+    struct http_response *response; /* then */
+    int64_t deadline_ms;
+    int64_t token;
+    char path[];
+};
+
+struct tokens {
+    uv_timer_t timer; /* runs while somebody waits */
+    struct view *view;
+    struct list waiting;
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+};
+
+static int64_t tokens_now_ms(const struct tokens *t)
+{
+    return (int64_t)uv_now(t->timer.loop);
+}
+
+/* Answers */
+
+static void put_json(struct http_response *response, struct json *json)
+{
+    response->content_type = "application/json;charset=utf-8";
+    buf_append_slice(&response->body, buf_slice(&json->out));
+    response->body.failed |= json->out.failed;
+    json_finish(json);
+}
+
+static void refuse(struct http_response *response, unsigned status, const char *why)
+{
+    struct json json;
+    json_init_pretty(&json);
+    json_object_begin(&json);
+    json_key(&json, "error");
+    json_string(&json, why);
+    json_object_end(&json);
+    response->status = status;
+    put_json(response, &json);
+}
+
+/* Tokens of one ensemble say nothing about those of another. */
+static void put_ensemble(struct json *json, struct server *s)
+{
+    const struct replication *log = node_log(server_node(s));
+    uint8_t cluster[FORMAT_CLUSTER_SIZE];
+    char text[2 * sizeof cluster + 1];
+    json_key(json, "ensemble");
+    if (log == NULL) {
+        json_null(json); /* its folder is being opened again */
+        return;
+    }
+    replication_cluster(log, cluster);
+    for (size_t i = 0; i < sizeof cluster; i++) {
+        (void)snprintf(text + 2 * i, 3, "%02x", cluster[i]);
+    }
+    json_string(json, text);
+}
+
+/* What is applied here is the newest there is. */
+static void tell(struct question *q, struct http_response *response)
+{
+    struct server *server = q->tokens->view->server;
+    struct service *s = server_service(server);
+    struct state_holder holder;
+    struct json json;
+    bool held = state_holder(s->state, slice_str(q->path), &holder);
+    bool current = held && !holder.shared && holder.czxid == q->token;
+    s->metrics->conclave_token_checks++;
+    s->metrics->conclave_token_checks_stale += !current;
+    json_init_pretty(&json);
+    json_object_begin(&json);
+    json_key(&json, "path");
+    json_string(&json, q->path);
+    json_key(&json, "token");
+    json_int(&json, q->token);
+    json_key(&json, "current");
+    json_bool(&json, current);
+    json_key(&json, "newest");
+    if (held && !holder.shared) {
+        json_int(&json, holder.czxid);
+    } else {
+        json_null(&json);
+    }
+    put_ensemble(&json, server);
+    json_object_end(&json);
+    response->status = current ? 200 : 409;
+    put_json(response, &json);
+}
+
+static void question_end(struct question *q, struct http_response *response_take)
+{
+    struct tokens *t = q->tokens;
+    http_answer(q->exchange, response_take);
+    list_remove(&q->link);
+    confirmation_drop(&q->confirmation);
+    free(q);
+    if (list_empty(&t->waiting)) {
+        (void)uv_timer_stop(&t->timer);
+    }
+}
+
+static void question_fail(struct question *q, const char *why)
+{
+    struct http_response response;
+    http_response_init(&response);
+    refuse(&response, 503, why);
+    question_end(q, &response);
+}
+
+static void on_confirmed(void *ctx)
+{
+    struct question *q = ctx;
+    struct http_response response;
+    if (q->exchange == NULL) {
+        tell(q, q->response);
+        q->response = NULL;
+        return;
+    }
+    http_response_init(&response);
+    tell(q, &response);
+    question_end(q, &response);
+}
+
+static struct question *oldest(const struct tokens *t)
+{
+    /* The analyzer does not see list_remove. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+    return list_empty(&t->waiting) ? NULL : CONTAINER_OF(t->waiting.next, struct question, link);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct tokens *t = timer->data;
+    struct question *q;
+    while ((q = oldest(t)) != NULL && q->deadline_ms <= tokens_now_ms(t)) {
+        question_fail(q, "no quorum has answered in time");
+    }
+}
+
+/* Questions */
+
+static struct question *question_make(struct tokens *t, const char *path, int64_t token)
+{
+    size_t len = strlen(path) + 1;
+    struct question *q = calloc(1, sizeof *q + len);
+    if (q == NULL) {
+        return NULL;
+    }
+    memcpy(q->path, path, len);
+    q->tokens = t;
+    q->token = token;
+    q->deadline_ms = tokens_now_ms(t) + TOKEN_WAIT_MS;
+    list_init(&q->link);
+    return q;
+}
+
+static void ask(struct tokens *t, const char *path, int64_t token,
+                const struct http_request *request, struct http_response *response)
+{
+    enum { LOOK_MS = 50 };
+    struct question *q = question_make(t, path, token);
+    if (q == NULL) {
+        refuse(response, 500, "out of memory");
+        return;
+    }
+    q->response = response;
+    confirmation_ask(server_service(t->view->server), &q->confirmation, on_confirmed, q);
+    if (q->response == NULL) {
+        free(q);
+        return;
+    }
+    q->exchange = request->exchange;
+    response->later = true;
+    list_push_back(&t->waiting, &q->link);
+    if (!uv_is_active((uv_handle_t *)&t->timer) &&
+        uv_timer_start(&t->timer, on_timer, LOOK_MS, LOOK_MS) != 0) {
+        abort(); /* only for a handle that is closing */
+    }
+}
+
+bool tokens_answer(struct tokens *t, const struct http_request *request,
+                   struct http_response *response)
+{
+    if (strcmp(request->path, "/fence") != 0 || t->view->server == NULL) {
+        return false;
+    }
+    if ((server_service(t->view->server)->command_options & COMMAND_FENCING) == 0) {
+        refuse(response, 404, "this server does not fence: set fencing.enabled=yes");
+        return true;
+    }
+    const char *path = http_argument(request, "path");
+    const char *text = http_argument(request, "token");
+    int64_t token;
+    if (path == NULL || !path_valid(slice_str(path)) || text == NULL ||
+        !number_parse(slice_str(text), &token)) {
+        refuse(response, 400, "the question is /fence?path=PATH&token=N");
+    } else if (!view_serving(t->view)) {
+        refuse(response, 503, TEXT_NOT_SERVING);
+    } else {
+        ask(t, path, token, request, response);
+    }
+    return true;
+}
+
+/* Begin and end */
+
+struct tokens *tokens_create(uv_loop_t *loop, struct view *v)
+{
+    struct tokens *t = calloc(1, sizeof *t);
+    if (t == NULL) {
+        return NULL;
+    }
+    t->view = v;
+    list_init(&t->waiting);
+    if (uv_timer_init(loop, &t->timer) != 0) {
+        abort(); /* it cannot fail */
+    }
+    t->timer.data = t;
+    return t;
+}
+
+void tokens_cancel(struct tokens *t)
+{
+    struct question *q;
+    while ((q = oldest(t)) != NULL) {
+        question_fail(q, TEXT_NOT_SERVING);
+    }
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct tokens *t = handle->data;
+    if (t->closed != NULL) {
+        t->closed(t->closed_ctx);
+    }
+    free(t);
+}
+
+void tokens_close(struct tokens *t, void (*cb)(void *ctx), void *ctx)
+{
+    if (t == NULL) {
+        return;
+    }
+    tokens_cancel(t);
+    t->closed = cb;
+    t->closed_ctx = ctx;
+    uv_close((uv_handle_t *)&t->timer, on_closed);
+}

@@ -1,0 +1,351 @@
+/*
+ * Connecting and failing, the same for every client command. An error is told once, here, with its
+ * name from the list and, where there is something to be done, what.
+ */
+#include "cli/common/connection.h"
+
+#include "cli/common/command.h"
+#include "cli/common/connection_security.h"
+#include "cli/common/credentials.h"
+#include "cli/common/ensemble_view.h"
+#include "cli/common/values.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CLOSE_TIMEOUT_MS = 1000, ASK_MS = 1000 };
+
+struct hint {
+    int error;
+    int exit_code;
+    const char *text; /* what to do; NULL: nothing to add */
+};
+
+/* Errors with an exit code or a hint of their own; the rest follows from exit_code_of. */
+static const struct hint HINTS[] = {
+    {CONCLAVE_NO_NODE, CLI_EXIT_FAILED,
+     "look at its parent with \"conclave ls\", or make it with \"conclave create\", "
+     "its parents with --parents"},
+    {CONCLAVE_NODE_EXISTS, CLI_EXIT_FAILED, "change its data with \"conclave set\""},
+    {CONCLAVE_NOT_EMPTY, CLI_EXIT_FAILED, "remove the whole branch with --recursive"},
+    {CONCLAVE_BAD_VERSION, CLI_EXIT_FAILED, "see its version with \"conclave stat\""},
+    {CONCLAVE_NO_CHILDREN_FOR_EPHEMERALS, CLI_EXIT_FAILED, "choose a lasting node as parent"},
+    {CONCLAVE_NO_AUTH, CLI_EXIT_AUTH,
+     "see who you are with \"conclave whoami\" and who may with \"conclave acl get\"; below a prefix "
+     "of \"conclave fence list\" only the holder of its lock writes (--fenced-by)"},
+    {CONCLAVE_INVALID_ACL, CLI_EXIT_FAILED,
+     "check --acl and $CONCLAVE_ACL; \"auth\" needs credentials (--auth), see \"conclave whoami\""},
+    {CONCLAVE_AUTH_FAILED, CLI_EXIT_AUTH, "check the credentials"},
+    {CONCLAVE_SESSION_CLOSED_REQUIRE_AUTH, CLI_EXIT_AUTH, "give credentials"},
+    {CONCLAVE_CONNECTION_LOSS, CLI_EXIT_UNAVAILABLE,
+     "look whether it was carried out before you try again"},
+    {CONCLAVE_EDISCONNECTED, CLI_EXIT_UNAVAILABLE, "try again"},
+    {CONCLAVE_ERESOLVE, CLI_EXIT_UNAVAILABLE, "check --server"},
+    {CONCLAVE_SESSION_EXPIRED, CLI_EXIT_UNAVAILABLE, "try again, or ask for a longer --session"},
+    {CONCLAVE_OPERATION_TIMEOUT, CLI_EXIT_TIMEOUT,
+     "look whether it was carried out; allow more with --timeout"},
+    {CONCLAVE_REQUEST_TIMEOUT, CLI_EXIT_TIMEOUT, "try again"},
+    {CONCLAVE_ETIMEDOUT, CLI_EXIT_TIMEOUT, "allow more with --timeout"},
+    {CONCLAVE_ECONFLICT, CLI_EXIT_CONFIG, "see what was set with \"conclave get\""},
+    {CONCLAVE_EINVAL, CLI_EXIT_USAGE, NULL},
+    {CONCLAVE_BAD_ARGUMENTS, CLI_EXIT_USAGE, NULL},
+    {CONCLAVE_EFENCED, CLI_EXIT_LOST, NULL},
+    {CONCLAVE_ETOOBIG, CLI_EXIT_USAGE, "the server takes about 1 MB per node"},
+    {CONCLAVE_EIO, CLI_EXIT_IO, NULL},
+    {CONCLAVE_ETOOMANY, CLI_EXIT_UNAVAILABLE, "try again"},
+};
+
+static const struct hint *hint_find(int error)
+{
+    for (size_t i = 0; i < sizeof HINTS / sizeof HINTS[0]; i++) {
+        if (HINTS[i].error == error) {
+            return &HINTS[i];
+        }
+    }
+    return NULL;
+}
+
+int exit_code_of(int error)
+{
+    const struct hint *hint = hint_find(error);
+    if (hint != NULL) {
+        return hint->exit_code;
+    }
+    return error > CONCLAVE_EINVAL ? CLI_EXIT_FAILED : CLI_EXIT_INTERNAL;
+}
+
+/* The chroot of --server or $CONCLAVE_SERVER, below which all paths of a command are; NULL: none. */
+static const char *chroot_path;
+
+int fail(const char *command, const char *subject, int error)
+{
+    const struct hint *hint = hint_find(error);
+    if (error == CONCLAVE_EIO && ferror(stdout)) {
+        return CLI_EXIT_IO; /* output_end says why */
+    }
+    bool advice = hint != NULL && hint->text != NULL;
+    bool below = error == CONCLAVE_NO_NODE && chroot_path != NULL;
+    fprintf(stderr, "conclave %s: %s%s%s (%s)%s%s%s%s\n", command, subject != NULL ? subject : "",
+            subject != NULL ? ": " : "", conclave_strerror(error), conclave_errname(error),
+            below ? " below the chroot " : "", below ? chroot_path : "", advice ? "; " : "",
+            advice ? hint->text : "");
+    return exit_code_of(error);
+}
+
+/* Why servers that run serve nobody, by their own account: one line for all that say so. False when none does. */
+static bool fail_not_serving(const char *command, const struct common_options *options)
+{
+    struct roster roster;
+    bool found = false;
+    if (roster_gather(command, options, ASK_MS, &roster) == 0) {
+        for (size_t i = 0; i < roster.count; i++) {
+            const struct roster_server *s = &roster.servers[i];
+            if (s->answered && !s->serves) {
+                fprintf(stderr, "%s%s%s%s: %s", found ? "; " : "conclave ", found ? "" : command,
+                        found ? "" : ": the servers do not serve clients now: ", s->address,
+                        s->state);
+                found = true;
+            }
+        }
+    }
+    roster_finish(&roster);
+    if (found) {
+        fputs("; see \"conclave status\"\n", stderr);
+    }
+    return found;
+}
+
+int fail_unreachable(const char *command, const struct conclave_client *client,
+                     const struct common_options *options, int error)
+{
+    char why[1024] = "";
+    conclave_client_last_error(client, why, sizeof why);
+    if (exit_code_of(error) == CLI_EXIT_AUTH) {
+        fprintf(stderr, "conclave %s: %s; check the credentials\n", command,
+                why[0] != '\0' ? why : conclave_strerror(error));
+        return CLI_EXIT_AUTH;
+    }
+    if (fail_not_serving(command, options)) {
+        return CLI_EXIT_UNAVAILABLE;
+    }
+    const char *servers = options->server != NULL ? options->server : getenv("CONCLAVE_SERVER");
+    if (why[0] == '\0') {
+        fprintf(stderr,
+                "conclave %s: cannot connect: %s: no answer in time; is it a client port, and does "
+                "the network let connections through?\n",
+                command, servers != NULL && servers[0] != '\0' ? servers : "127.0.0.1:2181");
+        return CLI_EXIT_UNAVAILABLE;
+    }
+    bool down = strstr(why, "refused") != NULL;
+    fprintf(stderr, "conclave %s: cannot connect: %s%s\n", command, why,
+            down ? "; start a server (\"conclave server\") or name one with --server HOST:PORT"
+                 : "");
+    return CLI_EXIT_UNAVAILABLE;
+}
+
+int connection_acl(const char *command, const struct common_options *options,
+                   struct acl_entries *ret)
+{
+    const char *texts[OPTION_LIST_MAX];
+    int count = 0;
+    for (; count < (int)options->acl.count; count++) {
+        texts[count] = options->acl.items[count].text;
+    }
+    const char *env = getenv("CONCLAVE_ACL");
+    if (count == 0 && env != NULL && env[0] != '\0') {
+        texts[count++] = env;
+    }
+    const char *wrong = NULL;
+    int error = acl_entries_parse(texts, count, ret, &wrong);
+    if (error == CONCLAVE_EINVAL) {
+        fprintf(
+            stderr,
+            "conclave %s: %s wants \"auth\" or SCHEME:ID:PERMS with letters of cdrwa, not \"%s\"\n",
+            command, options->acl.count > 0 ? "--acl" : "$CONCLAVE_ACL", wrong);
+        return CLI_EXIT_USAGE;
+    }
+    return error == 0 ? 0 : fail(command, NULL, error);
+}
+
+int connection_create(const char *command, const struct common_options *options,
+                      struct conclave_client_options *client_options, struct conclave_client **ret)
+{
+    struct security security;
+    struct acl_entries acl;
+    int code = connection_acl(command, options, &acl);
+    if (code != 0) {
+        acl_entries_free(&acl);
+        return code;
+    }
+    client_options->acl = acl.entries;
+    client_options->acl_count = acl.count;
+    security_fill(&security, command, options, client_options);
+    client_options->servers = options->server;
+    const char *servers = options->server != NULL ? options->server : getenv("CONCLAVE_SERVER");
+    const char *slash = servers != NULL ? strchr(servers, '/') : NULL;
+    chroot_path = slash != NULL && slash[1] != '\0' ? slash : NULL;
+    client_options->session_timeout_ms = options->session_ms;
+    int error = conclave_client_open(client_options, ret);
+    client_options->tls = NULL; /* read by now, and gone with this call */
+    client_options->sasl = NULL;
+    client_options->acl = NULL;
+    acl_entries_free(&acl);
+    if (error == CONCLAVE_EINVAL) {
+        fprintf(stderr,
+                "conclave %s: --server wants host:port,host:port[/chroot]; see \"conclave %s "
+                "--help\"\n",
+                command, command);
+        return CLI_EXIT_USAGE;
+    }
+    if (error == CONCLAVE_ETLS || error == CONCLAVE_ESASL) {
+        fprintf(stderr, "conclave %s: %s: %s\n", command, error == CONCLAVE_ETLS ? "TLS" : "SASL",
+                security.why);
+        return CLI_EXIT_USAGE;
+    }
+    if (error != 0) {
+        return fail(command, NULL, error);
+    }
+    code = credentials_add(command, options, *ret);
+    if (code != 0) {
+        conclave_client_close(*ret, 0);
+        *ret = NULL;
+    }
+    return code;
+}
+
+static const struct connection_base *shared;
+
+void connection_share(const struct connection_base *base)
+{
+    shared = base;
+}
+
+bool connection_is_shared(void)
+{
+    return shared != NULL;
+}
+
+/* What a line of the shell does not say itself is as the shell has it. true: it says nothing. */
+static bool options_inherit(struct common_options *o, const struct common_options *from)
+{
+    static const struct common_options DEFAULTS = COMMON_OPTIONS_INIT;
+    bool auth = o->auth != NULL || o->auth_file != NULL;
+    bool times = o->session_ms != DEFAULTS.session_ms || o->timeout_ms != DEFAULTS.timeout_ms;
+    bool server = o->server != NULL;
+    o->server = server ? o->server : from->server;
+    o->session_ms = o->session_ms != DEFAULTS.session_ms ? o->session_ms : from->session_ms;
+    o->timeout_ms = o->timeout_ms != DEFAULTS.timeout_ms ? o->timeout_ms : from->timeout_ms;
+    /* The shell's own secret is gone by now; its other ones follow. */
+    o->auth_file = auth ? o->auth_file : from->auth_file;
+    bool acl = o->acl.count > 0;
+    o->acl = acl ? o->acl : from->acl;
+    return security_inherit(o, from) && !server && !auth && !times && !acl && !o->read_only;
+}
+
+int connection_open(const char *command, const struct common_options *options,
+                    conclave_state_fn on_state, void *ctx, struct conclave_client **ret)
+{
+    struct common_options line = *options;
+    if (shared != NULL && on_state == NULL && options_inherit(&line, shared->options)) {
+        *ret = shared->client;
+        return 0;
+    }
+    return connection_open_own(command, options, on_state, ctx, ret);
+}
+
+int connection_open_own(const char *command, const struct common_options *options,
+                        conclave_state_fn on_state, void *ctx, struct conclave_client **ret)
+{
+    struct conclave_client_options client_options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    struct conclave_client *client = NULL;
+    struct common_options line = *options;
+    if (shared != NULL) {
+        (void)options_inherit(&line, shared->options);
+        options = &line;
+    }
+    client_options.request_timeout_ms = options->timeout_ms;
+    client_options.read_only = options->read_only;
+    client_options.exactly_once = true; /* what a script writes is not in doubt after a lost link */
+    client_options.on_state = on_state;
+    client_options.ctx = ctx;
+    int code = connection_create(command, options, &client_options, &client);
+    if (code != 0) {
+        return code;
+    }
+    if (shared != NULL) {
+        code = credentials_add_text(command, "auth", shared->auths, client);
+        if (code != 0) {
+            conclave_client_close(client, 0);
+            return code;
+        }
+    }
+    int error = conclave_client_start(client);
+    if (error != 0) {
+        conclave_client_close(client, 0);
+        return fail(command, NULL, error);
+    }
+    error = conclave_client_wait_connected(client, options->timeout_ms);
+    if (error != 0) {
+        code = fail_unreachable(command, client, options, error);
+        conclave_client_close(client, 0);
+        return code;
+    }
+    *ret = client;
+    return 0;
+}
+
+void connection_close(struct conclave_client *client)
+{
+    if (shared == NULL || client != shared->client) {
+        conclave_client_close(client, CLOSE_TIMEOUT_MS);
+    }
+}
+
+int path_check(const struct command_usage *usage, const char *path)
+{
+    if (path[0] != '/') {
+        return usage_error(usage, "a path begins with \"/\", not \"%s\"", path);
+    }
+    for (const unsigned char *p = (const unsigned char *)path; *p != '\0'; p++) {
+        if (*p < 0x20 || *p == 0x7f) {
+            return usage_error(usage, "the path has a control character");
+        }
+    }
+    for (const char *part = path + 1; path[1] != '\0'; part++) {
+        size_t len = strcspn(part, "/");
+        if (len == 0) {
+            return usage_error(usage, "the path \"%s\" has an empty part or ends with \"/\"", path);
+        }
+        if ((len == 1 && part[0] == '.') || (len == 2 && memcmp(part, "..", 2) == 0)) {
+            return usage_error(usage, "the path \"%s\" has a part \".\" or \"..\"", path);
+        }
+        part += len;
+        if (*part == '\0') {
+            break;
+        }
+    }
+    return OPTIONS_GO_ON;
+}
+
+/* Whoever read the output has seen enough, as in "conclave ls / | head". */
+static bool reader_is_gone(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
+int output_end(const char *command, int exit_code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return exit_code;
+    }
+    if (reader_is_gone()) {
+        return CLI_EXIT_IO;
+    }
+    fprintf(stderr, "conclave %s: cannot write the output: %s\n", command, strerror(errno));
+    return CLI_EXIT_IO;
+}

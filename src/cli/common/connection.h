@@ -1,0 +1,66 @@
+/*
+ * What the client commands share: a connected client, errors told in one line that says what to do,
+ * and the exit code that belongs to each.
+ */
+#ifndef CLI_COMMON_CONNECTION_H
+#define CLI_COMMON_CONNECTION_H
+
+#include "cli/common/acl_text.h"
+#include "cli/common/options.h"
+
+#include <conclave/client.h>
+
+/* The ACL of --acl or, without that, of $CONCLAVE_ACL; no entries: neither. 0, or the exit code after the
+ * error was told. Free with acl_entries_free, also after failure. */
+int connection_acl(const char *command, const struct common_options *options,
+                   struct acl_entries *ret);
+
+/* A client made from the common options and the environment; the rest of client_options is the
+ * caller's. 0, or the exit code of an error that was told. */
+int connection_create(const char *command, const struct common_options *options,
+                      struct conclave_client_options *client_options, struct conclave_client **ret);
+
+/* Connects within the common timeout; requests are bounded by it, too. on_state may be NULL. 0,
+ * or the exit code after the error was told. Close with connection_close. */
+int connection_open(const char *command, const struct common_options *options,
+                    conclave_state_fn on_state, void *ctx, struct conclave_client **ret);
+
+/* The same, but never the shell's own connection: for what leaves watches behind. */
+int connection_open_own(const char *command, const struct common_options *options,
+                        conclave_state_fn on_state, void *ctx, struct conclave_client **ret);
+
+/* What the lines of a shell stand on. */
+struct connection_base {
+    struct conclave_client *client;
+    const struct common_options *options; /* of the shell: the default of its lines */
+    char *auths;                          /* given in the shell, one per line */
+};
+
+/* From now on connection_open gives base->client, unless the options say otherwise, and
+ * connection_close leaves it; NULL: no longer. base is borrowed. */
+void connection_share(const struct connection_base *base);
+bool connection_is_shared(void);
+
+/* Ends the session; waits a second at most for the server to know. */
+void connection_close(struct conclave_client *client);
+
+/* "conclave COMMAND: SUBJECT: text (NAME); what to do" on stderr. subject may be NULL. Returns
+ * exit_code_of(error). */
+int fail(const char *command, const char *subject, int error);
+
+/* As fail, for servers that gave no session: says why, as the servers report it where they answer. Returns
+ * CLI_EXIT_UNAVAILABLE, or CLI_EXIT_AUTH where the credentials were refused. */
+int fail_unreachable(const char *command, const struct conclave_client *client,
+                     const struct common_options *options, int error);
+
+/* The enum cli_exit of an error of the list. */
+int exit_code_of(int error);
+
+/* Whether path is a node's path: "/" first, no empty, "." or ".." part, no control character.
+ * Tells what is wrong otherwise. OPTIONS_GO_ON or CLI_EXIT_USAGE. */
+int path_check(const struct command_usage *usage, const char *path);
+
+/* Flushes stdout. The given exit code, or CLI_EXIT_IO after the trouble was told. */
+int output_end(const char *command, int exit_code);
+
+#endif

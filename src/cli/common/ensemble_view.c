@@ -1,0 +1,363 @@
+#include "cli/common/ensemble_view.h"
+
+#include "cli/common/command.h"
+#include "cli/common/server_query.h"
+#include "client/core/hosts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS_MAX = 4, FIELDS_MAX = 8, SERVERS_MAX = 300 };
+
+/* Lines */
+
+/* Cuts a line at its tabs; returns the number of fields. */
+static size_t cut_fields(char *line, char *fields[FIELDS_MAX])
+{
+    size_t n = 0;
+    for (char *at = line; at != NULL && n < FIELDS_MAX; n++) {
+        fields[n] = strsep(&at, "\t");
+    }
+    return n;
+}
+
+static void copy(char *to, size_t size, const char *from)
+{
+    snprintf(to, size, "%s", from);
+}
+
+/* "3.9.5-conclave-0.1.0, built on ..." → "conclave 0.1.0"; Apache's without what follows its number. */
+static void copy_version(char *to, size_t size, const char *from)
+{
+    const char *ours = strstr(from, "-conclave-");
+    const char *number = ours != NULL ? ours + 10 : from;
+    int len = (int)strcspn(number, ours != NULL ? "," : "-,");
+    snprintf(to, size, "%s%.*s", ours != NULL ? "conclave " : "zookeeper ", len, number);
+}
+
+/* The server's HTTP port; one on every interface is reached at the address that was asked. */
+static void copy_admin(struct roster_server *s, const char *address)
+{
+    bool every = strncmp(address, "0.0.0.0:", 8) == 0 || strncmp(address, "[::]:", 5) == 0;
+    const char *port = strrchr(s->address, ':');
+    if (every && port != NULL) {
+        snprintf(s->admin, sizeof s->admin, "%.*s%s", (int)(port - s->address), s->address,
+                 strrchr(address, ':'));
+    } else {
+        copy(s->admin, sizeof s->admin, address);
+    }
+}
+
+static bool add_member(struct roster_server *s, char *fields[], size_t n)
+{
+    if (n < 7) {
+        return true; /* of a later version: what is not understood is left out */
+    }
+    struct roster_member *more = realloc(s->members, (s->members_count + 1) * sizeof *s->members);
+    char *address = strdup(strcmp(fields[6], "-") == 0 ? "" : fields[6]);
+    if (more != NULL) {
+        s->members = more;
+    }
+    if (more == NULL || address == NULL) {
+        free(address);
+        return false;
+    }
+    struct roster_member *m = &s->members[s->members_count++];
+    *m = (struct roster_member){
+        .id = strtoull(fields[1], NULL, 10),
+        .voter = strcmp(fields[2], "voter") == 0,
+        .linked = strcmp(fields[3], "down") != 0,
+        .match_index = strtoull(fields[4], NULL, 10),
+        .address = address,
+    };
+    char *end = NULL;
+    m->snapshot_sent = n > 7 ? strtoull(fields[7], &end, 10) : 0;
+    m->snapshot_total = end != NULL && *end == '/' ? strtoull(end + 1, NULL, 10) : 0;
+    copy(m->client, sizeof m->client, strcmp(fields[5], "-") == 0 ? "" : fields[5]);
+    return true;
+}
+
+/* One line of memb. False when memory is out. */
+static bool take_line(struct roster_server *s, char *line)
+{
+    const struct {
+        const char *key;
+        uint64_t *number;
+    } numbers[] = {{"id", &s->id},
+                   {"term", &s->term},
+                   {"leader", &s->leader},
+                   {"last", &s->last},
+                   {"commit", &s->commit},
+                   {"applied", &s->applied},
+                   {"sessions", &s->sessions},
+                   {"connections", &s->connections}};
+    char *fields[FIELDS_MAX];
+    size_t n = cut_fields(line, fields);
+    if (n < 2) {
+        return true;
+    }
+    if (strcmp(fields[0], "member") == 0) {
+        return add_member(s, fields, n);
+    }
+    if (strcmp(fields[0], "mode") == 0) {
+        copy(s->mode, sizeof s->mode, fields[1]);
+    } else if (strcmp(fields[0], "state") == 0) {
+        copy(s->state, sizeof s->state, fields[1]);
+    } else if (strcmp(fields[0], "warning") == 0) {
+        copy(s->warning, sizeof s->warning, fields[1]);
+    } else if (strcmp(fields[0], "version") == 0) {
+        copy_version(s->version, sizeof s->version, fields[1]);
+    } else if (strcmp(fields[0], "zxid") == 0) {
+        copy(s->zxid, sizeof s->zxid, fields[1]);
+    } else if (strcmp(fields[0], "admin") == 0) {
+        copy_admin(s, fields[1]);
+    }
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (strcmp(fields[0], numbers[i].key) == 0) {
+            *numbers[i].number = strtoull(fields[1], NULL, 10);
+        }
+    }
+    return true;
+}
+
+/* One line of srvr. */
+static void take_srvr_line(struct roster_server *s, const char *line)
+{
+    if (strncmp(line, "Zookeeper version: ", 19) == 0) {
+        copy_version(s->version, sizeof s->version, line + 19);
+    } else if (strncmp(line, "Mode: ", 6) == 0) {
+        copy(s->mode, sizeof s->mode, line + 6);
+        copy(s->state, sizeof s->state, "ok");
+    } else if (strncmp(line, "Zxid: ", 6) == 0) {
+        copy(s->zxid, sizeof s->zxid, line + 6);
+    } else if (strncmp(line, "Connections: ", 13) == 0) {
+        s->connections = strtoull(line + 13, NULL, 10);
+    } else if (strstr(line, "not currently serving") != NULL) {
+        copy(s->state, sizeof s->state, "serves nobody");
+    }
+}
+
+static const char NOT_UNDERSTOOD[] = "its answer is not understood";
+
+bool roster_read(struct roster_server *s, struct buf *answer, bool brief)
+{
+    ask_clean(answer);
+    char *at = buf_cstr(answer) != NULL ? (char *)answer->data : NULL;
+    bool good = at != NULL;
+    s->answered = true;
+    s->brief = brief;
+    copy(s->state, sizeof s->state, brief ? NOT_UNDERSTOOD : "ok");
+    while (good && at != NULL && *at != '\0') {
+        char *line = strsep(&at, "\n");
+        line[strcspn(line, "\r")] = '\0';
+        if (brief) {
+            take_srvr_line(s, line);
+        } else {
+            good = take_line(s, line);
+        }
+    }
+    s->serves = strcmp(s->state, "ok") == 0;
+    s->answered =
+        strcmp(s->state, NOT_UNDERSTOOD) != 0; /* else it speaks another protocol: TLS, HTTP */
+    return good;
+}
+
+/* Asking */
+
+static bool is_memb(const struct buf *answer)
+{
+    struct slice s = buf_slice(answer);
+    return (s.len > 3 && memcmp(s.data, "id\t", 3) == 0) ||
+           (s.len > 6 && memcmp(s.data, "state\t", 6) == 0);
+}
+
+/* One word to servers[first..]; those whose answer is good are filled, the others keep why not. Code as ask_all. */
+static int ask_word(const char *command, const struct common_options *options, int64_t timeout_ms,
+                    struct roster *r, size_t first, bool brief)
+{
+    size_t count = r->count - first;
+    struct ask *asks = calloc(count + 1, sizeof *asks);
+    char(*hosts)[ROSTER_ADDRESS_MAX] = calloc(count + 1, sizeof *hosts);
+    size_t *which = calloc(count + 1, sizeof *which);
+    size_t n = 0;
+    int code = asks == NULL || hosts == NULL || which == NULL ? CLI_EXIT_INTERNAL : 0;
+    for (size_t i = first; code == 0 && i < r->count; i++) {
+        struct roster_server *s = &r->servers[i];
+        bool wanted = !s->answered && (!brief || s->brief);
+        if (wanted && ask_address(s->address, hosts[n], sizeof hosts[n], &asks[n].port)) {
+            asks[n].host = hosts[n];
+            asks[n].question = slice_str(brief ? "srvr" : "memb");
+            which[n++] = i;
+        }
+    }
+    if (code == 0) {
+        code = ask_all(command, options, timeout_ms, asks, n);
+    }
+    for (size_t i = 0; code == 0 && i < n; i++) {
+        struct roster_server *s = &r->servers[which[i]];
+        if (asks[i].error != 0 && asks[i].answer.len == 0) {
+            copy(s->state, sizeof s->state, asks[i].why);
+            /* a server that does not know the word may end the connection in any way */
+            s->brief = !brief && asks[i].error == CONCLAVE_EDISCONNECTED &&
+                       strstr(asks[i].why, "refused") == NULL;
+        } else if (!brief && !is_memb(&asks[i].answer)) {
+            s->brief = true;
+        } else if (!roster_read(s, &asks[i].answer, brief)) {
+            code = CLI_EXIT_INTERNAL;
+        }
+    }
+    for (size_t i = 0; asks != NULL && i < n; i++) {
+        buf_finish(&asks[i].answer);
+    }
+    free(asks);
+    free(hosts);
+    free(which);
+    return code;
+}
+
+/* The list */
+
+static bool add_server(struct roster *r, const char *address)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        if (strcmp(r->servers[i].address, address) == 0) {
+            return true;
+        }
+    }
+    if (r->count == SERVERS_MAX) {
+        return true; /* nobody has so many: what it was told is not true */
+    }
+    struct roster_server *more = realloc(r->servers, (r->count + 1) * sizeof *more);
+    if (more == NULL) {
+        return false;
+    }
+    r->servers = more;
+    r->servers[r->count] = (struct roster_server){0};
+    copy(r->servers[r->count].address, ROSTER_ADDRESS_MAX, address);
+    r->count++;
+    return true;
+}
+
+static int add_given(const char *command, const struct common_options *options, struct roster *r)
+{
+    const char *list = options->server != NULL ? options->server : getenv("CONCLAVE_SERVER");
+    struct hosts hosts;
+    char *chroot = NULL;
+    char address[ROSTER_ADDRESS_MAX];
+    int rc = hosts_parse(&hosts, list != NULL ? list : "127.0.0.1:2181", 0, &chroot);
+    if (rc != 0) {
+        fprintf(stderr, "conclave %s: --server wants host:port,host:port\n", command);
+        return rc == CONCLAVE_EINVAL ? CLI_EXIT_USAGE : CLI_EXIT_INTERNAL;
+    }
+    bool good = true;
+    for (size_t i = 0; good && i < hosts.count; i++) {
+        bool v6 = strchr(hosts.list[i].name, ':') != NULL;
+        snprintf(address, sizeof address, v6 ? "[%s]:%u" : "%s:%u", hosts.list[i].name,
+                 (unsigned)hosts.list[i].port);
+        good = add_server(r, address);
+    }
+    hosts_finish(&hosts);
+    free(chroot);
+    return good ? 0 : CLI_EXIT_INTERNAL;
+}
+
+/* Members that were named and did not answer under another address. */
+static bool add_named(struct roster *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        for (size_t k = 0; k < r->servers[i].members_count; k++) {
+            const struct roster_member *m = &r->servers[i].members[k];
+            if (m->client[0] != '\0' && roster_find(r, m->id) == NULL &&
+                !add_server(r, m->client)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+void roster_server_finish(struct roster_server *s)
+{
+    for (size_t i = 0; i < s->members_count; i++) {
+        free(s->members[i].address);
+    }
+    free(s->members);
+}
+
+/* One server under two addresses stays once. */
+static void drop_doubles(struct roster *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        const struct roster_server *s = &r->servers[i];
+        const struct roster_server *same = s->id != 0 && s->answered ? roster_find(r, s->id) : s;
+        if (same != s) {
+            roster_server_finish(&r->servers[i]);
+            memmove(&r->servers[i], &r->servers[i + 1], (r->count - i - 1) * sizeof *s);
+            r->count--;
+            i--;
+        }
+    }
+}
+
+int roster_gather(const char *command, const struct common_options *options, int64_t timeout_ms,
+                  struct roster *ret)
+{
+    *ret = (struct roster){0};
+    size_t asked = 0;
+    int code = add_given(command, options, ret);
+    for (int round = 0; code == 0 && asked < ret->count && round < ROUNDS_MAX; round++) {
+        size_t first = asked;
+        code = ask_word(command, options, timeout_ms, ret, first, false);
+        if (code == 0) {
+            code = ask_word(command, options, timeout_ms, ret, first, true);
+        }
+        drop_doubles(ret);
+        asked = ret->count;
+        if (code == 0 && !add_named(ret)) {
+            code = CLI_EXIT_INTERNAL;
+        }
+    }
+    if (code == CLI_EXIT_INTERNAL) {
+        fprintf(stderr, "conclave %s: out of memory\n", command);
+    }
+    return code;
+}
+
+void roster_finish(struct roster *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        roster_server_finish(&r->servers[i]);
+    }
+    free(r->servers);
+    *r = (struct roster){0};
+}
+
+static bool leads(const struct roster_server *s)
+{
+    return s->serves && strcmp(s->mode, "leader") == 0;
+}
+
+const struct roster_server *roster_best(const struct roster *r)
+{
+    const struct roster_server *best = NULL;
+    for (size_t i = 0; i < r->count; i++) {
+        const struct roster_server *s = &r->servers[i];
+        if (s->answered && (best == NULL || leads(s) > leads(best) ||
+                            (leads(s) == leads(best) && s->term > best->term))) {
+            best = s;
+        }
+    }
+    return best;
+}
+
+const struct roster_server *roster_find(const struct roster *r, uint64_t id)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->servers[i].answered && r->servers[i].id == id) {
+            return &r->servers[i];
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,87 @@
+/*
+ * The ensemble as its servers tell it: every server of --server is asked, and every member that one of them names, each
+ * once, in parallel. By the word memb, or by srvr where a server does not know that (Apache ZooKeeper, or a whitelist
+ * without it): then only what srvr tells is known. No session is needed, and no quorum.
+ */
+#ifndef CLI_COMMON_ENSEMBLE_VIEW_H
+#define CLI_COMMON_ENSEMBLE_VIEW_H
+
+#include "base/buf.h"
+#include "cli/common/options.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ROSTER_ADDRESS_MAX = 280, ROSTER_TEXT_MAX = 160 };
+
+/* A member as a server tells it. */
+struct roster_member {
+    uint64_t id;
+    bool voter;
+    bool linked;                     /* to the server that tells, or it itself */
+    uint64_t match_index;            /* entries it has; told by a leader; 0: not known */
+    uint64_t snapshot_sent;          /* bytes it took of a snapshot that it is being sent */
+    uint64_t snapshot_total;         /* 0: none */
+    char client[ROSTER_ADDRESS_MAX]; /* "host:port", "" when not known */
+    char *address;                   /* the text behind server.N=; "" when there is none */
+};
+
+/* A server that was asked. */
+struct roster_server {
+    char address[ROSTER_ADDRESS_MAX]; /* "host:port" */
+    bool answered;
+    bool brief;                    /* by srvr only */
+    bool serves;                   /* state is "ok" */
+    uint64_t id;                   /* 0: not known */
+    char mode[16];                 /* "" where it is not told */
+    char state[ROSTER_TEXT_MAX];   /* "ok", or why it does not serve, or why there is no answer */
+    char warning[ROSTER_TEXT_MAX]; /* of one that serves; "": none */
+    char version[48];
+    char zxid[24];
+    char admin[ROSTER_ADDRESS_MAX]; /* "host:port" of its HTTP port; "" when it has none */
+    uint64_t term;
+    uint64_t leader; /* 0: none */
+    uint64_t last;
+    uint64_t commit;
+    uint64_t applied;
+    uint64_t connections;
+    uint64_t sessions;
+    struct roster_member *members;
+    size_t members_count;
+};
+
+struct roster {
+    struct roster_server *servers; /* in the order in which they were asked */
+    size_t count;
+};
+
+/* Asks; an answer is waited for no longer than timeout_ms. 0, or the exit code of what was told. Finish in any case. */
+int roster_gather(const char *command, const struct common_options *options, int64_t timeout_ms,
+                  struct roster *ret);
+void roster_finish(struct roster *r);
+
+/* Fills a server's row, in which only the address is set, with what it answered to memb, or (brief) to srvr. The answer is
+ * cut into pieces. False when memory is out. Finish the row in any case. */
+bool roster_read(struct roster_server *s, struct buf *answer, bool brief);
+void roster_server_finish(struct roster_server *s);
+
+/* Who knows the members best: the serving leader of the newest term, else whoever answered with the newest term. NULL when
+ * nobody answered. */
+const struct roster_server *roster_best(const struct roster *r);
+
+/* What people call a member whose id is this: 0 to 255; the id of member 0 is 256. */
+static inline uint64_t roster_number(uint64_t id)
+{
+    return id & 255;
+}
+
+static inline uint64_t roster_id(int64_t number)
+{
+    return number == 0 ? 256 : (uint64_t)number;
+}
+
+/* The server with an id that answered; NULL when there is none. */
+const struct roster_server *roster_find(const struct roster *r, uint64_t id);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * Waiting in the main thread for what ends a command: a signal, the end of the input, or a word
+ * from another thread. Make it before any thread starts: the signals are blocked in all of them
+ * and read here.
+ */
+#ifndef CLI_COMMON_WAITER_H
+#define CLI_COMMON_WAITER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct waiter {
+    int signal_fd; /* signalfd of the signals */
+    int wake_fd;   /* eventfd */
+    bool input;    /* stdin is still watched */
+};
+
+enum waiter_event {
+    WAITER_TIMEOUT,
+    WAITER_SIGNAL,    /* *ret_signal */
+    WAITER_WOKEN,     /* waiter_wake */
+    WAITER_INPUT_END, /* stdin came to its end */
+    WAITER_FD,        /* the extra descriptor is readable */
+};
+
+/* signals: 0-ended. input: watch stdin for its end, what is read is dropped. 0 or CONCLAVE_EIO. */
+int waiter_init(struct waiter *w, const int *signals, bool input);
+void waiter_finish(struct waiter *w);
+
+/* From any thread; several before a wait count as one. */
+void waiter_wake(struct waiter *w);
+
+/* Waits at most timeout_ms, -1 being for ever. extra_fd: one more to wait for, or -1. */
+enum waiter_event waiter_wait(struct waiter *w, int extra_fd, int64_t timeout_ms, int *ret_signal);
+
+/* INT, TERM, HUP and QUIT: what ends a command that would go on for ever. */
+extern const int WAITER_END_SIGNALS[];
+
+#endif

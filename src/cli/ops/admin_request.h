@@ -1,0 +1,18 @@
+/* A request to the HTTP port of one server, for the commands that need it. */
+#ifndef CLI_OPS_ADMIN_REQUEST_H
+#define CLI_OPS_ADMIN_REQUEST_H
+
+#include "base/buf.h"
+#include "cli/common/options.h"
+
+/* method and target ("GET", "/sessions") to HOST:PORT; authorization: value of that header, or NULL. 0 with the status and
+ * the body (finish it in any case), or the exit code of an error that was told. */
+int admin_http(const char *command, const struct common_options *options, const char *address,
+               const char *method, const char *target, const char *authorization,
+               unsigned *ret_status, struct buf *ret_body);
+
+/* Reads an answer, "HTTP/1.x NNN ...": the status, and the body behind the empty line, which is appended. False when it is
+ * none. */
+bool admin_http_read(struct buf *answer, unsigned *ret_status, struct buf *ret_body);
+
+#endif

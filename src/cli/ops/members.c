@@ -1,0 +1,291 @@
+/* conclave members: who belongs to the ensemble. */
+#include "cli/ops/members.h"
+
+#include "base/environment.h"
+
+#include "base/json.h"
+#include "cli/common/command.h"
+#include "cli/common/connection.h"
+#include "cli/common/ensemble_view.h"
+#include "cli/common/values.h"
+#include "cli/ops/admin_request.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { CHANGE_MS = 120000, LOOK_MS = 100, ASK_MS = 2000, OPERANDS_MAX = 32, AUTH_MAX = 1024 };
+
+static const struct option_row ROWS[] = {
+    {"version", 0, OPTION_STRING, offsetof(struct members_options, version_text), "HEX",
+     "add, remove, promote: only if the version in /zookeeper/config is this one.", NULL},
+    {"observer", 0, OPTION_FLAG, offsetof(struct members_options, observer), NULL,
+     "add: without a vote.", NULL},
+    {"admin", 0, OPTION_STRING, offsetof(struct members_options, admin), "HOST:PORT",
+     "transfer: HTTP port to ask; default: that of the leader.", NULL},
+    {"timeout", 0, OPTION_DURATION, offsetof(struct members_options, common.timeout_ms), "DURATION",
+     "How long a change may take; default 2m. It goes on when nobody waits for it any more.", NULL},
+    {.name = NULL},
+};
+
+const struct command_usage MEMBERS_USAGE = {
+    .name = "members",
+    .forms =
+        (const char *const[]){"list [options]", "add ID=HOST:PORT:PORT[:ROLE][;CLIENT] [options]",
+                              "remove ID... [options]", "promote ID [options]",
+                              "transfer [ID] [options]", NULL},
+    .about =
+        "Shows or changes who belongs to the ensemble, while it serves.\n"
+        "\n"
+        "  list      the members: role, whether the leader is linked to it, and how many\n"
+        "            log entries it lacks\n"
+        "  add       takes a server in, or gives a member another address. It is a server\n"
+        "            with an empty folder whose configuration lists itself and the\n"
+        "            members, and is started. It gets all data first, which is told as\n"
+        "            progress, and votes then. The text is what stands behind\n"
+        "            \"server.\" in zoo.cfg\n"
+        "  remove    takes members out; then stop them\n"
+        "  promote   gives an observer a vote, when it has caught up\n"
+        "  transfer  hands the lead over, to a voter or to the most up-to-date one\n"
+        "\n"
+        "Changes are ZooKeeper's reconfig: the servers need reconfigEnabled=true, and who asks must "
+        "be allowed to write /zookeeper/config, as the superuser is (--auth digest:super:PASSWORD). "
+        "transfer asks the leader's HTTP port, with the same credentials.",
+    .rows = ROWS,
+    .more = "With --json, list: {\"members\":[{\"id\",\"role\",\"linked\",\"leads\",\"lacks\","
+            "\"client\",\"address\"}]}; changes: {\"config\":TEXT}; transfer: {\"leader\":ID}.\n",
+    .client = true,
+    .operands_min = 1,
+    .operands_max = OPERANDS_MAX,
+};
+
+/* list */
+
+static int list_json(const struct roster_server *best, bool leads)
+{
+    struct json j;
+    json_list_begin(&j, "members");
+    for (size_t i = 0; i < best->members_count; i++) {
+        const struct roster_member *m = &best->members[i];
+        json_object_begin(&j);
+        json_key(&j, "id");
+        json_uint(&j, roster_number(m->id));
+        json_key(&j, "role");
+        json_string(&j, m->voter ? "voter" : "observer");
+        json_key(&j, "linked");
+        json_bool(&j, m->linked);
+        json_key(&j, "leads");
+        json_bool(&j, m->id == best->leader);
+        json_key(&j, "lacks");
+        if (leads) {
+            json_uint(&j, best->last > m->match_index ? best->last - m->match_index : 0);
+        } else {
+            json_null(&j);
+        }
+        json_key(&j, "client");
+        json_string(&j, m->client);
+        json_key(&j, "address");
+        json_string(&j, m->address);
+        json_object_end(&j);
+    }
+    return json_list_print(&j, stdout);
+}
+
+static void list_print(const struct roster_server *best, bool leads)
+{
+    printf("%-4s %-9s %-9s %8s  %s\n", "ID", "ROLE", "STATE", "LACKS", "ADDRESS");
+    for (size_t i = 0; i < best->members_count; i++) {
+        const struct roster_member *m = &best->members[i];
+        char lacks[24] = "-";
+        if (leads) {
+            snprintf(lacks, sizeof lacks, "%" PRIu64,
+                     best->last > m->match_index ? best->last - m->match_index : 0);
+        }
+        printf("%-4" PRIu64 " %-9s %-9s %8s  %s\n", roster_number(m->id),
+               m->voter ? "voter" : "observer",
+               m->id == best->leader ? "leads"
+               : m->linked           ? "linked"
+                                     : "down",
+               lacks, m->address[0] != '\0' ? m->address : "-");
+    }
+}
+
+static int members_list(const struct members_options *options)
+{
+    struct roster roster;
+    int code = roster_gather(MEMBERS_USAGE.name, &options->common, ASK_MS, &roster);
+    const struct roster_server *best = code == 0 ? roster_best(&roster) : NULL;
+    bool leads =
+        best != NULL && (best->id == best->leader || strcmp(best->mode, "standalone") == 0);
+    int error = 0;
+    if (code == 0 && (best == NULL || best->brief)) {
+        fprintf(stderr, "conclave members: no server of ours answers; see \"conclave status\"\n");
+        code = CLI_EXIT_UNAVAILABLE;
+    } else if (code == 0 && options->common.json) {
+        error = list_json(best, leads);
+    } else if (code == 0) {
+        list_print(best, leads);
+        if (!best->serves) {
+            fprintf(stderr,
+                    "conclave members: as server %" PRIu64 " knows it, which does not serve: %s\n",
+                    roster_number(best->id), best->state);
+        }
+    }
+    roster_finish(&roster);
+    return error == 0 ? code : fail(MEMBERS_USAGE.name, NULL, error);
+}
+
+/* transfer */
+
+/* "SCHEME CREDENTIALS" of --auth or the first line of $CONCLAVE_AUTH. */
+static const char *authorization(const struct members_options *options, char out[AUTH_MAX])
+{
+    const char *text =
+        options->common.auth != NULL ? options->common.auth : environment_secret("CONCLAVE_AUTH");
+    if (text == NULL || text[0] == '\0') {
+        return NULL;
+    }
+    snprintf(out, AUTH_MAX, "%.*s", (int)strcspn(text, "\r\n"), text);
+    char *colon = strchr(out, ':');
+    if (colon != NULL) {
+        *colon = ' ';
+    }
+    return out;
+}
+
+/* The id of the leader; 0: no leader. admin (may be NULL) receives its HTTP port; "": no HTTP port. */
+static uint64_t leader_now(const struct common_options *options, char admin[ROSTER_ADDRESS_MAX])
+{
+    struct roster roster;
+    uint64_t leader = 0;
+    if (roster_gather(MEMBERS_USAGE.name, options, ASK_MS, &roster) == 0) {
+        const struct roster_server *best = roster_best(&roster);
+        leader = best != NULL && best->serves ? best->leader : 0;
+        if (admin != NULL && leader != 0 && best->id == leader) {
+            memcpy(admin, best->admin, ROSTER_ADDRESS_MAX);
+        }
+    }
+    roster_finish(&roster);
+    return leader;
+}
+
+static void pause_ms(long ms)
+{
+    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    (void)nanosleep(&t, NULL);
+}
+
+static int tell_leader(uint64_t leader, bool as_json)
+{
+    struct json j;
+    if (!as_json) {
+        printf("%" PRIu64 " leads\n", roster_number(leader));
+        return 0;
+    }
+    json_init(&j);
+    json_object_begin(&j);
+    json_key(&j, "leader");
+    json_uint(&j, roster_number(leader));
+    json_object_end(&j);
+    int error = json_print(&j, stdout);
+    json_finish(&j);
+    return error == 0 ? 0 : fail(MEMBERS_USAGE.name, NULL, error);
+}
+
+static int wait_transfer(const struct members_options *options, uint64_t before, uint64_t to)
+{
+    for (int64_t waited = 0; waited < options->common.timeout_ms; waited += LOOK_MS) {
+        uint64_t leader = leader_now(&options->common, NULL);
+        if (leader != 0 && leader != before && (to == 0 || leader == to)) {
+            return tell_leader(leader, options->common.json);
+        }
+        pause_ms(LOOK_MS);
+    }
+    fprintf(stderr,
+            "conclave members: the lead was not handed over in time; see \"conclave status\"\n");
+    return CLI_EXIT_TIMEOUT;
+}
+
+static int members_transfer(const struct members_options *options, const struct operands *operands)
+{
+    char header[AUTH_MAX];
+    char target[64];
+    char found[ROSTER_ADDRESS_MAX] = "";
+    unsigned status = 0;
+    struct buf body;
+    int64_t to = -1; /* anybody */
+    if (operands->count > 1 && !integer_parse(operands->words[1], 0, INT32_MAX, &to)) {
+        return usage_error(&MEMBERS_USAGE, "\"%s\" is no member's id", operands->words[1]);
+    }
+    uint64_t before = leader_now(&options->common, found);
+    const char *admin = options->admin != NULL ? options->admin : found;
+    if (admin[0] == '\0') {
+        fprintf(stderr, before == 0
+                            ? "conclave members: there is no leader; see \"conclave status\"\n"
+                            : "conclave members: the leader does not report an HTTP port (it has "
+                              "--admin off, or is not a Conclave server): name one with --admin "
+                              "HOST:PORT\n");
+        return CLI_EXIT_UNAVAILABLE;
+    }
+    snprintf(target, sizeof target, to >= 0 ? "/members/transfer?to=%" PRId64 : "/members/transfer",
+             to);
+    int code = admin_http(MEMBERS_USAGE.name, &options->common, admin, "POST", target,
+                          authorization(options, header), &status, &body);
+    if (code == 0 && status != 200) {
+        const char *text = buf_cstr(&body);
+        const char *why = text != NULL ? strstr(text, "\"error\" : \"") : NULL;
+        int len = why != NULL ? (int)strcspn(why + 11, "\"") : 0;
+        fprintf(stderr, "conclave members: %s: %.*s (HTTP %u)%s\n", admin, len,
+                why != NULL ? why + 11 : "", status,
+                status == 401 || status == 403 ? "; give credentials with --auth" : "");
+        code = status == 401 || status == 403 ? CLI_EXIT_AUTH : CLI_EXIT_FAILED;
+    }
+    buf_finish(&body);
+    return code == 0 ? wait_transfer(options, before, to < 0 ? 0 : roster_id(to)) : code;
+}
+
+/* All */
+
+static int members_check(struct members_options *options)
+{
+    char *end = NULL;
+    if (options->version_text == NULL) {
+        return OPTIONS_GO_ON;
+    }
+    options->version = (int64_t)strtoull(options->version_text, &end, 16);
+    return *options->version_text != '\0' && *end == '\0'
+               ? OPTIONS_GO_ON
+               : usage_error(&MEMBERS_USAGE, "--version wants a hexadecimal number");
+}
+
+int command_members(int argc, char **argv)
+{
+    struct members_options options = {.common = COMMON_OPTIONS_INIT, .version = -1};
+    struct operands operands;
+    options.common.timeout_ms = CHANGE_MS;
+    int code = options_parse(&MEMBERS_USAGE, argc, argv, &options, &operands);
+    if (code == OPTIONS_GO_ON) {
+        code = members_check(&options);
+    }
+    if (code != OPTIONS_GO_ON) {
+        return code;
+    }
+    const char *word = operands.words[0];
+    if (strcmp(word, "list") == 0 && operands.count == 1) {
+        code = members_list(&options);
+    } else if (strcmp(word, "transfer") == 0 && operands.count <= 2) {
+        code = members_transfer(&options, &operands);
+    } else if (strcmp(word, "add") == 0 && operands.count == 2) {
+        code = members_add(&options, &operands);
+    } else if (strcmp(word, "remove") == 0 && operands.count >= 2) {
+        code = members_remove(&options, &operands);
+    } else if (strcmp(word, "promote") == 0 && operands.count == 2) {
+        code = members_promote(&options, &operands);
+    } else {
+        return usage_error(&MEMBERS_USAGE,
+                           "say list, add, remove, promote or transfer, and of whom");
+    }
+    return output_end(MEMBERS_USAGE.name, code);
+}

@@ -1,0 +1,314 @@
+/*
+ * conclave members add, remove and promote: one reconfig, whose answer comes when the members are those that were asked
+ * for. Meanwhile another thread asks the leader how far it got.
+ */
+#include "base/json.h"
+#include "cli/common/command.h"
+#include "cli/common/connection.h"
+#include "cli/common/ensemble_view.h"
+#include "cli/common/values.h"
+#include "cli/ops/members.h"
+
+#include <conclave/client.h>
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { LOOK_MS = 300, ASK_MS = 1000, LINE_MAX_LEN = 1200 };
+
+#define CONFIG_NODE "/zookeeper/config"
+
+/* Tells on stderr how far a member got, when that changes. */
+struct progress {
+    struct common_options options;
+    uint64_t id; /* 0: nobody's */
+    atomic_bool stop;
+    pthread_t thread;
+    char told[96];
+};
+
+static void progress_tell(struct progress *p, const struct roster_server *best)
+{
+    char text[sizeof p->told] = "";
+    const struct roster_member *m = NULL;
+    for (size_t i = 0; i < best->members_count; i++) {
+        m = best->members[i].id == p->id ? &best->members[i] : m;
+    }
+    if (m == NULL) {
+        snprintf(text, sizeof text, "not a member yet");
+    } else if (!m->linked) {
+        snprintf(text, sizeof text, "no link to it: is it running?");
+    } else if (m->snapshot_total > 0) {
+        snprintf(text, sizeof text, "takes over a snapshot, %" PRIu64 " of %" PRIu64 " KiB",
+                 m->snapshot_sent >> 10, m->snapshot_total >> 10);
+    } else if (m->voter) {
+        snprintf(text, sizeof text, "votes");
+    } else {
+        snprintf(text, sizeof text, "has %" PRIu64 " of %" PRIu64 " log entries", m->match_index,
+                 best->last);
+    }
+    if (strcmp(text, p->told) != 0) {
+        memcpy(p->told, text, sizeof text);
+        fprintf(stderr, "server %" PRIu64 ": %s\n", roster_number(p->id), text);
+    }
+}
+
+static void *progress_run(void *arg)
+{
+    struct progress *p = arg;
+    struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
+    while (!atomic_load(&p->stop)) {
+        struct roster roster;
+        if (roster_gather(MEMBERS_USAGE.name, &p->options, ASK_MS, &roster) == 0) {
+            const struct roster_server *best = roster_best(&roster);
+            if (best != NULL && best->id == best->leader && !atomic_load(&p->stop)) {
+                progress_tell(p, best);
+            }
+        }
+        roster_finish(&roster);
+        (void)nanosleep(&pause, NULL);
+    }
+    return NULL;
+}
+
+static int tell_config(const struct conclave_reply *reply, bool as_json)
+{
+    struct json j;
+    if (!as_json) {
+        printf("%.*s\n", (int)reply->data_len,
+               reply->data_len > 0 ? (const char *)reply->data : "");
+        return 0;
+    }
+    json_init(&j);
+    json_object_begin(&j);
+    json_key(&j, "config");
+    json_text(&j, slice_make(reply->data, reply->data_len));
+    json_object_end(&j);
+    int error = json_print(&j, stdout);
+    json_finish(&j);
+    return error;
+}
+
+static int tell_failure(int error, int64_t timeout_ms)
+{
+    switch (error) {
+    case CONCLAVE_NO_AUTH:
+        fprintf(
+            stderr,
+            "conclave members: not permitted (NO_AUTH): this needs write permission on " CONFIG_NODE
+            ", e.g. the superuser's: --auth digest:super:PASSWORD\n");
+        return CLI_EXIT_AUTH;
+    case CONCLAVE_RECONFIG_DISABLED:
+        fprintf(stderr, "conclave members: the servers have reconfigEnabled=false\n");
+        return CLI_EXIT_CONFIG;
+    case CONCLAVE_UNIMPLEMENTED:
+        fprintf(stderr,
+                "conclave members: this is a standalone server: to grow it into an ensemble, list "
+                "server.N lines in its configuration\n");
+        return CLI_EXIT_CONFIG;
+    case CONCLAVE_NEW_CONFIG_NO_QUORUM:
+        fprintf(stderr,
+                "conclave members: not done, and the members are as before (NEW_CONFIG_NO_QUORUM): "
+                "a server that was to vote is not running, cannot be reached by the leader, or did "
+                "not catch up; start it, then try again\n");
+        return CLI_EXIT_FAILED;
+    case CONCLAVE_BAD_VERSION:
+        fprintf(stderr,
+                "conclave members: the configuration has changed meanwhile: see its version with "
+                "\"conclave get " CONFIG_NODE "\"\n");
+        return CLI_EXIT_FAILED;
+    case CONCLAVE_OPERATION_TIMEOUT:
+    case CONCLAVE_REQUEST_TIMEOUT:
+        fprintf(stderr,
+                "conclave members: not done within %" PRId64
+                " s; the servers continue, and undo it if it cannot be completed: see \"conclave "
+                "members list\"\n",
+                timeout_ms / 1000);
+        return CLI_EXIT_TIMEOUT;
+    default:
+        return fail(MEMBERS_USAGE.name, NULL, error);
+    }
+}
+
+/* Carries it out; progress of `watched` is told. */
+static int change(const struct members_options *options, struct conclave_client *client,
+                  const struct conclave_reconfig *reconfig, uint64_t watched)
+{
+    struct conclave_op op = {.type = CONCLAVE_OP_RECONFIG,
+                             .reconfig = reconfig,
+                             .timeout_ms = options->common.timeout_ms};
+    struct conclave_reply *reply = NULL;
+    struct progress progress = {.options = options->common, .id = watched};
+    atomic_init(&progress.stop, false);
+    bool told =
+        watched != 0 && pthread_create(&progress.thread, NULL, progress_run, &progress) == 0;
+    int error = conclave_call(client, &op, &reply);
+    if (told) {
+        atomic_store(&progress.stop, true);
+        pthread_join(progress.thread, NULL);
+    }
+    int code = error == 0 ? 0 : tell_failure(error, options->common.timeout_ms);
+    if (error == 0 && tell_config(reply, options->common.json) != 0) {
+        code = CLI_EXIT_IO;
+    }
+    conclave_reply_free(reply);
+    return code;
+}
+
+int members_add(const struct members_options *options, const struct operands *operands)
+{
+    char line[LINE_MAX_LEN];
+    const char *text = operands->words[1];
+    const char *given = strncmp(text, "server.", 7) == 0 ? text + 7 : text;
+    const char *equal = strchr(given, '=');
+    char id[16];
+    int64_t number;
+    if (equal == NULL || (size_t)(equal - given) >= sizeof id || strlen(given) > LINE_MAX_LEN / 2) {
+        return usage_error(&MEMBERS_USAGE, "add wants ID=HOST:PORT:PORT;CLIENT, not \"%s\"", text);
+    }
+    snprintf(id, sizeof id, "%.*s", (int)(equal - given), given);
+    if (!integer_parse(id, 0, 255, &number)) {
+        return usage_error(&MEMBERS_USAGE, "\"%s\" is no id from 0 to 255", id);
+    }
+    size_t servers = strcspn(given, ";");
+    if (options->observer && strstr(given, ":observer") == NULL) {
+        snprintf(line, sizeof line, "server.%.*s:observer%s", (int)servers, given, given + servers);
+    } else {
+        snprintf(line, sizeof line, "server.%s", given);
+    }
+    struct conclave_client *client;
+    struct conclave_reconfig reconfig = {.joining = line, .config_version = options->version};
+    int code = connection_open(MEMBERS_USAGE.name, &options->common, NULL, NULL, &client);
+    if (code == 0) {
+        code = change(options, client, &reconfig, roster_id(number));
+        connection_close(client);
+    }
+    return code;
+}
+
+/* The line of a member in a configuration's text, or NULL. */
+static const char *find_line(const char *config, const char *id)
+{
+    char start[32];
+    snprintf(start, sizeof start, "server.%s=", id);
+    for (const char *at = config; at != NULL; at = strchr(at, '\n'), at += at != NULL) {
+        if (strncmp(at, start, strlen(start)) == 0) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+/* The configuration's text, to be freed, in which all ids have a line. 0, or the exit code of an error that was told. */
+static int read_config(struct conclave_client *client, char *const *ids, int n_ids, char **ret)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, CONFIG_NODE, 0);
+    struct conclave_reply *reply = NULL;
+    int error = conclave_call(client, &op, &reply);
+    int code = 0;
+    *ret = error == 0 ? strndup(reply->data_len > 0 ? reply->data : "", reply->data_len) : NULL;
+    conclave_reply_free(reply);
+    if (*ret == NULL) {
+        return fail(MEMBERS_USAGE.name, CONFIG_NODE, error != 0 ? error : CONCLAVE_ENOMEM);
+    }
+    for (int i = 0; code == 0 && i < n_ids; i++) {
+        if (find_line(*ret, ids[i]) == NULL) {
+            fprintf(stderr,
+                    "conclave members: there is no member %s; see \"conclave members list\"\n",
+                    ids[i]);
+            code = CLI_EXIT_FAILED;
+        }
+    }
+    if (code != 0) {
+        free(*ret);
+        *ret = NULL;
+    }
+    return code;
+}
+
+/* OPTIONS_GO_ON when all are ids of members, as the configuration writes them. */
+static int check_ids(char *const *ids, int count)
+{
+    for (int i = 0; i < count; i++) {
+        int64_t number;
+        char text[16];
+        if (!integer_parse(ids[i], 0, 255, &number)) {
+            return usage_error(&MEMBERS_USAGE, "\"%s\" is no id from 0 to 255", ids[i]);
+        }
+        snprintf(text, sizeof text, "%" PRId64, number);
+        if (strcmp(text, ids[i]) != 0) {
+            return usage_error(&MEMBERS_USAGE, "write the id \"%s\" as %s", ids[i], text);
+        }
+    }
+    return OPTIONS_GO_ON;
+}
+
+int members_remove(const struct members_options *options, const struct operands *operands)
+{
+    char list[256] = ""; /* holds as many ids as the command takes */
+    size_t len = 0;
+    char *config = NULL;
+    struct conclave_client *client;
+    struct conclave_reconfig reconfig = {.leaving = list, .config_version = options->version};
+    char *const *ids = &operands->words[1];
+    int count = operands->count - 1;
+    int code = check_ids(ids, count);
+    if (code != OPTIONS_GO_ON) {
+        return code;
+    }
+    for (int i = 0; i < count; i++) {
+        len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", i > 0 ? "," : "", ids[i]);
+    }
+    code = connection_open(MEMBERS_USAGE.name, &options->common, NULL, NULL, &client);
+    if (code != 0) {
+        return code;
+    }
+    code = read_config(client, ids, count, &config);
+    if (code == 0) {
+        code = change(options, client, &reconfig, 0);
+    }
+    free(config);
+    connection_close(client);
+    return code;
+}
+
+/* A member's line of the configuration, with the role participant. */
+static void line_as_voter(const char *at, char out[LINE_MAX_LEN])
+{
+    int line = (int)strcspn(at, "\n");
+    const char *role = strstr(at, ":observer");
+    int before = role != NULL && role < at + line ? (int)(role - at) : line;
+    const char *rest = before < line ? role + strlen(":observer") : at + line;
+    snprintf(out, LINE_MAX_LEN, "%.*s%s%.*s", before, at, before < line ? ":participant" : "",
+             (int)(at + line - rest), rest);
+}
+
+int members_promote(const struct members_options *options, const struct operands *operands)
+{
+    struct conclave_client *client;
+    char line[LINE_MAX_LEN];
+    char *config = NULL;
+    char *id = operands->words[1];
+    int code = check_ids(&id, 1);
+    if (code != OPTIONS_GO_ON) {
+        return code;
+    }
+    code = connection_open(MEMBERS_USAGE.name, &options->common, NULL, NULL, &client);
+    if (code != 0) {
+        return code;
+    }
+    code = read_config(client, &id, 1, &config);
+    if (code == 0) {
+        struct conclave_reconfig reconfig = {.joining = line, .config_version = options->version};
+        line_as_voter(find_line(config, id), line);
+        code = change(options, client, &reconfig, strtoull(id, NULL, 10));
+    }
+    free(config);
+    connection_close(client);
+    return code;
+}

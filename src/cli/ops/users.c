@@ -1,0 +1,258 @@
+#define _GNU_SOURCE /* mkostemp */
+/*
+ * conclave users: the file of users who may authenticate by digest (digest.users.file). It holds slow
+ * hashes (scrypt), no passwords. The file is replaced as a whole, so a server never reads half of it.
+ */
+#include "base/buf.h"
+#include "cli/common/command.h"
+#include "cli/common/options.h"
+#include "front/login/user_file.h"
+#include "tls/scrypt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+enum {
+    FILE_MAX = 1 << 20,
+    PATH_MAX_HERE = 4096,
+    PASSWORD_MAX = 1024,
+};
+
+struct users_options {
+    const char *password_file;
+};
+
+static const struct command_usage USAGE = {
+    .name = "users",
+    .forms = (const char *const[]){"add FILE NAME [--password-file FILE]", "remove FILE NAME",
+                                   "list FILE", NULL},
+    .about =
+        "Keeps the file of the users who may authenticate by digest: digest.users.file of "
+        "conclave server. add creates the file if it does not exist, and replaces the password of "
+        "a user that the file has already. It asks for the password at the terminal, or reads it "
+        "from the first line of the standard input, or of --password-file.\n\n"
+        "The file holds a line NAME:HASH per user; the hash is scrypt's. Servers read it at "
+        "their start and on SIGHUP.",
+    .rows = (const struct option_row[]){{"password-file", 0, OPTION_STRING,
+                                         offsetof(struct users_options, password_file), "FILE",
+                                         "Its first line is the password.", NULL},
+                                        {0}},
+    .operands_min = 2,
+    .operands_max = 3,
+};
+
+static int users_fail(const char *path, const char *what)
+{
+    fprintf(stderr, "conclave users: %s: %s\n", path, what);
+    return CLI_EXIT_IO;
+}
+
+/* Reads the file's text and checks it. A missing file is empty, unless `wanted`. */
+static int read_users(const char *path, bool wanted, struct buf *out)
+{
+    char block[4096];
+    size_t n;
+    struct users users;
+    unsigned line;
+    const char *why;
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return errno == ENOENT && !wanted ? 0 : users_fail(path, strerror(errno));
+    }
+    while ((n = fread(block, 1, sizeof block, file)) > 0) {
+        buf_append(out, block, n);
+    }
+    bool ok = !ferror(file) && buf_ok(out);
+    (void)fclose(file);
+    if (!ok) {
+        return users_fail(path, "cannot be read, or is larger than 1 MiB");
+    }
+    int rc = users_parse(buf_slice(out), &users, &line, &why);
+    if (rc != 0) {
+        fprintf(stderr, "conclave users: %s line %u: %s\n", path, line, why);
+        return CLI_EXIT_IO;
+    }
+    users_finish(&users);
+    return 0;
+}
+
+static int write_users(const char *path, const struct buf *text)
+{
+    char aside[PATH_MAX_HERE];
+    if (snprintf(aside, sizeof aside, "%s.XXXXXX", path) >= (int)sizeof aside) {
+        return users_fail(path, "the name is too long");
+    }
+    int fd = mkostemp(aside, O_CLOEXEC); /* of mode 0600 */
+    if (fd < 0) {
+        return users_fail(path, strerror(errno));
+    }
+    bool ok = write(fd, text->data, text->len) == (ssize_t)text->len && fsync(fd) == 0;
+    ok = close(fd) == 0 && ok && rename(aside, path) == 0;
+    if (!ok) {
+        int error = errno;
+        (void)unlink(aside);
+        return users_fail(path, strerror(error));
+    }
+    return 0;
+}
+
+/* The lines of all others. */
+static bool keep_others(struct slice text, const char *name, struct buf *out)
+{
+    bool found = false;
+    size_t len = strlen(name);
+    while (text.len > 0) {
+        const uint8_t *end = memchr(text.data, '\n', text.len);
+        size_t line = end != NULL ? (size_t)(end - text.data) : text.len;
+        bool own = line > len && memcmp(text.data, name, len) == 0 && text.data[len] == ':';
+        found = found || own;
+        if (!own) {
+            buf_append(out, text.data, line);
+            buf_append_u8(out, '\n');
+        }
+        line += line < text.len;
+        text = slice_make(text.data + line, text.len - line);
+    }
+    return found;
+}
+
+/* Reads a line without its newline; false at the end of the file. */
+static bool read_line(FILE *file, char password[PASSWORD_MAX])
+{
+    bool ok = fgets(password, PASSWORD_MAX, file) != NULL;
+    if (ok) {
+        password[strcspn(password, "\r\n")] = '\0';
+    }
+    return ok;
+}
+
+static bool ask_password(const char *name, char password[PASSWORD_MAX])
+{
+    struct termios shown;
+    if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &shown) != 0) {
+        return read_line(stdin, password);
+    }
+    struct termios hidden = shown;
+    hidden.c_lflag &= ~(tcflag_t)ECHO;
+    fprintf(stderr, "Password of %s: ", name);
+    (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
+    bool ok = read_line(stdin, password);
+    (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &shown);
+    fputc('\n', stderr);
+    return ok;
+}
+
+static int read_password(const struct users_options *o, const char *name,
+                         char password[PASSWORD_MAX])
+{
+    bool ok;
+    if (o->password_file != NULL) {
+        FILE *file = fopen(o->password_file, "re");
+        if (file == NULL) {
+            return users_fail(o->password_file, strerror(errno));
+        }
+        ok = read_line(file, password);
+        (void)fclose(file);
+    } else {
+        ok = ask_password(name, password);
+    }
+    if (!ok || password[0] == '\0') {
+        fprintf(stderr, "conclave users: the password is empty\n");
+        return CLI_EXIT_USAGE;
+    }
+    return 0;
+}
+
+static int users_add(const struct users_options *o, const char *path, const char *name)
+{
+    char password[PASSWORD_MAX];
+    struct buf old;
+    struct buf text;
+    buf_init(&old, FILE_MAX);
+    buf_init(&text, 0);
+    int rc = read_users(path, false, &old);
+    if (rc == 0) {
+        rc = read_password(o, name, password);
+    }
+    if (rc == 0) {
+        (void)keep_others(buf_slice(&old), name, &text);
+        buf_printf(&text, "%s:", name);
+        rc = scrypt_hash(slice_str(password), &text) == 0 ? 0 : CLI_EXIT_INTERNAL;
+        buf_append_u8(&text, '\n');
+        rc = rc == 0 && buf_ok(&text) ? write_users(path, &text) : CLI_EXIT_INTERNAL;
+    }
+    explicit_bzero(password, sizeof password);
+    buf_finish(&old);
+    buf_finish(&text);
+    return rc;
+}
+
+static int users_remove(const char *path, const char *name)
+{
+    struct buf old;
+    struct buf text;
+    buf_init(&old, FILE_MAX);
+    buf_init(&text, 0);
+    int rc = read_users(path, true, &old);
+    if (rc == 0 && !keep_others(buf_slice(&old), name, &text)) {
+        fprintf(stderr, "conclave users: %s: there is no user %s\n", path, name);
+        rc = CLI_EXIT_FAILED;
+    }
+    if (rc == 0) {
+        rc = buf_ok(&text) ? write_users(path, &text) : CLI_EXIT_INTERNAL;
+    }
+    buf_finish(&old);
+    buf_finish(&text);
+    return rc;
+}
+
+static int users_list(const char *path)
+{
+    struct buf text;
+    struct users users;
+    unsigned line;
+    const char *why;
+    buf_init(&text, FILE_MAX);
+    int rc = read_users(path, true, &text);
+    if (rc == 0 && users_parse(buf_slice(&text), &users, &line, &why) == 0) {
+        for (size_t i = 0; i < users.count; i++) {
+            printf("%s\n", users.rows[i].name);
+        }
+        users_finish(&users);
+    }
+    buf_finish(&text);
+    return rc;
+}
+
+int command_users(int argc, char **argv)
+{
+    struct users_options options = {0};
+    struct operands operands;
+    int rc = options_parse(&USAGE, argc, argv, &options, &operands);
+    if (rc != OPTIONS_GO_ON) {
+        return rc;
+    }
+    const char *verb = operands.words[0];
+    const char *path = operands.words[1];
+    if (strcmp(verb, "list") == 0 && operands.count == 2) {
+        return users_list(path);
+    }
+    bool add = strcmp(verb, "add") == 0;
+    if ((!add && strcmp(verb, "remove") != 0) || operands.count != 3) {
+        return usage_error(&USAGE, "wanted add FILE NAME, remove FILE NAME or list FILE");
+    }
+    const char *name = operands.words[2];
+    if (!users_name_is_good(slice_str(name))) {
+        return usage_error(&USAGE,
+                           "'%s' cannot be a user: a name has no colon and no blank, and "
+                           "does not begin with #",
+                           name);
+    }
+    return add ? users_add(&options, path, name) : users_remove(path, name);
+}

@@ -1,0 +1,366 @@
+#define _GNU_SOURCE /* mkostemp */
+/* conclave config watch and get: a configuration as it changes, for people, files and commands. */
+#include "cli/recipes/config.h"
+
+#include "base/json.h"
+#include "cli/common/command.h"
+#include "cli/common/connection.h"
+#include "cli/common/waiter.h"
+#include "cli/run/run_command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TEXT_MAX = 4200 };
+
+struct watching {
+    const struct config_options *options;
+    const char *path;
+    char *const *argv; /* NULL: none */
+    bool once;         /* get: the first state is all */
+    struct waiter waiter;
+    atomic_int error;   /* why it ended by itself, 0: it did not */
+    atomic_int present; /* get: 1 the node is there, -1 it is not */
+    atomic_int child;   /* process that is being run, 0: none */
+};
+
+static void watching_end(struct watching *w, int error)
+{
+    int none = 0;
+    (void)atomic_compare_exchange_strong(&w->error, &none, error);
+    waiter_wake(&w->waiter);
+}
+
+/* --- output ------------------------------------------------------------------------------- */
+
+void config_print_node(const struct config_options *options,
+                       const struct conclave_config_state *state,
+                       const struct conclave_config_node *node, const char *event)
+{
+    struct json j;
+    if (!options->common.json) {
+        if (event != NULL) {
+            printf("%s%s", event, node == NULL ? "" : "\t");
+        }
+        if (node != NULL && options->tree) {
+            printf("/%s\t", node->path);
+        }
+        if (node != NULL && node->data_len > 0) {
+            (void)fwrite(node->data, 1, node->data_len, stdout);
+        }
+        if (event != NULL || options->tree) {
+            (void)putchar('\n');
+        }
+        return;
+    }
+    json_init(&j);
+    json_object_begin(&j);
+    if (event != NULL) {
+        json_key(&j, "event");
+        json_string(&j, event);
+    }
+    json_key(&j, "zxid");
+    json_int(&j, state->zxid);
+    json_key(&j, "stale");
+    json_bool(&j, state->stale);
+    if (node != NULL) {
+        json_key(&j, "path");
+        json_string(&j, node->path);
+        json_key(&j, "version");
+        json_int(&j, node->version);
+        json_key(&j, "mzxid");
+        json_int(&j, node->mzxid);
+        json_data(&j, node->data, node->data_len);
+    }
+    json_object_end(&j);
+    if (json_print(&j, stdout) != 0) {
+        clearerr(stdout); /* the next flush tells it */
+    }
+    json_finish(&j);
+}
+
+/* --- the file for a command or a server ------------------------------------------------------- */
+
+static int bytes_write(int fd, const void *data, size_t len)
+{
+    const char *at = data;
+    while (len > 0) {
+        ssize_t n = write(fd, at, len);
+        if (n < 0 && errno != EINTR) {
+            return CONCLAVE_EIO;
+        }
+        at += n > 0 ? n : 0;
+        len -= n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+/* A value as it is; a tree as lines of JSON. */
+static int state_write(int fd, bool tree, const struct conclave_config_state *state)
+{
+    int error = 0;
+    if (!tree) {
+        return bytes_write(fd, state->nodes[0].data, state->nodes[0].data_len);
+    }
+    for (size_t i = 0; i < state->count && error == 0; i++) {
+        struct json j;
+        json_init(&j);
+        json_object_begin(&j);
+        json_key(&j, "path");
+        json_string(&j, state->nodes[i].path);
+        json_data(&j, state->nodes[i].data, state->nodes[i].data_len);
+        json_object_end(&j);
+        buf_append_str(&j.out, "\n");
+        error = j.out.failed ? CONCLAVE_ENOMEM : bytes_write(fd, j.out.data, j.out.len);
+        json_finish(&j);
+    }
+    return error;
+}
+
+/* Puts the state into a file beside `file` (or, NULL, a temporary one), then renames it. The name is
+ * written to ret, of TEXT_MAX. */
+static int file_put(const char *file, bool tree, const struct conclave_config_state *state,
+                    char *ret)
+{
+    const char *folder = getenv("TMPDIR");
+    char temporary[TEXT_MAX];
+    int n = file != NULL ? snprintf(temporary, sizeof temporary, "%s.XXXXXX", file)
+                         : snprintf(temporary, sizeof temporary, "%s/conclave-config.XXXXXX",
+                                    folder == NULL ? "/tmp" : folder);
+    int fd = n < 0 || (size_t)n >= sizeof temporary ? -1 : mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0) {
+        return CONCLAVE_EIO;
+    }
+    int error = state_write(fd, tree, state);
+    struct stat old;
+    mode_t mode = file != NULL && stat(file, &old) == 0 ? old.st_mode & 0777 : 0600;
+    if (error == 0 && file != NULL && (fchmod(fd, mode) != 0 || fsync(fd) != 0)) {
+        error = CONCLAVE_EIO;
+    }
+    if (close(fd) != 0) {
+        error = CONCLAVE_EIO;
+    }
+    if (error == 0 && file != NULL && rename(temporary, file) != 0) {
+        error = CONCLAVE_EIO;
+    }
+    if (error != 0) {
+        (void)unlink(temporary);
+        return error;
+    }
+    (void)snprintf(ret, TEXT_MAX, "%s", file != NULL ? file : temporary);
+    return 0;
+}
+
+/* --- callbacks -------------------------------------------------------------------------------- */
+
+/* Runs CMD; what the acknowledgement is to say. */
+static int run_for(struct watching *w, const struct conclave_config_state *state, const char *file)
+{
+    char path[TEXT_MAX];
+    char zxid[64];
+    char mzxid[64];
+    char name[TEXT_MAX + 32];
+    const char *const more[] = {
+        path, zxid, mzxid, state->stale ? "CONCLAVE_STALE=1" : "CONCLAVE_STALE=0", name, NULL};
+    pid_t pid;
+    (void)snprintf(path, sizeof path, "CONCLAVE_PATH=%s", w->path);
+    (void)snprintf(zxid, sizeof zxid, "CONCLAVE_ZXID=%" PRId64, state->zxid);
+    (void)snprintf(mzxid, sizeof mzxid, "CONCLAVE_MZXID=%" PRId64, state->mzxid);
+    (void)snprintf(name, sizeof name, "CONCLAVE_FILE=%s", file);
+    if (run_command_start(CONFIG_USAGE.name, w->argv, more, &pid) != 0) {
+        return CONCLAVE_EIO;
+    }
+    atomic_store(&w->child, pid);
+    int code = run_command_wait(pid);
+    atomic_store(&w->child, 0);
+    if (code != 0) {
+        fprintf(stderr, "conclave config: %s ended with %d: not applied\n", w->argv[0], code);
+    }
+    return code == 0 ? 0 : CONCLAVE_ECANCELED;
+}
+
+static int apply(struct watching *w, const struct conclave_config_state *state)
+{
+    char file[TEXT_MAX] = "";
+    const char *wanted = w->options->file;
+    int error = 0;
+    if (state->count > 0 && (wanted != NULL || w->argv != NULL)) {
+        error = file_put(wanted, w->options->tree, state, file);
+        if (error != 0) {
+            (void)fail(CONFIG_USAGE.name, wanted, error);
+            return error;
+        }
+    }
+    if (w->argv != NULL) {
+        error = run_for(w, state, file);
+        if (wanted == NULL && file[0] != '\0') {
+            (void)unlink(file);
+        }
+    }
+    return error;
+}
+
+static int on_change(struct conclave_config *config, const struct conclave_config_state *state,
+                     void *ctx)
+{
+    struct watching *w = ctx;
+    const char *event = w->once ? NULL : state->stale ? "CACHED" : "CHANGED";
+    (void)config;
+    if (w->once && atomic_load(&w->present) != 0) {
+        return 0;
+    }
+    if (w->once && state->stale) {
+        fprintf(stderr,
+                "conclave config: the ensemble was not reached: this is what it was last\n");
+    }
+    if (state->count == 0 && !w->once) {
+        config_print_node(w->options, state, NULL, "MISSING");
+    }
+    for (size_t i = 0; i < state->count; i++) {
+        config_print_node(w->options, state, &state->nodes[i], event);
+    }
+    if (fflush(stdout) != 0) {
+        watching_end(w, CONCLAVE_EIO);
+    }
+    if (w->once) {
+        atomic_store(&w->present, state->count > 0 ? 1 : -1);
+        waiter_wake(&w->waiter);
+        return 0;
+    }
+    return apply(w, state);
+}
+
+static void on_stale(struct conclave_config *config, bool stale, void *ctx)
+{
+    struct watching *w = ctx;
+    struct conclave_config_state state = {.stale = stale};
+    (void)config;
+    if (!w->once) {
+        config_print_node(w->options, &state, NULL, stale ? "STALE" : "FRESH");
+        (void)fflush(stdout);
+    }
+}
+
+static void on_file_error(struct conclave_config *config, int error, void *ctx)
+{
+    struct watching *w = ctx;
+    (void)config;
+    (void)fail(CONFIG_USAGE.name, w->options->cache, error);
+}
+
+static void on_closed(struct conclave_config *config, int why, void *ctx)
+{
+    (void)config;
+    if (why != CONCLAVE_ECLOSED) {
+        watching_end(ctx, why);
+    }
+}
+
+static const struct conclave_config_callbacks CALLBACKS = {
+    .on_change = on_change,
+    .on_stale = on_stale,
+    .on_file_error = on_file_error,
+    .on_closed = on_closed,
+};
+
+/* --- the commands ------------------------------------------------------------------------------- */
+
+static int watch_until_end(struct watching *w, struct conclave_recipes *recipes)
+{
+    const struct config_options *o = w->options;
+    struct conclave_config_options options = CONCLAVE_CONFIG_OPTIONS_INIT;
+    struct conclave_config *config;
+    int number = 0;
+    enum waiter_event event;
+    options.path = w->path;
+    options.tree = o->tree;
+    options.cache_file = o->cache;
+    options.ack_id = o->ack;
+    options.ack_path = o->ack_path;
+    options.debounce_ms = o->debounce_ms;
+    options.cache_wait_ms = w->once ? o->common.timeout_ms : 2000;
+    int error = conclave_config_open(recipes, &options, &CALLBACKS, w, &config);
+    if (error == CONCLAVE_EINVAL) {
+        return usage_error(&CONFIG_USAGE, "--ack wants a name of a node, --ack-path a path");
+    }
+    if (error != 0) {
+        return fail(CONFIG_USAGE.name, w->path, error);
+    }
+    int64_t wait_ms = !w->once ? -1 : o->common.timeout_ms + (o->cache != NULL ? 2000 : 0);
+    do {
+        event = waiter_wait(&w->waiter, -1, wait_ms, &number);
+    } while (event == WAITER_TIMEOUT && !w->once);
+    pid_t child = atomic_load(&w->child);
+    if (number != 0 && child != 0) {
+        (void)kill(child, number);
+    }
+    error = conclave_config_close_wait(config, CONCLAVE_FOREVER);
+    conclave_config_destroy(config);
+    error = atomic_load(&w->error) != 0 ? atomic_load(&w->error) : error;
+    if (error != 0) {
+        return fail(CONFIG_USAGE.name, w->path, error);
+    }
+    if (number == 0 && w->once && atomic_load(&w->present) != 1) {
+        return fail(CONFIG_USAGE.name, w->path,
+                    atomic_load(&w->present) == -1 ? CONCLAVE_NO_NODE : CONCLAVE_ETIMEDOUT);
+    }
+    return number != 0 ? 128 + number : 0;
+}
+
+/* With a file to fall back on nobody waits for a server first. */
+static int connect(struct watching *w, struct conclave_client **ret)
+{
+    const struct config_options *o = w->options;
+    struct common_options common = o->common;
+    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    if (!w->once) {
+        common.timeout_ms = o->connect_timeout_ms;
+    }
+    if (o->cache == NULL) {
+        return connection_open_own(CONFIG_USAGE.name, &common, NULL, NULL, ret);
+    }
+    int code = connection_create(CONFIG_USAGE.name, &common, &options, ret);
+    int error = code == 0 ? conclave_client_start(*ret) : 0;
+    if (error != 0) {
+        conclave_client_close(*ret, 0);
+        return fail(CONFIG_USAGE.name, NULL, error);
+    }
+    return code;
+}
+
+static int watching_run(struct watching *w)
+{
+    struct conclave_client *client;
+    struct conclave_recipes *recipes = NULL;
+    if (waiter_init(&w->waiter, WAITER_END_SIGNALS, false) != 0) {
+        return fail(CONFIG_USAGE.name, NULL, CONCLAVE_EIO);
+    }
+    int code = connect(w, &client);
+    if (code == 0) {
+        int error = conclave_recipes_create(client, &recipes);
+        code = error != 0 ? fail(CONFIG_USAGE.name, NULL, error) : watch_until_end(w, recipes);
+        conclave_recipes_destroy(recipes);
+        connection_close(client);
+    }
+    waiter_finish(&w->waiter);
+    return code;
+}
+
+int config_get(const struct config_options *options, const char *path)
+{
+    struct watching w = {.options = options, .path = path, .once = true};
+    return watching_run(&w);
+}
+
+int config_watch(const struct config_options *options, const char *path, char *const *argv)
+{
+    struct watching w = {.options = options, .path = path, .argv = argv};
+    return watching_run(&w);
+}

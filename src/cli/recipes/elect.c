@@ -1,0 +1,244 @@
+/* conclave elect: arguments, help, and what it holds (hold_command.h); elect_list.c looks on. */
+#include "cli/recipes/elect.h"
+
+#include "cli/common/command.h"
+#include "cli/common/values.h"
+
+#include <conclave/election.h>
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const ACK_CHOICES[] = {"exec", "fd", NULL};
+/* In the order of enum conclave_naming. */
+static const char *const NAMING_CHOICES[] = {"native", "latch", "lock", "kazoo", NULL};
+
+#define FIELD(name) offsetof(struct elect_options, name)
+#define TURN_FIELD(name) offsetof(struct elect_options, turn.name)
+
+static const struct option_row ROWS[] = {
+    {"once", 0, OPTION_NOT, TURN_FIELD(forever), NULL,
+     "End when CMD has ended, with its exit code. The default.", NULL},
+    {"forever", 0, OPTION_FLAG, TURN_FIELD(forever), NULL,
+     "Each time CMD has ended, or the leadership was lost, queue again at the end, after a pause "
+     "of 1s that grows to 30s while terms are short.",
+     NULL},
+    {"timeout", 0, OPTION_DURATION, TURN_FIELD(common.timeout_ms), "DURATION",
+     "Give up, with exit code 75, when not elected in this time. Default: wait for ever. With "
+     "--list: for the answers; default 5s.",
+     NULL},
+    {"data", 0, OPTION_STRING, FIELD(data), "TEXT",
+     "More to show to the others, such as an address to reach the leader at.", NULL},
+    {"naming", 0, OPTION_CHOICE, FIELD(naming), "native|latch|lock|kazoo",
+     "How the candidates' nodes are named: our way (native, the default), or that of Curator's "
+     "LeaderLatch (latch), of its InterProcessMutex and LeaderSelector (lock), or of kazoo's Lock "
+     "and Election (kazoo), to stand for election among these. With --watch: whose nodes count.",
+     NAMING_CHOICES},
+    {"takeover-delay", 0, OPTION_DURATION, FIELD(takeover_delay_ms), "DURATION",
+     "Wait this long after a leader that did not step down cleanly. Default 0.", NULL},
+    {"ack-on", 0, OPTION_CHOICE, FIELD(ack_on), "exec|fd",
+     "When to announce the new leader as ready: as soon as CMD runs (exec, the default), or when it "
+     "writes the line READY=1 to descriptor $CONCLAVE_READY_FD (fd).",
+     ACK_CHOICES},
+    TURN_ROWS(TURN_FIELD),
+    {"list", 'l', OPTION_FLAG, FIELD(list), NULL,
+     "List the candidates in their order, the leader first.", NULL},
+    {"watch", 'w', OPTION_FLAG, FIELD(watch), NULL,
+     "Print the leader, and each change of leader as it happens.", NULL},
+    {.name = NULL},
+};
+
+static const char ABOUT[] =
+    "Runs CMD only while this process is the elected leader on PATH: of all candidates exactly one "
+    "leads, in the order in which they came. When the leadership is lost, CMD and all that came "
+    "from it are ended before anybody else is elected, even if this process is stopped or "
+    "killed. CMD is executed directly, not by a shell.\n"
+    "\n"
+    "When CMD ends, what it left running is ended, too, and the leadership is given up before this "
+    "process ends. INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are passed on to CMD; while "
+    "waiting, all but WINCH withdraw the candidacy.\n"
+    "\n"
+    "Without CMD: prints node and token and holds the leadership until its input ends or a signal "
+    "comes.";
+
+static const char MORE[] =
+    "CMD finds in its environment:\n"
+    "  CONCLAVE_TOKEN               fencing token of this term, decimal: larger than\n"
+    "                               all before; let what you write to refuse smaller\n"
+    "  CONCLAVE_PATH, _NODE, _ID    election, this candidate's node, its name\n"
+    "  CONCLAVE_SESSION             session id, 0x...\n"
+    "  CONCLAVE_SESSION_TIMEOUT_MS  its timeout, as the server granted it\n"
+    "  CONCLAVE_LEASE_FD            descriptor: a byte or its end means: lost, stop\n"
+    "  CONCLAVE_LEASE_SHM_FD        descriptor of a page to map read-only: offset 0\n"
+    "                               u32 magic, 4 u32 state (1: leading), 8 u64\n"
+    "                               sequence (odd: being written), 16 i64 end of the\n"
+    "                               lease in ns of CLOCK_BOOTTIME, 24 i64 token\n"
+    "  CONCLAVE_READY_FD            with --ack-on fd: write READY=1 and a newline\n"
+    "  CONCLAVE_ROLE                leader\n"
+    "\n"
+    "Exit codes: CMD's own; 128+n when it died of signal n, or when signal n came while waiting; "
+    "126, 127 CMD cannot be executed, was not found; 64 wrong arguments; 69 cannot connect; 71 CMD "
+    "ran as another user and could not be ended in time; 73 the "
+    "guardian failed; 75 not elected in time; 76 leadership lost and CMD ended; 77 not permitted. "
+    "--status-fd tells CMD's own 64 to 78 from these: its \"reason\" is one of exited, signaled, "
+    "lost, denied, exec-failed, timeout, signal, released, unreachable, guardian, error.\n"
+    "\n"
+    "--list prints a candidate per line: role, node, token, id, tabs between. --watch prints a "
+    "leader per line: \"leader\" (elected) or \"ready\" (and announced), node, token, id; or "
+    "\"none\". Both know --json. The session timeout must be at least three ticks of the server.\n";
+
+const struct command_usage ELECT_USAGE = {
+    .name = "elect",
+    .forms = (const char *const[]){"PATH [options] -- CMD [ARGS...]", "PATH [options]",
+                                   "--list PATH", "--watch PATH", NULL},
+    .about = ABOUT,
+    .rows = ROWS,
+    .more = MORE,
+    .client = true,
+    .runs_command = true,
+    .operands_min = 1,
+    .operands_max = 1,
+};
+
+/* --- leading ---------------------------------------------------------------------------------- */
+
+static int on_elected(struct conclave_election *election, struct conclave_token token, bool regrant,
+                      void *ctx)
+{
+    (void)regrant;
+    turn_granted(ctx, token.czxid, conclave_election_lease_until_ns(election));
+    return 0;
+}
+
+static void on_revoked(struct conclave_election *election, int why, int64_t stop_within_ms,
+                       void *ctx)
+{
+    (void)election;
+    turn_revoked(ctx, why, stop_within_ms);
+}
+
+static void on_closed(struct conclave_election *election, int why, void *ctx)
+{
+    (void)election;
+    turn_closed(ctx, why);
+}
+
+static int lead(struct turn *r, void **ret_holding)
+{
+    static const struct conclave_election_callbacks callbacks = {
+        .on_elected = on_elected,
+        .on_revoked = on_revoked,
+        .on_closed = on_closed,
+    };
+    const struct elect_options *own = r->options->own;
+    struct conclave_election_options options = CONCLAVE_ELECTION_OPTIONS_INIT;
+    struct conclave_election *election;
+    options.path = r->options->path;
+    options.id = r->options->id;
+    options.data = own->data;
+    options.data_len = own->data != NULL ? strlen(own->data) : 0;
+    options.lease.grace_ms = r->options->grace_ms > 0 ? r->options->grace_ms : 0;
+    options.ack = r->options->command == NULL;
+    options.requeue = false;
+    options.takeover_delay_ms = own->takeover_delay_ms;
+    options.naming = (enum conclave_naming)own->naming;
+    int error = conclave_election_start(r->recipes, &options, &callbacks, r, &election);
+    if (error == 0) {
+        *ret_holding = election;
+    }
+    return error;
+}
+
+static void close_election(void *holding)
+{
+    conclave_election_close(holding);
+}
+
+static void destroy_election(void *holding)
+{
+    conclave_election_destroy(holding);
+}
+
+static int64_t lease_until_ns(const void *holding)
+{
+    return conclave_election_lease_until_ns(holding);
+}
+
+static void node(const void *holding, char *buf, size_t len)
+{
+    conclave_election_node(holding, buf, len);
+}
+
+static int ack(void *holding)
+{
+    return conclave_election_ack(holding);
+}
+
+static void tell_timeout(const struct turn *r)
+{
+    char timeout[DURATION_TEXT_MAX];
+    fprintf(stderr,
+            "conclave elect: %s: not elected within %s; see who leads with \"conclave elect --list "
+            "%s\"\n",
+            r->options->path, duration_text(r->options->common.timeout_ms, timeout),
+            r->options->path);
+}
+
+static const struct turn_kind LEADING = {
+    .thing = "election",
+    .role = "leader",
+    .lost = "leadership lost",
+    .withdrawn = "the candidacy is withdrawn",
+    .start = lead,
+    .close = close_election,
+    .destroy = destroy_election,
+    .lease_until_ns = lease_until_ns,
+    .node = node,
+    .ack = ack,
+    .tell_timeout = tell_timeout,
+};
+
+/* --- arguments -------------------------------------------------------------------------------- */
+
+static int elect_check(const struct elect_options *options)
+{
+    const struct turn_options *turn = &options->turn;
+    if (options->list && options->watch) {
+        return usage_error(&ELECT_USAGE, "give --list or --watch, not both");
+    }
+    if ((options->list || options->watch) && turn->command != NULL) {
+        return usage_error(&ELECT_USAGE, "--list and --watch run no command");
+    }
+    if (turn->forever && turn->command == NULL) {
+        return usage_error(&ELECT_USAGE, "--forever wants a command behind \"--\"");
+    }
+    if (turn->ready_fd && turn->command == NULL) {
+        return usage_error(&ELECT_USAGE, "--ack-on fd wants a command behind \"--\"");
+    }
+    return OPTIONS_GO_ON;
+}
+
+int command_elect(int argc, char **argv)
+{
+    struct elect_options options = {.turn = TURN_OPTIONS_INIT};
+    struct operands operands;
+    int code = options_parse(&ELECT_USAGE, argc, argv, &options, &operands);
+    if (code != OPTIONS_GO_ON) {
+        return code;
+    }
+    options.turn.usage = &ELECT_USAGE;
+    options.turn.kind = &LEADING;
+    options.turn.own = &options;
+    options.turn.ready_fd = options.ack_on == 1;
+    code = turn_options_finish(&options.turn, &operands);
+    if (code == OPTIONS_GO_ON) {
+        code = elect_check(&options);
+    }
+    if (code != OPTIONS_GO_ON) {
+        return code;
+    }
+    if (options.list) {
+        return elect_list(&options);
+    }
+    return options.watch ? elect_watch(&options) : turn_run(&options.turn);
+}

@@ -1,0 +1,235 @@
+/* conclave lock: arguments, help, and what it holds (hold_command.h). */
+#include "cli/common/command.h"
+#include "cli/common/values.h"
+#include "cli/recipes/holders_output.h"
+#include "cli/run/hold_command.h"
+
+#include <conclave/lock.h>
+
+#include <stdio.h>
+#include <string.h>
+
+/* In the order of enum conclave_naming. */
+static const char *const NAMING_CHOICES[] = {"native", "latch", "lock", "kazoo", NULL};
+
+struct lock_options {
+    struct turn_options turn;
+    bool try;
+    bool list;
+    bool read;
+    bool write;
+    int naming; /* enum conclave_naming */
+};
+
+#define FIELD(name) offsetof(struct lock_options, name)
+#define TURN_FIELD(name) offsetof(struct lock_options, turn.name)
+
+static const struct option_row ROWS[] = {
+    {"try", 0, OPTION_FLAG, FIELD(try), NULL,
+     "Do not wait: give up, with exit code 75, when it is not free now.", NULL},
+    {"timeout", 0, OPTION_DURATION, TURN_FIELD(common.timeout_ms), "DURATION",
+     "Give up, with exit code 75, when it was not got in this time. Default: wait for ever.", NULL},
+    {"conflict-exit-code", 'E', OPTION_INTEGER, TURN_FIELD(timeout_exit), "N",
+     "Exit code instead of 75.", NULL},
+    {"read", 0, OPTION_FLAG, FIELD(read), NULL,
+     "Share it with all that read; wait for those that write.", NULL},
+    {"write", 0, OPTION_FLAG, FIELD(write), NULL,
+     "Have it alone, among those that read. Without --read and --write: have it alone.", NULL},
+    {"naming", 0, OPTION_CHOICE, FIELD(naming), "native|latch|lock|kazoo",
+     "How the contenders' nodes are named: our way (native, the default), or that of Curator's "
+     "InterProcessMutex, InterProcessReadWriteLock and LeaderSelector (lock), of its LeaderLatch "
+     "(latch), or of kazoo's Lock, ReadLock, WriteLock and Election (kazoo), to contend with these.",
+     NAMING_CHOICES},
+    {"list", 'l', OPTION_FLAG, FIELD(list), NULL,
+     "Print who has the lock and who waits, in their order, without taking part.", NULL},
+    TURN_ROWS(TURN_FIELD),
+    {.name = NULL},
+};
+
+static const char ABOUT[] =
+    "Runs CMD only while this process holds the lock on PATH. Contenders get it one after the "
+    "other, in the order in which they came; with --read all that read have it together. When it "
+    "is lost, CMD and all that came from it are ended before anybody else gets it, even if this "
+    "process is stopped or killed. CMD is executed directly, not by a shell.\n"
+    "\n"
+    "When CMD ends, what it left running is ended, too, and the lock is released before this "
+    "process ends. INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are passed on to CMD; while "
+    "waiting, all but WINCH end the waiting.\n"
+    "\n"
+    "Without CMD: prints node and token and holds the lock until its input ends or a signal "
+    "comes.";
+
+static const char MORE[] =
+    "CMD finds in its environment:\n"
+    "  CONCLAVE_TOKEN               fencing token, decimal: larger than all before;\n"
+    "                               let what you write to refuse smaller ones\n"
+    "  CONCLAVE_PATH, _NODE, _ID    lock, this contender's node, its name\n"
+    "  CONCLAVE_SESSION             session id, 0x...\n"
+    "  CONCLAVE_SESSION_TIMEOUT_MS  its timeout, as the server granted it\n"
+    "  CONCLAVE_LEASE_FD            descriptor: a byte or its end means: lost, stop\n"
+    "  CONCLAVE_LEASE_SHM_FD        descriptor of the lease's page, as of elect\n"
+    "  CONCLAVE_ROLE                holder, reader or writer\n"
+    "\n"
+    "--list prints a line for each: role, node, token, since when it has been there, id, tabs "
+    "between; with --json an object.\n"
+    "\n"
+    "Exit codes: CMD's own; 128+n when it died of signal n, or when signal n came while waiting; "
+    "126, 127 CMD cannot be executed, was not found; 64 wrong arguments; 69 cannot connect; 71 CMD "
+    "ran as another user and could not be ended in time; 73 the "
+    "guardian failed; 75 not got in time, or not free; 76 lock lost and CMD ended; 77 not "
+    "permitted. --status-fd tells CMD's own 64 to 78 from these, as of elect. The session timeout "
+    "must be at least three ticks of the server.\n";
+
+static const struct command_usage USAGE = {
+    .name = "lock",
+    .forms = (const char *const[]){"PATH [options] -- CMD [ARGS...]", "PATH [options]",
+                                   "--list PATH", NULL},
+    .about = ABOUT,
+    .rows = ROWS,
+    .more = MORE,
+    .client = true,
+    .runs_command = true,
+    .operands_min = 1,
+    .operands_max = 1,
+};
+
+/* --- holding ---------------------------------------------------------------------------------- */
+
+static void on_acquired(struct conclave_lock *lock, int error, struct conclave_token token,
+                        void *ctx)
+{
+    if (error == 0) {
+        turn_granted(ctx, token.czxid, conclave_lock_lease_until_ns(lock));
+    } else {
+        turn_failed(ctx, error);
+    }
+}
+
+static void on_lost(struct conclave_lock *lock, int why, int64_t stop_within_ms, void *ctx)
+{
+    (void)lock;
+    turn_revoked(ctx, why, stop_within_ms);
+}
+
+static void on_closed(struct conclave_lock *lock, int why, void *ctx)
+{
+    (void)lock;
+    turn_closed(ctx, why);
+}
+
+static int start(struct turn *r, void **ret_holding)
+{
+    static const struct conclave_lock_callbacks callbacks = {.on_lost = on_lost,
+                                                             .on_closed = on_closed};
+    const struct lock_options *own = r->options->own;
+    struct conclave_lock_options options = CONCLAVE_LOCK_OPTIONS_INIT;
+    struct conclave_lock *lock;
+    options.path = r->options->path;
+    options.id = r->options->id;
+    options.kind = own->read    ? CONCLAVE_LOCK_READ
+                   : own->write ? CONCLAVE_LOCK_WRITE
+                                : CONCLAVE_LOCK_EXCLUSIVE;
+    options.lease.grace_ms = r->options->grace_ms > 0 ? r->options->grace_ms : 0;
+    options.naming = (enum conclave_naming)own->naming;
+    int error = conclave_lock_create(r->recipes, &options, &callbacks, r, &lock);
+    if (error != 0) {
+        return error;
+    }
+    *ret_holding = lock;
+    int64_t timeout = own->try ? 0 : CONCLAVE_FOREVER; /* --timeout is counted by the turn */
+    error = conclave_lock_acquire_async(lock, 1, timeout, on_acquired, r);
+    if (error != 0) {
+        turn_failed(r, error); /* the handle has to be closed */
+    }
+    return 0;
+}
+
+static void close_lock(void *holding)
+{
+    conclave_lock_close(holding);
+}
+
+static void destroy_lock(void *holding)
+{
+    conclave_lock_destroy(holding);
+}
+
+static int64_t lease_until_ns(const void *holding)
+{
+    return conclave_lock_lease_until_ns(holding);
+}
+
+static void node(const void *holding, char *buf, size_t len)
+{
+    conclave_lock_node(holding, buf, len);
+}
+
+static void tell_timeout(const struct turn *r)
+{
+    const struct lock_options *own = r->options->own;
+    char timeout[DURATION_TEXT_MAX];
+    if (own->try) {
+        fprintf(
+            stderr,
+            "conclave lock: %s: held by another; see by whom with \"conclave lock --list %s\"\n",
+            r->options->path, r->options->path);
+    } else {
+        fprintf(
+            stderr,
+            "conclave lock: %s: not got within %s; see who holds it with \"conclave lock --list %s\"\n",
+            r->options->path, duration_text(r->options->common.timeout_ms, timeout),
+            r->options->path);
+    }
+}
+
+#define KIND(role_)                                                                                \
+    {                                                                                              \
+        .thing = "lock", .role = (role_), .lost = "lock lost",                                     \
+        .withdrawn = "the lock is released", .start = start, .close = close_lock,                  \
+        .destroy = destroy_lock, .lease_until_ns = lease_until_ns, .node = node,                   \
+        .tell_timeout = tell_timeout                                                               \
+    }
+
+static const struct turn_kind HOLDER = KIND("holder");
+static const struct turn_kind READER = KIND("reader");
+static const struct turn_kind WRITER = KIND("writer");
+
+/* --- arguments -------------------------------------------------------------------------------- */
+
+static int check(const struct lock_options *options)
+{
+    if (options->read && options->write) {
+        return usage_error(&USAGE, "give --read or --write, not both");
+    }
+    if (options->try && options->turn.common.timeout_ms != CONCLAVE_FOREVER) {
+        return usage_error(&USAGE, "give --try or --timeout, not both");
+    }
+    if (options->list && options->turn.command != NULL) {
+        return usage_error(&USAGE, "--list runs no command");
+    }
+    if ((options->read || options->write) && options->naming == CONCLAVE_NAMING_CURATOR_LATCH) {
+        return usage_error(&USAGE, "--naming latch has no readers and writers");
+    }
+    return OPTIONS_GO_ON;
+}
+
+int command_lock(int argc, char **argv)
+{
+    struct lock_options options = {.turn = TURN_OPTIONS_INIT};
+    struct operands operands;
+    int code = options_parse(&USAGE, argc, argv, &options, &operands);
+    if (code != OPTIONS_GO_ON) {
+        return code;
+    }
+    options.turn.usage = &USAGE;
+    options.turn.kind = options.read ? &READER : options.write ? &WRITER : &HOLDER;
+    options.turn.own = &options;
+    code = turn_options_finish(&options.turn, &operands);
+    if (code == OPTIONS_GO_ON) {
+        code = check(&options);
+    }
+    if (code != OPTIONS_GO_ON) {
+        return code;
+    }
+    return options.list ? contenders_list(&options.turn, false) : turn_run(&options.turn);
+}

@@ -1,0 +1,132 @@
+/* Starting and ending the supervisor. */
+#include "cli/run/guardian.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The guardian process. Signals meant for the wrapper's group, or for the terminal's, are not
+ * for it. */
+static _Noreturn void guardian_process(const struct supervisor_spec *spec, int fd)
+{
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    setpgid(0, 0);
+    prctl(PR_SET_NAME, "conclave-guard");
+    /* Refused to users with a small memory limit: then a page may have to be read back before it
+     * kills. */
+    mlockall(MCL_CURRENT);
+    _exit(supervisor_run(spec, fd) == 0 ? 0 : 1);
+}
+
+static void *guardian_thread(void *ctx)
+{
+    struct guardian *g = ctx;
+    supervisor_run(g->spec, g->other_fd);
+    /* Tells the wrapper, should it still listen, that nobody supervises. */
+    shutdown(g->other_fd, SHUT_RDWR);
+    return NULL;
+}
+
+int guardian_start(struct guardian *g, const struct supervisor_spec *spec)
+{
+    int fds[2];
+    *g = (struct guardian){.spec = spec, .fd = -1, .other_fd = -1};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0) {
+        return CONCLAVE_EIO;
+    }
+    int failed;
+    if (spec->own_process) {
+        fflush(NULL);
+        g->pid = fork();
+        if (g->pid == 0) {
+            close(fds[0]);
+            guardian_process(spec, fds[1]);
+        }
+        failed = g->pid < 0;
+        g->pid = failed ? 0 : g->pid;
+        close(fds[1]);
+    } else {
+        g->other_fd = fds[1];
+        failed = pthread_create(&g->thread, NULL, guardian_thread, g) != 0;
+        if (failed) {
+            close(fds[1]);
+        }
+    }
+    if (failed) {
+        close(fds[0]);
+        return CONCLAVE_EIO;
+    }
+    g->fd = fds[0];
+    return 0;
+}
+
+void guardian_finish(struct guardian *g)
+{
+    if (g->fd < 0) {
+        return;
+    }
+    close(g->fd);
+    if (g->pid != 0) {
+        while (waitpid(g->pid, NULL, 0) < 0 && errno == EINTR) {}
+    } else {
+        pthread_join(g->thread, NULL);
+        close(g->other_fd);
+    }
+    g->fd = -1;
+}
+
+void guardian_send(struct guardian *g, const struct supervisor_request *request)
+{
+    ssize_t sent = send(g->fd, request, sizeof *request, MSG_NOSIGNAL);
+    (void)sent;
+}
+
+void guardian_help(const struct guardian *g, pid_t group)
+{
+    kill(-group, SIGKILL);
+    if (g->pid != 0) {
+        kill(g->pid, SIGCONT);
+    }
+}
+
+bool guardian_kill_group(const struct guardian *g, pid_t group)
+{
+    bool denied = false;
+    siginfo_t end;
+    /* Its socket closes a little before its children become ours. */
+    while (g->pid != 0 && waitid(P_PID, (id_t)g->pid, &end, WEXITED | WNOWAIT) != 0 &&
+           errno == EINTR) {}
+    for (;;) {
+        siginfo_t info = {.si_pid = 0};
+        bool ours = waitid(P_PID, (id_t)group, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+        int alive = children_reap(group, group);
+        /* The child stays unreaped until the end: until then the number is nobody else's. */
+        if (alive <= 0 && (!ours || info.si_pid == group)) {
+            if (alive < 0) {
+                kill(-group, SIGKILL);
+            }
+            (void)waitpid(group, NULL, WNOHANG);
+            return !denied;
+        }
+        if (kill(-group, SIGKILL) != 0 && errno == EPERM && !denied) {
+            denied = true;
+            child_tell_denied(g->spec->command, group);
+        }
+        usleep(1000);
+    }
+}
+
+int guardian_read(struct guardian *g, struct supervisor_report *ret)
+{
+    ssize_t n = recv(g->fd, ret, sizeof *ret, MSG_DONTWAIT);
+    if (n == (ssize_t)sizeof *ret) {
+        return 1;
+    }
+    return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : CONCLAVE_ECLOSED;
+}

@@ -1,0 +1,247 @@
+/*
+ * Having something for a time, and running a command meanwhile: what `conclave elect`, `lock` and
+ * `semaphore` share. They differ in what they hold (struct turn_kind).
+ *
+ * hold_options.c (arguments), hold_run.c (phases), hold_events.c (what the library's threads tell),
+ * hold_child.c (the child, by way of the guardian). All of it belongs to the main thread, but for
+ * what `lock` guards.
+ */
+#ifndef CLI_RUN_HOLD_COMMAND_H
+#define CLI_RUN_HOLD_COMMAND_H
+
+#include "cli/common/command.h"
+#include "cli/common/connection.h"
+#include "cli/common/options.h"
+#include "cli/common/waiter.h"
+#include "cli/run/guardian.h"
+
+#include <conclave/recipes.h>
+
+#include <signal.h>
+
+#define TURN_EXIT_SIGNAL 128 /* plus the signal's number */
+
+#define TURN_ID_MAX 256
+
+struct turn;
+
+/* What is held: leadership, a lock, one place of a semaphore. Functions of the library; holding is
+ * what start made. */
+struct turn_kind {
+    const char *thing;     /* "election" */
+    const char *role;      /* CONCLAVE_ROLE */
+    const char *lost;      /* "leadership lost" */
+    const char *withdrawn; /* "the candidacy is withdrawn" */
+    /* Queues up: *ret_holding, whose callbacks call turn_granted and its kin. 0 or why not. */
+    int (*start)(struct turn *r, void **ret_holding);
+    /* Gives up what it has or waits for; turn_closed follows. */
+    void (*close)(void *holding);
+    void (*destroy)(void *holding); /* after that */
+    int64_t (*lease_until_ns)(const void *holding);
+    void (*node)(const void *holding, char *buf, size_t len);
+    int (*ack)(void *holding); /* the command is ready; NULL: nobody is told */
+    /* It did not get it in time: says so. */
+    void (*tell_timeout)(const struct turn *r);
+    /* It failed: says why, as fail does. NULL: fail itself. */
+    int (*tell_failure)(const struct turn *r, int error);
+    /* Before the recipes go, after destroy: ends what start made beside the handle. False: it cannot be
+     * ended, and goes with the process. NULL: nothing. */
+    bool (*end)(struct turn *r);
+};
+
+/* Arguments that all of these commands have. */
+struct turn_options {
+    struct common_options
+        common; /* timeout_ms: to get it in, CONCLAVE_FOREVER by default; 0: now */
+    const struct command_usage *usage;
+    const struct turn_kind *kind;
+    const void *own; /* the command's own options */
+    const char *path;
+    char *const *command; /* NULL: hold it without a command */
+    const char *id;       /* never NULL after turn_options_finish */
+    bool forever;
+    bool
+        lasting; /* a term that was lost is followed by waiting for the next, with the same handle */
+    bool silent; /* without a command: neither prints node and token nor minds the input's end */
+    bool guardian;
+    bool allow_setuid; /* the command may change its user */
+    bool ready_fd;     /* the command says itself when it is ready */
+    int64_t connect_timeout_ms;
+    int64_t leave_timeout_ms; /* for the end of the handle to be confirmed */
+    int64_t grace_ms;         /* -1: as long as the session allows */
+    int kill_signal;
+    int64_t status_fd;    /* -1: none */
+    int64_t timeout_exit; /* exit code when it did not get it in time */
+    char id_space[TURN_ID_MAX];
+};
+#define TURN_OPTIONS_INIT                                                                          \
+    {                                                                                              \
+        .common = {.session_ms = 10000, .timeout_ms = CONCLAVE_FOREVER}, .guardian = true,         \
+        .connect_timeout_ms = 30000, .leave_timeout_ms = 2000, .grace_ms = -1,                     \
+        .kill_signal = SIGTERM, .status_fd = -1, .timeout_exit = CLI_EXIT_TIMEOUT                  \
+    }
+
+/* Rows of the options that all have; field(name): offset of a member of struct turn_options. */
+#define TURN_ROWS(field)                                                                           \
+    {"connect-timeout",                                                                            \
+     0,                                                                                            \
+     OPTION_DURATION,                                                                              \
+     field(connect_timeout_ms),                                                                    \
+     "DURATION",                                                                                   \
+     "Give up, with exit code 69, when no server was reached in this time; default 30s. Later "    \
+     "losses of the connection are waited out.",                                                   \
+     NULL},                                                                                        \
+        {"id", 0, OPTION_STRING, field(id), "TEXT", "Name shown to the others; default HOST:PID.", \
+         NULL},                                                                                    \
+        {"grace",                                                                                  \
+         0,                                                                                        \
+         OPTION_DURATION,                                                                          \
+         field(grace_ms),                                                                          \
+         "DURATION",                                                                               \
+         "Time that CMD has to stop, from the kill signal to SIGKILL. Default, and the most: a "   \
+         "third of the session timeout less 500ms (less a sixth of it below 3s). Through a "       \
+         "follower of an Apache ZooKeeper ensemble the session may end up to a sixth of its "      \
+         "timeout and half a tick sooner: give that much less there.",                             \
+         NULL},                                                                                    \
+        {"kill-signal", 0,                                                                         \
+         OPTION_SIGNAL, field(kill_signal),                                                        \
+         "SIGNAL",      "Signal that tells CMD to stop; default TERM.",                            \
+         NULL},                                                                                    \
+        {"status-fd",                                                                              \
+         0,                                                                                        \
+         OPTION_INTEGER,                                                                           \
+         field(status_fd),                                                                         \
+         "N",                                                                                      \
+         "Write one line of JSON per term to descriptor N: {\"reason\", \"exit_code\", "           \
+         "\"child_status\", \"token\"}.",                                                          \
+         NULL},                                                                                    \
+        ACL_ROW, ALLOW_SETUID_ROW(field(allow_setuid)),                                            \
+    {                                                                                              \
+        "no-guardian", 0, OPTION_NOT, field(guardian), NULL,                                       \
+            "Do without the process that ends CMD in time should this one be stopped.", NULL       \
+    }
+
+enum turn_phase {
+    TURN_CONNECTING,
+    TURN_WAITING,
+    TURN_HOLDING,
+    TURN_LEAVING,
+    TURN_BACKOFF,
+    TURN_DONE
+};
+
+/* What the library's threads have told. */
+struct turn_news {
+    bool connected;
+    bool auth_failed;
+    bool granted;
+    int64_t token;
+    bool failed; /* it will not get it: closed is to be asked for */
+    int failed_why;
+    bool revoked;
+    int revoked_why;
+    int64_t kill_at_ns; /* with revoked */
+    bool closed;
+    int closed_why;
+};
+
+/* How a term, or the waiting for one, ended. */
+struct turn_outcome {
+    const char *reason; /* NULL: none yet */
+    int exit_code;
+    int child_status; /* exit code, or 128 + signal; -1: no child */
+};
+
+struct turn {
+    const struct turn_options *options;
+    struct waiter waiter;
+    struct lease_page page;
+    struct supervisor_spec supervisor;
+    struct guardian guardian;
+    sigset_t child_mask;
+    struct conclave_client *client;
+    struct conclave_recipes *recipes;
+    void *holding; /* NULL outside WAITING, HOLDING and LEAVING */
+
+    enum turn_phase phase;
+    int64_t deadline_ms;   /* of the phase, 0: none */
+    int64_t granted_by_ms; /* --timeout as a moment, 0: none */
+    int64_t backoff_ms;
+    int64_t term_began_ms;
+    bool withdraw; /* a signal asked for the end: --forever ends, too */
+    bool hangup;   /* HUP was passed on */
+    struct turn_outcome outcome;
+
+    int64_t token;  /* of the term, 0: none yet */
+    pid_t child;    /* process group, 0: none, or not known yet */
+    int exec_errno; /* why it was not executed, 0: it was */
+    int64_t grace_ms;
+    int64_t session_timeout_ms;
+
+    pthread_mutex_t lock; /* what follows, and writing the page */
+    pthread_cond_t child_gone_cond;
+    bool child_gone; /* nothing of a child is left */
+    bool doubtful;   /* the guardian died: what left the child's process group may be left */
+    struct turn_news news;
+};
+
+/* --- hold_options.c --------------------------------------------------------------------------- */
+
+/* Fills in what was not given and checks what all have. OPTIONS_GO_ON or the exit code. */
+int turn_options_finish(struct turn_options *options, const struct operands *operands);
+
+/* --- hold_run.c ------------------------------------------------------------------------------- */
+
+/* Runs to its end and gives the exit code. */
+int turn_run(const struct turn_options *options);
+
+/* Gives up what it waits for or has; the outcome is what it was set to first. child_status: -1
+ * without a child. */
+void turn_leave(struct turn *r, const char *reason, int exit_code, int child_status);
+
+/* The term was lost: waits for the next one, or leaves. */
+void turn_lost(struct turn *r, int child_status);
+
+/* --- hold_events.c ------------------------------------------------------------------------------ */
+
+/* A callback of the client, ctx being the turn. */
+void turn_on_state(struct conclave_client *client, enum conclave_state state, void *ctx);
+
+/* What the kinds' callbacks tell. It has it; it will not get it; it has lost it or gives it up, and
+ * this returns when nothing of the child is left; the handle has ended. */
+void turn_granted(struct turn *r, int64_t token, int64_t until_ns);
+void turn_failed(struct turn *r, int why);
+void turn_revoked(struct turn *r, int why, int64_t stop_within_ms);
+void turn_closed(struct turn *r, int why);
+
+/* A copy of the news. */
+struct turn_news turn_news_read(struct turn *r);
+
+/* Nothing is left of a child: lets turn_revoked return. */
+void turn_child_is_gone(struct turn *r);
+
+/* With `lasting`: the main thread is done with the term, whose end turn_revoked waits for, too. */
+void turn_term_over(struct turn *r);
+
+/* Whether it is sure that nothing of any child is left. */
+bool turn_certain(struct turn *r);
+
+/* --- hold_child.c ---------------------------------------------------------------------------- */
+
+/* Has the guardian start the child for the term that has begun. */
+void turn_child_begin(struct turn *r);
+
+/* To the child's process group; nothing where there is none. */
+void turn_child_signal(struct turn *r, int number);
+
+/* Stops this process as the shell's job control wants it; the guardian goes on. And after that. */
+void turn_job_stop(struct turn *r);
+void turn_job_continue(struct turn *r);
+
+/* Reads what the guardian reports. */
+void turn_guardian_news(struct turn *r);
+
+/* The child should be gone and the guardian says nothing: does it here. */
+void turn_child_force(struct turn *r, const struct turn_news *news);
+
+#endif

@@ -1,0 +1,111 @@
+/*
+ * What the library's threads tell the main thread: kept under the lock, then it is woken. Only
+ * turn_revoked does more: it stops the child through the guardian and returns when nothing of the
+ * child is left, because our node is removed, and so the next one let in, when it has returned.
+ */
+#include "cli/run/hold_command.h"
+
+#include "base/clock.h"
+
+#include <signal.h>
+
+void turn_on_state(struct conclave_client *client, enum conclave_state state, void *ctx)
+{
+    struct turn *r = ctx;
+    (void)client;
+    pthread_mutex_lock(&r->lock);
+    if (state == CONCLAVE_STATE_CONNECTED || state == CONCLAVE_STATE_NEW_SESSION ||
+        state == CONCLAVE_STATE_RECONNECTED) {
+        r->news.connected = true;
+    } else if (state == CONCLAVE_STATE_AUTH_FAILED) {
+        r->news.auth_failed = true;
+    }
+    pthread_mutex_unlock(&r->lock);
+    waiter_wake(&r->waiter);
+}
+
+void turn_granted(struct turn *r, int64_t token, int64_t until_ns)
+{
+    pthread_mutex_lock(&r->lock);
+    r->news.granted = true;
+    r->news.revoked = false; /* of a term that nobody heard of */
+    r->news.token = token;
+    lease_page_write(&r->page, LEASE_LEADING, until_ns, token);
+    pthread_mutex_unlock(&r->lock);
+    waiter_wake(&r->waiter);
+}
+
+void turn_failed(struct turn *r, int why)
+{
+    pthread_mutex_lock(&r->lock);
+    r->news.failed = true;
+    r->news.failed_why = why;
+    pthread_mutex_unlock(&r->lock);
+    waiter_wake(&r->waiter);
+}
+
+void turn_revoked(struct turn *r, int why, int64_t stop_within_ms)
+{
+    pthread_mutex_lock(&r->lock);
+    int64_t within = stop_within_ms < r->grace_ms ? stop_within_ms : r->grace_ms;
+    struct supervisor_request stop = {.ask = SUPERVISOR_STOP};
+    stop.kill_at_ns = clock_monotonic_ns(clock_system()) + within * 1000000;
+    r->news.revoked = true;
+    r->news.revoked_why = why;
+    r->news.kill_at_ns = stop.kill_at_ns;
+    lease_page_write(&r->page, LEASE_REVOKED, 0, r->news.token);
+    waiter_wake(&r->waiter);
+    if (!r->child_gone) {
+        guardian_send(&r->guardian, &stop);
+        if (r->guardian.pid != 0) {
+            kill(r->guardian.pid, SIGCONT); /* should somebody have stopped it */
+        }
+    }
+    while (!r->child_gone || (r->options->lasting && r->news.granted)) {
+        pthread_cond_wait(&r->child_gone_cond, &r->lock);
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+void turn_term_over(struct turn *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->news.granted = false;
+    r->news.revoked = false;
+    pthread_cond_broadcast(&r->child_gone_cond);
+    pthread_mutex_unlock(&r->lock);
+}
+
+bool turn_certain(struct turn *r)
+{
+    pthread_mutex_lock(&r->lock);
+    bool certain = !r->doubtful;
+    pthread_mutex_unlock(&r->lock);
+    return certain;
+}
+
+void turn_closed(struct turn *r, int why)
+{
+    pthread_mutex_lock(&r->lock);
+    r->news.closed = true;
+    r->news.closed_why = why;
+    pthread_mutex_unlock(&r->lock);
+    waiter_wake(&r->waiter);
+}
+
+struct turn_news turn_news_read(struct turn *r)
+{
+    pthread_mutex_lock(&r->lock);
+    struct turn_news news = r->news;
+    pthread_mutex_unlock(&r->lock);
+    return news;
+}
+
+void turn_child_is_gone(struct turn *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->child_gone = true;
+    pthread_cond_broadcast(&r->child_gone_cond);
+    pthread_mutex_unlock(&r->lock);
+    r->child = 0;
+}

@@ -1,0 +1,255 @@
+#define _GNU_SOURCE /* memfd_create */
+#include "cli/run/item_command.h"
+
+#include "base/clock.h"
+#include "cli/common/command.h"
+#include "cli/common/connection.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    HELP_SLACK_MS = 50, /* that the guardian has to do its work before we help */
+    REFRESH_MOST_MS = 200,
+};
+
+/* One run of the command. */
+struct run {
+    struct handler *w;
+    const struct handler_job *job;
+    struct handler_end end;
+    bool asked;  /* the guardian was asked to start it */
+    bool over;   /* nothing is left of it */
+    bool closed; /* the guardian is gone */
+    pid_t group; /* 0: not known yet */
+    int exec_errno;
+    int64_t until_ns;   /* last end of the lease that was known */
+    int64_t kill_at_ns; /* once it was told to stop */
+};
+
+static int64_t now_ns(void)
+{
+    return clock_monotonic_ns(clock_system());
+}
+
+/* --- beginning and end ------------------------------------------------------------------------ */
+
+int handler_init(struct handler *w, const struct handler_spec *spec)
+{
+    sigset_t chld;
+    if (!spec->allow_setuid && child_changes_user(spec->command, spec->argv[0])) {
+        return CHILD_EXIT_REFUSED;
+    }
+    *w = (struct handler){
+        .spec = spec, .page = {.fd = -1}, .guardian = {.fd = -1, .other_fd = -1}, .input_fd = -1};
+    (void)sigemptyset(&chld);
+    (void)sigaddset(&chld, SIGCHLD);
+    (void)sigprocmask(SIG_BLOCK, &chld, NULL);
+    /* Orphans of a guardian that was killed come to us, and can be reaped. */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    /* A file in memory, so that a command that does not read cannot block anybody; the command
+     * inherits it through the guardian. */
+    w->input_fd = spec->input ? memfd_create("conclave-item", MFD_CLOEXEC) : -1;
+    if (lease_page_init(&w->page) != 0 || (spec->input && w->input_fd < 0)) {
+        handler_finish(w);
+        return fail(spec->command, NULL, CONCLAVE_EIO);
+    }
+    w->supervisor = (struct supervisor_spec){.argv = spec->argv,
+                                             .command = spec->command,
+                                             .variables = spec->variables,
+                                             .role = "",
+                                             .path = spec->path,
+                                             .id = "",
+                                             .page = &w->page,
+                                             .kill_signal = SIGTERM,
+                                             .own_process = true,
+                                             .tty_fd = -1,
+                                             .input_fd = w->input_fd,
+                                             .mask = spec->mask,
+                                             .allow_setuid = spec->allow_setuid};
+    if (guardian_start(&w->guardian, &w->supervisor) != 0) {
+        fprintf(stderr,
+                "conclave %s: cannot start the guardian: %s; free some processes or memory\n",
+                spec->command, strerror(errno));
+        handler_finish(w);
+        return CLI_EXIT_GUARDIAN;
+    }
+    return 0;
+}
+
+void handler_finish(struct handler *w)
+{
+    if (w->spec == NULL) {
+        return;
+    }
+    guardian_finish(&w->guardian);
+    lease_page_finish(&w->page);
+    if (w->input_fd >= 0) {
+        close(w->input_fd);
+    }
+    w->spec = NULL;
+}
+
+/* --- one run ---------------------------------------------------------------------------------- */
+
+/* What is left of the one before is gone by now. */
+static int fill_input(const struct handler *w, const struct handler_job *job)
+{
+    size_t done = 0;
+    if (w->input_fd < 0) {
+        return 0;
+    }
+    if (ftruncate(w->input_fd, 0) != 0) {
+        return CONCLAVE_ENOMEM;
+    }
+    while (done < job->input_len) {
+        ssize_t n = pwrite(w->input_fd, (const char *)job->input + done, job->input_len - done,
+                           (off_t)done);
+        if (n <= 0 && errno != EINTR) {
+            return CONCLAVE_ENOMEM;
+        }
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+static void run_start(struct run *r)
+{
+    struct supervisor_request start = {.ask = SUPERVISOR_START, .term = r->job->term};
+    r->asked = true;
+    guardian_send(&r->w->guardian, &start);
+}
+
+/* The lease's page follows the heartbeats; a claim that is not proved yet is waited for. */
+static void run_lease(struct run *r)
+{
+    if (r->job->lease_until_ns == NULL) {
+        if (!r->asked) {
+            run_start(r);
+        }
+        return;
+    }
+    int64_t until = r->job->lease_until_ns(r->job->holding);
+    if (until > r->until_ns && !r->end.lost) {
+        r->until_ns = until;
+        lease_page_write(&r->w->page, LEASE_LEADING, until, 0);
+        if (!r->asked) {
+            run_start(r);
+        }
+    }
+}
+
+static void run_stop(struct run *r)
+{
+    int64_t grace_ns = r->job->term.grace_ms * 1000000;
+    struct supervisor_request stop = {.ask = SUPERVISOR_STOP, .kill_at_ns = now_ns() + grace_ns};
+    if (r->until_ns != 0 && r->until_ns + grace_ns < stop.kill_at_ns) {
+        stop.kill_at_ns = r->until_ns + grace_ns;
+    }
+    r->end.lost = true;
+    r->kill_at_ns = stop.kill_at_ns;
+    lease_page_write(&r->w->page, LEASE_REVOKED, 0, 0);
+    if (r->asked) {
+        guardian_send(&r->w->guardian, &stop);
+    } else {
+        r->over = true;
+    }
+}
+
+static void run_ended(struct run *r, const struct supervisor_report *report)
+{
+    int status = report->value;
+    r->over = true;
+    r->end.lost = r->end.lost || report->lost;
+    r->end.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    r->end.denied = report->denied;
+    if (r->end.denied) {
+        r->end.exit_code = CLI_EXIT_DENIED;
+    }
+    if (r->exec_errno != 0) {
+        r->end.exit_code = child_exec_exit_code(r->exec_errno);
+        fprintf(stderr, "conclave %s: cannot execute %s: %s\n", r->w->spec->command,
+                r->w->spec->argv[0], strerror(r->exec_errno));
+    }
+}
+
+static void run_news(struct run *r)
+{
+    struct supervisor_report report;
+    int got;
+    while ((got = guardian_read(&r->w->guardian, &report)) == 1) {
+        if (report.news == SUPERVISOR_STARTED) {
+            r->group = report.value;
+        } else if (report.news == SUPERVISOR_FAILED) {
+            r->exec_errno = report.value;
+        } else if (report.news == SUPERVISOR_ENDED) {
+            run_ended(r, &report);
+        }
+    }
+    if (got != 0 && !r->over) {
+        fprintf(stderr, "conclave %s: the guardian process is gone, the command with it\n",
+                r->w->spec->command);
+        if (r->group != 0) {
+            r->end.denied = !guardian_kill_group(&r->w->guardian, r->group);
+        }
+        r->over = r->closed = true;
+    }
+}
+
+static void run_signal(struct run *r, int number)
+{
+    struct supervisor_request request = {.ask = SUPERVISOR_SIGNAL, .number = number};
+    r->end.signal = number;
+    if (r->asked) {
+        guardian_send(&r->w->guardian, &request);
+    } else { /* it was not begun, and is not to be */
+        r->end.exit_code = 128 + number;
+        r->over = true;
+    }
+}
+
+/* How long to wait at most, -1: for ever. */
+static int64_t refresh_ms(const struct run *r)
+{
+    int64_t ms = r->job->term.session_timeout_ms / 24;
+    if (r->job->lease_until_ns == NULL && !r->end.lost) {
+        return -1;
+    }
+    return ms < 5 ? 5 : ms < REFRESH_MOST_MS ? ms : REFRESH_MOST_MS;
+}
+
+int handler_run(struct handler *w, const struct handler_job *job, struct waiter *waiter,
+                struct handler_end *ret)
+{
+    struct run r = {.w = w, .job = job};
+    int number = 0;
+    int error = fill_input(w, job);
+    if (error != 0) {
+        return error;
+    }
+    while (!r.over) {
+        if (atomic_load(job->lost) && !r.end.lost) {
+            run_stop(&r);
+            continue;
+        }
+        run_lease(&r);
+        if (r.end.lost && r.group != 0 &&
+            now_ns() > r.kill_at_ns + HELP_SLACK_MS * INT64_C(1000000)) {
+            guardian_help(&w->guardian, r.group);
+        }
+        enum waiter_event event = waiter_wait(waiter, w->guardian.fd, refresh_ms(&r), &number);
+        if (event == WAITER_FD) {
+            run_news(&r);
+        } else if (event == WAITER_SIGNAL) {
+            run_signal(&r, number);
+        }
+    }
+    lease_page_write(&w->page, LEASE_NONE, 0, 0);
+    *ret = r.end;
+    return r.closed ? CONCLAVE_ECLOSED : 0;
+}

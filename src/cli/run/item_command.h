@@ -1,0 +1,65 @@
+/*
+ * The command that `conclave queue take` and `conclave barrier enter` run, by way of the guardian
+ * (guardian.h): started in a process group of its own, ended with all that came from it when its
+ * claim's lease ends, when it was told to, and when this process dies.
+ */
+#ifndef CLI_RUN_ITEM_COMMAND_H
+#define CLI_RUN_ITEM_COMMAND_H
+
+#include "cli/common/waiter.h"
+#include "cli/run/guardian.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Of all commands that are run; lives as long as the handler. */
+struct handler_spec {
+    const char *command; /* of ours, for messages */
+    char *const *argv;
+    const char *path;
+    void (*variables)(const struct child_spec *spec, struct buf *out);
+    bool input;           /* each is given input of its own; else it has this process's */
+    const sigset_t *mask; /* signals blocked in it */
+    bool allow_setuid;    /* it may change its user */
+};
+
+struct handler {
+    const struct handler_spec *spec;
+    struct lease_page page;
+    struct supervisor_spec supervisor;
+    struct guardian guardian;
+    int input_fd; /* -1: none */
+};
+
+/* One run. */
+struct handler_job {
+    struct child_term term;                         /* unleased unless lease_until_ns is there */
+    int64_t (*lease_until_ns)(const void *holding); /* 0: not known, or over */
+    const void *holding;
+    const atomic_bool *lost; /* set by another thread, which then wakes the waiter */
+    const void *input;
+    size_t input_len;
+};
+
+/* How it ended. */
+struct handler_end {
+    int exit_code; /* 0-255; 128+n when signal n killed it; 126, 127: it could not be executed */
+    int signal;    /* that came for this process meanwhile and ends it; 0: none */
+    bool lost;     /* it was stopped, or not started, as the claim was over */
+    bool denied;   /* the system refused to kill it when it had to end */
+};
+
+/* Starts the guardian: to be called before there are threads. The exit code after it was told, 0 to
+ * go on. */
+int handler_init(struct handler *w, const struct handler_spec *spec) CONCLAVE_MUST_USE;
+void handler_finish(struct handler *w); /* also of one that is all zero */
+
+/* Runs it to its end, when nothing is left of it. Signals that the waiter reads are passed on to its
+ * group. 0; CONCLAVE_ENOMEM: it was not started; CONCLAVE_ECLOSED: the guardian is gone, and the
+ * command with it. */
+int handler_run(struct handler *w, const struct handler_job *job, struct waiter *waiter,
+                struct handler_end *ret);
+
+#endif

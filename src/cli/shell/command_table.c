@@ -1,0 +1,66 @@
+#include "cli/shell/command_table.h"
+
+#include "cli/common/command.h"
+
+#include <string.h>
+
+static const struct command_row COMMANDS[] = {
+    {"server", "Serve ZooKeeper clients, alone or as a member of an ensemble.", command_server,
+     "Service", false},
+    {"status", "Show the servers of an ensemble, and what is wrong.", command_status, NULL, false},
+    {"members", "Show or change who belongs to the ensemble.", command_members, NULL, false},
+    {"sessions", "List the sessions, and where each is connected.", command_sessions, NULL, false},
+    {"users", "Keep the file of users who may authenticate by digest.", command_users, NULL, false},
+    {"secret", "Make a random secret for the servers of an ensemble.", command_secret, NULL, false},
+    {"demo", "See a leader killed and the next one take over, in a few seconds.", command_demo,
+     NULL, false},
+    {"elect", "Run a command only while this process is the leader.", command_elect, "Coordination",
+     false},
+    {"lock", "Run a command only while this process holds a lock.", command_lock, NULL, false},
+    {"semaphore", "Run a command while this process has one of N places.", command_semaphore, NULL,
+     false},
+    {"switch", "Keep one active and others on standby, with fencing.", command_switch, NULL, false},
+    {"queue", "Put items into a queue, take them, look at them.", command_queue, NULL, false},
+    {"barrier", "Wait for others, begin and end together.", command_barrier, NULL, false},
+    {"group", "Be a member of a group, list it, watch it.", command_group, NULL, false},
+    {"config", "Read, write, watch and roll out configuration.", command_config, NULL, false},
+    {"redis-failover", "Keep one of a set of Redis servers master.", command_redis_failover,
+     "Fail-over", false},
+    {"ls", "List the children of a node.", command_ls, "The tree", true},
+    {"get", "Print the data of a node.", command_get, NULL, true},
+    {"set", "Replace the data of a node.", command_set, NULL, true},
+    {"create", "Create a node.", command_create, NULL, true},
+    {"rm", "Remove a node, or a whole branch.", command_rm, NULL, true},
+    {"stat", "Show versions, times and owner of a node.", command_stat, NULL, true},
+    {"tree", "Show a branch, indented.", command_tree, NULL, true},
+    {"count", "Count the nodes below a node.", command_count, NULL, true},
+    {"watch", "Print each change of a node or a branch as it happens.", command_watch, NULL, true},
+    {"acl", "Show or replace who may do what with a node.", command_acl, NULL, true},
+    {"quota", "Limit the nodes and the bytes of a branch.", command_quota, NULL, true},
+    {"fence", "Have a branch written by the holder of a lock only.", command_fence, NULL, true},
+    {"sync", "See all that was acknowledged before.", command_sync, NULL, true},
+    {"whoami", "Show who the server takes this client for.", command_whoami, NULL, true},
+    {"shell", "Run commands on one session, by hand or from a script.", command_shell, NULL, false},
+};
+#define COMMAND_COUNT (sizeof COMMANDS / sizeof COMMANDS[0])
+
+const struct command_row *command_at(size_t index)
+{
+    return index < COMMAND_COUNT ? &COMMANDS[index] : NULL;
+}
+
+const struct command_row *command_find(const char *name)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(COMMANDS[i].name, name) == 0) {
+            return &COMMANDS[i];
+        }
+    }
+    return NULL;
+}
+
+const char *command_name_at(size_t index, const void *ctx)
+{
+    (void)ctx;
+    return index < COMMAND_COUNT ? COMMANDS[index].name : NULL;
+}

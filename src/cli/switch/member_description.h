@@ -1,0 +1,60 @@
+/*
+ * What a member of `conclave switch` says of itself: in the elector's nodes where it is to be found, so
+ * that others can fence it, and in <dir>/members how it is.
+ *
+ * The address is lines "host=...", "port=...", an empty line and the user's text; in Hadoop's layout the
+ * message ActiveNodeInfo of its HDFS (nameserviceId, namenodeId, hostname, port, zkfcPort). The member's
+ * card is lines "name=value". Pure.
+ */
+#ifndef CLI_SWITCH_MEMBER_DESCRIPTION_H
+#define CLI_SWITCH_MEMBER_DESCRIPTION_H
+
+#include "base/buf.h"
+
+#include <conclave/elector.h>
+
+enum { CARD_NAME_MAX = 256, CARD_STATE_MAX = 24 };
+
+/* --- the address --- */
+
+struct address {
+    char id[CARD_NAME_MAX]; /* Hadoop's namenodeId, "" in the native layout */
+    char host[CARD_NAME_MAX];
+    int port;            /* 0: none */
+    struct slice data;   /* the user's text, in what was read; all of it where it is of others */
+    const char *service; /* written in Hadoop's layout only: nameserviceId, and zkfcPort */
+    int failover_port;
+};
+
+void address_write(struct buf *out, enum conclave_elector_layout layout, const struct address *a);
+
+/* Always gives something: what is not understood is data. */
+void address_read(const void *data, size_t len, struct address *ret);
+
+/* --- the member's card --- */
+
+struct card {
+    char state[CARD_STATE_MAX];
+    char health[CARD_STATE_MAX]; /* "" without a check */
+    int64_t token;               /* while it is active, else 0 */
+    bool ready;                  /* what it runs when active says that it is ready */
+    char host[CARD_NAME_MAX];
+    int port;
+};
+
+void card_write(struct buf *out, const struct card *card);
+void card_read(const void *data, size_t len, struct card *ret);
+
+/* --- a request to step down --- */
+
+struct request {
+    int64_t token; /* of the active one that is meant */
+    int64_t stay_out_ms;
+};
+
+void request_write(struct buf *out, const struct request *request);
+
+/* False when it is none. */
+bool request_read(const void *data, size_t len, struct request *ret);
+
+#endif

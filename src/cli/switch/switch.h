@@ -1,0 +1,71 @@
+/* What the files of `conclave switch` share: switch.c reads the arguments, switch_run.c takes part
+ * (hold_command.h), switch_output.c says what happens, switch_operate.c is for operators. */
+#ifndef CLI_SWITCH_SWITCH_H
+#define CLI_SWITCH_SWITCH_H
+
+#include "cli/run/hold_command.h"
+#include "cli/switch/fence_options.h"
+#include "cli/switch/health_check.h"
+#include "cli/switch/member_description.h"
+
+#include <conclave/elector.h>
+#include <conclave/group.h>
+
+struct switch_options {
+    struct turn_options turn;
+    struct fence_options fence;
+    struct health_rules health; /* command NULL: none, it counts as healthy */
+    const char *on_active;      /* hooks, instead of a command */
+    const char *on_standby;
+    int64_t hook_timeout_ms;
+    const char *host;
+    int64_t port;
+    const char *data;
+    bool once;
+    bool herd_free;
+    bool hadoop;
+    int64_t failover_port; /* Hadoop's */
+    /* for operators */
+    bool list;
+    bool cede;
+    int64_t stay_out_ms;
+    const char *override;
+};
+
+/* Groups below the elector's node. */
+#define SWITCH_MEMBERS "/members"
+#define SWITCH_REQUESTS "/requests"
+
+enum { SWITCH_PATH_MAX = 4096, SWITCH_REQUESTS_MAX = 16, SWITCH_REASON_MAX = 64 };
+
+extern const struct command_usage SWITCH_USAGE;
+extern const struct turn_kind SWITCHING;
+
+/* dir with a group's name behind it. */
+void switch_path(char buf[SWITCH_PATH_MAX], const char *dir, const char *group);
+
+/* --- switch_output.c ---------------------------------------------------------------------- */
+
+/* A line each on stdout, or an object with --json; any thread. What cannot be written is told once, on
+ * stderr. */
+void switch_tell_state(const struct switch_options *o, enum conclave_elector_state state,
+                       int64_t token, const char *reason);
+void switch_tell_ready(const struct switch_options *o, int64_t token);
+void switch_tell_health(const struct switch_options *o, enum conclave_health health);
+void switch_tell_fence(const struct switch_options *o, const char *target, int64_t old_token,
+                       const char *method, bool confirmed, const char *text);
+void switch_tell_request(const struct switch_options *o, const char *from, int64_t stay_out_ms);
+
+/* --- switch_operate.c ---------------------------------------------------------------------- */
+
+/* Each runs to its end and gives the exit code. */
+int switch_list(const struct switch_options *options);
+int switch_cede(const struct switch_options *options);
+int switch_override(const struct switch_options *options);
+
+/* --- switch_run.c ----------------------------------------------------------------------- */
+
+/* Takes part until its end; the exit code. */
+int switch_run(struct switch_options *options);
+
+#endif

@@ -1,0 +1,409 @@
+/* conclave switch --list, --cede and --override: what operators see and say, without taking part. */
+#include "cli/switch/switch.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/random.h"
+#include "cli/common/command.h"
+#include "cli/common/values.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LOOK_AGAIN_MS = 100, ANSWER_TIMEOUT_MS = 5000, JOIN_TIMEOUT_MS = 10000 };
+
+/* What stands below DIR. */
+struct picture {
+    struct conclave_elector_view *view;
+    struct conclave_member *members;
+    size_t count;
+};
+
+static int picture_take(struct conclave_recipes *recipes, const struct switch_options *o,
+                        struct picture *ret)
+{
+    char path[SWITCH_PATH_MAX];
+    int64_t timeout_ms = o->turn.common.timeout_ms < ANSWER_TIMEOUT_MS ? o->turn.common.timeout_ms
+                                                                       : ANSWER_TIMEOUT_MS;
+    *ret = (struct picture){0};
+    switch_path(path, o->turn.path, SWITCH_MEMBERS);
+    int error = conclave_elector_view(recipes, o->turn.path, timeout_ms, &ret->view);
+    if (error == 0) {
+        error = conclave_group_members(recipes, path, timeout_ms, &ret->members, &ret->count);
+        if (error != 0) {
+            conclave_elector_view_free(ret->view);
+        }
+    }
+    return error;
+}
+
+static void picture_free(struct picture *p)
+{
+    conclave_elector_view_free(p->view);
+    conclave_members_free(p->members, p->count);
+}
+
+/* Somebody has the lock and was made active with it. Hadoop's elector writes the same into both. */
+static bool has_active(const struct conclave_elector_view *v)
+{
+    if (!v->has_lock || !v->has_active || v->active.clean) {
+        return false;
+    }
+    if (v->active.id[0] == '\0') {
+        return slice_equal(slice_make(v->active.data, v->active.data_len),
+                           slice_make(v->lock.data, v->lock.data_len));
+    }
+    return v->active.token.czxid == v->lock.token.czxid;
+}
+
+/* A breadcrumb's name: its id, or what Hadoop's message calls it. */
+static const char *name_of(const struct conclave_breadcrumb *crumb, struct address *space)
+{
+    address_read(crumb->data, crumb->data_len, space);
+    return crumb->id[0] != '\0' ? crumb->id : space->id;
+}
+
+/* --- list ----------------------------------------------------------------------------- */
+
+static void crumb_print(const char *role, const struct conclave_breadcrumb *crumb)
+{
+    struct address a;
+    const char *id = name_of(crumb, &a);
+    printf("%s\t%s\t%" PRId64 "\t%s:%d\t%s\n", role, id, crumb->token.czxid, a.host, a.port,
+           strcmp(role, "lock") == 0     ? ""
+           : strcmp(role, "active") == 0 ? "serving"
+           : crumb->clean                ? "clean"
+                                         : "unclean");
+}
+
+static void crumb_json(struct json *j, const struct conclave_breadcrumb *crumb)
+{
+    struct address a;
+    const char *id = name_of(crumb, &a);
+    json_object_begin(j);
+    json_key(j, "id");
+    json_string(j, id);
+    json_key(j, "incarnation");
+    json_string(j, crumb->incarnation);
+    json_key(j, "token");
+    json_int(j, crumb->token.czxid);
+    json_key(j, "clean");
+    json_bool(j, crumb->clean);
+    json_key(j, "host");
+    json_string(j, a.host);
+    json_key(j, "port");
+    json_int(j, a.port);
+    json_data(j, a.data.data, a.data.len);
+    json_object_end(j);
+}
+
+static void lower(char *text)
+{
+    for (; *text != '\0'; text++) {
+        *text = (char)(*text >= 'A' && *text <= 'Z' ? *text - 'A' + 'a' : *text);
+    }
+}
+
+static int list_lines(const struct picture *p)
+{
+    if (has_active(p->view)) {
+        crumb_print("active", &p->view->active);
+    } else {
+        printf("none\n");
+    }
+    if (p->view->has_lock) {
+        crumb_print("lock", &p->view->lock);
+    }
+    if (p->view->has_active) {
+        crumb_print("breadcrumb", &p->view->active);
+    }
+    for (size_t i = 0; i < p->count; i++) {
+        struct card card;
+        card_read(p->members[i].data, p->members[i].data_len, &card);
+        lower(card.state);
+        printf("member\t%s\t%" PRId64 "\t%s:%d\t%s%s%s%s\n", p->members[i].id, card.token,
+               card.host, card.port, card.state, card.ready ? ",ready" : "",
+               card.health[0] != '\0' ? "," : "", card.health);
+    }
+    return 0;
+}
+
+static int list_json(const struct switch_options *o, const struct picture *p)
+{
+    struct json j;
+    json_init(&j);
+    json_object_begin(&j);
+    json_key(&j, "path");
+    json_string(&j, o->turn.path);
+    json_key(&j, "active");
+    json_bool(&j, has_active(p->view));
+    json_key(&j, "lock");
+    if (p->view->has_lock) {
+        crumb_json(&j, &p->view->lock);
+    } else {
+        json_null(&j);
+    }
+    json_key(&j, "breadcrumb");
+    if (p->view->has_active) {
+        crumb_json(&j, &p->view->active);
+    } else {
+        json_null(&j);
+    }
+    json_key(&j, "members");
+    json_array_begin(&j);
+    for (size_t i = 0; i < p->count; i++) {
+        struct card card;
+        card_read(p->members[i].data, p->members[i].data_len, &card);
+        json_object_begin(&j);
+        json_key(&j, "id");
+        json_string(&j, p->members[i].id);
+        json_key(&j, "state");
+        json_string(&j, card.state);
+        json_key(&j, "ready");
+        json_bool(&j, card.ready);
+        json_key(&j, "health");
+        json_string(&j, card.health);
+        json_key(&j, "token");
+        json_int(&j, card.token);
+        json_key(&j, "host");
+        json_string(&j, card.host);
+        json_key(&j, "port");
+        json_int(&j, card.port);
+        json_key(&j, "session");
+        json_hex(&j, p->members[i].session_id);
+        json_object_end(&j);
+    }
+    json_array_end(&j);
+    json_object_end(&j);
+    int error = json_print(&j, stdout);
+    json_finish(&j);
+    return error;
+}
+
+/* --- the frame -------------------------------------------------------------------------- */
+
+static int ask(const struct switch_options *o,
+               int (*question)(struct conclave_recipes *recipes, const struct switch_options *o))
+{
+    struct common_options common = o->turn.common;
+    struct conclave_client *client;
+    struct conclave_recipes *recipes = NULL;
+    common.timeout_ms =
+        common.timeout_ms < ANSWER_TIMEOUT_MS ? common.timeout_ms : ANSWER_TIMEOUT_MS;
+    int code = connection_open(SWITCH_USAGE.name, &common, NULL, NULL, &client);
+    if (code != 0) {
+        return code;
+    }
+    int error = conclave_recipes_create(client, &recipes);
+    code = error == 0 ? question(recipes, o) : fail(SWITCH_USAGE.name, NULL, error);
+    conclave_recipes_destroy(recipes);
+    connection_close(client);
+    return output_end(SWITCH_USAGE.name, code);
+}
+
+static int list(struct conclave_recipes *recipes, const struct switch_options *o)
+{
+    struct picture p;
+    int error = picture_take(recipes, o, &p);
+    if (error == 0) {
+        error = o->turn.common.json ? list_json(o, &p) : list_lines(&p);
+        picture_free(&p);
+    }
+    return error == 0 ? 0 : fail(SWITCH_USAGE.name, o->turn.path, error);
+}
+
+int switch_list(const struct switch_options *options)
+{
+    return ask(options, list);
+}
+
+/* --- override --------------------------------------------------------------------------- */
+
+static int override(struct conclave_recipes *recipes, const struct switch_options *o)
+{
+    struct conclave_token token = {0};
+    if (!integer_parse(o->override, 1, INT64_MAX, &token.czxid)) {
+        return usage_error(&SWITCH_USAGE,
+                           "--override wants the token of the breadcrumb, not \"%s\"", o->override);
+    }
+    int error =
+        conclave_elector_override(recipes, o->turn.path, token, NULL, 0, o->turn.common.timeout_ms);
+    if (error == CONCLAVE_ECONFLICT) {
+        fprintf(stderr,
+                "conclave switch: %s: there is nobody with token %s to be fenced; see \"conclave "
+                "switch %s --list\"\n",
+                o->turn.path, o->override, o->turn.path);
+        return CLI_EXIT_FAILED;
+    }
+    if (error == CONCLAVE_NO_NODE) {
+        fprintf(stderr, "conclave switch: %s: nobody was active there\n", o->turn.path);
+        return CLI_EXIT_FAILED;
+    }
+    return error == 0 ? 0 : fail(SWITCH_USAGE.name, o->turn.path, error);
+}
+
+int switch_override(const struct switch_options *options)
+{
+    return ask(options, override);
+}
+
+/* --- cede --------------------------------------------------------------------------------
+ *
+ * The request is an ephemeral node in <dir>/requests that names the token of the active one that is
+ * meant: it concerns nobody else, and goes with whoever asks. What came of it is read from the elector's
+ * own nodes, so it is true whatever the one that was asked says. */
+
+struct ceding {
+    int64_t token; /* of the one that is asked */
+    char id[CARD_NAME_MAX];
+    bool stepped_down;
+};
+
+/* Whether the new one says that it is ready; one that says nothing of itself (Hadoop's) is. */
+static bool is_ready(const struct picture *p, const char *id, int64_t token)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        struct card card;
+        card_read(p->members[i].data, p->members[i].data_len, &card);
+        if (strcmp(p->members[i].id, id) == 0) {
+            return card.ready && card.token == token;
+        }
+    }
+    return true;
+}
+
+/* The exit code once it is over, -1 before. */
+static int look(const struct switch_options *o, struct ceding *c, const struct picture *p)
+{
+    struct address space;
+    const struct conclave_elector_view *v = p->view;
+    int64_t token = v->active.token.czxid;
+    c->stepped_down = c->stepped_down || !v->has_active || v->active.clean || token != c->token;
+    if (!has_active(v) || token == c->token) {
+        return -1;
+    }
+    const char *id = name_of(&v->active, &space);
+    if (strcmp(id, c->id) == 0) {
+        fprintf(stderr, "conclave switch: %s: nobody else took over: %s is active again\n",
+                o->turn.path, id);
+        return CLI_EXIT_FAILED;
+    }
+    if (!is_ready(p, id, token)) {
+        return -1;
+    }
+    if (o->turn.common.json) {
+        struct json j;
+        json_init(&j);
+        json_object_begin(&j);
+        json_key(&j, "from");
+        json_string(&j, c->id);
+        json_key(&j, "active");
+        json_string(&j, id);
+        json_key(&j, "token");
+        json_int(&j, token);
+        json_object_end(&j);
+        int error = json_print(&j, stdout);
+        json_finish(&j);
+        return error == 0 ? 0 : CLI_EXIT_IO;
+    }
+    printf("active\t%s\t%" PRId64 "\n", id, token);
+    return 0;
+}
+
+static int wait_for_next(struct conclave_recipes *recipes, const struct switch_options *o,
+                         struct ceding *c)
+{
+    int64_t deadline_ms = clock_monotonic_ms(clock_system()) + o->turn.common.timeout_ms;
+    char timeout[DURATION_TEXT_MAX];
+    do {
+        struct picture p;
+        int error = picture_take(recipes, o, &p);
+        if (error == 0) {
+            int code = look(o, c, &p);
+            picture_free(&p);
+            if (code >= 0) {
+                return code;
+            }
+        } else if (!conclave_error_retryable(error)) {
+            return fail(SWITCH_USAGE.name, o->turn.path, error);
+        }
+        usleep(LOOK_AGAIN_MS * 1000);
+    } while (clock_monotonic_ms(clock_system()) < deadline_ms);
+    fprintf(stderr, "conclave switch: %s: %s %s\n", o->turn.path, c->id,
+            c->stepped_down ? "has stepped down, and nobody has become active"
+                            : "has not stepped down");
+    fprintf(stderr, "conclave switch: %s: within %s; see \"conclave switch %s --list\"\n",
+            o->turn.path, duration_text(o->turn.common.timeout_ms, timeout), o->turn.path);
+    return CLI_EXIT_TIMEOUT;
+}
+
+static int request_place(struct conclave_recipes *recipes, const struct switch_options *o,
+                         const struct ceding *c, struct conclave_group **ret)
+{
+    char path[SWITCH_PATH_MAX];
+    char id[TURN_ID_MAX + 32];
+    struct buf text;
+    uint8_t bytes[4];
+    struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
+    struct request request = {c->token, o->stay_out_ms};
+    random_bytes(bytes, sizeof bytes);
+    (void)snprintf(id, sizeof id, "cede-%s-%02x%02x%02x%02x", o->turn.id, bytes[0], bytes[1],
+                   bytes[2], bytes[3]);
+    for (char *at = id; *at != '\0'; at++) {
+        *at = (char)(*at == '/' ? '_' : *at);
+    }
+    buf_init(&text, 0);
+    request_write(&text, &request);
+    switch_path(path, o->turn.path, SWITCH_REQUESTS);
+    options.path = path;
+    options.id = id;
+    options.data = text.data;
+    options.data_len = text.len;
+    int error =
+        buf_ok(&text) ? conclave_group_open(recipes, &options, NULL, NULL, ret) : CONCLAVE_ENOMEM;
+    buf_finish(&text);
+    return error;
+}
+
+static int cede(struct conclave_recipes *recipes, const struct switch_options *o)
+{
+    struct picture p;
+    struct address space;
+    struct conclave_group *group;
+    struct ceding c = {0};
+    int error = picture_take(recipes, o, &p);
+    if (error != 0) {
+        return fail(SWITCH_USAGE.name, o->turn.path, error);
+    }
+    if (!has_active(p.view)) {
+        picture_free(&p);
+        fprintf(stderr, "conclave switch: %s: nobody is active\n", o->turn.path);
+        return CLI_EXIT_FAILED;
+    }
+    c.token = p.view->active.token.czxid;
+    (void)snprintf(c.id, sizeof c.id, "%s", name_of(&p.view->active, &space));
+    picture_free(&p);
+    error = request_place(recipes, o, &c, &group);
+    if (error != 0) {
+        return fail(SWITCH_USAGE.name, o->turn.path, error);
+    }
+    error = conclave_group_wait_joined(group, JOIN_TIMEOUT_MS);
+    int code =
+        error == 0 ? wait_for_next(recipes, o, &c) : fail(SWITCH_USAGE.name, o->turn.path, error);
+    error = conclave_group_close_wait(group, ANSWER_TIMEOUT_MS);
+    if (error != 0) {
+        /* The handle cannot be given back; its node goes with the session. */
+        code = code != 0 ? code : fail(SWITCH_USAGE.name, o->turn.path, error);
+        fflush(NULL);
+        _exit(code);
+    }
+    conclave_group_destroy(group);
+    return code;
+}
+
+int switch_cede(const struct switch_options *options)
+{
+    return ask(options, cede);
+}

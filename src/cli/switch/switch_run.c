@@ -1,0 +1,550 @@
+/*
+ * conclave switch DIR: one member of an active/standby service.
+ *
+ * The turn (hold_command.h) runs the command while the elector says so; here stands what is the switch's own: its
+ * callbacks, fencing, hooks, health, its card in <dir>/members, and requests to step down.
+ *
+ * Threads: the elector's and the groups' callbacks (one thread), the one that fences, the monitor of
+ * health, the main one. `lock` guards what they share; while it is held the library may be called, as no
+ * callback runs under the library's own lock.
+ */
+#include "cli/switch/switch.h"
+
+#include "base/random.h"
+#include "cli/common/command.h"
+#include "fencing/child_process.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum {
+    INCARNATION_BYTES = 8,
+    CLOSE_TIMEOUT_MS = 2000,
+    TEXT_MAX = SWITCH_PATH_MAX + 32,
+    HOOK_WORDS = 6
+};
+
+struct switching {
+    struct switch_options *o;
+    struct turn *turn;
+    char incarnation[2 * INCARNATION_BYTES + 1];
+    struct buf address; /* the elector's data */
+    int fence_stop_fd;  /* eventfd: what fences is to be broken off */
+    struct health_monitor health;
+    char health_variables[2][TEXT_MAX];
+    const char *health_more[3];
+
+    pthread_mutex_t lock; /* what follows */
+    struct conclave_elector *elector;
+    struct conclave_group *members;
+    struct conclave_group *requests;
+    struct card card;
+    enum conclave_health health_state;
+    struct request asked[SWITCH_REQUESTS_MAX];
+    char asked_by[SWITCH_REQUESTS_MAX][CARD_NAME_MAX];
+    size_t asked_count;
+    int64_t ceded_token; /* of the last term that was given up on request */
+};
+
+void switch_path(char buf[SWITCH_PATH_MAX], const char *dir, const char *group)
+{
+    (void)snprintf(buf, SWITCH_PATH_MAX, "%s%s", dir, group);
+}
+
+/* --- the card ------------------------------------------------------------------------- */
+
+/* lock held. Without memory the old one stands until the next change. */
+static void card_publish(struct switching *s)
+{
+    struct buf text;
+    if (s->members == NULL) {
+        return;
+    }
+    buf_init(&text, 0);
+    card_write(&text, &s->card);
+    int error =
+        buf_ok(&text) ? conclave_group_set_data(s->members, text.data, text.len) : CONCLAVE_ENOMEM;
+    if (error != 0 && error != CONCLAVE_ECLOSED) {
+        fail(SWITCH_USAGE.name, s->o->turn.path, error);
+    }
+    buf_finish(&text);
+}
+
+static void ready(struct switching *s, int64_t token)
+{
+    pthread_mutex_lock(&s->lock);
+    bool mine = token != 0 && s->card.token == token && !s->card.ready;
+    if (mine) {
+        s->card.ready = true;
+        card_publish(s);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (mine) {
+        switch_tell_ready(s->o, token);
+    }
+}
+
+/* --- requests to step down ---------------------------------------------------------------- */
+
+/* Does what was asked, if it is this term that is meant. lock held. */
+static void requests_consider(struct switching *s)
+{
+    for (size_t i = 0; i < s->asked_count; i++) {
+        const struct request *request = &s->asked[i];
+        if (s->card.token == 0 || request->token != s->card.token ||
+            request->token == s->ceded_token) {
+            continue;
+        }
+        s->ceded_token = request->token;
+        switch_tell_request(s->o, s->asked_by[i], request->stay_out_ms);
+        int error = conclave_elector_cede(s->elector, request->stay_out_ms);
+        if (error != 0) {
+            fail(SWITCH_USAGE.name, s->o->turn.path, error);
+        }
+    }
+}
+
+static void on_requests(struct conclave_group *group, const struct conclave_group_view *view,
+                        void *ctx)
+{
+    struct switching *s = ctx;
+    (void)group;
+    pthread_mutex_lock(&s->lock);
+    s->asked_count = 0;
+    for (size_t i = 0; i < view->count && s->asked_count < SWITCH_REQUESTS_MAX; i++) {
+        const struct conclave_member *m = &view->members[i];
+        if (request_read(m->data, m->data_len, &s->asked[s->asked_count])) {
+            (void)snprintf(s->asked_by[s->asked_count++], CARD_NAME_MAX, "%s", m->id);
+        }
+    }
+    requests_consider(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void on_group_closed(struct conclave_group *group, int why, void *ctx)
+{
+    struct switching *s = ctx;
+    (void)group;
+    if (why != CONCLAVE_ECLOSED) {
+        fail(SWITCH_USAGE.name, s->o->turn.path, why);
+    }
+}
+
+static int groups_open(struct switching *s, struct conclave_recipes *recipes)
+{
+    static const struct conclave_group_callbacks member = {.on_closed = on_group_closed};
+    static const struct conclave_group_callbacks observer = {.on_view = on_requests,
+                                                             .on_closed = on_group_closed};
+    char path[SWITCH_PATH_MAX];
+    struct buf text;
+    struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
+    options.path = path;
+    switch_path(path, s->o->turn.path, SWITCH_REQUESTS);
+    int error = conclave_group_open(recipes, &options, &observer, s, &s->requests);
+    if (error != 0) {
+        return error;
+    }
+    buf_init(&text, 0);
+    card_write(&text, &s->card);
+    switch_path(path, s->o->turn.path, SWITCH_MEMBERS);
+    options.id = s->o->turn.id;
+    options.incarnation = s->incarnation;
+    options.data = text.data;
+    options.data_len = text.len;
+    error = buf_ok(&text) ? conclave_group_open(recipes, &options, &member, s, &s->members)
+                          : CONCLAVE_ENOMEM;
+    buf_finish(&text);
+    return error;
+}
+
+/* Closed and gone; false: not in time. */
+static bool group_end(struct conclave_group *group)
+{
+    if (group == NULL) {
+        return true;
+    }
+    if (conclave_group_close_wait(group, CLOSE_TIMEOUT_MS) != 0) {
+        return false;
+    }
+    conclave_group_destroy(group);
+    return true;
+}
+
+/* --- hooks ------------------------------------------------------------------------------- */
+
+static bool still_active(void *ctx)
+{
+    return conclave_elector_is_active(ctx);
+}
+
+/* Runs a hook; 0 when it ended well. elector: broken off when that is active no more; NULL: not. */
+static int hook_run(struct switching *s, const char *command, const char *role, int64_t token,
+                    const char *why, int64_t timeout_ms, struct conclave_elector *elector)
+{
+    const struct switch_options *o = s->o;
+    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
+    char variables[HOOK_WORDS][TEXT_MAX];
+    const char *more[HOOK_WORDS + 1];
+    size_t n = 0;
+    int code = 0;
+    (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_ROLE=%s", role);
+    (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_PATH=%s", o->turn.path);
+    (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_ID=%s", o->turn.id);
+    (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_TOKEN=%" PRId64, token);
+    (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_REASON=%s", why);
+    (void)snprintf(variables[n++], TEXT_MAX, "CONCLAVE_STOP_WITHIN_MS=%" PRId64, timeout_ms);
+    for (size_t i = 0; i < n; i++) {
+        more[i] = variables[i];
+    }
+    more[n] = NULL;
+    struct process_spec spec = {.argv = argv,
+                                .more = more,
+                                .timeout_ms = timeout_ms,
+                                .stop_fd = -1,
+                                .go_on = elector != NULL ? still_active : NULL,
+                                .go_on_ctx = elector};
+    int error = process_run(&spec, &code);
+    if (error == CONCLAVE_ETIMEDOUT) {
+        fprintf(stderr, "conclave switch: --on-%s took longer than %" PRId64 "ms and was killed\n",
+                role, timeout_ms);
+    } else if (error == CONCLAVE_EIO) {
+        fprintf(stderr, "conclave switch: --on-%s: cannot run /bin/sh: %s\n", role, strerror(code));
+    } else if (error != 0) {
+        fprintf(stderr, "conclave switch: --on-%s: %s\n", role, conclave_strerror(error));
+    } else if (code != 0) {
+        fprintf(stderr, "conclave switch: --on-%s: exit code %d\n", role, code);
+    }
+    return error != 0 ? error : code;
+}
+
+/* --- the elector's callbacks ---------------------------------------------------------------- */
+
+static void state_set(struct switching *s, enum conclave_elector_state state, int64_t token,
+                      const char *reason)
+{
+    pthread_mutex_lock(&s->lock);
+    (void)snprintf(s->card.state, sizeof s->card.state, "%s", conclave_elector_state_name(state));
+    card_publish(s);
+    pthread_mutex_unlock(&s->lock);
+    switch_tell_state(s->o, state, token, reason);
+}
+
+static void on_state(struct conclave_elector *elector, enum conclave_elector_state state,
+                     const char *reason, void *ctx)
+{
+    struct switching *s = ctx;
+    (void)elector;
+    if (state != CONCLAVE_ELECTOR_FENCING) {
+        (void)eventfd_write(s->fence_stop_fd, 1);
+    }
+    if (state != CONCLAVE_ELECTOR_ACTIVE) { /* that is told by activate, with the token */
+        state_set(s, state, 0, reason);
+    }
+}
+
+static int activate(struct conclave_elector *elector, struct conclave_token token, void *ctx)
+{
+    struct switching *s = ctx;
+    const char *hook = s->o->on_active;
+    state_set(s, CONCLAVE_ELECTOR_ACTIVE, token.czxid, "");
+    if (hook != NULL &&
+        hook_run(s, hook, "active", token.czxid, "", s->o->hook_timeout_ms, elector) != 0) {
+        return -1;
+    }
+    pthread_mutex_lock(&s->lock);
+    s->card.token = token.czxid;
+    card_publish(s);
+    requests_consider(s);
+    pthread_mutex_unlock(&s->lock);
+    turn_granted(s->turn, token.czxid, conclave_elector_lease_until_ns(elector));
+    if (s->o->turn.command == NULL) {
+        ready(s, token.czxid);
+    }
+    return 0;
+}
+
+static int deactivate(struct conclave_elector *elector, int why, int64_t stop_within_ms, void *ctx)
+{
+    struct switching *s = ctx;
+    int result = 0;
+    (void)elector;
+    pthread_mutex_lock(&s->lock);
+    int64_t token = s->card.token;
+    s->card.token = 0;
+    s->card.ready = false;
+    card_publish(s);
+    pthread_mutex_unlock(&s->lock);
+    if (s->o->on_standby != NULL) {
+        /* Out of time already it has to be tried all the same, as long as it takes. */
+        bool in_time = stop_within_ms > 0 && stop_within_ms < s->o->hook_timeout_ms;
+        result = hook_run(s, s->o->on_standby, "standby", token, conclave_errname(why),
+                          in_time ? stop_within_ms : s->o->hook_timeout_ms, NULL);
+    }
+    turn_revoked(s->turn, why, stop_within_ms);
+    return result == 0 && turn_certain(s->turn) ? 0 : -1;
+}
+
+static void on_closed(struct conclave_elector *elector, int why, void *ctx)
+{
+    struct switching *s = ctx;
+    (void)elector;
+    turn_closed(s->turn, why);
+}
+
+/* --- fencing ---------------------------------------------------------------------------------- */
+
+struct told {
+    const struct switching *s;
+    const struct fence_target *target;
+};
+
+static void on_method(const struct fence_method *method, int error, const char *text, void *ctx)
+{
+    const struct told *t = ctx;
+    switch_tell_fence(t->s->o, t->target->id, t->target->old_token, fence_kind_name(method->kind),
+                      error == 0, text);
+}
+
+static int fence(struct conclave_elector *elector, const struct conclave_breadcrumb *old,
+                 struct conclave_token mine, void *ctx)
+{
+    struct switching *s = ctx;
+    const struct switch_options *o = s->o;
+    struct address address;
+    struct pollfd stopped = {.fd = s->fence_stop_fd, .events = POLLIN};
+    eventfd_t count;
+    if (poll(&stopped, 1, 0) == 1) {
+        (void)eventfd_read(s->fence_stop_fd, &count); /* that was for an earlier time */
+    }
+    if (conclave_elector_state(elector) != CONCLAVE_ELECTOR_FENCING) {
+        return CONCLAVE_ECANCELED;
+    }
+    address_read(old->data, old->data_len, &address);
+    struct fence_target target = {.id = old->id[0] != '\0' ? old->id : address.id,
+                                  .host = address.host,
+                                  .port = address.port,
+                                  .data = address.data.data,
+                                  .data_len = address.data.len,
+                                  .old_token = old->token.czxid,
+                                  .new_token = mine.czxid};
+    struct told told = {s, &target};
+    int error = fence_methods_run(o->fence.methods, o->fence.count, &target, s->fence_stop_fd,
+                                  on_method, &told);
+    if (error == CONCLAVE_EBUSY) {
+        fprintf(stderr,
+                "conclave switch: %s: no method has confirmed that %s (token %" PRId64 ") is dead; "
+                "nobody becomes active before one does. When you have made sure yourself: "
+                "conclave switch %s --override %" PRId64 "\n",
+                o->turn.path, target.id, target.old_token, o->turn.path, target.old_token);
+    }
+    return error;
+}
+
+/* --- health ------------------------------------------------------------------------------------ */
+
+static void on_health(enum conclave_health health, void *ctx)
+{
+    struct switching *s = ctx;
+    switch_tell_health(s->o, health);
+    pthread_mutex_lock(&s->lock);
+    s->health_state = health;
+    (void)snprintf(s->card.health, sizeof s->card.health, "%s", conclave_health_name(health));
+    card_publish(s);
+    if (s->elector != NULL) {
+        conclave_elector_set_health(s->elector, health);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static int health_begin(struct switching *s)
+{
+    if (s->o->health.command == NULL) {
+        return 0;
+    }
+    (void)snprintf(s->health_variables[0], TEXT_MAX, "CONCLAVE_PATH=%s", s->o->turn.path);
+    (void)snprintf(s->health_variables[1], TEXT_MAX, "CONCLAVE_ID=%s", s->o->turn.id);
+    s->health_more[0] = s->health_variables[0];
+    s->health_more[1] = s->health_variables[1];
+    s->health = (struct health_monitor){.rules = &s->o->health,
+                                        .more = s->health_more,
+                                        .changed = on_health,
+                                        .ctx = s,
+                                        .stop_fd = -1};
+    return health_start(&s->health);
+}
+
+/* --- what the turn asks for ----------------------------------------------------------------------- */
+
+static struct switching *switching; /* the one of this process: a turn's handle is the elector */
+
+static int elector_begin(struct switching *s, struct turn *r, struct conclave_elector **ret)
+{
+    static const struct conclave_elector_callbacks callbacks = {.activate = activate,
+                                                                .deactivate = deactivate,
+                                                                .fence = fence,
+                                                                .on_state = on_state,
+                                                                .on_closed = on_closed};
+    struct conclave_elector_options options = CONCLAVE_ELECTOR_OPTIONS_INIT;
+    options.dir = r->options->path;
+    options.id = r->options->id;
+    options.incarnation = s->incarnation;
+    options.data = s->address.data;
+    options.data_len = s->address.len;
+    options.layout = s->o->hadoop ? CONCLAVE_ELECTOR_LAYOUT_HADOOP : CONCLAVE_ELECTOR_LAYOUT_NATIVE;
+    options.herd_free = s->o->herd_free;
+    options.health = s->health_state;
+    options.lease.grace_ms = r->options->grace_ms > 0 ? r->options->grace_ms : 0;
+    return conclave_elector_start(r->recipes, &options, &callbacks, s, ret);
+}
+
+static int start(struct turn *r, void **ret_holding)
+{
+    struct switching *s = switching;
+    bool first = s->turn == NULL;
+    int error = 0;
+    s->turn = r;
+    pthread_mutex_lock(&s->lock);
+    if (first) {
+        error = groups_open(s, r->recipes);
+    }
+    if (error == 0) {
+        error = elector_begin(s, r, &s->elector);
+    }
+    if (error == 0) {
+        *ret_holding = s->elector;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (error == 0 && first) {
+        error = health_begin(s);
+        if (error != 0) {
+            turn_failed(r, error); /* the handle has to be closed */
+        }
+    }
+    return error;
+}
+
+static void close_elector(void *holding)
+{
+    conclave_elector_close(holding);
+}
+
+static void destroy_elector(void *holding)
+{
+    pthread_mutex_lock(&switching->lock);
+    switching->elector = NULL;
+    pthread_mutex_unlock(&switching->lock);
+    conclave_elector_destroy(holding);
+}
+
+static bool end(struct turn *r)
+{
+    struct switching *s = switching;
+    (void)r;
+    health_stop(&s->health);
+    pthread_mutex_lock(&s->lock);
+    struct conclave_group *members = s->members;
+    struct conclave_group *requests = s->requests;
+    s->members = s->requests = NULL;
+    pthread_mutex_unlock(&s->lock);
+    return group_end(members) && group_end(requests);
+}
+
+static int64_t lease_until_ns(const void *holding)
+{
+    return conclave_elector_lease_until_ns(holding);
+}
+
+static void node(const void *holding, char *buf, size_t len)
+{
+    (void)holding;
+    (void)snprintf(buf, len, "ActiveBreadCrumb");
+}
+
+static int ack(void *holding)
+{
+    ready(switching, conclave_elector_token(holding).czxid);
+    return 0;
+}
+
+static void tell_timeout(const struct turn *r)
+{
+    fprintf(stderr,
+            "conclave switch: %s: not active within the time; see who is with \"conclave switch "
+            "%s --list\"\n",
+            r->options->path, r->options->path);
+}
+
+const struct turn_kind SWITCHING = {
+    .thing = "switch",
+    .role = "active",
+    .lost = "active no more",
+    .withdrawn = "it has left",
+    .start = start,
+    .close = close_elector,
+    .destroy = destroy_elector,
+    .lease_until_ns = lease_until_ns,
+    .node = node,
+    .ack = ack,
+    .tell_timeout = tell_timeout,
+    .end = end,
+};
+
+/* --- beginning and end ------------------------------------------------------------------------------ */
+
+static int address_make(struct switching *s)
+{
+    const struct switch_options *o = s->o;
+    const char *slash = strrchr(o->turn.path, '/');
+    struct address address = {.port = (int)o->port,
+                              .data = slice_str(o->data != NULL ? o->data : ""),
+                              .service = slash != NULL ? slash + 1 : o->turn.path,
+                              .failover_port = (int)o->failover_port};
+    (void)snprintf(address.id, sizeof address.id, "%s", o->turn.id);
+    (void)snprintf(address.host, sizeof address.host, "%s", o->host);
+    (void)snprintf(s->card.host, sizeof s->card.host, "%s", o->host);
+    s->card.port = address.port;
+    (void)snprintf(s->card.state, sizeof s->card.state, "INIT");
+    buf_init(&s->address, 0);
+    address_write(&s->address,
+                  o->hadoop ? CONCLAVE_ELECTOR_LAYOUT_HADOOP : CONCLAVE_ELECTOR_LAYOUT_NATIVE,
+                  &address);
+    return buf_ok(&s->address) ? 0 : CONCLAVE_ENOMEM;
+}
+
+int switch_run(struct switch_options *options)
+{
+    static struct switching s = {
+        .fence_stop_fd = -1, .health = {.stop_fd = -1}, .lock = PTHREAD_MUTEX_INITIALIZER};
+    uint8_t bytes[INCARNATION_BYTES];
+    s.o = options;
+    s.health_state =
+        options->health.command != NULL ? CONCLAVE_HEALTH_INITIALIZING : CONCLAVE_HEALTH_HEALTHY;
+    switching = &s;
+    random_bytes(bytes, sizeof bytes);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        (void)snprintf(s.incarnation + 2 * i, 3, "%02x", bytes[i]);
+    }
+    s.fence_stop_fd = eventfd(0, EFD_CLOEXEC);
+    int error = s.fence_stop_fd < 0 ? CONCLAVE_EIO : address_make(&s);
+    if (error != 0) {
+        return fail(SWITCH_USAGE.name, NULL, error);
+    }
+    if (options->on_standby != NULL &&
+        hook_run(&s, options->on_standby, "standby", 0, "", options->hook_timeout_ms, NULL) != 0) {
+        fprintf(stderr,
+                "conclave switch: %s: it is not sure that the service is on standby: not "
+                "taking part\n",
+                options->turn.path);
+        return CLI_EXIT_CONFIG;
+    }
+    int code = turn_run(&options->turn);
+    close(s.fence_stop_fd);
+    buf_finish(&s.address);
+    return code;
+}

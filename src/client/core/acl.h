@@ -1,0 +1,16 @@
+/* ACLs as programs give them. */
+#ifndef CLIENT_CORE_ACL_H
+#define CLIENT_CORE_ACL_H
+
+#include <conclave/node.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Whether each of the entries has its strings; NULL without any is valid, too. */
+bool acl_is_valid(const struct conclave_acl *acl, size_t count);
+
+/* The list with its strings in one block: free it with free. count is not 0. NULL: out of memory. */
+struct conclave_acl *acl_copy(const struct conclave_acl *acl, size_t count);
+
+#endif

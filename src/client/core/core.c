@@ -1,0 +1,616 @@
+#include "client/core/core.h"
+
+#include "client/core/core_internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define LOOK_MIN_NS INT64_C(1000000000)  /* on a server without a quorum, before another is tried */
+#define LOOK_MAX_NS INT64_C(60000000000) /* at most, however often that was in vain */
+
+enum {
+    FAREWELL_MS = 1000,    /* for an abandoned session's closeSession */
+    REFUSALS_MAX = 6,      /* then a new session no longer insists on the zxids it has seen */
+    KEEP_IN = 1024 * 1024, /* a larger empty input buffer is given back */
+};
+
+/* --- session
+ * ---------------------------------------------------------------------------------------- */
+
+static bool state_is_attached(enum conclave_state state)
+{
+    return state == CONCLAVE_STATE_CONNECTED || state == CONCLAVE_STATE_RECONNECTED ||
+           state == CONCLAVE_STATE_NEW_SESSION;
+}
+
+void core_set_state(struct core *c, enum conclave_state state)
+{
+    if (c->state != state) {
+        c->state = state;
+        c->events->state(c->ctx, state);
+    }
+}
+
+static void link_reset(struct core *c)
+{
+    c->link = LINK_NONE;
+    c->abandoned = false;
+    buf_finish(&c->in);
+    buf_finish(&c->out);
+    c->out_sent = 0;
+    c->skip = 0;
+    c->pings = 0;
+    c->rearming = 0;
+    c->resuming = false;
+    c->login_xid = 0;
+    c->read_only = false;
+}
+
+int core_frame_end(struct core *c, size_t start)
+{
+    if (!buf_ok(&c->out)) {
+        c->out.len = start;
+        c->out.failed = false;
+        return CONCLAVE_ENOMEM;
+    }
+    wire_frame_end(&c->out, start);
+    return 0;
+}
+
+void core_end(struct core *c, enum conclave_state state, int error)
+{
+    if (c->closing) { /* that is what it was to come to */
+        state = CONCLAVE_STATE_CLOSED;
+        error = CONCLAVE_ECLOSED;
+    }
+    link_reset(c);
+    c->session_id = 0;
+    c->final_error = error;
+    core_set_state(c, state);
+    core_answer_all(c, &c->refused, 0);
+    core_answer_all(c, &c->inflight, error);
+    core_answer_all(c, &c->queued, error);
+    core_lose_watches(c);
+}
+
+void core_lose_session(struct core *c)
+{
+    if (c->closing) {
+        core_end(c, CONCLAVE_STATE_CLOSED, CONCLAVE_ECLOSED);
+        return;
+    }
+    c->session_id = 0;
+    c->abandoned = c->link == LINK_HANDSHAKE;
+    memset(c->passwd, 0, sizeof c->passwd);
+    if (c->state == CONCLAVE_STATE_CONNECTING && c->options.session_id == 0) {
+        return; /* it ended while logging in: nobody was told that there was one */
+    }
+    if (!c->options.new_session) {
+        c->final_error = CONCLAVE_SESSION_EXPIRED;
+    }
+    c->had_session = true;
+    core_set_state(c, CONCLAVE_STATE_LOST);
+    core_answer_all(c, &c->queued, CONCLAVE_SESSION_EXPIRED);
+    core_lose_watches(c);
+}
+
+/* When the server may have expired the session, as far as we know; INT64_MAX while that does
+ * not matter. */
+static int64_t lost_deadline_ns(const struct core *c)
+{
+    bool counts = c->session_id != 0 && c->timeout_ns > 0 && c->link != LINK_UP;
+    return counts ? c->acked_ns + c->timeout_ns : INT64_MAX;
+}
+
+/* --- link
+ * -------------------------------------------------------------------------------------------- */
+
+bool core_wants_link(const struct core *c)
+{
+    return c->link == LINK_NONE && c->final_error == 0;
+}
+
+void core_link_up(struct core *c, int64_t now_ns, int64_t timeout_ms)
+{
+    assert(c->link == LINK_NONE);
+    struct wire_connect_request request = {
+        .last_zxid_seen = c->last_zxid,
+        .timeout_ms = (int32_t)c->options.session_timeout_ms,
+        .session_id = c->session_id,
+        .passwd = slice_make(c->passwd, sizeof c->passwd),
+    };
+    c->link = LINK_HANDSHAKE;
+    c->link_error = 0;
+    c->link_problem = NULL;
+    c->link_deadline_ns = now_ns + timeout_ms * 1000000;
+    c->handshake_ns = c->recv_ns = c->sent_ns = now_ns;
+    size_t start = wire_frame_begin(&c->out);
+    wire_encode_connect_request(&c->out, &request);
+    wire_write_boolean(&c->out, c->options.read_only && c->session_id == 0);
+    core_once_ask(c);
+    int rc = core_frame_end(c, start);
+    if (rc != 0) {
+        core_link_down(c, now_ns, rc);
+    }
+}
+
+void core_link_down(struct core *c, int64_t now_ns, int error)
+{
+    bool refused = c->link == LINK_HANDSHAKE && c->session_id == 0 && !c->abandoned &&
+                   error == CONCLAVE_EDISCONNECTED;
+    if (c->link == LINK_LOGIN) {
+        c->link_problem = error == CONCLAVE_EDISCONNECTED ? "closed by the server during the login"
+                          : error == CONCLAVE_ETIMEDOUT   ? "the login by SASL timed out"
+                                                          : NULL;
+    }
+    link_reset(c);
+    c->link_error = error;
+    c->refusals = refused ? c->refusals + 1 : c->refusals;
+    if (refused && c->refusals >= REFUSALS_MAX) {
+        /* A server drops who has seen more than itself. All did, again and again: the ensemble
+         * has lost its past. */
+        c->refusals = 0;
+        c->last_zxid = c->watch_zxid = 0;
+    }
+    if (c->final_error != 0) {
+        return;
+    }
+    if (c->closing && c->session_id == 0) {
+        core_end(c, CONCLAVE_STATE_CLOSED, CONCLAVE_ECLOSED);
+        return;
+    }
+    if (state_is_attached(c->state)) {
+        core_set_state(c, CONCLAVE_STATE_SUSPENDED);
+    } else if (c->state == CONCLAVE_STATE_READ_ONLY) {
+        core_set_state(c, CONCLAVE_STATE_CONNECTING);
+    }
+    core_once_keep(c);
+    core_answer_all(c, &c->inflight, c->closing ? CONCLAVE_ECLOSED : CONCLAVE_CONNECTION_LOSS);
+    if (now_ns >= lost_deadline_ns(c)) {
+        core_lose_session(c);
+    }
+}
+
+/* How soon a link to a server without a quorum is given up. */
+static void plan_look(struct core *c, int64_t now_ns)
+{
+    int64_t wait_ns = 2 * c->look_wait_ns;
+    c->look_wait_ns = wait_ns < LOOK_MIN_NS ? LOOK_MIN_NS : wait_ns;
+    c->look_wait_ns = c->look_wait_ns > LOOK_MAX_NS ? LOOK_MAX_NS : c->look_wait_ns;
+    c->look_ns = now_ns + c->look_wait_ns;
+}
+
+static enum conclave_state attached_state(const struct core *c)
+{
+    return c->read_only                           ? CONCLAVE_STATE_READ_ONLY
+           : c->state == CONCLAVE_STATE_SUSPENDED ? CONCLAVE_STATE_RECONNECTED
+           : c->had_session                       ? CONCLAVE_STATE_NEW_SESSION
+                                                  : CONCLAVE_STATE_CONNECTED;
+}
+
+int core_attach(struct core *c, int64_t now_ns)
+{
+    c->link = LINK_UP;
+    c->refusals = 0;
+    c->pings = 0;
+    if (c->closing) {
+        return core_send_close(c, now_ns);
+    }
+    int rc = core_send_auths(c);
+    if (rc == 0) {
+        rc = core_send_watches(c);
+    }
+    if (rc == 0) {
+        rc = core_flush_queue(c, now_ns);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    core_set_state(c, attached_state(c));
+    if (c->read_only) {
+        plan_look(c, now_ns);
+    } else {
+        c->had_session = true;
+        c->look_wait_ns = 0;
+    }
+    return 0;
+}
+
+/* The abandoned session turned out to live: end it, so that its ephemeral nodes do not outstay. */
+static int link_farewell(struct core *c, int64_t now_ns)
+{
+    c->link = LINK_FAREWELL;
+    c->abandoned = false;
+    c->link_deadline_ns = now_ns + (int64_t)FAREWELL_MS * 1000000;
+    return core_send_close(c, now_ns);
+}
+
+/* The server's answer to the connect request. 0, or why the link must end. */
+static int take_handshake(struct core *c, struct slice body, int64_t now_ns)
+{
+    struct wire_reader rd = wire_reader_make(body);
+    struct wire_connect_response response;
+    if (wire_decode_connect_response(&rd, &response) != 0) {
+        return CONCLAVE_EPROTO;
+    }
+    bool accepted = response.timeout_ms > 0 && response.session_id != 0;
+    if (c->abandoned) {
+        return accepted ? link_farewell(c, now_ns) : CONCLAVE_SESSION_EXPIRED;
+    }
+    if (!accepted) {
+        if (c->session_id != 0) {
+            link_reset(c);
+            core_lose_session(c);
+        }
+        return CONCLAVE_SESSION_EXPIRED;
+    }
+    bool same = c->session_id == 0 || c->session_id == response.session_id;
+    if (!same || response.passwd.len != sizeof c->passwd) {
+        return CONCLAVE_EPROTO;
+    }
+    struct wire_reader tail = rd;
+    c->read_only = wire_left(&tail) > 0 && wire_read_boolean(&tail);
+    if (c->read_only && (!c->options.read_only || c->session_id != 0)) {
+        return CONCLAVE_EDISCONNECTED; /* it cannot keep a session */
+    }
+    if (!c->read_only) {
+        c->session_id = response.session_id;
+        memcpy(c->passwd, response.passwd.data, sizeof c->passwd);
+    }
+    c->timeout_ns = (int64_t)response.timeout_ms * 1000000;
+    c->acked_ns = c->handshake_ns;
+    core_once_accepted(c, wire_rest(&rd));
+    return c->options.login ? core_login_begin(c) : core_attach(c, now_ns);
+}
+
+/* --- input
+ * ------------------------------------------------------------------------------------------- */
+
+int core_input(struct core *c, size_t want, uint8_t **ret, size_t *ret_len)
+{
+    int rc = buf_reserve(&c->in, want);
+    if (rc != 0) {
+        c->in.failed = false;
+        return CONCLAVE_ENOMEM;
+    }
+    *ret = c->in.data + c->in.len;
+    *ret_len = c->in.cap - c->in.len;
+    return 0;
+}
+
+static void see_zxid(struct core *c, int64_t zxid)
+{
+    if (zxid > c->last_zxid) {
+        c->last_zxid = zxid;
+    }
+    /* Until the last setWatches is answered, watches that were sent late may have missed what
+     * the first ones saw. */
+    if (c->rearming == 0) {
+        c->watch_zxid = c->last_zxid;
+    }
+}
+
+static void take_pong(struct core *c)
+{
+    if (c->pings > 0) {
+        c->pings--;
+        c->acked_ns = c->ping_ns > c->acked_ns ? c->ping_ns : c->acked_ns;
+    }
+}
+
+/* One frame on an attached link. 0, or why the link must end. */
+static int take_frame(struct core *c, struct slice body, bool oversized)
+{
+    struct wire_reader rd = wire_reader_make(body);
+    struct wire_reply_header header;
+    if (wire_decode_reply_header(&rd, &header) != 0) {
+        return CONCLAVE_EPROTO;
+    }
+    bool farewell = c->link == LINK_FAREWELL;
+    if (header.xid == WIRE_XID_NOTIFICATION) {
+        /* Its zxid is not taken as seen: others of the same transaction may be still to come. */
+        return oversized ? CONCLAVE_ETOOBIG : farewell ? 0 : core_take_event(c, wire_rest(&rd));
+    }
+    if (farewell && (header.xid < 0 || header.xid == c->login_xid)) {
+        return 0; /* no longer of interest */
+    }
+    switch (header.xid) {
+    case WIRE_XID_PING:
+        take_pong(c);
+        break;
+    case WIRE_XID_AUTH:
+        if (header.err != 0) {
+            core_end(c, CONCLAVE_STATE_AUTH_FAILED, CONCLAVE_AUTH_FAILED);
+            return CONCLAVE_AUTH_FAILED;
+        }
+        return 0;
+    case WIRE_XID_SET_WATCHES:
+        if (header.err != 0 || c->rearming == 0) {
+            return header.err != 0 ? header.err : CONCLAVE_EPROTO;
+        }
+        c->rearming--;
+        if (c->rearming == 0 && c->resuming && core_tell_resumed(c) != 0) {
+            return CONCLAVE_ENOMEM;
+        }
+        break;
+    default:
+        if (header.zxid > 0) {
+            see_zxid(c, header.zxid);
+        }
+        return core_take_reply(c, &header, wire_rest(&rd), oversized);
+    }
+    if (header.zxid > 0) {
+        see_zxid(c, header.zxid);
+    }
+    return 0;
+}
+
+enum { REPLY_HEADER_BYTES = 16 };
+
+/* A frame longer than allowed: understood by its header, then thrown away as it comes. Whether
+ * more bytes are needed first is in *ret_more. */
+static int take_oversized(struct core *c, struct slice *in, int32_t len, bool *ret_more)
+{
+    bool attaching = c->link == LINK_HANDSHAKE || c->link == LINK_LOGIN;
+    if (attaching && memcmp(in->data, "HTTP", 4) == 0) {
+        c->link_problem = "this port speaks HTTP: name the server's client port";
+    }
+    if (len < REPLY_HEADER_BYTES || attaching) {
+        return len < 0 || attaching ? CONCLAVE_EPROTO : CONCLAVE_ETOOBIG;
+    }
+    *ret_more = in->len < 4 + REPLY_HEADER_BYTES;
+    if (*ret_more) {
+        return 0;
+    }
+    struct slice head = slice_make(in->data + 4, REPLY_HEADER_BYTES);
+    *in = slice_make(head.data + head.len, in->len - 4 - head.len);
+    c->skip = (uint32_t)len - REPLY_HEADER_BYTES;
+    return take_frame(c, head, true);
+}
+
+static void skip_input(struct core *c, struct slice *in)
+{
+    size_t n = in->len < c->skip ? in->len : c->skip;
+    c->skip -= (uint32_t)n;
+    *in = slice_make(in->data + n, in->len - n);
+}
+
+/* Takes the frames in `in`, which shrinks to what is left. 0, or why the link must end. */
+static int take_input(struct core *c, struct slice *in, int64_t now_ns)
+{
+    for (;;) {
+        skip_input(c, in);
+        struct slice body;
+        int32_t len = 0;
+        int rc = wire_frame_cut(*in, c->options.max_reply, &body, &len);
+        if (rc == 0) {
+            return 0;
+        }
+        if (rc < 0) {
+            bool more = false;
+            rc = take_oversized(c, in, len, &more);
+            if (rc != 0 || more) {
+                return rc;
+            }
+            continue;
+        }
+        *in = slice_make(body.data + body.len, in->len - 4 - body.len);
+        rc = c->link == LINK_HANDSHAKE ? take_handshake(c, body, now_ns)
+             : c->link == LINK_LOGIN   ? core_take_login(c, body, now_ns)
+                                       : take_frame(c, body, false);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+}
+
+void core_received(struct core *c, size_t len, int64_t now_ns)
+{
+    if (c->link == LINK_NONE) {
+        return;
+    }
+    c->in.len += len;
+    c->recv_ns = now_ns;
+    struct slice in = buf_slice(&c->in);
+    int rc = take_input(c, &in, now_ns);
+    if (rc == 0 && c->link == LINK_UP) {
+        rc = core_flush_queue(c, now_ns); /* answers may have made room */
+    }
+    if (rc != 0) {
+        bool closed = c->closing && rc == CONCLAVE_ECLOSED && c->link == LINK_UP;
+        if (closed) {
+            core_end(c, CONCLAVE_STATE_CLOSED, CONCLAVE_ECLOSED);
+            return;
+        }
+        core_link_down(c, now_ns, rc);
+        return;
+    }
+    buf_consume(&c->in, c->in.len - in.len);
+    if (c->in.len == 0 && c->in.cap > KEEP_IN) {
+        buf_finish(&c->in);
+    }
+}
+
+/* --- output
+ * ------------------------------------------------------------------------------------------ */
+
+struct slice core_output(const struct core *c)
+{
+    struct slice all = buf_slice(&c->out);
+    return slice_make(all.data + c->out_sent, all.len - c->out_sent);
+}
+
+void core_sent(struct core *c, size_t len)
+{
+    c->out_sent += len;
+    if (c->out_sent == c->out.len) {
+        c->out_sent = 0;
+        buf_reset(&c->out);
+        if (c->out.cap > KEEP_IN) {
+            buf_finish(&c->out);
+        }
+    } else if (c->out_sent > c->out.len / 2) {
+        buf_consume(&c->out, c->out_sent);
+        c->out_sent = 0;
+    }
+}
+
+/* --- time
+ * -------------------------------------------------------------------------------------------- */
+
+/* A link without bytes for two thirds of the session timeout is dead, so that there is time to
+ * find another server; pings come three times as often. */
+static int64_t read_timeout_ns(const struct core *c)
+{
+    return c->timeout_ns * 2 / 3;
+}
+
+static int64_t ping_interval_ns(const struct core *c)
+{
+    return read_timeout_ns(c) / 3;
+}
+
+static void send_ping(struct core *c, int64_t now_ns)
+{
+    size_t start = wire_frame_begin(&c->out);
+    struct wire_request_header header = {WIRE_XID_PING, WIRE_PING};
+    wire_encode_request_header(&c->out, &header);
+    int rc = core_frame_end(c, start);
+    if (rc != 0) {
+        core_link_down(c, now_ns, rc);
+        return;
+    }
+    c->ping_ns = c->pings == 0 ? now_ns : c->ping_ns;
+    c->pings++;
+    c->sent_ns = now_ns;
+}
+
+/* Whether the link is in a state that has to end by link_deadline_ns. */
+static bool link_has_deadline(const struct core *c)
+{
+    return c->link == LINK_HANDSHAKE || c->link == LINK_LOGIN || c->link == LINK_FAREWELL;
+}
+
+static void tick_link(struct core *c, int64_t now_ns)
+{
+    if (link_has_deadline(c)) {
+        if (now_ns >= c->link_deadline_ns) {
+            core_link_down(c, now_ns, CONCLAVE_ETIMEDOUT);
+        }
+    } else if (c->link == LINK_UP) {
+        if (now_ns - c->recv_ns >= read_timeout_ns(c)) {
+            core_link_down(c, now_ns, CONCLAVE_ETIMEDOUT);
+        } else if (c->read_only && now_ns >= c->look_ns && list_empty(&c->inflight)) {
+            core_link_down(c, now_ns, CONCLAVE_EDISCONNECTED);
+        } else if (now_ns - c->sent_ns >= ping_interval_ns(c)) {
+            send_ping(c, now_ns);
+        }
+    }
+}
+
+void core_tick(struct core *c, int64_t now_ns)
+{
+    core_answer_all(c, &c->refused, 0);
+    core_expire_requests(c, now_ns);
+    if (c->state == CONCLAVE_STATE_CLOSED) {
+        return;
+    }
+    if (c->closing && now_ns >= c->close_deadline_ns) {
+        core_end(c, CONCLAVE_STATE_CLOSED, CONCLAVE_ECLOSED);
+        return;
+    }
+    tick_link(c, now_ns);
+    if (now_ns >= lost_deadline_ns(c)) {
+        core_lose_session(c);
+        int rc = c->link == LINK_LOGIN ? link_farewell(c, now_ns) : 0;
+        if (rc != 0) {
+            core_link_down(c, now_ns, rc);
+        }
+    }
+}
+
+static int64_t min_i64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+int64_t core_deadline_ns(const struct core *c)
+{
+    if (!list_empty(&c->refused)) {
+        return 0;
+    }
+    int64_t at = lost_deadline_ns(c);
+    struct timer *t = timers_first(&c->timeouts);
+    if (t != NULL) {
+        at = min_i64(at, t->at_ns);
+    }
+    if (c->closing && c->state != CONCLAVE_STATE_CLOSED) {
+        at = min_i64(at, c->close_deadline_ns);
+    }
+    if (link_has_deadline(c)) {
+        at = min_i64(at, c->link_deadline_ns);
+    } else if (c->link == LINK_UP) {
+        at = min_i64(at, c->recv_ns + read_timeout_ns(c));
+        at = min_i64(at, c->sent_ns + ping_interval_ns(c));
+        if (c->read_only && list_empty(&c->inflight)) {
+            at = min_i64(at, c->look_ns);
+        }
+    }
+    return at;
+}
+
+/* --- begin and end
+ * ----------------------------------------------------------------------------------- */
+
+int core_init(struct core *c, const struct core_options *options, const struct core_events *events,
+              void *ctx)
+{
+    *c = (struct core){
+        .options = *options,
+        .events = events,
+        .ctx = ctx,
+        .state = CONCLAVE_STATE_CONNECTING,
+        .session_id = options->session_id,
+        .next_xid = 1,
+    };
+    memcpy(c->passwd, options->passwd, sizeof c->passwd);
+    buf_init(&c->in, 0);
+    buf_init(&c->out, 0);
+    list_init(&c->queued);
+    list_init(&c->inflight);
+    list_init(&c->refused);
+    list_init(&c->auths);
+    list_init(&c->firing);
+    list_init(&c->telling);
+    return watches_init(&c->watches);
+}
+
+void core_finish(struct core *c)
+{
+    assert(list_empty(&c->queued) && list_empty(&c->inflight) && list_empty(&c->refused));
+    buf_finish(&c->in);
+    buf_finish(&c->out);
+    core_drop_auths(c);
+    watches_finish(&c->watches);
+}
+
+void core_close(struct core *c, int64_t now_ns, int64_t timeout_ms)
+{
+    if (c->closing || c->state == CONCLAVE_STATE_CLOSED) {
+        return;
+    }
+    c->closing = true;
+    bool nothing_to_tell =
+        c->session_id == 0 && !c->read_only && (c->link != LINK_HANDSHAKE || c->abandoned);
+    if (timeout_ms == 0 || c->final_error != 0 || nothing_to_tell) {
+        core_end(c, CONCLAVE_STATE_CLOSED, CONCLAVE_ECLOSED);
+        return;
+    }
+    bool forever = timeout_ms < 0 || timeout_ms >= INT64_MAX / 2000000;
+    c->close_deadline_ns = forever ? INT64_MAX : now_ns + timeout_ms * 1000000;
+    core_answer_all(c, &c->refused, 0);
+    core_answer_all(c, &c->queued, CONCLAVE_ECLOSED);
+    if (c->link == LINK_UP && core_send_close(c, now_ns) != 0) {
+        core_end(c, CONCLAVE_STATE_CLOSED, CONCLAVE_ECLOSED);
+    }
+}

@@ -1,0 +1,148 @@
+/*
+ * Exactly-once writes: a server that grants it remembers what the session's newest writes were answered,
+ * in the replicated state. So what is unanswered when the link is lost is kept and sent again, in order, on
+ * the next link of the session, and a write that was carried out already gets its first answer.
+ *
+ * Each write carries a number, the same whenever it is sent, and that of the oldest write without an
+ * answer. Never more writes are on the link than the server remembers, nor such as may be answered with
+ * more bytes; one alone always may.
+ *
+ * Where it is not granted, as by Apache ZooKeeper, nothing changes.
+ */
+#include "client/core/core_internal.h"
+
+#include "base/endian.h"
+
+enum {
+    STAT_BYTES = 68,
+    SEQUENCE_BYTES = 11,    /* that a server appends to a path, at most */
+    PART_BYTES = 4 + 1 + 4, /* header of a part of a multi's answer */
+};
+
+static size_t path_answer_max(const struct core *c, const struct conclave_op *op)
+{
+    return 4 + c->options.chroot.len + strlen(op->path) + SEQUENCE_BYTES;
+}
+
+size_t core_once_answer_max(const struct core *c, const struct conclave_op *op)
+{
+    size_t sum = PART_BYTES;
+    switch (op->type) {
+    case CONCLAVE_OP_CREATE:
+        return path_answer_max(c, op) + STAT_BYTES;
+    case CONCLAVE_OP_SET:
+    case CONCLAVE_OP_SET_ACL:
+        return STAT_BYTES;
+    case CONCLAVE_OP_MULTI:
+        for (size_t i = 0; i < op->parts_count; i++) {
+            sum += PART_BYTES + 4 + core_once_answer_max(c, &op->parts[i]);
+        }
+        return sum;
+    case CONCLAVE_OP_RECONFIG:
+        return SIZE_MAX / 2; /* nobody knows: it goes alone */
+    default:
+        return 0;
+    }
+}
+
+void core_once_ask(struct core *c)
+{
+    if (c->options.exactly_once) {
+        struct wire_connect_wish wish = {WIRE_EXTENSION_MAGIC, WIRE_FEATURE_EXACTLY_ONCE};
+        wire_encode_connect_wish(&c->out, &wish);
+    }
+}
+
+static struct request *first_kept(struct core *c)
+{
+    struct request *r =
+        list_empty(&c->queued) ? NULL : CONTAINER_OF(c->queued.next, struct request, link);
+    return r != NULL && r->kept ? r : NULL;
+}
+
+/* What the server remembers is ours only if nobody else had it begin anew meanwhile. */
+void core_once_accepted(struct core *c, struct slice tail)
+{
+    struct core_once *once = &c->once;
+    struct wire_reader r = wire_reader_make(tail);
+    struct wire_connect_grant grant = {.magic = 0};
+    (void)wire_read_boolean(&r);
+    bool granted = c->options.exactly_once && wire_decode_connect_grant(&r, &grant) == 0 &&
+                   grant.magic == WIRE_EXTENSION_MAGIC &&
+                   (grant.features & WIRE_FEATURE_EXACTLY_ONCE) != 0 && grant.results_max > 0 &&
+                   grant.bytes_max > 0;
+    bool goes_on =
+        granted && once->granted && once->session_id == c->session_id && once->born == grant.born;
+    once->granted = granted;
+    once->session_id = c->session_id;
+    once->writes = once->bytes = 0;
+    if (granted) {
+        once->born = grant.born;
+        once->results_max = (size_t)grant.results_max;
+        once->bytes_max = (size_t)grant.bytes_max;
+    }
+    if (goes_on) {
+        return;
+    }
+    once->answered = grant.last;
+    once->next = (int32_t)((uint32_t)grant.last + 1);
+    struct request *kept;
+    while ((kept = first_kept(c)) != NULL) {
+        core_refuse_queued(c, kept, CONCLAVE_CONNECTION_LOSS);
+    }
+}
+
+static bool is_write(const struct request *r)
+{
+    return (wire_op_flags(r->opcode) & WIRE_OP_WRITE) != 0;
+}
+
+bool core_once_fits(const struct core *c, const struct request *r)
+{
+    const struct core_once *once = &c->once;
+    return !once->granted || !is_write(r) || once->writes == 0 ||
+           (once->writes < once->results_max && once->bytes + r->answer_max <= once->bytes_max);
+}
+
+void core_once_sent(struct core *c, struct request *r, size_t start)
+{
+    struct core_once *once = &c->once;
+    if (!once->granted || !is_write(r)) {
+        return;
+    }
+    if (!r->numbered) {
+        r->number = once->next;
+        r->numbered = true;
+        once->next = (int32_t)((uint32_t)once->next + 1);
+    }
+    once->writes++;
+    once->bytes += r->answer_max;
+    struct wire_write_number n = {r->number, (int32_t)((uint32_t)once->answered + 1)};
+    wire_encode_write_number(&c->out, &n);
+    put_be32(c->out.data + start, (uint32_t)(c->out.len - start - 4));
+}
+
+void core_once_answered(struct core *c, const struct request *r)
+{
+    if (c->once.granted && r->numbered) {
+        c->once.writes--;
+        c->once.bytes -= r->answer_max;
+        c->once.answered = r->number;
+    }
+}
+
+void core_once_keep(struct core *c)
+{
+    if (!c->once.granted || c->closing) {
+        return;
+    }
+    struct list *before;
+    for (struct list *link = c->inflight.prev; link != &c->inflight; link = before) {
+        struct request *r = CONTAINER_OF(link, struct request, link);
+        before = link->prev;
+        if (r->frame != NULL && !r->answered) {
+            r->kept = true;
+            core_requeue(c, r);
+        }
+    }
+}

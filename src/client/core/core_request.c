@@ -1,0 +1,390 @@
+/* Requests: sent or queued, matched with their replies in order, timed out. */
+#include "client/core/core_internal.h"
+
+#include "base/endian.h"
+#include "client/core/path.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum {
+    FRAME_XID = 4, /* offsets in an encoded frame */
+    FRAME_OPCODE = 8,
+};
+
+int32_t core_next_xid(struct core *c)
+{
+    int32_t xid = c->next_xid;
+    c->next_xid = xid == INT32_MAX ? 1 : xid + 1;
+    return xid;
+}
+
+static struct request *first_of(const struct list *requests)
+{
+    return list_empty(requests) ? NULL : CONTAINER_OF(requests->next, struct request, link);
+}
+
+void core_answer(struct core *c, struct request *r, int error)
+{
+    timers_remove(&c->timeouts, &r->timer);
+    if (r->answered) {
+        request_unref(r);
+        return;
+    }
+    r->answered = true;
+    r->reply.error = error;
+    c->events->reply(c->ctx, r);
+}
+
+/* What r counts against max_pending. */
+static size_t request_weight(const struct request *r)
+{
+    return r->counted ? 1 + (size_t)r->syncing : 0;
+}
+
+/* r is in one of the core's lists now, or no longer in any. */
+static void request_enter(struct core *c, const struct request *r)
+{
+    c->pending += request_weight(r);
+}
+
+static void request_leave(struct core *c, const struct request *r)
+{
+    c->pending -= request_weight(r);
+}
+
+void core_answer_all(struct core *c, struct list *requests, int error)
+{
+    if (list_empty(requests)) {
+        return;
+    }
+    struct list *last = requests->prev;
+    struct list *link;
+    do {
+        link = list_pop_front(requests);
+        struct request *r = CONTAINER_OF(link, struct request, link);
+        request_leave(c, r);
+        core_answer(c, r, error != 0 ? error : r->reply.error);
+    } while (link != last);
+}
+
+void core_requeue(struct core *c, struct request *r)
+{
+    list_remove(&r->link);
+    request_leave(c, r);
+    r->syncing = r->sync_xid != 0; /* the sync goes before it again */
+    r->xid = 0;
+    list_push_front(&c->queued, &r->link);
+    request_enter(c, r);
+}
+
+void core_refuse_queued(struct core *c, struct request *r, int error)
+{
+    list_remove(&r->link);
+    request_leave(c, r);
+    core_answer(c, r, error);
+}
+
+/* Puts a request with a frame of its own on the link. */
+static int request_send(struct core *c, struct request *r, int64_t now_ns)
+{
+    if (r->opcode == WIRE_CREATE2 && c->create2_missing) {
+        r->opcode = WIRE_CREATE;
+        put_be32(r->frame + FRAME_OPCODE, WIRE_CREATE);
+    }
+    int rc = buf_reserve(&c->out, r->frame_len + CORE_ONCE_ROOM);
+    if (rc != 0) {
+        c->out.failed = false;
+        return CONCLAVE_ENOMEM;
+    }
+    uint8_t *frame = r->frame;
+    if (r->syncing) {
+        r->sync_xid = core_next_xid(c);
+        put_be32(frame + FRAME_XID, (uint32_t)r->sync_xid);
+        frame += 4 + get_be32(frame);
+    }
+    r->xid = core_next_xid(c);
+    r->sent_ns = c->sent_ns = now_ns;
+    put_be32(frame + FRAME_XID, (uint32_t)r->xid);
+    size_t start = c->out.len;
+    buf_append(&c->out, r->frame, r->frame_len);
+    core_once_sent(c, r, start);
+    list_push_back(&c->inflight, &r->link);
+    if (!c->once.granted && (r->opcode != WIRE_CREATE2 || c->create2_known)) {
+        free(r->frame);
+        r->frame = NULL;
+    }
+    return 0;
+}
+
+/* The oldest queued request that may be sent, or NULL. */
+static struct request *next_to_send(const struct core *c)
+{
+    LIST_FOREACH (link, &c->queued) {
+        struct request *r = CONTAINER_OF(link, struct request, link);
+        if (core_may_send(c, r)) {
+            return r;
+        }
+    }
+    return NULL;
+}
+
+int core_flush_queue(struct core *c, int64_t now_ns)
+{
+    struct request *r;
+    while ((r = next_to_send(c)) != NULL && core_once_fits(c, r)) {
+        list_remove(&r->link);
+        int rc = request_send(c, r, now_ns);
+        if (rc != 0) {
+            list_push_front(&c->queued, &r->link);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* Appends op's frame, behind that of its sync if it wants one: nothing comes between the two. On
+ * failure b is as before. */
+static int encode(const struct core *c, struct buf *b, const struct conclave_op *op,
+                  int32_t sync_xid, int32_t xid)
+{
+    size_t start = b->len;
+    size_t room = c->options.exactly_once ? CORE_ONCE_ROOM : 0;
+    struct request_form form = {
+        .chroot = c->options.chroot,
+        .acl = c->options.acl,
+        .acl_count = c->options.acl_count,
+        .create2 = !c->create2_missing,
+        .max = c->options.max_request > room ? c->options.max_request - room : 0,
+    };
+    int rc = 0;
+    if (op->linearizable) {
+        /* Of a path that may be incomplete or missing, the root: a sync is of the whole tree. */
+        bool own = op->type != CONCLAVE_OP_MULTI_READ && op->type != CONCLAVE_OP_GET_EPHEMERALS;
+        struct conclave_op sync = conclave_op_path(CONCLAVE_OP_SYNC, own ? op->path : "/", 0);
+        rc = request_encode(b, &sync, sync_xid, &form);
+    }
+    if (rc == 0) {
+        rc = request_encode(b, op, xid, &form);
+    }
+    if (rc != 0) {
+        b->len = start;
+    }
+    return rc;
+}
+
+/* Encodes straight into the link's output: the usual case. */
+static int submit_direct(struct core *c, const struct conclave_op *op, struct request *r,
+                         int64_t now_ns)
+{
+    int32_t first_xid = c->next_xid;
+    int32_t sync_xid = r->syncing ? core_next_xid(c) : 0;
+    int32_t xid = core_next_xid(c);
+    int rc = encode(c, &c->out, op, sync_xid, xid);
+    if (rc != 0) {
+        c->next_xid = first_xid;
+    } else {
+        r->sync_xid = sync_xid;
+        r->xid = xid;
+        r->sent_ns = c->sent_ns = now_ns;
+        list_push_back(&c->inflight, &r->link);
+    }
+    return rc;
+}
+
+/* Encodes into memory of its own: for later, or to be able to send it once more. */
+static int submit_framed(struct core *c, const struct conclave_op *op, struct request *r,
+                         int64_t now_ns)
+{
+    struct buf b;
+    buf_init(&b, 0);
+    int rc = encode(c, &b, op, 0, 0);
+    if (rc != 0) {
+        buf_finish(&b);
+        return rc;
+    }
+    r->frame = buf_take(&b, &r->frame_len);
+    bool next = (list_empty(&c->queued) || c->read_only) && core_may_send(c, r);
+    if (c->link == LINK_UP && next && core_once_fits(c, r)) {
+        return request_send(c, r, now_ns);
+    }
+    list_push_back(&c->queued, &r->link);
+    return 0;
+}
+
+int core_submit(struct core *c, const struct conclave_op *op, struct request *r, int64_t now_ns)
+{
+    if (c->closing || c->final_error == CONCLAVE_ECLOSED) {
+        return CONCLAVE_ECLOSED;
+    }
+    if (r->counted && c->options.max_pending > 0 &&
+        c->pending + request_weight(r) > c->options.max_pending) {
+        return CONCLAVE_ETOOMANY;
+    }
+    if (c->final_error != 0) {
+        r->reply.error = c->final_error;
+        list_push_back(&c->refused, &r->link);
+        request_enter(c, r);
+        return 0;
+    }
+    r->opcode = request_opcode(op, !c->create2_missing);
+    r->answer_max = c->options.exactly_once ? core_once_answer_max(c, op) : 0;
+    bool framed = c->link != LINK_UP || !list_empty(&c->queued) || !core_may_send(c, r) ||
+                  c->once.granted || (r->opcode == WIRE_CREATE2 && !c->create2_known);
+    int rc = framed ? submit_framed(c, op, r, now_ns) : submit_direct(c, op, r, now_ns);
+    if (rc != 0) {
+        return rc;
+    }
+    request_enter(c, r);
+    int64_t ms = r->timeout_ms != 0 ? r->timeout_ms : c->options.request_timeout_ms;
+    if (ms >= 0 && ms < INT64_MAX / 2000000 && now_ns < INT64_MAX / 2) {
+        timers_add(&c->timeouts, &r->timer, now_ns + ms * 1000000);
+    }
+    return 0;
+}
+
+void core_expire_requests(struct core *c, int64_t now_ns)
+{
+    struct timer *t;
+    while ((t = timers_expire(&c->timeouts, now_ns)) != NULL) {
+        struct request *r = CONTAINER_OF(t, struct request, timer);
+        if (r->xid == 0) {
+            core_refuse_queued(c, r, CONCLAVE_OPERATION_TIMEOUT);
+        } else {
+            /* On the link: it keeps its place in the order of replies. */
+            atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
+            core_answer(c, r, CONCLAVE_OPERATION_TIMEOUT);
+        }
+    }
+}
+
+int core_send_bare(struct core *c, struct request *r, const char *path, int32_t type)
+{
+    size_t start = wire_frame_begin(&c->out);
+    struct wire_request_header header = {c->next_xid, r->opcode};
+    wire_encode_request_header(&c->out, &header);
+    if (path != NULL) {
+        path_write(&c->out, c->options.chroot, path);
+        wire_write_i32(&c->out, type);
+    }
+    int rc = core_frame_end(c, start);
+    if (rc != 0) {
+        return rc;
+    }
+    r->xid = core_next_xid(c);
+    r->sent_ns = c->sent_ns; /* not later than now */
+    list_push_back(&c->inflight, &r->link);
+    return 0;
+}
+
+int core_send_close(struct core *c, int64_t now_ns)
+{
+    struct request *r = request_create_bare(WIRE_CLOSE_SESSION);
+    if (r == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    r->answered = true; /* nobody waits for it */
+    c->sent_ns = now_ns;
+    int rc = core_send_bare(c, r, NULL, 0);
+    if (rc != 0) {
+        request_unref(r);
+    }
+    return rc;
+}
+
+/* An answer that sets the request's watch: every success, and for exists also that there is no
+ * node. */
+static void set_watch(struct core *c, struct request *r, int error)
+{
+    bool absent = r->opcode == WIRE_EXISTS && error == CONCLAVE_NO_NODE;
+    if (r->watch == NULL || (error != 0 && !absent)) {
+        return;
+    }
+    enum watch_kind kind = absent                            ? WATCH_EXIST
+                           : r->opcode == WIRE_ADD_WATCH     ? r->watch->kind
+                           : r->opcode == WIRE_GET_CHILDREN2 ? WATCH_CHILD
+                                                             : WATCH_DATA;
+    if (!r->answered) {
+        watches_add_take(&c->watches, r->watch, kind);
+        r->watch = NULL;
+    } else if (watch_kind_is_persistent(kind)) {
+        /* Who asked was told that it took too long. */
+        core_release_watch(c, r->watch->path, kind);
+    }
+}
+
+/* The server does not know create2: the link ends (Apache's closes it anyway), and create goes
+ * first on the next one. */
+static int fall_back_to_create(struct core *c, struct request *r)
+{
+    c->create2_missing = true;
+    if (r->answered) {
+        request_unref(r);
+    } else {
+        r->xid = 0;
+        list_push_front(&c->queued, &r->link);
+        request_enter(c, r);
+    }
+    return CONCLAVE_EUNSUPPORTED;
+}
+
+/* The answer to the sync before r, the first on the link, which stays there for its own. A sync
+ * that failed is its answer already. */
+static void take_sync(struct core *c, struct request *r, const struct wire_reply_header *header)
+{
+    request_leave(c, r);
+    r->syncing = false;
+    request_enter(c, r);
+    if (header->err != 0 && !r->answered) {
+        r->reply.zxid = header->zxid;
+        atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
+        core_answer(c, r, header->err);
+    }
+}
+
+int core_take_reply(struct core *c, const struct wire_reply_header *header, struct slice body,
+                    bool oversized)
+{
+    struct request *r = first_of(&c->inflight);
+    if (r == NULL || (r->syncing ? r->sync_xid : r->xid) != header->xid) {
+        return CONCLAVE_EPROTO;
+    }
+    c->acked_ns = r->sent_ns > c->acked_ns ? r->sent_ns : c->acked_ns;
+    if (r->syncing) {
+        take_sync(c, r, header);
+        return 0;
+    }
+    list_remove(&r->link);
+    request_leave(c, r);
+    core_once_answered(c, r);
+    if (r->opcode == WIRE_CLOSE_SESSION) {
+        request_unref(r);
+        return CONCLAVE_ECLOSED;
+    }
+    if (r->opcode == WIRE_REMOVE_WATCHES) {
+        core_take_released(c, r, header->err);
+        request_unref(r);
+        return 0;
+    }
+    if (r->opcode == WIRE_CREATE2) {
+        /* A server that grants exactly-once knows create2: it refuses this one, for the program. */
+        if (header->err == CONCLAVE_UNIMPLEMENTED && !c->create2_known && !c->once.granted) {
+            return fall_back_to_create(c, r);
+        }
+        c->create2_known = true;
+    }
+    if (!r->answered) {
+        r->reply.zxid = header->zxid; /* else it is the program's by now */
+    }
+    int error = header->err;
+    int rc = 0;
+    if (!r->answered && error == 0) {
+        rc = oversized ? CONCLAVE_ETOOBIG : request_decode(r, body, c->options.chroot);
+        error = rc != 0 ? rc : r->reply.error;
+    }
+    if (rc == 0) {
+        set_watch(c, r, error);
+    }
+    core_answer(c, r, error);
+    return rc == CONCLAVE_EPROTO ? rc : 0;
+}

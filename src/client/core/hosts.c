@@ -1,0 +1,296 @@
+#include "client/core/hosts.h"
+
+#include "client/core/path.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BACKOFF_MIN_MS = 50,
+    BACKOFF_MAX_MS = 1000,
+    BACKOFF_PER_SESSION = 10, /* no pause is longer than this part of the session's timeout */
+    CONNECT_MIN_MS = 200,
+    CONNECT_MAX_MS = 10000,
+    SHORT_LIFE_MS = 1000, /* a link lost sooner counts as a failed round */
+};
+
+static bool parse_port(struct slice text, uint16_t *ret)
+{
+    uint32_t port = 0;
+    if (text.len == 0 || text.len > 5) {
+        return false;
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9') {
+            return false;
+        }
+        port = port * 10 + (uint32_t)(text.data[i] - '0');
+    }
+    *ret = (uint16_t)port;
+    return port > 0 && port <= UINT16_MAX;
+}
+
+static void set_port(union host_address *address, uint16_t port)
+{
+    if (address->any.sa_family == AF_INET6) {
+        address->v6.sin6_port = htons(port);
+    } else {
+        address->v4.sin_port = htons(port);
+    }
+}
+
+static bool parse_numeric(const char *name, union host_address *ret)
+{
+    memset(ret, 0, sizeof *ret);
+    if (inet_pton(AF_INET, name, &ret->v4.sin_addr) == 1) {
+        ret->v4.sin_family = AF_INET;
+        return true;
+    }
+    if (inet_pton(AF_INET6, name, &ret->v6.sin6_addr) == 1) {
+        ret->v6.sin6_family = AF_INET6;
+        return true;
+    }
+    return false;
+}
+
+static bool name_is_valid(struct slice name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        uint8_t c = name.data[i];
+        if (c <= ' ' || c == 0x7f || c == '[' || c == ']') {
+            return false;
+        }
+    }
+    return name.len > 0 && name.len <= HOST_NAME_LEN;
+}
+
+/* One "host", "host:port", "[v6]" or "[v6]:port". */
+static bool parse_host(struct slice text, struct host *ret)
+{
+    struct slice name = text;
+    struct slice port = SLICE_NULL;
+    bool bracket = text.len > 0 && text.data[0] == '[';
+    const uint8_t *end = text.data + text.len;
+    const uint8_t *colon;
+    if (bracket) {
+        const uint8_t *close = memchr(text.data, ']', text.len);
+        if (close == NULL || (close + 1 != end && close[1] != ':')) {
+            return false;
+        }
+        name = slice_make(text.data + 1, (size_t)(close - text.data - 1));
+        colon = close + 1 != end ? close + 1 : NULL;
+    } else {
+        colon = memchr(text.data, ':', text.len);
+        name.len = colon != NULL ? (size_t)(colon - text.data) : text.len;
+    }
+    if (colon != NULL) {
+        port = slice_make(colon + 1, (size_t)(end - colon - 1));
+    }
+    memset(ret, 0, sizeof *ret);
+    ret->port = HOSTS_DEFAULT_PORT;
+    if (!name_is_valid(name) || (colon != NULL && !parse_port(port, &ret->port))) {
+        return false;
+    }
+    memcpy(ret->name, name.data, name.len);
+    ret->numeric = parse_numeric(ret->name, &ret->addresses[0]);
+    if (bracket && !(ret->numeric && ret->addresses[0].any.sa_family == AF_INET6)) {
+        return false;
+    }
+    set_port(&ret->addresses[0], ret->port);
+    return true;
+}
+
+static struct slice trim(struct slice s)
+{
+    while (s.len > 0 && (s.data[0] == ' ' || s.data[0] == '\t')) {
+        s = slice_make(s.data + 1, s.len - 1);
+    }
+    while (s.len > 0 && (s.data[s.len - 1] == ' ' || s.data[s.len - 1] == '\t')) {
+        s.len--;
+    }
+    return s;
+}
+
+static int parse_list(struct hosts *h, struct slice text)
+{
+    size_t count = 1;
+    for (size_t i = 0; i < text.len; i++) {
+        count += text.data[i] == ',';
+    }
+    if (count > HOSTS_MAX) {
+        return CONCLAVE_EINVAL;
+    }
+    h->list = calloc(count, sizeof *h->list);
+    if (h->list == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    while (h->count < count) {
+        const uint8_t *comma = text.len > 0 ? memchr(text.data, ',', text.len) : NULL;
+        size_t len = comma != NULL ? (size_t)(comma - text.data) : text.len;
+        if (!parse_host(trim(slice_make(text.data, len)), &h->list[h->count])) {
+            return CONCLAVE_EINVAL;
+        }
+        h->count++;
+        text = comma != NULL ? slice_make(comma + 1, text.len - len - 1) : text;
+    }
+    return 0;
+}
+
+static void shuffle(struct hosts *h)
+{
+    for (size_t i = h->count - 1; i > 0; i--) {
+        size_t j = (size_t)(prng_next(&h->prng) % (i + 1));
+        struct host t = h->list[i];
+        h->list[i] = h->list[j];
+        h->list[j] = t;
+    }
+}
+
+int hosts_parse(struct hosts *h, const char *text, uint64_t seed, char **ret_chroot)
+{
+    *h = (struct hosts){.prng = {seed}};
+    const char *slash = strchr(text, '/');
+    const char *chroot = slash != NULL && slash[1] != '\0' ? slash : "";
+    if (chroot[0] != '\0' && !path_is_valid(chroot, false)) {
+        return CONCLAVE_EINVAL;
+    }
+    int rc = parse_list(h, slice_make(text, slash != NULL ? (size_t)(slash - text) : strlen(text)));
+    char *copy = rc == 0 ? strdup(chroot) : NULL;
+    if (rc == 0 && copy == NULL) {
+        rc = CONCLAVE_ENOMEM;
+    }
+    if (rc != 0) {
+        hosts_finish(h);
+        return rc;
+    }
+    shuffle(h);
+    h->pause_max_ms = BACKOFF_MAX_MS;
+    *ret_chroot = copy;
+    return 0;
+}
+
+void hosts_for_session(struct hosts *h, int64_t session_timeout_ms)
+{
+    int64_t ms = session_timeout_ms / BACKOFF_PER_SESSION;
+    h->pause_max_ms = ms < BACKOFF_MIN_MS   ? BACKOFF_MIN_MS
+                      : ms > BACKOFF_MAX_MS ? BACKOFF_MAX_MS
+                                            : ms;
+}
+
+void hosts_finish(struct hosts *h)
+{
+    free(h->list);
+    h->list = NULL;
+    h->count = 0;
+}
+
+static int64_t backoff_ns(struct hosts *h)
+{
+    unsigned shift = h->failures < 8 ? h->failures : 8;
+    int64_t ms = (int64_t)BACKOFF_MIN_MS << shift >> 1;
+    ms = ms < BACKOFF_MIN_MS ? BACKOFF_MIN_MS : ms > h->pause_max_ms ? h->pause_max_ms : ms;
+    int64_t half = ms * 1000000 / 2;
+    return half + (int64_t)(prng_next(&h->prng) % (uint64_t)half);
+}
+
+/* Every host may be tried again; a lookup that still runs goes on. */
+static void round_begin(struct hosts *h)
+{
+    for (size_t i = 0; i < h->count; i++) {
+        if (h->list[i].state != HOST_LOOKUP) {
+            h->list[i].state = HOST_IDLE;
+        }
+    }
+}
+
+/* Makes a host that was not tried in this round ready, if that takes no lookup. */
+static void host_prepare(struct host *host)
+{
+    if (host->state != HOST_IDLE) {
+        return;
+    }
+    host->next = 0;
+    if (host->numeric) {
+        host->count = 1;
+        host->state = HOST_READY;
+    } else {
+        host->state = HOST_LOOKUP;
+    }
+}
+
+enum hosts_step hosts_next(struct hosts *h, int64_t now_ns, const struct host **ret_host,
+                           const union host_address **ret_address)
+{
+    if (now_ns < h->not_before_ns) {
+        return HOSTS_WAIT;
+    }
+    size_t lookups = 0;
+    for (size_t i = 0; i < h->count; i++) {
+        size_t at = (h->cursor + i) % h->count;
+        struct host *host = &h->list[at];
+        host_prepare(host);
+        if (host->state == HOST_READY) {
+            *ret_host = host;
+            *ret_address = &host->addresses[host->next++];
+            if (host->next == host->count) {
+                host->state = HOST_DONE;
+                h->cursor = (at + 1) % h->count;
+            } else {
+                h->cursor = at;
+            }
+            return HOSTS_CONNECT;
+        }
+        lookups += host->state == HOST_LOOKUP;
+    }
+    if (lookups == h->count) {
+        h->not_before_ns = 0;
+        return HOSTS_LOOKUP;
+    }
+    h->failures++;
+    h->not_before_ns = now_ns + backoff_ns(h);
+    round_begin(h);
+    return HOSTS_WAIT;
+}
+
+struct host *hosts_lookup_begin(struct hosts *h)
+{
+    for (size_t i = 0; i < h->count; i++) {
+        struct host *host = &h->list[i];
+        if (host->state == HOST_LOOKUP && !host->looking_up) {
+            host->looking_up = true;
+            return host;
+        }
+    }
+    return NULL;
+}
+
+void hosts_lookup_end(struct hosts *h, struct host *host, const union host_address *addresses,
+                      unsigned count)
+{
+    host->looking_up = false;
+    host->next = 0;
+    host->count = count < HOST_ADDRESSES ? count : HOST_ADDRESSES;
+    for (unsigned i = 0; i < host->count; i++) {
+        host->addresses[i] = addresses[i];
+        set_port(&host->addresses[i], host->port);
+    }
+    host->state = host->count > 0 ? HOST_READY : HOST_DONE;
+    if (host->count > 0) {
+        h->not_before_ns = 0;
+    }
+}
+
+void hosts_lost(struct hosts *h, int64_t now_ns, int64_t lived_ns)
+{
+    bool brief = lived_ns < (int64_t)SHORT_LIFE_MS * 1000000;
+    h->failures = brief ? h->failures + 1 : 0;
+    h->not_before_ns = brief ? now_ns + backoff_ns(h) : now_ns;
+    round_begin(h);
+}
+
+int64_t hosts_connect_timeout_ms(const struct hosts *h, int64_t session_timeout_ms)
+{
+    int64_t ms = session_timeout_ms / (int64_t)h->count;
+    return ms < CONNECT_MIN_MS ? CONNECT_MIN_MS : ms > CONNECT_MAX_MS ? CONNECT_MAX_MS : ms;
+}

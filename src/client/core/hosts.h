@@ -1,0 +1,97 @@
+/*
+ * The list of servers: which address to try next, and when. No I/O and no clock: names are
+ * looked up by the caller, time and randomness are given.
+ *
+ * Servers are tried in a random order, round robin, a lost link's server last. The first round
+ * goes without pause; after each round without success the pause grows from 50 ms to 1 s, or to a
+ * tenth of the session's timeout, so that a lease outlives a short trouble, with jitter, so that
+ * many clients do not come back in step. A name is looked up again in each
+ * round; a lookup that takes long or fails does not keep the others from being tried.
+ */
+#ifndef CLIENT_CORE_HOSTS_H
+#define CLIENT_CORE_HOSTS_H
+
+#include "base/random.h"
+
+#include <conclave/error.h>
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    HOSTS_DEFAULT_PORT = 2181,
+    HOSTS_MAX = 64,      /* servers in a list */
+    HOST_NAME_LEN = 255, /* bytes of a name */
+    HOST_ADDRESSES = 8,  /* addresses used of one name */
+};
+
+union host_address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+enum host_state {
+    HOST_IDLE,   /* not tried in this round */
+    HOST_LOOKUP, /* its name is being looked up, or shall be */
+    HOST_READY,  /* has addresses to try */
+    HOST_DONE,   /* tried in this round */
+};
+
+struct host {
+    char name[HOST_NAME_LEN + 1];
+    uint16_t port;
+    bool numeric;    /* addresses[0] is known for good */
+    bool looking_up; /* the caller has begun a lookup */
+    enum host_state state;
+    unsigned count; /* addresses */
+    unsigned next;  /* first address not tried in this round */
+    union host_address addresses[HOST_ADDRESSES];
+};
+
+struct hosts {
+    struct host *list;
+    size_t count;
+    size_t cursor;         /* where the search for the next host begins */
+    unsigned failures;     /* rounds without success, one after another */
+    int64_t not_before_ns; /* pause until then; 0: no pause */
+    int64_t pause_max_ms;
+    struct prng prng;
+};
+
+/* Parses "host[:port],host[:port]...[/chroot]": names, IPv4, [IPv6]. *ret_chroot is "" or
+ * "/a/b", to be freed. The order is shuffled by seed. 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM. */
+int hosts_parse(struct hosts *h, const char *text, uint64_t seed,
+                char **ret_chroot) CONCLAVE_MUST_USE;
+/* Pauses become no longer than suits this timeout; 1 s until it is called. */
+void hosts_for_session(struct hosts *h, int64_t session_timeout_ms);
+void hosts_finish(struct hosts *h);
+
+enum hosts_step {
+    HOSTS_CONNECT, /* try *ret_address of *ret_host */
+    HOSTS_WAIT,    /* nothing to try before not_before_ns */
+    HOSTS_LOOKUP,  /* nothing to try before a lookup ends */
+};
+
+/* What to do now. */
+enum hosts_step hosts_next(struct hosts *h, int64_t now_ns, const struct host **ret_host,
+                           const union host_address **ret_address);
+
+/* A host whose name the caller shall look up now, marked as begun; NULL when there is none. */
+struct host *hosts_lookup_begin(struct hosts *h);
+
+/* The lookup's end: count addresses (0: it failed), their port filled in here. */
+void hosts_lookup_end(struct hosts *h, struct host *host, const union host_address *addresses,
+                      unsigned count);
+
+/* The link that was up for lived_ns was lost. Begins a new round, at once unless it lived only
+ * shortly. */
+void hosts_lost(struct hosts *h, int64_t now_ns, int64_t lived_ns);
+
+/* How long one attempt to connect may take, so that all servers can be tried within the session
+ * timeout. */
+int64_t hosts_connect_timeout_ms(const struct hosts *h, int64_t session_timeout_ms);
+
+#endif

@@ -1,0 +1,88 @@
+/*
+ * One request on its way: checked, encoded, waiting, answered. It is shared by the connection
+ * core, which holds it until the server's answer came or cannot come any more, and by the
+ * delivery of its reply.
+ */
+#ifndef CLIENT_CORE_REQUEST_H
+#define CLIENT_CORE_REQUEST_H
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "client/core/dispatcher.h"
+#include "client/core/timers.h"
+#include "client/core/watches.h"
+#include "wire/ops.h"
+
+#include <conclave/client.h>
+
+#include <stdatomic.h>
+
+struct request {
+    struct list link;   /* of the core's queues */
+    struct job job;     /* delivery of the reply */
+    struct timer timer; /* its timeout */
+    atomic_int refs;    /* 1 for the core, 1 for the delivery */
+    struct conclave_client *client;
+    conclave_reply_fn fn; /* may be NULL */
+    void *ctx;
+    struct watch *watch; /* to be set when the answer allows it, or NULL */
+    uint8_t *frame;      /* encoded, when it could not go straight to the link; or NULL */
+    size_t frame_len;
+    void *block; /* memory of the reply's variable parts, or NULL */
+    struct conclave_reply reply;
+    int64_t sent_ns;      /* when it was put on the link */
+    size_t answer_max;    /* bytes that its answer may have, with exactly-once writes */
+    int32_t number;       /* of an exactly-once write, */
+    bool numbered;        /* once it has one */
+    bool kept;            /* it was on an earlier link, and may have been carried out */
+    int64_t timeout_ms;   /* of this request as given */
+    uint32_t parts_count; /* MULTI */
+    int32_t opcode;       /* enum wire_op */
+    int32_t xid;
+    int32_t sync_xid; /* of the sync right before it on the link */
+    enum conclave_op_type type;
+    bool internal; /* fn is called on the loop, under the lock */
+    bool counted;  /* counts against core_options.max_pending, */
+    bool syncing;  /* twice: the sync that goes before it is not answered yet */
+    bool
+        answered; /* its reply was delivered (timeout) while the server's answer is still to come */
+};
+
+/* Whether op may be sent: 0 or CONCLAVE_EINVAL. */
+int op_check(const struct conclave_op *op) CONCLAVE_MUST_USE;
+
+/* A request for a checked op, with one reference. 0 or CONCLAVE_ENOMEM. */
+int request_create(const struct conclave_op *op, struct request **ret) CONCLAVE_MUST_USE;
+
+/* A request that carries an operation without a body and answers nobody (closeSession). NULL
+ * when memory is out. */
+struct request *request_create_bare(int32_t opcode);
+
+/* Drops a reference; the last one frees it with what it still holds. */
+void request_unref(struct request *r);
+
+/* What a client's requests have in common. */
+struct request_form {
+    struct slice chroot;            /* put before all paths */
+    const struct conclave_acl *acl; /* of creates without one of their own; NULL: open */
+    size_t acl_count;
+    bool create2; /* the server knows create2 */
+    size_t max;   /* bytes of a frame */
+};
+
+/* Appends the frame of a checked op, without the sync that a linearizable one needs before it. On
+ * failure (CONCLAVE_ENOMEM, CONCLAVE_ETOOBIG when it is longer than form->max) b is as before. */
+int request_encode(struct buf *b, const struct conclave_op *op, int32_t xid,
+                   const struct request_form *form) CONCLAVE_MUST_USE;
+
+/* The operation number that stands for op. */
+int32_t request_opcode(const struct conclave_op *op, bool create2);
+
+/* Fills r->reply from the body of an answer without error. 0, CONCLAVE_EPROTO (malformed),
+ * CONCLAVE_ENOMEM. */
+int request_decode(struct request *r, struct slice body, struct slice chroot) CONCLAVE_MUST_USE;
+
+/* Takes the detached reply: free it with conclave_reply_free. NULL when memory is out. */
+struct conclave_reply *request_take_reply(struct request *r);
+
+#endif

@@ -1,0 +1,20 @@
+/* Starting a thread of the library: the program's signals stay with the program's own threads. */
+#ifndef CLIENT_CORE_THREADS_H
+#define CLIENT_CORE_THREADS_H
+
+#include <pthread.h>
+#include <signal.h>
+
+/* As pthread_create, with all signals blocked in the new thread. 0 or an errno. */
+static inline int thread_start(pthread_t *ret, void *(*fn)(void *), void *arg)
+{
+    sigset_t all;
+    sigset_t old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int rc = pthread_create(ret, NULL, fn, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return rc;
+}
+
+#endif

@@ -1,0 +1,77 @@
+#include "cluster/bootstrap.h"
+
+#include "base/endian.h"
+#include "base/map.h"
+
+#include <string.h>
+
+void founding_init(struct founding *f, uint64_t id, const struct member *founders, size_t n)
+{
+    *f = (struct founding){.id = id, .founders = founders, .n_founders = n, .majority_ms = -1};
+}
+
+void founding_hello(struct founding *f, const struct peer_identity *who)
+{
+    if (who->age == PEER_GROWN) {
+        f->grown = true;
+        memcpy(f->cluster, who->cluster, sizeof f->cluster);
+    }
+    for (size_t i = 0; i < f->n_founders && i < MEMBERS_MAX; i++) {
+        if (f->founders[i].id == who->id) {
+            f->heard[i] = who->age == PEER_FRESH || who->age == PEER_FOUNDED;
+            f->lost[i] = who->age == PEER_LOST;
+            return;
+        }
+    }
+    f->other_lost = f->other_lost || who->age == PEER_LOST;
+}
+
+enum founding_verdict founding_decide(struct founding *f, int64_t now_ms)
+{
+    size_t voters = members_voters(f->founders, f->n_founders);
+    size_t fresh = 0;
+    bool lost = f->other_lost;
+    if (f->grown) {
+        return FOUNDING_JOIN;
+    }
+    const struct member *self = members_find(f->founders, f->n_founders, f->id);
+    if (self == NULL) {
+        return FOUNDING_WAIT; /* of no ensemble yet: somebody must have data */
+    }
+    for (size_t i = 0; i < f->n_founders && i < MEMBERS_MAX; i++) {
+        fresh += f->founders[i].role == MEMBER_VOTER && (f->heard[i] || &f->founders[i] == self);
+        lost = lost || f->lost[i];
+    }
+    if (lost || fresh <= voters / 2) {
+        f->majority_ms = -1;
+        return FOUNDING_WAIT;
+    }
+    if (f->majority_ms < 0) {
+        f->majority_ms = now_ms;
+    }
+    return fresh == voters || now_ms - f->majority_ms >= FOUNDING_GRACE_MS ? FOUNDING_FOUND
+                                                                           : FOUNDING_WAIT;
+}
+
+void founding_cluster(const struct member *founders, size_t n, uint8_t ret[PEER_CLUSTER_SIZE])
+{
+    uint64_t half[2] = {hash_bytes("conclave", 8), hash_bytes("ensemble", 8)};
+    struct member sorted[MEMBERS_MAX];
+    size_t count = n < MEMBERS_MAX ? n : MEMBERS_MAX;
+    for (size_t i = 0; i < count; i++) {
+        size_t at = i;
+        while (at > 0 && sorted[at - 1].id > founders[i].id) {
+            sorted[at] = sorted[at - 1];
+            at--;
+        }
+        sorted[at] = founders[i];
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint64_t h = hash_bytes(sorted[i].address, strlen(sorted[i].address));
+        for (size_t k = 0; k < 2; k++) {
+            half[k] = hash_u64(half[k] ^ hash_u64(sorted[i].id) ^ h) + k;
+        }
+    }
+    put_be64(ret, half[0]);
+    put_be64(ret + 8, half[1]);
+}

@@ -1,0 +1,108 @@
+#include "cluster/digest_check.h"
+
+#include <string.h>
+
+void agreement_reset(struct agreement *a)
+{
+    memset(a, 0, sizeof *a);
+}
+
+static enum agreement_verdict compare(const struct agreement *a, uint64_t index, uint64_t digest)
+{
+    const struct agreement_digest *own = &a->kept[index % AGREEMENT_KEPT];
+    if (index == 0 || own->index != index) {
+        return AGREEMENT_UNKNOWN;
+    }
+    return own->digest == digest ? AGREEMENT_SAME : AGREEMENT_DIFFERS;
+}
+
+enum agreement_verdict agreement_applied(struct agreement *a, uint64_t index, uint64_t digest)
+{
+    a->kept[index % AGREEMENT_KEPT] = (struct agreement_digest){index, digest};
+    a->last = index;
+    if (a->claim.index == 0 || a->claim.index > index) {
+        return AGREEMENT_UNKNOWN;
+    }
+    struct agreement_digest claim = a->claim;
+    a->claim.index = 0;
+    /* An entry below was passed: it changed nothing here. */
+    return claim.index == index ? compare(a, index, claim.digest) : AGREEMENT_UNKNOWN;
+}
+
+enum agreement_verdict agreement_claimed(struct agreement *a, uint64_t index, uint64_t digest)
+{
+    if (index > a->last) {
+        a->claim = (struct agreement_digest){index, digest};
+        return AGREEMENT_UNKNOWN;
+    }
+    return compare(a, index, digest);
+}
+
+enum agreement_verdict agreement_told(struct agreement *a, uint64_t member, uint64_t index,
+                                      uint64_t digest)
+{
+    size_t i = 0;
+    while (i < a->n_others && a->others[i].member != member) {
+        i++;
+    }
+    if (i < MEMBERS_MAX) {
+        a->others[i].member = member;
+        a->others[i].told = (struct agreement_digest){index, digest};
+        a->n_others += i == a->n_others;
+    }
+    return compare(a, index, digest);
+}
+
+bool agreement_argue(struct agreement *a, uint64_t index, uint64_t *ret_digest)
+{
+    const struct agreement_digest *own = &a->kept[index % AGREEMENT_KEPT];
+    if (index <= a->argued || own->index != index) {
+        return false;
+    }
+    a->argued = index;
+    *ret_digest = own->digest;
+    return true;
+}
+
+/* What a member had after that entry, when it differs from what we had. */
+static bool differs_there(const struct agreement *a, uint64_t index, uint64_t member,
+                          uint64_t *ret_digest)
+{
+    for (size_t i = 0; i < a->n_others; i++) {
+        if (a->others[i].member == member && a->others[i].told.index == index) {
+            *ret_digest = a->others[i].told.digest;
+            return compare(a, index, *ret_digest) == AGREEMENT_DIFFERS;
+        }
+    }
+    return false;
+}
+
+bool agreement_outvoted(const struct agreement *a, uint64_t index, const uint64_t *voters,
+                        size_t n_voters)
+{
+    for (size_t i = 0; i < n_voters; i++) {
+        uint64_t digest;
+        size_t same = 0;
+        if (!differs_there(a, index, voters[i], &digest)) {
+            continue;
+        }
+        for (size_t j = 0; j < n_voters; j++) {
+            uint64_t other;
+            same += differs_there(a, index, voters[j], &other) && other == digest;
+        }
+        if (same > n_voters / 2) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool agreement_newest(const struct agreement *a, uint64_t *ret_index, uint64_t *ret_digest)
+{
+    if (a->last == 0) {
+        return false;
+    }
+    *ret_index = a->last;
+    *ret_digest = a->kept[a->last % AGREEMENT_KEPT].digest;
+    return true;
+}

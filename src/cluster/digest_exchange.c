@@ -1,0 +1,101 @@
+#include "cluster/digest_exchange.h"
+
+#include "cluster/ensemble.h"
+
+enum { PATIENCE = 3 }; /* differences with the leader in a row, while nobody says who is right */
+
+static void tell_all(struct ensemble *e, uint64_t index, uint64_t digest)
+{
+    for (size_t i = 0; i < e->n_others; i++) {
+        struct buf message;
+        buf_init(&message, 0);
+        buf_append_u8(&message, ENSEMBLE_DIGEST);
+        buf_append_i64(&message, (int64_t)index);
+        buf_append_i64(&message, (int64_t)digest);
+        if (buf_ok(&message)) {
+            e->links.send(e->links.ctx, e->others[i], &message);
+        }
+        buf_finish(&message);
+    }
+}
+
+/* Going on with another state than the others' would make it worse. The folder is read again: what
+ * is wrong in memory only is mended by that; what is wrong on the disk shows again. */
+static void strike(struct ensemble *e, bool outvoted)
+{
+    if (e->replication == NULL) {
+        return; /* aside already: what is applied on the way out says no more */
+    }
+    e->differences = 0;
+    e->beyond_repair = outvoted && e->doubted;
+    e->doubted = e->doubted || outvoted;
+    e->failed(e->failed_ctx, CONCLAVE_ECORRUPT,
+              !outvoted
+                  ? "this member's state is not the leader's: it is read from the disk again. "
+                    "If this comes back, stop the member, empty its folder and start it"
+              : e->beyond_repair
+                  ? "this member's state is not that of the majority, nor is what its folder holds"
+                  : "this member's state is not that of the majority: it is read from the disk "
+                    "again");
+}
+
+/* Somebody has another state. */
+static void doubt(struct ensemble *e, uint64_t index, bool leaders)
+{
+    uint64_t digest;
+    e->differences += leaders;
+    if (agreement_argue(&e->agreement, index, &digest)) {
+        tell_all(e, index, digest);
+    }
+    if (agreement_outvoted(&e->agreement, index, e->voters, e->n_voters)) {
+        strike(e, true);
+    } else if (leaders && (e->n_voters < 3 || e->differences >= PATIENCE)) {
+        strike(e, false);
+    }
+}
+
+static void judge_leader(struct ensemble *e, enum agreement_verdict verdict, uint64_t index)
+{
+    e->stats.compared += verdict != AGREEMENT_UNKNOWN;
+    if (verdict == AGREEMENT_SAME) {
+        e->doubted = false;
+        e->differences = 0;
+    } else if (verdict == AGREEMENT_DIFFERS) {
+        e->stats.differed++;
+        doubt(e, index, true);
+    }
+}
+
+void comparison_applied(struct ensemble *e, uint64_t index)
+{
+    if (!e->sole) {
+        uint64_t digest = state_digest_now(e->service->state);
+        judge_leader(e, agreement_applied(&e->agreement, index, digest), index);
+    }
+}
+
+void comparison_take(struct ensemble *e, uint64_t from, struct slice bytes)
+{
+    struct wire_reader r = wire_reader_make(bytes);
+    if (bytes.len != 16) {
+        e->stats.refused++;
+        return;
+    }
+    uint64_t index = (uint64_t)wire_read_i64(&r);
+    uint64_t digest = (uint64_t)wire_read_i64(&r);
+    enum agreement_verdict verdict = agreement_told(&e->agreement, from, index, digest);
+    if (from == e->leader && e->role != REPLICATION_LEADER) {
+        judge_leader(e, agreement_claimed(&e->agreement, index, digest), index);
+    } else if (verdict == AGREEMENT_DIFFERS) {
+        doubt(e, index, false);
+    }
+}
+
+void comparison_tell(struct ensemble *e)
+{
+    uint64_t index;
+    uint64_t digest;
+    if (e->role == REPLICATION_LEADER && agreement_newest(&e->agreement, &index, &digest)) {
+        tell_all(e, index, digest);
+    }
+}

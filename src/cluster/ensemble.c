@@ -1,0 +1,581 @@
+#include "cluster/ensemble.h"
+
+#include "base/log.h"
+#include "cluster/digest_exchange.h"
+#include "front/state_replacement.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum {
+    RESEND_MIN_MS = 250, /* nothing moved for so long: send again; doubled each time */
+    RESEND_MAX_MS = 4000,
+    RETRY_MS = 5,    /* to a leader that cannot take batches yet */
+    CLAIM_MS = 2000, /* between two digests that the leader tells */
+};
+
+/* A batch of ours that is not applied yet. */
+struct unapplied {
+    struct list node;
+    int64_t sequence;
+    int32_t count; /* commands */
+    struct buf bytes;
+};
+
+static void drop_unapplied(struct ensemble *e, struct unapplied *u)
+{
+    list_remove(&u->node);
+    e->stats.unapplied--;
+    e->stats.unapplied_bytes -= u->bytes.len;
+    buf_finish(&u->bytes);
+    free(u);
+}
+
+static struct unapplied *oldest(const struct ensemble *e)
+{
+    /* The analyzer does not see list_remove. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+    return list_empty(&e->unapplied) ? NULL
+                                     : CONTAINER_OF(e->unapplied.next, struct unapplied, node);
+}
+
+static void moved(struct ensemble *e)
+{
+    e->resend_wait_ms = RESEND_MIN_MS;
+    e->resend_at = clock_monotonic_ms(e->clock) + e->resend_wait_ms;
+}
+
+void ensemble_init(struct ensemble *e, struct service *service, int64_t id,
+                   const struct clock_source *clock, const struct ensemble_links *links)
+{
+    *e = (struct ensemble){
+        .service = service,
+        .links = *links,
+        .clock = clock,
+        .id = id,
+        .role = REPLICATION_FOLLOWER,
+        .sole = true,
+        .resend_wait_ms = RESEND_MIN_MS,
+        .retry_at = INT64_MAX,
+        .stats = {.proposal_last = -1, .proposal_min = -1, .proposal_max = -1},
+    };
+    list_init(&e->unapplied);
+    reports_init(e);
+}
+
+void ensemble_finish(struct ensemble *e)
+{
+    struct unapplied *u;
+    while ((u = oldest(e)) != NULL) {
+        drop_unapplied(e, u);
+    }
+    reports_finish(e);
+}
+
+/* Where batches go */
+
+static void fail(struct ensemble *e, int error)
+{
+    if (e->failed != NULL) {
+        e->failed(e->failed_ctx, error, "the log takes no more writes");
+    }
+}
+
+static void count_proposal(struct ensemble *e, size_t len)
+{
+    struct ensemble_stats *s = &e->stats;
+    int64_t size = (int64_t)len;
+    s->proposal_last = size;
+    s->proposal_max = size > s->proposal_max ? size : s->proposal_max;
+    s->proposal_min = s->proposal_min < 0 || size < s->proposal_min ? size : s->proposal_min;
+}
+
+/* Brings a kept batch on its way. What cannot go now goes when something changes. */
+static void route(struct ensemble *e, const struct unapplied *u)
+{
+    struct buf copy;
+    if (e->replication == NULL) {
+        return;
+    }
+    buf_init(&copy, 0);
+    if (e->role == REPLICATION_LEADER) {
+        buf_append_slice(&copy, buf_slice(&u->bytes));
+        int rc = buf_ok(&copy) ? replication_submit(e->replication, &copy) : CONCLAVE_ENOMEM;
+        if (rc != 0 && rc != CONCLAVE_EBUSY && rc != CONCLAVE_ENOMEM && rc != CONCLAVE_ECLOSED) {
+            fail(e, rc);
+        }
+    } else if (e->leader != 0) {
+        buf_append_u8(&copy, ENSEMBLE_BATCH);
+        buf_append_slice(&copy, buf_slice(&u->bytes));
+        if (buf_ok(&copy)) {
+            e->stats.forwarded++;
+            e->links.send(e->links.ctx, e->leader, &copy);
+        }
+    }
+    buf_finish(&copy);
+}
+
+static void retry_soon(struct ensemble *e)
+{
+    int64_t at = clock_monotonic_ms(e->clock) + RETRY_MS;
+    e->retry_at = at < e->retry_at ? at : e->retry_at;
+}
+
+static void resend(struct ensemble *e)
+{
+    e->retry_at = INT64_MAX;
+    LIST_FOREACH (it, &e->unapplied) {
+        e->stats.resent++;
+        route(e, CONTAINER_OF(it, struct unapplied, node));
+    }
+    moved(e);
+}
+
+/* A sole voter does not lead at once: the entry that begins its term has to reach the disk first. The
+ * commands kept until then go before later ones. */
+static bool keeps_nothing(const struct ensemble *e)
+{
+    return e->sole && e->role == REPLICATION_LEADER && list_empty(&e->unapplied);
+}
+
+static int sink_submit(void *ctx, struct buf *payload_take)
+{
+    struct ensemble *e = ctx;
+    count_proposal(e, payload_take->len);
+    if (keeps_nothing(e)) {
+        int rc = replication_submit(e->replication, payload_take);
+        if (rc != 0) {
+            fail(e, rc);
+        }
+        return rc;
+    }
+    struct batch_reader reader;
+    if (batch_open(buf_slice(payload_take), &reader) != 0) {
+        /* A whole state: not kept, not forwarded. */
+        return e->replication != NULL ? replication_submit(e->replication, payload_take)
+                                      : CONCLAVE_EBUSY;
+    }
+    struct unapplied *u = calloc(1, sizeof *u);
+    if (u == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    u->sequence = reader.header.sequence;
+    u->count = reader.header.count;
+    u->bytes = *payload_take;
+    buf_init(payload_take, 0);
+    if (list_empty(&e->unapplied)) {
+        moved(e);
+    }
+    list_push_back(&e->unapplied, &u->node);
+    e->stats.unapplied++;
+    e->stats.unapplied_bytes += u->bytes.len;
+    route(e, u);
+    return 0;
+}
+
+static void sink_submit_own(void *ctx, struct buf *payload_take)
+{
+    struct ensemble *e = ctx;
+    int rc =
+        e->replication != NULL ? replication_submit(e->replication, payload_take) : CONCLAVE_EBUSY;
+    if (rc != 0 && keeps_nothing(e)) {
+        fail(e, rc);
+    }
+}
+
+static size_t sink_in_flight(void *ctx)
+{
+    struct ensemble *e = ctx;
+    return keeps_nothing(e) ? replication_in_flight(e->replication) : e->stats.unapplied;
+}
+
+static uint64_t sink_read_index(void *ctx)
+{
+    struct ensemble *e = ctx;
+    return replication_read_index(e->replication);
+}
+
+static int64_t sink_expiry_wait(void *ctx, int64_t owner, int64_t heard_ms, int32_t timeout_ms)
+{
+    return reports_expiry_wait(ctx, owner, heard_ms, timeout_ms);
+}
+
+struct pipeline_sink ensemble_sink(struct ensemble *e)
+{
+    return (struct pipeline_sink){
+        .submit = sink_submit,
+        .submit_own = sink_submit_own,
+        .in_flight = sink_in_flight,
+        .read_index = sink_read_index,
+        .expiry_wait = sink_expiry_wait,
+        .ctx = e,
+    };
+}
+
+/* What was applied */
+
+/* Own batches that the state has admitted are done. */
+static void settle(struct ensemble *e, int64_t sequence)
+{
+    struct unapplied *u;
+    bool any = false;
+    while ((u = oldest(e)) != NULL && u->sequence <= sequence) {
+        drop_unapplied(e, u);
+        any = true;
+    }
+    if (any) {
+        moved(e);
+    }
+}
+
+static void forget(struct ensemble *e)
+{
+    struct unapplied *u;
+    while ((u = oldest(e)) != NULL) {
+        drop_unapplied(e, u);
+    }
+    service_forget(e->service);
+}
+
+/* A batch of an earlier run of this server comes out of the log under a number that this run has not
+ * reached: the wall clock was set back between them. What is on its way now would never be admitted;
+ * its clients are sent away, and the run begins above, and above whatever follows of the earlier one. */
+static void overtake(struct ensemble *e, int64_t sequence)
+{
+    if (sequence <= e->service->pipeline.sequence) {
+        return;
+    }
+    log_warn("server", "clock-set-back", "sequence=%lld unapplied=%zu", (long long)sequence,
+             e->stats.unapplied);
+    service_drop_clients(e->service, "the server's clock was set back");
+    forget(e);
+    pipeline_begin(&e->service->pipeline, sequence);
+}
+
+static int apply_batch(struct ensemble *e, struct slice payload, bool skip)
+{
+    struct batch_reader reader;
+    if (!e->sole && e->service->serving && batch_open(payload, &reader) == 0 &&
+        reader.header.origin == e->id) {
+        overtake(e, reader.header.sequence);
+    }
+    int rc = skip ? service_skip(e->service, payload) : service_apply(e->service, payload);
+    if (rc != 0 || list_empty(&e->unapplied) || batch_open(payload, &reader) != 0 ||
+        reader.header.origin != e->id) {
+        return rc;
+    }
+    int64_t admitted = state_origin_sequence(e->service->state, e->id);
+    settle(e, admitted);
+    const struct unapplied *u = oldest(e);
+    if (u != NULL && reader.header.sequence > admitted && e->lost != u->sequence) {
+        e->lost = u->sequence; /* once: those behind it come without it, too */
+        retry_soon(e);
+    }
+    return 0;
+}
+
+int ensemble_apply(struct ensemble *e, uint64_t index, struct slice payload)
+{
+    int rc = apply_batch(e, payload, false);
+    if (rc == 0) {
+        comparison_applied(e, index);
+    }
+    return rc;
+}
+
+int ensemble_skip(struct ensemble *e, uint64_t index, struct slice payload)
+{
+    int rc = apply_batch(e, payload, true);
+    if (rc == 0) {
+        comparison_applied(e, index);
+    }
+    return rc;
+}
+
+int ensemble_restore(struct ensemble *e, struct slice snapshot)
+{
+    agreement_reset(&e->agreement);
+    int rc = service_restore(e->service, snapshot);
+    if (rc == 0 && e->service->serving) {
+        forget(e); /* what became of them is in the snapshot, unseen */
+    }
+    return rc;
+}
+
+void ensemble_suspend(struct ensemble *e)
+{
+    e->replication = NULL;
+    e->role = REPLICATION_FOLLOWER;
+    e->leader = 0;
+    if (service_lead(e->service, false) != 0) {
+        abort(); /* it fails for a leader only */
+    }
+    service_lose_contact(e->service);
+}
+
+int ensemble_resume(struct ensemble *e)
+{
+    struct state *state = state_create(&e->service->key);
+    agreement_reset(&e->agreement);
+    int rc = state != NULL ? service_adopt(e->service, state) : CONCLAVE_ENOMEM;
+    forget(e);
+    return rc;
+}
+
+void ensemble_confirmed(struct ensemble *e, uint64_t ticket)
+{
+    service_confirmed(e->service, ticket);
+    reports_confirmed(e, ticket);
+}
+
+/* Who leads, who belongs to us */
+
+int ensemble_role(struct ensemble *e, enum replication_role role, uint64_t leader)
+{
+    bool led = e->role == REPLICATION_LEADER;
+    bool leads = role == REPLICATION_LEADER;
+    bool other = leader != 0 && (leader != e->leader || led != leads);
+    int rc = 0;
+    e->role = role;
+    e->leader = leader;
+    if (led != leads) {
+        e->stats.elections += leads;
+        e->leads_since_ms = clock_monotonic_ms(e->clock);
+        rc = service_lead(e->service, leads);
+    }
+    if (other) {
+        e->tick_at = 0;
+        reports_leader_changed(e);
+        resend(e);
+    }
+    return rc;
+}
+
+void ensemble_expect(struct ensemble *e, const struct member *members, size_t count)
+{
+    e->n_others = 0;
+    e->n_voters = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (members[i].role == MEMBER_VOTER) {
+            e->voters[e->n_voters++] = members[i].id;
+        }
+        if (members[i].id != (uint64_t)e->id) {
+            e->others[e->n_others++] = members[i].id;
+        }
+    }
+    e->sole = count == 1 && members[0].id == (uint64_t)e->id;
+    e->service->standing.sole = e->sole;
+}
+
+int ensemble_configuration(struct ensemble *e, uint64_t index, const struct member *members,
+                           size_t count)
+{
+    static const enum state_role roles[] = {
+        [MEMBER_OBSERVER] = STATE_OBSERVER,
+        [MEMBER_VOTER] = STATE_VOTER,
+        [MEMBER_SPARE] = STATE_SPARE,
+    };
+    struct state_member list[MEMBERS_MAX];
+    for (size_t i = 0; i < count; i++) {
+        list[i] = (struct state_member){
+            .id = (int64_t)members[i].id,
+            .role = roles[members[i].role],
+            .address = members[i].address,
+        };
+    }
+    ensemble_expect(e, members, count);
+    int rc = service_configure(e->service, list, count);
+    if (rc == 0 && index > e->agreement.last) {
+        comparison_applied(e, index);
+    }
+    return rc;
+}
+
+void ensemble_link(struct ensemble *e, uint64_t member)
+{
+    if (member == e->leader && e->role != REPLICATION_LEADER) {
+        resend(e); /* what was on the old link may be lost */
+    }
+}
+
+/* Messages */
+
+static void take_batch(struct ensemble *e, uint64_t from, struct slice bytes)
+{
+    struct batch_reader reader;
+    struct command command;
+    struct buf batch;
+    if (e->role != REPLICATION_LEADER || e->replication == NULL) {
+        /* Its origin may hear who was elected before the log lets that one lead. */
+        buf_init(&batch, 0);
+        buf_append_u8(&batch, ENSEMBLE_LATER);
+        if (buf_ok(&batch)) {
+            e->links.send(e->links.ctx, from, &batch);
+        }
+        buf_finish(&batch);
+        return;
+    }
+    if (batch_open(bytes, &reader) != 0 || reader.header.origin != (int64_t)from) {
+        e->stats.refused++;
+        return;
+    }
+    int64_t now_ms = service_time_ms(e->service);
+    int rc;
+    while ((rc = batch_next(&reader, &command)) == 1) {
+        session_tracker_touch(e->service->sessions, command.session_id, now_ms);
+    }
+    if (rc != 0) {
+        e->stats.refused++;
+        return;
+    }
+    /* What this leader has already decided, the end of a session among it, comes first. */
+    service_submit_own(e->service);
+    buf_init(&batch, 0);
+    buf_append_slice(&batch, bytes);
+    rc = buf_ok(&batch) ? batch_stamp_time(&batch, clock_wall_ms(e->clock)) : CONCLAVE_ENOMEM;
+    if (rc == 0) {
+        e->stats.taken++;
+        rc = replication_submit(e->replication, &batch);
+    }
+    if (rc != 0) {
+        buf_finish(&batch);
+    }
+}
+
+static void take_later(struct ensemble *e, uint64_t from)
+{
+    if (from == e->leader) {
+        retry_soon(e);
+    }
+}
+
+static void take_left(struct ensemble *e, uint64_t from)
+{
+    e->left = from;
+    e->left_ms = clock_monotonic_ms(e->clock);
+}
+
+bool ensemble_has_left(const struct ensemble *e, uint64_t member)
+{
+    return e->left == member &&
+           clock_monotonic_ms(e->clock) - e->left_ms <= e->service->limits.tick_ms;
+}
+
+int ensemble_transfer(struct ensemble *e, uint64_t to)
+{
+    struct buf message;
+    int rc = 0;
+    if (e->replication == NULL || e->leader == 0 || e->leader == to) {
+        return e->leader != 0 && e->leader == to ? CONCLAVE_EINVAL : CONCLAVE_EBUSY;
+    }
+    if (e->role == REPLICATION_LEADER) {
+        return replication_transfer(e->replication, to);
+    }
+    buf_init(&message, 0);
+    buf_append_u8(&message, ENSEMBLE_TRANSFER);
+    buf_append_i64(&message, (int64_t)to);
+    if (buf_ok(&message)) {
+        e->links.send(e->links.ctx, e->leader, &message);
+    } else {
+        rc = CONCLAVE_ENOMEM;
+    }
+    buf_finish(&message);
+    return rc;
+}
+
+/* A member was asked for it by an administrator. What comes of it is seen by who leads. */
+static void take_transfer(struct ensemble *e, struct slice bytes)
+{
+    struct wire_reader r = wire_reader_make(bytes);
+    if (bytes.len != 8) {
+        e->stats.refused++;
+    } else if (e->role == REPLICATION_LEADER) {
+        uint64_t to = (uint64_t)wire_read_i64(&r);
+        int rc = to != (uint64_t)e->id ? replication_transfer(e->replication, to) : CONCLAVE_EINVAL;
+        log_info("server", "transfer", "to=%llu result=%s",
+                 (unsigned long long)member_number((int64_t)to),
+                 rc == 0 ? "begun" : conclave_errname(rc));
+    }
+}
+
+void ensemble_message(struct ensemble *e, uint64_t from, struct slice message)
+{
+    uint8_t kind = message.len > 0 ? message.data[0] : 0;
+    struct slice rest = message.len > 0 ? slice_make(message.data + 1, message.len - 1) : message;
+    switch (kind) {
+    case ENSEMBLE_BATCH:
+        take_batch(e, from, rest);
+        break;
+    case ENSEMBLE_LATER:
+        take_later(e, from);
+        break;
+    case ENSEMBLE_TRANSFER:
+        take_transfer(e, rest);
+        break;
+    case ENSEMBLE_DIGEST:
+        comparison_take(e, from, rest);
+        break;
+    case ENSEMBLE_LEFT:
+        take_left(e, from);
+        break;
+    case ENSEMBLE_REPORT:
+        reports_take(e, from, rest);
+        break;
+    case ENSEMBLE_REPORTED:
+        reports_acknowledged(e, from, rest);
+        break;
+    default:
+        e->stats.refused++;
+        break;
+    }
+}
+
+/* Beats */
+
+/* A reconfig may have removed this server: it sends its clients away and tells the leader when they are gone. */
+static void leave(struct ensemble *e)
+{
+    struct buf message;
+    bool leaving = e->replication != NULL && state_is_leaving(e->service->state, e->id);
+    service_set_leaving(e->service, leaving);
+    if (!leaving || e->leader == 0 || map_count(&e->service->by_session) > 0) {
+        return;
+    }
+    buf_init(&message, 0);
+    buf_append_u8(&message, ENSEMBLE_LEFT);
+    if (buf_ok(&message)) {
+        e->links.send(e->links.ctx, e->leader, &message);
+    }
+    buf_finish(&message);
+}
+
+void ensemble_tick(struct ensemble *e)
+{
+    int64_t now_ms = clock_monotonic_ms(e->clock);
+    if (now_ms >= e->retry_at) {
+        resend(e);
+    }
+    if (!list_empty(&e->unapplied) && now_ms >= e->resend_at && e->leader != 0) {
+        int64_t wait_ms = 2 * e->resend_wait_ms;
+        resend(e);
+        e->resend_wait_ms = wait_ms < RESEND_MAX_MS ? wait_ms : RESEND_MAX_MS;
+        e->resend_at = now_ms + e->resend_wait_ms;
+    }
+    if (!e->sole && now_ms >= e->tick_at) {
+        e->tick_at = now_ms + reports_interval_ms(e);
+        reports_tell(e);
+        leave(e);
+        if (now_ms >= e->claim_at) {
+            e->claim_at = now_ms + CLAIM_MS;
+            comparison_tell(e);
+        }
+        service_look_at_contact(e->service);
+    }
+}
+
+int64_t ensemble_deadline(const struct ensemble *e)
+{
+    bool waits = !list_empty(&e->unapplied) && e->leader != 0;
+    int64_t at = e->sole ? INT64_MAX : e->tick_at;
+    at = waits && e->resend_at < at ? e->resend_at : at;
+    return e->retry_at < at ? e->retry_at : at;
+}

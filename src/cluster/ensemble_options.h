@@ -1,0 +1,35 @@
+/* What the configuration says about the ensemble that this server belongs to: for server.c. */
+#ifndef CLUSTER_ENSEMBLE_OPTIONS_H
+#define CLUSTER_ENSEMBLE_OPTIONS_H
+
+#include "cluster/links/peer.h"
+#include "front/server_line.h"
+
+struct ensemble_options {
+    /* Several servers, or one that others may join: the peer port is opened. Else all below but
+     * linearizable_reads is to be ignored. */
+    bool enabled;
+    const struct server_line *members; /* by id, this server among them */
+    size_t n_members;
+    size_t me;       /* which of them this server is */
+    int64_t version; /* of the dynamicConfigFile; 0: none */
+
+    /* The link to other servers. */
+    struct net_address listen[SERVER_HOSTS_MAX];
+    size_t n_listen;
+    enum peer_security security;
+    struct slice secret;     /* with PEER_SECURITY_SECRET */
+    struct tls_settings tls; /* with PEER_SECURITY_CERTIFICATES */
+    bool verify_hosts;
+    bool tls_reload; /* read the certificate files again when they change */
+
+    int election_ms;         /* without word from a leader, after which another is elected */
+    int heartbeat_ms;        /* between words of an idle leader */
+    bool linearizable_reads; /* every read is proved by a quorum */
+    int64_t alone; /* go on as the only member, from a log that ends at this index; -1: no */
+    int64_t
+        skip_entry; /* index of a log entry that is not to be applied, if a majority says so; 0: none */
+    bool heal;      /* move damaged data aside and fetch them from the other members */
+};
+
+#endif

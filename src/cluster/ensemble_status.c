@@ -1,0 +1,130 @@
+#include "cluster/ensemble_status.h"
+
+#include <string.h>
+
+static size_t list_length(const struct list *head)
+{
+    size_t n = 0;
+    LIST_FOREACH (it, head) {
+        n++;
+    }
+    return n;
+}
+
+static void add_links(const struct node *n, struct quorum_stats *ret)
+{
+    struct peer_stats links[MEMBERS_MAX];
+    const struct peers *peers = node_peers(n);
+    if (peers == NULL) {
+        return;
+    }
+    size_t count = peers_stats(peers, links, MEMBERS_MAX);
+    for (size_t i = 0; i < count && i < MEMBERS_MAX; i++) {
+        ret->links += links[i].linked;
+        ret->links_made += links[i].links;
+        ret->bytes_sent += links[i].bytes_sent;
+        ret->bytes_received += links[i].bytes_received;
+        ret->dropped += links[i].dropped;
+    }
+    ret->refused = peers_refused(peers);
+}
+
+static void add_members(struct node *n, struct quorum_stats *ret)
+{
+    struct quorum_member m;
+    for (size_t i = 0; quorum_member(n, i, &m); i++) {
+        ret->members++;
+        ret->voters += m.voter;
+        if (ret->leads && !m.self && m.linked) {
+            ret->learners++;
+            ret->synced_followers += m.voter && m.match_index > 0;
+            ret->synced_observers += !m.voter && m.match_index > 0;
+        }
+    }
+}
+
+void quorum_stats(struct node *n, const struct clock_source *clock, struct quorum_stats *ret)
+{
+    const struct ensemble *e = node_ensemble(n);
+    *ret = (struct quorum_stats){.grouped = !e->sole, .contact_ms = -1};
+    ret->leads = e->role == REPLICATION_LEADER;
+    ret->leader = e->leader;
+    ret->aside = node_stage(n) == NODE_ASIDE;
+    ret->damaged = node_is_damaged(n);
+    ret->pending_syncs = list_length(&e->service->standing.confirming);
+    if (ret->leads) {
+        ret->leader_uptime_ms = clock_monotonic_ms(clock) - e->leads_since_ms;
+    }
+    if (e->sole) {
+        ret->contact_ms = 0;
+    } else if (e->service->standing.contact_at != CONTACT_NEVER) {
+        ret->contact_ms = clock_monotonic_ms(clock) - e->service->standing.contact_at;
+    }
+    add_links(n, ret);
+    add_members(n, ret);
+}
+
+/* Without those that a reconfig removed: as clients see it. */
+static size_t drop_leaving(const struct state *s, struct replication_member_stats *all,
+                           size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!state_is_leaving(s, (int64_t)all[i].id)) {
+            all[kept++] = all[i];
+        }
+    }
+    return kept;
+}
+
+/* As the log tells them, or as configured while it is not open. */
+static size_t list_members(struct node *n, struct replication_member_stats *out)
+{
+    const struct member *members;
+    const struct replication *log = node_log(n);
+    size_t count = log != NULL ? replication_members(log, out, MEMBERS_MAX) : 0;
+    if (count > 0) {
+        return drop_leaving(node_ensemble(n)->service->state, out, count);
+    }
+    count = node_members(n, &members);
+    for (size_t i = 0; i < count; i++) {
+        out[i] = (struct replication_member_stats){
+            .id = members[i].id, .role = members[i].role, .address = members[i].address};
+    }
+    return count;
+}
+
+bool quorum_member(struct node *n, size_t i, struct quorum_member *ret)
+{
+    struct replication_member_stats all[MEMBERS_MAX];
+    const struct peers *peers = node_peers(n);
+    const struct ensemble *e = node_ensemble(n);
+    size_t count = list_members(n, all);
+    if (i >= count) {
+        return false;
+    }
+    const struct replication_member_stats *m = &all[i];
+    *ret = (struct quorum_member){
+        .id = m->id,
+        .voter = m->role == MEMBER_VOTER,
+        .self = m->id == (uint64_t)e->id,
+        .match_index = e->role == REPLICATION_LEADER ? m->match_index : 0,
+        .snapshot_sent = m->snapshot_bytes_sent,
+        .snapshot_total = m->snapshot_bytes_total,
+        .address = m->address,
+    };
+    ret->linked = ret->self || (peers != NULL && peers_linked(peers, m->id));
+    return true;
+}
+
+bool quorum_client_address(const struct server_line *line, struct net_address *ret)
+{
+    if (!line->has_client) {
+        return false;
+    }
+    *ret = line->client;
+    if (strcmp(ret->host, "0.0.0.0") == 0 || strcmp(ret->host, "::") == 0) {
+        memcpy(ret->host, line->hosts[0].host, sizeof ret->host);
+    }
+    return true;
+}

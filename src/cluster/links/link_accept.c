@@ -1,0 +1,194 @@
+#include "cluster/links/peer_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NEWCOMERS_MAX = 64 /* linked one way, though no members */ };
+
+static bool cluster_is_known(const struct peer_identity *who)
+{
+    static const uint8_t zero[PEER_CLUSTER_SIZE];
+    return memcmp(who->cluster, zero, sizeof zero) != 0;
+}
+
+/* Servers that both have a cluster must have the same. */
+bool clusters_differ(const struct peer_identity *a, const struct peer_identity *b)
+{
+    return cluster_is_known(a) && cluster_is_known(b) &&
+           memcmp(a->cluster, b->cluster, PEER_CLUSTER_SIZE) != 0;
+}
+
+/* Tells who is there; the callee may have changed everything. */
+static void peers_tell_hello(struct peers *p, struct peer *peer, const struct peer_identity *who)
+{
+    struct peer_identity copy = *who;
+    if (peer != NULL) {
+        peer->who = copy;
+    }
+    p->callbacks.hello(p->callbacks.ctx, &copy);
+}
+
+/* An answer that we cannot take. */
+static void peer_reject(struct peers *p, struct peer *peer, const char *why)
+{
+    struct conn *out = peer->out;
+    peer_note(peer, why);
+    peer_plan_retry(p, peer, true);
+    peers_tell_refused(p, out, why);
+    if (peer->out == out) {
+        peer_drop_out(peer);
+    }
+}
+
+static void peers_on_answer(struct peers *p, struct conn *c, const struct hello *h)
+{
+    struct peer *peer = conn_peer(c);
+    char why[PEER_PROBLEM_MAX];
+    if (h->version != HELLO_VERSION) {
+        snprintf(why, sizeof why, "it speaks version %u of the link, we speak %u", h->version,
+                 (unsigned)HELLO_VERSION);
+        peer_reject(p, peer, why);
+        return;
+    }
+    if (h->from.id != peer->id || h->to != p->me.id) {
+        snprintf(why, sizeof why, "server %llu answers there, not %llu: server.N lines differ",
+                 (unsigned long long)h->from.id, (unsigned long long)peer->id);
+        peer_reject(p, peer, why);
+        return;
+    }
+    peers_tell_hello(p, peer, &h->from);
+    if (p->closing || peer->out != c) {
+        return;
+    }
+    if (clusters_differ(&p->me, &h->from)) {
+        peer_reject(p, peer, hello_reason_text(HELLO_BAD_CLUSTER));
+        return;
+    }
+    peer->out_ready = true;
+    peer->quiet = true;
+    peer->problem[0] = '\0';
+    peer->retry_ms = PEER_RETRY_MIN_MS;
+    p->changed = true;
+}
+
+/* Whether the certificate of who connected is for the server that it says it is. */
+static bool peers_host_fits(const struct peers *p, const struct peer *peer, const struct conn *c,
+                            const struct hello *h)
+{
+    if (!p->conns.verify_hosts) {
+        return true;
+    }
+    if (peer == NULL || !peer->member) {
+        return conn_is_for(c, h->host);
+    }
+    for (size_t i = 0; i < peer->n_hosts; i++) {
+        if (conn_is_for(c, peer->hosts[i].host)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static size_t peers_count_newcomers(const struct peers *p)
+{
+    size_t n = 0;
+    LIST_FOREACH (it, &p->all) {
+        n += !CONTAINER_OF(it, struct peer, node)->member;
+    }
+    return n;
+}
+
+/* What speaks against a hello before anybody is told of it. */
+static enum hello_reason peers_judge(const struct peers *p, const struct conn *c,
+                                     const struct hello *h)
+{
+    const struct peer *peer = peers_find(p, h->from.id);
+    if (h->version != HELLO_VERSION) {
+        return HELLO_BAD_VERSION;
+    }
+    if (h->to != p->me.id) {
+        return HELLO_BAD_TO;
+    }
+    if (h->from.id == p->me.id) {
+        return HELLO_BAD_SELF;
+    }
+    if (!peers_host_fits(p, peer, c, h)) {
+        return HELLO_BAD_HOST;
+    }
+    /* Another run of the same server comes only after the end of the one before. */
+    if (peer != NULL && peer->in != NULL && peer->nonce != h->nonce &&
+        peers_now(p) - conn_heard_ms(peer->in) < p->silence_ms) {
+        return HELLO_BAD_TWICE;
+    }
+    if (peer == NULL && peers_count_newcomers(p) >= NEWCOMERS_MAX) {
+        return HELLO_BAD_CROWD;
+    }
+    return HELLO_BAD_NONE;
+}
+
+static void peers_refuse(struct peers *p, struct conn *c, enum hello_reason reason)
+{
+    peers_tell_refused(p, c, hello_reason_text(reason));
+    conn_refuse(c, reason);
+}
+
+static void peers_on_caller(struct peers *p, struct conn *c, const struct hello *h)
+{
+    enum hello_reason reason = peers_judge(p, c, h);
+    if (reason == HELLO_BAD_NONE) {
+        peers_tell_hello(p, peers_find(p, h->from.id), &h->from);
+        if (p->closing) {
+            return;
+        }
+        reason = clusters_differ(&p->me, &h->from) ? HELLO_BAD_CLUSTER : HELLO_BAD_NONE;
+    }
+    if (reason != HELLO_BAD_NONE) {
+        peers_refuse(p, c, reason);
+        return;
+    }
+    struct peer *peer = peers_find(p, h->from.id);
+    if (peer == NULL && (peer = peers_add(p, h->from.id)) == NULL) {
+        conn_close(c);
+        return;
+    }
+    if (peer->in != NULL) {
+        peer_cut(p, peer); /* it would not come again if its side of the link still stood */
+    }
+    struct hello answer = {
+        .version = HELLO_VERSION, .from = p->me, .to = h->from.id, .nonce = p->nonce};
+    memcpy(answer.host, p->host, sizeof answer.host);
+    conn_set_peer(c, peer);
+    peer->in = c;
+    peer->nonce = h->nonce;
+    peer->who = h->from;
+    if (!peer->out_ready) {
+        peer_hurry(p, peer);
+    }
+    p->changed = true;
+    conn_welcome(c, &answer);
+}
+
+void peers_on_hello(void *ctx, struct conn *c, const struct hello *h)
+{
+    struct peers *p = ctx;
+    if (conn_is_out(c)) {
+        peers_on_answer(p, c, h);
+    } else {
+        peers_on_caller(p, c, h);
+    }
+    peers_settle(p);
+}
+
+void peers_on_age(void *ctx, struct conn *c, const struct peer_identity *now)
+{
+    struct peers *p = ctx;
+    struct peer *peer = conn_peer(c);
+    struct peer_identity who = *now;
+    who.id = peer->id;
+    peers_tell_hello(p, peer, &who);
+    if (!p->closing && peer->in == c && clusters_differ(&p->me, &who)) {
+        peers_tell_refused(p, c, hello_reason_text(HELLO_BAD_CLUSTER));
+        peer_cut(p, peer);
+    }
+    peers_settle(p);
+}

@@ -1,0 +1,244 @@
+#include "cluster/reconfig.h"
+
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LOOK_MS = 100,
+    STEP_MAX_MS = 60000,    /* a reconfig without progress for this long is given up */
+    LINK_MAX_MS = 30000,    /* the same where the step waits for a member that no link reaches */
+    LEAVING_MAX_MS = 10000, /* for a removed member to send its clients away */
+};
+
+void reconfig_init(struct reconfig *r, struct ensemble *ensemble)
+{
+    *r = (struct reconfig){.ensemble = ensemble, .files = true};
+    buf_init(&r->addresses, 0);
+}
+
+void reconfig_finish(struct reconfig *r)
+{
+    buf_finish(&r->addresses);
+}
+
+void reconfig_configuration(struct reconfig *r, const struct member *members, size_t count)
+{
+    size_t at[MEMBERS_MAX];
+    buf_reset(&r->addresses);
+    for (size_t i = 0; i < count; i++) {
+        at[i] = r->addresses.len;
+        buf_append(&r->addresses, members[i].address, strlen(members[i].address) + 1);
+    }
+    if (!buf_ok(&r->addresses)) {
+        abort(); /* as everywhere where something is applied */
+    }
+    memcpy(r->now, members, count * sizeof *members);
+    for (size_t i = 0; i < count; i++) {
+        r->now[i].address = (const char *)r->addresses.data + at[i];
+    }
+    r->n_now = count;
+    r->step_ms = 0;
+    r->leaving_id = 0;
+}
+
+/* The present members and those that the files add to them. False when nobody is to be added. */
+static bool target_of_files(const struct reconfig *r, struct member *ret, size_t *ret_n)
+{
+    size_t n = r->n_now;
+    bool more = false;
+    memcpy(ret, r->now, n * sizeof *ret);
+    for (size_t i = 0; i < r->n_configured; i++) {
+        const struct member *wanted = &r->configured[i];
+        struct member *present = NULL;
+        for (size_t k = 0; k < r->n_now; k++) {
+            present = ret[k].id == wanted->id ? &ret[k] : present;
+        }
+        bool self = wanted->id == (uint64_t)r->ensemble->id;
+        if (present == NULL && n < MEMBERS_MAX && r->links.linked(r->links.ctx, wanted->id)) {
+            ret[n++] = *wanted;
+            more = true;
+        } else if (present != NULL && self && strcmp(present->address, wanted->address) != 0) {
+            present->address = wanted->address;
+            more = true;
+        } else if (present != NULL && present->role == MEMBER_OBSERVER &&
+                   wanted->role == MEMBER_VOTER) {
+            present->role = MEMBER_VOTER;
+            more = true;
+        }
+    }
+    *ret_n = n;
+    return more;
+}
+
+static struct reconfig_peer *find_peer(const struct reconfig *r, uint64_t id)
+{
+    for (size_t i = 0; i < r->n_peers; i++) {
+        if (r->peers[i].id == id) {
+            return (struct reconfig_peer *)&r->peers[i];
+        }
+    }
+    return NULL;
+}
+
+void reconfig_hello(struct reconfig *r, const struct peer_identity *who)
+{
+    struct reconfig_peer *p = find_peer(r, who->id);
+    if (p == NULL && r->n_peers < MEMBERS_MAX) {
+        p = &r->peers[r->n_peers++];
+    }
+    if (p != NULL) {
+        *p = (struct reconfig_peer){who->id, who->age};
+    }
+}
+
+bool reconfig_may_vote(const struct reconfig *r, uint64_t id)
+{
+    const struct reconfig_peer *p = find_peer(r, id);
+    return p != NULL && (p->age == PEER_GROWN || p->age == PEER_FOUNDED);
+}
+
+static bool caught_up(void *ctx, uint64_t id)
+{
+    struct reconfig *r = ctx;
+    return reconfig_may_vote(r, id) && replication_caught_up(r->log, id);
+}
+
+/* A removed member goes when it has no clients any more, cannot be reached, or takes too long; one that a withdrawn
+ * reconfig added, at once. */
+static bool may_go(void *ctx, uint64_t id)
+{
+    struct reconfig *r = ctx;
+    int64_t now_ms = clock_monotonic_ms(r->ensemble->clock);
+    if (r->leaving_id != id) {
+        r->leaving_id = id;
+        r->leaving_ms = now_ms;
+    }
+    return r->withdrawn != 0 || ensemble_has_left(r->ensemble, id) ||
+           !r->links.linked(r->links.ctx, id) || now_ms - r->leaving_ms > LEAVING_MAX_MS;
+}
+
+static void begin_step(struct reconfig *r, const struct transition_step *step, int64_t now_ms)
+{
+    if (r->step_ms == 0 || r->step_id != step->id || r->step_action != step->action) {
+        log_info("server", "membership", "step=%s member=%llu",
+                 step->action == TRANSITION_CHANGE ? "change" : "catch-up",
+                 (unsigned long long)member_number((int64_t)step->id));
+        r->step_ms = now_ms;
+        r->step_id = step->id;
+        r->step_action = step->action;
+    }
+}
+
+/* Whether members and target are the same. */
+static bool walk(struct reconfig *r, const struct member *target, size_t n, int64_t now_ms)
+{
+    struct transition_step step;
+    uint64_t self = (uint64_t)r->ensemble->id;
+    int rc = 0;
+    struct transition_facts facts = {.caught_up = caught_up, .may_go = may_go, .ctx = r};
+    transition_next(r->now, r->n_now, target, n, self, &facts, &step);
+    if (step.action == TRANSITION_DONE) {
+        return members_equal(r->now, r->n_now, target, n);
+    }
+    begin_step(r, &step, now_ms);
+    if (step.action == TRANSITION_CATCH_UP) {
+        rc = replication_catch_up(r->log, step.id);
+    } else {
+        const struct member *after = members_find(step.members, step.count, self);
+        bool leaves = step.id == self && (after == NULL || after->role != MEMBER_VOTER);
+        rc = leaves ? replication_transfer(r->log, 0)
+                    : replication_change(r->log, step.members, step.count);
+    }
+    if (rc != 0 && rc != CONCLAVE_EBUSY) {
+        log_warn("server", "membership-refused", "member=%llu error=%s",
+                 (unsigned long long)member_number((int64_t)step.id), conclave_errname(rc));
+    }
+    return false;
+}
+
+/* Gives a reconfig up: whoever asked for it is told, the next one may come. */
+static void give_up(struct reconfig *r, const struct state_reconfig *asked, int32_t err)
+{
+    uint8_t room[32];
+    struct buf body = {.data = room, .cap = sizeof room, .max = sizeof room};
+    reconfig_end_encode(&body, asked->zxid, err);
+    log_warn("server", "reconfig-given-up", "zxid=0x%llx member=%llu",
+             (unsigned long long)asked->zxid,
+             (unsigned long long)member_number((int64_t)r->step_id));
+    r->step_ms = 0;
+    r->withdrawn = 0;
+    if (service_propose(r->ensemble->service, 0, COMMAND_RECONFIG_END, buf_slice(&body)) != 0) {
+        log_warn("server", "reconfig-end-delayed", "error=ENOMEM");
+    }
+}
+
+static bool was_listed(void *ctx, uint64_t id)
+{
+    const struct reconfig *r = ctx;
+    return state_config_lists(r->ensemble->service->state, (int64_t)id);
+}
+
+/* Removes the observers that the reconfig added, then gives it up: a change that fails leaves nobody behind. */
+static void withdraw(struct reconfig *r, const struct state_reconfig *asked, bool stuck,
+                     int64_t now_ms)
+{
+    struct member target[MEMBERS_MAX];
+    size_t n = transition_withdraw(r->now, r->n_now, was_listed, r, target);
+    if (r->withdrawn != asked->zxid) {
+        r->withdrawn = asked->zxid;
+        r->step_ms = 0;
+        stuck = false;
+    }
+    if (stuck || walk(r, target, n, now_ms)) {
+        give_up(r, asked, CONCLAVE_NEW_CONFIG_NO_QUORUM);
+    }
+}
+
+/* Whether the step under way has made no progress for too long. */
+static bool is_stuck(const struct reconfig *r, int64_t now_ms)
+{
+    bool unreachable =
+        r->step_action == TRANSITION_CATCH_UP && !r->links.linked(r->links.ctx, r->step_id);
+    return r->step_ms != 0 && now_ms - r->step_ms > (unreachable ? LINK_MAX_MS : STEP_MAX_MS);
+}
+
+static void walk_as_asked(struct reconfig *r, const struct state_reconfig *asked, int64_t now_ms)
+{
+    static const enum member_role roles[] = {
+        [STATE_OBSERVER] = MEMBER_OBSERVER,
+        [STATE_VOTER] = MEMBER_VOTER,
+        [STATE_SPARE] = MEMBER_SPARE,
+    };
+    struct member target[MEMBERS_MAX];
+    for (size_t i = 0; i < asked->count; i++) {
+        const struct state_member *m = &asked->members[i];
+        target[i] = (struct member){(uint64_t)m->id, roles[m->role], m->address};
+    }
+    r->files = false; /* from now on the ensemble says who belongs to it */
+    bool stuck = is_stuck(r, now_ms);
+    if (asked->zxid != 0 && (stuck || r->withdrawn == asked->zxid)) {
+        withdraw(r, asked, stuck, now_ms);
+    } else {
+        r->withdrawn = 0;
+        (void)walk(r, target, asked->count, now_ms);
+    }
+}
+
+void reconfig_tick(struct reconfig *r)
+{
+    struct member target[MEMBERS_MAX];
+    size_t n = 0;
+    int64_t now_ms = clock_monotonic_ms(r->ensemble->clock);
+    if (now_ms < r->at || r->log == NULL || r->ensemble->role != REPLICATION_LEADER) {
+        return;
+    }
+    r->at = now_ms + LOOK_MS;
+    struct state_reconfig asked;
+    if (state_reconfig(r->ensemble->service->state, &asked)) {
+        walk_as_asked(r, &asked, now_ms);
+    } else if (r->files && target_of_files(r, target, &n)) {
+        (void)walk(r, target, n, now_ms);
+    }
+}

@@ -1,0 +1,966 @@
+#define _GNU_SOURCE /* asprintf */
+#include "cluster/replica.h"
+
+#include "base/log.h"
+#include "base/random.h"
+#include "cluster/bootstrap.h"
+#include "cluster/reconfig.h"
+#include "cluster/repair.h"
+#include "replication/replication_uv.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TRAILING_ENTRIES = 1024,
+    CHANNEL_LOG = 1,
+    CHANNEL_ENSEMBLE = 2,
+    ASIDE_MS = 1000, /* until a folder whose log failed is opened again */
+    ASIDE_MAX_MS = 30000,
+    FOUNDING_BEAT_MS = 50,
+};
+
+struct node {
+    uv_loop_t *loop;
+    const struct server_options *options;
+    struct service *service;
+    struct node_callbacks callbacks;
+    enum node_stage stage;
+    struct ensemble ensemble;
+    struct snapshots snapshots;
+    struct reconfig reconfig;
+    struct founding founding;
+    struct healing healing;
+    struct member founders[MEMBERS_MAX]; /* the configured members */
+    size_t n_founders;
+    struct buf founder_text; /* their addresses */
+    struct replication_loop *log_loop;
+    struct replication *log; /* of log_loop, NULL until it is open */
+    struct peers *peers;
+    struct peer_identity identity;
+    int64_t at;                 /* next beat of founding, next try from aside */
+    int64_t aside_wait_ms;      /* before the next try */
+    int64_t tried_ms;           /* when the last one ended, monotonic */
+    char *failure;              /* why the log failed */
+    enum replication_role role; /* as told last */
+    uint64_t leader;
+    bool serve_told;
+    bool failed_told;
+    bool closing;
+    int parts; /* open: log, peers, and the call that closes them */
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+};
+
+static bool grouped(const struct node *n)
+{
+    return n->options->ensemble.enabled;
+}
+
+static int64_t now_ms(const struct node *n)
+{
+    return clock_monotonic_ms(n->options->clock);
+}
+
+/* Failure */
+
+static void fail(struct node *n, int error, const char *text)
+{
+    if (!n->failed_told) {
+        n->failed_told = true;
+        n->callbacks.failed(n->callbacks.ctx, error, text);
+    }
+}
+
+static void part_closed(struct node *n);
+
+static void on_log_closed_aside(void *ctx)
+{
+    struct node *n = ctx;
+    n->log_loop = NULL;
+    if (n->closing) {
+        part_closed(n);
+        return;
+    }
+    n->parts--;
+    n->at = now_ms(n) + n->aside_wait_ms;
+}
+
+/* Until the log is open again, which says anew what there is. */
+static void tell_aside(struct node *n)
+{
+    n->identity.age = healing_age_aside(n->identity.age);
+    if (n->peers != NULL) {
+        peers_set_identity(n->peers, &n->identity);
+    }
+}
+
+/* A member lets the others go on without it, and tries again later. */
+static void step_aside(struct node *n, int error, const char *text)
+{
+    if (n->stage == NODE_ASIDE || n->closing) {
+        return;
+    }
+    n->stage = NODE_ASIDE;
+    if (now_ms(n) - n->tried_ms > n->aside_wait_ms) {
+        n->aside_wait_ms = 0; /* it had come back for good */
+    }
+    n->aside_wait_ms = n->aside_wait_ms == 0                 ? ASIDE_MS
+                       : 2 * n->aside_wait_ms < ASIDE_MAX_MS ? 2 * n->aside_wait_ms
+                                                             : ASIDE_MAX_MS;
+    n->at = INT64_MAX; /* until the log is closed */
+    free(n->failure);
+    n->failure = strdup(text);
+    n->ensemble.stats.steps_aside++;
+    if (n->ensemble.beyond_repair && healing_is_possible(&n->healing)) {
+        n->healing.wanted = true;
+    }
+    log_error("server", "stepped-aside", "error=%s retry_ms=%lld text=\"%s\"",
+              conclave_errname(error), (long long)n->aside_wait_ms, text);
+    n->log = NULL;
+    n->reconfig.log = NULL;
+    n->snapshots.log = NULL;
+    n->role = REPLICATION_FOLLOWER;
+    n->leader = 0;
+    tell_aside(n);
+    ensemble_suspend(&n->ensemble);
+    if (n->log_loop != NULL) {
+        replication_loop_close(n->log_loop, on_log_closed_aside, n);
+    }
+}
+
+static void on_log_failed(void *ctx, int error, const char *text)
+{
+    struct node *n = ctx;
+    if (grouped(n) && !n->ensemble.sole) {
+        step_aside(n, error, text);
+    } else {
+        fail(n, error, text);
+    }
+}
+
+/* Going on would make the state another than the log says. */
+static void must_apply(int rc, const char *what, uint64_t index)
+{
+    if (rc != 0) {
+        log_error("server", "apply-failed", "what=%s index=%llu error=%s", what,
+                  (unsigned long long)index, conclave_errname(rc));
+        abort();
+    }
+}
+
+/* The log's callbacks */
+
+/* What others are told of our data may have changed. */
+static void grow(struct node *n)
+{
+    struct replication_stats stats;
+    if (n->peers == NULL || n->log == NULL || n->identity.age == PEER_GROWN ||
+        !replication_may_vote(n->log)) {
+        return;
+    }
+    replication_stats(n->log, &stats);
+    if (stats.last_index <= 1) {
+        return;
+    }
+    n->identity.age = PEER_GROWN;
+    peers_set_identity(n->peers, &n->identity);
+    if (n->healing.wanted) {
+        n->healing.wanted = false;
+        n->ensemble.stats.healed++;
+        log_info("server", "healed", "last_index=%llu", (unsigned long long)stats.last_index);
+    }
+}
+
+static void on_apply(void *ctx, uint64_t index, struct slice payload)
+{
+    struct node *n = ctx;
+    uint64_t generation = n->service->generation;
+    must_apply(ensemble_apply(&n->ensemble, index, payload), "command", index);
+    snapshots_applied(&n->snapshots, generation);
+    if (index > 1) {
+        grow(n);
+    }
+}
+
+static void on_skip(void *ctx, uint64_t index, struct slice payload)
+{
+    struct node *n = ctx;
+    must_apply(ensemble_skip(&n->ensemble, index, payload), "skip", index);
+}
+
+static void on_apply_done(void *ctx)
+{
+    (void)ctx; /* the end of the turn sends what was gathered */
+}
+
+static int on_snapshot_begin(void *ctx)
+{
+    struct node *n = ctx;
+    return snapshots_begin(&n->snapshots);
+}
+
+static int on_snapshot_step(void *ctx, size_t max_bytes, struct buf *out)
+{
+    struct node *n = ctx;
+    return snapshots_step(&n->snapshots, max_bytes, out);
+}
+
+static void on_snapshot_abort(void *ctx)
+{
+    struct node *n = ctx;
+    snapshots_abort(&n->snapshots);
+}
+
+static int on_restore(void *ctx, struct slice snapshot)
+{
+    struct node *n = ctx;
+    int rc = ensemble_restore(&n->ensemble, snapshot);
+    if (rc == 0) {
+        snapshots_restored(&n->snapshots);
+        grow(n);
+    }
+    return rc;
+}
+
+static void serve(struct node *n)
+{
+    if (n->serve_told || n->closing) {
+        return;
+    }
+    n->serve_told = true;
+    n->service->standing.leads = false; /* until the log says so */
+    if (n->log == NULL) {
+        service_lose_contact(n->service);
+    }
+    n->callbacks.serve(n->callbacks.ctx);
+    must_apply(ensemble_role(&n->ensemble, n->role, n->leader), "role", 0);
+}
+
+static void on_role_changed(void *ctx, enum replication_role role, uint64_t leader, uint64_t term)
+{
+    struct node *n = ctx;
+    n->role = role;
+    n->leader = leader;
+    if (n->log == NULL) {
+        return;
+    }
+    if (!n->ensemble.sole) {
+        log_info("server", "role", "role=%s leader=%llu term=%llu",
+                 role == REPLICATION_LEADER      ? "leader"
+                 : role == REPLICATION_CANDIDATE ? "candidate"
+                                                 : "follower",
+                 (unsigned long long)member_number((int64_t)leader), (unsigned long long)term);
+    }
+    if (n->serve_told) {
+        must_apply(ensemble_role(&n->ensemble, role, leader), "role", 0);
+    } else if (role == REPLICATION_LEADER) {
+        serve(n);
+    }
+}
+
+/* Links to the members, and to those who are configured and may become some. */
+static void set_peers(struct node *n, const struct member *members, size_t count)
+{
+    size_t most = count + n->n_founders;
+    struct peer_member *list = calloc(most + 1, sizeof *list);
+    struct server_line *lines = calloc(most + 1, sizeof *lines);
+    const char *why = NULL;
+    size_t k = 0;
+    for (size_t i = 0; list != NULL && lines != NULL && i < most; i++) {
+        const struct member *m = i < count ? &members[i] : &n->founders[i - count];
+        if (i >= count && members_find(members, count, m->id) != NULL) {
+            continue;
+        }
+        if (server_line_parse(m->address, &lines[k], &why) == 0) {
+            list[k] = (struct peer_member){m->id, lines[k].hosts, lines[k].n_hosts};
+            k++;
+        }
+    }
+    int rc = list == NULL || lines == NULL ? CONCLAVE_ENOMEM : peers_set_members(n->peers, list, k);
+    if (rc != 0) {
+        log_error("server", "members-refused", "error=%s", conclave_errname(rc));
+    }
+    for (size_t i = 0; lines != NULL && i < k; i++) {
+        server_line_finish(&lines[i]);
+    }
+    free(lines);
+    free(list);
+}
+
+static void on_configuration(void *ctx, uint64_t index, const struct member *members, size_t count)
+{
+    struct node *n = ctx;
+    must_apply(ensemble_configuration(&n->ensemble, index, members, count), "configuration", index);
+    reconfig_configuration(&n->reconfig, members, count);
+    if (grouped(n)) {
+        healing_configuration(&n->healing, n->identity.cluster, index, members, count);
+    }
+    if (n->peers != NULL) {
+        set_peers(n, members, count);
+    }
+}
+
+static void on_confirmed(void *ctx, uint64_t ticket)
+{
+    struct node *n = ctx;
+    ensemble_confirmed(&n->ensemble, ticket);
+}
+
+static void on_note(void *ctx, bool warning, const char *event, const char *text)
+{
+    (void)ctx;
+    log_line(warning ? LOG_WARN : LOG_INFO, "replication", event, "%s", text);
+}
+
+static bool is_linked(void *ctx, uint64_t id)
+{
+    struct node *n = ctx;
+    return n->peers != NULL && peers_linked(n->peers, id);
+}
+
+/* Messages */
+
+static void send_channel(struct node *n, uint64_t to, uint8_t channel, struct buf *take)
+{
+    int rc = n->peers == NULL ? CONCLAVE_EDISCONNECTED : peers_send(n->peers, to, channel, take);
+    (void)rc; /* dropped, counted there; sent again by whoever needs it */
+}
+
+static void send_log(void *ctx, uint64_t to, struct buf *message_take)
+{
+    send_channel(ctx, to, CHANNEL_LOG, message_take);
+}
+
+static void send_ensemble(void *ctx, uint64_t to, struct buf *message_take)
+{
+    send_channel(ctx, to, CHANNEL_ENSEMBLE, message_take);
+}
+
+static void on_link(void *ctx, uint64_t id, bool up)
+{
+    struct node *n = ctx;
+    log_info("server", up ? "link-up" : "link-down", "member=%llu",
+             (unsigned long long)member_number((int64_t)id));
+    if (n->log == NULL) {
+        return;
+    }
+    replication_link(n->log, id, up);
+    if (up) {
+        ensemble_link(&n->ensemble, id);
+    }
+}
+
+static void on_hello(void *ctx, const struct peer_identity *who)
+{
+    struct node *n = ctx;
+    healing_hello(&n->healing, who);
+    reconfig_hello(&n->reconfig, who);
+    if (n->stage == NODE_FOUNDING) {
+        founding_hello(&n->founding, who);
+        n->at = 0;
+    }
+}
+
+static void on_message(void *ctx, uint64_t from, uint8_t channel, struct slice bytes)
+{
+    struct node *n = ctx;
+    if (n->log == NULL) {
+        return;
+    }
+    if (channel == CHANNEL_LOG) {
+        replication_receive(n->log, from, bytes);
+    } else if (channel == CHANNEL_ENSEMBLE && n->serve_told) {
+        ensemble_message(&n->ensemble, from, bytes);
+    }
+}
+
+static void on_refused(void *ctx, const char *address, const char *reason, uint64_t count)
+{
+    (void)ctx;
+    log_warn("server", "peer-refused", "address=%s count=%llu reason=\"%s\"", address,
+             (unsigned long long)count, reason);
+}
+
+/* Opening */
+
+static int open_log(struct node *n, bool join, char **ret_text)
+{
+    const struct server_options *o = n->options;
+    struct server_metrics *m = n->service->metrics;
+    struct replication_options options = {
+        .dir = o->data_dir,
+        .server_id = o->server_id,
+        .segment_bytes = o->segment_bytes,
+        .snapshot_entries = o->snapshot_writes,
+        .snapshot_log_bytes = o->snapshot_log_bytes,
+        .trailing_entries = TRAILING_ENTRIES,
+        .snapshots_kept = o->snapshots_kept,
+        .sync = o->sync,
+        .clock = o->clock,
+        .sync_time = &m->fsynctime,
+        .snapshot_time = &m->snapshottime,
+        .election_ms = o->ensemble.election_ms,
+        .heartbeat_ms = o->ensemble.heartbeat_ms,
+        .skip = (uint64_t)o->ensemble.skip_entry,
+    };
+    struct replication_callbacks callbacks = {
+        .ctx = n,
+        .apply = on_apply,
+        .skip = on_skip,
+        .apply_done = on_apply_done,
+        .snapshot_begin = on_snapshot_begin,
+        .snapshot_step = on_snapshot_step,
+        .snapshot_abort = on_snapshot_abort,
+        .restore = on_restore,
+        .role_changed = on_role_changed,
+        .configuration = on_configuration,
+        .confirmed = on_confirmed,
+        .failed = on_log_failed,
+        .note = on_note,
+    };
+    struct replication_sender sender = {n, send_log};
+    random_bytes(&options.seed, sizeof options.seed);
+    if (grouped(n)) {
+        options.founders = n->founders;
+        options.n_founders = n->n_founders;
+        options.cluster_given = true;
+        memcpy(options.cluster, n->identity.cluster, sizeof options.cluster);
+        options.join = join;
+        options.go_alone = o->ensemble.alone >= 0 && !n->serve_told;
+        options.alone = (uint64_t)o->ensemble.alone;
+    }
+    int64_t began_ms = now_ms(n);
+    int rc =
+        replication_loop_open(n->loop, &options, &callbacks, &sender, NULL, &n->log_loop, ret_text);
+    if (rc != 0) {
+        return rc;
+    }
+    n->parts++;
+    n->log = replication_loop_log(n->log_loop);
+    n->ensemble.replication = n->log;
+    n->reconfig.log = n->log;
+    n->stage = NODE_RUNNING;
+    summary_add(&m->dbinittime, (uint64_t)(now_ms(n) - began_ms));
+    summary_add(&m->startup_txns_loaded, n->service->stats.applied);
+    snapshots_opened(&n->snapshots, n->log);
+    struct replication_stats stats;
+    replication_stats(n->log, &stats);
+    n->identity.age = !replication_may_vote(n->log) ? PEER_LOST
+                      : stats.last_index > 1        ? PEER_GROWN
+                                                    : PEER_FOUNDED;
+    replication_cluster(n->log, n->identity.cluster);
+    if (n->peers != NULL) {
+        peers_set_identity(n->peers, &n->identity);
+    }
+    return 0;
+}
+
+static int open_peers(struct node *n, char **ret_text)
+{
+    const struct ensemble_options *e = &n->options->ensemble;
+    struct peer_options options = {
+        .listen = e->listen,
+        .n_listen = e->n_listen,
+        .identity = n->identity,
+        .host = e->members[e->me].hosts[0].host,
+        .security = e->security,
+        .secret = e->secret,
+        .certificates = &e->tls,
+        .verify_hosts = e->verify_hosts,
+        .silence_ms = 2 * e->election_ms,
+    };
+    struct peer_callbacks callbacks = {
+        .ctx = n,
+        .link = on_link,
+        .hello = on_hello,
+        .message = on_message,
+        .refused = on_refused,
+    };
+    int rc = peers_open(n->loop, &options, &callbacks, &n->peers, ret_text);
+    if (rc != 0) {
+        n->peers = NULL;
+        return rc;
+    }
+    n->parts++;
+    return 0;
+}
+
+/* The configured members in the log's form. */
+static int list_founders(struct node *n)
+{
+    const struct ensemble_options *e = &n->options->ensemble;
+    size_t at[MEMBERS_MAX];
+    buf_init(&n->founder_text, 0);
+    n->n_founders = e->n_members < MEMBERS_MAX ? e->n_members : MEMBERS_MAX;
+    for (size_t i = 0; i < n->n_founders; i++) {
+        at[i] = n->founder_text.len;
+        server_line_print(&e->members[i], &n->founder_text);
+        buf_append_u8(&n->founder_text, 0);
+    }
+    if (!buf_ok(&n->founder_text)) {
+        return CONCLAVE_ENOMEM;
+    }
+    for (size_t i = 0; i < n->n_founders; i++) {
+        n->founders[i] = (struct member){
+            .id = e->members[i].id,
+            .role = e->members[i].observer ? MEMBER_OBSERVER : MEMBER_VOTER,
+            .address = (const char *)n->founder_text.data + at[i],
+        };
+    }
+    return 0;
+}
+
+/* Until the log gives the members, links with the members of the last run, or of the configuration files. */
+static int link_members(struct node *n, char **ret_text)
+{
+    int rc = open_peers(n, ret_text);
+    if (rc != 0) {
+        return rc;
+    }
+    if (n->log != NULL && n->reconfig.n_now > 0) {
+        set_peers(n, n->reconfig.now, n->reconfig.n_now);
+    } else {
+        set_peers(n, n->healing.members, n->healing.n_members);
+    }
+    return 0;
+}
+
+struct node *node_create(uv_loop_t *loop, const struct server_options *options,
+                         struct service *service, const struct node_callbacks *callbacks)
+{
+    struct node *n = calloc(1, sizeof *n);
+    if (n == NULL) {
+        return NULL;
+    }
+    n->loop = loop;
+    n->options = options;
+    n->service = service;
+    n->callbacks = *callbacks;
+    n->stage = NODE_FOUNDING;
+    n->identity.id = (uint64_t)options->server_id;
+    n->at = INT64_MAX;
+    struct ensemble_links links = {send_ensemble, n};
+    ensemble_init(&n->ensemble, service, options->server_id, options->clock, &links);
+    n->ensemble.failed = on_log_failed;
+    n->ensemble.failed_ctx = n;
+    reconfig_init(&n->reconfig, &n->ensemble);
+    n->reconfig.links = (struct reconfig_links){is_linked, n};
+    return n;
+}
+
+struct pipeline_sink node_sink(struct node *n)
+{
+    return ensemble_sink(&n->ensemble);
+}
+
+/* Damage */
+
+static void await_healing(struct node *n, const struct damage_look *look, const char *text)
+{
+    n->ensemble.beyond_repair = false;
+    n->ensemble.doubted = false;
+    healing_want(&n->healing, look);
+    n->ensemble.stats.damaged++;
+    n->stage = NODE_DAMAGED;
+    n->identity.age = PEER_LOST;
+    memset(n->identity.cluster, 0, sizeof n->identity.cluster);
+    if (look->cluster_known) {
+        memcpy(n->identity.cluster, look->cluster, sizeof n->identity.cluster);
+    }
+    if (n->peers != NULL) {
+        peers_set_identity(n->peers, &n->identity);
+    }
+    n->at = now_ms(n);
+    log_error("server", "damaged",
+              "text=\"%s\" heal=\"when a majority of the others is there, what is damaged is moved "
+              "aside and had from them\"",
+              text);
+}
+
+/* The folder's content is moved aside, and this server joins. */
+static int join_anew(struct node *n, char **ret_text)
+{
+    int rc = healing_put_aside(&n->healing, clock_wall_ms(n->options->clock), ret_text);
+    memcpy(n->identity.cluster, n->healing.cluster, sizeof n->identity.cluster);
+    return rc == 0 ? open_log(n, true, ret_text) : rc;
+}
+
+/* Opens a folder that is not new; who had one and finds it empty joins. Damage is awaited to be healed,
+ * where others can do that. */
+static int open_folder(struct node *n, const struct damage_look *look, char **ret_text)
+{
+    int rc;
+    if (look->healing && look->cluster_known) {
+        healing_want(&n->healing, look);
+        return join_anew(n, ret_text);
+    }
+    rc = look->healing ? CONCLAVE_ECORRUPT : open_log(n, look->fresh, ret_text);
+    if (rc == CONCLAVE_ECORRUPT && healing_is_possible(&n->healing)) {
+        await_healing(n, look, *ret_text != NULL ? *ret_text : conclave_strerror(rc));
+        free(*ret_text);
+        *ret_text = NULL;
+        return 0;
+    }
+    return rc;
+}
+
+/* The first look at the folder. */
+static int look_at_folder(struct node *n, struct damage_look *ret, char **ret_text)
+{
+    const char *dir = n->options->data_dir;
+    int rc = damage_look(dir, NULL, ret, ret_text);
+    if (rc == CONCLAVE_ECORRUPT && healing_is_possible(&n->healing)) {
+        ret->healing = false;
+        ret->fresh = false; /* opening it says the same again */
+        free(*ret_text);
+        *ret_text = NULL;
+        return 0;
+    }
+    return rc;
+}
+
+int node_open(struct node *n, char **ret_text)
+{
+    struct damage_look look;
+    snapshots_init(&n->snapshots, n->service, n->options->snapshot_writes);
+    if (!grouped(n)) {
+        return open_log(n, false, ret_text);
+    }
+    n->service->standing.linearizable = n->options->ensemble.linearizable_reads;
+    int rc = list_founders(n);
+    if (rc != 0) {
+        return rc;
+    }
+    n->reconfig.configured = n->founders;
+    n->reconfig.n_configured = n->n_founders;
+    healing_init(&n->healing, n->identity.id, n->options->ensemble.heal, n->options->data_dir,
+                 n->founders, n->n_founders);
+    rc = look_at_folder(n, &look, ret_text);
+    if (rc != 0) {
+        return rc;
+    }
+    if (look.fresh && !look.healing && n->n_founders == 1) {
+        founding_cluster(n->founders, 1, n->identity.cluster); /* nobody to ask */
+        rc = open_log(n, false, ret_text);
+    } else if (look.fresh && !look.healing) {
+        ensemble_expect(&n->ensemble, n->founders, n->n_founders);
+        founding_init(&n->founding, n->identity.id, n->founders, n->n_founders);
+        log_info("server", "founding", "members=%zu text=\"an empty folder: asking the others\"",
+                 n->n_founders);
+    } else {
+        rc = open_folder(n, &look, ret_text);
+    }
+    if (rc == 0 && n->stage == NODE_DAMAGED) {
+        ensemble_expect(&n->ensemble, n->healing.members, n->healing.n_members);
+    }
+    if (rc == 0) {
+        rc = link_members(n, ret_text);
+    }
+    n->at = now_ms(n); /* serves from the loop */
+    return rc;
+}
+
+/* Turns */
+
+void node_turn(struct node *n)
+{
+    if (n->log != NULL) {
+        replication_turn(n->log);
+    }
+    if (n->peers != NULL) {
+        peers_turn(n->peers);
+    }
+}
+
+/* The log begins to live while links are up: all that it may have to do with, as who joins has not learnt
+ * yet who the members are. */
+static void tell_links(struct node *n)
+{
+    for (size_t i = 0; i < n->n_founders + n->healing.n_members; i++) {
+        const struct member *m =
+            i < n->n_founders ? &n->founders[i] : &n->healing.members[i - n->n_founders];
+        if (peers_linked(n->peers, m->id)) {
+            replication_link(n->log, m->id, true);
+        }
+    }
+}
+
+static void found(struct node *n)
+{
+    char *text = NULL;
+    enum founding_verdict verdict = founding_decide(&n->founding, now_ms(n));
+    n->at = now_ms(n) + FOUNDING_BEAT_MS;
+    if (verdict == FOUNDING_WAIT) {
+        return;
+    }
+    bool join = verdict == FOUNDING_JOIN;
+    if (join) {
+        memcpy(n->identity.cluster, n->founding.cluster, sizeof n->identity.cluster);
+    } else {
+        founding_cluster(n->founders, n->n_founders, n->identity.cluster);
+    }
+    log_info("server", join ? "joining" : "founded", "members=%zu", n->n_founders);
+    int rc = open_log(n, join, &text);
+    if (rc != 0) {
+        fail(n, rc, text != NULL ? text : conclave_strerror(rc));
+        free(text);
+        return;
+    }
+    n->at = INT64_MAX;
+    tell_links(n);
+}
+
+/* What could not be opened is tried again later. */
+static void stay_aside(struct node *n, int error, char *text)
+{
+    n->stage = NODE_RUNNING;
+    n->tried_ms = now_ms(n);
+    step_aside(n, error, text != NULL ? text : conclave_strerror(error));
+    n->at = now_ms(n) + n->aside_wait_ms;
+    free(text);
+}
+
+static void came_back(struct node *n, const char *text)
+{
+    n->at = INT64_MAX;
+    n->tried_ms = now_ms(n);
+    log_info("server", "came-back", "text=\"%s\"", text);
+    tell_links(n);
+}
+
+static void come_back(struct node *n)
+{
+    struct damage_look look;
+    char *text = NULL;
+    int rc = ensemble_resume(&n->ensemble);
+    if (rc == 0) {
+        rc = look_at_folder(n, &look, &text);
+    }
+    if (rc == 0 && n->healing.wanted && !look.healing) {
+        await_healing(n, &look, n->failure != NULL ? n->failure : conclave_strerror(rc));
+        return;
+    }
+    if (rc == 0) {
+        rc = open_folder(n, &look, &text);
+    }
+    if (rc != 0) {
+        stay_aside(n, rc, text);
+    } else if (n->stage == NODE_RUNNING) {
+        came_back(n, "the log takes writes again");
+    }
+}
+
+static void heal(struct node *n)
+{
+    char *text = NULL;
+    n->at = now_ms(n) + FOUNDING_BEAT_MS;
+    if (!healing_may_begin(&n->healing, is_linked, n)) {
+        return;
+    }
+    int rc = ensemble_resume(&n->ensemble);
+    if (rc == 0) {
+        rc = join_anew(n, &text);
+    }
+    if (rc != 0) {
+        stay_aside(n, rc, text);
+    } else {
+        came_back(n, "empty: all data are to come from the others");
+    }
+}
+
+/* Whether the state is one that the ensemble had, if only that of its beginning. */
+static bool is_readable(const struct node *n)
+{
+    return n->stage == NODE_FOUNDING ||
+           (n->stage == NODE_RUNNING && n->log != NULL && replication_may_vote(n->log));
+}
+
+void node_tick(struct node *n)
+{
+    if (n->closing) {
+        return;
+    }
+    if (now_ms(n) >= n->at) {
+        switch (n->stage) {
+        case NODE_FOUNDING:
+            serve(n); /* clients are told to wait, operators what for */
+            found(n);
+            break;
+        case NODE_ASIDE:
+            come_back(n);
+            break;
+        case NODE_DAMAGED:
+            serve(n);
+            heal(n);
+            break;
+        case NODE_RUNNING:
+            n->at = INT64_MAX;
+            serve(n);
+            break;
+        }
+    }
+    if (n->serve_told) {
+        n->service->standing.readable = is_readable(n);
+        ensemble_tick(&n->ensemble);
+    }
+    if (n->stage == NODE_RUNNING && n->serve_told) {
+        reconfig_tick(&n->reconfig);
+    }
+    if (n->identity.age == PEER_LOST) {
+        grow(n);
+    }
+}
+
+int64_t node_deadline(const struct node *n)
+{
+    int64_t at = n->at;
+    if (n->serve_told) {
+        int64_t beat = ensemble_deadline(&n->ensemble);
+        at = beat < at ? beat : at;
+    }
+    return at;
+}
+
+/* Stop */
+
+bool node_leads_others(const struct node *n)
+{
+    return n->log != NULL && !n->ensemble.sole && n->ensemble.role == REPLICATION_LEADER;
+}
+
+bool node_resign(struct node *n)
+{
+    snapshots_end(&n->snapshots);
+    return node_leads_others(n) && replication_transfer(n->log, 0) == 0;
+}
+
+static void part_closed(struct node *n)
+{
+    if (--n->parts > 0) {
+        return;
+    }
+    void (*cb)(void *ctx) = n->closed;
+    void *ctx = n->closed_ctx;
+    ensemble_finish(&n->ensemble);
+    reconfig_finish(&n->reconfig);
+    buf_finish(&n->founder_text);
+    healing_finish(&n->healing);
+    free(n->failure);
+    free(n);
+    cb(ctx);
+}
+
+static void on_part_closed(void *ctx)
+{
+    part_closed(ctx);
+}
+
+void node_close(struct node *n, void (*cb)(void *ctx), void *ctx)
+{
+    assert(!n->closing);
+    n->closing = true;
+    n->closed = cb;
+    n->closed_ctx = ctx;
+    n->parts++; /* this call */
+    n->ensemble.replication = NULL;
+    n->reconfig.log = NULL;
+    n->snapshots.log = NULL;
+    n->log = NULL; /* its loop goes on by itself until it is closed */
+    if (n->log_loop != NULL && n->stage != NODE_ASIDE) {
+        replication_loop_close(n->log_loop, on_part_closed, n);
+    }
+    if (n->peers != NULL) {
+        peers_close(n->peers, on_part_closed, n);
+        n->peers = NULL;
+    }
+    part_closed(n);
+}
+
+bool node_reload(struct node *n)
+{
+    char why[TLS_TEXT_MAX] = "";
+    if (n->peers == NULL || n->options->ensemble.security != PEER_SECURITY_CERTIFICATES) {
+        return false;
+    }
+    if (peers_reload(n->peers, why) == 0) {
+        log_info("server", "peer-certificates-reloaded", "links=\"new ones use them\"");
+    } else {
+        log_warn("server", "peer-certificates-kept", "reason=\"%s\"", why);
+    }
+    return true;
+}
+
+const char *node_mode(const struct node *n)
+{
+    const struct reconfig *r = &n->reconfig;
+    const struct member *self = members_find(r->now, r->n_now, n->identity.id);
+    if (n->ensemble.sole) {
+        return "standalone";
+    }
+    if (n->service->standing.read_only) {
+        return "read-only";
+    }
+    if (self != NULL && self->role != MEMBER_VOTER) {
+        return "observer";
+    }
+    return n->ensemble.role == REPLICATION_LEADER ? "leader" : "follower";
+}
+
+const char *node_why_not_ready(const struct node *n)
+{
+    if (n->stage == NODE_FOUNDING && grouped(n)) {
+        return "waiting for the other members";
+    }
+    if (n->stage == NODE_ASIDE) {
+        return "stepped aside: the log takes no writes";
+    }
+    if (n->stage == NODE_DAMAGED) {
+        return "its data are damaged: waiting for a majority of the others";
+    }
+    if (n->log != NULL && n->identity.age == PEER_LOST) {
+        return "without data: waiting for a leader to let it in";
+    }
+    if (n->service->standing.leaving) {
+        return "removed from the ensemble by a reconfig";
+    }
+    return service_in_contact(n->service) ? NULL : "no leader with a quorum";
+}
+
+size_t node_members(const struct node *n, const struct member **ret)
+{
+    bool known = n->reconfig.n_now > 0;
+    *ret = known ? n->reconfig.now : n->healing.members;
+    return known ? n->reconfig.n_now : n->healing.n_members;
+}
+
+enum node_stage node_stage(const struct node *n)
+{
+    return n->stage;
+}
+
+bool node_is_damaged(const struct node *n)
+{
+    return n->healing.wanted;
+}
+
+struct replication *node_log(const struct node *n)
+{
+    return n->log;
+}
+
+struct ensemble *node_ensemble(struct node *n)
+{
+    return &n->ensemble;
+}
+
+const struct peers *node_peers(const struct node *n)
+{
+    return n->peers;
+}
+
+struct snapshots *node_snapshots(struct node *n)
+{
+    return &n->snapshots;
+}

@@ -1,0 +1,371 @@
+#include "cluster/session_reports.h"
+
+#include "base/random.h"
+#include "cluster/ensemble.h"
+
+#include <stdlib.h>
+
+enum {
+    INTERVALS_PER_TICK = 8,
+    INTERVAL_MAX_MS = 125,
+    DRIFT_PART = 512, /* clocks differ in rate by at most 1 / DRIFT_PART */
+    ROUNDING_MS = 2,
+    HEAD_BYTES = 1 + 8 + 4 + 8 + 8 + 4 + 8 + 8,
+    SIGN_BYTES = 8 + 4,
+};
+
+/* How much longer a time of `ms` may be by another server's clock. */
+static int64_t drift_ms(int64_t ms)
+{
+    return ms / DRIFT_PART + ROUNDING_MS;
+}
+
+static int64_t now_ms(const struct ensemble *e)
+{
+    return clock_monotonic_ms(e->clock);
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void begin_life(struct ensemble *e)
+{
+    struct reports *r = &e->reports;
+    random_bytes(&r->life, sizeof r->life);
+    r->generation = e->service->generation;
+    r->born_ms = now_ms(e);
+}
+
+void reports_init(struct ensemble *e)
+{
+    begin_life(e);
+}
+
+void reports_finish(struct ensemble *e)
+{
+    free(e->reports.reporters);
+}
+
+void reports_leader_changed(struct ensemble *e)
+{
+    struct reports *r = &e->reports;
+    r->known_ms = 0;
+    r->own.number = 0;
+    r->n_reporters = 0;
+    if (e->role == REPLICATION_LEADER) {
+        r->since_ms = now_ms(e);
+        r->since_own_ms = session_tracker_own_ms(e->service->sessions, r->since_ms);
+    }
+}
+
+int64_t reports_interval_ms(const struct ensemble *e)
+{
+    int64_t ms = e->service->limits.tick_ms / INTERVALS_PER_TICK + 1;
+    return ms < INTERVAL_MAX_MS ? ms : INTERVAL_MAX_MS;
+}
+
+/* A server that reports */
+
+struct composing {
+    struct buf *message;
+    int64_t now_ms;
+};
+
+static void add_sign(void *ctx, int64_t id, int64_t heard_ms)
+{
+    const struct composing *c = ctx;
+    int64_t age_ms = c->now_ms - heard_ms;
+    buf_append_i64(c->message, id);
+    buf_append_i32(c->message, age_ms < INT32_MAX ? (int32_t)age_ms : INT32_MAX);
+}
+
+static void send_report(struct ensemble *e)
+{
+    struct reports *r = &e->reports;
+    struct buf message;
+    struct composing composing = {&message, now_ms(e)};
+    if (r->generation != e->service->generation) {
+        begin_life(e); /* the record was made anew */
+    }
+    buf_init(&message, 0);
+    buf_append_u8(&message, ENSEMBLE_REPORT);
+    buf_append_i64(&message, (int64_t)r->life);
+    buf_append_i32(&message, (int32_t)++r->number);
+    buf_append_i64(&message, composing.now_ms);
+    buf_append_i64(&message, composing.now_ms - r->born_ms);
+    buf_append_i32(&message, e->service->limits.tick_ms);
+    buf_append_i64(&message, r->known_term);
+    buf_append_i64(&message, r->known_ms);
+    session_tracker_report(e->service->sessions, r->number, add_sign, &composing);
+    if (buf_ok(&message)) {
+        e->links.send(e->links.ctx, e->leader, &message);
+    }
+    buf_finish(&message);
+}
+
+void reports_acknowledged(struct ensemble *e, uint64_t from, struct slice bytes)
+{
+    struct reports *r = &e->reports;
+    struct wire_reader reader = wire_reader_make(bytes);
+    uint64_t life = (uint64_t)wire_read_i64(&reader);
+    uint32_t number = (uint32_t)wire_read_i32(&reader);
+    int64_t sent_ms = wire_read_i64(&reader);
+    int64_t term = wire_read_i64(&reader);
+    int64_t leader_ms = wire_read_i64(&reader);
+    if (bytes.len != 8 + 4 + 8 + 8 + 8 || number > r->number || sent_ms > now_ms(e)) {
+        e->stats.refused++;
+        return;
+    }
+    if (life != r->life || r->generation != e->service->generation || e->replication == NULL) {
+        return;
+    }
+    /* Also when another leads by now: a majority knew of none when it was asked. */
+    session_tracker_reported(e->service->sessions, number);
+    service_contact(e->service, sent_ms);
+    if (from == e->leader) {
+        r->known_term = term;
+        r->known_ms = leader_ms;
+    }
+}
+
+/* The leader */
+
+static struct reporter *find_reporter(const struct reports *r, uint64_t id)
+{
+    for (size_t i = 0; i < r->n_reporters; i++) {
+        if (r->reporters[i].id == id) {
+            return &r->reporters[i];
+        }
+    }
+    return NULL;
+}
+
+static struct reporter *add_reporter(struct reports *r, uint64_t id)
+{
+    if (r->n_reporters == r->cap_reporters) {
+        size_t cap = r->cap_reporters == 0 ? 8 : 2 * r->cap_reporters;
+        struct reporter *grown = realloc(r->reporters, cap * sizeof *grown);
+        if (grown == NULL) {
+            return NULL; /* it reports again */
+        }
+        r->reporters = grown;
+        r->cap_reporters = cap;
+    }
+    r->reporters[r->n_reporters] = (struct reporter){.id = id};
+    return &r->reporters[r->n_reporters++];
+}
+
+/* When a server that L has not heard of in this life may have sent its last answer. */
+static int64_t unheard_ms(const struct ensemble *e)
+{
+    int64_t grace_ms = e->service->limits.tick_ms;
+    return e->reports.since_ms + grace_ms + drift_ms(grace_ms);
+}
+
+struct report {
+    uint64_t life;
+    struct report_name name;
+    int64_t born_age_ms;
+    int32_t grace_ms;
+    int64_t known_term;
+    int64_t known_ms;
+};
+
+static bool read_report(struct wire_reader *reader, struct report *ret)
+{
+    *ret = (struct report){.life = (uint64_t)wire_read_i64(reader)};
+    ret->name.number = (uint32_t)wire_read_i32(reader);
+    ret->name.sent_ms = wire_read_i64(reader);
+    ret->born_age_ms = wire_read_i64(reader);
+    ret->grace_ms = wire_read_i32(reader);
+    ret->known_term = wire_read_i64(reader);
+    ret->known_ms = wire_read_i64(reader);
+    return ret->name.number != 0 && ret->grace_ms >= 0 && ret->born_age_ms >= 0 &&
+           wire_left(reader) % SIGN_BYTES == 0;
+}
+
+/* The sessions that a server may have answered in the life that is over. */
+struct life_end {
+    const struct ensemble *e;
+    int64_t owner;
+    int64_t began_ms;
+    int64_t end_ms;
+};
+
+static void end_life_of(void *ctx, const struct state_session *session)
+{
+    const struct life_end *end = ctx;
+    if (session->owner == end->owner) {
+        session_tracker_extend(end->e->service->sessions, session->id, end->began_ms, end->end_ms);
+    }
+}
+
+/* A server's life is over, as it began another, `now` at the latest: its sessions may have been answered until then, or until
+ * it had no contact any more. Those that it did not have in that life are left as they are. */
+static void end_life(const struct ensemble *e, const struct reporter *p, int64_t now)
+{
+    int64_t contact_ms = p->heard_ms + p->grace_ms + drift_ms(p->grace_ms);
+    struct life_end end = {.e = e,
+                           .owner = (int64_t)p->id,
+                           .began_ms = p->began_ms,
+                           .end_ms = contact_ms < now ? contact_ms : now - 1};
+    state_session_each(e->service->state, end_life_of, &end);
+}
+
+/* The first report of a life. */
+static void begin_reporter(const struct ensemble *e, struct reporter *p, const struct report *r,
+                           bool known)
+{
+    int64_t now = now_ms(e);
+    int64_t born_ms = now - r->born_age_ms + drift_ms(r->born_age_ms);
+    int64_t floor_ms = CONTACT_NEVER;
+    if (known) {
+        end_life(e, p, now);
+        floor_ms = p->floor_ms;
+    } else if (born_ms > e->reports.since_ms) {
+        floor_ms = unheard_ms(e);
+    }
+    *p = (struct reporter){
+        .id = p->id,
+        .life = r->life,
+        .floor_ms = floor_ms,
+        .began_ms = known ? now : CONTACT_NEVER,
+        .complete_ms = CONTACT_NEVER,
+        .sent_ms = r->name.sent_ms,
+    };
+}
+
+/* Until when all that the server answered is in this report and those before it. */
+static int64_t complete_until(const struct ensemble *e, const struct reporter *p,
+                              const struct report *r, int64_t now)
+{
+    int64_t passed_ms = r->name.sent_ms - p->sent_ms;
+    int64_t complete_ms = p->complete_ms;
+    if (passed_ms > 0 && complete_ms != CONTACT_NEVER) {
+        complete_ms = later(complete_ms, complete_ms + passed_ms - drift_ms(passed_ms));
+    }
+    if (r->known_ms > 0 && r->known_term == (int64_t)replication_term(e->replication)) {
+        complete_ms = later(complete_ms, r->known_ms);
+    }
+    return complete_ms < now ? complete_ms : now;
+}
+
+void reports_take(struct ensemble *e, uint64_t from, struct slice bytes)
+{
+    struct wire_reader reader = wire_reader_make(bytes);
+    struct report r;
+    if (!read_report(&reader, &r)) {
+        e->stats.refused++;
+        return;
+    }
+    if (e->role != REPLICATION_LEADER || e->replication == NULL) {
+        return; /* it reports again, to whom it knows then */
+    }
+    struct reporter *p = find_reporter(&e->reports, from);
+    bool known = p != NULL;
+    if (!known && (p = add_reporter(&e->reports, from)) == NULL) {
+        return;
+    }
+    if (p->life != r.life || !known) {
+        begin_reporter(e, p, &r, known);
+    }
+    int64_t now = service_time_ms(e->service);
+    while (wire_left(&reader) >= SIGN_BYTES) {
+        int64_t id = wire_read_i64(&reader);
+        int64_t age_ms = wire_read_i32(&reader);
+        session_tracker_touch(e->service->sessions, id, now - later(age_ms, 0));
+    }
+    p->grace_ms = r.grace_ms;
+    p->heard_ms = now;
+    p->heard_own_ms = session_tracker_own_ms(e->service->sessions, now);
+    p->complete_ms = complete_until(e, p, &r, now);
+    p->sent_ms = later(p->sent_ms, r.name.sent_ms);
+    if (p->asked.number != 0) {
+        p->next = r.name;
+    } else {
+        p->asked = r.name;
+        p->ticket = replication_read_index(e->replication);
+    }
+}
+
+static void acknowledge(struct ensemble *e, const struct reporter *p)
+{
+    struct buf message;
+    buf_init(&message, 0);
+    buf_append_u8(&message, ENSEMBLE_REPORTED);
+    buf_append_i64(&message, (int64_t)p->life);
+    buf_append_i32(&message, (int32_t)p->asked.number);
+    buf_append_i64(&message, p->asked.sent_ms);
+    buf_append_i64(&message, (int64_t)replication_term(e->replication));
+    buf_append_i64(&message, now_ms(e));
+    if (buf_ok(&message)) {
+        e->links.send(e->links.ctx, p->id, &message);
+    }
+    buf_finish(&message);
+}
+
+void reports_confirmed(struct ensemble *e, uint64_t ticket)
+{
+    struct reports *r = &e->reports;
+    if (e->role != REPLICATION_LEADER || e->replication == NULL) {
+        return;
+    }
+    if (r->own.number != 0 && ticket >= r->own_ticket) {
+        r->own.number = 0;
+        service_contact(e->service, r->own.sent_ms);
+    }
+    for (size_t i = 0; i < r->n_reporters; i++) {
+        struct reporter *p = &r->reporters[i];
+        if (p->asked.number == 0 || ticket < p->ticket) {
+            continue;
+        }
+        acknowledge(e, p);
+        p->asked = p->next;
+        p->next.number = 0;
+        if (p->asked.number != 0) {
+            p->ticket = replication_read_index(e->replication);
+        }
+    }
+}
+
+int64_t reports_expiry_wait(struct ensemble *e, int64_t owner, int64_t heard_ms, int32_t timeout_ms)
+{
+    const struct reports *r = &e->reports;
+    const struct reporter *p = find_reporter(r, (uint64_t)owner);
+    int64_t over_ms = timeout_ms + drift_ms(timeout_ms);
+    if (p != NULL && p->complete_ms >= later(heard_ms, p->floor_ms) + over_ms) {
+        return 0;
+    }
+    if (p != NULL && heard_ms < p->began_ms) {
+        return later(later(heard_ms, p->floor_ms) + over_ms - now_ms(e), 0);
+    }
+    int64_t grace_ms = p != NULL ? p->grace_ms : e->service->limits.tick_ms;
+    int64_t last_ms = p != NULL ? p->heard_own_ms : r->since_own_ms;
+    int64_t now = session_tracker_own_ms(e->service->sessions, now_ms(e));
+    int64_t left_ms = last_ms + grace_ms + drift_ms(grace_ms) + over_ms - now;
+    if (left_ms <= 0) {
+        return 0;
+    }
+    /* A server may be late only: the longer it is silent, the less often it is looked for. */
+    int64_t again_ms = later(reports_interval_ms(e) / 2 + 1, now - last_ms);
+    return again_ms < left_ms ? again_ms : left_ms;
+}
+
+/* Beats */
+
+void reports_tell(struct ensemble *e)
+{
+    struct reports *r = &e->reports;
+    if (e->replication == NULL || e->leader == 0) {
+        return;
+    }
+    service_touch_waiting(e->service);
+    if (e->role != REPLICATION_LEADER) {
+        send_report(e);
+    } else if (r->own.number == 0) {
+        r->own = (struct report_name){1, now_ms(e)};
+        r->own_ticket = replication_read_index(e->replication);
+    }
+}

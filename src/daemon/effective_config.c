@@ -1,0 +1,122 @@
+#define _GNU_SOURCE /* strcasestr */
+#include "daemon/effective_config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void given_init(struct given *g)
+{
+    *g = (struct given){.pairs = NULL};
+    buf_init(&g->file, 0);
+}
+
+void given_finish(struct given *g)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        free(g->pairs[i].key);
+        free(g->pairs[i].value);
+    }
+    free(g->pairs);
+    buf_finish(&g->file);
+    given_init(g);
+}
+
+/* A file that holds a password is no secret itself. */
+bool given_is_secret(const char *key)
+{
+    size_t len = strlen(key);
+    if (len > 4 && strcmp(key + len - 4, "Path") == 0) {
+        return false;
+    }
+    return strcasestr(key, "passw") != NULL || strcasestr(key, "superdigest") != NULL ||
+           strcasestr(key, "secret") != NULL;
+}
+
+int given_note(struct given *g, const char *key, const char *value)
+{
+    char *copy = strdup(given_is_secret(key) ? GIVEN_HIDDEN : value);
+    for (size_t i = 0; copy != NULL && i < g->count; i++) {
+        if (strcmp(g->pairs[i].key, key) == 0) {
+            free(g->pairs[i].value);
+            g->pairs[i].value = copy;
+            return 0;
+        }
+    }
+    char *name = strdup(key);
+    struct given_pair *grown =
+        name != NULL && copy != NULL ? realloc(g->pairs, (g->count + 1) * sizeof *grown) : NULL;
+    if (grown == NULL) {
+        free(name);
+        free(copy);
+        return CONCLAVE_ENOMEM;
+    }
+    g->pairs = grown;
+    g->pairs[g->count++] = (struct given_pair){name, copy};
+    return 0;
+}
+
+/* Whether a line of a Java properties file goes on in the next one. */
+static bool goes_on(const char *line, size_t len)
+{
+    size_t backslashes = 0;
+    if (len > 0 && line[len - 1] == '\r') {
+        len--;
+    }
+    while (backslashes < len && line[len - 1 - backslashes] == '\\') {
+        backslashes++;
+    }
+    return backslashes % 2 == 1;
+}
+
+/* How much of a line may be shown: all of it, or for a secret all before its value. A key with a backslash may spell
+ * anything. */
+static size_t shown(const char *line, size_t len)
+{
+    char key[128];
+    size_t start = 0;
+    while (start < len && strchr(" \t\f", line[start]) != NULL) {
+        start++;
+    }
+    if (start == len || line[start] == '#' || line[start] == '!') {
+        return len;
+    }
+    size_t end = start;
+    while (end < len && strchr("=: \t\f", line[end]) == NULL) {
+        end++;
+    }
+    size_t n = end - start < sizeof key - 1 ? end - start : sizeof key - 1;
+    memcpy(key, line + start, n);
+    key[n] = '\0';
+    if (!given_is_secret(key) && strchr(key, '\\') == NULL) {
+        return len;
+    }
+    while (end < len && strchr("=: \t\f", line[end]) != NULL) {
+        end++;
+    }
+    return end;
+}
+
+int given_note_file(struct given *g, struct slice text)
+{
+    const char *at = (const char *)text.data;
+    const char *end = at + text.len;
+    bool hidden = false; /* the line before was a secret's and goes on */
+    bool continued = false;
+    while (at < end) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        size_t len = newline != NULL ? (size_t)(newline - at) : (size_t)(end - at);
+        size_t part = continued ? (hidden ? 0 : len) : shown(at, len);
+        bool cut = part < len || (continued && hidden);
+        buf_append(&g->file, at, part);
+        if (cut && !continued) {
+            buf_append_str(&g->file, GIVEN_HIDDEN);
+        }
+        if (newline != NULL && !(continued && hidden)) {
+            buf_append_u8(&g->file, '\n');
+        }
+        hidden = cut;
+        continued = goes_on(at, len);
+        at += len + (newline != NULL);
+    }
+    return buf_ok(&g->file) ? 0 : CONCLAVE_ENOMEM;
+}

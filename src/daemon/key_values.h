@@ -1,0 +1,37 @@
+/* How the values of single keys are read: for the table in keys.c, and the shared bits for
+ * zoo_cfg.c. */
+#ifndef DAEMON_KEY_VALUES_H
+#define DAEMON_KEY_VALUES_H
+
+#include "daemon/zoo_cfg.h"
+
+/* Sets c->error once (the first fault is the one that is told) and returns CONCLAVE_EINVAL, or
+ * CONCLAVE_ENOMEM. */
+int config_fail(struct config *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Replaces *field by a copy of value. */
+int config_copy(struct config *c, char **field, const char *value) CONCLAVE_MUST_USE;
+
+/* A whole decimal number, nothing else in the text. */
+bool config_number(const char *text, int64_t *ret);
+
+/* true/false, yes/no, in any case. */
+bool config_boolean(const char *text, bool *ret);
+
+/* Reads a small file whole, up to 1 MiB. 0 or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error
+ * set. */
+int config_read_file(struct config *c, const char *path, struct buf *out) CONCLAVE_MUST_USE;
+
+int config_set_data_dir(struct config *c, const char *key, const char *value, const char *where);
+int config_set_address(struct config *c, const char *key, const char *value, const char *where);
+int config_set_auth_schemes(struct config *c, const char *key, const char *value,
+                            const char *where);
+int config_set_super_digest(struct config *c, const char *key, const char *value,
+                            const char *where);
+int config_set_digest_algorithm(struct config *c, const char *key, const char *value,
+                                const char *where);
+int config_set_audit_file(struct config *c, const char *key, const char *value, const char *where);
+int config_set_dynamic_file(struct config *c, const char *key, const char *value,
+                            const char *where);
+
+#endif

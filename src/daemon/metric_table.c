@@ -1,0 +1,136 @@
+#include "daemon/metric_table.h"
+
+#include "daemon/server.h"
+
+/* X(name, whether it has a fraction, expression over `s`, help) */
+#define SERVER_GAUGES(X)                                                                           \
+    X(avg_latency, true, s->latency_avg_ms, "Mean time from reading a request to its reply, ms")   \
+    X(min_latency, false, s->latency_min_ms, "Least of these times, ms")                           \
+    X(max_latency, false, s->latency_max_ms, "Greatest of these times, ms")                        \
+    X(packets_received, false, s->service.packets_received, "Requests read")                       \
+    X(packets_sent, false, s->service.packets_sent, "Replies and events given to clients")         \
+    X(num_alive_connections, false, s->port.connections, "Client connections")                     \
+    X(outstanding_requests, false, s->outstanding, "Requests being worked on")                     \
+    X(uptime, false, s->uptime_ms, "Time since the start, ms")                                     \
+    X(znode_count, false, s->state.nodes, "Znodes; the root counts twice, as in ZooKeeper")        \
+    X(watch_count, false, s->watches.watches, "Watches")                                           \
+    X(ephemerals_count, false, s->state.ephemerals, "Ephemeral znodes")                            \
+    X(approximate_data_size, false, s->state.data_bytes, "Bytes of all paths and data")            \
+    X(global_sessions, false, s->sessions, "Sessions that all servers know")                       \
+    X(local_sessions, false, s->local_sessions, "Sessions that only this server knows")            \
+    X(last_client_response_size, false, s->metrics->response_last, "Bytes of the latest reply")    \
+    X(min_client_response_size, false, s->metrics->response_min, "Bytes of the smallest reply")    \
+    X(max_client_response_size, false, s->metrics->response_max, "Bytes of the largest reply")     \
+    X(auth_failed_count, false, s->service.auth_failed, "Auth requests refused")                   \
+    X(outstanding_tls_handshake, false, s->port.tls_handshakes, "TLS handshakes under way")        \
+    X(conclave_outstanding_bytes, false, s->outstanding_bytes, "Bytes of requests in work")        \
+    X(conclave_connections_max, false, s->port.connections_max, "Most client connections")         \
+    X(conclave_sessions_max, false, s->limits->sessions_max, "Most sessions")                      \
+    X(conclave_watches_max, false, s->limits->watches_total_max, "Most watches")                   \
+    X(conclave_outstanding_max, false, s->limits->outstanding_max, "Most requests in work")        \
+    X(conclave_outstanding_bytes_max, false, s->limits->outstanding_bytes_max, "Most bytes")       \
+    X(conclave_input_bytes, false, s->account->bytes[ACCOUNT_INPUT], "Unfinished requests, bytes") \
+    X(conclave_output_bytes, false, s->account->bytes[ACCOUNT_OUTPUT], "Unread answers, bytes")    \
+    X(conclave_ids_bytes, false, s->account->bytes[ACCOUNT_IDS], "Clients' ids, bytes")            \
+    X(conclave_buffer_bytes_max, false, s->limits->buffers_max, "Most bytes of these three")       \
+    X(conclave_watch_path_bytes, false, s->account->bytes[ACCOUNT_WATCHES],                        \
+      "Bytes of the paths of watches, each counted for each watch")                                \
+    X(conclave_watch_path_bytes_max, false, s->limits->watch_bytes_total_max, "Most of these")     \
+    X(conclave_data_bytes, false, s->state.memory, "Memory of nodes, sessions and results")        \
+    X(conclave_data_bytes_max, false, s->limits->data_max, "Memory at which data may not grow")    \
+    X(conclave_data_level, false, s->data_level,                                                   \
+      "1: the data are near their limit; 2: writes that add to them are refused")                  \
+    X(conclave_results, false, s->state.results, "Remembered results of writes")                   \
+    X(conclave_results_bytes, false, s->state.results_bytes, "Memory of these results")            \
+    X(conclave_watched_paths, false, s->watches.paths, "Paths with at least one watch")            \
+    X(conclave_watch_memory_bytes, false, s->watches.memory, "Memory of the watches")              \
+    X(conclave_fence_bindings, false, s->fence_bindings, "Prefixes that are bound to locks")       \
+    X(conclave_zxid, false, s->zxid, "Number of the newest change applied")                        \
+    X(conclave_oldest_write_ms, false, s->oldest_write_ms, "Age of the oldest unanswered write")   \
+    X(conclave_log_term, false, s->replication.term, "Term of the replicated log")                 \
+    X(conclave_log_last_index, false, s->replication.last_index, "Newest entry of the log")        \
+    X(conclave_log_commit_index, false, s->replication.commit_index, "Newest committed entry")     \
+    X(conclave_log_applied_index, false, s->replication.applied_index, "Newest applied entry")     \
+    X(conclave_log_bytes, false, s->replication.log_bytes, "Bytes of the log's segments")          \
+    X(conclave_snapshot_index, false, s->replication.snapshot_index, "Entry of the newest snapshot")
+
+/* As SERVER_GAUGES, of a member of an ensemble. */
+#define MEMBER_GAUGES(X)                                                                           \
+    X(quorum_size, false, s->quorum.voters, "Members that vote")                                   \
+    X(conclave_members, false, s->quorum.members, "Members of the ensemble")                       \
+    X(conclave_leader_id, false, s->quorum.leader, "Who leads; 0: nobody is known")                \
+    X(conclave_contact_ms, false, s->quorum.contact_ms,                                            \
+      "Time since a leader with a quorum was known, ms; -1: never")                                \
+    X(conclave_stepped_aside, false, s->quorum.aside,                                              \
+      "1 while the log of this member takes no writes")                                            \
+    X(conclave_steps_aside, false, s->ensemble.steps_aside,                                        \
+      "Times that it began to take no writes")                                                     \
+    X(conclave_damaged, false, s->quorum.damaged,                                                  \
+      "1 while its data are damaged and not healed from the others yet")                           \
+    X(conclave_damages, false, s->ensemble.damaged, "Times that its data were found damaged")      \
+    X(conclave_healed, false, s->ensemble.healed, "Times that it got all data from the others")    \
+    X(conclave_states_compared, false, s->ensemble.compared, "States compared with the leader's")  \
+    X(conclave_states_differed, false, s->ensemble.differed,                                       \
+      "Times that the state was not the leader's")                                                 \
+    X(conclave_elections_won, false, s->ensemble.elections,                                        \
+      "Times that this server began to lead")                                                      \
+    X(conclave_links, false, s->quorum.links, "Links to other members that are up")                \
+    X(conclave_links_made, false, s->quorum.links_made, "Times that one came up")                  \
+    X(conclave_link_bytes_sent, false, s->quorum.bytes_sent, "Bytes given to links")               \
+    X(conclave_link_bytes_received, false, s->quorum.bytes_received, "Bytes that came over links") \
+    X(conclave_link_frames_dropped, false, s->quorum.dropped,                                      \
+      "Messages that were not sent because a link was down or full")                               \
+    X(conclave_peers_refused, false, s->quorum.refused, "Connections refused on the peer port")    \
+    X(conclave_batches_unapplied, false, s->ensemble.unapplied, "Own batches on their way")        \
+    X(conclave_batches_unapplied_bytes, false, s->ensemble.unapplied_bytes, "Bytes of these")      \
+    X(conclave_batches_forwarded, false, s->ensemble.forwarded,                                    \
+      "Own batches sent to a leader, repetitions included")                                        \
+    X(conclave_batches_resent, false, s->ensemble.resent, "Own batches sent again")                \
+    X(conclave_batches_taken, false, s->ensemble.taken,                                            \
+      "Batches of other members that this server put into the log")                                \
+    X(conclave_member_messages_refused, false, s->ensemble.refused,                                \
+      "Messages of members that made no sense")
+
+/* As SERVER_GAUGES, of a leader of others. */
+#define LEADER_GAUGES(X)                                                                           \
+    X(learners, false, s->quorum.learners, "Other members that are linked")                        \
+    X(synced_followers, false, s->quorum.synced_followers, "Linked voters that follow the log")    \
+    X(synced_observers, false, s->quorum.synced_observers, "Linked observers that follow the log") \
+    X(pending_syncs, false, s->quorum.pending_syncs,                                               \
+      "Connections whose reads wait until a quorum has proved them")                               \
+    X(leader_uptime, false, s->quorum.leader_uptime_ms, "Time since this server leads, ms")        \
+    X(last_proposal_size, false, s->ensemble.proposal_last, "Bytes of the latest own batch")       \
+    X(max_proposal_size, false, s->ensemble.proposal_max, "Bytes of the largest own batch")        \
+    X(min_proposal_size, false, s->ensemble.proposal_min, "Bytes of the smallest own batch")
+
+#define SERVER_READ(gauge, fraction, expression, help)                                             \
+    METRIC_GAUGE_READ(gauge, struct server_stats, s, expression)
+SERVER_GAUGES(SERVER_READ)
+MEMBER_GAUGES(SERVER_READ)
+LEADER_GAUGES(SERVER_READ)
+
+#define COUNTER_ROW(counter, text)                                                                 \
+    {.name = #counter,                                                                             \
+     .kind = METRIC_COUNTER,                                                                       \
+     .offset = offsetof(struct server_metrics, counter),                                           \
+     .scale = 1,                                                                                   \
+     .help = (text)},
+#define SUMMARY_ROW(summary, factor, text)                                                         \
+    {.name = #summary,                                                                             \
+     .kind = METRIC_SUMMARY,                                                                       \
+     .offset = offsetof(struct server_metrics, summary),                                           \
+     .scale = (factor),                                                                            \
+     .help = (text)},
+
+const struct metric_row server_metric_table[] = {
+    SERVER_GAUGES(METRIC_GAUGE_ROW) SERVER_COUNTERS(COUNTER_ROW) SERVER_SUMMARIES(SUMMARY_ROW)};
+
+const size_t server_metric_count = sizeof server_metric_table / sizeof server_metric_table[0];
+
+const struct metric_row member_metric_table[] = {MEMBER_GAUGES(METRIC_GAUGE_ROW)};
+
+const size_t member_metric_count = sizeof member_metric_table / sizeof member_metric_table[0];
+
+const struct metric_row leader_metric_table[] = {LEADER_GAUGES(METRIC_GAUGE_ROW)};
+
+const size_t leader_metric_count = sizeof leader_metric_table / sizeof leader_metric_table[0];

@@ -1,0 +1,716 @@
+#define _GNU_SOURCE /* asprintf */
+#include "daemon/server.h"
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "front/login/port_certificates.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    WRITE_LATE_MS = 10000, /* a write that waits longer for its answer: not ready */
+    DRAIN_MS = 1200,       /* for writes on their way to the disk, when stopping */
+    RESIGN_MS = 1000,      /* for another to take the lead, when stopping */
+    STOP_LINGER_MS = 200,  /* for clients to close after us, when stopping */
+    TRAILING_ENTRIES = 1024,
+};
+
+enum server_stage {
+    SERVER_STARTING, /* recovered, not yet leader of its ensemble of one */
+    SERVER_SERVING,
+    SERVER_RESIGNING, /* stopping: another is to lead first */
+    SERVER_FAILED,    /* waits for server_close */
+    SERVER_DRAINING,  /* stopped, writes are on their way */
+    SERVER_CLOSING,
+};
+
+struct server {
+    uv_loop_t *loop;
+    struct server_options options;
+    struct server_callbacks callbacks;
+    enum server_stage stage;
+    struct service service;
+    struct login_service *login;
+    struct audit *audit;
+    struct verifier *verifier; /* NULL: digest has no users */
+    struct port *port;
+    struct secure *secure; /* NULL: no TLS */
+    struct node *node;
+    uv_prepare_t prepare; /* a turn ends before the loop waits */
+    uv_check_t check;     /* and after it has run what came */
+    uv_timer_t timer;     /* service_deadline, or the end of draining */
+    int64_t timer_at;     /* monotonic ms, INT64_MAX: not running */
+    int64_t stop_at;      /* when the present step of stopping ends, INT64_MAX: never */
+    int64_t started_ms;   /* monotonic */
+    int open_parts;       /* handles, port and replication, until closed */
+    bool failure_told;
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+};
+
+struct server_options server_options_default(void)
+{
+    return (struct server_options){
+        .data_dir = "./conclave-data",
+        .listen = {.host = "127.0.0.1", .port = 2181},
+        .plain = true,
+        .backlog = 511,
+        .server_id = 1,
+        .limits = server_limits_default(),
+        .collector = collector_options_default(),
+        .snapshot_writes = 100000,
+        .snapshot_log_bytes = (size_t)4 << 30,
+        .snapshots_kept = 3,
+        .segment_bytes = (size_t)16 << 20,
+        .sync = true,
+        .clock = clock_system(),
+        .ensemble = {.heal = true, .alone = -1},
+    };
+}
+
+/* Failure */
+
+static void server_fail(struct server *s, int error, const char *text)
+{
+    if (s->failure_told) {
+        return;
+    }
+    s->failure_told = true;
+    s->service.metrics->unrecoverable_error_count++;
+    log_error("server", "failed", "error=%s text=\"%s\"", conclave_errname(error), text);
+    if (s->stage == SERVER_STARTING || s->stage == SERVER_SERVING) {
+        s->stage = SERVER_FAILED;
+        port_stop(s->port);
+    }
+    s->callbacks.failed(s->callbacks.ctx, error, text);
+}
+
+/* The node's side */
+
+static void server_on_failed(void *ctx, int error, const char *text)
+{
+    server_fail(ctx, error, text);
+}
+
+static void server_on_serve(void *ctx)
+{
+    struct server *s = ctx;
+    int detail = 0;
+    if (s->stage != SERVER_STARTING) {
+        return;
+    }
+    int rc = service_begin(&s->service);
+    if (rc == 0) {
+        rc = port_start(s->port, s->options.backlog, &detail);
+    }
+    if (rc != 0) {
+        server_fail(s, rc, detail != 0 ? uv_strerror(detail) : conclave_strerror(rc));
+        return;
+    }
+    s->stage = SERVER_SERVING;
+    if (s->audit != NULL) {
+        audit_server(s->audit, "serverStart", "success");
+    }
+    s->callbacks.ready(s->callbacks.ctx, s);
+}
+
+/* Turns */
+
+static void server_close_parts(struct server *s);
+
+static void server_drain(struct server *s)
+{
+    s->stage = SERVER_DRAINING;
+    s->stop_at = clock_monotonic_ms(s->options.clock) + DRAIN_MS;
+}
+
+/* The next step of stopping, when its time is up or what it waits for is done. */
+static void server_stop_on(struct server *s)
+{
+    bool late = clock_monotonic_ms(s->options.clock) >= s->stop_at;
+    if (s->stage == SERVER_RESIGNING && (late || !node_leads_others(s->node))) {
+        server_drain(s);
+    } else if (s->stage == SERVER_DRAINING && (late || s->service.pipeline.error != 0 ||
+                                               list_empty(&s->service.pipeline.flight))) {
+        if (s->service.pipeline.outstanding > 0) {
+            log_warn("server", "stopped-early", "outstanding=%zu", s->service.pipeline.outstanding);
+        }
+        server_close_parts(s);
+    } else if (s->stage == SERVER_CLOSING && late && s->port != NULL) {
+        port_cut(s->port); /* who does not read does not keep the server */
+    }
+}
+
+static void server_on_timer(uv_timer_t *timer)
+{
+    struct server *s = timer->data;
+    s->timer_at = INT64_MAX;
+    if (s->stage != SERVER_CLOSING && s->stage != SERVER_FAILED) {
+        node_tick(s->node);
+    }
+    if (s->stage == SERVER_SERVING) {
+        service_tick(&s->service);
+    }
+    server_stop_on(s);
+}
+
+static void server_set_timer(struct server *s, int64_t at)
+{
+    if (at == s->timer_at) {
+        return;
+    }
+    int64_t now = clock_monotonic_ms(s->options.clock);
+    s->timer_at = at;
+    uv_update_time(s->loop);
+    if (uv_timer_start(&s->timer, server_on_timer, at > now ? (uint64_t)(at - now) : 0, 0) != 0) {
+        abort(); /* only for a handle that is closing */
+    }
+}
+
+static void server_plan(struct server *s)
+{
+    int64_t at = s->stop_at;
+    if (s->stage != SERVER_CLOSING && s->stage != SERVER_FAILED) {
+        int64_t node = node_deadline(s->node);
+        at = node < at ? node : at;
+    }
+    if (s->stage == SERVER_SERVING) {
+        int64_t service = service_deadline(&s->service);
+        at = service < at ? service : at;
+    }
+    if (at != INT64_MAX) {
+        server_set_timer(s, at);
+    }
+}
+
+static void server_turn(struct server *s)
+{
+    if (s->port == NULL) {
+        return;
+    }
+    if (s->audit != NULL) {
+        audit_flush(s->audit);
+    }
+    if (s->stage == SERVER_SERVING) {
+        /* Writes first: disk and members work while replies go out. What the replies let in follows
+         * behind them. */
+        service_turn(&s->service);
+        node_turn(s->node);
+        if (!port_turn(s->port)) {
+            server_plan(s);
+            return;
+        }
+        service_turn(&s->service);
+    } else if (s->stage == SERVER_RESIGNING || s->stage == SERVER_DRAINING) {
+        pipeline_turn(&s->service.pipeline, true);
+    }
+    if (s->node != NULL) {
+        node_turn(s->node);
+    }
+    port_turn(s->port);
+    if (s->stage == SERVER_RESIGNING || s->stage == SERVER_DRAINING) {
+        server_stop_on(s);
+    }
+    server_plan(s);
+}
+
+static void server_on_prepare(uv_prepare_t *handle)
+{
+    server_turn(handle->data);
+}
+
+static void server_on_check(uv_check_t *handle)
+{
+    server_turn(handle->data);
+}
+
+/* Start */
+
+static int server_text(char **ret_text, int rc, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static int server_text(char **ret_text, int rc, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (vasprintf(ret_text, fmt, ap) < 0) {
+        *ret_text = NULL;
+    }
+    va_end(ap);
+    return rc;
+}
+
+/* The data of an Apache ZooKeeper beside an empty tree of ours would look like data loss. */
+static bool server_dir_is_apache(const char *dir)
+{
+    char *path = NULL;
+    bool found = false;
+    if (asprintf(&path, "%s/version-2", dir) < 0) {
+        return false;
+    }
+    DIR *d = opendir(path);
+    struct dirent *entry;
+    while (d != NULL && !found && (entry = readdir(d)) != NULL) {
+        found =
+            strncmp(entry->d_name, "log.", 4) == 0 || strncmp(entry->d_name, "snapshot.", 9) == 0;
+    }
+    if (d != NULL) {
+        closedir(d);
+    }
+    free(path);
+    return found;
+}
+
+static int server_check_options(const struct server_options *o, char **ret_text)
+{
+    const struct server_limits *l = &o->limits;
+    if (o->server_id < 1 || o->server_id > STATE_MEMBER_ID_MAX) {
+        return server_text(ret_text, CONCLAVE_EINVAL, "server id %lld: choose one from 0 to 255",
+                           (long long)o->server_id);
+    }
+    if (l->tick_ms < 1 || l->session_min_ms < 1 || l->session_min_ms > l->session_max_ms) {
+        return server_text(ret_text, CONCLAVE_EINVAL,
+                           "session timeouts from %d to %d ms: minSessionTimeout must not be above "
+                           "maxSessionTimeout (defaults: 2 and 20 times tickTime)",
+                           l->session_min_ms, l->session_max_ms);
+    }
+    if (server_dir_is_apache(o->data_dir)) {
+        return server_text(
+            ret_text, CONCLAVE_EFOREIGN,
+            "%s: holds the data of an Apache ZooKeeper (folder version-2), which this "
+            "version does not read: choose another folder with --data",
+            o->data_dir);
+    }
+    return 0;
+}
+
+static int server_open_door(struct server *s, enum port_door door, const char *option,
+                            char **ret_text)
+{
+    const struct net_address *address =
+        door == PORT_SECURE ? &s->options.listen_secure : &s->options.listen;
+    char text[NET_TEXT_MAX];
+    int detail = 0;
+    int rc = port_listen(s->port, door, address, &detail);
+    net_address_format(address, text);
+    switch (rc) {
+    case 0:
+        return 0;
+    case CONCLAVE_ERESOLVE:
+        return server_text(ret_text, rc, "%s: no such host on this machine: choose another with %s",
+                           text, option);
+    case CONCLAVE_EBUSY:
+        return server_text(
+            ret_text, rc,
+            "%s: the port is already in use: stop the other process or choose another port with %s",
+            text, option);
+    case CONCLAVE_ENOMEM:
+        return server_text(ret_text, rc, "out of memory");
+    default:
+        return server_text(ret_text, CONCLAVE_EDISCONNECTED,
+                           "%s: cannot listen: %s: choose another address with %s", text,
+                           uv_strerror(detail), option);
+    }
+}
+
+static void server_on_certificates(void *ctx, struct tls_context *context)
+{
+    struct server *s = ctx;
+    if (s->port != NULL) {
+        port_set_tls(s->port, context, s->options.unified);
+    }
+}
+
+static int server_open_port(struct server *s, char **ret_text)
+{
+    const struct server_options *o = &s->options;
+    int rc = 0;
+    s->port = port_create(s->loop, &s->service);
+    if (s->port == NULL) {
+        return server_text(ret_text, CONCLAVE_ENOMEM, "out of memory");
+    }
+    s->open_parts++;
+    if (o->secure || o->unified) {
+        rc = secure_open(s->loop, &o->tls, o->tls_reload, server_on_certificates, s, &s->secure,
+                         ret_text);
+        s->open_parts += rc == 0;
+    }
+    if (rc == 0 && o->plain) {
+        rc = server_open_door(s, PORT_CLIENT, "--listen", ret_text);
+    }
+    if (rc == 0 && o->secure) {
+        rc = server_open_door(s, PORT_SECURE, "--secureClientPort", ret_text);
+    }
+    return rc;
+}
+
+static int server_open_node(struct server *s, char **ret_text)
+{
+    int rc = node_open(s->node, ret_text);
+    if (rc != 0 && *ret_text == NULL) {
+        rc = server_text(ret_text, rc, "%s", conclave_strerror(rc));
+    }
+    return rc;
+}
+
+static void server_init_handles(struct server *s)
+{
+    if (uv_prepare_init(s->loop, &s->prepare) != 0 || uv_check_init(s->loop, &s->check) != 0 ||
+        uv_timer_init(s->loop, &s->timer) != 0) {
+        abort(); /* they allocate nothing and cannot fail */
+    }
+    s->prepare.data = s->check.data = s->timer.data = s;
+    s->open_parts += 3;
+    if (uv_prepare_start(&s->prepare, server_on_prepare) != 0 ||
+        uv_check_start(&s->check, server_on_check) != 0) {
+        abort();
+    }
+}
+
+static void server_block_sigpipe(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0) {
+        abort();
+    }
+}
+
+/* What the service borrows: logins and the audit log. */
+static int server_open_access(struct server *s, char **ret_text)
+{
+    const struct server_options *o = &s->options;
+    const char *text = "out of memory";
+    int detail = 0;
+    int rc = 0;
+    if (o->login != NULL) {
+        rc = login_service_open(o->login, &s->login, &text);
+        if (rc != 0) {
+            return server_text(ret_text, rc, "sasl: %s", text);
+        }
+    }
+    if (o->users_file != NULL) {
+        rc = verifier_open(s->loop, o->users_file, &s->verifier, ret_text);
+        s->open_parts += rc == 0;
+        if (rc == CONCLAVE_EINVAL) {
+            return rc;
+        }
+    }
+    if (rc == 0 && o->audit) {
+        rc = audit_open(o->audit_file, o->clock, &s->audit, &detail);
+    }
+    if (rc == CONCLAVE_EIO) {
+        return server_text(ret_text, rc, "audit.file %s: cannot be written: %s", o->audit_file,
+                           strerror(detail));
+    }
+    return rc == 0 ? 0 : server_text(ret_text, rc, "out of memory");
+}
+
+int server_open(uv_loop_t *loop, const struct server_options *options,
+                const struct server_callbacks *callbacks, struct server **ret, char **ret_text)
+{
+    int rc = server_check_options(options, ret_text);
+    if (rc != 0) {
+        return rc;
+    }
+    struct server *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        return server_text(ret_text, CONCLAVE_ENOMEM, "out of memory");
+    }
+    s->loop = loop;
+    s->options = *options;
+    server_limits_share(&s->options.limits, memory_limit());
+    s->callbacks = *callbacks;
+    s->timer_at = INT64_MAX;
+    s->stop_at = INT64_MAX;
+    s->started_ms = clock_monotonic_ms(options->clock);
+    server_block_sigpipe();
+    struct node_callbacks node = {s, server_on_serve, server_on_failed};
+    s->node = node_create(loop, &s->options, &s->service, &node);
+    if (s->node == NULL) {
+        free(s);
+        return server_text(ret_text, CONCLAVE_ENOMEM, "out of memory");
+    }
+    s->open_parts++;
+    struct service_options service = {
+        .limits = s->options.limits,
+        .server_id = options->server_id,
+        .skip_acl = options->skip_acl,
+        .digest = options->digest,
+        .x509_super = options->x509_super,
+        .auth_schemes = options->auth_schemes,
+        .command_options = options->command_options,
+        .read_only_mode = options->read_only_mode,
+        .local_sessions = options->local_sessions,
+        .local_upgrading = options->local_upgrading,
+        .close_acls = options->close_acls,
+        .local_only = options->local_only,
+        .collector = options->collector,
+        .clock = options->clock,
+        .sink = node_sink(s->node),
+    };
+    server_init_handles(s);
+    int access = server_open_access(s, ret_text);
+    service.login = s->login;
+    service.audit = s->audit;
+    service.verifier = s->verifier;
+    rc = service_init(&s->service, &service);
+    if (access != 0) {
+        rc = access;
+    } else if (rc != 0) {
+        rc = server_text(ret_text, rc, "out of memory");
+    } else {
+        rc = server_open_port(s, ret_text);
+    }
+    if (rc == 0) {
+        rc = server_open_node(s, ret_text);
+    }
+    if (rc != 0) {
+        server_close(s, NULL, NULL);
+        return rc;
+    }
+    *ret = s;
+    return 0;
+}
+
+bool server_address(const struct server *s, enum port_door door, struct net_address *ret)
+{
+    return port_address(s->port, door, ret);
+}
+
+void server_reload(struct server *s)
+{
+    bool links = s->node != NULL && node_reload(s->node);
+    if (s->verifier != NULL) {
+        verifier_reload(s->verifier);
+        links = true;
+    }
+    if (s->secure != NULL) {
+        secure_reload(s->secure);
+    } else if (!links) {
+        log_info("server", "nothing-to-reload", "reason=\"there are no certificates\"");
+    }
+}
+
+int64_t server_id(const struct server *s)
+{
+    return s->options.server_id;
+}
+
+/* Stop */
+
+static void server_part_closed(struct server *s)
+{
+    if (--s->open_parts > 0) {
+        return;
+    }
+    service_finish(&s->service);
+    login_service_close(s->login);
+    audit_close(s->audit);
+    if (s->closed != NULL) {
+        s->closed(s->closed_ctx);
+    }
+    free(s);
+}
+
+static void server_on_handle_closed(uv_handle_t *handle)
+{
+    server_part_closed(handle->data);
+}
+
+static void server_on_verifier_closed(void *ctx)
+{
+    server_part_closed(ctx);
+}
+
+static void server_close_handles(struct server *s)
+{
+    verifier_close(s->verifier, server_on_verifier_closed, s);
+    uv_close((uv_handle_t *)&s->prepare, server_on_handle_closed);
+    uv_close((uv_handle_t *)&s->check, server_on_handle_closed);
+    uv_close((uv_handle_t *)&s->timer, server_on_handle_closed);
+}
+
+static void server_on_node_closed(void *ctx)
+{
+    struct server *s = ctx;
+    s->node = NULL;
+    server_part_closed(s);
+}
+
+static void server_on_secure_closed(void *ctx)
+{
+    server_part_closed(ctx);
+}
+
+static void server_on_port_closed(void *ctx)
+{
+    struct server *s = ctx;
+    s->port = NULL;
+    server_close_handles(s);
+    server_part_closed(s);
+}
+
+/* Replies have been written or given up: everything goes. The turns go on until the port is
+ * gone. */
+static void server_close_parts(struct server *s)
+{
+    s->stage = SERVER_CLOSING;
+    secure_close(s->secure, server_on_secure_closed, s);
+    s->secure = NULL;
+    node_close(s->node, server_on_node_closed, s);
+    if (s->port != NULL) {
+        port_close(s->port, s->failure_told ? 0 : STOP_LINGER_MS, server_on_port_closed, s);
+        s->stop_at = clock_monotonic_ms(s->options.clock) + STOP_LINGER_MS;
+        server_set_timer(s, s->stop_at);
+    } else {
+        server_close_handles(s);
+    }
+}
+
+void server_close(struct server *s, void (*cb)(void *ctx), void *ctx)
+{
+    if (s == NULL) {
+        return;
+    }
+    assert(s->stage != SERVER_RESIGNING && s->stage != SERVER_DRAINING &&
+           s->stage != SERVER_CLOSING);
+    s->closed = cb;
+    s->closed_ctx = ctx;
+    if (s->port != NULL) {
+        port_stop(s->port);
+    }
+    bool drain = s->stage == SERVER_SERVING;
+    if (drain && s->audit != NULL) {
+        audit_server(s->audit, "serverStop", "invoked");
+    }
+    /* Carried out by the timer: this may be a callback of what is to be closed. */
+    int64_t now_ms = clock_monotonic_ms(s->options.clock);
+    if (drain && node_resign(s->node)) {
+        s->stage = SERVER_RESIGNING;
+        s->stop_at = now_ms + RESIGN_MS;
+    } else {
+        s->stage = SERVER_DRAINING;
+        s->stop_at = now_ms + (drain ? DRAIN_MS : 0);
+    }
+    server_set_timer(s, now_ms);
+}
+
+/* What others may see */
+
+const char *server_warning(const struct server *s)
+{
+    return s->stage == SERVER_SERVING ? data_limit_warning(&s->service) : NULL;
+}
+
+const char *server_why_not_ready(const struct server *s)
+{
+    switch (s->stage) {
+    case SERVER_STARTING:
+        return "starting";
+    case SERVER_FAILED:
+        return "the log takes no more writes";
+    case SERVER_RESIGNING:
+    case SERVER_DRAINING:
+    case SERVER_CLOSING:
+        return "stopping";
+    case SERVER_SERVING:
+        break;
+    }
+    const char *node = node_why_not_ready(s->node);
+    if (node != NULL) {
+        return node;
+    }
+    return service_oldest_write_ms(&s->service) > WRITE_LATE_MS ? "writes are not answered in time"
+                                                                : NULL;
+}
+
+void server_connections_each(const struct server *s, bool (*fn)(void *ctx, struct connection *c),
+                             void *ctx)
+{
+    if (s->port != NULL) {
+        port_each(s->port, fn, ctx);
+    }
+}
+
+struct service *server_service(struct server *s)
+{
+    return &s->service;
+}
+
+const struct server_options *server_options(const struct server *s)
+{
+    return &s->options;
+}
+
+void server_snapshot(const struct server *s, struct server_snapshot *ret)
+{
+    snapshots_newest(node_snapshots(s->node), ret);
+}
+
+void server_take_snapshot(struct server *s)
+{
+    if (node_log(s->node) != NULL) {
+        replication_snapshot(node_log(s->node));
+    }
+}
+
+struct node *server_node(struct server *s)
+{
+    return s->node;
+}
+
+static void server_latency(const struct server_metrics *m, struct server_stats *ret)
+{
+    const struct summary *r = &m->readlatency;
+    const struct summary *u = &m->updatelatency;
+    uint64_t count = r->count + u->count;
+    if (count == 0) {
+        return;
+    }
+    uint64_t min = r->count == 0 || (u->count > 0 && u->min < r->min) ? u->min : r->min;
+    ret->latency_min_ms = (int64_t)min / 1000;
+    ret->latency_max_ms = (int64_t)(r->max > u->max ? r->max : u->max) / 1000;
+    ret->latency_avg_ms = (double)(r->sum + u->sum) / 1000 / (double)count;
+}
+
+void server_stats(const struct server *s, struct server_stats *ret)
+{
+    *ret = (struct server_stats){
+        .service = s->service.stats,
+        .sessions = session_tracker_count(s->service.sessions),
+        .local_sessions = local_sessions_count(&s->service.locals),
+        .fence_bindings = state_fence_bindings(s->service.state),
+        .outstanding = s->service.pipeline.outstanding,
+        .outstanding_bytes = s->service.account.bytes[ACCOUNT_REQUESTS],
+        .zxid = state_zxid(s->service.state),
+        .uptime_ms = clock_monotonic_ms(s->options.clock) - s->started_ms,
+        .oldest_write_ms = service_oldest_write_ms(&s->service),
+        .limits = &s->service.limits,
+        .account = &s->service.account,
+        .data_level = (int)s->service.data_level,
+        .metrics = s->service.metrics,
+    };
+    server_latency(s->service.metrics, ret);
+    if (s->port != NULL) {
+        port_stats(s->port, &ret->port);
+    }
+    ret->mode = s->node != NULL ? node_mode(s->node) : "standalone";
+    if (s->node != NULL && node_log(s->node) != NULL) {
+        replication_stats(node_log(s->node), &ret->replication);
+    }
+    if (s->node != NULL) {
+        ret->ensemble = node_ensemble(s->node)->stats;
+        quorum_stats(s->node, s->options.clock, &ret->quorum);
+    }
+    state_stats(s->service.state, &ret->state);
+    watch_stats(s->service.watches, &ret->watches);
+}

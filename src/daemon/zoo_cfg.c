@@ -1,0 +1,432 @@
+#include "daemon/zoo_cfg.h"
+
+#include "base/properties.h"
+#include "daemon/key_values.h"
+#include "daemon/keys.h"
+#include "daemon/keys_admin.h"
+#include "daemon/keys_ensemble.h"
+#include "daemon/keys_sasl.h"
+#include "daemon/keys_tls.h"
+#include "daemon/secure_profile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+void config_init(struct config *c)
+{
+    *c = (struct config){.options = server_options_default(),
+                         .session_min_ms = -1,
+                         .session_max_ms = -1,
+                         .secure_port = -1,
+                         .warn_open = true};
+    buf_init(&c->notices, 0);
+    config_admin_init(&c->admin);
+    config_members_init(&c->members);
+    given_init(&c->given);
+}
+
+void config_finish(struct config *c)
+{
+    config_tls_values_finish(&c->tls);
+    buf_finish(&c->notices);
+    config_admin_finish(&c->admin);
+    config_members_finish(&c->members);
+    given_finish(&c->given);
+    free(c->error);
+    free(c->data_dir);
+    free(c->super_digest);
+    free(c->digest_users_file);
+    free(c->auth_schemes);
+    free(c->dynamic_file);
+    free(c->audit_file);
+    config_login_finish(&c->login);
+    c->digest_users_file = NULL;
+    c->error = c->data_dir = c->super_digest = c->auth_schemes = c->dynamic_file = c->audit_file =
+        NULL;
+}
+
+/* One key */
+
+static void config_store(struct config *c, const struct key_row *row, int64_t n)
+{
+    uint8_t *field = (uint8_t *)c + row->offset;
+    int32_t n32 = (int32_t)n;
+    uint16_t n16 = (uint16_t)n;
+    switch (row->size) {
+    case sizeof(uint16_t):
+        memcpy(field, &n16, sizeof n16);
+        break;
+    case sizeof(int32_t):
+        memcpy(field, &n32, sizeof n32);
+        break;
+    default:
+        memcpy(field, &n, sizeof n);
+        break;
+    }
+}
+
+static int config_set_int(struct config *c, const struct key_row *row, const char *key,
+                          const char *value, const char *where)
+{
+    int64_t n;
+    if (!config_number(value, &n) || n < row->min || n > row->max) {
+        return config_fail(c, "%s: %s: '%s' is not a number from %lld to %lld", where, key, value,
+                           (long long)row->min, (long long)row->max);
+    }
+    config_store(c, row, n * row->scale);
+    if (row->offset == offsetof(struct config, options.listen.port)) {
+        c->have_port = true;
+    }
+    return 0;
+}
+
+static int config_set_bool(struct config *c, const struct key_row *row, const char *key,
+                           const char *value, const char *where)
+{
+    bool on;
+    if (!config_boolean(value, &on)) {
+        return config_fail(c, "%s: %s: '%s' is neither yes nor no", where, key, value);
+    }
+    on = on != (row->min == 1);
+    memcpy((uint8_t *)c + row->offset, &on, sizeof on);
+    return 0;
+}
+
+/* Whether value is one of the words of `harmless`, which are divided by '|'. */
+static bool key_value_harmless(const char *harmless, const char *value)
+{
+    size_t len = strlen(value);
+    while (harmless != NULL) {
+        size_t word = strcspn(harmless, "|");
+        if (word == len && strncasecmp(harmless, value, len) == 0) {
+            return true;
+        }
+        harmless = harmless[word] == '|' ? harmless + word + 1 : NULL;
+    }
+    return false;
+}
+
+static int config_set_text(struct config *c, const struct key_row *row, const char *value)
+{
+    char *field;
+    memcpy(&field, (uint8_t *)c + row->offset, sizeof field);
+    int rc = config_copy(c, &field, value);
+    memcpy((uint8_t *)c + row->offset, &field, sizeof field);
+    return rc;
+}
+
+int config_set(struct config *c, const char *key, const char *value, const char *where,
+               bool from_file)
+{
+    if (strncmp(key, "zookeeper.", strlen("zookeeper.")) == 0) {
+        key += strlen("zookeeper."); /* as QuorumPeerConfig: it names the same system property */
+    }
+    const struct key_row *row = key_find(key);
+    if (given_note(&c->given, key, value) != 0) {
+        return CONCLAVE_ENOMEM;
+    }
+    if (row == NULL) {
+        if (!from_file) {
+            return config_fail(c, "%s: unknown key '%s': see conclave server --help", where, key);
+        }
+        buf_printf(&c->notices, "conclave: %s: unknown key, ignored (%s)\n", key, where);
+        return buf_ok(&c->notices) ? 0 : CONCLAVE_ENOMEM;
+    }
+    switch (row->kind) {
+    case KEY_INT:
+        return config_set_int(c, row, key, value, where);
+    case KEY_BOOL:
+        return config_set_bool(c, row, key, value, where);
+    case KEY_TEXT:
+        return config_set_text(c, row, value);
+    case KEY_SPECIAL:
+        return row->set(c, key, value, where);
+    case KEY_REFUSED:
+        if (key_value_harmless(row->harmless, value)) {
+            return 0;
+        }
+        return config_fail(c, "%s: %s: %s", where, key, row->text);
+    case KEY_IDLE:
+        break;
+    }
+    buf_printf(&c->notices, "conclave: %s: %s\n", key, row->text);
+    return buf_ok(&c->notices) ? 0 : CONCLAVE_ENOMEM;
+}
+
+/* Files */
+
+struct file_context {
+    struct config *config;
+    const char *path;
+    bool dynamic;
+};
+
+static int config_file_pair(void *ctx, const char *key, const char *value, unsigned line)
+{
+    struct file_context *f = ctx;
+    char where[300];
+    snprintf(where, sizeof where, "%.256s line %u", f->path, line);
+    if (f->dynamic && !config_members_is_dynamic(key)) {
+        return config_fail(f->config, "%s: %s does not belong into a dynamicConfigFile", where,
+                           key);
+    }
+    return config_set(f->config, key, value, where, true);
+}
+
+static int config_file(struct config *c, const char *path, bool dynamic)
+{
+    struct file_context f = {.config = c, .path = path, .dynamic = dynamic};
+    struct buf text;
+    buf_init(&text, 0);
+    int rc = config_read_file(c, path, &text);
+    if (rc == 0 && !dynamic) {
+        rc = given_note_file(&c->given, buf_slice(&text));
+    }
+    if (rc == 0) {
+        rc = properties_parse(buf_slice(&text), config_file_pair, &f);
+    }
+    if (rc == CONCLAVE_EINVAL) {
+        rc = config_fail(c, "%s: holds NUL bytes: this is no configuration", path);
+    }
+    buf_finish(&text);
+    return rc;
+}
+
+/* Command line */
+
+static int config_set_listen(struct config *c, const char *value)
+{
+    if (net_address_parse(value, &c->options.listen) != 0) {
+        return config_fail(
+            c, "--listen: '%s' is not HOST:PORT, such as 127.0.0.1:2181 or [::1]:2181", value);
+    }
+    c->have_listen = true;
+    return 0;
+}
+
+static int config_option(struct config *c, const char *name, const char *value)
+{
+    if (strcmp(name, "data") == 0) {
+        return config_set_data_dir(c, "--data", value, "command line");
+    }
+    if (strcmp(name, "listen") == 0) {
+        return config_set_listen(c, value);
+    }
+    if (strcmp(name, "admin") == 0) {
+        return config_set_admin(c, value);
+    }
+    if (c->have_listen &&
+        (strcmp(name, "clientPort") == 0 || strcmp(name, "clientPortAddress") == 0)) {
+        return config_fail(c, "--%s: --listen says where to listen already: give one of the two",
+                           name);
+    }
+    if (strcmp(name, "server-id") == 0) {
+        return config_set_myid(c, "--server-id", value, "command line");
+    }
+    return config_set(c, name, value, "command line", false);
+}
+
+static int config_arguments(struct config *c, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *arg = argv[i];
+        if (strncmp(arg, "--", 2) != 0) {
+            continue; /* the file, read before */
+        }
+        const char *name = arg + 2;
+        const char *equals = strchr(name, '=');
+        char *key = equals != NULL ? strndup(name, (size_t)(equals - name)) : strdup(name);
+        if (key == NULL) {
+            return CONCLAVE_ENOMEM;
+        }
+        int rc;
+        if (equals != NULL) {
+            rc = config_option(c, key, equals + 1);
+        } else if (i + 1 < argc) {
+            rc = config_option(c, key, argv[++i]);
+        } else {
+            rc = config_fail(c, "--%s: a value is missing behind it", key);
+        }
+        free(key);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* The only word without dashes that is no value. False when there are two. */
+static bool config_find_file(int argc, char **argv, const char **ret_path, bool *ret_help)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *arg = argv[i];
+        if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
+            *ret_help = true;
+            return true;
+        }
+        if (strncmp(arg, "--", 2) == 0) {
+            i += strchr(arg, '=') == NULL;
+            continue;
+        }
+        if (*ret_path != NULL) {
+            return false;
+        }
+        *ret_path = arg;
+    }
+    return true;
+}
+
+/* Conclusions */
+
+static int config_conclude_servers(struct config *c)
+{
+    if (c->dynamic_file != NULL) {
+        int rc = config_file(c, c->dynamic_file, true);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    int rc = config_conclude_members(c);
+    c->options.command_options |= (c->options.ensemble.enabled ? COMMAND_ENSEMBLE : 0u) |
+                                  (c->members.standalone_enabled ? 0u : COMMAND_ALONE);
+    if (rc == 0 && !c->options.ensemble.enabled && c->options.local_sessions) {
+        buf_printf(&c->notices, "conclave: localSessionsEnabled: no effect on a server alone\n");
+    }
+    if (rc == 0 && !c->options.ensemble.enabled && c->options.read_only_mode) {
+        buf_printf(&c->notices, "conclave: readonlymode.enabled: allows the four-letter word isro; "
+                                "no other effect on a server alone\n");
+    }
+    return rc == 0 && !buf_ok(&c->notices) ? CONCLAVE_ENOMEM : rc;
+}
+
+static int config_conclude_access(struct config *c)
+{
+    const char *rest = c->auth_schemes != NULL ? c->auth_schemes : "";
+    struct slice first;
+    c->options.digest.super = c->super_digest;
+    c->options.users_file = c->digest_users_file;
+    c->options.command_options =
+        (c->options.digest.off ? COMMAND_NO_DIGEST : 0u) | (c->extended_types ? COMMAND_TTL : 0u) |
+        (c->enforce_quota ? COMMAND_QUOTA : 0u) | (c->fencing ? COMMAND_FENCING : 0u) |
+        (c->reconfig ? COMMAND_RECONFIG : 0u);
+    if (!c->enforce_auth) {
+        return 0;
+    }
+    if (!auth_scheme_next(&rest, &first)) {
+        return config_fail(c, "enforce.auth.enabled: name the schemes in enforce.auth.schemes");
+    }
+    c->options.auth_schemes = c->auth_schemes;
+    return 0;
+}
+
+static int config_conclude(struct config *c)
+{
+    struct server_options *o = &c->options;
+    struct server_limits *l = &o->limits;
+    if (c->data_dir != NULL) {
+        o->data_dir = c->data_dir;
+    }
+    o->audit_file = c->audit_file;
+    int rc = c->secure ? config_secure_begin(c) : 0;
+    if (rc == 0) {
+        rc = config_conclude_access(c);
+    }
+    if (rc == 0) {
+        rc = config_conclude_login(c);
+    }
+    if (rc == 0) {
+        rc = config_conclude_servers(c);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    if (c->from_file && !c->have_address && !c->have_listen) {
+        o->listen.host[0] = '\0'; /* as Apache ZooKeeper: every interface */
+    }
+    l->session_min_ms = c->session_min_ms >= 0 ? c->session_min_ms : 2 * l->tick_ms;
+    l->session_max_ms = c->session_max_ms >= 0 ? c->session_max_ms : 20 * l->tick_ms;
+    if (l->session_min_ms < 1) {
+        l->session_min_ms = 1;
+    }
+    if (l->session_min_ms > l->session_max_ms) {
+        return config_fail(
+            c,
+            "session timeouts: minSessionTimeout %d ms is above maxSessionTimeout %d ms "
+            "(defaults: 2 and 20 times tickTime)",
+            l->session_min_ms, l->session_max_ms);
+    }
+    rc = config_conclude_tls(c);
+    if (rc == 0) {
+        rc = config_conclude_admin_tls(c);
+    }
+    if (rc == 0) {
+        rc = config_secure_end(c);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    if ((int64_t)o->snapshot_log_bytes <= 0) {
+        o->snapshot_log_bytes = SIZE_MAX / 4;
+    }
+    if (o->backlog < 1) {
+        o->backlog = server_options_default().backlog;
+    }
+    return 0;
+}
+
+int config_parse(struct config *c, int argc, char **argv)
+{
+    const char *path = NULL;
+    int rc = 0;
+    if (!config_find_file(argc, argv, &path, &c->help)) {
+        return config_fail(c,
+                           "more than one file: conclave server [zoo.cfg] [options]; see --help");
+    }
+    if (c->help) {
+        return 0;
+    }
+    if (path != NULL) {
+        c->from_file = true;
+        rc = config_file(c, path, false);
+    }
+    if (rc == 0) {
+        rc = config_arguments(c, argc, argv);
+    }
+    return rc == 0 ? config_conclude(c) : rc;
+}
+
+/* The text of a key from the column HELP_TEXT_AT on, in lines of at most HELP_WIDTH. */
+static void config_print_key(struct buf *out, const char *name, const char *text)
+{
+    enum { HELP_TEXT_AT = 31, HELP_WIDTH = 80 };
+    buf_printf(out, "  %s", name);
+    size_t at = 2 + strlen(name);
+    for (const char *word = text; *word != '\0';) {
+        size_t len = strcspn(word, " ");
+        bool first = word == text;
+        if (first ? at >= HELP_TEXT_AT : at + 1 + len > HELP_WIDTH) {
+            buf_append_str(out, "\n");
+            at = 0;
+            first = true;
+        }
+        size_t gap = first ? HELP_TEXT_AT - at : 1;
+        buf_printf(out, "%*s%.*s", (int)gap, "", (int)len, word);
+        at += gap + len;
+        word += len;
+        word += strspn(word, " ");
+    }
+    buf_append_str(out, "\n");
+}
+
+void config_print_keys(struct buf *out)
+{
+    for (size_t i = 0; i < key_table_count; i++) {
+        const struct key_row *row = &key_table[i];
+        if (row->kind == KEY_INT || row->kind == KEY_BOOL || row->kind == KEY_TEXT ||
+            row->kind == KEY_SPECIAL) {
+            config_print_key(out, row->name, row->text);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+/*
+ * What `conclave server` is told: an Apache zoo.cfg, command line options, and any zoo.cfg key as
+ * `--key value`. One table knows every key: what it sets, or why it sets nothing. What comes later
+ * wins; the command line beats the file.
+ *
+ * A key without effect is named in `notices`, never silently ignored; a key that would weaken
+ * security if it were ignored is an error.
+ */
+#ifndef DAEMON_ZOO_CFG_H
+#define DAEMON_ZOO_CFG_H
+
+#include "base/buf.h"
+#include "daemon/effective_config.h"
+#include "daemon/server.h"
+
+/* Values of the keys of TLS, as given; own memory. */
+struct config_tls {
+    char *cert_file;
+    char *key_file;
+    char *ca_file;
+    char *crl_file;
+    char *key_store;
+    char *key_password;
+    char *key_password_path;
+    char *trust_store;
+    char *trust_password;
+    char *trust_password_path;
+    char *protocol;
+    char *enabled_protocols;
+    char *ciphers;
+    char *client_auth;
+    char *x509_super;
+    bool crl_check_all;
+};
+
+/* Values of the keys of SASL; own memory. */
+struct config_login {
+    char *jaas_file;
+    char *users_file;
+    char *section;        /* of the JAAS file, NULL: Server */
+    char *super_password; /* of the user super */
+    bool provider;        /* authProvider.N names SASL */
+    bool require_sasl;
+    struct login_options options;
+};
+
+/* What the admin room is told; see keys_admin.h. */
+struct config_admin {
+    bool enabled;               /* HTTP on `listen` */
+    bool have_option;           /* --admin was given: beats the keys */
+    struct net_address listen;  /* host "": every interface */
+    char *command_url;          /* NULL: /commands */
+    int32_t idle_ms;            /* admin.idleTimeout */
+    bool force_https;           /* admin.forceHttps */
+    bool unified;               /* admin.portUnification */
+    bool need_client_auth;      /* admin.needClientAuth */
+    struct tls_settings tls;    /* with one of the first two */
+    bool snapshot;              /* admin.snapshot.enabled */
+    bool restore;               /* admin.restore.enabled */
+    int64_t backup_interval_ms; /* admin.rateLimiterIntervalInMS */
+    int32_t answer_bytes;       /* admin.maxAnswerBytes */
+    char *allowed_hosts;        /* admin.allowedHosts, or NULL */
+    bool change_by_get;         /* admin.stateChangeByGet */
+    bool memb;                  /* 4lw.memb.enabled */
+    char *words;                /* 4lw.commands.whitelist, or NULL */
+    bool metrics;               /* /metrics on `metrics_listen` */
+    struct net_address metrics_listen;
+};
+
+/* The keys about ensembles; own memory. See keys_ensemble.h. */
+struct config_members {
+    struct server_line *lines; /* by id */
+    size_t count;
+    uint64_t my_id; /* given as a key; 0: not */
+    bool said_type; /* peerType was given */
+    bool said_observer;
+    bool standalone_enabled;
+    bool listen_all;
+    char *secret;
+    char *secret_file;
+    bool ssl_quorum;
+    bool verify_hosts;
+    bool tls_reload;
+    struct config_tls tls;
+    int32_t election_ms;
+    int32_t heartbeat_ms; /* 0: follows election_ms */
+};
+
+struct config {
+    struct server_options options; /* its strings point into this struct */
+    struct buf notices;            /* lines "conclave: KEY: what about it\n" for stderr */
+    char *error; /* after a failure: one line that says what, where and what to do */
+    bool help;   /* --help was given: nothing else counts */
+
+    /* Own memory of options, and what the final step needs to know. */
+    char *data_dir;
+    char *super_digest;
+    char *digest_users_file;
+    bool secure;    /* the profile: secure_profile.h */
+    bool warn_open; /* warnOpenClientPort */
+    char *auth_schemes;
+    char *dynamic_file;
+    char *audit_file;
+    struct config_login login;
+    bool from_file; /* a zoo.cfg was read: without clientPortAddress every interface is meant */
+    bool have_address;
+    bool have_listen; /* --listen: beats clientPort and clientPortAddress */
+    bool have_port;
+    bool have_secure_address;
+    int32_t secure_port; /* -1: none */
+    struct config_tls tls;
+    struct config_admin admin;
+    struct given given;     /* what was told, for operators' eyes */
+    int32_t session_min_ms; /* -1: follows the tick */
+    int32_t session_max_ms;
+    bool enforce_auth;  /* enforce.auth.enabled */
+    bool enforce_quota; /* what becomes command_options */
+    bool fencing;
+    bool extended_types;
+    bool reconfig;
+    struct config_members members;
+    bool have_line_port; /* the client port comes from the server.N line */
+};
+
+void config_init(struct config *c);
+void config_finish(struct config *c);
+
+/* Reads the arguments behind `server`. 0, or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error
+ * set. */
+int config_parse(struct config *c, int argc, char **argv) CONCLAVE_MUST_USE;
+
+/* Sets one key. where is the place for messages ("zoo.cfg line 3"). Errors as config_parse. */
+int config_set(struct config *c, const char *key, const char *value, const char *where,
+               bool from_file) CONCLAVE_MUST_USE;
+
+/* Appends the list of keys with effect, for --help. */
+void config_print_keys(struct buf *out);
+
+#endif

@@ -1,0 +1,607 @@
+#include "front/client_port.h"
+
+#include "base/log.h"
+#include "base/rates.h"
+#include "base/refusals.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+enum {
+    LINGER_MS = 1000,          /* for the peer to close after us */
+    DESCRIPTORS_RESERVED = 64, /* for the log, the loop and the operator */
+    SUBJECT_MAX = 4096,        /* of a client's certificate */
+    SECURING_THREADS = 2,
+    SECURING_NICE = 5, /* of these threads: consensus goes first */
+};
+
+#define PROGRESS_NS (INT64_C(100) * 1000000) /* between two looks at who takes what we send */
+
+struct client {
+    struct connection connection;
+    struct stream *stream;
+    struct port *port;
+    struct address *address; /* whose socket it is; NULL: memory was out */
+    struct list node;        /* in port.clients, until its connection is finished */
+    struct list securing; /* in port.securing, until its handshake is done or its connection is */
+    size_t unsent;        /* bytes on their way at the last look, see port_note_progress */
+    bool tls_failed;      /* the reason is on its way to the peer */
+    char peer[NET_TEXT_MAX];
+};
+
+struct door {
+    struct port *port;
+    struct listener *listener; /* NULL: not there, or stopped */
+    enum port_door which;
+};
+
+struct port {
+    uv_loop_t *loop;
+    struct service *service;
+    struct door doors[PORT_DOORS];
+    int listeners;           /* not closed yet */
+    struct tls_context *tls; /* for new connections; NULL: none */
+    bool unified;            /* the client door is for both kinds */
+    struct worker worker;    /* does the handshakes, while `working` */
+    bool working;
+    bool worker_closing;
+    struct list securing;     /* clients in the handshake, oldest first */
+    size_t securing_count;    /* of them */
+    struct rates handshakes;  /* of addresses */
+    struct refusals refusals; /* of TLS, for the log */
+    struct list clients;      /* with a living connection */
+    size_t sockets;           /* not closed yet, also without connection */
+    size_t connections_max;
+    struct port_stats stats;
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+    int64_t progress_at_ns; /* when port_note_progress is due */
+    bool stopped;           /* nothing is read any more */
+    bool closing;           /* p goes with the last socket and listener */
+    unsigned linger_ms;
+};
+
+static void port_tell_refusals(void *ctx, const char *host, unsigned long long untold)
+{
+    (void)ctx;
+    log_warn("server", "tls-refused-more", "address=%s count=%llu in_s=%d", host, untold,
+             REFUSALS_MINUTE_MS / 1000);
+}
+
+static void port_on_worker_closed(void *ctx);
+
+static void port_check_gone(struct port *p)
+{
+    if (!p->closing || p->listeners > 0 || p->sockets > 0 || p->worker_closing) {
+        return;
+    }
+    if (p->working) {
+        p->working = false;
+        p->worker_closing = true;
+        worker_close(&p->worker, port_on_worker_closed, p);
+        return;
+    }
+    refusals_finish(&p->refusals, port_tell_refusals, NULL);
+    rates_finish(&p->handshakes);
+    tls_context_release(p->tls);
+    if (p->closed != NULL) {
+        p->closed(p->closed_ctx);
+    }
+    free(p);
+}
+
+static void port_on_worker_closed(void *ctx)
+{
+    struct port *p = ctx;
+    p->worker_closing = false;
+    port_check_gone(p);
+}
+
+/* One client */
+
+static void client_pause(struct client *cl)
+{
+    if (!stream_paused(cl->stream)) {
+        cl->port->service->metrics->conclave_reading_paused++;
+        stream_pause(cl->stream);
+    }
+}
+
+static size_t client_on_data(void *owner, struct slice bytes)
+{
+    struct client *cl = owner;
+    size_t taken = connection_input(&cl->connection, bytes);
+    if (!connection_ready(&cl->connection)) {
+        client_pause(cl);
+    }
+    return taken;
+}
+
+static void client_on_sent(void *owner)
+{
+    struct client *cl = owner;
+    connection_output_added(&cl->connection);
+}
+
+/* TLS handshakes: each costs a thread a millisecond or more, before the client is authenticated */
+
+static void client_end_securing(struct client *cl)
+{
+    if (!list_empty(&cl->securing)) {
+        list_remove(&cl->securing);
+        cl->port->securing_count--;
+    }
+}
+
+/* The oldest handshake that waits for its peer; NULL when all wait for our threads. */
+static struct client *port_slowest_peer(const struct port *p)
+{
+    LIST_FOREACH (it, &p->securing) {
+        struct client *cl = CONTAINER_OF(it, struct client, securing);
+        if (!stream_awaits_worker(cl->stream)) {
+            return cl;
+        }
+    }
+    return NULL;
+}
+
+/* NULL, or why the client may not begin a handshake. */
+static const char *port_begin_securing(struct port *p, struct client *cl)
+{
+    const struct server_limits *l = &p->service->limits;
+    char address[ADDRESS_NAME_MAX];
+    address_name(stream_peer(cl->stream)->host, address);
+    if (!rates_take(&p->handshakes, address, l->address_handshakes_max, l->address_handshakes_max,
+                    clock_monotonic_ns(p->service->clock))) {
+        return "too many TLS handshakes of this address: maxTlsHandshakesPerSecondPerAddress";
+    }
+    if (p->securing_count >= l->handshakes_max) {
+        struct client *slowest = port_slowest_peer(p);
+        if (slowest == NULL) {
+            return "too many TLS handshakes at once: maxTlsHandshakes";
+        }
+        client_end_securing(slowest);
+        p->service->metrics->conclave_refused_tls_handshakes++;
+        connection_drop(&slowest->connection,
+                        "its TLS handshake made room for another: maxTlsHandshakes");
+    }
+    list_push_back(&p->securing, &cl->securing);
+    p->securing_count++;
+    return NULL;
+}
+
+static bool client_refusal_is_told(struct client *cl, const char *problem)
+{
+    struct port *p = cl->port;
+    int64_t now_ms = clock_monotonic_ms(p->service->clock);
+    return refusals_add(&p->refusals, stream_peer(cl->stream)->host, problem, now_ms,
+                        port_tell_refusals, NULL) &&
+           service_may_log(p->service);
+}
+
+/* Whether the client may begin a handshake; says so in the log, once a minute, if not. */
+static bool client_may_secure(struct client *cl)
+{
+    const char *refusal = port_begin_securing(cl->port, cl);
+    if (refusal == NULL) {
+        return true;
+    }
+    cl->port->service->metrics->conclave_refused_tls_handshakes++;
+    if (client_refusal_is_told(cl, refusal)) {
+        log_warn("server", "tls-refused", "peer=%s reason=\"%s\"", cl->peer, refusal);
+    }
+    return false;
+}
+
+static bool client_on_securing(void *owner)
+{
+    struct client *cl = owner;
+    if (client_may_secure(cl)) {
+        cl->connection.securing = true;
+        return true;
+    }
+    connection_end(&cl->connection);
+    return false;
+}
+
+/* The certificate was verified: its subject is who the client is. */
+static void client_on_secured(void *owner)
+{
+    struct client *cl = owner;
+    struct connection *c = &cl->connection;
+    struct buf subject;
+    buf_init(&subject, SUBJECT_MAX);
+    client_end_securing(cl);
+    c->securing = false;
+    c->secured = true;
+    stream_peer_subject(cl->stream, &subject);
+    if (!buf_ok(&subject) ||
+        (subject.len > 0 && connection_add_certificate(c, buf_slice(&subject)) != 0)) {
+        connection_drop(c, "the subject of the client's certificate is too long, or out of memory");
+    }
+    buf_finish(&subject);
+}
+
+static void client_on_ended(void *owner, int error)
+{
+    struct client *cl = owner;
+    const char *problem = stream_tls_problem(cl->stream);
+    if (problem != NULL) {
+        cl->tls_failed = true;
+        cl->port->service->metrics->unsuccessful_handshake++;
+        if (client_refusal_is_told(cl, problem)) {
+            log_warn("server", "tls-refused", "peer=%s session=0x%llx reason=\"%s\"", cl->peer,
+                     (unsigned long long)cl->connection.session_id, problem);
+        }
+    } else if (error != 0) {
+        log_debug("server", "connection-broken", "peer=%s session=0x%llx error=%s", cl->peer,
+                  (unsigned long long)cl->connection.session_id, uv_err_name(error));
+    }
+    connection_end(&cl->connection);
+}
+
+static void client_on_closed(void *owner)
+{
+    struct client *cl = owner;
+    struct port *p = cl->port;
+    if (cl->address != NULL) {
+        cl->address->sockets--;
+        address_release(&p->service->addresses, cl->address);
+    }
+    free(cl);
+    p->sockets--;
+    port_check_gone(p);
+}
+
+static const struct stream_handler client_handler = {
+    .data = client_on_data,
+    .sent = client_on_sent,
+    .securing = client_on_securing,
+    .secured = client_on_secured,
+    .ended = client_on_ended,
+    .closed = client_on_closed,
+};
+
+static void client_leave(struct client *cl)
+{
+    list_remove(&cl->node);
+    client_end_securing(cl);
+    cl->port->stats.connections--;
+    cl->port->service->metrics->connection_drop_count++;
+    connection_finish(&cl->connection);
+}
+
+/* Brings the socket in line with its connection. May free nothing but the connection's own
+ * memory. */
+static void client_update(struct client *cl)
+{
+    struct connection *c = &cl->connection;
+    if (c->stage != CONNECTION_CLOSED && service_may_send(c->service, c)) {
+        stream_send(cl->stream, &c->out);
+        c->sending = stream_sending(cl->stream);
+        connection_count_output(c);
+    }
+    if (c->stage == CONNECTION_CLOSED) {
+        client_leave(cl);
+        if (cl->tls_failed) {
+            stream_finish(cl->stream, cl->port->closing ? cl->port->linger_ms : LINGER_MS);
+        } else {
+            stream_close(cl->stream);
+        }
+        return;
+    }
+    if (c->stage == CONNECTION_CLOSING) {
+        /* All of it, also to a slow reader: the linger is for the peer to close after us, not for that. */
+        if (c->out.len == 0 && (c->sending == 0 || cl->port->closing)) {
+            client_leave(cl);
+            stream_finish(cl->stream, cl->port->closing ? cl->port->linger_ms : LINGER_MS);
+        }
+        return;
+    }
+    if (cl->port->stopped || !connection_ready(c)) {
+        client_pause(cl);
+    } else {
+        stream_resume(cl->stream);
+    }
+}
+
+/* Accepting */
+
+static void port_refuse(struct port *p, const char *peer, const char *reason)
+{
+    p->stats.refused++;
+    p->service->metrics->connection_rejected++;
+    if (service_may_log(p->service)) {
+        log_warn("server", "connection-refused", "peer=%s reason=\"%s\"", peer, reason);
+    }
+}
+
+static const char *port_limit(struct port *p, struct client *cl)
+{
+    size_t address_max = p->service->limits.address_max;
+    if (cl->address == NULL) {
+        return "out of memory";
+    }
+    if (p->stats.connections >= p->connections_max) {
+        p->service->metrics->conclave_refused_connections++;
+        return "too many connections: maxCnxns, or the limit of open files";
+    }
+    if (address_max > 0 && cl->address->sockets > address_max) {
+        p->service->metrics->conclave_refused_connections_address++;
+        return "too many connections of this address: maxClientCnxns";
+    }
+    return p->stopped ? "the server is stopping" : NULL;
+}
+
+static int door_use_tls(const struct door *d, struct stream *stream)
+{
+    struct port *p = d->port;
+    struct worker *worker = p->working ? &p->worker : NULL;
+    if (d->which == PORT_SECURE) {
+        return stream_use_tls(stream, p->tls, STREAM_TLS_ONLY, worker);
+    }
+    return p->unified ? stream_use_tls(stream, p->tls, STREAM_TLS_OR_PLAIN, worker) : 0;
+}
+
+static void port_on_accepted(void *ctx, struct stream *stream)
+{
+    struct door *d = ctx;
+    struct port *p = d->port;
+    struct client *cl = calloc(1, sizeof *cl);
+    if (cl == NULL || door_use_tls(d, stream) != 0) {
+        port_refuse(p, "?", "out of memory");
+        free(cl);
+        stream_close(stream);
+        return;
+    }
+    p->sockets++;
+    cl->port = p;
+    cl->stream = stream;
+    list_init(&cl->node);
+    list_init(&cl->securing);
+    int rc = stream_start(stream, &client_handler, cl);
+    const struct net_address *peer = stream_peer(stream);
+    net_address_format(peer, cl->peer);
+    cl->address = address_hold(&p->service->addresses, peer->host);
+    if (cl->address != NULL) {
+        cl->address->sockets++;
+    }
+    const char *refusal = port_limit(p, cl);
+    if (rc != 0 || refusal != NULL) {
+        if (refusal != NULL) {
+            port_refuse(p, cl->peer, refusal);
+        }
+        stream_close(stream);
+        return;
+    }
+    if (stream_in_handshake(stream) && !client_may_secure(cl)) {
+        stream_close(stream);
+        return;
+    }
+    p->stats.accepted++;
+    p->stats.connections++;
+    list_push_back(&p->clients, &cl->node);
+    if (connection_init(&cl->connection, p->service, peer->host, cl->peer) != 0) {
+        connection_drop(&cl->connection, "out of memory");
+    }
+    cl->connection.securing = stream_in_handshake(stream);
+}
+
+static void port_on_refused(void *ctx, int error)
+{
+    const struct door *d = ctx;
+    port_refuse(d->port, "?", uv_strerror(error));
+}
+
+static size_t port_connections_max(size_t configured)
+{
+    struct rlimit files;
+    size_t most = SIZE_MAX;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY) {
+        most = files.rlim_cur > 2 * DESCRIPTORS_RESERVED ? files.rlim_cur - DESCRIPTORS_RESERVED
+                                                         : files.rlim_cur / 2;
+    }
+    return configured != 0 && configured < most ? configured : most;
+}
+
+struct port *port_create(uv_loop_t *loop, struct service *service)
+{
+    struct port *p = calloc(1, sizeof *p);
+    if (p == NULL) {
+        return NULL;
+    }
+    p->loop = loop;
+    p->service = service;
+    p->connections_max = port_connections_max(service->limits.connections_max);
+    refusals_init(&p->refusals);
+    list_init(&p->clients);
+    list_init(&p->securing);
+    rates_init(&p->handshakes, &service->key);
+    for (enum port_door i = 0; i < PORT_DOORS; i++) {
+        p->doors[i] = (struct door){.port = p, .which = i};
+    }
+    return p;
+}
+
+int port_listen(struct port *p, enum port_door door, const struct net_address *address,
+                int *ret_detail)
+{
+    int rc = listener_open(p->loop, address, &p->doors[door].listener, ret_detail);
+    if (rc == 0) {
+        p->listeners++;
+    }
+    return rc;
+}
+
+void port_set_tls(struct port *p, struct tls_context *context, bool unified)
+{
+    const struct worker_options options = {.threads = SECURING_THREADS, .nice = SECURING_NICE};
+    if (!p->working && !p->closing) {
+        p->working = worker_init(&p->worker, p->loop, &options) == 0;
+        if (!p->working) {
+            log_error("server", "no-handshake-threads",
+                      "effect=\"TLS handshakes take time from consensus\"");
+        }
+    }
+    tls_context_release(p->tls);
+    p->tls = tls_context_share(context);
+    p->unified = unified;
+}
+
+int port_start(struct port *p, int backlog, int *ret_detail)
+{
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < PORT_DOORS; i++) {
+        struct door *d = &p->doors[i];
+        struct listener_callbacks callbacks = {
+            .accepted = port_on_accepted, .refused = port_on_refused, .ctx = d};
+        if (d->listener != NULL) {
+            rc = listener_start(d->listener, backlog, &callbacks, ret_detail);
+        }
+    }
+    return rc;
+}
+
+bool port_address(const struct port *p, enum port_door door, struct net_address *ret)
+{
+    if (p->doors[door].listener == NULL) {
+        return false;
+    }
+    listener_address(p->doors[door].listener, ret);
+    return true;
+}
+
+/* Who takes what we send is alive, also while nothing is read from him because too much is unsent:
+ * his pings stand behind it. */
+static void port_note_progress(struct port *p)
+{
+    if (p->service->now_ns < p->progress_at_ns) {
+        return;
+    }
+    p->progress_at_ns = p->service->now_ns + PROGRESS_NS;
+    LIST_FOREACH (it, &p->clients) {
+        struct client *cl = CONTAINER_OF(it, struct client, node);
+        size_t unsent = cl->stream != NULL ? stream_sending(cl->stream) : 0;
+        if (unsent < cl->unsent) {
+            service_touch(p->service, &cl->connection);
+        }
+        cl->unsent = unsent;
+    }
+}
+
+/* Runs in every turn and is due rarely; a turn comes with every beat of the service. */
+static void port_tick_refusals(struct port *p)
+{
+    int64_t now_ms = p->service->now_ns / 1000000;
+    if (refusals_deadline(&p->refusals) <= now_ms) {
+        refusals_tick(&p->refusals, now_ms, port_tell_refusals, NULL);
+    }
+}
+
+/* Whoever keeps the most goes first, until the others are within the limit. */
+static void port_relieve(struct port *p)
+{
+    size_t max = p->service->limits.buffers_max;
+    size_t kept = account_buffers(&p->service->account);
+    while (kept > max) {
+        struct connection *most = NULL;
+        LIST_FOREACH (it, &p->clients) {
+            struct connection *c = &CONTAINER_OF(it, struct client, node)->connection;
+            if (c->stage != CONNECTION_CLOSED &&
+                (most == NULL || account_buffers(&c->account) > account_buffers(&most->account))) {
+                most = c;
+            }
+        }
+        if (most == NULL) {
+            return;
+        }
+        kept -= account_buffers(&most->account);
+        p->service->metrics->conclave_slow_clients_cut++;
+        connection_drop(most, "it kept the most when all unread answers and unfinished requests "
+                              "passed maxBufferBytes");
+    }
+}
+
+bool port_turn(struct port *p)
+{
+    struct list *node;
+    bool any = false;
+    port_note_progress(p);
+    port_relieve(p);
+    port_tick_refusals(p);
+    while ((node = list_pop_front(&p->service->dirty)) != NULL) {
+        any = true;
+        struct connection *c = CONTAINER_OF(node, struct connection, dirty);
+        client_update(CONTAINER_OF(c, struct client, connection));
+    }
+    port_check_gone(p); /* when nothing was left to close, no callback comes */
+    return any;
+}
+
+static void port_on_listener_closed(void *ctx)
+{
+    struct port *p = ctx;
+    p->listeners--;
+    port_check_gone(p);
+}
+
+void port_stop(struct port *p)
+{
+    if (p->stopped) {
+        return;
+    }
+    p->stopped = true;
+    LIST_FOREACH (it, &p->clients) {
+        stream_pause(CONTAINER_OF(it, struct client, node)->stream);
+    }
+    for (int i = 0; i < PORT_DOORS; i++) {
+        listener_close(p->doors[i].listener, port_on_listener_closed, p);
+        p->doors[i].listener = NULL;
+    }
+}
+
+void port_close(struct port *p, unsigned linger_ms, void (*cb)(void *ctx), void *ctx)
+{
+    if (p == NULL) {
+        return;
+    }
+    port_stop(p);
+    p->closing = true;
+    p->linger_ms = linger_ms;
+    p->closed = cb;
+    p->closed_ctx = ctx;
+    LIST_FOREACH (it, &p->clients) {
+        struct connection *c = &CONTAINER_OF(it, struct client, node)->connection;
+        if (linger_ms == 0) {
+            connection_end(c);
+        } else {
+            connection_close_after_output(c);
+        }
+    }
+}
+
+void port_cut(struct port *p)
+{
+    LIST_FOREACH (it, &p->clients) {
+        connection_end(&CONTAINER_OF(it, struct client, node)->connection);
+    }
+}
+
+void port_each(const struct port *p, bool (*fn)(void *ctx, struct connection *c), void *ctx)
+{
+    for (struct list *it = p->clients.next; it != &p->clients; it = it->next) {
+        if (!fn(ctx, &CONTAINER_OF(it, struct client, node)->connection)) {
+            return;
+        }
+    }
+}
+
+void port_stats(const struct port *p, struct port_stats *ret)
+{
+    *ret = p->stats;
+    ret->connections_max = p->connections_max;
+    for (struct list *it = p->clients.next; p->tls != NULL && it != &p->clients; it = it->next) {
+        ret->tls_handshakes += stream_in_handshake(CONTAINER_OF(it, struct client, node)->stream);
+    }
+}

@@ -1,0 +1,891 @@
+#include "front/connection.h"
+
+#include "base/log.h"
+#include "front/handshake.h"
+#include "front/request.h"
+#include "front/request_sasl.h"
+#include "front/service.h"
+
+#include <assert.h>
+
+enum {
+    REPLY_ERR_AT = 4 + 4 + 8, /* length, xid, zxid */
+    REPLY_RECORD_AT = 4 + 4 + 8 + 4,
+    WAITING_KEEP = 65536, /* bytes already answered that may stand before the waiting ones */
+    SESSION_REQUEST_MAX = 4096,
+    ADDRESS_SHARES = 8, /* most requests of an address, as a multiple of those left for others */
+};
+
+/* At which service_tick closes it, unless it has left the list. */
+static void connection_set_deadline(struct connection *c)
+{
+    struct service *s = c->service;
+    c->handshake_at = clock_monotonic_ms(s->clock) + s->limits.handshake_ms;
+    list_push_back(&s->handshaking, &c->handshaking);
+}
+
+int connection_init(struct connection *c, struct service *s, const char *host, const char *peer)
+{
+    *c = (struct connection){.service = s, .host = host, .peer = peer};
+    connection_reset_stats(c);
+    c->established_ms = clock_wall_ms(s->clock);
+    list_init(&c->dirty);
+    list_init(&c->throttled);
+    list_init(&c->handshaking);
+    list_init(&c->confirming);
+    list_init(&c->held);
+    c->touched_ms = CONTACT_NEVER;
+    list_init(&c->pending);
+    watcher_init(&c->watcher);
+    identity_init(&c->identity, s->limits.identity_max, s->limits.command.ids);
+    buf_init(&c->waiting, 0);
+    buf_init(&c->out, 0);
+    buf_init(&c->verified_id, 0);
+    connection_set_deadline(c);
+    c->address = address_hold(&s->addresses, host);
+    if (c->address == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    account_init(&c->account, &c->address->account);
+    c->watcher.account = &c->account;
+    c->identity.account = &c->account;
+    int rc = identity_add(&c->identity, slice_str("ip"), slice_str(host));
+    if (rc == 0 && s->skip_acl) {
+        rc = identity_add(&c->identity, slice_str("super"), slice_str(""));
+    }
+    return rc;
+}
+
+int connection_add_certificate(struct connection *c, struct slice subject)
+{
+    return identity_add_x509(&c->identity, c->service->x509_super, subject);
+}
+
+static void connection_end_reading_on(struct connection *c)
+{
+    if (c->address != NULL && c->address->reads_on == c) {
+        c->address->reads_on = NULL;
+    }
+}
+
+void connection_finish(struct connection *c)
+{
+    struct service *s = c->service;
+    list_remove(&c->dirty);
+    list_remove(&c->throttled);
+    list_remove(&c->handshaking);
+    list_remove(&c->confirming);
+    list_remove(&c->held);
+    service_detach(s, c);
+    watcher_finish(s->watches, &c->watcher);
+    struct list *node;
+    while ((node = list_pop_front(&c->pending)) != NULL) {
+        struct pending *entry = CONTAINER_OF(node, struct pending, order);
+        entry->connection = NULL;
+        if (entry->write) {
+            pipeline_recharge(entry, &s->account);
+        } else {
+            pipeline_release(&s->pipeline, entry);
+        }
+    }
+    verification_drop(c->verification);
+    c->verification = NULL;
+    buf_finish(&c->verified_id);
+    c->pending_count = 0;
+    c->stage = CONNECTION_CLOSED;
+    identity_finish(&c->identity);
+    login_destroy(c->login);
+    c->login = NULL;
+    buf_finish(&c->waiting);
+    buf_finish(&c->out);
+    c->sending = 0;
+    connection_count_output(c);
+    account_hold(&c->account, ACCOUNT_INPUT, 0);
+    account_finish(&c->account);
+    connection_end_reading_on(c);
+    address_release(&s->addresses, c->address);
+    c->address = NULL;
+}
+
+void connection_reset_stats(struct connection *c)
+{
+    c->stats = (struct connection_stats){
+        .last_cxid = -1, .last_zxid = -1, .last_type = CONNECTION_NO_TYPE};
+}
+
+static void connection_set_dirty(struct connection *c)
+{
+    if (list_empty(&c->dirty)) {
+        list_push_back(&c->service->dirty, &c->dirty);
+    }
+}
+
+void connection_end(struct connection *c)
+{
+    c->stage = CONNECTION_CLOSED;
+    c->input_ended = true;
+    connection_set_dirty(c);
+}
+
+void connection_drop(struct connection *c, const char *reason)
+{
+    if (c->stage != CONNECTION_CLOSED && service_may_log(c->service)) {
+        log_warn("server", "connection-closed", "peer=%s session=0x%llx reason=\"%s\"", c->peer,
+                 (unsigned long long)c->session_id, reason);
+    }
+    connection_end(c);
+}
+
+void connection_close_after_output(struct connection *c)
+{
+    if (c->stage != CONNECTION_CLOSED) {
+        c->stage = CONNECTION_CLOSING;
+    }
+    if (list_empty(&c->handshaking)) { /* its peer may never read what is still to be sent */
+        connection_set_deadline(c);
+    }
+    c->input_ended = true;
+    connection_end_reading_on(c);
+    connection_set_dirty(c);
+}
+
+static bool connection_open(const struct connection *c)
+{
+    return c->stage != CONNECTION_CLOSING && c->stage != CONNECTION_CLOSED;
+}
+
+/* Closes a connection that was sent away once no answer is outstanding. */
+static void connection_go_if_sent_away(struct connection *c)
+{
+    if (c->sent_away && c->pending_count == 0 && connection_open(c)) {
+        connection_close_after_output(c);
+    }
+}
+
+void connection_send_away(struct connection *c)
+{
+    c->sent_away = true;
+    c->input_ended = true;
+    connection_go_if_sent_away(c);
+}
+
+/* `reason` counts it, too; may be NULL. */
+static void connection_throttle(struct connection *c, uint64_t *reason)
+{
+    if (!list_empty(&c->throttled)) {
+        return;
+    }
+    c->service->metrics->request_throttle_wait_count++;
+    if (reason != NULL) {
+        *reason += 1;
+    }
+    list_push_back(&c->service->throttled, &c->throttled);
+}
+
+bool connection_has_room(const struct connection *c, size_t more)
+{
+    const struct service *s = c->service;
+    return account_buffers(&c->address->account) + more <= s->limits.address_buffers_max &&
+           account_buffers(&s->account) + more <= s->limits.buffers_max;
+}
+
+/* Whether its unfinished request is read on although there is no room. One of each address is: if all waited for each
+ * other's, none would come to its end. */
+static bool connection_reads_on(struct connection *c)
+{
+    struct address *a = c->address;
+    const size_t *bytes = c->account.bytes;
+    if (a->reads_on == NULL && bytes[ACCOUNT_INPUT] > 0 && bytes[ACCOUNT_OUTPUT] == 0) {
+        a->reads_on = c;
+    }
+    return a->reads_on == c;
+}
+
+/* A connection that keeps more than it is free to waits while its address or all connections are near their
+ * limits. The peer decides when that ends, so the wait has a deadline. */
+static bool connection_waits_for_memory(struct connection *c)
+{
+    bool over = account_buffers(&c->account) > CONNECTION_BUFFERS_FREE &&
+                !connection_has_room(c, c->service->limits.address_buffers_max / 4);
+    if (c->stage != CONNECTION_SERVING) {
+        return over;
+    }
+    if (!over) {
+        connection_end_reading_on(c);
+        if (!list_empty(&c->handshaking)) {
+            list_remove(&c->handshaking);
+        }
+        return false;
+    }
+    if (list_empty(&c->handshaking)) {
+        connection_set_deadline(c);
+        c->service->metrics->conclave_waits_buffers++;
+    }
+    if (connection_reads_on(c)) {
+        return false;
+    }
+    connection_throttle(c, NULL);
+    return true;
+}
+
+/* Requests beyond the connection's share: it, and its address, leave room for the others, however many
+ * there are. Somebody alone has half of what all may have, an address alone 8 of 9 parts. */
+static bool connection_over_share(const struct connection *c)
+{
+    const struct service *s = c->service;
+    size_t all = s->pipeline.outstanding;
+    size_t left = s->limits.outstanding_max > all ? s->limits.outstanding_max - all : 0;
+    return c->pending_count > left ||
+           c->address->account.charges[ACCOUNT_REQUESTS] / ADDRESS_SHARES > left;
+}
+
+bool connection_ready(struct connection *c)
+{
+    struct service *s = c->service;
+    const struct server_limits *limits = &s->limits;
+    if (c->input_ended || c->stage == CONNECTION_CREATING || c->reconfiguring ||
+        c->verification != NULL || !connection_open(c) || connection_waits_for_memory(c) ||
+        c->pending_count >= limits->pipelined_max ||
+        c->account.bytes[ACCOUNT_REQUESTS] >= limits->pipelined_bytes_max ||
+        c->out.len + c->sending + c->waiting_replies >= limits->output_pause) {
+        return false;
+    }
+    bool served = service_in_contact(s) || c->read_only || c->stage == CONNECTION_HANDSHAKE;
+    if (!served || !service_admits(s)) {
+        connection_throttle(c, NULL);
+    } else if (c->address->account.bytes[ACCOUNT_REQUESTS] >= limits->address_bytes_max) {
+        connection_throttle(c, &s->metrics->conclave_waits_address_bytes);
+    } else if (connection_over_share(c)) {
+        connection_throttle(c, &s->metrics->conclave_waits_share);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+void connection_count_output(struct connection *c)
+{
+    account_hold(&c->account, ACCOUNT_OUTPUT, c->out.len + c->sending);
+}
+
+void connection_output_added(struct connection *c)
+{
+    if (!buf_ok(&c->out)) {
+        connection_drop(c, "out of memory");
+        return;
+    }
+    if (c->out.len > CONNECTION_BUFFERS_FREE) {
+        connection_count_output(c); /* less is counted when it was sent, in the same turn */
+    }
+    connection_set_dirty(c);
+}
+
+size_t connection_reply_begin(struct connection *c, int32_t xid, int64_t zxid)
+{
+    size_t place = wire_frame_begin(&c->out);
+    struct wire_reply_header header = {.xid = xid, .zxid = zxid};
+    wire_encode_reply_header(&c->out, &header);
+    return place;
+}
+
+void connection_reply_fail(struct connection *c, size_t place, int32_t err)
+{
+    if (buf_ok(&c->out)) {
+        c->out.len = place + REPLY_RECORD_AT;
+        buf_put_i32(&c->out, place + REPLY_ERR_AT, err);
+    }
+}
+
+void connection_count_sent(struct connection *c)
+{
+    c->service->stats.packets_sent++;
+    c->stats.sent++;
+}
+
+void connection_reply_end(struct connection *c, size_t place)
+{
+    struct server_metrics *m = c->service->metrics;
+    c->answered = true;
+    wire_frame_end(&c->out, place);
+    connection_count_sent(c);
+    int64_t size = (int64_t)(c->out.len - place);
+    m->response_bytes += (uint64_t)size;
+    m->response_last = size;
+    m->response_max = size > m->response_max ? size : m->response_max;
+    m->response_min = m->response_min < 0 || size < m->response_min ? size : m->response_min;
+    connection_output_added(c);
+}
+
+/* Requests were answered: what ZooKeeper's updateStatsForResponse keeps. */
+static void connection_measure(struct connection *c, bool write, int64_t latency_ns, unsigned count)
+{
+    struct connection_stats *stats = &c->stats;
+    struct server_metrics *m = c->service->metrics;
+    if (count == 0) {
+        return;
+    }
+    latency_ns = latency_ns < 0 ? 0 : latency_ns;
+    summary_add_many(write ? &m->updatelatency : &m->readlatency, (uint64_t)latency_ns / 1000,
+                     count);
+    int64_t ms = latency_ns / 1000000;
+    if (stats->answered == 0 || ms < stats->latency_min_ms) {
+        stats->latency_min_ms = ms;
+    }
+    stats->latency_max_ms = ms > stats->latency_max_ms ? ms : stats->latency_max_ms;
+    stats->latency_last_ms = ms;
+    stats->latency_sum_ms += (uint64_t)ms * count;
+    stats->answered += count;
+}
+
+/* Which request was answered last. xids below 0 are the protocol's own. */
+static void connection_note(struct connection *c, int32_t type, int32_t xid, int64_t zxid)
+{
+    c->stats.last_type = type;
+    c->stats.last_zxid = zxid;
+    if (xid >= 0) {
+        c->stats.last_cxid = xid;
+    }
+}
+
+void connection_event(struct connection *c, int32_t type, struct slice path, int64_t zxid)
+{
+    if (!connection_open(c)) {
+        return;
+    }
+    size_t place = connection_reply_begin(c, WIRE_XID_NOTIFICATION, zxid);
+    struct wire_watcher_event event = {
+        .type = type, .state = WIRE_STATE_SYNC_CONNECTED, .path = path};
+    wire_encode_watcher_event(&c->out, &event);
+    wire_frame_end(&c->out, place);
+    connection_count_sent(c);
+    c->service->metrics->watch_bytes += c->out.len - place;
+    connection_output_added(c);
+    if (c->out.len + c->sending > c->service->limits.output_max) {
+        c->service->metrics->conclave_slow_clients_cut++;
+        connection_drop(c, "slow reader: its unsent events and replies passed the limit");
+    }
+}
+
+/* The queue */
+
+static void connection_push(struct connection *c, struct pending *entry)
+{
+    entry->connection = c;
+    list_push_back(&c->pending, &entry->order);
+    c->pending_count++;
+    c->waiting_replies += entry->reply_bytes;
+}
+
+static void connection_pop(struct connection *c, struct pending *entry)
+{
+    list_remove(&entry->order);
+    c->pending_count--;
+    c->waiting_replies -= entry->reply_bytes;
+    entry->connection = NULL;
+    pipeline_release(&c->service->pipeline, entry);
+}
+
+void connection_forget(struct connection *c, struct pending *entry)
+{
+    connection_pop(c, entry);
+    if (c->stage == CONNECTION_CREATING) {
+        connection_drop(c, "the server starts anew");
+    }
+}
+
+void connection_write(struct connection *c, const struct command *command, int32_t xid)
+{
+    struct service *s = c->service;
+    size_t bytes = command->ids.items.len + command->body.len; /* both go into the log */
+    struct pending *entry = pipeline_pending(&s->pipeline, &c->account, bytes, s->now_ns);
+    if (entry == NULL) {
+        connection_drop(c, "out of memory");
+        return;
+    }
+    entry->xid = xid;
+    entry->type = command->type;
+    int rc = pipeline_write(&s->pipeline, command, clock_wall_ms(s->clock), entry);
+    if (rc != 0) {
+        pipeline_release(&s->pipeline, entry);
+        connection_drop(c, rc == CONCLAVE_ENOMEM ? "out of memory" : "the log takes no writes");
+        return;
+    }
+    c->reconfiguring = command->type == WIRE_RECONFIG;
+    connection_push(c, entry);
+}
+
+/* What the answer would take now. What waits is answered at one go, whether the peer reads or not, so
+ * it counts as output before it is. */
+static size_t connection_reply_bytes(const struct connection *c, const struct request *r)
+{
+    struct service *s = c->service;
+    struct state_watch watch;
+    buf_reset(&s->scratch);
+    int err = r->type == WIRE_GET_EPHEMERALS
+                  ? state_ephemerals(s->state, c->session_id, r->body, &s->scratch)
+                  : state_query(s->state, r->type, identity_ids(&c->identity), r->body, &s->scratch,
+                                &watch);
+    size_t len = REPLY_RECORD_AT + (err == 0 ? s->scratch.len : r->body.len);
+    if (s->scratch.cap > WAITING_KEEP) {
+        buf_finish(&s->scratch);
+    }
+    return len;
+}
+
+/* Keeps a request that must not overtake what is before it, or waits for its group to be
+ * confirmed. */
+static void connection_wait(struct connection *c, const struct request *r, uint64_t group)
+{
+    struct service *s = c->service;
+    struct pending *entry = pipeline_pending(&s->pipeline, &c->account, r->body.len, s->now_ns);
+    size_t at = c->waiting.len;
+    buf_append_slice(&c->waiting, r->body);
+    if (entry == NULL || !buf_ok(&c->waiting)) {
+        if (entry != NULL) {
+            pipeline_release(&s->pipeline, entry);
+        }
+        connection_drop(c, "out of memory");
+        return;
+    }
+    entry->xid = r->xid;
+    entry->type = r->type;
+    entry->err = r->err;
+    entry->body_at = c->waiting_base + at;
+    entry->body_len = r->body.len;
+    entry->reply_bytes = connection_reply_bytes(c, r);
+    entry->group = group;
+    connection_push(c, entry);
+}
+
+/* Forgets the bodies that were answered: all when none waits, else when they are many. */
+static void connection_trim_waiting(struct connection *c, uint64_t done)
+{
+    size_t front = (size_t)(done - c->waiting_base);
+    if (c->pending_count == 0) {
+        front = c->waiting.len;
+        if (c->waiting.cap > WAITING_KEEP) {
+            c->waiting_base += front;
+            buf_finish(&c->waiting);
+            return;
+        }
+    } else if (front < WAITING_KEEP || front < c->waiting.len / 2) {
+        return;
+    }
+    buf_consume(&c->waiting, front);
+    c->waiting_base += front;
+}
+
+static void connection_answer(struct connection *c, const struct request_row *row,
+                              const struct request *r)
+{
+    if (r->err != 0 && row->kind != REQUEST_AUTH) {
+        answer_refused(c, r);
+    } else {
+        row->answer(c, r);
+    }
+    if (row->kind != REQUEST_AUTH) {
+        connection_note(c, r->type, r->xid, state_zxid(c->service->state));
+        c->unmeasured++;
+    }
+}
+
+/* What the head of the queue waits for tells the connection: a write by its entry, a group of reads
+ * by this list. */
+static void connection_await(struct connection *c, const struct pending *head)
+{
+    if (!head->write && list_empty(&c->confirming)) {
+        list_push_back(&c->service->standing.confirming, &c->confirming);
+    }
+}
+
+/* Answers what waits at the head of the queue, up to the next write; with `proof`, a write of the queue whose
+ * turn in the log has come, all that is in front of it. */
+static void connection_drain(struct connection *c, const struct pending *proof)
+{
+    uint64_t done = c->waiting_base;
+    while (connection_open(c) && !list_empty(&c->pending)) {
+        struct pending *entry = CONTAINER_OF(c->pending.next, struct pending, order);
+        if (entry->write || (proof == NULL && entry->group > c->service->standing.confirmed)) {
+            connection_await(c, entry);
+            break;
+        }
+        if (c->out.len + c->sending > c->service->limits.output_max) {
+            /* What it asked for grew while it waited. */
+            connection_drop(c, "the answers to its pipelined reads passed the limit");
+            break;
+        }
+        struct request r = {
+            .xid = entry->xid,
+            .type = entry->type,
+            .err = entry->err,
+            .body = slice_make(buf_slice(&c->waiting).data + (entry->body_at - c->waiting_base),
+                               entry->body_len),
+        };
+        done = entry->body_at + entry->body_len;
+        connection_answer(c, request_row(r.type), &r);
+        connection_measure(c, false, c->service->now_ns - entry->taken_ns, c->unmeasured);
+        c->unmeasured = 0;
+        connection_pop(c, entry);
+    }
+    connection_trim_waiting(c, done);
+    connection_go_if_sent_away(c);
+}
+
+void connection_resume(struct connection *c)
+{
+    connection_drain(c, NULL);
+}
+
+void connection_precede(struct connection *c, const struct pending *entry)
+{
+    connection_drain(c, entry);
+}
+
+void connection_complete(struct connection *c, struct pending *entry, const struct effects *effects)
+{
+    /* A connection that is about to close may have left requests unanswered before this one. */
+    assert(c->pending.next == &entry->order || !connection_open(c));
+    struct request r = {.xid = entry->xid, .type = entry->type};
+    int64_t now_ns = c->service->now_ns;
+    int64_t taken_ns = entry->taken_ns;
+    connection_note(c, r.type, r.xid, effects->zxid);
+    connection_measure(c, true, now_ns - taken_ns, 1);
+    c->stats.response_at_ms = now_ns / 1000000;
+    connection_pop(c, entry);
+    c->reconfiguring = c->reconfiguring && r.type != WIRE_RECONFIG;
+    if (!connection_open(c)) {
+        return;
+    }
+    if (r.type == WIRE_CREATE_SESSION || r.type == COMMAND_ATTACH_SESSION) {
+        handshake_applied(c, r.type, effects, taken_ns);
+        connection_go_if_sent_away(c);
+        return;
+    }
+    size_t place = connection_reply_begin(c, r.xid, effects->zxid);
+    buf_append_slice(&c->out, buf_slice(&effects->reply));
+    if (effects->err != 0) {
+        connection_reply_fail(c, place, effects->err);
+    }
+    connection_reply_end(c, place);
+    if (r.type == WIRE_CLOSE_SESSION) {
+        connection_close_after_output(c);
+        return;
+    }
+    connection_drain(c, NULL);
+}
+
+/* Input */
+
+/* Now, or behind what is unanswered. */
+static void connection_answer_in_turn(struct connection *c, const struct request_row *row,
+                                      const struct request *r)
+{
+    bool proved = row->fresh == REQUEST_PROVE ||
+                  (row->fresh == REQUEST_READ && c->service->standing.linearizable);
+    uint64_t group = proved && !c->read_only ? service_confirm_group(c->service, c) : 0;
+    if (c->pending_count == 0 && group == 0) {
+        connection_answer(c, row, r);
+    } else {
+        connection_wait(c, r, group);
+    }
+}
+
+/* It is effective from now on; what is behind it may need that. */
+static void connection_take_auth(struct connection *c, const struct request_row *row,
+                                 struct request *r)
+{
+    struct buf record;
+    buf_init(&record, 0);
+    r->err = r->type == WIRE_SASL ? request_login(c, r->body, &record)
+                                  : request_authenticate(c, r->body);
+    if (r->err == REQUEST_LATER) {
+        c->verified_xid = r->xid;
+        return; /* `record` holds nothing */
+    }
+    r->body = buf_slice(&record);
+    c->input_ended = c->input_ended || r->err != 0;
+    if (connection_open(c)) {
+        connection_answer_in_turn(c, row, r);
+    }
+    buf_finish(&record);
+}
+
+void connection_verified(struct connection *c, int32_t err)
+{
+    struct request r = {
+        .xid = c->verified_xid, .type = WIRE_AUTH, .err = err, .body = slice_str("")};
+    c->input_ended = c->input_ended || err != 0;
+    if (connection_open(c)) {
+        connection_answer_in_turn(c, request_row(r.type), &r);
+        connection_set_dirty(c);
+    }
+}
+
+/* The number behind a write's record; false when it is cut short. */
+static bool connection_number(const struct request *r, struct wire_write_number *ret)
+{
+    if (r->body.len < WIRE_WRITE_NUMBER_LEN) {
+        return false;
+    }
+    size_t len = r->body.len - WIRE_WRITE_NUMBER_LEN;
+    struct wire_reader tail = wire_reader_make(slice_make(r->body.data + len, r->body.len - len));
+    int rc = wire_decode_write_number(&tail, ret);
+    assert(rc == 0);
+    return true;
+}
+
+/* Whether the write may have been carried out over an earlier connection. They come in the order of their
+ * numbers, which may wrap, and each comes once. */
+static bool connection_is_repeated(struct connection *c, const struct request *r)
+{
+    struct wire_write_number n;
+    if (!c->numbered || !connection_number(r, &n)) {
+        return false;
+    }
+    uint32_t left = (uint32_t)c->repeated_to - (uint32_t)c->repeated_above;
+    if ((uint32_t)c->repeated_to - (uint32_t)n.number >= left) {
+        return false;
+    }
+    c->repeated_above = n.number;
+    return true;
+}
+
+static bool connection_over_rate(struct connection *c, int32_t type)
+{
+    bool counted = (wire_op_flags(type) & WIRE_OP_SESSION) == 0 && type != WIRE_SET_WATCHES &&
+                   type != WIRE_SET_WATCHES2;
+    return counted &&
+           !address_may_ask(c->address, c->service->limits.address_rate_max, c->service->now_ns);
+}
+
+/* What a client that may only read must not ask for: ReadOnlyRequestProcessor of ZooKeeper. */
+static bool connection_may_only_read(const struct connection *c, const struct request_row *row,
+                                     int32_t type)
+{
+    return c->read_only && type != WIRE_CLOSE_SESSION &&
+           (row->kind == REQUEST_WRITE || row->fresh == REQUEST_PROVE);
+}
+
+/* A request's record, without a write's number; all of it where the number is missing. */
+static struct slice connection_record(const struct connection *c, const struct request_row *row,
+                                      const struct request *r)
+{
+    bool number = c->numbered && row->kind == REQUEST_WRITE && r->type != WIRE_CLOSE_SESSION;
+    size_t len = number ? WIRE_WRITE_NUMBER_LEN : 0;
+    return slice_make(r->body.data, r->body.len - (r->body.len >= len ? len : 0));
+}
+
+/* The code with which a request is refused at once, 0: it is not. What keeps a session alive, or takes it up again,
+ * never is; nor is what may have been carried out refused by limits that were others then: that goes to be answered,
+ * and apply keeps to its own ceilings. What cannot be decoded does not get into the log. */
+static int32_t connection_refusal(struct connection *c, const struct request_row *row,
+                                  const struct request *r)
+{
+    struct service *s = c->service;
+    bool write = row->kind == REQUEST_WRITE;
+    bool repeated = write && connection_is_repeated(c, r);
+    struct slice record = connection_record(c, row, r);
+    if (!repeated && connection_over_rate(c, r->type)) {
+        s->metrics->conclave_requests_throttled++;
+        return CONCLAVE_THROTTLED;
+    }
+    if (connection_may_only_read(c, row, r->type)) {
+        return CONCLAVE_NOT_READ_ONLY;
+    }
+    if (repeated) {
+        return state_check_write(r->type, record);
+    }
+    if (!write && r->type != WIRE_MULTI_READ) {
+        return 0;
+    }
+    int32_t err = bounds_check(&s->limits.command, r->type, record, identity_ids(&c->identity));
+    if (err == CONCLAVE_MARSHALLING_ERROR && c->numbered && record.len == r->body.len) {
+        return 0; /* a write without its number, which ends the connection */
+    }
+    s->metrics->conclave_requests_oversized += err != 0 && err != CONCLAVE_MARSHALLING_ERROR;
+    return err == 0 && write && data_limit_refuses(s, r) ? (int32_t)CONCLAVE_QUOTA_EXCEEDED : err;
+}
+
+/* Whether a local session's request can be done without the log, or not at all. *ret_err: why not. */
+static bool connection_is_own_affair(struct connection *c, const struct request *r,
+                                     int32_t *ret_err)
+{
+    if (!c->local || r->type == WIRE_CLOSE_SESSION) {
+        return c->local;
+    }
+    if (!write_makes_ephemeral(r->type, r->body)) {
+        return false;
+    }
+    if (!c->service->local_upgrading ||
+        session_tracker_count(c->service->sessions) >= c->service->limits.sessions_max) {
+        *ret_err = CONCLAVE_EPHEMERAL_ON_LOCAL_SESSION;
+        return true;
+    }
+    handshake_upgrade(c);
+    return !connection_open(c);
+}
+
+/* A write goes into the log, with its number if it has one. */
+static void connection_take_write(struct connection *c, const struct request *r)
+{
+    struct command command = {
+        .session_id = c->session_id,
+        .cxid = r->xid,
+        .type = r->type,
+        .ids = identity_ids(&c->identity),
+        .body = r->body,
+        .options = c->service->command_options | COMMAND_BOUNDED | (c->local ? COMMAND_LOCAL : 0u),
+    };
+    if (r->type == WIRE_CLOSE_SESSION) {
+        command.body = slice_str("");
+    } else if (c->numbered) {
+        struct wire_write_number n;
+        if (!connection_number(r, &n)) {
+            connection_drop(c, "a write without the number that was agreed on");
+            return;
+        }
+        command.body.len -= WIRE_WRITE_NUMBER_LEN;
+        command.options |= COMMAND_NUMBERED;
+        command.number = n.number;
+        command.unanswered = n.unanswered;
+    }
+    connection_write(c, &command, r->xid);
+}
+
+static void connection_take_request(struct connection *c, struct slice frame)
+{
+    struct wire_reader reader = wire_reader_make(frame);
+    struct wire_request_header header;
+    if (wire_decode_request_header(&reader, &header) != 0) {
+        connection_drop(c, "a request is shorter than its header");
+        return;
+    }
+    struct request r = {.xid = header.xid, .type = header.type, .body = wire_rest(&reader)};
+    const struct request_row *row = request_row(r.type);
+    if (row->kind != REQUEST_AUTH && !service_authenticated(c->service, &c->identity)) {
+        c->service->metrics->conclave_auth_required++;
+        r.err = CONCLAVE_SESSION_CLOSED_REQUIRE_AUTH;
+    }
+    if (row->last || r.err != 0) {
+        c->input_ended = true;
+    } else {
+        r.err = connection_refusal(c, row, &r);
+    }
+    if (r.type == WIRE_RECONFIG && r.err == 0 && !request_may_reconfig(c, r.body)) {
+        r.err = CONCLAVE_BAD_ARGUMENTS;
+    }
+    if (row->kind == REQUEST_WRITE && r.err == 0 && !connection_is_own_affair(c, &r, &r.err)) {
+        connection_take_write(c, &r);
+        return;
+    }
+    if (!connection_open(c)) {
+        return;
+    }
+    if (row->kind == REQUEST_AUTH) {
+        connection_take_auth(c, row, &r);
+    } else {
+        connection_answer_in_turn(c, row, &r);
+    }
+}
+
+static void connection_bad_frame(struct connection *c, int32_t len)
+{
+    const char *stranger = NULL;
+    if (c->stage == CONNECTION_HANDSHAKE) {
+        stranger = handshake_name_stranger(len);
+    }
+    if (stranger != NULL) {
+        connection_drop(c, stranger);
+    } else if (len < 0) {
+        connection_drop(c, "a frame has a negative length");
+    } else if (c->stage == CONNECTION_HANDSHAKE) {
+        connection_drop(c, "the first frame is too long for a session request");
+    } else {
+        connection_drop(c, "a frame is longer than jute.maxbuffer allows");
+    }
+}
+
+/* A four-letter word in the first bytes. False when there is none; *ret_taken as connection_input otherwise. */
+static bool connection_word(struct connection *c, struct slice bytes, size_t *ret_taken)
+{
+    struct service *s = c->service;
+    if (c->stage != CONNECTION_HANDSHAKE || s->words.answer == NULL || bytes.len < 4) {
+        return false;
+    }
+    struct buf answer;
+    buf_init(&answer, 0);
+    /* Counted before it is answered: the answer may be about this connection, too. */
+    c->input_ended = true;
+    c->stats.received++;
+    s->stats.packets_received++;
+    int len = s->words.answer(s->words.ctx, bytes, &answer);
+    if (len > 0) {
+        *ret_taken = bytes.len; /* more than the command is of no use */
+        if (!buf_ok(&answer)) {
+            connection_drop(c, "out of memory");
+        } else {
+            buf_append_slice(&c->out, buf_slice(&answer));
+            connection_close_after_output(c);
+            connection_output_added(c);
+        }
+    } else {
+        c->input_ended = false;
+        c->stats.received--;
+        s->stats.packets_received--;
+    }
+    buf_finish(&answer);
+    return len != 0;
+}
+
+size_t connection_input(struct connection *c, struct slice bytes)
+{
+    struct service *s = c->service;
+    size_t taken = 0;
+    bool frames = false;
+    if (connection_word(c, bytes, &taken)) {
+        return taken;
+    }
+    (void)service_time_ms(s);
+    if (!service_may_answer(s, c)) {
+        return bytes.len;
+    }
+    while (connection_ready(c)) {
+        struct slice body;
+        int32_t len = 0;
+        size_t max = s->limits.frame_max;
+        if (c->stage == CONNECTION_HANDSHAKE && max > SESSION_REQUEST_MAX) {
+            max = SESSION_REQUEST_MAX; /* nobody known may make the server keep more */
+        }
+        int rc =
+            wire_frame_cut(slice_make(bytes.data + taken, bytes.len - taken), max, &body, &len);
+        if (rc == 0) {
+            break;
+        }
+        if (rc < 0) {
+            connection_bad_frame(c, len);
+            break;
+        }
+        taken += 4 + body.len;
+        frames = true;
+        s->stats.packets_received++;
+        c->stats.received++;
+        if (c->stage == CONNECTION_HANDSHAKE) {
+            handshake_request(c, body);
+        } else {
+            connection_take_request(c, body);
+        }
+    }
+    s->metrics->bytes_received_count += taken;
+    if (c->unmeasured > 0) {
+        int64_t now_ns = clock_monotonic_ns(s->clock);
+        connection_measure(c, false, now_ns - s->now_ns, c->unmeasured);
+        c->stats.response_at_ms = now_ns / 1000000;
+        c->unmeasured = 0;
+    }
+    if (frames && c->mapped) {
+        service_touch(s, c);
+    }
+    taken = c->input_ended ? bytes.len : taken;
+    account_hold(&c->account, ACCOUNT_INPUT, bytes.len - taken);
+    return taken;
+}

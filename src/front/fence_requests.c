@@ -1,0 +1,68 @@
+#include "front/fence_requests.h"
+
+#include "base/log.h"
+#include "front/service.h"
+
+static void say_what_hinders(struct service *s, enum state_fence fence)
+{
+    if (s->fencing.told) {
+        return;
+    }
+    s->fencing.told = true;
+    if (fence == STATE_FENCE_FOREIGN) {
+        log_error("server", "fencing-hindered",
+                  "path=/zookeeper/fence reason=\"a client made this node: remove it\"");
+    } else {
+        log_warn("server", "fencing-bindings",
+                 "count=%zu reason=\"fencing.enabled is no: they go on binding until they are "
+                 "removed\"",
+                 state_fence_bindings(s->state));
+    }
+}
+
+void fencing_tick(struct service *s, int64_t now_ms)
+{
+    bool on = (s->command_options & COMMAND_FENCING) != 0;
+    enum state_fence fence = state_fence(s->state);
+    if ((on && fence == STATE_FENCE_FOREIGN) ||
+        (!on && fence == STATE_FENCE_OPEN && state_fence_bindings(s->state) > 0)) {
+        say_what_hinders(s, fence);
+    }
+    if (!on || fence != STATE_FENCE_ABSENT || now_ms < s->fencing.open_at) {
+        return;
+    }
+    s->fencing.open_at = now_ms + s->limits.tick_ms; /* the log may take long, or lose it */
+    int rc = service_propose(s, 0, COMMAND_FENCE_OPEN, slice_str(""));
+    if (rc != 0) {
+        log_warn("server", "fencing-delayed", "error=%s", conclave_errname(rc));
+    }
+}
+
+void fencing_note(struct service *s, int64_t session_id, const struct state_fenced *fenced)
+{
+    s->metrics->conclave_fenced_writes_refused++;
+    if (service_may_log(s)) {
+        log_warn("server", "write-fenced", "session=0x%llx prefix=%.*s reason=%s",
+                 (unsigned long long)session_id, SLICE_FMT(fenced->prefix),
+                 fenced->delayed ? "delay" : "not-the-holder");
+    }
+}
+
+void confirmation_ask(struct service *s, struct confirmation *c, void (*fn)(void *ctx), void *ctx)
+{
+    struct standing *st = &s->standing;
+    *c = (struct confirmation){.fn = fn, .ctx = ctx};
+    list_init(&c->link);
+    if (st->sole) {
+        fn(ctx);
+        return;
+    }
+    st->group_used = true;
+    c->group = st->group;
+    list_push_back(&st->waiting, &c->link);
+}
+
+void confirmation_drop(struct confirmation *c)
+{
+    list_remove(&c->link);
+}

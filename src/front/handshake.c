@@ -1,0 +1,404 @@
+#include "front/handshake.h"
+
+#include "base/endian.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "front/service.h"
+
+#include <string.h>
+
+static const uint8_t no_passwd[WIRE_PASSWD_LEN];
+
+/* Behind the readOnly byte: what the client gets of what it asked for. */
+static void handshake_grant(struct connection *c)
+{
+    struct wire_connect_grant grant = {.magic = WIRE_EXTENSION_MAGIC};
+    struct state_results results;
+    if (c->numbered && state_results(c->service->state, c->session_id, &results)) {
+        grant.features = WIRE_FEATURE_EXACTLY_ONCE;
+        grant.results_max = results.count_max;
+        grant.bytes_max = results.bytes_max;
+        grant.last = results.last;
+        grant.born = results.born;
+    }
+    wire_encode_connect_grant(&c->out, &grant);
+}
+
+static void handshake_reply(struct connection *c, int32_t timeout_ms, int64_t id,
+                            const uint8_t *passwd)
+{
+    struct wire_connect_response response = {
+        .timeout_ms = timeout_ms,
+        .session_id = id,
+        .passwd = slice_make(passwd, WIRE_PASSWD_LEN),
+    };
+    size_t frame = wire_frame_begin(&c->out);
+    wire_encode_connect_response(&c->out, &response);
+    if (c->has_read_only) {
+        wire_write_boolean(&c->out, c->read_only);
+    }
+    if (c->asked && id != 0) {
+        handshake_grant(c);
+    }
+    wire_frame_end(&c->out, frame);
+    c->answered = true;
+    connection_count_sent(c);
+    connection_output_added(c);
+}
+
+/* As Apache ZooKeeper tells an expired session, an unknown one and a wrong password: in the same
+ * way. */
+static void handshake_refuse(struct connection *c, int64_t id, const char *reason)
+{
+    if (service_may_log(c->service)) {
+        log_info("server", "session-refused", "peer=%s session=0x%llx reason=\"%s\"", c->peer,
+                 (unsigned long long)id, reason);
+    }
+    service_detach(c->service, c);
+    handshake_reply(c, 0, 0, no_passwd);
+    connection_close_after_output(c);
+}
+
+/* By number: between those that are remembered there may be some that were refused and are not. What is asked
+ * for again lies as far back as the limits allow, which may just have become lower. */
+static void handshake_expect_repetitions(struct connection *c, const struct state_results *results)
+{
+    c->repeated_above = c->repeated_to = 0;
+    if (results != NULL && results->count > 0) {
+        uint32_t reach = (uint32_t)results->count + (uint32_t)results->count_max;
+        c->repeated_to = results->last;
+        c->repeated_above = (int32_t)((uint32_t)results->last - reach);
+    }
+}
+
+/* asked_ns: when the client asked for it. This server may be late with the log: the leader counts from
+ * an earlier moment than this, but not from one before the client asked. */
+static void handshake_attach(struct connection *c, const struct state_session *session,
+                             int64_t asked_ns)
+{
+    struct state_results results;
+    c->stage = CONNECTION_SERVING;
+    c->numbered = state_results(c->service->state, session->id, &results);
+    handshake_expect_repetitions(c, c->numbered ? &results : NULL);
+    if (service_attach(c->service, c, session->id) != 0) {
+        connection_drop(c, "out of memory");
+        return;
+    }
+    if (!c->service->standing.leads) {
+        session_tracker_doubt(c->service->sessions, session->id, asked_ns / 1000000);
+    }
+    handshake_reply(c, c->timeout_ms, session->id, session->passwd);
+}
+
+/* A local session's client is there. */
+static void handshake_attach_local(struct connection *c, const struct state_session *session)
+{
+    c->stage = CONNECTION_SERVING;
+    c->local = true;
+    if (service_claim(c->service, c, session->id) != 0) {
+        connection_drop(c, "out of memory");
+        return;
+    }
+    handshake_reply(c, c->timeout_ms, session->id, session->passwd);
+}
+
+enum { SESSION_COMMAND_BYTES = 64 };
+
+static void handshake_encode(struct buf *body, int32_t timeout_ms, int64_t id, struct slice passwd)
+{
+    struct wire_connect_response session = {
+        .timeout_ms = timeout_ms,
+        .session_id = id,
+        .passwd = passwd,
+    };
+    wire_encode_connect_response(body, &session);
+}
+
+void handshake_upgrade(struct connection *c)
+{
+    struct service *s = c->service;
+    struct local_session *local = local_session_find(&s->locals, c->session_id);
+    uint8_t room[SESSION_COMMAND_BYTES];
+    struct buf body = {.data = room, .cap = sizeof room, .max = sizeof room};
+    if (local == NULL) {
+        connection_drop(c, "its session has expired");
+        return;
+    }
+    const struct state_session *session = &local->session;
+    handshake_encode(&body, session->timeout_ms, session->id,
+                     slice_make(session->passwd, WIRE_PASSWD_LEN));
+    struct command command = {
+        .session_id = session->id,
+        .type = WIRE_CREATE_SESSION,
+        .ids = identity_ids(&c->identity),
+        .body = buf_slice(&body),
+    };
+    struct pending *entry = pipeline_pending(&s->pipeline, &s->account, body.len, s->now_ns);
+    if (entry == NULL) {
+        connection_drop(c, "out of memory");
+        return;
+    }
+    entry->type = command.type;
+    if (pipeline_write(&s->pipeline, &command, clock_wall_ms(s->clock), entry) != 0) {
+        pipeline_release(&s->pipeline, entry);
+        connection_drop(c, "out of memory, or the log takes no writes");
+        return;
+    }
+    local_session_upgrade(&s->locals, local);
+    c->local = false;
+}
+
+/* Gives a session's command to the log. */
+static void handshake_write(struct connection *c, int32_t type, int64_t id, struct slice passwd)
+{
+    const struct server_limits *limits = &c->service->limits;
+    uint8_t room[SESSION_COMMAND_BYTES];
+    struct buf body = {.data = room, .cap = sizeof room, .max = sizeof room};
+    handshake_encode(&body, c->timeout_ms, id, passwd);
+    if (c->asked && limits->session_results_max > 0) {
+        wire_write_i32(&body, (int32_t)limits->session_results_max);
+        wire_write_i32(&body, (int32_t)limits->session_result_bytes_max);
+    }
+    struct command command = {
+        .session_id = id,
+        .type = type,
+        .ids = identity_ids(&c->identity),
+        .body = buf_slice(&body),
+    };
+    c->stage = CONNECTION_CREATING;
+    connection_write(c, &command, 0);
+}
+
+/* Whether the end of the session is on its way into the log. */
+static bool handshake_is_over(const struct service *s, int64_t id)
+{
+    return session_tracker_is_over(s->sessions, id, s->now_ns / 1000000);
+}
+
+/* Whether a standalone server may take the session up at once: none of its writes can be on their way, and
+ * whether their results are remembered does not change. */
+static bool handshake_is_settled(const struct connection *c, const struct state_session *session)
+{
+    const struct service *s = c->service;
+    struct state_results results;
+    bool here = session->owner == 0 || session->owner == s->server_id;
+    bool plain = !c->asked && !state_results(s->state, session->id, &results);
+    return s->standing.sole && here && plain && list_empty(&s->pipeline.flight) &&
+           !handshake_is_over(s, session->id);
+}
+
+/* A session that only this server knows. */
+static void handshake_reopen_local(struct connection *c, struct local_session *local,
+                                   struct slice passwd)
+{
+    struct service *s = c->service;
+    if (!state_session_passwd_is(&local->session, passwd)) {
+        handshake_refuse(c, local->session.id, "wrong password");
+    } else if (local_session_renew(&s->locals, local, c->timeout_ms, s->now_ns / 1000000) != 0) {
+        connection_drop(c, "out of memory");
+    } else {
+        handshake_attach_local(c, &local->session);
+    }
+}
+
+/* Else the log decides. In an ensemble this server may not know yet what the others do, and they must
+ * know where the client is. And a client that lost its link asks what became of its last writes: the
+ * answer must not be that of the time before them. Once the command is applied here, so are they and all
+ * that the client has seen. The old connection ends now, also one that was about to take the session up:
+ * what it still sends would come behind. */
+static void handshake_reopen(struct connection *c, const struct wire_connect_request *request)
+{
+    struct service *s = c->service;
+    struct state_session session;
+    s->metrics->connection_revalidate_count++;
+    bool known = state_session_find(s->state, request->session_id, &session);
+    struct local_session *local = local_session_find(&s->locals, request->session_id);
+    if (local != NULL && !local->upgrading) {
+        handshake_reopen_local(c, local, request->passwd);
+    } else if (c->read_only && (known || local != NULL)) {
+        /* It can be kept alive by a quorum only: to seem alive here would mislead its client. */
+        connection_drop(c, "a session of all servers cannot go on without a quorum");
+    } else if (c->read_only) {
+        handshake_refuse(c, request->session_id, "unknown or expired");
+    } else if (known && !state_session_passwd_is(&session, request->passwd)) {
+        handshake_refuse(c, request->session_id, "wrong password");
+    } else if (s->standing.sole && !known && local == NULL) {
+        handshake_refuse(c, request->session_id, "unknown or expired");
+    } else if (known && handshake_is_settled(c, &session)) {
+        handshake_attach(c, &session, s->now_ns);
+    } else if (request->passwd.len != WIRE_PASSWD_LEN) {
+        handshake_refuse(c, request->session_id, "wrong password");
+    } else {
+        if (known && service_claim(s, c, request->session_id) != 0) {
+            connection_drop(c, "out of memory");
+            return;
+        }
+        if (s->standing.leads && !handshake_is_over(s, request->session_id)) {
+            session_tracker_touch(s->sessions, request->session_id, s->now_ns / 1000000);
+        }
+        handshake_write(c, COMMAND_ATTACH_SESSION, request->session_id, request->passwd);
+    }
+}
+
+/* Whether a new session is to be known here only. Remembered results are all servers' affair: who wishes them gets a
+ * session of all, if that is allowed. */
+static bool handshake_is_local(const struct connection *c)
+{
+    const struct service *s = c->service;
+    bool remembered = c->asked && s->limits.session_results_max > 0 && s->local_upgrading;
+    return c->read_only || (s->local_sessions && !s->standing.sole && !remembered);
+}
+
+static void handshake_create_local(struct connection *c, const uint8_t *passwd)
+{
+    struct service *s = c->service;
+    struct state_session session = {
+        .id = service_next_session_id(s), .timeout_ms = c->timeout_ms, .owner = s->server_id};
+    memcpy(session.passwd, passwd, WIRE_PASSWD_LEN);
+    if (local_session_add(&s->locals, &session, c->read_only, service_time_ms(s)) == NULL ||
+        address_add_session(&s->addresses, c->address, session.id) != 0) {
+        connection_drop(c, "out of memory");
+        return;
+    }
+    handshake_attach_local(c, &session);
+}
+
+static void handshake_create(struct connection *c)
+{
+    struct service *s = c->service;
+    uint8_t passwd[WIRE_PASSWD_LEN];
+    size_t sessions = session_tracker_count(s->sessions) + local_sessions_count(&s->locals);
+    if (sessions >= s->limits.sessions_max) {
+        s->metrics->conclave_sessions_refused++;
+        connection_drop(c, "too many sessions: maxSessions");
+        return;
+    }
+    if (c->address->sessions >= s->limits.address_sessions_max) {
+        s->metrics->conclave_sessions_refused++;
+        connection_drop(c, "too many sessions of this address: maxSessionsPerAddress");
+        return;
+    }
+    random_bytes(passwd, sizeof passwd);
+    if (handshake_is_local(c)) {
+        handshake_create_local(c, passwd);
+        return;
+    }
+    handshake_write(c, WIRE_CREATE_SESSION, service_next_session_id(s),
+                    slice_make(passwd, sizeof passwd));
+}
+
+/* Turns away a client of another ensemble, or of one that lost its data. */
+static bool handshake_is_behind(struct connection *c)
+{
+    bool behind = c->seen_zxid > state_zxid(c->service->state);
+    if (behind) {
+        connection_drop(c, "the client has seen a zxid that this server has not");
+    }
+    return behind;
+}
+
+/* What stands behind the record: the readOnly byte of newer clients, and our own clients' wish. Anything
+ * else is let pass, as Apache's server does. Returns whether the client may be let in to read only. */
+static bool handshake_read_tail(struct connection *c, struct wire_reader *r)
+{
+    struct wire_connect_wish wish;
+    c->has_read_only = wire_left(r) > 0;
+    bool read_only = c->has_read_only && wire_read_boolean(r);
+    c->asked = wire_decode_connect_wish(r, &wish) == 0 && wish.magic == WIRE_EXTENSION_MAGIC &&
+               (wish.features & WIRE_FEATURE_EXACTLY_ONCE) != 0;
+    return read_only;
+}
+
+/* Whether this server can serve the client. */
+static bool handshake_is_served(struct connection *c, bool may_be_read_only)
+{
+    const struct standing *st = &c->service->standing;
+    bool in_contact = service_in_contact(c->service);
+    c->read_only = st->read_only && !in_contact;
+    if (c->read_only && !may_be_read_only) {
+        connection_drop(c,
+                        "there is no quorum, and the client does not ask for a read-only server");
+    } else if (!c->read_only && !in_contact) {
+        connection_drop(c, "this server has no leader with a quorum");
+    } else if ((c->read_only || st->sole) && handshake_is_behind(c)) {
+        return false;
+    } else if (st->leaving) {
+        connection_drop(c, "a reconfig removed this server: clients must use another");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+void handshake_request(struct connection *c, struct slice body)
+{
+    struct service *s = c->service;
+    struct wire_reader r = wire_reader_make(body);
+    struct wire_connect_request request;
+    if (wire_decode_connect_request(&r, &request) != 0) {
+        connection_drop(c, "the first frame is no session request");
+        return;
+    }
+    list_remove(&c->handshaking);
+    s->metrics->connection_request_count++;
+    c->seen_zxid = request.last_zxid_seen;
+    if (!handshake_is_served(c, handshake_read_tail(c, &r))) {
+        return;
+    }
+    c->timeout_ms = request.timeout_ms;
+    if (c->timeout_ms < s->limits.session_min_ms) {
+        c->timeout_ms = s->limits.session_min_ms;
+    }
+    if (c->timeout_ms > s->limits.session_max_ms) {
+        c->timeout_ms = s->limits.session_max_ms;
+    }
+    if (request.session_id == 0) {
+        handshake_create(c);
+    } else {
+        handshake_reopen(c, &request);
+    }
+}
+
+void handshake_applied(struct connection *c, int32_t type, const struct effects *effects,
+                       int64_t asked_ns)
+{
+    struct state_session session;
+    bool created = type == WIRE_CREATE_SESSION;
+    if (effects->err != 0 ||
+        !state_session_find(c->service->state, effects->session_id, &session)) {
+        handshake_refuse(c, effects->session_id,
+                         created ? "the session could not be created"
+                                 : "unknown or expired, or the wrong password");
+        return;
+    }
+    if (handshake_is_behind(c)) {
+        return;
+    }
+    if (created && address_add_session(&c->service->addresses, c->address, session.id) != 0) {
+        connection_drop(c, "out of memory");
+        return;
+    }
+    handshake_attach(c, &session, asked_ns);
+}
+
+const char *handshake_name_stranger(int32_t len)
+{
+    static const char *const http[] = {"GET ", "HEAD", "POST", "PUT ",
+                                       "DELE", "OPTI", "PATC", "CONN"};
+    uint8_t text[4];
+    put_be32(text, (uint32_t)len);
+    for (size_t i = 0; i < sizeof http / sizeof http[0]; i++) {
+        if (memcmp(text, http[i], sizeof text) == 0) {
+            return "HTTP on the client port";
+        }
+    }
+    if (text[0] == 0x16 && text[1] == 0x03) {
+        return "TLS on the client port, which is plain";
+    }
+    for (size_t i = 0; i < sizeof text; i++) {
+        if (text[i] < 'a' || text[i] > 'z') {
+            return NULL;
+        }
+    }
+    return "an unknown four-letter word";
+}

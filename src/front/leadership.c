@@ -1,0 +1,343 @@
+#include "front/leadership.h"
+
+#include "base/log.h"
+#include "front/service.h"
+
+#include <assert.h>
+
+enum { CONTACT_TICKS_MAX = 2 }; /* ticks without contact after which clients are dropped */
+
+void standing_init(struct standing *s)
+{
+    *s = (struct standing){
+        .leads = true, .sole = true, .contact_at = CONTACT_NEVER, .readable = true, .group = 1};
+    list_init(&s->confirming);
+    list_init(&s->waiting);
+    list_init(&s->held);
+    buf_init(&s->own, 0);
+}
+
+void standing_finish(struct standing *s)
+{
+    buf_finish(&s->own);
+}
+
+/* Leading */
+
+struct timeout_context {
+    struct service *service;
+    int64_t now_ms;
+    int rc;
+};
+
+static void full_timeout(void *ctx, const struct state_session *session)
+{
+    struct timeout_context *t = ctx;
+    int rc = session_tracker_add(t->service->sessions, session->id, session->timeout_ms, t->now_ms);
+    if (rc != 0) {
+        t->rc = rc;
+    }
+}
+
+int service_full_timeouts(struct service *s, int64_t now_ms)
+{
+    struct timeout_context t = {.service = s, .now_ms = now_ms};
+    state_session_each(s->state, full_timeout, &t);
+    collector_begin(&s->collector, now_ms);
+    return t.rc;
+}
+
+int service_lead(struct service *s, bool leads)
+{
+    s->standing.leads = leads;
+    session_tracker_lead(s->sessions, leads);
+    s->fencing = (struct fencing){0};
+    if (leads) {
+        int64_t now_ms = service_time_ms(s);
+        if (s->serving) {
+            fencing_tick(s, now_ms);
+            service_close_acls(s, now_ms);
+        }
+        return service_full_timeouts(s, now_ms);
+    }
+    s->standing.own_count = 0;
+    return 0;
+}
+
+int service_propose(struct service *s, int64_t session_id, int32_t type, struct slice body)
+{
+    struct standing *st = &s->standing;
+    struct command command = {
+        .session_id = session_id,
+        .type = type,
+        .ids = {.items = slice_str(""), .count = 0},
+        .body = body,
+    };
+    if (st->own_count == 0) {
+        struct batch_header header = {.time_ms = clock_wall_ms(s->clock)};
+        st->own_first = s->pipeline.batch_count == 0;
+        buf_reset(&st->own);
+        batch_begin(&st->own, &header);
+    }
+    size_t before = st->own.len;
+    batch_add(&st->own, 0, &command);
+    if (!buf_ok(&st->own)) {
+        st->own.failed = false;
+        st->own.len = before;
+        return CONCLAVE_ENOMEM;
+    }
+    st->own_count++;
+    return 0;
+}
+
+/* Contact */
+
+/* Drops either the read-only connections or all others. */
+static void drop_clients(struct service *s, bool read_only, const char *reason)
+{
+    for (struct map_node *node = map_next(&s->by_session, NULL); node != NULL;
+         node = map_next(&s->by_session, node)) {
+        struct connection *c = CONTAINER_OF(node, struct connection, by_id);
+        if (c->read_only == read_only) {
+            connection_drop(c, reason);
+        }
+    }
+}
+
+void service_drop_clients(struct service *s, const char *reason)
+{
+    drop_clients(s, false, reason);
+    drop_clients(s, true, reason);
+}
+
+static void end_session(void *ctx, int64_t id)
+{
+    struct service *s = ctx;
+    local_session_end(&s->locals, id);
+    addresses_end_session(&s->addresses, id);
+}
+
+/* Ends all read-only connections and sessions: their clients can reach a quorum again. */
+static void end_read_only(struct service *s)
+{
+    s->standing.read_only = false;
+    log_info("server", "read-only-end", "text=\"there is a quorum again\"");
+    drop_clients(s, true, "there is a quorum again");
+    local_sessions_each_read_only(&s->locals, end_session, s);
+}
+
+static void look_at_read_only(struct service *s, bool lost)
+{
+    struct standing *st = &s->standing;
+    int64_t now_ms = clock_monotonic_ms(s->clock);
+    if (!lost) {
+        st->lost_ms = 0;
+    } else if (st->lost_ms == 0) {
+        st->lost_ms = now_ms;
+    }
+    bool wanted =
+        lost && s->read_only_mode && st->readable && now_ms - st->lost_ms >= s->limits.tick_ms;
+    if (st->read_only && !wanted) {
+        end_read_only(s);
+    } else if (wanted && !st->read_only) {
+        st->read_only = true;
+        log_warn("server", "read-only",
+                 "text=\"there is no quorum: clients that ask for it may read\"");
+    }
+}
+
+void service_set_leaving(struct service *s, bool leaving)
+{
+    if (leaving && !s->standing.leaving) {
+        log_info("server", "leaving", "clients=%zu text=\"a reconfig removed this server\"",
+                 map_count(&s->by_session));
+    }
+    s->standing.leaving = leaving;
+    for (struct map_node *node = map_next(&s->by_session, NULL); leaving && node != NULL;
+         node = map_next(&s->by_session, node)) {
+        connection_send_away(CONTAINER_OF(node, struct connection, by_id));
+    }
+}
+
+void service_contact(struct service *s, int64_t at_ms)
+{
+    if (at_ms > s->standing.contact_at) {
+        s->standing.contact_at = at_ms;
+    }
+}
+
+void service_lose_contact(struct service *s)
+{
+    s->standing.contact_at = CONTACT_NEVER;
+    service_look_at_contact(s);
+}
+
+static int64_t contact_age_ms(const struct service *s)
+{
+    return s->now_ns / 1000000 - s->standing.contact_at;
+}
+
+bool service_in_contact(const struct service *s)
+{
+    return s->standing.sole || contact_age_ms(s) <= s->limits.tick_ms;
+}
+
+void service_look_at_contact(struct service *s)
+{
+    struct standing *st = &s->standing;
+    s->now_ns = clock_monotonic_ns(s->clock);
+    bool lost = !st->sole && contact_age_ms(s) > (int64_t)CONTACT_TICKS_MAX * s->limits.tick_ms;
+    if (lost) {
+        st->asked = 0; /* those who waited go, or are asked for again */
+        st->group_used |= !list_empty(&st->waiting);
+        drop_clients(s, false, "this server has no leader with a quorum");
+    }
+    look_at_read_only(s, lost);
+}
+
+/* Confirmed reads */
+
+uint64_t service_confirm_group(struct service *s, struct connection *c)
+{
+    struct standing *st = &s->standing;
+    if (st->sole) {
+        return 0;
+    }
+    st->group_used = true;
+    if (list_empty(&c->confirming)) {
+        list_push_back(&st->confirming, &c->confirming);
+    }
+    return st->group;
+}
+
+void service_confirmed(struct service *s, uint64_t ticket)
+{
+    struct standing *st = &s->standing;
+    struct list ready;
+    if (st->asked == 0 || ticket < st->ticket) {
+        return;
+    }
+    st->confirmed = st->asked;
+    st->asked = 0;
+    s->now_ns = clock_monotonic_ns(s->clock);
+    struct list *node;
+    list_init(&ready);
+    while ((node = list_pop_front(&st->confirming)) != NULL) {
+        list_push_back(&ready, node); /* who still waits puts itself on the list again */
+    }
+    while ((node = list_pop_front(&ready)) != NULL) {
+        connection_resume(CONTAINER_OF(node, struct connection, confirming));
+    }
+    while (!list_empty(&st->waiting)) {
+        struct confirmation *c = CONTAINER_OF(st->waiting.next, struct confirmation, link);
+        if (c->group > st->confirmed) {
+            break;
+        }
+        list_remove(&c->link);
+        c->fn(c->ctx);
+    }
+}
+
+void service_submit_own(struct service *s)
+{
+    if (s->standing.own_count > 0) {
+        s->standing.own_count = 0;
+        s->pipeline.sink.submit_own(s->pipeline.sink.ctx, &s->standing.own);
+    }
+}
+
+void service_standing_turn(struct service *s)
+{
+    struct standing *st = &s->standing;
+    struct list *node;
+    bool in_contact = service_in_contact(s);
+    while (in_contact && (node = list_pop_front(&st->held)) != NULL) {
+        connection_output_added(CONTAINER_OF(node, struct connection, held));
+    }
+    if (st->own_first) {
+        service_submit_own(s);
+    }
+    pipeline_turn(&s->pipeline, false);
+    service_submit_own(s);
+    if (!st->group_used || st->asked != 0 || !in_contact) {
+        return;
+    }
+    st->asked = st->group++;
+    st->group_used = false;
+    st->ticket = s->pipeline.sink.read_index(s->pipeline.sink.ctx);
+}
+
+/* Signs of life */
+
+/* Without a look at the session while the last sign of life that went through here is young. */
+static bool is_over(const struct service *s, const struct connection *c, int64_t now_ms)
+{
+    return !c->local && now_ms - c->touched_ms >= c->timeout_ms &&
+           session_tracker_is_over(s->sessions, c->session_id, now_ms);
+}
+
+void service_touch(struct service *s, struct connection *c)
+{
+    int64_t now_ms = s->now_ns / 1000000;
+    if (c->local) { /* the leader does not know it, and must not take it for alive */
+        session_tracker_touch(s->locals.alive, c->session_id, now_ms);
+        return;
+    }
+    if (c->touched_ms != now_ms && service_in_contact(s) && !is_over(s, c, now_ms) &&
+        session_tracker_touch(s->sessions, c->session_id, now_ms)) {
+        c->touched_ms = now_ms;
+    }
+}
+
+bool service_may_answer(struct service *s, struct connection *c)
+{
+    if (c->mapped && c->stage == CONNECTION_SERVING && is_over(s, c, s->now_ns / 1000000)) {
+        connection_drop(c, "its session was silent for its whole timeout");
+        return false;
+    }
+    return true;
+}
+
+bool service_may_send(struct service *s, struct connection *c)
+{
+    if (!c->mapped || c->read_only || c->out.len == 0) {
+        return true;
+    }
+    s->now_ns = clock_monotonic_ns(s->clock);
+    if (!service_in_contact(s)) {
+        if (c->stage == CONNECTION_CLOSING) {
+            connection_end(c);
+        } else if (list_empty(&c->held)) {
+            list_push_back(&s->standing.held, &c->held);
+        }
+        return false;
+    }
+    if (c->answered) {
+        if (!service_may_answer(s, c)) {
+            return false;
+        }
+        c->answered = false;
+        service_touch(s, c);
+    }
+    return true;
+}
+
+void service_touch_waiting(struct service *s)
+{
+    s->now_ns = clock_monotonic_ns(s->clock);
+    if (s->deferred != NULL && s->deferred->connection != NULL) {
+        service_touch(s, s->deferred->connection);
+    }
+    LIST_FOREACH (it, &s->pipeline.flight) {
+        struct pending *entry = CONTAINER_OF(it, struct pending, flight);
+        if (entry->connection != NULL && entry->connection->mapped) {
+            service_touch(s, entry->connection);
+        }
+    }
+    LIST_FOREACH (at, &s->standing.confirming) {
+        service_touch(s, CONTAINER_OF(at, struct connection, confirming));
+    }
+    LIST_FOREACH (on, &s->throttled) {
+        service_touch(s, CONTAINER_OF(on, struct connection, throttled));
+    }
+}

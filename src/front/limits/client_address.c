@@ -1,0 +1,153 @@
+#include "front/limits/client_address.h"
+
+#include "base/list.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    NS_PER_SECOND = 1000000000,
+    NETWORK_BYTES = 8, /* of an IPv6 address: what one site is given at least */
+};
+
+/* A session made from an address. */
+struct origin {
+    struct map_node node;
+    int64_t session_id;
+    struct address *address;
+};
+
+void addresses_init(struct addresses *a, const struct hash_key *key, struct account *total)
+{
+    a->key = *key;
+    a->total = total;
+    map_init(&a->by_name);
+    map_init(&a->sessions);
+}
+
+void addresses_finish(struct addresses *a)
+{
+    struct map_node *next;
+    for (struct map_node *n = map_take_all(&a->sessions); n != NULL; n = next) {
+        next = n->next;
+        free(CONTAINER_OF(n, struct origin, node));
+    }
+    for (struct map_node *n = map_take_all(&a->by_name); n != NULL; n = next) {
+        next = n->next;
+        free(CONTAINER_OF(n, struct address, node));
+    }
+    map_finish(&a->sessions);
+    map_finish(&a->by_name);
+}
+
+static bool address_has_name(const struct map_node *node, const void *key)
+{
+    const struct address *address =
+        (const void *)((const char *)node - offsetof(struct address, node));
+    return strcmp(address->name, key) == 0;
+}
+
+static bool origin_has_session(const struct map_node *node, const void *key)
+{
+    const struct origin *origin =
+        (const void *)((const char *)node - offsetof(struct origin, node));
+    return origin->session_id == *(const int64_t *)key;
+}
+
+/* A link-local address has its interface behind it: the network is the same on all of them, and so is its name. */
+void address_name(const char *host, char out[ADDRESS_NAME_MAX])
+{
+    char bare[INET6_ADDRSTRLEN] = "";
+    struct in6_addr in6;
+    size_t len = strcspn(host, "%");
+    size_t all = strlen(host);
+    if (all < ADDRESS_NAME_MAX && memchr(host, ':', all) == NULL) {
+        memcpy(out, host, all + 1); /* IPv4 */
+        return;
+    }
+    if (len < sizeof bare) {
+        memcpy(bare, host, len);
+    }
+    if (inet_pton(AF_INET6, bare, &in6) == 1) {
+        memset(&in6.s6_addr[NETWORK_BYTES], 0, sizeof in6.s6_addr - NETWORK_BYTES);
+        inet_ntop(AF_INET6, &in6, bare, sizeof bare);
+        snprintf(out, ADDRESS_NAME_MAX, "%s/%d", bare, NETWORK_BYTES * 8);
+    } else {
+        snprintf(out, ADDRESS_NAME_MAX, "%s", host);
+    }
+}
+
+struct address *address_hold(struct addresses *a, const char *host)
+{
+    char name[ADDRESS_NAME_MAX];
+    address_name(host, name);
+    size_t len = strlen(name);
+    uint64_t hash = hash_keyed(&a->key, name, len);
+    struct map_node *node = map_find(&a->by_name, hash, address_has_name, name);
+    struct address *address;
+    if (node != NULL) {
+        address = CONTAINER_OF(node, struct address, node);
+    } else {
+        address = calloc(1, sizeof *address + len + 1);
+        if (address == NULL || map_insert(&a->by_name, &address->node, hash) != 0) {
+            free(address);
+            return NULL;
+        }
+        memcpy(address->name, name, len);
+        account_init(&address->account, a->total);
+    }
+    address->users++;
+    return address;
+}
+
+void address_release(struct addresses *a, struct address *address)
+{
+    if (address != NULL && --address->users == 0) {
+        account_finish(&address->account);
+        map_remove(&a->by_name, &address->node);
+        free(address);
+    }
+}
+
+bool address_may_ask(struct address *address, int64_t per_second, int64_t now_ns)
+{
+    if (address->busy_until_ns < now_ns) {
+        address->busy_until_ns = now_ns;
+    }
+    if (address->busy_until_ns - now_ns >= NS_PER_SECOND) {
+        return false;
+    }
+    address->busy_until_ns += NS_PER_SECOND / per_second;
+    return true;
+}
+
+int address_add_session(struct addresses *a, struct address *address, int64_t session_id)
+{
+    struct origin *origin = malloc(sizeof *origin);
+    if (origin == NULL ||
+        map_insert(&a->sessions, &origin->node, hash_number((uint64_t)session_id)) != 0) {
+        free(origin);
+        return CONCLAVE_ENOMEM;
+    }
+    origin->session_id = session_id;
+    origin->address = address;
+    address->users++;
+    address->sessions++;
+    return 0;
+}
+
+void addresses_end_session(struct addresses *a, int64_t session_id)
+{
+    struct map_node *node =
+        map_find(&a->sessions, hash_number((uint64_t)session_id), origin_has_session, &session_id);
+    if (node == NULL) {
+        return;
+    }
+    struct origin *origin = CONTAINER_OF(node, struct origin, node);
+    map_remove(&a->sessions, node);
+    origin->address->sessions--;
+    address_release(a, origin->address);
+    free(origin);
+}

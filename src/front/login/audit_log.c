@@ -1,0 +1,509 @@
+#include "front/login/audit_log.h"
+
+#include "base/log.h"
+#include "tree/acl_rules.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    GATHER_MAX = 256 << 10, /* bytes that do not wait for the end of the turn */
+    MODE_PRIVATE = 0640,
+};
+
+struct audit {
+    int fd;
+    bool own_fd;
+    const struct clock_source *clock;
+    struct buf lines;
+    char *user; /* who runs the server */
+    bool losing;
+    uint64_t lost;
+};
+
+/* What one line says. */
+struct entry {
+    const char *session; /* NULL: none */
+    struct wire_vector ids;
+    const char *user; /* instead of ids */
+    const char *host;
+    const char *operation;
+    struct slice path;
+    const char *mode;
+    struct wire_vector acl; /* setAcl */
+    const char *result;
+};
+
+static const struct entry blank_entry = {
+    .ids = {{NULL, 0}, -1}, .path = {NULL, 0}, .acl = {{NULL, 0}, -1}};
+
+/* --- the file --------------------------------------------------------------------------------- */
+
+static char *running_user(void)
+{
+    struct passwd entry;
+    struct passwd *found = NULL;
+    char room[4096];
+    if (getpwuid_r(geteuid(), &entry, room, sizeof room, &found) == 0 && found != NULL) {
+        return strdup(found->pw_name);
+    }
+    return strdup("?");
+}
+
+int audit_open(const char *path, const struct clock_source *clock, struct audit **ret,
+               int *ret_errno)
+{
+    struct audit *a = calloc(1, sizeof *a);
+    if (a == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    a->fd = STDERR_FILENO;
+    a->clock = clock;
+    buf_init(&a->lines, 0);
+    a->user = running_user();
+    if (a->user == NULL) {
+        audit_close(a);
+        return CONCLAVE_ENOMEM;
+    }
+    if (path != NULL) {
+        a->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, MODE_PRIVATE);
+        *ret_errno = errno;
+        a->own_fd = a->fd >= 0;
+    }
+    if (a->fd < 0) {
+        audit_close(a);
+        return CONCLAVE_EIO;
+    }
+    *ret = a;
+    return 0;
+}
+
+void audit_close(struct audit *a)
+{
+    if (a == NULL) {
+        return;
+    }
+    audit_flush(a);
+    if (a->own_fd && close(a->fd) != 0) {
+        log_error("server", "audit-lost", "error=\"%s\"", strerror(errno));
+    }
+    buf_finish(&a->lines);
+    free(a->user);
+    free(a);
+}
+
+static bool write_all(int fd, struct slice bytes)
+{
+    while (bytes.len > 0) {
+        ssize_t n = write(fd, bytes.data, bytes.len);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return false;
+        }
+        bytes.data += n;
+        bytes.len -= (size_t)n;
+    }
+    return true;
+}
+
+void audit_flush(struct audit *a)
+{
+    if (a->lines.len == 0) {
+        return;
+    }
+    bool written = write_all(a->fd, buf_slice(&a->lines));
+    if (!written && !a->losing) {
+        log_error("server", "audit-lost", "error=\"%s\"", strerror(errno));
+    } else if (written && a->losing) {
+        log_warn("server", "audit-resumed", "lost_bytes=%llu", (unsigned long long)a->lost);
+        a->lost = 0;
+    }
+    a->lost += written ? 0 : a->lines.len;
+    a->losing = !written;
+    buf_reset(&a->lines);
+}
+
+/* --- lines ------------------------------------------------------------------------------------ */
+
+static void append_clean(struct buf *out, struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] < ' ' || text.data[i] == 0x7f) {
+            buf_printf(out, "\\x%02x", text.data[i]);
+        } else {
+            buf_append_u8(out, text.data[i]);
+        }
+    }
+}
+
+static void append_field(struct buf *out, size_t start, const char *key, struct slice value)
+{
+    if (slice_is_null(value)) {
+        return;
+    }
+    if (out->len > start) {
+        buf_append_u8(out, '\t');
+    }
+    buf_append_str(out, key);
+    buf_append_u8(out, '=');
+    append_clean(out, value);
+}
+
+/* A digest's user is what stands before the colon; a superuser's mark has no name. */
+static struct slice user_of(const struct wire_id *id)
+{
+    const uint8_t *colon = NULL;
+    if (slice_equal_str(id->scheme, "super") ||
+        slice_equal_str(id->scheme, ACL_SCHEME_SASL_GRANT)) {
+        return slice_str("");
+    }
+    if (slice_equal_str(id->scheme, "digest") && id->id.len > 0) {
+        colon = memchr(id->id.data, ':', id->id.len);
+    }
+    return colon == NULL ? id->id : slice_make(id->id.data, (size_t)(colon - id->id.data));
+}
+
+static void append_users(struct buf *out, struct wire_vector ids)
+{
+    struct wire_id id;
+    bool first = true;
+    while (wire_next_id(&ids, &id)) {
+        struct slice user = user_of(&id);
+        if (user.len == 0) {
+            continue;
+        }
+        buf_append_str(out, first ? "\tuser=" : ",");
+        append_clean(out, user);
+        first = false;
+    }
+}
+
+/* scheme:id:perms, one behind the other without a gap, as ZKUtil.aclToString. */
+static void append_acl(struct buf *out, struct wire_vector acl)
+{
+    static const char letters[] = "rwcda";
+    static const char order[] = "cdrwa";
+    struct wire_acl entry;
+    if (acl.count < 0) {
+        return;
+    }
+    buf_append_str(out, "\tacl=");
+    while (wire_next_acl(&acl, &entry)) {
+        append_clean(out, entry.id.scheme);
+        buf_append_u8(out, ':');
+        append_clean(out, user_of(&entry.id));
+        if (slice_equal_str(entry.id.scheme, "digest")) {
+            buf_append_str(out, ":x");
+        }
+        buf_append_u8(out, ':');
+        for (size_t i = 0; order[i] != '\0'; i++) {
+            if ((entry.perms & (1 << (strchr(letters, order[i]) - letters))) != 0) {
+                buf_append_u8(out, (uint8_t)order[i]);
+            }
+        }
+    }
+}
+
+static void append_head(struct audit *a, bool failure)
+{
+    int64_t ms = clock_wall_ms(a->clock);
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm tm;
+    char when[32];
+    if (localtime_r(&seconds, &tm) == NULL || strftime(when, sizeof when, "%F %T", &tm) == 0) {
+        when[0] = '\0';
+    }
+    buf_printf(&a->lines, "%s,%03d %s audit.Slf4jAuditLogger: ", when, (int)(ms % 1000),
+               failure ? "ERROR" : "INFO");
+}
+
+static void audit_line(struct audit *a, const struct entry *e)
+{
+    struct buf *out = &a->lines;
+    size_t before = out->len;
+    append_head(a, strcmp(e->result, "failure") == 0);
+    size_t start = out->len;
+    append_field(out, start, "session", slice_str(e->session));
+    if (e->user != NULL) {
+        append_field(out, start, "user", slice_str(e->user));
+    } else {
+        append_users(out, e->ids);
+    }
+    append_field(out, start, "ip", slice_str(e->host));
+    append_field(out, start, "operation", slice_str(e->operation));
+    append_field(out, start, "znode", e->path);
+    append_field(out, start, "znode_type", slice_str(e->mode));
+    append_acl(out, e->acl);
+    append_field(out, start, "result", slice_str(e->result));
+    buf_append_u8(out, '\n');
+    if (!buf_ok(out)) {
+        log_error("server", "audit-lost", "error=\"out of memory\"");
+        out->len = before;
+        out->failed = false;
+    }
+    if (out->len > GATHER_MAX) {
+        audit_flush(a);
+    }
+}
+
+/* --- commands --------------------------------------------------------------------------------- */
+
+/* CreateMode's names. */
+static const char *mode_name(int32_t flags)
+{
+    static const char *const names[] = {
+        [WIRE_MODE_PERSISTENT] = "persistent",
+        [WIRE_MODE_EPHEMERAL] = "ephemeral",
+        [WIRE_MODE_PERSISTENT_SEQUENTIAL] = "persistent_sequential",
+        [WIRE_MODE_EPHEMERAL_SEQUENTIAL] = "ephemeral_sequential",
+        [WIRE_MODE_CONTAINER] = "container",
+        [WIRE_MODE_PERSISTENT_TTL] = "persistent_with_ttl",
+        [WIRE_MODE_PERSISTENT_SEQUENTIAL_TTL] = "persistent_sequential_with_ttl",
+    };
+    return flags >= 0 && (size_t)flags < sizeof names / sizeof names[0] ? names[flags] : NULL;
+}
+
+static int read_create(struct wire_reader *r, struct entry *ret)
+{
+    struct wire_create_request record;
+    int rc = wire_decode_create_request(r, &record);
+    if (rc == 0) {
+        ret->path = record.path;
+        ret->mode = mode_name(record.flags);
+    }
+    ret->operation = "create";
+    return rc;
+}
+
+static int read_create_ttl(struct wire_reader *r, struct entry *ret)
+{
+    struct wire_create_ttl_request record;
+    int rc = wire_decode_create_ttl_request(r, &record);
+    if (rc == 0) {
+        ret->path = record.path;
+        ret->mode = mode_name(record.flags);
+    }
+    ret->operation = "create";
+    return rc;
+}
+
+static int read_delete(struct wire_reader *r, struct entry *ret)
+{
+    struct wire_delete_request record;
+    int rc = wire_decode_delete_request(r, &record);
+    if (rc == 0) {
+        ret->path = record.path;
+    }
+    ret->operation = "delete";
+    return rc;
+}
+
+static int read_set_data(struct wire_reader *r, struct entry *ret)
+{
+    struct wire_set_data_request record;
+    int rc = wire_decode_set_data_request(r, &record);
+    if (rc == 0) {
+        ret->path = record.path;
+    }
+    ret->operation = "setData";
+    return rc;
+}
+
+static int read_set_acl(struct wire_reader *r, struct entry *ret)
+{
+    struct wire_set_acl_request record;
+    int rc = wire_decode_set_acl_request(r, &record);
+    if (rc == 0) {
+        ret->path = record.path;
+        ret->acl = record.acl;
+    }
+    ret->operation = "setAcl";
+    return rc;
+}
+
+/* In a multi only; it has no line. */
+static int read_check(struct wire_reader *r, struct entry *ret)
+{
+    struct wire_check_version_request record;
+    (void)ret;
+    return wire_decode_check_version_request(r, &record);
+}
+
+static int read_reconfig(struct wire_reader *r, struct entry *ret)
+{
+    (void)r;
+    ret->operation = "reconfig";
+    ret->path = slice_str("/zookeeper/config");
+    return 0;
+}
+
+static int read_spent(struct wire_reader *r, struct entry *ret)
+{
+    struct spent spent;
+    int rc = spent_decode(wire_rest(r), &spent);
+    if (rc == 0) {
+        ret->path = spent.path;
+    }
+    ret->operation = "delete";
+    return rc;
+}
+
+/* Reads a request into an entry: operation, path, mode, acl. An error leaves what could not be
+ * read out. */
+struct reading {
+    int32_t type;
+    int (*read)(struct wire_reader *r, struct entry *ret);
+};
+
+static const struct reading readings[] = {
+    {WIRE_CREATE, read_create},           {WIRE_CREATE2, read_create},
+    {WIRE_CREATE_CONTAINER, read_create}, {WIRE_CREATE_TTL, read_create_ttl},
+    {WIRE_DELETE, read_delete},           {WIRE_SET_DATA, read_set_data},
+    {WIRE_SET_ACL, read_set_acl},         {WIRE_CHECK, read_check},
+    {WIRE_RECONFIG, read_reconfig},       {WIRE_DELETE_CONTAINER, read_spent},
+};
+
+static const struct reading *reading_find(int32_t type)
+{
+    for (size_t i = 0; i < sizeof readings / sizeof readings[0]; i++) {
+        if (readings[i].type == type) {
+            return &readings[i];
+        }
+    }
+    return NULL;
+}
+
+/* The result of a write, read past; of a create it gives the path, which may have got a number. */
+static int read_result(int32_t type, struct wire_reader *r, struct entry *entry)
+{
+    struct wire_create_response created;
+    struct wire_create2_response created2;
+    struct wire_set_data_response set;
+    int rc = 0;
+    switch (type) {
+    case WIRE_CREATE:
+        rc = wire_decode_create_response(r, &created);
+        entry->path = rc == 0 ? created.path : entry->path;
+        break;
+    case WIRE_CREATE2:
+    case WIRE_CREATE_CONTAINER:
+    case WIRE_CREATE_TTL:
+        rc = wire_decode_create2_response(r, &created2);
+        entry->path = rc == 0 ? created2.path : entry->path;
+        break;
+    case WIRE_SET_DATA:
+        rc = wire_decode_set_data_response(r, &set);
+        break;
+    default:
+        break;
+    }
+    return rc;
+}
+
+/* Each part of a multi that was carried out has its line; one that was not is one line in all. */
+static void audit_multi(struct audit *a, const struct command *command,
+                        const struct effects *effects, struct entry *entry)
+{
+    struct wire_reader parts = wire_reader_make(command->body);
+    struct wire_reader results = wire_reader_make(buf_slice(&effects->reply));
+    struct wire_multi_header part = {0};
+    struct wire_multi_header result = {0};
+    while (effects->err == 0 && wire_decode_multi_header(&parts, &part) == 0 && !part.done &&
+           wire_decode_multi_header(&results, &result) == 0 && result.err == 0 &&
+           result.type != WIRE_ERROR) {
+        struct entry one = *entry;
+        const struct reading *reading = reading_find(part.type);
+        if (reading == NULL || reading->read(&parts, &one) != 0 ||
+            read_result(part.type, &results, &one) != 0) {
+            return; /* our own reply: it cannot be */
+        }
+        one.result = "success";
+        if (one.operation != NULL) {
+            audit_line(a, &one);
+        }
+    }
+    /* The end of the parts was met, or the first result is an error. */
+    if (effects->err != 0 || (effects->reply.len > 0 && !part.done)) {
+        entry->operation = "multiOperation";
+        entry->result = "failure";
+        audit_line(a, entry);
+    }
+}
+
+/* What went with its session: the server did that. */
+static void audit_ephemerals(struct audit *a, const struct effects *effects, struct entry *entry)
+{
+    entry->user = a->user;
+    entry->host = NULL;
+    entry->operation = "ephemeralZNodeDeletionOnSessionCloseOrExpire";
+    entry->result = "success";
+    for (size_t i = 0; i < effects->events_count; i++) {
+        if (effects->events[i].type == WIRE_EVENT_NODE_DELETED) {
+            entry->path = effects->events[i].path;
+            audit_line(a, entry);
+        }
+    }
+}
+
+void audit_command(struct audit *a, const struct command *command, const struct effects *effects,
+                   const char *host)
+{
+    struct entry entry = blank_entry;
+    char session[24];
+    snprintf(session, sizeof session, "0x%llx", (unsigned long long)command->session_id);
+    entry.session = session;
+    entry.ids = command->ids;
+    entry.host = host;
+    if (command->type == WIRE_CLOSE_SESSION) {
+        audit_ephemerals(a, effects, &entry);
+        return;
+    }
+    if (command->type == WIRE_MULTI) {
+        audit_multi(a, command, effects, &entry);
+        return;
+    }
+    const struct reading *reading = reading_find(command->type);
+    if (reading == NULL) {
+        return;
+    }
+    struct wire_reader body = wire_reader_make(command->body);
+    struct wire_reader reply = wire_reader_make(buf_slice(&effects->reply));
+    bool success = reading->read(&body, &entry) == 0 && effects->err == 0 &&
+                   read_result(command->type, &reply, &entry) == 0;
+    if (command->type == WIRE_DELETE_CONTAINER) {
+        entry.session = NULL;
+        entry.user = a->user;
+    }
+    entry.result = success ? "success" : "failure";
+    audit_line(a, &entry);
+}
+
+void audit_login(struct audit *a, const char *operation, int64_t session_id, struct wire_vector ids,
+                 const char *host, bool success)
+{
+    struct entry entry = blank_entry;
+    char session[24];
+    snprintf(session, sizeof session, "0x%llx", (unsigned long long)session_id);
+    entry.session = session;
+    entry.ids = ids;
+    entry.host = host;
+    entry.operation = operation;
+    entry.result = success ? "success" : "failure";
+    audit_line(a, &entry);
+}
+
+void audit_server(struct audit *a, const char *operation, const char *result)
+{
+    struct entry entry = blank_entry;
+    entry.user = a->user;
+    entry.operation = operation;
+    entry.result = result;
+    audit_line(a, &entry);
+}

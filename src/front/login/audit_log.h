@@ -1,0 +1,46 @@
+/*
+ * Who did what: a line for each write of a client and each login, in the form of Apache ZooKeeper's
+ * audit log, so that what reads that one reads this one:
+ *
+ *   2026-01-31 12:00:00,123 INFO audit.Slf4jAuditLogger: session=0x1...<TAB>user=bob,127.0.0.1<TAB>
+ *   ip=127.0.0.1<TAB>operation=create<TAB>znode=/a<TAB>znode_type=persistent<TAB>result=success
+ *
+ * (one line; level ERROR for a failure). Keys without a value are left out. Beside Apache's
+ * operations there are `auth` and `sasl`. No secret gets in: no data, no credentials, and of the
+ * digests in ACLs only the user. Control characters are written \xNN.
+ *
+ * Limits: lines are gathered and written at the end of a turn; when the file takes none they are
+ * lost, with a line in the server's log, and the server goes on. To rotate: copy and truncate.
+ * Sources: AuditHelper, AuditEvent, AuthUtil of Apache ZooKeeper 3.9.
+ */
+#ifndef FRONT_LOGIN_AUDIT_LOG_H
+#define FRONT_LOGIN_AUDIT_LOG_H
+
+#include "base/clock.h"
+#include "state/state.h"
+
+struct audit;
+
+/* Appends to the file (NULL: stderr); borrows the clock. 0, CONCLAVE_ENOMEM, or CONCLAVE_EIO with
+ * *ret_errno. */
+int audit_open(const char *path, const struct clock_source *clock, struct audit **ret,
+               int *ret_errno) CONCLAVE_MUST_USE;
+
+/* Writes what is gathered. Takes NULL. */
+void audit_close(struct audit *a);
+
+/* The end of a turn. */
+void audit_flush(struct audit *a);
+
+/* An applied command: of a client at host (NULL: it is gone, or the server's own). */
+void audit_command(struct audit *a, const struct command *command, const struct effects *effects,
+                   const char *host);
+
+/* auth and sasl: `operation`, and how it went. */
+void audit_login(struct audit *a, const char *operation, int64_t session_id, struct wire_vector ids,
+                 const char *host, bool success);
+
+/* The server's start and stop: serverStart success, serverStop invoked. */
+void audit_server(struct audit *a, const char *operation, const char *result);
+
+#endif

@@ -1,0 +1,31 @@
+#include "front/login/kerberos.h"
+
+#include <krb5.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A krb5.conf that cannot be read is found by the first login, with a line of its own: without it
+ * there is no default realm, and so no name loses its realm. */
+int realm_default(char **ret)
+{
+    krb5_context context = NULL;
+    char *realm = NULL;
+    if (krb5_init_context(&context) == 0) {
+        if (krb5_get_default_realm(context, &realm) != 0) {
+            realm = NULL;
+        }
+    }
+    char *copy = strdup(realm != NULL ? realm : "");
+    if (realm != NULL) {
+        krb5_free_default_realm(context, realm);
+    }
+    if (context != NULL) {
+        krb5_free_context(context);
+    }
+    if (copy == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    *ret = copy;
+    return 0;
+}

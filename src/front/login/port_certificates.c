@@ -1,0 +1,138 @@
+#include "front/login/port_certificates.h"
+
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+    WATCH_MS = 2000,
+    FILES = 4,
+};
+
+/* What tells one content of a file from another. */
+struct stamp {
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    struct timespec changed;
+};
+
+struct secure {
+    uv_timer_t timer;
+    struct tls_settings settings;
+    const char *files[FILES]; /* NULL: none */
+    struct stamp loaded[FILES];
+    struct stamp seen[FILES]; /* at the last look: files are read when they have come to rest */
+    secure_fn fn;
+    void *ctx;
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+};
+
+/* A file that is not there is a state like any other. */
+static void secure_look(const struct secure *s, struct stamp stamps[FILES])
+{
+    memset(stamps, 0, FILES * sizeof stamps[0]);
+    for (size_t i = 0; i < FILES; i++) {
+        struct stat st;
+        if (s->files[i] != NULL && stat(s->files[i], &st) == 0) {
+            stamps[i].device = st.st_dev;
+            stamps[i].inode = st.st_ino;
+            stamps[i].size = st.st_size;
+            stamps[i].changed = st.st_mtim;
+        }
+    }
+}
+
+static bool stamps_equal(const struct stamp a[FILES], const struct stamp b[FILES])
+{
+    return memcmp(a, b, FILES * sizeof a[0]) == 0;
+}
+
+static int secure_load(struct secure *s, char why[TLS_TEXT_MAX])
+{
+    struct tls_context *context = NULL;
+    /* Looked at before they are read: a change in between shows at the next look. */
+    secure_look(s, s->loaded);
+    memcpy(s->seen, s->loaded, sizeof s->seen);
+    int rc = tls_context_create(&s->settings, &context, why);
+    if (rc == 0) {
+        log_info("server", "certificates-loaded", "%s", tls_context_describe(context));
+        s->fn(s->ctx, context);
+        tls_context_release(context);
+    }
+    return rc;
+}
+
+void secure_reload(struct secure *s)
+{
+    char why[TLS_TEXT_MAX];
+    if (secure_load(s, why) != 0) {
+        log_error("server", "certificates-not-loaded",
+                  "reason=\"%s\" effect=\"the old ones stay in force\"", why);
+    }
+}
+
+static void secure_on_timer(uv_timer_t *timer)
+{
+    struct secure *s = timer->data;
+    struct stamp now[FILES];
+    secure_look(s, now);
+    bool rest = stamps_equal(now, s->seen);
+    memcpy(s->seen, now, sizeof now);
+    if (rest && !stamps_equal(now, s->loaded)) {
+        secure_reload(s);
+    }
+}
+
+int secure_open(uv_loop_t *loop, const struct tls_settings *settings, bool watch, secure_fn fn,
+                void *ctx, struct secure **ret, char **ret_text)
+{
+    char why[TLS_TEXT_MAX] = "out of memory";
+    struct secure *s = calloc(1, sizeof *s);
+    int rc = CONCLAVE_ENOMEM;
+    if (s != NULL) {
+        s->settings = *settings;
+        s->files[0] = settings->cert_file;
+        s->files[1] = settings->key_file;
+        s->files[2] = settings->trust_file;
+        s->files[3] = settings->crl_file;
+        s->fn = fn;
+        s->ctx = ctx;
+        rc = secure_load(s, why);
+    }
+    if (rc != 0) {
+        *ret_text = strdup(why);
+        free(s);
+        return rc;
+    }
+    /* Neither fails: they allocate nothing. */
+    if (uv_timer_init(loop, &s->timer) != 0 ||
+        (watch && uv_timer_start(&s->timer, secure_on_timer, WATCH_MS, WATCH_MS) != 0)) {
+        abort();
+    }
+    s->timer.data = s;
+    *ret = s;
+    return 0;
+}
+
+static void secure_on_closed(uv_handle_t *handle)
+{
+    struct secure *s = handle->data;
+    if (s->closed != NULL) {
+        s->closed(s->closed_ctx);
+    }
+    free(s);
+}
+
+void secure_close(struct secure *s, void (*cb)(void *ctx), void *ctx)
+{
+    if (s == NULL) {
+        return;
+    }
+    s->closed = cb;
+    s->closed_ctx = ctx;
+    uv_close((uv_handle_t *)&s->timer, secure_on_closed);
+}

@@ -1,0 +1,33 @@
+/*
+ * The certificates of the client ports: read at the start, again on request, and, when asked for,
+ * whenever a file changes. New files count for new connections; those that exist keep what they
+ * began with. Files that cannot be used leave the old certificates in force, with a log line, and
+ * are tried again when they change.
+ */
+#ifndef FRONT_LOGIN_PORT_CERTIFICATES_H
+#define FRONT_LOGIN_PORT_CERTIFICATES_H
+
+#include "tls/context.h"
+
+#include <uv.h>
+
+struct secure;
+
+/* Told of each new context, first inside secure_open: share it to keep it. */
+typedef void (*secure_fn)(void *ctx, struct tls_context *context);
+
+/*
+ * Reads the files; with `watch` looks at them every two seconds. settings' strings are borrowed
+ * until secure_close. 0, or an error with *ret_text (free it): CONCLAVE_EINVAL, CONCLAVE_ENOMEM;
+ * then nothing is open.
+ */
+int secure_open(uv_loop_t *loop, const struct tls_settings *settings, bool watch, secure_fn fn,
+                void *ctx, struct secure **ret, char **ret_text) CONCLAVE_MUST_USE;
+
+/* Reads the files now. */
+void secure_reload(struct secure *s);
+
+/* Frees s when the loop has closed its timer, then calls cb. Takes NULL without a call. */
+void secure_close(struct secure *s, void (*cb)(void *ctx), void *ctx);
+
+#endif

@@ -1,0 +1,344 @@
+#include "front/login/sasl_login.h"
+
+#include "cyrus/library.h"
+#include "tree/principal.h"
+
+#include <sasl/sasl.h>
+#include <sasl/saslplug.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct login_service {
+    const struct login_options *options;
+    sasl_callback_t callbacks[4];
+    struct cyrus_reason reason; /* of the newest failure */
+};
+
+struct login {
+    struct login_service *service;
+    sasl_conn_t *conn; /* NULL when the exchange is over */
+    sasl_callback_t callbacks[2];
+    struct buf token;
+    struct buf id;
+};
+
+/* --- what the library asks -------------------------------------------------------------------- */
+
+struct setting {
+    const char *name;
+    const char *value;
+};
+
+/* No settings but these are in effect, whatever stands in the system's files. */
+static const struct setting settings[] = {
+    {"auxprop_plugin", "conclave"},
+    {"reauth_timeout", "0"}, /* each connection proves itself anew */
+    {"pwcheck_method", "auxprop"},
+};
+
+static int on_getopt(void *context, const char *plugin, const char *option, const char **result,
+                     unsigned *len)
+{
+    const struct login_service *s = context;
+    const char *value = NULL;
+    (void)plugin;
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        if (strcmp(option, settings[i].name) == 0) {
+            value = settings[i].value;
+        }
+    }
+    if (strcmp(option, "keytab") == 0) {
+        value = s->options->keytab;
+    }
+    if (value == NULL) {
+        return SASL_FAIL;
+    }
+    *result = value;
+    if (len != NULL) {
+        *len = (unsigned)strlen(value);
+    }
+    return SASL_OK;
+}
+
+/* Only the module that is needed is loaded. */
+static int on_verify_file(void *context, const char *file, sasl_verify_type_t type)
+{
+    const struct login_service *s = context;
+    const char *wanted = s->options->mechanism == LOGIN_GSSAPI ? "libgssapiv2." : "libdigestmd5.";
+    const char *slash = strrchr(file, '/');
+    const char *name = slash != NULL ? slash + 1 : file;
+    if (type != SASL_VRFY_PLUGIN || strncmp(name, wanted, strlen(wanted)) == 0) {
+        return SASL_OK;
+    }
+    return SASL_CONTINUE;
+}
+
+/* Who a client is was proved before this is asked; who else it would like to be is not heard. */
+static int on_authorize(sasl_conn_t *conn, void *context, const char *wish, unsigned wish_len,
+                        const char *identity, unsigned identity_len, const char *realm,
+                        unsigned realm_len, struct propctx *properties)
+{
+    (void)conn;
+    (void)context;
+    (void)wish;
+    (void)wish_len;
+    (void)identity;
+    (void)identity_len;
+    (void)realm;
+    (void)realm_len;
+    (void)properties;
+    return SASL_OK;
+}
+
+/* --- the users as a property plugin ----------------------------------------------------------- */
+
+/* The exchange stands behind the callback of its connection. */
+static const struct login *plugin_login(const sasl_server_params_t *params)
+{
+    sasl_callback_ft proc = NULL;
+    void *context = NULL;
+    if (params->utils->getcallback(params->utils->conn, SASL_CB_PROXY_POLICY, &proc, &context) !=
+        SASL_OK) {
+        return NULL;
+    }
+    return context;
+}
+
+static int plugin_lookup(void *glob_context, sasl_server_params_t *params, unsigned flags,
+                         const char *user, unsigned user_len)
+{
+    const struct login *l = plugin_login(params);
+    (void)glob_context;
+    if (l == NULL || (flags & SASL_AUXPROP_AUTHZID) != 0) {
+        return l == NULL ? SASL_FAIL : SASL_OK;
+    }
+    char *name = strndup(user, user_len);
+    if (name == NULL) {
+        return SASL_NOMEM;
+    }
+    const char *password = login_options_password(l->service->options, name);
+    free(name);
+    if (password == NULL) {
+        return SASL_NOUSER;
+    }
+    return params->utils->prop_set(params->propctx, SASL_AUX_PASSWORD, password,
+                                   (int)strlen(password));
+}
+
+static int plugin_init(const sasl_utils_t *utils, int max_version, int *out_version,
+                       sasl_auxprop_plug_t **plug, const char *name)
+{
+    static char plugin_name[] = "conclave";
+    static sasl_auxprop_plug_t plugin = {.auxprop_lookup = plugin_lookup, .name = plugin_name};
+    (void)utils;
+    (void)name;
+    if (max_version < SASL_AUXPROP_PLUG_VERSION) {
+        return SASL_BADVERS;
+    }
+    *out_version = SASL_AUXPROP_PLUG_VERSION;
+    *plug = &plugin;
+    return SASL_OK;
+}
+
+/* --- the service ------------------------------------------------------------------------------ */
+
+int login_service_open(const struct login_options *options, struct login_service **ret,
+                       const char **ret_text)
+{
+    struct login_service *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    s->options = options;
+    s->callbacks[0] = CYRUS_CALLBACK(SASL_CB_GETOPT, on_getopt, s);
+    s->callbacks[1] = CYRUS_CALLBACK(SASL_CB_VERIFYFILE, on_verify_file, s);
+    s->callbacks[2] = CYRUS_CALLBACK(SASL_CB_LOG, cyrus_on_log, &s->reason);
+    s->callbacks[3] = CYRUS_CALLBACK(SASL_CB_LIST_END, NULL, NULL);
+    int rc = sasl_server_init(s->callbacks, NULL);
+    if (rc != SASL_OK) {
+        free(s);
+        *ret_text = "the library for SASL (libsasl2) does not start";
+        return rc == SASL_NOMEM ? CONCLAVE_ENOMEM : CONCLAVE_EUNSUPPORTED;
+    }
+    bool kerberos = options->mechanism == LOGIN_GSSAPI;
+    rc = sasl_auxprop_add_plugin("conclave", plugin_init);
+    if (rc != SASL_OK || !cyrus_has_mechanism(kerberos)) {
+        login_service_close(s);
+        *ret_text = cyrus_mechanism_missing(kerberos);
+        return rc == SASL_NOMEM ? CONCLAVE_ENOMEM : CONCLAVE_EUNSUPPORTED;
+    }
+    *ret = s;
+    return 0;
+}
+
+void login_service_close(struct login_service *s)
+{
+    if (s != NULL) {
+        sasl_server_done();
+        free(s);
+    }
+}
+
+const struct login_options *login_service_options(const struct login_service *s)
+{
+    return s->options;
+}
+
+const char *login_service_reason(const struct login_service *s)
+{
+    return s->reason.text;
+}
+
+/* --- ids -------------------------------------------------------------------------------------- */
+
+bool login_principal_id(const struct login_options *o, struct slice principal, struct buf *out)
+{
+    struct principal p;
+    size_t start = out->len;
+    buf_append_slice(out, principal);
+    if (principal.len == 0 || memchr(principal.data, '\\', principal.len) != NULL) {
+        return false; /* with escapes it has separators that are none */
+    }
+    if (memchr(principal.data, '@', principal.len) == NULL) {
+        buf_append_u8(out, '@');
+        buf_append_str(out, o->default_realm);
+    }
+    if (!buf_ok(out) || !principal_parse(slice_make(out->data + start, out->len - start), &p) ||
+        p.name.len == 0) {
+        return false;
+    }
+    if (!slice_equal_str(p.realm, o->default_realm)) {
+        return true;
+    }
+    /* The parts stand in out: what is left out is taken from its end backwards. */
+    if (o->remove_realm || p.realm.len == 0) {
+        out->len -= p.realm.len + 1;
+    }
+    if (o->remove_host && !slice_is_null(p.host)) {
+        size_t tail = (size_t)(p.host.data + p.host.len - out->data);
+        memmove(out->data + tail - p.host.len - 1, out->data + tail, out->len - tail);
+        out->len -= p.host.len + 1;
+    }
+    return true;
+}
+
+/* --- an exchange ------------------------------------------------------------------------------ */
+
+static int login_create(struct login_service *s, struct login **ret)
+{
+    const struct login_options *o = s->options;
+    struct login *l = calloc(1, sizeof *l);
+    if (l == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    l->service = s;
+    buf_init(&l->token, 0);
+    buf_init(&l->id, 0);
+    l->callbacks[0] = CYRUS_CALLBACK(SASL_CB_PROXY_POLICY, on_authorize, l);
+    l->callbacks[1] = CYRUS_CALLBACK(SASL_CB_LIST_END, NULL, NULL);
+    bool kerberos = o->mechanism == LOGIN_GSSAPI;
+    int rc = sasl_server_new(kerberos ? o->service : CYRUS_DIGEST_SERVICE,
+                             kerberos ? o->host : CYRUS_DIGEST_HOST, NULL, NULL, NULL, l->callbacks,
+                             SASL_SUCCESS_DATA, &l->conn);
+    if (rc == SASL_OK) {
+        rc = cyrus_no_layer(l->conn);
+    }
+    if (rc != SASL_OK) {
+        login_destroy(l);
+        return rc == SASL_NOMEM ? CONCLAVE_ENOMEM : CONCLAVE_AUTH_FAILED;
+    }
+    *ret = l;
+    return 0;
+}
+
+void login_destroy(struct login *l)
+{
+    if (l == NULL) {
+        return;
+    }
+    if (l->conn != NULL) {
+        sasl_dispose(&l->conn);
+    }
+    buf_finish(&l->token);
+    buf_finish(&l->id);
+    free(l);
+}
+
+/* Who it is that has proved it. */
+static int login_complete(struct login *l)
+{
+    const struct login_options *o = l->service->options;
+    const void *name = NULL;
+    if (sasl_getprop(l->conn, SASL_AUTHUSER, &name) != SASL_OK || name == NULL) {
+        return CONCLAVE_AUTH_FAILED;
+    }
+    struct slice user = slice_str(name);
+    if (o->mechanism == LOGIN_GSSAPI) {
+        return login_principal_id(o, user, &l->id) ? 0 : CONCLAVE_AUTH_FAILED;
+    }
+    buf_append_slice(&l->id, user);
+    return user.len > 0 ? 0 : CONCLAVE_AUTH_FAILED;
+}
+
+static int login_answer(struct login *l, bool first, struct slice token, struct login_step *ret)
+{
+    const char *out = NULL;
+    unsigned out_len = 0;
+    /* The server speaks first in DIGEST-MD5: as in Java a token before that is not looked at. */
+    if (first && l->service->options->mechanism == LOGIN_DIGEST_MD5) {
+        token = SLICE_NULL;
+    }
+    const char *in = token.len > 0 ? (const char *)token.data : NULL;
+    bool kerberos = l->service->options->mechanism == LOGIN_GSSAPI;
+    if (first && kerberos && in == NULL) {
+        return CONCLAVE_AUTH_FAILED; /* the client speaks first */
+    }
+    int rc = first ? sasl_server_start(l->conn, cyrus_mechanism(kerberos), in, (unsigned)token.len,
+                                       &out, &out_len)
+                   : sasl_server_step(l->conn, in, (unsigned)token.len, &out, &out_len);
+    if (rc == SASL_NOMEM) {
+        return CONCLAVE_ENOMEM;
+    }
+    if (rc != SASL_OK && rc != SASL_CONTINUE) {
+        return CONCLAVE_AUTH_FAILED;
+    }
+    buf_reset(&l->token);
+    if (out != NULL) {
+        buf_append(&l->token, out, out_len);
+        ret->token = buf_slice(&l->token);
+    }
+    if (rc == SASL_OK) {
+        rc = login_complete(l);
+        if (rc != 0) {
+            return rc;
+        }
+        ret->id = buf_slice(&l->id);
+    }
+    return buf_ok(&l->token) && buf_ok(&l->id) ? 0 : CONCLAVE_ENOMEM;
+}
+
+int login_take(struct login_service *s, struct login **login, struct slice token,
+               struct login_step *ret)
+{
+    bool first = *login == NULL;
+    s->reason.text[0] = '\0';
+    struct login_step step = {SLICE_NULL, SLICE_NULL};
+    int rc = first ? login_create(s, login) : 0;
+    if (rc != 0) {
+        return rc;
+    }
+    struct login *l = *login;
+    if (l->conn == NULL) {
+        return CONCLAVE_AUTH_FAILED;
+    }
+    rc = login_answer(l, first, token, &step);
+    if (rc != 0 || !slice_is_null(step.id)) {
+        sasl_dispose(&l->conn); /* the token and the id are copies */
+        l->conn = NULL;
+    }
+    if (rc == 0) {
+        *ret = step;
+    }
+    return rc;
+}

@@ -1,0 +1,95 @@
+#include "front/request_sasl.h"
+
+#include "base/log.h"
+#include "front/service.h"
+#include "tree/acl_rules.h"
+
+static int request_add_ids(struct connection *c, struct slice id)
+{
+    const struct login_options *o = login_service_options(c->service->login);
+    int rc = identity_add(&c->identity, slice_str("sasl"), id);
+    if (rc == 0 && login_options_is_super(o, id)) {
+        rc = identity_add(&c->identity, slice_str("super"), slice_str(""));
+    }
+    if (rc == 0 && o->any_user != NULL) {
+        rc = identity_add(&c->identity, slice_str(ACL_SCHEME_SASL_GRANT), slice_str(o->any_user));
+    }
+    return rc;
+}
+
+static void request_audit_login(struct connection *c, bool success)
+{
+    if (c->service->audit != NULL) {
+        audit_login(c->service->audit, "sasl", c->session_id, identity_ids(&c->identity), c->host,
+                    success);
+    }
+}
+
+/* What a failure means: the end, unless the server is told to be lenient. */
+static int32_t request_login_failed(struct connection *c, int error)
+{
+    struct service *s = c->service;
+    bool required = s->auth_schemes != NULL && auth_schemes_have(s->auth_schemes, "sasl");
+    s->stats.auth_failed++;
+    if (service_may_log(s)) {
+        log_warn("server", "auth-failed",
+                 "peer=%s session=0x%llx scheme=sasl error=%s reason=\"%s\"", c->peer,
+                 (unsigned long long)c->session_id, conclave_errname(error),
+                 login_service_reason(s->login));
+    }
+    request_audit_login(c, false);
+    if (required) {
+        return CONCLAVE_SESSION_CLOSED_REQUIRE_AUTH;
+    }
+    return login_service_options(s->login)->allow_failed ? 0 : CONCLAVE_AUTH_FAILED;
+}
+
+/* A server without SASL answers success and no token, as ZooKeeper's: the client goes on without
+ * an id. */
+int32_t request_login(struct connection *c, struct slice body, struct buf *record)
+{
+    struct service *s = c->service;
+    struct wire_reader reader = wire_reader_make(body);
+    struct wire_sasl_request request;
+    struct login_step step = {SLICE_NULL, SLICE_NULL};
+    int32_t err = 0;
+    if (wire_decode_sasl_request(&reader, &request) != 0 || slice_is_null(request.token)) {
+        connection_drop(c, "a sasl request is malformed");
+        return 0;
+    }
+    if (s->login != NULL) {
+        int rc = login_take(s->login, &c->login, request.token, &step);
+        if (rc == 0 && !slice_is_null(step.id)) {
+            rc = request_add_ids(c, step.id);
+            if (rc == 0) {
+                request_audit_login(c, true);
+            }
+        }
+        if (rc == CONCLAVE_ENOMEM) {
+            connection_drop(c, "out of memory");
+            return 0;
+        }
+        if (rc != 0) {
+            step.token = SLICE_NULL;
+            err = request_login_failed(c, rc);
+        }
+    }
+    wire_encode_sasl_response(record, &(struct wire_sasl_response){.token = step.token});
+    if (!buf_ok(record)) {
+        connection_drop(c, "out of memory");
+    }
+    return err;
+}
+
+void answer_login(struct connection *c, const struct request *r)
+{
+    size_t place = connection_reply_begin(c, r->xid, 0);
+    if (r->err != 0) {
+        connection_reply_fail(c, place, r->err);
+    }
+    buf_append_slice(&c->out, r->body);
+    connection_reply_end(c, place);
+    if (r->err != 0) {
+        connection_close_after_output(c);
+    }
+}

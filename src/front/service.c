@@ -1,0 +1,746 @@
+#include "front/service.h"
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "front/state_replacement.h"
+#include "state/initial_acls.h"
+#include "state/memory_estimate.h"
+
+#include <stdlib.h>
+
+enum {
+    LOG_LINES_PER_SECOND = 100, /* caused by clients */
+    BEATS_PER_TICK = 4,
+    GIVE_BACK_BYTES = 16 << 20, /* less is not worth a look at all free memory */
+    GRANULES_PER_TICK = 40,     /* sessions end so exactly, */
+    GRANULE_MAX_MS = 50,        /* and at least as exactly as this */
+    SEQUENCE_SHIFT =
+        20, /* batches per millisecond of uptime that keep sequences of two runs apart */
+};
+
+/* Session ids of server 255 begin like the owners of nodes with a TTL: one of the two bytes that those leave 0 is not. */
+static uint64_t not_a_ttl(const struct service *s)
+{
+    return member_number(s->server_id) == STATE_MEMBER_NUMBER_MAX ? UINT64_C(1) << 55 : 0;
+}
+
+static int32_t service_granule_ms(const struct service *s)
+{
+    int32_t ms = s->limits.tick_ms / GRANULES_PER_TICK + 1;
+    return ms < GRANULE_MAX_MS ? ms : GRANULE_MAX_MS;
+}
+
+struct session_tracker *service_make_tracker(const struct service *s)
+{
+    struct session_tracker *t = session_tracker_create(service_granule_ms(s));
+    if (t != NULL) {
+        session_tracker_lead(t, s->standing.leads);
+    }
+    return t;
+}
+
+int service_init(struct service *s, const struct service_options *options)
+{
+    *s = (struct service){
+        .limits = options->limits,
+        .server_id = options->server_id,
+        .skip_acl = options->skip_acl,
+        .digest = options->digest,
+        .verifier = options->verifier,
+        .x509_super = options->x509_super,
+        .auth_schemes = options->auth_schemes,
+        .command_options = options->command_options | COMMAND_LEAVING,
+        .read_only_mode = options->read_only_mode,
+        .local_sessions = options->local_sessions,
+        .local_upgrading = options->local_upgrading,
+        .login = options->login,
+        .audit = options->audit,
+        .close_acls = options->close_acls,
+        .local_only = options->local_only,
+        .clock = options->clock,
+    };
+    server_limits_share(&s->limits, SIZE_MAX / 2); /* who set none has none */
+    uint64_t wall_ms = (uint64_t)clock_wall_ms(s->clock);
+    pipeline_init(&s->pipeline, &options->sink, s->server_id, (int64_t)(wall_ms << SEQUENCE_SHIFT));
+    standing_init(&s->standing);
+    /* Time and server id, as SessionTrackerImpl does: unique without a word to the other
+     * servers. */
+    s->next_session_id =
+        (wall_ms << 24 >> 8) | ((uint64_t)member_number(s->server_id) << 56) | not_a_ttl(s);
+    effects_init(&s->effects);
+    collector_init(&s->collector, &options->collector);
+    buf_init(&s->scratch, server_limits_reply(&s->limits));
+    map_init(&s->by_session);
+    random_bytes(&s->key, sizeof s->key);
+    account_init(&s->account, NULL);
+    addresses_init(&s->addresses, &s->key, &s->account);
+    rates_init(&s->auth_failures, &s->key);
+    refusals_init(&s->auth_refused);
+    list_init(&s->handshaking);
+    list_init(&s->throttled);
+    list_init(&s->dirty);
+    s->metrics = malloc(sizeof *s->metrics);
+    s->state = state_create(&s->key);
+    s->watches = watch_table_create(&s->key);
+    s->sessions = service_make_tracker(s);
+    int rc = local_sessions_init(&s->locals, service_granule_ms(s));
+    if (rc != 0 || s->metrics == NULL || s->state == NULL || s->watches == NULL ||
+        s->sessions == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    server_metrics_reset(s->metrics);
+    s->pipeline.batch_size = &s->metrics->sync_processor_batch_size;
+    return 0;
+}
+
+void service_tell_refused(void *ctx, const char *host, unsigned long long untold)
+{
+    (void)ctx;
+    log_warn("server", "auth-failed-more", "address=%s count=%llu in_s=%d", host, untold,
+             REFUSALS_MINUTE_MS / 1000);
+}
+
+void service_finish(struct service *s)
+{
+    pipeline_finish(&s->pipeline);
+    standing_finish(&s->standing);
+    effects_finish(&s->effects);
+    collector_finish(&s->collector);
+    buf_finish(&s->scratch);
+    map_finish(&s->by_session);
+    addresses_finish(&s->addresses);
+    rates_finish(&s->auth_failures);
+    refusals_finish(&s->auth_refused, service_tell_refused, NULL);
+    session_tracker_destroy(s->sessions);
+    local_sessions_finish(&s->locals);
+    watch_table_destroy(s->watches);
+    state_destroy(s->state);
+    free(s->metrics);
+    s->metrics = NULL;
+    s->sessions = NULL;
+    s->watches = NULL;
+    s->state = NULL;
+}
+
+static int64_t service_beat_ms(const struct service *s)
+{
+    return s->limits.tick_ms / BEATS_PER_TICK + 1;
+}
+
+/* A beat that is late by more than its interval means that we did not run: nobody could have told us
+ * that he lives. So a standstill that is not given back is shorter than two intervals, half a tick:
+ * less than a client that pings in time can spare. */
+int64_t service_time_ms(struct service *s)
+{
+    s->now_ns = clock_monotonic_ns(s->clock);
+    int64_t now_ms = s->now_ns / 1000000;
+    int64_t late_ms = now_ms - s->beat_at;
+    if (!s->serving || late_ms <= service_beat_ms(s)) {
+        return now_ms;
+    }
+    log_warn("server", "stalled", "lost_ms=%lld", (long long)late_ms);
+    s->beat_at = now_ms;
+    session_tracker_pause(s->sessions, late_ms);
+    session_tracker_pause(s->locals.alive, late_ms);
+    summary_add(&s->metrics->jvm_pause_time_ms, (uint64_t)late_ms);
+    LIST_FOREACH (it, &s->handshaking) {
+        CONTAINER_OF(it, struct connection, handshaking)->handshake_at += late_ms;
+    }
+    return now_ms;
+}
+
+void service_close_acls(struct service *s, int64_t now_ms)
+{
+    if (!s->close_acls || now_ms < s->close_acls_at || !state_acls_are_open(s->state)) {
+        return;
+    }
+    s->close_acls_at = now_ms + s->limits.tick_ms; /* the log may take long, or lose it */
+    if (service_propose(s, 0, COMMAND_CLOSE_ACLS, slice_str("")) != 0) {
+        s->close_acls_at = now_ms;
+    }
+}
+
+int service_begin(struct service *s)
+{
+    int64_t now_ms = clock_monotonic_ms(s->clock);
+    pipeline_begin(&s->pipeline, state_origin_sequence(s->state, s->server_id));
+    session_tracker_lead(s->sessions, s->standing.leads);
+    int rc = service_full_timeouts(s, now_ms);
+    s->beat_at = now_ms + service_beat_ms(s);
+    s->serving = true;
+    data_limit_follow(s);
+    if (s->standing.leads) {
+        fencing_tick(s, now_ms);
+        service_close_acls(s, now_ms);
+    }
+    return rc;
+}
+
+int service_restore(struct service *s, struct slice snapshot)
+{
+    struct state *state = NULL;
+    int rc = state_restore(snapshot, &s->key, &state);
+    return rc == 0 ? service_adopt(s, state) : rc;
+}
+
+/* Nobody answers this write. */
+static void service_give_up(struct service *s, struct pending *entry)
+{
+    if (entry->connection != NULL) {
+        connection_forget(entry->connection, entry);
+    } else {
+        pipeline_release(&s->pipeline, entry);
+    }
+}
+
+void service_forget(struct service *s)
+{
+    struct pipeline *p = &s->pipeline;
+    while (s->deferred != NULL || !list_empty(&p->flight)) {
+        struct pending *entry = s->deferred != NULL ? s->deferred : pipeline_next(p);
+        s->deferred = NULL;
+        service_give_up(s, entry);
+    }
+    pipeline_begin_run(p);
+    local_sessions_forget_upgrades(&s->locals);
+}
+
+/* Applying */
+
+struct telling {
+    struct service *service;
+    const struct state_event *event;
+};
+
+static void service_tell(void *ctx, struct watcher *w, enum watch_event event, struct slice path)
+{
+    const struct telling *t = ctx;
+    struct connection *c = CONTAINER_OF(w, struct connection, watcher);
+    if (!state_event_permitted(t->service->state, t->event, (uintptr_t)c,
+                               identity_ids(&c->identity))) {
+        t->service->metrics->conclave_events_hidden++;
+        return;
+    }
+    connection_event(c, event, path, t->service->effects.zxid);
+}
+
+static void service_note_quota(struct service *s, const struct state_quota *q)
+{
+    s->metrics->conclave_quota_exceeded++;
+    if (service_may_log(s)) {
+        log_warn("server", "quota-exceeded", "path=%.*s kind=%s limit=%s amount=%lld max=%lld",
+                 SLICE_FMT(q->path), q->bytes ? "bytes" : "count", q->hard ? "hard" : "soft",
+                 (long long)q->amount, (long long)q->limit);
+    }
+}
+
+static bool connection_has_id(const struct map_node *node, const void *key)
+{
+    const struct connection *c =
+        (const void *)((const char *)node - offsetof(struct connection, by_id));
+    return c->session_id == *(const int64_t *)key;
+}
+
+static struct connection *service_connection(struct service *s, int64_t id)
+{
+    struct map_node *node =
+        map_find(&s->by_session, hash_number((uint64_t)id), connection_has_id, &id);
+    return node == NULL ? NULL : CONTAINER_OF(node, struct connection, by_id);
+}
+
+static int service_session_created(struct service *s, int64_t id)
+{
+    struct state_session session;
+    if (!s->serving || !state_session_find(s->state, id, &session)) {
+        return 0;
+    }
+    return session_tracker_add(s->sessions, id, session.timeout_ms, service_time_ms(s));
+}
+
+/* Its client goes on at another server, unless it was back here since: that comes later in the log. */
+static void service_session_moved(struct service *s, int64_t id)
+{
+    struct connection *c = service_connection(s, id);
+    if (c != NULL && c->stage == CONNECTION_SERVING) {
+        service_detach(s, c);
+        connection_drop(c, "its session was taken up at another server");
+    }
+}
+
+static void service_session_closed(struct service *s, int64_t id)
+{
+    session_tracker_remove(s->sessions, id);
+    addresses_end_session(&s->addresses, id);
+    struct connection *c = service_connection(s, id);
+    if (c == NULL) {
+        return;
+    }
+    service_detach(s, c);
+    if (c->stage == CONNECTION_SERVING) {
+        connection_drop(c, "its session was closed or has expired");
+    }
+}
+
+/* A session that was to be known here only, and now is to all, or could not become so. */
+static void service_session_upgraded(struct service *s, int64_t id, int32_t err)
+{
+    if (local_session_end(&s->locals, id) && err != 0) {
+        service_session_closed(s, id);
+    }
+}
+
+static void service_trigger(struct service *s, const struct state_event *event)
+{
+    struct server_metrics *m = s->metrics;
+    struct summary *const told[] = {
+        [WATCH_NODE_CREATED] = &m->node_created_watch_count,
+        [WATCH_NODE_DELETED] = &m->node_deleted_watch_count,
+        [WATCH_NODE_DATA_CHANGED] = &m->node_changed_watch_count,
+        [WATCH_NODE_CHILDREN_CHANGED] = &m->node_children_watch_count,
+    };
+    struct telling telling = {s, event};
+    size_t count = watch_trigger(s->watches, (enum watch_event)event->type, event->path,
+                                 service_tell, &telling);
+    if (count > 0) {
+        summary_add(told[event->type], count);
+    }
+}
+
+/* A reconfig is under way. One that was asked for again waits in place of the first time. */
+static void service_defer(struct service *s, struct pending *entry)
+{
+    if (s->deferred != NULL) {
+        service_give_up(s, s->deferred);
+    }
+    s->deferred = entry;
+}
+
+/* What waits for a reconfig is answered by whatever ended it. */
+static void service_resume(struct service *s)
+{
+    struct pending *entry = s->deferred;
+    const struct state_resumed *r = &s->effects.resumed;
+    if (!r->is || entry == NULL) {
+        return;
+    }
+    s->deferred = NULL;
+    if (r->origin != s->server_id) { /* it was asked again, elsewhere */
+        service_give_up(s, entry);
+        return;
+    }
+    struct effects answer = s->effects; /* the other fields are of the command that ended it */
+    answer.err = r->err;
+    if (entry->connection != NULL) {
+        connection_complete(entry->connection, entry, &answer);
+    } else {
+        pipeline_release(&s->pipeline, entry);
+    }
+}
+
+static void service_events(struct service *s)
+{
+    for (size_t i = 0; i < s->effects.events_count; i++) {
+        service_trigger(s, &s->effects.events[i]);
+    }
+}
+
+int service_configure(struct service *s, const struct state_member *members, size_t count)
+{
+    s->now_ns = clock_monotonic_ns(s->clock);
+    state_configure(s->state, members, count, &s->effects);
+    service_events(s);
+    service_resume(s);
+    return 0;
+}
+
+/* Events first, then the reply, then the end of the session. */
+static int service_apply_one(struct service *s, const struct batch_header *header,
+                             const struct command *command, bool own)
+{
+    struct effects *e = &s->effects;
+    const struct pending *next = own ? pipeline_first(&s->pipeline) : NULL;
+    if (next != NULL && next->connection != NULL) {
+        connection_precede(next->connection, next);
+    }
+    state_apply(s->state, header, command, e);
+    s->stats.applied++;
+    s->metrics->conclave_writes_repeated += own && e->repeated;
+    service_events(s);
+    if (e->quota.exceeded && own) {
+        service_note_quota(s, &e->quota);
+    }
+    if (e->fenced.refused && own) {
+        fencing_note(s, command->session_id, &e->fenced);
+    }
+    if (e->session_change == STATE_SESSION_ATTACHED && !own) {
+        service_session_moved(s, e->session_id);
+    }
+    if (e->session_change == STATE_SESSION_CREATED || e->session_change == STATE_SESSION_ATTACHED) {
+        int rc = service_session_created(s, e->session_id);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    if (own && command->type == WIRE_CREATE_SESSION) {
+        service_session_upgraded(s, command->session_id, e->err);
+    }
+    service_resume(s);
+    if (own && e->deferred) {
+        service_defer(s, pipeline_next(&s->pipeline));
+    } else if (own) {
+        struct pending *entry = pipeline_next(&s->pipeline);
+        if (s->audit != NULL && !e->repeated) {
+            audit_command(s->audit, command, e,
+                          entry->connection != NULL ? entry->connection->host : NULL);
+        }
+        if (entry->connection != NULL) {
+            connection_complete(entry->connection, entry, e);
+        } else {
+            pipeline_release(&s->pipeline, entry);
+        }
+    }
+    if (e->session_change == STATE_SESSION_CLOSED) {
+        service_session_closed(s, e->session_id);
+    }
+    return 0;
+}
+
+static int service_apply_batch(struct service *s, struct slice payload)
+{
+    struct batch_reader batch;
+    struct command command;
+    int rc = batch_open(payload, &batch);
+    if (rc != 0) {
+        return rc;
+    }
+    (void)service_time_ms(s);
+    if (state_batch_admit(s->state, &batch.header) != STATE_BATCH_APPLY) {
+        return 0;
+    }
+    bool own = s->serving && pipeline_owns(&s->pipeline, &batch.header);
+    while ((rc = batch_next(&batch, &command)) == 1) {
+        rc = service_apply_one(s, &batch.header, &command, own);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return rc;
+}
+
+int service_skip(struct service *s, struct slice payload)
+{
+    struct batch_reader batch;
+    struct command command;
+    if (replacement_is(payload)) {
+        return 0;
+    }
+    int rc = batch_open(payload, &batch);
+    if (rc != 0 || state_batch_admit(s->state, &batch.header) != STATE_BATCH_APPLY) {
+        return rc;
+    }
+    bool own = s->serving && pipeline_owns(&s->pipeline, &batch.header);
+    while (own && (rc = batch_next(&batch, &command)) == 1) {
+        service_give_up(s, pipeline_next(&s->pipeline));
+    }
+    return rc;
+}
+
+int service_apply(struct service *s, struct slice payload)
+{
+    int rc =
+        replacement_is(payload) ? service_replace(s, payload) : service_apply_batch(s, payload);
+    if (s->serving) {
+        data_limit_follow(s);
+    }
+    effects_trim(&s->effects);
+    return rc;
+}
+
+/* Turns and time */
+
+/* The bytes accounted for, of the state and of clients. */
+static size_t service_kept(const struct service *s)
+{
+    const size_t *bytes = s->account.bytes;
+    return state_memory(s->state) + account_buffers(&s->account) + bytes[ACCOUNT_WATCHES] +
+           bytes[ACCOUNT_REQUESTS];
+}
+
+/* Each turn, as clients can fill and free all of it between two beats. */
+static void service_note_kept(struct service *s)
+{
+    size_t kept = service_kept(s);
+    s->kept_peak = kept > s->kept_peak ? kept : s->kept_peak;
+}
+
+void service_turn(struct service *s)
+{
+    service_note_kept(s);
+    bool serves = service_in_contact(s) || s->standing.read_only;
+    if (!list_empty(&s->throttled) && serves && service_admits(s)) {
+        struct list *node;
+        while ((node = list_pop_front(&s->throttled)) != NULL) {
+            struct connection *c = CONTAINER_OF(node, struct connection, throttled);
+            if (list_empty(&c->dirty)) {
+                list_push_back(&s->dirty, &c->dirty);
+            }
+        }
+    }
+    service_standing_turn(s);
+}
+
+bool service_admits(struct service *s)
+{
+    const struct pipeline *p = &s->pipeline;
+    size_t count = s->limits.outstanding_max;
+    size_t bytes = s->limits.outstanding_bytes_max;
+    if (s->throttling) {
+        count -= count / 4;
+        bytes -= bytes / 4;
+    }
+    s->throttling = p->outstanding >= count || s->account.bytes[ACCOUNT_REQUESTS] >= bytes;
+    return !s->throttling;
+}
+
+static bool service_collect(void *ctx, struct slice body)
+{
+    struct service *s = ctx;
+    int rc = service_propose(s, 0, WIRE_DELETE_CONTAINER, body);
+    if (rc != 0 && service_may_log(s)) {
+        log_warn("server", "collection-delayed", "error=%s", conclave_errname(rc));
+    }
+    return rc == 0;
+}
+
+static void service_note_expiry(struct service *s, int64_t id, const struct connection *c)
+{
+    s->metrics->stale_sessions_expired++;
+    if (service_may_log(s)) {
+        log_info("server", "session-expired", "session=0x%llx connected=%s", (unsigned long long)id,
+                 c != NULL ? "yes" : "no");
+    }
+}
+
+/* We owe it replies, or have not read what it sent: its silence is ours. */
+static bool service_owes(const struct connection *c)
+{
+    return c != NULL &&
+           (c->pending_count > 0 || c->verification != NULL || !list_empty(&c->throttled));
+}
+
+static int64_t service_expire_local(void *ctx, int64_t id, int64_t heard_ms, int32_t timeout_ms)
+{
+    struct service *s = ctx;
+    struct connection *c = service_connection(s, id);
+    (void)heard_ms;
+    (void)timeout_ms;
+    if (service_owes(c)) {
+        session_tracker_touch(s->locals.alive, id, s->now_ns / 1000000);
+        return SESSION_LIVES;
+    }
+    service_note_expiry(s, id, c);
+    service_end_local(s, id);
+    return SESSION_ENDS;
+}
+
+/* How long the leader waits for what the server of the session's client may have to say. */
+static int64_t service_expiry_wait(struct service *s, int64_t id, int64_t heard_ms,
+                                   int32_t timeout_ms)
+{
+    struct state_session session;
+    if (s->standing.sole || !state_session_find(s->state, id, &session) || session.owner == 0 ||
+        session.owner == s->server_id) {
+        return 0;
+    }
+    return s->pipeline.sink.expiry_wait(s->pipeline.sink.ctx, session.owner, heard_ms, timeout_ms);
+}
+
+static int64_t service_expire(void *ctx, int64_t id, int64_t heard_ms, int32_t timeout_ms)
+{
+    struct service *s = ctx;
+    struct connection *c = service_connection(s, id);
+    if (service_owes(c)) {
+        session_tracker_touch(s->sessions, id, s->now_ns / 1000000);
+        return SESSION_LIVES;
+    }
+    int64_t wait_ms = service_expiry_wait(s, id, heard_ms, timeout_ms);
+    if (wait_ms > 0) {
+        return wait_ms;
+    }
+    int rc = service_propose(s, id, WIRE_CLOSE_SESSION, slice_str(""));
+    if (rc != 0) {
+        log_warn("server", "expiry-delayed", "session=0x%llx error=%s", (unsigned long long)id,
+                 conclave_errname(rc));
+        return SESSION_LIVES;
+    }
+    service_note_expiry(s, id, c);
+    return SESSION_ENDS;
+}
+
+/* After a large part of the kept bytes was freed, returns the allocator's free memory to the system. */
+static void service_give_back(struct service *s)
+{
+    service_note_kept(s);
+    size_t kept = service_kept(s);
+    if (s->kept_peak - kept > GIVE_BACK_BYTES && kept < s->kept_peak / 4 * 3) {
+        s->kept_peak = kept;
+        memory_give_back();
+    }
+}
+
+void service_tick(struct service *s)
+{
+    int64_t now_ms = service_time_ms(s);
+    if (!s->serving) {
+        return;
+    }
+    if (s->beat_at <= now_ms) {
+        s->beat_at = now_ms + service_beat_ms(s);
+        service_give_back(s);
+    }
+    session_tracker_expire(s->locals.alive, now_ms, service_expire_local, s);
+    if (s->standing.leads) {
+        session_tracker_expire(s->sessions, now_ms, service_expire, s);
+        collector_tick(&s->collector, s->state, now_ms, clock_wall_ms(s->clock), service_collect,
+                       s);
+        fencing_tick(s, now_ms);
+        service_close_acls(s, now_ms);
+    }
+    if (refusals_deadline(&s->auth_refused) <= now_ms) {
+        refusals_tick(&s->auth_refused, now_ms, service_tell_refused, NULL);
+    }
+    while (!list_empty(&s->handshaking)) {
+        struct connection *c = CONTAINER_OF(s->handshaking.next, struct connection, handshaking);
+        if (c->handshake_at > now_ms) {
+            break;
+        }
+        list_remove(&c->handshaking);
+        if (c->stage == CONNECTION_CLOSING) {
+            connection_drop(c, "its last answers were not read in time");
+            continue;
+        }
+        if (c->stage == CONNECTION_SERVING) {
+            s->metrics->conclave_slow_clients_cut++;
+            connection_drop(c, "it kept memory that others needed: its unread answers or its "
+                               "unfinished request");
+            continue;
+        }
+        s->metrics->sessionless_connections_expired++;
+        s->metrics->unsuccessful_handshake += c->securing;
+        connection_drop(c, c->securing ? "the TLS handshake was not done in time"
+                                       : "no session request in time");
+    }
+}
+
+int64_t service_deadline(const struct service *s)
+{
+    int64_t at = s->beat_at;
+    int64_t local = session_tracker_deadline(s->locals.alive);
+    at = local < at ? local : at;
+    if (s->standing.leads) {
+        int64_t expiry = session_tracker_deadline(s->sessions);
+        int64_t collection = collector_deadline(&s->collector);
+        at = expiry < at ? expiry : at;
+        at = collection < at ? collection : at;
+    }
+    if (!list_empty(&s->handshaking)) {
+        const struct connection *c =
+            CONTAINER_OF(s->handshaking.next, struct connection, handshaking);
+        if (c->handshake_at < at) {
+            at = c->handshake_at;
+        }
+    }
+    return at;
+}
+
+int64_t service_oldest_write_ms(const struct service *s)
+{
+    const struct pipeline *p = &s->pipeline;
+    if (list_empty(&p->flight)) {
+        return 0;
+    }
+    const struct pending *oldest = CONTAINER_OF(p->flight.next, struct pending, flight);
+    return (clock_monotonic_ns(s->clock) - oldest->taken_ns) / 1000000;
+}
+
+void service_reset_stats(struct service *s)
+{
+    server_metrics_reset(s->metrics);
+    s->stats.packets_received = 0;
+    s->stats.packets_sent = 0;
+}
+
+/* Connections */
+
+int64_t service_next_session_id(struct service *s)
+{
+    struct state_session taken;
+    do {
+        s->next_session_id++;
+    } while (state_session_find(s->state, (int64_t)s->next_session_id, &taken));
+    return (int64_t)s->next_session_id;
+}
+
+int service_claim(struct service *s, struct connection *c, int64_t session_id)
+{
+    struct connection *old = service_connection(s, session_id);
+    if (old == c) {
+        return 0;
+    }
+    if (old != NULL) {
+        service_detach(s, old);
+        connection_drop(old, "its session was taken up by a newer connection");
+    }
+    c->session_id = session_id;
+    int rc = map_insert(&s->by_session, &c->by_id, hash_number((uint64_t)session_id));
+    c->mapped = rc == 0;
+    return rc;
+}
+
+void service_end_local(struct service *s, int64_t id)
+{
+    if (local_session_end(&s->locals, id)) {
+        service_session_closed(s, id);
+    }
+}
+
+int service_attach(struct service *s, struct connection *c, int64_t session_id)
+{
+    int rc = service_claim(s, c, session_id);
+    return rc != 0
+               ? rc
+               : session_tracker_add(s->sessions, session_id, c->timeout_ms, service_time_ms(s));
+}
+
+void service_detach(struct service *s, struct connection *c)
+{
+    if (c->mapped) {
+        map_remove(&s->by_session, &c->by_id);
+        c->mapped = false;
+    }
+}
+
+bool service_authenticated(const struct service *s, const struct identity *identity)
+{
+    return s->auth_schemes == NULL || identity_has_any(identity, s->auth_schemes);
+}
+
+bool service_may_log(struct service *s)
+{
+    int64_t second = clock_monotonic_ms(s->clock) / 1000;
+    if (second != s->log_second) {
+        if (s->log_dropped > 0) {
+            log_warn("server", "lines-dropped", "count=%llu", (unsigned long long)s->log_dropped);
+        }
+        s->log_second = second;
+        s->log_lines = 0;
+        s->log_dropped = 0;
+    }
+    if (s->log_lines >= LOG_LINES_PER_SECOND) {
+        s->log_dropped++;
+        return false;
+    }
+    s->log_lines++;
+    return true;
+}

@@ -1,0 +1,219 @@
+#include "recipes/engine/contender_names.h"
+
+#include "base/random.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How each naming writes its guid and marker. Sources: Curator's LeaderLatch, LeaderSelector,
+ * InterProcessReadWriteLock and ProtectedUtils; kazoo's recipe/lock.py, whose WriteLock has the
+ * names of its Lock. */
+static const struct naming_row {
+    const char *before;    /* in front of the guid */
+    const char *marker[3]; /* by kind: between guid (and dash) and sequence */
+    bool dashed;           /* guid written 8-4-4-4-12 */
+    bool dash_after;       /* a dash between guid and marker */
+} naming_rows[] = {
+    [CONCLAVE_NAMING_NATIVE] = {"", {"n_", "__READ__", "__WRIT__"}, false, true},
+    [CONCLAVE_NAMING_CURATOR_LATCH] = {"_c_", {"latch-", NULL, NULL}, true, true},
+    [CONCLAVE_NAMING_CURATOR_LOCK] = {"_c_", {"lock-", "__READ__", "__WRIT__"}, true, true},
+    [CONCLAVE_NAMING_KAZOO] = {"", {"__lock__", "__rlock__", "__lock__"}, false, false},
+};
+
+const char *name_marker(enum conclave_naming naming)
+{
+    return naming_rows[naming].marker[NAME_PLAIN];
+}
+
+void name_make_prefix(enum conclave_naming naming, enum name_kind kind, char *buf)
+{
+    const struct naming_row *row = &naming_rows[naming];
+    uint8_t guid[16];
+    char hex[40];
+    char *out = hex;
+    random_bytes(guid, sizeof guid);
+    guid[6] = (uint8_t)((guid[6] & 0x0f) | 0x40); /* the form of a random UUID, RFC 4122 4.4 */
+    guid[8] = (uint8_t)((guid[8] & 0x3f) | 0x80);
+    for (size_t i = 0; i < sizeof guid; i++) {
+        if (row->dashed && (i == 4 || i == 6 || i == 8 || i == 10)) {
+            *out++ = '-';
+        }
+        (void)snprintf(out, 3, "%02x", guid[i]);
+        out += 2;
+    }
+    (void)snprintf(buf, NAME_PREFIX_MAX, "%s%s%s%s", row->before, hex, row->dash_after ? "-" : "",
+                   row->marker[kind]);
+}
+
+/* What follows the last occurrence of marker, or NULL. A guid may hold the marker's
+ * characters, a sequence cannot. */
+static const char *after_last(const char *name, const char *marker)
+{
+    const char *found = NULL;
+    for (const char *at = strstr(name, marker); at != NULL; at = strstr(at + 1, marker)) {
+        found = at + strlen(marker);
+    }
+    return found;
+}
+
+/* Only what the server itself would print ("%010d"): no other sign, blank or width. */
+bool sequence_parse(const char *digits, int32_t *ret_sequence)
+{
+    bool negative = digits[0] == '-';
+    const char *first = digits + (negative ? 1 : 0);
+    int64_t value = 0;
+    int count = 0;
+    for (; first[count] >= '0' && first[count] <= '9' && count <= 10; count++) {
+        value = value * 10 + (first[count] - '0');
+    }
+    if (first[count] != '\0' || value > INT32_MAX + (negative ? INT64_C(1) : 0)) {
+        return false;
+    }
+    /* The sign takes the place of a digit, unless all ten are needed. */
+    int wanted = negative && value < 1000000000 ? 9 : 10;
+    if (count != wanted || (negative && value == 0)) {
+        return false;
+    }
+    *ret_sequence = (int32_t)(negative ? -value : value);
+    return true;
+}
+
+static bool parse_behind(const char *marker, const char *name, int32_t *ret_sequence)
+{
+    const char *digits = after_last(name, marker);
+    return digits != NULL && sequence_parse(digits, ret_sequence);
+}
+
+bool name_parse(enum conclave_naming naming, const char *name, int32_t *ret_sequence)
+{
+    return parse_behind(name_marker(naming), name, ret_sequence);
+}
+
+bool name_parse_kind(enum conclave_naming naming, const char *name, int32_t *ret_sequence,
+                     enum name_kind *ret_kind)
+{
+    for (enum name_kind kind = NAME_PLAIN; kind <= NAME_WRITE; kind++) {
+        const char *marker = naming_rows[naming].marker[kind];
+        if (marker != NULL && parse_behind(marker, name, ret_sequence)) {
+            *ret_kind = kind;
+            return true;
+        }
+    }
+    return false;
+}
+
+static int filter(enum conclave_naming naming, bool kinds, const char *const *children,
+                  size_t count, struct contender **ret, size_t *ret_count)
+{
+    struct contender *list = calloc(count == 0 ? 1 : count, sizeof *list);
+    size_t n = 0;
+    if (list == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct contender *c = &list[n];
+        if (kinds ? name_parse_kind(naming, children[i], &c->sequence, &c->kind)
+                  : name_parse(naming, children[i], &c->sequence)) {
+            list[n++].name = children[i];
+        }
+    }
+    *ret = list;
+    *ret_count = n;
+    return 0;
+}
+
+int contenders_filter(enum conclave_naming naming, const char *const *children, size_t count,
+                      struct contender **ret, size_t *ret_count)
+{
+    return filter(naming, false, children, count, ret, ret_count);
+}
+
+int contenders_filter_kinds(enum conclave_naming naming, const char *const *children, size_t count,
+                            struct contender **ret, size_t *ret_count)
+{
+    return filter(naming, true, children, count, ret, ret_count);
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    int32_t x = ((const struct contender *)a)->sequence;
+    int32_t y = ((const struct contender *)b)->sequence;
+    return (x > y) - (x < y);
+}
+
+static int compare_czxid(const void *a, const void *b)
+{
+    const struct contender *x = a;
+    const struct contender *y = b;
+    if (x->gone != y->gone) {
+        return x->gone ? 1 : -1;
+    }
+    return (x->czxid > y->czxid) - (x->czxid < y->czxid);
+}
+
+/* Serial order is an order only while all numbers lie within half the circle: sorting plainly
+ * and then turning the circle so that it starts after the widest gap gives the same, and needs
+ * no such condition on the comparison. */
+static size_t widest_gap_end(const struct contender *sorted, size_t count)
+{
+    size_t start = 0;
+    uint32_t widest = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct contender *before = &sorted[(i + count - 1) % count];
+        uint32_t gap = (uint32_t)sorted[i].sequence - (uint32_t)before->sequence;
+        if (gap > widest) {
+            widest = gap;
+            start = i;
+        }
+    }
+    return start;
+}
+
+static void reverse(struct contender *list, size_t count)
+{
+    for (size_t i = 0; i < count / 2; i++) {
+        struct contender swap = list[i];
+        list[i] = list[count - 1 - i];
+        list[count - 1 - i] = swap;
+    }
+}
+
+void contenders_sort(struct contender *list, size_t count, bool by_czxid)
+{
+    if (count < 2) {
+        return;
+    }
+    if (by_czxid) {
+        qsort(list, count, sizeof *list, compare_czxid);
+        return;
+    }
+    qsort(list, count, sizeof *list, compare_numbers);
+    size_t start = widest_gap_end(list, count);
+    reverse(list, start); /* rotation by three reversals */
+    reverse(list + start, count - start);
+    reverse(list, count);
+}
+
+bool contenders_need_czxid(const struct contender *list, size_t count)
+{
+    if (count < 2) {
+        return false;
+    }
+    uint32_t span = (uint32_t)list[count - 1].sequence - (uint32_t)list[0].sequence;
+    bool need = span > NAMES_SPAN;
+    for (size_t i = 1; i < count && !need; i++) {
+        need = list[i].sequence == list[i - 1].sequence;
+    }
+    return need;
+}
+
+size_t contenders_find(const struct contender *list, size_t count, const char *name)
+{
+    size_t i = 0;
+    while (i < count && strcmp(list[i].name, name) != 0) {
+        i++;
+    }
+    return i;
+}

@@ -1,0 +1,84 @@
+/*
+ * Names of contenders' nodes: how they are made, read and ordered. Pure.
+ *
+ * A contender is a child whose name ends in the naming's marker and a sequence number exactly
+ * as the server prints it ("%010d" of a signed 32-bit number, which is eleven characters for
+ * the most negative ones). Everything else under the parent is foreign and ignored. Sequence
+ * numbers wrap, so they are compared by serial arithmetic; where that cannot decide (equal
+ * numbers, or numbers further apart than 2^30) the order is that of creation (czxid), which
+ * the caller has to fetch.
+ */
+#ifndef RECIPES_ENGINE_CONTENDER_NAMES_H
+#define RECIPES_ENGINE_CONTENDER_NAMES_H
+
+#include <conclave/recipes.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    NAME_PREFIX_MAX = 64, /* guid and marker, with the NUL */
+    NAME_MAX_LEN = 96,    /* a contender's whole name, with the NUL */
+    NAMES_SPAN = 1 << 30, /* numbers further apart than this are ordered by czxid */
+};
+
+/* What a contender's name says that it wants; of elections and semaphores only NAME_PLAIN. */
+enum name_kind {
+    NAME_PLAIN, /* to be alone */
+    NAME_READ,  /* to share with others that read */
+    NAME_WRITE, /* to be alone, among readers */
+};
+
+/* One contender under a parent. */
+struct contender {
+    const char *name; /* borrowed from the list of children */
+    int32_t sequence;
+    enum name_kind kind;
+    int64_t czxid; /* 0: not fetched */
+    bool gone;     /* vanished between the list and the fetch */
+};
+
+/* The marker that stands between guid and sequence ("n_"). Static. */
+const char *name_marker(enum conclave_naming naming);
+
+/* Writes a fresh random prefix ("<guid>-n_") to buf, of at least NAME_PREFIX_MAX bytes. Readers
+ * and writers have no names in CONCLAVE_NAMING_CURATOR_LATCH. */
+void name_make_prefix(enum conclave_naming naming, enum name_kind kind, char *buf);
+
+/* Whether name is a contender's under this naming, and its sequence number. */
+bool name_parse(enum conclave_naming naming, const char *name, int32_t *ret_sequence);
+
+/* The same among locks, where contenders of all kinds stand beside each other. */
+bool name_parse_kind(enum conclave_naming naming, const char *name, int32_t *ret_sequence,
+                     enum name_kind *ret_kind);
+
+/* The number that digits are, exactly as the server prints one; false: they are none. */
+bool sequence_parse(const char *digits, int32_t *ret_sequence);
+
+/* a stands before b in a circle of 2^32 numbers. */
+static inline bool sequence_before(int32_t a, int32_t b)
+{
+    return (int32_t)((uint32_t)a - (uint32_t)b) < 0;
+}
+
+/* The contenders among children, unordered, names borrowed. 0 and *ret (free with free; NULL
+ * when none), CONCLAVE_ENOMEM. */
+int contenders_filter(enum conclave_naming naming, const char *const *children, size_t count,
+                      struct contender **ret, size_t *ret_count) CONCLAVE_MUST_USE;
+
+/* The same with contenders of all kinds. */
+int contenders_filter_kinds(enum conclave_naming naming, const char *const *children, size_t count,
+                            struct contender **ret, size_t *ret_count) CONCLAVE_MUST_USE;
+
+/* Of a list that was sorted by them: whether sequence numbers alone do not order these: two are
+ * equal, or they span more than NAMES_SPAN. */
+bool contenders_need_czxid(const struct contender *list, size_t count);
+
+/* Sorts, first come first. by_czxid: by czxid, those without one (gone) last. */
+void contenders_sort(struct contender *list, size_t count, bool by_czxid);
+
+/* Position of a name, or count when it is not there. */
+size_t contenders_find(const struct contender *list, size_t count, const char *name);
+
+#endif

@@ -1,0 +1,110 @@
+#include "recipes/engine/grant.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void grant_publish(struct grant *grant, int64_t czxid, int64_t until_ns)
+{
+    atomic_store_explicit(&grant->czxid, czxid, memory_order_relaxed);
+    atomic_store_explicit(&grant->until_ns, until_ns, memory_order_release);
+}
+
+void grant_withdraw(struct grant *grant)
+{
+    atomic_store_explicit(&grant->until_ns, 0, memory_order_release);
+}
+
+/* The end is read first, then compared with the clock of this moment. */
+static int64_t until_and_now(const struct grant *grant, const struct conclave_recipes *rt,
+                             int64_t *ret_now_ns)
+{
+    int64_t until = atomic_load_explicit(&grant->until_ns, memory_order_acquire);
+    if (until == 0 || getpid() != rt->pid) {
+        return 0;
+    }
+    *ret_now_ns = client_now_ns(rt->client);
+    return *ret_now_ns < until ? until : 0;
+}
+
+int64_t grant_until_ns(const struct grant *grant, const struct conclave_recipes *rt)
+{
+    int64_t now;
+    return until_and_now(grant, rt, &now);
+}
+
+int64_t grant_left_ms(const struct grant *grant, const struct conclave_recipes *rt)
+{
+    int64_t now;
+    int64_t until = until_and_now(grant, rt, &now);
+    return until == 0 ? 0 : (until - now) / 1000000;
+}
+
+struct conclave_token grant_token(const struct grant *grant, const struct conclave_recipes *rt)
+{
+    struct conclave_token token = {0};
+    if (grant_until_ns(grant, rt) != 0) {
+        token.czxid = atomic_load_explicit(&grant->czxid, memory_order_relaxed);
+    }
+    return token;
+}
+
+/* The check came first: its result is not the caller's. */
+static int fenced_answer(int error, struct conclave_reply *reply, struct conclave_reply **ret_reply)
+{
+    if (reply != NULL && reply->results_count > 0) {
+        if (reply->results[0].error == CONCLAVE_NO_NODE ||
+            reply->results[0].error == CONCLAVE_BAD_VERSION) {
+            error = CONCLAVE_EFENCED;
+        }
+        reply->results++;
+        reply->results_count--;
+    }
+    if (ret_reply != NULL) {
+        *ret_reply = reply;
+    } else {
+        conclave_reply_free(reply);
+    }
+    return error;
+}
+
+/* What is asked before the transaction is queued. */
+struct fenced_call {
+    const struct fenced_version *version;
+    struct conclave_op *check;
+};
+
+static int take_version(void *ctx)
+{
+    struct fenced_call *call = ctx;
+    return call->version->version(call->version->ctx, &call->check->version);
+}
+
+int fenced_multi_version(struct conclave_client *client, const char *node,
+                         const struct fenced_version *version, const struct conclave_op *parts,
+                         size_t count, struct conclave_reply **ret_reply)
+{
+    struct conclave_reply *reply = NULL;
+    struct conclave_op *all = malloc((count + 1) * sizeof *all);
+    if (ret_reply != NULL) {
+        *ret_reply = NULL;
+    }
+    if (all == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    all[0] = conclave_op_path(CONCLAVE_OP_CHECK, node, -1);
+    if (count > 0) {
+        memcpy(all + 1, parts, count * sizeof *all);
+    }
+    struct conclave_op op = conclave_op_multi(all, count + 1);
+    struct fenced_call call = {version, all};
+    int error = client_call(client, &op, version != NULL ? take_version : NULL, &call, &reply);
+    free(all);
+    return fenced_answer(error, reply, ret_reply);
+}
+
+int fenced_multi(struct conclave_client *client, const char *node, const struct conclave_op *parts,
+                 size_t count, struct conclave_reply **ret_reply)
+{
+    return fenced_multi_version(client, node, NULL, parts, count, ret_reply);
+}

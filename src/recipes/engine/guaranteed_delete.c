@@ -1,0 +1,181 @@
+#include "recipes/engine/guaranteed_delete.h"
+
+#include "recipes/engine/recipe_runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Between two tries that the server refused (not between lost links, which wait for the next
+ * link). */
+enum { DELETES_RETRY_MS = 1000 };
+
+struct deletion {
+    struct list link;
+    struct deletes *deletes;
+    char *path;
+    int64_t session_id; /* that owns the node */
+    bool persistent;    /* no session owns it: the deletion outlives them */
+    bool in_flight;
+    void (*done)(void *ctx);
+    void *ctx;
+};
+
+static void deletion_end(struct deletion *d)
+{
+    struct conclave_recipes *rt = d->deletes->rt;
+    void (*done)(void *ctx) = d->done;
+    void *ctx = d->ctx;
+    list_remove(&d->link);
+    deletion_free(d);
+    if (done != NULL) {
+        done(ctx);
+    }
+    recipes_unref(rt);
+}
+
+static void retry_later(struct deletes *deletes)
+{
+    struct conclave_client *client = deletes->rt->client;
+    if (!client_timer_active(&deletes->retry)) {
+        client_timer_start(client, &deletes->retry,
+                           client_now_ns(client) + (int64_t)DELETES_RETRY_MS * 1000000);
+    }
+}
+
+/* Whether nothing is left to do after this answer. */
+static bool is_over(const struct conclave_client *client, const struct deletion *d, int error)
+{
+    enum conclave_state state = client_state(client);
+    if (error == 0 || error == CONCLAVE_NO_NODE || state_is_final(state)) {
+        return true;
+    }
+    if (d->persistent) {
+        return error_is_fatal(error);
+    }
+    return client_session_id(client) != d->session_id || state == CONCLAVE_STATE_LOST ||
+           error == CONCLAVE_SESSION_EXPIRED;
+}
+
+static void on_deleted(struct conclave_client *client, const struct conclave_reply *reply,
+                       void *ctx)
+{
+    struct deletion *d = ctx;
+    d->in_flight = false;
+    if (is_over(client, d, reply->error)) {
+        deletion_end(d);
+        return;
+    }
+    /* A lost link is followed by a state that sends again; all else is tried again until the
+     * session ends. */
+    retry_later(d->deletes);
+}
+
+static void deletion_send(struct deletion *d)
+{
+    struct conclave_client *client = d->deletes->rt->client;
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_DELETE, d->path, -1);
+    int error = client_submit(client, &op, on_deleted, d);
+    if (error == 0) {
+        d->in_flight = true;
+    } else if (error != CONCLAVE_ECLOSED) { /* then CLOSED is on its way and ends it */
+        retry_later(d->deletes);
+    }
+}
+
+static void send_all(struct deletes *deletes)
+{
+    if (!recipes_connected(deletes->rt)) {
+        return;
+    }
+    LIST_FOREACH (it, &deletes->pending) {
+        struct deletion *d = CONTAINER_OF(it, struct deletion, link);
+        if (!d->in_flight) {
+            deletion_send(d);
+        }
+    }
+}
+
+static void on_retry(struct conclave_client *client, void *ctx)
+{
+    (void)client;
+    send_all(ctx);
+}
+
+void deletes_init(struct deletes *deletes, struct conclave_recipes *rt)
+{
+    deletes->rt = rt;
+    list_init(&deletes->pending);
+    client_timer_init(&deletes->retry, on_retry, deletes);
+}
+
+struct deletion *deletion_create(const char *path)
+{
+    struct deletion *d = calloc(1, sizeof *d);
+    if (d != NULL && (d->path = strdup(path)) == NULL) {
+        free(d);
+        return NULL;
+    }
+    return d;
+}
+
+void deletion_free(struct deletion *d)
+{
+    if (d != NULL) {
+        free(d->path);
+        free(d);
+    }
+}
+
+void deletes_start(struct deletes *deletes, struct deletion *d_take, void (*done)(void *ctx),
+                   void *ctx)
+{
+    struct deletion *d = d_take;
+    d->deletes = deletes;
+    d->session_id = client_session_id(deletes->rt->client);
+    d->done = done;
+    d->ctx = ctx;
+    list_push_back(&deletes->pending, &d->link);
+    recipes_ref(deletes->rt);
+    send_all(deletes);
+}
+
+int deletes_add(struct deletes *deletes, const char *path, void (*done)(void *ctx), void *ctx)
+{
+    struct deletion *d = deletion_create(path);
+    if (d == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    deletes_start(deletes, d, done, ctx);
+    return 0;
+}
+
+int deletes_add_persistent(struct deletes *deletes, const char *path)
+{
+    struct deletion *d = deletion_create(path);
+    if (d == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    d->persistent = true;
+    deletes_start(deletes, d, NULL, NULL);
+    return 0;
+}
+
+void deletes_on_state(struct deletes *deletes, enum conclave_state state)
+{
+    bool ended = state == CONCLAVE_STATE_LOST || state_is_final(state);
+    struct conclave_recipes *rt = deletes->rt;
+    recipes_ref(rt); /* the last deletion may hold the last reference */
+    if (ended) {
+        client_timer_stop(rt->client, &deletes->retry);
+        /* Those in flight are answered soon, and end then. */
+        LIST_FOREACH (it, &deletes->pending) {
+            struct deletion *d = CONTAINER_OF(it, struct deletion, link);
+            if (!d->in_flight && (!d->persistent || state_is_final(state))) {
+                deletion_end(d);
+            }
+        }
+    } else {
+        send_all(deletes);
+    }
+    recipes_unref(rt);
+}

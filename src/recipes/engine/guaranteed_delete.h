@@ -1,0 +1,44 @@
+/*
+ * Guaranteed deletions: what was given here is deleted, however often the link breaks, until
+ * the server says that it is gone or the session that owned it has ended. Only for names that
+ * nobody else can have (they hold a guid): a late retry can then never delete what is not
+ * ours.
+ *
+ * Lock of the client held for all functions.
+ */
+#ifndef RECIPES_ENGINE_GUARANTEED_DELETE_H
+#define RECIPES_ENGINE_GUARANTEED_DELETE_H
+
+#include "client/client.h"
+
+struct conclave_recipes;
+
+struct deletes {
+    struct conclave_recipes *rt;
+    struct list pending; /* struct deletion */
+    struct client_timer retry;
+};
+
+void deletes_init(struct deletes *deletes, struct conclave_recipes *rt);
+
+/* Deletes an ephemeral node of the present session. done (may be NULL) is called once: when it
+ * is gone, or with the end of session or client. 0 or CONCLAVE_ENOMEM. */
+int deletes_add(struct deletes *deletes, const char *path, void (*done)(void *ctx),
+                void *ctx) CONCLAVE_MUST_USE;
+
+/* Deletes a persistent node, in later sessions of the client, too, until it is gone, the server refuses for good, or the
+ * client ends. 0 or CONCLAVE_ENOMEM. */
+int deletes_add_persistent(struct deletes *deletes, const char *path) CONCLAVE_MUST_USE;
+
+/* The same in two steps, for a node that must not stay for want of memory: made before the node is,
+ * started (then it is taken over) or freed (NULL is allowed) later. NULL without memory. */
+struct deletion;
+struct deletion *deletion_create(const char *path);
+void deletes_start(struct deletes *deletes, struct deletion *d_take, void (*done)(void *ctx),
+                   void *ctx);
+void deletion_free(struct deletion *d);
+
+/* To be told of the client's states. */
+void deletes_on_state(struct deletes *deletes, enum conclave_state state);
+
+#endif

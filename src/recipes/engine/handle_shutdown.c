@@ -1,0 +1,101 @@
+#include "recipes/engine/handle_shutdown.h"
+
+#include <assert.h>
+#include <string.h>
+
+static struct conclave_client *client_of(const struct closing *c)
+{
+    return c->handle->rt->client;
+}
+
+void closing_init(struct closing *c, struct handle *handle)
+{
+    memset(c, 0, sizeof *c);
+    c->handle = handle;
+}
+
+void closing_begin(struct closing *c, int why)
+{
+    if (!c->ending) {
+        c->ending = true;
+        c->why = why;
+        client_notify(client_of(c));
+    }
+}
+
+void closing_done(struct closing *c)
+{
+    if (!c->due) {
+        c->due = true;
+        handle_post(c->handle);
+    }
+}
+
+bool closing_tell(struct closing *c, void (*call)(void *self, int why), void *self)
+{
+    struct conclave_client *client = client_of(c);
+    if (!c->due || c->told) {
+        return false;
+    }
+    c->told = true;
+    client_unlock(client);
+    call(self, c->why);
+    client_lock(client);
+    c->returned = true;
+    client_notify(client);
+    if (c->destroy_later) {
+        handle_release(c->handle);
+    }
+    return true;
+}
+
+void closing_ask(struct closing *c, void (*run)(void *self), void *self)
+{
+    struct conclave_client *client = client_of(c);
+    if (client_check(client) != 0) {
+        return;
+    }
+    client_lock(client);
+    closing_begin(c, CONCLAVE_ECLOSED);
+    if (run != NULL) {
+        run(self);
+    }
+    client_unlock(client);
+}
+
+static bool returned(void *ctx)
+{
+    return ((struct closing *)ctx)->returned;
+}
+
+int closing_wait(struct closing *c, int64_t timeout_ms)
+{
+    struct conclave_client *client = client_of(c);
+    int error = recipes_may_block(c->handle->rt);
+    if (error != 0) {
+        return error;
+    }
+    client_lock(client);
+    handle_ref(c->handle);
+    error = client_wait(client, returned, c, client_deadline_ns(client, timeout_ms));
+    handle_unref(c->handle);
+    client_unlock(client);
+    return error;
+}
+
+void closing_destroy(struct closing *c)
+{
+    struct conclave_client *client = client_of(c);
+    if (client_check(client) != 0) {
+        return; /* in a child of fork the memory goes with the child */
+    }
+    client_lock(client);
+    assert(c->told);
+    if (c->returned) {
+        handle_release(c->handle);
+    } else {
+        c->destroy_later = true;
+        handle_retire(c->handle);
+    }
+    client_unlock(client);
+}

@@ -1,0 +1,112 @@
+/*
+ * A contender's place among its parent's children: its own node watched and verified, the list
+ * in order, a watch on the one it waits for. Election, locks and semaphores differ only in whom
+ * a contender waits for (judge). A departure costs the one who waits for it a look at the one that
+ * left, when nobody else stood in its way, else a list and a watch; and nobody else anything. So a
+ * hand-over does not read the list, however long it is.
+ *
+ * Lock of the client held for all functions.
+ */
+#ifndef RECIPES_ENGINE_LINE_POSITION_H
+#define RECIPES_ENGINE_LINE_POSITION_H
+
+#include "recipes/engine/contender_names.h"
+#include "recipes/engine/recipe_runtime.h"
+
+struct place;
+
+/* What a list of contenders means for one of them. */
+enum place_verdict {
+    PLACE_FREE,   /* it has to wait for nobody */
+    PLACE_BEHIND, /* it waits for one of them */
+    PLACE_CROWD,  /* it waits for any change among them: for one contender at a time, else a herd */
+};
+
+struct place_class {
+    /* list is in order, at is our own position in it; PLACE_BEHIND: *ret_before is whom to wait
+     * for. Pure. */
+    enum place_verdict (*judge)(const struct place *place, const struct contender *list,
+                                size_t count, size_t at, size_t *ret_before);
+    /* Nobody stands in the way any more. */
+    void (*free)(struct place *place);
+    /* Our node is not there, or is not the one that was created. */
+    void (*gone)(struct place *place);
+    /* A request got this error (CONCLAVE_ENOMEM: nothing could be asked). */
+    void (*trouble)(struct place *place, int error);
+    /* Our node was read; may be NULL. */
+    void (*own)(struct place *place, const struct conclave_reply *reply);
+    /* It would have to wait: whether to. NULL: always. */
+    bool (*wait)(struct place *place);
+    /* Something is known now, or has changed: look again (place_run). Comes after the others. */
+    void (*wake)(struct place *place);
+    bool kinds;    /* readers and writers stand among the contenders */
+    bool together; /* our node is read and the list made at once, not one after the other: free may
+                      come before our node was verified (place_verified) */
+};
+
+struct place {
+    const struct place_class *class;
+    struct handle *owner;
+    enum conclave_naming naming;
+    const char *parent; /* borrowed */
+    const char *node;   /* our own, borrowed; NULL: none */
+    int64_t session_id; /* its owner */
+    int64_t czxid;
+    uint32_t generation; /* of the node: answers about an earlier one are dropped */
+    uint32_t asked;      /* generation at the request in flight */
+    uint32_t own_asked;  /* the same for own_step */
+    struct step step;
+    struct step own_step;     /* reads our own node */
+    struct watch_slot own;    /* on the node itself */
+    struct watch_slot before; /* on the one it waits for, or on all children */
+    bool crowd;               /* on all children */
+    bool last;                /* the one it waits for is all that stands in the way */
+    size_t behind;            /* contenders behind it in the last list */
+    int64_t list_zxid;        /* of the last list */
+    struct contender *list;   /* while czxids are fetched; names on the heap in list_names */
+    char **list_names;
+    size_t list_count;
+    size_t list_next;
+};
+
+/* parent is borrowed as long as the place is. */
+void place_init(struct place *place, struct handle *owner, const struct place_class *class,
+                const char *parent, enum conclave_naming naming);
+void place_finish(struct place *place);
+
+/* The node to look after, as it was created; its path is borrowed until place_leave. */
+void place_enter(struct place *place, const char *node, int64_t session_id, int64_t czxid);
+
+/* Our node was read and is watched. */
+static inline bool place_verified(const struct place *place)
+{
+    return place->node != NULL && place->own.armed;
+}
+
+/* There is no node any more: forgets its watches. Harmless without one. */
+void place_leave(struct place *place);
+
+/* Connected, with a node: asks for what is not known. queued: also whom it waits for; free is
+ * called when that is nobody. */
+void place_run(struct place *place, bool queued);
+
+/* Stops watching the one it waited for. */
+void place_forget_before(struct place *place);
+
+/* The list of contenders of this naming in order, by an answer to GET_CHILDREN; what their
+ * sequence numbers do not decide stays undecided. 0 and *ret (free with free), CONCLAVE_ENOMEM. */
+int place_contenders(const struct place *place, const struct conclave_reply *reply,
+                     struct contender **ret, size_t *ret_count) CONCLAVE_MUST_USE;
+
+/* Where a node that took another's place in the queue says whose, in its data. */
+#define PLACE_INHERITED "\ninherited="
+
+/* By a contender's node and its data: the czxid that tells its place; a reader that was a writer
+ * stands where the writer stood. */
+int64_t place_inherited_czxid(const struct conclave_reply *reply);
+
+/* One at a time, in order: each waits for the one right before it. */
+enum place_verdict place_judge_first(const struct place *place, const struct contender *list,
+                                     size_t count, size_t at, size_t *ret_before);
+
+#endif

@@ -1,0 +1,28 @@
+#include "recipes/engine/option_copies.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+char *default_id(void)
+{
+    char host[256];
+    char id[300];
+    if (gethostname(host, sizeof host) != 0) {
+        (void)strcpy(host, "localhost");
+    }
+    host[sizeof host - 1] = '\0';
+    (void)snprintf(id, sizeof id, "%s:%ld", host, (long)getpid());
+    return strdup(id);
+}
+
+char *text_concat(const char *a, const char *b)
+{
+    size_t len = strlen(a) + strlen(b) + 1;
+    char *text = malloc(len);
+    if (text != NULL) {
+        (void)snprintf(text, len, "%s%s", a, b);
+    }
+    return text;
+}

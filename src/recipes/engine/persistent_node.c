@@ -1,0 +1,472 @@
+#include "recipes/engine/persistent_node.h"
+
+#include "base/random.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    RETRY_MS = 250,    /* after what a new link does not mend */
+    BACKOFF_MS = 1000, /* when somebody deletes the node again and again */
+};
+
+static const char HEAD[] = "conclave-member ";
+
+static void run(struct member *m);
+
+/* --- data ------------------------------------------------------------------------ */
+
+char *member_text(const char *incarnation, const void *data, size_t len, size_t *ret_len)
+{
+    size_t head = sizeof HEAD - 1 + strlen(incarnation) + 1;
+    char *text = malloc(head + len + 1);
+    if (text == NULL) {
+        return NULL;
+    }
+    (void)snprintf(text, head + 1, "%s%s\n", HEAD, incarnation);
+    if (len > 0) {
+        memcpy(text + head, data, len);
+    }
+    *ret_len = head + len;
+    return text;
+}
+
+const void *member_payload(const void *bytes, size_t len, size_t *ret_len)
+{
+    const char *end = NULL;
+    if (len >= sizeof HEAD && memcmp(bytes, HEAD, sizeof HEAD - 1) == 0) {
+        end = memchr(bytes, '\n', len);
+    }
+    if (end == NULL) {
+        *ret_len = len;
+        return bytes;
+    }
+    *ret_len = len - (size_t)(end + 1 - (const char *)bytes);
+    return end + 1;
+}
+
+void member_incarnation(char *buf)
+{
+    uint8_t bytes[16];
+    random_bytes(bytes, sizeof bytes);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        (void)snprintf(buf + 2 * i, 3, "%02x", bytes[i]);
+    }
+}
+
+static bool had_session(const struct member *m, int64_t id)
+{
+    for (size_t i = 0; i < MEMBER_SESSIONS; i++) {
+        if (m->sessions[i] == id && id != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the node that was read is this member's, of whichever session. */
+static bool is_mine(const struct member *m, const struct conclave_reply *reply)
+{
+    if (reply->stat.ephemeral_owner == 0) {
+        return false; /* it lasts: none that we make does */
+    }
+    if (reply->stat.czxid == m->czxid && reply->stat.ephemeral_owner == m->session_id) {
+        return true; /* though somebody has written to it */
+    }
+    if (m->incarnation == NULL) {
+        return had_session(m, reply->stat.ephemeral_owner);
+    }
+    size_t head = sizeof HEAD - 1;
+    size_t len = strlen(m->incarnation);
+    return reply->data_len > head + len && memcmp(reply->data, HEAD, head) == 0 &&
+           memcmp((const char *)reply->data + head, m->incarnation, len) == 0 &&
+           ((const char *)reply->data)[head + len] == '\n';
+}
+
+/* --- what is known --------------------------------------------------------------- */
+
+static struct conclave_client *client_of(const struct member *m)
+{
+    return m->owner->rt->client;
+}
+
+static void settle(struct member *m, enum member_place place)
+{
+    m->place = place;
+    if (place == MEMBER_DOUBT) {
+        m->synced = false;
+    }
+    m->changed(m);
+}
+
+static void wait_ms(struct member *m, int64_t ms)
+{
+    client_timer_start(client_of(m), &m->retry, client_now_ns(client_of(m)) + ms * 1000000);
+}
+
+/* What an answer that is no answer means: looked for on the next link, or in a while; or never. */
+static void trouble(struct member *m, int error)
+{
+    if (error_is_fatal(error)) {
+        if (m->leaving) {
+            m->left = true; /* it goes with the session */
+            settle(m, MEMBER_NOWHERE);
+        } else {
+            m->halted = true;
+            settle(m, MEMBER_DOUBT); /* what stands has still to be removed */
+            m->failed(m, error);
+        }
+        return;
+    }
+    settle(m, MEMBER_DOUBT);
+    if (error != CONCLAVE_CONNECTION_LOSS) {
+        wait_ms(m, RETRY_MS);
+    }
+}
+
+static void stands(struct member *m, const struct conclave_stat *stat)
+{
+    m->version = stat->version;
+    m->czxid = stat->czxid;
+    m->session_id = stat->ephemeral_owner;
+    settle(m, MEMBER_STANDS);
+}
+
+/* --- looking ---------------------------------------------------------------------- */
+
+static void gone(struct member *m)
+{
+    bool stood = m->czxid != 0 && m->session_id == client_session_id(client_of(m));
+    int64_t now = client_now_ns(client_of(m));
+    m->czxid = 0;
+    settle(m, MEMBER_NOWHERE);
+    if (stood && !m->leaving) { /* somebody deleted it: not a reason to make it without end */
+        if (m->lost_ns != 0 && now - m->lost_ns < (int64_t)BACKOFF_MS * 1000000) {
+            wait_ms(m, BACKOFF_MS);
+        }
+        m->lost_ns = now;
+    }
+}
+
+static void on_looked(struct step *step, const struct conclave_reply *reply)
+{
+    struct member *m = CONTAINER_OF(step, struct member, step);
+    watch_slot_answered(&m->watch, reply->error == 0);
+    if (reply->error == CONCLAVE_NO_NODE) {
+        gone(m);
+    } else if (reply->error != 0) {
+        trouble(m, reply->error);
+    } else if (!is_mine(m, reply)) {
+        m->czxid = reply->stat.czxid;
+        m->session_id = 0;
+        settle(m, MEMBER_OTHER);
+    } else if (reply->stat.ephemeral_owner != client_session_id(client_of(m))) {
+        m->version = reply->stat.version;
+        m->czxid = reply->stat.czxid;
+        m->session_id = 0;
+        settle(m, MEMBER_GHOST);
+    } else {
+        m->dirty = reply->data_len != m->data_len ||
+                   (m->data_len > 0 && memcmp(reply->data, m->data, m->data_len) != 0);
+        stands(m, &reply->stat);
+    }
+    run(m);
+}
+
+static void on_synced(struct step *step, const struct conclave_reply *reply)
+{
+    struct member *m = CONTAINER_OF(step, struct member, step);
+    m->synced = reply->error == 0;
+    if (!m->synced) {
+        trouble(m, reply->error);
+    }
+    run(m);
+}
+
+static void look(struct member *m)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, m->path, 0);
+    if (m->place == MEMBER_DOUBT && !m->synced) {
+        step_submit(&m->step, &op, on_synced);
+        return;
+    }
+    op.type = CONCLAVE_OP_GET;
+    if (watch_slot_prepare(&m->watch, m->path, &op) != 0) {
+        wait_ms(m, RETRY_MS);
+        return;
+    }
+    step_submit(&m->step, &op, on_looked);
+}
+
+/* --- making and writing -------------------------------------------------------------- */
+
+static void on_parent(struct ensure_path *ensure, int error)
+{
+    struct member *m = CONTAINER_OF(ensure, struct member, ensure);
+    m->ensuring = false;
+    if (error != 0) {
+        trouble(m, error);
+    }
+    run(m);
+}
+
+static void on_created(struct step *step, const struct conclave_reply *reply)
+{
+    struct member *m = CONTAINER_OF(step, struct member, step);
+    if (reply->error == 0 && reply->has_stat) {
+        m->dirty = m->step_generation != m->data_generation;
+        stands(m, &reply->stat);
+    } else if (reply->error == 0 || reply->error == CONCLAVE_NODE_EXISTS) {
+        settle(m, MEMBER_DOUBT);
+    } else if (reply->error == CONCLAVE_NO_NODE && !m->leaving) {
+        m->ensuring = true;
+        int error = ensure_path_start(&m->ensure, m->parent, m->acl, m->acl_count, on_parent);
+        if (error != 0) {
+            m->ensuring = false;
+            wait_ms(m, RETRY_MS);
+        }
+    } else if (reply->error != CONCLAVE_NO_NODE) {
+        trouble(m, reply->error);
+    }
+    run(m);
+}
+
+static struct conclave_op create_op(const struct member *m)
+{
+    struct conclave_op op = conclave_op_create(m->path, m->data, m->data_len, CONCLAVE_EPHEMERAL);
+    op.acl = m->acl;
+    op.acl_count = m->acl_count;
+    return op;
+}
+
+static void create(struct member *m)
+{
+    struct conclave_op op = create_op(m);
+    m->step_generation = m->data_generation;
+    step_submit(&m->step, &op, on_created);
+}
+
+/* Whatever came of it, the node is read: it says it. */
+static void on_replaced(struct step *step, const struct conclave_reply *reply)
+{
+    struct member *m = CONTAINER_OF(step, struct member, step);
+    if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE &&
+        reply->error != CONCLAVE_BAD_VERSION && reply->error != CONCLAVE_NODE_EXISTS) {
+        trouble(m, reply->error);
+    } else {
+        settle(m, MEMBER_DOUBT);
+    }
+    run(m);
+}
+
+/* No moment without the node: who watches sees one of a new creation in place of the old one. */
+static void replace(struct member *m)
+{
+    struct conclave_op parts[2] = {conclave_op_path(CONCLAVE_OP_DELETE, m->path, m->version),
+                                   create_op(m)};
+    struct conclave_op op = conclave_op_multi(parts, 2);
+    step_submit(&m->step, &op, on_replaced);
+}
+
+static void on_set(struct step *step, const struct conclave_reply *reply)
+{
+    struct member *m = CONTAINER_OF(step, struct member, step);
+    if (reply->error == 0) {
+        m->version = reply->stat.version;
+        m->dirty = m->step_generation != m->data_generation;
+    } else if (reply->error == CONCLAVE_NO_NODE || reply->error == CONCLAVE_BAD_VERSION) {
+        settle(m, MEMBER_DOUBT);
+    } else {
+        trouble(m, reply->error);
+    }
+    run(m);
+}
+
+static void on_deleted(struct step *step, const struct conclave_reply *reply)
+{
+    struct member *m = CONTAINER_OF(step, struct member, step);
+    if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE) {
+        m->left = true;
+        settle(m, MEMBER_NOWHERE);
+    } else if (reply->error == CONCLAVE_BAD_VERSION) {
+        settle(m, MEMBER_DOUBT);
+    } else {
+        trouble(m, reply->error);
+    }
+    run(m);
+}
+
+/* --- the machine ------------------------------------------------------------------- */
+
+static void run_leaving(struct member *m)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_DELETE, m->path, m->version);
+    switch (m->place) {
+    case MEMBER_DOUBT:
+        look(m);
+        break;
+    case MEMBER_STANDS:
+        step_submit(&m->step, &op, on_deleted);
+        break;
+    case MEMBER_GHOST: /* it goes with its session */
+    case MEMBER_NOWHERE:
+    case MEMBER_OTHER:
+        if (!m->left) {
+            m->left = true;
+            m->changed(m);
+        }
+        break;
+    }
+}
+
+static void run_joined(struct member *m)
+{
+    if (m->dirty) {
+        /* a version of -1 would write without asking: then the node is made anew */
+        struct conclave_op op = conclave_op_set(m->path, m->data, m->data_len, m->version);
+        if (m->version == -1) {
+            replace(m);
+            return;
+        }
+        m->step_generation = m->data_generation;
+        step_submit(&m->step, &op, on_set);
+    } else if (!m->watch.armed) {
+        look(m);
+    }
+}
+
+static void run(struct member *m)
+{
+    if (!m->active || m->left || m->step.busy || m->ensuring || (m->halted && !m->leaving)) {
+        return;
+    }
+    if (m->leaving && m->place != MEMBER_DOUBT && m->place != MEMBER_STANDS) {
+        run_leaving(m); /* nothing of ours is there, link or no link */
+        return;
+    }
+    if (!recipes_connected(m->owner->rt) || client_timer_active(&m->retry)) {
+        return;
+    }
+    if (m->leaving) {
+        run_leaving(m);
+        return;
+    }
+    switch (m->place) {
+    case MEMBER_NOWHERE:
+        create(m);
+        break;
+    case MEMBER_DOUBT:
+        look(m);
+        break;
+    case MEMBER_GHOST:
+        replace(m);
+        break;
+    case MEMBER_STANDS:
+        run_joined(m);
+        break;
+    case MEMBER_OTHER:
+        if (!m->watch.armed) {
+            look(m);
+        }
+        break;
+    }
+}
+
+static void on_watch(struct watch_slot *slot, enum conclave_event_type type)
+{
+    struct member *m = CONTAINER_OF(slot, struct member, watch);
+    (void)type;
+    run(m);
+}
+
+static void on_retry(struct conclave_client *client, void *ctx)
+{
+    (void)client;
+    run(ctx);
+}
+
+void member_on_state(struct member *m, enum conclave_state state)
+{
+    struct conclave_client *client = client_of(m);
+    if (!m->active) {
+        return;
+    }
+    if (state == CONCLAVE_STATE_LOST || state_is_final(state)) {
+        client_timer_stop(client, &m->retry);
+        m->left = m->left || m->leaving;
+        m->czxid = 0;
+        m->session_id = 0;
+        settle(m, MEMBER_DOUBT); /* the server may be later than we to end the session */
+    } else if (state == CONCLAVE_STATE_SUSPENDED) {
+        settle(m, m->place == MEMBER_NOWHERE ? MEMBER_NOWHERE : MEMBER_DOUBT);
+    } else if (recipes_connected(m->owner->rt)) {
+        client_timer_stop(client, &m->retry);
+        if (!had_session(m, client_session_id(client))) {
+            m->sessions[m->sessions_next++ % MEMBER_SESSIONS] = client_session_id(client);
+        }
+    }
+    run(m);
+}
+
+bool member_is_in(const struct member *m)
+{
+    return m->place == MEMBER_STANDS && !m->leaving;
+}
+
+void member_init(struct member *m, struct handle *owner)
+{
+    memset(m, 0, sizeof *m);
+    m->owner = owner;
+    step_init(&m->step, owner);
+    ensure_path_init(&m->ensure, owner);
+    watch_slot_init(&m->watch, owner, on_watch);
+    client_timer_init(&m->retry, on_retry, m);
+}
+
+void member_start(struct member *m)
+{
+    m->active = true;
+    if (recipes_connected(m->owner->rt)) {
+        m->sessions[m->sessions_next++] = client_session_id(client_of(m));
+    }
+    run(m);
+}
+
+void member_set_data_take(struct member *m, char *data, size_t len)
+{
+    free(m->data);
+    m->data = data;
+    m->data_len = len;
+    m->data_generation++;
+    m->dirty = true;
+    run(m);
+}
+
+void member_leave(struct member *m)
+{
+    if (m->left || m->leaving) {
+        return;
+    }
+    m->leaving = true;
+    enum conclave_state state = client_state(client_of(m));
+    bool ended = state == CONCLAVE_STATE_LOST || state_is_final(state);
+    if (!m->active || (ended && !m->step.busy)) {
+        m->left = true;
+        m->changed(m);
+        return;
+    }
+    run(m);
+}
+
+void member_finish(struct member *m)
+{
+    if (m->owner == NULL) {
+        return;
+    }
+    client_timer_stop(client_of(m), &m->retry);
+    watch_slot_clear(&m->watch);
+    ensure_path_finish(&m->ensure);
+    free(m->data);
+}

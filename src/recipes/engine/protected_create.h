@@ -1,0 +1,101 @@
+/*
+ * Creating an ephemeral sequential node exactly once, and containers for it to stand in.
+ *
+ * The node's name holds a random guid. When the answer is lost, the next link of the same
+ * session asks: after a sync (so that a server that lags cannot hide it) the children are
+ * listed, and what bears the guid and is owned by this session is ours. None: created again.
+ * More than one: the oldest is kept, the others are deleted. A node of an earlier session is
+ * never taken for ours. A parent that is missing, or was reaped in between, is made again.
+ *
+ * Lock of the client held for all functions.
+ */
+#ifndef RECIPES_ENGINE_PROTECTED_CREATE_H
+#define RECIPES_ENGINE_PROTECTED_CREATE_H
+
+#include "recipes/engine/contender_names.h"
+#include "recipes/engine/recipe_runtime.h"
+
+/* --- containers ------------------------------------------------------------------ */
+
+/* Makes a node and what is missing above it, as containers (plain nodes where the server has
+ * none). */
+struct ensure_path {
+    struct step step;
+    char *path;      /* to be made */
+    size_t len;      /* of the part that is being made now */
+    bool persistent; /* the server refused containers */
+    const struct conclave_acl *acl;
+    size_t acl_count;
+    void (*done)(struct ensure_path *ensure, int error);
+};
+
+void ensure_path_init(struct ensure_path *ensure, struct handle *owner);
+
+/* done: 0, or why not (an unknown outcome too: asking again is harmless). acl is borrowed
+ * until then. 0 or CONCLAVE_ENOMEM: then done is not called. */
+int ensure_path_start(struct ensure_path *ensure, const char *path, const struct conclave_acl *acl,
+                      size_t acl_count,
+                      void (*done)(struct ensure_path *ensure, int error)) CONCLAVE_MUST_USE;
+
+void ensure_path_finish(struct ensure_path *ensure);
+
+/* --- the node -------------------------------------------------------------------- */
+
+/* What is to be created; borrowed until done. */
+struct protected_node {
+    const char *parent;
+    enum conclave_naming naming;
+    enum name_kind kind;
+    const void *data;
+    size_t data_len;
+    const struct conclave_acl *acl;
+    size_t acl_count;
+};
+
+enum protected_phase {
+    PROTECTED_IDLE,
+    PROTECTED_CREATE,  /* to be created, nothing of ours stands */
+    PROTECTED_RECOVER, /* may have been created: to be looked up */
+    PROTECTED_DELETE,  /* canceled: being deleted */
+};
+
+struct protected_create {
+    struct step step;
+    struct ensure_path ensure;
+    struct handle *owner;
+    struct protected_node node;
+    enum protected_phase phase;
+    struct client_timer retry; /* after what a new link does not mend */
+    bool ensuring;
+    bool canceled;
+    int64_t session_id;           /* in which it is tried */
+    int64_t sent_ns;              /* when the creation that was answered was sent; 0: recovered */
+    char prefix[NAME_PREFIX_MAX]; /* of this attempt */
+    char **found;                 /* paths that bear the prefix */
+    size_t found_count;
+    size_t examined; /* of them */
+    char *kept;      /* the one that is ours, while it is examined */
+    struct conclave_stat kept_stat;
+    /* 0: path (yours, free it) and stat of the node. CONCLAVE_SESSION_EXPIRED: nothing of ours
+     * stands in the present session. CONCLAVE_ECANCELED: canceled, nothing is left. Else why
+     * it cannot be created. */
+    void (*done)(struct protected_create *create, int error, char *path,
+                 const struct conclave_stat *stat);
+};
+
+void protected_create_init(struct protected_create *create, struct handle *owner,
+                           void (*done)(struct protected_create *create, int error, char *path,
+                                        const struct conclave_stat *stat));
+
+/* Begins; the client must be connected. */
+void protected_create_start(struct protected_create *create, const struct protected_node *node);
+
+/* Ends with CONCLAVE_ECANCELED as soon as it is sure that nothing is left; not at once. */
+void protected_create_cancel(struct protected_create *create);
+
+/* Looks again: to be called at every change of the client's state. */
+void protected_create_run(struct protected_create *create);
+
+void protected_create_finish(struct protected_create *create);
+
+#endif

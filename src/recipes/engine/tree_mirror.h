@@ -1,0 +1,94 @@
+/*
+ * A picture of a node, of a node with its children, or of a whole branch, kept up to date: what
+ * the group's view, the watched value and tree and the registry's cache are made of.
+ *
+ * Level-triggered: an event says where to look, what is found there counts. On servers that know
+ * persistent watches one of them serves the branch; elsewhere each node has its one-shot watches.
+ * After every new link all is read again, behind a sync, whatever the watches say. A node that was
+ * deleted and made again is a new one (czxid), also when nobody saw it missing.
+ *
+ * The picture is told when all that is known to have changed was read (so a burst costs one
+ * telling), and in the midst of changes that do not end every now and then. While there is no
+ * link it stays as it is, and is called stale.
+ *
+ * Lock of the client held for all functions.
+ */
+#ifndef RECIPES_ENGINE_TREE_MIRROR_H
+#define RECIPES_ENGINE_TREE_MIRROR_H
+
+#include "base/map.h"
+#include "recipes/engine/recipe_runtime.h"
+
+/* For mirror.depth: 0 is the node alone. */
+enum { MIRROR_WHOLE = 1 << 20 };
+
+/* What a node was when it was read; never changes. */
+struct mirror_item {
+    unsigned refs;
+    const char *path; /* below the root, without the first slash; "" is the root */
+    const void *data; /* NULL: the null value */
+    size_t data_len;
+    struct conclave_stat stat;
+};
+
+/* All that was there, ordered by path. */
+struct mirror_view {
+    struct mirror_item **items;
+    size_t count;
+    int64_t zxid; /* the state of the tree that it shows, or a later one; never goes back */
+};
+
+struct mirror {
+    struct handle *owner;
+    char *path; /* absolute */
+    int depth;
+    int64_t debounce_ms;            /* wait so long for more before a change is told */
+    void (*told)(struct mirror *m); /* mirror_view gives something new, or `fresh` changed */
+    void (*failed)(struct mirror *m, int error); /* it will not get better */
+
+    struct map nodes;   /* by path */
+    struct list wanted; /* nodes to be read */
+    unsigned in_flight; /* reads of nodes */
+    struct step step;   /* sync and watch */
+    struct client_timer retry;
+    struct client_timer telling;
+    unsigned refused; /* times that a link ended upon asking for a persistent watch */
+    bool active;
+    bool once;         /* to be looked at once: without watches */
+    bool one_shot;     /* the server has no persistent watches */
+    bool watching;     /* the persistent watch stands */
+    bool resuming;     /* it is about to be set again on a new link */
+    bool synced;       /* since the last link came */
+    bool refresh;      /* all is to be read again */
+    bool fresh;        /* all was read since the last link came, and the link stands */
+    bool changed;      /* since it was told */
+    int64_t read_zxid; /* newest of the answers */
+    int64_t zxid;      /* up to there the picture is complete */
+};
+
+/* 0 or CONCLAVE_ENOMEM; path is copied. `told` and `failed` are called later, never from within
+ * a function here but mirror_on_state. */
+int mirror_init(struct mirror *m, struct handle *owner, const char *path, int depth,
+                void (*told)(struct mirror *m),
+                void (*failed)(struct mirror *m, int error)) CONCLAVE_MUST_USE;
+
+void mirror_start(struct mirror *m);
+
+/* Forgets everything; nothing is told any more. */
+void mirror_stop(struct mirror *m);
+
+void mirror_on_state(struct mirror *m, enum conclave_state state);
+
+/* What is there now. 0 or CONCLAVE_ENOMEM. */
+int mirror_view(const struct mirror *m, struct mirror_view *ret) CONCLAVE_MUST_USE;
+
+/* Takes out of a view what is not to be kept. */
+void mirror_view_keep(struct mirror_view *view, bool (*keep)(const struct mirror_item *item));
+
+/* Frees what a view holds and empties it. */
+void mirror_view_clear(struct mirror_view *view);
+
+/* In the handle's free. Zeroed memory is all right. */
+void mirror_finish(struct mirror *m);
+
+#endif

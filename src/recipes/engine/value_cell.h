@@ -1,0 +1,107 @@
+/*
+ * One node's data, read and changed by operations that wait their turn: what counter, shared value
+ * and the writer of a configuration are made of.
+ *
+ * An operation reads (showing all that was acknowledged before), asks its `compute` what to write,
+ * writes by compare-and-set, and starts again when somebody else was faster. What was read or written
+ * last is remembered, so that one writer alone does not read each time.
+ *
+ * Lock of the client held unless said otherwise.
+ */
+#ifndef RECIPES_ENGINE_VALUE_CELL_H
+#define RECIPES_ENGINE_VALUE_CELL_H
+
+#include "recipes/engine/compare_and_set.h"
+#include "recipes/engine/handle_shutdown.h"
+#include "recipes/engine/tree_mirror.h"
+
+/* What a node held. */
+struct cell_value {
+    bool there;
+    const void *data;
+    size_t data_len;
+    int32_t version;
+    int64_t mzxid;
+};
+
+enum cell_verdict {
+    CELL_DONE,  /* op.error says how; nothing to write */
+    CELL_WRITE, /* op.data, by the version that was read (or op.expected) */
+};
+
+struct cell;
+
+struct cell_op {
+    struct list link;
+    /* Looks at what is there. May be called several times. NULL: writes op.data if the version is
+     * op.expected, without reading. */
+    enum cell_verdict (*compute)(struct cell *cell, struct cell_op *op,
+                                 const struct cell_value *now);
+    /* Tells the user, in the dispatcher, without the lock; NULL: somebody waits for `ended`. */
+    void (*tell)(struct cell *cell, struct cell_op *op);
+    bool needs_read; /* what is remembered does not do */
+    bool ended;
+    bool abandoned; /* who waited has gone */
+    int error;
+    int64_t a; /* the operation's own */
+    int64_t b;
+    int64_t value;
+    int32_t expected;
+    char *data; /* to be written, owned */
+    size_t data_len;
+    struct cell_value result; /* as read or written, data owned by `held` */
+    char *held;
+    void (*fn)(void); /* the user's, cast back by `tell` */
+    void *ctx;
+};
+
+struct cell {
+    struct handle handle; /* first */
+    struct closing closing;
+    char *path;
+    struct conclave_acl *acl;
+    struct cas cas;
+    bool cas_ended;
+    struct list ops;  /* the first is at work */
+    struct list done; /* to be told */
+    struct step step;
+    struct client_timer retry;
+    struct client_timer again; /* a change is told that could not be */
+    unsigned conflicts;        /* of the first operation */
+    bool writing;
+    bool known; /* `now` is what was there last */
+    struct cell_value now;
+    char *now_data;
+    int32_t write_version;
+
+    struct mirror mirror;
+    bool watching;
+    bool change_due;
+    /* In the dispatcher, without the lock. item NULL: no node. */
+    void (*tell_change)(struct cell *cell, const struct mirror_item *item, bool stale);
+    void (*tell_closed)(void *cell, int why);
+};
+
+/* Initialises a zeroed cell (the first member of what `free` gives back) and begins. No lock held.
+ * `ret` is set to it before a callback can run. 0 or an error: then nothing is left but its
+ * memory. */
+int cell_open(struct cell *cell, struct conclave_recipes *rt, const char *path,
+              const struct conclave_acl *acl, size_t acl_count, void **ret) CONCLAVE_MUST_USE;
+
+/* A zeroed operation; NULL without memory. No lock needed, as for free. */
+struct cell_op *cell_op_make(const void *data, size_t len);
+void cell_op_free(struct cell_op *op);
+
+/* Puts it in the queue. No lock held. Takes op also on failure: CONCLAVE_ECLOSED, CONCLAVE_EFORK. */
+int cell_submit(struct cell *cell, struct cell_op *op) CONCLAVE_MUST_USE;
+
+/* Does it and waits. Takes op; *ret_op, NULL before, is set when it ended, well or not, and is then to
+ * be freed. No lock held. */
+int cell_call(struct cell *cell, struct cell_op *op, int64_t timeout_ms,
+              struct cell_op **ret_op) CONCLAVE_MUST_USE;
+
+void cell_close(struct cell *cell); /* no lock held, as for the next two */
+int cell_close_wait(struct cell *cell, int64_t timeout_ms);
+void cell_destroy(struct cell *cell);
+
+#endif

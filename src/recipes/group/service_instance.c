@@ -1,0 +1,103 @@
+#include "recipes/group/service_instance.h"
+
+#include "base/json.h"
+#include "recipes/group/uri_spec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void write_port(struct json *j, const char *key, int port)
+{
+    json_key(j, key);
+    if (port == 0) {
+        json_null(j);
+    } else {
+        json_int(j, port);
+    }
+}
+
+char *instance_write(const struct conclave_instance *instance, size_t *ret_len)
+{
+    struct json j;
+    char *text = NULL;
+    json_init(&j);
+    json_object_begin(&j);
+    json_key(&j, "name");
+    json_string(&j, instance->name);
+    json_key(&j, "id");
+    json_string(&j, instance->id);
+    json_key(&j, "address");
+    json_string(&j, instance->address);
+    write_port(&j, "port", instance->port);
+    write_port(&j, "sslPort", instance->ssl_port);
+    json_key(&j, "payload");
+    if (instance->payload == NULL) {
+        json_null(&j);
+    } else {
+        json_string(&j, instance->payload);
+    }
+    json_key(&j, "registrationTimeUTC");
+    json_int(&j, instance->registered_ms);
+    json_key(&j, "serviceType");
+    json_string(&j, instance->type);
+    json_key(&j, "uriSpec");
+    uri_spec_json(&j, instance->uri_spec);
+    json_key(&j, "enabled");
+    json_bool(&j, instance->enabled);
+    json_object_end(&j);
+    if (!j.out.failed && (text = malloc(j.out.len + 1)) != NULL) {
+        memcpy(text, j.out.data, j.out.len);
+        text[j.out.len] = '\0';
+        *ret_len = j.out.len;
+    }
+    json_finish(&j);
+    return text;
+}
+
+enum { TEXTS = 6 };
+
+static void texts_of(struct conclave_instance *i, const char **texts[TEXTS])
+{
+    texts[0] = &i->name;
+    texts[1] = &i->id;
+    texts[2] = &i->address;
+    texts[3] = &i->payload;
+    texts[4] = &i->type;
+    texts[5] = &i->uri_spec;
+}
+
+struct conclave_instance *instances_copy(const struct conclave_instance *list, size_t count)
+{
+    const char **texts[TEXTS];
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct conclave_instance one = list[i];
+        texts_of(&one, texts);
+        for (size_t t = 0; t < TEXTS; t++) {
+            bytes += *texts[t] == NULL ? 0 : strlen(*texts[t]) + 1;
+        }
+    }
+    struct conclave_instance *copy = malloc((count + 1) * sizeof *copy + bytes);
+    if (copy == NULL) {
+        return NULL;
+    }
+    char *at = (char *)(copy + count + 1);
+    for (size_t i = 0; i < count; i++) {
+        copy[i] = list[i];
+        texts_of(&copy[i], texts);
+        for (size_t t = 0; t < TEXTS; t++) {
+            if (*texts[t] != NULL) {
+                size_t size = strlen(*texts[t]) + 1;
+                *texts[t] = memcpy(at, *texts[t], size);
+                at += size;
+            }
+        }
+    }
+    return copy;
+}
+
+void conclave_instances_free(struct conclave_instance *list, size_t count)
+{
+    (void)count;
+    free(list);
+}

@@ -1,0 +1,159 @@
+#include "recipes/group/uri_spec.h"
+
+#include "base/buf.h"
+
+#include <conclave/registry.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+bool uri_spec_valid(const char *text)
+{
+    bool inside = false;
+    for (const char *at = text + strcspn(text, "{}"); *at != '\0'; at += strcspn(at, "{}")) {
+        if (inside == (*at == '{')) {
+            return false;
+        }
+        inside = *at++ == '{';
+    }
+    return !inside;
+}
+
+static bool is_blank(char c)
+{
+    return c > '\0' && c <= ' ';
+}
+
+bool uri_spec_next(const char **at, struct slice *ret_part, bool *ret_field)
+{
+    while (**at != '\0') {
+        bool field = **at == '{';
+        const char *first = *at + (field ? 1 : 0);
+        const char *end = first + strcspn(first, "{}");
+        *at = end + (field ? 1 : 0);
+        if (end == first) {
+            continue; /* "{}" */
+        }
+        while (field && first < end && is_blank(*first)) {
+            first++;
+        }
+        while (field && first < end && is_blank(end[-1])) {
+            end--;
+        }
+        *ret_part = slice_make(first, (size_t)(end - first));
+        *ret_field = field;
+        return true;
+    }
+    return false;
+}
+
+void uri_spec_json(struct json *j, const char *text)
+{
+    struct slice part;
+    bool field;
+    if (text == NULL) {
+        json_null(j);
+        return;
+    }
+    json_object_begin(j);
+    json_key(j, "parts");
+    json_array_begin(j);
+    while (uri_spec_next(&text, &part, &field)) {
+        json_object_begin(j);
+        json_key(j, "value");
+        json_text(j, part);
+        json_key(j, "variable");
+        json_bool(j, field);
+        json_object_end(j);
+    }
+    json_array_end(j);
+    json_object_end(j);
+}
+
+/* --- the URI ------------------------------------------------------------------------ */
+
+static void append_number(struct buf *out, int64_t number)
+{
+    char text[24];
+    (void)snprintf(text, sizeof text, "%" PRId64, number);
+    buf_append_str(out, text);
+}
+
+static void append_small(struct buf *out, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        buf_append_u8(out, (uint8_t)(*text >= 'A' && *text <= 'Z' ? *text - 'A' + 'a' : *text));
+    }
+}
+
+static bool named(struct slice name, const char *text)
+{
+    return slice_equal(name, slice_str(text));
+}
+
+/* What the program gave comes first; what is not known is left out. */
+static void append_field(struct buf *out, struct slice name, const struct conclave_instance *i,
+                         const char *const *variables)
+{
+    for (; variables != NULL && variables[0] != NULL && variables[1] != NULL; variables += 2) {
+        if (named(name, variables[0])) {
+            buf_append_str(out, variables[1]);
+            return;
+        }
+    }
+    if (named(name, "scheme")) {
+        buf_append_str(out, i->ssl_port != 0 ? "https" : "http");
+    } else if (named(name, "name")) {
+        buf_append_str(out, i->name);
+    } else if (named(name, "id")) {
+        buf_append_str(out, i->id);
+    } else if (named(name, "address")) {
+        buf_append_str(out, i->address);
+    } else if (named(name, "port") && i->port != 0) {
+        append_number(out, i->port);
+    } else if (named(name, "ssl-port") && i->ssl_port != 0) {
+        append_number(out, i->ssl_port);
+    } else if (named(name, "registration-time-utc")) {
+        append_number(out, i->registered_ms);
+    } else if (named(name, "service-type")) {
+        append_small(out, i->type);
+    } else if (named(name, "[") || named(name, "]")) {
+        buf_append_str(out, named(name, "[") ? "{" : "}");
+    }
+}
+
+enum { URI_MAX = 1024 * 1024 };
+
+int conclave_instance_uri(const struct conclave_instance *instance, const char *const *variables,
+                          char **ret)
+{
+    struct buf out;
+    struct slice part;
+    bool field;
+    const char *at = instance->uri_spec;
+    if (at == NULL) {
+        return CONCLAVE_EEMPTY;
+    }
+    if (!uri_spec_valid(at)) {
+        return CONCLAVE_EINVAL;
+    }
+    buf_init(&out, URI_MAX);
+    while (uri_spec_next(&at, &part, &field)) {
+        if (field) {
+            append_field(&out, part, instance, variables);
+        } else {
+            buf_append_slice(&out, part);
+        }
+    }
+    char *text = out.failed ? NULL : malloc(out.len + 1);
+    if (text != NULL) {
+        if (out.len > 0) {
+            memcpy(text, out.data, out.len);
+        }
+        text[out.len] = '\0';
+        *ret = text;
+    }
+    buf_finish(&out);
+    return text == NULL ? CONCLAVE_ENOMEM : 0;
+}

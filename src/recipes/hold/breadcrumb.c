@@ -1,0 +1,175 @@
+#include "recipes/hold/breadcrumb.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TITLE "conclave elector\n"
+
+enum {
+    FIELD = 2047,    /* of the message, for our lines */
+    WIRE_VARINT = 0, /* protobuf's wire types */
+    WIRE_64 = 1,
+    WIRE_BYTES = 2,
+    WIRE_32 = 5,
+    VARINT_MAX = 10, /* bytes */
+};
+
+/* --- writing --------------------------------------------------------------------- */
+
+static void write_lines(struct buf *out, const struct conclave_breadcrumb *crumb)
+{
+    buf_printf(out, TITLE "id=%s\nincarnation=%s\ntoken=%" PRId64 "\nclean=%d\n\n", crumb->id,
+               crumb->incarnation, crumb->token.czxid, crumb->clean ? 1 : 0);
+}
+
+static void write_varint(struct buf *out, uint64_t value)
+{
+    uint8_t bytes[VARINT_MAX];
+    size_t count = 0;
+    for (; value >= 0x80; value >>= 7) {
+        bytes[count++] = (uint8_t)(value | 0x80);
+    }
+    bytes[count++] = (uint8_t)value;
+    buf_append(out, bytes, count);
+}
+
+void breadcrumb_write(struct buf *out, enum conclave_elector_layout layout,
+                      const struct conclave_breadcrumb *crumb)
+{
+    if (layout == CONCLAVE_ELECTOR_LAYOUT_NATIVE) {
+        write_lines(out, crumb);
+        buf_append(out, crumb->data, crumb->data_len);
+        return;
+    }
+    struct buf lines;
+    buf_init(&lines, out->max);
+    write_lines(&lines, crumb);
+    buf_append(out, crumb->data, crumb->data_len);
+    write_varint(out, FIELD << 3 | WIRE_BYTES);
+    write_varint(out, lines.len);
+    buf_append(out, lines.data, lines.len);
+    out->failed = out->failed || !buf_ok(&lines);
+    buf_finish(&lines);
+}
+
+/* --- reading --------------------------------------------------------------------- */
+
+/* The value of the line "name=..." at *at, its end made a NUL; moves *at behind it. */
+static const char *read_line(char **at, const char *end, const char *name)
+{
+    size_t len = strlen(name);
+    char *value = *at + len + 1;
+    if (value > end || strncmp(*at, name, len) != 0 || (*at)[len] != '=') {
+        return NULL;
+    }
+    char *stop = memchr(value, '\n', (size_t)(end - value));
+    if (stop == NULL) {
+        return NULL;
+    }
+    *stop = '\0';
+    *at = stop + 1;
+    return value;
+}
+
+/* Reads our lines from at; the place behind their empty line, NULL when they are not ours. */
+static char *read_lines(char *at, char *end, struct conclave_breadcrumb *ret)
+{
+    size_t title = strlen(TITLE);
+    if ((size_t)(end - at) < title || memcmp(at, TITLE, title) != 0) {
+        return NULL;
+    }
+    at += title;
+    const char *id = read_line(&at, end, "id");
+    const char *incarnation = id == NULL ? NULL : read_line(&at, end, "incarnation");
+    const char *token = incarnation == NULL ? NULL : read_line(&at, end, "token");
+    const char *clean = token == NULL ? NULL : read_line(&at, end, "clean");
+    if (clean == NULL || at >= end || *at != '\n') {
+        return NULL;
+    }
+    char *rest;
+    errno = 0;
+    int64_t czxid = strtoll(token, &rest, 10);
+    if (errno != 0 || rest == token || *rest != '\0') {
+        return NULL;
+    }
+    ret->id = id;
+    ret->incarnation = incarnation;
+    ret->token.czxid = czxid;
+    ret->clean = strcmp(clean, "1") == 0;
+    return at + 1;
+}
+
+/* Moves *at behind a number; false when it is cut off or too long. */
+static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *ret)
+{
+    uint64_t value = 0;
+    for (unsigned i = 0; i < VARINT_MAX && *at < end; i++) {
+        uint8_t byte = *(*at)++;
+        value |= (uint64_t)(byte & 0x7f) << (7 * i);
+        if (byte < 0x80) {
+            *ret = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Moves *at behind a field's value; *ret_len: of what it holds. */
+static bool skip_value(const uint8_t **at, const uint8_t *end, unsigned wire_type, size_t *ret_len)
+{
+    uint64_t len = wire_type == WIRE_64 ? 8 : 4;
+    if (wire_type == WIRE_VARINT) {
+        return read_varint(at, end, &len);
+    }
+    if (wire_type == WIRE_BYTES ? !read_varint(at, end, &len)
+                                : wire_type != WIRE_64 && wire_type != WIRE_32) {
+        return false;
+    }
+    if (len > (uint64_t)(end - *at)) {
+        return false;
+    }
+    *at += len;
+    *ret_len = (size_t)len;
+    return true;
+}
+
+/* Our field at the end of a protobuf message, as Hadoop's layout has it; NULL: not there. *ret_field
+ * is where it begins. */
+static char *find_field(char *text, size_t len, char **ret_field)
+{
+    const uint8_t *at = (const uint8_t *)text;
+    const uint8_t *end = at + len;
+    while (at < end) {
+        const uint8_t *field = at;
+        uint64_t key;
+        size_t value_len = 0;
+        if (!read_varint(&at, end, &key) || !skip_value(&at, end, key & 7, &value_len)) {
+            return NULL;
+        }
+        if (key == (FIELD << 3 | WIRE_BYTES) && at == end) {
+            *ret_field = text + (field - (const uint8_t *)text);
+            return text + len - value_len;
+        }
+    }
+    return NULL;
+}
+
+void breadcrumb_read(char *text, size_t len, struct conclave_breadcrumb *ret)
+{
+    char *end = text + len;
+    char *field;
+    *ret = (struct conclave_breadcrumb){.id = "", .incarnation = "", .data = text, .data_len = len};
+    *end = '\0';
+    char *data = read_lines(text, end, ret);
+    if (data != NULL) {
+        ret->data = data;
+        ret->data_len = (size_t)(end - data);
+        return;
+    }
+    char *lines = find_field(text, len, &field);
+    if (lines != NULL && read_lines(lines, end, ret) == end) {
+        ret->data_len = (size_t)(field - text);
+    }
+}

@@ -1,0 +1,24 @@
+/*
+ * The texts of an elector's two nodes: who has the lock, and who was active last. Pure.
+ *
+ * Native: a first line that says what it is, lines "name=value", an empty line, the member's data.
+ * Hadoop's: the member's data, a protobuf message, and behind it one more field, number 2047, that
+ * holds the same lines; protobuf's readers skip what they do not know. What was not written by an
+ * elector of this library is read as data of an unknown member.
+ */
+#ifndef RECIPES_HOLD_BREADCRUMB_H
+#define RECIPES_HOLD_BREADCRUMB_H
+
+#include "base/buf.h"
+
+#include <conclave/elector.h>
+
+/* Writes the text. check buf_ok. */
+void breadcrumb_write(struct buf *out, enum conclave_elector_layout layout,
+                      const struct conclave_breadcrumb *crumb);
+
+/* Reads it, whichever the layout; text is changed, and what *ret points to lies in it. It must have
+ * room for a NUL at text[len]. *ret always is something: see above. Its token is 0 when it has none. */
+void breadcrumb_read(char *text, size_t len, struct conclave_breadcrumb *ret);
+
+#endif

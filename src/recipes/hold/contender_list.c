@@ -1,0 +1,260 @@
+#include "recipes/hold/contender_list.h"
+
+#include "recipes/engine/line_position.h"
+#include "recipes/hold/election.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct listing {
+    struct handle handle; /* first */
+    struct step step;
+    bool kinds;
+    char *path;
+    struct reading *items;
+    size_t count;
+    size_t answered;
+    bool done;
+    int error;
+};
+
+/* One contender that is being read. */
+struct reading {
+    struct step step;
+    struct listing *listing;
+    struct listed_contender found; /* its node is NULL when it is not there */
+};
+
+static bool listing_done(void *ctx)
+{
+    return ((struct listing *)ctx)->done;
+}
+
+static void listing_end(struct listing *l, int error)
+{
+    l->done = true;
+    l->error = error;
+    client_notify(l->handle.rt->client);
+}
+
+static void listing_state(struct handle *h, enum conclave_state state)
+{
+    (void)h;
+    (void)state;
+}
+
+static bool listing_run_due(struct handle *h)
+{
+    (void)h;
+    return false;
+}
+
+static void listing_free(struct handle *h)
+{
+    struct listing *l = CONTAINER_OF(h, struct listing, handle);
+    for (size_t i = 0; i < l->count; i++) {
+        free((void *)(uintptr_t)l->items[i].found.participant.node);
+    }
+    free(l->items);
+    free(l->path);
+    free(l);
+}
+
+static const struct handle_class listing_class = {listing_state, listing_run_due, listing_free};
+
+/* Node and data in one block, so that one free does. */
+static int listed_fill(struct conclave_participant *p, const char *node,
+                       const struct conclave_reply *reply)
+{
+    size_t node_len = strlen(node) + 1;
+    char *block = malloc(node_len + reply->data_len + 1);
+    const char *data;
+    if (block == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    memcpy(block, node, node_len);
+    if (reply->data_len > 0) {
+        memcpy(block + node_len, reply->data, reply->data_len);
+    }
+    candidate_split(block + node_len, reply->data_len, &p->id, &data, &p->data_len);
+    p->node = block;
+    p->data = data;
+    return 0;
+}
+
+static void on_data(struct step *step, const struct conclave_reply *reply)
+{
+    struct reading *item = CONTAINER_OF(step, struct reading, step);
+    struct listing *l = item->listing;
+    struct conclave_participant *p = &item->found.participant;
+    char *node = (char *)(uintptr_t)p->node;
+    int error = reply->error;
+    p->node = NULL;
+    if (error == 0) {
+        error = listed_fill(p, node, reply);
+        p->session_id = reply->stat.ephemeral_owner;
+        p->self = reply->stat.ephemeral_owner == client_session_id(l->handle.rt->client);
+        p->token.czxid = reply->stat.czxid;
+        item->found.since_ms = reply->stat.ctime_ms;
+        item->found.place =
+            item->found.kind == NAME_READ ? place_inherited_czxid(reply) : reply->stat.czxid;
+    }
+    free(node);
+    if (error != 0 && error != CONCLAVE_NO_NODE && l->error == 0) {
+        l->error = error;
+    }
+    if (++l->answered == l->count) {
+        listing_end(l, l->error);
+    }
+}
+
+/* The naming under which most of the children are contenders: the caller has given only a
+ * path. */
+static enum conclave_naming guess_naming(const struct conclave_reply *reply, bool kinds)
+{
+    static const enum conclave_naming all[] = {
+        CONCLAVE_NAMING_NATIVE,
+        CONCLAVE_NAMING_CURATOR_LATCH,
+        CONCLAVE_NAMING_CURATOR_LOCK,
+        CONCLAVE_NAMING_KAZOO,
+    };
+    enum conclave_naming best = CONCLAVE_NAMING_NATIVE;
+    size_t most = 0;
+    for (size_t n = 0; n < sizeof all / sizeof all[0]; n++) {
+        size_t count = 0;
+        int32_t sequence;
+        for (size_t i = 0; i < reply->children_count; i++) {
+            enum name_kind kind;
+            bool its = kinds ? name_parse_kind(all[n], reply->children[i], &sequence, &kind)
+                             : name_parse(all[n], reply->children[i], &sequence);
+            count += its ? 1 : 0;
+        }
+        if (count > most) {
+            most = count;
+            best = all[n];
+        }
+    }
+    return best;
+}
+
+static int read_all(struct listing *l, const struct contender *list, size_t count)
+{
+    l->items = calloc(count, sizeof *l->items);
+    if (l->items == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    for (l->count = 0; l->count < count; l->count++) {
+        struct reading *item = &l->items[l->count];
+        item->listing = l;
+        step_init(&item->step, &l->handle);
+        item->found.kind = list[l->count].kind;
+        item->found.participant.sequence = list[l->count].sequence;
+        item->found.participant.node = strdup(list[l->count].name);
+        if (item->found.participant.node == NULL) {
+            return CONCLAVE_ENOMEM;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        char *path = path_join(l->path, l->items[i].found.participant.node);
+        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, path, 0);
+        if (path == NULL) {
+            l->error = CONCLAVE_ENOMEM; /* those asked already still answer */
+            l->answered++;
+            continue;
+        }
+        step_submit(&l->items[i].step, &op, on_data);
+        free(path);
+    }
+    if (l->answered == count) {
+        listing_end(l, l->error);
+    }
+    return 0;
+}
+
+static void on_children(struct step *step, const struct conclave_reply *reply)
+{
+    struct listing *l = CONTAINER_OF(step, struct listing, step);
+    struct contender *list = NULL;
+    size_t count = 0;
+    int error = reply->error;
+    if (error == 0) {
+        enum conclave_naming naming = guess_naming(reply, l->kinds);
+        error = l->kinds ? contenders_filter_kinds(naming, reply->children, reply->children_count,
+                                                   &list, &count)
+                         : contenders_filter(naming, reply->children, reply->children_count, &list,
+                                             &count);
+    }
+    if (error == 0 && count > 0) {
+        error = read_all(l, list, count);
+    }
+    if (error != 0 || count == 0) {
+        listing_end(l, error);
+    }
+    free(list);
+}
+
+static void on_synced(struct step *step, const struct conclave_reply *reply)
+{
+    struct listing *l = CONTAINER_OF(step, struct listing, step);
+    if (reply->error != 0) {
+        listing_end(l, reply->error);
+        return;
+    }
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, l->path, 0);
+    step_submit(&l->step, &op, on_children);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct listed_contender *x = a;
+    const struct listed_contender *y = b;
+    return (x->place > y->place) - (x->place < y->place);
+}
+
+/* Creation order is sequence order, and holds where numbers wrap or repeat. */
+static int take_list(struct listing *l, struct listed_contender **ret, size_t *ret_count)
+{
+    struct listed_contender *list = calloc(l->count + 1, sizeof *list);
+    size_t n = 0;
+    if (list == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    for (size_t i = 0; i < l->count; i++) {
+        if (l->items[i].found.participant.node != NULL) {
+            list[n++] = l->items[i].found;
+            l->items[i].found.participant.node = NULL;
+        }
+    }
+    qsort(list, n, sizeof *list, by_place);
+    *ret = list;
+    *ret_count = n;
+    return 0;
+}
+
+int contenders_read(struct conclave_recipes *rt, const char *path, bool kinds, int64_t timeout_ms,
+                    struct listed_contender **ret, size_t *ret_count)
+{
+    struct conclave_client *client = rt->client;
+    int error = client_check(client);
+    if (error != 0) {
+        return error;
+    }
+    struct listing *l = path == NULL ? NULL : calloc(1, sizeof *l);
+    if (l == NULL || (l->path = strdup(path)) == NULL) {
+        free(l);
+        return path == NULL ? CONCLAVE_EINVAL : CONCLAVE_ENOMEM;
+    }
+    l->kinds = kinds;
+    client_lock(client);
+    handle_init(&l->handle, rt, &listing_class);
+    step_init(&l->step, &l->handle);
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, path, 0);
+    step_submit(&l->step, &op, on_synced);
+    error = client_wait(client, listing_done, l, client_deadline_ns(client, timeout_ms));
+    if (error == 0) {
+        error = l->error != 0 ? l->error : take_list(l, ret, ret_count);
+    }
+    handle_release(&l->handle);
+    client_unlock(client);
+    return error;
+}

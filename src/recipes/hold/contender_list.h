@@ -1,0 +1,25 @@
+/*
+ * Who contends for something, read by one who does not: the names as of one sync, then everybody's
+ * data, all requests at once, whatever naming most of them have. Whoever leaves between list and
+ * read is left out.
+ */
+#ifndef RECIPES_HOLD_CONTENDER_LIST_H
+#define RECIPES_HOLD_CONTENDER_LIST_H
+
+#include "recipes/engine/contender_names.h"
+
+#include <conclave/election.h>
+
+struct listed_contender {
+    struct conclave_participant participant; /* node is the block that holds all its texts */
+    enum name_kind kind;                     /* NAME_PLAIN unless kinds were asked for */
+    int64_t since_ms;                        /* when its node was made, by the server's clock */
+    int64_t place;                           /* its czxid, or that of whose place it has taken */
+};
+
+/* In their order; free every participant.node, and the list. Blocks. 0, CONCLAVE_EINVAL (no path),
+ * CONCLAVE_ENOMEM, CONCLAVE_ETIMEDOUT, CONCLAVE_NO_NODE, or the answer's error. */
+int contenders_read(struct conclave_recipes *rt, const char *path, bool kinds, int64_t timeout_ms,
+                    struct listed_contender **ret, size_t *ret_count) CONCLAVE_MUST_USE;
+
+#endif

@@ -1,0 +1,310 @@
+/* The public functions of an elector: what they check, copy and ask of the machine in elector.c; and
+ * what operators ask of its nodes. */
+#include "recipes/hold/breadcrumb.h"
+#include "recipes/hold/elector.h"
+
+#include "base/random.h"
+#include "client/core/acl.h"
+#include "client/core/path.h"
+#include "recipes/engine/option_copies.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ID_MAX = 1024, INCARNATION_BYTES = 8 };
+#define STAY_OUT_MAX_MS (366 * INT64_C(86400000)) /* a year */
+
+static const char *const state_names[] = {"INIT", "NEUTRAL", "STANDBY", "FENCING", "ACTIVE"};
+static const char *const health_names[] = {"INITIALIZING", "HEALTHY", "UNHEALTHY", "NOT_RESPONDING",
+                                           "MONITOR_FAILED"};
+
+const char *conclave_elector_state_name(enum conclave_elector_state state)
+{
+    return (unsigned)state <= CONCLAVE_ELECTOR_ACTIVE ? state_names[state] : "UNKNOWN";
+}
+
+const char *conclave_health_name(enum conclave_health health)
+{
+    return (unsigned)health <= CONCLAVE_HEALTH_MONITOR_FAILED ? health_names[health] : "UNKNOWN";
+}
+
+/* --- start ----------------------------------------------------------------------- */
+
+static bool name_valid(const char *name)
+{
+    return name == NULL ||
+           (name[0] != '\0' && strchr(name, '\n') == NULL && strlen(name) <= ID_MAX);
+}
+
+static bool options_valid(const struct conclave_elector_options *o)
+{
+    return o->size >= sizeof *o && o->dir != NULL && path_is_valid(o->dir, false) &&
+           strcmp(o->dir, "/") != 0 && name_valid(o->id) && name_valid(o->incarnation) &&
+           o->data_len <= ELECTOR_DATA_MAX && (o->data != NULL || o->data_len == 0) &&
+           (unsigned)o->layout <= CONCLAVE_ELECTOR_LAYOUT_HADOOP &&
+           (unsigned)o->health <= CONCLAVE_HEALTH_MONITOR_FAILED && o->lease.heartbeat_ms >= 0 &&
+           o->lease.grace_ms >= 0 && o->backoff_min_ms >= 0 &&
+           o->backoff_max_ms >= o->backoff_min_ms;
+}
+
+static char *random_incarnation(void)
+{
+    uint8_t bytes[INCARNATION_BYTES];
+    char text[2 * INCARNATION_BYTES + 1];
+    random_bytes(bytes, sizeof bytes);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        (void)snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    }
+    return strdup(text);
+}
+
+/* What the lock's node holds: as the breadcrumb, but its token is its own czxid. */
+static bool write_text(struct conclave_elector *e)
+{
+    struct conclave_breadcrumb crumb = {
+        .id = e->id, .incarnation = e->incarnation, .data = e->data, .data_len = e->data_len};
+    struct buf text;
+    buf_init(&text, ELECTOR_TEXT_MAX);
+    breadcrumb_write(&text, e->options.layout, &crumb);
+    if (!buf_ok(&text)) {
+        buf_finish(&text);
+        return false;
+    }
+    e->text = (char *)buf_take(&text, &e->text_len);
+    return true;
+}
+
+static bool copy_options(struct conclave_elector *e, const struct conclave_elector_options *o)
+{
+    e->options = *o;
+    e->health = o->health;
+    e->dir = strdup(o->dir);
+    e->lock_path = text_concat(o->dir, "/ActiveStandbyElectorLock");
+    e->line_path = text_concat(o->dir, "/line");
+    e->crumb_path = text_concat(o->dir, "/ActiveBreadCrumb");
+    e->override_path = text_concat(o->dir, "/FenceOverride");
+    e->id = o->id != NULL ? strdup(o->id) : default_id();
+    e->incarnation = o->incarnation != NULL ? strdup(o->incarnation) : random_incarnation();
+    e->data = malloc(o->data_len + 1);
+    if (o->acl != NULL && o->acl_count > 0) {
+        e->acl = acl_copy(o->acl, o->acl_count);
+        if (e->acl == NULL) {
+            return false;
+        }
+    } else {
+        e->options.acl_count = 0;
+    }
+    if (e->dir == NULL || e->lock_path == NULL || e->line_path == NULL || e->crumb_path == NULL ||
+        e->override_path == NULL || e->id == NULL || e->incarnation == NULL || e->data == NULL) {
+        return false;
+    }
+    if (o->data_len > 0) {
+        memcpy(e->data, o->data, o->data_len);
+    }
+    e->data_len = o->data_len;
+    return write_text(e);
+}
+
+int conclave_elector_start(struct conclave_recipes *rt,
+                           const struct conclave_elector_options *options,
+                           const struct conclave_elector_callbacks *callbacks, void *ctx,
+                           struct conclave_elector **ret)
+{
+    int error = client_check(rt->client);
+    if (error != 0) {
+        return error;
+    }
+    if (options == NULL || !options_valid(options)) {
+        return CONCLAVE_EINVAL;
+    }
+    struct conclave_elector *e = calloc(1, sizeof *e);
+    if (e == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    if (!copy_options(e, options)) {
+        elector_free_copies(e);
+        return CONCLAVE_ENOMEM;
+    }
+    if (callbacks != NULL) {
+        e->callbacks = *callbacks;
+    }
+    e->ctx = ctx;
+    client_lock(rt->client);
+    int64_t timeout_ms = client_timeout_ms(rt->client);
+    if (state_is_final(client_state(rt->client))) {
+        error = CONCLAVE_ECLOSED;
+    } else if (timeout_ms > 0 && e->options.lease.grace_ms > lease_grace_max_ms(timeout_ms)) {
+        error = CONCLAVE_EINVAL;
+    }
+    if (error != 0) {
+        client_unlock(rt->client);
+        elector_free_copies(e);
+        return error;
+    }
+    elector_init(e, rt);
+    e->connected = recipes_connected(rt);
+    *ret = e; /* before a callback can run */
+    elector_run(e);
+    client_unlock(rt->client);
+    return 0;
+}
+
+/* --- asking ---------------------------------------------------------------------- */
+
+bool conclave_elector_is_active(const struct conclave_elector *e)
+{
+    return grant_until_ns(&e->grant, elector_rt(e)) != 0;
+}
+
+int64_t conclave_elector_lease_left_ms(const struct conclave_elector *e)
+{
+    return grant_left_ms(&e->grant, elector_rt(e));
+}
+
+int64_t conclave_elector_lease_until_ns(const struct conclave_elector *e)
+{
+    return grant_until_ns(&e->grant, elector_rt(e));
+}
+
+struct conclave_token conclave_elector_token(const struct conclave_elector *e)
+{
+    return grant_token(&e->grant, elector_rt(e));
+}
+
+enum conclave_elector_state conclave_elector_state(const struct conclave_elector *e)
+{
+    struct conclave_client *client = elector_rt(e)->client;
+    if (client_check(client) != 0) {
+        return CONCLAVE_ELECTOR_NEUTRAL;
+    }
+    client_lock(client);
+    enum conclave_elector_state state = elector_state(e);
+    client_unlock(client);
+    return state;
+}
+
+/* --- asking for changes ------------------------------------------------------------- */
+
+void conclave_elector_set_health(struct conclave_elector *e, enum conclave_health health)
+{
+    struct conclave_client *client = elector_rt(e)->client;
+    if (client_check(client) != 0 || (unsigned)health > CONCLAVE_HEALTH_MONITOR_FAILED) {
+        return;
+    }
+    client_lock(client);
+    if (e->health != health) {
+        e->health = health;
+        if (health != CONCLAVE_HEALTH_HEALTHY) {
+            e->reason = "not healthy";
+            e->untrusted = true; /* of a stop under way, too */
+            if (e->node != NULL) {
+                /* What recovers at once leaves the turn to others all the same. */
+                int64_t until = client_now_ns(client) + e->options.backoff_min_ms * 1000000;
+                e->not_before_ns = until > e->not_before_ns ? until : e->not_before_ns;
+            }
+        }
+        elector_run(e);
+    }
+    client_unlock(client);
+}
+
+int conclave_elector_cede(struct conclave_elector *e, int64_t stay_out_ms)
+{
+    struct conclave_client *client = elector_rt(e)->client;
+    int error = client_check(client);
+    if (error == 0 && (stay_out_ms < 0 || stay_out_ms > STAY_OUT_MAX_MS)) {
+        error = CONCLAVE_EINVAL;
+    }
+    if (error != 0) {
+        return error;
+    }
+    client_lock(client);
+    if (e->ending) {
+        error = CONCLAVE_ECLOSED;
+    } else {
+        e->ceding = true;
+        e->reason = "ceded";
+        e->not_before_ns = client_now_ns(client) + stay_out_ms * 1000000;
+        elector_run(e);
+    }
+    client_unlock(client);
+    return error;
+}
+
+/* The breadcrumb's version, while it is ours and the lease lasts; or why not. In Hadoop's layout versions
+ * begin anew with each breadcrumb: that it is ours when this is queued, and that its end is queued later,
+ * is what the check stands on. */
+static int crumb_version(void *ctx, int32_t *ret)
+{
+    struct conclave_elector *e = ctx;
+    if (e->phase != PHASE_ACTIVE || e->term == TERM_DUE ||
+        grant_until_ns(&e->grant, elector_rt(e)) == 0) {
+        return CONCLAVE_EFENCED;
+    }
+    *ret = e->crumb_version;
+    return 0;
+}
+
+int conclave_elector_fenced_multi(struct conclave_elector *e, const struct conclave_op *parts,
+                                  size_t count, struct conclave_reply **ret_reply)
+{
+    struct fenced_version version = {crumb_version, e};
+    return fenced_multi_version(elector_rt(e)->client, e->crumb_path, &version, parts, count,
+                                ret_reply);
+}
+
+/* --- the end ----------------------------------------------------------------------- */
+
+void conclave_elector_close(struct conclave_elector *e)
+{
+    struct conclave_client *client = elector_rt(e)->client;
+    if (client_check(client) != 0) {
+        return;
+    }
+    client_lock(client);
+    elector_end(e, CONCLAVE_ECLOSED);
+    elector_run(e);
+    client_notify(client);
+    client_unlock(client);
+}
+
+static bool closed_returned(void *ctx)
+{
+    return ((struct conclave_elector *)ctx)->closed_returned;
+}
+
+int conclave_elector_close_wait(struct conclave_elector *e, int64_t timeout_ms)
+{
+    struct conclave_client *client = elector_rt(e)->client;
+    int error = recipes_may_block(elector_rt(e));
+    if (error != 0) {
+        return error;
+    }
+    conclave_elector_close(e);
+    client_lock(client);
+    handle_ref(&e->handle);
+    error = client_wait(client, closed_returned, e, client_deadline_ns(client, timeout_ms));
+    handle_unref(&e->handle);
+    client_unlock(client);
+    return error;
+}
+
+void conclave_elector_destroy(struct conclave_elector *e)
+{
+    if (e == NULL || client_check(elector_rt(e)->client) != 0) {
+        return; /* in a child of fork the memory goes with the child */
+    }
+    struct conclave_client *client = elector_rt(e)->client;
+    client_lock(client);
+    assert(e->told_closed);
+    if (e->closed_returned) {
+        handle_release(&e->handle);
+    } else {
+        e->destroy_later = true;
+        handle_retire(&e->handle);
+    }
+    client_unlock(client);
+}

@@ -1,0 +1,239 @@
+/*
+ * The breadcrumb: read when the lock is ours, written before activate.
+ *
+ * It is written with the version that was read, so of two that believe to have the lock only one
+ * succeeds, and the heartbeat of the lease checks the version that was written: whoever writes it
+ * next ends the lease of the one before.
+ */
+#include "recipes/hold/breadcrumb.h"
+#include "recipes/hold/elector.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NUMBER_MAX = 24 };
+
+static struct conclave_elector *of_step(struct step *step)
+{
+    return CONTAINER_OF(step, struct conclave_elector, mark_step);
+}
+
+static void submit(struct conclave_elector *e, const struct conclave_op *op, step_fn fn)
+{
+    e->mark_generation = e->generation;
+    step_submit(&e->mark_step, op, fn);
+}
+
+static bool still(const struct conclave_elector *e, enum elector_phase phase)
+{
+    return e->mark_generation == e->generation && e->phase == phase;
+}
+
+void elector_crumb_forget(struct conclave_elector *e)
+{
+    free(e->old_text);
+    e->old_text = NULL;
+    e->crumb_known = e->crumb_exists = false;
+    e->override_known = e->overridden = false;
+    e->fenced = e->marked = e->mark_maybe = false;
+    e->override_exists = false;
+}
+
+/* --- reading ------------------------------------------------------------------------ */
+
+static bool is_own(const struct conclave_elector *e)
+{
+    return strcmp(e->old.id, e->id) == 0 && strcmp(e->old.incarnation, e->incarnation) == 0;
+}
+
+static bool keep(struct conclave_elector *e, const struct conclave_reply *reply)
+{
+    char *text = malloc(reply->data_len + 1);
+    if (text == NULL) {
+        return false;
+    }
+    if (reply->data_len > 0) {
+        memcpy(text, reply->data, reply->data_len);
+    }
+    elector_crumb_forget(e);
+    e->old_text = text;
+    breadcrumb_read(text, reply->data_len, &e->old);
+    if (e->old.token.czxid == 0) {
+        e->old.token.czxid = reply->stat.mzxid;
+    }
+    e->crumb_known = e->crumb_exists = true;
+    e->crumb_version = reply->stat.version;
+    return true;
+}
+
+static void on_crumb(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_elector *e = of_step(step);
+    if (!still(e, PHASE_READING)) {
+        /* of no interest any more */
+    } else if (reply->error == CONCLAVE_NO_NODE) {
+        elector_crumb_forget(e);
+        e->crumb_known = true;
+    } else if (reply->error != 0) {
+        elector_trouble(e, reply->error);
+    } else if (!keep(e, reply)) {
+        elector_trouble(e, CONCLAVE_ENOMEM);
+    }
+    elector_run(e);
+}
+
+static void on_override(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_elector *e = of_step(step);
+    if (!still(e, PHASE_READING)) {
+        /* of no interest any more */
+    } else if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
+        elector_trouble(e, reply->error);
+    } else {
+        char text[NUMBER_MAX];
+        int len = snprintf(text, sizeof text, "%" PRId64, e->old.token.czxid);
+        e->override_known = true;
+        e->override_exists = reply->error == 0;
+        e->override_version = reply->stat.version;
+        e->overridden = reply->error == 0 && reply->data_len == (size_t)len &&
+                        memcmp(reply->data, text, (size_t)len) == 0;
+    }
+    elector_run(e);
+}
+
+static void ask(struct conclave_elector *e, const char *path, step_fn fn)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, path, 0);
+    op.linearizable = true; /* an own write whose answer was lost is in it */
+    submit(e, &op, fn);
+}
+
+void elector_read_run(struct conclave_elector *e)
+{
+    if (e->mark_step.busy || client_timer_active(&e->wake)) {
+        return;
+    }
+    if (!e->crumb_known) {
+        ask(e, e->crumb_path, on_crumb);
+    } else if (e->crumb_exists && is_own(e) && !e->old.clean && e->old.token.czxid == e->czxid) {
+        e->marked = true; /* the answer was lost, the write was not */
+        elector_enter(e, PHASE_PROVING);
+    } else if (!e->crumb_exists || is_own(e) || e->old.clean || e->fenced || e->overridden) {
+        elector_enter(e, PHASE_MARKING);
+    } else if (!e->override_known) {
+        ask(e, e->override_path, on_override);
+    } else {
+        elector_enter(e, PHASE_FENCING);
+    }
+}
+
+/* --- writing ------------------------------------------------------------------------ */
+
+/* Part 0 checks the lock, part 1 writes the breadcrumb, part 2 takes the override away. */
+static void on_marked(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_elector *e = of_step(step);
+    bool done = reply->error == 0 && reply->results_count >= 2;
+    if (done && e->mark_generation == e->generation) {
+        e->crumb_version = e->crumb_exists ? reply->results[1].stat.version : 0;
+        e->marked = true;
+    }
+    if (!still(e, PHASE_MARKING)) {
+        e->mark_maybe = e->mark_generation == e->generation && error_is_unknown(reply->error);
+        elector_run(e);
+        return;
+    }
+    if (done) {
+        elector_enter(e, PHASE_PROVING);
+    } else {
+        bool lock_gone = reply->results_count > 0 && reply->results[0].error == CONCLAVE_NO_NODE;
+        bool raced = reply->error == CONCLAVE_BAD_VERSION || reply->error == CONCLAVE_NO_NODE ||
+                     reply->error == CONCLAVE_NODE_EXISTS;
+        if (lock_gone) {
+            elector_lock_gone(e, CONCLAVE_ELOST);
+        } else {
+            elector_crumb_forget(e); /* somebody wrote, or nobody knows: read it again */
+            e->mark_maybe = error_is_unknown(reply->error);
+            elector_enter(e, PHASE_READING);
+            if (!raced) {
+                elector_trouble(e, reply->error);
+            }
+        }
+    }
+    elector_run(e);
+}
+
+void elector_mark_run(struct conclave_elector *e)
+{
+    if (e->mark_step.busy || !elector_lock_verified(e) || client_timer_active(&e->wake)) {
+        return;
+    }
+    struct conclave_breadcrumb crumb = {.id = e->id,
+                                        .incarnation = e->incarnation,
+                                        .token = {e->czxid},
+                                        .data = e->data,
+                                        .data_len = e->data_len};
+    struct conclave_op parts[3];
+    size_t count = 2;
+    struct buf text;
+    buf_init(&text, ELECTOR_TEXT_MAX);
+    breadcrumb_write(&text, e->options.layout, &crumb);
+    parts[0] = conclave_op_path(CONCLAVE_OP_CHECK, e->node, -1);
+    if (e->crumb_exists) {
+        parts[1] = conclave_op_set(e->crumb_path, text.data, text.len, e->crumb_version);
+    } else {
+        parts[1] = conclave_op_create(e->crumb_path, text.data, text.len, CONCLAVE_PERSISTENT);
+        parts[1].acl = e->acl;
+        parts[1].acl_count = e->options.acl_count;
+    }
+    if (e->override_exists) {
+        parts[count++] =
+            conclave_op_path(CONCLAVE_OP_DELETE, e->override_path, e->override_version);
+    }
+    struct conclave_op op = conclave_op_multi(parts, count);
+    if (buf_ok(&text)) {
+        submit(e, &op, on_marked);
+    } else {
+        elector_trouble(e, CONCLAVE_ENOMEM);
+    }
+    buf_finish(&text);
+}
+
+static void on_resolved(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_elector *e = of_step(step);
+    if (e->mark_generation != e->generation) {
+        /* of no interest any more */
+    } else if (reply->error == 0 && keep(e, reply)) {
+        e->marked = is_own(e) && !e->old.clean && e->old.token.czxid == e->czxid;
+    } else if (reply->error == CONCLAVE_NO_NODE) {
+        e->mark_maybe = false;
+    } else {
+        elector_trouble(e, reply->error == 0 ? CONCLAVE_ENOMEM : reply->error);
+        elector_retry_later(e);
+    }
+    elector_run(e);
+}
+
+bool elector_mark_resolve(struct conclave_elector *e)
+{
+    if (!e->mark_maybe || e->node == NULL) {
+        return false;
+    }
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, e->crumb_path, 0);
+    op.linearizable = true;
+    submit(e, &op, on_resolved);
+    return true;
+}
+
+void elector_mark_init(struct conclave_elector *e)
+{
+    step_init(&e->mark_step, &e->handle);
+}
+
+void elector_mark_finish(struct conclave_elector *e)
+{
+    free(e->old_text);
+}

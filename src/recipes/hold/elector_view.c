@@ -1,0 +1,243 @@
+/* What operators ask of an elector's nodes: who has the lock, who was active last, and the word that
+ * the one before is dead. Blocking, and without a handle. */
+#include "recipes/hold/breadcrumb.h"
+
+#include "client/core/path.h"
+#include "recipes/engine/contender_names.h"
+#include "recipes/engine/option_copies.h"
+#include "recipes/engine/recipe_runtime.h"
+
+#include <conclave/elector.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct view {
+    struct conclave_elector_view public; /* first */
+    char *lock_text;
+    char *active_text;
+};
+
+/* Requests of one question, and the time that is left for them. */
+struct question {
+    struct conclave_client *client;
+    const char *dir;
+    int64_t deadline_ns;
+};
+
+static int call(const struct question *q, struct conclave_op *op, struct conclave_reply **ret)
+{
+    *ret = NULL;
+    if (q->deadline_ns != CONCLAVE_FOREVER) {
+        int64_t left_ms = (q->deadline_ns - client_now_ns(q->client)) / 1000000;
+        if (left_ms <= 0) {
+            return CONCLAVE_ETIMEDOUT;
+        }
+        op->timeout_ms = left_ms;
+    }
+    int error = conclave_call(q->client, op, ret);
+    return error == CONCLAVE_OPERATION_TIMEOUT ? CONCLAVE_ETIMEDOUT : error;
+}
+
+/* A node's text, with room for a NUL, and its stat. */
+static int get(const struct question *q, const char *name, char **ret_text, size_t *ret_len,
+               struct conclave_stat *ret_stat)
+{
+    struct conclave_reply *reply;
+    char *path = text_concat(q->dir, name);
+    if (path == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, path, 0);
+    op.linearizable = true;
+    int error = call(q, &op, &reply);
+    if (error == 0) {
+        char *text = malloc(reply->data_len + 1);
+        if (text == NULL) {
+            error = CONCLAVE_ENOMEM;
+        } else {
+            if (reply->data_len > 0) {
+                memcpy(text, reply->data, reply->data_len);
+            }
+            text[reply->data_len] = '\0';
+            *ret_text = text;
+            *ret_len = reply->data_len;
+            *ret_stat = reply->stat;
+        }
+    }
+    conclave_reply_free(reply);
+    free(path);
+    return error;
+}
+
+/* Name of the first in line, below dir, on the heap; NO_NODE without a line, or with an empty one. */
+static int first_in_line(const struct question *q, char **ret_name)
+{
+    struct conclave_reply *reply;
+    struct contender *list = NULL;
+    size_t count = 0;
+    char *path = text_concat(q->dir, "/line");
+    if (path == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, path, 0);
+    int error = call(q, &op, &reply);
+    if (error == 0) {
+        error = contenders_filter(CONCLAVE_NAMING_NATIVE, reply->children, reply->children_count,
+                                  &list, &count);
+    }
+    if (error == 0 && count == 0) {
+        error = CONCLAVE_NO_NODE;
+    } else if (error == 0) {
+        contenders_sort(list, count, false);
+        char *name = path_join("/line", list[0].name);
+        error = name == NULL ? CONCLAVE_ENOMEM : 0;
+        *ret_name = name;
+    }
+    free(list);
+    conclave_reply_free(reply);
+    free(path);
+    return error;
+}
+
+static int read_lock(const struct question *q, struct view *v)
+{
+    struct conclave_stat stat;
+    size_t len;
+    char *name = NULL;
+    int error = get(q, "/ActiveStandbyElectorLock", &v->lock_text, &len, &stat);
+    if (error == CONCLAVE_NO_NODE) {
+        error = first_in_line(q, &name);
+        if (error == 0) {
+            error = get(q, name, &v->lock_text, &len, &stat);
+        }
+    }
+    free(name);
+    if (error == 0) {
+        breadcrumb_read(v->lock_text, len, &v->public.lock);
+        v->public.lock.token.czxid = stat.czxid;
+        v->public.lock_session = stat.ephemeral_owner;
+        v->public.has_lock = true;
+    }
+    return error == CONCLAVE_NO_NODE ? 0 : error; /* nobody has it */
+}
+
+static int read_active(const struct question *q, struct view *v)
+{
+    struct conclave_stat stat;
+    size_t len;
+    int error = get(q, "/ActiveBreadCrumb", &v->active_text, &len, &stat);
+    if (error == 0) {
+        breadcrumb_read(v->active_text, len, &v->public.active);
+        if (v->public.active.token.czxid == 0) {
+            v->public.active.token.czxid = stat.mzxid;
+        }
+        v->public.has_active = true;
+    }
+    return error == CONCLAVE_NO_NODE ? 0 : error; /* nobody was */
+}
+
+static int begin(struct conclave_recipes *rt, const char *dir, int64_t timeout_ms,
+                 struct question *ret)
+{
+    int error = recipes_may_block(rt);
+    if (error == 0 && (dir == NULL || !path_is_valid(dir, false) || strcmp(dir, "/") == 0)) {
+        error = CONCLAVE_EINVAL;
+    }
+    ret->client = rt->client;
+    ret->dir = dir;
+    ret->deadline_ns = client_deadline_ns(rt->client, timeout_ms);
+    return error;
+}
+
+int conclave_elector_view(struct conclave_recipes *rt, const char *dir, int64_t timeout_ms,
+                          struct conclave_elector_view **ret)
+{
+    struct question q;
+    int error = begin(rt, dir, timeout_ms, &q);
+    if (error != 0) {
+        return error;
+    }
+    struct view *v = calloc(1, sizeof *v);
+    if (v == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    error = read_lock(&q, v);
+    if (error == 0) {
+        error = read_active(&q, v);
+    }
+    if (error != 0) {
+        conclave_elector_view_free(&v->public);
+        return error;
+    }
+    *ret = &v->public;
+    return 0;
+}
+
+void conclave_elector_view_free(struct conclave_elector_view *view)
+{
+    if (view != NULL) {
+        struct view *v = (struct view *)view;
+        free(v->lock_text);
+        free(v->active_text);
+        free(v);
+    }
+}
+
+/* The breadcrumb must stand as it was read, in the same transaction. */
+static int write_override(const struct question *q, int32_t crumb_version, int64_t token,
+                          const struct conclave_acl *acl, size_t acl_count, bool replace)
+{
+    char text[24];
+    struct conclave_reply *reply;
+    struct conclave_op parts[2];
+    int error = CONCLAVE_ENOMEM;
+    char *crumb = text_concat(q->dir, "/ActiveBreadCrumb");
+    char *path = text_concat(q->dir, "/FenceOverride");
+    if (crumb != NULL && path != NULL) {
+        int len = snprintf(text, sizeof text, "%" PRId64, token);
+        parts[0] = conclave_op_path(CONCLAVE_OP_CHECK, crumb, crumb_version);
+        parts[1] = replace ? conclave_op_set(path, text, (size_t)len, -1)
+                           : conclave_op_create(path, text, (size_t)len, CONCLAVE_PERSISTENT);
+        parts[1].acl = replace ? NULL : acl;
+        parts[1].acl_count = replace || acl == NULL ? 0 : acl_count;
+        struct conclave_op op = conclave_op_multi(parts, 2);
+        error = call(q, &op, &reply);
+        conclave_reply_free(reply);
+    }
+    free(crumb);
+    free(path);
+    return error == CONCLAVE_BAD_VERSION ? CONCLAVE_ECONFLICT : error;
+}
+
+int conclave_elector_override(struct conclave_recipes *rt, const char *dir,
+                              struct conclave_token token, const struct conclave_acl *acl,
+                              size_t acl_count, int64_t timeout_ms)
+{
+    struct question q;
+    struct conclave_stat stat;
+    struct conclave_breadcrumb crumb;
+    char *text = NULL;
+    size_t len;
+    int error = begin(rt, dir, timeout_ms, &q);
+    if (error == 0) {
+        error = get(&q, "/ActiveBreadCrumb", &text, &len, &stat);
+    }
+    if (error != 0) {
+        return error;
+    }
+    breadcrumb_read(text, len, &crumb);
+    int64_t standing = crumb.token.czxid != 0 ? crumb.token.czxid : stat.mzxid;
+    if (crumb.clean || standing != token.czxid) {
+        error = CONCLAVE_ECONFLICT;
+    } else {
+        error = write_override(&q, stat.version, standing, acl, acl_count, false);
+        if (error == CONCLAVE_NODE_EXISTS) {
+            error = write_override(&q, stat.version, standing, acl, acl_count, true);
+        }
+    }
+    free(text);
+    return error;
+}

@@ -1,0 +1,160 @@
+/* Who contends, for the public: an election's candidates, who has a lock or a semaphore and who waits. */
+#include "recipes/hold/contender_list.h"
+
+#include "recipes/engine/recipe_runtime.h"
+
+#include <conclave/lock.h>
+#include <conclave/semaphore.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+static void listed_free(struct listed_contender *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free((void *)(uintptr_t)list[i].participant.node);
+    }
+    free(list);
+}
+
+int conclave_election_participants(struct conclave_recipes *rt, const char *path,
+                                   int64_t timeout_ms, struct conclave_participant **ret,
+                                   size_t *ret_count)
+{
+    struct listed_contender *found;
+    size_t count;
+    int error = contenders_read(rt, path, false, timeout_ms, &found, &count);
+    if (error != 0) {
+        return error;
+    }
+    struct conclave_participant *list = calloc(count + 1, sizeof *list);
+    if (list == NULL) {
+        listed_free(found, count);
+        return CONCLAVE_ENOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        list[i] = found[i].participant;
+    }
+    free(found);
+    *ret = list;
+    *ret_count = count;
+    return 0;
+}
+
+void conclave_participants_free(struct conclave_participant *list, size_t count)
+{
+    for (size_t i = 0; i < count && list != NULL; i++) {
+        free((void *)(uintptr_t)list[i].node);
+    }
+    free(list);
+}
+
+/* --- locks and semaphores ---------------------------------------------------------- */
+
+static enum conclave_lock_kind kind_of(enum name_kind kind)
+{
+    switch (kind) {
+    case NAME_READ:
+        return CONCLAVE_LOCK_READ;
+    case NAME_WRITE:
+        return CONCLAVE_LOCK_WRITE;
+    default:
+        return CONCLAVE_LOCK_EXCLUSIVE;
+    }
+}
+
+/* A contender's data is its id; who had another's place in the queue says so behind it. permits 0: a
+ * lock, whose readers hold it together unless somebody else stands before them. */
+static int contenders_list(struct conclave_recipes *rt, const char *path, int32_t permits,
+                           int64_t timeout_ms, struct conclave_contender **ret, size_t *ret_count)
+{
+    struct listed_contender *found;
+    size_t count;
+    bool readers_only = true;
+    int error = contenders_read(rt, path, permits == 0, timeout_ms, &found, &count);
+    if (error != 0) {
+        return error;
+    }
+    struct conclave_contender *list = calloc(count + 1, sizeof *list);
+    if (list == NULL) {
+        listed_free(found, count);
+        return CONCLAVE_ENOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct conclave_participant *p = &found[i].participant;
+        bool reads = found[i].kind == NAME_READ;
+        list[i] = (struct conclave_contender){
+            .node = p->node,
+            .id = p->id,
+            .kind = kind_of(found[i].kind),
+            .holds = permits > 0 ? i < (size_t)permits : i == 0 || (reads && readers_only),
+            .session_id = p->session_id,
+            .since_ms = found[i].since_ms,
+            .token = {.czxid = found[i].place},
+        };
+        readers_only = readers_only && reads;
+    }
+    free(found);
+    *ret = list;
+    *ret_count = count;
+    return 0;
+}
+
+int conclave_lock_contenders(struct conclave_recipes *rt, const char *path, int64_t timeout_ms,
+                             struct conclave_contender **ret, size_t *ret_count)
+{
+    return contenders_list(rt, path, 0, timeout_ms, ret, ret_count);
+}
+
+/* What the first contender wrote: decimal digits. */
+static bool permits_read(const struct conclave_reply *reply, int32_t *ret)
+{
+    char text[16] = "";
+    char *end;
+    if (reply->data_len == 0 || reply->data_len >= sizeof text) {
+        return false;
+    }
+    memcpy(text, reply->data, reply->data_len);
+    long n = strtol(text, &end, 10);
+    if (*end != '\0' || n < 1 || n > INT32_MAX) {
+        return false;
+    }
+    *ret = (int32_t)n;
+    return true;
+}
+
+int conclave_semaphore_contenders(struct conclave_recipes *rt, const char *path, int64_t timeout_ms,
+                                  struct conclave_contender **ret, size_t *ret_count,
+                                  int32_t *ret_permits)
+{
+    struct conclave_reply *reply = NULL;
+    int32_t permits = 0;
+    if (path == NULL) {
+        return CONCLAVE_EINVAL;
+    }
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, path, 0);
+    op.timeout_ms = timeout_ms == CONCLAVE_FOREVER ? 0 : timeout_ms > 0 ? timeout_ms : 1;
+    int error = conclave_call(rt->client, &op, &reply);
+    if (error == CONCLAVE_REQUEST_TIMEOUT) {
+        error = CONCLAVE_ETIMEDOUT;
+    }
+    if (error == 0 && !permits_read(reply, &permits)) {
+        error = CONCLAVE_ECONFLICT;
+    }
+    conclave_reply_free(reply);
+    if (error == 0) {
+        error = contenders_list(rt, path, permits, timeout_ms, ret, ret_count);
+    }
+    if (error == 0) {
+        *ret_permits = permits;
+    }
+    return error;
+}
+
+void conclave_contenders_free(struct conclave_contender *list, size_t count)
+{
+    for (size_t i = 0; i < count && list != NULL; i++) {
+        free((void *)(uintptr_t)list[i].node);
+    }
+    free(list);
+}

@@ -1,0 +1,664 @@
+/*
+ * What a leader leaves in <path>.leader, a container beside the election, so that the
+ * candidates stay among themselves:
+ *   current  ephemeral: the leader that is ready (its acknowledgement)
+ *   last     persistent: token of the last leader, and whether it stopped cleanly; a leader that stops
+ *            cleanly, closes its handle and leaves no candidate behind deletes it
+ * Every write of `current` writes `last` in the same transaction: the version of `last`
+ * therefore names the acknowledgement that stands, and a late deletion can be made to hit
+ * nobody else's.
+ */
+#include "recipes/hold/election.h"
+
+#include "base/buf.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LAST_TEXT_MAX = 64 };
+
+/* --- texts ---------------------------------------------------------------------- */
+
+static void last_text(const struct conclave_election *e, bool clean, char *text)
+{
+    (void)snprintf(text, LAST_TEXT_MAX, "token=%" PRId64 "\nclean=%d\n", e->czxid, clean ? 1 : 0);
+}
+
+/* Moves *at behind the label and the number that have to stand there. */
+static bool read_number(char **at, const char *label, int base, int64_t *ret)
+{
+    size_t len = strlen(label);
+    if (strncmp(*at, label, len) != 0 || !isxdigit((unsigned char)(*at)[len])) {
+        return false;
+    }
+    errno = 0;
+    *ret = (int64_t)strtoull(*at + len, at, base); /* session ids use all 64 bits */
+    return errno == 0;
+}
+
+static bool last_parse(const void *data, size_t len, int64_t *ret_czxid, bool *ret_clean)
+{
+    char text[LAST_TEXT_MAX];
+    char *at = text;
+    int64_t clean;
+    if (data == NULL || len >= sizeof text) {
+        return false;
+    }
+    memcpy(text, data, len);
+    text[len] = '\0';
+    if (!read_number(&at, "token=", 10, ret_czxid) || !read_number(&at, "\nclean=", 10, &clean)) {
+        return false;
+    }
+    *ret_clean = clean == 1;
+    return true;
+}
+
+static void current_text(const struct conclave_election *e, struct buf *text)
+{
+    buf_printf(text, "token=%" PRId64 "\nsession=0x%" PRIx64 "\nnode=%s\n\n", e->czxid,
+               (uint64_t)e->node_session, path_name(e->node));
+    buf_append(text, e->data, e->data_len);
+}
+
+bool leader_text_parse(char *text, size_t len, struct leader_text *ret)
+{
+    static const char node_label[] = "\nnode=";
+    char *at = text;
+    text[len] = '\0';
+    if (!read_number(&at, "token=", 10, &ret->czxid) ||
+        !read_number(&at, "\nsession=0x", 16, &ret->session_id) ||
+        strncmp(at, node_label, strlen(node_label)) != 0) {
+        return false;
+    }
+    at += strlen(node_label);
+    char *stop = strstr(at, "\n\n");
+    if (stop == NULL) {
+        return false;
+    }
+    *stop = '\0';
+    ret->node = at;
+    ret->candidate = stop + 2;
+    ret->candidate_len = len - (size_t)(stop + 2 - text);
+    return true;
+}
+
+void candidate_split(char *text, size_t len, const char **ret_id, const char **ret_data,
+                     size_t *ret_len)
+{
+    char *newline = memchr(text, '\n', len);
+    *ret_id = text;
+    if (newline == NULL) {
+        text[len] = '\0';
+        *ret_data = text + len;
+        *ret_len = 0;
+        return;
+    }
+    *newline = '\0';
+    *ret_data = newline + 1;
+    *ret_len = len - (size_t)(newline + 1 - text);
+}
+
+/* --- shared ---------------------------------------------------------------------- */
+
+static struct conclave_election *of_step(struct step *step)
+{
+    return CONTAINER_OF(step, struct conclave_election, ack_step);
+}
+
+static void ack_submit(struct conclave_election *e, const struct conclave_op *op, step_fn fn)
+{
+    e->ack_generation = e->generation;
+    step_submit(&e->ack_step, op, fn);
+}
+
+/* Whether an answer is about the node of now, and this state. */
+static bool still(const struct conclave_election *e, enum election_state state)
+{
+    return e->ack_generation == e->generation && e->state == state;
+}
+
+/* The part of a transaction that made it fail, or count. */
+static size_t failed_part(const struct conclave_reply *reply)
+{
+    size_t i = 0;
+    while (i < reply->results_count &&
+           (reply->results[i].error == 0 ||
+            reply->results[i].error == CONCLAVE_RUNTIME_INCONSISTENCY)) {
+        i++;
+    }
+    return i;
+}
+
+static struct conclave_op check_own(const struct conclave_election *e)
+{
+    return conclave_op_path(CONCLAVE_OP_CHECK, e->node, -1);
+}
+
+static struct conclave_op set_last(const struct conclave_election *e, const char *text)
+{
+    return conclave_op_set(e->last_path, text, strlen(text), -1);
+}
+
+static void on_last_created(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_election *e = of_step(step);
+    if (reply->error != 0 && reply->error != CONCLAVE_NODE_EXISTS) {
+        election_trouble(e, reply->error);
+    }
+    election_run(e);
+}
+
+/* `last` lasts: it keeps the container beside it, and its version only grows. */
+static void create_last(struct conclave_election *e)
+{
+    struct conclave_op op = conclave_op_create(e->last_path, "", 0, CONCLAVE_PERSISTENT);
+    op.acl = e->acl;
+    op.acl_count = e->options.acl_count;
+    ack_submit(e, &op, on_last_created);
+}
+
+static void on_dir(struct ensure_path *ensure, int error)
+{
+    struct conclave_election *e = CONTAINER_OF(ensure, struct conclave_election, ack_dir);
+    e->ack_ensuring = false;
+    if (error != 0) {
+        election_trouble(e, error);
+    } else if (!e->ack_step.busy && recipes_connected(election_rt(e))) {
+        create_last(e);
+        return;
+    }
+    election_run(e);
+}
+
+/* Makes the container and `last` in it. */
+static void make_last(struct conclave_election *e)
+{
+    e->ack_ensuring = true;
+    if (ensure_path_start(&e->ack_dir, e->leader_dir, e->acl, e->options.acl_count, on_dir) != 0) {
+        e->ack_ensuring = false;
+        election_retry_later(e);
+    }
+}
+
+static bool ack_busy(const struct conclave_election *e)
+{
+    return e->ack_step.busy || e->ack_ensuring || e->ack_watch.armed ||
+           client_timer_active(&e->wake) || !recipes_connected(election_rt(e));
+}
+
+/* --- takeover delay ---------------------------------------------------------------- */
+
+static void on_delay(struct conclave_client *client, void *ctx)
+{
+    (void)client;
+    struct conclave_election *e = ctx;
+    if (e->state == ELECTION_PROVING && e->takeover == TAKEOVER_DELAY) {
+        e->takeover = TAKEOVER_MARK;
+    }
+    election_run(e);
+}
+
+static void on_last_read(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_election *e = of_step(step);
+    struct conclave_client *client = election_rt(e)->client;
+    int64_t czxid = 0;
+    bool clean = false;
+    if (!still(e, ELECTION_PROVING)) {
+        /* dropped */
+    } else if (reply->error == CONCLAVE_NO_NODE) {
+        e->takeover = TAKEOVER_MARK; /* nobody has led here */
+    } else if (reply->error != 0) {
+        election_trouble(e, reply->error);
+    } else if (reply->data_len == 0 || (last_parse(reply->data, reply->data_len, &czxid, &clean) &&
+                                        (clean || czxid == e->czxid))) {
+        e->takeover = TAKEOVER_MARK;
+    } else {
+        e->takeover = TAKEOVER_DELAY;
+        client_timer_start(client, &e->delay,
+                           client_now_ns(client) + e->options.takeover_delay_ms * 1000000);
+    }
+    election_run(e);
+}
+
+static void on_marked(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_election *e = of_step(step);
+    if (!still(e, ELECTION_PROVING)) {
+        election_run(e);
+    } else if (reply->error == 0) {
+        e->takeover = TAKEOVER_DONE;
+        e->marked = true;
+        e->last_version = reply->results[1].stat.version;
+        election_run(e);
+    } else if (failed_part(reply) == 0 && reply->error == CONCLAVE_NO_NODE) {
+        election_node_gone(e, CONCLAVE_ELOST);
+        election_run(e);
+    } else if (reply->error == CONCLAVE_NO_NODE) {
+        make_last(e);
+    } else {
+        election_trouble(e, reply->error);
+        election_run(e);
+    }
+}
+
+/* Marked before on_elected runs: a leader that dies inside it did not stop cleanly, either. */
+void election_takeover_run(struct conclave_election *e)
+{
+    if (ack_busy(e)) {
+        return;
+    }
+    if (e->takeover == TAKEOVER_UNKNOWN) {
+        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, e->last_path, 0);
+        ack_submit(e, &op, on_last_read);
+    } else if (e->takeover == TAKEOVER_MARK) {
+        char text[LAST_TEXT_MAX];
+        last_text(e, false, text);
+        struct conclave_op parts[] = {check_own(e), set_last(e, text)};
+        struct conclave_op op = conclave_op_multi(parts, 2);
+        ack_submit(e, &op, on_marked);
+    }
+}
+
+/* --- acknowledgement ---------------------------------------------------------------- */
+
+static void on_ack_watch(struct watch_slot *slot, enum conclave_event_type type)
+{
+    (void)type;
+    election_run(CONTAINER_OF(slot, struct conclave_election, ack_watch));
+}
+
+static void acknowledged(struct conclave_election *e, int32_t last_version)
+{
+    e->acked = true;
+    e->marked = true;
+    e->ack_wanted = false;
+    e->ack_unknown = false;
+    e->steal = false;
+    e->last_version = last_version;
+    e->data_dirty = e->data_dirty || e->ack_data_old;
+}
+
+/* It is sure that none of ours stands. */
+static void not_acknowledged(struct conclave_election *e)
+{
+    e->acked = false;
+    e->ack_unknown = false;
+}
+
+/* Ours, though the answer was lost: which version of `last` came with it? */
+static void on_own_last(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_election *e = of_step(step);
+    int64_t czxid = 0;
+    bool clean = false;
+    if (e->node_session != client_session_id(election_rt(e)->client)) {
+        not_acknowledged(e);
+    } else if (reply->error == 0 && last_parse(reply->data, reply->data_len, &czxid, &clean) &&
+               czxid == e->czxid) {
+        acknowledged(e, reply->stat.version);
+    } else if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
+        election_trouble(e, reply->error);
+    } else {
+        not_acknowledged(
+            e); /* somebody else has written it since: `current` is not ours any more */
+    }
+    election_run(e);
+}
+
+static bool is_ours(const struct conclave_election *e, const struct conclave_reply *reply)
+{
+    char text[LAST_TEXT_MAX] = "";
+    char *at = text;
+    int64_t czxid;
+    if (reply->stat.ephemeral_owner != e->node_session || reply->data == NULL) {
+        return false;
+    }
+    memcpy(text, reply->data, reply->data_len < sizeof text ? reply->data_len : sizeof text - 1);
+    return read_number(&at, "token=", 10, &czxid) && czxid == e->czxid;
+}
+
+static void on_current(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_election *e = of_step(step);
+    watch_slot_answered(&e->ack_watch, reply->error == 0);
+    if (reply->error == 0 && is_ours(e, reply)) {
+        watch_slot_clear(&e->ack_watch);
+        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, e->last_path, 0);
+        ack_submit(e, &op, on_own_last);
+        return;
+    }
+    if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE) {
+        not_acknowledged(e);
+    } else {
+        election_trouble(e, reply->error);
+    }
+    if (reply->error == 0 && e->steal_read) {
+        e->steal = true;
+    }
+    e->steal_read = false;
+    if (e->steal || !still(e, ELECTION_LEADING)) {
+        watch_slot_clear(&e->ack_watch);
+    }
+    election_run(e);
+}
+
+static void read_current(struct conclave_election *e)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, NULL, 0);
+    op.linearizable = e->ack_unknown; /* the server that we are at now may lag behind that write */
+    if (watch_slot_prepare(&e->ack_watch, e->current_path, &op) != 0) {
+        e->steal_read = false;
+        election_retry_later(e);
+        return;
+    }
+    ack_submit(e, &op, on_current);
+}
+
+/* Which version of `last` goes with the acknowledgement that is read next: as long as it stays,
+ * `current` is what was read, or gone. Its own version would not tell: a new one begins at 0. */
+static void on_steal_last(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_election *e = of_step(step);
+    if (!still(e, ELECTION_LEADING)) {
+        /* dropped */
+    } else if (reply->error == 0) {
+        e->steal_read = true;
+        e->steal_version = reply->stat.version;
+        read_current(e);
+        return;
+    } else if (reply->error == CONCLAVE_NO_NODE) {
+        make_last(e);
+        return;
+    } else {
+        election_trouble(e, reply->error);
+    }
+    election_run(e);
+}
+
+/* There is an acknowledgement already: whose? */
+static void examine_current(struct conclave_election *e)
+{
+    if (e->options.steal_stale_ack) {
+        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, e->last_path, 0);
+        ack_submit(e, &op, on_steal_last);
+    } else {
+        read_current(e);
+    }
+}
+
+/* The transaction was refused: by which part, and what is to be done about it. True: something
+ * was begun. */
+static bool ack_refused(struct conclave_election *e, const struct conclave_reply *reply,
+                        bool stolen)
+{
+    size_t part = failed_part(reply);
+    size_t create_part = stolen ? 2 : 1;
+    bool changed = stolen && (part == 1 || reply->error == CONCLAVE_BAD_VERSION);
+    if (part >= reply->results_count) {
+        election_trouble(e, reply->error); /* no answer by parts */
+    } else if (part == 0 && reply->error == CONCLAVE_NO_NODE) {
+        election_node_gone(e, CONCLAVE_ELOST);
+    } else if (changed || !still(e, ELECTION_LEADING)) {
+        return false; /* since it was read, or not of interest any more */
+    } else if (part == create_part && reply->error == CONCLAVE_NODE_EXISTS) {
+        examine_current(e);
+        return true;
+    } else if (reply->error == CONCLAVE_NO_NODE) {
+        make_last(e);
+        return true;
+    } else {
+        election_trouble(e, reply->error);
+    }
+    return false;
+}
+
+static void on_ack(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_election *e = of_step(step);
+    bool stolen = e->steal;
+    e->steal = false;
+    if (e->node_session != client_session_id(election_rt(e)->client)) {
+        not_acknowledged(e); /* went with its session */
+    } else if (reply->error == 0) {
+        acknowledged(e, reply->results[stolen ? 3 : 2].stat.version);
+    } else if (error_is_unknown(reply->error)) {
+        election_trouble(e, reply->error);
+    } else {
+        /* The one that exists may be our own, of an earlier try whose answer was lost. */
+        e->ack_unknown = reply->error == CONCLAVE_NODE_EXISTS;
+        if (ack_refused(e, reply, stolen)) {
+            return;
+        }
+    }
+    election_run(e);
+}
+
+void election_ack_run(struct conclave_election *e)
+{
+    if (ack_busy(e)) {
+        return;
+    }
+    char last[LAST_TEXT_MAX];
+    struct buf current;
+    struct conclave_op parts[4];
+    size_t count = 0;
+    buf_init(&current, 0);
+    last_text(e, false, last);
+    current_text(e, &current);
+    if (!buf_ok(&current)) {
+        buf_finish(&current);
+        election_retry_later(e);
+        return;
+    }
+    parts[count++] = check_own(e);
+    if (e->steal) {
+        parts[count++] = conclave_op_path(CONCLAVE_OP_DELETE, e->current_path, -1);
+    }
+    parts[count] =
+        conclave_op_create(e->current_path, current.data, current.len, CONCLAVE_EPHEMERAL);
+    parts[count].acl = e->acl;
+    parts[count++].acl_count = e->options.acl_count;
+    parts[count] = set_last(e, last);
+    parts[count++].version = e->steal ? e->steal_version : -1;
+    struct conclave_op op = conclave_op_multi(parts, count);
+    if (!e->ack_unknown) {
+        e->ack_data_old = false; /* else an earlier one may stand, with the data of then */
+    }
+    e->ack_unknown = true;
+    ack_submit(e, &op, on_ack);
+    buf_finish(&current);
+}
+
+/* --- data -------------------------------------------------------------------------- */
+
+static void on_data_set(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_election *e = CONTAINER_OF(step, struct conclave_election, data_step);
+    bool current = e->data_generation == e->generation && e->node != NULL;
+    if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE && current) {
+        e->data_dirty = true;
+        election_trouble(e, reply->error);
+    }
+    election_run(e);
+}
+
+/* While our node stands an acknowledgement that was ours still is. */
+void election_data_run(struct conclave_election *e)
+{
+    struct conclave_op parts[2];
+    struct buf current;
+    if (!e->data_dirty || e->data_step.busy || client_timer_active(&e->wake)) {
+        return;
+    }
+    buf_init(&current, 0);
+    current_text(e, &current);
+    if (!buf_ok(&current)) {
+        buf_finish(&current);
+        election_retry_later(e);
+        return;
+    }
+    parts[0] = conclave_op_set(e->node, e->data, e->data_len, -1);
+    parts[1] = conclave_op_set(e->current_path, current.data, current.len, -1);
+    struct conclave_op op = conclave_op_multi(parts, e->acked ? 2 : 1);
+    e->data_dirty = false;
+    e->data_generation = e->generation;
+    step_submit(&e->data_step, &op, on_data_set);
+    buf_finish(&current);
+}
+
+/* --- leaving ---------------------------------------------------------------------- */
+
+static void left(struct conclave_election *e)
+{
+    e->acked = false;
+    e->ack_unknown = false;
+    e->marked = false;
+    e->ack_wanted = false;
+    e->tidy = TIDY_NONE;
+    election_node_gone(e, CONCLAVE_ECANCELED);
+    election_enter(e, ELECTION_IDLE);
+}
+
+/* One part fewer: whatever is gone already needs no deletion. */
+static void leave_without(struct conclave_election *e, const struct conclave_op *part)
+{
+    if (part->path == e->node) {
+        election_node_gone(e, CONCLAVE_ELOST);
+    } else if (part->path == e->current_path) {
+        e->acked = false;
+    } else {
+        e->acked = false; /* `last` has moved on: so has `current` */
+        e->marked = false;
+    }
+}
+
+/* What has to go, in one transaction: `current` is ours as long as our node stands, or as long
+ * as `last` is as we wrote it. */
+static size_t leave_parts(struct conclave_election *e, const char *text, struct conclave_op *parts)
+{
+    size_t count = 0;
+    if (e->node != NULL) {
+        parts[count++] = conclave_op_path(CONCLAVE_OP_DELETE, e->node, -1);
+    }
+    if (e->marked && e->stopped_clean && e->node != NULL) {
+        parts[count++] = set_last(e, text);
+        parts[count - 1].version = e->last_version;
+    } else if (e->acked) {
+        parts[count++] = conclave_op_path(CONCLAVE_OP_CHECK, e->last_path, e->last_version);
+    }
+    if (e->acked) {
+        parts[count++] = conclave_op_path(CONCLAVE_OP_DELETE, e->current_path, -1);
+    }
+    return count;
+}
+
+static void on_tidied(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_election *e = of_step(step);
+    bool alone = e->tidy == TIDY_LIST && reply->error == 0 && reply->children_count == 0;
+    if (alone && e->state == ELECTION_LEAVING) {
+        e->tidy = TIDY_DELETE;
+    } else if (e->state == ELECTION_LEAVING) {
+        left(e);
+    }
+    election_run(e);
+}
+
+/* A candidate that comes in between finds `last` gone and creates it, or has written it, and the deletion fails. */
+static void tidy_run(struct conclave_election *e)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, e->path, -1);
+    if (e->tidy == TIDY_DELETE) {
+        op = conclave_op_path(CONCLAVE_OP_DELETE, e->last_path, e->last_version);
+    }
+    ack_submit(e, &op, on_tidied);
+}
+
+/* The node has been deleted. results: of leave_parts. */
+static void on_node_deleted(struct conclave_election *e, const struct conclave_reply *reply)
+{
+    bool wrote_last = e->marked && e->stopped_clean && e->node != NULL;
+    if (!wrote_last || !e->closing.ending || reply->results_count < 2) {
+        left(e);
+        return;
+    }
+    e->last_version = reply->results[1].stat.version;
+    e->tidy = TIDY_LIST;
+    e->acked = false;
+    election_node_gone(e, CONCLAVE_ECANCELED);
+}
+
+static void on_left(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_election *e = of_step(step);
+    char text[LAST_TEXT_MAX];
+    struct conclave_op parts[3];
+    size_t part = failed_part(reply);
+    if (!still(e, ELECTION_LEAVING)) {
+        election_run(e);
+        return;
+    }
+    last_text(e, true, text);
+    size_t count = leave_parts(e, text, parts); /* as they were sent: nothing has changed them */
+    bool gone = reply->error == CONCLAVE_NO_NODE || reply->error == CONCLAVE_BAD_VERSION;
+    if (reply->error == 0) {
+        on_node_deleted(e, reply);
+    } else if (gone && part < count) {
+        leave_without(e, &parts[part]);
+    } else if (error_is_unknown(reply->error)) {
+        election_trouble(e, reply->error);
+    } else if (e->node != NULL && e->acked) {
+        e->acked = false; /* refused: the node at least, `current` goes with the session */
+        e->marked = false;
+    } else {
+        /* Not permitted, say: goes with the session at the latest. */
+        if (e->node != NULL && deletes_add(&election_rt(e)->deletes, e->node, NULL, NULL) != 0) {
+            election_retry_later(e);
+        } else {
+            left(e);
+        }
+    }
+    election_run(e);
+}
+
+void election_leave_run(struct conclave_election *e)
+{
+    char text[LAST_TEXT_MAX];
+    struct conclave_op parts[3];
+    if (e->ack_step.busy || e->ack_ensuring) {
+        return; /* an acknowledgement on its way: its outcome decides what has to go */
+    }
+    watch_slot_clear(&e->ack_watch);
+    client_timer_stop(election_rt(e)->client, &e->delay);
+    if (e->node == NULL && !e->acked && !e->ack_unknown) {
+        if (e->tidy != TIDY_NONE && recipes_connected(election_rt(e))) {
+            tidy_run(e);
+        } else {
+            left(e);
+        }
+        return;
+    }
+    if (!recipes_connected(election_rt(e)) || client_timer_active(&e->wake)) {
+        return;
+    }
+    if (e->ack_unknown) {
+        read_current(e);
+        return;
+    }
+    last_text(e, true, text);
+    struct conclave_op op = conclave_op_multi(parts, leave_parts(e, text, parts));
+    ack_submit(e, &op, on_left);
+}
+
+void election_ack_init(struct conclave_election *e)
+{
+    step_init(&e->ack_step, &e->handle);
+    step_init(&e->data_step, &e->handle);
+    watch_slot_init(&e->ack_watch, &e->handle, on_ack_watch);
+    client_timer_init(&e->delay, on_delay, e);
+}

@@ -1,0 +1,449 @@
+/* The public functions of a lock: what they check, copy and ask of the machine in lock.c. */
+#include "recipes/hold/lock.h"
+
+#include "client/core/acl.h"
+#include "client/core/path.h"
+#include "recipes/engine/option_copies.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { LOCK_ID_MAX = 1024 };
+
+/* --- a handle -------------------------------------------------------------------- */
+
+static bool options_valid(const struct conclave_lock_options *o)
+{
+    if (o->size < sizeof *o || o->path == NULL || !path_is_valid(o->path, false) ||
+        strcmp(o->path, "/") == 0) {
+        return false;
+    }
+    if (o->id != NULL && (strchr(o->id, '\n') != NULL || strlen(o->id) > LOCK_ID_MAX)) {
+        return false;
+    }
+    bool plain = o->kind == CONCLAVE_LOCK_EXCLUSIVE;
+    return (unsigned)o->kind <= CONCLAVE_LOCK_WRITE &&
+           (unsigned)o->naming <= CONCLAVE_NAMING_KAZOO &&
+           (plain || o->naming != CONCLAVE_NAMING_CURATOR_LATCH) && o->lease.heartbeat_ms >= 0 &&
+           o->lease.grace_ms >= 0;
+}
+
+static bool copy_options(struct conclave_lock *l, const struct conclave_lock_options *o)
+{
+    l->options = *o;
+    l->path = strdup(o->path);
+    l->id = o->id != NULL ? strdup(o->id) : default_id();
+    if (o->acl != NULL && o->acl_count > 0) {
+        l->acl = acl_copy(o->acl, o->acl_count);
+        if (l->acl == NULL) {
+            return false;
+        }
+    } else {
+        l->options.acl_count = 0;
+    }
+    l->options.path = l->path;
+    l->options.id = l->id;
+    l->options.acl = l->acl;
+    return l->path != NULL && l->id != NULL;
+}
+
+static void free_copies(struct conclave_lock *l)
+{
+    if (l != NULL) {
+        free(l->path);
+        free(l->id);
+        free(l->acl);
+        free(l);
+    }
+}
+
+int lock_create(struct conclave_recipes *rt, const struct conclave_lock_options *options,
+                const struct conclave_lock_callbacks *callbacks, void *ctx, int32_t permits,
+                struct conclave_lock **ret)
+{
+    int error = client_check(rt->client);
+    if (error != 0) {
+        return error;
+    }
+    if (options == NULL || !options_valid(options)) {
+        return CONCLAVE_EINVAL;
+    }
+    struct conclave_lock *l = calloc(1, sizeof *l);
+    if (l == NULL || !copy_options(l, options)) {
+        free_copies(l);
+        return CONCLAVE_ENOMEM;
+    }
+    if (callbacks != NULL) {
+        l->callbacks = *callbacks;
+    }
+    l->ctx = ctx;
+    l->permits = permits;
+    client_lock(rt->client);
+    int64_t timeout_ms = client_timeout_ms(rt->client);
+    if (state_is_final(client_state(rt->client))) {
+        error = CONCLAVE_ECLOSED;
+    } else if (timeout_ms > 0 && l->options.lease.grace_ms > lease_grace_max_ms(timeout_ms)) {
+        error = CONCLAVE_EINVAL;
+    }
+    if (error != 0) {
+        free_copies(l);
+    } else {
+        lock_init(l, rt);
+        *ret = l;
+    }
+    client_unlock(rt->client);
+    return error;
+}
+
+int conclave_lock_create(struct conclave_recipes *rt, const struct conclave_lock_options *options,
+                         const struct conclave_lock_callbacks *callbacks, void *ctx,
+                         struct conclave_lock **ret)
+{
+    return lock_create(rt, options, callbacks, ctx, 0, ret);
+}
+
+/* --- acquiring ------------------------------------------------------------------- */
+
+uint64_t lock_owner(uint64_t owner)
+{
+    /* No number that a program would choose. */
+    return owner != 0 ? owner : (UINT64_C(1) << 63) | (uint64_t)syscall(SYS_gettid);
+}
+
+static bool request_done(void *ctx)
+{
+    return ((struct lock_request *)ctx)->done;
+}
+
+int lock_acquire(struct conclave_lock *l, uint64_t owner, int64_t timeout_ms,
+                 struct conclave_token *ret_token)
+{
+    struct conclave_client *client = lock_rt(l)->client;
+    struct lock_request request = {.owner = owner};
+    int error = recipes_may_block(lock_rt(l));
+    if (error != 0) {
+        return error;
+    }
+    client_lock(client);
+    handle_ref(&l->handle);
+    lock_request_add(l, &request, timeout_ms);
+    error = client_wait(client, request_done, &request, CONCLAVE_FOREVER);
+    if (!request.done) { /* it may not wait here */
+        lock_answer(l, &request, error);
+        lock_run(l);
+    }
+    lock_confirm(l, &request);
+    error = request.error;
+    if (error == 0 && ret_token != NULL) {
+        *ret_token = request.token;
+    }
+    handle_unref(&l->handle);
+    client_unlock(client);
+    return error;
+}
+
+int conclave_lock_acquire(struct conclave_lock *l, int64_t timeout_ms,
+                          struct conclave_token *ret_token)
+{
+    return lock_acquire(l, lock_owner(0), timeout_ms, ret_token);
+}
+
+int conclave_lock_try(struct conclave_lock *l, struct conclave_token *ret_token)
+{
+    return lock_acquire(l, lock_owner(0), 0, ret_token);
+}
+
+int conclave_lock_acquire_async(struct conclave_lock *l, uint64_t owner, int64_t timeout_ms,
+                                conclave_lock_fn fn, void *ctx)
+{
+    struct conclave_client *client = lock_rt(l)->client;
+    int error = client_check(client);
+    if (error == 0 && fn == NULL) {
+        error = CONCLAVE_EINVAL;
+    }
+    if (error != 0) {
+        return error;
+    }
+    struct lock_request *request = calloc(1, sizeof *request);
+    if (request == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    request->owner = lock_owner(owner);
+    request->fn = fn;
+    request->ctx = ctx;
+    client_lock(client);
+    if (l->closing.ending) {
+        error = CONCLAVE_ECLOSED;
+        free(request);
+    } else {
+        lock_request_add(l, request, timeout_ms);
+    }
+    client_unlock(client);
+    return error;
+}
+
+int conclave_lock_cancel(struct conclave_lock *l)
+{
+    struct conclave_client *client = lock_rt(l)->client;
+    int error = client_check(client);
+    if (error != 0) {
+        return error;
+    }
+    client_lock(client);
+    while (!list_empty(&l->requests)) {
+        lock_answer(l, CONTAINER_OF(l->requests.next, struct lock_request, link),
+                    CONCLAVE_ECANCELED);
+    }
+    lock_run(l);
+    client_unlock(client);
+    return 0;
+}
+
+/* --- asking ---------------------------------------------------------------------- */
+
+bool conclave_lock_is_held(const struct conclave_lock *l)
+{
+    return grant_until_ns(&l->grant, lock_rt(l)) != 0;
+}
+
+int64_t conclave_lock_lease_left_ms(const struct conclave_lock *l)
+{
+    return grant_left_ms(&l->grant, lock_rt(l));
+}
+
+int64_t conclave_lock_lease_until_ns(const struct conclave_lock *l)
+{
+    return grant_until_ns(&l->grant, lock_rt(l));
+}
+
+struct conclave_token conclave_lock_token(const struct conclave_lock *l)
+{
+    return grant_token(&l->grant, lock_rt(l));
+}
+
+void conclave_lock_node(const struct conclave_lock *l, char *buf, size_t len)
+{
+    struct conclave_client *client = lock_rt(l)->client;
+    if (len == 0) {
+        return;
+    }
+    buf[0] = '\0';
+    if (client_check(client) != 0) {
+        return;
+    }
+    client_lock(client);
+    if (l->node != NULL) {
+        (void)snprintf(buf, len, "%s", path_name(l->node));
+    }
+    client_unlock(client);
+}
+
+/* --- releasing ------------------------------------------------------------------- */
+
+/* Whether a node of ours is still to be deleted. */
+static bool lock_is_leaving(const struct conclave_lock *l)
+{
+    return l->deletions > 0 || l->state == LOCK_LEAVING;
+}
+
+static bool release_done(void *ctx)
+{
+    return ((struct lock_release *)ctx)->done;
+}
+
+int lock_release(struct conclave_lock *l, uint64_t owner, int64_t timeout_ms)
+{
+    struct conclave_client *client = lock_rt(l)->client;
+    struct lock_release release = {.done = false};
+    bool last;
+    int error = recipes_may_block(lock_rt(l));
+    if (error != 0) {
+        return error;
+    }
+    client_lock(client);
+    handle_ref(&l->handle);
+    error = lock_let_go(l, owner, &last);
+    if (error == 0 && last && lock_is_leaving(l)) {
+        list_push_back(&l->releases, &release.link);
+        error = client_wait(client, release_done, &release, client_deadline_ns(client, timeout_ms));
+        if (!release.done) {
+            list_remove(&release.link);
+        }
+    }
+    handle_unref(&l->handle);
+    client_unlock(client);
+    return error;
+}
+
+int conclave_lock_release(struct conclave_lock *l, int64_t timeout_ms)
+{
+    return lock_release(l, lock_owner(0), timeout_ms);
+}
+
+int conclave_lock_release_async(struct conclave_lock *l, uint64_t owner, conclave_lock_done_fn fn,
+                                void *ctx)
+{
+    struct conclave_client *client = lock_rt(l)->client;
+    struct lock_release *release = NULL;
+    bool last;
+    int error = client_check(client);
+    if (error != 0) {
+        return error;
+    }
+    if (fn != NULL && (release = calloc(1, sizeof *release)) == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    client_lock(client);
+    error = lock_let_go(l, lock_owner(owner), &last);
+    if (error != 0 || release == NULL) {
+        free(release);
+    } else {
+        release->fn = fn;
+        release->ctx = ctx;
+        if (last && lock_is_leaving(l)) {
+            list_push_back(&l->releases, &release->link);
+        } else {
+            list_push_back(&l->released, &release->link);
+            handle_post(&l->handle);
+        }
+    }
+    client_unlock(client);
+    return error;
+}
+
+/* --- changing the kind ------------------------------------------------------------ */
+
+static bool change_finished(void *ctx)
+{
+    return ((struct lock_change_result *)ctx)->done;
+}
+
+static int change_begin(struct conclave_lock *l, enum name_kind to,
+                        struct lock_change_result *result)
+{
+    bool fits = to == NAME_READ ? l->kind == NAME_WRITE : l->kind == NAME_READ;
+    if (l->state == LOCK_LOST && l->owner == lock_owner(0)) {
+        return CONCLAVE_ELOST;
+    }
+    if (l->state != LOCK_HELD || l->owner != lock_owner(0)) {
+        return CONCLAVE_ENOTOWNER;
+    }
+    if (l->change != CHANGE_NONE || l->create.phase != PROTECTED_IDLE || l->change_step.busy) {
+        return CONCLAVE_EBUSY;
+    }
+    if (!fits) {
+        return CONCLAVE_EINVAL;
+    }
+    if (to == NAME_READ) {
+        int error = lock_change_down(l);
+        l->change_result = error == 0 ? result : NULL;
+        return error;
+    }
+    l->change_result = result; /* it may fail at once */
+    lock_change_up(l);
+    return 0;
+}
+
+static int change(struct conclave_lock *l, enum name_kind to, int64_t timeout_ms)
+{
+    struct conclave_client *client = lock_rt(l)->client;
+    struct lock_change_result result = {.done = false};
+    int error = recipes_may_block(lock_rt(l));
+    if (error != 0) {
+        return error;
+    }
+    client_lock(client);
+    handle_ref(&l->handle);
+    error = change_begin(l, to, &result);
+    if (error == 0) {
+        lock_run(l);
+        error =
+            client_wait(client, change_finished, &result, client_deadline_ns(client, timeout_ms));
+        if (result.done) {
+            error = result.error;
+        } else {
+            l->change_result = NULL;
+            if (to == NAME_WRITE) {
+                lock_change_end(l, error);
+                lock_run(l);
+            }
+        }
+    }
+    handle_unref(&l->handle);
+    client_unlock(client);
+    return error;
+}
+
+int conclave_lock_downgrade(struct conclave_lock *l, int64_t timeout_ms)
+{
+    return change(l, NAME_READ, timeout_ms);
+}
+
+int conclave_lock_try_upgrade(struct conclave_lock *l, int64_t timeout_ms)
+{
+    return change(l, NAME_WRITE, timeout_ms);
+}
+
+/* --- fenced transaction ----------------------------------------------------------- */
+
+int conclave_lock_fenced_multi(struct conclave_lock *l, const struct conclave_op *parts,
+                               size_t count, struct conclave_reply **ret_reply)
+{
+    struct conclave_client *client = lock_rt(l)->client;
+    char *path = NULL;
+    int error = client_check(client);
+    if (ret_reply != NULL) {
+        *ret_reply = NULL;
+    }
+    if (error != 0) {
+        return error;
+    }
+    client_lock(client);
+    if (l->state == LOCK_HELD && grant_until_ns(&l->grant, lock_rt(l)) != 0) {
+        path = strdup(l->node);
+        error = path == NULL ? CONCLAVE_ENOMEM : 0;
+    } else {
+        error = l->session_ended ? CONCLAVE_SESSION_EXPIRED : CONCLAVE_EFENCED;
+    }
+    client_unlock(client);
+    if (error == 0) {
+        error = fenced_multi(client, path, parts, count, ret_reply);
+        free(path);
+    }
+    return error;
+}
+
+/* --- the end --------------------------------------------------------------------- */
+
+void conclave_lock_close(struct conclave_lock *l)
+{
+    struct conclave_client *client = lock_rt(l)->client;
+    if (client_check(client) != 0) {
+        return;
+    }
+    client_lock(client);
+    lock_end(l, CONCLAVE_ECLOSED);
+    lock_run(l);
+    client_notify(client);
+    client_unlock(client);
+}
+
+int conclave_lock_close_wait(struct conclave_lock *l, int64_t timeout_ms)
+{
+    int error = recipes_may_block(lock_rt(l));
+    if (error != 0) {
+        return error;
+    }
+    conclave_lock_close(l);
+    return closing_wait(&l->closing, timeout_ms);
+}
+
+void conclave_lock_destroy(struct conclave_lock *l)
+{
+    if (l != NULL) {
+        closing_destroy(&l->closing);
+    }
+}

@@ -1,0 +1,134 @@
+/* Asking a holder to release, in Curator's way: the data of its node becomes "__REVOKE__". */
+#include "recipes/hold/lock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char REVOKE[] = "__REVOKE__";
+
+enum { REVOKE_LEN = sizeof REVOKE - 1 };
+
+void lock_revoke_look(struct conclave_lock *l, const struct conclave_reply *reply)
+{
+    if (reply->data_len == REVOKE_LEN && memcmp(reply->data, REVOKE, REVOKE_LEN) == 0 &&
+        reply->stat.mzxid > l->revoke_zxid) {
+        l->revoke_zxid = reply->stat.mzxid;
+        l->revokes_due++;
+        handle_post(&l->handle);
+    }
+}
+
+/* --- asking ---------------------------------------------------------------------- */
+
+struct revoke {
+    struct conclave_lock *lock;
+    struct conclave_client *client;
+    int64_t deadline_ns;
+    char own[NAME_MAX_LEN]; /* our node's name */
+};
+
+static int ask(const struct revoke *r, struct conclave_op *op, struct conclave_reply **ret)
+{
+    if (r->deadline_ns != CONCLAVE_FOREVER) {
+        int64_t left = r->deadline_ns - client_now_ns(r->client);
+        if (left <= 0) {
+            return CONCLAVE_ETIMEDOUT;
+        }
+        op->timeout_ms = left / 1000000 + 1;
+    }
+    int error = conclave_call(r->client, op, ret);
+    return error == CONCLAVE_REQUEST_TIMEOUT ? CONCLAVE_ETIMEDOUT : error;
+}
+
+/* The order of creation, where the numbers do not tell. */
+static int order(const struct revoke *r, struct contender *list, size_t count)
+{
+    if (!contenders_need_czxid(list, count)) {
+        return 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct conclave_reply *reply = NULL;
+        char *path = path_join(r->lock->path, list[i].name);
+        if (path == NULL) {
+            return CONCLAVE_ENOMEM;
+        }
+        struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, path, 0);
+        int error = ask(r, &op, &reply);
+        list[i].gone = error == CONCLAVE_NO_NODE;
+        if (error == 0) {
+            list[i].czxid = reply->stat.czxid;
+        }
+        conclave_reply_free(reply);
+        free(path);
+        if (error != 0 && error != CONCLAVE_NO_NODE) {
+            return error;
+        }
+    }
+    contenders_sort(list, count, true);
+    return 0;
+}
+
+/* Tells one. 0 or CONCLAVE_NO_NODE (it has left), or the error. */
+static int tell(const struct revoke *r, const char *name)
+{
+    struct conclave_reply *reply = NULL;
+    char *path = path_join(r->lock->path, name);
+    if (path == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    struct conclave_op op = conclave_op_set(path, REVOKE, REVOKE_LEN, -1);
+    int error = ask(r, &op, &reply);
+    conclave_reply_free(reply);
+    free(path);
+    return error;
+}
+
+/* Those who hold it: the first, and while all are readers those behind it. */
+static int tell_holders(const struct revoke *r, const struct contender *list, size_t count)
+{
+    int result = CONCLAVE_EEMPTY;
+    for (size_t i = 0; i < count && !list[i].gone; i++) {
+        if (i > 0 && list[i].kind != NAME_READ) {
+            break;
+        }
+        if (strcmp(list[i].name, r->own) != 0) {
+            int error = tell(r, list[i].name);
+            if (error != 0 && error != CONCLAVE_NO_NODE) {
+                return error;
+            }
+            result = error == 0 ? 0 : result;
+        }
+        if (list[i].kind != NAME_READ) {
+            break;
+        }
+    }
+    return result;
+}
+
+int conclave_lock_request_revoke(struct conclave_lock *l, int64_t timeout_ms)
+{
+    struct revoke r = {.lock = l, .client = lock_rt(l)->client};
+    struct conclave_reply *reply = NULL;
+    struct contender *list = NULL;
+    size_t count = 0;
+    int error = recipes_may_block(lock_rt(l));
+    if (error != 0) {
+        return error;
+    }
+    r.deadline_ns = client_deadline_ns(r.client, timeout_ms);
+    conclave_lock_node(l, r.own, sizeof r.own);
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, l->path, 0);
+    error = ask(&r, &op, &reply);
+    if (error == 0) {
+        error = place_contenders(&l->place, reply, &list, &count);
+    }
+    if (error == 0) {
+        error = order(&r, list, count);
+    }
+    if (error == 0) {
+        error = tell_holders(&r, list, count);
+    }
+    free(list);
+    conclave_reply_free(reply);
+    return error == CONCLAVE_NO_NODE ? CONCLAVE_EEMPTY : error;
+}

@@ -1,0 +1,291 @@
+/*
+ * A semaphore is a lock whose first N contenders hold it (lock_position.c).
+ *
+ * Who stands at place N waits for any of the N to leave: it alone watches the list. Those behind
+ * it watch the node before them, as in a lock; but that one does not leave when it is granted, so
+ * it then writes its node's data once, which wakes the one behind, who looks for its place anew.
+ * One that leaves so costs one list by the waiter it lets in, one write, and one list by the next,
+ * however many wait.
+ *
+ * N stands in the parent's data. It is compared after the node was made: from then on the parent
+ * cannot be reaped.
+ */
+#include "recipes/hold/lock.h"
+
+#include <conclave/semaphore.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIMIT_TEXT_MAX = 16 };
+
+struct conclave_semaphore {
+    struct conclave_lock *lock;
+    struct conclave_semaphore_callbacks callbacks;
+    void *ctx;
+};
+
+/* --- N --------------------------------------------------------------------------- */
+
+static bool current(const struct conclave_lock *l)
+{
+    return l->node != NULL && l->probe_generation == l->place.generation;
+}
+
+static void submit(struct conclave_lock *l, const struct conclave_op *op, step_fn fn)
+{
+    l->probe_generation = l->place.generation;
+    step_submit(&l->probe, op, fn);
+}
+
+static struct conclave_lock *of_step(struct step *step)
+{
+    return CONTAINER_OF(step, struct conclave_lock, probe);
+}
+
+static void limit_text(const struct conclave_lock *l, char *text)
+{
+    (void)snprintf(text, LIMIT_TEXT_MAX, "%" PRId32, l->permits);
+}
+
+static void on_limit_set(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_lock *l = of_step(step);
+    if (!current(l)) {
+        /* of an earlier node */
+    } else if (reply->error == 0) {
+        l->limit_known = true;
+    } else if (reply->error != CONCLAVE_BAD_VERSION) { /* else another was first: read it */
+        lock_trouble(l, reply->error);
+    }
+    lock_run(l);
+}
+
+static void on_limit(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_lock *l = of_step(step);
+    char text[LIMIT_TEXT_MAX];
+    limit_text(l, text);
+    if (!current(l)) {
+        /* of an earlier node */
+    } else if (reply->error != 0) {
+        lock_trouble(l, reply->error);
+    } else if (reply->data_len == 0) {
+        struct conclave_op op = conclave_op_set(l->path, text, strlen(text), reply->stat.version);
+        submit(l, &op, on_limit_set);
+        return;
+    } else if (reply->data_len == strlen(text) && memcmp(reply->data, text, reply->data_len) == 0) {
+        l->limit_known = true;
+    } else {
+        lock_fail(l, CONCLAVE_ECONFLICT);
+    }
+    lock_run(l);
+}
+
+static void on_marked(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_lock *l = of_step(step);
+    if (current(l) && reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
+        l->mark_due = true;
+        lock_trouble(l, reply->error);
+    }
+    lock_run(l);
+}
+
+void semaphore_joined(struct conclave_lock *l)
+{
+    l->limit_known = false;
+    l->mark_due = false;
+}
+
+void semaphore_run(struct conclave_lock *l)
+{
+    if (l->probe.busy || l->node == NULL) {
+        return;
+    }
+    if (!l->limit_known) {
+        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, l->path, 0);
+        submit(l, &op, on_limit);
+    } else if (l->mark_due) {
+        struct conclave_op op = conclave_op_set(l->node, l->id, strlen(l->id), -1);
+        l->mark_due = false;
+        submit(l, &op, on_marked);
+    }
+}
+
+/* --- the public functions ---------------------------------------------------------- */
+
+enum { ANYBODY = 1 }; /* owner: who asks may release */
+
+static void on_lost(struct conclave_lock *lock, int why, int64_t stop_within_ms, void *ctx)
+{
+    struct conclave_semaphore *s = ctx;
+    (void)lock;
+    s->callbacks.on_lost(s, why, stop_within_ms, s->ctx);
+}
+
+static void on_closed(struct conclave_lock *lock, int why, void *ctx)
+{
+    struct conclave_semaphore *s = ctx;
+    (void)lock;
+    s->callbacks.on_closed(s, why, s->ctx);
+}
+
+int conclave_semaphore_create(struct conclave_recipes *rt,
+                              const struct conclave_semaphore_options *options,
+                              const struct conclave_semaphore_callbacks *callbacks, void *ctx,
+                              struct conclave_semaphore **ret)
+{
+    struct conclave_lock_options lock = CONCLAVE_LOCK_OPTIONS_INIT;
+    struct conclave_lock_callbacks lock_callbacks = {0};
+    if (options == NULL || options->size < sizeof *options || options->permits < 1) {
+        return CONCLAVE_EINVAL;
+    }
+    struct conclave_semaphore *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    if (callbacks != NULL) {
+        s->callbacks = *callbacks;
+        lock_callbacks.on_lost = callbacks->on_lost != NULL ? on_lost : NULL;
+        lock_callbacks.on_closed = callbacks->on_closed != NULL ? on_closed : NULL;
+    }
+    s->ctx = ctx;
+    lock.path = options->path;
+    lock.id = options->id;
+    lock.lease = options->lease;
+    lock.acl = options->acl;
+    lock.acl_count = options->acl_count;
+    int error = lock_create(rt, &lock, &lock_callbacks, s, options->permits, &s->lock);
+    if (error != 0) {
+        free(s);
+        return error;
+    }
+    *ret = s;
+    return 0;
+}
+
+int conclave_semaphore_acquire(struct conclave_semaphore *s, int64_t timeout_ms,
+                               struct conclave_token *ret_token)
+{
+    return lock_acquire(s->lock, ANYBODY, timeout_ms, ret_token);
+}
+
+/* What an asynchronous call has to remember. */
+struct call {
+    struct conclave_semaphore *semaphore;
+    conclave_semaphore_fn fn;
+    conclave_semaphore_done_fn done;
+    void *ctx;
+};
+
+static void on_acquired(struct conclave_lock *lock, int error, struct conclave_token token,
+                        void *ctx)
+{
+    struct call call = *(struct call *)ctx;
+    (void)lock;
+    free(ctx);
+    call.fn(call.semaphore, error, token, call.ctx);
+}
+
+static void on_released(struct conclave_lock *lock, int error, void *ctx)
+{
+    struct call call = *(struct call *)ctx;
+    (void)lock;
+    free(ctx);
+    call.done(call.semaphore, error, call.ctx);
+}
+
+int conclave_semaphore_acquire_async(struct conclave_semaphore *s, int64_t timeout_ms,
+                                     conclave_semaphore_fn fn, void *ctx)
+{
+    struct call *call = calloc(1, sizeof *call);
+    if (call == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    *call = (struct call){.semaphore = s, .fn = fn, .ctx = ctx};
+    int error = conclave_lock_acquire_async(s->lock, ANYBODY, timeout_ms, on_acquired, call);
+    if (error != 0) {
+        free(call);
+    }
+    return error;
+}
+
+int conclave_semaphore_release(struct conclave_semaphore *s, int64_t timeout_ms)
+{
+    return lock_release(s->lock, ANYBODY, timeout_ms);
+}
+
+int conclave_semaphore_release_async(struct conclave_semaphore *s, conclave_semaphore_done_fn fn,
+                                     void *ctx)
+{
+    if (fn == NULL) {
+        return conclave_lock_release_async(s->lock, ANYBODY, NULL, NULL);
+    }
+    struct call *call = calloc(1, sizeof *call);
+    if (call == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    *call = (struct call){.semaphore = s, .done = fn, .ctx = ctx};
+    int error = conclave_lock_release_async(s->lock, ANYBODY, on_released, call);
+    if (error != 0) {
+        free(call);
+    }
+    return error;
+}
+
+int conclave_semaphore_cancel(struct conclave_semaphore *s)
+{
+    return conclave_lock_cancel(s->lock);
+}
+
+bool conclave_semaphore_is_held(const struct conclave_semaphore *s)
+{
+    return conclave_lock_is_held(s->lock);
+}
+
+int64_t conclave_semaphore_lease_left_ms(const struct conclave_semaphore *s)
+{
+    return conclave_lock_lease_left_ms(s->lock);
+}
+
+struct conclave_token conclave_semaphore_token(const struct conclave_semaphore *s)
+{
+    return conclave_lock_token(s->lock);
+}
+
+int64_t conclave_semaphore_lease_until_ns(const struct conclave_semaphore *s)
+{
+    return conclave_lock_lease_until_ns(s->lock);
+}
+
+void conclave_semaphore_node(const struct conclave_semaphore *s, char *buf, size_t len)
+{
+    conclave_lock_node(s->lock, buf, len);
+}
+
+int conclave_semaphore_fenced_multi(struct conclave_semaphore *s, const struct conclave_op *parts,
+                                    size_t count, struct conclave_reply **ret_reply)
+{
+    return conclave_lock_fenced_multi(s->lock, parts, count, ret_reply);
+}
+
+void conclave_semaphore_close(struct conclave_semaphore *s)
+{
+    conclave_lock_close(s->lock);
+}
+
+int conclave_semaphore_close_wait(struct conclave_semaphore *s, int64_t timeout_ms)
+{
+    return conclave_lock_close_wait(s->lock, timeout_ms);
+}
+
+void conclave_semaphore_destroy(struct conclave_semaphore *s)
+{
+    if (s != NULL) {
+        conclave_lock_destroy(s->lock);
+        free(s);
+    }
+}

@@ -1,0 +1,182 @@
+/* The queue's handle: opened, closed, and what its files share. */
+#include "recipes/queue/queue.h"
+
+#include "client/core/acl.h"
+#include "client/core/path.h"
+#include "recipes/engine/option_copies.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ID_MAX = 1024 };
+
+void queue_op_acl(const struct conclave_queue *q, struct conclave_op *op)
+{
+    op->acl = q->acl;
+    op->acl_count = q->options.acl_count;
+}
+
+int queue_ensure(const struct conclave_queue *q, struct ensure_path *ensure, const char *path,
+                 void (*done)(struct ensure_path *ensure, int error))
+{
+    return ensure_path_start(ensure, path, q->acl, q->options.acl_count, done);
+}
+
+int queue_part_error(const struct conclave_reply *reply, size_t index)
+{
+    if (index >= reply->results_count) {
+        return 0;
+    }
+    int error = reply->results[index].error;
+    return error == CONCLAVE_RUNTIME_INCONSISTENCY ? 0 : error;
+}
+
+/* --- class ------------------------------------------------------------------------- */
+
+static void queue_on_state(struct host *host, enum conclave_state state)
+{
+    struct conclave_queue *q = queue_of(host);
+    (void)state;
+    client_timer_stop(host->handle.rt->client, &q->size.pause);
+    queue_size_run(q);
+}
+
+static bool queue_run_due(struct host *host)
+{
+    return queue_size_tell(queue_of(host));
+}
+
+static void queue_stop(struct host *host)
+{
+    queue_size_stop(queue_of(host));
+    queue_items_release(queue_of(host));
+    queue_order_close(queue_of(host));
+}
+
+static bool queue_is_idle(struct host *host)
+{
+    const struct conclave_queue *q = queue_of(host);
+    return list_empty(&q->items);
+}
+
+static void queue_tell_closed(struct host *host, int why)
+{
+    struct conclave_queue *q = queue_of(host);
+    if (q->callbacks.on_closed != NULL) {
+        q->callbacks.on_closed(q, why, q->ctx);
+    }
+}
+
+static void queue_free_copies(struct conclave_queue *q)
+{
+    free(q->path);
+    free(q->claims);
+    free(q->dead);
+    free(q->line);
+    free(q->room);
+    free(q->puts);
+    free(q->id);
+    free(q->acl);
+    free(q);
+}
+
+static void queue_free(struct host *host)
+{
+    struct conclave_queue *q = queue_of(host);
+    queue_order_finish(&q->order);
+    queue_size_finish(q);
+    queue_free_copies(q);
+}
+
+static const struct host_class queue_class = {
+    queue_on_state, queue_run_due, queue_stop, queue_is_idle, queue_tell_closed, queue_free,
+};
+
+/* --- opening ----------------------------------------------------------------------- */
+
+static bool options_valid(const struct conclave_queue_options *o)
+{
+    return o->size >= sizeof *o && o->path != NULL && path_is_valid(o->path, false) &&
+           strcmp(o->path, "/") != 0 && o->max_attempts >= 0 && o->max_items >= 0 &&
+           (o->id == NULL || (strchr(o->id, '\n') == NULL && strlen(o->id) <= ID_MAX));
+}
+
+static bool copy_options(struct conclave_queue *q, const struct conclave_queue_options *o)
+{
+    q->options = *o;
+    q->path = strdup(o->path);
+    q->claims = text_concat(o->path, ".claims");
+    q->dead = text_concat(o->path, ".dead");
+    q->line = text_concat(o->path, ".line");
+    q->room = text_concat(o->path, ".room");
+    q->puts = text_concat(o->path, ".puts");
+    q->id = o->id != NULL ? strdup(o->id) : default_id();
+    if (o->acl != NULL && o->acl_count > 0) {
+        q->acl = acl_copy(o->acl, o->acl_count);
+        if (q->acl == NULL) {
+            return false;
+        }
+    } else {
+        q->options.acl_count = 0;
+    }
+    q->options.path = q->path;
+    q->options.id = q->id;
+    q->options.acl = q->acl;
+    return q->path != NULL && q->claims != NULL && q->dead != NULL && q->line != NULL &&
+           q->room != NULL && q->puts != NULL && q->id != NULL;
+}
+
+int conclave_queue_open(struct conclave_recipes *rt, const struct conclave_queue_options *options,
+                        const struct conclave_queue_callbacks *callbacks, void *ctx,
+                        struct conclave_queue **ret)
+{
+    int error = client_check(rt->client);
+    if (error != 0) {
+        return error;
+    }
+    if (options == NULL || !options_valid(options)) {
+        return CONCLAVE_EINVAL;
+    }
+    struct conclave_queue *q = calloc(1, sizeof *q);
+    if (q == NULL || !copy_options(q, options)) {
+        if (q != NULL) {
+            queue_free_copies(q);
+        }
+        return CONCLAVE_ENOMEM;
+    }
+    if (callbacks != NULL) {
+        q->callbacks = *callbacks;
+    }
+    q->ctx = ctx;
+    list_init(&q->items);
+    queue_order_init(&q->order);
+    client_lock(rt->client);
+    if (state_is_final(client_state(rt->client))) {
+        client_unlock(rt->client);
+        queue_free_copies(q);
+        return CONCLAVE_ECLOSED;
+    }
+    host_init(&q->host, rt, &queue_class);
+    queue_size_init(q);
+    *ret = q; /* before a callback can run */
+    queue_size_run(q);
+    client_unlock(rt->client);
+    return 0;
+}
+
+void conclave_queue_close(struct conclave_queue *q)
+{
+    host_close(&q->host);
+}
+
+int conclave_queue_close_wait(struct conclave_queue *q, int64_t timeout_ms)
+{
+    return host_close_wait(&q->host, timeout_ms);
+}
+
+void conclave_queue_destroy(struct conclave_queue *q)
+{
+    if (q != NULL) {
+        host_destroy(&q->host);
+    }
+}

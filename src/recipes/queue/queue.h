@@ -1,0 +1,221 @@
+/*
+ * The queue's inside, shared by its files: queue.c (the handle), queue_put.c, queue_order.c
+ * (of puts), queue_take.c, queue_item.c (what was taken), queue_list.c (looking), queue_size.c (on_size).
+ *
+ * The item's node counts its attempts by its version: a claim writes the data again, unchanged,
+ * and makes the claim's node, in one transaction. So a version belongs to one claim of one
+ * session, and whatever is done in its name names that version: after the claim was lost and the
+ * item handed out again, nothing of the old claim can touch it.
+ *
+ * Everything is guarded by the client's lock.
+ */
+#ifndef RECIPES_QUEUE_QUEUE_H
+#define RECIPES_QUEUE_QUEUE_H
+
+#include "recipes/engine/grant.h"
+#include "recipes/engine/handle_calls.h"
+#include "recipes/engine/protected_create.h"
+#include "recipes/queue/queue_names.h"
+#include "recipes/queue/queue_waiters.h"
+
+#include <conclave/queue.h>
+
+/* --- on_size ----------------------------------------------------------------------- */
+
+struct queue_size {
+    struct step step;
+    struct ensure_path ensure;
+    struct watch_slot watch;
+    struct client_timer pause; /* between two listings, and after trouble */
+    bool active;
+    bool ensuring;
+    bool due;
+    int64_t seen; /* -1: nothing yet */
+    int64_t told;
+};
+
+/* --- the order of puts (queue_order.c) ------------------------------------------------ */
+
+/* A node of the session's own below <path>.puts. Each put writes it in the transaction that makes
+ * its item; its version tells how many of those that were sent were carried out. */
+struct queue_marker {
+    unsigned refs; /* of the handle and of puts */
+    char *path;
+    struct deletion *removal; /* of the node, when it is no longer needed */
+    int64_t session_id;       /* in which it stands; 0: in none that is known */
+    int32_t version;          /* by the last answer */
+};
+
+/* A put's place among those of its handle. */
+struct queue_turn {
+    struct list link; /* in queue_order.turns, until it is decided */
+    struct call *call;
+    bool in_flight; /* sent and not answered */
+    bool head;      /* was sent when nothing was in flight */
+    bool created;   /* its transaction makes the marker */
+    struct queue_marker *marker;
+    int64_t session_id; /* in which it was sent */
+    int32_t after;      /* version of the marker once it is carried out */
+};
+
+struct queue_order {
+    struct list turns;           /* in the order of the calls */
+    struct queue_marker *marker; /* NULL: none yet */
+    unsigned in_flight;
+    int32_t last; /* version that the last one sent leaves */
+    bool broken;  /* one has failed: those behind it will, nothing is sent before they have */
+    bool running; /* those that wait are being run */
+    bool again;
+};
+
+/* --- the handle -------------------------------------------------------------------- */
+
+struct conclave_queue {
+    struct host host;                      /* first */
+    struct conclave_queue_options options; /* strings of it are those below */
+    struct conclave_queue_callbacks callbacks;
+    void *ctx;
+    char *path;
+    char *claims; /* <path>.claims */
+    char *dead;
+    char *line;
+    char *room;
+    char *puts;
+    char *id;
+    struct conclave_acl *acl;
+    struct list items; /* struct conclave_item.link */
+    struct queue_order order;
+    struct queue_size size;
+};
+
+static inline struct conclave_queue *queue_of(struct host *host)
+{
+    return CONTAINER_OF(host, struct conclave_queue, host);
+}
+
+/* "<dir>/<name>"; the op's ACL is the queue's. */
+void queue_op_acl(const struct conclave_queue *q, struct conclave_op *op);
+
+/* Makes one of its nodes, after CONCLAVE_NO_NODE. As ensure_path_start. */
+int queue_ensure(const struct conclave_queue *q, struct ensure_path *ensure, const char *path,
+                 void (*done)(struct ensure_path *ensure, int error)) CONCLAVE_MUST_USE;
+
+/* The queue's own errors of a transaction: that of its part `index`, 0 when it was not it that
+ * failed (or not at all). */
+int queue_part_error(const struct conclave_reply *reply, size_t index);
+
+/* --- the order of puts (queue_order.c) -------------------------------------------------- */
+
+void queue_order_init(struct queue_order *order);
+void queue_order_finish(struct queue_order *order);
+
+/* Gives the marker up for a fresh one. */
+void queue_order_renew(struct conclave_queue *q);
+
+/* Gives the marker up when the queue is being closed and nobody puts any more. */
+void queue_order_close(struct conclave_queue *q);
+
+/* The put's place, behind all others; it is decided, and leaves it (others may be run). */
+void queue_turn_join(struct conclave_queue *q, struct queue_turn *turn, struct call *call);
+void queue_turn_leave(struct conclave_queue *q, struct queue_turn *turn);
+void queue_turn_finish(struct queue_turn *turn);
+
+/* Whether all before it are on their way. */
+bool queue_turn_may_send(const struct conclave_queue *q, const struct queue_turn *turn);
+
+/* It is being sent: the part of its transaction that writes note into the marker. 0,
+ * CONCLAVE_ENOMEM. To be followed by queue_turn_sent, which may run others. */
+int queue_turn_send(struct conclave_queue *q, struct queue_turn *turn, const char *note,
+                    struct conclave_op *ret_op) CONCLAVE_MUST_USE;
+void queue_turn_sent(struct conclave_queue *q, const struct queue_turn *turn);
+
+/* The answer came, or was lost. To be followed by queue_order_answered once the put has acted on it. */
+void queue_turn_answered(struct conclave_queue *q, struct queue_turn *turn, bool done);
+void queue_order_answered(struct conclave_queue *q);
+
+/* Its answer was lost, and the marker was read: whether it was carried out. */
+bool queue_turn_was_done(struct queue_turn *turn, const struct conclave_reply *marker,
+                         const char *note);
+
+/* The marker's part failed: true when sending again is the answer. */
+bool queue_turn_marker_wrong(struct conclave_queue *q, const struct queue_turn *turn, int error);
+
+/* --- items (queue_item.c) -------------------------------------------------------------- */
+
+enum item_state {
+    ITEM_HELD,
+    ITEM_SETTLING, /* ack or nack is under way */
+    ITEM_SETTLED,
+    ITEM_LOST,
+};
+
+enum item_settle {
+    SETTLE_ACK,
+    SETTLE_NACK,
+    SETTLE_DEAD, /* a nack after the last attempt */
+};
+
+struct conclave_item {
+    struct handle handle; /* first */
+    struct conclave_queue *queue;
+    struct list link; /* in queue.items until it is settled or lost */
+    char *name;
+    char *path;
+    char *claim;              /* path of the claim's node */
+    struct deletion *unclaim; /* of that, at most once: until it is claimed */
+    void *data;
+    size_t len;
+    int priority;
+    int32_t version; /* of the item's node while it is claimed */
+    int64_t session_id;
+    enum item_state state;
+
+    enum item_settle settle;
+    const struct conclave_op *parts; /* of an ack_multi; borrowed while that blocks */
+    size_t parts_count;
+    struct step step;
+    struct ensure_path ensure;
+    struct client_timer retry;
+    bool ensuring;
+    bool unknown; /* its outcome is unknown */
+    int settle_error;
+    conclave_item_fn done;
+    void *done_ctx;
+    bool done_due;
+    bool lost_due;
+    bool lost_told;
+    bool freed;
+
+    struct lease_holder holder;
+    struct grant grant; /* while the lease lasts */
+    bool parts_gone;    /* who gave them waits no more */
+    bool released;
+};
+
+/* All that an item needs of memory, before it is claimed: afterwards nothing may fail. NULL without
+ * memory. */
+struct conclave_item *queue_item_prepare(struct conclave_queue *q, const char *name);
+
+/* Frees one that was not claimed, or NULL. */
+void queue_item_abandon(struct conclave_item *item);
+
+/* A take has claimed it: data is taken over. claimed_ns: when that was asked for; 0: it proves
+ * nothing of now. version -1: at most once, it needs no ack. */
+void queue_item_claimed(struct conclave_queue *q, struct conclave_item *item, void *data_take,
+                        size_t len, int32_t version, int64_t session_id, int64_t claimed_ns);
+
+/* Gives back all that are held. */
+void queue_items_release(struct conclave_queue *q);
+
+/* Frees it as the user would: lock held. */
+void queue_item_drop(struct conclave_item *item);
+
+/* --- on_size (queue_size.c) ------------------------------------------------------------- */
+
+void queue_size_init(struct conclave_queue *q);
+void queue_size_run(struct conclave_queue *q);
+void queue_size_stop(struct conclave_queue *q);
+bool queue_size_tell(struct conclave_queue *q);
+void queue_size_finish(struct conclave_queue *q);
+
+#endif

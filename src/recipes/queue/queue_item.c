@@ -1,0 +1,666 @@
+/*
+ * What was taken: its lease, its ack or nack, its loss.
+ *
+ *   HELD --ack, nack--> SETTLING --done--> SETTLED
+ *    ^ |                 |     '--claim gone--> LOST <-- session ended, claim gone (HELD, too)
+ *    | '                 |
+ *    '--- refused -------'
+ *
+ * A lease that has run out while the link was away is told as a loss, but the claim may still
+ * stand: an ack is tried, and the version that it names decides.
+ */
+#include "recipes/queue/queue.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RETRY_MS = 250, OWN_PARTS = 3 };
+
+static void item_run(struct conclave_item *item);
+
+static struct conclave_recipes *rt_of(const struct conclave_item *item)
+{
+    return item->handle.rt;
+}
+
+/* --- its end ------------------------------------------------------------------------------ */
+
+static void item_release(struct conclave_item *item)
+{
+    bool over = item->state == ITEM_SETTLED || item->state == ITEM_LOST;
+    if (item->freed && over && !item->released) {
+        item->released = true;
+        handle_release(&item->handle);
+    }
+}
+
+/* A callback is due; the queue's end waits for it. */
+static void owe(struct conclave_item *item, bool *due, bool wanted)
+{
+    if (wanted && !*due) {
+        *due = true;
+        host_owes(&item->queue->host);
+    }
+}
+
+/* Nobody wants to hear it any more. */
+static void forget_due(struct conclave_item *item, bool *due)
+{
+    if (*due) {
+        *due = false;
+        host_told(&item->queue->host);
+    }
+}
+
+/* Settled or lost: it does not hold up the queue's end any more. */
+static void item_over(struct conclave_item *item, enum item_state state)
+{
+    item->state = state;
+    grant_withdraw(&item->grant);
+    lease_remove(&rt_of(item)->lease, &item->holder);
+    client_timer_stop(rt_of(item)->client, &item->retry);
+    list_remove(&item->link);
+    host_check(&item->queue->host);
+}
+
+static void settle_end(struct conclave_item *item, int error)
+{
+    bool unwanted = item->freed || item->queue->host.closing.ending;
+    item->settle_error = error;
+    item->parts = NULL;
+    item->parts_count = 0;
+    owe(item, &item->done_due, item->done != NULL);
+    if (error == 0) {
+        item_over(item, ITEM_SETTLED);
+    } else if (error == CONCLAVE_ELOST || unwanted) {
+        item_over(item, ITEM_LOST); /* not wanted: the claim goes with the session */
+    } else {
+        item->state = ITEM_HELD;
+        lease_add(&rt_of(item)->lease, &item->holder);
+    }
+    client_notify(rt_of(item)->client);
+    handle_post(&item->handle);
+    item_release(item);
+}
+
+static void tell_lost(struct conclave_item *item)
+{
+    grant_withdraw(&item->grant);
+    if (!item->lost_told) {
+        item->lost_told = true;
+        owe(item, &item->lost_due, item->queue->callbacks.on_lost != NULL);
+        handle_post(&item->handle);
+    }
+}
+
+/* The claim is gone. */
+static void item_lost(struct conclave_item *item)
+{
+    if (item->state == ITEM_SETTLING) {
+        settle_end(item, CONCLAVE_ELOST);
+    } else if (item->state == ITEM_HELD) {
+        tell_lost(item);
+        item_over(item, ITEM_LOST);
+        item_release(item);
+    }
+}
+
+/* --- ack and nack -------------------------------------------------------------------------- */
+
+static void on_ensured(struct ensure_path *ensure, int error)
+{
+    struct conclave_item *item = CONTAINER_OF(ensure, struct conclave_item, ensure);
+    item->ensuring = false;
+    if (error != 0 && error_is_fatal(error) && item->state == ITEM_SETTLING) {
+        settle_end(item, error);
+    }
+    item_run(item);
+}
+
+static void retry_later(struct conclave_item *item)
+{
+    struct conclave_client *client = rt_of(item)->client;
+    client_timer_start(client, &item->retry, client_now_ns(client) + (int64_t)RETRY_MS * 1000000);
+}
+
+static void settle_trouble(struct conclave_item *item, int error)
+{
+    if (error == CONCLAVE_SESSION_EXPIRED) {
+        item_lost(item);
+    } else if (error_is_fatal(error)) {
+        settle_end(item, error);
+    } else if (error != CONCLAVE_CONNECTION_LOSS) {
+        retry_later(item);
+    }
+}
+
+/* The part that failed is one of ours: the claim is not what it was. */
+static bool claim_failed(const struct conclave_reply *reply)
+{
+    for (size_t i = 0; i < 2; i++) {
+        int error = queue_part_error(reply, i);
+        if (error == CONCLAVE_NO_NODE || error == CONCLAVE_BAD_VERSION) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of a part of the caller's: that is told, and the claim stays. */
+static int parts_error(const struct conclave_item *item, const struct conclave_reply *reply)
+{
+    int error = 0;
+    for (size_t i = 0; i < item->parts_count && error == 0; i++) {
+        error = queue_part_error(reply, 2 + i);
+    }
+    return error;
+}
+
+static void on_settled(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_item *item = CONTAINER_OF(step, struct conclave_item, step);
+    bool no_dead = item->settle == SETTLE_DEAD && queue_part_error(reply, 2) == CONCLAVE_NO_NODE;
+    if (item->state != ITEM_SETTLING) {
+        return;
+    }
+    if (reply->error == 0) {
+        settle_end(item, 0);
+    } else if (claim_failed(reply)) {
+        settle_end(item, CONCLAVE_ELOST);
+    } else if (parts_error(item, reply) != 0) {
+        settle_end(item, parts_error(item, reply));
+    } else if (no_dead) {
+        item->ensuring =
+            queue_ensure(item->queue, &item->ensure, item->queue->dead, on_ensured) == 0;
+        if (!item->ensuring) {
+            retry_later(item);
+        }
+    } else {
+        item->unknown = item->unknown || error_is_unknown(reply->error);
+        settle_trouble(item, reply->error);
+    }
+    item_run(item);
+}
+
+static void settle_send(struct conclave_item *item)
+{
+    struct conclave_queue *q = item->queue;
+    size_t count = 2;
+    struct conclave_op *parts = calloc(OWN_PARTS + item->parts_count, sizeof *parts);
+    char *dead = path_join(q->dead, item->name);
+    if (parts == NULL || dead == NULL) {
+        free(parts);
+        free(dead);
+        retry_later(item);
+        return;
+    }
+    parts[0] =
+        conclave_op_path(item->settle == SETTLE_NACK ? CONCLAVE_OP_CHECK : CONCLAVE_OP_DELETE,
+                         item->path, item->version);
+    parts[1] = conclave_op_path(CONCLAVE_OP_DELETE, item->claim, -1);
+    if (item->settle == SETTLE_DEAD) {
+        parts[count] = conclave_op_create(dead, item->data, item->len, CONCLAVE_PERSISTENT);
+        queue_op_acl(q, &parts[count++]);
+    }
+    for (size_t i = 0; i < item->parts_count; i++) {
+        parts[count++] = item->parts[i];
+    }
+    struct conclave_op op = conclave_op_multi(parts, count);
+    step_submit(&item->step, &op, on_settled);
+    free(parts);
+    free(dead);
+}
+
+/* The answer was lost: an ack has removed the item, a nack the claim. What stands as it was
+ * shows that nothing was done. */
+static void on_found(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_item *item = CONTAINER_OF(step, struct conclave_item, step);
+    bool nack = item->settle == SETTLE_NACK;
+    if (item->state != ITEM_SETTLING) {
+        return;
+    }
+    if (reply->error == CONCLAVE_NO_NODE) {
+        settle_end(item, 0);
+    } else if (reply->error != 0) {
+        settle_trouble(item, reply->error);
+    } else if (nack ? reply->stat.ephemeral_owner != item->session_id
+                    : reply->stat.version != item->version) {
+        settle_end(item, nack ? 0 : CONCLAVE_ELOST);
+    } else if (item->parts_gone) {
+        settle_end(item, CONCLAVE_ECANCELED);
+    } else {
+        item->unknown = false;
+    }
+    item_run(item);
+}
+
+static void on_synced(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_item *item = CONTAINER_OF(step, struct conclave_item, step);
+    if (item->state != ITEM_SETTLING) {
+        return;
+    }
+    if (reply->error != 0) {
+        settle_trouble(item, reply->error);
+        item_run(item);
+        return;
+    }
+    struct conclave_op op = conclave_op_path(
+        CONCLAVE_OP_EXISTS, item->settle == SETTLE_NACK ? item->claim : item->path, 0);
+    step_submit(&item->step, &op, on_found);
+}
+
+static void item_run(struct conclave_item *item)
+{
+    if (item->state != ITEM_SETTLING || item->step.busy || item->ensuring ||
+        client_timer_active(&item->retry) || !recipes_connected(rt_of(item))) {
+        return;
+    }
+    if (item->unknown) {
+        struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, item->path, 0);
+        step_submit(&item->step, &op, on_synced);
+    } else {
+        settle_send(item);
+    }
+}
+
+static void on_retry(struct conclave_client *client, void *ctx)
+{
+    (void)client;
+    item_run(ctx);
+}
+
+static bool last_attempt(const struct conclave_item *item)
+{
+    int max = item->queue->options.max_attempts;
+    return max > 0 && item->version >= max;
+}
+
+/* Lock held. */
+static int settle_start(struct conclave_item *item, bool ack)
+{
+    if (item->version < 0) {
+        owe(item, &item->done_due, item->done != NULL);
+        handle_post(&item->handle);
+        return 0;
+    }
+    switch (item->state) {
+    case ITEM_HELD:
+        break;
+    case ITEM_SETTLING:
+        return CONCLAVE_EBUSY;
+    case ITEM_SETTLED:
+        return CONCLAVE_ENOTOWNER;
+    case ITEM_LOST:
+        return CONCLAVE_ELOST;
+    }
+    item->state = ITEM_SETTLING;
+    item->settle = ack ? SETTLE_ACK : last_attempt(item) ? SETTLE_DEAD : SETTLE_NACK;
+    item->unknown = false;
+    item->parts_gone = false;
+    grant_withdraw(&item->grant);
+    lease_remove(&rt_of(item)->lease, &item->holder); /* its check would meet our own deletion */
+    item_run(item);
+    return 0;
+}
+
+/* --- the lease ------------------------------------------------------------------------------- */
+
+static void on_proved(struct lease_holder *holder)
+{
+    struct conclave_item *item = CONTAINER_OF(holder, struct conclave_item, holder);
+    if (item->state == ITEM_HELD) {
+        grant_publish(&item->grant, 1, holder->until_ns);
+    }
+}
+
+static void on_lease_lost(struct lease_holder *holder, int why)
+{
+    struct conclave_item *item = CONTAINER_OF(holder, struct conclave_item, holder);
+    if (why == CONCLAVE_ELOST) {
+        if (item->state == ITEM_HELD) {
+            tell_lost(item);
+        }
+    } else {
+        item_lost(item);
+    }
+}
+
+/* --- the handle -------------------------------------------------------------------------------- */
+
+static void item_on_state(struct handle *h, enum conclave_state state)
+{
+    struct conclave_item *item = CONTAINER_OF(h, struct conclave_item, handle);
+    struct conclave_client *client = rt_of(item)->client;
+    handle_ref(h);
+    client_timer_stop(client, &item->retry);
+    if (state == CONCLAVE_STATE_LOST || state_is_final(state) ||
+        (recipes_connected(rt_of(item)) && client_session_id(client) != item->session_id)) {
+        item_lost(item);
+    }
+    item_run(item);
+    handle_unref(h);
+}
+
+static bool item_run_due(struct handle *h)
+{
+    struct conclave_item *item = CONTAINER_OF(h, struct conclave_item, handle);
+    struct conclave_queue *q = item->queue;
+    struct conclave_client *client = rt_of(item)->client;
+    if (item->freed) {
+        return false;
+    }
+    if (item->done_due) {
+        conclave_item_fn done = item->done;
+        item->done_due = false;
+        item->done = NULL;
+        int error = item->settle_error;
+        client_unlock(client);
+        done(item, error, item->done_ctx);
+        client_lock(client);
+        host_told(&q->host);
+        return true;
+    }
+    if (item->lost_due) {
+        item->lost_due = false;
+        client_unlock(client);
+        q->callbacks.on_lost(q, item, q->ctx);
+        client_lock(client);
+        host_told(&q->host);
+        return true;
+    }
+    return false;
+}
+
+static void item_free(struct handle *h)
+{
+    struct conclave_item *item = CONTAINER_OF(h, struct conclave_item, handle);
+    struct conclave_queue *q = item->queue;
+    ensure_path_finish(&item->ensure);
+    client_timer_stop(rt_of(item)->client, &item->retry);
+    free(item->name);
+    free(item->path);
+    free(item->claim);
+    free(item->data);
+    free(item);
+    handle_unref(&q->host.handle);
+}
+
+static const struct handle_class item_class = {item_on_state, item_run_due, item_free};
+
+/* Its lease, from the claim on. */
+static void item_hold(struct conclave_item *item, int64_t claimed_ns)
+{
+    item->holder.path = item->claim;
+    item->holder.on_proved = on_proved;
+    item->holder.on_lost = on_lease_lost;
+    list_push_back(&item->queue->items, &item->link);
+    lease_add_proved(&rt_of(item)->lease, &item->holder, claimed_ns);
+    if (item->holder.until_ns != 0) {
+        grant_publish(&item->grant, 1, item->holder.until_ns);
+    }
+}
+
+struct conclave_item *queue_item_prepare(struct conclave_queue *q, const char *name)
+{
+    struct conclave_item *item = calloc(1, sizeof *item);
+    if (item != NULL &&
+        ((item->name = strdup(name)) == NULL || (item->path = path_join(q->path, name)) == NULL ||
+         (item->claim = path_join(q->claims, name)) == NULL ||
+         (q->options.at_most_once && (item->unclaim = deletion_create(item->claim)) == NULL))) {
+        queue_item_abandon(item);
+        return NULL;
+    }
+    return item;
+}
+
+void queue_item_abandon(struct conclave_item *item)
+{
+    if (item != NULL) {
+        free(item->name);
+        free(item->path);
+        free(item->claim);
+        deletion_free(item->unclaim);
+        free(item);
+    }
+}
+
+void queue_item_claimed(struct conclave_queue *q, struct conclave_item *item, void *data_take,
+                        size_t len, int32_t version, int64_t session_id, int64_t claimed_ns)
+{
+    struct queue_name parsed = {0};
+    handle_init(&item->handle, q->host.handle.rt, &item_class);
+    handle_ref(&q->host.handle);
+    item->queue = q;
+    item->data = data_take;
+    item->len = len;
+    item->version = version;
+    item->session_id = session_id;
+    item->priority = queue_name_parse(item->name, &parsed) ? parsed.priority : 0;
+    list_init(&item->link);
+    list_init(&item->holder.link);
+    step_init(&item->step, &item->handle);
+    ensure_path_init(&item->ensure, &item->handle);
+    client_timer_init(&item->retry, on_retry, item);
+    if (version < 0) { /* the claim has done its service: nobody else can have this name now */
+        item->state = ITEM_SETTLED;
+        deletes_start(&rt_of(item)->deletes, item->unclaim, NULL, NULL);
+        item->unclaim = NULL;
+    } else {
+        item->state = ITEM_HELD;
+        item_hold(item, claimed_ns);
+    }
+}
+
+void queue_items_release(struct conclave_queue *q)
+{
+    LIST_FOREACH (it, &q->items) {
+        struct conclave_item *item = CONTAINER_OF(it, struct conclave_item, link);
+        if (item->state == ITEM_HELD) {
+            item->lost_told = true; /* closed by the user, who knows */
+            (void)!settle_start(item, false);
+        }
+    }
+}
+
+void queue_item_drop(struct conclave_item *item)
+{
+    item->freed = true;
+    item->done = NULL;
+    forget_due(item, &item->done_due);
+    forget_due(item, &item->lost_due);
+    if (item->state == ITEM_HELD) {
+        (void)!settle_start(item, false);
+    }
+    item_release(item);
+}
+
+/* --- the public functions ------------------------------------------------------------------------ */
+
+const void *conclave_item_data(const struct conclave_item *item, size_t *ret_len)
+{
+    *ret_len = item->len;
+    return item->data;
+}
+
+const char *conclave_item_name(const struct conclave_item *item)
+{
+    return item->name;
+}
+
+int conclave_item_priority(const struct conclave_item *item)
+{
+    return item->priority;
+}
+
+int conclave_item_attempt(const struct conclave_item *item)
+{
+    return item->version < 0 ? 1 : item->version;
+}
+
+int conclave_item_copy(const struct conclave_item *item, void *buf, size_t size, size_t *ret_len)
+{
+    *ret_len = item->len;
+    if (item->len > size) {
+        return CONCLAVE_ENOBUFS;
+    }
+    if (item->len > 0) {
+        memcpy(buf, item->data, item->len);
+    }
+    return 0;
+}
+
+bool conclave_item_is_held(const struct conclave_item *item)
+{
+    return grant_until_ns(&item->grant, rt_of(item)) != 0;
+}
+
+int64_t conclave_item_lease_until_ns(const struct conclave_item *item)
+{
+    return grant_until_ns(&item->grant, rt_of(item));
+}
+
+const char *conclave_item_claim(const struct conclave_item *item)
+{
+    return item->claim;
+}
+
+static bool item_settled(void *ctx)
+{
+    return ((struct conclave_item *)ctx)->state != ITEM_SETTLING;
+}
+
+static int settle(struct conclave_item *item, bool ack, int64_t timeout_ms,
+                  const struct conclave_op *parts, size_t count)
+{
+    struct conclave_client *client = rt_of(item)->client;
+    int error = recipes_may_block(rt_of(item));
+    if (error != 0) {
+        return error;
+    }
+    client_lock(client);
+    handle_ref(&item->handle);
+    if (item->state == ITEM_HELD) {
+        item->parts = parts;
+        item->parts_count = count;
+        item->done = NULL;
+    }
+    error = settle_start(item, ack);
+    if (error == 0 && item->version >= 0) {
+        error = client_wait(client, item_settled, item, client_deadline_ns(client, timeout_ms));
+        if (error == 0) {
+            error = item->settle_error;
+        } else if (item->parts != NULL) {
+            item->parts = NULL;
+            item->parts_count = 0;
+            item->parts_gone = true;
+            item->unknown = true; /* never to be sent again without them */
+        }
+    }
+    handle_unref(&item->handle);
+    client_unlock(client);
+    return error;
+}
+
+int conclave_item_ack(struct conclave_item *item, int64_t timeout_ms)
+{
+    return settle(item, true, timeout_ms, NULL, 0);
+}
+
+int conclave_item_nack(struct conclave_item *item, int64_t timeout_ms)
+{
+    return settle(item, false, timeout_ms, NULL, 0);
+}
+
+int conclave_item_ack_multi(struct conclave_item *item, const struct conclave_op *parts,
+                            size_t count)
+{
+    if (item->version < 0) {
+        return CONCLAVE_EINVAL; /* there is nothing left that it could be done with */
+    }
+    return settle(item, true, CONCLAVE_FOREVER, parts, count);
+}
+
+static int settle_async(struct conclave_item *item, bool ack, conclave_item_fn done, void *ctx)
+{
+    struct conclave_client *client = rt_of(item)->client;
+    int error = client_check(client);
+    if (error != 0) {
+        return error;
+    }
+    client_lock(client);
+    if (item->state == ITEM_HELD || item->version < 0) {
+        item->done = done;
+        item->done_ctx = ctx;
+    }
+    error = settle_start(item, ack);
+    client_unlock(client);
+    return error;
+}
+
+int conclave_item_ack_async(struct conclave_item *item, conclave_item_fn done, void *ctx)
+{
+    return settle_async(item, true, done, ctx);
+}
+
+int conclave_item_nack_async(struct conclave_item *item, conclave_item_fn done, void *ctx)
+{
+    return settle_async(item, false, done, ctx);
+}
+
+/* Checks of item and claim, then the parts; their results alone are the caller's. */
+int conclave_item_fenced_multi(struct conclave_item *item, const struct conclave_op *parts,
+                               size_t count, struct conclave_reply **ret_reply)
+{
+    struct conclave_client *client = rt_of(item)->client;
+    struct conclave_reply *reply = NULL;
+    int error = client_check(client);
+    if (ret_reply != NULL) {
+        *ret_reply = NULL;
+    }
+    if (error != 0) {
+        return error;
+    }
+    client_lock(client);
+    bool held = item->state == ITEM_HELD;
+    client_unlock(client);
+    if (!held) {
+        return CONCLAVE_EFENCED;
+    }
+    struct conclave_op *all = calloc(count + 2, sizeof *all);
+    if (all == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    all[0] = conclave_op_path(CONCLAVE_OP_CHECK, item->path, item->version);
+    all[1] = conclave_op_path(CONCLAVE_OP_CHECK, item->claim, -1);
+    if (count > 0) {
+        memcpy(all + 2, parts, count * sizeof *all);
+    }
+    struct conclave_op op = conclave_op_multi(all, count + 2);
+    error = conclave_call(client, &op, &reply);
+    free(all);
+    if (reply != NULL && reply->results_count >= 2) {
+        error = claim_failed(reply) ? CONCLAVE_EFENCED : error;
+        reply->results += 2;
+        reply->results_count -= 2;
+    }
+    if (ret_reply != NULL) {
+        *ret_reply = reply;
+    } else {
+        conclave_reply_free(reply);
+    }
+    return error;
+}
+
+void conclave_item_free(struct conclave_item *item)
+{
+    if (item == NULL || client_check(rt_of(item)->client) != 0) {
+        return;
+    }
+    struct conclave_client *client = rt_of(item)->client;
+    client_lock(client);
+    queue_item_drop(item);
+    client_unlock(client);
+}

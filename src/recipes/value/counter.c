@@ -1,0 +1,273 @@
+/* The counter: what is computed between reading a cell and writing it, and the number's forms. */
+#include "recipes/engine/value_cell.h"
+
+#include <conclave/counter.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NUMBER_MAX = 32 };
+
+struct conclave_counter {
+    struct cell cell; /* first */
+    enum conclave_counter_form form;
+    int64_t initial;
+    struct conclave_counter_callbacks callbacks;
+    void *ctx;
+};
+
+/* --- the number ---------------------------------------------------------------------- */
+
+static int binary_read(const uint8_t *bytes, size_t len, int64_t *ret)
+{
+    uint64_t value = 0;
+    if (len != 8) {
+        return CONCLAVE_ECORRUPT;
+    }
+    for (size_t i = 0; i < 8; i++) {
+        value = value << 8 | bytes[i];
+    }
+    *ret = (int64_t)value;
+    return 0;
+}
+
+static int text_read(const char *text, size_t len, int64_t *ret)
+{
+    char copy[NUMBER_MAX];
+    char *end;
+    if (len >= sizeof copy || strchr("-0123456789", text[0]) == NULL || text[0] == '\0') {
+        return CONCLAVE_ECORRUPT;
+    }
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    errno = 0;
+    long long value = strtoll(copy, &end, 10);
+    if (errno != 0 || end == copy || (size_t)(end - copy) != len) {
+        return CONCLAVE_ECORRUPT;
+    }
+    *ret = value;
+    return 0;
+}
+
+static int number_read(const struct conclave_counter *c, const void *data, size_t len, int64_t *ret)
+{
+    if (data == NULL || len == 0) {
+        *ret = c->initial;
+        return 0;
+    }
+    return c->form == CONCLAVE_COUNTER_BINARY ? binary_read(data, len, ret)
+                                              : text_read(data, len, ret);
+}
+
+static int number_write(const struct conclave_counter *c, struct cell_op *op, int64_t value)
+{
+    char *text = malloc(NUMBER_MAX);
+    if (text == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    if (c->form == CONCLAVE_COUNTER_BINARY) {
+        for (int i = 0; i < 8; i++) {
+            text[i] = (char)((uint64_t)value >> (56 - 8 * i));
+        }
+        op->data_len = 8;
+    } else {
+        op->data_len = (size_t)snprintf(text, NUMBER_MAX, "%" PRId64, value);
+    }
+    free(op->data);
+    op->data = text;
+    op->value = value;
+    return 0;
+}
+
+/* --- what is to be written -------------------------------------------------------------- */
+
+static enum cell_verdict write_value(struct conclave_counter *c, struct cell_op *op, int64_t value)
+{
+    op->error = number_write(c, op, value);
+    return op->error == 0 ? CELL_WRITE : CELL_DONE;
+}
+
+static enum cell_verdict compute_get(struct cell *cell, struct cell_op *op,
+                                     const struct cell_value *now)
+{
+    op->error = number_read((struct conclave_counter *)cell, now->data, now->data_len, &op->value);
+    return CELL_DONE;
+}
+
+static enum cell_verdict compute_add(struct cell *cell, struct cell_op *op,
+                                     const struct cell_value *now)
+{
+    struct conclave_counter *c = (struct conclave_counter *)cell;
+    int64_t value;
+    op->error = number_read(c, now->data, now->data_len, &value);
+    if (op->error == 0 && __builtin_add_overflow(value, op->a, &value)) {
+        op->error = CONCLAVE_ETOOBIG;
+    }
+    return op->error != 0 ? CELL_DONE : write_value(c, op, value);
+}
+
+static enum cell_verdict compute_set(struct cell *cell, struct cell_op *op,
+                                     const struct cell_value *now)
+{
+    struct conclave_counter *c = (struct conclave_counter *)cell;
+    op->error = number_read(c, now->data, now->data_len, &op->value);
+    if (op->error == 0 && op->value != op->a) {
+        op->error = CONCLAVE_ECONFLICT;
+    }
+    return op->error != 0 ? CELL_DONE : write_value(c, op, op->b);
+}
+
+/* --- callbacks -------------------------------------------------------------------------- */
+
+static void tell_change(struct cell *cell, const struct mirror_item *item, bool stale)
+{
+    struct conclave_counter *c = (struct conclave_counter *)cell;
+    int64_t value = 0;
+    if (stale) {
+        return; /* nothing new is known */
+    }
+    int error =
+        number_read(c, item == NULL ? NULL : item->data, item == NULL ? 0 : item->data_len, &value);
+    c->callbacks.on_change(c, error == 0 ? value : 0, error, c->ctx);
+}
+
+static void tell_closed(void *self, int why)
+{
+    struct conclave_counter *c = self;
+    if (c->callbacks.on_closed != NULL) {
+        c->callbacks.on_closed(c, why, c->ctx);
+    }
+}
+
+static void tell_op(struct cell *cell, struct cell_op *op)
+{
+    ((conclave_counter_fn)op->fn)((struct conclave_counter *)cell, op->error, op->value, op->ctx);
+}
+
+/* --- public ------------------------------------------------------------------------------ */
+
+int conclave_counter_open(struct conclave_recipes *rt,
+                          const struct conclave_counter_options *options,
+                          const struct conclave_counter_callbacks *callbacks, void *ctx,
+                          struct conclave_counter **ret)
+{
+    if (options == NULL || options->size < sizeof *options ||
+        (unsigned)options->form > CONCLAVE_COUNTER_BINARY) {
+        return CONCLAVE_EINVAL;
+    }
+    struct conclave_counter *c = calloc(1, sizeof *c);
+    void *cell;
+    if (c == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    if (callbacks != NULL) {
+        c->callbacks = *callbacks;
+    }
+    c->ctx = ctx;
+    c->form = options->form;
+    c->initial = options->initial;
+    c->cell.watching = c->callbacks.on_change != NULL;
+    c->cell.tell_change = tell_change;
+    c->cell.tell_closed = tell_closed;
+    int error = cell_open(&c->cell, rt, options->path, options->acl, options->acl_count, &cell);
+    if (error != 0) {
+        free(c);
+        return error;
+    }
+    *ret = c;
+    return 0;
+}
+
+static struct cell_op *op_make(enum cell_verdict (*compute)(struct cell *cell, struct cell_op *op,
+                                                            const struct cell_value *now),
+                               int64_t a, int64_t b)
+{
+    struct cell_op *op = cell_op_make(NULL, 0);
+    if (op != NULL) {
+        op->compute = compute;
+        op->needs_read = compute == compute_get;
+        op->a = a;
+        op->b = b;
+    }
+    return op;
+}
+
+static int call(struct conclave_counter *c, struct cell_op *op, int64_t timeout_ms,
+                int64_t *ret_value)
+{
+    struct cell_op *ended = NULL;
+    if (op == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    int error = cell_call(&c->cell, op, timeout_ms, &ended);
+    if (ended != NULL && ret_value != NULL && (error == 0 || error == CONCLAVE_ECONFLICT)) {
+        *ret_value = ended->value;
+    }
+    cell_op_free(ended);
+    return error;
+}
+
+static int submit(struct conclave_counter *c, struct cell_op *op, conclave_counter_fn fn, void *ctx)
+{
+    if (op == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    op->fn = (void (*)(void))fn;
+    op->ctx = ctx;
+    op->tell = tell_op;
+    return cell_submit(&c->cell, op);
+}
+
+int conclave_counter_get(struct conclave_counter *c, int64_t timeout_ms, int64_t *ret_value)
+{
+    return call(c, op_make(compute_get, 0, 0), timeout_ms, ret_value);
+}
+
+int conclave_counter_add(struct conclave_counter *c, int64_t delta, int64_t timeout_ms,
+                         int64_t *ret_value)
+{
+    return call(c, op_make(compute_add, delta, 0), timeout_ms, ret_value);
+}
+
+int conclave_counter_compare_and_set(struct conclave_counter *c, int64_t expected, int64_t desired,
+                                     int64_t timeout_ms, int64_t *ret_value)
+{
+    struct cell_op *op = op_make(compute_set, expected, desired);
+    return call(c, op, timeout_ms, ret_value);
+}
+
+int conclave_counter_get_async(struct conclave_counter *c, conclave_counter_fn fn, void *ctx)
+{
+    return fn == NULL ? CONCLAVE_EINVAL : submit(c, op_make(compute_get, 0, 0), fn, ctx);
+}
+
+int conclave_counter_add_async(struct conclave_counter *c, int64_t delta, conclave_counter_fn fn,
+                               void *ctx)
+{
+    return fn == NULL ? CONCLAVE_EINVAL : submit(c, op_make(compute_add, delta, 0), fn, ctx);
+}
+
+int conclave_counter_compare_and_set_async(struct conclave_counter *c, int64_t expected,
+                                           int64_t desired, conclave_counter_fn fn, void *ctx)
+{
+    return fn == NULL ? CONCLAVE_EINVAL
+                      : submit(c, op_make(compute_set, expected, desired), fn, ctx);
+}
+
+void conclave_counter_close(struct conclave_counter *c)
+{
+    cell_close(&c->cell);
+}
+
+int conclave_counter_close_wait(struct conclave_counter *c, int64_t timeout_ms)
+{
+    return cell_close_wait(&c->cell, timeout_ms);
+}
+
+void conclave_counter_destroy(struct conclave_counter *c)
+{
+    cell_destroy(c == NULL ? NULL : &c->cell);
+}

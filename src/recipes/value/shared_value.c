@@ -1,0 +1,185 @@
+/* The shared value: a cell as it is. */
+#include "recipes/engine/value_cell.h"
+
+#include <conclave/counter.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+struct conclave_shared {
+    struct cell cell; /* first */
+    struct conclave_shared_callbacks callbacks;
+    void *ctx;
+};
+
+static void tell_change(struct cell *cell, const struct mirror_item *item, bool stale)
+{
+    struct conclave_shared *s = (struct conclave_shared *)cell;
+    struct conclave_shared_value value = {.version = CONCLAVE_ABSENT, .stale = stale};
+    if (item != NULL) {
+        value.data = item->data;
+        value.data_len = item->data_len;
+        value.version = item->stat.version;
+        value.mzxid = item->stat.mzxid;
+    }
+    s->callbacks.on_change(s, &value, s->ctx);
+}
+
+static void tell_closed(void *self, int why)
+{
+    struct conclave_shared *s = self;
+    if (s->callbacks.on_closed != NULL) {
+        s->callbacks.on_closed(s, why, s->ctx);
+    }
+}
+
+static void value_of(const struct cell_op *op, struct conclave_shared_value *ret)
+{
+    memset(ret, 0, sizeof *ret);
+    ret->version = op->result.there ? op->result.version : CONCLAVE_ABSENT;
+    ret->mzxid = op->result.mzxid;
+    ret->data = op->result.data;
+    ret->data_len = op->result.data_len;
+}
+
+static void tell_set(struct cell *cell, struct cell_op *op)
+{
+    struct conclave_shared_value value;
+    value_of(op, &value);
+    ((conclave_shared_fn)op->fn)((struct conclave_shared *)cell, op->error,
+                                 op->error == 0 ? &value : NULL, op->ctx);
+}
+
+static enum cell_verdict compute_get(struct cell *cell, struct cell_op *op,
+                                     const struct cell_value *now)
+{
+    (void)cell;
+    (void)now; /* the operation has its share of it already */
+    op->error = 0;
+    return CELL_DONE;
+}
+
+int conclave_shared_open(struct conclave_recipes *rt, const struct conclave_shared_options *options,
+                         const struct conclave_shared_callbacks *callbacks, void *ctx,
+                         struct conclave_shared **ret)
+{
+    if (options == NULL || options->size < sizeof *options) {
+        return CONCLAVE_EINVAL;
+    }
+    struct conclave_shared *s = calloc(1, sizeof *s);
+    void *cell;
+    if (s == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    if (callbacks != NULL) {
+        s->callbacks = *callbacks;
+    }
+    s->ctx = ctx;
+    s->cell.watching = s->callbacks.on_change != NULL;
+    s->cell.tell_change = tell_change;
+    s->cell.tell_closed = tell_closed;
+    int error = cell_open(&s->cell, rt, options->path, options->acl, options->acl_count, &cell);
+    if (error != 0) {
+        free(s);
+        return error;
+    }
+    *ret = s;
+    return 0;
+}
+
+int conclave_shared_get(struct conclave_shared *s, int64_t timeout_ms,
+                        struct conclave_shared_value **ret)
+{
+    struct cell_op *ended = NULL;
+    struct cell_op *op = cell_op_make(NULL, 0);
+    if (op == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    op->compute = compute_get;
+    op->needs_read = true;
+    int error = cell_call(&s->cell, op, timeout_ms, &ended);
+    if (error == 0) {
+        struct conclave_shared_value *value = malloc(sizeof *value + ended->result.data_len + 1);
+        if (value == NULL) {
+            error = CONCLAVE_ENOMEM;
+        } else {
+            value_of(ended, value);
+            if (value->data != NULL) {
+                value->data = memcpy(value + 1, value->data, value->data_len);
+                ((char *)(value + 1))[value->data_len] = '\0';
+            }
+            *ret = value;
+        }
+    }
+    cell_op_free(ended);
+    return error;
+}
+
+void conclave_shared_value_free(struct conclave_shared_value *value)
+{
+    free(value);
+}
+
+static int set_op(const void *data, size_t len, int32_t expected, struct cell_op **ret)
+{
+    if ((data == NULL && len > 0) || expected < CONCLAVE_ABSENT) {
+        return CONCLAVE_EINVAL;
+    }
+    if (expected == -1) {
+        return CONCLAVE_ESEQWRAP; /* servers take it for "any version" */
+    }
+    struct cell_op *op = cell_op_make(data, len);
+    if (op == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    op->expected = expected;
+    *ret = op;
+    return 0;
+}
+
+int conclave_shared_set(struct conclave_shared *s, const void *data, size_t len,
+                        int32_t expected_version, int64_t timeout_ms,
+                        struct conclave_shared_value *ret)
+{
+    struct cell_op *ended = NULL;
+    struct cell_op *op;
+    int error = set_op(data, len, expected_version, &op);
+    if (error != 0) {
+        return error;
+    }
+    error = cell_call(&s->cell, op, timeout_ms, &ended);
+    if (error == 0 && ret != NULL) {
+        value_of(ended, ret);
+    }
+    cell_op_free(ended);
+    return error;
+}
+
+int conclave_shared_set_async(struct conclave_shared *s, const void *data, size_t len,
+                              int32_t expected_version, conclave_shared_fn fn, void *ctx)
+{
+    struct cell_op *op;
+    int error = fn == NULL ? CONCLAVE_EINVAL : set_op(data, len, expected_version, &op);
+    if (error != 0) {
+        return error;
+    }
+    op->fn = (void (*)(void))fn;
+    op->ctx = ctx;
+    op->tell = tell_set;
+    return cell_submit(&s->cell, op);
+}
+
+void conclave_shared_close(struct conclave_shared *s)
+{
+    cell_close(&s->cell);
+}
+
+int conclave_shared_close_wait(struct conclave_shared *s, int64_t timeout_ms)
+{
+    return cell_close_wait(&s->cell, timeout_ms);
+}
+
+void conclave_shared_destroy(struct conclave_shared *s)
+{
+    cell_destroy(s == NULL ? NULL : &s->cell);
+}

@@ -1,0 +1,405 @@
+/* conclave redis-failover: arguments, the file of options, checks and help. */
+#include "redis/command/redis_failover.h"
+
+#include "cli/common/command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIELD(name) offsetof(struct redis_cli, name)
+#define FENCE_FIELD(name) offsetof(struct redis_cli, fence.name)
+
+/* In the order of enum redis_strategy, redis_preference and redis_unfenceable. */
+static const char *const STRATEGIES[] = {"majority", "consensus", "single", NULL};
+static const char *const PREFERENCES[] = {"offset", "latency", NULL};
+static const char *const UNFENCEABLES[] = {"wait", "block", NULL};
+
+static const struct option_row ROWS[] = {
+    {"nodes", 'n', OPTION_STRING, FIELD(nodes), "H:P,H:P,...",
+     "The Redis servers; the same for all managers. Needed by run.", NULL},
+    {"managers", 0, OPTION_INTEGER, FIELD(managers), "N",
+     "How many managers there are: votes are counted against this number. Default 1.", NULL},
+    {"id", 0, OPTION_STRING, FIELD(id), "TEXT", "This manager's name; default HOST:PID.", NULL},
+    {"zkservers", 'z', OPTION_STRING, offsetof(struct common_options, server), "HOSTS",
+     "The same as --server.", NULL},
+    {"with-chroot", 0, OPTION_STRING, FIELD(chroot), "PATH",
+     "Everything stands below this path; the same as a path behind --server.", NULL},
+    {"znode-path", 0, OPTION_STRING, FIELD(znode_path), "PATH",
+     "The cluster's node; default /redis_failover/CLUSTER.", NULL},
+    {"config", 'C', OPTION_STRING, FIELD(config_file), "FILE",
+     "Read options from a file of lines NAME=VALUE, with the names of this list; those of the "
+     "command line count more.",
+     NULL},
+    {"max-failures", 0, OPTION_INTEGER, FIELD(max_failures), "N",
+     "A server that failed so often in a row is down. Default 3.", NULL},
+    {"min-down", 0, OPTION_DURATION, FIELD(min_down_ms), "DURATION",
+     "... and not before this time has passed since the first failure. Default 500ms.", NULL},
+    {"period", 0, OPTION_DURATION, FIELD(period_ms), "DURATION",
+     "Between two looks at a server, and two reports. Default 1s.", NULL},
+    {"op-timeout", 0, OPTION_DURATION, FIELD(op_timeout_ms), "DURATION",
+     "A command that a server has not answered by then has failed. Default 1s.", NULL},
+    {"node-strategy", 0, OPTION_CHOICE, FIELD(strategy), "majority|consensus|single",
+     "Who must agree that a server is down: more than half of --managers; all that report, and they "
+     "are enough; any one. Default majority.",
+     STRATEGIES},
+    {"required-node-managers", 0, OPTION_INTEGER, FIELD(required_managers), "N",
+     "Decide nothing with fewer fresh reports. Default: what the strategy needs.", NULL},
+    {"failover-strategy", 0, OPTION_CHOICE, FIELD(preference), "offset|latency",
+     "Among replicas of one priority: the one with most data, or the one that answers fastest. "
+     "Default offset.",
+     PREFERENCES},
+    {"max-lag-bytes", 0, OPTION_INTEGER, FIELD(max_lag_bytes), "N",
+     "A replica that is further behind what is known of the master is not taken. Default: no limit.",
+     NULL},
+    {"allow-data-loss", 0, OPTION_FLAG, FIELD(allow_data_loss), NULL,
+     "Take the best replica even if it is beyond the limits.", NULL},
+    {"cooldown", 0, OPTION_DURATION, FIELD(cooldown_ms), "DURATION",
+     "Between two fail-overs that nobody asked for. Default 60s.", NULL},
+    {"parallel-syncs", 0, OPTION_INTEGER, FIELD(parallel_syncs), "N",
+     "So many replicas are pointed to a new master at a time. Default 1.", NULL},
+    {"min-replicas", 0, OPTION_INTEGER, FIELD(min_replicas), "N",
+     "Have the master refuse writes with fewer replicas (min-replicas-to-write). For three servers or "
+     "more, started with a redis.conf, into which it is written as well. Default 0: their settings "
+     "are left alone.",
+     NULL},
+    {"min-replicas-max-lag", 0, OPTION_INTEGER, FIELD(min_replicas_lag_s), "SECONDS",
+     "... that acknowledged within this time. A master that is cut off stops then by itself. "
+     "Default 10.",
+     NULL},
+    FENCE_ROWS(FENCE_FIELD),
+    {"unfenceable", 0, OPTION_CHOICE, FIELD(unfenceable), "wait|block",
+     "When an old master can neither be reached nor fenced: wait until --min-replicas has stopped it "
+     "(block where that is not set), or stay without a master until an operator says failover "
+     "--force. Default wait.",
+     UNFENCEABLES},
+    {"redis-user", 0, OPTION_STRING, FIELD(redis_user), "NAME", "User of the Redis servers.", NULL},
+    {"redis-password-file", 0, OPTION_STRING, FIELD(redis_password_file), "FILE",
+     "A file whose first line is the password; else the environment's CONCLAVE_REDIS_PASSWORD.",
+     NULL},
+    {"redis-tls", 0, OPTION_FLAG, FIELD(redis_tls), NULL, "TLS to the Redis servers.", NULL},
+    {"redis-ca", 0, OPTION_STRING, FIELD(redis_ca), "FILE",
+     "Issuers that are trusted; default those of the system.", NULL},
+    {"redis-cert", 0, OPTION_STRING, FIELD(redis_cert), "FILE", "Own certificate.", NULL},
+    {"redis-key", 0, OPTION_STRING, FIELD(redis_key), "FILE", "Its key.", NULL},
+    {"redis-any-name", 0, OPTION_FLAG, FIELD(redis_any_name), NULL,
+     "Servers' certificates may be for other names than those in --nodes.", NULL},
+    {"gem-layout", 0, OPTION_FLAG, FIELD(gem_layout), NULL,
+     "Keep the node of the Ruby gem redis_failover, too, so that its clients find the master; its "
+     "manual_failover is a request.",
+     NULL},
+    {"gem-path", 0, OPTION_STRING, FIELD(gem_path), "PATH",
+     "Where the gem's nodes stand; default /redis_failover.", NULL},
+    {"dry-run", 0, OPTION_FLAG, FIELD(dry_run), NULL,
+     "Neither report nor stand for election: look, and say what a leader would do.", NULL},
+    {"events", 0, OPTION_INTEGER, FIELD(events), "N", "status: the last N events. Default 5.",
+     NULL},
+    {"to", 0, OPTION_STRING, FIELD(target), "H:P",
+     "failover: this server becomes master. Default: the best replica.", NULL},
+    {"force", 0, OPTION_FLAG, FIELD(force), NULL,
+     "failover: even if the master cannot be fenced, or the replica is behind.", NULL},
+    {"timeout", 0, OPTION_DURATION, offsetof(struct common_options, timeout_ms), "DURATION",
+     "failover, pause, resume, forget: not carried out later than this. status, watch: for the "
+     "answers. Default 10s.",
+     NULL},
+    {"wait", 0, OPTION_FLAG, FIELD(wait), NULL,
+     "failover, pause, resume, forget: wait for the result.", NULL},
+    ACL_ROW,
+    {.name = NULL},
+};
+
+static const char ABOUT[] =
+    "Keeps one of a set of Redis servers master, the others its replicas: managers, best three or "
+    "five on machines of their own, watch the servers, agree who is down, and elect one of them to "
+    "carry out fail-overs. Clients follow CLUSTER's node \"current\".\n"
+    "\n"
+    "  run       is a manager; CLUSTER is \"default\" where it is not given\n"
+    "  status    shows master, servers, managers, what is under way, the last events\n"
+    "  watch     prints each change and each event until a signal\n"
+    "  failover  asks for another master; nothing is lost while the old one answers\n"
+    "  pause     nothing is done by itself until resume; requests are carried out\n"
+    "  resume    ends a pause\n"
+    "  forget    a server that is no more is not listed as unavailable any longer";
+
+static const char MORE[] =
+    "When it is ready run prints one line, \"conclave: redis-failover ready cluster=NAME id=ID\", "
+    "then a line for each event: time, event, server, text (with --json an object each). INT and "
+    "TERM end it in order.\n"
+    "\n"
+    "Exit codes: 1 refused, or no such cluster; 64 wrong arguments; 69 no server; 75 not done in "
+    "time; 77 not permitted; 128+n after a signal.\n";
+
+const struct command_usage REDIS_USAGE = {
+    .name = "redis-failover",
+    .forms =
+        (const char *const[]){"[run] [CLUSTER] --nodes H:P,H:P,... [options]", "status [CLUSTER]",
+                              "watch [CLUSTER]", "failover [CLUSTER] [--to H:P] [--force] [--wait]",
+                              "pause [CLUSTER]", "resume [CLUSTER]", "forget [CLUSTER] H:P", NULL},
+    .about = ABOUT,
+    .rows = ROWS,
+    .more = MORE,
+    .client = true,
+    .operands_min = 0,
+    .operands_max = 3,
+};
+
+static int run_const(const struct redis_cli *cli)
+{
+    struct redis_cli copy = *cli;
+    return redis_cli_run(&copy);
+}
+
+enum verb {
+    VERB_RUN,
+    VERB_STATUS,
+    VERB_WATCH,
+    VERB_FAILOVER,
+    VERB_PAUSE,
+    VERB_RESUME,
+    VERB_FORGET,
+    VERBS
+};
+
+static const struct verb_row {
+    const char *name;
+    bool target; /* has a server as its last operand */
+    int (*run)(const struct redis_cli *cli);
+} VERB_ROWS[VERBS] = {
+    [VERB_RUN] = {"run", false, run_const},
+    [VERB_STATUS] = {"status", false, redis_cli_status},
+    [VERB_WATCH] = {"watch", false, redis_cli_watch},
+    [VERB_FAILOVER] = {"failover", false, redis_cli_failover},
+    [VERB_PAUSE] = {"pause", false, redis_cli_pause},
+    [VERB_RESUME] = {"resume", false, redis_cli_resume},
+    [VERB_FORGET] = {"forget", true, redis_cli_forget},
+};
+
+static enum verb verb_find(const char *name)
+{
+    int verb = 0;
+    while (verb < VERBS && strcmp(VERB_ROWS[verb].name, name) != 0) {
+        verb++;
+    }
+    return (enum verb)verb;
+}
+
+/* --- the file of options --------------------------------------------------------- */
+
+enum { FILE_LINES_MAX = 128, LINE_SIZE = 1024 };
+
+/* One line as "--name=value" or "--name". NULL: nothing on it, or out of memory (*ret_failed). */
+static char *file_option(char *line, bool *ret_failed)
+{
+    char *text = line + strspn(line, " \t");
+    size_t len = strlen(text);
+    while (len > 0 && strchr(" \t\r\n", text[len - 1]) != NULL) {
+        text[--len] = '\0';
+    }
+    if (len == 0 || text[0] == '#') {
+        return NULL;
+    }
+    char *option = malloc(len + 3);
+    *ret_failed = option == NULL;
+    if (option != NULL) {
+        snprintf(option, len + 3, "--%s", text);
+    }
+    return option;
+}
+
+/* The file's options before those of the command line, which then count more. 0, or the exit code. What it allocates
+ * lives as long as the process: options are kept by their texts. */
+static int file_read(const char *file, int argc, char **argv, char ***ret_argv, int *ret_argc)
+{
+    char line[LINE_SIZE];
+    bool failed = false;
+    int count = 1;
+    char **all = calloc((size_t)argc + FILE_LINES_MAX + 1, sizeof *all);
+    FILE *f = fopen(file, "re");
+    if (all == NULL || f == NULL) {
+        fprintf(stderr, "conclave redis-failover: cannot read %s: %s\n", file, strerror(errno));
+        free(all);
+        if (f != NULL) {
+            fclose(f);
+        }
+        return CLI_EXIT_USAGE;
+    }
+    all[0] = argv[0];
+    while (!failed && count <= FILE_LINES_MAX && fgets(line, sizeof line, f) != NULL) {
+        char *option = file_option(line, &failed);
+        if (option != NULL) {
+            all[count++] = option;
+        }
+    }
+    fclose(f);
+    memcpy(all + count, argv + 1, (size_t)(argc - 1) * sizeof *argv);
+    *ret_argc = count + argc - 1;
+    *ret_argv = all;
+    return 0;
+}
+
+/* --- checks ------------------------------------------------------------------------ */
+
+static bool cluster_name_good(const char *name)
+{
+    static const char GOOD[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    return name[0] != '\0' && name[0] != '.' && strlen(name) < 100 &&
+           name[strspn(name, GOOD)] == '\0' && strcmp(name, "nodes") != 0 &&
+           strcmp(name, "manual_failover") != 0 && strcmp(name, "manager_node_state") != 0;
+}
+
+/* The cluster's node, without "/" at its end. */
+static int root_make(struct redis_cli *cli)
+{
+    if (!cluster_name_good(cli->cluster)) {
+        return usage_error(&REDIS_USAGE,
+                           "CLUSTER wants letters, digits, \"-\", \"_\" and \".\", and none of the "
+                           "gem's names (nodes, manual_failover, manager_node_state)");
+    }
+    if (cli->znode_path == NULL) {
+        snprintf(cli->root, sizeof cli->root, "/redis_failover/%s", cli->cluster);
+        return OPTIONS_GO_ON;
+    }
+    size_t len = strlen(cli->znode_path);
+    while (len > 1 && cli->znode_path[len - 1] == '/') {
+        len--;
+    }
+    if (len >= sizeof cli->root || len < 2) {
+        return usage_error(&REDIS_USAGE,
+                           "--znode-path wants a path, not \"/\", of at most %d bytes",
+                           REDIS_CLI_ROOT_MAX - 1);
+    }
+    snprintf(cli->root, sizeof cli->root, "%.*s", (int)len, cli->znode_path);
+    return path_check(&REDIS_USAGE, cli->root);
+}
+
+static int gem_path_check(const struct redis_cli *cli)
+{
+    if (cli->gem_path == NULL) {
+        return OPTIONS_GO_ON;
+    }
+    if (strcmp(cli->gem_path, "/") == 0 || strlen(cli->gem_path) >= REDIS_CLI_ROOT_MAX) {
+        return usage_error(&REDIS_USAGE, "--gem-path wants a path, not \"/\", of at most %d bytes",
+                           REDIS_CLI_ROOT_MAX - 1);
+    }
+    return path_check(&REDIS_USAGE, cli->gem_path);
+}
+
+/* "host:port/chroot". What it allocates lives as long as the process. */
+static int chroot_apply(struct redis_cli *cli)
+{
+    const char *server =
+        cli->common.server != NULL ? cli->common.server : getenv("CONCLAVE_SERVER");
+    const char *slash = cli->chroot != NULL && cli->chroot[0] == '/' ? "" : "/";
+    if (cli->chroot == NULL) {
+        return OPTIONS_GO_ON;
+    }
+    server = server != NULL && server[0] != '\0' ? server : "127.0.0.1:2181";
+    if (strchr(server, '/') != NULL) {
+        return usage_error(&REDIS_USAGE, "give a path behind --server or --with-chroot, not both");
+    }
+    size_t size = strlen(server) + strlen(cli->chroot) + 2;
+    char *text = malloc(size);
+    if (text == NULL) {
+        return fail(REDIS_USAGE.name, NULL, CONCLAVE_ENOMEM);
+    }
+    snprintf(text, size, "%s%s%s", server, slash, cli->chroot);
+    cli->common.server = text;
+    return OPTIONS_GO_ON;
+}
+
+static int operands_take(struct redis_cli *cli, enum verb verb, const struct operands *operands,
+                         int first)
+{
+    const struct verb_row *row = &VERB_ROWS[verb];
+    int count = operands->count - first;
+    if (row->target && count < 1) {
+        return usage_error(&REDIS_USAGE, "%s wants a server, HOST:PORT", row->name);
+    }
+    if (count > 1 + row->target) {
+        return usage_error(&REDIS_USAGE, "%s: \"%s\" is one word too many", row->name,
+                           operands->words[operands->count - 1]);
+    }
+    if (verb != VERB_FAILOVER && (cli->target != NULL || cli->force)) {
+        return usage_error(&REDIS_USAGE, "--to and --force are for failover");
+    }
+    if (row->target) {
+        cli->target = operands->words[--count + first];
+    }
+    cli->cluster = count > 0 ? operands->words[first] : "default";
+    if (first == 0 && count > 0 && cli->nodes == NULL) {
+        return usage_error(
+            &REDIS_USAGE,
+            "\"%.60s\" is no verb (run, status, watch, failover, pause, resume, forget), "
+            "and run wants --nodes",
+            cli->cluster);
+    }
+    return OPTIONS_GO_ON;
+}
+
+/* Looked for by hand: options are parsed once, because secrets among them are overwritten then. */
+static const char *config_file_find(int argc, char **argv)
+{
+    static const char LONG[] = "--config";
+    size_t len = sizeof LONG - 1;
+    const char *file = NULL;
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if ((strcmp(argv[i], "-C") == 0 || strcmp(argv[i], LONG) == 0) && i + 1 < argc) {
+            file = argv[i + 1];
+        } else if (strncmp(argv[i], LONG, len) == 0 && argv[i][len] == '=') {
+            file = argv[i] + len + 1;
+        } else if (strncmp(argv[i], "-C", 2) == 0 && argv[i][2] != '\0') {
+            file = argv[i] + 2;
+        }
+    }
+    return file;
+}
+
+static int redis_cli_parse(int argc, char **argv, struct redis_cli *cli, struct operands *operands)
+{
+    const char *file = config_file_find(argc, argv);
+    char **all = argv;
+    int count = argc;
+    int code = file != NULL ? file_read(file, argc, argv, &all, &count) : 0;
+    return code != 0 ? code : options_parse(&REDIS_USAGE, count, all, cli, operands);
+}
+
+int command_redis_failover(int argc, char **argv)
+{
+    struct redis_cli cli = {.common = COMMON_OPTIONS_INIT,
+                            .managers = 1,
+                            .period_ms = 1000,
+                            .op_timeout_ms = 1000,
+                            .max_failures = 3,
+                            .min_down_ms = 500,
+                            .max_lag_bytes = -1,
+                            .cooldown_ms = 60000,
+                            .parallel_syncs = 1,
+                            .min_replicas_lag_s = 10,
+                            .fence = FENCE_OPTIONS_INIT,
+                            .events = 5};
+    struct operands operands = {.count = 0};
+    enum verb verb = VERB_RUN;
+    int first = 0;
+    cli.common.timeout_ms = 10000;
+    cli.common.session_ms = 6000;
+    int code = redis_cli_parse(argc, argv, &cli, &operands);
+    if (code != OPTIONS_GO_ON) {
+        return code;
+    }
+    if (operands.count > 0 && verb_find(operands.words[0]) != VERBS) {
+        verb = verb_find(operands.words[0]);
+        first = 1;
+    }
+    code = operands_take(&cli, verb, &operands, first);
+    if (code == OPTIONS_GO_ON) {
+        code = root_make(&cli);
+    }
+    if (code == OPTIONS_GO_ON) {
+        code = gem_path_check(&cli);
+    }
+    if (code == OPTIONS_GO_ON) {
+        code = chroot_apply(&cli);
+    }
+    return code != OPTIONS_GO_ON ? code : VERB_ROWS[verb].run(&cli);
+}

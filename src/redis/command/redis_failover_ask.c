@@ -1,0 +1,204 @@
+/* conclave redis-failover failover, pause, resume and forget: a request to the leading manager, and its answer. */
+#include "base/clock.h"
+#include "base/json.h"
+#include "cli/common/command.h"
+#include "redis/command/redis_failover.h"
+#include "redis/manager/cluster_znodes.h"
+#include "redis/records/records.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LOOK_MS = 50, GRACE_MS = 500 };
+
+struct ask {
+    const struct redis_cli *cli;
+    struct conclave_client *client;
+    char name[REDIS_NAME_SIZE]; /* of the request's node */
+    int64_t until_ms;           /* wall clock */
+};
+
+static const char *below(const struct ask *a, const char *folder, const char *name,
+                         char path[REDIS_PATH_MAX])
+{
+    char text[REDIS_PATH_MAX];
+    snprintf(text, sizeof text, "%s/%.120s", folder, name);
+    return redis_path(a->cli->root, text, path);
+}
+
+static int put_request(struct ask *a, enum redis_request_kind kind)
+{
+    const struct redis_cli *cli = a->cli;
+    struct redis_request request = {.kind = kind, .force = cli->force};
+    struct conclave_reply *reply = NULL;
+    char host[256] = "localhost";
+    char path[REDIS_PATH_MAX];
+    struct buf out;
+    (void)gethostname(host, sizeof host - 1);
+    a->until_ms = clock_wall_ms(clock_system()) + cli->common.timeout_ms;
+    request.timeout_ms = cli->common.timeout_ms;
+    request.expires_ms = a->until_ms;
+    snprintf(request.target, sizeof request.target, "%s", cli->target != NULL ? cli->target : "");
+    snprintf(request.by, sizeof request.by, "%.60s:%ld", host, (long)getpid());
+    snprintf(request.id, sizeof request.id, "%.60s:%ld:%lld", host, (long)getpid(),
+             (long long)a->until_ms);
+    buf_init(&out, 0);
+    redis_request_write(&out, &request);
+    struct conclave_op op = conclave_op_create(below(a, "requests", "req-", path), out.data,
+                                               out.len, CONCLAVE_PERSISTENT_SEQUENTIAL);
+    int error = buf_ok(&out) ? conclave_call(a->client, &op, &reply) : CONCLAVE_ENOMEM;
+    if (error == 0) {
+        snprintf(a->name, sizeof a->name, "%s", strrchr(reply->path, '/') + 1);
+    }
+    conclave_reply_free(reply);
+    buf_finish(&out);
+    return error;
+}
+
+static int read_result(const struct ask *a, struct redis_result *ret)
+{
+    char path[REDIS_PATH_MAX];
+    struct conclave_reply *reply = NULL;
+    struct conclave_op op =
+        conclave_op_path(CONCLAVE_OP_GET, below(a, "results", a->name, path), 0);
+    int error = conclave_call(a->client, &op, &reply);
+    if (error == 0) {
+        error = redis_result_read(reply->data != NULL ? reply->data : "", reply->data_len, ret);
+    }
+    conclave_reply_free(reply);
+    return error;
+}
+
+static int show_result(const struct ask *a, const struct redis_result *result)
+{
+    if (a->cli->common.json) {
+        struct json j;
+        struct buf record;
+        buf_init(&record, 0);
+        redis_result_write(&record, result);
+        json_init(&j);
+        json_object_begin(&j);
+        json_key(&j, "request");
+        json_string(&j, a->name);
+        json_key(&j, "result");
+        json_ready(&j, buf_slice(&record));
+        json_object_end(&j);
+        int error = json_print(&j, stdout);
+        json_finish(&j);
+        buf_finish(&record);
+        if (error != 0) {
+            return fail(REDIS_USAGE.name, NULL, error);
+        }
+    } else if (result->ok) {
+        bool named = result->master[0] == '\0' || strstr(result->text, result->master) != NULL;
+        printf("%s%s%s\n", result->text, named ? "" : "; master ", named ? "" : result->master);
+        if (result->lost_bytes > 0) {
+            printf("lost: %lld bytes of what the old master had\n", (long long)result->lost_bytes);
+        }
+    }
+    if (!result->ok) {
+        fprintf(stderr, "conclave redis-failover: refused: %s\n", result->text);
+        return output_end(REDIS_USAGE.name, CLI_EXIT_FAILED);
+    }
+    return output_end(REDIS_USAGE.name, 0);
+}
+
+/* Removes the request when nobody has taken it up. */
+static void withdraw(const struct ask *a)
+{
+    char path[REDIS_PATH_MAX];
+    struct conclave_op op =
+        conclave_op_path(CONCLAVE_OP_DELETE, below(a, "requests", a->name, path), -1);
+    int error = conclave_call(a->client, &op, NULL);
+    if (error != 0 && error != CONCLAVE_NO_NODE) {
+        (void)fail(REDIS_USAGE.name, a->name, error);
+    }
+}
+
+static int wait_result(const struct ask *a)
+{
+    struct redis_result result;
+    int error;
+    while ((error = read_result(a, &result)) == CONCLAVE_NO_NODE &&
+           clock_wall_ms(clock_system()) < a->until_ms + GRACE_MS) {
+        struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
+        nanosleep(&pause, NULL);
+    }
+    if (error == 0) {
+        return show_result(a, &result);
+    }
+    if (error != CONCLAVE_NO_NODE) {
+        return fail(REDIS_USAGE.name, a->cli->root, error);
+    }
+    withdraw(a);
+    fprintf(
+        stderr,
+        "conclave redis-failover: no manager has answered in time: see \"conclave redis-failover "
+        "status %s\"\n",
+        a->cli->cluster);
+    return CLI_EXIT_TIMEOUT;
+}
+
+static int show_name(const struct ask *a)
+{
+    if (a->cli->common.json) {
+        struct json j;
+        json_init(&j);
+        json_object_begin(&j);
+        json_key(&j, "request");
+        json_string(&j, a->name);
+        json_object_end(&j);
+        (void)json_print(&j, stdout);
+        json_finish(&j);
+    } else {
+        printf("%s\tasked for; --wait waits for the result\n", a->name);
+    }
+    return output_end(REDIS_USAGE.name, 0);
+}
+
+static int ask(const struct redis_cli *cli, enum redis_request_kind kind)
+{
+    struct ask a = {.cli = cli};
+    struct redis_node_config node;
+    if (cli->target != NULL && redis_address_parse(cli->target, strlen(cli->target), &node) != 0) {
+        return usage_error(&REDIS_USAGE, "\"%.60s\" is no server: HOST:PORT", cli->target);
+    }
+    int code = connection_open(REDIS_USAGE.name, &cli->common, NULL, NULL, &a.client);
+    if (code != 0) {
+        return code;
+    }
+    int error = put_request(&a, kind);
+    if (error == CONCLAVE_NO_NODE) {
+        fprintf(stderr, "conclave redis-failover: there is no cluster at %s\n", cli->root);
+        code = CLI_EXIT_FAILED;
+    } else if (error != 0) {
+        code = fail(REDIS_USAGE.name, cli->root, error);
+    } else {
+        code = cli->wait ? wait_result(&a) : show_name(&a);
+    }
+    connection_close(a.client);
+    return code;
+}
+
+int redis_cli_failover(const struct redis_cli *cli)
+{
+    return ask(cli, REDIS_REQUEST_FAILOVER);
+}
+
+int redis_cli_pause(const struct redis_cli *cli)
+{
+    return ask(cli, REDIS_REQUEST_PAUSE);
+}
+
+int redis_cli_resume(const struct redis_cli *cli)
+{
+    return ask(cli, REDIS_REQUEST_RESUME);
+}
+
+int redis_cli_forget(const struct redis_cli *cli)
+{
+    return ask(cli, REDIS_REQUEST_FORGET);
+}

@@ -1,0 +1,356 @@
+/* conclave redis-failover run: a manager, from its options to its end, and its events as lines. */
+#include "base/json.h"
+
+#include "base/environment.h"
+#include "cli/common/command.h"
+#include "cli/common/credentials.h"
+#include "redis/command/redis_failover.h"
+#include "redis/manager/manager.h"
+#include "redis/manager/redis_login.h"
+
+#include <conclave/uv.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <uv.h>
+
+enum { UNREACHED_MS = 5000, CLOSE_MS = 2000 };
+
+struct run {
+    const struct redis_cli *cli;
+    uv_loop_t loop;
+    uv_signal_t signals[2];
+    uv_timer_t unreached; /* no server was reached for a while */
+    struct conclave_client *client;
+    struct conclave_uv *uv;
+    struct conclave_recipes *recipes;
+    struct redis_manager *manager; /* NULL: none, or closed */
+    struct redis_config config;
+    struct redis_access access;
+    int exit_code;
+    bool ending;
+};
+
+/* --- lines --------------------------------------------------------------------------- */
+
+static void print_time(int64_t at_ms)
+{
+    char text[32];
+    time_t seconds = (time_t)(at_ms / 1000);
+    struct tm tm;
+    gmtime_r(&seconds, &tm);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
+    printf("%s.%03dZ", text, (int)(at_ms % 1000));
+}
+
+static void on_event(void *ctx, const struct redis_event *event)
+{
+    struct run *run = ctx;
+    if (run->cli->common.json) {
+        struct buf out;
+        buf_init(&out, 0);
+        redis_event_write(&out, event);
+        printf("%.*s\n", (int)out.len, out.data != NULL ? (const char *)out.data : "");
+        buf_finish(&out);
+    } else {
+        print_time(event->at_ms);
+        printf(" ");
+        redis_cli_print_event(event->name, event->node, event->text);
+    }
+    (void)fflush(stdout);
+}
+
+static void on_ready(void *ctx)
+{
+    const struct run *run = ctx;
+    if (run->cli->common.json) {
+        struct json j;
+        json_init(&j);
+        json_object_begin(&j);
+        json_key(&j, "event");
+        json_string(&j, "ready");
+        json_key(&j, "cluster");
+        json_string(&j, run->cli->cluster);
+        json_key(&j, "id");
+        json_string(&j, run->cli->id);
+        json_object_end(&j);
+        (void)json_print(&j, stdout);
+        json_finish(&j);
+    } else {
+        printf("conclave: redis-failover ready cluster=%s id=%s\n", run->cli->cluster,
+               run->cli->id);
+        (void)fflush(stdout);
+    }
+}
+
+/* --- the end -------------------------------------------------------------------------- */
+
+static void on_client_closed(void *ctx)
+{
+    struct run *run = ctx;
+    run->uv = NULL;
+}
+
+/* What is left in the loop ends now. */
+static void run_close_rest(struct run *run)
+{
+    conclave_recipes_destroy(run->recipes);
+    run->recipes = NULL;
+    conclave_uv_close(run->uv, CLOSE_MS, on_client_closed, run);
+    uv_close((uv_handle_t *)&run->signals[0], NULL);
+    uv_close((uv_handle_t *)&run->signals[1], NULL);
+    uv_close((uv_handle_t *)&run->unreached, NULL);
+}
+
+static void on_manager_closed(void *ctx)
+{
+    struct run *run = ctx;
+    run->manager = NULL;
+    run_close_rest(run);
+}
+
+static void run_end(struct run *run, int exit_code)
+{
+    if (run->ending) {
+        return;
+    }
+    run->ending = true;
+    run->exit_code = exit_code;
+    redis_manager_close(run->manager);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct run *run = handle->data;
+    if (run->ending) {
+        _exit(128 + number); /* asked twice: the session ends by itself */
+    }
+    run_end(run, 128 + number);
+}
+
+/* --- the ensemble ---------------------------------------------------------------------- */
+
+static void tell_unreached(struct run *run)
+{
+    char why[512];
+    conclave_client_last_error(run->client, why, sizeof why);
+    fprintf(stderr,
+            "conclave redis-failover: no server of the ensemble was reached%s%s; going on trying\n",
+            why[0] != '\0' ? ": " : "", why);
+}
+
+static void on_unreached(uv_timer_t *timer)
+{
+    tell_unreached(timer->data);
+}
+
+static void on_state(struct conclave_client *client, enum conclave_state state, void *ctx)
+{
+    struct run *run = ctx;
+    switch (state) {
+    case CONCLAVE_STATE_CONNECTED:
+    case CONCLAVE_STATE_RECONNECTED:
+    case CONCLAVE_STATE_NEW_SESSION:
+        uv_timer_stop(&run->unreached);
+        break;
+    case CONCLAVE_STATE_SUSPENDED:
+    case CONCLAVE_STATE_LOST:
+        if (!run->ending) {
+            uv_timer_start(&run->unreached, on_unreached, UNREACHED_MS, 0);
+        }
+        break;
+    case CONCLAVE_STATE_AUTH_FAILED:
+        fprintf(stderr, "conclave redis-failover: the ensemble refuses our credentials\n");
+        run_end(run, CLI_EXIT_AUTH);
+        break;
+    case CONCLAVE_STATE_CONNECTING:
+    case CONCLAVE_STATE_READ_ONLY: /* not asked for */
+    case CONCLAVE_STATE_CLOSED:
+        break;
+    }
+}
+
+/* --- settings ---------------------------------------------------------------------------- */
+
+static int config_make(const struct redis_cli *cli, struct redis_config *config)
+{
+    const char *bad;
+    redis_config_init(config);
+    if (cli->nodes == NULL) {
+        return usage_error(&REDIS_USAGE, "run wants the servers: --nodes HOST:PORT,HOST:PORT,...");
+    }
+    if (redis_config_nodes(config, cli->nodes, &bad) != 0) {
+        return usage_error(&REDIS_USAGE,
+                           "--nodes wants 1 to %d different servers, HOST:PORT, not \"%.60s\"",
+                           REDIS_NODES_MAX, bad);
+    }
+    if (cli->managers < 1 || cli->managers > REDIS_MANAGERS_MAX) {
+        return usage_error(&REDIS_USAGE, "--managers wants a number from 1 to %d",
+                           REDIS_MANAGERS_MAX);
+    }
+    if (cli->required_managers < 0 || cli->required_managers > cli->managers) {
+        return usage_error(&REDIS_USAGE, "--required-node-managers wants at most --managers");
+    }
+    if (cli->period_ms < 100 || cli->op_timeout_ms < 100) {
+        return usage_error(&REDIS_USAGE, "--period and --op-timeout want 100ms or more");
+    }
+    if (cli->max_failures < 1 || cli->max_failures > 1000 || cli->parallel_syncs < 1 ||
+        cli->parallel_syncs > REDIS_NODES_MAX) {
+        return usage_error(&REDIS_USAGE, "--max-failures and --parallel-syncs want 1 or more");
+    }
+    if (cli->min_replicas < 0 || cli->min_replicas >= (int64_t)config->node_count ||
+        cli->min_replicas_lag_s < 1) {
+        return usage_error(&REDIS_USAGE, "--min-replicas wants fewer than there are servers, "
+                                         "--min-replicas-max-lag 1 or more");
+    }
+    config->managers = (int)cli->managers;
+    config->required_managers = (int)cli->required_managers;
+    config->strategy = (enum redis_strategy)cli->strategy;
+    config->preference = (enum redis_preference)cli->preference;
+    config->unfenceable = (enum redis_unfenceable)cli->unfenceable;
+    config->period_ms = cli->period_ms;
+    config->op_timeout_ms = cli->op_timeout_ms;
+    config->max_failures = (int)cli->max_failures;
+    config->min_down_ms = cli->min_down_ms;
+    config->max_lag_bytes = cli->max_lag_bytes;
+    config->allow_data_loss = cli->allow_data_loss;
+    config->cooldown_ms = cli->cooldown_ms;
+    config->parallel_syncs = (int)cli->parallel_syncs;
+    config->min_replicas = (int)cli->min_replicas;
+    config->min_replicas_lag_s = (int)cli->min_replicas_lag_s;
+    config->fence_methods = cli->fence.count > 0;
+    return OPTIONS_GO_ON;
+}
+
+static int access_open(const struct redis_cli *cli, struct redis_access *access)
+{
+    char why[TLS_TEXT_MAX];
+    struct redis_access_settings settings = {.user = cli->redis_user,
+                                             .password_file = cli->redis_password_file,
+                                             .password =
+                                                 environment_secret("CONCLAVE_REDIS_PASSWORD"),
+                                             .tls = cli->redis_tls,
+                                             .ca_file = cli->redis_ca,
+                                             .cert_file = cli->redis_cert,
+                                             .key_file = cli->redis_key,
+                                             .any_name = cli->redis_any_name};
+    if (cli->redis_password_file != NULL) {
+        credentials_check_file(REDIS_USAGE.name, cli->redis_password_file);
+    }
+    if (redis_access_open(&settings, access, why) != 0) {
+        fprintf(stderr, "conclave redis-failover: %s\n", why);
+        return CLI_EXIT_USAGE;
+    }
+    return OPTIONS_GO_ON;
+}
+
+static int manager_open(struct run *run)
+{
+    const struct redis_cli *cli = run->cli;
+    const char *gem_root = cli->gem_path != NULL ? cli->gem_path : "/redis_failover";
+    struct redis_manager_settings settings = {.loop = &run->loop,
+                                              .client = run->client,
+                                              .recipes = run->recipes,
+                                              .config = &run->config,
+                                              .access = &run->access,
+                                              .root = cli->root,
+                                              .id = cli->id,
+                                              .gem_root = cli->gem_layout ? gem_root : NULL,
+                                              .methods = cli->fence.methods,
+                                              .method_count = cli->fence.count,
+                                              .dry_run = cli->dry_run,
+                                              .stop_at = getenv("CONCLAVE_REDIS_STOP_AT"),
+                                              .on_event = on_event,
+                                              .on_ready = on_ready,
+                                              .on_closed = on_manager_closed,
+                                              .ctx = run};
+    return redis_manager_open(&settings, &run->manager);
+}
+
+/* --- the command --------------------------------------------------------------------------- */
+
+static void run_watch_signals(struct run *run)
+{
+    static const int NUMBERS[] = {SIGINT, SIGTERM};
+    (void)signal(SIGPIPE, SIG_IGN);
+    for (size_t i = 0; i < 2; i++) {
+        uv_signal_init(&run->loop, &run->signals[i]);
+        run->signals[i].data = run;
+        uv_signal_start(&run->signals[i], on_signal, NUMBERS[i]);
+    }
+    uv_timer_init(&run->loop, &run->unreached);
+    run->unreached.data = run;
+    uv_timer_start(&run->unreached, on_unreached, UNREACHED_MS, 0);
+}
+
+/* From the client to the end of the loop. */
+static int run_loop(struct run *run)
+{
+    struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
+    options.on_state = on_state;
+    options.ctx = run;
+    options.exactly_once = true;
+    options.request_timeout_ms = run->cli->common.session_ms;
+    int code = connection_create(REDIS_USAGE.name, &run->cli->common, &options, &run->client);
+    if (code != 0) {
+        return code;
+    }
+    run_watch_signals(run);
+    int error = conclave_uv_start(&run->loop, run->client, &run->uv);
+    if (error != 0) {
+        conclave_client_close(run->client, 0);
+        return fail(REDIS_USAGE.name, NULL, error);
+    }
+    error = conclave_recipes_create(run->client, &run->recipes);
+    if (error == 0) {
+        error = manager_open(run);
+    }
+    if (error != 0) {
+        run->exit_code = error == CONCLAVE_EINVAL && getenv("CONCLAVE_REDIS_STOP_AT") != NULL
+                             ? usage_error(&REDIS_USAGE, "CONCLAVE_REDIS_STOP_AT names no step")
+                             : fail(REDIS_USAGE.name, run->cli->root, error);
+        run->ending = true;
+        if (run->manager == NULL) {
+            run_close_rest(run);
+        }
+    }
+    uv_run(&run->loop, UV_RUN_DEFAULT);
+    return run->exit_code;
+}
+
+int redis_cli_run(struct redis_cli *cli)
+{
+    char id[320];
+    char host[256] = "localhost";
+    struct run run = {.cli = cli};
+    int code = fence_options_finish(&REDIS_USAGE, &cli->fence);
+    if (code == OPTIONS_GO_ON) {
+        code = config_make(cli, &run.config);
+    }
+    if (code == OPTIONS_GO_ON) {
+        code = access_open(cli, &run.access);
+    }
+    if (code != OPTIONS_GO_ON) {
+        return code;
+    }
+    (void)gethostname(host, sizeof host - 1);
+    (void)snprintf(id, sizeof id, "%.60s:%ld", host, (long)getpid());
+    cli->id = cli->id != NULL ? cli->id : id;
+    if (cli->id[0] == '\0' || strpbrk(cli->id, "/\n") != NULL ||
+        strlen(cli->id) >= REDIS_NAME_SIZE) {
+        redis_access_close(&run.access);
+        return usage_error(&REDIS_USAGE, "--id wants a name without \"/\"");
+    }
+    if (uv_loop_init(&run.loop) != 0) {
+        redis_access_close(&run.access);
+        return fail(REDIS_USAGE.name, NULL, CONCLAVE_EIO);
+    }
+    code = run_loop(&run);
+    (void)uv_loop_close(&run.loop);
+    redis_access_close(&run.access);
+    return code;
+}

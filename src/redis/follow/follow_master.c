@@ -1,0 +1,495 @@
+/*
+ * The handle that follows the record: a mirror of its node, and syncs that prove the picture.
+ *
+ * A sync's answer comes behind the events of all that was acknowledged before it was sent, so when the
+ * picture has no read outstanding by then it shows all of that: it was right at the time of sending.
+ * conclave_redis_may_write reads three numbers that are changed under the client's lock, and of
+ * which `writable_epoch` alone can say yes.
+ */
+#include "redis/follow/master_view.h"
+
+#include "client/core/path.h"
+#include "recipes/engine/handle_shutdown.h"
+#include "recipes/engine/tree_mirror.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STALE_MIN_MS = 30, AGAIN_MS = 20, TROUBLE_MS = 250, PROOFS = 3, MS = 1000000 };
+
+struct conclave_redis {
+    struct handle handle; /* first */
+    struct conclave_redis_callbacks callbacks;
+    void *ctx;
+    struct closing closing;
+    struct mirror mirror;
+    char *path;
+    enum conclave_redis_layout layout;
+    int64_t stale_ns;
+
+    struct conclave_redis_view *known; /* NULL: not read yet */
+    int64_t czxid;                     /* of the node that it was read from; 0: no node */
+    int64_t gem_epoch;                 /* counted where the record has none */
+    bool read_due;                     /* the mirror has something that was not read */
+    uint64_t told;                     /* known.change that on_change was given */
+
+    struct step proof;         /* a sync */
+    int64_t proof_sent_ns;     /* the one in flight */
+    bool proved;               /* once at least: there is something to tell */
+    struct client_timer prove; /* the next one; and what failed for want of memory */
+    struct client_timer stale; /* when the last one is too old */
+
+    _Atomic int64_t known_epoch;
+    _Atomic int64_t writable_epoch; /* 0: none */
+    _Atomic int64_t fresh_until_ns;
+};
+
+static void follow_run(void *self);
+
+static struct conclave_client *client_of(const struct conclave_redis *r)
+{
+    return r->handle.rt->client;
+}
+
+static void prove_in(struct conclave_redis *r, int64_t ns)
+{
+    client_timer_start(client_of(r), &r->prove, client_now_ns(client_of(r)) + ns);
+}
+
+static bool is_fresh(const struct conclave_redis *r)
+{
+    return client_now_ns(client_of(r)) < atomic_load(&r->fresh_until_ns);
+}
+
+/* --- what is known ---------------------------------------------------------------------- */
+
+/* Lock held. Anything that a view shows has changed, or is to be looked at again. */
+static void show(struct conclave_redis *r)
+{
+    struct conclave_redis_view *v = r->known;
+    bool serves = v != NULL && redis_state_serves(v->state) && !r->closing.ending;
+    atomic_store(&r->writable_epoch, serves ? v->epoch : 0);
+    atomic_store(&r->known_epoch, v != NULL && !r->closing.ending ? v->epoch : 0);
+    if (v != NULL) {
+        v->stale = !is_fresh(r);
+        v->writable = serves && !v->stale;
+    }
+    if (v != NULL && r->proved) {
+        v->change++;
+        handle_post(&r->handle);
+        client_notify(client_of(r));
+    }
+}
+
+static void epoch_of_gem(struct conclave_redis *r, struct conclave_redis_view *next, int64_t czxid)
+{
+    const struct conclave_redis_view *v = r->known;
+    bool same = v != NULL && v->master != NULL && next->master != NULL && czxid == r->czxid &&
+                strcmp(v->master, next->master) == 0;
+    r->gem_epoch += same || next->master == NULL ? 0 : 1;
+    next->epoch = next->master == NULL ? 0 : r->gem_epoch;
+}
+
+/* Takes `next`. */
+static void know(struct conclave_redis *r, struct conclave_redis_view *next,
+                 const struct mirror_item *item)
+{
+    int64_t czxid = item == NULL ? 0 : item->stat.czxid;
+    if (r->layout == CONCLAVE_REDIS_LAYOUT_GEM) {
+        epoch_of_gem(r, next, czxid);
+    }
+    next->mzxid = item == NULL ? 0 : item->stat.mzxid;
+    next->change = r->known == NULL ? 0 : r->known->change;
+    conclave_redis_view_free(r->known);
+    r->known = next;
+    r->czxid = czxid;
+    show(r);
+}
+
+/* Reads what the mirror has. 0 or CONCLAVE_ENOMEM: then it is still due. */
+static int read_record(struct conclave_redis *r)
+{
+    struct mirror_view view;
+    struct conclave_redis_view *next = NULL;
+    int error = mirror_view(&r->mirror, &view);
+    if (error != 0) {
+        return error;
+    }
+    const struct mirror_item *item = view.count == 0 ? NULL : view.items[0];
+    bool same = r->known != NULL && r->czxid == (item == NULL ? 0 : item->stat.czxid) &&
+                r->known->mzxid == (item == NULL ? 0 : item->stat.mzxid);
+    if (!same && item == NULL) {
+        next = redis_view_none();
+        error = next == NULL ? CONCLAVE_ENOMEM : 0;
+    } else if (!same) {
+        error = redis_view_read(r->layout, item->data, item->data_len, &next);
+    }
+    if (error == 0) {
+        r->read_due = false;
+    }
+    if (next != NULL) {
+        know(r, next, item);
+    }
+    mirror_view_clear(&view);
+    return error;
+}
+
+/* --- proofs ------------------------------------------------------------------------------- */
+
+/* Everything that is known to have changed was read. */
+static bool is_settled(const struct conclave_redis *r)
+{
+    return r->mirror.fresh && r->mirror.in_flight == 0 && list_empty(&r->mirror.wanted) &&
+           !r->read_due;
+}
+
+static void proof_taken(struct conclave_redis *r)
+{
+    bool was_stale = !r->proved || r->known->stale;
+    r->proved = true;
+    atomic_store(&r->fresh_until_ns, r->proof_sent_ns + r->stale_ns);
+    client_timer_start(client_of(r), &r->stale, r->proof_sent_ns + r->stale_ns);
+    if (was_stale && is_fresh(r)) {
+        show(r);
+    }
+    client_timer_start(client_of(r), &r->prove, r->proof_sent_ns + r->stale_ns / PROOFS);
+}
+
+static void on_proof(struct step *step, const struct conclave_reply *reply)
+{
+    struct conclave_redis *r = CONTAINER_OF(step, struct conclave_redis, proof);
+    if (!r->closing.ending && reply->error == 0 && is_settled(r)) {
+        proof_taken(r);
+    } else if (!r->closing.ending) {
+        prove_in(r, (reply->error == 0 ? AGAIN_MS : TROUBLE_MS) * INT64_C(1000000));
+    }
+    follow_run(r);
+}
+
+static void prove(struct conclave_redis *r)
+{
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, r->path, 0);
+    if (!r->proof.busy && r->mirror.fresh && !client_timer_active(&r->prove)) {
+        r->proof_sent_ns = client_now_ns(client_of(r));
+        step_submit(&r->proof, &op, on_proof);
+    }
+}
+
+static void on_prove(struct conclave_client *client, void *ctx)
+{
+    struct conclave_redis *r = ctx;
+    (void)client;
+    handle_post(&r->handle);
+    follow_run(r);
+}
+
+static void on_stale(struct conclave_client *client, void *ctx)
+{
+    struct conclave_redis *r = ctx;
+    (void)client;
+    if (!r->closing.ending && !is_fresh(r)) {
+        show(r);
+    }
+}
+
+/* --- the machine ----------------------------------------------------------------------------- */
+
+static void follow_run(void *self)
+{
+    struct conclave_redis *r = self;
+    if (r->closing.ending) {
+        if (!r->closing.due) {
+            show(r);
+            mirror_stop(&r->mirror);
+            client_timer_stop(client_of(r), &r->prove);
+            client_timer_stop(client_of(r), &r->stale);
+            closing_done(&r->closing);
+        }
+        return;
+    }
+    if (r->read_due && r->mirror.fresh && read_record(r) != 0) {
+        prove_in(r, AGAIN_MS * MS); /* memory is out: reads again then */
+        return;
+    }
+    prove(r);
+}
+
+static void on_told(struct mirror *m)
+{
+    struct conclave_redis *r = CONTAINER_OF(m, struct conclave_redis, mirror);
+    r->read_due = r->read_due || m->fresh;
+    if (m->fresh && r->known != NULL && r->known->stale) {
+        client_timer_stop(client_of(r), &r->prove); /* at once, after an absence */
+    }
+    follow_run(r);
+}
+
+static void on_failed(struct mirror *m, int error)
+{
+    struct conclave_redis *r = CONTAINER_OF(m, struct conclave_redis, mirror);
+    closing_begin(&r->closing, error);
+    follow_run(r);
+}
+
+static void follow_on_state(struct handle *h, enum conclave_state state)
+{
+    struct conclave_redis *r = CONTAINER_OF(h, struct conclave_redis, handle);
+    handle_ref(h);
+    if (state_is_final(state)) {
+        closing_begin(&r->closing,
+                      state == CONCLAVE_STATE_CLOSED ? CONCLAVE_ECLOSED : CONCLAVE_AUTH_FAILED);
+    }
+    mirror_on_state(&r->mirror, state);
+    follow_run(r);
+    handle_unref(h);
+}
+
+/* In the dispatcher. */
+static bool tell_change(struct conclave_redis *r)
+{
+    struct conclave_client *client = client_of(r);
+    if (!r->proved || r->closing.ending || r->known->change == r->told) {
+        return false;
+    }
+    if (r->callbacks.on_change == NULL) {
+        r->told = r->known->change;
+        return false;
+    }
+    struct conclave_redis_view *view = redis_view_copy(r->known);
+    if (view == NULL) {
+        prove_in(r, AGAIN_MS * MS); /* and it is posted then */
+        return false;
+    }
+    r->told = view->change;
+    client_unlock(client);
+    r->callbacks.on_change(r, view, r->ctx);
+    conclave_redis_view_free(view);
+    client_lock(client);
+    return true;
+}
+
+static void call_closed(void *self, int why)
+{
+    struct conclave_redis *r = self;
+    if (r->callbacks.on_closed != NULL) {
+        r->callbacks.on_closed(r, why, r->ctx);
+    }
+}
+
+static bool follow_run_due(struct handle *h)
+{
+    struct conclave_redis *r = CONTAINER_OF(h, struct conclave_redis, handle);
+    return tell_change(r) || closing_tell(&r->closing, call_closed, r);
+}
+
+static void follow_free(struct handle *h)
+{
+    struct conclave_redis *r = CONTAINER_OF(h, struct conclave_redis, handle);
+    client_timer_stop(client_of(r), &r->prove);
+    client_timer_stop(client_of(r), &r->stale);
+    mirror_finish(&r->mirror);
+    conclave_redis_view_free(r->known);
+    free(r->path);
+    free(r);
+}
+
+static const struct handle_class follow_class = {follow_on_state, follow_run_due, follow_free};
+
+/* --- the public functions ---------------------------------------------------------------------- */
+
+static bool options_valid(const struct conclave_redis_options *o)
+{
+    return o != NULL && o->size >= sizeof *o && o->stale_ms >= STALE_MIN_MS &&
+           o->stale_ms <= INT64_MAX / (2 * MS) &&
+           (unsigned)o->layout <= CONCLAVE_REDIS_LAYOUT_GEM &&
+           (o->cluster == NULL || (o->cluster[0] != '\0' && strchr(o->cluster, '/') == NULL)) &&
+           (o->path == NULL || path_is_valid(o->path, false));
+}
+
+/* The record's path, on the heap. NULL without memory. */
+static char *record_path(const struct conclave_redis_options *o)
+{
+    const char *name = o->layout == CONCLAVE_REDIS_LAYOUT_GEM ? "nodes" : "current";
+    if (o->path != NULL) {
+        return path_join(o->path, name);
+    }
+    char *root = path_join("/redis_failover", o->cluster == NULL ? "default" : o->cluster);
+    char *path = root == NULL ? NULL : path_join(root, name);
+    free(root);
+    return path;
+}
+
+static int follow_make(const struct conclave_redis_options *o, struct conclave_redis **ret)
+{
+    struct conclave_redis *r = calloc(1, sizeof *r);
+    int error = CONCLAVE_ENOMEM;
+    if (r == NULL || (r->path = record_path(o)) == NULL) {
+        goto out;
+    }
+    if (!path_is_valid(r->path, false)) {
+        error = CONCLAVE_EINVAL;
+        goto out;
+    }
+    error = mirror_init(&r->mirror, &r->handle, r->path, 0, on_told, on_failed);
+    if (error != 0) {
+        goto out;
+    }
+    r->layout = o->layout;
+    r->stale_ns = o->stale_ms * MS;
+    *ret = r;
+    return 0;
+out:
+    if (r != NULL) {
+        free(r->path);
+    }
+    free(r);
+    return error;
+}
+
+int conclave_redis_open(struct conclave_recipes *rt, const struct conclave_redis_options *options,
+                        const struct conclave_redis_callbacks *callbacks, void *ctx,
+                        struct conclave_redis **ret)
+{
+    struct conclave_redis *r = NULL;
+    int error = client_check(rt->client);
+    if (error == 0) {
+        error = options_valid(options) ? follow_make(options, &r) : CONCLAVE_EINVAL;
+    }
+    if (error != 0) {
+        return error;
+    }
+    if (callbacks != NULL) {
+        r->callbacks = *callbacks;
+    }
+    r->ctx = ctx;
+    client_lock(rt->client);
+    if (state_is_final(client_state(rt->client))) {
+        client_unlock(rt->client);
+        free(r->mirror.path);
+        free(r->path);
+        free(r);
+        return CONCLAVE_ECLOSED;
+    }
+    handle_init(&r->handle, rt, &follow_class);
+    closing_init(&r->closing, &r->handle);
+    step_init(&r->proof, &r->handle);
+    client_timer_init(&r->prove, on_prove, r);
+    client_timer_init(&r->stale, on_stale, r);
+    *ret = r; /* before a callback can run */
+    mirror_start(&r->mirror);
+    client_unlock(rt->client);
+    return 0;
+}
+
+int conclave_redis_may_write(const struct conclave_redis *r, int64_t epoch)
+{
+    if (client_now_ns(client_of(r)) >= atomic_load(&r->fresh_until_ns)) {
+        return CONCLAVE_EDISCONNECTED;
+    }
+    if (epoch != 0 && atomic_load(&r->writable_epoch) == epoch) {
+        return 0;
+    }
+    return epoch != 0 && atomic_load(&r->known_epoch) == epoch ? CONCLAVE_EBUSY : CONCLAVE_EFENCED;
+}
+
+int conclave_redis_check(struct conclave_redis *r, int64_t epoch, const void *answer, size_t len)
+{
+    struct redis_answer said;
+    int error = client_check(client_of(r));
+    if (error == 0) {
+        error = conclave_redis_may_write(r, epoch);
+    }
+    if (error != 0) {
+        return error;
+    }
+    if (!redis_answer_read(answer, len, &said)) {
+        return CONCLAVE_EPROTO;
+    }
+    client_lock(client_of(r));
+    const struct conclave_redis_view *v = r->known;
+    bool other_process =
+        said.run_id.len > 0 && v->run_id[0] != '\0' && !slice_equal_str(said.run_id, v->run_id);
+    bool other_epoch = v->epoch != epoch;
+    client_unlock(client_of(r));
+    if (other_epoch) {
+        return CONCLAVE_EFENCED;
+    }
+    return slice_equal_str(said.role, "master") && !other_process ? 0 : CONCLAVE_ENOTOWNER;
+}
+
+/* --- waiting ----------------------------------------------------------------------------- */
+
+struct waiter {
+    struct conclave_redis *redis;
+    uint64_t after;
+    bool for_master;
+};
+
+static bool has_come(void *ctx)
+{
+    const struct waiter *w = ctx;
+    const struct conclave_redis *r = w->redis;
+    if (r->closing.ending) {
+        return true;
+    }
+    return r->proved &&
+           (w->for_master ? r->known->writable && is_fresh(r) : r->known->change > w->after);
+}
+
+static int wait_for(struct waiter *w, int64_t timeout_ms, struct conclave_redis_view **ret)
+{
+    struct conclave_redis *r = w->redis;
+    struct conclave_client *client = client_of(r);
+    int error = recipes_may_block(r->handle.rt);
+    if (error != 0) {
+        return error;
+    }
+    client_lock(client);
+    handle_ref(&r->handle);
+    error = client_wait(client, has_come, w, client_deadline_ns(client, timeout_ms));
+    if (r->closing.ending) {
+        error = r->closing.why;
+    } else if (error == 0) {
+        struct conclave_redis_view *view = redis_view_copy(r->known);
+        error = view == NULL ? CONCLAVE_ENOMEM : 0;
+        if (view != NULL) {
+            *ret = view;
+        }
+    }
+    handle_unref(&r->handle);
+    client_unlock(client);
+    return error;
+}
+
+int conclave_redis_wait_change(struct conclave_redis *r, uint64_t after, int64_t timeout_ms,
+                               struct conclave_redis_view **ret)
+{
+    struct waiter w = {.redis = r, .after = after};
+    return wait_for(&w, timeout_ms, ret);
+}
+
+int conclave_redis_wait_master(struct conclave_redis *r, int64_t timeout_ms,
+                               struct conclave_redis_view **ret)
+{
+    struct waiter w = {.redis = r, .for_master = true};
+    return wait_for(&w, timeout_ms, ret);
+}
+
+void conclave_redis_close(struct conclave_redis *r)
+{
+    closing_ask(&r->closing, follow_run, r);
+}
+
+int conclave_redis_close_wait(struct conclave_redis *r, int64_t timeout_ms)
+{
+    conclave_redis_close(r);
+    return closing_wait(&r->closing, timeout_ms);
+}
+
+void conclave_redis_destroy(struct conclave_redis *r)
+{
+    if (r != NULL) {
+        closing_destroy(&r->closing);
+    }
+}

@@ -1,0 +1,702 @@
+#include "redis/manager/cluster_znodes.h"
+
+#include <conclave/config.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { REQUESTS_MAX = 64 };
+
+/* A record as it was last known. */
+struct cell {
+    struct redis_store *store;
+    struct conclave_config *mirror; /* NULL: closed */
+    int64_t zxid;                   /* shows all changes up to there; 0: never read */
+    bool present;
+    bool corrupt;
+    int32_t version;
+};
+
+struct redis_store {
+    struct conclave_client *client;
+    struct conclave_recipes *recipes;
+    struct redis_store_callbacks callbacks;
+    bool observes; /* makes no folder */
+    char root[REDIS_ROOT_MAX];
+    char gem_root[REDIS_ROOT_MAX]; /* "" */
+    struct conclave_group *group;
+    struct cell current_cell;
+    struct cell plan_cell;
+    struct cell request_cell;
+    struct cell gem_cell;
+    struct redis_current current;
+    struct redis_plan plan;
+    struct redis_request gem_request;
+    bool gem_asks; /* its node says whom it wants */
+    struct redis_request requests[REQUESTS_MAX];
+    size_t request_count;
+    char bad_request[REDIS_NAME_SIZE]; /* "" */
+    char refused[REDIS_NAME_SIZE];     /* the request whose answer was refused last; "" */
+    enum { RESULT_CREATE, RESULT_SET, RESULT_NONE } result_way; /* how it is answered then */
+    struct redis_report scratch;
+    int parts; /* recipes that are not closed, and calls under way */
+    bool closing;
+};
+
+const char *redis_path(const char *root, const char *below, char buf[REDIS_PATH_MAX])
+{
+    snprintf(buf, REDIS_PATH_MAX, "%s%s%s", root, below[0] != '\0' ? "/" : "", below);
+    return buf;
+}
+
+static void part_gone(struct redis_store *s)
+{
+    if (--s->parts > 0) {
+        return;
+    }
+    struct redis_store_callbacks callbacks = s->callbacks;
+    free(s);
+    callbacks.on_closed(callbacks.ctx);
+}
+
+static void tell_change(struct redis_store *s)
+{
+    if (!s->closing) {
+        s->callbacks.on_change(s->callbacks.ctx);
+    }
+}
+
+/* Records */
+
+static void cell_read(struct cell *cell, const void *data, size_t len)
+{
+    struct redis_store *s = cell->store;
+    int rc = 0;
+    if (cell == &s->current_cell) {
+        rc = redis_current_read(data, len, &s->current);
+    } else if (cell == &s->plan_cell) {
+        rc = redis_plan_read(data, len, &s->plan);
+    } else {
+        s->gem_asks = redis_gem_request_read(data, len, &s->gem_request);
+    }
+    cell->corrupt = rc != 0;
+}
+
+/* What the server showed at `zxid`; older than what is known: passed over. */
+static bool cell_take(struct cell *cell, int64_t zxid, bool present, int32_t version,
+                      const void *data, size_t len)
+{
+    if (zxid < cell->zxid) {
+        return false;
+    }
+    cell->zxid = zxid;
+    cell->present = present;
+    cell->version = version;
+    cell->corrupt = false;
+    if (present) {
+        cell_read(cell, data != NULL ? data : "", len);
+    }
+    return true;
+}
+
+static int on_mirror(struct conclave_config *config, const struct conclave_config_state *state,
+                     void *ctx)
+{
+    struct cell *cell = ctx;
+    const struct conclave_config_node *node = state->count > 0 ? &state->nodes[0] : NULL;
+    bool taken = node == NULL ? cell_take(cell, state->zxid, false, 0, NULL, 0)
+                              : cell_take(cell, state->zxid, true, node->version, node->data,
+                                          node->data_len);
+    if (taken) {
+        tell_change(cell->store);
+    }
+    return 0;
+}
+
+/* The nodes come in the order of their names, which is that of their numbers. */
+static int on_requests(struct conclave_config *config, const struct conclave_config_state *state,
+                       void *ctx)
+{
+    struct cell *cell = ctx;
+    struct redis_store *s = cell->store;
+    if (state->zxid < cell->zxid) {
+        return 0;
+    }
+    cell->zxid = state->zxid;
+    s->request_count = 0;
+    s->bad_request[0] = '\0';
+    for (size_t i = 0; i < state->count && s->request_count < REQUESTS_MAX; i++) {
+        const struct conclave_config_node *node = &state->nodes[i];
+        struct redis_request *request = &s->requests[s->request_count];
+        if (node->path[0] == '\0' || strchr(node->path, '/') != NULL ||
+            strlen(node->path) >= REDIS_NAME_SIZE) {
+            continue;
+        }
+        if (redis_request_read(node->data != NULL ? node->data : "", node->data_len, node->path,
+                               request) == 0) {
+            s->request_count++;
+        } else {
+            snprintf(s->bad_request, sizeof s->bad_request, "%s", node->path);
+        }
+    }
+    tell_change(s);
+    return 0;
+}
+
+static void on_mirror_closed(struct conclave_config *config, int why, void *ctx)
+{
+    struct cell *cell = ctx;
+    conclave_config_destroy(config);
+    part_gone(cell->store);
+}
+
+static int mirror_open(struct redis_store *s, struct cell *cell, const char *path, bool tree)
+{
+    struct conclave_config_options options = CONCLAVE_CONFIG_OPTIONS_INIT;
+    struct conclave_config_callbacks callbacks = {.on_change = tree ? on_requests : on_mirror,
+                                                  .on_closed = on_mirror_closed};
+    options.path = path;
+    options.tree = tree;
+    int rc = conclave_config_open(s->recipes, &options, &callbacks, cell, &cell->mirror);
+    s->parts += rc == 0;
+    return rc;
+}
+
+/* Managers */
+
+static void on_member(struct conclave_group *group, enum conclave_group_event event,
+                      const struct conclave_member *member, void *ctx)
+{
+    struct redis_store *s = ctx;
+    if (s->closing || member->self) {
+        return;
+    }
+    if (event == CONCLAVE_GROUP_LEFT) {
+        s->callbacks.on_gone(s->callbacks.ctx, member->id);
+    } else if (redis_report_read(member->data != NULL ? member->data : "", member->data_len,
+                                 &s->scratch) == 0) {
+        s->callbacks.on_report(s->callbacks.ctx, &s->scratch);
+    }
+}
+
+static void on_membership(struct conclave_group *group, enum conclave_membership membership,
+                          void *ctx)
+{
+    struct redis_store *s = ctx;
+    if (!s->closing) {
+        s->callbacks.on_membership(s->callbacks.ctx, membership);
+    }
+}
+
+static void on_group_closed(struct conclave_group *group, int why, void *ctx)
+{
+    struct redis_store *s = ctx;
+    conclave_group_destroy(group);
+    part_gone(s);
+}
+
+static int group_open(struct redis_store *s, const char *id)
+{
+    char path[REDIS_PATH_MAX];
+    struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
+    struct conclave_group_callbacks callbacks = {
+        .on_change = on_member, .on_membership = on_membership, .on_closed = on_group_closed};
+    options.path = redis_path(s->root, "managers", path);
+    options.id = id;
+    int rc = conclave_group_open(s->recipes, &options, &callbacks, s, &s->group);
+    s->parts += rc == 0;
+    return rc;
+}
+
+int redis_store_report(struct redis_store *store, const struct redis_report *report)
+{
+    struct buf out;
+    buf_init(&out, 0);
+    redis_report_write(&out, report);
+    int rc =
+        buf_ok(&out) ? conclave_group_set_data(store->group, out.data, out.len) : CONCLAVE_ENOMEM;
+    buf_finish(&out);
+    return rc;
+}
+
+/* Beginning and end */
+
+int redis_store_open(const struct redis_store_settings *settings,
+                     const struct redis_store_callbacks *callbacks, struct redis_store **ret)
+{
+    char path[REDIS_PATH_MAX];
+    const char *gem_root = settings->gem_root != NULL ? settings->gem_root : "";
+    struct redis_store *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    s->client = settings->client;
+    s->recipes = settings->recipes;
+    s->callbacks = *callbacks;
+    s->observes = settings->id == NULL;
+    s->parts = 1; /* this call, then redis_store_close */
+    s->current_cell.store = s->plan_cell.store = s->request_cell.store = s->gem_cell.store = s;
+    snprintf(s->root, sizeof s->root, "%s", settings->root);
+    snprintf(s->gem_root, sizeof s->gem_root, "%s", gem_root);
+    int rc = strlen(settings->root) < sizeof s->root && strlen(gem_root) < sizeof s->gem_root
+                 ? 0
+                 : CONCLAVE_EINVAL;
+    rc = rc != 0 ? rc : group_open(s, settings->id);
+    rc = rc != 0 ? rc
+                 : mirror_open(s, &s->current_cell, redis_path(s->root, "current", path), false);
+    rc = rc != 0 ? rc : mirror_open(s, &s->plan_cell, redis_path(s->root, "plan", path), false);
+    rc = rc != 0 ? rc
+                 : mirror_open(s, &s->request_cell, redis_path(s->root, "requests", path), true);
+    if (rc == 0 && gem_root[0] != '\0') {
+        rc = mirror_open(s, &s->gem_cell, redis_path(s->gem_root, "manual_failover", path), false);
+    }
+    *ret = s;
+    return rc;
+}
+
+static void mirror_close(struct cell *cell)
+{
+    if (cell->mirror != NULL) {
+        conclave_config_close(cell->mirror);
+        cell->mirror = NULL;
+    }
+}
+
+void redis_store_close(struct redis_store *store)
+{
+    store->closing = true;
+    if (store->group != NULL) {
+        conclave_group_close(store->group);
+    }
+    mirror_close(&store->current_cell);
+    mirror_close(&store->plan_cell);
+    mirror_close(&store->request_cell);
+    mirror_close(&store->gem_cell);
+    part_gone(store);
+}
+
+/* What is there */
+
+const struct redis_current *redis_store_current(const struct redis_store *store,
+                                                int32_t *ret_version)
+{
+    *ret_version = store->current_cell.version;
+    return store->current_cell.present ? &store->current : NULL;
+}
+
+const struct redis_plan *redis_store_plan(const struct redis_store *store, int32_t *ret_version)
+{
+    *ret_version = store->plan_cell.version;
+    return store->plan_cell.present ? &store->plan : NULL;
+}
+
+const struct redis_request *redis_store_request(const struct redis_store *store)
+{
+    return store->request_count > 0 ? &store->requests[0] : NULL;
+}
+
+const char *redis_store_bad_request(const struct redis_store *store)
+{
+    return store->bad_request[0] != '\0' ? store->bad_request : NULL;
+}
+
+const struct redis_request *redis_store_gem_request(const struct redis_store *store,
+                                                    int32_t *ret_version)
+{
+    *ret_version = store->gem_cell.version;
+    return store->gem_cell.present && store->gem_asks ? &store->gem_request : NULL;
+}
+
+void redis_store_gem_taken(struct redis_store *store, int64_t zxid)
+{
+    (void)cell_take(&store->gem_cell, zxid, false, 0, NULL, 0);
+}
+
+bool redis_store_known(const struct redis_store *store)
+{
+    return store->current_cell.zxid > 0 && store->plan_cell.zxid > 0;
+}
+
+const char *redis_store_corrupt(const struct redis_store *store)
+{
+    return store->current_cell.corrupt ? "current" : store->plan_cell.corrupt ? "plan" : NULL;
+}
+
+struct conclave_client *redis_store_client(const struct redis_store *store)
+{
+    return store->client;
+}
+
+const char *redis_store_root(const struct redis_store *store)
+{
+    return store->root;
+}
+
+/* Reading anew: the folders, then a sync, then both records.
+ *
+ * A folder is looked for before it is made, and what is above it is touched only when it is missing: servers refuse to
+ * create below a node that others own even what is there already. */
+
+struct refresh {
+    struct redis_store *store;
+    void (*done)(void *ctx, int error);
+    void *ctx;
+    char path[REDIS_PATH_MAX]; /* the folder */
+    size_t made;               /* bytes of it that are being made; 0: it is looked for */
+    unsigned folder;           /* the next one */
+    enum { REFRESH_FOLDERS, REFRESH_SYNC, REFRESH_CURRENT, REFRESH_PLAN } stage;
+};
+
+static void refresh_end(struct refresh *r, int error)
+{
+    struct redis_store *s = r->store;
+    r->done(r->ctx, error);
+    free(r);
+    part_gone(s);
+}
+
+static const char *const FOLDERS[] = {"requests", "results", "events"};
+enum { FOLDER_COUNT = sizeof FOLDERS / sizeof FOLDERS[0] };
+
+static void on_refresh(struct conclave_client *client, const struct conclave_reply *reply,
+                       void *ctx);
+
+/* False when all are there. */
+static bool refresh_next_folder(struct refresh *r)
+{
+    struct redis_store *s = r->store;
+    r->made = 0;
+    if (r->folder < FOLDER_COUNT) {
+        redis_path(s->root, FOLDERS[r->folder++], r->path);
+        return true;
+    }
+    if (r->folder == FOLDER_COUNT && s->gem_root[0] != '\0') {
+        r->folder++;
+        redis_path(s->gem_root, "", r->path);
+        return true;
+    }
+    return false;
+}
+
+/* The folder's next step after this answer. 0: it is there; 1: to be asked (refresh_folder_op); else why it cannot
+ * be. */
+static int refresh_folder_step(struct refresh *r, int error)
+{
+    size_t len = strlen(r->path);
+    if (r->made == 0) {
+        r->made = error == CONCLAVE_NO_NODE ? len : 0;
+        return error == CONCLAVE_NO_NODE ? 1 : error;
+    }
+    if (error == CONCLAVE_NO_NODE) {
+        while (r->made > 0 && r->path[r->made - 1] != '/') {
+            r->made--;
+        }
+        r->made -= r->made > 0; /* that "/" */
+        return r->made > 0 ? 1 : error;
+    }
+    if ((error != 0 && error != CONCLAVE_NODE_EXISTS) || r->made == len) {
+        return error == CONCLAVE_NODE_EXISTS ? 0 : error;
+    }
+    r->made += 1 + strcspn(r->path + r->made + 1, "/");
+    return 1;
+}
+
+static struct conclave_op refresh_folder_op(const struct refresh *r, char part[REDIS_PATH_MAX])
+{
+    if (r->made == 0) {
+        return conclave_op_path(CONCLAVE_OP_EXISTS, r->path, 0);
+    }
+    snprintf(part, REDIS_PATH_MAX, "%.*s", (int)r->made, r->path);
+    return conclave_op_create(part, "", 0, CONCLAVE_PERSISTENT);
+}
+
+/* folder: the present one is not done. */
+static int refresh_step(struct refresh *r, bool folder)
+{
+    struct redis_store *s = r->store;
+    char path[REDIS_PATH_MAX];
+    struct conclave_op op;
+    if (r->stage == REFRESH_FOLDERS && (folder || refresh_next_folder(r))) {
+        op = refresh_folder_op(r, path);
+    } else if (r->stage == REFRESH_FOLDERS) {
+        r->stage = REFRESH_SYNC;
+        op = conclave_op_path(CONCLAVE_OP_SYNC, s->root, 0);
+    } else {
+        bool current = r->stage == REFRESH_SYNC;
+        r->stage = current ? REFRESH_CURRENT : REFRESH_PLAN;
+        op = conclave_op_path(CONCLAVE_OP_GET,
+                              redis_path(s->root, current ? "current" : "plan", path), 0);
+    }
+    return conclave_submit(s->client, &op, on_refresh, r);
+}
+
+static void on_refresh(struct conclave_client *client, const struct conclave_reply *reply,
+                       void *ctx)
+{
+    struct refresh *r = ctx;
+    struct redis_store *s = r->store;
+    int error = reply->error;
+    bool folder = false;
+    if (r->stage == REFRESH_FOLDERS) {
+        error = refresh_folder_step(r, error);
+        folder = error == 1;
+        error = folder ? 0 : error;
+    } else if (r->stage >= REFRESH_CURRENT && (error == 0 || error == CONCLAVE_NO_NODE)) {
+        struct cell *cell = r->stage == REFRESH_CURRENT ? &s->current_cell : &s->plan_cell;
+        (void)cell_take(cell, reply->zxid, error == 0, reply->stat.version, reply->data,
+                        reply->data_len);
+        error = 0;
+    }
+    bool over = error != 0 || s->closing || r->stage == REFRESH_PLAN;
+    if (!over) {
+        error = refresh_step(r, folder);
+        over = error != 0;
+    }
+    if (over) {
+        refresh_end(r, error);
+    }
+}
+
+void redis_store_refresh(struct redis_store *store, void (*done)(void *ctx, int error), void *ctx)
+{
+    struct refresh *r = calloc(1, sizeof *r);
+    int error = CONCLAVE_ENOMEM;
+    if (r != NULL) {
+        *r = (struct refresh){.store = store, .done = done, .ctx = ctx};
+        if (store->observes) {
+            r->folder = FOLDER_COUNT + 1;
+        }
+        store->parts++;
+        error = refresh_step(r, false);
+        if (error == 0) {
+            return;
+        }
+        store->parts--;
+        free(r);
+    }
+    done(ctx, error);
+}
+
+/* Writing */
+
+/* A transaction under way, and what it will have changed. */
+struct write {
+    struct redis_store *store;
+    redis_store_fn fn;
+    void *ctx;
+    struct cell *cell; /* NULL: no record */
+    bool removes;
+    int32_t version;            /* that it has then */
+    char name[REDIS_NAME_SIZE]; /* of the request that goes; "" */
+    struct redis_current current;
+    struct redis_plan plan;
+};
+
+static void write_note(struct write *w, int64_t zxid)
+{
+    struct redis_store *s = w->store;
+    if (w->cell != NULL && zxid >= w->cell->zxid) {
+        w->cell->zxid = zxid;
+        w->cell->present = !w->removes;
+        w->cell->corrupt = false;
+        w->cell->version = w->version;
+        if (w->cell == &s->current_cell) {
+            s->current = w->current;
+        } else if (!w->removes) {
+            s->plan = w->plan;
+        }
+    }
+    if (w->name[0] != '\0') {
+        size_t kept = 0;
+        for (size_t i = 0; i < s->request_count; i++) {
+            if (strcmp(s->requests[i].name, w->name) != 0) {
+                s->requests[kept++] = s->requests[i];
+            }
+        }
+        s->request_count = kept;
+        s->request_cell.zxid = zxid > s->request_cell.zxid ? zxid : s->request_cell.zxid;
+    }
+}
+
+/* An answer must not be refused for ever: the request would keep all that comes behind it waiting. */
+static void answer_note(struct write *w, const struct conclave_reply *reply)
+{
+    struct redis_store *s = w->store;
+    int error = reply->error != 0 && reply->results_count > 1 ? reply->results[1].error : 0;
+    snprintf(s->refused, sizeof s->refused, "%s", error != 0 ? w->name : "");
+    s->result_way = error == CONCLAVE_NODE_EXISTS                                   ? RESULT_SET
+                    : error == CONCLAVE_NO_AUTH || error == CONCLAVE_QUOTA_EXCEEDED ? RESULT_NONE
+                                                                                    : RESULT_CREATE;
+}
+
+static void on_written(struct conclave_client *client, const struct conclave_reply *reply,
+                       void *ctx)
+{
+    struct write *w = ctx;
+    struct redis_store *s = w->store;
+    struct conclave_reply rest = *reply;
+    int error = reply->error;
+    if (error == 0) {
+        write_note(w, reply->zxid);
+    }
+    if (w->name[0] != '\0') {
+        answer_note(w, reply);
+    }
+    if (reply->results_count > 0) {
+        /* The node by which this manager leads is gone: the check comes first. */
+        error = reply->results[0].error == CONCLAVE_NO_NODE ? CONCLAVE_EFENCED : error;
+        rest.results++;
+        rest.results_count--;
+    }
+    w->fn(w->ctx, error, &rest);
+    free(w);
+    part_gone(s);
+}
+
+static int write_submit(struct write *w, struct conclave_election *election,
+                        const struct conclave_op *parts, size_t count)
+{
+    struct redis_store *s = w->store;
+    struct conclave_op all[REDIS_PARTS_MAX + 1];
+    char node[128];
+    char path[REDIS_PATH_MAX];
+    conclave_election_node(election, node, sizeof node);
+    int error = node[0] == '\0' || !conclave_election_is_leader(election) ? CONCLAVE_EFENCED : 0;
+    if (error == 0) {
+        size_t len = strlen(redis_path(s->root, "election/", path));
+        snprintf(path + len, sizeof path - len, "%s", node);
+        all[0] = conclave_op_path(CONCLAVE_OP_CHECK, path, -1);
+        memcpy(all + 1, parts, count * sizeof *parts);
+        struct conclave_op op = conclave_op_multi(all, count + 1);
+        s->parts++;
+        error = conclave_submit(s->client, &op, on_written, w);
+        s->parts -= error != 0;
+    }
+    if (error != 0) {
+        free(w);
+    }
+    return error;
+}
+
+static struct write *write_create(struct redis_store *s, redis_store_fn fn, void *ctx)
+{
+    struct write *w = calloc(1, sizeof *w);
+    if (w != NULL) {
+        w->store = s;
+        w->fn = fn;
+        w->ctx = ctx;
+    }
+    return w;
+}
+
+int redis_store_multi(struct redis_store *store, struct conclave_election *election,
+                      const struct conclave_op *parts, size_t count, redis_store_fn fn, void *ctx)
+{
+    struct write *w = write_create(store, fn, ctx);
+    return w == NULL ? CONCLAVE_ENOMEM : write_submit(w, election, parts, count);
+}
+
+/* Creates the record's node, or sets it with this version. */
+static int write_record(struct write *w, struct conclave_election *election, const char *name,
+                        struct buf *out, int32_t version)
+{
+    char path[REDIS_PATH_MAX];
+    redis_path(w->store->root, name, path);
+    struct conclave_op op = version < 0
+                                ? conclave_op_create(path, out->data, out->len, CONCLAVE_PERSISTENT)
+                                : conclave_op_set(path, out->data, out->len, version);
+    w->version = version < 0 ? 0 : version + 1;
+    int rc = CONCLAVE_ENOMEM;
+    if (buf_ok(out)) {
+        rc = write_submit(w, election, &op, 1);
+    } else {
+        free(w);
+    }
+    buf_finish(out);
+    return rc;
+}
+
+int redis_store_write_current(struct redis_store *store, struct conclave_election *election,
+                              const struct redis_current *record, int32_t version,
+                              redis_store_fn fn, void *ctx)
+{
+    struct write *w = write_create(store, fn, ctx);
+    struct buf out;
+    if (w == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    buf_init(&out, 0);
+    redis_current_write(&out, record);
+    w->cell = &store->current_cell;
+    w->current = *record;
+    return write_record(w, election, "current", &out, version);
+}
+
+int redis_store_write_plan(struct redis_store *store, struct conclave_election *election,
+                           const struct redis_plan *record, int32_t version, redis_store_fn fn,
+                           void *ctx)
+{
+    struct write *w = write_create(store, fn, ctx);
+    struct buf out;
+    if (w == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    buf_init(&out, 0);
+    redis_plan_write(&out, record);
+    w->cell = &store->plan_cell;
+    w->plan = *record;
+    return write_record(w, election, "plan", &out, version);
+}
+
+int redis_store_delete_plan(struct redis_store *store, struct conclave_election *election,
+                            int32_t version, redis_store_fn fn, void *ctx)
+{
+    char path[REDIS_PATH_MAX];
+    struct conclave_op op =
+        conclave_op_path(CONCLAVE_OP_DELETE, redis_path(store->root, "plan", path), version);
+    struct write *w = write_create(store, fn, ctx);
+    if (w == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    w->cell = &store->plan_cell;
+    w->removes = true;
+    return write_submit(w, election, &op, 1);
+}
+
+int redis_store_answer(struct redis_store *store, struct conclave_election *election,
+                       const char *name, const struct redis_result *result, redis_store_fn fn,
+                       void *ctx)
+{
+    char below[REDIS_NAME_SIZE + 16];
+    char made[REDIS_PATH_MAX];
+    char removed[REDIS_PATH_MAX];
+    struct conclave_op parts[2];
+    size_t count = 0;
+    struct buf out;
+    struct write *w = write_create(store, fn, ctx);
+    if (w == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    bool again = strcmp(store->refused, name) == 0;
+    buf_init(&out, 0);
+    redis_result_write(&out, result);
+    snprintf(w->name, sizeof w->name, "%s", name);
+    snprintf(below, sizeof below, "results/%s", name);
+    redis_path(store->root, below, made);
+    if (again && store->result_way == RESULT_SET) {
+        parts[count++] = conclave_op_set(made, out.data, out.len, -1);
+    } else if (!again || store->result_way != RESULT_NONE) {
+        parts[count++] = conclave_op_create(made, out.data, out.len, CONCLAVE_PERSISTENT);
+    }
+    snprintf(below, sizeof below, "requests/%s", name);
+    parts[count++] =
+        conclave_op_path(CONCLAVE_OP_DELETE, redis_path(store->root, below, removed), -1);
+    int rc = CONCLAVE_ENOMEM;
+    if (buf_ok(&out)) {
+        rc = write_submit(w, election, parts, count);
+    } else {
+        free(w);
+    }
+    buf_finish(&out);
+    return rc;
+}

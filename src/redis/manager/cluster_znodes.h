@@ -1,0 +1,118 @@
+/*
+ * The znodes of a Redis cluster, read and written through the library, in the loop that its client runs in.
+ *
+ *   ROOT/current, plan     mirrored as they change
+ *   ROOT/requests/req-…    mirrored, oldest first
+ *   ROOT/managers/<id>     this manager's report, and those of the others (a group, conclave/group.h)
+ *   ROOT/results, events, config
+ *
+ * A record never goes back to an older one: what was written or read by refresh here counts until the mirror has caught
+ * up. All writes but the report are transactions that check the node by which this manager leads: from one that was
+ * followed by another, whether it knows or not, they do nothing. A record that cannot be read is told (corrupt): then
+ * nothing may be decided from it.
+ */
+#ifndef REDIS_MANAGER_CLUSTER_ZNODES_H
+#define REDIS_MANAGER_CLUSTER_ZNODES_H
+
+#include "redis/planner/down_vote.h"
+
+#include <conclave/election.h>
+#include <conclave/group.h>
+
+enum { REDIS_ROOT_MAX = 512, REDIS_PATH_MAX = 768, REDIS_PARTS_MAX = 4 };
+
+/* ROOT/<below>, or ROOT itself for "". Returns buf. */
+const char *redis_path(const char *root, const char *below, char buf[REDIS_PATH_MAX]);
+
+struct redis_store;
+
+struct redis_store_callbacks {
+    void (*on_change)(void *ctx); /* current, plan or requests changed, or became readable */
+    void (*on_report)(void *ctx, const struct redis_report *report); /* of another manager */
+    void (*on_gone)(void *ctx, const char *id);
+    void (*on_membership)(void *ctx, enum conclave_membership membership);
+    void (*on_closed)(void *ctx); /* the end; the store is gone */
+    void *ctx;
+};
+
+struct redis_store_settings {
+    struct conclave_client *client;
+    struct conclave_recipes *recipes;
+    const char *root;     /* no "/" at its end */
+    const char *id;       /* of this manager; NULL: an observer, that writes nothing */
+    const char *gem_root; /* where the Ruby gem's manual_failover is read; NULL: nowhere */
+};
+
+/* 0, CONCLAVE_ENOMEM, CONCLAVE_EINVAL (the path or the id). On failure *ret is to be closed when it was set. */
+int redis_store_open(const struct redis_store_settings *settings,
+                     const struct redis_store_callbacks *callbacks,
+                     struct redis_store **ret) CONCLAVE_MUST_USE;
+
+/* Leaves the group and stops all mirrors; then on_closed. */
+void redis_store_close(struct redis_store *store);
+
+/* --- what is there -------------------------------------------------------------- */
+
+/* NULL: no such znode. */
+const struct redis_current *redis_store_current(const struct redis_store *store,
+                                                int32_t *ret_version);
+const struct redis_plan *redis_store_plan(const struct redis_store *store, int32_t *ret_version);
+const struct redis_request *redis_store_request(const struct redis_store *store);
+
+/* The name of a request that cannot be read, to be refused; NULL: none. */
+const char *redis_store_bad_request(const struct redis_store *store);
+
+/* Whether both records are known. */
+bool redis_store_known(const struct redis_store *store);
+
+/* The name of a record that cannot be read ("current", "plan"), or NULL. */
+const char *redis_store_corrupt(const struct redis_store *store);
+
+/* What the gem's clients asked for; NULL: nothing. *ret_version for its deletion. */
+const struct redis_request *redis_store_gem_request(const struct redis_store *store,
+                                                    int32_t *ret_version);
+
+/* Its node was removed by the write of this zxid. */
+void redis_store_gem_taken(struct redis_store *store, int64_t zxid);
+
+/* --- writing -------------------------------------------------------------------- */
+
+/* Reads both records anew, after a sync, and makes the folders (not for an observer). done: 0 or why not. */
+void redis_store_refresh(struct redis_store *store, void (*done)(void *ctx, int error), void *ctx);
+
+/* The report of this manager. The last one counts. 0 or CONCLAVE_ENOMEM. */
+int redis_store_report(struct redis_store *store,
+                       const struct redis_report *report) CONCLAVE_MUST_USE;
+
+/* Carried out only if this election's node still leads. error: 0, CONCLAVE_EFENCED (nothing was done), or the
+ * answer's, CONCLAVE_CONNECTION_LOSS being an outcome that is not known. reply: without the check's result; NULL when
+ * there was none. Called once, also while the store is being closed. */
+typedef void (*redis_store_fn)(void *ctx, int error, const struct conclave_reply *reply);
+
+/* At most REDIS_PARTS_MAX parts. fn is never called from inside. 0; CONCLAVE_EFENCED (does not lead),
+ * CONCLAVE_ENOMEM, CONCLAVE_ECLOSED, ...: fn is not called. */
+int redis_store_multi(struct redis_store *store, struct conclave_election *election,
+                      const struct conclave_op *parts, size_t count, redis_store_fn fn,
+                      void *ctx) CONCLAVE_MUST_USE;
+
+/* Create (version -1) or set with this version. */
+int redis_store_write_current(struct redis_store *store, struct conclave_election *election,
+                              const struct redis_current *record, int32_t version,
+                              redis_store_fn fn, void *ctx) CONCLAVE_MUST_USE;
+int redis_store_write_plan(struct redis_store *store, struct conclave_election *election,
+                           const struct redis_plan *record, int32_t version, redis_store_fn fn,
+                           void *ctx) CONCLAVE_MUST_USE;
+int redis_store_delete_plan(struct redis_store *store, struct conclave_election *election,
+                            int32_t version, redis_store_fn fn, void *ctx) CONCLAVE_MUST_USE;
+
+/* results/<name> made, requests/<name> removed. What refused the result (one of that name exists, no permission, a quota) is
+ * remembered: the next call for the same name sets it, or only removes the request. */
+int redis_store_answer(struct redis_store *store, struct conclave_election *election,
+                       const char *name, const struct redis_result *result, redis_store_fn fn,
+                       void *ctx) CONCLAVE_MUST_USE;
+
+/* The client, for what needs no fence. */
+struct conclave_client *redis_store_client(const struct redis_store *store);
+const char *redis_store_root(const struct redis_store *store);
+
+#endif

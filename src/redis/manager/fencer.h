@@ -1,0 +1,33 @@
+/*
+ * Fencing methods run beside the loop: one server at a time is made sure to be dead, in a thread of libuv's pool.
+ */
+#ifndef REDIS_MANAGER_FENCER_H
+#define REDIS_MANAGER_FENCER_H
+
+#include "fencing/fence_methods.h"
+#include "redis/planner/planner.h"
+
+#include <uv.h>
+
+struct redis_fencer;
+
+/* methods: borrowed, outlive the fencer. 0 or CONCLAVE_ENOMEM, CONCLAVE_EIO (no descriptor). */
+int redis_fencer_create(uv_loop_t *loop, const struct fence_method *methods, size_t count,
+                        struct redis_fencer **ret) CONCLAVE_MUST_USE;
+
+/* What the methods confirmed, or did not; from the loop. CANCELED ones are not told. */
+typedef void (*redis_fenced_fn)(void *ctx, int node, bool confirmed, const char *text);
+
+/* Runs them against a node. 0; CONCLAVE_EBUSY: one is under way (of this term or an earlier one: try again when it has
+ * ended); CONCLAVE_ENOMEM. */
+int redis_fencer_run(struct redis_fencer *fencer, int node, const struct redis_node_config *target,
+                     int64_t old_token, int64_t new_token, redis_fenced_fn fn,
+                     void *ctx) CONCLAVE_MUST_USE;
+
+/* Ends what is under way; it is not told. */
+void redis_fencer_cancel(struct redis_fencer *fencer);
+
+/* Cancels; frees itself when the thread has ended. Takes NULL. */
+void redis_fencer_destroy(struct redis_fencer *fencer);
+
+#endif

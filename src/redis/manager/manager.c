@@ -1,0 +1,503 @@
+#include "redis/manager/manager.h"
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "redis/manager/plan_driver.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct redis_manager {
+    struct redis_manager_settings s;
+    char root[REDIS_ROOT_MAX];
+    char id[REDIS_NAME_SIZE];
+    char incarnation[33];
+    struct stream_buffer *read_buffer;
+    struct redis_monitor *monitor;
+    struct redis_store *store;
+    struct conclave_election *election;
+    struct redis_journal *journal;
+    struct redis_fencer *fencer;
+    struct redis_driver *driver;
+    struct redis_managers *managers;
+    struct redis_report *report;
+    uv_timer_t timer; /* the next report */
+    uint64_t seq;
+    uint32_t probed;                        /* servers that were probed at all */
+    uint32_t differing[REDIS_MANAGERS_MAX]; /* hash of what was told about another's options */
+    char leader[REDIS_NAME_SIZE];
+    enum conclave_membership membership;
+    bool standing_back; /* another has the id */
+    bool ready;
+    bool closing;
+    int parts; /* pieces that are not closed */
+};
+
+/* Events */
+
+static void manager_event(struct redis_manager *m, const char *name, int node, int64_t bytes,
+                          bool public, const char *text)
+{
+    int32_t version;
+    const struct redis_current *current =
+        m->store != NULL ? redis_store_current(m->store, &version) : NULL;
+    struct redis_event event = {.name = name,
+                                .text = text,
+                                .node = node >= 0 ? m->s.config->nodes[node].address : "",
+                                .manager = m->id,
+                                .epoch = current != NULL ? current->epoch : 0,
+                                .bytes = bytes,
+                                .at_ms = clock_wall_ms(clock_system())};
+    m->s.on_event(m->s.ctx, &event);
+    if (public && m->journal != NULL && !m->s.dry_run) {
+        redis_journal_event(m->journal, &event);
+    }
+}
+
+static void __attribute__((format(printf, 4, 5)))
+manager_tell(struct redis_manager *m, const char *name, int node, const char *fmt, ...)
+{
+    char text[2 * REDIS_TEXT_SIZE];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    manager_event(m, name, node, -1, false, text);
+}
+
+static void on_driver_event(void *ctx, const char *name, int node, int64_t bytes, bool public,
+                            const char *text)
+{
+    manager_event(ctx, name, node, bytes, public, text);
+}
+
+/* Reports */
+
+static void on_report_timer(uv_timer_t *timer);
+
+static void manager_report(struct redis_manager *m)
+{
+    const struct redis_config *config = m->s.config;
+    if (m->closing) {
+        return;
+    }
+    uv_update_time(m->s.loop);
+    uv_timer_start(&m->timer, on_report_timer, (uint64_t)config->period_ms, 0);
+    if (m->s.dry_run) {
+        return;
+    }
+    redis_report_make(m->report, config, redis_monitor_nodes(m->monitor), redis_link_now_ms());
+    snprintf(m->report->id, sizeof m->report->id, "%s", m->id);
+    snprintf(m->report->incarnation, sizeof m->report->incarnation, "%s", m->incarnation);
+    m->report->seq = ++m->seq;
+    m->report->managers = config->managers;
+    m->report->period_ms = config->period_ms;
+    if (redis_store_report(m->store, m->report) != 0) {
+        manager_tell(m, "report-failed", REDIS_NONE, "out of memory: no report this time");
+    }
+}
+
+static void on_report_timer(uv_timer_t *timer)
+{
+    struct redis_manager *m = timer->data;
+    manager_report(m);
+    redis_driver_wake(m->driver);
+}
+
+static void manager_check_ready(struct redis_manager *m)
+{
+    uint32_t all = (uint32_t)((UINT64_C(1) << m->s.config->node_count) - 1);
+    if (!m->ready && m->probed == all &&
+        (m->s.dry_run || m->membership == CONCLAVE_MEMBERSHIP_IN)) {
+        m->ready = true;
+        m->s.on_ready(m->s.ctx);
+    }
+}
+
+/* Servers */
+
+static void tell_node(struct redis_manager *m, int place, const char *why)
+{
+    const struct redis_node *node = &redis_monitor_nodes(m->monitor)[place];
+    const char *comma = why[0] != '\0' ? ": " : "";
+    switch (node->state) {
+    case REDIS_NODE_UP:
+        manager_tell(m, "node-up", place, "answers, %s", redis_role_name(node->facts.role));
+        break;
+    case REDIS_NODE_SUSPECT:
+        manager_tell(m, "node-suspect", place, "%s%s%s; asked again soon",
+                     redis_probe_name(node->probe), comma, why);
+        break;
+    case REDIS_NODE_DOWN:
+        manager_tell(m, "node-down", place, "%s%s%s, %d times in a row; reported as down",
+                     redis_probe_name(node->probe), comma, why, node->failures);
+        break;
+    case REDIS_NODE_NOAUTH:
+        manager_tell(m, "node-noauth", place,
+                     "refuses our credentials%s%s; mend --redis-user and --redis-password-file",
+                     comma, why);
+        break;
+    default:
+        manager_tell(m, "node-not-serving", place, "%s%s%s", redis_node_state_name(node->state),
+                     comma, why);
+        break;
+    }
+}
+
+static void on_probed(void *ctx, int node, bool changed, const char *text)
+{
+    struct redis_manager *m = ctx;
+    if (m->closing) {
+        return;
+    }
+    if (changed) {
+        tell_node(m, node, text);
+        manager_report(m);
+    }
+    m->probed |= UINT32_C(1) << node;
+    manager_check_ready(m);
+    redis_driver_wake(m->driver);
+}
+
+/* Other managers */
+
+/* Managers that go by other options decide otherwise: told once each time it changes. */
+static void check_options(struct redis_manager *m, const struct redis_report *report)
+{
+    const struct redis_config *config = m->s.config;
+    size_t known = 0;
+    size_t at = 0;
+    while (at < m->managers->count && strcmp(m->managers->views[at].report.id, report->id) != 0) {
+        at++;
+    }
+    for (size_t i = 0; i < report->node_count; i++) {
+        known += redis_config_find(config, report->nodes[i].address) != REDIS_NONE;
+    }
+    bool nodes_differ = known != config->node_count || report->node_count != config->node_count;
+    bool others_differ =
+        report->managers != config->managers || report->period_ms != config->period_ms;
+    uint32_t sign = (nodes_differ ? 1U : 0U) + (others_differ ? 2U : 0U);
+    if (at == m->managers->count || m->differing[at] == sign) {
+        return;
+    }
+    m->differing[at] = sign;
+    if (sign != 0) {
+        manager_tell(m, "options-differ", REDIS_NONE,
+                     "manager %s goes by other options (%s); give all managers the same",
+                     report->id, nodes_differ ? "--nodes" : "--managers or --period");
+    }
+}
+
+static void on_report(void *ctx, const struct redis_report *report)
+{
+    struct redis_manager *m = ctx;
+    if (redis_managers_saw(m->managers, report, redis_link_now_ms()) != 0) {
+        manager_tell(m, "too-many-managers", REDIS_NONE,
+                     "there are more than %d; manager %s is not counted", REDIS_MANAGERS_MAX,
+                     report->id);
+        return;
+    }
+    check_options(m, report);
+    redis_driver_wake(m->driver);
+}
+
+static void on_gone(void *ctx, const char *id)
+{
+    struct redis_manager *m = ctx;
+    redis_managers_gone(m->managers, id);
+    manager_tell(m, "manager-gone", REDIS_NONE, "manager %s has left, or its session has ended",
+                 id);
+    memset(m->differing, 0, sizeof m->differing);
+    redis_driver_wake(m->driver);
+}
+
+/* Two with one id would be counted twice: whoever has it not stands back from the election as well. */
+static void on_membership(void *ctx, enum conclave_membership membership)
+{
+    struct redis_manager *m = ctx;
+    bool back = m->standing_back;
+    if (membership == CONCLAVE_MEMBERSHIP_CONFLICT && !back) {
+        manager_tell(m, "id-in-use", REDIS_NONE,
+                     "another manager is %s, or this one's earlier session has not ended yet; "
+                     "waiting. Give each manager an --id of its own",
+                     m->id);
+        m->standing_back = true;
+    } else if (membership == CONCLAVE_MEMBERSHIP_IN) {
+        m->standing_back = false;
+    }
+    m->membership = membership;
+    if (m->standing_back != back && conclave_election_resign(m->election, back) != 0) {
+        manager_tell(m, "election-failed", REDIS_NONE,
+                     "the election has ended; start this manager anew");
+    }
+    manager_check_ready(m);
+}
+
+static void on_change(void *ctx)
+{
+    struct redis_manager *m = ctx;
+    if (m->driver != NULL) {
+        redis_driver_wake(m->driver);
+    }
+}
+
+/* Election */
+
+static int on_elected(struct conclave_election *election, struct conclave_token token, bool regrant,
+                      void *ctx)
+{
+    struct redis_manager *m = ctx;
+    if (m->closing) {
+        return 0;
+    }
+    if (m->standing_back) {
+        return CONCLAVE_ECONFLICT;
+    }
+    snprintf(m->leader, sizeof m->leader, "%s", m->id);
+    manager_event(m, "elected", REDIS_NONE, -1, true, "this manager leads");
+    redis_journal_begin(m->journal);
+    redis_driver_lead(m->driver, token.czxid);
+    return 0;
+}
+
+static void on_revoked(struct conclave_election *election, int why, int64_t stop_within_ms,
+                       void *ctx)
+{
+    struct redis_manager *m = ctx;
+    if (m->driver != NULL) {
+        redis_driver_stop(m->driver);
+    }
+    manager_tell(m, "revoked", REDIS_NONE, "this manager leads no more: %s",
+                 conclave_strerror(why));
+}
+
+static void on_leader(struct conclave_election *election, const struct conclave_participant *leader,
+                      bool acked, void *ctx)
+{
+    struct redis_manager *m = ctx;
+    const char *id = leader != NULL ? leader->id : "";
+    if (m->closing || strcmp(id, m->leader) == 0) {
+        return;
+    }
+    snprintf(m->leader, sizeof m->leader, "%s", id);
+    if (id[0] != '\0') {
+        manager_tell(m, "leader", REDIS_NONE, "manager %s leads", id);
+    } else {
+        manager_tell(m, "leader", REDIS_NONE, "no manager leads");
+    }
+}
+
+/* Beginning and end */
+
+static void manager_free(struct redis_manager *m)
+{
+    void (*closed)(void *) = m->s.on_closed;
+    void *ctx = m->s.ctx;
+    if (m->read_buffer != NULL) {
+        stream_buffer_release(m->read_buffer);
+    }
+    free(m->managers);
+    free(m->report);
+    free(m);
+    closed(ctx);
+}
+
+static void part_gone(void *ctx)
+{
+    struct redis_manager *m = ctx;
+    if (--m->parts == 0) {
+        manager_free(m);
+    }
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    part_gone(handle->data);
+}
+
+static void on_election_closed(struct conclave_election *election, int why, void *ctx)
+{
+    conclave_election_destroy(election);
+    part_gone(ctx);
+}
+
+static void on_driver_closed(void *ctx)
+{
+    part_gone(ctx);
+}
+
+/* The store and the monitor are gone: nothing calls the driver any more. */
+static void on_hands_gone(void *ctx)
+{
+    struct redis_manager *m = ctx;
+    if (m->store == NULL && m->monitor == NULL && m->driver != NULL) {
+        redis_driver_close(m->driver, on_driver_closed, m);
+        m->driver = NULL;
+    }
+}
+
+static void on_monitor_closed(void *ctx)
+{
+    struct redis_manager *m = ctx;
+    m->monitor = NULL;
+    on_hands_gone(m);
+    part_gone(m);
+}
+
+static void on_store_closed(void *ctx)
+{
+    struct redis_manager *m = ctx;
+    m->store = NULL;
+    on_hands_gone(m);
+    part_gone(m);
+}
+
+void redis_manager_close(struct redis_manager *manager)
+{
+    struct redis_manager *m = manager;
+    m->closing = true;
+    m->parts++; /* held to the end of this call */
+    if (m->driver != NULL) {
+        redis_driver_stop(m->driver);
+    }
+    redis_journal_destroy(m->journal);
+    m->journal = NULL;
+    redis_fencer_destroy(m->fencer);
+    m->fencer = NULL;
+    if (m->election != NULL) {
+        conclave_election_close(m->election);
+    }
+    if (m->store != NULL) {
+        redis_store_close(m->store);
+    }
+    if (m->monitor != NULL) {
+        redis_monitor_close(m->monitor, on_monitor_closed, m);
+    }
+    uv_close((uv_handle_t *)&m->timer, on_timer_closed);
+    part_gone(m);
+}
+
+static int open_election(struct redis_manager *m)
+{
+    char path[REDIS_PATH_MAX];
+    struct conclave_election_options options = CONCLAVE_ELECTION_OPTIONS_INIT;
+    struct conclave_election_callbacks callbacks = {.on_elected = on_elected,
+                                                    .on_revoked = on_revoked,
+                                                    .on_leader = on_leader,
+                                                    .on_closed = on_election_closed};
+    options.path = redis_path(m->root, "election", path);
+    options.id = m->id;
+    options.observe = true;
+    options.observe_only = m->s.dry_run;
+    int rc = conclave_election_start(m->s.recipes, &options, &callbacks, m, &m->election);
+    m->parts += rc == 0;
+    return rc;
+}
+
+static int open_store(struct redis_manager *m)
+{
+    struct redis_store_settings settings = {.client = m->s.client,
+                                            .recipes = m->s.recipes,
+                                            .root = m->root,
+                                            .id = m->s.dry_run ? NULL : m->id,
+                                            .gem_root = m->s.gem_root};
+    struct redis_store_callbacks callbacks = {.on_change = on_change,
+                                              .on_report = on_report,
+                                              .on_gone = on_gone,
+                                              .on_membership = on_membership,
+                                              .on_closed = on_store_closed,
+                                              .ctx = m};
+    int rc = redis_store_open(&settings, &callbacks, &m->store);
+    m->parts += m->store != NULL;
+    return rc;
+}
+
+static int open_driver(struct redis_manager *m)
+{
+    struct redis_journal_settings journal = {.store = m->store,
+                                             .election = m->election,
+                                             .config = m->s.config,
+                                             .gem_root = m->s.gem_root};
+    int rc = redis_journal_create(&journal, &m->journal);
+    if (rc == 0 && m->s.method_count > 0) {
+        rc = redis_fencer_create(m->s.loop, m->s.methods, m->s.method_count, &m->fencer);
+    }
+    struct redis_driver_settings driver = {.loop = m->s.loop,
+                                           .config = m->s.config,
+                                           .monitor = m->monitor,
+                                           .store = m->store,
+                                           .managers = m->managers,
+                                           .election = m->election,
+                                           .journal = m->journal,
+                                           .fencer = m->fencer,
+                                           .dry_run = m->s.dry_run,
+                                           .stop_at = m->s.stop_at,
+                                           .on_event = on_driver_event,
+                                           .ctx = m};
+    rc = rc != 0 ? rc : redis_driver_create(&driver, &m->driver);
+    m->parts += rc == 0;
+    return rc;
+}
+
+static int open_monitor(struct redis_manager *m)
+{
+    struct redis_monitor_settings settings = {.loop = m->s.loop,
+                                              .read_buffer = m->read_buffer,
+                                              .config = m->s.config,
+                                              .access = m->s.access,
+                                              .on_probed = on_probed,
+                                              .ctx = m};
+    int rc = redis_monitor_create(&settings, &m->monitor);
+    m->parts += rc == 0;
+    return rc;
+}
+
+static int manager_init(struct redis_manager *m)
+{
+    uint8_t bytes[16];
+    random_bytes(bytes, sizeof bytes);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        snprintf(m->incarnation + 2 * i, 3, "%02x", bytes[i]);
+    }
+    m->read_buffer = stream_buffer_create();
+    m->managers = malloc(sizeof *m->managers);
+    m->report = calloc(1, sizeof *m->report);
+    if (m->read_buffer == NULL || m->managers == NULL || m->report == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    redis_managers_init(m->managers);
+    bool fits = (size_t)snprintf(m->root, sizeof m->root, "%s", m->s.root) < sizeof m->root &&
+                (size_t)snprintf(m->id, sizeof m->id, "%s", m->s.id) < sizeof m->id;
+    return fits ? 0 : CONCLAVE_EINVAL;
+}
+
+int redis_manager_open(const struct redis_manager_settings *settings, struct redis_manager **ret)
+{
+    struct redis_manager *m = calloc(1, sizeof *m);
+    if (m == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    m->s = *settings;
+    m->membership = CONCLAVE_MEMBERSHIP_OUT;
+    if (uv_timer_init(m->s.loop, &m->timer) != 0) {
+        abort(); /* cannot fail: it allocates nothing */
+    }
+    m->timer.data = m;
+    m->parts = 1;
+    int rc = manager_init(m);
+    rc = rc != 0 ? rc : open_monitor(m);
+    rc = rc != 0 ? rc : open_store(m);
+    rc = rc != 0 ? rc : open_election(m);
+    rc = rc != 0 ? rc : open_driver(m);
+    *ret = m;
+    if (rc != 0) {
+        redis_manager_close(m);
+        return rc;
+    }
+    if (m->s.dry_run) {
+        redis_driver_lead(m->driver, 0);
+    }
+    manager_report(m);
+    return 0;
+}

@@ -1,0 +1,485 @@
+#include "redis/manager/monitor.h"
+
+#include "base/random.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { AGAIN_MS = 100, SUSPECT_PART = 10 };
+
+/* Of every manager; nothing is ever published there. */
+#define ALARM_CHANNEL "__conclave__"
+
+/* One server. */
+struct eye {
+    struct redis_monitor *monitor;
+    int place;
+    struct redis_link *probe; /* INFO and commands */
+    struct redis_link *alarm; /* stands in SUBSCRIBE */
+    uv_timer_t timer;         /* the next probe */
+    bool probing;
+    bool subscribing;
+};
+
+struct redis_monitor {
+    uv_loop_t *loop;
+    const struct redis_config *config;
+    void (*on_probed)(void *ctx, int node, bool changed, const char *text);
+    void *ctx;
+    struct eye *eyes;
+    struct redis_node *nodes;
+    int parts; /* links and timers that are not closed */
+    bool closing;
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+};
+
+/* Under way for the leader: one refresh, or one list of commands. */
+struct errand {
+    struct redis_monitor *monitor;
+    int left; /* INFOs under way */
+    void (*refreshed)(void *ctx);
+    bool (*may_act)(void *ctx);
+    void (*done)(void *ctx, const struct redis_outcome *outcome);
+    void *ctx;
+    int node;
+    enum redis_role role;
+    char run_id[REDIS_ID_SIZE];
+    struct redis_outcome outcome;
+    size_t at;
+    size_t count;
+    struct redis_command list[REDIS_COMMANDS_MAX];
+};
+
+/* One INFO of an errand. */
+struct look {
+    struct errand *errand;
+    struct eye *eye;
+};
+
+static void eye_probe(struct eye *e);
+
+static void on_timer(uv_timer_t *timer)
+{
+    eye_probe(timer->data);
+}
+
+/* A few percent of chance keep the probes of many managers apart. */
+static void eye_arm(struct eye *e)
+{
+    const struct redis_config *config = e->monitor->config;
+    struct redis_node *node = &e->monitor->nodes[e->place];
+    int64_t now = redis_link_now_ms();
+    int64_t left = redis_node_next_probe_ms(node, config) - now;
+    if (e->monitor->closing) {
+        return;
+    }
+    if (left > 0) {
+        left -= (int64_t)random_below((uint64_t)left / 16 + 1);
+    }
+    if (node->state == REDIS_NODE_SUSPECT && node->failures > 1 &&
+        (node->probe == REDIS_PROBE_CUT || node->probe == REDIS_PROBE_REFUSED)) {
+        left =
+            config->period_ms / SUSPECT_PART; /* such an answer costs nothing: soon, but no storm */
+    }
+    uv_update_time(e->monitor->loop);
+    uv_timer_start(&e->timer, on_timer, left > 0 ? (uint64_t)left : 0, 0);
+}
+
+static void on_subscribed(void *ctx, const struct redis_answer *answer)
+{
+    struct eye *e = ctx;
+    e->subscribing = false;
+}
+
+static void eye_subscribe(struct eye *e)
+{
+    static const char *const SUBSCRIBE[] = {"SUBSCRIBE", ALARM_CHANNEL};
+    if (e->subscribing || redis_link_stands(e->alarm)) {
+        return;
+    }
+    e->subscribing = redis_link_send(e->alarm, 2, SUBSCRIBE, e->monitor->config->op_timeout_ms,
+                                     on_subscribed, e) == 0;
+}
+
+/* Counts what a probe said. */
+static void eye_count(struct eye *e, enum redis_probe probe, const struct redis_facts *facts,
+                      int64_t sent_ms, int64_t latency_us, const char *text)
+{
+    struct redis_monitor *m = e->monitor;
+    struct redis_node *node = &m->nodes[e->place];
+    bool changed = redis_node_probed(node, m->config, probe, facts, sent_ms, redis_link_now_ms());
+    if (facts != NULL && latency_us >= 0) {
+        node->latency_us = latency_us;
+    }
+    if (facts != NULL) {
+        snprintf(node->peer, sizeof node->peer, "%.*s", REDIS_PEER_SIZE - 1,
+                 redis_link_peer(e->probe));
+        eye_subscribe(e);
+    }
+    m->on_probed(m->ctx, e->place, changed, text);
+}
+
+static void eye_take(struct eye *e, const struct redis_answer *answer)
+{
+    struct redis_facts facts;
+    enum redis_probe probe = answer->outcome;
+    if (probe != REDIS_PROBE_OK) {
+        eye_count(e, probe, NULL, answer->sent_ms, -1, answer->text);
+    } else if (redis_facts_read(answer->text, answer->len, &facts) != 0) {
+        eye_count(e, REDIS_PROBE_ERROR, NULL, answer->sent_ms, -1, "this is no Redis server");
+    } else {
+        eye_count(e, REDIS_PROBE_OK, &facts, answer->sent_ms, answer->latency_us, "");
+    }
+}
+
+static void on_probe(void *ctx, const struct redis_answer *answer)
+{
+    struct eye *e = ctx;
+    e->probing = false;
+    if (e->monitor->closing) {
+        return;
+    }
+    eye_take(e, answer);
+    eye_arm(e);
+}
+
+static int eye_ask(struct eye *e, redis_answer_fn fn, void *ctx)
+{
+    static const char *const INFO[] = {"INFO"};
+    return redis_link_send(e->probe, 1, INFO, e->monitor->config->op_timeout_ms, fn, ctx);
+}
+
+static void eye_probe(struct eye *e)
+{
+    if (e->probing || e->monitor->closing) {
+        return;
+    }
+    if (eye_ask(e, on_probe, e) == 0) {
+        e->probing = true;
+    } else {
+        uv_timer_start(&e->timer, on_timer, AGAIN_MS, 0);
+    }
+}
+
+/* Both connections end with the server's process, one after the other: that is one failure, and the next connection
+ * says whether it is one at all. What is under way on the first one will tell by itself: a leader that fences cuts the
+ * other (CLIENT KILL), and its commands go on. */
+static void eye_cut(struct eye *e, enum redis_probe why, const char *text)
+{
+    if (redis_link_waits(e->probe) || e->monitor->closing) {
+        return;
+    }
+    redis_link_drop(e->probe);
+    eye_count(e, why, NULL, redis_link_now_ms(), -1, text);
+    eye_probe(e);
+}
+
+static void on_cut(void *ctx, enum redis_probe why, const char *text)
+{
+    eye_cut(ctx, why, text);
+}
+
+/* Errands of the leader */
+
+static void errand_end(struct errand *errand)
+{
+    void (*refreshed)(void *) = errand->refreshed;
+    void (*done)(void *, const struct redis_outcome *) = errand->done;
+    struct redis_outcome outcome = errand->outcome;
+    void *ctx = errand->ctx;
+    bool closing = errand->monitor->closing;
+    free(errand);
+    if (closing) {
+        return;
+    }
+    if (refreshed != NULL) {
+        refreshed(ctx);
+    } else {
+        done(ctx, &outcome);
+    }
+}
+
+static void on_look(void *ctx, const struct redis_answer *answer)
+{
+    struct look *look = ctx;
+    struct errand *errand = look->errand;
+    struct eye *e = look->eye;
+    free(look);
+    if (!e->monitor->closing) {
+        eye_take(e, answer);
+        if (!e->probing) {
+            eye_arm(e);
+        }
+    }
+    if (--errand->left == 0) {
+        errand_end(errand);
+    }
+}
+
+/* INFO for an errand. What cannot be asked for want of memory is left out: its facts stay old. */
+static void errand_look(struct errand *errand, struct eye *e)
+{
+    struct look *look = malloc(sizeof *look);
+    if (look == NULL) {
+        return;
+    }
+    *look = (struct look){.errand = errand, .eye = e};
+    if (eye_ask(e, on_look, look) == 0) {
+        errand->left++;
+    } else {
+        free(look);
+    }
+}
+
+int redis_monitor_refresh(struct redis_monitor *monitor, uint32_t nodes, void (*done)(void *ctx),
+                          void *ctx)
+{
+    struct errand *errand = calloc(1, sizeof *errand);
+    if (errand == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    errand->monitor = monitor;
+    errand->refreshed = done;
+    errand->ctx = ctx;
+    for (size_t i = 0; i < monitor->config->node_count; i++) {
+        if ((nodes & (UINT32_C(1) << i)) != 0) {
+            errand_look(errand, &monitor->eyes[i]);
+        }
+    }
+    if (errand->left == 0) {
+        free(errand);
+        return CONCLAVE_ENOMEM;
+    }
+    return 0;
+}
+
+static void errand_go_on(struct errand *errand);
+
+static void on_command(void *ctx, const struct redis_answer *answer)
+{
+    struct errand *errand = ctx;
+    const struct redis_command *command = &errand->list[errand->at];
+    bool failed = answer->outcome != REDIS_PROBE_OK;
+    bool tolerated = command->optional && redis_probe_answers(answer->outcome);
+    if (errand->monitor->closing) {
+        free(errand);
+        return;
+    }
+    if (failed && !tolerated) {
+        errand->outcome.ok = false;
+        errand->outcome.failed = (int)errand->at;
+        errand->at = errand->count;
+    } else {
+        errand->at++;
+    }
+    if (answer->text[0] != '\0' && (!failed || !tolerated)) {
+        snprintf(errand->outcome.text, sizeof errand->outcome.text, "%.*s",
+                 (int)sizeof errand->outcome.text - 1, answer->text);
+    }
+    errand_go_on(errand);
+}
+
+/* The command whose turn it is. */
+static int errand_send(struct errand *errand)
+{
+    const struct redis_command *command = &errand->list[errand->at];
+    const char *argv[REDIS_ARGS_MAX];
+    for (int i = 0; i < command->argc; i++) {
+        argv[i] = command->argv[i];
+    }
+    return redis_link_send(errand->monitor->eyes[errand->node].probe, command->argc, argv,
+                           errand->monitor->config->op_timeout_ms, on_command, errand);
+}
+
+/* An answer may be long in coming: whoever was told to lead may not lead any more. */
+static void errand_go_on(struct errand *errand)
+{
+    if (errand->at < errand->count) {
+        bool may = errand->may_act(errand->ctx);
+        if (may && errand_send(errand) == 0) {
+            return;
+        }
+        errand->outcome = (struct redis_outcome){.failed = (int)errand->at};
+        snprintf(errand->outcome.text, sizeof errand->outcome.text, "%s",
+                 may ? "out of memory" : "the lease is over");
+    }
+    errand_look(errand, &errand->monitor->eyes[errand->node]);
+    if (errand->left == 0) {
+        errand_end(errand);
+    }
+}
+
+/* Why the node that was just asked gets no commands; NULL: it does. */
+static const char *errand_stranger(const struct errand *errand, const struct redis_answer *answer)
+{
+    const struct redis_facts *facts = &errand->monitor->nodes[errand->node].facts;
+    if (answer->outcome != REDIS_PROBE_OK) {
+        return answer->text;
+    }
+    if (strcmp(facts->run_id, errand->run_id) != 0) {
+        return "it was restarted meanwhile";
+    }
+    return facts->role != errand->role ? "its role has changed meanwhile" : NULL;
+}
+
+/* Who answers now: the process may be another one than that of the facts, or have become a master since. */
+static void on_asked_who(void *ctx, const struct redis_answer *answer)
+{
+    struct errand *errand = ctx;
+    struct eye *e = &errand->monitor->eyes[errand->node];
+    if (errand->monitor->closing) {
+        free(errand);
+        return;
+    }
+    eye_take(e, answer);
+    const char *stranger = errand_stranger(errand, answer);
+    if (stranger != NULL) {
+        errand->outcome.ok = false;
+        errand->outcome.failed = 0;
+        errand->at = errand->count;
+        snprintf(errand->outcome.text, sizeof errand->outcome.text, "%.*s",
+                 (int)sizeof errand->outcome.text - 1, stranger);
+    }
+    errand_go_on(errand);
+}
+
+int redis_monitor_command(struct redis_monitor *monitor, const struct redis_orders *orders)
+{
+    struct errand *errand = calloc(1, sizeof *errand);
+    if (errand == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    errand->monitor = monitor;
+    errand->may_act = orders->may_act;
+    errand->done = orders->done;
+    errand->ctx = orders->ctx;
+    errand->node = orders->node;
+    errand->role = orders->role;
+    errand->outcome = (struct redis_outcome){.ok = true, .failed = -1};
+    errand->count = orders->count;
+    memcpy(errand->list, orders->list, orders->count * sizeof *orders->list);
+    snprintf(errand->run_id, sizeof errand->run_id, "%s", orders->run_id);
+    struct eye *e = &monitor->eyes[orders->node];
+    int rc = errand->run_id[0] != '\0' ? eye_ask(e, on_asked_who, errand) : errand_send(errand);
+    if (rc != 0) {
+        free(errand);
+    }
+    return rc;
+}
+
+/* Beginning and end */
+
+static void monitor_free(struct redis_monitor *m)
+{
+    free(m->eyes);
+    free(m->nodes);
+    free(m);
+}
+
+static void part_closed(struct redis_monitor *m)
+{
+    if (--m->parts > 0) {
+        return;
+    }
+    void (*closed)(void *) = m->closed;
+    void *ctx = m->closed_ctx;
+    monitor_free(m);
+    if (closed != NULL) {
+        closed(ctx);
+    }
+}
+
+static void on_link_closed(void *ctx)
+{
+    part_closed(ctx);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    part_closed(((struct eye *)handle->data)->monitor);
+}
+
+void redis_monitor_close(struct redis_monitor *monitor, void (*closed)(void *ctx), void *ctx)
+{
+    monitor->closing = true;
+    monitor->closed = closed;
+    monitor->closed_ctx = ctx;
+    monitor->parts++; /* held to the end of this call */
+    for (size_t i = 0; i < monitor->config->node_count; i++) {
+        struct eye *e = &monitor->eyes[i];
+        if (e->probe != NULL) {
+            redis_link_close(e->probe, on_link_closed, monitor);
+        }
+        if (e->alarm != NULL) {
+            redis_link_close(e->alarm, on_link_closed, monitor);
+        }
+        if (e->monitor != NULL) {
+            uv_close((uv_handle_t *)&e->timer, on_timer_closed);
+        }
+    }
+    part_closed(monitor);
+}
+
+static int eye_open(struct redis_monitor *m, int place, const struct redis_monitor_settings *s)
+{
+    struct eye *e = &m->eyes[place];
+    const struct redis_node_config *node = &s->config->nodes[place];
+    struct redis_link_settings settings = {.loop = s->loop,
+                                           .read_buffer = s->read_buffer,
+                                           .access = s->access,
+                                           .host = node->host,
+                                           .port = node->port,
+                                           .silence_ms = s->config->op_timeout_ms,
+                                           .on_cut = on_cut,
+                                           .ctx = e};
+    e->monitor = m;
+    e->place = place;
+    if (uv_timer_init(s->loop, &e->timer) != 0) {
+        abort(); /* cannot fail: it allocates nothing */
+    }
+    e->timer.data = e;
+    m->parts++;
+    int rc = redis_link_create(&settings, &e->probe);
+    m->parts += rc == 0;
+    rc = rc != 0 ? rc : redis_link_create(&settings, &e->alarm);
+    m->parts += rc == 0;
+    return rc;
+}
+
+int redis_monitor_create(const struct redis_monitor_settings *settings, struct redis_monitor **ret)
+{
+    size_t count = settings->config->node_count;
+    struct redis_monitor *m = calloc(1, sizeof *m);
+    if (m == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    m->loop = settings->loop;
+    m->config = settings->config;
+    m->on_probed = settings->on_probed;
+    m->ctx = settings->ctx;
+    m->eyes = calloc(count, sizeof *m->eyes);
+    m->nodes = calloc(count, sizeof *m->nodes);
+    if (m->eyes == NULL || m->nodes == NULL) {
+        monitor_free(m);
+        return CONCLAVE_ENOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        redis_node_init(&m->nodes[i]);
+        int rc = eye_open(m, (int)i, settings);
+        if (rc != 0) {
+            redis_monitor_close(m, NULL, NULL);
+            return rc;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        eye_probe(&m->eyes[i]);
+    }
+    *ret = m;
+    return 0;
+}
+
+const struct redis_node *redis_monitor_nodes(const struct redis_monitor *monitor)
+{
+    return monitor->nodes;
+}

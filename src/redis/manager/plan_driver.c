@@ -1,0 +1,546 @@
+#include "redis/manager/plan_driver.h"
+
+#include "base/clock.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { RETRY_MS = 250, LOOK_MS = 50, SECOND_MS = 1000, ACTIONS_A_SECOND = 50 };
+
+enum stop_mode { STOP_NONE, STOP_EXIT, STOP_STOP, STOP_DROP, STOP_EXIT_AFTER };
+
+struct redis_driver {
+    struct redis_driver_settings s;
+    uv_timer_t timer;
+    struct redis_memory memory;
+    struct redis_action action;
+    struct redis_verdict *verdicts;
+    struct redis_fence fence;
+    char fence_plan[REDIS_NAME_SIZE]; /* the plan that fence is about */
+    int64_t token;
+    bool leading;
+    bool busy;       /* an action, or reading anew, is under way */
+    bool read_anew;  /* the records may have changed */
+    bool stale;      /* the term of what is under way is over: its end is not noted */
+    bool complained; /* of a corrupt record */
+    int unread;      /* why the records could not be read, told already; 0 */
+    bool closing;
+    char stop_step[64];
+    enum stop_mode stop_mode;
+    char last_problem[REDIS_TEXT_SIZE]; /* told already */
+    char last_dry[REDIS_TEXT_SIZE];
+    int64_t second_ms;      /* when the present second began */
+    int actions;            /* in it */
+    int64_t braked_ms;      /* no action before this */
+    const char *looked_for; /* step of the last action, when that was a REFRESH */
+    void (*done)(void *ctx);
+    void *done_ctx;
+};
+
+static void driver_step(uv_timer_t *timer);
+
+static void driver_wait(struct redis_driver *d, int64_t ms)
+{
+    if (!d->closing) {
+        uv_update_time(d->s.loop);
+        uv_timer_start(&d->timer, driver_step, ms > 0 ? (uint64_t)ms : 0, 0);
+    }
+}
+
+void redis_driver_wake(struct redis_driver *driver)
+{
+    if (driver->leading && !driver->busy) {
+        driver_wait(driver, 0);
+    }
+}
+
+const struct redis_verdict *redis_driver_verdicts(const struct redis_driver *driver)
+{
+    return driver->leading ? driver->verdicts : NULL;
+}
+
+static void __attribute__((format(printf, 6, 7)))
+driver_tell(struct redis_driver *d, const char *name, int node, int64_t bytes, bool public,
+            const char *fmt, ...)
+{
+    char text[2 * REDIS_TEXT_SIZE];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    d->s.on_event(d->s.ctx, name, node, bytes, public, text);
+}
+
+/* The hook */
+
+static int hook_parse(struct redis_driver *d, const char *text)
+{
+    static const char *const MODES[] = {NULL, "exit", "stop", "drop-lease", "exit-after"};
+    const char *colon = text != NULL ? strchr(text, ':') : NULL;
+    if (text == NULL || text[0] == '\0') {
+        return 0;
+    }
+    size_t len = colon != NULL ? (size_t)(colon - text) : strlen(text);
+    if (len >= sizeof d->stop_step) {
+        return CONCLAVE_EINVAL;
+    }
+    memcpy(d->stop_step, text, len);
+    d->stop_mode = colon == NULL ? STOP_EXIT : STOP_NONE;
+    for (int mode = STOP_EXIT; colon != NULL && mode <= STOP_EXIT_AFTER; mode++) {
+        d->stop_mode = strcmp(colon + 1, MODES[mode]) == 0 ? (enum stop_mode)mode : d->stop_mode;
+    }
+    for (const char *const *name = redis_step_names(); *name != NULL; name++) {
+        if (strcmp(*name, d->stop_step) == 0 && d->stop_mode != STOP_NONE) {
+            return 0;
+        }
+    }
+    return CONCLAVE_EINVAL;
+}
+
+/* Whether the action may be carried out. */
+static bool hook_passed(struct redis_driver *d, bool after)
+{
+    enum stop_mode mode = d->stop_mode;
+    if (mode == STOP_NONE || after != (mode == STOP_EXIT_AFTER) ||
+        strcmp(d->stop_step, d->action.step) != 0) {
+        return true;
+    }
+    d->stop_mode = STOP_NONE;
+    if (mode == STOP_DROP) {
+        if (conclave_election_resign(d->s.election, true) != 0) {
+            abort(); /* it is open */
+        }
+        return false;
+    }
+    raise(mode == STOP_STOP ? SIGSTOP : SIGKILL);
+    return true;
+}
+
+/* The end of an action */
+
+static bool action_writes(enum redis_action_kind kind)
+{
+    return kind == REDIS_ACTION_WRITE_CURRENT || kind == REDIS_ACTION_WRITE_PLAN ||
+           kind == REDIS_ACTION_DELETE_PLAN || kind == REDIS_ACTION_ANSWER;
+}
+
+/* The same trouble is told once. */
+static void driver_complain(struct redis_driver *d, const char *text)
+{
+    char problem[REDIS_TEXT_SIZE];
+    snprintf(problem, sizeof problem, "%s: %.180s", d->action.step, text);
+    if (strcmp(problem, d->last_problem) == 0) {
+        return;
+    }
+    snprintf(d->last_problem, sizeof d->last_problem, "%s", problem);
+    driver_tell(d, "step-failed", d->action.node, -1, false, "%s (%s); it is decided anew", problem,
+                d->action.why);
+}
+
+static void driver_over(struct redis_driver *d, const struct redis_outcome *outcome)
+{
+    const struct redis_action *action = &d->action;
+    bool stale = d->stale;
+    d->busy = false;
+    d->stale = false;
+    if (d->closing || stale || !d->leading) {
+        redis_driver_wake(d);
+        return;
+    }
+    (void)hook_passed(d, true);
+    redis_steps_done(&d->memory, action, outcome, redis_link_now_ms());
+    if (outcome->ok) {
+        d->last_problem[0] = '\0';
+        if (action->event != NULL) {
+            driver_tell(d, action->event, action->node, action->event_bytes, true, "%s",
+                        action->why);
+        }
+    } else {
+        d->read_anew = action_writes(action->kind);
+        driver_complain(d, outcome->text);
+    }
+    /* To be looked for again and again: not as fast as a refused connection is told. */
+    bool looks = action->kind == REDIS_ACTION_REFRESH;
+    bool again = looks && d->looked_for == action->step;
+    d->looked_for = looks ? action->step : NULL;
+    driver_wait(d, again ? LOOK_MS : 0);
+}
+
+/* It could not even be begun. */
+static void driver_failed(struct redis_driver *d, int error)
+{
+    struct redis_outcome outcome = {.failed = -1};
+    snprintf(outcome.text, sizeof outcome.text, "%s", conclave_strerror(error));
+    driver_over(d, &outcome);
+    if (!d->busy) {
+        driver_wait(d, RETRY_MS);
+    }
+}
+
+static void on_commanded(void *ctx, const struct redis_outcome *outcome)
+{
+    driver_over(ctx, outcome);
+}
+
+static void on_refreshed(void *ctx)
+{
+    struct redis_outcome outcome = {.ok = true, .failed = -1};
+    driver_over(ctx, &outcome);
+}
+
+static void on_written(void *ctx, int error, const struct conclave_reply *reply)
+{
+    struct redis_driver *d = ctx;
+    struct redis_outcome outcome = {.ok = error == 0, .failed = -1};
+    snprintf(outcome.text, sizeof outcome.text, "%s", error != 0 ? conclave_strerror(error) : "");
+    /* While this manager closes, its journal is gone before the answer comes. */
+    if (error == 0 && d->leading && !d->stale && d->action.kind == REDIS_ACTION_ANSWER) {
+        redis_journal_result(d->s.journal);
+    }
+    driver_over(d, &outcome);
+}
+
+static void on_fenced(void *ctx, int node, bool confirmed, const char *text)
+{
+    struct redis_driver *d = ctx;
+    struct redis_outcome outcome = {.ok = confirmed, .failed = -1};
+    d->fence.state = confirmed ? REDIS_FENCE_CONFIRMED : REDIS_FENCE_FAILED;
+    d->fence.node = node;
+    d->fence.at_ms = redis_link_now_ms();
+    snprintf(d->fence.text, sizeof d->fence.text, "%s", text);
+    snprintf(outcome.text, sizeof outcome.text, "%s", text);
+    driver_over(d, &outcome);
+}
+
+/* Carrying out */
+
+static int driver_fence(struct redis_driver *d)
+{
+    int32_t version;
+    const struct redis_current *current = redis_store_current(d->s.store, &version);
+    if (d->s.fencer == NULL) {
+        return CONCLAVE_EINVAL;
+    }
+    return redis_fencer_run(d->s.fencer, d->action.node, &d->s.config->nodes[d->action.node],
+                            current != NULL ? current->token : 0, d->token, on_fenced, d);
+}
+
+/* The lease, on the clock, now. */
+static bool driver_may_act(const struct redis_driver *d)
+{
+    return d->s.dry_run || conclave_election_is_leader(d->s.election);
+}
+
+/* For what is under way: its term may have ended, and another one of this manager begun. */
+static bool on_may_act(void *ctx)
+{
+    const struct redis_driver *d = ctx;
+    return d->leading && !d->stale && !d->closing && driver_may_act(d);
+}
+
+static int driver_command(struct redis_driver *d)
+{
+    const struct redis_action *a = &d->action;
+    struct redis_orders orders = {.node = a->node,
+                                  .run_id = a->run_id,
+                                  .role = a->role,
+                                  .list = a->u.commands.list,
+                                  .count = a->u.commands.count,
+                                  .may_act = on_may_act,
+                                  .done = on_commanded,
+                                  .ctx = d};
+    return redis_monitor_command(d->s.monitor, &orders);
+}
+
+static int driver_carry_out(struct redis_driver *d)
+{
+    struct redis_action *a = &d->action;
+    switch (a->kind) {
+    case REDIS_ACTION_REFRESH:
+        return redis_monitor_refresh(d->s.monitor, a->u.refresh, on_refreshed, d);
+    case REDIS_ACTION_COMMAND:
+        return driver_command(d);
+    case REDIS_ACTION_FENCE:
+        return driver_fence(d);
+    case REDIS_ACTION_WRITE_CURRENT:
+        return redis_store_write_current(d->s.store, d->s.election, &a->u.current.record,
+                                         a->u.current.version, on_written, d);
+    case REDIS_ACTION_WRITE_PLAN:
+        return redis_store_write_plan(d->s.store, d->s.election, &a->u.plan.record,
+                                      a->u.plan.version, on_written, d);
+    case REDIS_ACTION_DELETE_PLAN:
+        return redis_store_delete_plan(d->s.store, d->s.election, a->u.plan_version, on_written, d);
+    case REDIS_ACTION_ANSWER:
+        return redis_store_answer(d->s.store, d->s.election, a->u.answer.name, &a->u.answer.result,
+                                  on_written, d);
+    case REDIS_ACTION_WAIT:
+        break;
+    }
+    return CONCLAVE_EINVAL;
+}
+
+/* Commands to servers change the world: each is told, with why. */
+static void driver_announce(struct redis_driver *d)
+{
+    const struct redis_action *a = &d->action;
+    char words[REDIS_TEXT_SIZE] = "";
+    size_t len = 0;
+    if (a->kind == REDIS_ACTION_FENCE) {
+        driver_tell(d, "fencing", a->node, -1, false, "running the fencing methods: %s", a->why);
+        return;
+    }
+    if (a->kind != REDIS_ACTION_COMMAND) {
+        return;
+    }
+    for (size_t i = 0; i < a->u.commands.count && len < sizeof words; i++) {
+        const struct redis_command *command = &a->u.commands.list[i];
+        for (int k = 0; k < command->argc && len < sizeof words; k++) {
+            len += (size_t)snprintf(words + len, sizeof words - len, "%s%s",
+                                    k > 0 ? " " : (i > 0 ? "; " : ""), command->argv[k]);
+        }
+    }
+    driver_tell(d, "command", a->node, -1, false, "%s (%s)", words, a->why);
+}
+
+static void driver_say_dry(struct redis_driver *d)
+{
+    const struct redis_action *a = &d->action;
+    char text[REDIS_TEXT_SIZE];
+    snprintf(text, sizeof text, "%.60s: %.180s", a->step, a->why);
+    if (strcmp(text, d->last_dry) != 0) {
+        snprintf(d->last_dry, sizeof d->last_dry, "%s", text);
+        driver_tell(d, "would", a->node, -1, false, "%s", text);
+    }
+}
+
+/* Asking */
+
+static void on_read(void *ctx, int error)
+{
+    struct redis_driver *d = ctx;
+    bool stale = d->stale;
+    d->busy = false;
+    d->stale = false;
+    if (d->closing || !d->leading) {
+        return;
+    }
+    /* A lost connection mends itself, and is told elsewhere; what stays wrong would be a leader that does nothing. */
+    if (error != 0 && !conclave_error_retryable(error) && error != d->unread) {
+        d->unread = error;
+        driver_tell(d, "records-unreadable", REDIS_NONE, -1, false,
+                    "the folders of %s cannot be made or its records read (%s): nothing is done",
+                    redis_store_root(d->s.store), conclave_strerror(error));
+    }
+    d->unread = error == 0 ? 0 : d->unread;
+    d->read_anew = error != 0 || stale; /* what was read for the term before may be old */
+    driver_wait(d, error != 0 ? RETRY_MS : 0);
+}
+
+/* Whether the records can be gone by. */
+static bool driver_has_records(struct redis_driver *d)
+{
+    const char *corrupt;
+    if (d->read_anew || !redis_store_known(d->s.store)) {
+        d->busy = true;
+        d->action.kind = REDIS_ACTION_WAIT; /* nothing of it is under way, no fencing either */
+        redis_store_refresh(d->s.store, on_read, d);
+        return false;
+    }
+    corrupt = redis_store_corrupt(d->s.store);
+    if (corrupt != NULL) {
+        if (!d->complained) {
+            driver_tell(d, "record-unreadable", REDIS_NONE, -1, true,
+                        "%s/%s cannot be read: nothing is done until it is mended or removed",
+                        redis_store_root(d->s.store), corrupt);
+        }
+        d->complained = true;
+        return false;
+    }
+    d->complained = false;
+    return true;
+}
+
+static void driver_judge(struct redis_driver *d, struct redis_situation *now)
+{
+    int master =
+        now->current != NULL ? redis_config_find(d->s.config, now->current->master) : REDIS_NONE;
+    now->decidable =
+        redis_verdicts(d->s.managers, d->s.config, now->nodes, master, now->now_ms, d->verdicts);
+    now->verdicts = d->verdicts;
+    now->known_offset = -1;
+    if (now->current != NULL) {
+        now->known_offset =
+            redis_known_offset(d->s.managers, d->s.config, now->nodes, now->current);
+    }
+}
+
+static void driver_ask(struct redis_driver *d)
+{
+    struct redis_situation now = {.config = d->s.config,
+                                  .now_ms = redis_link_now_ms(),
+                                  .wall_ms = clock_wall_ms(clock_system()),
+                                  .token = d->token,
+                                  .request = redis_store_request(d->s.store),
+                                  .nodes = redis_monitor_nodes(d->s.monitor)};
+    now.current = redis_store_current(d->s.store, &now.current_version);
+    now.plan = redis_store_plan(d->s.store, &now.plan_version);
+    const char *plan = now.plan != NULL ? now.plan->id : "";
+    if (strcmp(plan, d->fence_plan) != 0) {
+        snprintf(d->fence_plan, sizeof d->fence_plan, "%s", plan);
+        d->fence = (struct redis_fence){.state = REDIS_FENCE_NONE, .node = REDIS_NONE};
+    }
+    now.fence = d->fence;
+    driver_judge(d, &now);
+    redis_steps_next(&now, &d->memory, &d->action);
+}
+
+/* Milliseconds to wait before one more action: whatever goes back and forth in the world, or in a decision, the servers
+ * and the ensemble are not flooded. A fail-over takes some ten actions. */
+static int64_t driver_brake(struct redis_driver *d)
+{
+    int64_t now = redis_link_now_ms();
+    if (now - d->second_ms >= SECOND_MS) {
+        d->second_ms = now;
+        d->actions = 0;
+    }
+    return d->actions++ < ACTIONS_A_SECOND ? 0 : d->second_ms + SECOND_MS - now;
+}
+
+/* What is kept in another form than ours: the gem's node, of which a write that went wrong is made again here, and wishes
+ * that are no requests. */
+static void driver_keep_others(struct redis_driver *d)
+{
+    int32_t version;
+    redis_journal_current(d->s.journal, redis_store_current(d->s.store, &version));
+    const struct redis_request *gem = redis_store_gem_request(d->s.store, &version);
+    const char *bad = redis_store_bad_request(d->s.store);
+    if (gem != NULL) {
+        redis_journal_gem_request(d->s.journal, gem, version, clock_wall_ms(clock_system()));
+    }
+    if (bad != NULL) {
+        redis_journal_refuse(d->s.journal, bad);
+    }
+}
+
+static void driver_step(uv_timer_t *timer)
+{
+    struct redis_driver *d = timer->data;
+    if (!d->leading || d->busy || d->closing) {
+        return;
+    }
+    if (!driver_may_act(d)) {
+        driver_wait(d, d->s.config->period_ms);
+        return;
+    }
+    if (d->braked_ms > redis_link_now_ms()) {
+        driver_wait(d, d->braked_ms - redis_link_now_ms());
+        return;
+    }
+    if (!driver_has_records(d)) {
+        return;
+    }
+    if (!d->s.dry_run) {
+        driver_keep_others(d);
+    }
+    driver_ask(d);
+    if (d->action.kind == REDIS_ACTION_WAIT) {
+        int64_t left = d->action.u.until_ms - redis_link_now_ms();
+        driver_wait(d, left < d->s.config->period_ms ? left : d->s.config->period_ms);
+        return;
+    }
+    if (d->s.dry_run && d->action.kind != REDIS_ACTION_REFRESH) {
+        driver_say_dry(d);
+        driver_wait(d, d->s.config->period_ms);
+        return;
+    }
+    int64_t pause = driver_brake(d);
+    if (pause > 0) {
+        d->braked_ms = redis_link_now_ms() + pause;
+        driver_wait(d, pause);
+        return;
+    }
+    if (!hook_passed(d, false) || !driver_may_act(d)) {
+        driver_wait(d, d->s.config->period_ms);
+        return;
+    }
+    driver_announce(d);
+    d->busy = true;
+    int error = driver_carry_out(d);
+    if (error != 0) {
+        driver_failed(d, error);
+    }
+}
+
+/* Terms */
+
+void redis_driver_lead(struct redis_driver *driver, int64_t token)
+{
+    redis_memory_init(&driver->memory);
+    driver->token = token;
+    driver->leading = true;
+    driver->read_anew = true;
+    driver->complained = false;
+    driver->stale = driver->busy;
+    driver->last_problem[0] = '\0';
+    driver->fence = (struct redis_fence){.state = REDIS_FENCE_NONE, .node = REDIS_NONE};
+    driver->fence_plan[0] = '\0';
+    redis_driver_wake(driver);
+}
+
+void redis_driver_stop(struct redis_driver *driver)
+{
+    driver->leading = false;
+    driver->stale = driver->busy;
+    uv_timer_stop(&driver->timer);
+    if (driver->s.fencer != NULL && driver->busy && driver->action.kind == REDIS_ACTION_FENCE) {
+        redis_fencer_cancel(driver->s.fencer); /* it is not told: what is under way ends here */
+        driver->busy = false;
+        driver->stale = false;
+    }
+}
+
+int redis_driver_create(const struct redis_driver_settings *settings, struct redis_driver **ret)
+{
+    struct redis_driver *d = calloc(1, sizeof *d);
+    if (d == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    d->s = *settings;
+    d->verdicts = calloc(settings->config->node_count, sizeof *d->verdicts);
+    int rc = d->verdicts == NULL ? CONCLAVE_ENOMEM : hook_parse(d, settings->stop_at);
+    if (rc != 0) {
+        free(d->verdicts);
+        free(d);
+        return rc;
+    }
+    d->s.stop_at = NULL;
+    if (uv_timer_init(settings->loop, &d->timer) != 0) {
+        abort(); /* cannot fail: it allocates nothing */
+    }
+    d->timer.data = d;
+    *ret = d;
+    return 0;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct redis_driver *d = handle->data;
+    void (*done)(void *) = d->done;
+    void *ctx = d->done_ctx;
+    free(d->verdicts);
+    free(d);
+    if (done != NULL) {
+        done(ctx);
+    }
+}
+
+void redis_driver_close(struct redis_driver *driver, void (*done)(void *ctx), void *ctx)
+{
+    redis_driver_stop(driver);
+    driver->closing = true;
+    driver->done = done;
+    driver->done_ctx = ctx;
+    uv_close((uv_handle_t *)&driver->timer, on_timer_closed);
+}

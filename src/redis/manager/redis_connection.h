@@ -1,0 +1,89 @@
+/*
+ * One connection to a Redis server on a libuv loop: commands in, answers out, in their order. It connects (TCP, TLS,
+ * AUTH) when there is something to send, and again after it was lost; nothing of it blocks.
+ *
+ * Every command is answered exactly once, never from inside the call that sent it. One that is not answered by its
+ * deadline ends the connection, and with it all others that wait: what is behind it could not be told apart any more.
+ * Connecting counts against the deadline of the commands that wait for it. Redis pushes nothing to us but what a
+ * SUBSCRIBE asked for; that is dropped: a link in SUBSCRIBE stands only to notice its end.
+ *
+ * Limits: an answer of REDIS_ANSWER_MAX bytes or REDIS_ANSWER_ITEMS items ends the connection.
+ */
+#ifndef REDIS_MANAGER_REDIS_CONNECTION_H
+#define REDIS_MANAGER_REDIS_CONNECTION_H
+
+#include "net/stream.h"
+#include "redis/records/server_state.h"
+
+enum {
+    REDIS_ANSWER_MAX = 4 * 1024 * 1024,
+    REDIS_ANSWER_ITEMS = 1024,
+};
+
+/* How servers are logged in to; borrowed by the links. The password is told to servers alone. */
+struct redis_access {
+    const char *user;        /* NULL: AUTH with a password alone */
+    const char *password;    /* NULL: no AUTH */
+    struct tls_context *tls; /* NULL: without TLS */
+    bool tls_any_name;       /* the certificate's name is not compared with the host */
+};
+
+struct redis_answer {
+    /* OK: the server answered, and no error; LOADING to ERROR: it answered with one; else: no answer. NONE: the link
+     * was closed by its owner */
+    enum redis_probe outcome;
+    const char
+        *text; /* of a string or status, of the error, or what is wrong; with NUL; never NULL */
+    size_t len;
+    int64_t integer;          /* of an integer */
+    const char *const *items; /* an array's strings ("" for what is none); NULL */
+    size_t item_count;
+    int64_t sent_ms;    /* when the command was given to the link (redis_link_now_ms) */
+    int64_t latency_us; /* from when it left, connecting aside, to the answer; -1 without one */
+};
+
+/* The answer lives until this returns. The callee may send, drop and close. */
+typedef void (*redis_answer_fn)(void *ctx, const struct redis_answer *answer);
+
+struct redis_link_settings {
+    uv_loop_t *loop;
+    struct stream_buffer *read_buffer; /* shared */
+    const struct redis_access *access; /* outlives the link */
+    const char *host;
+    int port;
+    int64_t silence_ms; /* TCP_USER_TIMEOUT, and keep-alive within about that time */
+    /* A connection that stood ended while nothing waited for an answer. May be NULL. */
+    void (*on_cut)(void *ctx, enum redis_probe why, const char *text);
+    void *ctx;
+};
+
+struct redis_link;
+
+/* Connects to nothing yet. 0 or CONCLAVE_ENOMEM, CONCLAVE_EINVAL (host too long). */
+int redis_link_create(const struct redis_link_settings *settings,
+                      struct redis_link **ret) CONCLAVE_MUST_USE;
+
+/* 0; CONCLAVE_ENOMEM: fn is never called. */
+int redis_link_send(struct redis_link *link, int argc, const char *const *argv, int64_t timeout_ms,
+                    redis_answer_fn fn, void *ctx) CONCLAVE_MUST_USE;
+
+/* Ends the connection; what waits is answered CUT, soon. The next command connects anew. */
+void redis_link_drop(struct redis_link *link);
+
+/* Whether a command waits for its answer. */
+bool redis_link_waits(const struct redis_link *link);
+
+/* Whether it is connected and logged in. */
+bool redis_link_stands(const struct redis_link *link);
+
+/* The IP address at the other end of the connection that stands; "" without one. */
+const char *redis_link_peer(const struct redis_link *link);
+
+/* The end: what waits is answered NONE, then closed (may be NULL) is called from the
+ * loop. */
+void redis_link_close(struct redis_link *link, void (*closed)(void *ctx), void *ctx);
+
+/* Milliseconds of the monotonic clock that all of this room goes by. */
+int64_t redis_link_now_ms(void);
+
+#endif

@@ -1,0 +1,163 @@
+/* The first `current`. */
+#include "redis/planner/plan_discovery.h"
+
+#include "redis/planner/plan_requests.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define GRACE_PERIODS 3 /* nobody is told at once that there is no master */
+
+/* What is found when everybody was asked. */
+struct survey {
+    int answers;  /* nodes with recent facts */
+    int masters;  /* ... that say so */
+    int master;   /* the last of them */
+    int real;     /* ... that have keys, or replicas */
+    int real_one; /* the last of these */
+    int first;    /* first master of the list */
+    bool waiting; /* somebody may still answer */
+};
+
+static bool has_replicas(const struct turn *t, int node)
+{
+    for (size_t i = 0; i < t->config->node_count; i++) {
+        if ((int)i != node && turn_is(t, (int)i, REDIS_ROLE_REPLICA) &&
+            turn_master_of(t, (int)i) == node) {
+            return true;
+        }
+    }
+    return turn_facts(t, node)->replica_count > 0;
+}
+
+static struct survey survey(const struct turn *t)
+{
+    struct survey s = {.master = REDIS_NONE, .real_one = REDIS_NONE, .first = REDIS_NONE};
+    for (size_t i = 0; i < t->config->node_count; i++) {
+        int node = (int)i;
+        const struct redis_node *seen = &t->now->nodes[i];
+        if (!turn_recent(t, node)) {
+            s.waiting =
+                s.waiting || (seen->state != REDIS_NODE_DOWN && seen->state != REDIS_NODE_NOAUTH);
+            continue;
+        }
+        s.waiting = s.waiting || seen->facts.loading;
+        s.answers++;
+        if (seen->facts.role == REDIS_ROLE_MASTER) {
+            s.masters++;
+            s.master = node;
+            s.first = s.first == REDIS_NONE ? node : s.first;
+            if (seen->facts.keys != 0 || has_replicas(t, node)) {
+                s.real++;
+                s.real_one = node;
+            }
+        }
+    }
+    return s;
+}
+
+/* A replica that answers follows somebody else, who may have more. */
+static bool contradicted(const struct turn *t, int master)
+{
+    for (size_t i = 0; i < t->config->node_count; i++) {
+        if (turn_is(t, (int)i, REDIS_ROLE_REPLICA) && turn_master_of(t, (int)i) != master) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool name_master(struct turn *t, int master, const char *why)
+{
+    const struct redis_facts *facts = turn_facts(t, master);
+    struct redis_current *record =
+        turn_current(t, REDIS_DOING_START, "started", "%s %s", turn_address(t, master), why);
+    record->epoch++;
+    record->state = REDIS_STATE_DEGRADED; /* until the others were looked at */
+    turn_copy(record->master, sizeof record->master, turn_address(t, master));
+    turn_copy(record->run_id, sizeof record->run_id, facts->run_id);
+    turn_copy(record->replid, sizeof record->replid, facts->replid);
+    turn_copy(record->replid2, sizeof record->replid2, facts->replid2);
+    record->second_offset = facts->second_offset;
+    record->since_ms = t->now->wall_ms;
+    record->lease_ms = 0;
+    record->lease_replicas = 0;
+    record->replica_count = 0;
+    record->unavailable_count = 0;
+    for (size_t i = 0; i < t->config->node_count; i++) {
+        if ((int)i != master) {
+            turn_copy(record->unavailable[record->unavailable_count++], REDIS_ADDRESS_SIZE,
+                      turn_address(t, (int)i));
+        }
+    }
+    return true;
+}
+
+static bool ask_operator(struct turn *t, const char *why)
+{
+    const struct redis_current *current = t->now->current;
+    if (current != NULL && current->state == REDIS_STATE_NEEDS_OPERATOR &&
+        strcmp(current->reason, why) == 0) {
+        return turn_wait(t, t->config->period_ms, "%s", why);
+    }
+    turn_current(t, REDIS_DOING_START, "needs-operator", "%s", why)->state =
+        REDIS_STATE_NEEDS_OPERATOR;
+    return true;
+}
+
+/* Without a master: all answer, of one history: the one that has most of it. A replica whose link is up, and not to
+ * one of the others, has a master that is alive and not listed. */
+static int furthest(const struct turn *t)
+{
+    int best = REDIS_NONE;
+    for (size_t i = 0; i < t->config->node_count; i++) {
+        const struct redis_facts *facts = turn_facts(t, (int)i);
+        if (facts->replid[0] == '\0' || strcmp(facts->replid, turn_facts(t, 0)->replid) != 0) {
+            return REDIS_NONE;
+        }
+        if (facts->link_up && turn_master_of(t, (int)i) == REDIS_NONE) {
+            return REDIS_NONE;
+        }
+        if (facts->priority != 0 &&
+            (best == REDIS_NONE || facts->offset > turn_facts(t, best)->offset)) {
+            best = (int)i;
+        }
+    }
+    return best;
+}
+
+bool steps_start(struct turn *t)
+{
+    struct survey s = survey(t);
+    bool all = s.answers == (int)t->config->node_count;
+    /* a master was published that is not listed here: it may live, so a person says who follows it */
+    bool unlisted = t->now->current != NULL && t->now->current->master[0] != '\0';
+    if (t->now->now_ms - t->memory->term_ms > GRACE_PERIODS * t->config->period_ms &&
+        !steps_request_held(t) && steps_request(t)) {
+        return true;
+    }
+    if (s.waiting) {
+        return turn_wait(t, t->config->period_ms / 2, "not all servers were heard yet");
+    }
+    if (s.answers == 0) {
+        return ask_operator(t, "no server answers");
+    }
+    int master = s.masters == 1 ? s.master : s.real == 1 ? s.real_one : REDIS_NONE;
+    if (unlisted && (master == REDIS_NONE ||
+                     (turn_facts(t, master)->keys == 0 && !turn_of_current(t, master)))) {
+        return ask_operator(t, "the master of the record is not one of the servers");
+    }
+    if (master != REDIS_NONE) {
+        return contradicted(t, master)
+                   ? ask_operator(t, "replicas follow another server than the one master")
+                   : name_master(t, master, "is the master");
+    }
+    if (s.masters > 1) {
+        return s.real == 0 && all
+                   ? name_master(t, s.first, "is the first of a cluster that is empty")
+                   : ask_operator(t, "several servers say that they are the master");
+    }
+    int best = all ? furthest(t) : REDIS_NONE;
+    return best != REDIS_NONE ? name_master(t, best, "has most of the data, and nobody is master")
+                              : ask_operator(t, "no server says that it is the master");
+}

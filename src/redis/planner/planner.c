@@ -1,0 +1,256 @@
+/* The order of things: start-up, plan, requests, the master's health, repairs. */
+#include "redis/planner/planner.h"
+
+#include "redis/planner/plan_discovery.h"
+#include "redis/planner/plan_failover.h"
+#include "redis/planner/plan_repair.h"
+#include "redis/planner/plan_requests.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define RETRY_MS 100 /* after an action that failed */
+#define BACK_PERIODS 3
+
+void redis_memory_init(struct redis_memory *memory)
+{
+    *memory = (struct redis_memory){
+        .plan_ms = -1,
+        .paused_ms = -1,
+        .unpaused_ms = -1,
+        .choose_ms = -1,
+        .promote_ms = -1,
+        .handover_ms = -1,
+        .repoint_ms = -1,
+        .lease_from_ms = -1,
+        .term_ms = -1,
+        .failed_ms = -1,
+        .unanswered_ms = -1,
+        .epoch_seen = -1,
+        .guard_ms = -1,
+    };
+    for (size_t i = 0; i < REDIS_NODES_MAX; i++) {
+        memory->attempt_ms[i] = memory->drift_ms[i] = memory->settled_ms[i] = -1;
+    }
+}
+
+static void command_done(struct redis_memory *memory, const struct redis_action *action,
+                         const struct redis_outcome *outcome, int64_t now_ms)
+{
+    const char *step = action->step;
+    if (strcmp(step, turn_doing_name(REDIS_DOING_SAVE)) == 0) {
+        memory->saved |= 1U << action->node; /* even if it was refused: there may be no file */
+        return;
+    }
+    memory->attempt_ms[action->node] = now_ms;
+    if (strcmp(step, turn_doing_name(REDIS_DOING_PAUSE)) == 0) {
+        memory->paused_ms = now_ms; /* even if it was refused: REPLICAOF comes anyway */
+    } else if (strcmp(step, turn_doing_name(REDIS_DOING_ABORT)) == 0) {
+        memory->unpaused_ms = now_ms;
+    } else if (strcmp(step, turn_doing_name(REDIS_DOING_HANDOVER)) == 0) {
+        memory->handover_ms = now_ms;
+        memory->handover_refused = !outcome->ok && outcome->failed >= 0;
+    } else if (strcmp(step, turn_doing_name(REDIS_DOING_GUARD)) == 0) {
+        memory->guard_ms = now_ms;
+        memory->guard_holds = outcome->ok;
+        turn_copy(memory->guarded, sizeof memory->guarded, action->run_id);
+    }
+}
+
+void redis_steps_done(struct redis_memory *memory, const struct redis_action *action,
+                      const struct redis_outcome *outcome, int64_t now_ms)
+{
+    if (action->kind == REDIS_ACTION_COMMAND) {
+        command_done(memory, action, outcome, now_ms);
+    }
+    if (action->kind == REDIS_ACTION_ANSWER) {
+        memory->unanswered_ms = outcome->ok ? -1 : now_ms;
+    }
+    memory->failed_ms = outcome->ok ? -1 : now_ms;
+    if (!outcome->ok) {
+        turn_copy(memory->last_error, sizeof memory->last_error, outcome->text);
+    }
+}
+
+static bool cooling_down(struct turn *t)
+{
+    const struct redis_current *current = t->now->current;
+    int64_t since_ms = t->now->wall_ms - current->failover_ms;
+    if (since_ms < 0) {
+        since_ms = t->now->now_ms - t->memory->epoch_ms; /* another manager's clock, or a jump */
+    }
+    if (current->failover_ms == 0 || since_ms >= t->config->cooldown_ms) {
+        return false;
+    }
+    char why[REDIS_TEXT_SIZE];
+    snprintf(why, sizeof why, "%.100s is down; the last fail-over was too recent for another one",
+             current->master);
+    if (strcmp(current->reason, why) != 0) {
+        turn_current(t, REDIS_DOING_UPDATE, "held", "%s", why)->state = REDIS_STATE_DEGRADED;
+        return true;
+    }
+    return turn_wait(t, t->config->period_ms, "held for %" PRId64 " ms more",
+                     t->config->cooldown_ms - since_ms);
+}
+
+static bool begin(struct turn *t, const char *reason, const char *why)
+{
+    struct plan_wish wish = {
+        .reason = reason, .step = REDIS_STEP_FENCE, .target = REDIS_NONE, .why = why};
+    return steps_plan_begin(t, &wish);
+}
+
+static bool accept_process(struct turn *t, const char *why)
+{
+    const struct redis_facts *facts = turn_facts(t, t->master);
+    struct redis_current *record = turn_current(
+        t, REDIS_DOING_UPDATE, "restarted", "%s was restarted: %s", t->now->current->master, why);
+    turn_copy(record->reason, sizeof record->reason, t->now->current->reason);
+    turn_copy(record->run_id, sizeof record->run_id, facts->run_id);
+    turn_copy(record->replid, sizeof record->replid, facts->replid);
+    turn_copy(record->replid2, sizeof record->replid2, facts->replid2);
+    record->second_offset = facts->second_offset;
+    record->lease_ms = 0;
+    record->lease_replicas = 0;
+    return true;
+}
+
+/* A master that answers as another process: it has what the best replica has, or it is not the master any more. */
+static bool restarted(struct turn *t)
+{
+    const char *why = NULL;
+    int best = REDIS_NONE;
+    if (steps_plan_restart_loses(t, t->master, &best, &why)) {
+        return begin(t, "restarted", why);
+    }
+    /* What the others had at the last look may be less than they have: an empty one is not taken for that. */
+    uint32_t earlier = turn_unprobed(t, t->now->nodes[t->master].state_ms);
+    return earlier != 0 && turn_facts(t, t->master)->keys == 0
+               ? turn_refresh(t, earlier, "the master came back empty: what do the others have?")
+               : accept_process(t, why);
+}
+
+/* The master says that it is a replica: somebody handed over by hand, or it was restarted so. */
+static bool became_replica(struct turn *t)
+{
+    int64_t *drift_ms = &t->memory->drift_ms[t->master];
+    int other = turn_master_of(t, t->master);
+    if (*drift_ms < 0) {
+        *drift_ms = t->now->nodes[t->master].facts_ms;
+    }
+    if (t->now->nodes[t->master].facts_ms <= *drift_ms) {
+        return turn_wait(t, t->config->period_ms, "the master says that it is a replica");
+    }
+    if (other == REDIS_NONE || !turn_is(t, other, REDIS_ROLE_MASTER) ||
+        !turn_of_current(t, other)) {
+        return begin(t, "role", "the master has become a replica");
+    }
+    const struct redis_facts *facts = turn_facts(t, other);
+    struct redis_current *record =
+        turn_current(t, REDIS_DOING_PUBLISH, "adopted", "%s follows %s, which is master now",
+                     t->now->current->master, turn_address(t, other));
+    record->epoch++;
+    record->state = REDIS_STATE_DEGRADED;
+    turn_copy(record->master, sizeof record->master, turn_address(t, other));
+    turn_copy(record->run_id, sizeof record->run_id, facts->run_id);
+    turn_copy(record->replid, sizeof record->replid, facts->replid);
+    turn_copy(record->replid2, sizeof record->replid2, facts->replid2);
+    record->second_offset = facts->second_offset;
+    record->since_ms = t->now->wall_ms;
+    record->lease_ms = 0;
+    record->lease_replicas = 0;
+    return true;
+}
+
+/* Whether the master is there, and the one it was. */
+static bool look_at_master(struct turn *t)
+{
+    const struct redis_verdict *verdict = &t->now->verdicts[t->master];
+    const struct redis_node *node = &t->now->nodes[t->master];
+    const struct redis_facts *facts = &node->facts;
+    /* it answers here, and the others have not seen it for long enough to say so */
+    bool coming_back = turn_recent(t, t->master) &&
+                       (node->state == REDIS_NODE_DOWN ||
+                        t->now->now_ms - node->state_ms < BACK_PERIODS * t->config->period_ms);
+    if (verdict->kind == REDIS_VERDICT_DOWN && !coming_back) {
+        return cooling_down(t) || begin(t, "down", verdict->why);
+    }
+    if (!turn_recent(t, t->master) || facts->loading) {
+        return false;
+    }
+    if (facts->role == REDIS_ROLE_REPLICA) {
+        return became_replica(t);
+    }
+    t->memory->drift_ms[t->master] = -1;
+    return strcmp(facts->run_id, t->now->current->run_id) != 0 && restarted(t);
+}
+
+static bool settled(struct turn *t)
+{
+    bool paused = t->now->current->paused;
+    if ((!steps_request_held(t) && steps_request(t)) || (!paused && look_at_master(t))) {
+        return true;
+    }
+    bool well = turn_is(t, t->master, REDIS_ROLE_MASTER) &&
+                strcmp(turn_facts(t, t->master)->run_id, t->now->current->run_id) == 0;
+    if (well && !paused &&
+        (steps_unguard(t) || steps_guard(t, t->master) ||
+         steps_repoint(t, REDIS_DOING_RECONCILE))) {
+        return true;
+    }
+    return steps_update(t) || turn_wait(t, t->config->period_ms, "all is as it should be");
+}
+
+void redis_steps_next(const struct redis_situation *now, struct redis_memory *memory,
+                      struct redis_action *ret)
+{
+    struct turn t = {.now = now, .config = now->config, .memory = memory, .out = ret};
+    const struct redis_current *current = now->current;
+    t.master = current == NULL ? REDIS_NONE : redis_config_find(now->config, current->master);
+    if (memory->term_ms < 0) {
+        memory->term_ms = now->now_ms;
+    }
+    if (current != NULL && current->epoch != memory->epoch_seen) {
+        memory->epoch_seen = current->epoch;
+        memory->epoch_ms = now->now_ms;
+    }
+    if (memory->failed_ms >= 0 && now->now_ms - memory->failed_ms < RETRY_MS) {
+        turn_wait(&t, RETRY_MS - (now->now_ms - memory->failed_ms), "%.200s", memory->last_error);
+    } else if (now->plan != NULL) {
+        (void)((current != NULL && !steps_request_held(&t) && steps_request_amid(&t)) ||
+               steps_plan_next(&t));
+    } else if (t.master == REDIS_NONE) {
+        (void)steps_start(&t);
+    } else {
+        (void)settled(&t);
+    }
+}
+
+static int64_t furthest(int64_t so_far, const struct redis_current *current, const char *replid,
+                        int64_t offset)
+{
+    return current->replid[0] != '\0' && strcmp(replid, current->replid) == 0 && offset > so_far
+               ? offset
+               : so_far;
+}
+
+int64_t redis_known_offset(const struct redis_managers *managers, const struct redis_config *config,
+                           const struct redis_node *own, const struct redis_current *current)
+{
+    int master = redis_config_find(config, current->master);
+    int64_t offset = -1;
+    if (master != REDIS_NONE && own[master].facts_ms >= 0) {
+        offset = furthest(offset, current, own[master].facts.replid, own[master].facts.offset);
+    }
+    for (size_t m = 0; m < managers->count; m++) {
+        const struct redis_report *report = &managers->views[m].report;
+        for (size_t n = 0; n < report->node_count; n++) {
+            const struct redis_report_node *node = &report->nodes[n];
+            if (redis_config_find(config, node->address) == master && node->age_ms >= 0) {
+                offset = furthest(offset, current, node->replid, node->offset);
+            }
+        }
+    }
+    return offset;
+}

@@ -1,0 +1,101 @@
+/*
+ * One call of redis_steps_next: the situation, what is remembered, the action that is being made. Pure; for the files
+ * steps*.c only, each of which asks its questions and makes at most one action.
+ *
+ * "Recent" facts are those of the last two periods, as long as the last probe was answered with them.
+ */
+#ifndef REDIS_PLANNER_PLANNER_CONTEXT_H
+#define REDIS_PLANNER_PLANNER_CONTEXT_H
+
+#include "redis/planner/planner.h"
+
+struct turn {
+    const struct redis_situation *now;
+    const struct redis_config *config;
+    struct redis_memory *memory;
+    struct redis_action *out;
+    int master; /* place of current's master, or REDIS_NONE */
+};
+
+/* What an action is part of: struct redis_action.step. X(name, text) */
+#define REDIS_DOING_MAP(X)                                                                         \
+    X(WAIT, "wait")                                                                                \
+    X(REFRESH, "refresh")                                                                          \
+    X(START, "start")               /* the first `current` */                                      \
+    X(PLAN, "plan")                 /* the plan is written */                                      \
+    X(FAILING_OVER, "failing-over") /* current.state of a plan */                                  \
+    X(PAUSE, "pause")               /* CLIENT PAUSE WRITE of the old master */                     \
+    X(FENCE, "fence")               /* the methods */                                              \
+    X(DETACH, "detach")     /* a replica lets go of an old master that cannot be reached */        \
+    X(FENCED, "fenced")     /* what says so goes into the plan */                                  \
+    X(CHOOSE, "choose")     /* the target goes into the plan */                                    \
+    X(UNDO, "undo")         /* the target failed: it is taken back out of the plan */              \
+    X(RETURNED, "returned") /* the history of a restarted old master goes into the plan */         \
+    X(DEMOTE, "demote")     /* REPLICAOF of the old master, before the promotion */                \
+    X(PROMOTE, "promote")   /* REPLICAOF NO ONE */                                                 \
+    X(HANDOVER, "handover") /* FAILOVER TO */                                                      \
+    X(ABORT, "abort")       /* FAILOVER ABORT, CLIENT UNPAUSE, a plan that is given up */          \
+    X(GUARD, "guard")       /* min-replicas settings */                                            \
+    X(PUBLISH, "publish")   /* current names the new master */                                     \
+    X(REPOINT, "repoint")   /* REPLICAOF of the others */                                          \
+    X(SAVE, "save")         /* CONFIG REWRITE of the two that changed places */                    \
+    X(FINISH, "finish")     /* the plan is deleted */                                              \
+    X(ANSWER, "answer")     /* a request is answered */                                            \
+    X(DEMOTE_RETURNED, "demote-returned") /* a second master becomes a replica */                  \
+    X(RECONCILE, "reconcile")             /* a replica of somebody else is re-pointed */           \
+    X(UPDATE, "update")                   /* current's lists and state */
+
+enum redis_doing {
+#define REDIS_DOING_ENUM(name, text) REDIS_DOING_##name,
+    REDIS_DOING_MAP(REDIS_DOING_ENUM)
+#undef REDIS_DOING_ENUM
+};
+
+const char *turn_doing_name(enum redis_doing doing);
+
+/* The actions; all return true. why: a printf format. */
+bool turn_wait(struct turn *t, int64_t ms, const char *why, ...)
+    __attribute__((format(printf, 3, 4)));
+bool turn_refresh(struct turn *t, uint32_t nodes, const char *why);
+bool turn_fence(struct turn *t, int node, const char *why);
+/* Then turn_add for each command, words up to NULL. */
+bool turn_command(struct turn *t, enum redis_doing doing, int node, const char *why, ...)
+    __attribute__((format(printf, 4, 5)));
+void turn_add(struct turn *t, bool optional, const char *word, ...) __attribute__((sentinel));
+/* A copy of current (of nothing, when there is none) to be changed; its reason is why. */
+struct redis_current *turn_current(struct turn *t, enum redis_doing doing, const char *event,
+                                   const char *why, ...) __attribute__((format(printf, 4, 5)));
+/* A copy of the plan (of nothing, when there is none) to be changed. */
+struct redis_plan *turn_plan(struct turn *t, enum redis_doing doing, const char *event,
+                             const char *why, ...) __attribute__((format(printf, 4, 5)));
+bool turn_delete_plan(struct turn *t, enum redis_doing doing, const char *event, const char *why,
+                      ...) __attribute__((format(printf, 4, 5)));
+bool turn_answer(struct turn *t, const char *request, bool ok, const char *why, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Text that may be NULL or longer than size. */
+void turn_copy(char *ret, size_t size, const char *text);
+
+const struct redis_facts *turn_facts(const struct turn *t, int node);
+bool turn_recent(const struct turn *t, int node);
+/* Recent, and of that role. */
+bool turn_is(const struct turn *t, int node, enum redis_role role);
+/* Two entries of the list lead to the same process (a name that moved). */
+bool turn_same_process(const struct turn *t, int a, int b);
+/* Whose replica it is, by address or, where names differ, by the history it shares; REDIS_NONE. */
+int turn_master_of(const struct turn *t, int node);
+/* It is a replica of that node, linked, and past its synchronization. */
+bool turn_follows(const struct turn *t, int node, int master);
+/* Its data are of the history in current. */
+bool turn_of_current(const struct turn *t, int node);
+const char *turn_address(const struct turn *t, int node);
+/* Probed, with whatever result, by a probe that was sent at or after ms. */
+bool turn_probed_since(const struct turn *t, int node, int64_t ms);
+/* Nodes not probed since ms. */
+uint32_t turn_unprobed(const struct turn *t, int64_t ms);
+
+/* Commands that several need. */
+void turn_add_replicaof(struct turn *t, int master);
+void turn_add_kill(struct turn *t);
+
+#endif

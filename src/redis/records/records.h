@@ -1,0 +1,173 @@
+/*
+ * The znodes of a Redis cluster as structs: JSON to and from. Pure.
+ *
+ * Reading is strict in what fail-over hangs on (epoch, master, plan's nodes: CONCLAVE_ECORRUPT when they are missing
+ * or malformed) and passes over fields that it does not know. Readers change nothing on failure. Writers fail only by
+ * memory (check buf_ok). Times "_ms" in records are wall clock (since 1970) unless said otherwise.
+ */
+#ifndef REDIS_RECORDS_RECORDS_H
+#define REDIS_RECORDS_RECORDS_H
+
+#include "base/buf.h"
+#include "redis/records/server_state.h"
+
+/* X(name, text) */
+#define REDIS_STATE_MAP(X)                                                                         \
+    X(OK, "ok") /* a master and all replicas */                                                    \
+    X(FAILING_OVER,                                                                                \
+      "failing_over") /* a plan is being carried out: clients keep reading, hold writes */         \
+    X(NO_CANDIDATE,                                                                                \
+      "no_candidate")       /* the master is gone and nobody may take its place: retried */        \
+    X(DEGRADED, "degraded") /* a master; replicas are missing, or too few managers report */       \
+    X(NEEDS_OPERATOR, "needs_operator") /* nothing is done without a person; reason says what */   \
+    X(PAUSED, "paused")                 /* nothing is done by itself until `resume` */
+
+enum redis_state {
+#define REDIS_STATE_ENUM(name, text) REDIS_STATE_##name,
+    REDIS_STATE_MAP(REDIS_STATE_ENUM)
+#undef REDIS_STATE_ENUM
+};
+
+/* `current`: who is the master. Never deleted; written by compare-and-set only. */
+struct redis_current {
+    int64_t epoch; /* grows by one with every change of master; one epoch, one master */
+    int64_t token; /* of the manager's term that wrote it (czxid) */
+    enum redis_state state;
+    char master[REDIS_ADDRESS_SIZE]; /* "" only before the first one was found */
+    char
+        run_id[REDIS_ID_SIZE]; /* of the master's process: another one says that it was restarted */
+    char replid[REDIS_ID_SIZE];  /* the history that counts */
+    char replid2[REDIS_ID_SIZE]; /* the one it went on from ... */
+    int64_t second_offset;       /* ... up to here; -1 */
+    char replicas[REDIS_NODES_MAX][REDIS_ADDRESS_SIZE];
+    size_t replica_count;
+    char unavailable[REDIS_NODES_MAX][REDIS_ADDRESS_SIZE];
+    size_t unavailable_count;
+    int64_t since_ms;    /* when this master was published */
+    int64_t failover_ms; /* when the last automatic fail-over was published; 0 none (cooldown) */
+    int64_t lease_ms;    /* the master stops itself so long after it lost its replicas (min-replicas
+                                          settings were acknowledged by it); 0: it does not */
+    int lease_replicas;  /* with fewer replicas than this; 0 */
+    bool paused;         /* nothing is done by itself */
+    char reason[REDIS_TEXT_SIZE]; /* why the state is what it is */
+};
+
+/* X(name, text): how far a plan is. For display and the hook; what is to be done follows from facts and target. */
+#define REDIS_STEP_MAP(X)                                                                          \
+    X(FENCE, "fence")                                                                              \
+    X(CHOOSE, "choose")                                                                            \
+    X(PROMOTE, "promote")                                                                          \
+    X(REPOINT, "repoint")                                                                          \
+    X(HANDOVER, "handover")
+
+enum redis_step {
+#define REDIS_STEP_ENUM(name, text) REDIS_STEP_##name,
+    REDIS_STEP_MAP(REDIS_STEP_ENUM)
+#undef REDIS_STEP_ENUM
+};
+
+/* `plan`: a fail-over that is under way, so that a successor goes on with it. */
+struct redis_plan {
+    char id[REDIS_NAME_SIZE]; /* names it in events: "<epoch>-<started_ms in hex>" */
+    int64_t epoch;            /* the one that it will publish */
+    enum redis_step step;
+    char reason[REDIS_NAME_SIZE]; /* "down", "restarted", "role", "manual" */
+    char old[REDIS_ADDRESS_SIZE]; /* the master that goes */
+    char old_run_id[REDIS_ID_SIZE];
+    char old_replid[REDIS_ID_SIZE]; /* its history, from the facts that were last seen of it */
+    char old_replid2[REDIS_ID_SIZE];
+    int64_t old_second_offset;
+    /* history that it began when it was restarted during the plan; "" */
+    char returned_replid[REDIS_ID_SIZE];
+    int64_t old_offset;                              /* how far it was known to be; -1 unknown */
+    char target[REDIS_ADDRESS_SIZE];                 /* who becomes master; "" not chosen yet */
+    char wanted[REDIS_ADDRESS_SIZE];                 /* whom the request asked for; "" any */
+    char tried[REDIS_NODES_MAX][REDIS_ADDRESS_SIZE]; /* were chosen and failed */
+    size_t tried_count;
+    char fenced[32]; /* "", "refused", "method", "lease", "forced": what says that it stopped */
+    char request[REDIS_NAME_SIZE]; /* name of the request it answers; "" */
+    bool force;                    /* the operator takes the loss: unfenced, unreachable, behind */
+    int64_t started_ms;
+};
+
+enum redis_request_kind {
+    REDIS_REQUEST_FAILOVER,
+    REDIS_REQUEST_PAUSE,
+    REDIS_REQUEST_RESUME,
+    REDIS_REQUEST_FORGET, /* a node is no more: not listed as unavailable until it answers again */
+};
+
+/* `requests/req-<seq>` */
+struct redis_request {
+    char name[REDIS_NAME_SIZE]; /* of its znode; not in the JSON */
+    enum redis_request_kind kind;
+    char target[REDIS_ADDRESS_SIZE]; /* "" any */
+    bool force;
+    int64_t timeout_ms;       /* of the hand-over; 0: the configured one */
+    char id[REDIS_NAME_SIZE]; /* the asker's own */
+    char by[REDIS_NAME_SIZE]; /* who asked */
+    int64_t expires_ms;       /* not carried out after this; 0 never expires */
+};
+
+/* `results/<request's name>` */
+struct redis_result {
+    bool ok;
+    char text[REDIS_TEXT_SIZE];      /* what was done, or why not */
+    char master[REDIS_ADDRESS_SIZE]; /* the master now */
+    int64_t epoch;
+    int64_t lost_bytes; /* of the old master's history that the new one does not have; -1 unknown */
+};
+
+/* `managers/<id>` */
+struct redis_report_node {
+    char address[REDIS_ADDRESS_SIZE];
+    enum redis_node_state state;
+    enum redis_role role;
+    char run_id[REDIS_ID_SIZE];
+    char replid[REDIS_ID_SIZE];
+    char replid2[REDIS_ID_SIZE];
+    char master[REDIS_ADDRESS_SIZE];
+    int64_t second_offset, offset; /* -1 unknown */
+    int64_t age_ms;                /* of these facts when the report was made; -1 there are none */
+    int64_t link_down_ms;          /* -1 */
+    int64_t latency_us;            /* -1 */
+    int priority, failures;
+    bool link_up;
+};
+
+struct redis_report {
+    char id[REDIS_NAME_SIZE];
+    char incarnation[REDIS_NAME_SIZE]; /* of the manager's process */
+    uint64_t seq;                      /* grows with every report */
+    int managers;                      /* as it is configured: a difference is an error to show */
+    int64_t period_ms;
+    size_t node_count;
+    struct redis_report_node nodes[REDIS_NODES_MAX];
+};
+
+void redis_current_write(struct buf *out, const struct redis_current *current);
+int redis_current_read(const void *json, size_t len, struct redis_current *ret);
+void redis_plan_write(struct buf *out, const struct redis_plan *plan);
+int redis_plan_read(const void *json, size_t len, struct redis_plan *ret);
+void redis_request_write(struct buf *out, const struct redis_request *request);
+int redis_request_read(const void *json, size_t len, const char *name, struct redis_request *ret);
+void redis_result_write(struct buf *out, const struct redis_result *result);
+int redis_result_read(const void *json, size_t len, struct redis_result *ret);
+void redis_report_write(struct buf *out, const struct redis_report *report);
+int redis_report_read(const void *json, size_t len, struct redis_report *ret);
+
+/* The gem's `nodes`: {"master":"h:p"|null,"slaves":[…],"unavailable":[…]}. */
+void redis_gem_nodes_write(struct buf *out, const struct redis_current *current);
+/* The gem's `manual_failover`: "host:port", or "ANY_SLAVE" for any. False when it is empty: the gem makes the node first, and
+ * says whom it wants by a second write; *ret is then untouched. */
+bool redis_gem_request_read(const void *data, size_t len, struct redis_request *ret);
+
+/* A report of these nodes (config->node_count of them). */
+void redis_report_make(struct redis_report *ret, const struct redis_config *config,
+                       const struct redis_node *nodes, int64_t now_ms);
+
+const char *redis_state_name(enum redis_state state);
+const char *redis_step_name(enum redis_step step);
+const char *redis_request_kind_name(enum redis_request_kind kind);
+
+#endif

@@ -1,0 +1,363 @@
+/* Reading INFO line by line: a table of fields, and the two that have a form of their own. */
+#include "redis/records/redis_info.h"
+
+#include <conclave/error.h>
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Lines that one field alone cannot settle. */
+struct reading {
+    struct redis_facts facts;
+    char host[REDIS_HOST_SIZE]; /* master_host */
+    int64_t port;               /* master_port */
+    int64_t own_offset;         /* master_repl_offset; -1 */
+    int64_t replica_offset;     /* slave_repl_offset; -1 */
+    int64_t link_down_s;        /* master_link_down_since_seconds; -1 */
+    bool keyspace;              /* the section is there */
+};
+
+struct text {
+    const char *at;
+    size_t len;
+};
+
+static bool text_is(struct text t, const char *word)
+{
+    return t.len == strlen(word) && memcmp(t.at, word, t.len) == 0;
+}
+
+static bool text_starts(struct text t, const char *word)
+{
+    size_t len = strlen(word);
+    return t.len >= len && memcmp(t.at, word, len) == 0;
+}
+
+/* -1: no number that is 0 or more (-1 itself included, which says "none" in INFO). */
+static int64_t number_of(struct text t)
+{
+    int64_t n = 0;
+    if (t.len == 0 || t.len > 18) {
+        return -1;
+    }
+    for (size_t i = 0; i < t.len; i++) {
+        if (t.at[i] < '0' || t.at[i] > '9') {
+            return -1;
+        }
+        n = n * 10 + (t.at[i] - '0');
+    }
+    return n;
+}
+
+static void copy_text(char *ret, size_t size, struct text t)
+{
+    if (t.len < size) {
+        memcpy(ret, t.at, t.len);
+        ret[t.len] = '\0';
+    }
+}
+
+/* Forty hexadecimal digits, not all zero; else "". */
+static void copy_id(char ret[REDIS_ID_SIZE], struct text t)
+{
+    bool zero = true;
+    if (t.len != REDIS_ID_SIZE - 1) {
+        return;
+    }
+    for (size_t i = 0; i < t.len; i++) {
+        if (strchr("0123456789abcdefABCDEF", t.at[i]) == NULL) {
+            return;
+        }
+        zero = zero && t.at[i] == '0';
+    }
+    if (!zero) {
+        copy_text(ret, REDIS_ID_SIZE, t);
+    }
+}
+
+/* "7.0.15" → 70015 */
+static int version_of(struct text t)
+{
+    int part[3] = {0, 0, 0};
+    size_t which = 0;
+    for (size_t i = 0; i < t.len && which < 3; i++) {
+        if (t.at[i] == '.') {
+            which++;
+        } else if (t.at[i] >= '0' && t.at[i] <= '9') {
+            part[which] = part[which] > 99 ? 99 : part[which] * 10 + (t.at[i] - '0');
+        } else {
+            break;
+        }
+    }
+    return part[0] * 10000 + (part[1] > 99 ? 99 : part[1]) * 100 + (part[2] > 99 ? 99 : part[2]);
+}
+
+static void address_write(char ret[REDIS_ADDRESS_SIZE], const char *host, int64_t port)
+{
+    bool v6 = strchr(host, ':') != NULL;
+    snprintf(ret, REDIS_ADDRESS_SIZE, v6 ? "[%s]:%d" : "%s:%d", host, (int)port);
+}
+
+/* Cuts "name=value" off the front of a list with commas. False at its end. */
+static bool pair_next(struct text *list, struct text *ret_name, struct text *ret_value)
+{
+    while (list->len > 0) {
+        const char *comma = memchr(list->at, ',', list->len);
+        struct text pair = {list->at, comma != NULL ? (size_t)(comma - list->at) : list->len};
+        size_t gone = pair.len + (comma != NULL ? 1 : 0);
+        list->at += gone;
+        list->len -= gone;
+        const char *equal = memchr(pair.at, '=', pair.len);
+        if (equal != NULL) {
+            *ret_name = (struct text){pair.at, (size_t)(equal - pair.at)};
+            *ret_value = (struct text){equal + 1, pair.len - ret_name->len - 1};
+            return true;
+        }
+    }
+    return false;
+}
+
+/* slave0:ip=127.0.0.1,port=7001,state=online,offset=14,lag=0; before 2.8: host,port,state */
+static void read_replica(struct reading *r, struct text value)
+{
+    struct redis_replica replica = {.offset = -1, .lag_s = -1};
+    char host[REDIS_HOST_SIZE] = "";
+    int64_t port = -1;
+    struct text name;
+    struct text word;
+    while (pair_next(&value, &name, &word)) {
+        if (text_is(name, "ip")) {
+            copy_text(host, sizeof host, word);
+        } else if (text_is(name, "port")) {
+            port = number_of(word);
+        } else if (text_is(name, "state")) {
+            replica.online = text_is(word, "online");
+        } else if (text_is(name, "offset")) {
+            replica.offset = number_of(word);
+        } else if (text_is(name, "lag")) {
+            replica.lag_s = number_of(word);
+        }
+    }
+    if (host[0] != '\0' && port > 0 && port <= 65535 &&
+        r->facts.replica_count < REDIS_REPLICAS_MAX) {
+        address_write(replica.address, host, port);
+        r->facts.replicas[r->facts.replica_count++] = replica;
+    }
+}
+
+/* db0:keys=3,expires=0,avg_ttl=0 */
+static void read_database(struct reading *r, struct text value)
+{
+    struct text name;
+    struct text word;
+    while (pair_next(&value, &name, &word)) {
+        int64_t keys = number_of(word);
+        if (text_is(name, "keys") && keys >= 0) {
+            int64_t others = r->facts.keys < 0 ? 0 : r->facts.keys;
+            r->facts.keys = keys <= INT64_MAX - others ? others + keys : INT64_MAX;
+        }
+    }
+}
+
+static void read_role(struct redis_facts *facts, struct text value)
+{
+    if (text_is(value, "master")) {
+        facts->role = REDIS_ROLE_MASTER;
+    } else if (text_is(value, "slave") || text_is(value, "replica")) {
+        facts->role = REDIS_ROLE_REPLICA;
+    }
+}
+
+static void read_handover(struct redis_facts *facts, struct text value)
+{
+    if (text_is(value, "waiting-for-sync")) {
+        facts->handover = REDIS_HANDOVER_WAITING;
+    } else if (text_is(value, "failover-in-progress")) {
+        facts->handover = REDIS_HANDOVER_RUNNING;
+    }
+}
+
+/* The texts and flags. True when the name was one of them. */
+static bool read_word(struct reading *r, struct text name, struct text value)
+{
+    struct redis_facts *facts = &r->facts;
+    if (text_is(name, "role")) {
+        read_role(facts, value);
+    } else if (text_is(name, "run_id")) {
+        copy_id(facts->run_id, value);
+    } else if (text_is(name, "master_replid")) {
+        copy_id(facts->replid, value);
+    } else if (text_is(name, "master_replid2")) {
+        copy_id(facts->replid2, value);
+    } else if (text_is(name, "master_host")) {
+        copy_text(r->host, sizeof r->host, value);
+    } else if (text_is(name, "master_link_status")) {
+        facts->link_up = text_is(value, "up");
+    } else if (text_is(name, "master_sync_in_progress")) {
+        facts->sync_in_progress = text_is(value, "1");
+    } else if (text_is(name, "loading") || text_is(name, "async_loading")) {
+        facts->loading = facts->loading || text_is(value, "1");
+    } else if (text_is(name, "master_failover_state")) {
+        read_handover(facts, value);
+    } else if (text_is(name, "redis_version")) {
+        facts->version = version_of(value);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void read_number(struct reading *r, struct text name, struct text value)
+{
+    struct redis_facts *facts = &r->facts;
+    int64_t n = number_of(value);
+    if (text_is(name, "master_port")) {
+        r->port = n;
+    } else if (text_is(name, "master_repl_offset")) {
+        r->own_offset = n;
+    } else if (text_is(name, "slave_repl_offset")) {
+        r->replica_offset = n;
+    } else if (text_is(name, "slave_read_repl_offset")) {
+        facts->read_offset = n;
+    } else if (text_is(name, "second_repl_offset")) {
+        facts->second_offset = n;
+    } else if (text_is(name, "master_link_down_since_seconds")) {
+        r->link_down_s = n;
+    } else if (text_is(name, "slave_priority")) {
+        facts->priority = n >= 0 && n <= INT32_MAX ? (int)n : facts->priority;
+    } else if (text_is(name, "min_slaves_good_slaves")) {
+        facts->good_replicas = n >= 0 && n <= INT32_MAX ? (int)n : -1;
+    } else if (text_starts(name, "slave") && name.len > 5 && name.at[5] >= '0' &&
+               name.at[5] <= '9') {
+        read_replica(r, value);
+    } else if (text_starts(name, "db") && name.len > 2 && name.at[2] >= '0' && name.at[2] <= '9') {
+        read_database(r, value);
+    }
+}
+
+static void read_line(struct reading *r, struct text line)
+{
+    if (text_starts(line, "# Keyspace")) {
+        r->keyspace = true; /* an empty server has the title only */
+        return;
+    }
+    const char *colon = memchr(line.at, ':', line.len);
+    if (colon == NULL || line.at[0] == '#') {
+        return;
+    }
+    struct text name = {line.at, (size_t)(colon - line.at)};
+    struct text value = {colon + 1, line.len - name.len - 1};
+    if (!read_word(r, name, value)) {
+        read_number(r, name, value);
+    }
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What follows from several lines. */
+static void conclude(struct reading *r)
+{
+    struct redis_facts *facts = &r->facts;
+    if (facts->role == REDIS_ROLE_REPLICA) {
+        if (r->host[0] != '\0' && r->port > 0 && r->port <= 65535) {
+            address_write(facts->master, r->host, r->port);
+        }
+        /* Without a link slave_repl_offset may be gone (a full synchronization has begun) while the data and
+         * their offset are still those of the history; before 4.0 the other one means something else. */
+        facts->offset =
+            facts->replid[0] == '\0' ? r->replica_offset : larger(r->replica_offset, r->own_offset);
+        facts->link_down_ms = r->link_down_s < 0                  ? -1
+                              : r->link_down_s > INT64_MAX / 1000 ? INT64_MAX
+                                                                  : r->link_down_s * 1000;
+    } else {
+        facts->offset = r->own_offset;
+        facts->link_up = false;
+    }
+    facts->read_offset = larger(facts->read_offset, facts->offset);
+    if (facts->keys < 0 && r->keyspace) {
+        facts->keys = 0;
+    }
+    if (facts->replid2[0] == '\0') {
+        facts->second_offset = -1;
+    }
+}
+
+int redis_facts_read(const char *text, size_t len, struct redis_facts *ret)
+{
+    struct reading r = {
+        .facts = {.second_offset = -1,
+                  .offset = -1,
+                  .read_offset = -1,
+                  .priority = 100,
+                  .link_down_ms = -1,
+                  .keys = -1,
+                  .good_replicas = -1},
+        .port = -1,
+        .own_offset = -1,
+        .replica_offset = -1,
+        .link_down_s = -1,
+    };
+    struct text rest = {text, len};
+    while (rest.len > 0) {
+        const char *end = memchr(rest.at, '\n', rest.len);
+        struct text line = {rest.at, end != NULL ? (size_t)(end - rest.at) : rest.len};
+        size_t gone = line.len + (end != NULL ? 1 : 0);
+        rest.at += gone;
+        rest.len -= gone;
+        while (line.len > 0 && (line.at[line.len - 1] == '\r' || line.at[line.len - 1] == ' ')) {
+            line.len--;
+        }
+        if (line.len > 0) {
+            read_line(&r, line);
+        }
+    }
+    if (r.facts.role == REDIS_ROLE_UNKNOWN) {
+        return CONCLAVE_ECORRUPT;
+    }
+    conclude(&r);
+    *ret = r.facts;
+    return 0;
+}
+
+bool redis_facts_of_history(const struct redis_facts *facts, const char *replid,
+                            const char *replid2, int64_t second_offset)
+{
+    if (facts->replid[0] == '\0' || replid[0] == '\0' || facts->offset < 0) {
+        return false;
+    }
+    if (strcmp(facts->replid, replid) == 0) {
+        return true;
+    }
+    if (facts->replid2[0] != '\0' && strcmp(facts->replid2, replid) == 0) {
+        return true; /* went on from it */
+    }
+    if (replid2[0] == '\0' || second_offset < 0) {
+        return false;
+    }
+    /* not yet told of the last change of master: a beginning, as long as it ends before the change */
+    if (strcmp(facts->replid, replid2) == 0) {
+        return facts->offset < second_offset;
+    }
+    /* and one that was promoted at such a point */
+    return strcmp(facts->replid2, replid2) == 0 && facts->second_offset >= 0 &&
+           facts->second_offset <= second_offset;
+}
+
+const char *redis_role_name(enum redis_role role)
+{
+    return role == REDIS_ROLE_MASTER    ? "master"
+           : role == REDIS_ROLE_REPLICA ? "replica"
+                                        : "unknown";
+}
+
+enum redis_role redis_role_find(const char *name)
+{
+    return strcmp(name, "master") == 0    ? REDIS_ROLE_MASTER
+           : strcmp(name, "replica") == 0 ? REDIS_ROLE_REPLICA
+                                          : REDIS_ROLE_UNKNOWN;
+}

@@ -1,0 +1,61 @@
+/*
+ * The members of an ensemble as a configuration entry tells them, in libraft's encoding (format 1):
+ *   version u8 = 1, count u64, then for each {id u64, address with its NUL, role u8}, zeroes up to
+ *   a multiple of eight; little-endian.
+ * Decoding here checks every length: libraft's own decoder reads past the end of what is too short
+ * and asserts that no id is 0, so nothing may reach it that did not pass here.
+ */
+#ifndef REPLICATION_DISK_CONFIGURATION_H
+#define REPLICATION_DISK_CONFIGURATION_H
+
+#include "base/buf.h"
+#include "base/slice.h"
+
+#include <conclave/error.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MEMBERS_MAX 255u
+#define MEMBER_ADDRESS_MAX 1024u /* bytes, without the NUL */
+
+/* libraft's numbers. */
+enum member_role {
+    MEMBER_OBSERVER = 0, /* receives the log, has no vote */
+    MEMBER_VOTER = 1,
+    MEMBER_SPARE = 2, /* receives nothing */
+};
+
+struct member {
+    uint64_t id; /* not 0 */
+    enum member_role role;
+    const char *address; /* not empty; no two members have the same */
+};
+
+/* Appends the encoding, in the order of ids whatever the order of `members` (libraft keeps figures
+ * by position, so the same members must always stand in the same order). 0, CONCLAVE_ENOMEM, or
+ * CONCLAVE_EINVAL: nobody votes, an id or an address is there twice, out of range. */
+int members_encode(const struct member *members, size_t n, struct buf *out) CONCLAVE_MUST_USE;
+
+/* Up to MEMBERS_MAX members; their addresses are borrowed from bytes. 0 or CONCLAVE_ECORRUPT.
+ * A configuration in which nobody votes is none. */
+int members_decode(struct slice bytes, struct member ret[MEMBERS_MAX],
+                   size_t *ret_n) CONCLAVE_MUST_USE;
+
+/* NULL when there is no such member. */
+const struct member *members_find(const struct member *members, size_t n, uint64_t id);
+
+size_t members_voters(const struct member *members, size_t n);
+
+/* How many members are in one of them only, or differ in role or address; the order is of no
+ * meaning. */
+size_t members_differences(const struct member *a, size_t n_a, const struct member *b, size_t n_b);
+
+static inline bool members_equal(const struct member *a, size_t n_a, const struct member *b,
+                                 size_t n_b)
+{
+    return members_differences(a, n_a, b, n_b) == 0;
+}
+
+#endif

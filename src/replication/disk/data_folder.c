@@ -1,0 +1,217 @@
+/*
+ * What the data folder is and who may use it. A folder with anything in it but without our marker
+ * is not touched: it belongs to somebody else, or the marker was lost together with who knows what.
+ */
+#include "replication/disk/data_folder.h"
+
+#include "base/random.h"
+#include "replication/disk/damage.h"
+#include "replication/disk/members_file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Files that others may have put there before the first start. */
+static const char *const harmless[] = {
+    "lock",
+    (FORMAT_FILE ".new"),
+    "myid",
+    "initialize",
+    "lost+found",
+    "zookeeper_server.pid",
+    MEMBERS_FILE, /* of a log that is gone */
+    (MEMBERS_FILE ".new"),
+};
+
+/* Ours, which mean nothing by themselves. */
+static const char *const own[] = {"log", "snapshot", METADATA_FILE, (METADATA_FILE ".new")};
+
+struct look {
+    bool marker;      /* conclave.format is there */
+    bool zookeeper;   /* version-2/ is there */
+    bool healing;     /* so is `healing` */
+    char own[64];     /* a name that is ours, or "" */
+    char foreign[64]; /* a name that is not ours, or "" */
+};
+
+static void look_at(void *arg, const char *name)
+{
+    struct look *look = arg;
+    if (strcmp(name, FORMAT_FILE) == 0) {
+        look->marker = true;
+        return;
+    }
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
+        if (strcmp(name, harmless[i]) == 0) {
+            return;
+        }
+    }
+    if (strncmp(name, DAMAGE_ASIDE, strlen(DAMAGE_ASIDE)) == 0 ||
+        strcmp(name, HEALING_FILE ".new") == 0) {
+        return;
+    }
+    if (strcmp(name, HEALING_FILE) == 0) {
+        look->healing = true;
+        return;
+    }
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        if (strcmp(name, own[i]) == 0) {
+            strncpy(look->own, name, sizeof look->own - 1);
+            return;
+        }
+    }
+    if (strcmp(name, "version-2") == 0) {
+        look->zookeeper = true;
+    }
+    if (look->foreign[0] == '\0') {
+        strncpy(look->foreign, name, sizeof look->foreign - 1);
+    }
+}
+
+static int recognise(struct folder *f, struct look *look, struct problem *problem)
+{
+    int rv = f->ops->list(f->ops->ctx, f->dir, look_at, look);
+    if (rv != 0) {
+        return problem_file(problem, rv, "cannot list the data folder", f->dir);
+    }
+    if (look->marker || look->healing) { /* the marker itself may lie aside */
+        return 0;
+    }
+    if (look->zookeeper) {
+        return problem_set(
+            problem, CONCLAVE_EFOREIGN,
+            "not a Conclave data folder: %s is the dataDir of an Apache ZooKeeper server (it holds "
+            "version-2). Give another folder, and import its data with conclave import",
+            f->dir);
+    }
+    bool foreign = look->foreign[0] != '\0';
+    if (!foreign && look->own[0] == '\0') {
+        return 0;
+    }
+    if (!foreign && damage_is_ours(f->ops, f->dir)) {
+        return problem_set(problem, CONCLAVE_ECORRUPT, DAMAGE_NO_MARKER, f->dir);
+    }
+    return problem_set(
+        problem, CONCLAVE_EFOREIGN,
+        "not a Conclave data folder: %s holds %s but no %s. Give an empty or a new folder", f->dir,
+        foreign ? look->foreign : look->own, FORMAT_FILE);
+}
+
+static int lock_folder(struct folder *f, struct problem *problem)
+{
+    long pid = 0;
+    char *path = path_make("%s/lock", f->dir);
+    if (path == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    f->lock = f->ops->lock(f->ops->ctx, path, &pid);
+    int rv = 0;
+    if (f->lock == -EWOULDBLOCK && pid > 0) {
+        rv = problem_set(
+            problem, CONCLAVE_ELOCKED,
+            "the data folder %s is in use by process %ld: stop it, or give another folder", f->dir,
+            pid);
+    } else if (f->lock == -EWOULDBLOCK) {
+        rv = problem_set(
+            problem, CONCLAVE_ELOCKED,
+            "the data folder %s is in use by another process: stop it, or give another folder",
+            f->dir);
+    } else if (f->lock < 0) {
+        rv = problem_file(problem, f->lock, "cannot lock", path);
+    }
+    free(path);
+    return rv;
+}
+
+/* The folder's own name becomes durable with its parent. */
+static int sync_parent(struct folder *f, struct problem *problem)
+{
+    char *parent = strdup(f->dir);
+    if (parent == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    size_t len = strlen(parent);
+    while (len > 1 && parent[len - 1] == '/') {
+        parent[--len] = '\0';
+    }
+    char *slash = strrchr(parent, '/');
+    const char *path = slash == NULL ? "." : slash == parent ? "/" : parent;
+    if (slash != NULL && slash != parent) {
+        *slash = '\0';
+    }
+    int rv = f->ops->sync_folder(f->ops->ctx, path);
+    if (rv != 0) {
+        rv = problem_file(problem, rv, "cannot sync the folder", path);
+    }
+    free(parent);
+    return rv;
+}
+
+int folder_open(struct folder *f, const struct file_ops *ops, const char *dir, uint64_t server_id,
+                bool join, const uint8_t *cluster, struct problem *problem)
+{
+    struct look look = {0};
+    f->ops = ops;
+    f->lock = -1;
+    f->dir = strdup(dir);
+    if (f->dir == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    int rv = ops->make_folder(ops->ctx, dir);
+    if (rv != 0) {
+        return problem_file(problem, rv, "cannot create the data folder", dir);
+    }
+    rv = recognise(f, &look, problem);
+    f->healing = look.healing;
+    if (rv == 0) {
+        rv = lock_folder(f, problem);
+    }
+    if (rv != 0) {
+        return rv;
+    }
+    rv = marker_read(ops, dir, &f->marker, problem);
+    bool first = rv == CONCLAVE_NO_NODE || (rv == 0 && !f->marker.ready);
+    if (first && f->healing && !join) {
+        return problem_set(
+            problem, CONCLAVE_EFOREIGN,
+            "the data folder %s belongs to a member of an ensemble that was being healed: start it "
+            "as a member. What was damaged is in its folders " DAMAGE_ASIDE "*",
+            dir);
+    }
+    if (rv == CONCLAVE_NO_NODE) {
+        if (cluster != NULL) {
+            memcpy(f->marker.cluster, cluster, sizeof f->marker.cluster);
+        } else {
+            random_bytes(f->marker.cluster, sizeof f->marker.cluster);
+        }
+        f->marker.server_id = server_id;
+        f->marker.ready = false;
+        rv = marker_write(ops, dir, &f->marker, problem);
+        return rv != 0 ? rv : sync_parent(f, problem);
+    }
+    if (rv == 0 && f->marker.server_id != server_id) {
+        return problem_set(problem, CONCLAVE_EFOREIGN,
+                           "the data folder %s belongs to server %" PRIu64
+                           ", not to server %" PRIu64 ": correct the id, or give another folder",
+                           dir, f->marker.server_id, server_id);
+    }
+    return rv;
+}
+
+int folder_set_ready(struct folder *f, struct problem *problem)
+{
+    f->marker.ready = true;
+    return marker_write(f->ops, f->dir, &f->marker, problem);
+}
+
+void folder_close(struct folder *f)
+{
+    if (f->lock >= 0) {
+        f->ops->close(f->ops->ctx, f->lock);
+    }
+    f->lock = -1;
+    free(f->dir);
+    f->dir = NULL;
+}

@@ -1,0 +1,33 @@
+/* The data folder: created, recognised, locked. */
+#ifndef REPLICATION_DISK_DATA_FOLDER_H
+#define REPLICATION_DISK_DATA_FOLDER_H
+
+#include "replication/disk/error_text.h"
+#include "replication/disk/file_ops.h"
+#include "replication/disk/metadata.h"
+
+struct folder {
+    const struct file_ops *ops;
+    char *dir; /* path as given */
+    int lock;  /* handle of the lock file, or -1 */
+    struct marker
+        marker;   /* marker.ready false: a first start, and the folder holds nothing of worth */
+    bool healing; /* at a first start: damaged files were put aside, this server may only join */
+};
+
+/*
+ * Creates the folder when it is missing, locks it and reads its marker; for a first start writes
+ * one that is not ready, with the cluster id given, or (NULL) a random one. A folder that is being healed takes a first
+ * start only of who joins. 0, CONCLAVE_ELOCKED, CONCLAVE_EFOREIGN, CONCLAVE_ECORRUPT, CONCLAVE_EIO,
+ * CONCLAVE_ENOSPACE, CONCLAVE_ENOMEM.
+ */
+int folder_open(struct folder *f, const struct file_ops *ops, const char *dir, uint64_t server_id,
+                bool join, const uint8_t *cluster, struct problem *problem) CONCLAVE_MUST_USE;
+
+/* Makes the first start's end known: from now on missing files are damage. */
+int folder_set_ready(struct folder *f, struct problem *problem) CONCLAVE_MUST_USE;
+
+/* Unlocks. Takes a folder that was never opened (zeroed, lock -1) too. */
+void folder_close(struct folder *f);
+
+#endif

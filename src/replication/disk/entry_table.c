@@ -1,0 +1,155 @@
+/* Entries in blocks of equal size, found by division; whole blocks come and go at the ends. */
+#include "replication/disk/entry_table.h"
+
+#include "base/map.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK 256u
+
+struct table_block {
+    struct table_entry entries[BLOCK];
+};
+
+void table_init(struct table *t, uint64_t next)
+{
+    memset(t, 0, sizeof *t);
+    t->first = t->next = t->held = next;
+}
+
+static void forget_bytes(struct table *t, struct table_entry *entry)
+{
+    if (entry->data != NULL) {
+        t->bytes -= entry->length;
+        free(entry->data);
+        entry->data = NULL;
+    }
+}
+
+void table_finish(struct table *t)
+{
+    table_truncate(t, t->first);
+    for (size_t i = 0; i < t->n_blocks; i++) {
+        free(t->blocks[i]);
+    }
+    free(t->blocks);
+    table_init(t, t->next);
+}
+
+void table_reset(struct table *t, uint64_t next)
+{
+    table_finish(t);
+    table_init(t, next);
+}
+
+uint32_t table_hash(struct slice payload)
+{
+    return (uint32_t)hash_bytes(payload.data, payload.len);
+}
+
+/* The place of index, whose block exists. */
+static struct table_entry *place(const struct table *t, uint64_t index)
+{
+    return &t->blocks[index / BLOCK - t->first / BLOCK]->entries[index % BLOCK];
+}
+
+int table_reserve(struct table *t)
+{
+    size_t block = (size_t)(t->next / BLOCK - t->first / BLOCK);
+    if (block < t->n_blocks) {
+        return 0;
+    }
+    if (t->n_blocks == t->cap_blocks) {
+        size_t cap = t->cap_blocks == 0 ? 16 : 2 * t->cap_blocks;
+        struct table_block **grown = realloc(t->blocks, cap * sizeof(struct table_block *));
+        if (grown == NULL) {
+            return CONCLAVE_ENOMEM;
+        }
+        t->blocks = grown;
+        t->cap_blocks = cap;
+    }
+    t->blocks[block] = malloc(sizeof *t->blocks[block]);
+    if (t->blocks[block] == NULL) {
+        return CONCLAVE_ENOMEM;
+    }
+    t->n_blocks++;
+    return 0;
+}
+
+int table_push(struct table *t, const struct table_entry *entry)
+{
+    int rv = table_reserve(t);
+    if (rv != 0) {
+        return rv;
+    }
+    assert(entry->data == NULL);
+    *place(t, t->next++) = *entry;
+    return 0;
+}
+
+struct table_entry *table_at(const struct table *t, uint64_t index)
+{
+    return index >= t->first && index < t->next ? place(t, index) : NULL;
+}
+
+void table_hold(struct table *t, uint64_t index, uint8_t *data_take)
+{
+    struct table_entry *entry = table_at(t, index);
+    assert(entry != NULL && entry->data == NULL);
+    if (entry->length == 0) {
+        free(data_take);
+        return;
+    }
+    entry->data = data_take;
+    t->bytes += entry->length;
+    t->held = index < t->held ? index : t->held;
+}
+
+void table_truncate(struct table *t, uint64_t index)
+{
+    if (index < t->first) {
+        index = t->first;
+    }
+    while (t->next > index) {
+        forget_bytes(t, place(t, --t->next));
+    }
+    t->held = t->held < t->next ? t->held : t->next;
+    size_t used = t->next == t->first ? 0 : (size_t)((t->next - 1) / BLOCK - t->first / BLOCK) + 1;
+    while (t->n_blocks > used) {
+        free(t->blocks[--t->n_blocks]);
+    }
+}
+
+void table_trim(struct table *t, uint64_t index)
+{
+    uint64_t first = index + 1 < t->next ? index + 1 : t->next;
+    if (first <= t->first) {
+        return;
+    }
+    for (uint64_t i = t->held > t->first ? t->held : t->first; i < first; i++) {
+        forget_bytes(t, place(t, i));
+    }
+    size_t gone = (size_t)(first / BLOCK - t->first / BLOCK);
+    gone = gone < t->n_blocks ? gone : t->n_blocks;
+    for (size_t i = 0; i < gone; i++) {
+        free(t->blocks[i]);
+    }
+    t->n_blocks -= gone;
+    memmove(t->blocks, t->blocks + gone, t->n_blocks * sizeof(struct table_block *));
+    t->first = first;
+    t->held = t->held > first ? t->held : first;
+}
+
+void table_evict(struct table *t, uint64_t index, size_t max)
+{
+    while (t->bytes > max && t->held <= index && t->held < t->next) {
+        struct table_entry *entry = place(t, t->held);
+        if (entry->segment == 0) {
+            break;
+        }
+        forget_bytes(t, entry);
+        t->held++;
+    }
+}

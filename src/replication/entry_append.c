@@ -1,0 +1,323 @@
+/*
+ * The way of entries to the disk: gathered with others in a frame, written and synced on LANE_LOG,
+ * then told to the engine. While one write is under way the next entries gather; when none is, the
+ * turn's entries go at its end. Term and vote go the same way, in the same order.
+ *
+ * A suffix that a new leader replaces may still be on its way to the disk. It is written all the
+ * same, and what replaces it behind it: one append cuts the log and goes on. Only what was not
+ * replaced is told to the engine.
+ */
+#include "replication/running_log.h"
+
+#include "replication/disk/segment.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A frame that large is written without waiting for more. */
+#define GATHER_BYTES (4u << 20)
+/* Buffers above this are not kept for the next write. */
+#define KEEP_BYTES (1u << 20)
+
+struct vote_job {
+    struct worker_job job;
+    struct replication *r;
+    uint64_t term;
+    uint64_t voted_for;
+    bool joined; /* it may vote from now on */
+    int rv;
+};
+
+/* Spare segments. */
+
+static void spare_work(struct worker_job *job)
+{
+    struct replication *r = CONTAINER_OF(job, struct replication, spare_job);
+    r->spare_rv = journal_make_spare(&r->journal, r->spare_size, &r->stop);
+}
+
+static void spare_done(struct worker_job *job)
+{
+    struct replication *r = CONTAINER_OF(job, struct replication, spare_job);
+    r->spare_busy = false;
+    if (r->spare_rv != 0) {
+        r->spare_hold = true;
+        driver_note(r, true, "log_spare_failed", "error=%d reason=\"%s\"", -r->spare_rv,
+                    strerror(-r->spare_rv));
+    }
+    driver_job_done(r);
+}
+
+static void make_spare(struct replication *r, uint64_t size)
+{
+    if (r->spare_busy || r->spare_hold || r->closing || r->error != 0) {
+        return;
+    }
+    r->spare_busy = true;
+    r->spare_size = size;
+    r->spare_job.work = spare_work;
+    r->spare_job.done = spare_done;
+    driver_submit_job(r, LANE_FILES, &r->spare_job);
+}
+
+/* Writing. */
+
+static void append_work(struct worker_job *job)
+{
+    struct append_job *a = CONTAINER_OF(job, struct append_job, job);
+    struct journal *journal = &a->r->journal;
+    a->rv = journal_append(journal, &a->frame, a->first_index, a->count);
+    a->segment = journal->frame_segment;
+    a->offset = journal->frame_offset;
+    a->sync_us = atomic_load(&journal->sync_last_us);
+    a->wants_spare = a->rv == 0 && journal_wants_spare(journal, &a->spare_size);
+}
+
+static void append_job_free(struct append_job *a)
+{
+    if (a != NULL) {
+        buf_finish(&a->frame);
+        free(a);
+    }
+}
+
+void append_finish(struct replication *r)
+{
+    append_job_free(r->spare_append);
+    r->spare_append = NULL;
+    buf_finish(&r->gather);
+}
+
+static void append_job_recycle(struct replication *r, struct append_job *a)
+{
+    if (r->spare_append != NULL || a->frame.cap > KEEP_BYTES) {
+        append_job_free(a);
+        return;
+    }
+    buf_reset(&a->frame);
+    r->spare_append = a;
+}
+
+/* Where the entries of the frame stand. */
+static void note_places(struct replication *r, const struct append_job *a, uint64_t last)
+{
+    uint64_t at = a->offset + FRAME_HEADER_SIZE;
+    for (uint64_t index = a->first_index; index <= last; index++) {
+        struct table_entry *entry = table_at(&r->table, index);
+        assert(entry != NULL && a->segment <= UINT32_MAX && at <= UINT32_MAX - ENTRY_HEADER_SIZE);
+        entry->segment = (uint32_t)a->segment;
+        entry->offset = (uint32_t)(at + ENTRY_HEADER_SIZE);
+        at += ENTRY_HEADER_SIZE + (uint64_t)entry->length;
+    }
+}
+
+static void append_done(struct worker_job *job)
+{
+    struct append_job *a = CONTAINER_OF(job, struct append_job, job);
+    struct replication *r = a->r;
+    struct engine_result result;
+    list_remove(&a->node);
+    if (a->rv != 0) {
+        /* The worker's thread is past its last use of the log: every later job only returns the
+         * error. */
+        driver_fail(r, a->rv, problem_text(&r->journal.problem, a->rv));
+    } else if (r->options.sync_time != NULL && r->options.sync) {
+        summary_add(r->options.sync_time, (uint64_t)a->sync_us);
+    }
+    if (r->error == 0) {
+        if (a->wants_spare) {
+            make_spare(r, a->spare_size);
+        }
+        append_flush(r); /* the disk works while these are applied */
+        if (a->last_good >= a->first_index) {
+            note_places(r, a, a->last_good);
+            int rv = engine_persisted(r->engine, driver_now_ms(r), a->last_good, &result);
+            carry_out(r, rv, &result, NULL);
+        }
+        snapshot_task_maybe(r);
+    }
+    append_job_recycle(r, a);
+    driver_job_done(r);
+}
+
+/* Hands what has gathered to the worker. */
+static void write_gathered(struct replication *r)
+{
+    struct append_job *a = r->spare_append;
+    r->spare_append = NULL;
+    if (a == NULL) {
+        a = calloc(1, sizeof *a);
+        if (a == NULL) {
+            driver_fail(r, CONCLAVE_ENOMEM, "out of memory while writing the log");
+            return;
+        }
+        buf_init(&a->frame, 0);
+        a->r = r;
+        a->job.work = append_work;
+        a->job.done = append_done;
+    }
+    struct buf frame = a->frame;
+    a->frame = r->gather;
+    r->gather = frame;
+    a->first_index = r->gather_first;
+    a->count = r->gather_count;
+    a->last_good = a->first_index + a->count - 1;
+    r->gather_count = 0;
+    list_push_back(&r->appends, &a->node);
+    driver_submit_job(r, LANE_LOG, &a->job);
+}
+
+void append_flush(struct replication *r)
+{
+    if (r->gather_count > 0 && r->error == 0 &&
+        (list_empty(&r->appends) || r->gather.len >= GATHER_BYTES)) {
+        write_gathered(r);
+    }
+}
+
+int append_reserve(struct replication *r, size_t len)
+{
+    if (r->gather_count == 0) {
+        frame_begin(&r->gather);
+    }
+    return buf_ok(&r->gather) && buf_reserve(&r->gather, ENTRY_HEADER_SIZE + len + 8) == 0
+               ? table_reserve(&r->table)
+               : CONCLAVE_ENOMEM;
+}
+
+int append_entry(struct replication *r, uint64_t term, uint32_t kind, struct slice payload,
+                 uint8_t *data_take)
+{
+    const struct table_entry entry = {
+        .term = term,
+        .hash = table_hash(payload),
+        .length = (uint32_t)payload.len,
+        .kind = kind,
+    };
+    uint64_t index = r->table.next;
+    int rv = append_reserve(r, payload.len);
+    if (rv == 0) {
+        rv = table_push(&r->table, &entry);
+    }
+    if (rv != 0) {
+        return rv; /* never after append_reserve */
+    }
+    frame_add(&r->gather, term, kind, payload);
+    assert(buf_ok(&r->gather));
+    table_hold(&r->table, index, data_take);
+    r->commands += kind == ENTRY_COMMAND;
+    if (kind == ENTRY_BARRIER && payload.len > 0) {
+        skip_noted(r, index, payload);
+    }
+    if (r->gather_count++ == 0) {
+        r->gather_first = index;
+    }
+    assert(r->gather_first + r->gather_count == r->table.next);
+    if (r->gather.len >= GATHER_BYTES) {
+        append_flush(r);
+    }
+    return 0;
+}
+
+void append_truncated(struct replication *r, uint64_t index)
+{
+    for (uint64_t i = index; i < r->table.next; i++) {
+        r->commands -= table_at(&r->table, i)->kind == ENTRY_COMMAND;
+    }
+    table_truncate(&r->table, index);
+    skip_truncated(r, index);
+    LIST_FOREACH (node, &r->appends) {
+        struct append_job *a = CONTAINER_OF(node, struct append_job, node);
+        a->last_good = a->last_good < index ? a->last_good : index - 1;
+    }
+    if (r->gather_count == 0) {
+        return;
+    }
+    if (r->gather_first >= index) {
+        r->gather_count = 0;
+        buf_reset(&r->gather);
+        return;
+    }
+    /* What follows begins a frame of its own. */
+    uint64_t last_good = index - 1;
+    write_gathered(r);
+    if (r->error == 0) {
+        CONTAINER_OF(r->appends.prev, struct append_job, node)->last_good = last_good;
+    }
+}
+
+/* Term and vote. */
+
+static void vote_work(struct worker_job *job)
+{
+    struct vote_job *v = CONTAINER_OF(job, struct vote_job, job);
+    if (v->joined) {
+        v->r->journal.metadata.joining = false;
+    }
+    v->rv = journal_set_vote(&v->r->journal, v->term, v->voted_for);
+}
+
+static void vote_done(struct worker_job *job)
+{
+    struct vote_job *v = CONTAINER_OF(job, struct vote_job, job);
+    struct replication *r = v->r;
+    r->votes--;
+    if (v->rv != 0) {
+        driver_fail(r, v->rv, problem_text(&r->journal.problem, v->rv));
+    } else if (v->joined && r->error == 0) {
+        join_written(r);
+    }
+    free(v);
+    outbox_flush(r);
+    driver_job_done(r);
+}
+
+void append_vote(struct replication *r)
+{
+    struct vote_job *v = calloc(1, sizeof *v);
+    if (v == NULL) {
+        driver_fail(r, CONCLAVE_ENOMEM, "out of memory while writing the vote");
+        return;
+    }
+    v->r = r;
+    v->term = engine_term(r->engine);
+    v->voted_for = engine_voted_for(r->engine);
+    v->joined = r->join.writing;
+    v->job.work = vote_work;
+    v->job.done = vote_done;
+    r->votes++;
+    driver_submit_job(r, LANE_LOG, &v->job);
+}
+
+/* The clean end. */
+
+static void seal_work(struct worker_job *job)
+{
+    struct append_job *a = CONTAINER_OF(job, struct append_job, job);
+    a->rv = journal_seal(&a->r->journal);
+}
+
+static void seal_done(struct worker_job *job)
+{
+    struct append_job *a = CONTAINER_OF(job, struct append_job, job);
+    struct replication *r = a->r;
+    if (a->rv != 0) {
+        driver_fail(r, a->rv, problem_text(&r->journal.problem, a->rv));
+    }
+    append_job_free(a);
+    driver_job_done(r);
+}
+
+void append_seal(struct replication *r)
+{
+    struct append_job *a = calloc(1, sizeof *a);
+    if (a == NULL) {
+        return; /* without a seal the next start only looks more closely */
+    }
+    a->r = r;
+    a->job.work = seal_work;
+    a->job.done = seal_done;
+    buf_init(&a->frame, 0);
+    driver_submit_job(r, LANE_LOG, &a->job);
+}

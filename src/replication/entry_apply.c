@@ -1,0 +1,142 @@
+/*
+ * The way of committed entries to the state machine, in the log's order. An entry may be committed
+ * while this server's own write of it is under way: a majority has it. After a restart most of the
+ * log is read from the disk again, a piece at a time, once a leader has said how much of it counts.
+ */
+#include "replication/running_log.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+int apply_configuration(struct replication *r, uint64_t index, struct slice configuration)
+{
+    struct member members[MEMBERS_MAX];
+    size_t n;
+    int rv = members_decode(configuration, members, &n);
+    if (rv != 0) {
+        return rv;
+    }
+    buf_reset(&r->configuration);
+    buf_append_slice(&r->configuration, configuration);
+    r->configuration_index = index;
+    if (!buf_ok(&r->configuration)) {
+        return CONCLAVE_ENOMEM;
+    }
+    if (r->callbacks.configuration != NULL) {
+        r->callbacks.configuration(r->callbacks.ctx, index, members, n);
+    }
+    return 0;
+}
+
+static int apply_entry(struct replication *r, uint64_t index, uint64_t term, uint32_t kind,
+                       struct slice payload)
+{
+    assert(index == r->applied + 1);
+    r->applied = index;
+    r->applied_term = term;
+    r->applied_bytes += payload.len;
+    if (kind == ENTRY_CONFIGURATION) {
+        struct engine_result result;
+        int rv = engine_configuration(r->engine, driver_now_ms(r), index, payload, &result);
+        if (rv != 0) {
+            return rv;
+        }
+        carry_out(r, rv, &result, NULL);
+        return apply_configuration(r, index, payload);
+    }
+    if (kind == ENTRY_COMMAND) {
+        r->callbacks.apply(r->callbacks.ctx, index, payload);
+    }
+    return 0;
+}
+
+int apply_next(struct replication *r, const struct skip_entry *entry, uint32_t kind,
+               struct slice payload)
+{
+    bool passed = kind == ENTRY_COMMAND && r->skip.any && skip_judge(r, entry) == SKIP_PASS;
+    if (passed) {
+        assert(entry->index == r->applied + 1);
+        r->applied = entry->index;
+        r->applied_term = entry->term;
+        r->applied_bytes += payload.len;
+        r->skip.waits = false;
+        driver_note(r, true, "entry_skipped", "index=%" PRIu64 " term=%" PRIu64 " bytes=%zu",
+                    entry->index, entry->term, payload.len);
+        if (r->callbacks.skip != NULL) {
+            r->callbacks.skip(r->callbacks.ctx, entry->index, payload);
+        }
+        return 0;
+    }
+    skip_watch(r, entry->index);
+    int rv = apply_entry(r, entry->index, entry->term, kind, payload);
+    skip_applied(r);
+    return rv;
+}
+
+/* Whether applying waits before the next entry. */
+static bool is_held(struct replication *r, const struct table_entry *entry)
+{
+    const struct skip_entry next = {r->applied + 1, entry->term, entry->hash};
+    if (!r->skip.any || entry->kind != ENTRY_COMMAND || skip_judge(r, &next) != SKIP_WAIT) {
+        r->skip.waits = false;
+        return false;
+    }
+    skip_wait(r, &next);
+    return true;
+}
+
+static void fetched(struct replication *r, uint64_t peer)
+{
+    r->fetching = false;
+    apply_committed(r);
+}
+
+/* Reads what is committed next, unless that is under way. */
+static void fetch_committed(struct replication *r)
+{
+    if (r->fetching || r->closing) {
+        return;
+    }
+    r->fetching = fetch_start(r, r->applied + 1, engine_commit_index(r->engine) + 1, fetched, 0);
+    if (!r->fetching) {
+        driver_fail(r, CONCLAVE_ENOMEM, "out of memory while reading the log");
+    }
+}
+
+void apply_committed(struct replication *r)
+{
+    uint64_t before = r->applied;
+    if (r->install.state == INSTALL_BEGUN) {
+        return; /* what is committed comes with the snapshot */
+    }
+    if (r->applying) {
+        return; /* called from a callback of the loop below, which goes on by itself */
+    }
+    r->applying = true;
+    while (r->error == 0 && r->applied < engine_commit_index(r->engine)) {
+        const struct table_entry *entry = table_at(&r->table, r->applied + 1);
+        assert(entry != NULL);
+        if (is_held(r, entry)) {
+            break;
+        }
+        if (!table_has_bytes(entry)) {
+            fetch_committed(r);
+            break;
+        }
+        r->commands -= entry->kind == ENTRY_COMMAND;
+        const struct skip_entry next = {r->applied + 1, entry->term, entry->hash};
+        int rv = apply_next(r, &next, entry->kind, table_payload(entry));
+        if (rv != 0) {
+            carry_out(r, rv, NULL, NULL);
+        }
+        table_evict(&r->table, r->applied, r->has_others ? r->options.cache_bytes : 0);
+    }
+    r->applying = false;
+    if (r->applied > before) {
+        r->commit_unannounced = true;
+        r->callbacks.apply_done(r->callbacks.ctx);
+    }
+    if (r->error == 0) {
+        snapshot_task_maybe(r);
+    }
+}

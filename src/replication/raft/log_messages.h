@@ -1,0 +1,114 @@
+/*
+ * Frames of channel 1, between the logs of two members; big-endian. The first byte is the kind.
+ *
+ *   ENGINE    engine kind u8, term u64, then by engine kind:
+ *               append         prev index u64, prev term u64, commit u64, count u32,
+ *                              count × {term u64, kind u32, length u32, payload}
+ *               append result  rejected u64, last index u64, features u16, capacity u16
+ *               vote           candidate u64, last index u64, last term u64, flags u8
+ *                              (1: disrupt, 2: pre-vote)
+ *               vote result    flags u8 (1: granted, 2: pre-vote), features u16, capacity u16
+ *               install        never sent: OFFER and CHUNK stand for it
+ *               timeout now    last index u64, last term u64
+ *   OFFER     term u64, snapshot {index u64, term u64, configuration index u64}, size u64,
+ *             identity u64: the sender leads and has this file for the receiver
+ *   CHUNK     identity u64, offset u64, checksum u64 of the bytes, length u32, bytes
+ *   WANT      identity u64, offset u64, state u8: the receiver has the file up to offset
+ *   the rest  id u64, term u64, index u64: see the kinds
+ *
+ * Decoding looks at every length and allocates nothing: what is decoded borrows from the frame. A
+ * frame with anything behind its last field is refused.
+ */
+#ifndef REPLICATION_RAFT_LOG_MESSAGES_H
+#define REPLICATION_RAFT_LOG_MESSAGES_H
+
+#include "base/buf.h"
+#include "base/slice.h"
+#include "replication/raft/engine.h"
+
+#include <conclave/error.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum message_kind {
+    MESSAGE_ENGINE = 1,
+    MESSAGE_OFFER,
+    MESSAGE_CHUNK,
+    MESSAGE_WANT,
+    MESSAGE_ROUND,    /* leader: is your term still this one? id: of the round */
+    MESSAGE_ROUND_OK, /* to that: the member's term; id as asked */
+    MESSAGE_READ,     /* follower: which index must I have applied? id: its ticket */
+    MESSAGE_READ_OK,  /* to that: index; id as asked */
+    MESSAGE_JOIN,     /* who has lost its memory: how far does your log go? id: of the asking */
+    MESSAGE_JOIN_OK,  /* to that: index; id as asked */
+    MESSAGE_SKIP_VOTE, /* to the leader: I wait before the entry of index id and that term, with checksum index */
+    MESSAGE_SKIP_DECIDED, /* the entry of index id may be skipped, by the decision at that index of my log */
+};
+
+struct message_offer {
+    uint64_t term; /* the sender's */
+    uint64_t index, snapshot_term, configuration_index;
+    uint64_t size;     /* of the file */
+    uint64_t identity; /* of its content: equal files have equal ones */
+};
+
+struct message_chunk {
+    uint64_t identity;
+    uint64_t offset;
+    uint64_t checksum; /* hash_bytes of the bytes */
+    struct slice bytes;
+};
+
+enum message_want {
+    WANT_MORE = 0,
+    WANT_NOTHING = 1, /* it is complete, or of no use any more */
+    WANT_AGAIN = 2,   /* what came did not check: offer it anew */
+};
+
+struct message_wanted {
+    uint64_t identity;
+    uint64_t offset;
+    enum message_want state;
+};
+
+struct message_note {
+    uint64_t id;
+    uint64_t term;
+    uint64_t index;
+};
+
+struct message {
+    enum message_kind kind;
+    struct slice entries; /* of an append: message_next_entry */
+    union {
+        struct engine_message engine; /* its peer is 0: the frame does not say */
+        struct message_offer offer;
+        struct message_chunk chunk;
+        struct message_wanted wanted;
+        struct message_note note;
+    };
+};
+
+/* All append to out, whose mark tells a failure. Of an append only the head: as many entries as its
+ * count says must follow. Not for ENGINE_INSTALL. */
+void message_put_engine(struct buf *out, const struct engine_message *m);
+void message_put_entry(struct buf *out, uint64_t term, uint32_t kind, struct slice payload);
+void message_put_offer(struct buf *out, const struct message_offer *offer);
+void message_put_chunk(struct buf *out, const struct message_chunk *chunk);
+void message_put_wanted(struct buf *out, const struct message_wanted *wanted);
+void message_put_note(struct buf *out, enum message_kind kind, const struct message_note *note);
+
+/* Bytes that an entry adds to a frame. */
+static inline size_t message_entry_size(size_t payload)
+{
+    return 16 + payload;
+}
+
+/* 0 or CONCLAVE_EPROTO. Forms only: whether a message makes sense the engine knows. */
+int message_decode(struct slice frame, struct message *ret) CONCLAVE_MUST_USE;
+
+/* Takes the next entry off; false at the end. For the entries of a decoded message. */
+bool message_next_entry(struct slice *entries, struct engine_entry *ret);
+
+#endif

@@ -1,0 +1,369 @@
+/*
+ * The way of messages to the other servers. They leave at the end of a turn, and not while a term or
+ * vote is on its way to the disk.
+ *
+ * What a server is to append is kept as one range of the table, sent in pieces: as much as was not
+ * acknowledged may not exceed a window, and bytes that are no longer in memory are read from the disk
+ * first. Meanwhile the engine believes that all was sent. A sign of life that
+ * overtakes unsent entries is therefore anchored before them: as the engine means it, it would be
+ * refused. What gets lost is noticed by the refusal of a later message, and the engine begins again.
+ */
+#include "replication/running_log.h"
+
+#include "replication/raft/log_messages.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PIECE_BYTES (1u << 20)
+#define PIECE_ENTRIES 256u
+#define WINDOW_BYTES (8u << 20)
+#define PEERS_MAX 512u
+
+/* The election timeout, divided, when the link to the leader breaks. */
+#define HASTE 16
+
+struct held_message {
+    struct held_message *next;
+    uint64_t to;
+    struct buf bytes;
+};
+
+void outbox_init(struct replication *r)
+{
+    r->outbox.held_end = &r->outbox.held;
+}
+
+/* Takes the oldest held message out; NULL when there is none. */
+static struct held_message *take_held(struct outbox *o)
+{
+    struct held_message *h = o->held;
+    if (h != NULL) {
+        o->held = h->next;
+        o->held_end = o->held == NULL ? &o->held : o->held_end;
+    }
+    return h;
+}
+
+void outbox_finish(struct replication *r)
+{
+    for (struct held_message *h; (h = take_held(&r->outbox)) != NULL;) {
+        buf_finish(&h->bytes);
+        free(h);
+    }
+    free(r->outbox.peers);
+}
+
+static struct outbox_peer *find_peer(struct replication *r, uint64_t id)
+{
+    for (size_t i = 0; i < r->outbox.n; i++) {
+        if (r->outbox.peers[i].id == id) {
+            return &r->outbox.peers[i];
+        }
+    }
+    return NULL;
+}
+
+struct outbox_peer *outbox_peer(struct replication *r, uint64_t id)
+{
+    struct outbox *o = &r->outbox;
+    struct outbox_peer *found = find_peer(r, id);
+    if (found != NULL || o->n == PEERS_MAX) {
+        return found;
+    }
+    if (o->n == o->cap) {
+        size_t cap = o->cap == 0 ? 8 : 2 * o->cap;
+        struct outbox_peer *grown = realloc(o->peers, cap * sizeof *grown);
+        if (grown == NULL) {
+            return NULL;
+        }
+        o->peers = grown;
+        o->cap = cap;
+    }
+    o->peers[o->n] = (struct outbox_peer){.id = id};
+    return &o->peers[o->n++];
+}
+
+bool outbox_linked(const struct replication *r, uint64_t id)
+{
+    for (size_t i = 0; i < r->outbox.n; i++) {
+        if (r->outbox.peers[i].id == id) {
+            return r->outbox.peers[i].linked;
+        }
+    }
+    return false;
+}
+
+/* Forgets what was to be sent, and what was sent. */
+static void forget_range(struct outbox_peer *p)
+{
+    p->first = p->end = p->matched = 0;
+    p->in_flight = 0;
+    p->beat = false;
+    p->probing = true;
+}
+
+void outbox_link(struct replication *r, uint64_t id, bool up)
+{
+    struct outbox_peer *p = outbox_peer(r, id);
+    if (p == NULL) {
+        return; /* without memory it stays unlinked */
+    }
+    p->linked = up;
+    p->refused = false;
+    forget_range(p);
+    if (!up && engine_leader(r->engine) == id) {
+        unsigned ms = (unsigned)r->options.election_ms / HASTE;
+        engine_hasten(r->engine, driver_now_ms(r), ms > 0 ? ms : 1);
+    }
+}
+
+void outbox_refused(struct replication *r, uint64_t id)
+{
+    struct outbox_peer *p = find_peer(r, id);
+    if (p != NULL && !p->refused) {
+        p->refused = true;
+        driver_note(r, true, "message_refused",
+                    "server=%" PRIu64 " reason=\"no sound member sends this\"", id);
+    }
+}
+
+void outbox_send(struct replication *r, uint64_t to, struct buf *message_take)
+{
+    const struct outbox_peer *p = find_peer(r, to);
+    struct held_message *h =
+        p == NULL || !p->linked || !buf_ok(message_take) ? NULL : malloc(sizeof *h);
+    if (h == NULL) {
+        buf_finish(message_take); /* as if lost on the way */
+        return;
+    }
+    h->to = to;
+    h->bytes = *message_take;
+    buf_init(message_take, 0);
+    h->next = NULL;
+    *r->outbox.held_end = h;
+    r->outbox.held_end = &h->next;
+}
+
+/* Bytes of the entries [from, to) that the table has. */
+static size_t range_bytes(const struct replication *r, uint64_t from, uint64_t to)
+{
+    size_t bytes = 0;
+    for (uint64_t i = from > r->table.first ? from : r->table.first; i < to; i++) {
+        const struct table_entry *entry = table_at(&r->table, i);
+        bytes += entry == NULL ? 0 : message_entry_size(entry->length);
+    }
+    return bytes;
+}
+
+/* Appends. */
+
+/* The engine wants [first, end) sent. Where that does not go on from what it wanted before, it has
+ * begun again. */
+static void want_entries(struct replication *r, struct outbox_peer *p, uint64_t first, uint64_t end)
+{
+    if (first > p->end || first < p->first || p->end == 0) {
+        p->first = first;
+        p->end = first;
+        p->matched = p->matched < first ? p->matched : first - 1;
+        p->in_flight = p->matched == 0 ? 0 : range_bytes(r, p->matched + 1, first);
+        p->probing = true;
+    }
+    p->end = end > p->end ? end : p->end;
+}
+
+static void add_append(struct replication *r, const struct engine_message *m)
+{
+    struct outbox *o = &r->outbox;
+    struct outbox_peer *p = find_peer(r, m->peer);
+    if (m->term != o->term) {
+        for (size_t i = 0; i < o->n; i++) {
+            forget_range(&o->peers[i]);
+        }
+        o->term = m->term;
+    }
+    if (m->append.count > 0) {
+        want_entries(r, p, m->append.first_index, m->append.first_index + m->append.count);
+    } else {
+        p->beat = true;
+        p->beat_prev = m->append.prev_index;
+    }
+}
+
+/* A question about a snapshot, before which the log has been trimmed: only the message knows its term. */
+static bool asks_below_log(const struct replication *r, const struct engine_message *m)
+{
+    return m->append.count == 0 && m->append.prev_index > 0 &&
+           engine_term_at(r->engine, m->append.prev_index) == 0;
+}
+
+void outbox_add(struct replication *r, const struct engine_message *m)
+{
+    struct buf bytes;
+    const struct outbox_peer *p = outbox_peer(r, m->peer);
+    if (p == NULL || !p->linked) {
+        return;
+    }
+    if (m->kind == ENGINE_APPEND && !asks_below_log(r, m)) {
+        add_append(r, m);
+        return;
+    }
+    if (m->kind == ENGINE_INSTALL) {
+        install_send(r, m);
+        return;
+    }
+    buf_init(&bytes, 0);
+    message_put_engine(&bytes, m);
+    outbox_send(r, m->peer, &bytes);
+}
+
+void outbox_matched(struct replication *r, uint64_t id)
+{
+    struct outbox_peer *p = find_peer(r, id);
+    uint64_t match = engine_match_index(r->engine, id);
+    if (p == NULL || match <= p->matched) {
+        return;
+    }
+    uint64_t sent = p->first < match + 1 ? p->first : match + 1;
+    size_t bytes = range_bytes(r, p->matched + 1, sent);
+    p->in_flight -= bytes < p->in_flight ? bytes : p->in_flight;
+    p->probing = false;
+    p->matched = match;
+    if (match + 1 >= p->first) {
+        p->first = match + 1;
+        p->end = p->end > p->first ? p->end : p->first;
+        p->in_flight = 0;
+    }
+}
+
+static void hand_over(struct replication *r, uint64_t to, struct buf *bytes)
+{
+    if (buf_ok(bytes)) {
+        r->host.send(r->host.ctx, to, bytes);
+    }
+    buf_finish(bytes);
+}
+
+/* Sends the n entries from p->first on, or none as a sign of life. */
+static void send_append(struct replication *r, struct outbox_peer *p, uint64_t prev, size_t n)
+{
+    struct buf bytes;
+    struct engine_message m = {
+        .kind = ENGINE_APPEND,
+        .peer = p->id,
+        .term = engine_term(r->engine),
+        .append = {.prev_index = prev,
+                   .prev_term = prev > 0 ? engine_term_at(r->engine, prev) : 0,
+                   .commit = engine_commit_index(r->engine),
+                   .first_index = prev + 1,
+                   .count = (uint32_t)n},
+    };
+    if (prev > 0 && m.append.prev_term == 0) {
+        forget_range(p); /* trimmed: the engine notices, and sends a snapshot */
+        return;
+    }
+    buf_init(&bytes, 0);
+    message_put_engine(&bytes, &m);
+    for (size_t i = 0; i < n; i++) {
+        const struct table_entry *entry = table_at(&r->table, prev + 1 + i);
+        message_put_entry(&bytes, entry->term, entry->kind, table_payload(entry));
+    }
+    hand_over(r, p->id, &bytes);
+}
+
+static void send_entries(struct replication *r, struct outbox_peer *p);
+
+static void fetched(struct replication *r, uint64_t peer)
+{
+    struct outbox_peer *p = find_peer(r, peer);
+    p->fetching = false;
+    if (r->votes == 0) {
+        send_entries(r, p);
+    }
+    table_evict(&r->table, r->applied, r->options.cache_bytes);
+}
+
+/* How many entries from p->first on make the next message. */
+static size_t next_piece(const struct replication *r, const struct outbox_peer *p,
+                         size_t *ret_bytes)
+{
+    uint64_t end = p->end < r->table.next ? p->end : r->table.next;
+    size_t n = 0;
+    size_t bytes = 0;
+    if (engine_appends_wait(r->engine) && end > engine_stored(r->engine) + 1) {
+        end = engine_stored(r->engine) + 1;
+    }
+    while (p->first + n < end && n < PIECE_ENTRIES) {
+        const struct table_entry *entry = table_at(&r->table, p->first + n);
+        if (entry == NULL || !table_has_bytes(entry) ||
+            (n > 0 && bytes + entry->length > PIECE_BYTES)) {
+            break;
+        }
+        bytes += message_entry_size(entry->length);
+        n++;
+    }
+    *ret_bytes = bytes;
+    return n;
+}
+
+/* Sends as much of the range as may leave now. */
+static void send_entries(struct replication *r, struct outbox_peer *p)
+{
+    if (!engine_is_leader(r->engine) || engine_term(r->engine) != r->outbox.term || !p->linked) {
+        forget_range(p);
+        return;
+    }
+    while (p->first < p->end && p->in_flight < (p->probing ? PIECE_BYTES : WINDOW_BYTES)) {
+        size_t bytes;
+        size_t n = next_piece(r, p, &bytes);
+        const struct table_entry *entry = table_at(&r->table, p->first);
+        if (entry == NULL) {
+            forget_range(p);
+            return;
+        }
+        if (n == 0) {
+            if (!table_has_bytes(entry) && !p->fetching) {
+                p->fetching = fetch_start(r, p->first, p->end, fetched, p->id);
+            }
+            return;
+        }
+        send_append(r, p, p->first - 1, n);
+        if (p->end == 0) {
+            return;
+        }
+        p->first += n;
+        p->in_flight += bytes;
+        p->beat = false;
+    }
+}
+
+static void flush_peer(struct replication *r, struct outbox_peer *p)
+{
+    if (p->matched > 0 && !p->probing && p->linked && engine_match_index(r->engine, p->id) > 0) {
+        p->end = r->table.next;
+    }
+    if (p->first < p->end) {
+        send_entries(r, p);
+    }
+    if (p->beat) {
+        p->beat = false;
+        if (engine_is_leader(r->engine) && engine_term(r->engine) == r->outbox.term) {
+            send_append(r, p, p->first < p->end ? p->first - 1 : p->beat_prev, 0);
+        }
+    }
+}
+
+void outbox_flush(struct replication *r)
+{
+    if (r->votes > 0 || r->error != 0) {
+        return;
+    }
+    for (struct held_message *h; (h = take_held(&r->outbox)) != NULL;) {
+        hand_over(r, h->to, &h->bytes);
+        free(h);
+    }
+    for (size_t i = 0; i < r->outbox.n; i++) {
+        flush_peer(r, &r->outbox.peers[i]);
+    }
+}

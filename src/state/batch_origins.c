@@ -1,0 +1,81 @@
+/*
+ * Where batches come from. A server sends those of its clients again whenever the leader may have
+ * lost them; what is kept here, in every server alike, makes that harmless: the sequence of each
+ * origin's last batch.
+ */
+#include "state/state_internal.h"
+
+/* Place of the first origin that is not before id. */
+static size_t origin_place(const struct state *s, int64_t id)
+{
+    size_t low = 0;
+    size_t high = s->origins_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->origins[middle].id < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static struct origin *origin_at(const struct state *s, size_t place, int64_t id)
+{
+    bool there = place < s->origins_count && s->origins[place].id == id;
+    return there ? &s->origins[place] : NULL;
+}
+
+bool origin_put(struct state *s, int64_t id, int64_t sequence)
+{
+    size_t place = origin_place(s, id);
+    struct origin *origin = origin_at(s, place, id);
+    if (origin == NULL) {
+        if (s->origins_count == s->origins_cap) {
+            size_t cap = s->origins_cap == 0 ? 8 : s->origins_cap * 2;
+            struct origin *origins = realloc(s->origins, cap * sizeof *origins);
+            if (origins == NULL) {
+                return false;
+            }
+            s->origins = origins;
+            s->origins_cap = cap;
+        }
+        origin = &s->origins[place];
+        memmove(origin + 1, origin, (s->origins_count - place) * sizeof *origin);
+        s->origins_count++;
+        origin->id = id;
+    }
+    origin->sequence = sequence;
+    return true;
+}
+
+void origins_copy(struct state *s, const struct state *from)
+{
+    s->origins_count = 0;
+    for (size_t i = 0; i < from->origins_count; i++) {
+        state_need(origin_put(s, from->origins[i].id, from->origins[i].sequence));
+    }
+}
+
+int64_t state_origin_sequence(const struct state *s, int64_t origin)
+{
+    const struct origin *found = origin_at(s, origin_place(s, origin), origin);
+    return found != NULL ? found->sequence : 0;
+}
+
+enum state_batch state_batch_admit(struct state *s, const struct batch_header *header)
+{
+    if (header->origin == BATCH_ORIGIN_LEADER || header->previous == BATCH_PREVIOUS_UNKNOWN) {
+        return STATE_BATCH_APPLY;
+    }
+    int64_t last = state_origin_sequence(s, header->origin);
+    if (header->sequence <= last) {
+        return STATE_BATCH_DUPLICATE;
+    }
+    if (header->previous != 0 && header->previous != last) {
+        return STATE_BATCH_GAP;
+    }
+    state_need(origin_put(s, header->origin, header->sequence));
+    return STATE_BATCH_APPLY;
+}

@@ -1,0 +1,270 @@
+#include "state/exactly_once.h"
+
+#include "state/digest.h"
+#include "state/state_internal.h"
+
+/* How far b is behind a, below 0: before it. */
+static int32_t distance(int32_t a, int32_t b)
+{
+    return (int32_t)((uint32_t)b - (uint32_t)a);
+}
+
+static struct result *result_of(struct list *link)
+{
+    return CONTAINER_OF(link, struct result, link);
+}
+
+/* The head's part of the digest is taken out before a change and put in after it. */
+static void head_out(struct state *s, const struct session *session)
+{
+    s->sessions_digest -= digest_results(session);
+}
+
+static void head_in(struct state *s, const struct session *session)
+{
+    s->sessions_digest += digest_results(session);
+}
+
+/* --- one more, one less ----------------------------------------------------------------------- */
+
+bool results_put(struct state *s, struct session *session, const struct result *like,
+                 struct slice reply)
+{
+    struct results *r = session->results;
+    struct result *result = malloc(sizeof *result + reply.len);
+    if (result == NULL) {
+        return false;
+    }
+    *result = *like;
+    result->len = reply.len;
+    if (reply.len > 0) {
+        memcpy(result->reply, reply.data, reply.len);
+    }
+    result->digest = digest_result(session->id, result);
+    list_push_back(&r->list, &result->link);
+    account_charge(&r->account, ACCOUNT_RESULTS, sizeof *result + reply.len);
+    s->sessions_digest += result->digest;
+    return true;
+}
+
+static void result_free(struct state *s, struct results *r, struct result *result)
+{
+    list_remove(&result->link);
+    account_credit(&r->account, ACCOUNT_RESULTS, sizeof *result + result->len);
+    s->sessions_digest -= result->digest;
+    free(result);
+}
+
+/* The digest's head is the caller's. */
+static void forget_oldest(struct state *s, struct results *r)
+{
+    struct result *oldest = result_of(r->list.next);
+    r->forgotten = oldest->number;
+    result_free(s, r, oldest);
+}
+
+/* What the client has got is forgotten. */
+static void forget_answered(struct state *s, struct results *r, int32_t unanswered)
+{
+    while (results_count(r) > 0 && distance(unanswered, result_of(r->list.next)->number) < 0) {
+        forget_oldest(s, r);
+    }
+}
+
+static bool over_limit(const struct results *r)
+{
+    size_t count = results_count(r);
+    size_t replies = r->account.bytes[ACCOUNT_RESULTS] - count * sizeof(struct result);
+    return count > (size_t)r->count_max || (replies > (size_t)r->bytes_max && count > 1);
+}
+
+/* --- begin and end ---------------------------------------------------------------------------- */
+
+bool results_restore(struct state *s, struct session *session, const struct results *like)
+{
+    session->results = malloc(sizeof *session->results);
+    if (session->results == NULL) {
+        return false;
+    }
+    *session->results = *like;
+    list_init(&session->results->list);
+    account_init(&session->results->account, &s->account);
+    head_in(s, session);
+    return true;
+}
+
+void results_end(struct state *s, struct session *session)
+{
+    struct results *r = session->results;
+    if (r == NULL) {
+        return;
+    }
+    while (results_count(r) > 0) {
+        result_free(s, r, result_of(r->list.next));
+    }
+    head_out(s, session);
+    account_finish(&r->account);
+    free(r);
+    session->results = NULL;
+}
+
+int results_read_wish(struct wire_reader *r, struct results_wish *ret)
+{
+    struct results_wish wish = {0, 0};
+    if (wire_left(r) > 0) {
+        wish.count_max = wire_read_i32(r);
+        wish.bytes_max = wire_read_i32(r);
+        if (r->failed || wish.count_max < 1 || wish.bytes_max < 1) {
+            return CONCLAVE_MARSHALLING_ERROR;
+        }
+    }
+    *ret = wish;
+    return 0;
+}
+
+void results_agree(struct state *s, struct session *session, const struct results_wish *wish)
+{
+    if (wish->count_max == 0) {
+        results_end(s, session);
+        return;
+    }
+    if (session->results == NULL) {
+        struct results begin = {.born = s->zxid};
+        state_need(results_restore(s, session, &begin));
+    }
+    head_out(s, session);
+    session->results->count_max = wish->count_max;
+    session->results->bytes_max = wish->bytes_max;
+    head_in(s, session);
+}
+
+/* --- a write that may have come before -------------------------------------------------------- */
+
+static struct result *find(const struct results *r, int32_t number)
+{
+    LIST_FOREACH (link, &r->list) {
+        if (result_of(link)->number == number) {
+            return result_of(link);
+        }
+    }
+    return NULL;
+}
+
+/* Writes of a link are carried out in order. So one that is below the newest and not among the results
+ * was refused before it came to the log, or its result went. */
+static int32_t missing(const struct results *r, int32_t number)
+{
+    return distance(r->forgotten, number) > 0 ? CONCLAVE_THROTTLED : CONCLAVE_CONNECTION_LOSS;
+}
+
+/* The reconfig is under way: whoever asks last is told. After a restore it may be that of another life. */
+static void answer_deferred(struct write *w, const struct result *result)
+{
+    struct reconfig *reconfig = &w->s->configuration.reconfig;
+    if (reconfig->zxid != result->zxid || reconfig->session_id != w->command->session_id) {
+        w->effects->err = CONCLAVE_CONNECTION_LOSS;
+        return;
+    }
+    reconfig->origin = w->origin;
+    reconfig->cxid = w->command->cxid;
+    w->effects->deferred = true;
+}
+
+static void answer(struct write *w, const struct result *result)
+{
+    struct effects *e = w->effects;
+    e->zxid = result->zxid;
+    e->err = result->err;
+    buf_append(&e->reply, result->reply, result->len);
+    state_need(buf_ok(&e->reply));
+}
+
+/* A number without results to compare it with cannot be judged: it belongs to a link that was given up. */
+bool results_answer(struct write *w)
+{
+    const struct command *command = w->command;
+    struct session *session = session_find(w->s, command->session_id);
+    if (session == NULL || write_check_session(w) != 0) {
+        return false; /* is told like any other */
+    }
+    struct results *r = session->results;
+    if (r == NULL) {
+        w->effects->err = CONCLAVE_SESSION_MOVED;
+        return true;
+    }
+    head_out(w->s, session);
+    forget_answered(w->s, r, command->unanswered);
+    bool again = distance(r->last, command->number) <= 0;
+    if (again) {
+        const struct result *result = find(r, command->number);
+        w->effects->repeated = true;
+        if (result != NULL && result->deferred) {
+            answer_deferred(w, result);
+        } else if (result != NULL) {
+            answer(w, result);
+        } else {
+            w->effects->err = missing(r, command->number);
+        }
+    }
+    head_in(w->s, session);
+    return again;
+}
+
+void results_keep(struct write *w)
+{
+    const struct effects *e = w->effects;
+    struct session *session = session_find(w->s, w->command->session_id);
+    if (session == NULL || session->results == NULL || write_check_session(w) != 0) {
+        return; /* it was not carried out, and may come again by another way */
+    }
+    struct results *r = session->results;
+    struct result result = {
+        .number = w->command->number, .err = e->err, .zxid = e->zxid, .deferred = e->deferred};
+    head_out(w->s, session);
+    r->last = result.number;
+    state_need(results_put(w->s, session, &result, buf_slice(&e->reply)));
+    while (over_limit(r)) {
+        forget_oldest(w->s, r);
+    }
+    head_in(w->s, session);
+}
+
+void results_resume(struct state *s, const struct effects *effects)
+{
+    struct session *session =
+        effects->resumed.is ? session_find(s, effects->resumed.session_id) : NULL;
+    if (session == NULL || session->results == NULL) {
+        return;
+    }
+    struct list *link = session->results->list.prev;
+    while (link != &session->results->list && !result_of(link)->deferred) {
+        link = link->prev;
+    }
+    if (link == &session->results->list) {
+        return;
+    }
+    struct result result = {
+        .number = result_of(link)->number, .err = effects->resumed.err, .zxid = effects->zxid};
+    struct list *after = link->next;
+    struct slice reply = result.err == 0 ? buf_slice(&effects->reply) : slice_str("");
+    state_need(results_put(s, session, &result, reply));
+    struct list *made = session->results->list.prev;
+    result_free(s, session->results, result_of(link));
+    list_remove(made);
+    list_push_back(after, made); /* in its place */
+}
+
+bool state_results(const struct state *s, int64_t session_id, struct state_results *ret)
+{
+    const struct session *session = session_find(s, session_id);
+    if (session == NULL || session->results == NULL) {
+        return false;
+    }
+    const struct results *r = session->results;
+    *ret = (struct state_results){.count_max = r->count_max,
+                                  .bytes_max = r->bytes_max,
+                                  .last = r->last,
+                                  .born = r->born,
+                                  .count = results_count(r)};
+    return true;
+}

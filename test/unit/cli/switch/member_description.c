@@ -1,0 +1,126 @@
+/* Addresses, cards and requests of a switch's members: what is written is read, and what others wrote is
+ * no trouble. */
+#include "cli/switch/member_description.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void an_address_is_read_as_it_was_written(void **state)
+{
+    struct address a = {.host = "db1", .port = 5432, .data = slice_str("rack=3\n\nmore")};
+    struct address read;
+    struct buf text;
+    (void)state;
+    buf_init(&text, 0);
+    address_write(&text, CONCLAVE_ELECTOR_LAYOUT_NATIVE, &a);
+    address_read(text.data, text.len, &read);
+    assert_string_equal(read.host, "db1");
+    assert_int_equal(read.port, 5432);
+    assert_true(slice_equal(read.data, a.data));
+    buf_finish(&text);
+}
+
+static void hadoops_message_has_hadoops_fields(void **state)
+{
+    static const char expected[] = "\x0a\x02ns\x12\x03nn1\x1a\x01h\x20\xd4\x3e\x28\xd3\x3e";
+    struct address a = {
+        .id = "nn1", .host = "h", .port = 8020, .service = "ns", .failover_port = 8019};
+    struct address read;
+    struct buf text;
+    (void)state;
+    buf_init(&text, 0);
+    address_write(&text, CONCLAVE_ELECTOR_LAYOUT_HADOOP, &a);
+    assert_int_equal(text.len, sizeof expected - 1);
+    assert_memory_equal(text.data, expected, text.len);
+    address_read(text.data, text.len, &read);
+    assert_string_equal(read.id, "nn1");
+    assert_string_equal(read.host, "h");
+    assert_int_equal(read.port, 8020);
+    buf_finish(&text);
+}
+
+/* Any beginning, any byte: nothing is read beyond the end, and something comes out. */
+static void what_others_wrote_is_data(void **state)
+{
+    static const char hadoop[] = "\x0a\x02ns\x12\x03nn1\x1a\x01h\x20\xd4\x3e\x28\xd3\x3e";
+    struct address read;
+    (void)state;
+    for (size_t len = 0; len < sizeof hadoop; len++) {
+        char copy[sizeof hadoop];
+        memcpy(copy, hadoop, len);
+        address_read(copy, len, &read);
+        assert_int_equal(read.data.len, len);
+    }
+    address_read("\x12\xff\xff\xff\xff\xff\xff\xff\xff\x7fx", 11, &read);
+    assert_string_equal(read.id, "");
+    address_read("host=\nport=99999999999999999999999999\n", 38, &read);
+    assert_string_equal(read.host, "");
+    assert_int_equal(read.port, 0);
+    address_read("something else", 14, &read);
+    assert_string_equal(read.host, "");
+    assert_int_equal(read.data.len, 14);
+    address_read(NULL, 0, &read);
+    assert_int_equal(read.data.len, 0);
+}
+
+static void a_card_is_read_as_it_was_written(void **state)
+{
+    struct card card = {.state = "ACTIVE",
+                        .health = "HEALTHY",
+                        .token = INT64_C(1) << 40,
+                        .ready = true,
+                        .host = "h",
+                        .port = 1};
+    struct card read;
+    struct buf text;
+    (void)state;
+    buf_init(&text, 0);
+    card_write(&text, &card);
+    card_read(text.data, text.len, &read);
+    assert_string_equal(read.state, "ACTIVE");
+    assert_string_equal(read.health, "HEALTHY");
+    assert_int_equal(read.token, INT64_C(1) << 40);
+    assert_true(read.ready);
+    assert_string_equal(read.host, "h");
+    assert_int_equal(read.port, 1);
+    card_read("state=", 6, &read);
+    assert_string_equal(read.state, "");
+    assert_false(read.ready);
+    card_read("\n\nstate=x", 9, &read);
+    assert_string_equal(read.state, "");
+    buf_finish(&text);
+}
+
+static void a_request_without_a_token_is_none(void **state)
+{
+    struct request request = {41, 30000};
+    struct request read;
+    struct buf text;
+    (void)state;
+    buf_init(&text, 0);
+    request_write(&text, &request);
+    assert_true(request_read(text.data, text.len, &read));
+    assert_int_equal(read.token, 41);
+    assert_int_equal(read.stay_out_ms, 30000);
+    assert_false(request_read("token=0\n", 8, &read));
+    assert_false(request_read("token=x\n", 8, &read));
+    assert_false(request_read("", 0, &read));
+    buf_finish(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_address_is_read_as_it_was_written),
+        cmocka_unit_test(hadoops_message_has_hadoops_fields),
+        cmocka_unit_test(what_others_wrote_is_data),
+        cmocka_unit_test(a_card_is_read_as_it_was_written),
+        cmocka_unit_test(a_request_without_a_token_is_none),
+    };
+    return cmocka_run_group_tests_name("switch_card", tests, NULL, NULL);
+}

@@ -1,0 +1,201 @@
+/* The whole state replaced by that of a snapshot: what was there comes back, numbers do not, nobody keeps a session that
+ * the snapshot does not know, and the log alone gives the same state. */
+#include "support/service_harness.h"
+
+#include "front/state_replacement.h"
+
+static void take_snapshot(struct state *s, struct buf *out)
+{
+    int rc;
+    buf_init(out, 0);
+    assert_int_equal(state_snapshot_begin(s), 0);
+    while ((rc = state_snapshot_step(s, 100, out)) == 1) {}
+    assert_int_equal(rc, 0);
+    assert_true(buf_ok(out));
+}
+
+static int32_t exists(struct service_harness *h, struct guest *p, const char *path)
+{
+    struct frame f;
+    guest_request(p, WIRE_EXISTS, body_path_watch(path, false));
+    service_harness_settle(h);
+    assert_true(guest_next(p, &f));
+    return f.err;
+}
+
+static void reopen(struct service_harness *h, struct guest *p, struct guest *again,
+                   struct wire_connect_response *ret)
+{
+    guest_init(again, h);
+    guest_connect(again, state_zxid(h->service.state), 10000, p->c.session_id,
+                  slice_make(p->passwd, sizeof p->passwd), true);
+    service_harness_settle(h);
+    guest_connected(again, ret);
+}
+
+static void test_state_comes_back(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct guest known;
+    struct guest later;
+    struct guest again;
+    struct wire_connect_response r;
+    struct buf snapshot;
+    int64_t id = 0;
+    service_harness_init(&h, NULL);
+    guest_open(&known, &h, 10000);
+    guest_request(&known, WIRE_CREATE, body_create("/kept", "old", 1)); /* ephemeral */
+    service_harness_settle(&h);
+    take_snapshot(h.service.state, &snapshot);
+    int64_t session_known = known.c.session_id;
+
+    guest_open(&later, &h, 10000);
+    guest_request(&later, WIRE_CREATE, body_create("/new", "", 0));
+    guest_request(&later, WIRE_DELETE, body_delete("/kept"));
+    service_harness_settle(&h);
+    int64_t before = state_zxid(h.service.state);
+    uint64_t generation = h.service.generation;
+
+    assert_int_equal(replacement_submit(&h.service, buf_slice(&snapshot), &id), 0);
+    assert_true(id > 0);
+    assert_int_equal(h.service.replaced_by, 0); /* not before it has come through the log */
+    assert_false(known.closed);
+    service_harness_settle(&h);
+    assert_int_equal(h.service.replaced_by, id);
+    assert_int_equal(h.service.generation, generation + 1);
+    assert_int_equal(state_zxid(h.service.state), before + 1);
+    assert_true(known.closed && later.closed);
+    assert_int_equal(session_tracker_count(h.service.sessions), 1);
+
+    assert_int_equal(known.c.session_id, session_known);
+    reopen(&h, &later, &again, &r);
+    assert_int_equal(r.session_id, 0); /* expired */
+    guest_finish(&again);
+    reopen(&h, &known, &again, &r);
+    assert_int_equal(r.session_id, session_known);
+    assert_int_equal(exists(&h, &again, "/kept"), 0);
+    assert_int_equal(exists(&h, &again, "/new"), CONCLAVE_NO_NODE);
+
+    /* The next number is above all before, so fencing tokens are, too. */
+    int32_t xid = guest_request(&again, WIRE_CREATE, body_create("/next", "", 0));
+    service_harness_settle(&h);
+    assert_int_equal(guest_expect(&again, xid, 0).zxid, before + 2);
+    guest_finish(&again);
+
+    /* Who does not come back is gone in time, with his node. */
+    for (int i = 0; i < 200; i++) {
+        service_harness_advance(&h, 100);
+        service_tick(&h.service);
+        service_harness_settle(&h);
+    }
+    assert_int_equal(session_tracker_count(h.service.sessions), 0);
+    struct state_stats stats;
+    state_stats(h.service.state, &stats);
+    assert_int_equal(stats.ephemerals, 0);
+    guest_finish(&known);
+    guest_finish(&later);
+    buf_finish(&snapshot);
+    service_harness_finish(&h);
+}
+
+/* A write taken in before the replacement and applied behind it: its session is gone, and so is its client. */
+static void test_writes_on_their_way(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct guest p;
+    struct buf snapshot;
+    int64_t id = 0;
+    service_harness_init(&h, NULL);
+    take_snapshot(h.service.state, &snapshot);
+    guest_open(&p, &h, 10000);
+    assert_int_equal(replacement_submit(&h.service, buf_slice(&snapshot), &id), 0);
+    guest_request(&p, WIRE_CREATE, body_create("/a", "", 0));
+    guest_request(&p, WIRE_CREATE, body_create("/b", "", 0));
+    service_harness_settle(&h);
+    assert_true(p.closed);
+    assert_int_equal(h.service.pipeline.outstanding, 0);
+    struct state_stats stats;
+    state_stats(h.service.state, &stats);
+    assert_int_equal(stats.nodes, 5);
+    guest_finish(&p);
+    buf_finish(&snapshot);
+    service_harness_finish(&h);
+}
+
+/* What is no snapshot never gets into the log: applying it would end the server at every start. */
+static void test_damaged_is_refused(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct buf snapshot;
+    int64_t id = 0;
+    service_harness_init(&h, NULL);
+    take_snapshot(h.service.state, &snapshot);
+    for (size_t n = 0; n < snapshot.len; n++) {
+        assert_int_equal(replacement_submit(&h.service, slice_make(snapshot.data, n), &id),
+                         CONCLAVE_ECORRUPT);
+        snapshot.data[n] ^= 1;
+        assert_int_equal(replacement_submit(&h.service, buf_slice(&snapshot), &id),
+                         CONCLAVE_ECORRUPT);
+        snapshot.data[n] ^= 1;
+    }
+    assert_int_equal(h.log_count, 0);
+    h.submit_error = CONCLAVE_EIO;
+    assert_int_equal(replacement_submit(&h.service, buf_slice(&snapshot), &id), CONCLAVE_EIO);
+    assert_int_equal(id, 0);
+    buf_finish(&snapshot);
+    service_harness_finish(&h);
+}
+
+/* A restart applies the entry before anybody is served, and comes to the same state. */
+static void test_replayed(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct service_harness other;
+    struct buf snapshot;
+    struct buf entry;
+    service_harness_init(&h, NULL);
+    service_harness_init(&other, NULL);
+    struct guest p;
+    guest_open(&p, &h, 10000);
+    guest_request(&p, WIRE_CREATE, body_create("/a", "x", 0));
+    service_harness_settle(&h);
+    take_snapshot(h.service.state, &snapshot);
+    buf_init(&entry, 0);
+    replacement_begin(&entry, 7, 42);
+    buf_append_slice(&entry, buf_slice(&snapshot));
+    other.service.serving = false;
+    assert_int_equal(service_restore(&other.service, buf_slice(&snapshot)), 0);
+    assert_int_equal(service_apply(&other.service, buf_slice(&entry)), 0);
+    assert_int_equal(service_apply(&h.service, buf_slice(&entry)), 0);
+    assert_true(state_digest(h.service.state) == state_digest(other.service.state));
+    assert_int_equal(other.service.replaced_by, 0);
+    assert_int_equal(session_tracker_count(other.service.sessions), 0);
+    assert_int_equal(service_begin(&other.service), 0);
+    assert_int_equal(session_tracker_count(other.service.sessions), 1);
+    for (size_t n = 0; n < 17; n++) {
+        assert_int_not_equal(service_apply(&h.service, slice_make(entry.data, n)), 0);
+    }
+    service_harness_settle(&h);
+    guest_finish(&p);
+    buf_finish(&entry);
+    buf_finish(&snapshot);
+    service_harness_finish(&other);
+    service_harness_finish(&h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_state_comes_back),
+        cmocka_unit_test(test_writes_on_their_way),
+        cmocka_unit_test(test_damaged_is_refused),
+        cmocka_unit_test(test_replayed),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    body_finish();
+    return failed;
+}
