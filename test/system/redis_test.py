@@ -295,7 +295,8 @@ def test_a_master_that_comes_back_with_its_data_stays():
 
 def test_a_master_that_is_copied_again_during_its_plan_leaves_a_master():
     """A candidate is chosen, and the old master is back from its AOF: all copy the history that it begins."""
-    with Cluster(ENSEMBLE, "copied", managers=1) as cluster:
+    # "everysec" keeps writes in memory while the disk is busy with an earlier fsync: kill -9 would lose them
+    with Cluster(ENSEMBLE, "copied", managers=1, settings=["appendfsync always"]) as cluster:
         cluster.start(first_stop_at="choose:stop")
         held = cluster.managers[0]
         first, *others = cluster.nodes
