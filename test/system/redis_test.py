@@ -49,7 +49,7 @@ def addresses(nodes):
 
 def fill(node, count=100, prefix="k", size=100, replicas=0):
     """Writes, and has so many replicas acknowledge."""
-    with node.client() as link:
+    with node.client(10) as link:  # longer than WAIT may take
         for number in range(count):
             link.call("SET", f"{prefix}:{number}", "x" * size)
         assert not replicas or link.call("WAIT", replicas, 5000) >= replicas
@@ -83,7 +83,7 @@ def lagging(cluster, node, writes=300):
     node.freeze()
     fill(cluster.nodes[0], writes, "late", BEYOND_SOCKETS // 300)
     others = [other for other in cluster.nodes[1:] if other is not node and other.of is cluster.nodes[0]]
-    with cluster.nodes[0].client() as link:
+    with cluster.nodes[0].client(10) as link:
         link.call("SET", "last", "1")
         assert not others or link.call("WAIT", len(others), 3000) >= len(others)
 
@@ -120,14 +120,17 @@ def test_E111_another_history_is_never_chosen():
         cluster.start()
         first, good, astray = cluster.nodes
         fill(foreign, 2000, "foreign", 1000)
+        assert cluster.command("pause")[0] == 0  # until the copy is there
+        cluster.wait_state("paused")
         first.kill()
         astray.kill()  # and comes back as the replica of somebody else, with far more behind it
         astray.of = foreign
         astray.write_settings()
         astray.start()
         cluster.note_pid(astray)
-        with contextlib.suppress(AssertionError):
-            astray.wait_synced(1)
+        astray.wait_synced()
+        assert astray.call("EXISTS", "foreign:1") == 1
+        assert cluster.command("resume")[0] == 0
         assert cluster.wait_master(but=first) is good, cluster.told()
         assert good.call("EXISTS", "foreign:1") == 0
 
