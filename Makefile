@@ -1,13 +1,15 @@
 # Conclave's front door: every job of the house is one target here; Meson and Ninja do the building.
 #
 # Promise: each target installs what it lacks (tools/install-deps says what), and fails with a line that says why.
-# Variables: BUILD=dir (default build), PREFIX and DESTDIR for install, T=seconds for fuzz, SEED=n COUNT=n for sim,
-# LIMIT=seconds after which test-long starts no further suite, SUITES=all for the coverage of all suites.
+# Variables: BUILD=dir (default build), PREFIX=dir (default /usr/local) and DESTDIR=dir for install, T=seconds for fuzz,
+# SEED=n COUNT=n for sim, LIMIT=seconds after which test-long starts no further suite, SUITES=all for the coverage of all
+# suites.
 
 BUILD   ?= build
 PREFIX  ?= /usr/local
 T       ?= 60
 SEED    ?= 1
+export PREFIX # tools/build reads it
 # The house's Python programs use Debian's Python, which is where Debian's python3-* packages are.
 PYTHON  ?= /usr/bin/python3
 
@@ -17,11 +19,11 @@ SANITIZE := -Db_lundef=false -Dbuildtype=debugoptimized
 TESTS    := $(PYTHON) -B tools/run-tests
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test test-long unit check asan tsan sim fuzz system compat bench cov cluster install docs deb \
-	clean distclean format help deps deps-check deps-test
+.PHONY: all demo test test-long unit check asan tsan sim fuzz system compat bench cov cluster install docs \
+	clean distclean format help deps deps-unit deps-check deps-test
 
-all: deps ## build conclave, libconclave.so, libconclave.a and conclave.pc (the default)
-	@tools/build $(BUILD)
+all: deps ## build the program, the library and the man pages (the default)
+	@NINJA_TARGETS=product tools/build $(BUILD)
 
 demo: deps ## build the program, then show the main job; ends by itself
 	@NINJA_TARGETS=conclave tools/build $(BUILD)
@@ -35,7 +37,7 @@ test-long: deps-test ## the tests that take long: more rounds, more cases, more 
 	@tools/build $(BUILD)
 	@$(TESTS) --build $(BUILD) $(if $(LIMIT),--limit $(LIMIT)) long
 
-unit: deps ## the unit tests only
+unit: deps-unit ## the unit tests only
 	@tools/build $(BUILD)
 	@$(TESTS) --build $(BUILD) unit
 
@@ -58,7 +60,7 @@ tsan: deps-test ## unit tests and the suites marked tsan, under ThreadSanitizer
 	@tools/build build-tsan $(SANITIZE) -Db_sanitize=thread
 	@$(TESTS) --build build-tsan unit tsan
 
-cov: $(if $(filter all,$(SUITES)),deps-test,deps) ## coverage per room and its gate, by the unit tests or by all suites (SUITES=all)
+cov: $(if $(filter all,$(SUITES)),deps-test,deps-unit) ## coverage per room and its gate, by the unit tests or by all suites (SUITES=all)
 	@tools/install-deps --cov
 	@CC=clang tools/build build-cov -Dbuildtype=debug "-Dc_args=$(COVERAGE) -fcoverage-mapping" "-Dc_link_args=$(COVERAGE)"
 	@rm -rf build-cov/profiles
@@ -71,29 +73,24 @@ fuzz: deps ## each fuzzer of test/fuzz for T seconds (T=60)
 
 bench: deps ## the benchmarks, beside the peers installed from Debian
 	@tools/install-deps --bench
-	@tools/build $(BUILD)
-	@if [ -f bench/run ]; then CONCLAVE_BUILD=$(abspath $(BUILD)) CONCLAVE_BIN=$(abspath $(BUILD))/conclave \
-		exec $(PYTHON) bench/run; \
-	else echo "not built yet: bench (there is no bench/run)" >&2; exit 2; fi
+	@NINJA_TARGETS=product tools/build $(BUILD)
+	@CONCLAVE_BUILD=$(abspath $(BUILD)) CONCLAVE_BIN=$(abspath $(BUILD))/conclave exec $(PYTHON) bench/run
 
-sim: deps ## a whole cluster under one seed, told step by step (SEED=n), or COUNT=n seeds from there on
+sim: deps-unit ## a whole cluster under one seed, told step by step (SEED=n), or COUNT=n seeds from there on
 	@NINJA_TARGETS=test/sim/sim tools/build $(BUILD)
 	@$(BUILD)/test/sim/sim --seed $(SEED) $(if $(COUNT),--count $(COUNT),--verbose)
 
 cluster: all ## three servers on this machine, until Ctrl-C; data and logs in conclave-cluster/
 	@exec $(PYTHON) tools/cluster --bin $(BUILD)/conclave
 
-docs: ## the API's pages, made from the public headers: build/api/index.html
+docs: ## the API's pages (build/api/index.html), and what the recipes' tests show (build/statements.md)
 	@tools/install-deps --docs
 	@tools/api-pages --output $(BUILD)/api
+	@tools/statements --output $(BUILD)/statements.md
 
-deb: ## Debian packages
-	@echo "not built yet: deb, the Debian packages" >&2; exit 2
-
-install: deps ## install under PREFIX (/usr/local), below DESTDIR
-	@tools/build $(BUILD) --prefix=$(PREFIX)
-	@DESTDIR="$(DESTDIR)" meson install -C $(BUILD) --no-rebuild --quiet
-	@echo "installed under $(DESTDIR)$(PREFIX)"
+install: all ## install under PREFIX (/usr/local); with DESTDIR, into that folder, as a package needs it
+	@DESTDIR="$(abspath $(DESTDIR))" meson install -C $(BUILD) --no-rebuild --quiet
+	@echo "installed under $(abspath $(DESTDIR))$(PREFIX)"
 
 format: deps-check ## let clang-format rewrite the sources
 	@tools/check-format --fix
@@ -109,6 +106,10 @@ help: ## this list
 
 deps:
 	@tools/install-deps
+	@tools/build-libraft
+
+deps-unit:
+	@tools/install-deps --unit
 	@tools/build-libraft
 
 deps-check:

@@ -1,6 +1,6 @@
 /*
  * Elections on a real server, through the fault proxy: election_test SERVER_PORT NAME [TEST]. The
- * numbers are those of docs/election-tests.md. The server grants session timeouts from 1 s, at
+ * numbers are those of test/statements.txt. The server grants session timeouts from 1 s, at
  * ticks of TICK_MS; all nodes stand below /election_test. "!restart" on stdout asks the one who
  * started this to kill the server and start it again, and to answer with a line. The last line of
  * output counts the tests.

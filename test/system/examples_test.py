@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The library as its users get it: installed into a folder, found by pkg-config, each program of examples/ compiled and run.
+"""The library as its users get it: `make install` into a folder, pkg-config, each program of examples/ compiled and run.
 
 Promise: every example compiles without a warning against the installed headers and does what its head says, on one
-server; every public header compiles by itself as C11 and as C++; exported functions carry a version; man pages are
-there. An example without a case here fails the suite.
+server; every public header compiles by itself as C11 and as C++; exported functions carry a version; every file is
+where it belongs, and nothing else is installed. An example without a case here fails the suite.
 Limits: needs pkg-config, a C compiler, and g++ for what is C++; one server, on loopback.
 
 usage: examples_test.py [NAME...]
@@ -33,6 +33,7 @@ C_FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werr
 CXX_FLAGS = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-missing-field-initializers", "-O1"]
 SESSION_S = 10  # the session timeout that the client asks for by default
 WAIT_S = 60
+PREFIX = "/usr/local"
 
 
 class Program:
@@ -84,8 +85,13 @@ class Bench:
         self.programs = []
 
     def __enter__(self):
-        subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", self.prefix], check=True,
-                       stdout=subprocess.DEVNULL)
+        # "-o deps": what the build needs is there, and a test installs no packages.
+        own = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+        run = subprocess.run(["make", "--no-print-directory", "-o", "deps", "install", f"BUILD={BUILD}",
+                              f"DESTDIR={self.prefix}", f"PREFIX={PREFIX}"], cwd=ROOT, env=own, check=False,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if run.returncode:
+            raise AssertionError(f"make install failed:\n{run.stdout}")
         self.server.__enter__()
         return self
 
@@ -413,15 +419,24 @@ def versions(bench):
     return f"{len(functions)} functions"
 
 
-def pages(bench):
-    """Man pages of the library and of every command that has one."""
-    if not shutil.which("scdoc"):
-        raise cases.Skip("no scdoc (Debian: scdoc): man pages are not built without it")
-    sources = glob.glob(os.path.join(ROOT, "docs", "man", "*.scd"))
-    found = {os.path.basename(path) for path in bench.installed("man/man*/*")}
-    missing = [name for name in (os.path.basename(path)[:-len(".scd")] for path in sources) if name not in found]
-    assert not missing, f"not installed: {missing}"
-    return f"{len(found)} pages"
+def places(bench):
+    """Program, libraries, headers, conclave.pc and man pages, each where it belongs, and nothing else."""
+    top = bench.prefix + PREFIX
+    found = {os.path.relpath(path, top) for path in glob.glob(top + "/**", recursive=True) if not os.path.isdir(path)}
+    libraries = os.path.relpath(os.path.dirname(bench.installed("libconclave.so")[0]), top)
+    versions = {name for name in found if re.fullmatch(rf"{re.escape(libraries)}/libconclave\.so(\.[0-9.]+)?", name)}
+    pages = {os.path.basename(path)[:-len(".scd")] for path in glob.glob(os.path.join(ROOT, "docs", "man", "*.scd"))}
+    wanted = {"bin/conclave", f"{libraries}/libconclave.a", f"{libraries}/pkgconfig/conclave.pc"} | versions
+    wanted |= {os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "include", "conclave", "*.h"))}
+    if shutil.which("scdoc"):
+        wanted |= {f"share/man/man{page[-1]}/{page}" for page in pages}
+    assert found == wanted and len(versions) == 3, f"missing: {wanted - found}; too many: {found - wanted}"
+    assert set(os.listdir(bench.prefix)) == {PREFIX.split("/")[1]}, os.listdir(bench.prefix)
+    with open(os.path.join(top, libraries, "pkgconfig", "conclave.pc"), encoding="utf-8") as file:
+        assert re.search(rf"^prefix={PREFIX}$", file.read(), re.M)
+    shown = subprocess.run([os.path.join(top, "bin", "conclave"), "--version"], stdout=subprocess.PIPE, text=True, check=True)
+    assert shown.stdout.startswith("conclave "), shown.stdout
+    return f"{len(found)} files"
 
 
 def api_pages(bench):
@@ -464,13 +479,14 @@ def compiled(bench, source):
 
 def main():
     why = conclave.why_missing() or next((f"no {tool} (Debian: {package})" for tool, package in
-                                          (("pkg-config", "pkg-config"), ("g++", "g++"), ("meson", "meson"))
+                                          (("pkg-config", "pkg-config"), ("g++", "g++"), ("meson", "meson"),
+                                           ("make", "make"))
                                           if not shutil.which(tool)), None)
     if why:
         return cases.skip_all(why)
     sources = sorted(glob.glob(os.path.join(ROOT, "examples", "*.c")) + glob.glob(os.path.join(ROOT, "examples", "*.cpp")))
     with Bench() as bench:
-        return cases.run([cases.bound(function, bench) for function in (headers, versions, pages, api_pages, static)]
+        return cases.run([cases.bound(function, bench) for function in (places, headers, versions, api_pages, static)]
                          + [compiled(bench, source) for source in sources], sys.argv[1:])
 
 
