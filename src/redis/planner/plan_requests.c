@@ -100,6 +100,23 @@ static bool begin(struct turn *t, enum redis_step step, int target, bool force)
     return true;
 }
 
+/* Too early to refuse because of these servers: a leader that is new has not asked one yet, or the next answer of one
+ * says whether it is down. */
+static bool in_doubt(struct turn *t, uint32_t nodes)
+{
+    uint32_t unasked = turn_unprobed(t, 0) & nodes;
+    if (unasked != 0) {
+        return turn_refresh(t, unasked, "an operator asks for a fail-over: how are the servers?");
+    }
+    for (size_t i = 0; i < t->config->node_count; i++) {
+        if ((nodes & 1U << i) != 0 && t->now->nodes[i].state == REDIS_NODE_SUSPECT) {
+            return turn_wait(t, t->config->period_ms / 4, "%s is asked again",
+                             turn_address(t, (int)i));
+        }
+    }
+    return false;
+}
+
 static bool failover(struct turn *t)
 {
     const struct redis_request *request = t->now->request;
@@ -122,20 +139,24 @@ static bool failover(struct turn *t)
                 strcmp(turn_facts(t, t->master)->run_id, t->now->current->run_id) == 0;
     if (!well) {
         bool down = t->now->verdicts[t->master].kind == REDIS_VERDICT_DOWN;
-        return down || request->force
-                   ? begin(t, REDIS_STEP_FENCE, target, request->force)
-                   : turn_answer(t, name, false, "the master is not well, and not down for all: %s",
-                                 t->now->verdicts[t->master].why);
+        if (down || request->force) {
+            return begin(t, REDIS_STEP_FENCE, target, request->force);
+        }
+        return in_doubt(t, 1U << t->master) ||
+               turn_answer(t, name, false, "the master is not well, and not down for all: %s",
+                           t->now->verdicts[t->master].why);
     }
     if (target == REDIS_NONE) {
         target = nearest(t);
         if (target == REDIS_NONE) {
-            return turn_answer(t, name, false, "no replica is fit to become master");
+            return in_doubt(t, UINT32_MAX) ||
+                   turn_answer(t, name, false, "no replica is fit to become master");
         }
     }
     const char *why = unfit(t, target);
     if (why != NULL && !request->force) {
-        return turn_answer(t, name, false, "%s %s", turn_address(t, target), why);
+        return in_doubt(t, 1U << target) ||
+               turn_answer(t, name, false, "%s %s", turn_address(t, target), why);
     }
     if (turn_facts(t, t->master)->version < HANDOVER_VERSION || why != NULL) {
         return request->force ? begin(t, REDIS_STEP_FENCE, target, true)

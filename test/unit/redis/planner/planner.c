@@ -488,6 +488,27 @@ static void E118_what_cannot_be_is_refused_with_the_reason(void **state)
     cluster_destroy(c);
 }
 
+/* The managers were started after the request, and the replica's first answer takes its time. */
+static void E118_a_leader_asks_all_servers_before_it_refuses(void **state)
+{
+    (void)state;
+    struct cluster *c = ready(2, 13);
+    ask(c, REDIS_REQUEST_FAILOVER, "");
+    hang(c, 1);
+    lose_leader(c);
+    c->elect_ms = c->world.now;
+    for (int i = 0; i < MANAGERS; i++) {
+        manager_start(c, i);
+    }
+    run_for(c, c->config.op_timeout_ms / 2);
+    assert_false(c->result_there);
+    c->world.servers[1].hung = false;
+    run_for(c, 5000);
+    assert_true(c->result_there && c->result.ok);
+    assert_string_equal(c->current.master, "127.0.0.1:7001");
+    cluster_destroy(c);
+}
+
 static void E118_a_target_that_stands_still_leaves_all_as_it_was(void **state)
 {
     (void)state;
@@ -941,6 +962,7 @@ int main(void)
         cmocka_unit_test(E118_a_hand_over_loses_nothing),
         cmocka_unit_test(E118_a_hand_over_is_carried_out_once_wherever_the_manager_stops),
         cmocka_unit_test(E118_what_cannot_be_is_refused_with_the_reason),
+        cmocka_unit_test(E118_a_leader_asks_all_servers_before_it_refuses),
         cmocka_unit_test(E118_a_target_that_stands_still_leaves_all_as_it_was),
         cmocka_unit_test(E120_a_second_fail_over_within_the_cooldown_is_held),
         cmocka_unit_test(E120_it_is_done_when_the_cooldown_is_over),
