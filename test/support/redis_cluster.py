@@ -308,7 +308,17 @@ class Cluster:
         for node in self.nodes:
             if node.of:
                 node.wait_synced()
+        eventually(self.told, lambda: self.counts_all(self.nodes[0]))
         return self
+
+    def counts_all(self, master):
+        """Whether the master says that all others are online. They say so earlier, and it hands over to none before."""
+        try:
+            info = master.info()
+        except (OSError, Refused):
+            return False
+        others = len(self.nodes) - 1
+        return sum("state=online" in info.get(f"slave{number}", "") for number in range(others)) == others
 
     def restart(self, node):
         node.restart(hard=True)
@@ -382,7 +392,7 @@ class Cluster:
                     return False
                 if info.get("master_link_status") != "up" or info["master_port"] != current["master"].rpartition(":")[2]:
                     return False
-            return True
+            return self.counts_all(self.node(current["master"]))
         eventually(lambda: f"{self.name}: whole again\n{self.told()}", whole, seconds)
         return self.node(self.current()["master"])
 
