@@ -17,9 +17,9 @@ struct admin {
     struct view view;
     struct site site;
     struct http *http;
-    struct gate *gate;           /* before http, with HTTPS */
-    struct secure *secure;       /* its certificates */
-    struct tls_context *context; /* the newest of them */
+    struct gate *gate;                /* before http, with HTTPS */
+    struct port_certificates *secure; /* its certificates */
+    struct tls_context *context;      /* the newest of them */
     struct http *metrics;
     unsigned open_parts;
     void (*closed)(void *ctx);
@@ -56,8 +56,8 @@ static int admin_open_gate(uv_loop_t *loop, struct admin *a, const char *advice,
     const struct admin_options *o = &a->options;
     char text[NET_TEXT_MAX];
     const char *reason = NULL;
-    int rc =
-        secure_open(loop, &o->tls, o->tls_reload, admin_on_certificates, a, &a->secure, ret_text);
+    int rc = port_certificates_open(loop, &o->tls, o->tls_reload, admin_on_certificates, a,
+                                    &a->secure, ret_text);
     if (rc != 0) {
         return rc;
     }
@@ -123,7 +123,7 @@ int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admi
 static int admin_on_word(void *ctx, struct slice bytes, struct buf *out)
 {
     struct admin *a = ctx;
-    return words_answer(&a->view, bytes, out);
+    return four_letter_answer(&a->view, bytes, out);
 }
 
 void admin_attach(struct admin *a, struct server *s)
@@ -142,7 +142,7 @@ void admin_attach(struct admin *a, struct server *s)
 void admin_reload(struct admin *a)
 {
     if (a->secure != NULL) {
-        secure_reload(a->secure);
+        port_certificates_reload(a->secure);
     }
 }
 
@@ -188,7 +188,7 @@ void admin_close(struct admin *a, void (*cb)(void *ctx), void *ctx)
     backup_close(a->site.backup, admin_on_part_closed, a);
     tokens_close(a->site.tokens, admin_on_part_closed, a);
     gate_close(a->gate, admin_on_part_closed, a);
-    secure_close(a->secure, admin_on_part_closed, a);
+    port_certificates_close(a->secure, admin_on_part_closed, a);
     http_close(a->http, admin_on_part_closed, a);
     http_close(a->metrics, admin_on_part_closed, a);
 }

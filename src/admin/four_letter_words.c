@@ -17,16 +17,16 @@ struct word {
 
 /* ruok is not among those that are always answered: imok from a server that serves nobody has misled too many. */
 static const struct word WORDS[] = {
-    {"ruok", false, text_ruok},   {"srvr", false, text_srvr},
-    {"stat", false, text_stat},   {"cons", false, text_cons},
-    {"conf", false, text_conf},   {"envi", true, text_envi},
-    {"isro", true, text_isro},    {"dirs", false, text_dirs},
-    {"wchs", false, text_wchs},   {"wchc", false, text_wchc},
-    {"wchp", false, text_wchp},   {"dump", false, text_dump},
-    {"mntr", false, text_mntr},   {"srst", false, text_srst},
-    {"crst", false, text_crst},   {"hash", false, text_hash},
-    {"gtmk", true, text_gtmk},    {"stmk", true, NULL},
-    {"memb", true, members_text}, {"sess", false, members_sessions_text},
+    {"ruok", false, four_letter_ruok},    {"srvr", false, four_letter_srvr},
+    {"stat", false, four_letter_stat},    {"cons", false, four_letter_cons},
+    {"conf", false, four_letter_conf},    {"envi", true, four_letter_envi},
+    {"isro", true, four_letter_isro},     {"dirs", false, four_letter_dirs},
+    {"wchs", false, four_letter_wchs},    {"wchc", false, four_letter_wchc},
+    {"wchp", false, four_letter_wchp},    {"dump", false, four_letter_dump},
+    {"mntr", false, four_letter_mntr},    {"srst", false, four_letter_srst},
+    {"crst", false, four_letter_crst},    {"hash", false, four_letter_hash},
+    {"gtmk", true, four_letter_gtmk},     {"stmk", true, NULL},
+    {"memb", true, ensemble_answer_text}, {"sess", false, ensemble_answer_sessions_text},
 };
 
 static const struct word *word_find(struct slice bytes)
@@ -39,7 +39,7 @@ static const struct word *word_find(struct slice bytes)
     return NULL;
 }
 
-bool words_allowed(const struct admin_options *options, const char *word)
+bool four_letter_allowed(const struct admin_options *options, const char *word)
 {
     if (strcmp(word, "srvr") == 0 || (options->memb && strcmp(word, "memb") == 0) ||
         (options->read_only_word && strcmp(word, "isro") == 0)) {
@@ -60,13 +60,13 @@ bool words_allowed(const struct admin_options *options, const char *word)
     return false;
 }
 
-int words_answer(struct view *v, struct slice bytes, struct buf *out)
+int four_letter_answer(struct view *v, struct slice bytes, struct buf *out)
 {
     const struct word *word = bytes.len < WORD_LEN ? NULL : word_find(bytes);
     if (word == NULL) {
         return 0;
     }
-    if (!words_allowed(v->options, word->name)) {
+    if (!four_letter_allowed(v->options, word->name)) {
         buf_printf(out, "%s is not executed because it is not in the whitelist.\n", word->name);
         return WORD_LEN;
     }

@@ -9,9 +9,9 @@
 #include "admin/answers/server_view.h"
 
 /* Answers the word at the start of bytes: see struct service_words. */
-int words_answer(struct view *v, struct slice bytes, struct buf *out);
+int four_letter_answer(struct view *v, struct slice bytes, struct buf *out);
 
 /* Whether the word (four bytes) is on the whitelist. */
-bool words_allowed(const struct admin_options *options, const char *word);
+bool four_letter_allowed(const struct admin_options *options, const char *word);
 
 #endif

@@ -5,12 +5,13 @@
 
 #include <string.h>
 
-void founding_init(struct founding *f, uint64_t id, const struct member *founders, size_t n)
+void bootstrap_init(struct bootstrap *f, uint64_t id, const struct configuration_member *founders,
+                    size_t n)
 {
-    *f = (struct founding){.id = id, .founders = founders, .n_founders = n, .majority_ms = -1};
+    *f = (struct bootstrap){.id = id, .founders = founders, .n_founders = n, .majority_ms = -1};
 }
 
-void founding_hello(struct founding *f, const struct peer_identity *who)
+void bootstrap_hello(struct bootstrap *f, const struct peer_identity *who)
 {
     if (who->age == PEER_GROWN) {
         f->grown = true;
@@ -26,15 +27,15 @@ void founding_hello(struct founding *f, const struct peer_identity *who)
     f->other_lost = f->other_lost || who->age == PEER_LOST;
 }
 
-enum founding_verdict founding_decide(struct founding *f, int64_t now_ms)
+enum bootstrap_verdict bootstrap_decide(struct bootstrap *f, int64_t now_ms)
 {
-    size_t voters = members_voters(f->founders, f->n_founders);
+    size_t voters = configuration_voters(f->founders, f->n_founders);
     size_t fresh = 0;
     bool lost = f->other_lost;
     if (f->grown) {
         return FOUNDING_JOIN;
     }
-    const struct member *self = members_find(f->founders, f->n_founders, f->id);
+    const struct configuration_member *self = configuration_find(f->founders, f->n_founders, f->id);
     if (self == NULL) {
         return FOUNDING_WAIT; /* of no ensemble yet: somebody must have data */
     }
@@ -53,10 +54,11 @@ enum founding_verdict founding_decide(struct founding *f, int64_t now_ms)
                                                                            : FOUNDING_WAIT;
 }
 
-void founding_cluster(const struct member *founders, size_t n, uint8_t ret[PEER_CLUSTER_SIZE])
+void bootstrap_cluster(const struct configuration_member *founders, size_t n,
+                       uint8_t ret[PEER_CLUSTER_SIZE])
 {
     uint64_t half[2] = {hash_bytes("conclave", 8), hash_bytes("ensemble", 8)};
-    struct member sorted[MEMBERS_MAX];
+    struct configuration_member sorted[MEMBERS_MAX];
     size_t count = n < MEMBERS_MAX ? n : MEMBERS_MAX;
     for (size_t i = 0; i < count; i++) {
         size_t at = i;

@@ -20,11 +20,11 @@
 
 enum { FOUNDING_GRACE_MS = 1000 };
 
-enum founding_verdict { FOUNDING_WAIT, FOUNDING_FOUND, FOUNDING_JOIN };
+enum bootstrap_verdict { FOUNDING_WAIT, FOUNDING_FOUND, FOUNDING_JOIN };
 
-struct founding {
+struct bootstrap {
     uint64_t id;
-    const struct member *founders; /* borrowed */
+    const struct configuration_member *founders; /* borrowed */
     size_t n_founders;
     bool heard[MEMBERS_MAX];            /* by place in founders: it has no data */
     bool lost[MEMBERS_MAX];             /* by place: it cannot use the data that it had */
@@ -35,14 +35,16 @@ struct founding {
 };
 
 /* The founders are the configured members, this server among them or not. */
-void founding_init(struct founding *f, uint64_t id, const struct member *founders, size_t n);
+void bootstrap_init(struct bootstrap *f, uint64_t id, const struct configuration_member *founders,
+                    size_t n);
 
 /* Somebody told who he is. */
-void founding_hello(struct founding *f, const struct peer_identity *who);
+void bootstrap_hello(struct bootstrap *f, const struct peer_identity *who);
 
-enum founding_verdict founding_decide(struct founding *f, int64_t now_ms);
+enum bootstrap_verdict bootstrap_decide(struct bootstrap *f, int64_t now_ms);
 
 /* The founded ensemble's id: the same for all who found with the same members. */
-void founding_cluster(const struct member *founders, size_t n, uint8_t ret[PEER_CLUSTER_SIZE]);
+void bootstrap_cluster(const struct configuration_member *founders, size_t n,
+                       uint8_t ret[PEER_CLUSTER_SIZE]);
 
 #endif

@@ -2,44 +2,47 @@
 
 #include <string.h>
 
-void agreement_reset(struct agreement *a)
+void digest_check_reset(struct digest_check *a)
 {
     memset(a, 0, sizeof *a);
 }
 
-static enum agreement_verdict compare(const struct agreement *a, uint64_t index, uint64_t digest)
+static enum digest_check_verdict compare(const struct digest_check *a, uint64_t index,
+                                         uint64_t digest)
 {
-    const struct agreement_digest *own = &a->kept[index % AGREEMENT_KEPT];
+    const struct digest_check_digest *own = &a->kept[index % AGREEMENT_KEPT];
     if (index == 0 || own->index != index) {
         return AGREEMENT_UNKNOWN;
     }
     return own->digest == digest ? AGREEMENT_SAME : AGREEMENT_DIFFERS;
 }
 
-enum agreement_verdict agreement_applied(struct agreement *a, uint64_t index, uint64_t digest)
+enum digest_check_verdict digest_check_applied(struct digest_check *a, uint64_t index,
+                                               uint64_t digest)
 {
-    a->kept[index % AGREEMENT_KEPT] = (struct agreement_digest){index, digest};
+    a->kept[index % AGREEMENT_KEPT] = (struct digest_check_digest){index, digest};
     a->last = index;
     if (a->claim.index == 0 || a->claim.index > index) {
         return AGREEMENT_UNKNOWN;
     }
-    struct agreement_digest claim = a->claim;
+    struct digest_check_digest claim = a->claim;
     a->claim.index = 0;
     /* An entry below was passed: it changed nothing here. */
     return claim.index == index ? compare(a, index, claim.digest) : AGREEMENT_UNKNOWN;
 }
 
-enum agreement_verdict agreement_claimed(struct agreement *a, uint64_t index, uint64_t digest)
+enum digest_check_verdict digest_check_claimed(struct digest_check *a, uint64_t index,
+                                               uint64_t digest)
 {
     if (index > a->last) {
-        a->claim = (struct agreement_digest){index, digest};
+        a->claim = (struct digest_check_digest){index, digest};
         return AGREEMENT_UNKNOWN;
     }
     return compare(a, index, digest);
 }
 
-enum agreement_verdict agreement_told(struct agreement *a, uint64_t member, uint64_t index,
-                                      uint64_t digest)
+enum digest_check_verdict digest_check_told(struct digest_check *a, uint64_t member, uint64_t index,
+                                            uint64_t digest)
 {
     size_t i = 0;
     while (i < a->n_others && a->others[i].member != member) {
@@ -47,15 +50,15 @@ enum agreement_verdict agreement_told(struct agreement *a, uint64_t member, uint
     }
     if (i < MEMBERS_MAX) {
         a->others[i].member = member;
-        a->others[i].told = (struct agreement_digest){index, digest};
+        a->others[i].told = (struct digest_check_digest){index, digest};
         a->n_others += i == a->n_others;
     }
     return compare(a, index, digest);
 }
 
-bool agreement_argue(struct agreement *a, uint64_t index, uint64_t *ret_digest)
+bool digest_check_argue(struct digest_check *a, uint64_t index, uint64_t *ret_digest)
 {
-    const struct agreement_digest *own = &a->kept[index % AGREEMENT_KEPT];
+    const struct digest_check_digest *own = &a->kept[index % AGREEMENT_KEPT];
     if (index <= a->argued || own->index != index) {
         return false;
     }
@@ -65,7 +68,7 @@ bool agreement_argue(struct agreement *a, uint64_t index, uint64_t *ret_digest)
 }
 
 /* What a member had after that entry, when it differs from what we had. */
-static bool differs_there(const struct agreement *a, uint64_t index, uint64_t member,
+static bool differs_there(const struct digest_check *a, uint64_t index, uint64_t member,
                           uint64_t *ret_digest)
 {
     for (size_t i = 0; i < a->n_others; i++) {
@@ -77,8 +80,8 @@ static bool differs_there(const struct agreement *a, uint64_t index, uint64_t me
     return false;
 }
 
-bool agreement_outvoted(const struct agreement *a, uint64_t index, const uint64_t *voters,
-                        size_t n_voters)
+bool digest_check_outvoted(const struct digest_check *a, uint64_t index, const uint64_t *voters,
+                           size_t n_voters)
 {
     for (size_t i = 0; i < n_voters; i++) {
         uint64_t digest;
@@ -97,7 +100,7 @@ bool agreement_outvoted(const struct agreement *a, uint64_t index, const uint64_
     return false;
 }
 
-bool agreement_newest(const struct agreement *a, uint64_t *ret_index, uint64_t *ret_digest)
+bool digest_check_newest(const struct digest_check *a, uint64_t *ret_index, uint64_t *ret_digest)
 {
     if (a->last == 0) {
         return false;

@@ -18,46 +18,49 @@
 
 enum { AGREEMENT_KEPT = 256 };
 
-struct agreement_digest {
+struct digest_check_digest {
     uint64_t index;
     uint64_t digest;
 };
 
-struct agreement {
-    struct agreement_digest kept[AGREEMENT_KEPT]; /* by index modulo their number */
-    uint64_t last;                                /* newest index; 0: none */
-    struct agreement_digest claim; /* of an entry that is not applied here yet; index 0: nothing */
+struct digest_check {
+    struct digest_check_digest kept[AGREEMENT_KEPT]; /* by index modulo their number */
+    uint64_t last;                                   /* newest index; 0: none */
+    struct digest_check_digest
+        claim; /* of an entry that is not applied here yet; index 0: nothing */
     struct {
         uint64_t member;
-        struct agreement_digest told;
+        struct digest_check_digest told;
     } others[MEMBERS_MAX]; /* what each told last */
     size_t n_others;
     uint64_t argued; /* newest entry whose digest was told because of a difference */
 };
 
-enum agreement_verdict { AGREEMENT_UNKNOWN, AGREEMENT_SAME, AGREEMENT_DIFFERS };
+enum digest_check_verdict { AGREEMENT_UNKNOWN, AGREEMENT_SAME, AGREEMENT_DIFFERS };
 
 /* Forgets all: the state was replaced. */
-void agreement_reset(struct agreement *a);
+void digest_check_reset(struct digest_check *a);
 
 /* An entry was applied; the digest of the state after it. Tells about a claim that waited for it. */
-enum agreement_verdict agreement_applied(struct agreement *a, uint64_t index, uint64_t digest);
+enum digest_check_verdict digest_check_applied(struct digest_check *a, uint64_t index,
+                                               uint64_t digest);
 
 /* The leader had this digest after that entry. */
-enum agreement_verdict agreement_claimed(struct agreement *a, uint64_t index, uint64_t digest);
+enum digest_check_verdict digest_check_claimed(struct digest_check *a, uint64_t index,
+                                               uint64_t digest);
 
 /* So had another member; it waits for nothing. */
-enum agreement_verdict agreement_told(struct agreement *a, uint64_t member, uint64_t index,
-                                      uint64_t digest);
+enum digest_check_verdict digest_check_told(struct digest_check *a, uint64_t member, uint64_t index,
+                                            uint64_t digest);
 
 /* Whether the own digest after that entry should be told to all, because another's differs: once. */
-bool agreement_argue(struct agreement *a, uint64_t index, uint64_t *ret_digest);
+bool digest_check_argue(struct digest_check *a, uint64_t index, uint64_t *ret_digest);
 
 /* Whether a majority of these members had one and the same digest after that entry, and not ours. */
-bool agreement_outvoted(const struct agreement *a, uint64_t index, const uint64_t *voters,
-                        size_t n_voters);
+bool digest_check_outvoted(const struct digest_check *a, uint64_t index, const uint64_t *voters,
+                           size_t n_voters);
 
 /* The newest entry and its digest; false when there is none. */
-bool agreement_newest(const struct agreement *a, uint64_t *ret_index, uint64_t *ret_digest);
+bool digest_check_newest(const struct digest_check *a, uint64_t *ret_index, uint64_t *ret_digest);
 
 #endif

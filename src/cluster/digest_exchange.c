@@ -44,17 +44,17 @@ static void doubt(struct ensemble *e, uint64_t index, bool leaders)
 {
     uint64_t digest;
     e->differences += leaders;
-    if (agreement_argue(&e->agreement, index, &digest)) {
+    if (digest_check_argue(&e->agreement, index, &digest)) {
         tell_all(e, index, digest);
     }
-    if (agreement_outvoted(&e->agreement, index, e->voters, e->n_voters)) {
+    if (digest_check_outvoted(&e->agreement, index, e->voters, e->n_voters)) {
         strike(e, true);
     } else if (leaders && (e->n_voters < 3 || e->differences >= PATIENCE)) {
         strike(e, false);
     }
 }
 
-static void judge_leader(struct ensemble *e, enum agreement_verdict verdict, uint64_t index)
+static void judge_leader(struct ensemble *e, enum digest_check_verdict verdict, uint64_t index)
 {
     e->stats.compared += verdict != AGREEMENT_UNKNOWN;
     if (verdict == AGREEMENT_SAME) {
@@ -66,15 +66,15 @@ static void judge_leader(struct ensemble *e, enum agreement_verdict verdict, uin
     }
 }
 
-void comparison_applied(struct ensemble *e, uint64_t index)
+void digest_exchange_applied(struct ensemble *e, uint64_t index)
 {
     if (!e->sole) {
         uint64_t digest = state_digest_now(e->service->state);
-        judge_leader(e, agreement_applied(&e->agreement, index, digest), index);
+        judge_leader(e, digest_check_applied(&e->agreement, index, digest), index);
     }
 }
 
-void comparison_take(struct ensemble *e, uint64_t from, struct slice bytes)
+void digest_exchange_take(struct ensemble *e, uint64_t from, struct slice bytes)
 {
     struct wire_reader r = wire_reader_make(bytes);
     if (bytes.len != 16) {
@@ -83,19 +83,19 @@ void comparison_take(struct ensemble *e, uint64_t from, struct slice bytes)
     }
     uint64_t index = (uint64_t)wire_read_i64(&r);
     uint64_t digest = (uint64_t)wire_read_i64(&r);
-    enum agreement_verdict verdict = agreement_told(&e->agreement, from, index, digest);
+    enum digest_check_verdict verdict = digest_check_told(&e->agreement, from, index, digest);
     if (from == e->leader && e->role != REPLICATION_LEADER) {
-        judge_leader(e, agreement_claimed(&e->agreement, index, digest), index);
+        judge_leader(e, digest_check_claimed(&e->agreement, index, digest), index);
     } else if (verdict == AGREEMENT_DIFFERS) {
         doubt(e, index, false);
     }
 }
 
-void comparison_tell(struct ensemble *e)
+void digest_exchange_tell(struct ensemble *e)
 {
     uint64_t index;
     uint64_t digest;
-    if (e->role == REPLICATION_LEADER && agreement_newest(&e->agreement, &index, &digest)) {
+    if (e->role == REPLICATION_LEADER && digest_check_newest(&e->agreement, &index, &digest)) {
         tell_all(e, index, digest);
     }
 }

@@ -18,12 +18,12 @@
 struct ensemble;
 
 /* An entry was applied. */
-void comparison_applied(struct ensemble *e, uint64_t index);
+void digest_exchange_applied(struct ensemble *e, uint64_t index);
 
 /* A member's message. */
-void comparison_take(struct ensemble *e, uint64_t from, struct slice bytes);
+void digest_exchange_take(struct ensemble *e, uint64_t from, struct slice bytes);
 
 /* The leader's beat. */
-void comparison_tell(struct ensemble *e);
+void digest_exchange_tell(struct ensemble *e);
 
 #endif

@@ -59,7 +59,7 @@ void ensemble_init(struct ensemble *e, struct service *service, int64_t id,
         .stats = {.proposal_last = -1, .proposal_min = -1, .proposal_max = -1},
     };
     list_init(&e->unapplied);
-    reports_init(e);
+    session_reports_init(e);
 }
 
 void ensemble_finish(struct ensemble *e)
@@ -68,7 +68,7 @@ void ensemble_finish(struct ensemble *e)
     while ((u = oldest(e)) != NULL) {
         drop_unapplied(e, u);
     }
-    reports_finish(e);
+    session_reports_finish(e);
 }
 
 /* Where batches go */
@@ -196,7 +196,7 @@ static uint64_t sink_read_index(void *ctx)
 
 static int64_t sink_expiry_wait(void *ctx, int64_t owner, int64_t heard_ms, int32_t timeout_ms)
 {
-    return reports_expiry_wait(ctx, owner, heard_ms, timeout_ms);
+    return session_reports_expiry_wait(ctx, owner, heard_ms, timeout_ms);
 }
 
 struct pipeline_sink ensemble_sink(struct ensemble *e)
@@ -246,7 +246,7 @@ static void overtake(struct ensemble *e, int64_t sequence)
     }
     log_warn("server", "clock-set-back", "sequence=%lld unapplied=%zu", (long long)sequence,
              e->stats.unapplied);
-    service_drop_clients(e->service, "the server's clock was set back");
+    leadership_drop_clients(e->service, "the server's clock was set back");
     forget(e);
     pipeline_begin(&e->service->pipeline, sequence);
 }
@@ -277,7 +277,7 @@ int ensemble_apply(struct ensemble *e, uint64_t index, struct slice payload)
 {
     int rc = apply_batch(e, payload, false);
     if (rc == 0) {
-        comparison_applied(e, index);
+        digest_exchange_applied(e, index);
     }
     return rc;
 }
@@ -286,14 +286,14 @@ int ensemble_skip(struct ensemble *e, uint64_t index, struct slice payload)
 {
     int rc = apply_batch(e, payload, true);
     if (rc == 0) {
-        comparison_applied(e, index);
+        digest_exchange_applied(e, index);
     }
     return rc;
 }
 
 int ensemble_restore(struct ensemble *e, struct slice snapshot)
 {
-    agreement_reset(&e->agreement);
+    digest_check_reset(&e->agreement);
     int rc = service_restore(e->service, snapshot);
     if (rc == 0 && e->service->serving) {
         forget(e); /* what became of them is in the snapshot, unseen */
@@ -306,25 +306,25 @@ void ensemble_suspend(struct ensemble *e)
     e->replication = NULL;
     e->role = REPLICATION_FOLLOWER;
     e->leader = 0;
-    if (service_lead(e->service, false) != 0) {
+    if (leadership_set(e->service, false) != 0) {
         abort(); /* it fails for a leader only */
     }
-    service_lose_contact(e->service);
+    leadership_lose_contact(e->service);
 }
 
 int ensemble_resume(struct ensemble *e)
 {
     struct state *state = state_create(&e->service->key);
-    agreement_reset(&e->agreement);
-    int rc = state != NULL ? service_adopt(e->service, state) : CONCLAVE_ENOMEM;
+    digest_check_reset(&e->agreement);
+    int rc = state != NULL ? state_replacement_adopt(e->service, state) : CONCLAVE_ENOMEM;
     forget(e);
     return rc;
 }
 
 void ensemble_confirmed(struct ensemble *e, uint64_t ticket)
 {
-    service_confirmed(e->service, ticket);
-    reports_confirmed(e, ticket);
+    leadership_confirmed(e->service, ticket);
+    session_reports_confirmed(e, ticket);
 }
 
 /* Who leads, who belongs to us */
@@ -340,17 +340,17 @@ int ensemble_role(struct ensemble *e, enum replication_role role, uint64_t leade
     if (led != leads) {
         e->stats.elections += leads;
         e->leads_since_ms = clock_monotonic_ms(e->clock);
-        rc = service_lead(e->service, leads);
+        rc = leadership_set(e->service, leads);
     }
     if (other) {
         e->tick_at = 0;
-        reports_leader_changed(e);
+        session_reports_leader_changed(e);
         resend(e);
     }
     return rc;
 }
 
-void ensemble_expect(struct ensemble *e, const struct member *members, size_t count)
+void ensemble_expect(struct ensemble *e, const struct configuration_member *members, size_t count)
 {
     e->n_others = 0;
     e->n_voters = 0;
@@ -366,8 +366,8 @@ void ensemble_expect(struct ensemble *e, const struct member *members, size_t co
     e->service->standing.sole = e->sole;
 }
 
-int ensemble_configuration(struct ensemble *e, uint64_t index, const struct member *members,
-                           size_t count)
+int ensemble_configuration(struct ensemble *e, uint64_t index,
+                           const struct configuration_member *members, size_t count)
 {
     static const enum state_role roles[] = {
         [MEMBER_OBSERVER] = STATE_OBSERVER,
@@ -385,7 +385,7 @@ int ensemble_configuration(struct ensemble *e, uint64_t index, const struct memb
     ensemble_expect(e, members, count);
     int rc = service_configure(e->service, list, count);
     if (rc == 0 && index > e->agreement.last) {
-        comparison_applied(e, index);
+        digest_exchange_applied(e, index);
     }
     return rc;
 }
@@ -428,7 +428,7 @@ static void take_batch(struct ensemble *e, uint64_t from, struct slice bytes)
         return;
     }
     /* What this leader has already decided, the end of a session among it, comes first. */
-    service_submit_own(e->service);
+    leadership_submit_own(e->service);
     buf_init(&batch, 0);
     buf_append_slice(&batch, bytes);
     rc = buf_ok(&batch) ? batch_stamp_time(&batch, clock_wall_ms(e->clock)) : CONCLAVE_ENOMEM;
@@ -512,16 +512,16 @@ void ensemble_message(struct ensemble *e, uint64_t from, struct slice message)
         take_transfer(e, rest);
         break;
     case ENSEMBLE_DIGEST:
-        comparison_take(e, from, rest);
+        digest_exchange_take(e, from, rest);
         break;
     case ENSEMBLE_LEFT:
         take_left(e, from);
         break;
     case ENSEMBLE_REPORT:
-        reports_take(e, from, rest);
+        session_reports_take(e, from, rest);
         break;
     case ENSEMBLE_REPORTED:
-        reports_acknowledged(e, from, rest);
+        session_reports_acknowledged(e, from, rest);
         break;
     default:
         e->stats.refused++;
@@ -536,7 +536,7 @@ static void leave(struct ensemble *e)
 {
     struct buf message;
     bool leaving = e->replication != NULL && state_is_leaving(e->service->state, e->id);
-    service_set_leaving(e->service, leaving);
+    leadership_set_leaving(e->service, leaving);
     if (!leaving || e->leader == 0 || map_count(&e->service->by_session) > 0) {
         return;
     }
@@ -561,14 +561,14 @@ void ensemble_tick(struct ensemble *e)
         e->resend_at = now_ms + e->resend_wait_ms;
     }
     if (!e->sole && now_ms >= e->tick_at) {
-        e->tick_at = now_ms + reports_interval_ms(e);
-        reports_tell(e);
+        e->tick_at = now_ms + session_reports_interval_ms(e);
+        session_reports_tell(e);
         leave(e);
         if (now_ms >= e->claim_at) {
             e->claim_at = now_ms + CLAIM_MS;
-            comparison_tell(e);
+            digest_exchange_tell(e);
         }
-        service_look_at_contact(e->service);
+        leadership_look_at_contact(e->service);
     }
 }
 

@@ -74,8 +74,8 @@ struct ensemble {
     size_t n_others;
     uint64_t voters[MEMBERS_MAX]; /* the members that vote, this one among them or not */
     size_t n_voters;
-    struct agreement agreement;
-    struct reports reports;
+    struct digest_check agreement;
+    struct session_reports reports;
     int differences;    /* with the leader, in a row */
     bool doubted;       /* the majority had another state, and none was the same since */
     bool beyond_repair; /* so had it when the state had been read from the disk again */
@@ -107,7 +107,8 @@ int ensemble_skip(struct ensemble *e, uint64_t index, struct slice payload) CONC
 int ensemble_restore(struct ensemble *e, struct slice snapshot) CONCLAVE_MUST_USE;
 int ensemble_role(struct ensemble *e, enum replication_role role,
                   uint64_t leader) CONCLAVE_MUST_USE;
-int ensemble_configuration(struct ensemble *e, uint64_t index, const struct member *members,
+int ensemble_configuration(struct ensemble *e, uint64_t index,
+                           const struct configuration_member *members,
                            size_t count) CONCLAVE_MUST_USE;
 void ensemble_confirmed(struct ensemble *e, uint64_t ticket);
 
@@ -117,7 +118,7 @@ void ensemble_suspend(struct ensemble *e);
 int ensemble_resume(struct ensemble *e) CONCLAVE_MUST_USE;
 
 /* Before the log is open: what its members will be. */
-void ensemble_expect(struct ensemble *e, const struct member *members, size_t count);
+void ensemble_expect(struct ensemble *e, const struct configuration_member *members, size_t count);
 
 /* The link to a member is up (again). */
 void ensemble_link(struct ensemble *e, uint64_t member);

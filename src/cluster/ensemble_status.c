@@ -11,10 +11,10 @@ static size_t list_length(const struct list *head)
     return n;
 }
 
-static void add_links(const struct node *n, struct quorum_stats *ret)
+static void add_links(const struct replica *n, struct ensemble_status *ret)
 {
     struct peer_stats links[MEMBERS_MAX];
-    const struct peers *peers = node_peers(n);
+    const struct peers *peers = replica_peers(n);
     if (peers == NULL) {
         return;
     }
@@ -29,9 +29,9 @@ static void add_links(const struct node *n, struct quorum_stats *ret)
     ret->refused = peers_refused(peers);
 }
 
-static void add_members(struct node *n, struct quorum_stats *ret)
+static void add_members(struct replica *n, struct ensemble_status *ret)
 {
-    struct quorum_member m;
+    struct ensemble_status_member m;
     for (size_t i = 0; quorum_member(n, i, &m); i++) {
         ret->members++;
         ret->voters += m.voter;
@@ -43,14 +43,14 @@ static void add_members(struct node *n, struct quorum_stats *ret)
     }
 }
 
-void quorum_stats(struct node *n, const struct clock_source *clock, struct quorum_stats *ret)
+void quorum_stats(struct replica *n, const struct clock_source *clock, struct ensemble_status *ret)
 {
-    const struct ensemble *e = node_ensemble(n);
-    *ret = (struct quorum_stats){.grouped = !e->sole, .contact_ms = -1};
+    const struct ensemble *e = replica_ensemble(n);
+    *ret = (struct ensemble_status){.grouped = !e->sole, .contact_ms = -1};
     ret->leads = e->role == REPLICATION_LEADER;
     ret->leader = e->leader;
-    ret->aside = node_stage(n) == NODE_ASIDE;
-    ret->damaged = node_is_damaged(n);
+    ret->aside = replica_stage(n) == NODE_ASIDE;
+    ret->damaged = replica_is_damaged(n);
     ret->pending_syncs = list_length(&e->service->standing.confirming);
     if (ret->leads) {
         ret->leader_uptime_ms = clock_monotonic_ms(clock) - e->leads_since_ms;
@@ -78,15 +78,15 @@ static size_t drop_leaving(const struct state *s, struct replication_member_stat
 }
 
 /* As the log tells them, or as configured while it is not open. */
-static size_t list_members(struct node *n, struct replication_member_stats *out)
+static size_t list_members(struct replica *n, struct replication_member_stats *out)
 {
-    const struct member *members;
-    const struct replication *log = node_log(n);
+    const struct configuration_member *members;
+    const struct replication *log = replica_log(n);
     size_t count = log != NULL ? replication_members(log, out, MEMBERS_MAX) : 0;
     if (count > 0) {
-        return drop_leaving(node_ensemble(n)->service->state, out, count);
+        return drop_leaving(replica_ensemble(n)->service->state, out, count);
     }
-    count = node_members(n, &members);
+    count = replica_members(n, &members);
     for (size_t i = 0; i < count; i++) {
         out[i] = (struct replication_member_stats){
             .id = members[i].id, .role = members[i].role, .address = members[i].address};
@@ -94,17 +94,17 @@ static size_t list_members(struct node *n, struct replication_member_stats *out)
     return count;
 }
 
-bool quorum_member(struct node *n, size_t i, struct quorum_member *ret)
+bool quorum_member(struct replica *n, size_t i, struct ensemble_status_member *ret)
 {
     struct replication_member_stats all[MEMBERS_MAX];
-    const struct peers *peers = node_peers(n);
-    const struct ensemble *e = node_ensemble(n);
+    const struct peers *peers = replica_peers(n);
+    const struct ensemble *e = replica_ensemble(n);
     size_t count = list_members(n, all);
     if (i >= count) {
         return false;
     }
     const struct replication_member_stats *m = &all[i];
-    *ret = (struct quorum_member){
+    *ret = (struct ensemble_status_member){
         .id = m->id,
         .voter = m->role == MEMBER_VOTER,
         .self = m->id == (uint64_t)e->id,
@@ -117,7 +117,7 @@ bool quorum_member(struct node *n, size_t i, struct quorum_member *ret)
     return true;
 }
 
-bool quorum_client_address(const struct server_line *line, struct net_address *ret)
+bool ensemble_status_address(const struct server_line *line, struct net_address *ret)
 {
     if (!line->has_client) {
         return false;

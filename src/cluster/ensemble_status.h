@@ -9,7 +9,7 @@
 #include "front/server_line.h"
 
 /* One member as this server sees it. */
-struct quorum_member {
+struct ensemble_status_member {
     uint64_t id;
     bool voter;
     bool self;
@@ -21,7 +21,7 @@ struct quorum_member {
     const char *address;     /* the text behind server.N=; good until the loop runs */
 };
 
-struct quorum_stats {
+struct ensemble_status {
     bool grouped; /* one of several */
     bool leads;
     uint64_t leader; /* 0: none is known */
@@ -44,13 +44,13 @@ struct quorum_stats {
     bool damaged; /* its data are damaged, and not healed from the others yet */
 };
 
-void quorum_stats(struct node *n, const struct clock_source *clock, struct quorum_stats *ret);
+void quorum_stats(struct replica *n, const struct clock_source *clock, struct ensemble_status *ret);
 
 /* Member number i, by id; false when there is none. */
-bool quorum_member(struct node *n, size_t i, struct quorum_member *ret);
+bool quorum_member(struct replica *n, size_t i, struct ensemble_status_member *ret);
 
 /* Where clients reach a member, "host:port", where its line says so: without a host of its own, that of its first peer
  * address. False when it does not. */
-bool quorum_client_address(const struct server_line *line, struct net_address *ret);
+bool ensemble_status_address(const struct server_line *line, struct net_address *ret);
 
 #endif

@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-static void change(struct transition_step *s, uint64_t id)
+static void change(struct membership_step *s, uint64_t id)
 {
     s->action = TRANSITION_CHANGE;
     s->id = id;
 }
 
-static struct member *at(struct transition_step *s, uint64_t id)
+static struct configuration_member *at(struct membership_step *s, uint64_t id)
 {
     for (size_t i = 0; i < s->count; i++) {
         if (s->members[i].id == id) {
@@ -18,7 +18,7 @@ static struct member *at(struct transition_step *s, uint64_t id)
     return NULL;
 }
 
-static bool address_taken(const struct transition_step *s, const char *address)
+static bool address_taken(const struct membership_step *s, const char *address)
 {
     for (size_t i = 0; i < s->count; i++) {
         if (strcmp(s->members[i].address, address) == 0) {
@@ -29,10 +29,10 @@ static bool address_taken(const struct transition_step *s, const char *address)
 }
 
 /* Who is missing comes, without a vote; who moved gets its new address. */
-static bool add_one(struct transition_step *s, const struct member *target, size_t n)
+static bool add_one(struct membership_step *s, const struct configuration_member *target, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct member *present = at(s, target[i].id);
+        struct configuration_member *present = at(s, target[i].id);
         if (present == NULL ? s->count < MEMBERS_MAX
                             : strcmp(present->address, target[i].address) != 0) {
             if (address_taken(s, target[i].address)) {
@@ -40,9 +40,9 @@ static bool add_one(struct transition_step *s, const struct member *target, size
             }
             if (present == NULL) {
                 present = &s->members[s->count++];
-                *present = (struct member){.id = target[i].id,
-                                           .role = target[i].role == MEMBER_VOTER ? MEMBER_OBSERVER
-                                                                                  : target[i].role};
+                *present = (struct configuration_member){
+                    .id = target[i].id,
+                    .role = target[i].role == MEMBER_VOTER ? MEMBER_OBSERVER : target[i].role};
             }
             present->address = target[i].address;
             change(s, target[i].id);
@@ -53,12 +53,12 @@ static bool add_one(struct transition_step *s, const struct member *target, size
 }
 
 /* Who shall vote and does not yet; those who have caught up first. */
-static bool promote_one(struct transition_step *s, const struct member *target, size_t n,
-                        const struct transition_facts *facts)
+static bool promote_one(struct membership_step *s, const struct configuration_member *target,
+                        size_t n, const struct membership_facts *facts)
 {
     uint64_t behind = 0;
     for (size_t i = 0; i < n; i++) {
-        struct member *present = at(s, target[i].id);
+        struct configuration_member *present = at(s, target[i].id);
         if (present == NULL || target[i].role != MEMBER_VOTER || present->role == MEMBER_VOTER) {
             continue;
         }
@@ -77,15 +77,15 @@ static bool promote_one(struct transition_step *s, const struct member *target, 
 }
 
 /* Takes the vote from one voter that the target lists without a vote, or does not list. */
-static bool reduce_one(struct transition_step *s, const struct member *target, size_t n,
-                       uint64_t skip)
+static bool reduce_one(struct membership_step *s, const struct configuration_member *target,
+                       size_t n, uint64_t skip)
 {
     for (size_t i = 0; i < s->count; i++) {
-        struct member *present = &s->members[i];
-        const struct member *wanted = members_find(target, n, present->id);
-        enum member_role role = wanted != NULL                  ? wanted->role
-                                : present->role == MEMBER_VOTER ? MEMBER_OBSERVER
-                                                                : present->role;
+        struct configuration_member *present = &s->members[i];
+        const struct configuration_member *wanted = configuration_find(target, n, present->id);
+        enum configuration_role role = wanted != NULL                  ? wanted->role
+                                       : present->role == MEMBER_VOTER ? MEMBER_OBSERVER
+                                                                       : present->role;
         if (present->id != skip && role != present->role) {
             present->role = role;
             change(s, present->id);
@@ -96,12 +96,12 @@ static bool reduce_one(struct transition_step *s, const struct member *target, s
 }
 
 /* Removes the first member without a vote that the target does not list, if it may go. */
-static bool remove_one(struct transition_step *s, const struct member *target, size_t n,
-                       const struct transition_facts *facts)
+static bool remove_one(struct membership_step *s, const struct configuration_member *target,
+                       size_t n, const struct membership_facts *facts)
 {
     for (size_t i = 0; i < s->count; i++) {
-        struct member *present = &s->members[i];
-        if (present->role == MEMBER_VOTER || members_find(target, n, present->id) != NULL) {
+        struct configuration_member *present = &s->members[i];
+        if (present->role == MEMBER_VOTER || configuration_find(target, n, present->id) != NULL) {
             continue;
         }
         if (!facts->may_go(facts->ctx, present->id)) {
@@ -115,11 +115,11 @@ static bool remove_one(struct transition_step *s, const struct member *target, s
     return false;
 }
 
-void transition_next(const struct member *now, size_t n_now, const struct member *target,
-                     size_t n_target, uint64_t self, const struct transition_facts *facts,
-                     struct transition_step *ret)
+void membership_step_next(const struct configuration_member *now, size_t n_now,
+                          const struct configuration_member *target, size_t n_target, uint64_t self,
+                          const struct membership_facts *facts, struct membership_step *ret)
 {
-    *ret = (struct transition_step){.action = TRANSITION_DONE, .count = n_now};
+    *ret = (struct membership_step){.action = TRANSITION_DONE, .count = n_now};
     memcpy(ret->members, now, n_now * sizeof *now);
     if (remove_one(ret, target, n_target, facts) || add_one(ret, target, n_target) ||
         promote_one(ret, target, n_target, facts) || reduce_one(ret, target, n_target, self)) {
@@ -128,9 +128,9 @@ void transition_next(const struct member *now, size_t n_now, const struct member
     reduce_one(ret, target, n_target, 0);
 }
 
-size_t transition_withdraw(const struct member *now, size_t n_now,
-                           bool (*listed)(void *ctx, uint64_t id), void *ctx,
-                           struct member ret[MEMBERS_MAX])
+size_t membership_step_withdraw(const struct configuration_member *now, size_t n_now,
+                                bool (*listed)(void *ctx, uint64_t id), void *ctx,
+                                struct configuration_member ret[MEMBERS_MAX])
 {
     size_t n = 0;
     for (size_t i = 0; i < n_now; i++) {

@@ -10,21 +10,21 @@
 
 #include "replication/disk/configuration.h"
 
-enum transition_action {
+enum membership_action {
     TRANSITION_DONE,     /* members and target are the same */
     TRANSITION_CHANGE,   /* propose `members` */
     TRANSITION_CATCH_UP, /* bring `id` up to date before it votes */
 };
 
-struct transition_step {
-    enum transition_action action;
-    uint64_t id;                        /* whom it is about */
-    struct member members[MEMBERS_MAX]; /* borrowed addresses */
+struct membership_step {
+    enum membership_action action;
+    uint64_t id;                                      /* whom it is about */
+    struct configuration_member members[MEMBERS_MAX]; /* borrowed addresses */
     size_t count;
 };
 
 /* What the steps wait for. */
-struct transition_facts {
+struct membership_facts {
     bool (*caught_up)(void *ctx, uint64_t id); /* whether an observer has all of the log */
     bool (*may_go)(void *ctx,
                    uint64_t id); /* whether one that is to go can go: asked of one at a time */
@@ -32,14 +32,14 @@ struct transition_facts {
 };
 
 /* The next step. self goes last. TRANSITION_DONE also while the next one must not go yet. */
-void transition_next(const struct member *now, size_t n_now, const struct member *target,
-                     size_t n_target, uint64_t self, const struct transition_facts *facts,
-                     struct transition_step *ret);
+void membership_step_next(const struct configuration_member *now, size_t n_now,
+                          const struct configuration_member *target, size_t n_target, uint64_t self,
+                          const struct membership_facts *facts, struct membership_step *ret);
 
 /* The members to return to when a change is given up: those there are now, without the observers that it added. listed:
  * whether the ensemble had this member before the change. Returns how many are in ret, whose addresses are borrowed. */
-size_t transition_withdraw(const struct member *now, size_t n_now,
-                           bool (*listed)(void *ctx, uint64_t id), void *ctx,
-                           struct member ret[MEMBERS_MAX]);
+size_t membership_step_withdraw(const struct configuration_member *now, size_t n_now,
+                                bool (*listed)(void *ctx, uint64_t id), void *ctx,
+                                struct configuration_member ret[MEMBERS_MAX]);
 
 #endif

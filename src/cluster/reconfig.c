@@ -23,7 +23,8 @@ void reconfig_finish(struct reconfig *r)
     buf_finish(&r->addresses);
 }
 
-void reconfig_configuration(struct reconfig *r, const struct member *members, size_t count)
+void reconfig_configuration(struct reconfig *r, const struct configuration_member *members,
+                            size_t count)
 {
     size_t at[MEMBERS_MAX];
     buf_reset(&r->addresses);
@@ -44,14 +45,15 @@ void reconfig_configuration(struct reconfig *r, const struct member *members, si
 }
 
 /* The present members and those that the files add to them. False when nobody is to be added. */
-static bool target_of_files(const struct reconfig *r, struct member *ret, size_t *ret_n)
+static bool target_of_files(const struct reconfig *r, struct configuration_member *ret,
+                            size_t *ret_n)
 {
     size_t n = r->n_now;
     bool more = false;
     memcpy(ret, r->now, n * sizeof *ret);
     for (size_t i = 0; i < r->n_configured; i++) {
-        const struct member *wanted = &r->configured[i];
-        struct member *present = NULL;
+        const struct configuration_member *wanted = &r->configured[i];
+        struct configuration_member *present = NULL;
         for (size_t k = 0; k < r->n_now; k++) {
             present = ret[k].id == wanted->id ? &ret[k] : present;
         }
@@ -119,7 +121,7 @@ static bool may_go(void *ctx, uint64_t id)
            !r->links.linked(r->links.ctx, id) || now_ms - r->leaving_ms > LEAVING_MAX_MS;
 }
 
-static void begin_step(struct reconfig *r, const struct transition_step *step, int64_t now_ms)
+static void begin_step(struct reconfig *r, const struct membership_step *step, int64_t now_ms)
 {
     if (r->step_ms == 0 || r->step_id != step->id || r->step_action != step->action) {
         log_info("server", "membership", "step=%s member=%llu",
@@ -132,21 +134,23 @@ static void begin_step(struct reconfig *r, const struct transition_step *step, i
 }
 
 /* Whether members and target are the same. */
-static bool walk(struct reconfig *r, const struct member *target, size_t n, int64_t now_ms)
+static bool walk(struct reconfig *r, const struct configuration_member *target, size_t n,
+                 int64_t now_ms)
 {
-    struct transition_step step;
+    struct membership_step step;
     uint64_t self = (uint64_t)r->ensemble->id;
     int rc = 0;
-    struct transition_facts facts = {.caught_up = caught_up, .may_go = may_go, .ctx = r};
-    transition_next(r->now, r->n_now, target, n, self, &facts, &step);
+    struct membership_facts facts = {.caught_up = caught_up, .may_go = may_go, .ctx = r};
+    membership_step_next(r->now, r->n_now, target, n, self, &facts, &step);
     if (step.action == TRANSITION_DONE) {
-        return members_equal(r->now, r->n_now, target, n);
+        return configuration_equal(r->now, r->n_now, target, n);
     }
     begin_step(r, &step, now_ms);
     if (step.action == TRANSITION_CATCH_UP) {
         rc = replication_catch_up(r->log, step.id);
     } else {
-        const struct member *after = members_find(step.members, step.count, self);
+        const struct configuration_member *after =
+            configuration_find(step.members, step.count, self);
         bool leaves = step.id == self && (after == NULL || after->role != MEMBER_VOTER);
         rc = leaves ? replication_transfer(r->log, 0)
                     : replication_change(r->log, step.members, step.count);
@@ -169,7 +173,7 @@ static void give_up(struct reconfig *r, const struct state_reconfig *asked, int3
              (unsigned long long)member_number((int64_t)r->step_id));
     r->step_ms = 0;
     r->withdrawn = 0;
-    if (service_propose(r->ensemble->service, 0, COMMAND_RECONFIG_END, buf_slice(&body)) != 0) {
+    if (leadership_propose(r->ensemble->service, 0, COMMAND_RECONFIG_END, buf_slice(&body)) != 0) {
         log_warn("server", "reconfig-end-delayed", "error=ENOMEM");
     }
 }
@@ -184,8 +188,8 @@ static bool was_listed(void *ctx, uint64_t id)
 static void withdraw(struct reconfig *r, const struct state_reconfig *asked, bool stuck,
                      int64_t now_ms)
 {
-    struct member target[MEMBERS_MAX];
-    size_t n = transition_withdraw(r->now, r->n_now, was_listed, r, target);
+    struct configuration_member target[MEMBERS_MAX];
+    size_t n = membership_step_withdraw(r->now, r->n_now, was_listed, r, target);
     if (r->withdrawn != asked->zxid) {
         r->withdrawn = asked->zxid;
         r->step_ms = 0;
@@ -206,15 +210,15 @@ static bool is_stuck(const struct reconfig *r, int64_t now_ms)
 
 static void walk_as_asked(struct reconfig *r, const struct state_reconfig *asked, int64_t now_ms)
 {
-    static const enum member_role roles[] = {
+    static const enum configuration_role roles[] = {
         [STATE_OBSERVER] = MEMBER_OBSERVER,
         [STATE_VOTER] = MEMBER_VOTER,
         [STATE_SPARE] = MEMBER_SPARE,
     };
-    struct member target[MEMBERS_MAX];
+    struct configuration_member target[MEMBERS_MAX];
     for (size_t i = 0; i < asked->count; i++) {
         const struct state_member *m = &asked->members[i];
-        target[i] = (struct member){(uint64_t)m->id, roles[m->role], m->address};
+        target[i] = (struct configuration_member){(uint64_t)m->id, roles[m->role], m->address};
     }
     r->files = false; /* from now on the ensemble says who belongs to it */
     bool stuck = is_stuck(r, now_ms);
@@ -228,7 +232,7 @@ static void walk_as_asked(struct reconfig *r, const struct state_reconfig *asked
 
 void reconfig_tick(struct reconfig *r)
 {
-    struct member target[MEMBERS_MAX];
+    struct configuration_member target[MEMBERS_MAX];
     size_t n = 0;
     int64_t now_ms = clock_monotonic_ms(r->ensemble->clock);
     if (now_ms < r->at || r->log == NULL || r->ensemble->role != REPLICATION_LEADER) {

@@ -27,10 +27,10 @@ struct reconfig {
     struct ensemble *ensemble;
     struct replication *log; /* NULL until it is open */
     struct reconfig_links links;
-    const struct member *configured; /* by the files; borrowed */
+    const struct configuration_member *configured; /* by the files; borrowed */
     size_t n_configured;
-    bool files;                     /* they still count: there was no reconfig in this run */
-    struct member now[MEMBERS_MAX]; /* as applied */
+    bool files; /* they still count: there was no reconfig in this run */
+    struct configuration_member now[MEMBERS_MAX]; /* as applied */
     size_t n_now;
     struct buf addresses;                    /* of now */
     struct reconfig_peer peers[MEMBERS_MAX]; /* those that were heard */
@@ -38,7 +38,7 @@ struct reconfig {
     int64_t at;       /* next look, monotonic ms */
     int64_t step_ms;  /* since when the present step is under way, 0: none is */
     uint64_t step_id; /* whom it is about */
-    enum transition_action step_action;
+    enum membership_action step_action;
     int64_t withdrawn;   /* zxid of the reconfig that is being withdrawn, 0: none is */
     uint64_t leaving_id; /* of the removed members the one that goes next; 0: none */
     int64_t leaving_ms;  /* since when that is known */
@@ -48,7 +48,8 @@ void reconfig_init(struct reconfig *r, struct ensemble *ensemble);
 void reconfig_finish(struct reconfig *r);
 
 /* A configuration was applied. */
-void reconfig_configuration(struct reconfig *r, const struct member *members, size_t count);
+void reconfig_configuration(struct reconfig *r, const struct configuration_member *members,
+                            size_t count);
 
 /* A server told who it is: in any stage, as whoever leads later must know. */
 void reconfig_hello(struct reconfig *r, const struct peer_identity *who);

@@ -15,10 +15,11 @@
 #include "replication/disk/damage.h"
 #include "replication/disk/members_file.h"
 
-struct healing {
+struct repair {
     uint64_t id;
-    const char *dir;              /* data folder; borrowed */
-    const struct member *members; /* that count: the kept ones, or the configured ones (borrowed) */
+    const char *dir; /* data folder; borrowed */
+    const struct configuration_member
+        *members; /* that count: the kept ones, or the configured ones (borrowed) */
     size_t n_members;
     struct members_file
         kept; /* of the newest configuration that was applied, in this run or an earlier one */
@@ -32,33 +33,32 @@ struct healing {
 
 /* Counts the members of the log's configuration, which the folder keeps; if the folder has no record of them, the
  * configured members. */
-void healing_init(struct healing *h, uint64_t id, bool on, const char *dir,
-                  const struct member *configured, size_t n);
-void healing_finish(struct healing *h);
+void repair_init(struct repair *h, uint64_t id, bool on, const char *dir,
+                 const struct configuration_member *configured, size_t n);
+void repair_finish(struct repair *h);
 
 /* A configuration was applied: it counts from now on, and is kept. */
-void healing_configuration(struct healing *h, const uint8_t cluster[PEER_CLUSTER_SIZE],
-                           uint64_t index, const struct member *members, size_t n);
+void repair_configuration(struct repair *h, const uint8_t cluster[PEER_CLUSTER_SIZE],
+                          uint64_t index, const struct configuration_member *members, size_t n);
 
 /* Whether others alone can be a majority of the voters, and it is not switched off. */
-bool healing_is_possible(const struct healing *h);
+bool repair_is_possible(const struct repair *h);
 
 /* Damage was found; what is left of the folder says this of its cluster. */
-void healing_want(struct healing *h, const struct damage_look *look);
+void repair_want(struct repair *h, const struct damage_look *look);
 
 /* Somebody told who he is: in any stage, as damage may be found later. */
-void healing_hello(struct healing *h, const struct peer_identity *who);
+void repair_hello(struct repair *h, const struct peer_identity *who);
 
 /* What a member that steps aside says of itself: its data are out of use, and it does not count for the others' healing. Who
  * has only founded has none to lose, and goes on to count for the founding. */
-enum peer_age healing_age_aside(enum peer_age age);
+enum peer_age repair_age_aside(enum peer_age age);
 
 /* Whether a majority that has the data is there. */
-bool healing_may_begin(const struct healing *h, bool (*is_linked)(void *ctx, uint64_t id),
-                       void *ctx);
+bool repair_may_begin(const struct repair *h, bool (*is_linked)(void *ctx, uint64_t id), void *ctx);
 
 /* Moves the damaged data of the folder aside and logs that. Errors and *ret_text (free it) as of damage_put_aside; the
  * caller may try again. */
-int healing_put_aside(struct healing *h, int64_t wall_ms, char **ret_text) CONCLAVE_MUST_USE;
+int repair_put_aside(struct repair *h, int64_t wall_ms, char **ret_text) CONCLAVE_MUST_USE;
 
 #endif

@@ -21,18 +21,18 @@ enum {
     FOUNDING_BEAT_MS = 50,
 };
 
-struct node {
+struct replica {
     uv_loop_t *loop;
     const struct server_options *options;
     struct service *service;
-    struct node_callbacks callbacks;
-    enum node_stage stage;
+    struct replica_callbacks callbacks;
+    enum replica_stage stage;
     struct ensemble ensemble;
-    struct snapshots snapshots;
+    struct snapshot_schedule snapshots;
     struct reconfig reconfig;
-    struct founding founding;
-    struct healing healing;
-    struct member founders[MEMBERS_MAX]; /* the configured members */
+    struct bootstrap founding;
+    struct repair healing;
+    struct configuration_member founders[MEMBERS_MAX]; /* the configured members */
     size_t n_founders;
     struct buf founder_text; /* their addresses */
     struct replication_loop *log_loop;
@@ -53,19 +53,19 @@ struct node {
     void *closed_ctx;
 };
 
-static bool grouped(const struct node *n)
+static bool grouped(const struct replica *n)
 {
     return n->options->ensemble.enabled;
 }
 
-static int64_t now_ms(const struct node *n)
+static int64_t now_ms(const struct replica *n)
 {
     return clock_monotonic_ms(n->options->clock);
 }
 
 /* Failure */
 
-static void fail(struct node *n, int error, const char *text)
+static void fail(struct replica *n, int error, const char *text)
 {
     if (!n->failed_told) {
         n->failed_told = true;
@@ -73,11 +73,11 @@ static void fail(struct node *n, int error, const char *text)
     }
 }
 
-static void part_closed(struct node *n);
+static void part_closed(struct replica *n);
 
 static void on_log_closed_aside(void *ctx)
 {
-    struct node *n = ctx;
+    struct replica *n = ctx;
     n->log_loop = NULL;
     if (n->closing) {
         part_closed(n);
@@ -88,16 +88,16 @@ static void on_log_closed_aside(void *ctx)
 }
 
 /* Until the log is open again, which says anew what there is. */
-static void tell_aside(struct node *n)
+static void tell_aside(struct replica *n)
 {
-    n->identity.age = healing_age_aside(n->identity.age);
+    n->identity.age = repair_age_aside(n->identity.age);
     if (n->peers != NULL) {
         peers_set_identity(n->peers, &n->identity);
     }
 }
 
 /* A member lets the others go on without it, and tries again later. */
-static void step_aside(struct node *n, int error, const char *text)
+static void step_aside(struct replica *n, int error, const char *text)
 {
     if (n->stage == NODE_ASIDE || n->closing) {
         return;
@@ -113,7 +113,7 @@ static void step_aside(struct node *n, int error, const char *text)
     free(n->failure);
     n->failure = strdup(text);
     n->ensemble.stats.steps_aside++;
-    if (n->ensemble.beyond_repair && healing_is_possible(&n->healing)) {
+    if (n->ensemble.beyond_repair && repair_is_possible(&n->healing)) {
         n->healing.wanted = true;
     }
     log_error("server", "stepped-aside", "error=%s retry_ms=%lld text=\"%s\"",
@@ -132,7 +132,7 @@ static void step_aside(struct node *n, int error, const char *text)
 
 static void on_log_failed(void *ctx, int error, const char *text)
 {
-    struct node *n = ctx;
+    struct replica *n = ctx;
     if (grouped(n) && !n->ensemble.sole) {
         step_aside(n, error, text);
     } else {
@@ -153,7 +153,7 @@ static void must_apply(int rc, const char *what, uint64_t index)
 /* The log's callbacks */
 
 /* What others are told of our data may have changed. */
-static void grow(struct node *n)
+static void grow(struct replica *n)
 {
     struct replication_stats stats;
     if (n->peers == NULL || n->log == NULL || n->identity.age == PEER_GROWN ||
@@ -175,10 +175,10 @@ static void grow(struct node *n)
 
 static void on_apply(void *ctx, uint64_t index, struct slice payload)
 {
-    struct node *n = ctx;
+    struct replica *n = ctx;
     uint64_t generation = n->service->generation;
     must_apply(ensemble_apply(&n->ensemble, index, payload), "command", index);
-    snapshots_applied(&n->snapshots, generation);
+    snapshot_schedule_applied(&n->snapshots, generation);
     if (index > 1) {
         grow(n);
     }
@@ -186,7 +186,7 @@ static void on_apply(void *ctx, uint64_t index, struct slice payload)
 
 static void on_skip(void *ctx, uint64_t index, struct slice payload)
 {
-    struct node *n = ctx;
+    struct replica *n = ctx;
     must_apply(ensemble_skip(&n->ensemble, index, payload), "skip", index);
 }
 
@@ -197,34 +197,34 @@ static void on_apply_done(void *ctx)
 
 static int on_snapshot_begin(void *ctx)
 {
-    struct node *n = ctx;
-    return snapshots_begin(&n->snapshots);
+    struct replica *n = ctx;
+    return snapshot_schedule_begin(&n->snapshots);
 }
 
 static int on_snapshot_step(void *ctx, size_t max_bytes, struct buf *out)
 {
-    struct node *n = ctx;
-    return snapshots_step(&n->snapshots, max_bytes, out);
+    struct replica *n = ctx;
+    return snapshot_schedule_step(&n->snapshots, max_bytes, out);
 }
 
 static void on_snapshot_abort(void *ctx)
 {
-    struct node *n = ctx;
-    snapshots_abort(&n->snapshots);
+    struct replica *n = ctx;
+    snapshot_schedule_abort(&n->snapshots);
 }
 
 static int on_restore(void *ctx, struct slice snapshot)
 {
-    struct node *n = ctx;
+    struct replica *n = ctx;
     int rc = ensemble_restore(&n->ensemble, snapshot);
     if (rc == 0) {
-        snapshots_restored(&n->snapshots);
+        snapshot_schedule_restored(&n->snapshots);
         grow(n);
     }
     return rc;
 }
 
-static void serve(struct node *n)
+static void serve(struct replica *n)
 {
     if (n->serve_told || n->closing) {
         return;
@@ -232,7 +232,7 @@ static void serve(struct node *n)
     n->serve_told = true;
     n->service->standing.leads = false; /* until the log says so */
     if (n->log == NULL) {
-        service_lose_contact(n->service);
+        leadership_lose_contact(n->service);
     }
     n->callbacks.serve(n->callbacks.ctx);
     must_apply(ensemble_role(&n->ensemble, n->role, n->leader), "role", 0);
@@ -240,7 +240,7 @@ static void serve(struct node *n)
 
 static void on_role_changed(void *ctx, enum replication_role role, uint64_t leader, uint64_t term)
 {
-    struct node *n = ctx;
+    struct replica *n = ctx;
     n->role = role;
     n->leader = leader;
     if (n->log == NULL) {
@@ -261,7 +261,7 @@ static void on_role_changed(void *ctx, enum replication_role role, uint64_t lead
 }
 
 /* Links to the members, and to those who are configured and may become some. */
-static void set_peers(struct node *n, const struct member *members, size_t count)
+static void set_peers(struct replica *n, const struct configuration_member *members, size_t count)
 {
     size_t most = count + n->n_founders;
     struct peer_member *list = calloc(most + 1, sizeof *list);
@@ -269,8 +269,8 @@ static void set_peers(struct node *n, const struct member *members, size_t count
     const char *why = NULL;
     size_t k = 0;
     for (size_t i = 0; list != NULL && lines != NULL && i < most; i++) {
-        const struct member *m = i < count ? &members[i] : &n->founders[i - count];
-        if (i >= count && members_find(members, count, m->id) != NULL) {
+        const struct configuration_member *m = i < count ? &members[i] : &n->founders[i - count];
+        if (i >= count && configuration_find(members, count, m->id) != NULL) {
             continue;
         }
         if (server_line_parse(m->address, &lines[k], &why) == 0) {
@@ -289,13 +289,14 @@ static void set_peers(struct node *n, const struct member *members, size_t count
     free(list);
 }
 
-static void on_configuration(void *ctx, uint64_t index, const struct member *members, size_t count)
+static void on_configuration(void *ctx, uint64_t index, const struct configuration_member *members,
+                             size_t count)
 {
-    struct node *n = ctx;
+    struct replica *n = ctx;
     must_apply(ensemble_configuration(&n->ensemble, index, members, count), "configuration", index);
     reconfig_configuration(&n->reconfig, members, count);
     if (grouped(n)) {
-        healing_configuration(&n->healing, n->identity.cluster, index, members, count);
+        repair_configuration(&n->healing, n->identity.cluster, index, members, count);
     }
     if (n->peers != NULL) {
         set_peers(n, members, count);
@@ -304,7 +305,7 @@ static void on_configuration(void *ctx, uint64_t index, const struct member *mem
 
 static void on_confirmed(void *ctx, uint64_t ticket)
 {
-    struct node *n = ctx;
+    struct replica *n = ctx;
     ensemble_confirmed(&n->ensemble, ticket);
 }
 
@@ -316,13 +317,13 @@ static void on_note(void *ctx, bool warning, const char *event, const char *text
 
 static bool is_linked(void *ctx, uint64_t id)
 {
-    struct node *n = ctx;
+    struct replica *n = ctx;
     return n->peers != NULL && peers_linked(n->peers, id);
 }
 
 /* Messages */
 
-static void send_channel(struct node *n, uint64_t to, uint8_t channel, struct buf *take)
+static void send_channel(struct replica *n, uint64_t to, uint8_t channel, struct buf *take)
 {
     int rc = n->peers == NULL ? CONCLAVE_EDISCONNECTED : peers_send(n->peers, to, channel, take);
     (void)rc; /* dropped, counted there; sent again by whoever needs it */
@@ -340,7 +341,7 @@ static void send_ensemble(void *ctx, uint64_t to, struct buf *message_take)
 
 static void on_link(void *ctx, uint64_t id, bool up)
 {
-    struct node *n = ctx;
+    struct replica *n = ctx;
     log_info("server", up ? "link-up" : "link-down", "member=%llu",
              (unsigned long long)member_number((int64_t)id));
     if (n->log == NULL) {
@@ -354,18 +355,18 @@ static void on_link(void *ctx, uint64_t id, bool up)
 
 static void on_hello(void *ctx, const struct peer_identity *who)
 {
-    struct node *n = ctx;
-    healing_hello(&n->healing, who);
+    struct replica *n = ctx;
+    repair_hello(&n->healing, who);
     reconfig_hello(&n->reconfig, who);
     if (n->stage == NODE_FOUNDING) {
-        founding_hello(&n->founding, who);
+        bootstrap_hello(&n->founding, who);
         n->at = 0;
     }
 }
 
 static void on_message(void *ctx, uint64_t from, uint8_t channel, struct slice bytes)
 {
-    struct node *n = ctx;
+    struct replica *n = ctx;
     if (n->log == NULL) {
         return;
     }
@@ -385,7 +386,7 @@ static void on_refused(void *ctx, const char *address, const char *reason, uint6
 
 /* Opening */
 
-static int open_log(struct node *n, bool join, char **ret_text)
+static int open_log(struct replica *n, bool join, char **ret_text)
 {
     const struct server_options *o = n->options;
     struct server_metrics *m = n->service->metrics;
@@ -444,7 +445,7 @@ static int open_log(struct node *n, bool join, char **ret_text)
     n->stage = NODE_RUNNING;
     summary_add(&m->dbinittime, (uint64_t)(now_ms(n) - began_ms));
     summary_add(&m->startup_txns_loaded, n->service->stats.applied);
-    snapshots_opened(&n->snapshots, n->log);
+    snapshot_schedule_opened(&n->snapshots, n->log);
     struct replication_stats stats;
     replication_stats(n->log, &stats);
     n->identity.age = !replication_may_vote(n->log) ? PEER_LOST
@@ -457,7 +458,7 @@ static int open_log(struct node *n, bool join, char **ret_text)
     return 0;
 }
 
-static int open_peers(struct node *n, char **ret_text)
+static int open_peers(struct replica *n, char **ret_text)
 {
     const struct ensemble_options *e = &n->options->ensemble;
     struct peer_options options = {
@@ -488,7 +489,7 @@ static int open_peers(struct node *n, char **ret_text)
 }
 
 /* The configured members in the log's form. */
-static int list_founders(struct node *n)
+static int list_founders(struct replica *n)
 {
     const struct ensemble_options *e = &n->options->ensemble;
     size_t at[MEMBERS_MAX];
@@ -503,7 +504,7 @@ static int list_founders(struct node *n)
         return CONCLAVE_ENOMEM;
     }
     for (size_t i = 0; i < n->n_founders; i++) {
-        n->founders[i] = (struct member){
+        n->founders[i] = (struct configuration_member){
             .id = e->members[i].id,
             .role = e->members[i].observer ? MEMBER_OBSERVER : MEMBER_VOTER,
             .address = (const char *)n->founder_text.data + at[i],
@@ -513,7 +514,7 @@ static int list_founders(struct node *n)
 }
 
 /* Until the log gives the members, links with the members of the last run, or of the configuration files. */
-static int link_members(struct node *n, char **ret_text)
+static int link_members(struct replica *n, char **ret_text)
 {
     int rc = open_peers(n, ret_text);
     if (rc != 0) {
@@ -527,10 +528,10 @@ static int link_members(struct node *n, char **ret_text)
     return 0;
 }
 
-struct node *node_create(uv_loop_t *loop, const struct server_options *options,
-                         struct service *service, const struct node_callbacks *callbacks)
+struct replica *replica_create(uv_loop_t *loop, const struct server_options *options,
+                               struct service *service, const struct replica_callbacks *callbacks)
 {
-    struct node *n = calloc(1, sizeof *n);
+    struct replica *n = calloc(1, sizeof *n);
     if (n == NULL) {
         return NULL;
     }
@@ -550,18 +551,18 @@ struct node *node_create(uv_loop_t *loop, const struct server_options *options,
     return n;
 }
 
-struct pipeline_sink node_sink(struct node *n)
+struct pipeline_sink replica_sink(struct replica *n)
 {
     return ensemble_sink(&n->ensemble);
 }
 
 /* Damage */
 
-static void await_healing(struct node *n, const struct damage_look *look, const char *text)
+static void await_healing(struct replica *n, const struct damage_look *look, const char *text)
 {
     n->ensemble.beyond_repair = false;
     n->ensemble.doubted = false;
-    healing_want(&n->healing, look);
+    repair_want(&n->healing, look);
     n->ensemble.stats.damaged++;
     n->stage = NODE_DAMAGED;
     n->identity.age = PEER_LOST;
@@ -580,24 +581,24 @@ static void await_healing(struct node *n, const struct damage_look *look, const 
 }
 
 /* The folder's content is moved aside, and this server joins. */
-static int join_anew(struct node *n, char **ret_text)
+static int join_anew(struct replica *n, char **ret_text)
 {
-    int rc = healing_put_aside(&n->healing, clock_wall_ms(n->options->clock), ret_text);
+    int rc = repair_put_aside(&n->healing, clock_wall_ms(n->options->clock), ret_text);
     memcpy(n->identity.cluster, n->healing.cluster, sizeof n->identity.cluster);
     return rc == 0 ? open_log(n, true, ret_text) : rc;
 }
 
 /* Opens a folder that is not new; who had one and finds it empty joins. Damage is awaited to be healed,
  * where others can do that. */
-static int open_folder(struct node *n, const struct damage_look *look, char **ret_text)
+static int open_folder(struct replica *n, const struct damage_look *look, char **ret_text)
 {
     int rc;
     if (look->healing && look->cluster_known) {
-        healing_want(&n->healing, look);
+        repair_want(&n->healing, look);
         return join_anew(n, ret_text);
     }
     rc = look->healing ? CONCLAVE_ECORRUPT : open_log(n, look->fresh, ret_text);
-    if (rc == CONCLAVE_ECORRUPT && healing_is_possible(&n->healing)) {
+    if (rc == CONCLAVE_ECORRUPT && repair_is_possible(&n->healing)) {
         await_healing(n, look, *ret_text != NULL ? *ret_text : conclave_strerror(rc));
         free(*ret_text);
         *ret_text = NULL;
@@ -607,11 +608,11 @@ static int open_folder(struct node *n, const struct damage_look *look, char **re
 }
 
 /* The first look at the folder. */
-static int look_at_folder(struct node *n, struct damage_look *ret, char **ret_text)
+static int look_at_folder(struct replica *n, struct damage_look *ret, char **ret_text)
 {
     const char *dir = n->options->data_dir;
     int rc = damage_look(dir, NULL, ret, ret_text);
-    if (rc == CONCLAVE_ECORRUPT && healing_is_possible(&n->healing)) {
+    if (rc == CONCLAVE_ECORRUPT && repair_is_possible(&n->healing)) {
         ret->healing = false;
         ret->fresh = false; /* opening it says the same again */
         free(*ret_text);
@@ -621,10 +622,10 @@ static int look_at_folder(struct node *n, struct damage_look *ret, char **ret_te
     return rc;
 }
 
-int node_open(struct node *n, char **ret_text)
+int replica_open(struct replica *n, char **ret_text)
 {
     struct damage_look look;
-    snapshots_init(&n->snapshots, n->service, n->options->snapshot_writes);
+    snapshot_schedule_init(&n->snapshots, n->service, n->options->snapshot_writes);
     if (!grouped(n)) {
         return open_log(n, false, ret_text);
     }
@@ -635,18 +636,18 @@ int node_open(struct node *n, char **ret_text)
     }
     n->reconfig.configured = n->founders;
     n->reconfig.n_configured = n->n_founders;
-    healing_init(&n->healing, n->identity.id, n->options->ensemble.heal, n->options->data_dir,
-                 n->founders, n->n_founders);
+    repair_init(&n->healing, n->identity.id, n->options->ensemble.heal, n->options->data_dir,
+                n->founders, n->n_founders);
     rc = look_at_folder(n, &look, ret_text);
     if (rc != 0) {
         return rc;
     }
     if (look.fresh && !look.healing && n->n_founders == 1) {
-        founding_cluster(n->founders, 1, n->identity.cluster); /* nobody to ask */
+        bootstrap_cluster(n->founders, 1, n->identity.cluster); /* nobody to ask */
         rc = open_log(n, false, ret_text);
     } else if (look.fresh && !look.healing) {
         ensemble_expect(&n->ensemble, n->founders, n->n_founders);
-        founding_init(&n->founding, n->identity.id, n->founders, n->n_founders);
+        bootstrap_init(&n->founding, n->identity.id, n->founders, n->n_founders);
         log_info("server", "founding", "members=%zu text=\"an empty folder: asking the others\"",
                  n->n_founders);
     } else {
@@ -664,7 +665,7 @@ int node_open(struct node *n, char **ret_text)
 
 /* Turns */
 
-void node_turn(struct node *n)
+void replica_turn(struct replica *n)
 {
     if (n->log != NULL) {
         replication_turn(n->log);
@@ -676,10 +677,10 @@ void node_turn(struct node *n)
 
 /* The log begins to live while links are up: all that it may have to do with, as who joins has not learnt
  * yet who the members are. */
-static void tell_links(struct node *n)
+static void tell_links(struct replica *n)
 {
     for (size_t i = 0; i < n->n_founders + n->healing.n_members; i++) {
-        const struct member *m =
+        const struct configuration_member *m =
             i < n->n_founders ? &n->founders[i] : &n->healing.members[i - n->n_founders];
         if (peers_linked(n->peers, m->id)) {
             replication_link(n->log, m->id, true);
@@ -687,10 +688,10 @@ static void tell_links(struct node *n)
     }
 }
 
-static void found(struct node *n)
+static void found(struct replica *n)
 {
     char *text = NULL;
-    enum founding_verdict verdict = founding_decide(&n->founding, now_ms(n));
+    enum bootstrap_verdict verdict = bootstrap_decide(&n->founding, now_ms(n));
     n->at = now_ms(n) + FOUNDING_BEAT_MS;
     if (verdict == FOUNDING_WAIT) {
         return;
@@ -699,7 +700,7 @@ static void found(struct node *n)
     if (join) {
         memcpy(n->identity.cluster, n->founding.cluster, sizeof n->identity.cluster);
     } else {
-        founding_cluster(n->founders, n->n_founders, n->identity.cluster);
+        bootstrap_cluster(n->founders, n->n_founders, n->identity.cluster);
     }
     log_info("server", join ? "joining" : "founded", "members=%zu", n->n_founders);
     int rc = open_log(n, join, &text);
@@ -713,7 +714,7 @@ static void found(struct node *n)
 }
 
 /* What could not be opened is tried again later. */
-static void stay_aside(struct node *n, int error, char *text)
+static void stay_aside(struct replica *n, int error, char *text)
 {
     n->stage = NODE_RUNNING;
     n->tried_ms = now_ms(n);
@@ -722,7 +723,7 @@ static void stay_aside(struct node *n, int error, char *text)
     free(text);
 }
 
-static void came_back(struct node *n, const char *text)
+static void came_back(struct replica *n, const char *text)
 {
     n->at = INT64_MAX;
     n->tried_ms = now_ms(n);
@@ -730,7 +731,7 @@ static void came_back(struct node *n, const char *text)
     tell_links(n);
 }
 
-static void come_back(struct node *n)
+static void come_back(struct replica *n)
 {
     struct damage_look look;
     char *text = NULL;
@@ -752,11 +753,11 @@ static void come_back(struct node *n)
     }
 }
 
-static void heal(struct node *n)
+static void heal(struct replica *n)
 {
     char *text = NULL;
     n->at = now_ms(n) + FOUNDING_BEAT_MS;
-    if (!healing_may_begin(&n->healing, is_linked, n)) {
+    if (!repair_may_begin(&n->healing, is_linked, n)) {
         return;
     }
     int rc = ensemble_resume(&n->ensemble);
@@ -771,13 +772,13 @@ static void heal(struct node *n)
 }
 
 /* Whether the state is one that the ensemble had, if only that of its beginning. */
-static bool is_readable(const struct node *n)
+static bool is_readable(const struct replica *n)
 {
     return n->stage == NODE_FOUNDING ||
            (n->stage == NODE_RUNNING && n->log != NULL && replication_may_vote(n->log));
 }
 
-void node_tick(struct node *n)
+void replica_tick(struct replica *n)
 {
     if (n->closing) {
         return;
@@ -813,7 +814,7 @@ void node_tick(struct node *n)
     }
 }
 
-int64_t node_deadline(const struct node *n)
+int64_t replica_deadline(const struct replica *n)
 {
     int64_t at = n->at;
     if (n->serve_told) {
@@ -825,18 +826,18 @@ int64_t node_deadline(const struct node *n)
 
 /* Stop */
 
-bool node_leads_others(const struct node *n)
+bool replica_leads_others(const struct replica *n)
 {
     return n->log != NULL && !n->ensemble.sole && n->ensemble.role == REPLICATION_LEADER;
 }
 
-bool node_resign(struct node *n)
+bool replica_resign(struct replica *n)
 {
-    snapshots_end(&n->snapshots);
-    return node_leads_others(n) && replication_transfer(n->log, 0) == 0;
+    snapshot_schedule_end(&n->snapshots);
+    return replica_leads_others(n) && replication_transfer(n->log, 0) == 0;
 }
 
-static void part_closed(struct node *n)
+static void part_closed(struct replica *n)
 {
     if (--n->parts > 0) {
         return;
@@ -846,7 +847,7 @@ static void part_closed(struct node *n)
     ensemble_finish(&n->ensemble);
     reconfig_finish(&n->reconfig);
     buf_finish(&n->founder_text);
-    healing_finish(&n->healing);
+    repair_finish(&n->healing);
     free(n->failure);
     free(n);
     cb(ctx);
@@ -857,7 +858,7 @@ static void on_part_closed(void *ctx)
     part_closed(ctx);
 }
 
-void node_close(struct node *n, void (*cb)(void *ctx), void *ctx)
+void replica_close(struct replica *n, void (*cb)(void *ctx), void *ctx)
 {
     assert(!n->closing);
     n->closing = true;
@@ -878,7 +879,7 @@ void node_close(struct node *n, void (*cb)(void *ctx), void *ctx)
     part_closed(n);
 }
 
-bool node_reload(struct node *n)
+bool replica_reload(struct replica *n)
 {
     char why[TLS_TEXT_MAX] = "";
     if (n->peers == NULL || n->options->ensemble.security != PEER_SECURITY_CERTIFICATES) {
@@ -892,10 +893,10 @@ bool node_reload(struct node *n)
     return true;
 }
 
-const char *node_mode(const struct node *n)
+const char *replica_mode(const struct replica *n)
 {
     const struct reconfig *r = &n->reconfig;
-    const struct member *self = members_find(r->now, r->n_now, n->identity.id);
+    const struct configuration_member *self = configuration_find(r->now, r->n_now, n->identity.id);
     if (n->ensemble.sole) {
         return "standalone";
     }
@@ -908,7 +909,7 @@ const char *node_mode(const struct node *n)
     return n->ensemble.role == REPLICATION_LEADER ? "leader" : "follower";
 }
 
-const char *node_why_not_ready(const struct node *n)
+const char *replica_why_not_ready(const struct replica *n)
 {
     if (n->stage == NODE_FOUNDING && grouped(n)) {
         return "waiting for the other members";
@@ -925,42 +926,42 @@ const char *node_why_not_ready(const struct node *n)
     if (n->service->standing.leaving) {
         return "removed from the ensemble by a reconfig";
     }
-    return service_in_contact(n->service) ? NULL : "no leader with a quorum";
+    return leadership_in_contact(n->service) ? NULL : "no leader with a quorum";
 }
 
-size_t node_members(const struct node *n, const struct member **ret)
+size_t replica_members(const struct replica *n, const struct configuration_member **ret)
 {
     bool known = n->reconfig.n_now > 0;
     *ret = known ? n->reconfig.now : n->healing.members;
     return known ? n->reconfig.n_now : n->healing.n_members;
 }
 
-enum node_stage node_stage(const struct node *n)
+enum replica_stage replica_stage(const struct replica *n)
 {
     return n->stage;
 }
 
-bool node_is_damaged(const struct node *n)
+bool replica_is_damaged(const struct replica *n)
 {
     return n->healing.wanted;
 }
 
-struct replication *node_log(const struct node *n)
+struct replication *replica_log(const struct replica *n)
 {
     return n->log;
 }
 
-struct ensemble *node_ensemble(struct node *n)
+struct ensemble *replica_ensemble(struct replica *n)
 {
     return &n->ensemble;
 }
 
-const struct peers *node_peers(const struct node *n)
+const struct peers *replica_peers(const struct replica *n)
 {
     return n->peers;
 }
 
-struct snapshots *node_snapshots(struct node *n)
+struct snapshot_schedule *replica_snapshots(struct replica *n)
 {
     return &n->snapshots;
 }

@@ -21,11 +21,11 @@
 #include "cluster/server_options.h"
 #include "cluster/snapshot_schedule.h"
 
-struct node;
+struct replica;
 
-enum node_stage { NODE_FOUNDING, NODE_RUNNING, NODE_ASIDE, NODE_DAMAGED };
+enum replica_stage { NODE_FOUNDING, NODE_RUNNING, NODE_ASIDE, NODE_DAMAGED };
 
-struct node_callbacks {
+struct replica_callbacks {
     void *ctx;
 
     /* Clients can be let in: from the loop, once. */
@@ -36,51 +36,51 @@ struct node_callbacks {
 };
 
 /* Borrows options and service until it is closed. NULL when memory is out. */
-struct node *node_create(uv_loop_t *loop, const struct server_options *options,
-                         struct service *service, const struct node_callbacks *callbacks);
+struct replica *replica_create(uv_loop_t *loop, const struct server_options *options,
+                               struct service *service, const struct replica_callbacks *callbacks);
 
-/* Where the service's batches go; good from node_create on. */
-struct pipeline_sink node_sink(struct node *n);
+/* Where the service's batches go; good from replica_create on. */
+struct pipeline_sink replica_sink(struct replica *n);
 
 /* The service is there: recovers the folder, opens the peer port, starts. Errors as of
- * replication_open and peers_open, with *ret_text (free it). After an error too node_close is due. */
-int node_open(struct node *n, char **ret_text) CONCLAVE_MUST_USE;
+ * replication_open and peers_open, with *ret_text (free it). After an error too replica_close is due. */
+int replica_open(struct replica *n, char **ret_text) CONCLAVE_MUST_USE;
 
 /* The end of a turn: what was gathered goes to the disk and to the others. */
-void node_turn(struct node *n);
+void replica_turn(struct replica *n);
 
 /* Due at the deadline (monotonic ms), harmless earlier. */
-void node_tick(struct node *n);
-int64_t node_deadline(const struct node *n);
+void replica_tick(struct replica *n);
+int64_t replica_deadline(const struct replica *n);
 
 /* Hands the lead over, if this server has it and somebody can take it. False when there is nothing
  * to wait for. */
-bool node_resign(struct node *n);
+bool replica_resign(struct replica *n);
 
 /* Whether it still leads others. */
-bool node_leads_others(const struct node *n);
+bool replica_leads_others(const struct replica *n);
 
 /* Closes the log and the links, then calls cb; n is gone then. */
-void node_close(struct node *n, void (*cb)(void *ctx), void *ctx);
+void replica_close(struct replica *n, void (*cb)(void *ctx), void *ctx);
 
 /* Reads the certificate files of the peer links again. False when there are none. */
-bool node_reload(struct node *n);
+bool replica_reload(struct replica *n);
 
 /* The members as applied, or as configured until then; borrowed until the loop runs. */
-size_t node_members(const struct node *n, const struct member **ret);
+size_t replica_members(const struct replica *n, const struct configuration_member **ret);
 
 /* As Apache ZooKeeper names it: "standalone", "leader", "follower", "observer" or "read-only". */
-const char *node_mode(const struct node *n);
+const char *replica_mode(const struct replica *n);
 
 /* NULL when writes can be answered; otherwise why not, as a fixed text. */
-const char *node_why_not_ready(const struct node *n);
+const char *replica_why_not_ready(const struct replica *n);
 
 /* For status and metrics. The log is NULL while it is not open. */
-enum node_stage node_stage(const struct node *n);
-bool node_is_damaged(const struct node *n); /* until it is healed */
-struct replication *node_log(const struct node *n);
-struct ensemble *node_ensemble(struct node *n);
-const struct peers *node_peers(const struct node *n);
-struct snapshots *node_snapshots(struct node *n);
+enum replica_stage replica_stage(const struct replica *n);
+bool replica_is_damaged(const struct replica *n); /* until it is healed */
+struct replication *replica_log(const struct replica *n);
+struct ensemble *replica_ensemble(struct replica *n);
+const struct peers *replica_peers(const struct replica *n);
+struct snapshot_schedule *replica_snapshots(struct replica *n);
 
 #endif

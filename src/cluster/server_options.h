@@ -14,7 +14,7 @@ struct server_options {
     struct net_address listen; /* client port; port 0 takes a free one, host "" every interface */
     int backlog;               /* connections that the kernel keeps for us */
     int64_t server_id;         /* as in state/members/members.h */
-    struct server_limits limits;
+    struct client_limits limits;
     uint64_t
         snapshot_writes; /* writes between snapshots (snapCount), at random from half of it up */
     size_t snapshot_log_bytes; /* or log bytes between them */
@@ -40,10 +40,10 @@ struct server_options {
     bool core_dumps; /* the process may leave one, with keys and passwords in it */
     bool seccomp;    /* the process gives up system calls that a server has no use for */
     bool local_only; /* members trust each other because all are on this machine */
-    struct collector_options collector;
-    const struct login_options *login; /* NULL: no SASL */
-    bool audit;                        /* lines of who did what */
-    const char *audit_file;            /* NULL: stderr */
+    struct ttl_collector_options collector;
+    const struct sasl_options *login; /* NULL: no SASL */
+    bool audit;                       /* lines of who did what */
+    const char *audit_file;           /* NULL: stderr */
     struct ensemble_options ensemble;
     const struct clock_source *clock;
 };

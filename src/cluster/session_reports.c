@@ -32,25 +32,25 @@ static int64_t later(int64_t a, int64_t b)
 
 static void begin_life(struct ensemble *e)
 {
-    struct reports *r = &e->reports;
+    struct session_reports *r = &e->reports;
     random_bytes(&r->life, sizeof r->life);
     r->generation = e->service->generation;
     r->born_ms = now_ms(e);
 }
 
-void reports_init(struct ensemble *e)
+void session_reports_init(struct ensemble *e)
 {
     begin_life(e);
 }
 
-void reports_finish(struct ensemble *e)
+void session_reports_finish(struct ensemble *e)
 {
     free(e->reports.reporters);
 }
 
-void reports_leader_changed(struct ensemble *e)
+void session_reports_leader_changed(struct ensemble *e)
 {
-    struct reports *r = &e->reports;
+    struct session_reports *r = &e->reports;
     r->known_ms = 0;
     r->own.number = 0;
     r->n_reporters = 0;
@@ -60,7 +60,7 @@ void reports_leader_changed(struct ensemble *e)
     }
 }
 
-int64_t reports_interval_ms(const struct ensemble *e)
+int64_t session_reports_interval_ms(const struct ensemble *e)
 {
     int64_t ms = e->service->limits.tick_ms / INTERVALS_PER_TICK + 1;
     return ms < INTERVAL_MAX_MS ? ms : INTERVAL_MAX_MS;
@@ -83,7 +83,7 @@ static void add_sign(void *ctx, int64_t id, int64_t heard_ms)
 
 static void send_report(struct ensemble *e)
 {
-    struct reports *r = &e->reports;
+    struct session_reports *r = &e->reports;
     struct buf message;
     struct composing composing = {&message, now_ms(e)};
     if (r->generation != e->service->generation) {
@@ -105,9 +105,9 @@ static void send_report(struct ensemble *e)
     buf_finish(&message);
 }
 
-void reports_acknowledged(struct ensemble *e, uint64_t from, struct slice bytes)
+void session_reports_acknowledged(struct ensemble *e, uint64_t from, struct slice bytes)
 {
-    struct reports *r = &e->reports;
+    struct session_reports *r = &e->reports;
     struct wire_reader reader = wire_reader_make(bytes);
     uint64_t life = (uint64_t)wire_read_i64(&reader);
     uint32_t number = (uint32_t)wire_read_i32(&reader);
@@ -123,7 +123,7 @@ void reports_acknowledged(struct ensemble *e, uint64_t from, struct slice bytes)
     }
     /* Also when another leads by now: a majority knew of none when it was asked. */
     session_tracker_reported(e->service->sessions, number);
-    service_contact(e->service, sent_ms);
+    leadership_contact(e->service, sent_ms);
     if (from == e->leader) {
         r->known_term = term;
         r->known_ms = leader_ms;
@@ -132,7 +132,7 @@ void reports_acknowledged(struct ensemble *e, uint64_t from, struct slice bytes)
 
 /* The leader */
 
-static struct reporter *find_reporter(const struct reports *r, uint64_t id)
+static struct reporter *find_reporter(const struct session_reports *r, uint64_t id)
 {
     for (size_t i = 0; i < r->n_reporters; i++) {
         if (r->reporters[i].id == id) {
@@ -142,7 +142,7 @@ static struct reporter *find_reporter(const struct reports *r, uint64_t id)
     return NULL;
 }
 
-static struct reporter *add_reporter(struct reports *r, uint64_t id)
+static struct reporter *add_reporter(struct session_reports *r, uint64_t id)
 {
     if (r->n_reporters == r->cap_reporters) {
         size_t cap = r->cap_reporters == 0 ? 8 : 2 * r->cap_reporters;
@@ -252,7 +252,7 @@ static int64_t complete_until(const struct ensemble *e, const struct reporter *p
     return complete_ms < now ? complete_ms : now;
 }
 
-void reports_take(struct ensemble *e, uint64_t from, struct slice bytes)
+void session_reports_take(struct ensemble *e, uint64_t from, struct slice bytes)
 {
     struct wire_reader reader = wire_reader_make(bytes);
     struct report r;
@@ -306,15 +306,15 @@ static void acknowledge(struct ensemble *e, const struct reporter *p)
     buf_finish(&message);
 }
 
-void reports_confirmed(struct ensemble *e, uint64_t ticket)
+void session_reports_confirmed(struct ensemble *e, uint64_t ticket)
 {
-    struct reports *r = &e->reports;
+    struct session_reports *r = &e->reports;
     if (e->role != REPLICATION_LEADER || e->replication == NULL) {
         return;
     }
     if (r->own.number != 0 && ticket >= r->own_ticket) {
         r->own.number = 0;
-        service_contact(e->service, r->own.sent_ms);
+        leadership_contact(e->service, r->own.sent_ms);
     }
     for (size_t i = 0; i < r->n_reporters; i++) {
         struct reporter *p = &r->reporters[i];
@@ -330,9 +330,10 @@ void reports_confirmed(struct ensemble *e, uint64_t ticket)
     }
 }
 
-int64_t reports_expiry_wait(struct ensemble *e, int64_t owner, int64_t heard_ms, int32_t timeout_ms)
+int64_t session_reports_expiry_wait(struct ensemble *e, int64_t owner, int64_t heard_ms,
+                                    int32_t timeout_ms)
 {
-    const struct reports *r = &e->reports;
+    const struct session_reports *r = &e->reports;
     const struct reporter *p = find_reporter(r, (uint64_t)owner);
     int64_t over_ms = timeout_ms + drift_ms(timeout_ms);
     if (p != NULL && p->complete_ms >= later(heard_ms, p->floor_ms) + over_ms) {
@@ -349,19 +350,19 @@ int64_t reports_expiry_wait(struct ensemble *e, int64_t owner, int64_t heard_ms,
         return 0;
     }
     /* A server may be late only: the longer it is silent, the less often it is looked for. */
-    int64_t again_ms = later(reports_interval_ms(e) / 2 + 1, now - last_ms);
+    int64_t again_ms = later(session_reports_interval_ms(e) / 2 + 1, now - last_ms);
     return again_ms < left_ms ? again_ms : left_ms;
 }
 
 /* Beats */
 
-void reports_tell(struct ensemble *e)
+void session_reports_tell(struct ensemble *e)
 {
-    struct reports *r = &e->reports;
+    struct session_reports *r = &e->reports;
     if (e->replication == NULL || e->leader == 0) {
         return;
     }
-    service_touch_waiting(e->service);
+    leadership_touch_waiting(e->service);
     if (e->role != REPLICATION_LEADER) {
         send_report(e);
     } else if (r->own.number == 0) {

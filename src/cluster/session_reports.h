@@ -84,7 +84,7 @@ struct reporter {
     uint64_t ticket;
 };
 
-struct reports {
+struct session_reports {
     uint64_t life;       /* of this server's record of its sessions */
     uint64_t generation; /* of the service's state that the record belongs to */
     int64_t born_ms;     /* when it began */
@@ -102,25 +102,25 @@ struct reports {
     size_t cap_reporters;
 };
 
-void reports_init(struct ensemble *e);
-void reports_finish(struct ensemble *e);
+void session_reports_init(struct ensemble *e);
+void session_reports_finish(struct ensemble *e);
 
 /* The leader changed, or is unknown now; this server may be the leader. */
-void reports_leader_changed(struct ensemble *e);
+void session_reports_leader_changed(struct ensemble *e);
 
 /* A beat: reports to the leader, or asks the majority. */
-void reports_tell(struct ensemble *e);
-int64_t reports_interval_ms(const struct ensemble *e);
+void session_reports_tell(struct ensemble *e);
+int64_t session_reports_interval_ms(const struct ensemble *e);
 
 /* What other members sent. */
-void reports_take(struct ensemble *e, uint64_t from, struct slice bytes);
-void reports_acknowledged(struct ensemble *e, uint64_t from, struct slice bytes);
+void session_reports_take(struct ensemble *e, uint64_t from, struct slice bytes);
+void session_reports_acknowledged(struct ensemble *e, uint64_t from, struct slice bytes);
 
 /* Tickets up to this one are confirmed. */
-void reports_confirmed(struct ensemble *e, uint64_t ticket);
+void session_reports_confirmed(struct ensemble *e, uint64_t ticket);
 
 /* As pipeline_sink.expiry_wait. */
-int64_t reports_expiry_wait(struct ensemble *e, int64_t owner, int64_t heard_ms,
-                            int32_t timeout_ms);
+int64_t session_reports_expiry_wait(struct ensemble *e, int64_t owner, int64_t heard_ms,
+                                    int32_t timeout_ms);
 
 #endif

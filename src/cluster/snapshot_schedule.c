@@ -2,19 +2,19 @@
 
 #include "base/random.h"
 
-static void plan(struct snapshots *s)
+static void plan(struct snapshot_schedule *s)
 {
     uint64_t half = s->writes / 2;
     s->at = s->service->stats.applied + half + random_below(half > 0 ? half : 1) + 1;
 }
 
-void snapshots_init(struct snapshots *s, struct service *service, uint64_t writes)
+void snapshot_schedule_init(struct snapshot_schedule *s, struct service *service, uint64_t writes)
 {
-    *s = (struct snapshots){.service = service, .writes = writes};
+    *s = (struct snapshot_schedule){.service = service, .writes = writes};
     plan(s);
 }
 
-void snapshots_opened(struct snapshots *s, struct replication *log)
+void snapshot_schedule_opened(struct snapshot_schedule *s, struct replication *log)
 {
     struct replication_stats stats;
     s->log = log;
@@ -23,7 +23,7 @@ void snapshots_opened(struct snapshots *s, struct replication *log)
     s->begun.index = stats.snapshot_index;
 }
 
-void snapshots_applied(struct snapshots *s, uint64_t generation)
+void snapshot_schedule_applied(struct snapshot_schedule *s, uint64_t generation)
 {
     struct replication_stats stats;
     if (s->service->generation != generation) {
@@ -39,24 +39,24 @@ void snapshots_applied(struct snapshots *s, uint64_t generation)
     }
 }
 
-void snapshots_restored(struct snapshots *s)
+void snapshot_schedule_restored(struct snapshot_schedule *s)
 {
     s->begun.zxid = state_zxid(s->service->state);
 }
 
-void snapshots_end(struct snapshots *s)
+void snapshot_schedule_end(struct snapshot_schedule *s)
 {
     s->at = UINT64_MAX;
 }
 
-int snapshots_begin(struct snapshots *s)
+int snapshot_schedule_begin(struct snapshot_schedule *s)
 {
     struct replication_stats stats;
     plan(s);
     int rc = state_snapshot_begin(s->service->state);
     if (rc == 0) {
         replication_stats(s->log, &stats);
-        snapshots_newest(s, &s->done);
+        snapshot_schedule_newest(s, &s->done);
         s->begun = (struct server_snapshot){stats.applied_index, state_zxid(s->service->state)};
         s->generation = s->service->generation;
     }
@@ -64,24 +64,24 @@ int snapshots_begin(struct snapshots *s)
 }
 
 /* Of a state that has been replaced the rest cannot be written any more. */
-static bool is_void(const struct snapshots *s)
+static bool is_void(const struct snapshot_schedule *s)
 {
     return s->generation != s->service->generation;
 }
 
-int snapshots_step(struct snapshots *s, size_t max_bytes, struct buf *out)
+int snapshot_schedule_step(struct snapshot_schedule *s, size_t max_bytes, struct buf *out)
 {
     return is_void(s) ? CONCLAVE_ECLOSED : state_snapshot_step(s->service->state, max_bytes, out);
 }
 
-void snapshots_abort(struct snapshots *s)
+void snapshot_schedule_abort(struct snapshot_schedule *s)
 {
     if (!is_void(s)) {
         state_snapshot_abort(s->service->state);
     }
 }
 
-void snapshots_newest(const struct snapshots *s, struct server_snapshot *ret)
+void snapshot_schedule_newest(const struct snapshot_schedule *s, struct server_snapshot *ret)
 {
     struct replication_stats stats;
     *ret = (struct server_snapshot){0};

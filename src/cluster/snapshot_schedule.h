@@ -14,7 +14,7 @@ struct server_snapshot {
     int64_t zxid;
 };
 
-struct snapshots {
+struct snapshot_schedule {
     struct service *service;
     struct replication *log;      /* NULL until it is open */
     uint64_t writes;              /* between two of them, at random from half of it up */
@@ -24,26 +24,27 @@ struct snapshots {
     uint64_t generation;          /* of the state that is being written out */
 };
 
-void snapshots_init(struct snapshots *s, struct service *service, uint64_t writes);
+void snapshot_schedule_init(struct snapshot_schedule *s, struct service *service, uint64_t writes);
 
 /* The log is open, after a restore or none. */
-void snapshots_opened(struct snapshots *s, struct replication *log);
+void snapshot_schedule_opened(struct snapshot_schedule *s, struct replication *log);
 
 /* Something was applied; `generation` is the service's before it. */
-void snapshots_applied(struct snapshots *s, uint64_t generation);
+void snapshot_schedule_applied(struct snapshot_schedule *s, uint64_t generation);
 
 /* The state was replaced by a snapshot. */
-void snapshots_restored(struct snapshots *s);
+void snapshot_schedule_restored(struct snapshot_schedule *s);
 
 /* No more are begun. */
-void snapshots_end(struct snapshots *s);
+void snapshot_schedule_end(struct snapshot_schedule *s);
 
 /* The log's callbacks. */
-int snapshots_begin(struct snapshots *s) CONCLAVE_MUST_USE;
-int snapshots_step(struct snapshots *s, size_t max_bytes, struct buf *out) CONCLAVE_MUST_USE;
-void snapshots_abort(struct snapshots *s);
+int snapshot_schedule_begin(struct snapshot_schedule *s) CONCLAVE_MUST_USE;
+int snapshot_schedule_step(struct snapshot_schedule *s, size_t max_bytes,
+                           struct buf *out) CONCLAVE_MUST_USE;
+void snapshot_schedule_abort(struct snapshot_schedule *s);
 
 /* The newest that is durable. */
-void snapshots_newest(const struct snapshots *s, struct server_snapshot *ret);
+void snapshot_schedule_newest(const struct snapshot_schedule *s, struct server_snapshot *ret);
 
 #endif

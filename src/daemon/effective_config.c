@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-void given_init(struct given *g)
+void effective_config_init(struct effective_config *g)
 {
-    *g = (struct given){.pairs = NULL};
+    *g = (struct effective_config){.pairs = NULL};
     buf_init(&g->file, 0);
 }
 
-void given_finish(struct given *g)
+void effective_config_finish(struct effective_config *g)
 {
     for (size_t i = 0; i < g->count; i++) {
         free(g->pairs[i].key);
@@ -18,11 +18,11 @@ void given_finish(struct given *g)
     }
     free(g->pairs);
     buf_finish(&g->file);
-    given_init(g);
+    effective_config_init(g);
 }
 
 /* A file that holds a password is no secret itself. */
-bool given_is_secret(const char *key)
+bool effective_config_is_secret(const char *key)
 {
     size_t len = strlen(key);
     if (len > 4 && strcmp(key + len - 4, "Path") == 0) {
@@ -32,9 +32,9 @@ bool given_is_secret(const char *key)
            strcasestr(key, "secret") != NULL;
 }
 
-int given_note(struct given *g, const char *key, const char *value)
+int effective_config_note(struct effective_config *g, const char *key, const char *value)
 {
-    char *copy = strdup(given_is_secret(key) ? GIVEN_HIDDEN : value);
+    char *copy = strdup(effective_config_is_secret(key) ? GIVEN_HIDDEN : value);
     for (size_t i = 0; copy != NULL && i < g->count; i++) {
         if (strcmp(g->pairs[i].key, key) == 0) {
             free(g->pairs[i].value);
@@ -43,7 +43,7 @@ int given_note(struct given *g, const char *key, const char *value)
         }
     }
     char *name = strdup(key);
-    struct given_pair *grown =
+    struct effective_config_pair *grown =
         name != NULL && copy != NULL ? realloc(g->pairs, (g->count + 1) * sizeof *grown) : NULL;
     if (grown == NULL) {
         free(name);
@@ -51,7 +51,7 @@ int given_note(struct given *g, const char *key, const char *value)
         return CONCLAVE_ENOMEM;
     }
     g->pairs = grown;
-    g->pairs[g->count++] = (struct given_pair){name, copy};
+    g->pairs[g->count++] = (struct effective_config_pair){name, copy};
     return 0;
 }
 
@@ -87,7 +87,7 @@ static size_t shown(const char *line, size_t len)
     size_t n = end - start < sizeof key - 1 ? end - start : sizeof key - 1;
     memcpy(key, line + start, n);
     key[n] = '\0';
-    if (!given_is_secret(key) && strchr(key, '\\') == NULL) {
+    if (!effective_config_is_secret(key) && strchr(key, '\\') == NULL) {
         return len;
     }
     while (end < len && strchr("=: \t\f", line[end]) != NULL) {
@@ -96,7 +96,7 @@ static size_t shown(const char *line, size_t len)
     return end;
 }
 
-int given_note_file(struct given *g, struct slice text)
+int effective_config_note_file(struct effective_config *g, struct slice text)
 {
     const char *at = (const char *)text.data;
     const char *end = at + text.len;

@@ -13,27 +13,28 @@
 
 #define GIVEN_HIDDEN "***" /* in a secret's place */
 
-struct given_pair {
+struct effective_config_pair {
     char *key;
     char *value;
 };
 
-struct given {
+struct effective_config {
     struct buf file; /* the text of zoo.cfg; empty: there was none */
-    struct given_pair *pairs;
+    struct effective_config_pair *pairs;
     size_t count;
 };
 
-void given_init(struct given *g);
-void given_finish(struct given *g);
+void effective_config_init(struct effective_config *g);
+void effective_config_finish(struct effective_config *g);
 
 /* Whether the values of a key are for nobody's eyes. */
-bool given_is_secret(const char *key);
+bool effective_config_is_secret(const char *key);
 
 /* A key was given; a later value takes the place of the one before. 0 or CONCLAVE_ENOMEM. */
-int given_note(struct given *g, const char *key, const char *value) CONCLAVE_MUST_USE;
+int effective_config_note(struct effective_config *g, const char *key,
+                          const char *value) CONCLAVE_MUST_USE;
 
 /* The file's text. 0 or CONCLAVE_ENOMEM. */
-int given_note_file(struct given *g, struct slice text) CONCLAVE_MUST_USE;
+int effective_config_note_file(struct effective_config *g, struct slice text) CONCLAVE_MUST_USE;
 
 #endif

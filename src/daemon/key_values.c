@@ -12,7 +12,7 @@
 
 enum { FILE_MAX = 1 << 20 };
 
-int config_fail(struct config *c, const char *fmt, ...)
+int key_fail(struct zoo_cfg *c, const char *fmt, ...)
 {
     char *text = NULL;
     va_list ap;
@@ -30,7 +30,7 @@ int config_fail(struct config *c, const char *fmt, ...)
     return CONCLAVE_EINVAL;
 }
 
-int config_copy(struct config *c, char **field, const char *value)
+int key_copy(struct zoo_cfg *c, char **field, const char *value)
 {
     char *copy = strdup(value);
     if (copy == NULL) {
@@ -41,7 +41,7 @@ int config_copy(struct config *c, char **field, const char *value)
     return 0;
 }
 
-bool config_number(const char *text, int64_t *ret)
+bool key_number(const char *text, int64_t *ret)
 {
     char *end = NULL;
     const char *digits = text[0] == '-' ? text + 1 : text;
@@ -57,7 +57,7 @@ bool config_number(const char *text, int64_t *ret)
     return true;
 }
 
-bool config_boolean(const char *text, bool *ret)
+bool key_boolean(const char *text, bool *ret)
 {
     bool yes = strcasecmp(text, "true") == 0 || strcasecmp(text, "yes") == 0;
     bool no = strcasecmp(text, "false") == 0 || strcasecmp(text, "no") == 0;
@@ -67,11 +67,11 @@ bool config_boolean(const char *text, bool *ret)
     return yes || no;
 }
 
-int config_read_file(struct config *c, const char *path, struct buf *out)
+int key_read_file(struct zoo_cfg *c, const char *path, struct buf *out)
 {
     FILE *file = fopen(path, "re");
     if (file == NULL) {
-        return config_fail(c, "%s: cannot be read: %s", path, strerror(errno));
+        return key_fail(c, "%s: cannot be read: %s", path, strerror(errno));
     }
     char block[4096];
     size_t n;
@@ -80,90 +80,90 @@ int config_read_file(struct config *c, const char *path, struct buf *out)
     }
     int rc = 0;
     if (ferror(file)) {
-        rc = config_fail(c, "%s: cannot be read: %s", path, strerror(errno));
+        rc = key_fail(c, "%s: cannot be read: %s", path, strerror(errno));
     } else if (!buf_ok(out)) {
         rc = CONCLAVE_ENOMEM;
     } else if (out->len > FILE_MAX) {
-        rc = config_fail(c, "%s: larger than 1 MiB: this is no configuration", path);
+        rc = key_fail(c, "%s: larger than 1 MiB: this is no configuration", path);
     }
     if (fclose(file) != 0 && rc == 0) {
-        rc = config_fail(c, "%s: cannot be read: %s", path, strerror(errno));
+        rc = key_fail(c, "%s: cannot be read: %s", path, strerror(errno));
     }
     return rc;
 }
 
-int config_set_data_dir(struct config *c, const char *key, const char *value, const char *where)
+int key_set_data_dir(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     if (value[0] == '\0') {
-        return config_fail(c, "%s: %s is empty: name a folder", where, key);
+        return key_fail(c, "%s: %s is empty: name a folder", where, key);
     }
-    return config_copy(c, &c->data_dir, value);
+    return key_copy(c, &c->data_dir, value);
 }
 
-int config_set_address(struct config *c, const char *key, const char *value, const char *where)
+int key_set_address(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     if (value[0] == '\0' || strlen(value) >= sizeof c->options.listen.host) {
-        return config_fail(c, "%s: %s: '%s' is no host name or address", where, key, value);
+        return key_fail(c, "%s: %s: '%s' is no host name or address", where, key, value);
     }
     snprintf(c->options.listen.host, sizeof c->options.listen.host, "%s", value);
     c->have_address = true;
     return 0;
 }
 
-int config_set_super_digest(struct config *c, const char *key, const char *value, const char *where)
+int key_set_super_digest(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     const char *colon = strchr(value, ':');
     size_t len = colon != NULL ? strlen(colon + 1) : 0;
     /* The hash is base64 of 20 bytes with SHA1, of up to 64 otherwise. The value itself is not
      * repeated: it is a secret of a kind. */
     if (len < 28 || len > 88 || len % 4 != 0) {
-        return config_fail(c,
-                           "%s: %s: wanted user:base64(sha1(user:password)), or the hash that "
-                           "DigestAuthenticationProvider.digestAlg names",
-                           where, key);
+        return key_fail(c,
+                        "%s: %s: wanted user:base64(sha1(user:password)), or the hash that "
+                        "DigestAuthenticationProvider.digestAlg names",
+                        where, key);
     }
-    return config_copy(c, &c->super_digest, value);
+    return key_copy(c, &c->super_digest, value);
 }
 
-int config_set_digest_algorithm(struct config *c, const char *key, const char *value,
-                                const char *where)
+int key_set_digest_algorithm(struct zoo_cfg *c, const char *key, const char *value,
+                             const char *where)
 {
     c->options.digest.algorithm = digest_algorithm_find(value);
     if (c->options.digest.algorithm == NULL) {
-        return config_fail(c,
-                           "%s: %s: '%s' is not one of SHA1, SHA-256, SHA-384, SHA-512, SHA3-256, "
-                           "SHA3-384, SHA3-512",
-                           where, key, value);
+        return key_fail(c,
+                        "%s: %s: '%s' is not one of SHA1, SHA-256, SHA-384, SHA-512, SHA3-256, "
+                        "SHA3-384, SHA3-512",
+                        where, key, value);
     }
     return 0;
 }
 
 /* A scheme that nobody can authenticate by would lock everybody out. */
-int config_set_auth_schemes(struct config *c, const char *key, const char *value, const char *where)
+int key_set_auth_schemes(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     const char *rest = value;
     struct slice scheme;
     while (auth_scheme_next(&rest, &scheme)) {
         if (!auth_scheme_known(scheme)) {
-            return config_fail(c, "%s: %s: '%.*s' is no scheme that clients can authenticate by",
-                               where, key, SLICE_FMT(scheme));
+            return key_fail(c, "%s: %s: '%.*s' is no scheme that clients can authenticate by",
+                            where, key, SLICE_FMT(scheme));
         }
     }
-    return config_copy(c, &c->auth_schemes, value);
+    return key_copy(c, &c->auth_schemes, value);
 }
 
-int config_set_audit_file(struct config *c, const char *key, const char *value, const char *where)
+int key_set_audit_file(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     if (value[0] == '\0') {
-        return config_fail(c, "%s: %s is empty: name a file", where, key);
+        return key_fail(c, "%s: %s is empty: name a file", where, key);
     }
-    return config_copy(c, &c->audit_file, value);
+    return key_copy(c, &c->audit_file, value);
 }
 
-int config_set_dynamic_file(struct config *c, const char *key, const char *value, const char *where)
+int key_set_dynamic_file(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     if (value[0] == '\0') {
-        return config_fail(c, "%s: %s is empty: name a file", where, key);
+        return key_fail(c, "%s: %s is empty: name a file", where, key);
     }
-    return config_copy(c, &c->dynamic_file, value);
+    return key_copy(c, &c->dynamic_file, value);
 }

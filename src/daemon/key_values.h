@@ -7,31 +7,28 @@
 
 /* Sets c->error once (the first fault is the one that is told) and returns CONCLAVE_EINVAL, or
  * CONCLAVE_ENOMEM. */
-int config_fail(struct config *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int key_fail(struct zoo_cfg *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Replaces *field by a copy of value. */
-int config_copy(struct config *c, char **field, const char *value) CONCLAVE_MUST_USE;
+int key_copy(struct zoo_cfg *c, char **field, const char *value) CONCLAVE_MUST_USE;
 
 /* A whole decimal number, nothing else in the text. */
-bool config_number(const char *text, int64_t *ret);
+bool key_number(const char *text, int64_t *ret);
 
 /* true/false, yes/no, in any case. */
-bool config_boolean(const char *text, bool *ret);
+bool key_boolean(const char *text, bool *ret);
 
 /* Reads a small file whole, up to 1 MiB. 0 or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error
  * set. */
-int config_read_file(struct config *c, const char *path, struct buf *out) CONCLAVE_MUST_USE;
+int key_read_file(struct zoo_cfg *c, const char *path, struct buf *out) CONCLAVE_MUST_USE;
 
-int config_set_data_dir(struct config *c, const char *key, const char *value, const char *where);
-int config_set_address(struct config *c, const char *key, const char *value, const char *where);
-int config_set_auth_schemes(struct config *c, const char *key, const char *value,
-                            const char *where);
-int config_set_super_digest(struct config *c, const char *key, const char *value,
-                            const char *where);
-int config_set_digest_algorithm(struct config *c, const char *key, const char *value,
-                                const char *where);
-int config_set_audit_file(struct config *c, const char *key, const char *value, const char *where);
-int config_set_dynamic_file(struct config *c, const char *key, const char *value,
-                            const char *where);
+int key_set_data_dir(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_address(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_auth_schemes(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_super_digest(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_digest_algorithm(struct zoo_cfg *c, const char *key, const char *value,
+                             const char *where);
+int key_set_audit_file(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_dynamic_file(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 
 #endif

@@ -19,12 +19,12 @@ enum key_kind {
 struct key_row {
     const char *name; /* a final * stands for any rest */
     enum key_kind kind;
-    size_t offset; /* in struct config */
+    size_t offset; /* in struct zoo_cfg */
     size_t size;   /* of the field: 1, 2, 4 or 8 */
     int64_t min;
     int64_t max;
     int64_t scale;
-    int (*set)(struct config *c, const char *key, const char *value, const char *where);
+    int (*set)(struct zoo_cfg *c, const char *key, const char *value, const char *where);
     const char *harmless; /* KEY_REFUSED: values that ask for nothing, divided by '|', or NULL */
     const char *text;     /* for --help, or the reason */
 };

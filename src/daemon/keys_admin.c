@@ -8,9 +8,9 @@
 
 #define PROMETHEUS "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"
 
-void config_admin_init(struct config_admin *a)
+void keys_admin_init(struct keys_admin *a)
 {
-    *a = (struct config_admin){
+    *a = (struct keys_admin){
         .enabled = true,
         .listen = {.host = "127.0.0.1", .port = 8080},
         .idle_ms = 30000,
@@ -21,7 +21,7 @@ void config_admin_init(struct config_admin *a)
     };
 }
 
-void config_admin_finish(struct config_admin *a)
+void keys_admin_finish(struct keys_admin *a)
 {
     free(a->command_url);
     free(a->words);
@@ -29,41 +29,40 @@ void config_admin_finish(struct config_admin *a)
     a->command_url = a->words = a->allowed_hosts = NULL;
 }
 
-int config_set_admin(struct config *c, const char *value)
+int key_set_admin(struct zoo_cfg *c, const char *value)
 {
-    struct config_admin *a = &c->admin;
+    struct keys_admin *a = &c->admin;
     a->have_option = true;
     a->enabled = strcmp(value, "off") != 0;
     if (a->enabled && net_address_parse(value, &a->listen) != 0) {
-        return config_fail(c, "--admin: '%s' is neither HOST:PORT, such as 127.0.0.1:8080, nor off",
-                           value);
+        return key_fail(c, "--admin: '%s' is neither HOST:PORT, such as 127.0.0.1:8080, nor off",
+                        value);
     }
     return 0;
 }
 
-static int set_host(struct config *c, struct net_address *address, const char *key,
+static int set_host(struct zoo_cfg *c, struct net_address *address, const char *key,
                     const char *value, const char *where)
 {
     if (value[0] == '\0' || strlen(value) >= sizeof address->host) {
-        return config_fail(c, "%s: %s: '%s' is no host name or address", where, key, value);
+        return key_fail(c, "%s: %s: '%s' is no host name or address", where, key, value);
     }
     /* Apache ZooKeeper's way to say every interface; ours takes in IPv6. */
     snprintf(address->host, sizeof address->host, "%s", strcmp(value, "0.0.0.0") == 0 ? "" : value);
     return 0;
 }
 
-int config_set_admin_address(struct config *c, const char *key, const char *value,
-                             const char *where)
+int key_set_admin_address(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     struct net_address ignored;
     return set_host(c, c->admin.have_option ? &ignored : &c->admin.listen, key, value, where);
 }
 
-int config_set_admin_port(struct config *c, const char *key, const char *value, const char *where)
+int key_set_admin_port(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     int64_t port;
-    if (!config_number(value, &port) || port < 0 || port > 65535) {
-        return config_fail(c, "%s: %s: '%s' is not a number from 0 to 65535", where, key, value);
+    if (!key_number(value, &port) || port < 0 || port > 65535) {
+        return key_fail(c, "%s: %s: '%s' is not a number from 0 to 65535", where, key, value);
     }
     if (!c->admin.have_option) {
         c->admin.listen.port = (uint16_t)port;
@@ -71,12 +70,11 @@ int config_set_admin_port(struct config *c, const char *key, const char *value, 
     return 0;
 }
 
-int config_set_admin_enabled(struct config *c, const char *key, const char *value,
-                             const char *where)
+int key_set_admin_enabled(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     bool on;
-    if (!config_boolean(value, &on)) {
-        return config_fail(c, "%s: %s: '%s' is neither yes nor no", where, key, value);
+    if (!key_boolean(value, &on)) {
+        return key_fail(c, "%s: %s: '%s' is neither yes nor no", where, key, value);
     }
     if (!c->admin.have_option) {
         c->admin.enabled = on;
@@ -84,24 +82,24 @@ int config_set_admin_enabled(struct config *c, const char *key, const char *valu
     return 0;
 }
 
-int config_set_command_url(struct config *c, const char *key, const char *value, const char *where)
+int key_set_command_url(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     size_t len = strlen(value);
     if (value[0] != '/' || len < 2 || value[len - 1] == '/' || strpbrk(value, "?#\"<> ") != NULL) {
-        return config_fail(c, "%s: %s: '%s' is no path such as /commands", where, key, value);
+        return key_fail(c, "%s: %s: '%s' is no path such as /commands", where, key, value);
     }
-    return config_copy(c, &c->admin.command_url, value);
+    return key_copy(c, &c->admin.command_url, value);
 }
 
-int config_set_words(struct config *c, const char *key, const char *value, const char *where)
+int key_set_words(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     (void)key;
     (void)where;
-    return config_copy(c, &c->admin.words, value);
+    return key_copy(c, &c->admin.words, value);
 }
 
-int config_set_metrics_provider(struct config *c, const char *key, const char *value,
-                                const char *where)
+int key_set_metrics_provider(struct zoo_cfg *c, const char *key, const char *value,
+                             const char *where)
 {
     (void)where;
     c->admin.metrics = strcmp(value, PROMETHEUS) == 0;
@@ -115,7 +113,7 @@ int config_set_metrics_provider(struct config *c, const char *key, const char *v
     return buf_ok(&c->notices) ? 0 : CONCLAVE_ENOMEM;
 }
 
-int config_set_metrics_host(struct config *c, const char *key, const char *value, const char *where)
+int key_set_metrics_host(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     return set_host(c, &c->admin.metrics_listen, key, value, where);
 }

@@ -7,23 +7,20 @@
 
 #include "daemon/zoo_cfg.h"
 
-void config_admin_init(struct config_admin *a);
-void config_admin_finish(struct config_admin *a);
+void keys_admin_init(struct keys_admin *a);
+void keys_admin_finish(struct keys_admin *a);
 
 /* --admin HOST:PORT|off: beats the keys. */
-int config_set_admin(struct config *c, const char *value);
+int key_set_admin(struct zoo_cfg *c, const char *value);
 
-/* The keys: see config_set. */
-int config_set_admin_address(struct config *c, const char *key, const char *value,
+/* The keys: see zoo_cfg_set. */
+int key_set_admin_address(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_admin_port(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_admin_enabled(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_command_url(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_words(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_metrics_provider(struct zoo_cfg *c, const char *key, const char *value,
                              const char *where);
-int config_set_admin_port(struct config *c, const char *key, const char *value, const char *where);
-int config_set_admin_enabled(struct config *c, const char *key, const char *value,
-                             const char *where);
-int config_set_command_url(struct config *c, const char *key, const char *value, const char *where);
-int config_set_words(struct config *c, const char *key, const char *value, const char *where);
-int config_set_metrics_provider(struct config *c, const char *key, const char *value,
-                                const char *where);
-int config_set_metrics_host(struct config *c, const char *key, const char *value,
-                            const char *where);
+int key_set_metrics_host(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 
 #endif

@@ -19,9 +19,9 @@ enum {
     HEARTBEATS = 5, /* in an election timeout, unless heartbeatTimeout says otherwise */
 };
 
-void config_members_init(struct config_members *m)
+void keys_ensemble_init(struct keys_ensemble *m)
 {
-    *m = (struct config_members){
+    *m = (struct keys_ensemble){
         .standalone_enabled = true, .verify_hosts = true, .election_ms = ELECTION_MS};
 }
 
@@ -34,7 +34,7 @@ static void wipe(char **text)
     }
 }
 
-void config_members_finish(struct config_members *m)
+void keys_ensemble_finish(struct keys_ensemble *m)
 {
     for (size_t i = 0; i < m->count; i++) {
         server_line_finish(&m->lines[i]);
@@ -42,14 +42,14 @@ void config_members_finish(struct config_members *m)
     free(m->lines);
     wipe(&m->secret);
     free(m->secret_file);
-    config_tls_values_finish(&m->tls);
-    *m = (struct config_members){0};
+    keys_tls_values_finish(&m->tls);
+    *m = (struct keys_ensemble){0};
 }
 
 /* The keys */
 
 /* The line of that id, or a new one in its place by id. */
-static struct server_line *members_place(struct config_members *m, uint64_t id)
+static struct server_line *members_place(struct keys_ensemble *m, uint64_t id)
 {
     size_t i = 0;
     while (i < m->count && m->lines[i].id < id) {
@@ -73,25 +73,25 @@ static struct server_line *members_place(struct config_members *m, uint64_t id)
 static bool id_parse(const char *text, uint64_t *ret)
 {
     int64_t number;
-    if (!config_number(text, &number) || number < 0 || number > STATE_MEMBER_NUMBER_MAX) {
+    if (!key_number(text, &number) || number < 0 || number > STATE_MEMBER_NUMBER_MAX) {
         return false;
     }
     *ret = (uint64_t)member_id(number);
     return true;
 }
 
-int config_set_server(struct config *c, const char *key, const char *value, const char *where)
+int key_set_server(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     struct server_line line;
     const char *why;
     uint64_t id;
     if (!id_parse(key + strlen("server."), &id)) {
-        return config_fail(c, "%s: %s: the number of a server is from 0 to %d", where, key,
-                           STATE_MEMBER_NUMBER_MAX);
+        return key_fail(c, "%s: %s: the number of a server is from 0 to %d", where, key,
+                        STATE_MEMBER_NUMBER_MAX);
     }
     int rc = server_line_parse(value, &line, &why);
     if (rc != 0) {
-        return rc == CONCLAVE_EINVAL ? config_fail(c, "%s: %s: '%.200s' %s", where, key, value, why)
+        return rc == CONCLAVE_EINVAL ? key_fail(c, "%s: %s: '%.200s' %s", where, key, value, why)
                                      : rc;
     }
     struct server_line *place = members_place(&c->members, id);
@@ -104,32 +104,32 @@ int config_set_server(struct config *c, const char *key, const char *value, cons
     return 0;
 }
 
-int config_set_myid(struct config *c, const char *key, const char *value, const char *where)
+int key_set_myid(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     if (!id_parse(value, &c->members.my_id)) {
-        return config_fail(c, "%s: %s: '%.32s' is not a number from 0 to %d", where, key, value,
-                           STATE_MEMBER_NUMBER_MAX);
+        return key_fail(c, "%s: %s: '%.32s' is not a number from 0 to %d", where, key, value,
+                        STATE_MEMBER_NUMBER_MAX);
     }
     return 0;
 }
 
-int config_set_version(struct config *c, const char *key, const char *value, const char *where)
+int key_set_version(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     char *end = NULL;
     unsigned long long n = strtoull(value, &end, 16);
     if (!isxdigit((unsigned char)value[0]) || *end != '\0' || strlen(value) > 16 || n > INT64_MAX) {
-        return config_fail(c, "%s: %s: '%.32s' is no hexadecimal number", where, key, value);
+        return key_fail(c, "%s: %s: '%.32s' is no hexadecimal number", where, key, value);
     }
     c->options.ensemble.version = (int64_t)n;
     return 0;
 }
 
-int config_set_peer_type(struct config *c, const char *key, const char *value, const char *where)
+int key_set_peer_type(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     bool observer = strcasecmp(value, "observer") == 0;
     if (!observer && strcasecmp(value, "participant") != 0) {
-        return config_fail(c, "%s: %s: '%.32s' is neither participant nor observer", where, key,
-                           value);
+        return key_fail(c, "%s: %s: '%.32s' is neither participant nor observer", where, key,
+                        value);
     }
     c->members.said_observer = observer;
     c->members.said_type = true;
@@ -155,23 +155,23 @@ static bool secret_is_weak(const char *text)
 }
 
 /* The value is not repeated in messages. */
-int config_set_secret(struct config *c, const char *key, const char *value, const char *where)
+int key_set_secret(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     if (strlen(value) < PEER_SECRET_MIN) {
-        return config_fail(c, "%s: %s: shorter than %d characters: take more", where, key,
-                           PEER_SECRET_MIN);
+        return key_fail(c, "%s: %s: shorter than %d characters: take more", where, key,
+                        PEER_SECRET_MIN);
     }
     if (secret_is_weak(value)) {
-        return config_fail(c,
-                           "%s: %s: too easy to guess, it repeats itself: make a random one with "
-                           "conclave secret",
-                           where, key);
+        return key_fail(c,
+                        "%s: %s: too easy to guess, it repeats itself: make a random one with "
+                        "conclave secret",
+                        where, key);
     }
     wipe(&c->members.secret);
-    return config_copy(c, &c->members.secret, value);
+    return key_copy(c, &c->members.secret, value);
 }
 
-bool config_members_is_dynamic(const char *key)
+bool keys_ensemble_is_dynamic(const char *key)
 {
     return strncmp(key, "server.", 7) == 0 || strcmp(key, "version") == 0 ||
            strncmp(key, "group.", 6) == 0 || strncmp(key, "weight.", 7) == 0;
@@ -180,7 +180,7 @@ bool config_members_is_dynamic(const char *key)
 /* Who this server is */
 
 /* The number in dataDir/myid; 0 when there is no such file. */
-static int members_read_myid(struct config *c, uint64_t *ret)
+static int members_read_myid(struct zoo_cfg *c, uint64_t *ret)
 {
     char *path = NULL;
     struct buf text;
@@ -191,7 +191,7 @@ static int members_read_myid(struct config *c, uint64_t *ret)
     buf_init(&text, 0);
     *ret = 0;
     if (access(path, F_OK) == 0) {
-        rc = config_read_file(c, path, &text);
+        rc = key_read_file(c, path, &text);
         while (text.len > 0 && isspace(text.data[text.len - 1])) {
             text.len--;
         }
@@ -199,8 +199,8 @@ static int members_read_myid(struct config *c, uint64_t *ret)
         if (rc == 0 && word == NULL) {
             rc = CONCLAVE_ENOMEM;
         } else if (rc == 0 && !id_parse(word, ret)) {
-            rc = config_fail(c, "%s: says '%.32s': wanted the number of this server, from 0 to %d",
-                             path, word, STATE_MEMBER_NUMBER_MAX);
+            rc = key_fail(c, "%s: says '%.32s': wanted the number of this server, from 0 to %d",
+                          path, word, STATE_MEMBER_NUMBER_MAX);
         }
     }
     buf_finish(&text);
@@ -208,9 +208,9 @@ static int members_read_myid(struct config *c, uint64_t *ret)
     return rc;
 }
 
-static int members_find_me(struct config *c)
+static int members_find_me(struct zoo_cfg *c)
 {
-    struct config_members *m = &c->members;
+    struct keys_ensemble *m = &c->members;
     struct ensemble_options *e = &c->options.ensemble;
     uint64_t filed;
     int rc = members_read_myid(c, &filed);
@@ -219,30 +219,30 @@ static int members_find_me(struct config *c)
     }
     uint64_t id = m->my_id != 0 ? m->my_id : filed;
     if (filed != 0 && filed != id) {
-        return config_fail(c, "%s/myid says %llu, but myid is given as %llu: make them the same",
-                           c->options.data_dir, (unsigned long long)member_number((int64_t)filed),
-                           (unsigned long long)member_number((int64_t)id));
+        return key_fail(c, "%s/myid says %llu, but myid is given as %llu: make them the same",
+                        c->options.data_dir, (unsigned long long)member_number((int64_t)filed),
+                        (unsigned long long)member_number((int64_t)id));
     }
     if (id == 0 && m->count > 1) {
-        return config_fail(c,
-                           "%zu server.N lines, but nothing says which of them is this server: "
-                           "write its number into %s/myid, or give --server-id",
-                           m->count, c->options.data_dir);
+        return key_fail(c,
+                        "%zu server.N lines, but nothing says which of them is this server: "
+                        "write its number into %s/myid, or give --server-id",
+                        m->count, c->options.data_dir);
     }
     for (e->me = 0; id != 0 && e->me < m->count && m->lines[e->me].id != id; e->me++) {}
     if (e->me == m->count) {
-        return config_fail(c,
-                           "myid is %llu, but there is no line server.%llu: add it, or correct "
-                           "the number in %s/myid or --server-id",
-                           (unsigned long long)member_number((int64_t)id),
-                           (unsigned long long)member_number((int64_t)id), c->options.data_dir);
+        return key_fail(c,
+                        "myid is %llu, but there is no line server.%llu: add it, or correct "
+                        "the number in %s/myid or --server-id",
+                        (unsigned long long)member_number((int64_t)id),
+                        (unsigned long long)member_number((int64_t)id), c->options.data_dir);
     }
     c->options.server_id = (int64_t)m->lines[e->me].id;
     return 0;
 }
 
 /* The client address of this server's line, unless keys say another. */
-static void members_take_client(struct config *c, const struct server_line *me)
+static void members_take_client(struct zoo_cfg *c, const struct server_line *me)
 {
     struct net_address *listen = &c->options.listen;
     if (!me->has_client || c->have_listen) {
@@ -258,9 +258,9 @@ static void members_take_client(struct config *c, const struct server_line *me)
     }
 }
 
-static int members_check(struct config *c)
+static int members_check(struct zoo_cfg *c)
 {
-    const struct config_members *m = &c->members;
+    const struct keys_ensemble *m = &c->members;
     size_t voters = 0;
     for (size_t i = 0; i < m->count; i++) {
         const struct server_line *a = &m->lines[i];
@@ -269,16 +269,16 @@ static int members_check(struct config *c)
             const struct server_line *b = &m->lines[j];
             if (strcmp(a->hosts[0].host, b->hosts[0].host) == 0 &&
                 a->hosts[0].port == b->hosts[0].port) {
-                return config_fail(c, "server.%llu and server.%llu have the same address: %s:%u",
-                                   (unsigned long long)member_number((int64_t)b->id),
-                                   (unsigned long long)member_number((int64_t)a->id),
-                                   a->hosts[0].host, a->hosts[0].port);
+                return key_fail(c, "server.%llu and server.%llu have the same address: %s:%u",
+                                (unsigned long long)member_number((int64_t)b->id),
+                                (unsigned long long)member_number((int64_t)a->id), a->hosts[0].host,
+                                a->hosts[0].port);
             }
         }
     }
     if (voters == 0) {
-        return config_fail(c, "all server.N lines are of observers: at least one must be a "
-                              "participant");
+        return key_fail(c, "all server.N lines are of observers: at least one must be a "
+                           "participant");
     }
     if (voters == 2) {
         buf_printf(&c->notices, "conclave: server.N: two participants: neither may fail; three go "
@@ -294,20 +294,20 @@ static int members_check(struct config *c)
 
 /* The link */
 
-static int members_read_secret(struct config *c)
+static int members_read_secret(struct zoo_cfg *c)
 {
-    struct config_members *m = &c->members;
+    struct keys_ensemble *m = &c->members;
     struct buf text;
     struct stat st;
     if (m->secret_file == NULL) {
         return 0;
     }
     if (m->secret != NULL) {
-        return config_fail(c, "clusterSecret and clusterSecretFile are both given: leave one of "
-                              "the two");
+        return key_fail(c, "clusterSecret and clusterSecretFile are both given: leave one of "
+                           "the two");
     }
     buf_init(&text, 0);
-    int rc = config_read_file(c, m->secret_file, &text);
+    int rc = key_read_file(c, m->secret_file, &text);
     while (rc == 0 && text.len > 0 && isspace(text.data[text.len - 1])) {
         text.len--;
     }
@@ -315,9 +315,9 @@ static int members_read_secret(struct config *c)
     if (rc == 0 && line == NULL) {
         rc = CONCLAVE_ENOMEM;
     } else if (rc == 0 && strlen(line) != text.len) {
-        rc = config_fail(c, "clusterSecretFile: %s holds NUL bytes: write text", m->secret_file);
+        rc = key_fail(c, "clusterSecretFile: %s holds NUL bytes: write text", m->secret_file);
     } else if (rc == 0) {
-        rc = config_set_secret(c, "clusterSecretFile", line, m->secret_file);
+        rc = key_set_secret(c, "clusterSecretFile", line, m->secret_file);
     }
     if (text.data != NULL) {
         explicit_bzero(text.data, text.len);
@@ -330,7 +330,7 @@ static int members_read_secret(struct config *c)
     return rc;
 }
 
-static void members_set_listen(struct config *c, const struct server_line *me)
+static void members_set_listen(struct zoo_cfg *c, const struct server_line *me)
 {
     struct ensemble_options *e = &c->options.ensemble;
     for (size_t i = 0; i < me->n_hosts; i++) {
@@ -350,7 +350,7 @@ static void members_set_listen(struct config *c, const struct server_line *me)
 }
 
 /* The first address that others than this machine can reach; NULL when there is none. */
-static const char *members_find_open(const struct config *c)
+static const char *members_find_open(const struct zoo_cfg *c)
 {
     const struct ensemble_options *e = &c->options.ensemble;
     for (size_t i = 0; i < e->n_members; i++) {
@@ -363,18 +363,18 @@ static const char *members_find_open(const struct config *c)
     return c->members.listen_all ? "every interface (quorumListenOnAllIPs)" : NULL;
 }
 
-static int members_secure(struct config *c)
+static int members_secure(struct zoo_cfg *c)
 {
-    struct config_members *m = &c->members;
+    struct keys_ensemble *m = &c->members;
     struct ensemble_options *e = &c->options.ensemble;
     if (m->ssl_quorum && m->secret != NULL) {
-        return config_fail(c, "sslQuorum and a clusterSecret are both given: leave one of the two");
+        return key_fail(c, "sslQuorum and a clusterSecret are both given: leave one of the two");
     }
     if (m->ssl_quorum) {
         e->security = PEER_SECURITY_CERTIFICATES;
         e->verify_hosts = m->verify_hosts;
         e->tls_reload = m->tls_reload;
-        return config_conclude_quorum_tls(c);
+        return keys_tls_conclude_quorum(c);
     }
     if (m->secret != NULL) {
         e->security = PEER_SECURITY_SECRET;
@@ -383,34 +383,34 @@ static int members_secure(struct config *c)
     }
     const char *open = members_find_open(c);
     if (open != NULL) {
-        return config_fail(c,
-                           "servers reach each other by %s, where strangers may be: name a file "
-                           "that all of them share with clusterSecretFile, or set sslQuorum=true "
-                           "with ssl.quorum.certFile, .keyFile and .caFile",
-                           open);
+        return key_fail(c,
+                        "servers reach each other by %s, where strangers may be: name a file "
+                        "that all of them share with clusterSecretFile, or set sslQuorum=true "
+                        "with ssl.quorum.certFile, .keyFile and .caFile",
+                        open);
     }
     c->options.local_only = true; /* all accounts of this machine are trusted */
     return 0;
 }
 
-static int members_set_times(struct config *c)
+static int members_set_times(struct zoo_cfg *c)
 {
-    struct config_members *m = &c->members;
+    struct keys_ensemble *m = &c->members;
     struct ensemble_options *e = &c->options.ensemble;
     e->election_ms = m->election_ms;
     e->heartbeat_ms = m->heartbeat_ms > 0 ? m->heartbeat_ms : m->election_ms / HEARTBEATS;
     if (2 * e->heartbeat_ms > e->election_ms) {
-        return config_fail(c,
-                           "heartbeatTimeout %d ms is above half of electionTimeout %d ms: lower "
-                           "it, or leave it out",
-                           e->heartbeat_ms, e->election_ms);
+        return key_fail(c,
+                        "heartbeatTimeout %d ms is above half of electionTimeout %d ms: lower "
+                        "it, or leave it out",
+                        e->heartbeat_ms, e->election_ms);
     }
     return 0;
 }
 
-int config_conclude_members(struct config *c)
+int keys_ensemble_conclude(struct zoo_cfg *c)
 {
-    struct config_members *m = &c->members;
+    struct keys_ensemble *m = &c->members;
     struct ensemble_options *e = &c->options.ensemble;
     if (m->count == 0) {
         if (m->my_id != 0) {

@@ -7,26 +7,26 @@
 
 #include "daemon/zoo_cfg.h"
 
-void config_members_init(struct config_members *m);
+void keys_ensemble_init(struct keys_ensemble *m);
 
 /* Frees all, secrets wiped. */
-void config_members_finish(struct config_members *m);
+void keys_ensemble_finish(struct keys_ensemble *m);
 
-/* The keys: see config_set. A line of an id that was there before replaces it. */
-int config_set_server(struct config *c, const char *key, const char *value, const char *where);
-int config_set_myid(struct config *c, const char *key, const char *value, const char *where);
-int config_set_version(struct config *c, const char *key, const char *value, const char *where);
-int config_set_peer_type(struct config *c, const char *key, const char *value, const char *where);
-int config_set_secret(struct config *c, const char *key, const char *value, const char *where);
+/* The keys: see zoo_cfg_set. A line of an id that was there before replaces it. */
+int key_set_server(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_myid(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_version(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_peer_type(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_secret(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 
 /* Whether a key may stand in a dynamicConfigFile. */
-bool config_members_is_dynamic(const char *key);
+bool keys_ensemble_is_dynamic(const char *key);
 
 /*
  * When all keys were read: finds out who this server is, fills c->options.ensemble, server_id and
- * the client port. Errors as config_parse: no myid, nobody to vote, links that a stranger could
+ * the client port. Errors as zoo_cfg_parse: no myid, nobody to vote, links that a stranger could
  * reach.
  */
-int config_conclude_members(struct config *c) CONCLAVE_MUST_USE;
+int keys_ensemble_conclude(struct zoo_cfg *c) CONCLAVE_MUST_USE;
 
 #endif

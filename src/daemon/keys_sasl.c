@@ -12,43 +12,40 @@
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-static int config_set_path(struct config *c, char **field, const char *key, const char *value,
+static int config_set_path(struct zoo_cfg *c, char **field, const char *key, const char *value,
                            const char *where)
 {
     if (value[0] == '\0') {
-        return config_fail(c, "%s: %s is empty: name a file", where, key);
+        return key_fail(c, "%s: %s is empty: name a file", where, key);
     }
-    return config_copy(c, field, value);
+    return key_copy(c, field, value);
 }
 
-int config_set_jaas_file(struct config *c, const char *key, const char *value, const char *where)
+int key_set_jaas_file(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     return config_set_path(c, &c->login.jaas_file, key, value, where);
 }
 
-int config_set_users_file(struct config *c, const char *key, const char *value, const char *where)
+int key_set_users_file(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     return config_set_path(c, &c->login.users_file, key, value, where);
 }
 
-int config_set_login_section(struct config *c, const char *key, const char *value,
-                             const char *where)
+int key_set_login_section(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     (void)key;
     (void)where;
-    return config_copy(c, &c->login.section, value);
+    return key_copy(c, &c->login.section, value);
 }
 
-int config_set_super_password(struct config *c, const char *key, const char *value,
-                              const char *where)
+int key_set_super_password(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     (void)key;
     (void)where;
-    return config_copy(c, &c->login.super_password, value);
+    return key_copy(c, &c->login.super_password, value);
 }
 
-int config_set_auth_provider(struct config *c, const char *key, const char *value,
-                             const char *where)
+int key_set_auth_provider(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     static const char package[] = "org.apache.zookeeper.server.auth.";
     static const char *const always_on[] = {
@@ -66,30 +63,29 @@ int config_set_auth_provider(struct config *c, const char *key, const char *valu
             return 0;
         }
     }
-    return config_fail(c,
-                       "%s: %s: Java classes cannot be loaded; known are %sSASL-, X509-, Digest- "
-                       "and IPAuthenticationProvider: remove the key",
-                       where, key, package);
+    return key_fail(c,
+                    "%s: %s: Java classes cannot be loaded; known are %sSASL-, X509-, Digest- "
+                    "and IPAuthenticationProvider: remove the key",
+                    where, key, package);
 }
 
 /* superUser, superUser.N */
-int config_set_super_user(struct config *c, const char *key, const char *value, const char *where)
+int key_set_super_user(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     if (key[strlen("superUser")] != '\0' && key[strlen("superUser")] != '.') {
-        return config_fail(c, "%s: %s: unknown key: superUser or superUser.N is meant?", where,
-                           key);
+        return key_fail(c, "%s: %s: unknown key: superUser or superUser.N is meant?", where, key);
     }
-    return login_options_super(&c->login.options, value);
+    return sasl_options_super(&c->login.options, value);
 }
 
-int config_set_any_user(struct config *c, const char *key, const char *value, const char *where)
+int key_set_any_user(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     (void)key;
     (void)where;
-    return config_copy(c, &c->login.options.any_user, value);
+    return key_copy(c, &c->login.options.any_user, value);
 }
 
-void config_login_finish(struct config_login *l)
+void keys_sasl_finish(struct keys_sasl *l)
 {
     if (l->super_password != NULL) {
         explicit_bzero(l->super_password, strlen(l->super_password));
@@ -98,58 +94,57 @@ void config_login_finish(struct config_login *l)
     free(l->jaas_file);
     free(l->users_file);
     free(l->section);
-    login_options_finish(&l->options);
-    *l = (struct config_login){0};
+    sasl_options_finish(&l->options);
+    *l = (struct keys_sasl){0};
 }
 
 /* --- files ------------------------------------------------------------------------------------ */
 
 /* Who but the owner may read a file with passwords. */
-static int config_file_mode(struct config *c, const char *path, mode_t *ret)
+static int config_file_mode(struct zoo_cfg *c, const char *path, mode_t *ret)
 {
     struct stat st;
     if (stat(path, &st) != 0) {
-        return config_fail(c, "%s: cannot be read: %s", path, strerror(errno));
+        return key_fail(c, "%s: cannot be read: %s", path, strerror(errno));
     }
     *ret = st.st_mode;
     return 0;
 }
 
-static int config_read_users(struct config *c, const char *path, struct buf *text)
+static int config_read_users(struct zoo_cfg *c, const char *path, struct buf *text)
 {
-    struct login_fault fault;
+    struct sasl_fault fault;
     mode_t mode = 0;
     int rc = config_file_mode(c, path, &mode);
     if (rc == 0 && (mode & 077) != 0) {
-        return config_fail(c, "%s: holds passwords, but others may use it: chmod 600", path);
+        return key_fail(c, "%s: holds passwords, but others may use it: chmod 600", path);
     }
     if (rc == 0) {
-        rc = config_read_file(c, path, text);
+        rc = key_read_file(c, path, text);
     }
     if (rc == 0) {
-        rc = login_options_lines(&c->login.options, buf_slice(text), &fault);
+        rc = sasl_options_lines(&c->login.options, buf_slice(text), &fault);
         if (rc == CONCLAVE_EINVAL) {
-            rc = config_fail(c, "%s line %u: %s", path, fault.line, fault.text);
+            rc = key_fail(c, "%s line %u: %s", path, fault.line, fault.text);
         }
     }
     return rc;
 }
 
-static int config_read_jaas(struct config *c, const char *path, struct buf *text)
+static int config_read_jaas(struct zoo_cfg *c, const char *path, struct buf *text)
 {
-    struct login_fault fault;
-    struct login_options *o = &c->login.options;
+    struct sasl_fault fault;
+    struct sasl_options *o = &c->login.options;
     const char *section = c->login.section != NULL ? c->login.section : "Server";
     mode_t mode = 0;
     int rc = config_file_mode(c, path, &mode);
     if (rc == 0) {
-        rc = config_read_file(c, path, text);
+        rc = key_read_file(c, path, text);
     }
     if (rc == 0) {
-        rc = login_options_jaas(o, buf_slice(text), section, &fault);
+        rc = sasl_options_jaas(o, buf_slice(text), section, &fault);
         if (rc == CONCLAVE_EINVAL) {
-            rc =
-                config_fail(c, "%s line %u: section %s: %s", path, fault.line, section, fault.text);
+            rc = key_fail(c, "%s line %u: section %s: %s", path, fault.line, section, fault.text);
         }
     }
     if (rc == 0 && o->user_count > 0 && (mode & 07) != 0) {
@@ -161,7 +156,7 @@ static int config_read_jaas(struct config *c, const char *path, struct buf *text
     return rc;
 }
 
-static int config_read_logins(struct config *c)
+static int config_read_logins(struct zoo_cfg *c)
 {
     struct buf text;
     buf_init(&text, 0);
@@ -177,53 +172,53 @@ static int config_read_logins(struct config *c)
 /* --- conclusions ------------------------------------------------------------------------------ */
 
 /* As in Apache ZooKeeper it is the password of a user who is there. */
-static int config_apply_super_password(struct config *c)
+static int config_apply_super_password(struct zoo_cfg *c)
 {
-    struct login_options *o = &c->login.options;
-    if (c->login.super_password == NULL || login_options_password(o, "super") == NULL) {
+    struct sasl_options *o = &c->login.options;
+    if (c->login.super_password == NULL || sasl_options_password(o, "super") == NULL) {
         return 0;
     }
-    int rc = login_options_user(o, "super", c->login.super_password);
+    int rc = sasl_options_user(o, "super", c->login.super_password);
     return rc == CONCLAVE_EINVAL
-               ? config_fail(c, "SASLAuthenticationProvider.superPassword is empty: remove the key")
+               ? key_fail(c, "SASLAuthenticationProvider.superPassword is empty: remove the key")
                : rc;
 }
 
 /* Nobody could come in. */
-static int config_check_schemes(struct config *c)
+static int config_check_schemes(struct zoo_cfg *c)
 {
     const char *schemes = c->options.auth_schemes;
     if (schemes != NULL && auth_schemes_have(schemes, "sasl") &&
         c->login.options.mechanism == LOGIN_NONE) {
-        return config_fail(c, "clients must authenticate by sasl, but it is off: name the users "
-                              "with sasl.jaas.file or sasl.users.file");
+        return key_fail(c, "clients must authenticate by sasl, but it is off: name the users "
+                           "with sasl.jaas.file or sasl.users.file");
     }
     return 0;
 }
 
-int config_conclude_login(struct config *c)
+int keys_sasl_conclude(struct zoo_cfg *c)
 {
-    struct config_login *l = &c->login;
-    struct login_options *o = &l->options;
+    struct keys_sasl *l = &c->login;
+    struct sasl_options *o = &l->options;
     int rc = 0;
     if (l->jaas_file != NULL && l->users_file != NULL) {
-        return config_fail(c, "sasl.jaas.file and sasl.users.file: give one of the two");
+        return key_fail(c, "sasl.jaas.file and sasl.users.file: give one of the two");
     }
     if (l->jaas_file != NULL || l->users_file != NULL) {
         rc = config_read_logins(c);
     } else if (l->provider) {
-        return config_fail(c, "authProvider: SASL needs to know its users: name Java's JAAS file "
-                              "with sasl.jaas.file, or a file of user:password lines with "
-                              "sasl.users.file");
+        return key_fail(c, "authProvider: SASL needs to know its users: name Java's JAAS file "
+                           "with sasl.jaas.file, or a file of user:password lines with "
+                           "sasl.users.file");
     }
     if (rc == 0) {
         rc = config_apply_super_password(c);
     }
     if (rc == 0 && o->keytab != NULL && access(o->keytab, R_OK) != 0) {
-        return config_fail(c, "%s: the keytab cannot be read: %s", o->keytab, strerror(errno));
+        return key_fail(c, "%s: the keytab cannot be read: %s", o->keytab, strerror(errno));
     }
     if (rc == 0 && o->mechanism == LOGIN_GSSAPI) {
-        rc = realm_default(&o->default_realm);
+        rc = kerberos_default_realm(&o->default_realm);
     }
     if (rc != 0) {
         return rc;

@@ -5,21 +5,19 @@
 
 #include "daemon/zoo_cfg.h"
 
-int config_set_jaas_file(struct config *c, const char *key, const char *value, const char *where);
-int config_set_users_file(struct config *c, const char *key, const char *value, const char *where);
-int config_set_login_section(struct config *c, const char *key, const char *value,
-                             const char *where);
-int config_set_super_password(struct config *c, const char *key, const char *value,
-                              const char *where);
-int config_set_auth_provider(struct config *c, const char *key, const char *value,
-                             const char *where);
-int config_set_super_user(struct config *c, const char *key, const char *value, const char *where);
-int config_set_any_user(struct config *c, const char *key, const char *value, const char *where);
-void config_login_finish(struct config_login *l);
+int key_set_jaas_file(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_users_file(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_login_section(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_super_password(struct zoo_cfg *c, const char *key, const char *value,
+                           const char *where);
+int key_set_auth_provider(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_super_user(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+int key_set_any_user(struct zoo_cfg *c, const char *key, const char *value, const char *where);
+void keys_sasl_finish(struct keys_sasl *l);
 
 /* Reads the files and sets options.login; sessionRequireClientSASLAuth
  * replaces enforce.auth.*, as in Apache ZooKeeper. 0, or CONCLAVE_EINVAL or
  * CONCLAVE_ENOMEM with c->error set. */
-int config_conclude_login(struct config *c) CONCLAVE_MUST_USE;
+int keys_sasl_conclude(struct zoo_cfg *c) CONCLAVE_MUST_USE;
 
 #endif

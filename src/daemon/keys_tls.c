@@ -7,12 +7,11 @@
 #include <string.h>
 #include <strings.h>
 
-int config_set_secure_address(struct config *c, const char *key, const char *value,
-                              const char *where)
+int key_set_secure_address(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     struct net_address *a = &c->options.listen_secure;
     if (value[0] == '\0' || strlen(value) >= sizeof a->host) {
-        return config_fail(c, "%s: %s: '%s' is no host name or address", where, key, value);
+        return key_fail(c, "%s: %s: '%s' is no host name or address", where, key, value);
     }
     snprintf(a->host, sizeof a->host, "%s", value);
     c->have_secure_address = true;
@@ -23,22 +22,22 @@ int config_set_secure_address(struct config *c, const char *key, const char *val
  * where that goes. */
 struct tls_keys {
     const char *prefix;
-    struct config_tls *values;
+    struct keys_tls *values;
     struct tls_settings *settings;
 };
 
-static struct tls_keys keys_of_clients(struct config *c)
+static struct tls_keys keys_of_clients(struct zoo_cfg *c)
 {
     return (struct tls_keys){"ssl", &c->tls, &c->options.tls};
 }
 
-static struct tls_keys keys_of_servers(struct config *c)
+static struct tls_keys keys_of_servers(struct zoo_cfg *c)
 {
     return (struct tls_keys){"ssl.quorum", &c->members.tls, &c->options.ensemble.tls};
 }
 
 /* The first line of a password's file, in *field. */
-static int config_password_file(struct config *c, const char *prefix, const char *key,
+static int config_password_file(struct zoo_cfg *c, const char *prefix, const char *key,
                                 const char *path, char **field)
 {
     struct buf text;
@@ -46,17 +45,17 @@ static int config_password_file(struct config *c, const char *prefix, const char
         return 0;
     }
     if (*field != NULL) {
-        return config_fail(c, "%s.%s and the password itself are both given: leave one of the two",
-                           prefix, key);
+        return key_fail(c, "%s.%s and the password itself are both given: leave one of the two",
+                        prefix, key);
     }
     buf_init(&text, 0);
-    int rc = config_read_file(c, path, &text);
+    int rc = key_read_file(c, path, &text);
     const char *line = rc == 0 ? buf_cstr(&text) : NULL;
     if (rc == 0 && line == NULL) {
         rc = CONCLAVE_ENOMEM;
     } else if (rc == 0) {
         text.data[strcspn(line, "\r\n")] = '\0';
-        rc = config_copy(c, field, line);
+        rc = key_copy(c, field, line);
     }
     if (text.data != NULL) {
         explicit_bzero(text.data, text.len);
@@ -82,7 +81,7 @@ static int version_of(const char *word, size_t len)
 }
 
 /* ssl.enabledProtocols: the least and the newest of the list. */
-static int config_versions(struct config *c, const struct tls_keys *k, const char *key,
+static int config_versions(struct zoo_cfg *c, const struct tls_keys *k, const char *key,
                            const char *list)
 {
     struct tls_settings *s = k->settings;
@@ -92,8 +91,8 @@ static int config_versions(struct config *c, const struct tls_keys *k, const cha
         size_t len = strcspn(at, ", ");
         int version = version_of(at, len);
         if (len > 0 && version < 0) {
-            return config_fail(c, "%s.%s: '%.*s' is none of TLSv1.2 and TLSv1.3", k->prefix, key,
-                               (int)len, at);
+            return key_fail(c, "%s.%s: '%.*s' is none of TLSv1.2 and TLSv1.3", k->prefix, key,
+                            (int)len, at);
         }
         if (len > 0 && version == 0) {
             buf_printf(&c->notices, "conclave: %s.%s: %.*s is never spoken: TLSv1.2 is the least\n",
@@ -105,17 +104,17 @@ static int config_versions(struct config *c, const struct tls_keys *k, const cha
         at += len + (at[len] != '\0');
     }
     if (max == 0) {
-        return config_fail(c, "%s.%s: '%s' leaves no version: TLSv1.2 is the least", k->prefix, key,
-                           list);
+        return key_fail(c, "%s.%s: '%s' leaves no version: TLSv1.2 is the least", k->prefix, key,
+                        list);
     }
     s->version_min = min;
     s->version_max = max;
     return buf_ok(&c->notices) ? 0 : CONCLAVE_ENOMEM;
 }
 
-static int config_conclude_versions(struct config *c, const struct tls_keys *k)
+static int config_conclude_versions(struct zoo_cfg *c, const struct tls_keys *k)
 {
-    const struct config_tls *t = k->values;
+    const struct keys_tls *t = k->values;
     if (t->enabled_protocols != NULL) {
         return config_versions(c, k, "enabledProtocols", t->enabled_protocols);
     }
@@ -128,7 +127,7 @@ static int config_conclude_versions(struct config *c, const struct tls_keys *k)
     return rc;
 }
 
-static int config_conclude_client_auth(struct config *c)
+static int config_conclude_client_auth(struct zoo_cfg *c)
 {
     static const struct {
         const char *name;
@@ -145,24 +144,24 @@ static int config_conclude_client_auth(struct config *c)
             return 0;
         }
     }
-    return config_fail(c, "ssl.clientAuth: '%s' is none of none, want, need", value);
+    return key_fail(c, "ssl.clientAuth: '%s' is none of none, want, need", value);
 }
 
 /* One of two names for the same file. */
-static int config_either(struct config *c, const char *prefix, const char *a_key, const char *a,
+static int config_either(struct zoo_cfg *c, const char *prefix, const char *a_key, const char *a,
                          const char *b_key, const char *b, const char **ret)
 {
     if (a != NULL && b != NULL) {
-        return config_fail(c, "%s.%s and %s.%s are both given: leave one of the two", prefix, a_key,
-                           prefix, b_key);
+        return key_fail(c, "%s.%s and %s.%s are both given: leave one of the two", prefix, a_key,
+                        prefix, b_key);
     }
     *ret = a != NULL ? a : b;
     return 0;
 }
 
-static int config_take_files(struct config *c, const struct tls_keys *k)
+static int config_take_files(struct zoo_cfg *c, const struct tls_keys *k)
 {
-    struct config_tls *t = k->values;
+    struct keys_tls *t = k->values;
     struct tls_settings *s = k->settings;
     int rc = config_either(c, k->prefix, "certFile", t->cert_file, "keyStore.location",
                            t->key_store, &s->cert_file);
@@ -187,7 +186,7 @@ static int config_take_files(struct config *c, const struct tls_keys *k)
     return rc;
 }
 
-static int config_conclude_files(struct config *c)
+static int config_conclude_files(struct zoo_cfg *c)
 {
     const struct tls_keys k = keys_of_clients(c);
     const struct tls_settings *s = k.settings;
@@ -196,25 +195,25 @@ static int config_conclude_files(struct config *c)
         return rc;
     }
     if (s->cert_file == NULL) {
-        return config_fail(c,
-                           "%s needs a certificate: name it with ssl.certFile and ssl.keyFile, "
-                           "or with ssl.keyStore.location",
-                           c->options.secure ? "secureClientPort" : "client.portUnification");
+        return key_fail(c,
+                        "%s needs a certificate: name it with ssl.certFile and ssl.keyFile, "
+                        "or with ssl.keyStore.location",
+                        c->options.secure ? "secureClientPort" : "client.portUnification");
     }
     if (s->peer != TLS_PEER_NONE && s->trust_file == NULL) {
-        return config_fail(c, "clients must show certificates (ssl.clientAuth), but nothing says "
-                              "whose are trusted: name the CA with ssl.caFile or "
-                              "ssl.trustStore.location, or set ssl.clientAuth=none");
+        return key_fail(c, "clients must show certificates (ssl.clientAuth), but nothing says "
+                           "whose are trusted: name the CA with ssl.caFile or "
+                           "ssl.trustStore.location, or set ssl.clientAuth=none");
     }
     return 0;
 }
 
-static bool names_a_certificate(const struct config_tls *t)
+static bool names_a_certificate(const struct keys_tls *t)
 {
     return t->cert_file != NULL || t->key_store != NULL;
 }
 
-static void config_conclude_secure_port(struct config *c)
+static void config_conclude_secure_port(struct zoo_cfg *c)
 {
     struct server_options *o = &c->options;
     if (c->secure_port < 0) {
@@ -231,12 +230,12 @@ static void config_conclude_secure_port(struct config *c)
     o->plain = c->have_port || c->have_listen || c->have_line_port;
 }
 
-int config_conclude_tls(struct config *c)
+int keys_tls_conclude(struct zoo_cfg *c)
 {
     struct server_options *o = &c->options;
     config_conclude_secure_port(c);
     if (!o->secure && !o->unified) {
-        const struct config_tls *t = &c->tls;
+        const struct keys_tls *t = &c->tls;
         if (names_a_certificate(t) && !c->admin.force_https && !c->admin.unified) {
             buf_printf(&c->notices, "conclave: the ssl keys have no effect without "
                                     "secureClientPort or client.portUnification=true\n");
@@ -258,7 +257,7 @@ int config_conclude_tls(struct config *c)
     return rc == 0 ? config_conclude_files(c) : rc;
 }
 
-int config_conclude_quorum_tls(struct config *c)
+int keys_tls_conclude_quorum(struct zoo_cfg *c)
 {
     const struct tls_keys k = keys_of_servers(c);
     int rc = config_conclude_versions(c, &k);
@@ -269,22 +268,22 @@ int config_conclude_quorum_tls(struct config *c)
         return rc;
     }
     if (k.settings->cert_file == NULL || k.settings->trust_file == NULL) {
-        return config_fail(c, "sslQuorum needs a certificate and a CA: name them with "
-                              "ssl.quorum.certFile, ssl.quorum.keyFile and ssl.quorum.caFile, or "
-                              "with ssl.quorum.keyStore.location and "
-                              "ssl.quorum.trustStore.location");
+        return key_fail(c, "sslQuorum needs a certificate and a CA: name them with "
+                           "ssl.quorum.certFile, ssl.quorum.keyFile and ssl.quorum.caFile, or "
+                           "with ssl.quorum.keyStore.location and "
+                           "ssl.quorum.trustStore.location");
     }
     k.settings->peer = TLS_PEER_NEED;
     return 0;
 }
 
-int config_conclude_admin_tls(struct config *c)
+int keys_tls_conclude_admin(struct zoo_cfg *c)
 {
-    struct config_admin *a = &c->admin;
+    struct keys_admin *a = &c->admin;
     if (!a->force_https && !a->unified) {
         return a->need_client_auth
-                   ? config_fail(c, "admin.needClientAuth needs admin.forceHttps=true: without it "
-                                    "nobody is asked for a certificate")
+                   ? key_fail(c, "admin.needClientAuth needs admin.forceHttps=true: without it "
+                                 "nobody is asked for a certificate")
                    : 0;
     }
     struct tls_keys k =
@@ -308,13 +307,13 @@ int config_conclude_admin_tls(struct config *c)
         c->options.x509_super = c->tls.x509_super;
     }
     if (a->tls.cert_file == NULL) {
-        return config_fail(c, "HTTPS on the admin port needs a certificate: name it with "
-                              "ssl.quorum.certFile and ssl.quorum.keyFile, or ssl.certFile and "
-                              "ssl.keyFile");
+        return key_fail(c, "HTTPS on the admin port needs a certificate: name it with "
+                           "ssl.quorum.certFile and ssl.quorum.keyFile, or ssl.certFile and "
+                           "ssl.keyFile");
     }
     if (a->need_client_auth && a->tls.trust_file == NULL) {
-        return config_fail(c, "admin.needClientAuth: nothing says whose certificates are trusted: "
-                              "name the CA with ssl.quorum.caFile or ssl.caFile");
+        return key_fail(c, "admin.needClientAuth: nothing says whose certificates are trusted: "
+                           "name the CA with ssl.quorum.caFile or ssl.caFile");
     }
     return 0;
 }
@@ -328,7 +327,7 @@ static void wipe(char **text)
     }
 }
 
-void config_tls_values_finish(struct config_tls *t)
+void keys_tls_values_finish(struct keys_tls *t)
 {
     char **fields[] = {
         &t->cert_file,

@@ -5,20 +5,20 @@
 #include "daemon/zoo_cfg.h"
 
 /* Address of the secure port. */
-int config_set_secure_address(struct config *c, const char *key, const char *value,
-                              const char *where);
+int key_set_secure_address(struct zoo_cfg *c, const char *key, const char *value,
+                           const char *where);
 
-/* Checks the values and fills c->options. Errors as config_parse. */
-int config_conclude_tls(struct config *c) CONCLAVE_MUST_USE;
+/* Checks the values and fills c->options. Errors as zoo_cfg_parse. */
+int keys_tls_conclude(struct zoo_cfg *c) CONCLAVE_MUST_USE;
 
 /* The same for the link between servers: the ssl.quorum keys, into c->options.ensemble.tls. */
-int config_conclude_quorum_tls(struct config *c) CONCLAVE_MUST_USE;
+int keys_tls_conclude_quorum(struct zoo_cfg *c) CONCLAVE_MUST_USE;
 
 /* The same for the admin port: the ssl.quorum keys as Apache ZooKeeper, or else the ssl keys, into c->admin.tls. Call it
  * behind the other two. */
-int config_conclude_admin_tls(struct config *c) CONCLAVE_MUST_USE;
+int keys_tls_conclude_admin(struct zoo_cfg *c) CONCLAVE_MUST_USE;
 
 /* Frees them, passwords wiped. */
-void config_tls_values_finish(struct config_tls *t);
+void keys_tls_values_finish(struct keys_tls *t);
 
 #endif

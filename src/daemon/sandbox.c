@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-void confine_core_dumps(void)
+void sandbox_core_dumps(void)
 {
     static const char none[] = "0";
     const struct rlimit limit = {0, 0};
@@ -76,7 +76,7 @@ enum {
     X32_BIT = 0x40000000,
 };
 
-int confine_system_calls(void)
+int sandbox_system_calls(void)
 {
     struct sock_filter code[HEAD + GIVEN_UP + 2];
     size_t n = 0;
@@ -108,7 +108,7 @@ int confine_system_calls(void)
 
 #else
 
-int confine_system_calls(void)
+int sandbox_system_calls(void)
 {
     return CONCLAVE_EUNSUPPORTED;
 }

@@ -8,7 +8,7 @@
 
 /* No core dump, or one without memory where the kernel hands it to a program: keys and passwords are
  * in it. What cannot be set is let be. */
-void confine_core_dumps(void);
+void sandbox_core_dumps(void);
 
 /*
  * Gives up system calls that a server has no use for (starting programs, looking into other
@@ -16,6 +16,6 @@ void confine_core_dumps(void);
  * are started from now on. 0, CONCLAVE_EUNSUPPORTED (another machine than x86-64 and AArch64) or CONCLAVE_EIO (the
  * kernel refuses).
  */
-int confine_system_calls(void) CONCLAVE_MUST_USE;
+int sandbox_system_calls(void) CONCLAVE_MUST_USE;
 
 #endif

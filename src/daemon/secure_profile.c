@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-static bool is_given(const struct config *c, const char *key)
+static bool is_given(const struct zoo_cfg *c, const char *key)
 {
     for (size_t i = 0; i < c->given.count; i++) {
         if (strcmp(c->given.pairs[i].key, key) == 0) {
@@ -17,22 +17,22 @@ static bool is_given(const struct config *c, const char *key)
     return false;
 }
 
-static void set_unless_given(struct config *c, const char *key, bool *field)
+static void set_unless_given(struct zoo_cfg *c, const char *key, bool *field)
 {
     if (!is_given(c, key)) {
         *field = true;
     }
 }
 
-static bool asks_for_certificates(const struct config *c)
+static bool asks_for_certificates(const struct zoo_cfg *c)
 {
-    const struct config_tls *t = &c->tls;
+    const struct keys_tls *t = &c->tls;
     bool none = t->client_auth != NULL && strcasecmp(t->client_auth, "none") == 0;
     return !none && (t->ca_file != NULL || t->trust_store != NULL);
 }
 
 /* What clients can authenticate by, as the keys say. */
-static int secure_schemes(struct config *c)
+static int secure_schemes(struct zoo_cfg *c)
 {
     struct buf list;
     buf_init(&list, 0);
@@ -48,23 +48,23 @@ static int secure_schemes(struct config *c)
     const char *text = buf_cstr(&list);
     int rc = text == NULL ? CONCLAVE_ENOMEM : 0;
     if (rc == 0 && text[0] == '\0') {
-        rc = config_fail(c, "secure: nobody could authenticate: name users with digest.users.file "
-                            "or sasl.users.file, or the CA of clients' certificates with "
-                            "ssl.caFile");
+        rc = key_fail(c, "secure: nobody could authenticate: name users with digest.users.file "
+                         "or sasl.users.file, or the CA of clients' certificates with "
+                         "ssl.caFile");
     }
     if (rc == 0) {
-        rc = config_copy(c, &c->auth_schemes, text);
+        rc = key_copy(c, &c->auth_schemes, text);
     }
     buf_finish(&list);
     return rc;
 }
 
-int config_secure_begin(struct config *c)
+int secure_profile_begin(struct zoo_cfg *c)
 {
     struct digest_rules *digest = &c->options.digest;
     if (c->options.skip_acl) {
-        return config_fail(c, "secure: skipACL=yes lets everybody do everything: remove one of "
-                              "the two");
+        return key_fail(c, "secure: skipACL=yes lets everybody do everything: remove one of "
+                           "the two");
     }
     set_unless_given(c, "closeInitialAcls", &c->options.close_acls);
     set_unless_given(c, "enforce.auth.enabled", &c->enforce_auth);
@@ -79,7 +79,7 @@ int config_secure_begin(struct config *c)
         memcpy(c->admin.metrics_listen.host, "127.0.0.1", sizeof "127.0.0.1");
     }
     if (!is_given(c, "ssl.clientAuth") && !asks_for_certificates(c)) {
-        int rc = config_copy(c, &c->tls.client_auth, "none");
+        int rc = key_copy(c, &c->tls.client_auth, "none");
         if (rc != 0) {
             return rc;
         }
@@ -98,7 +98,7 @@ static const char *shown(const struct net_address *a)
 }
 
 /* Plain connections from other machines, and nobody has to say who he is. */
-static void warn_if_open(struct config *c)
+static void warn_if_open(struct zoo_cfg *c)
 {
     const struct server_options *o = &c->options;
     if (c->warn_open && o->plain && !is_here_only(&o->listen) && o->auth_schemes == NULL) {
@@ -117,34 +117,32 @@ static void warn_if_open(struct config *c)
     }
 }
 
-int config_secure_end(struct config *c)
+int secure_profile_end(struct zoo_cfg *c)
 {
     const struct server_options *o = &c->options;
-    const struct config_admin *a = &c->admin;
+    const struct keys_admin *a = &c->admin;
     if (!c->secure) {
         warn_if_open(c);
         return buf_ok(&c->notices) ? 0 : CONCLAVE_ENOMEM;
     }
     if (o->plain && !is_here_only(&o->listen)) {
-        return config_fail(c,
-                           "secure: the client port takes plain connections from other machines "
-                           "(%s): use secureClientPort without clientPort, or listen on 127.0.0.1",
-                           shown(&o->listen));
+        return key_fail(c,
+                        "secure: the client port takes plain connections from other machines "
+                        "(%s): use secureClientPort without clientPort, or listen on 127.0.0.1",
+                        shown(&o->listen));
     }
     if (a->enabled && !is_here_only(&a->listen) && !a->force_https) {
-        return config_fail(c,
-                           "secure: the admin port takes plain connections from other machines "
-                           "(%s): set admin.forceHttps=true, or admin.serverAddress=127.0.0.1",
-                           shown(&a->listen));
+        return key_fail(c,
+                        "secure: the admin port takes plain connections from other machines "
+                        "(%s): set admin.forceHttps=true, or admin.serverAddress=127.0.0.1",
+                        shown(&a->listen));
     }
     if (a->enabled && a->change_by_get) {
-        return config_fail(c,
-                           "secure: admin.stateChangeByGet=yes lets a page of another site change "
+        return key_fail(c, "secure: admin.stateChangeByGet=yes lets a page of another site change "
                            "state: remove one of the two");
     }
     if (a->enabled && a->allowed_hosts != NULL && strchr(a->allowed_hosts, '*') != NULL) {
-        return config_fail(c,
-                           "secure: admin.allowedHosts=* lets pages of other sites read the admin "
+        return key_fail(c, "secure: admin.allowedHosts=* lets pages of other sites read the admin "
                            "port: name the hosts");
     }
     return 0;

@@ -7,10 +7,10 @@
 
 #include "daemon/zoo_cfg.h"
 
-/* Before the conclusions from the keys: sets what no key said. Errors as config_parse. */
-int config_secure_begin(struct config *c) CONCLAVE_MUST_USE;
+/* Before the conclusions from the keys: sets what no key said. Errors as zoo_cfg_parse. */
+int secure_profile_begin(struct zoo_cfg *c) CONCLAVE_MUST_USE;
 
 /* Behind them: refuses what the profile does not allow; without it, warns in c->notices. */
-int config_secure_end(struct config *c) CONCLAVE_MUST_USE;
+int secure_profile_end(struct zoo_cfg *c) CONCLAVE_MUST_USE;
 
 #endif

@@ -37,12 +37,12 @@ struct server {
     struct server_callbacks callbacks;
     enum server_stage stage;
     struct service service;
-    struct login_service *login;
-    struct audit *audit;
-    struct verifier *verifier; /* NULL: digest has no users */
-    struct port *port;
-    struct secure *secure; /* NULL: no TLS */
-    struct node *node;
+    struct sasl_service *login;
+    struct audit_log *audit;
+    struct password_checker *verifier; /* NULL: digest has no users */
+    struct client_port *port;
+    struct port_certificates *secure; /* NULL: no TLS */
+    struct replica *node;
     uv_prepare_t prepare; /* a turn ends before the loop waits */
     uv_check_t check;     /* and after it has run what came */
     uv_timer_t timer;     /* service_deadline, or the end of draining */
@@ -63,8 +63,8 @@ struct server_options server_options_default(void)
         .plain = true,
         .backlog = 511,
         .server_id = 1,
-        .limits = server_limits_default(),
-        .collector = collector_options_default(),
+        .limits = client_limits_default(),
+        .collector = ttl_collector_options_default(),
         .snapshot_writes = 100000,
         .snapshot_log_bytes = (size_t)4 << 30,
         .snapshots_kept = 3,
@@ -87,7 +87,7 @@ static void server_fail(struct server *s, int error, const char *text)
     log_error("server", "failed", "error=%s text=\"%s\"", conclave_errname(error), text);
     if (s->stage == SERVER_STARTING || s->stage == SERVER_SERVING) {
         s->stage = SERVER_FAILED;
-        port_stop(s->port);
+        client_port_stop(s->port);
     }
     s->callbacks.failed(s->callbacks.ctx, error, text);
 }
@@ -108,7 +108,7 @@ static void server_on_serve(void *ctx)
     }
     int rc = service_begin(&s->service);
     if (rc == 0) {
-        rc = port_start(s->port, s->options.backlog, &detail);
+        rc = client_port_start(s->port, s->options.backlog, &detail);
     }
     if (rc != 0) {
         server_fail(s, rc, detail != 0 ? uv_strerror(detail) : conclave_strerror(rc));
@@ -116,7 +116,7 @@ static void server_on_serve(void *ctx)
     }
     s->stage = SERVER_SERVING;
     if (s->audit != NULL) {
-        audit_server(s->audit, "serverStart", "success");
+        audit_log_server(s->audit, "serverStart", "success");
     }
     s->callbacks.ready(s->callbacks.ctx, s);
 }
@@ -135,7 +135,7 @@ static void server_drain(struct server *s)
 static void server_stop_on(struct server *s)
 {
     bool late = clock_monotonic_ms(s->options.clock) >= s->stop_at;
-    if (s->stage == SERVER_RESIGNING && (late || !node_leads_others(s->node))) {
+    if (s->stage == SERVER_RESIGNING && (late || !replica_leads_others(s->node))) {
         server_drain(s);
     } else if (s->stage == SERVER_DRAINING && (late || s->service.pipeline.error != 0 ||
                                                list_empty(&s->service.pipeline.flight))) {
@@ -144,7 +144,7 @@ static void server_stop_on(struct server *s)
         }
         server_close_parts(s);
     } else if (s->stage == SERVER_CLOSING && late && s->port != NULL) {
-        port_cut(s->port); /* who does not read does not keep the server */
+        client_port_cut(s->port); /* who does not read does not keep the server */
     }
 }
 
@@ -153,7 +153,7 @@ static void server_on_timer(uv_timer_t *timer)
     struct server *s = timer->data;
     s->timer_at = INT64_MAX;
     if (s->stage != SERVER_CLOSING && s->stage != SERVER_FAILED) {
-        node_tick(s->node);
+        replica_tick(s->node);
     }
     if (s->stage == SERVER_SERVING) {
         service_tick(&s->service);
@@ -178,7 +178,7 @@ static void server_plan(struct server *s)
 {
     int64_t at = s->stop_at;
     if (s->stage != SERVER_CLOSING && s->stage != SERVER_FAILED) {
-        int64_t node = node_deadline(s->node);
+        int64_t node = replica_deadline(s->node);
         at = node < at ? node : at;
     }
     if (s->stage == SERVER_SERVING) {
@@ -196,14 +196,14 @@ static void server_turn(struct server *s)
         return;
     }
     if (s->audit != NULL) {
-        audit_flush(s->audit);
+        audit_log_flush(s->audit);
     }
     if (s->stage == SERVER_SERVING) {
         /* Writes first: disk and members work while replies go out. What the replies let in follows
          * behind them. */
         service_turn(&s->service);
-        node_turn(s->node);
-        if (!port_turn(s->port)) {
+        replica_turn(s->node);
+        if (!client_port_turn(s->port)) {
             server_plan(s);
             return;
         }
@@ -212,9 +212,9 @@ static void server_turn(struct server *s)
         pipeline_turn(&s->service.pipeline, true);
     }
     if (s->node != NULL) {
-        node_turn(s->node);
+        replica_turn(s->node);
     }
-    port_turn(s->port);
+    client_port_turn(s->port);
     if (s->stage == SERVER_RESIGNING || s->stage == SERVER_DRAINING) {
         server_stop_on(s);
     }
@@ -270,7 +270,7 @@ static bool server_dir_is_apache(const char *dir)
 
 static int server_check_options(const struct server_options *o, char **ret_text)
 {
-    const struct server_limits *l = &o->limits;
+    const struct client_limits *l = &o->limits;
     if (o->server_id < 1 || o->server_id > STATE_MEMBER_ID_MAX) {
         return server_text(ret_text, CONCLAVE_EINVAL, "server id %lld: choose one from 0 to 255",
                            (long long)o->server_id);
@@ -291,14 +291,14 @@ static int server_check_options(const struct server_options *o, char **ret_text)
     return 0;
 }
 
-static int server_open_door(struct server *s, enum port_door door, const char *option,
+static int server_open_door(struct server *s, enum client_door door, const char *option,
                             char **ret_text)
 {
     const struct net_address *address =
         door == PORT_SECURE ? &s->options.listen_secure : &s->options.listen;
     char text[NET_TEXT_MAX];
     int detail = 0;
-    int rc = port_listen(s->port, door, address, &detail);
+    int rc = client_port_listen(s->port, door, address, &detail);
     net_address_format(address, text);
     switch (rc) {
     case 0:
@@ -324,7 +324,7 @@ static void server_on_certificates(void *ctx, struct tls_context *context)
 {
     struct server *s = ctx;
     if (s->port != NULL) {
-        port_set_tls(s->port, context, s->options.unified);
+        client_port_set_tls(s->port, context, s->options.unified);
     }
 }
 
@@ -332,14 +332,14 @@ static int server_open_port(struct server *s, char **ret_text)
 {
     const struct server_options *o = &s->options;
     int rc = 0;
-    s->port = port_create(s->loop, &s->service);
+    s->port = client_port_create(s->loop, &s->service);
     if (s->port == NULL) {
         return server_text(ret_text, CONCLAVE_ENOMEM, "out of memory");
     }
     s->open_parts++;
     if (o->secure || o->unified) {
-        rc = secure_open(s->loop, &o->tls, o->tls_reload, server_on_certificates, s, &s->secure,
-                         ret_text);
+        rc = port_certificates_open(s->loop, &o->tls, o->tls_reload, server_on_certificates, s,
+                                    &s->secure, ret_text);
         s->open_parts += rc == 0;
     }
     if (rc == 0 && o->plain) {
@@ -353,7 +353,7 @@ static int server_open_port(struct server *s, char **ret_text)
 
 static int server_open_node(struct server *s, char **ret_text)
 {
-    int rc = node_open(s->node, ret_text);
+    int rc = replica_open(s->node, ret_text);
     if (rc != 0 && *ret_text == NULL) {
         rc = server_text(ret_text, rc, "%s", conclave_strerror(rc));
     }
@@ -392,20 +392,20 @@ static int server_open_access(struct server *s, char **ret_text)
     int detail = 0;
     int rc = 0;
     if (o->login != NULL) {
-        rc = login_service_open(o->login, &s->login, &text);
+        rc = sasl_service_open(o->login, &s->login, &text);
         if (rc != 0) {
             return server_text(ret_text, rc, "sasl: %s", text);
         }
     }
     if (o->users_file != NULL) {
-        rc = verifier_open(s->loop, o->users_file, &s->verifier, ret_text);
+        rc = password_checker_open(s->loop, o->users_file, &s->verifier, ret_text);
         s->open_parts += rc == 0;
         if (rc == CONCLAVE_EINVAL) {
             return rc;
         }
     }
     if (rc == 0 && o->audit) {
-        rc = audit_open(o->audit_file, o->clock, &s->audit, &detail);
+        rc = audit_log_open(o->audit_file, o->clock, &s->audit, &detail);
     }
     if (rc == CONCLAVE_EIO) {
         return server_text(ret_text, rc, "audit.file %s: cannot be written: %s", o->audit_file,
@@ -427,14 +427,14 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
     }
     s->loop = loop;
     s->options = *options;
-    server_limits_share(&s->options.limits, memory_limit());
+    client_limits_share(&s->options.limits, memory_limit());
     s->callbacks = *callbacks;
     s->timer_at = INT64_MAX;
     s->stop_at = INT64_MAX;
     s->started_ms = clock_monotonic_ms(options->clock);
     server_block_sigpipe();
-    struct node_callbacks node = {s, server_on_serve, server_on_failed};
-    s->node = node_create(loop, &s->options, &s->service, &node);
+    struct replica_callbacks node = {s, server_on_serve, server_on_failed};
+    s->node = replica_create(loop, &s->options, &s->service, &node);
     if (s->node == NULL) {
         free(s);
         return server_text(ret_text, CONCLAVE_ENOMEM, "out of memory");
@@ -455,7 +455,7 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
         .local_only = options->local_only,
         .collector = options->collector,
         .clock = options->clock,
-        .sink = node_sink(s->node),
+        .sink = replica_sink(s->node),
     };
     server_init_handles(s);
     int access = server_open_access(s, ret_text);
@@ -481,20 +481,20 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
     return 0;
 }
 
-bool server_address(const struct server *s, enum port_door door, struct net_address *ret)
+bool server_address(const struct server *s, enum client_door door, struct net_address *ret)
 {
-    return port_address(s->port, door, ret);
+    return client_port_address(s->port, door, ret);
 }
 
 void server_reload(struct server *s)
 {
-    bool links = s->node != NULL && node_reload(s->node);
+    bool links = s->node != NULL && replica_reload(s->node);
     if (s->verifier != NULL) {
-        verifier_reload(s->verifier);
+        password_checker_reload(s->verifier);
         links = true;
     }
     if (s->secure != NULL) {
-        secure_reload(s->secure);
+        port_certificates_reload(s->secure);
     } else if (!links) {
         log_info("server", "nothing-to-reload", "reason=\"there are no certificates\"");
     }
@@ -513,8 +513,8 @@ static void server_part_closed(struct server *s)
         return;
     }
     service_finish(&s->service);
-    login_service_close(s->login);
-    audit_close(s->audit);
+    sasl_service_close(s->login);
+    audit_log_close(s->audit);
     if (s->closed != NULL) {
         s->closed(s->closed_ctx);
     }
@@ -533,7 +533,7 @@ static void server_on_verifier_closed(void *ctx)
 
 static void server_close_handles(struct server *s)
 {
-    verifier_close(s->verifier, server_on_verifier_closed, s);
+    password_checker_close(s->verifier, server_on_verifier_closed, s);
     uv_close((uv_handle_t *)&s->prepare, server_on_handle_closed);
     uv_close((uv_handle_t *)&s->check, server_on_handle_closed);
     uv_close((uv_handle_t *)&s->timer, server_on_handle_closed);
@@ -564,11 +564,11 @@ static void server_on_port_closed(void *ctx)
 static void server_close_parts(struct server *s)
 {
     s->stage = SERVER_CLOSING;
-    secure_close(s->secure, server_on_secure_closed, s);
+    port_certificates_close(s->secure, server_on_secure_closed, s);
     s->secure = NULL;
-    node_close(s->node, server_on_node_closed, s);
+    replica_close(s->node, server_on_node_closed, s);
     if (s->port != NULL) {
-        port_close(s->port, s->failure_told ? 0 : STOP_LINGER_MS, server_on_port_closed, s);
+        client_port_close(s->port, s->failure_told ? 0 : STOP_LINGER_MS, server_on_port_closed, s);
         s->stop_at = clock_monotonic_ms(s->options.clock) + STOP_LINGER_MS;
         server_set_timer(s, s->stop_at);
     } else {
@@ -586,15 +586,15 @@ void server_close(struct server *s, void (*cb)(void *ctx), void *ctx)
     s->closed = cb;
     s->closed_ctx = ctx;
     if (s->port != NULL) {
-        port_stop(s->port);
+        client_port_stop(s->port);
     }
     bool drain = s->stage == SERVER_SERVING;
     if (drain && s->audit != NULL) {
-        audit_server(s->audit, "serverStop", "invoked");
+        audit_log_server(s->audit, "serverStop", "invoked");
     }
     /* Carried out by the timer: this may be a callback of what is to be closed. */
     int64_t now_ms = clock_monotonic_ms(s->options.clock);
-    if (drain && node_resign(s->node)) {
+    if (drain && replica_resign(s->node)) {
         s->stage = SERVER_RESIGNING;
         s->stop_at = now_ms + RESIGN_MS;
     } else {
@@ -625,7 +625,7 @@ const char *server_why_not_ready(const struct server *s)
     case SERVER_SERVING:
         break;
     }
-    const char *node = node_why_not_ready(s->node);
+    const char *node = replica_why_not_ready(s->node);
     if (node != NULL) {
         return node;
     }
@@ -637,7 +637,7 @@ void server_connections_each(const struct server *s, bool (*fn)(void *ctx, struc
                              void *ctx)
 {
     if (s->port != NULL) {
-        port_each(s->port, fn, ctx);
+        client_port_each(s->port, fn, ctx);
     }
 }
 
@@ -653,17 +653,17 @@ const struct server_options *server_options(const struct server *s)
 
 void server_snapshot(const struct server *s, struct server_snapshot *ret)
 {
-    snapshots_newest(node_snapshots(s->node), ret);
+    snapshot_schedule_newest(replica_snapshots(s->node), ret);
 }
 
 void server_take_snapshot(struct server *s)
 {
-    if (node_log(s->node) != NULL) {
-        replication_snapshot(node_log(s->node));
+    if (replica_log(s->node) != NULL) {
+        replication_snapshot(replica_log(s->node));
     }
 }
 
-struct node *server_node(struct server *s)
+struct replica *server_node(struct server *s)
 {
     return s->node;
 }
@@ -701,14 +701,14 @@ void server_stats(const struct server *s, struct server_stats *ret)
     };
     server_latency(s->service.metrics, ret);
     if (s->port != NULL) {
-        port_stats(s->port, &ret->port);
+        client_port_stats(s->port, &ret->port);
     }
-    ret->mode = s->node != NULL ? node_mode(s->node) : "standalone";
-    if (s->node != NULL && node_log(s->node) != NULL) {
-        replication_stats(node_log(s->node), &ret->replication);
+    ret->mode = s->node != NULL ? replica_mode(s->node) : "standalone";
+    if (s->node != NULL && replica_log(s->node) != NULL) {
+        replication_stats(replica_log(s->node), &ret->replication);
     }
     if (s->node != NULL) {
-        ret->ensemble = node_ensemble(s->node)->stats;
+        ret->ensemble = replica_ensemble(s->node)->stats;
         quorum_stats(s->node, s->options.clock, &ret->quorum);
     }
     state_stats(s->service.state, &ret->state);

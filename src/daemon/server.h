@@ -40,7 +40,7 @@ int server_open(uv_loop_t *loop, const struct server_options *options,
                 char **ret_text) CONCLAVE_MUST_USE;
 
 /* Numeric address of a client port; false when it is off. */
-bool server_address(const struct server *s, enum port_door door, struct net_address *ret);
+bool server_address(const struct server *s, enum client_door door, struct net_address *ret);
 
 /* Reads the certificate files again, for connections accepted from now on. Files that cannot be
  * used leave things as they are, with a log line. */
@@ -58,11 +58,11 @@ const char *server_why_not_ready(const struct server *s);
 /* What operators should know of a server that serves, as a fixed text; NULL: nothing. */
 const char *server_warning(const struct server *s);
 
-/* For the admin room: who is connected (as port_each), and what there is to be shown. */
+/* For the admin room: who is connected (as client_port_each), and what there is to be shown. */
 void server_connections_each(const struct server *s, bool (*fn)(void *ctx, struct connection *c),
                              void *ctx);
 struct service *server_service(struct server *s);
-struct node *server_node(struct server *s);
+struct replica *server_node(struct server *s);
 const struct server_options *server_options(const struct server *s);
 
 /* The newest snapshot that is durable, and what stands in it. */
@@ -74,12 +74,12 @@ void server_take_snapshot(struct server *s);
 /* Figures for status and metrics. */
 struct server_stats {
     struct service_stats service;
-    struct port_stats port;
+    struct client_port_stats port;
     struct replication_stats replication;
     struct state_stats state;
     struct watch_stats watches;
     struct ensemble_stats ensemble;
-    struct quorum_stats quorum;
+    struct ensemble_status quorum;
     size_t sessions; /* of all servers */
     size_t local_sessions;
     size_t fence_bindings;
@@ -91,10 +91,10 @@ struct server_stats {
     int64_t latency_min_ms;  /* of reads and writes */
     int64_t latency_max_ms;
     double latency_avg_ms;
-    const char *mode;                     /* as node_mode */
+    const char *mode;                     /* as replica_mode */
     int data_level;                       /* enum data_level */
     const struct account *account;        /* memory kept for all clients; borrowed */
-    const struct server_limits *limits;   /* borrowed */
+    const struct client_limits *limits;   /* borrowed */
     const struct server_metrics *metrics; /* counters and summaries; borrowed */
 };
 void server_stats(const struct server *s, struct server_stats *ret);

@@ -14,26 +14,26 @@
 #include <string.h>
 #include <strings.h>
 
-void config_init(struct config *c)
+void zoo_cfg_init(struct zoo_cfg *c)
 {
-    *c = (struct config){.options = server_options_default(),
-                         .session_min_ms = -1,
-                         .session_max_ms = -1,
-                         .secure_port = -1,
-                         .warn_open = true};
+    *c = (struct zoo_cfg){.options = server_options_default(),
+                          .session_min_ms = -1,
+                          .session_max_ms = -1,
+                          .secure_port = -1,
+                          .warn_open = true};
     buf_init(&c->notices, 0);
-    config_admin_init(&c->admin);
-    config_members_init(&c->members);
-    given_init(&c->given);
+    keys_admin_init(&c->admin);
+    keys_ensemble_init(&c->members);
+    effective_config_init(&c->given);
 }
 
-void config_finish(struct config *c)
+void zoo_cfg_finish(struct zoo_cfg *c)
 {
-    config_tls_values_finish(&c->tls);
+    keys_tls_values_finish(&c->tls);
     buf_finish(&c->notices);
-    config_admin_finish(&c->admin);
-    config_members_finish(&c->members);
-    given_finish(&c->given);
+    keys_admin_finish(&c->admin);
+    keys_ensemble_finish(&c->members);
+    effective_config_finish(&c->given);
     free(c->error);
     free(c->data_dir);
     free(c->super_digest);
@@ -41,7 +41,7 @@ void config_finish(struct config *c)
     free(c->auth_schemes);
     free(c->dynamic_file);
     free(c->audit_file);
-    config_login_finish(&c->login);
+    keys_sasl_finish(&c->login);
     c->digest_users_file = NULL;
     c->error = c->data_dir = c->super_digest = c->auth_schemes = c->dynamic_file = c->audit_file =
         NULL;
@@ -49,7 +49,7 @@ void config_finish(struct config *c)
 
 /* One key */
 
-static void config_store(struct config *c, const struct key_row *row, int64_t n)
+static void config_store(struct zoo_cfg *c, const struct key_row *row, int64_t n)
 {
     uint8_t *field = (uint8_t *)c + row->offset;
     int32_t n32 = (int32_t)n;
@@ -67,27 +67,27 @@ static void config_store(struct config *c, const struct key_row *row, int64_t n)
     }
 }
 
-static int config_set_int(struct config *c, const struct key_row *row, const char *key,
+static int config_set_int(struct zoo_cfg *c, const struct key_row *row, const char *key,
                           const char *value, const char *where)
 {
     int64_t n;
-    if (!config_number(value, &n) || n < row->min || n > row->max) {
-        return config_fail(c, "%s: %s: '%s' is not a number from %lld to %lld", where, key, value,
-                           (long long)row->min, (long long)row->max);
+    if (!key_number(value, &n) || n < row->min || n > row->max) {
+        return key_fail(c, "%s: %s: '%s' is not a number from %lld to %lld", where, key, value,
+                        (long long)row->min, (long long)row->max);
     }
     config_store(c, row, n * row->scale);
-    if (row->offset == offsetof(struct config, options.listen.port)) {
+    if (row->offset == offsetof(struct zoo_cfg, options.listen.port)) {
         c->have_port = true;
     }
     return 0;
 }
 
-static int config_set_bool(struct config *c, const struct key_row *row, const char *key,
+static int config_set_bool(struct zoo_cfg *c, const struct key_row *row, const char *key,
                            const char *value, const char *where)
 {
     bool on;
-    if (!config_boolean(value, &on)) {
-        return config_fail(c, "%s: %s: '%s' is neither yes nor no", where, key, value);
+    if (!key_boolean(value, &on)) {
+        return key_fail(c, "%s: %s: '%s' is neither yes nor no", where, key, value);
     }
     on = on != (row->min == 1);
     memcpy((uint8_t *)c + row->offset, &on, sizeof on);
@@ -108,28 +108,28 @@ static bool key_value_harmless(const char *harmless, const char *value)
     return false;
 }
 
-static int config_set_text(struct config *c, const struct key_row *row, const char *value)
+static int config_set_text(struct zoo_cfg *c, const struct key_row *row, const char *value)
 {
     char *field;
     memcpy(&field, (uint8_t *)c + row->offset, sizeof field);
-    int rc = config_copy(c, &field, value);
+    int rc = key_copy(c, &field, value);
     memcpy((uint8_t *)c + row->offset, &field, sizeof field);
     return rc;
 }
 
-int config_set(struct config *c, const char *key, const char *value, const char *where,
-               bool from_file)
+int zoo_cfg_set(struct zoo_cfg *c, const char *key, const char *value, const char *where,
+                bool from_file)
 {
     if (strncmp(key, "zookeeper.", strlen("zookeeper.")) == 0) {
         key += strlen("zookeeper."); /* as QuorumPeerConfig: it names the same system property */
     }
     const struct key_row *row = key_find(key);
-    if (given_note(&c->given, key, value) != 0) {
+    if (effective_config_note(&c->given, key, value) != 0) {
         return CONCLAVE_ENOMEM;
     }
     if (row == NULL) {
         if (!from_file) {
-            return config_fail(c, "%s: unknown key '%s': see conclave server --help", where, key);
+            return key_fail(c, "%s: unknown key '%s': see conclave server --help", where, key);
         }
         buf_printf(&c->notices, "conclave: %s: unknown key, ignored (%s)\n", key, where);
         return buf_ok(&c->notices) ? 0 : CONCLAVE_ENOMEM;
@@ -147,7 +147,7 @@ int config_set(struct config *c, const char *key, const char *value, const char 
         if (key_value_harmless(row->harmless, value)) {
             return 0;
         }
-        return config_fail(c, "%s: %s: %s", where, key, row->text);
+        return key_fail(c, "%s: %s: %s", where, key, row->text);
     case KEY_IDLE:
         break;
     }
@@ -158,7 +158,7 @@ int config_set(struct config *c, const char *key, const char *value, const char 
 /* Files */
 
 struct file_context {
-    struct config *config;
+    struct zoo_cfg *config;
     const char *path;
     bool dynamic;
 };
@@ -168,27 +168,26 @@ static int config_file_pair(void *ctx, const char *key, const char *value, unsig
     struct file_context *f = ctx;
     char where[300];
     snprintf(where, sizeof where, "%.256s line %u", f->path, line);
-    if (f->dynamic && !config_members_is_dynamic(key)) {
-        return config_fail(f->config, "%s: %s does not belong into a dynamicConfigFile", where,
-                           key);
+    if (f->dynamic && !keys_ensemble_is_dynamic(key)) {
+        return key_fail(f->config, "%s: %s does not belong into a dynamicConfigFile", where, key);
     }
-    return config_set(f->config, key, value, where, true);
+    return zoo_cfg_set(f->config, key, value, where, true);
 }
 
-static int config_file(struct config *c, const char *path, bool dynamic)
+static int config_file(struct zoo_cfg *c, const char *path, bool dynamic)
 {
     struct file_context f = {.config = c, .path = path, .dynamic = dynamic};
     struct buf text;
     buf_init(&text, 0);
-    int rc = config_read_file(c, path, &text);
+    int rc = key_read_file(c, path, &text);
     if (rc == 0 && !dynamic) {
-        rc = given_note_file(&c->given, buf_slice(&text));
+        rc = effective_config_note_file(&c->given, buf_slice(&text));
     }
     if (rc == 0) {
         rc = properties_parse(buf_slice(&text), config_file_pair, &f);
     }
     if (rc == CONCLAVE_EINVAL) {
-        rc = config_fail(c, "%s: holds NUL bytes: this is no configuration", path);
+        rc = key_fail(c, "%s: holds NUL bytes: this is no configuration", path);
     }
     buf_finish(&text);
     return rc;
@@ -196,39 +195,39 @@ static int config_file(struct config *c, const char *path, bool dynamic)
 
 /* Command line */
 
-static int config_set_listen(struct config *c, const char *value)
+static int config_set_listen(struct zoo_cfg *c, const char *value)
 {
     if (net_address_parse(value, &c->options.listen) != 0) {
-        return config_fail(
-            c, "--listen: '%s' is not HOST:PORT, such as 127.0.0.1:2181 or [::1]:2181", value);
+        return key_fail(c, "--listen: '%s' is not HOST:PORT, such as 127.0.0.1:2181 or [::1]:2181",
+                        value);
     }
     c->have_listen = true;
     return 0;
 }
 
-static int config_option(struct config *c, const char *name, const char *value)
+static int config_option(struct zoo_cfg *c, const char *name, const char *value)
 {
     if (strcmp(name, "data") == 0) {
-        return config_set_data_dir(c, "--data", value, "command line");
+        return key_set_data_dir(c, "--data", value, "command line");
     }
     if (strcmp(name, "listen") == 0) {
         return config_set_listen(c, value);
     }
     if (strcmp(name, "admin") == 0) {
-        return config_set_admin(c, value);
+        return key_set_admin(c, value);
     }
     if (c->have_listen &&
         (strcmp(name, "clientPort") == 0 || strcmp(name, "clientPortAddress") == 0)) {
-        return config_fail(c, "--%s: --listen says where to listen already: give one of the two",
-                           name);
+        return key_fail(c, "--%s: --listen says where to listen already: give one of the two",
+                        name);
     }
     if (strcmp(name, "server-id") == 0) {
-        return config_set_myid(c, "--server-id", value, "command line");
+        return key_set_myid(c, "--server-id", value, "command line");
     }
-    return config_set(c, name, value, "command line", false);
+    return zoo_cfg_set(c, name, value, "command line", false);
 }
 
-static int config_arguments(struct config *c, int argc, char **argv)
+static int config_arguments(struct zoo_cfg *c, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
@@ -247,7 +246,7 @@ static int config_arguments(struct config *c, int argc, char **argv)
         } else if (i + 1 < argc) {
             rc = config_option(c, key, argv[++i]);
         } else {
-            rc = config_fail(c, "--%s: a value is missing behind it", key);
+            rc = key_fail(c, "--%s: a value is missing behind it", key);
         }
         free(key);
         if (rc != 0) {
@@ -280,7 +279,7 @@ static bool config_find_file(int argc, char **argv, const char **ret_path, bool 
 
 /* Conclusions */
 
-static int config_conclude_servers(struct config *c)
+static int config_conclude_servers(struct zoo_cfg *c)
 {
     if (c->dynamic_file != NULL) {
         int rc = config_file(c, c->dynamic_file, true);
@@ -288,7 +287,7 @@ static int config_conclude_servers(struct config *c)
             return rc;
         }
     }
-    int rc = config_conclude_members(c);
+    int rc = keys_ensemble_conclude(c);
     c->options.command_options |= (c->options.ensemble.enabled ? COMMAND_ENSEMBLE : 0u) |
                                   (c->members.standalone_enabled ? 0u : COMMAND_ALONE);
     if (rc == 0 && !c->options.ensemble.enabled && c->options.local_sessions) {
@@ -301,7 +300,7 @@ static int config_conclude_servers(struct config *c)
     return rc == 0 && !buf_ok(&c->notices) ? CONCLAVE_ENOMEM : rc;
 }
 
-static int config_conclude_access(struct config *c)
+static int config_conclude_access(struct zoo_cfg *c)
 {
     const char *rest = c->auth_schemes != NULL ? c->auth_schemes : "";
     struct slice first;
@@ -315,26 +314,26 @@ static int config_conclude_access(struct config *c)
         return 0;
     }
     if (!auth_scheme_next(&rest, &first)) {
-        return config_fail(c, "enforce.auth.enabled: name the schemes in enforce.auth.schemes");
+        return key_fail(c, "enforce.auth.enabled: name the schemes in enforce.auth.schemes");
     }
     c->options.auth_schemes = c->auth_schemes;
     return 0;
 }
 
-static int config_conclude(struct config *c)
+static int config_conclude(struct zoo_cfg *c)
 {
     struct server_options *o = &c->options;
-    struct server_limits *l = &o->limits;
+    struct client_limits *l = &o->limits;
     if (c->data_dir != NULL) {
         o->data_dir = c->data_dir;
     }
     o->audit_file = c->audit_file;
-    int rc = c->secure ? config_secure_begin(c) : 0;
+    int rc = c->secure ? secure_profile_begin(c) : 0;
     if (rc == 0) {
         rc = config_conclude_access(c);
     }
     if (rc == 0) {
-        rc = config_conclude_login(c);
+        rc = keys_sasl_conclude(c);
     }
     if (rc == 0) {
         rc = config_conclude_servers(c);
@@ -351,18 +350,18 @@ static int config_conclude(struct config *c)
         l->session_min_ms = 1;
     }
     if (l->session_min_ms > l->session_max_ms) {
-        return config_fail(
+        return key_fail(
             c,
             "session timeouts: minSessionTimeout %d ms is above maxSessionTimeout %d ms "
             "(defaults: 2 and 20 times tickTime)",
             l->session_min_ms, l->session_max_ms);
     }
-    rc = config_conclude_tls(c);
+    rc = keys_tls_conclude(c);
     if (rc == 0) {
-        rc = config_conclude_admin_tls(c);
+        rc = keys_tls_conclude_admin(c);
     }
     if (rc == 0) {
-        rc = config_secure_end(c);
+        rc = secure_profile_end(c);
     }
     if (rc != 0) {
         return rc;
@@ -376,13 +375,12 @@ static int config_conclude(struct config *c)
     return 0;
 }
 
-int config_parse(struct config *c, int argc, char **argv)
+int zoo_cfg_parse(struct zoo_cfg *c, int argc, char **argv)
 {
     const char *path = NULL;
     int rc = 0;
     if (!config_find_file(argc, argv, &path, &c->help)) {
-        return config_fail(c,
-                           "more than one file: conclave server [zoo.cfg] [options]; see --help");
+        return key_fail(c, "more than one file: conclave server [zoo.cfg] [options]; see --help");
     }
     if (c->help) {
         return 0;
@@ -420,7 +418,7 @@ static void config_print_key(struct buf *out, const char *name, const char *text
     buf_append_str(out, "\n");
 }
 
-void config_print_keys(struct buf *out)
+void zoo_cfg_print_keys(struct buf *out)
 {
     for (size_t i = 0; i < key_table_count; i++) {
         const struct key_row *row = &key_table[i];

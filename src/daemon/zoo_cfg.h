@@ -14,7 +14,7 @@
 #include "daemon/server.h"
 
 /* Values of the keys of TLS, as given; own memory. */
-struct config_tls {
+struct keys_tls {
     char *cert_file;
     char *key_file;
     char *ca_file;
@@ -34,18 +34,18 @@ struct config_tls {
 };
 
 /* Values of the keys of SASL; own memory. */
-struct config_login {
+struct keys_sasl {
     char *jaas_file;
     char *users_file;
     char *section;        /* of the JAAS file, NULL: Server */
     char *super_password; /* of the user super */
     bool provider;        /* authProvider.N names SASL */
     bool require_sasl;
-    struct login_options options;
+    struct sasl_options options;
 };
 
 /* What the admin room is told; see keys_admin.h. */
-struct config_admin {
+struct keys_admin {
     bool enabled;               /* HTTP on `listen` */
     bool have_option;           /* --admin was given: beats the keys */
     struct net_address listen;  /* host "": every interface */
@@ -68,7 +68,7 @@ struct config_admin {
 };
 
 /* The keys about ensembles; own memory. See keys_ensemble.h. */
-struct config_members {
+struct keys_ensemble {
     struct server_line *lines; /* by id */
     size_t count;
     uint64_t my_id; /* given as a key; 0: not */
@@ -81,12 +81,12 @@ struct config_members {
     bool ssl_quorum;
     bool verify_hosts;
     bool tls_reload;
-    struct config_tls tls;
+    struct keys_tls tls;
     int32_t election_ms;
     int32_t heartbeat_ms; /* 0: follows election_ms */
 };
 
-struct config {
+struct zoo_cfg {
     struct server_options options; /* its strings point into this struct */
     struct buf notices;            /* lines "conclave: KEY: what about it\n" for stderr */
     char *error; /* after a failure: one line that says what, where and what to do */
@@ -101,39 +101,39 @@ struct config {
     char *auth_schemes;
     char *dynamic_file;
     char *audit_file;
-    struct config_login login;
+    struct keys_sasl login;
     bool from_file; /* a zoo.cfg was read: without clientPortAddress every interface is meant */
     bool have_address;
     bool have_listen; /* --listen: beats clientPort and clientPortAddress */
     bool have_port;
     bool have_secure_address;
     int32_t secure_port; /* -1: none */
-    struct config_tls tls;
-    struct config_admin admin;
-    struct given given;     /* what was told, for operators' eyes */
-    int32_t session_min_ms; /* -1: follows the tick */
+    struct keys_tls tls;
+    struct keys_admin admin;
+    struct effective_config given; /* what was told, for operators' eyes */
+    int32_t session_min_ms;        /* -1: follows the tick */
     int32_t session_max_ms;
     bool enforce_auth;  /* enforce.auth.enabled */
     bool enforce_quota; /* what becomes command_options */
     bool fencing;
     bool extended_types;
     bool reconfig;
-    struct config_members members;
+    struct keys_ensemble members;
     bool have_line_port; /* the client port comes from the server.N line */
 };
 
-void config_init(struct config *c);
-void config_finish(struct config *c);
+void zoo_cfg_init(struct zoo_cfg *c);
+void zoo_cfg_finish(struct zoo_cfg *c);
 
 /* Reads the arguments behind `server`. 0, or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error
  * set. */
-int config_parse(struct config *c, int argc, char **argv) CONCLAVE_MUST_USE;
+int zoo_cfg_parse(struct zoo_cfg *c, int argc, char **argv) CONCLAVE_MUST_USE;
 
-/* Sets one key. where is the place for messages ("zoo.cfg line 3"). Errors as config_parse. */
-int config_set(struct config *c, const char *key, const char *value, const char *where,
-               bool from_file) CONCLAVE_MUST_USE;
+/* Sets one key. where is the place for messages ("zoo.cfg line 3"). Errors as zoo_cfg_parse. */
+int zoo_cfg_set(struct zoo_cfg *c, const char *key, const char *value, const char *where,
+                bool from_file) CONCLAVE_MUST_USE;
 
 /* Appends the list of keys with effect, for --help. */
-void config_print_keys(struct buf *out);
+void zoo_cfg_print_keys(struct buf *out);
 
 #endif

@@ -21,9 +21,9 @@ enum {
 struct client {
     struct connection connection;
     struct stream *stream;
-    struct port *port;
-    struct address *address; /* whose socket it is; NULL: memory was out */
-    struct list node;        /* in port.clients, until its connection is finished */
+    struct client_port *port;
+    struct client_address *address; /* whose socket it is; NULL: memory was out */
+    struct list node;               /* in port.clients, until its connection is finished */
     struct list securing; /* in port.securing, until its handshake is done or its connection is */
     size_t unsent;        /* bytes on their way at the last look, see port_note_progress */
     bool tls_failed;      /* the reason is on its way to the peer */
@@ -31,12 +31,12 @@ struct client {
 };
 
 struct door {
-    struct port *port;
+    struct client_port *port;
     struct listener *listener; /* NULL: not there, or stopped */
-    enum port_door which;
+    enum client_door which;
 };
 
-struct port {
+struct client_port {
     uv_loop_t *loop;
     struct service *service;
     struct door doors[PORT_DOORS];
@@ -53,7 +53,7 @@ struct port {
     struct list clients;      /* with a living connection */
     size_t sockets;           /* not closed yet, also without connection */
     size_t connections_max;
-    struct port_stats stats;
+    struct client_port_stats stats;
     void (*closed)(void *ctx);
     void *closed_ctx;
     int64_t progress_at_ns; /* when port_note_progress is due */
@@ -71,7 +71,7 @@ static void port_tell_refusals(void *ctx, const char *host, unsigned long long u
 
 static void port_on_worker_closed(void *ctx);
 
-static void port_check_gone(struct port *p)
+static void port_check_gone(struct client_port *p)
 {
     if (!p->closing || p->listeners > 0 || p->sockets > 0 || p->worker_closing) {
         return;
@@ -93,7 +93,7 @@ static void port_check_gone(struct port *p)
 
 static void port_on_worker_closed(void *ctx)
 {
-    struct port *p = ctx;
+    struct client_port *p = ctx;
     p->worker_closing = false;
     port_check_gone(p);
 }
@@ -135,7 +135,7 @@ static void client_end_securing(struct client *cl)
 }
 
 /* The oldest handshake that waits for its peer; NULL when all wait for our threads. */
-static struct client *port_slowest_peer(const struct port *p)
+static struct client *port_slowest_peer(const struct client_port *p)
 {
     LIST_FOREACH (it, &p->securing) {
         struct client *cl = CONTAINER_OF(it, struct client, securing);
@@ -147,11 +147,11 @@ static struct client *port_slowest_peer(const struct port *p)
 }
 
 /* NULL, or why the client may not begin a handshake. */
-static const char *port_begin_securing(struct port *p, struct client *cl)
+static const char *port_begin_securing(struct client_port *p, struct client *cl)
 {
-    const struct server_limits *l = &p->service->limits;
+    const struct client_limits *l = &p->service->limits;
     char address[ADDRESS_NAME_MAX];
-    address_name(stream_peer(cl->stream)->host, address);
+    client_address_name(stream_peer(cl->stream)->host, address);
     if (!rates_take(&p->handshakes, address, l->address_handshakes_max, l->address_handshakes_max,
                     clock_monotonic_ns(p->service->clock))) {
         return "too many TLS handshakes of this address: maxTlsHandshakesPerSecondPerAddress";
@@ -173,7 +173,7 @@ static const char *port_begin_securing(struct port *p, struct client *cl)
 
 static bool client_refusal_is_told(struct client *cl, const char *problem)
 {
-    struct port *p = cl->port;
+    struct client_port *p = cl->port;
     int64_t now_ms = clock_monotonic_ms(p->service->clock);
     return refusals_add(&p->refusals, stream_peer(cl->stream)->host, problem, now_ms,
                         port_tell_refusals, NULL) &&
@@ -244,10 +244,10 @@ static void client_on_ended(void *owner, int error)
 static void client_on_closed(void *owner)
 {
     struct client *cl = owner;
-    struct port *p = cl->port;
+    struct client_port *p = cl->port;
     if (cl->address != NULL) {
         cl->address->sockets--;
-        address_release(&p->service->addresses, cl->address);
+        client_address_release(&p->service->addresses, cl->address);
     }
     free(cl);
     p->sockets--;
@@ -277,7 +277,7 @@ static void client_leave(struct client *cl)
 static void client_update(struct client *cl)
 {
     struct connection *c = &cl->connection;
-    if (c->stage != CONNECTION_CLOSED && service_may_send(c->service, c)) {
+    if (c->stage != CONNECTION_CLOSED && leadership_may_send(c->service, c)) {
         stream_send(cl->stream, &c->out);
         c->sending = stream_sending(cl->stream);
         connection_count_output(c);
@@ -308,7 +308,7 @@ static void client_update(struct client *cl)
 
 /* Accepting */
 
-static void port_refuse(struct port *p, const char *peer, const char *reason)
+static void port_refuse(struct client_port *p, const char *peer, const char *reason)
 {
     p->stats.refused++;
     p->service->metrics->connection_rejected++;
@@ -317,7 +317,7 @@ static void port_refuse(struct port *p, const char *peer, const char *reason)
     }
 }
 
-static const char *port_limit(struct port *p, struct client *cl)
+static const char *port_limit(struct client_port *p, struct client *cl)
 {
     size_t address_max = p->service->limits.address_max;
     if (cl->address == NULL) {
@@ -336,7 +336,7 @@ static const char *port_limit(struct port *p, struct client *cl)
 
 static int door_use_tls(const struct door *d, struct stream *stream)
 {
-    struct port *p = d->port;
+    struct client_port *p = d->port;
     struct worker *worker = p->working ? &p->worker : NULL;
     if (d->which == PORT_SECURE) {
         return stream_use_tls(stream, p->tls, STREAM_TLS_ONLY, worker);
@@ -347,7 +347,7 @@ static int door_use_tls(const struct door *d, struct stream *stream)
 static void port_on_accepted(void *ctx, struct stream *stream)
 {
     struct door *d = ctx;
-    struct port *p = d->port;
+    struct client_port *p = d->port;
     struct client *cl = calloc(1, sizeof *cl);
     if (cl == NULL || door_use_tls(d, stream) != 0) {
         port_refuse(p, "?", "out of memory");
@@ -363,7 +363,7 @@ static void port_on_accepted(void *ctx, struct stream *stream)
     int rc = stream_start(stream, &client_handler, cl);
     const struct net_address *peer = stream_peer(stream);
     net_address_format(peer, cl->peer);
-    cl->address = address_hold(&p->service->addresses, peer->host);
+    cl->address = client_address_hold(&p->service->addresses, peer->host);
     if (cl->address != NULL) {
         cl->address->sockets++;
     }
@@ -405,9 +405,9 @@ static size_t port_connections_max(size_t configured)
     return configured != 0 && configured < most ? configured : most;
 }
 
-struct port *port_create(uv_loop_t *loop, struct service *service)
+struct client_port *client_port_create(uv_loop_t *loop, struct service *service)
 {
-    struct port *p = calloc(1, sizeof *p);
+    struct client_port *p = calloc(1, sizeof *p);
     if (p == NULL) {
         return NULL;
     }
@@ -418,14 +418,14 @@ struct port *port_create(uv_loop_t *loop, struct service *service)
     list_init(&p->clients);
     list_init(&p->securing);
     rates_init(&p->handshakes, &service->key);
-    for (enum port_door i = 0; i < PORT_DOORS; i++) {
+    for (enum client_door i = 0; i < PORT_DOORS; i++) {
         p->doors[i] = (struct door){.port = p, .which = i};
     }
     return p;
 }
 
-int port_listen(struct port *p, enum port_door door, const struct net_address *address,
-                int *ret_detail)
+int client_port_listen(struct client_port *p, enum client_door door,
+                       const struct net_address *address, int *ret_detail)
 {
     int rc = listener_open(p->loop, address, &p->doors[door].listener, ret_detail);
     if (rc == 0) {
@@ -434,7 +434,7 @@ int port_listen(struct port *p, enum port_door door, const struct net_address *a
     return rc;
 }
 
-void port_set_tls(struct port *p, struct tls_context *context, bool unified)
+void client_port_set_tls(struct client_port *p, struct tls_context *context, bool unified)
 {
     const struct worker_options options = {.threads = SECURING_THREADS, .nice = SECURING_NICE};
     if (!p->working && !p->closing) {
@@ -449,7 +449,7 @@ void port_set_tls(struct port *p, struct tls_context *context, bool unified)
     p->unified = unified;
 }
 
-int port_start(struct port *p, int backlog, int *ret_detail)
+int client_port_start(struct client_port *p, int backlog, int *ret_detail)
 {
     int rc = 0;
     for (int i = 0; rc == 0 && i < PORT_DOORS; i++) {
@@ -463,7 +463,8 @@ int port_start(struct port *p, int backlog, int *ret_detail)
     return rc;
 }
 
-bool port_address(const struct port *p, enum port_door door, struct net_address *ret)
+bool client_port_address(const struct client_port *p, enum client_door door,
+                         struct net_address *ret)
 {
     if (p->doors[door].listener == NULL) {
         return false;
@@ -474,7 +475,7 @@ bool port_address(const struct port *p, enum port_door door, struct net_address 
 
 /* Who takes what we send is alive, also while nothing is read from him because too much is unsent:
  * his pings stand behind it. */
-static void port_note_progress(struct port *p)
+static void port_note_progress(struct client_port *p)
 {
     if (p->service->now_ns < p->progress_at_ns) {
         return;
@@ -484,14 +485,14 @@ static void port_note_progress(struct port *p)
         struct client *cl = CONTAINER_OF(it, struct client, node);
         size_t unsent = cl->stream != NULL ? stream_sending(cl->stream) : 0;
         if (unsent < cl->unsent) {
-            service_touch(p->service, &cl->connection);
+            leadership_touch(p->service, &cl->connection);
         }
         cl->unsent = unsent;
     }
 }
 
 /* Runs in every turn and is due rarely; a turn comes with every beat of the service. */
-static void port_tick_refusals(struct port *p)
+static void port_tick_refusals(struct client_port *p)
 {
     int64_t now_ms = p->service->now_ns / 1000000;
     if (refusals_deadline(&p->refusals) <= now_ms) {
@@ -500,7 +501,7 @@ static void port_tick_refusals(struct port *p)
 }
 
 /* Whoever keeps the most goes first, until the others are within the limit. */
-static void port_relieve(struct port *p)
+static void port_relieve(struct client_port *p)
 {
     size_t max = p->service->limits.buffers_max;
     size_t kept = account_buffers(&p->service->account);
@@ -523,7 +524,7 @@ static void port_relieve(struct port *p)
     }
 }
 
-bool port_turn(struct port *p)
+bool client_port_turn(struct client_port *p)
 {
     struct list *node;
     bool any = false;
@@ -541,12 +542,12 @@ bool port_turn(struct port *p)
 
 static void port_on_listener_closed(void *ctx)
 {
-    struct port *p = ctx;
+    struct client_port *p = ctx;
     p->listeners--;
     port_check_gone(p);
 }
 
-void port_stop(struct port *p)
+void client_port_stop(struct client_port *p)
 {
     if (p->stopped) {
         return;
@@ -561,12 +562,12 @@ void port_stop(struct port *p)
     }
 }
 
-void port_close(struct port *p, unsigned linger_ms, void (*cb)(void *ctx), void *ctx)
+void client_port_close(struct client_port *p, unsigned linger_ms, void (*cb)(void *ctx), void *ctx)
 {
     if (p == NULL) {
         return;
     }
-    port_stop(p);
+    client_port_stop(p);
     p->closing = true;
     p->linger_ms = linger_ms;
     p->closed = cb;
@@ -581,14 +582,15 @@ void port_close(struct port *p, unsigned linger_ms, void (*cb)(void *ctx), void 
     }
 }
 
-void port_cut(struct port *p)
+void client_port_cut(struct client_port *p)
 {
     LIST_FOREACH (it, &p->clients) {
         connection_end(&CONTAINER_OF(it, struct client, node)->connection);
     }
 }
 
-void port_each(const struct port *p, bool (*fn)(void *ctx, struct connection *c), void *ctx)
+void client_port_each(const struct client_port *p, bool (*fn)(void *ctx, struct connection *c),
+                      void *ctx)
 {
     for (struct list *it = p->clients.next; it != &p->clients; it = it->next) {
         if (!fn(ctx, &CONTAINER_OF(it, struct client, node)->connection)) {
@@ -597,7 +599,7 @@ void port_each(const struct port *p, bool (*fn)(void *ctx, struct connection *c)
     }
 }
 
-void port_stats(const struct port *p, struct port_stats *ret)
+void client_port_stats(const struct client_port *p, struct client_port_stats *ret)
 {
     *ret = p->stats;
     ret->connections_max = p->connections_max;

@@ -37,28 +37,28 @@ int connection_init(struct connection *c, struct service *s, const char *host, c
     c->touched_ms = CONTACT_NEVER;
     list_init(&c->pending);
     watcher_init(&c->watcher);
-    identity_init(&c->identity, s->limits.identity_max, s->limits.command.ids);
+    client_ids_init(&c->identity, s->limits.identity_max, s->limits.command.ids);
     buf_init(&c->waiting, 0);
     buf_init(&c->out, 0);
     buf_init(&c->verified_id, 0);
     connection_set_deadline(c);
-    c->address = address_hold(&s->addresses, host);
+    c->address = client_address_hold(&s->addresses, host);
     if (c->address == NULL) {
         return CONCLAVE_ENOMEM;
     }
     account_init(&c->account, &c->address->account);
     c->watcher.account = &c->account;
     c->identity.account = &c->account;
-    int rc = identity_add(&c->identity, slice_str("ip"), slice_str(host));
+    int rc = client_ids_add(&c->identity, slice_str("ip"), slice_str(host));
     if (rc == 0 && s->skip_acl) {
-        rc = identity_add(&c->identity, slice_str("super"), slice_str(""));
+        rc = client_ids_add(&c->identity, slice_str("super"), slice_str(""));
     }
     return rc;
 }
 
 int connection_add_certificate(struct connection *c, struct slice subject)
 {
-    return identity_add_x509(&c->identity, c->service->x509_super, subject);
+    return client_ids_add_x509(&c->identity, c->service->x509_super, subject);
 }
 
 static void connection_end_reading_on(struct connection *c)
@@ -88,13 +88,13 @@ void connection_finish(struct connection *c)
             pipeline_release(&s->pipeline, entry);
         }
     }
-    verification_drop(c->verification);
+    password_check_drop(c->verification);
     c->verification = NULL;
     buf_finish(&c->verified_id);
     c->pending_count = 0;
     c->stage = CONNECTION_CLOSED;
-    identity_finish(&c->identity);
-    login_destroy(c->login);
+    client_ids_finish(&c->identity);
+    sasl_login_destroy(c->login);
     c->login = NULL;
     buf_finish(&c->waiting);
     buf_finish(&c->out);
@@ -103,7 +103,7 @@ void connection_finish(struct connection *c)
     account_hold(&c->account, ACCOUNT_INPUT, 0);
     account_finish(&c->account);
     connection_end_reading_on(c);
-    address_release(&s->addresses, c->address);
+    client_address_release(&s->addresses, c->address);
     c->address = NULL;
 }
 
@@ -193,7 +193,7 @@ bool connection_has_room(const struct connection *c, size_t more)
  * other's, none would come to its end. */
 static bool connection_reads_on(struct connection *c)
 {
-    struct address *a = c->address;
+    struct client_address *a = c->address;
     const size_t *bytes = c->account.bytes;
     if (a->reads_on == NULL && bytes[ACCOUNT_INPUT] > 0 && bytes[ACCOUNT_OUTPUT] == 0) {
         a->reads_on = c;
@@ -242,7 +242,7 @@ static bool connection_over_share(const struct connection *c)
 bool connection_ready(struct connection *c)
 {
     struct service *s = c->service;
-    const struct server_limits *limits = &s->limits;
+    const struct client_limits *limits = &s->limits;
     if (c->input_ended || c->stage == CONNECTION_CREATING || c->reconfiguring ||
         c->verification != NULL || !connection_open(c) || connection_waits_for_memory(c) ||
         c->pending_count >= limits->pipelined_max ||
@@ -250,7 +250,7 @@ bool connection_ready(struct connection *c)
         c->out.len + c->sending + c->waiting_replies >= limits->output_pause) {
         return false;
     }
-    bool served = service_in_contact(s) || c->read_only || c->stage == CONNECTION_HANDSHAKE;
+    bool served = leadership_in_contact(s) || c->read_only || c->stage == CONNECTION_HANDSHAKE;
     if (!served || !service_admits(s)) {
         connection_throttle(c, NULL);
     } else if (c->address->account.bytes[ACCOUNT_REQUESTS] >= limits->address_bytes_max) {
@@ -423,8 +423,8 @@ static size_t connection_reply_bytes(const struct connection *c, const struct re
     buf_reset(&s->scratch);
     int err = r->type == WIRE_GET_EPHEMERALS
                   ? state_ephemerals(s->state, c->session_id, r->body, &s->scratch)
-                  : state_query(s->state, r->type, identity_ids(&c->identity), r->body, &s->scratch,
-                                &watch);
+                  : state_query(s->state, r->type, client_ids_list(&c->identity), r->body,
+                                &s->scratch, &watch);
     size_t len = REPLY_RECORD_AT + (err == 0 ? s->scratch.len : r->body.len);
     if (s->scratch.cap > WAITING_KEEP) {
         buf_finish(&s->scratch);
@@ -582,7 +582,7 @@ static void connection_answer_in_turn(struct connection *c, const struct request
 {
     bool proved = row->fresh == REQUEST_PROVE ||
                   (row->fresh == REQUEST_READ && c->service->standing.linearizable);
-    uint64_t group = proved && !c->read_only ? service_confirm_group(c->service, c) : 0;
+    uint64_t group = proved && !c->read_only ? leadership_confirm_group(c->service, c) : 0;
     if (c->pending_count == 0 && group == 0) {
         connection_answer(c, row, r);
     } else {
@@ -654,8 +654,8 @@ static bool connection_over_rate(struct connection *c, int32_t type)
 {
     bool counted = (wire_op_flags(type) & WIRE_OP_SESSION) == 0 && type != WIRE_SET_WATCHES &&
                    type != WIRE_SET_WATCHES2;
-    return counted &&
-           !address_may_ask(c->address, c->service->limits.address_rate_max, c->service->now_ns);
+    return counted && !client_address_may_ask(c->address, c->service->limits.address_rate_max,
+                                              c->service->now_ns);
 }
 
 /* What a client that may only read must not ask for: ReadOnlyRequestProcessor of ZooKeeper. */
@@ -698,7 +698,8 @@ static int32_t connection_refusal(struct connection *c, const struct request_row
     if (!write && r->type != WIRE_MULTI_READ) {
         return 0;
     }
-    int32_t err = bounds_check(&s->limits.command, r->type, record, identity_ids(&c->identity));
+    int32_t err =
+        command_bounds_check(&s->limits.command, r->type, record, client_ids_list(&c->identity));
     if (err == CONCLAVE_MARSHALLING_ERROR && c->numbered && record.len == r->body.len) {
         return 0; /* a write without its number, which ends the connection */
     }
@@ -732,7 +733,7 @@ static void connection_take_write(struct connection *c, const struct request *r)
         .session_id = c->session_id,
         .cxid = r->xid,
         .type = r->type,
-        .ids = identity_ids(&c->identity),
+        .ids = client_ids_list(&c->identity),
         .body = r->body,
         .options = c->service->command_options | COMMAND_BOUNDED | (c->local ? COMMAND_LOCAL : 0u),
     };
@@ -846,7 +847,7 @@ size_t connection_input(struct connection *c, struct slice bytes)
         return taken;
     }
     (void)service_time_ms(s);
-    if (!service_may_answer(s, c)) {
+    if (!leadership_may_answer(s, c)) {
         return bytes.len;
     }
     while (connection_ready(c)) {
@@ -883,7 +884,7 @@ size_t connection_input(struct connection *c, struct slice bytes)
         c->unmeasured = 0;
     }
     if (frames && c->mapped) {
-        service_touch(s, c);
+        leadership_touch(s, c);
     }
     taken = c->input_ended ? bytes.len : taken;
     account_hold(&c->account, ACCOUNT_INPUT, bytes.len - taken);

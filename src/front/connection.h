@@ -25,7 +25,7 @@
 #include "watch/watch.h"
 
 struct service;
-struct verification;
+struct password_check;
 
 enum connection_stage {
     CONNECTION_HANDSHAKE, /* no session yet */
@@ -77,26 +77,26 @@ struct connection {
     int64_t seen_zxid;   /* that its client has seen, at other servers */
     int64_t
         handshake_at; /* deadline of the handshake, the closing, or of the wait for memory, monotonic ms */
-    const char *host;        /* peer's numeric address, borrowed */
-    const char *peer;        /* host:port for log lines, borrowed */
-    struct address *address; /* of host: what all its connections share */
-    struct account account;  /* what the server keeps for it; part of the address's */
-    struct map_node by_id;   /* in service.by_session while mapped */
-    bool mapped;             /* it is THE connection of its session, or asks for it */
-    struct list dirty;       /* in service.dirty */
-    struct list throttled;   /* in service.throttled */
-    struct list handshaking; /* in service.handshaking: something is due at handshake_at */
-    struct list confirming;  /* in standing.confirming */
-    struct list held;        /* in standing.held */
-    int64_t touched_ms;      /* last sign of life of its session that was noted, monotonic */
-    bool answered;           /* replies are in `out`, not only events */
+    const char *host;               /* peer's numeric address, borrowed */
+    const char *peer;               /* host:port for log lines, borrowed */
+    struct client_address *address; /* of host: what all its connections share */
+    struct account account;         /* what the server keeps for it; part of the address's */
+    struct map_node by_id;          /* in service.by_session while mapped */
+    bool mapped;                    /* it is THE connection of its session, or asks for it */
+    struct list dirty;              /* in service.dirty */
+    struct list throttled;          /* in service.throttled */
+    struct list handshaking;        /* in service.handshaking: something is due at handshake_at */
+    struct list confirming;         /* in standing.confirming */
+    struct list held;               /* in standing.held */
+    int64_t touched_ms;             /* last sign of life of its session that was noted, monotonic */
+    bool answered;                  /* replies are in `out`, not only events */
     struct watcher watcher;
-    struct identity identity;
-    struct login *login;               /* its SASL exchange, once begun */
-    struct verification *verification; /* of its password; nothing is taken behind it */
-    struct buf verified_id;            /* the id that it gets if the password is right */
-    int32_t verified_xid;              /* of the request */
-    struct list pending;               /* requests not answered, oldest first */
+    struct client_ids identity;
+    struct sasl_login *login;            /* its SASL exchange, once begun */
+    struct password_check *verification; /* of its password; nothing is taken behind it */
+    struct buf verified_id;              /* the id that it gets if the password is right */
+    int32_t verified_xid;                /* of the request */
+    struct list pending;                 /* requests not answered, oldest first */
     size_t pending_count;
     struct buf waiting;     /* bodies of requests that wait for the writes before them */
     uint64_t waiting_base;  /* place of waiting's first byte among all that ever waited */
@@ -121,7 +121,7 @@ int connection_init(struct connection *c, struct service *s, const char *host,
                     const char *peer) CONCLAVE_MUST_USE;
 
 /* The peer's verified certificate has this subject: one of its ids from now on. Errors as
- * identity_add. */
+ * client_ids_add. */
 int connection_add_certificate(struct connection *c, struct slice subject) CONCLAVE_MUST_USE;
 
 /* The socket is gone: leaves all lists, gives up its watches; writes on their way go on without

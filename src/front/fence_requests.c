@@ -20,7 +20,7 @@ static void say_what_hinders(struct service *s, enum state_fence fence)
     }
 }
 
-void fencing_tick(struct service *s, int64_t now_ms)
+void fence_requests_tick(struct service *s, int64_t now_ms)
 {
     bool on = (s->command_options & COMMAND_FENCING) != 0;
     enum state_fence fence = state_fence(s->state);
@@ -32,13 +32,13 @@ void fencing_tick(struct service *s, int64_t now_ms)
         return;
     }
     s->fencing.open_at = now_ms + s->limits.tick_ms; /* the log may take long, or lose it */
-    int rc = service_propose(s, 0, COMMAND_FENCE_OPEN, slice_str(""));
+    int rc = leadership_propose(s, 0, COMMAND_FENCE_OPEN, slice_str(""));
     if (rc != 0) {
         log_warn("server", "fencing-delayed", "error=%s", conclave_errname(rc));
     }
 }
 
-void fencing_note(struct service *s, int64_t session_id, const struct state_fenced *fenced)
+void fence_requests_note(struct service *s, int64_t session_id, const struct state_fenced *fenced)
 {
     s->metrics->conclave_fenced_writes_refused++;
     if (service_may_log(s)) {
@@ -50,7 +50,7 @@ void fencing_note(struct service *s, int64_t session_id, const struct state_fenc
 
 void confirmation_ask(struct service *s, struct confirmation *c, void (*fn)(void *ctx), void *ctx)
 {
-    struct standing *st = &s->standing;
+    struct leadership *st = &s->standing;
     *c = (struct confirmation){.fn = fn, .ctx = ctx};
     list_init(&c->link);
     if (st->sole) {

@@ -8,16 +8,16 @@
 
 struct service;
 
-struct fencing {
+struct fence_requests {
     int64_t open_at; /* when the leader asks again for /zookeeper/fence, monotonic ms */
     bool told;       /* the operator was told what stands in the way */
 };
 
 /* For a leader, now and then: makes /zookeeper/fence where fencing is switched on. */
-void fencing_tick(struct service *s, int64_t now_ms);
+void fence_requests_tick(struct service *s, int64_t now_ms);
 
 /* A client's write was refused. */
-void fencing_note(struct service *s, int64_t session_id, const struct state_fenced *fenced);
+void fence_requests_note(struct service *s, int64_t session_id, const struct state_fenced *fenced);
 
 /* Somebody who waits for a proof that what is applied here is the newest. */
 struct confirmation {

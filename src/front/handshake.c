@@ -130,7 +130,7 @@ void handshake_upgrade(struct connection *c)
     struct command command = {
         .session_id = session->id,
         .type = WIRE_CREATE_SESSION,
-        .ids = identity_ids(&c->identity),
+        .ids = client_ids_list(&c->identity),
         .body = buf_slice(&body),
     };
     struct pending *entry = pipeline_pending(&s->pipeline, &s->account, body.len, s->now_ns);
@@ -151,7 +151,7 @@ void handshake_upgrade(struct connection *c)
 /* Gives a session's command to the log. */
 static void handshake_write(struct connection *c, int32_t type, int64_t id, struct slice passwd)
 {
-    const struct server_limits *limits = &c->service->limits;
+    const struct client_limits *limits = &c->service->limits;
     uint8_t room[SESSION_COMMAND_BYTES];
     struct buf body = {.data = room, .cap = sizeof room, .max = sizeof room};
     handshake_encode(&body, c->timeout_ms, id, passwd);
@@ -162,7 +162,7 @@ static void handshake_write(struct connection *c, int32_t type, int64_t id, stru
     struct command command = {
         .session_id = id,
         .type = type,
-        .ids = identity_ids(&c->identity),
+        .ids = client_ids_list(&c->identity),
         .body = buf_slice(&body),
     };
     c->stage = CONNECTION_CREATING;
@@ -256,7 +256,7 @@ static void handshake_create_local(struct connection *c, const uint8_t *passwd)
         .id = service_next_session_id(s), .timeout_ms = c->timeout_ms, .owner = s->server_id};
     memcpy(session.passwd, passwd, WIRE_PASSWD_LEN);
     if (local_session_add(&s->locals, &session, c->read_only, service_time_ms(s)) == NULL ||
-        address_add_session(&s->addresses, c->address, session.id) != 0) {
+        client_address_add_session(&s->addresses, c->address, session.id) != 0) {
         connection_drop(c, "out of memory");
         return;
     }
@@ -312,8 +312,8 @@ static bool handshake_read_tail(struct connection *c, struct wire_reader *r)
 /* Whether this server can serve the client. */
 static bool handshake_is_served(struct connection *c, bool may_be_read_only)
 {
-    const struct standing *st = &c->service->standing;
-    bool in_contact = service_in_contact(c->service);
+    const struct leadership *st = &c->service->standing;
+    bool in_contact = leadership_in_contact(c->service);
     c->read_only = st->read_only && !in_contact;
     if (c->read_only && !may_be_read_only) {
         connection_drop(c,
@@ -374,7 +374,8 @@ void handshake_applied(struct connection *c, int32_t type, const struct effects 
     if (handshake_is_behind(c)) {
         return;
     }
-    if (created && address_add_session(&c->service->addresses, c->address, session.id) != 0) {
+    if (created &&
+        client_address_add_session(&c->service->addresses, c->address, session.id) != 0) {
         connection_drop(c, "out of memory");
         return;
     }

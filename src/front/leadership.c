@@ -7,9 +7,9 @@
 
 enum { CONTACT_TICKS_MAX = 2 }; /* ticks without contact after which clients are dropped */
 
-void standing_init(struct standing *s)
+void leadership_init(struct leadership *s)
 {
-    *s = (struct standing){
+    *s = (struct leadership){
         .leads = true, .sole = true, .contact_at = CONTACT_NEVER, .readable = true, .group = 1};
     list_init(&s->confirming);
     list_init(&s->waiting);
@@ -17,7 +17,7 @@ void standing_init(struct standing *s)
     buf_init(&s->own, 0);
 }
 
-void standing_finish(struct standing *s)
+void leadership_finish(struct leadership *s)
 {
     buf_finish(&s->own);
 }
@@ -39,34 +39,34 @@ static void full_timeout(void *ctx, const struct state_session *session)
     }
 }
 
-int service_full_timeouts(struct service *s, int64_t now_ms)
+int leadership_full_timeouts(struct service *s, int64_t now_ms)
 {
     struct timeout_context t = {.service = s, .now_ms = now_ms};
     state_session_each(s->state, full_timeout, &t);
-    collector_begin(&s->collector, now_ms);
+    ttl_collector_begin(&s->collector, now_ms);
     return t.rc;
 }
 
-int service_lead(struct service *s, bool leads)
+int leadership_set(struct service *s, bool leads)
 {
     s->standing.leads = leads;
     session_tracker_lead(s->sessions, leads);
-    s->fencing = (struct fencing){0};
+    s->fencing = (struct fence_requests){0};
     if (leads) {
         int64_t now_ms = service_time_ms(s);
         if (s->serving) {
-            fencing_tick(s, now_ms);
+            fence_requests_tick(s, now_ms);
             service_close_acls(s, now_ms);
         }
-        return service_full_timeouts(s, now_ms);
+        return leadership_full_timeouts(s, now_ms);
     }
     s->standing.own_count = 0;
     return 0;
 }
 
-int service_propose(struct service *s, int64_t session_id, int32_t type, struct slice body)
+int leadership_propose(struct service *s, int64_t session_id, int32_t type, struct slice body)
 {
-    struct standing *st = &s->standing;
+    struct leadership *st = &s->standing;
     struct command command = {
         .session_id = session_id,
         .type = type,
@@ -104,7 +104,7 @@ static void drop_clients(struct service *s, bool read_only, const char *reason)
     }
 }
 
-void service_drop_clients(struct service *s, const char *reason)
+void leadership_drop_clients(struct service *s, const char *reason)
 {
     drop_clients(s, false, reason);
     drop_clients(s, true, reason);
@@ -114,7 +114,7 @@ static void end_session(void *ctx, int64_t id)
 {
     struct service *s = ctx;
     local_session_end(&s->locals, id);
-    addresses_end_session(&s->addresses, id);
+    client_addresses_end_session(&s->addresses, id);
 }
 
 /* Ends all read-only connections and sessions: their clients can reach a quorum again. */
@@ -128,7 +128,7 @@ static void end_read_only(struct service *s)
 
 static void look_at_read_only(struct service *s, bool lost)
 {
-    struct standing *st = &s->standing;
+    struct leadership *st = &s->standing;
     int64_t now_ms = clock_monotonic_ms(s->clock);
     if (!lost) {
         st->lost_ms = 0;
@@ -146,7 +146,7 @@ static void look_at_read_only(struct service *s, bool lost)
     }
 }
 
-void service_set_leaving(struct service *s, bool leaving)
+void leadership_set_leaving(struct service *s, bool leaving)
 {
     if (leaving && !s->standing.leaving) {
         log_info("server", "leaving", "clients=%zu text=\"a reconfig removed this server\"",
@@ -159,17 +159,17 @@ void service_set_leaving(struct service *s, bool leaving)
     }
 }
 
-void service_contact(struct service *s, int64_t at_ms)
+void leadership_contact(struct service *s, int64_t at_ms)
 {
     if (at_ms > s->standing.contact_at) {
         s->standing.contact_at = at_ms;
     }
 }
 
-void service_lose_contact(struct service *s)
+void leadership_lose_contact(struct service *s)
 {
     s->standing.contact_at = CONTACT_NEVER;
-    service_look_at_contact(s);
+    leadership_look_at_contact(s);
 }
 
 static int64_t contact_age_ms(const struct service *s)
@@ -177,14 +177,14 @@ static int64_t contact_age_ms(const struct service *s)
     return s->now_ns / 1000000 - s->standing.contact_at;
 }
 
-bool service_in_contact(const struct service *s)
+bool leadership_in_contact(const struct service *s)
 {
     return s->standing.sole || contact_age_ms(s) <= s->limits.tick_ms;
 }
 
-void service_look_at_contact(struct service *s)
+void leadership_look_at_contact(struct service *s)
 {
-    struct standing *st = &s->standing;
+    struct leadership *st = &s->standing;
     s->now_ns = clock_monotonic_ns(s->clock);
     bool lost = !st->sole && contact_age_ms(s) > (int64_t)CONTACT_TICKS_MAX * s->limits.tick_ms;
     if (lost) {
@@ -197,9 +197,9 @@ void service_look_at_contact(struct service *s)
 
 /* Confirmed reads */
 
-uint64_t service_confirm_group(struct service *s, struct connection *c)
+uint64_t leadership_confirm_group(struct service *s, struct connection *c)
 {
-    struct standing *st = &s->standing;
+    struct leadership *st = &s->standing;
     if (st->sole) {
         return 0;
     }
@@ -210,9 +210,9 @@ uint64_t service_confirm_group(struct service *s, struct connection *c)
     return st->group;
 }
 
-void service_confirmed(struct service *s, uint64_t ticket)
+void leadership_confirmed(struct service *s, uint64_t ticket)
 {
-    struct standing *st = &s->standing;
+    struct leadership *st = &s->standing;
     struct list ready;
     if (st->asked == 0 || ticket < st->ticket) {
         return;
@@ -238,7 +238,7 @@ void service_confirmed(struct service *s, uint64_t ticket)
     }
 }
 
-void service_submit_own(struct service *s)
+void leadership_submit_own(struct service *s)
 {
     if (s->standing.own_count > 0) {
         s->standing.own_count = 0;
@@ -246,19 +246,19 @@ void service_submit_own(struct service *s)
     }
 }
 
-void service_standing_turn(struct service *s)
+void leadership_turn(struct service *s)
 {
-    struct standing *st = &s->standing;
+    struct leadership *st = &s->standing;
     struct list *node;
-    bool in_contact = service_in_contact(s);
+    bool in_contact = leadership_in_contact(s);
     while (in_contact && (node = list_pop_front(&st->held)) != NULL) {
         connection_output_added(CONTAINER_OF(node, struct connection, held));
     }
     if (st->own_first) {
-        service_submit_own(s);
+        leadership_submit_own(s);
     }
     pipeline_turn(&s->pipeline, false);
-    service_submit_own(s);
+    leadership_submit_own(s);
     if (!st->group_used || st->asked != 0 || !in_contact) {
         return;
     }
@@ -276,20 +276,20 @@ static bool is_over(const struct service *s, const struct connection *c, int64_t
            session_tracker_is_over(s->sessions, c->session_id, now_ms);
 }
 
-void service_touch(struct service *s, struct connection *c)
+void leadership_touch(struct service *s, struct connection *c)
 {
     int64_t now_ms = s->now_ns / 1000000;
     if (c->local) { /* the leader does not know it, and must not take it for alive */
         session_tracker_touch(s->locals.alive, c->session_id, now_ms);
         return;
     }
-    if (c->touched_ms != now_ms && service_in_contact(s) && !is_over(s, c, now_ms) &&
+    if (c->touched_ms != now_ms && leadership_in_contact(s) && !is_over(s, c, now_ms) &&
         session_tracker_touch(s->sessions, c->session_id, now_ms)) {
         c->touched_ms = now_ms;
     }
 }
 
-bool service_may_answer(struct service *s, struct connection *c)
+bool leadership_may_answer(struct service *s, struct connection *c)
 {
     if (c->mapped && c->stage == CONNECTION_SERVING && is_over(s, c, s->now_ns / 1000000)) {
         connection_drop(c, "its session was silent for its whole timeout");
@@ -298,13 +298,13 @@ bool service_may_answer(struct service *s, struct connection *c)
     return true;
 }
 
-bool service_may_send(struct service *s, struct connection *c)
+bool leadership_may_send(struct service *s, struct connection *c)
 {
     if (!c->mapped || c->read_only || c->out.len == 0) {
         return true;
     }
     s->now_ns = clock_monotonic_ns(s->clock);
-    if (!service_in_contact(s)) {
+    if (!leadership_in_contact(s)) {
         if (c->stage == CONNECTION_CLOSING) {
             connection_end(c);
         } else if (list_empty(&c->held)) {
@@ -313,31 +313,31 @@ bool service_may_send(struct service *s, struct connection *c)
         return false;
     }
     if (c->answered) {
-        if (!service_may_answer(s, c)) {
+        if (!leadership_may_answer(s, c)) {
             return false;
         }
         c->answered = false;
-        service_touch(s, c);
+        leadership_touch(s, c);
     }
     return true;
 }
 
-void service_touch_waiting(struct service *s)
+void leadership_touch_waiting(struct service *s)
 {
     s->now_ns = clock_monotonic_ns(s->clock);
     if (s->deferred != NULL && s->deferred->connection != NULL) {
-        service_touch(s, s->deferred->connection);
+        leadership_touch(s, s->deferred->connection);
     }
     LIST_FOREACH (it, &s->pipeline.flight) {
         struct pending *entry = CONTAINER_OF(it, struct pending, flight);
         if (entry->connection != NULL && entry->connection->mapped) {
-            service_touch(s, entry->connection);
+            leadership_touch(s, entry->connection);
         }
     }
     LIST_FOREACH (at, &s->standing.confirming) {
-        service_touch(s, CONTAINER_OF(at, struct connection, confirming));
+        leadership_touch(s, CONTAINER_OF(at, struct connection, confirming));
     }
     LIST_FOREACH (on, &s->throttled) {
-        service_touch(s, CONTAINER_OF(on, struct connection, throttled));
+        leadership_touch(s, CONTAINER_OF(on, struct connection, throttled));
     }
 }

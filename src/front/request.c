@@ -69,7 +69,7 @@ struct reply_room {
 static struct reply_room reply_room_begin(struct connection *c)
 {
     struct reply_room room = {.max = c->out.max};
-    size_t bytes = server_limits_reply(&c->service->limits);
+    size_t bytes = client_limits_reply(&c->service->limits);
     if (c->out.max - c->out.len > bytes) {
         c->out.max = c->out.len + bytes;
     }
@@ -107,7 +107,7 @@ static void answer_query(struct connection *c, const struct request *r)
     struct state_watch watch = {.kind = STATE_WATCH_NONE};
     size_t place = connection_reply_begin(c, r->xid, state_zxid(state));
     struct reply_room room = reply_room_begin(c);
-    int err = state_query(state, r->type, identity_ids(&c->identity), r->body, &c->out, &watch);
+    int err = state_query(state, r->type, client_ids_list(&c->identity), r->body, &c->out, &watch);
     err = refuse_large(c, place, reply_room_end(c, &room, err));
     if (err != 0 && err != CONCLAVE_NO_NODE) {
         watch.kind = STATE_WATCH_NONE;
@@ -151,7 +151,7 @@ static void append_client(struct buf *out, const struct wire_id *id)
 static void answer_who_am_i(struct connection *c, const struct request *r)
 {
     size_t place = connection_reply_begin(c, r->xid, state_zxid(c->service->state));
-    struct wire_vector ids = identity_ids(&c->identity);
+    struct wire_vector ids = client_ids_list(&c->identity);
     struct wire_id id;
     size_t count_at = c->out.len;
     int32_t count = 0;
@@ -246,7 +246,7 @@ static void request_tell_failure(struct connection *c, const char *scheme, int e
 static bool request_may_fail(const struct connection *c)
 {
     char address[ADDRESS_NAME_MAX];
-    address_name(c->host, address);
+    client_address_name(c->host, address);
     return rates_allow(&c->service->auth_failures, address, FAILURES_PER_SECOND, FAILURES_BURST,
                        c->service->now_ns);
 }
@@ -254,7 +254,7 @@ static bool request_may_fail(const struct connection *c)
 static void request_count_failure(struct connection *c)
 {
     char address[ADDRESS_NAME_MAX];
-    address_name(c->host, address);
+    client_address_name(c->host, address);
     (void)rates_take(&c->service->auth_failures, address, FAILURES_PER_SECOND, FAILURES_BURST,
                      c->service->now_ns);
 }
@@ -279,7 +279,7 @@ static void request_on_verified(void *ctx, int error)
     (void)service_time_ms(c->service);
     c->verification = NULL;
     if (rc == 0) {
-        rc = identity_add(&c->identity, slice_str("digest"), buf_slice(&c->verified_id));
+        rc = client_ids_add(&c->identity, slice_str("digest"), buf_slice(&c->verified_id));
     } else if (rc == CONCLAVE_AUTH_FAILED) {
         request_count_failure(c);
     }
@@ -295,15 +295,15 @@ static int request_verify(struct connection *c, struct slice user_password)
     buf_init(&id, c->identity.ids.max);
     digest_id(&id, s->digest.algorithm, user_password);
     int rc = CONCLAVE_ETOOBIG;
-    if (buf_ok(&id) && identity_has(&c->identity, slice_str("digest"), buf_slice(&id))) {
+    if (buf_ok(&id) && client_ids_has(&c->identity, slice_str("digest"), buf_slice(&id))) {
         rc = 0;
     } else if (buf_ok(&id) && !request_may_fail(c)) {
         rc = request_put_off(c, "too many failures of this address, or too many at once");
     } else if (buf_ok(&id)) {
-        switch (
-            verifier_begin(s->verifier, user_password, request_on_verified, c, &c->verification)) {
+        switch (password_checker_begin(s->verifier, user_password, request_on_verified, c,
+                                       &c->verification)) {
         case VERIFIED:
-            rc = identity_add(&c->identity, slice_str("digest"), buf_slice(&id));
+            rc = client_ids_add(&c->identity, slice_str("digest"), buf_slice(&id));
             break;
         case VERIFYING:
             c->verified_id = id;
@@ -338,12 +338,12 @@ static int request_digest(struct connection *c, struct slice user_password, cons
                              "wrong password of the superuser: an ordinary id");
         break;
     case DIGEST_SUPER:
-        return identity_add_digest(&c->identity, rules, user_password);
+        return client_ids_add_digest(&c->identity, rules, user_password);
     case DIGEST_OTHER:
         break;
     }
     return c->service->verifier != NULL ? request_verify(c, user_password)
-                                        : identity_add_digest(&c->identity, rules, user_password);
+                                        : client_ids_add_digest(&c->identity, rules, user_password);
 }
 
 static int32_t request_conclude(struct connection *c, const char *scheme, int rc,
@@ -353,8 +353,8 @@ static int32_t request_conclude(struct connection *c, const char *scheme, int rc
         request_tell_failure(c, scheme, rc, reason);
     }
     if (c->service->audit != NULL) {
-        audit_login(c->service->audit, "auth", c->session_id, identity_ids(&c->identity), c->host,
-                    rc == 0);
+        audit_log_login(c->service->audit, "auth", c->session_id, client_ids_list(&c->identity),
+                        c->host, rc == 0);
     }
     return rc == 0 ? 0 : CONCLAVE_AUTH_FAILED;
 }
@@ -369,8 +369,8 @@ int32_t request_authenticate(struct connection *c, struct slice body)
     if (wire_decode_auth_packet(&reader, &packet) == 0) {
         digest = slice_equal_str(packet.scheme, "digest") && !slice_is_null(packet.auth);
         rc = digest ? request_digest(c, packet.auth, &reason)
-                    : identity_authenticate(&c->identity, c->host, &c->service->digest,
-                                            packet.scheme, packet.auth);
+                    : client_ids_authenticate(&c->identity, c->host, &c->service->digest,
+                                              packet.scheme, packet.auth);
     }
     return rc == REQUEST_LATER ? rc : request_conclude(c, digest ? "digest" : "?", rc, reason);
 }

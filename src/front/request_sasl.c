@@ -6,13 +6,13 @@
 
 static int request_add_ids(struct connection *c, struct slice id)
 {
-    const struct login_options *o = login_service_options(c->service->login);
-    int rc = identity_add(&c->identity, slice_str("sasl"), id);
-    if (rc == 0 && login_options_is_super(o, id)) {
-        rc = identity_add(&c->identity, slice_str("super"), slice_str(""));
+    const struct sasl_options *o = sasl_service_options(c->service->login);
+    int rc = client_ids_add(&c->identity, slice_str("sasl"), id);
+    if (rc == 0 && sasl_options_is_super(o, id)) {
+        rc = client_ids_add(&c->identity, slice_str("super"), slice_str(""));
     }
     if (rc == 0 && o->any_user != NULL) {
-        rc = identity_add(&c->identity, slice_str(ACL_SCHEME_SASL_GRANT), slice_str(o->any_user));
+        rc = client_ids_add(&c->identity, slice_str(ACL_SCHEME_SASL_GRANT), slice_str(o->any_user));
     }
     return rc;
 }
@@ -20,8 +20,8 @@ static int request_add_ids(struct connection *c, struct slice id)
 static void request_audit_login(struct connection *c, bool success)
 {
     if (c->service->audit != NULL) {
-        audit_login(c->service->audit, "sasl", c->session_id, identity_ids(&c->identity), c->host,
-                    success);
+        audit_log_login(c->service->audit, "sasl", c->session_id, client_ids_list(&c->identity),
+                        c->host, success);
     }
 }
 
@@ -35,13 +35,13 @@ static int32_t request_login_failed(struct connection *c, int error)
         log_warn("server", "auth-failed",
                  "peer=%s session=0x%llx scheme=sasl error=%s reason=\"%s\"", c->peer,
                  (unsigned long long)c->session_id, conclave_errname(error),
-                 login_service_reason(s->login));
+                 sasl_service_reason(s->login));
     }
     request_audit_login(c, false);
     if (required) {
         return CONCLAVE_SESSION_CLOSED_REQUIRE_AUTH;
     }
-    return login_service_options(s->login)->allow_failed ? 0 : CONCLAVE_AUTH_FAILED;
+    return sasl_service_options(s->login)->allow_failed ? 0 : CONCLAVE_AUTH_FAILED;
 }
 
 /* A server without SASL answers success and no token, as ZooKeeper's: the client goes on without
@@ -51,14 +51,14 @@ int32_t request_login(struct connection *c, struct slice body, struct buf *recor
     struct service *s = c->service;
     struct wire_reader reader = wire_reader_make(body);
     struct wire_sasl_request request;
-    struct login_step step = {SLICE_NULL, SLICE_NULL};
+    struct sasl_step step = {SLICE_NULL, SLICE_NULL};
     int32_t err = 0;
     if (wire_decode_sasl_request(&reader, &request) != 0 || slice_is_null(request.token)) {
         connection_drop(c, "a sasl request is malformed");
         return 0;
     }
     if (s->login != NULL) {
-        int rc = login_take(s->login, &c->login, request.token, &step);
+        int rc = sasl_login_take(s->login, &c->login, request.token, &step);
         if (rc == 0 && !slice_is_null(step.id)) {
             rc = request_add_ids(c, step.id);
             if (rc == 0) {

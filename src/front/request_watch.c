@@ -7,7 +7,7 @@
 static bool watches_are_full(const struct connection *c, struct slice path)
 {
     const struct service *s = c->service;
-    const struct server_limits *l = &s->limits;
+    const struct client_limits *l = &s->limits;
     enum account_use use = ACCOUNT_WATCHES;
     return c->watcher.count >= l->watches_max || s->account.charges[use] >= l->watches_total_max ||
            c->account.bytes[use] + path.len > l->watch_bytes_max ||
@@ -48,7 +48,7 @@ static int request_rewatch(struct connection *c, enum state_rewatch kind, struct
                            int64_t relative_zxid)
 {
     const struct state *state = c->service->state;
-    struct wire_vector ids = identity_ids(&c->identity);
+    struct wire_vector ids = client_ids_list(&c->identity);
     struct slice path;
     int err = 0;
     state_caller_begin(state);

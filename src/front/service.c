@@ -60,21 +60,21 @@ int service_init(struct service *s, const struct service_options *options)
         .local_only = options->local_only,
         .clock = options->clock,
     };
-    server_limits_share(&s->limits, SIZE_MAX / 2); /* who set none has none */
+    client_limits_share(&s->limits, SIZE_MAX / 2); /* who set none has none */
     uint64_t wall_ms = (uint64_t)clock_wall_ms(s->clock);
     pipeline_init(&s->pipeline, &options->sink, s->server_id, (int64_t)(wall_ms << SEQUENCE_SHIFT));
-    standing_init(&s->standing);
+    leadership_init(&s->standing);
     /* Time and server id, as SessionTrackerImpl does: unique without a word to the other
      * servers. */
     s->next_session_id =
         (wall_ms << 24 >> 8) | ((uint64_t)member_number(s->server_id) << 56) | not_a_ttl(s);
     effects_init(&s->effects);
-    collector_init(&s->collector, &options->collector);
-    buf_init(&s->scratch, server_limits_reply(&s->limits));
+    ttl_collector_init(&s->collector, &options->collector);
+    buf_init(&s->scratch, client_limits_reply(&s->limits));
     map_init(&s->by_session);
     random_bytes(&s->key, sizeof s->key);
     account_init(&s->account, NULL);
-    addresses_init(&s->addresses, &s->key, &s->account);
+    client_addresses_init(&s->addresses, &s->key, &s->account);
     rates_init(&s->auth_failures, &s->key);
     refusals_init(&s->auth_refused);
     list_init(&s->handshaking);
@@ -104,12 +104,12 @@ void service_tell_refused(void *ctx, const char *host, unsigned long long untold
 void service_finish(struct service *s)
 {
     pipeline_finish(&s->pipeline);
-    standing_finish(&s->standing);
+    leadership_finish(&s->standing);
     effects_finish(&s->effects);
-    collector_finish(&s->collector);
+    ttl_collector_finish(&s->collector);
     buf_finish(&s->scratch);
     map_finish(&s->by_session);
-    addresses_finish(&s->addresses);
+    client_addresses_finish(&s->addresses);
     rates_finish(&s->auth_failures);
     refusals_finish(&s->auth_refused, service_tell_refused, NULL);
     session_tracker_destroy(s->sessions);
@@ -156,7 +156,7 @@ void service_close_acls(struct service *s, int64_t now_ms)
         return;
     }
     s->close_acls_at = now_ms + s->limits.tick_ms; /* the log may take long, or lose it */
-    if (service_propose(s, 0, COMMAND_CLOSE_ACLS, slice_str("")) != 0) {
+    if (leadership_propose(s, 0, COMMAND_CLOSE_ACLS, slice_str("")) != 0) {
         s->close_acls_at = now_ms;
     }
 }
@@ -166,12 +166,12 @@ int service_begin(struct service *s)
     int64_t now_ms = clock_monotonic_ms(s->clock);
     pipeline_begin(&s->pipeline, state_origin_sequence(s->state, s->server_id));
     session_tracker_lead(s->sessions, s->standing.leads);
-    int rc = service_full_timeouts(s, now_ms);
+    int rc = leadership_full_timeouts(s, now_ms);
     s->beat_at = now_ms + service_beat_ms(s);
     s->serving = true;
     data_limit_follow(s);
     if (s->standing.leads) {
-        fencing_tick(s, now_ms);
+        fence_requests_tick(s, now_ms);
         service_close_acls(s, now_ms);
     }
     return rc;
@@ -181,7 +181,7 @@ int service_restore(struct service *s, struct slice snapshot)
 {
     struct state *state = NULL;
     int rc = state_restore(snapshot, &s->key, &state);
-    return rc == 0 ? service_adopt(s, state) : rc;
+    return rc == 0 ? state_replacement_adopt(s, state) : rc;
 }
 
 /* Nobody answers this write. */
@@ -218,7 +218,7 @@ static void service_tell(void *ctx, struct watcher *w, enum watch_event event, s
     const struct telling *t = ctx;
     struct connection *c = CONTAINER_OF(w, struct connection, watcher);
     if (!state_event_permitted(t->service->state, t->event, (uintptr_t)c,
-                               identity_ids(&c->identity))) {
+                               client_ids_list(&c->identity))) {
         t->service->metrics->conclave_events_hidden++;
         return;
     }
@@ -271,7 +271,7 @@ static void service_session_moved(struct service *s, int64_t id)
 static void service_session_closed(struct service *s, int64_t id)
 {
     session_tracker_remove(s->sessions, id);
-    addresses_end_session(&s->addresses, id);
+    client_addresses_end_session(&s->addresses, id);
     struct connection *c = service_connection(s, id);
     if (c == NULL) {
         return;
@@ -371,7 +371,7 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
         service_note_quota(s, &e->quota);
     }
     if (e->fenced.refused && own) {
-        fencing_note(s, command->session_id, &e->fenced);
+        fence_requests_note(s, command->session_id, &e->fenced);
     }
     if (e->session_change == STATE_SESSION_ATTACHED && !own) {
         service_session_moved(s, e->session_id);
@@ -391,8 +391,8 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
     } else if (own) {
         struct pending *entry = pipeline_next(&s->pipeline);
         if (s->audit != NULL && !e->repeated) {
-            audit_command(s->audit, command, e,
-                          entry->connection != NULL ? entry->connection->host : NULL);
+            audit_log_command(s->audit, command, e,
+                              entry->connection != NULL ? entry->connection->host : NULL);
         }
         if (entry->connection != NULL) {
             connection_complete(entry->connection, entry, e);
@@ -448,8 +448,8 @@ int service_skip(struct service *s, struct slice payload)
 
 int service_apply(struct service *s, struct slice payload)
 {
-    int rc =
-        replacement_is(payload) ? service_replace(s, payload) : service_apply_batch(s, payload);
+    int rc = replacement_is(payload) ? state_replacement_begin(s, payload)
+                                     : service_apply_batch(s, payload);
     if (s->serving) {
         data_limit_follow(s);
     }
@@ -477,7 +477,7 @@ static void service_note_kept(struct service *s)
 void service_turn(struct service *s)
 {
     service_note_kept(s);
-    bool serves = service_in_contact(s) || s->standing.read_only;
+    bool serves = leadership_in_contact(s) || s->standing.read_only;
     if (!list_empty(&s->throttled) && serves && service_admits(s)) {
         struct list *node;
         while ((node = list_pop_front(&s->throttled)) != NULL) {
@@ -487,7 +487,7 @@ void service_turn(struct service *s)
             }
         }
     }
-    service_standing_turn(s);
+    leadership_turn(s);
 }
 
 bool service_admits(struct service *s)
@@ -506,7 +506,7 @@ bool service_admits(struct service *s)
 static bool service_collect(void *ctx, struct slice body)
 {
     struct service *s = ctx;
-    int rc = service_propose(s, 0, WIRE_DELETE_CONTAINER, body);
+    int rc = leadership_propose(s, 0, WIRE_DELETE_CONTAINER, body);
     if (rc != 0 && service_may_log(s)) {
         log_warn("server", "collection-delayed", "error=%s", conclave_errname(rc));
     }
@@ -568,7 +568,7 @@ static int64_t service_expire(void *ctx, int64_t id, int64_t heard_ms, int32_t t
     if (wait_ms > 0) {
         return wait_ms;
     }
-    int rc = service_propose(s, id, WIRE_CLOSE_SESSION, slice_str(""));
+    int rc = leadership_propose(s, id, WIRE_CLOSE_SESSION, slice_str(""));
     if (rc != 0) {
         log_warn("server", "expiry-delayed", "session=0x%llx error=%s", (unsigned long long)id,
                  conclave_errname(rc));
@@ -602,9 +602,9 @@ void service_tick(struct service *s)
     session_tracker_expire(s->locals.alive, now_ms, service_expire_local, s);
     if (s->standing.leads) {
         session_tracker_expire(s->sessions, now_ms, service_expire, s);
-        collector_tick(&s->collector, s->state, now_ms, clock_wall_ms(s->clock), service_collect,
-                       s);
-        fencing_tick(s, now_ms);
+        ttl_collector_tick(&s->collector, s->state, now_ms, clock_wall_ms(s->clock),
+                           service_collect, s);
+        fence_requests_tick(s, now_ms);
         service_close_acls(s, now_ms);
     }
     if (refusals_deadline(&s->auth_refused) <= now_ms) {
@@ -640,7 +640,7 @@ int64_t service_deadline(const struct service *s)
     at = local < at ? local : at;
     if (s->standing.leads) {
         int64_t expiry = session_tracker_deadline(s->sessions);
-        int64_t collection = collector_deadline(&s->collector);
+        int64_t collection = ttl_collector_deadline(&s->collector);
         at = expiry < at ? expiry : at;
         at = collection < at ? collection : at;
     }
@@ -721,9 +721,9 @@ void service_detach(struct service *s, struct connection *c)
     }
 }
 
-bool service_authenticated(const struct service *s, const struct identity *identity)
+bool service_authenticated(const struct service *s, const struct client_ids *identity)
 {
-    return s->auth_schemes == NULL || identity_has_any(identity, s->auth_schemes);
+    return s->auth_schemes == NULL || client_ids_has_any(identity, s->auth_schemes);
 }
 
 bool service_may_log(struct service *s)

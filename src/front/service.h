@@ -23,12 +23,12 @@
 #include "session/session.h"
 
 struct service_options {
-    struct server_limits limits;
+    struct client_limits limits;
     int64_t
         server_id; /* as in state/members/members.h: its number is the top byte of session ids */
     bool skip_acl; /* every connection is the superuser */
     struct digest_rules digest; /* strings borrowed */
-    struct verifier
+    struct password_checker
         *verifier; /* of the users who may authenticate by digest; NULL: anybody may; borrowed */
     const char *x509_super; /* subject of the superuser's certificate, or NULL; borrowed */
     const char
@@ -39,11 +39,11 @@ struct service_options {
     bool local_sessions;      /* new sessions are local, where there are other servers */
     bool
         local_upgrading; /* a local session may get ephemeral nodes: it becomes one of all servers */
-    struct login_service *login; /* NULL: no SASL; borrowed */
-    struct audit *audit;         /* NULL: no lines; borrowed */
-    bool close_acls;             /* a leader closes the ACLs of a new tree: COMMAND_CLOSE_ACLS */
+    struct sasl_service *login; /* NULL: no SASL; borrowed */
+    struct audit_log *audit;    /* NULL: no lines; borrowed */
+    bool close_acls;            /* a leader closes the ACLs of a new tree: COMMAND_CLOSE_ACLS */
     bool local_only; /* members prove nothing to each other: none may be on another machine */
-    struct collector_options collector;
+    struct ttl_collector_options collector;
     const struct clock_source *clock; /* borrowed */
     struct pipeline_sink sink;
 };
@@ -66,11 +66,11 @@ struct service_stats {
 };
 
 struct service {
-    struct server_limits limits;
+    struct client_limits limits;
     int64_t server_id;
     bool skip_acl;
     struct digest_rules digest;
-    struct verifier *verifier;
+    struct password_checker *verifier;
     struct rates auth_failures;   /* of addresses */
     struct refusals auth_refused; /* limits the log lines about them */
     const char *x509_super;
@@ -79,13 +79,13 @@ struct service {
     bool read_only_mode;
     bool local_sessions;
     bool local_upgrading;
-    struct login_service *login;
-    struct audit *audit;
+    struct sasl_service *login;
+    struct audit_log *audit;
     bool close_acls;
     bool local_only;
     int64_t close_acls_at; /* when the leader asks again, monotonic ms */
     const struct clock_source *clock;
-    struct collector collector;
+    struct ttl_collector collector;
     struct hash_key key; /* of the tables whose keys clients choose */
     struct state *state;
     struct watch_table *watches;
@@ -93,13 +93,13 @@ struct service {
     struct local_sessions locals;     /* of this one alone */
     struct pipeline pipeline;
     struct pending *deferred; /* the reconfig of ours that is under way, or NULL */
-    struct standing standing;
-    struct fencing fencing;
+    struct leadership standing;
+    struct fence_requests fencing;
     struct effects effects;
     struct buf scratch;     /* an answer that is only measured */
     struct map by_session;  /* connections by session id */
     struct account account; /* memory kept for all clients; the addresses' accounts are below it */
-    struct addresses addresses;
+    struct client_addresses addresses;
     struct list
         handshaking; /* connections with a deadline: without session, closing, or waiting for memory; oldest first */
     struct list throttled; /* connections that wait until the server is less busy, or keeps less */
@@ -146,7 +146,7 @@ int service_configure(struct service *s, const struct state_member *members,
                       size_t count) CONCLAVE_MUST_USE;
 
 /* Replaces the state by that of a snapshot: at the start, or when the leader sent one to a server that
- * was too far behind; then see service_adopt. Errors as state_restore. */
+ * was too far behind; then see state_replacement_adopt. Errors as state_restore. */
 int service_restore(struct service *s, struct slice snapshot) CONCLAVE_MUST_USE;
 
 /* Gives up all writes on their way: nobody will be told what became of them, and what is written from
@@ -180,7 +180,7 @@ void service_tell_refused(void *ctx, const char *host, unsigned long long untold
 
 /* For connections. */
 /* Whether an id of a scheme that is required is there, or none is required. */
-bool service_authenticated(const struct service *s, const struct identity *identity);
+bool service_authenticated(const struct service *s, const struct client_ids *identity);
 bool service_admits(struct service *s); /* whether another request may be taken in */
 int64_t service_next_session_id(struct service *s);
 /* c is now THE connection of the session, or asks for it with its password: an older one is closed. 0 or

@@ -5,7 +5,7 @@
 
 enum { ENTRY_MAX = 400 << 20 }; /* below what the log takes as one entry */
 
-int replacement_submit(struct service *s, struct slice snapshot, int64_t *ret_id)
+int state_replacement_submit(struct service *s, struct slice snapshot, int64_t *ret_id)
 {
     struct state *trial = NULL;
     struct buf entry;
@@ -33,7 +33,7 @@ static bool end_session(void *ctx, int64_t id, int64_t due_ms)
 {
     struct service *s = ctx;
     (void)due_ms;
-    addresses_end_session(&s->addresses, id);
+    client_addresses_end_session(&s->addresses, id);
     return true;
 }
 
@@ -48,7 +48,7 @@ static void cut_all(struct service *s)
     }
 }
 
-int service_adopt(struct service *s, struct state *state_take)
+int state_replacement_adopt(struct service *s, struct state *state_take)
 {
     state_destroy(s->state);
     s->state = state_take;
@@ -69,7 +69,7 @@ int service_adopt(struct service *s, struct state *state_take)
     return service_begin(s);
 }
 
-int service_replace(struct service *s, struct slice entry)
+int state_replacement_begin(struct service *s, struct slice entry)
 {
     struct replacement r;
     struct state *state = NULL;
@@ -89,5 +89,5 @@ int service_replace(struct service *s, struct slice entry)
         log_warn("server", "state-replaced", "zxid=0x%llx cut=%zu",
                  (unsigned long long)state_zxid(state), map_count(&s->by_session));
     }
-    return service_adopt(s, state);
+    return state_replacement_adopt(s, state);
 }

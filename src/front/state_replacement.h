@@ -17,13 +17,14 @@
  * the tree has them. 0 and *ret_id: done when s->replaced_by is that; CONCLAVE_ECORRUPT, CONCLAVE_ETOOBIG,
  * CONCLAVE_ENOMEM, or the sink's failure.
  */
-int replacement_submit(struct service *s, struct slice snapshot, int64_t *ret_id) CONCLAVE_MUST_USE;
+int state_replacement_submit(struct service *s, struct slice snapshot,
+                             int64_t *ret_id) CONCLAVE_MUST_USE;
 
 /* Applies the entry. Errors as service_apply. */
-int service_replace(struct service *s, struct slice entry) CONCLAVE_MUST_USE;
+int state_replacement_begin(struct service *s, struct slice entry) CONCLAVE_MUST_USE;
 
 /* The service goes on with another state, which it takes over in any case. Whoever is connected is cut
  * off; the sessions of the new state have their full timeout to come back. 0 or CONCLAVE_ENOMEM. */
-int service_adopt(struct service *s, struct state *state_take) CONCLAVE_MUST_USE;
+int state_replacement_adopt(struct service *s, struct state *state_take) CONCLAVE_MUST_USE;
 
 #endif

@@ -13,24 +13,24 @@ enum {
     LENGTH_BYTES = 4,
 };
 
-struct collector_options collector_options_default(void)
+struct ttl_collector_options ttl_collector_options_default(void)
 {
-    return (struct collector_options){.interval_ms = MINUTE_MS, .per_minute = 10000};
+    return (struct ttl_collector_options){.interval_ms = MINUTE_MS, .per_minute = 10000};
 }
 
-void collector_init(struct collector *c, const struct collector_options *options)
+void ttl_collector_init(struct ttl_collector *c, const struct ttl_collector_options *options)
 {
     assert(options->interval_ms > 0 && options->per_minute > 0);
-    *c = (struct collector){.options = *options, .look_at = INT64_MAX};
+    *c = (struct ttl_collector){.options = *options, .look_at = INT64_MAX};
     buf_init(&c->found, 0);
 }
 
-void collector_finish(struct collector *c)
+void ttl_collector_finish(struct ttl_collector *c)
 {
     buf_finish(&c->found);
 }
 
-void collector_begin(struct collector *c, int64_t now_ms)
+void ttl_collector_begin(struct ttl_collector *c, int64_t now_ms)
 {
     c->look_at = now_ms + c->options.interval_ms;
 }
@@ -38,7 +38,7 @@ void collector_begin(struct collector *c, int64_t now_ms)
 /* When memory is short, what was found is found again at the next look. */
 static void collector_keep(void *ctx, const struct spent *spent)
 {
-    struct collector *c = ctx;
+    struct ttl_collector *c = ctx;
     size_t start = c->found.len;
     buf_append_i32(&c->found, 0);
     spent_encode(&c->found, spent);
@@ -50,12 +50,12 @@ static void collector_keep(void *ctx, const struct spent *spent)
     buf_put_i32(&c->found, start, (int32_t)(c->found.len - start - LENGTH_BYTES));
 }
 
-static bool collector_looking(const struct collector *c)
+static bool collector_looking(const struct ttl_collector *c)
 {
     return c->left > 0 && c->found.len - c->found_at < FOUND_BYTES;
 }
 
-static void collector_look(struct collector *c, struct state *state, int64_t wall_ms)
+static void collector_look(struct ttl_collector *c, struct state *state, int64_t wall_ms)
 {
     struct state_spent_rules rules = {.now_ms = wall_ms, .never_used_ms = c->options.never_used_ms};
     for (int step = 0; step < LOOK_STEPS && collector_looking(c); step++) {
@@ -66,7 +66,7 @@ static void collector_look(struct collector *c, struct state *state, int64_t wal
 }
 
 /* As many as one step allows. */
-static void collector_delete(struct collector *c, collector_propose_fn propose, void *ctx)
+static void collector_delete(struct ttl_collector *c, ttl_collector_propose_fn propose, void *ctx)
 {
     int64_t allowed = c->options.per_minute * PROPOSE_STEP_MS / MINUTE_MS;
     int64_t proposed = 0;
@@ -86,8 +86,8 @@ static void collector_delete(struct collector *c, collector_propose_fn propose, 
     }
 }
 
-void collector_tick(struct collector *c, struct state *state, int64_t now_ms, int64_t wall_ms,
-                    collector_propose_fn propose, void *ctx)
+void ttl_collector_tick(struct ttl_collector *c, struct state *state, int64_t now_ms,
+                        int64_t wall_ms, ttl_collector_propose_fn propose, void *ctx)
 {
     if (c->found.len == 0 && c->left == 0 && now_ms >= c->look_at) {
         struct state_stats stats;
@@ -103,7 +103,7 @@ void collector_tick(struct collector *c, struct state *state, int64_t now_ms, in
     }
 }
 
-int64_t collector_deadline(const struct collector *c)
+int64_t ttl_collector_deadline(const struct ttl_collector *c)
 {
     if (collector_looking(c)) {
         return 0;

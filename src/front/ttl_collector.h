@@ -12,18 +12,19 @@
 #include "base/buf.h"
 #include "state/state.h"
 
-struct collector_options {
+struct ttl_collector_options {
     int64_t interval_ms;   /* between looks: znode.container.checkIntervalMs */
     int64_t per_minute;    /* deletions: znode.container.maxPerMinute */
     int64_t never_used_ms; /* znode.container.maxNeverUsedIntervalMs; 0: such containers stay */
 };
 
 /* What Apache ZooKeeper does without keys. */
-struct collector_options collector_options_default(void);
+struct ttl_collector_options ttl_collector_options_default(void);
 
-struct collector {
-    struct collector_options options;
-    int64_t look_at; /* when the next look begins, monotonic ms; INT64_MAX before collector_begin */
+struct ttl_collector {
+    struct ttl_collector_options options;
+    int64_t
+        look_at; /* when the next look begins, monotonic ms; INT64_MAX before ttl_collector_begin */
     int64_t propose_at; /* when the next deletions may be proposed */
     size_t left;        /* nodes that this look has not come to */
     struct buf found;   /* bodies of commands, each behind its length, not proposed yet */
@@ -31,21 +32,21 @@ struct collector {
     uint64_t proposed;  /* deletions since the start */
 };
 
-void collector_init(struct collector *c, const struct collector_options *options);
-void collector_finish(struct collector *c);
+void ttl_collector_init(struct ttl_collector *c, const struct ttl_collector_options *options);
+void ttl_collector_finish(struct ttl_collector *c);
 
 /* The first look comes one interval from now. */
-void collector_begin(struct collector *c, int64_t now_ms);
+void ttl_collector_begin(struct ttl_collector *c, int64_t now_ms);
 
 /* Proposes one deletion: the body of a DELETE_CONTAINER command, borrowed. False when it could not: it is tried
  * again later. */
-typedef bool (*collector_propose_fn)(void *ctx, struct slice body);
+typedef bool (*ttl_collector_propose_fn)(void *ctx, struct slice body);
 
 /* Does what is due. Harmless when nothing is. */
-void collector_tick(struct collector *c, struct state *state, int64_t now_ms, int64_t wall_ms,
-                    collector_propose_fn propose, void *ctx);
+void ttl_collector_tick(struct ttl_collector *c, struct state *state, int64_t now_ms,
+                        int64_t wall_ms, ttl_collector_propose_fn propose, void *ctx);
 
-/* When collector_tick is due, monotonic ms. */
-int64_t collector_deadline(const struct collector *c);
+/* When ttl_collector_tick is due, monotonic ms. */
+int64_t ttl_collector_deadline(const struct ttl_collector *c);
 
 #endif

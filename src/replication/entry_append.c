@@ -43,10 +43,10 @@ static void spare_done(struct worker_job *job)
     r->spare_busy = false;
     if (r->spare_rv != 0) {
         r->spare_hold = true;
-        driver_note(r, true, "log_spare_failed", "error=%d reason=\"%s\"", -r->spare_rv,
-                    strerror(-r->spare_rv));
+        running_log_note(r, true, "log_spare_failed", "error=%d reason=\"%s\"", -r->spare_rv,
+                         strerror(-r->spare_rv));
     }
-    driver_job_done(r);
+    running_log_job_done(r);
 }
 
 static void make_spare(struct replication *r, uint64_t size)
@@ -58,7 +58,7 @@ static void make_spare(struct replication *r, uint64_t size)
     r->spare_size = size;
     r->spare_job.work = spare_work;
     r->spare_job.done = spare_done;
-    driver_submit_job(r, LANE_FILES, &r->spare_job);
+    running_log_submit_job(r, LANE_FILES, &r->spare_job);
 }
 
 /* Writing. */
@@ -104,7 +104,7 @@ static void note_places(struct replication *r, const struct append_job *a, uint6
 {
     uint64_t at = a->offset + FRAME_HEADER_SIZE;
     for (uint64_t index = a->first_index; index <= last; index++) {
-        struct table_entry *entry = table_at(&r->table, index);
+        struct entry_table_entry *entry = entry_table_at(&r->table, index);
         assert(entry != NULL && a->segment <= UINT32_MAX && at <= UINT32_MAX - ENTRY_HEADER_SIZE);
         entry->segment = (uint32_t)a->segment;
         entry->offset = (uint32_t)(at + ENTRY_HEADER_SIZE);
@@ -121,7 +121,7 @@ static void append_done(struct worker_job *job)
     if (a->rv != 0) {
         /* The worker's thread is past its last use of the log: every later job only returns the
          * error. */
-        driver_fail(r, a->rv, problem_text(&r->journal.problem, a->rv));
+        running_log_fail(r, a->rv, error_text_of(&r->journal.problem, a->rv));
     } else if (r->options.sync_time != NULL && r->options.sync) {
         summary_add(r->options.sync_time, (uint64_t)a->sync_us);
     }
@@ -132,13 +132,13 @@ static void append_done(struct worker_job *job)
         append_flush(r); /* the disk works while these are applied */
         if (a->last_good >= a->first_index) {
             note_places(r, a, a->last_good);
-            int rv = engine_persisted(r->engine, driver_now_ms(r), a->last_good, &result);
+            int rv = engine_persisted(r->engine, running_log_now_ms(r), a->last_good, &result);
             carry_out(r, rv, &result, NULL);
         }
         snapshot_task_maybe(r);
     }
     append_job_recycle(r, a);
-    driver_job_done(r);
+    running_log_job_done(r);
 }
 
 /* Hands what has gathered to the worker. */
@@ -149,7 +149,7 @@ static void write_gathered(struct replication *r)
     if (a == NULL) {
         a = calloc(1, sizeof *a);
         if (a == NULL) {
-            driver_fail(r, CONCLAVE_ENOMEM, "out of memory while writing the log");
+            running_log_fail(r, CONCLAVE_ENOMEM, "out of memory while writing the log");
             return;
         }
         buf_init(&a->frame, 0);
@@ -165,7 +165,7 @@ static void write_gathered(struct replication *r)
     a->last_good = a->first_index + a->count - 1;
     r->gather_count = 0;
     list_push_back(&r->appends, &a->node);
-    driver_submit_job(r, LANE_LOG, &a->job);
+    running_log_submit_job(r, LANE_LOG, &a->job);
 }
 
 void append_flush(struct replication *r)
@@ -182,33 +182,33 @@ int append_reserve(struct replication *r, size_t len)
         frame_begin(&r->gather);
     }
     return buf_ok(&r->gather) && buf_reserve(&r->gather, ENTRY_HEADER_SIZE + len + 8) == 0
-               ? table_reserve(&r->table)
+               ? entry_table_reserve(&r->table)
                : CONCLAVE_ENOMEM;
 }
 
 int append_entry(struct replication *r, uint64_t term, uint32_t kind, struct slice payload,
                  uint8_t *data_take)
 {
-    const struct table_entry entry = {
+    const struct entry_table_entry entry = {
         .term = term,
-        .hash = table_hash(payload),
+        .hash = entry_table_hash(payload),
         .length = (uint32_t)payload.len,
         .kind = kind,
     };
     uint64_t index = r->table.next;
     int rv = append_reserve(r, payload.len);
     if (rv == 0) {
-        rv = table_push(&r->table, &entry);
+        rv = entry_table_push(&r->table, &entry);
     }
     if (rv != 0) {
         return rv; /* never after append_reserve */
     }
     frame_add(&r->gather, term, kind, payload);
     assert(buf_ok(&r->gather));
-    table_hold(&r->table, index, data_take);
+    entry_table_hold(&r->table, index, data_take);
     r->commands += kind == ENTRY_COMMAND;
     if (kind == ENTRY_BARRIER && payload.len > 0) {
-        skip_noted(r, index, payload);
+        skip_entry_noted(r, index, payload);
     }
     if (r->gather_count++ == 0) {
         r->gather_first = index;
@@ -223,10 +223,10 @@ int append_entry(struct replication *r, uint64_t term, uint32_t kind, struct sli
 void append_truncated(struct replication *r, uint64_t index)
 {
     for (uint64_t i = index; i < r->table.next; i++) {
-        r->commands -= table_at(&r->table, i)->kind == ENTRY_COMMAND;
+        r->commands -= entry_table_at(&r->table, i)->kind == ENTRY_COMMAND;
     }
-    table_truncate(&r->table, index);
-    skip_truncated(r, index);
+    entry_table_truncate(&r->table, index);
+    skip_entry_truncated(r, index);
     LIST_FOREACH (node, &r->appends) {
         struct append_job *a = CONTAINER_OF(node, struct append_job, node);
         a->last_good = a->last_good < index ? a->last_good : index - 1;
@@ -264,20 +264,20 @@ static void vote_done(struct worker_job *job)
     struct replication *r = v->r;
     r->votes--;
     if (v->rv != 0) {
-        driver_fail(r, v->rv, problem_text(&r->journal.problem, v->rv));
+        running_log_fail(r, v->rv, error_text_of(&r->journal.problem, v->rv));
     } else if (v->joined && r->error == 0) {
         join_written(r);
     }
     free(v);
-    outbox_flush(r);
-    driver_job_done(r);
+    send_queue_flush(r);
+    running_log_job_done(r);
 }
 
 void append_vote(struct replication *r)
 {
     struct vote_job *v = calloc(1, sizeof *v);
     if (v == NULL) {
-        driver_fail(r, CONCLAVE_ENOMEM, "out of memory while writing the vote");
+        running_log_fail(r, CONCLAVE_ENOMEM, "out of memory while writing the vote");
         return;
     }
     v->r = r;
@@ -287,7 +287,7 @@ void append_vote(struct replication *r)
     v->job.work = vote_work;
     v->job.done = vote_done;
     r->votes++;
-    driver_submit_job(r, LANE_LOG, &v->job);
+    running_log_submit_job(r, LANE_LOG, &v->job);
 }
 
 /* The clean end. */
@@ -303,10 +303,10 @@ static void seal_done(struct worker_job *job)
     struct append_job *a = CONTAINER_OF(job, struct append_job, job);
     struct replication *r = a->r;
     if (a->rv != 0) {
-        driver_fail(r, a->rv, problem_text(&r->journal.problem, a->rv));
+        running_log_fail(r, a->rv, error_text_of(&r->journal.problem, a->rv));
     }
     append_job_free(a);
-    driver_job_done(r);
+    running_log_job_done(r);
 }
 
 void append_seal(struct replication *r)
@@ -319,5 +319,5 @@ void append_seal(struct replication *r)
     a->job.work = seal_work;
     a->job.done = seal_done;
     buf_init(&a->frame, 0);
-    driver_submit_job(r, LANE_LOG, &a->job);
+    running_log_submit_job(r, LANE_LOG, &a->job);
 }

@@ -10,9 +10,9 @@
 
 int apply_configuration(struct replication *r, uint64_t index, struct slice configuration)
 {
-    struct member members[MEMBERS_MAX];
+    struct configuration_member members[MEMBERS_MAX];
     size_t n;
-    int rv = members_decode(configuration, members, &n);
+    int rv = configuration_decode(configuration, members, &n);
     if (rv != 0) {
         return rv;
     }
@@ -37,7 +37,7 @@ static int apply_entry(struct replication *r, uint64_t index, uint64_t term, uin
     r->applied_bytes += payload.len;
     if (kind == ENTRY_CONFIGURATION) {
         struct engine_result result;
-        int rv = engine_configuration(r->engine, driver_now_ms(r), index, payload, &result);
+        int rv = engine_configuration(r->engine, running_log_now_ms(r), index, payload, &result);
         if (rv != 0) {
             return rv;
         }
@@ -53,35 +53,35 @@ static int apply_entry(struct replication *r, uint64_t index, uint64_t term, uin
 int apply_next(struct replication *r, const struct skip_entry *entry, uint32_t kind,
                struct slice payload)
 {
-    bool passed = kind == ENTRY_COMMAND && r->skip.any && skip_judge(r, entry) == SKIP_PASS;
+    bool passed = kind == ENTRY_COMMAND && r->skip.any && skip_entry_judge(r, entry) == SKIP_PASS;
     if (passed) {
         assert(entry->index == r->applied + 1);
         r->applied = entry->index;
         r->applied_term = entry->term;
         r->applied_bytes += payload.len;
         r->skip.waits = false;
-        driver_note(r, true, "entry_skipped", "index=%" PRIu64 " term=%" PRIu64 " bytes=%zu",
-                    entry->index, entry->term, payload.len);
+        running_log_note(r, true, "entry_skipped", "index=%" PRIu64 " term=%" PRIu64 " bytes=%zu",
+                         entry->index, entry->term, payload.len);
         if (r->callbacks.skip != NULL) {
             r->callbacks.skip(r->callbacks.ctx, entry->index, payload);
         }
         return 0;
     }
-    skip_watch(r, entry->index);
+    skip_entry_watch(r, entry->index);
     int rv = apply_entry(r, entry->index, entry->term, kind, payload);
-    skip_applied(r);
+    skip_entry_applied(r);
     return rv;
 }
 
 /* Whether applying waits before the next entry. */
-static bool is_held(struct replication *r, const struct table_entry *entry)
+static bool is_held(struct replication *r, const struct entry_table_entry *entry)
 {
     const struct skip_entry next = {r->applied + 1, entry->term, entry->hash};
-    if (!r->skip.any || entry->kind != ENTRY_COMMAND || skip_judge(r, &next) != SKIP_WAIT) {
+    if (!r->skip.any || entry->kind != ENTRY_COMMAND || skip_entry_judge(r, &next) != SKIP_WAIT) {
         r->skip.waits = false;
         return false;
     }
-    skip_wait(r, &next);
+    skip_entry_wait(r, &next);
     return true;
 }
 
@@ -99,7 +99,7 @@ static void fetch_committed(struct replication *r)
     }
     r->fetching = fetch_start(r, r->applied + 1, engine_commit_index(r->engine) + 1, fetched, 0);
     if (!r->fetching) {
-        driver_fail(r, CONCLAVE_ENOMEM, "out of memory while reading the log");
+        running_log_fail(r, CONCLAVE_ENOMEM, "out of memory while reading the log");
     }
 }
 
@@ -114,22 +114,22 @@ void apply_committed(struct replication *r)
     }
     r->applying = true;
     while (r->error == 0 && r->applied < engine_commit_index(r->engine)) {
-        const struct table_entry *entry = table_at(&r->table, r->applied + 1);
+        const struct entry_table_entry *entry = entry_table_at(&r->table, r->applied + 1);
         assert(entry != NULL);
         if (is_held(r, entry)) {
             break;
         }
-        if (!table_has_bytes(entry)) {
+        if (!entry_table_has_bytes(entry)) {
             fetch_committed(r);
             break;
         }
         r->commands -= entry->kind == ENTRY_COMMAND;
         const struct skip_entry next = {r->applied + 1, entry->term, entry->hash};
-        int rv = apply_next(r, &next, entry->kind, table_payload(entry));
+        int rv = apply_next(r, &next, entry->kind, entry_table_payload(entry));
         if (rv != 0) {
             carry_out(r, rv, NULL, NULL);
         }
-        table_evict(&r->table, r->applied, r->has_others ? r->options.cache_bytes : 0);
+        entry_table_evict(&r->table, r->applied, r->has_others ? r->options.cache_bytes : 0);
     }
     r->applying = false;
     if (r->applied > before) {

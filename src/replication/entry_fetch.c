@@ -46,7 +46,7 @@ static int read_one(const struct file_ops *ops, int fd, struct fetched_entry *en
         return (int)n;
     }
     return (uint64_t)n == entry->length &&
-                   table_hash(slice_make(entry->data, entry->length)) == entry->hash
+                   entry_table_hash(slice_make(entry->data, entry->length)) == entry->hash
                ? 0
                : -EBADMSG;
 }
@@ -78,18 +78,18 @@ static void fetch_work(struct worker_job *job)
 static void fetch_failed(struct replication *r, const struct fetch_job *f)
 {
     const struct fetched_entry *entry = &f->entries[f->failed];
-    struct problem problem = {NULL};
+    struct error_text problem = {NULL};
     char *path = journal_segment_path(&r->journal, entry->segment);
     int rv;
     if (f->rv == -EBADMSG) {
-        rv = problem_set(&problem, CONCLAVE_ECORRUPT,
-                         "%s is damaged at offset %" PRIu32 ": entry %" PRIu64 " does not check",
-                         path != NULL ? path : "the log", entry->offset, f->first + f->failed);
+        rv = error_text_set(&problem, CONCLAVE_ECORRUPT,
+                            "%s is damaged at offset %" PRIu32 ": entry %" PRIu64 " does not check",
+                            path != NULL ? path : "the log", entry->offset, f->first + f->failed);
     } else {
-        rv = problem_file(&problem, f->rv, "cannot read the log segment", path);
+        rv = error_text_file(&problem, f->rv, "cannot read the log segment", path);
     }
-    driver_fail(r, rv, problem_text(&problem, rv));
-    problem_finish(&problem);
+    running_log_fail(r, rv, error_text_of(&problem, rv));
+    error_text_finish(&problem);
     free(path);
 }
 
@@ -104,10 +104,10 @@ static void fetch_done(struct worker_job *job)
     }
     for (size_t i = 0; i < f->n; i++) {
         struct fetched_entry *from = &f->entries[i];
-        struct table_entry *to = table_at(&r->table, f->first + i);
-        if (live && f->rv == 0 && to != NULL && !table_has_bytes(to) && to->term == from->term &&
-            to->segment == from->segment && to->offset == from->offset) {
-            table_hold(&r->table, f->first + i, from->data);
+        struct entry_table_entry *to = entry_table_at(&r->table, f->first + i);
+        if (live && f->rv == 0 && to != NULL && !entry_table_has_bytes(to) &&
+            to->term == from->term && to->segment == from->segment && to->offset == from->offset) {
+            entry_table_hold(&r->table, f->first + i, from->data);
             from->data = NULL;
         }
         free(from->data);
@@ -116,7 +116,7 @@ static void fetch_done(struct worker_job *job)
         f->done(r, f->peer);
     }
     free(f);
-    driver_job_done(r);
+    running_log_job_done(r);
 }
 
 bool fetch_start(struct replication *r, uint64_t first, uint64_t end,
@@ -125,8 +125,8 @@ bool fetch_start(struct replication *r, uint64_t first, uint64_t end,
     size_t n = 0;
     size_t bytes = 0;
     for (; first + n < end && n < FETCH_ENTRIES && bytes < FETCH_BYTES; n++) {
-        const struct table_entry *entry = table_at(&r->table, first + n);
-        if (entry == NULL || table_has_bytes(entry)) {
+        const struct entry_table_entry *entry = entry_table_at(&r->table, first + n);
+        if (entry == NULL || entry_table_has_bytes(entry)) {
             break;
         }
         bytes += entry->length;
@@ -137,7 +137,7 @@ bool fetch_start(struct replication *r, uint64_t first, uint64_t end,
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        const struct table_entry *entry = table_at(&r->table, first + i);
+        const struct entry_table_entry *entry = entry_table_at(&r->table, first + i);
         f->entries[i] = (struct fetched_entry){
             .term = entry->term,
             .segment = entry->segment,
@@ -153,6 +153,6 @@ bool fetch_start(struct replication *r, uint64_t first, uint64_t end,
     f->n = n;
     f->job.work = fetch_work;
     f->job.done = fetch_done;
-    driver_submit_job(r, LANE_READ, &f->job);
+    running_log_submit_job(r, LANE_READ, &f->job);
     return true;
 }

@@ -31,15 +31,16 @@ static int newest_configuration(struct replication *r, const struct journal_cont
     return buf_ok(out) ? 0 : CONCLAVE_ENOMEM;
 }
 
-static int append_alone(struct replication *r, uint64_t last, const struct member *self)
+static int append_alone(struct replication *r, uint64_t last,
+                        const struct configuration_member *self)
 {
-    const struct member alone = {self->id, MEMBER_VOTER, self->address};
+    const struct configuration_member alone = {self->id, MEMBER_VOTER, self->address};
     uint64_t term = r->journal.metadata.term + 1;
     struct buf configuration;
     struct buf frame;
     buf_init(&configuration, 0);
     buf_init(&frame, 0);
-    int rv = members_encode(&alone, 1, &configuration);
+    int rv = configuration_encode(&alone, 1, &configuration);
     if (rv == 0) {
         rv = journal_set_vote(&r->journal, term, self->id);
     }
@@ -63,13 +64,13 @@ static uint64_t last_term(const struct journal_contents *c, const struct snapsho
 }
 
 static int begin(struct replication *r, uint64_t last, uint64_t term, struct slice configuration,
-                 bool *ret_changed, struct problem *problem)
+                 bool *ret_changed, struct error_text *problem)
 {
-    struct member members[MEMBERS_MAX];
+    struct configuration_member members[MEMBERS_MAX];
     size_t n = 0;
-    int rv = members_decode(configuration, members, &n);
-    const struct member *self =
-        rv == 0 ? members_find(members, n, (uint64_t)r->options.server_id) : NULL;
+    int rv = configuration_decode(configuration, members, &n);
+    const struct configuration_member *self =
+        rv == 0 ? configuration_find(members, n, (uint64_t)r->options.server_id) : NULL;
     if (rv != 0) {
         return rv;
     }
@@ -77,13 +78,13 @@ static int begin(struct replication *r, uint64_t last, uint64_t term, struct sli
         return 0;
     }
     if (self == NULL || r->journal.metadata.joining) {
-        return problem_set(
+        return error_text_set(
             problem, CONCLAVE_EINVAL,
             "ensemble.alone: the log in %s is not that of a member that has its data",
             r->folder.dir);
     }
     if (last != r->options.alone) {
-        return problem_set(
+        return error_text_set(
             problem, CONCLAVE_EINVAL,
             "ensemble.alone: the log in %s ends at index %" PRIu64 " in term %" PRIu64
             ", with %zu members. To go on from there without the others, whatever they have beyond "
@@ -94,13 +95,14 @@ static int begin(struct replication *r, uint64_t last, uint64_t term, struct sli
     rv = append_alone(r, last, self);
     if (rv == 0) {
         *ret_changed = true;
-        driver_note(r, true, "alone", "last_index=%" PRIu64 " members_before=%zu", last, n);
+        running_log_note(r, true, "alone", "last_index=%" PRIu64 " members_before=%zu", last, n);
     }
     return rv;
 }
 
-int alone_begin(struct replication *r, const struct journal_contents *c,
-                const struct snapshot_meta *snapshot, bool *ret_changed, struct problem *problem)
+int force_alone_begin(struct replication *r, const struct journal_contents *c,
+                      const struct snapshot_meta *snapshot, bool *ret_changed,
+                      struct error_text *problem)
 {
     struct buf configuration;
     buf_init(&configuration, 0);

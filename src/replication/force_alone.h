@@ -18,8 +18,8 @@ struct replication;
 /* The log that was recovered gets a configuration with only this server, in a new term; nothing when it has one
  * already. snapshot is the one that the log goes on from, or NULL. *ret_changed: the log must be read again. 0,
  * CONCLAVE_EINVAL (it ends elsewhere, or this server is no member), or as journal_append. */
-int alone_begin(struct replication *r, const struct journal_contents *c,
-                const struct snapshot_meta *snapshot, bool *ret_changed,
-                struct problem *problem) CONCLAVE_MUST_USE;
+int force_alone_begin(struct replication *r, const struct journal_contents *c,
+                      const struct snapshot_meta *snapshot, bool *ret_changed,
+                      struct error_text *problem) CONCLAVE_MUST_USE;
 
 #endif

@@ -11,7 +11,7 @@ void join_init(struct replication *r)
 {
     struct join *j = &r->join;
     j->silent = !r->voting;
-    j->number = hash_u64(hash_u64((uint64_t)driver_now_ms(r)) ^ r->options.seed) | 1;
+    j->number = hash_u64(hash_u64((uint64_t)running_log_now_ms(r)) ^ r->options.seed) | 1;
     engine_set_voting(r->engine, r->voting);
 }
 
@@ -20,19 +20,19 @@ void join_finish(struct replication *r)
     free(r->join.asks);
 }
 
-static void send_note(struct replication *r, uint64_t to, enum message_kind kind, uint64_t number,
-                      uint64_t index)
+static void send_note(struct replication *r, uint64_t to, enum log_message_kind kind,
+                      uint64_t number, uint64_t index)
 {
-    const struct message_note note = {number, engine_term(r->engine), index};
+    const struct log_message_note note = {number, engine_term(r->engine), index};
     struct buf bytes;
     buf_init(&bytes, 0);
-    message_put_note(&bytes, kind, &note);
-    outbox_send(r, to, &bytes);
+    log_message_put_note(&bytes, kind, &note);
+    send_queue_send(r, to, &bytes);
 }
 
 /* Who was silent. */
 
-bool join_silences(struct replication *r, uint64_t from, const struct message *m)
+bool join_silences(struct replication *r, uint64_t from, const struct log_message *m)
 {
     if (!r->join.silent || m->kind == MESSAGE_JOIN_OK) {
         return false;
@@ -49,7 +49,7 @@ void join_written(struct replication *r)
     r->join.writing = false;
     r->voting = true;
     engine_set_voting(r->engine, true);
-    driver_note(r, false, "joined", "last_index=%" PRIu64, driver_last_index(r));
+    running_log_note(r, false, "joined", "last_index=%" PRIu64, running_log_last_index(r));
 }
 
 /* The leader. */
@@ -91,18 +91,18 @@ static void asked(struct replication *r, uint64_t from, uint64_t number)
     }
     if (ask->number != number) {
         buf_init(&nothing, 0);
-        if (driver_propose(r, ENTRY_BARRIER, &nothing) != 0) {
+        if (running_log_propose(r, ENTRY_BARRIER, &nothing) != 0) {
             return;
         }
         ask->number = number;
-        ask->index = driver_last_index(r);
+        ask->index = running_log_last_index(r);
     }
     if (ask->index <= engine_commit_index(r->engine)) {
         send_note(r, from, MESSAGE_JOIN_OK, number, ask->index);
     }
 }
 
-void join_receive(struct replication *r, uint64_t from, const struct message *m)
+void join_receive(struct replication *r, uint64_t from, const struct log_message *m)
 {
     struct join *j = &r->join;
     if (m->kind == MESSAGE_JOIN) {
@@ -110,7 +110,7 @@ void join_receive(struct replication *r, uint64_t from, const struct message *m)
     } else if (j->silent && m->note.id == j->number && m->note.index > 0) {
         j->silent = false;
         j->index = m->note.index;
-        driver_note(r, false, "joining", "server=%" PRIu64 " index=%" PRIu64, from, j->index);
+        running_log_note(r, false, "joining", "server=%" PRIu64 " index=%" PRIu64, from, j->index);
     }
 }
 

@@ -44,10 +44,10 @@ void join_init(struct replication *r);
 void join_finish(struct replication *r);
 
 /* Whether the message must be ignored. Asks its sender when that may be a leader. */
-bool join_silences(struct replication *r, uint64_t from, const struct message *m);
+bool join_silences(struct replication *r, uint64_t from, const struct log_message *m);
 
 /* MESSAGE_JOIN, MESSAGE_JOIN_OK. */
-void join_receive(struct replication *r, uint64_t from, const struct message *m);
+void join_receive(struct replication *r, uint64_t from, const struct log_message *m);
 
 /* At the end of each turn. */
 void join_turn(struct replication *r);

@@ -18,9 +18,9 @@
 #include <string.h>
 
 /* Hands the log's problem over. */
-static int journal_problem(struct replication *r, int rv, struct problem *problem)
+static int journal_problem(struct replication *r, int rv, struct error_text *problem)
 {
-    problem_finish(problem);
+    error_text_finish(problem);
     problem->text = r->journal.problem.text;
     r->journal.problem.text = NULL;
     return rv;
@@ -35,7 +35,7 @@ static int init_log(struct replication *r)
     return rv;
 }
 
-static int remove_snapshots(struct replication *r, struct problem *problem)
+static int remove_snapshots(struct replication *r, struct error_text *problem)
 {
     uint64_t *indexes = NULL;
     size_t n = 0;
@@ -44,7 +44,7 @@ static int remove_snapshots(struct replication *r, struct problem *problem)
         int err = snapshot_remove(r->ops, r->folder.dir, indexes[i]);
         rv = err == 0
                  ? 0
-                 : problem_file(problem, err, "cannot remove an old snapshot in", r->folder.dir);
+                 : error_text_file(problem, err, "cannot remove an old snapshot in", r->folder.dir);
     }
     free(indexes);
     return rv;
@@ -55,12 +55,12 @@ static int encode_founders(const struct replication *r, uint64_t server_id, stru
 {
     const struct replication_options *o = &r->options;
     return o->founders == NULL ? engine_encode_single(server_id, out)
-                               : members_encode(o->founders, o->n_founders, out);
+                               : configuration_encode(o->founders, o->n_founders, out);
 }
 
 /* A log of one entry, the configuration, or of none for who joins; whatever an interrupted first
  * start left is removed. */
-static int first_start(struct replication *r, uint64_t server_id, struct problem *problem)
+static int first_start(struct replication *r, uint64_t server_id, struct error_text *problem)
 {
     struct buf configuration;
     struct buf frame;
@@ -82,7 +82,7 @@ static int first_start(struct replication *r, uint64_t server_id, struct problem
         }
     }
     if (rv == 0) {
-        rv = folder_set_ready(&r->folder, problem);
+        rv = data_folder_set_ready(&r->folder, problem);
     }
     if (rv == 0 && r->folder.healing) {
         damage_is_over(r->ops, r->folder.dir);
@@ -99,34 +99,35 @@ static int first_start(struct replication *r, uint64_t server_id, struct problem
 static void note_tail(struct replication *r, const struct journal_contents *c, bool fresh)
 {
     if (c->cut_bytes > 0) {
-        driver_note(r, true, "log_cut",
-                    "segment=%" PRIu64 " offset=%" PRIu64 " last_index=%" PRIu64
-                    " reason=\"the last write is not whole\"",
-                    c->cut_segment, c->cut_offset, c->first_index + c->count - 1);
+        running_log_note(r, true, "log_cut",
+                         "segment=%" PRIu64 " offset=%" PRIu64 " last_index=%" PRIu64
+                         " reason=\"the last write is not whole\"",
+                         c->cut_segment, c->cut_offset, c->first_index + c->count - 1);
     }
     if (!c->sealed && !fresh) {
-        driver_note(r, false, "log_recovered",
-                    "last_index=%" PRIu64 " reason=\"the last run did not end cleanly\"",
-                    c->first_index + c->count - 1);
+        running_log_note(r, false, "log_recovered",
+                         "last_index=%" PRIu64 " reason=\"the last run did not end cleanly\"",
+                         c->first_index + c->count - 1);
     }
 }
 
 /* The log ends before a durable snapshot: what was acknowledged in between is lost. Without syncs that
  * may happen, and nothing was promised: then the log is believed. */
 static int log_is_short(struct replication *r, uint64_t snapshot, uint64_t last,
-                        struct problem *problem)
+                        struct error_text *problem)
 {
-    int rv = problem_set(problem, CONCLAVE_ECORRUPT,
-                         "the log in %s/log ends at index %" PRIu64
-                         ", but the snapshot of index %" PRIu64
-                         " was taken: the log's end is damaged. Restore the folder from a backup",
-                         r->folder.dir, last, snapshot);
+    int rv = error_text_set(
+        problem, CONCLAVE_ECORRUPT,
+        "the log in %s/log ends at index %" PRIu64 ", but the snapshot of index %" PRIu64
+        " was taken: the log's end is damaged. Restore the folder from a backup",
+        r->folder.dir, last, snapshot);
     return r->options.sync ? rv : 0;
 }
 
 /* Opens the newest snapshot that serves. *ret_found false when there is none and none is needed. */
 static int choose_snapshot(struct replication *r, const struct journal_contents *c,
-                           struct snapshot_reader *reader, bool *ret_found, struct problem *problem)
+                           struct snapshot_reader *reader, bool *ret_found,
+                           struct error_text *problem)
 {
     struct snapshot_task *t = &r->snapshot;
     uint64_t *indexes = NULL;
@@ -146,10 +147,10 @@ static int choose_snapshot(struct replication *r, const struct journal_contents 
     for (size_t i = 0; i < n && !*ret_found; i++) {
         t->kept[t->n_kept++] = (struct kept_snapshot){indexes[i], false};
         if (indexes[i] + 1 < c->first_index) {
-            problem_set(problem, CONCLAVE_ECORRUPT,
-                        "the snapshot of index %" PRIu64 " does not fit the log, which has %" PRIu64
-                        " to %" PRIu64,
-                        indexes[i], c->first_index, last);
+            error_text_set(problem, CONCLAVE_ECORRUPT,
+                           "the snapshot of index %" PRIu64
+                           " does not fit the log, which has %" PRIu64 " to %" PRIu64,
+                           indexes[i], c->first_index, last);
         } else if (snapshot_reader_open(reader, r->ops, r->folder.dir, indexes[i],
                                         r->folder.marker.cluster, problem) == 0) {
             if (indexes[i] <= last) {
@@ -163,8 +164,8 @@ static int choose_snapshot(struct replication *r, const struct journal_contents 
                 break;
             }
         }
-        driver_note(r, true, "snapshot_skipped", "index=%" PRIu64 " reason=\"%s\"", indexes[i],
-                    problem_text(problem, CONCLAVE_ECORRUPT));
+        running_log_note(r, true, "snapshot_skipped", "index=%" PRIu64 " reason=\"%s\"", indexes[i],
+                         error_text_of(problem, CONCLAVE_ECORRUPT));
     }
     for (size_t i = t->n_kept; i < n; i++) {
         t->kept[t->n_kept++] = (struct kept_snapshot){indexes[i], indexes[i] + 1 >= c->first_index};
@@ -177,12 +178,12 @@ static int choose_snapshot(struct replication *r, const struct journal_contents 
         return rv;
     }
     if (*ret_found ? reader->meta.index < newest : newest > 0) {
-        driver_note(r, true, "snapshot_missing", "index=%" PRIu64 " used=%" PRIu64, newest,
-                    *ret_found ? reader->meta.index : 0);
+        running_log_note(r, true, "snapshot_missing", "index=%" PRIu64 " used=%" PRIu64, newest,
+                         *ret_found ? reader->meta.index : 0);
     }
     if (!*ret_found && c->first_index != 1) {
-        char *why = problem_take(problem, CONCLAVE_ECORRUPT);
-        rv = problem_set(
+        char *why = error_text_take(problem, CONCLAVE_ECORRUPT);
+        rv = error_text_set(
             problem, CONCLAVE_ECORRUPT,
             "no usable snapshot in %s/snapshot, and the log begins only at index %" PRIu64
             "%s%s. Restore the folder from a backup",
@@ -197,7 +198,7 @@ static int choose_snapshot(struct replication *r, const struct journal_contents 
 static uint64_t covered_index(void *ctx)
 {
     struct replication *r = ctx;
-    struct problem ignored = {0};
+    struct error_text ignored = {0};
     struct snapshot_reader reader;
     uint64_t *indexes = NULL;
     uint64_t covered = 0;
@@ -213,16 +214,16 @@ static uint64_t covered_index(void *ctx)
         }
     }
     free(indexes);
-    problem_finish(&ignored);
+    error_text_finish(&ignored);
     return covered;
 }
 
 static void note_left_out(void *ctx, const struct journal_damage *damage)
 {
-    driver_note(ctx, true, "log_left_out",
-                "segment=%" PRIu64 " offset=%" PRIu64
-                " reason=\"%s, but two newer snapshots have its entries\"",
-                damage->segment, damage->offset, damage->what);
+    running_log_note(ctx, true, "log_left_out",
+                     "segment=%" PRIu64 " offset=%" PRIu64
+                     " reason=\"%s, but two newer snapshots have its entries\"",
+                     damage->segment, damage->offset, damage->what);
 }
 
 /* The payloads of configurations, which the engine wants to see at the start. */
@@ -252,7 +253,7 @@ static void next_entry(void *ctx, size_t i, struct engine_entry *ret)
 }
 
 static int start_engine(struct replication *r, const struct journal_contents *c,
-                        const struct snapshot_meta *snapshot, struct problem *problem)
+                        const struct snapshot_meta *snapshot, struct error_text *problem)
 {
     struct start_entries entries = {.contents = c};
     struct engine_result result;
@@ -272,14 +273,14 @@ static int start_engine(struct replication *r, const struct journal_contents *c,
             rv = journal_read(&r->journal, c, i, i + 1, collect_configuration, &entries);
         }
         if (rv == 0 && c->refs[i].term > start.term) {
-            rv = problem_set(problem, CONCLAVE_ECORRUPT,
-                             "%s/" METADATA_FILE " says term %" PRIu64
-                             ", but the log has an entry of term %" PRIu64,
-                             r->folder.dir, start.term, c->refs[i].term);
+            rv = error_text_set(problem, CONCLAVE_ECORRUPT,
+                                "%s/" METADATA_FILE " says term %" PRIu64
+                                ", but the log has an entry of term %" PRIu64,
+                                r->folder.dir, start.term, c->refs[i].term);
         }
     }
     if (rv == 0) {
-        rv = engine_start(r->engine, driver_now_ms(r), &start, &result);
+        rv = engine_start(r->engine, running_log_now_ms(r), &start, &result);
     }
     buf_finish(&entries.bytes);
     if (rv == 0) {
@@ -290,7 +291,7 @@ static int start_engine(struct replication *r, const struct journal_contents *c,
         rv = r->error;
     }
     if (rv == 0 && r->host.send == NULL && !engine_is_leader(r->engine)) {
-        rv = problem_set(
+        rv = error_text_set(
             problem, CONCLAVE_EFOREIGN,
             "the data folder %s belongs to an ensemble of several servers: start it as a member",
             r->folder.dir);
@@ -301,10 +302,10 @@ static int start_engine(struct replication *r, const struct journal_contents *c,
 /* What stands on the disk goes into the table, without the payloads. */
 static int fill_table(struct replication *r, const struct journal_contents *c)
 {
-    table_reset(&r->table, c->first_index);
+    entry_table_reset(&r->table, c->first_index);
     for (size_t i = 0; i < c->count; i++) {
         const struct journal_ref *ref = &c->refs[i];
-        const struct table_entry entry = {
+        const struct entry_table_entry entry = {
             .term = ref->term,
             .segment = (uint32_t)ref->segment,
             .offset = (uint32_t)ref->offset,
@@ -312,7 +313,7 @@ static int fill_table(struct replication *r, const struct journal_contents *c)
             .length = ref->length,
             .kind = ref->kind,
         };
-        int rv = table_push(&r->table, &entry);
+        int rv = entry_table_push(&r->table, &entry);
         if (rv != 0) {
             return rv;
         }
@@ -327,13 +328,14 @@ static int replay_entry(void *arg, uint64_t index, const struct journal_ref *ref
     return apply_next(arg, &entry, ref->kind, slice_make(payload, ref->length));
 }
 
-static int restore(struct replication *r, struct snapshot_reader *reader, struct problem *problem)
+static int restore(struct replication *r, struct snapshot_reader *reader,
+                   struct error_text *problem)
 {
     int rv = r->callbacks.restore(r->callbacks.ctx, reader->content);
     if (rv != 0) {
-        return problem_set(problem, rv,
-                           "the snapshot of index %" PRIu64 " in %s/snapshot cannot be loaded: %s",
-                           reader->meta.index, r->folder.dir, conclave_strerror(rv));
+        return error_text_set(
+            problem, rv, "the snapshot of index %" PRIu64 " in %s/snapshot cannot be loaded: %s",
+            reader->meta.index, r->folder.dir, conclave_strerror(rv));
     }
     r->snapshot_index = reader->meta.index;
     r->applied = reader->meta.index;
@@ -350,8 +352,8 @@ static int replay_committed(struct replication *r, struct journal_contents *c)
     size_t to = commit >= r->applied ? (size_t)(commit + 1 - c->first_index) : from;
     for (size_t i = from; i < to && r->skip.any; i++) {
         const struct skip_entry entry = {c->first_index + i, c->refs[i].term, c->refs[i].hash};
-        if (c->refs[i].kind == ENTRY_COMMAND && skip_judge(r, &entry) == SKIP_WAIT) {
-            skip_wait(r, &entry);
+        if (c->refs[i].kind == ENTRY_COMMAND && skip_entry_judge(r, &entry) == SKIP_WAIT) {
+            skip_entry_wait(r, &entry);
             to = i;
         }
     }
@@ -367,14 +369,15 @@ static int replay_committed(struct replication *r, struct journal_contents *c)
 
 /* Restores, starts the engine and applies what is committed. */
 static int replay(struct replication *r, struct journal_contents *c, struct snapshot_reader *reader,
-                  bool found, bool fresh, struct problem *problem)
+                  bool found, bool fresh, struct error_text *problem)
 {
     int rv = 0;
     bool empty = c->count == 0 && r->journal.metadata.joining;
     r->voting = !r->journal.metadata.joining;
     if (!found && !empty && (c->count == 0 || c->refs[0].kind != ENTRY_CONFIGURATION)) {
-        return problem_set(problem, CONCLAVE_ECORRUPT,
-                           "the log in %s/log does not begin with a configuration", r->folder.dir);
+        return error_text_set(problem, CONCLAVE_ECORRUPT,
+                              "the log in %s/log does not begin with a configuration",
+                              r->folder.dir);
     }
     if (found) {
         rv = restore(r, reader, problem);
@@ -384,7 +387,7 @@ static int replay(struct replication *r, struct journal_contents *c, struct snap
     }
     if (rv == 0) {
         join_init(r);
-        rv = skip_recover(r, c, c->sealed || fresh);
+        rv = skip_entry_recover(r, c, c->sealed || fresh);
     }
     if (rv == 0) {
         rv = start_engine(r, c, found ? &reader->meta : NULL, problem);
@@ -402,7 +405,7 @@ static int replay(struct replication *r, struct journal_contents *c, struct snap
 /* Names that were found may not be durable yet: the last run may have been killed between a
  * rename and the sync of its folder. What a start builds on must not be taken back by a later
  * power cut. */
-static int settle_names(struct replication *r, struct problem *problem)
+static int settle_names(struct replication *r, struct error_text *problem)
 {
     char *snapshots = path_make("%s/snapshot", r->folder.dir);
     int err = snapshots == NULL ? -ENOMEM : r->ops->sync_folder(r->ops->ctx, r->folder.dir);
@@ -411,27 +414,27 @@ static int settle_names(struct replication *r, struct problem *problem)
         err = err == -ENOENT ? 0 : err;
     }
     free(snapshots);
-    return err == 0 ? 0 : problem_file(problem, err, "cannot sync the folder", r->folder.dir);
+    return err == 0 ? 0 : error_text_file(problem, err, "cannot sync the folder", r->folder.dir);
 }
 
 static bool snapshot_is_there(void *ctx, uint64_t index)
 {
     struct replication *r = ctx;
     struct snapshot_reader reader;
-    struct problem ignored = {0};
+    struct error_text ignored = {0};
     int rv = snapshot_reader_open(&reader, r->ops, r->folder.dir, index, r->folder.marker.cluster,
                                   &ignored);
-    problem_finish(&ignored);
+    error_text_finish(&ignored);
     if (rv == 0) {
         snapshot_reader_close(&reader);
-        driver_note(r, false, "snapshot_installed", "index=%" PRIu64 " reason=\"begun before\"",
-                    index);
+        running_log_note(r, false, "snapshot_installed",
+                         "index=%" PRIu64 " reason=\"begun before\"", index);
     }
     return rv == 0;
 }
 
 /* The log as it is after an installation that a crash interrupted. */
-static int open_log(struct replication *r, struct problem *problem)
+static int open_log(struct replication *r, struct error_text *problem)
 {
     int rv = init_log(r);
     if (rv != 0) {
@@ -448,7 +451,7 @@ static int open_log(struct replication *r, struct problem *problem)
 
 /* Reads log and snapshots; what they say is the caller's, also on failure. */
 static int read_folder(struct replication *r, bool fresh, struct journal_contents *c,
-                       struct snapshot_reader *reader, bool *ret_found, struct problem *problem)
+                       struct snapshot_reader *reader, bool *ret_found, struct error_text *problem)
 {
     const struct journal_rescue rescue = {r, covered_index, note_left_out};
     int rv = open_log(r, problem);
@@ -478,14 +481,14 @@ static void forget_folder(struct replication *r, struct journal_contents *c,
     r->journal_ready = false;
 }
 
-int start_recover(struct replication *r, uint64_t server_id, struct problem *problem)
+int start_recover(struct replication *r, uint64_t server_id, struct error_text *problem)
 {
     struct journal_contents contents = {0};
     struct snapshot_reader reader = {0};
     bool found = false;
     bool changed = false;
-    int rv = folder_open(&r->folder, r->ops, r->options.dir, server_id, r->options.join,
-                         r->options.cluster_given ? r->options.cluster : NULL, problem);
+    int rv = data_folder_open(&r->folder, r->ops, r->options.dir, server_id, r->options.join,
+                              r->options.cluster_given ? r->options.cluster : NULL, problem);
     r->options.dir = r->folder.dir;
     bool fresh = rv == 0 && !r->folder.marker.ready;
     if (fresh) {
@@ -501,7 +504,7 @@ int start_recover(struct replication *r, uint64_t server_id, struct problem *pro
     }
     rv = read_folder(r, fresh, &contents, &reader, &found, problem);
     if (rv == 0 && r->options.go_alone) {
-        rv = alone_begin(r, &contents, found ? &reader.meta : NULL, &changed, problem);
+        rv = force_alone_begin(r, &contents, found ? &reader.meta : NULL, &changed, problem);
     }
     if (rv == 0 && changed) {
         forget_folder(r, &contents, &reader, &found);

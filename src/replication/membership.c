@@ -11,9 +11,10 @@ static bool leads(const struct replication *r)
     return r->error == 0 && !r->closing && replication_leader(r) == (uint64_t)r->options.server_id;
 }
 
-int replication_change(struct replication *r, const struct member *members, size_t n)
+int replication_change(struct replication *r, const struct configuration_member *members, size_t n)
 {
-    const struct member *self = members_find(members, n, (uint64_t)r->options.server_id);
+    const struct configuration_member *self =
+        configuration_find(members, n, (uint64_t)r->options.server_id);
     struct buf bytes;
     if (!leads(r)) {
         return CONCLAVE_EBUSY;
@@ -22,9 +23,9 @@ int replication_change(struct replication *r, const struct member *members, size
         return CONCLAVE_EINVAL;
     }
     buf_init(&bytes, 0);
-    int rv = members_encode(members, n, &bytes);
+    int rv = configuration_encode(members, n, &bytes);
     if (rv == 0) {
-        rv = driver_propose(r, ENTRY_CONFIGURATION, &bytes);
+        rv = running_log_propose(r, ENTRY_CONFIGURATION, &bytes);
     }
     buf_finish(&bytes);
     return rv;
@@ -36,7 +37,7 @@ int replication_catch_up(struct replication *r, uint64_t id)
     if (!leads(r)) {
         return CONCLAVE_EBUSY;
     }
-    int rv = engine_catch_up(r->engine, driver_now_ms(r), id, &result);
+    int rv = engine_catch_up(r->engine, running_log_now_ms(r), id, &result);
     carry_out(r, rv, &result, NULL);
     return rv;
 }
@@ -55,7 +56,7 @@ int replication_transfer(struct replication *r, uint64_t id)
     if (!leads(r)) {
         return CONCLAVE_EBUSY;
     }
-    int rv = engine_transfer(r->engine, driver_now_ms(r), id, &result);
+    int rv = engine_transfer(r->engine, running_log_now_ms(r), id, &result);
     carry_out(r, rv, &result, NULL);
     return rv;
 }
@@ -63,10 +64,10 @@ int replication_transfer(struct replication *r, uint64_t id)
 size_t replication_members(const struct replication *r, struct replication_member_stats *ret,
                            size_t cap)
 {
-    struct member members[MEMBERS_MAX];
+    struct configuration_member members[MEMBERS_MAX];
     size_t n = 0;
     if (r->configuration.len == 0 ||
-        members_decode(buf_slice(&r->configuration), members, &n) != 0) {
+        configuration_decode(buf_slice(&r->configuration), members, &n) != 0) {
         return 0;
     }
     n = n < cap ? n : cap;
@@ -78,7 +79,7 @@ size_t replication_members(const struct replication *r, struct replication_membe
             .address = members[i].address,
             .self = id == (uint64_t)r->options.server_id,
             .match_index = engine_match_index(r->engine, id),
-            .linked = outbox_linked(r, id),
+            .linked = send_queue_linked(r, id),
             .catch_up = engine_catch_up_status(r->engine, id),
         };
         if (ret[i].self) {

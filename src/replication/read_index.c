@@ -11,7 +11,8 @@
 void read_index_init(struct replication *r)
 {
     struct read_index *x = &r->read_index;
-    uint64_t start = hash_u64(r->options.seed ^ hash_u64((uint64_t)driver_now_ms(r))) >> 33 << 32;
+    uint64_t start =
+        hash_u64(r->options.seed ^ hash_u64((uint64_t)running_log_now_ms(r))) >> 33 << 32;
     x->issued = x->resolved = x->confirmed = x->round = start;
 }
 
@@ -66,13 +67,13 @@ static void confirm(struct replication *r)
 
 /* The leader. */
 
-static void send_note(struct replication *r, uint64_t to, enum message_kind kind,
-                      const struct message_note *note)
+static void send_note(struct replication *r, uint64_t to, enum log_message_kind kind,
+                      const struct log_message_note *note)
 {
     struct buf bytes;
     buf_init(&bytes, 0);
-    message_put_note(&bytes, kind, note);
-    outbox_send(r, to, &bytes);
+    log_message_put_note(&bytes, kind, note);
+    send_queue_send(r, to, &bytes);
 }
 
 static bool has_answered(const struct read_index *x, uint64_t id)
@@ -88,8 +89,8 @@ static bool has_answered(const struct read_index *x, uint64_t id)
 static void ask_voters(struct replication *r)
 {
     struct read_index *x = &r->read_index;
-    const struct message_note note = {.id = x->round, .term = x->round_term};
-    x->round_ms = driver_now_ms(r);
+    const struct log_message_note note = {.id = x->round, .term = x->round_term};
+    x->round_ms = running_log_now_ms(r);
     for (size_t i = 0; i < r->n_voters; i++) {
         if (!has_answered(x, r->voters[i]) && r->voters[i] != (uint64_t)r->options.server_id) {
             send_note(r, r->voters[i], MESSAGE_ROUND, &note);
@@ -111,7 +112,7 @@ static void count_answers(struct replication *r)
     x->running = false;
     resolve(r, x->round_ticket, x->round_index);
     for (size_t i = 0; i < x->n_asks; i++) {
-        const struct message_note note = {
+        const struct log_message_note note = {
             .id = x->asks[i].in_round, .term = x->round_term, .index = x->round_index};
         if (note.id != 0) {
             send_note(r, x->asks[i].from, MESSAGE_READ_OK, &note);
@@ -153,7 +154,7 @@ static void lead(struct replication *r)
     }
     if (!x->running) {
         begin_round(r);
-    } else if (driver_now_ms(r) >= x->round_ms + retry_ms(r)) {
+    } else if (running_log_now_ms(r) >= x->round_ms + retry_ms(r)) {
         ask_voters(r);
     }
 }
@@ -179,7 +180,7 @@ static void note_ask(struct replication *r, uint64_t from, uint64_t id)
     x->asks[x->n_asks++] = (struct read_ask){.from = from, .next = id};
 }
 
-static void note_answer(struct replication *r, uint64_t from, const struct message_note *note)
+static void note_answer(struct replication *r, uint64_t from, const struct log_message_note *note)
 {
     struct read_index *x = &r->read_index;
     if (!x->running || note->id != x->round || note->term != x->round_term ||
@@ -205,7 +206,7 @@ static void note_answer(struct replication *r, uint64_t from, const struct messa
 static void follow(struct replication *r, uint64_t leader)
 {
     struct read_index *x = &r->read_index;
-    int64_t now = driver_now_ms(r);
+    int64_t now = running_log_now_ms(r);
     bool waiting = x->asked > x->resolved;
     x->running = false;
     x->n_asks = 0;
@@ -216,7 +217,7 @@ static void follow(struct replication *r, uint64_t leader)
     x->asked = x->issued;
     x->asked_whom = leader;
     x->asked_ms = now;
-    const struct message_note note = {.id = x->asked, .term = engine_term(r->engine)};
+    const struct log_message_note note = {.id = x->asked, .term = engine_term(r->engine)};
     send_note(r, leader, MESSAGE_READ, &note);
 }
 
@@ -241,7 +242,7 @@ int64_t read_index_deadline(const struct replication *r)
     return leader != 0 && x->asked > x->resolved ? x->asked_ms + retry_ms(r) : INT64_MAX;
 }
 
-void read_index_receive(struct replication *r, uint64_t from, const struct message *m)
+void read_index_receive(struct replication *r, uint64_t from, const struct log_message *m)
 {
     switch (m->kind) {
     case MESSAGE_ROUND:

@@ -67,6 +67,6 @@ void read_index_turn(struct replication *r);
 int64_t read_index_deadline(const struct replication *r);
 
 /* One of the four kinds of messages. */
-void read_index_receive(struct replication *r, uint64_t from, const struct message *m);
+void read_index_receive(struct replication *r, uint64_t from, const struct log_message *m);
 
 #endif

@@ -24,12 +24,12 @@ enum {
     CACHE_BYTES = 32 << 20,
 };
 
-int64_t driver_now_ms(const struct replication *r)
+int64_t running_log_now_ms(const struct replication *r)
 {
     return clock_monotonic_ms(r->options.clock);
 }
 
-void driver_note(struct replication *r, bool warning, const char *event, const char *fmt, ...)
+void running_log_note(struct replication *r, bool warning, const char *event, const char *fmt, ...)
 {
     char text[512];
     va_list args;
@@ -39,7 +39,7 @@ void driver_note(struct replication *r, bool warning, const char *event, const c
     r->callbacks.note(r->callbacks.ctx, warning, event, text);
 }
 
-void driver_fail(struct replication *r, int error, const char *text)
+void running_log_fail(struct replication *r, int error, const char *text)
 {
     if (r->error != 0) {
         return;
@@ -50,13 +50,14 @@ void driver_fail(struct replication *r, int error, const char *text)
     r->callbacks.failed(r->callbacks.ctx, error, text);
 }
 
-void driver_submit_job(struct replication *r, enum replication_lane lane, struct worker_job *job)
+void running_log_submit_job(struct replication *r, enum replication_lane lane,
+                            struct worker_job *job)
 {
     r->jobs++;
     r->host.run(r->host.ctx, lane, job);
 }
 
-uint64_t driver_last_index(const struct replication *r)
+uint64_t running_log_last_index(const struct replication *r)
 {
     return r->table.next - 1;
 }
@@ -106,7 +107,7 @@ static void tell_role(struct replication *r)
 
 /* Submitting. */
 
-int driver_propose(struct replication *r, uint32_t kind, struct buf *payload_take)
+int running_log_propose(struct replication *r, uint32_t kind, struct buf *payload_take)
 {
     struct engine_result result;
     struct slice payload = buf_slice(payload_take);
@@ -115,7 +116,7 @@ int driver_propose(struct replication *r, uint32_t kind, struct buf *payload_tak
     if (rv != 0) {
         return rv;
     }
-    rv = engine_submit(r->engine, driver_now_ms(r), kind, payload, &result);
+    rv = engine_submit(r->engine, running_log_now_ms(r), kind, payload, &result);
     if (rv != 0) {
         carry_out(r, rv, NULL, NULL);
         return rv;
@@ -146,7 +147,7 @@ int replication_submit(struct replication *r, struct buf *payload_take)
     if (present_role(r) != REPLICATION_LEADER) {
         return CONCLAVE_EBUSY;
     }
-    return driver_propose(r, ENTRY_COMMAND, payload_take);
+    return running_log_propose(r, ENTRY_COMMAND, payload_take);
 }
 
 size_t replication_in_flight(const struct replication *r)
@@ -161,14 +162,14 @@ static void own_term_begins(struct replication *r)
     if (!engine_is_leader(r->engine) || r->begun_term == engine_term(r->engine)) {
         return;
     }
-    if (engine_term_at(r->engine, driver_last_index(r)) == engine_term(r->engine)) {
+    if (engine_term_at(r->engine, running_log_last_index(r)) == engine_term(r->engine)) {
         r->begun_term = engine_term(r->engine); /* what a leader has it keeps */
         return;
     }
     buf_init(&nothing, 0);
-    int rv = driver_propose(r, ENTRY_BARRIER, &nothing);
+    int rv = running_log_propose(r, ENTRY_BARRIER, &nothing);
     if (rv != 0 && rv != CONCLAVE_EBUSY) {
-        driver_fail(r, rv, "the term of this leader cannot begin");
+        running_log_fail(r, rv, "the term of this leader cannot begin");
     }
 }
 
@@ -181,7 +182,7 @@ static void announce(struct replication *r)
     }
     r->commit_unannounced = false;
     if (r->has_others && engine_is_leader(r->engine)) {
-        carry_out(r, engine_announce(r->engine, driver_now_ms(r), &result), &result, NULL);
+        carry_out(r, engine_announce(r->engine, running_log_now_ms(r), &result), &result, NULL);
     }
 }
 
@@ -190,28 +191,28 @@ static void announce(struct replication *r)
 void replication_link(struct replication *r, uint64_t peer, bool up)
 {
     if (r->error == 0 && !r->closing) {
-        outbox_link(r, peer, up);
-        install_link(r, peer, up);
+        send_queue_link(r, peer, up);
+        snapshot_install_link(r, peer, up);
         if (up) {
-            skip_link(r, peer);
+            skip_entry_link(r, peer);
         }
     }
 }
 
 /* The entries of an append as an array. NULL when memory is out, or there are none. */
-static struct engine_entry *list_entries(const struct message *m)
+static struct engine_entry *list_entries(const struct log_message *m)
 {
     uint32_t count = m->engine.kind == ENGINE_APPEND ? m->engine.append.count : 0;
     struct engine_entry *entries = count > 0 ? malloc(count * sizeof *entries) : NULL;
     struct slice rest = m->entries;
     for (uint32_t i = 0; entries != NULL && i < count; i++) {
-        bool more = message_next_entry(&rest, &entries[i]);
+        bool more = log_message_next_entry(&rest, &entries[i]);
         assert(more); /* decoding counted them */
     }
     return entries;
 }
 
-static int receive_engine(struct replication *r, uint64_t from, struct message *m)
+static int receive_engine(struct replication *r, uint64_t from, struct log_message *m)
 {
     struct engine_result result;
     struct engine_entry *entries = list_entries(m);
@@ -220,12 +221,12 @@ static int receive_engine(struct replication *r, uint64_t from, struct message *
         return 0; /* as if lost on the way */
     }
     m->engine.peer = from;
-    int rv = engine_receive(r->engine, driver_now_ms(r), &m->engine, entries, n, &result);
+    int rv = engine_receive(r->engine, running_log_now_ms(r), &m->engine, entries, n, &result);
     const struct carried received = {entries, n > 0 ? m->engine.append.first_index : 0};
     carry_out(r, rv, &result, &received);
     free(entries);
     if (rv == 0 && m->engine.kind == ENGINE_APPEND_RESULT) {
-        outbox_matched(r, from);
+        send_queue_matched(r, from);
         r->commit_unannounced = true; /* it may have what it has not been told to be committed */
     }
     return rv;
@@ -233,11 +234,11 @@ static int receive_engine(struct replication *r, uint64_t from, struct message *
 
 void replication_receive(struct replication *r, uint64_t from, struct slice message)
 {
-    struct message m;
+    struct log_message m;
     if (r->error != 0 || r->closing) {
         return;
     }
-    int rv = message_decode(message, &m);
+    int rv = log_message_decode(message, &m);
     if (rv == 0 && !join_silences(r, from, &m)) {
         switch (m.kind) {
         case MESSAGE_ENGINE:
@@ -246,7 +247,7 @@ void replication_receive(struct replication *r, uint64_t from, struct slice mess
         case MESSAGE_OFFER:
         case MESSAGE_CHUNK:
         case MESSAGE_WANT:
-            rv = install_receive(r, from, &m);
+            rv = snapshot_install_receive(r, from, &m);
             break;
         case MESSAGE_ROUND:
         case MESSAGE_ROUND_OK:
@@ -260,12 +261,12 @@ void replication_receive(struct replication *r, uint64_t from, struct slice mess
             break;
         case MESSAGE_SKIP_VOTE:
         case MESSAGE_SKIP_DECIDED:
-            skip_receive(r, from, &m);
+            skip_entry_receive(r, from, &m);
             break;
         }
     }
     if (rv == CONCLAVE_EPROTO) {
-        outbox_refused(r, from);
+        send_queue_refused(r, from);
     }
 }
 
@@ -277,15 +278,15 @@ void replication_turn(struct replication *r)
         own_term_begins(r);
         tell_role(r);
         announce(r);
-        install_turn(r);
+        snapshot_install_turn(r);
         read_index_turn(r);
         join_turn(r);
         if (r->skip.waits) {
-            skip_turn(r);
+            skip_entry_turn(r);
         }
     }
     append_flush(r);
-    outbox_flush(r);
+    send_queue_flush(r);
 }
 
 int64_t replication_deadline(const struct replication *r)
@@ -297,9 +298,9 @@ int64_t replication_deadline(const struct replication *r)
         return INT64_MAX;
     }
     int64_t engine = engine_next_timeout_ms(r->engine);
-    int64_t install = install_deadline(r);
+    int64_t install = snapshot_install_deadline(r);
     int64_t read = read_index_deadline(r);
-    int64_t skip = skip_deadline(r);
+    int64_t skip = skip_entry_deadline(r);
     int64_t first = engine < install ? engine : install;
     first = first < read ? first : read;
     return first < skip ? first : skip;
@@ -308,7 +309,7 @@ int64_t replication_deadline(const struct replication *r)
 int64_t replication_contact_ms(const struct replication *r)
 {
     int64_t contact = engine_contact_ms(r->engine);
-    int64_t now = driver_now_ms(r);
+    int64_t now = running_log_now_ms(r);
     return contact == INT64_MIN ? INT64_MAX : now > contact ? now - contact : 0;
 }
 
@@ -316,21 +317,21 @@ int64_t replication_contact_ms(const struct replication *r)
 
 static void free_memory(struct replication *r)
 {
-    table_finish(&r->table);
+    entry_table_finish(&r->table);
     append_finish(r);
-    outbox_finish(r);
+    send_queue_finish(r);
     read_index_finish(r);
     join_finish(r);
-    skip_finish(r);
+    skip_entry_finish(r);
     free(r->voters);
     buf_finish(&r->configuration);
     snapshot_task_finish(r);
-    install_finish(r);
+    snapshot_install_finish(r);
     engine_destroy(r->engine);
     if (r->journal_ready) {
         journal_finish(&r->journal);
     }
-    folder_close(&r->folder);
+    data_folder_close(&r->folder);
     free(r);
 }
 
@@ -350,7 +351,7 @@ static void advance_close(struct replication *r)
     r->finished = true;
 }
 
-void driver_job_done(struct replication *r)
+void running_log_job_done(struct replication *r)
 {
     assert(r->jobs > 0);
     r->jobs--;
@@ -366,7 +367,7 @@ void replication_close(struct replication *r, void (*cb)(void *ctx), void *ctx)
     r->close_ctx = ctx;
     atomic_store(&r->stop, true);
     snapshot_task_cancel(r);
-    install_close(r);
+    snapshot_install_close(r);
     append_flush(r);
     if (!r->applying) {
         advance_close(r);
@@ -389,9 +390,9 @@ void replication_tick(struct replication *r)
         snapshot_task_step(r);
     }
     advance_close(r);
-    int64_t now = driver_now_ms(r);
+    int64_t now = running_log_now_ms(r);
     if (!r->closing && r->error == 0) {
-        install_tick(r);
+        snapshot_install_tick(r);
     }
     if (!r->closing && r->error == 0 && now >= engine_next_timeout_ms(r->engine)) {
         carry_out(r, engine_timeout(r->engine, now, &result), &result, NULL);
@@ -428,7 +429,7 @@ int replication_open(const struct replication_host *host, const struct replicati
                      const struct replication_callbacks *callbacks, const struct file_ops *ops,
                      struct replication **ret, char **ret_text)
 {
-    struct problem problem = {NULL};
+    struct error_text problem = {NULL};
     struct replication *r = calloc(1, sizeof *r);
     if (r == NULL) {
         *ret_text = strdup("out of memory");
@@ -443,24 +444,24 @@ int replication_open(const struct replication_host *host, const struct replicati
     r->skip.marker = -1;
     set_defaults(&r->options);
     list_init(&r->appends);
-    table_init(&r->table, 1);
+    entry_table_init(&r->table, 1);
     buf_init(&r->gather, 0);
     buf_init(&r->configuration, 0);
-    outbox_init(r);
+    send_queue_init(r);
     read_index_init(r);
     snapshot_task_init(r);
-    install_init(r);
+    snapshot_install_init(r);
 
     int rv = make_engine(r);
     if (rv == 0) {
         rv = start_recover(r, (uint64_t)options->server_id, &problem);
     }
     if (rv != 0) {
-        *ret_text = problem_take(&problem, rv);
+        *ret_text = error_text_take(&problem, rv);
         free_memory(r);
         return rv;
     }
-    problem_finish(&problem);
+    error_text_finish(&problem);
     r->options.founders = NULL; /* the caller's, and of use at the start only */
     r->told.term = engine_term(r->engine);
     *ret = r;
@@ -472,7 +473,7 @@ void replication_stats(const struct replication *r, struct replication_stats *re
     ret->role = present_role(r);
     ret->term = engine_term(r->engine);
     ret->leader = replication_leader(r);
-    ret->last_index = driver_last_index(r);
+    ret->last_index = running_log_last_index(r);
     ret->commit_index = engine_commit_index(r->engine);
     ret->applied_index = r->applied;
     ret->snapshot_index = r->snapshot_index;

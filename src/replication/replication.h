@@ -65,7 +65,7 @@ struct replication_options {
 
     /* The members at a first start, the same on every one of them; NULL: this server alone. Looked
      * at only then. */
-    const struct member *founders;
+    const struct configuration_member *founders;
     size_t n_founders;
     bool join; /* at a first start: this server joins an ensemble, or belongs to one and lost its
                 * folder. It has no log, and no vote until a leader has let it in. */
@@ -110,7 +110,8 @@ struct replication_callbacks {
 
     /* A configuration was applied: in the order of the log, also when it is replayed, and right after
      * a restore. members are borrowed. May be NULL. */
-    void (*configuration)(void *ctx, uint64_t index, const struct member *members, size_t n);
+    void (*configuration)(void *ctx, uint64_t index, const struct configuration_member *members,
+                          size_t n);
 
     /* From replication_turn: all tickets of replication_read_index up to this one. May be NULL when
      * none is taken. */
@@ -179,7 +180,7 @@ void replication_close(struct replication *r, void (*cb)(void *ctx), void *ctx);
 /* The leader proposes other members, which differ from the present ones in one. 0, CONCLAVE_EBUSY
  * (not the leader, or an earlier change is not committed), CONCLAVE_EINVAL (no such difference, or the
  * leader itself would lose its vote: transfer first), CONCLAVE_EIO, CONCLAVE_ENOMEM. */
-int replication_change(struct replication *r, const struct member *members,
+int replication_change(struct replication *r, const struct configuration_member *members,
                        size_t n) CONCLAVE_MUST_USE;
 
 /* The leader follows how an observer or spare gets what it lacks, before it is made a voter. 0,
@@ -218,7 +219,7 @@ void replication_stats(const struct replication *r, struct replication_stats *re
 
 struct replication_member_stats {
     uint64_t id;
-    enum member_role role;
+    enum configuration_role role;
     const char *address; /* valid until the next configuration is applied */
     bool self;
     bool linked;

@@ -1,22 +1,19 @@
 /*
- * What the files of this room share: the state of one running log. All of it belongs to the caller's
- * thread, except what a job elsewhere is told to touch: `journal` belongs to LANE_LOG,
- * `snapshot.writer` to LANE_FILES.
+ * The state of one running log, shared by the files of this room. All of it belongs to the caller's thread, except what a
+ * job elsewhere may touch: `journal` belongs to LANE_LOG, `snapshot.writer` to LANE_FILES.
  *
- *   replication.c     the public calls, roles, opening and closing
- *   log_start.c           the recovery
- *   step_effects.c       what a step of the engine asks for, in its order; what is received
- *   entry_append.c          the way of entries to the disk
- *   entry_apply.c           the way of committed entries to the state machine; skip_entry.c, past it
- *   send_queue.c          the way of messages to the others
- *   entry_fetch.c           entries that are read again from the disk
- *   membership.c      who belongs to the ensemble; join.c lets those in who may have forgotten
- *   read_index.c      proof that what is applied is not behind
- *   snapshot_task.c   snapshots
- *   snapshot_install.c         snapshots to and from other servers
+ *   replication.c        the public calls, roles, opening and closing
+ *   log_start.c          the recovery
+ *   step_effects.c       carries out the result of a step of the engine, in its order; receives messages
+ *   entry_append.c       takes entries to the disk
+ *   entry_apply.c        takes committed entries to the state machine; skip_entry.c takes the log past one
+ *   send_queue.c         messages to the other members
+ *   entry_fetch.c        reads entries again from the disk
+ *   membership.c         the members; join.c admits those that may have forgotten what they promised
+ *   read_index.c         proves that this member has applied all that was committed
+ *   snapshot_task.c      takes snapshots; snapshot_install.c sends them to members and takes theirs
  *
- *   submit, receive → engine → table, gather → (the turn ends, or the write before is done)
- *     → LANE_LOG: write, sync → engine: persisted → committed → apply
+ *   submit, receive → engine → table, gather → LANE_LOG: write, sync → engine: persisted → committed → apply
  */
 #ifndef REPLICATION_RUNNING_LOG_H
 #define REPLICATION_RUNNING_LOG_H
@@ -75,7 +72,7 @@ struct snapshot_task {
 
     struct snapshot_writer writer; /* LANE_FILES' */
     int writer_rv;                 /* LANE_FILES' */
-    struct problem problem;        /* LANE_FILES' until the task has ended */
+    struct error_text problem;     /* LANE_FILES' until the task has ended */
 
     uint64_t attempt_index; /* applied index at the last attempt */
     uint64_t attempt_bytes; /* r->applied_bytes then */
@@ -86,7 +83,7 @@ struct snapshot_task {
 };
 
 /* Another server. Entries for it are not a queue of messages but one range of the table. */
-struct outbox_peer {
+struct send_queue_peer {
     uint64_t id;
     bool linked;
     uint64_t first;     /* next entry to send */
@@ -100,8 +97,8 @@ struct outbox_peer {
     bool refused;       /* it sent what no sound member sends; told once per link */
 };
 
-struct outbox {
-    struct outbox_peer *peers;
+struct send_queue {
+    struct send_queue_peer *peers;
     size_t n;
     size_t cap;
     uint64_t term;             /* of the appends */
@@ -114,11 +111,11 @@ struct replication {
     struct replication_options options; /* dir points to folder.dir */
     struct replication_callbacks callbacks;
     const struct file_ops *ops;
-    struct folder folder;
+    struct data_folder folder;
     struct journal journal;
     bool journal_ready; /* journal_init was called */
     struct engine *engine;
-    struct table table;
+    struct entry_table table;
     uint64_t applied;
     uint64_t applied_term;
     uint64_t begun_term;      /* newest one in which this member led and had an entry of it */
@@ -136,14 +133,14 @@ struct replication {
     struct append_job *spare_append; /* one kept for the next write, or NULL */
     unsigned votes;                  /* writes of term and vote under way */
 
-    struct outbox outbox;
+    struct send_queue outbox;
     uint64_t *voters; /* of the present configuration, committed or not */
     size_t n_voters;
     bool has_others; /* it has other members */
     bool voting;     /* false: this server may have forgotten what it promised */
     struct read_index read_index;
     struct join join;
-    struct skip skip;
+    struct entry_skip skip;
     bool commit_unannounced; /* the others may not know the commit index */
     uint64_t live_segment;   /* files of segments below may be gone */
 
@@ -154,7 +151,7 @@ struct replication {
     } told;
     uint64_t snapshot_index;
     struct snapshot_task snapshot;
-    struct install install;
+    struct snapshot_install install;
 
     struct worker_job spare_job;
     uint64_t spare_size;
@@ -174,7 +171,7 @@ struct replication {
 
 /* log_start.c: everything up to a recovered state machine and a started engine. */
 int start_recover(struct replication *r, uint64_t server_id,
-                  struct problem *problem) CONCLAVE_MUST_USE;
+                  struct error_text *problem) CONCLAVE_MUST_USE;
 
 /* snapshot_task.c */
 void snapshot_task_init(struct replication *r);
@@ -219,16 +216,18 @@ int apply_configuration(struct replication *r, uint64_t index,
 void apply_committed(struct replication *r);
 
 /* send_queue.c */
-void outbox_init(struct replication *r);
-void outbox_finish(struct replication *r);
-struct outbox_peer *outbox_peer(struct replication *r, uint64_t id); /* NULL: memory is out */
-bool outbox_linked(const struct replication *r, uint64_t id);
-void outbox_link(struct replication *r, uint64_t id, bool up);
-void outbox_add(struct replication *r, const struct engine_message *m);
-void outbox_matched(struct replication *r, uint64_t id); /* it acknowledged something */
-void outbox_send(struct replication *r, uint64_t to, struct buf *message_take);
-void outbox_flush(struct replication *r);
-void outbox_refused(struct replication *r, uint64_t id); /* it sent what no sound member sends */
+void send_queue_init(struct replication *r);
+void send_queue_finish(struct replication *r);
+struct send_queue_peer *send_queue_peer(struct replication *r,
+                                        uint64_t id); /* NULL: memory is out */
+bool send_queue_linked(const struct replication *r, uint64_t id);
+void send_queue_link(struct replication *r, uint64_t id, bool up);
+void send_queue_add(struct replication *r, const struct engine_message *m);
+void send_queue_matched(struct replication *r, uint64_t id); /* it acknowledged something */
+void send_queue_send(struct replication *r, uint64_t to, struct buf *message_take);
+void send_queue_flush(struct replication *r);
+void send_queue_refused(struct replication *r,
+                        uint64_t id); /* it sent what no sound member sends */
 
 /* entry_fetch.c: reads entries from first to before end, some of them, not above a megabyte or so, and
  * holds their bytes in the table. done is called unless the log has failed meanwhile. False when
@@ -237,14 +236,15 @@ bool fetch_start(struct replication *r, uint64_t first, uint64_t end,
                  void (*done)(struct replication *r, uint64_t peer), uint64_t peer);
 
 /* replication.c */
-int64_t driver_now_ms(const struct replication *r);
-void driver_fail(struct replication *r, int error, const char *text);
-void driver_note(struct replication *r, bool warning, const char *event, const char *fmt, ...)
+int64_t running_log_now_ms(const struct replication *r);
+void running_log_fail(struct replication *r, int error, const char *text);
+void running_log_note(struct replication *r, bool warning, const char *event, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-void driver_submit_job(struct replication *r, enum replication_lane lane, struct worker_job *job);
-void driver_job_done(struct replication *r); /* last call of every done function */
-uint64_t driver_last_index(const struct replication *r);
-int driver_propose(struct replication *r, uint32_t kind,
-                   struct buf *payload_take) CONCLAVE_MUST_USE;
+void running_log_submit_job(struct replication *r, enum replication_lane lane,
+                            struct worker_job *job);
+void running_log_job_done(struct replication *r); /* last call of every done function */
+uint64_t running_log_last_index(const struct replication *r);
+int running_log_propose(struct replication *r, uint32_t kind,
+                        struct buf *payload_take) CONCLAVE_MUST_USE;
 
 #endif

@@ -30,13 +30,13 @@ struct held_message {
     struct buf bytes;
 };
 
-void outbox_init(struct replication *r)
+void send_queue_init(struct replication *r)
 {
     r->outbox.held_end = &r->outbox.held;
 }
 
 /* Takes the oldest held message out; NULL when there is none. */
-static struct held_message *take_held(struct outbox *o)
+static struct held_message *take_held(struct send_queue *o)
 {
     struct held_message *h = o->held;
     if (h != NULL) {
@@ -46,7 +46,7 @@ static struct held_message *take_held(struct outbox *o)
     return h;
 }
 
-void outbox_finish(struct replication *r)
+void send_queue_finish(struct replication *r)
 {
     for (struct held_message *h; (h = take_held(&r->outbox)) != NULL;) {
         buf_finish(&h->bytes);
@@ -55,7 +55,7 @@ void outbox_finish(struct replication *r)
     free(r->outbox.peers);
 }
 
-static struct outbox_peer *find_peer(struct replication *r, uint64_t id)
+static struct send_queue_peer *find_peer(struct replication *r, uint64_t id)
 {
     for (size_t i = 0; i < r->outbox.n; i++) {
         if (r->outbox.peers[i].id == id) {
@@ -65,27 +65,27 @@ static struct outbox_peer *find_peer(struct replication *r, uint64_t id)
     return NULL;
 }
 
-struct outbox_peer *outbox_peer(struct replication *r, uint64_t id)
+struct send_queue_peer *send_queue_peer(struct replication *r, uint64_t id)
 {
-    struct outbox *o = &r->outbox;
-    struct outbox_peer *found = find_peer(r, id);
+    struct send_queue *o = &r->outbox;
+    struct send_queue_peer *found = find_peer(r, id);
     if (found != NULL || o->n == PEERS_MAX) {
         return found;
     }
     if (o->n == o->cap) {
         size_t cap = o->cap == 0 ? 8 : 2 * o->cap;
-        struct outbox_peer *grown = realloc(o->peers, cap * sizeof *grown);
+        struct send_queue_peer *grown = realloc(o->peers, cap * sizeof *grown);
         if (grown == NULL) {
             return NULL;
         }
         o->peers = grown;
         o->cap = cap;
     }
-    o->peers[o->n] = (struct outbox_peer){.id = id};
+    o->peers[o->n] = (struct send_queue_peer){.id = id};
     return &o->peers[o->n++];
 }
 
-bool outbox_linked(const struct replication *r, uint64_t id)
+bool send_queue_linked(const struct replication *r, uint64_t id)
 {
     for (size_t i = 0; i < r->outbox.n; i++) {
         if (r->outbox.peers[i].id == id) {
@@ -96,7 +96,7 @@ bool outbox_linked(const struct replication *r, uint64_t id)
 }
 
 /* Forgets what was to be sent, and what was sent. */
-static void forget_range(struct outbox_peer *p)
+static void forget_range(struct send_queue_peer *p)
 {
     p->first = p->end = p->matched = 0;
     p->in_flight = 0;
@@ -104,9 +104,9 @@ static void forget_range(struct outbox_peer *p)
     p->probing = true;
 }
 
-void outbox_link(struct replication *r, uint64_t id, bool up)
+void send_queue_link(struct replication *r, uint64_t id, bool up)
 {
-    struct outbox_peer *p = outbox_peer(r, id);
+    struct send_queue_peer *p = send_queue_peer(r, id);
     if (p == NULL) {
         return; /* without memory it stays unlinked */
     }
@@ -115,23 +115,23 @@ void outbox_link(struct replication *r, uint64_t id, bool up)
     forget_range(p);
     if (!up && engine_leader(r->engine) == id) {
         unsigned ms = (unsigned)r->options.election_ms / HASTE;
-        engine_hasten(r->engine, driver_now_ms(r), ms > 0 ? ms : 1);
+        engine_hasten(r->engine, running_log_now_ms(r), ms > 0 ? ms : 1);
     }
 }
 
-void outbox_refused(struct replication *r, uint64_t id)
+void send_queue_refused(struct replication *r, uint64_t id)
 {
-    struct outbox_peer *p = find_peer(r, id);
+    struct send_queue_peer *p = find_peer(r, id);
     if (p != NULL && !p->refused) {
         p->refused = true;
-        driver_note(r, true, "message_refused",
-                    "server=%" PRIu64 " reason=\"no sound member sends this\"", id);
+        running_log_note(r, true, "message_refused",
+                         "server=%" PRIu64 " reason=\"no sound member sends this\"", id);
     }
 }
 
-void outbox_send(struct replication *r, uint64_t to, struct buf *message_take)
+void send_queue_send(struct replication *r, uint64_t to, struct buf *message_take)
 {
-    const struct outbox_peer *p = find_peer(r, to);
+    const struct send_queue_peer *p = find_peer(r, to);
     struct held_message *h =
         p == NULL || !p->linked || !buf_ok(message_take) ? NULL : malloc(sizeof *h);
     if (h == NULL) {
@@ -151,8 +151,8 @@ static size_t range_bytes(const struct replication *r, uint64_t from, uint64_t t
 {
     size_t bytes = 0;
     for (uint64_t i = from > r->table.first ? from : r->table.first; i < to; i++) {
-        const struct table_entry *entry = table_at(&r->table, i);
-        bytes += entry == NULL ? 0 : message_entry_size(entry->length);
+        const struct entry_table_entry *entry = entry_table_at(&r->table, i);
+        bytes += entry == NULL ? 0 : log_message_entry_size(entry->length);
     }
     return bytes;
 }
@@ -161,7 +161,8 @@ static size_t range_bytes(const struct replication *r, uint64_t from, uint64_t t
 
 /* The engine wants [first, end) sent. Where that does not go on from what it wanted before, it has
  * begun again. */
-static void want_entries(struct replication *r, struct outbox_peer *p, uint64_t first, uint64_t end)
+static void want_entries(struct replication *r, struct send_queue_peer *p, uint64_t first,
+                         uint64_t end)
 {
     if (first > p->end || first < p->first || p->end == 0) {
         p->first = first;
@@ -175,8 +176,8 @@ static void want_entries(struct replication *r, struct outbox_peer *p, uint64_t 
 
 static void add_append(struct replication *r, const struct engine_message *m)
 {
-    struct outbox *o = &r->outbox;
-    struct outbox_peer *p = find_peer(r, m->peer);
+    struct send_queue *o = &r->outbox;
+    struct send_queue_peer *p = find_peer(r, m->peer);
     if (m->term != o->term) {
         for (size_t i = 0; i < o->n; i++) {
             forget_range(&o->peers[i]);
@@ -198,10 +199,10 @@ static bool asks_below_log(const struct replication *r, const struct engine_mess
            engine_term_at(r->engine, m->append.prev_index) == 0;
 }
 
-void outbox_add(struct replication *r, const struct engine_message *m)
+void send_queue_add(struct replication *r, const struct engine_message *m)
 {
     struct buf bytes;
-    const struct outbox_peer *p = outbox_peer(r, m->peer);
+    const struct send_queue_peer *p = send_queue_peer(r, m->peer);
     if (p == NULL || !p->linked) {
         return;
     }
@@ -210,17 +211,17 @@ void outbox_add(struct replication *r, const struct engine_message *m)
         return;
     }
     if (m->kind == ENGINE_INSTALL) {
-        install_send(r, m);
+        snapshot_install_send(r, m);
         return;
     }
     buf_init(&bytes, 0);
-    message_put_engine(&bytes, m);
-    outbox_send(r, m->peer, &bytes);
+    log_message_put_engine(&bytes, m);
+    send_queue_send(r, m->peer, &bytes);
 }
 
-void outbox_matched(struct replication *r, uint64_t id)
+void send_queue_matched(struct replication *r, uint64_t id)
 {
-    struct outbox_peer *p = find_peer(r, id);
+    struct send_queue_peer *p = find_peer(r, id);
     uint64_t match = engine_match_index(r->engine, id);
     if (p == NULL || match <= p->matched) {
         return;
@@ -246,7 +247,7 @@ static void hand_over(struct replication *r, uint64_t to, struct buf *bytes)
 }
 
 /* Sends the n entries from p->first on, or none as a sign of life. */
-static void send_append(struct replication *r, struct outbox_peer *p, uint64_t prev, size_t n)
+static void send_append(struct replication *r, struct send_queue_peer *p, uint64_t prev, size_t n)
 {
     struct buf bytes;
     struct engine_message m = {
@@ -264,28 +265,28 @@ static void send_append(struct replication *r, struct outbox_peer *p, uint64_t p
         return;
     }
     buf_init(&bytes, 0);
-    message_put_engine(&bytes, &m);
+    log_message_put_engine(&bytes, &m);
     for (size_t i = 0; i < n; i++) {
-        const struct table_entry *entry = table_at(&r->table, prev + 1 + i);
-        message_put_entry(&bytes, entry->term, entry->kind, table_payload(entry));
+        const struct entry_table_entry *entry = entry_table_at(&r->table, prev + 1 + i);
+        log_message_put_entry(&bytes, entry->term, entry->kind, entry_table_payload(entry));
     }
     hand_over(r, p->id, &bytes);
 }
 
-static void send_entries(struct replication *r, struct outbox_peer *p);
+static void send_entries(struct replication *r, struct send_queue_peer *p);
 
 static void fetched(struct replication *r, uint64_t peer)
 {
-    struct outbox_peer *p = find_peer(r, peer);
+    struct send_queue_peer *p = find_peer(r, peer);
     p->fetching = false;
     if (r->votes == 0) {
         send_entries(r, p);
     }
-    table_evict(&r->table, r->applied, r->options.cache_bytes);
+    entry_table_evict(&r->table, r->applied, r->options.cache_bytes);
 }
 
 /* How many entries from p->first on make the next message. */
-static size_t next_piece(const struct replication *r, const struct outbox_peer *p,
+static size_t next_piece(const struct replication *r, const struct send_queue_peer *p,
                          size_t *ret_bytes)
 {
     uint64_t end = p->end < r->table.next ? p->end : r->table.next;
@@ -295,12 +296,12 @@ static size_t next_piece(const struct replication *r, const struct outbox_peer *
         end = engine_stored(r->engine) + 1;
     }
     while (p->first + n < end && n < PIECE_ENTRIES) {
-        const struct table_entry *entry = table_at(&r->table, p->first + n);
-        if (entry == NULL || !table_has_bytes(entry) ||
+        const struct entry_table_entry *entry = entry_table_at(&r->table, p->first + n);
+        if (entry == NULL || !entry_table_has_bytes(entry) ||
             (n > 0 && bytes + entry->length > PIECE_BYTES)) {
             break;
         }
-        bytes += message_entry_size(entry->length);
+        bytes += log_message_entry_size(entry->length);
         n++;
     }
     *ret_bytes = bytes;
@@ -308,7 +309,7 @@ static size_t next_piece(const struct replication *r, const struct outbox_peer *
 }
 
 /* Sends as much of the range as may leave now. */
-static void send_entries(struct replication *r, struct outbox_peer *p)
+static void send_entries(struct replication *r, struct send_queue_peer *p)
 {
     if (!engine_is_leader(r->engine) || engine_term(r->engine) != r->outbox.term || !p->linked) {
         forget_range(p);
@@ -317,13 +318,13 @@ static void send_entries(struct replication *r, struct outbox_peer *p)
     while (p->first < p->end && p->in_flight < (p->probing ? PIECE_BYTES : WINDOW_BYTES)) {
         size_t bytes;
         size_t n = next_piece(r, p, &bytes);
-        const struct table_entry *entry = table_at(&r->table, p->first);
+        const struct entry_table_entry *entry = entry_table_at(&r->table, p->first);
         if (entry == NULL) {
             forget_range(p);
             return;
         }
         if (n == 0) {
-            if (!table_has_bytes(entry) && !p->fetching) {
+            if (!entry_table_has_bytes(entry) && !p->fetching) {
                 p->fetching = fetch_start(r, p->first, p->end, fetched, p->id);
             }
             return;
@@ -338,7 +339,7 @@ static void send_entries(struct replication *r, struct outbox_peer *p)
     }
 }
 
-static void flush_peer(struct replication *r, struct outbox_peer *p)
+static void flush_peer(struct replication *r, struct send_queue_peer *p)
 {
     if (p->matched > 0 && !p->probing && p->linked && engine_match_index(r->engine, p->id) > 0) {
         p->end = r->table.next;
@@ -354,7 +355,7 @@ static void flush_peer(struct replication *r, struct outbox_peer *p)
     }
 }
 
-void outbox_flush(struct replication *r)
+void send_queue_flush(struct replication *r)
 {
     if (r->votes > 0 || r->error != 0) {
         return;

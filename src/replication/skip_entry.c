@@ -17,7 +17,7 @@ enum {
 
 #define DECISION_MAGIC 0x434f4e4c534b4950u /* "CONLSKIP" */
 
-static void update(struct skip *s)
+static void update(struct entry_skip *s)
 {
     s->any = s->wanted != 0 || s->n_decided > 0 || s->n_told > 0;
 }
@@ -37,9 +37,9 @@ static void encode(const struct skip_entry *entry, struct buf *out)
     buf_append_i32(out, (int32_t)entry->hash);
 }
 
-void skip_noted(struct replication *r, uint64_t at, struct slice payload)
+void skip_entry_noted(struct replication *r, uint64_t at, struct slice payload)
 {
-    struct skip *s = &r->skip;
+    struct entry_skip *s = &r->skip;
     if (payload.len != DECISION_SIZE || get_be64(payload.data) != DECISION_MAGIC ||
         s->n_decided == SKIP_DECISIONS) {
         return;
@@ -50,20 +50,21 @@ void skip_noted(struct replication *r, uint64_t at, struct slice payload)
     update(s);
 }
 
-void skip_truncated(struct replication *r, uint64_t index)
+void skip_entry_truncated(struct replication *r, uint64_t index)
 {
-    struct skip *s = &r->skip;
+    struct entry_skip *s = &r->skip;
     while (s->n_decided > 0 && s->decided[s->n_decided - 1].at >= index) {
         s->n_decided--; /* they come in the order of the log */
     }
     update(s);
 }
 
-enum skip_verdict skip_judge(const struct replication *r, const struct skip_entry *entry)
+enum skip_entry_verdict skip_entry_judge(const struct replication *r,
+                                         const struct skip_entry *entry)
 {
-    const struct skip *s = &r->skip;
+    const struct entry_skip *s = &r->skip;
     uint64_t commit = engine_commit_index(r->engine);
-    enum skip_verdict verdict = s->wanted == entry->index ? SKIP_WAIT : SKIP_APPLY;
+    enum skip_entry_verdict verdict = s->wanted == entry->index ? SKIP_WAIT : SKIP_APPLY;
     for (size_t i = 0; i < s->n_decided; i++) {
         if (same_entry(&s->decided[i].entry, entry)) {
             return s->decided[i].at <= commit ? SKIP_PASS : SKIP_WAIT;
@@ -79,16 +80,16 @@ enum skip_verdict skip_judge(const struct replication *r, const struct skip_entr
 
 /* --- waiting ---------------------------------------------------------------------------------- */
 
-void skip_wait(struct replication *r, const struct skip_entry *entry)
+void skip_entry_wait(struct replication *r, const struct skip_entry *entry)
 {
-    struct skip *s = &r->skip;
+    struct entry_skip *s = &r->skip;
     if (s->waits && same_entry(&s->held, entry)) {
         return;
     }
     s->waits = true;
     s->held = *entry;
     s->next_ms = 0;
-    driver_note(
+    running_log_note(
         r, true, "entry_awaits_skip",
         "index=%" PRIu64 " term=%" PRIu64 " checksum=%08x reason=\"%s\"", entry->index, entry->term,
         (unsigned)entry->hash,
@@ -97,31 +98,32 @@ void skip_wait(struct replication *r, const struct skip_entry *entry)
             : "another member knows of a decision to skip it");
 }
 
-static void send_note(struct replication *r, uint64_t to, enum message_kind kind,
-                      const struct message_note *note)
+static void send_note(struct replication *r, uint64_t to, enum log_message_kind kind,
+                      const struct log_message_note *note)
 {
     struct buf bytes;
     buf_init(&bytes, 0);
-    message_put_note(&bytes, kind, note);
-    outbox_send(r, to, &bytes);
+    log_message_put_note(&bytes, kind, note);
+    send_queue_send(r, to, &bytes);
 }
 
 static void tell_decisions(struct replication *r, uint64_t to)
 {
-    const struct skip *s = &r->skip;
+    const struct entry_skip *s = &r->skip;
     for (size_t i = 0; i < s->n_decided; i++) {
-        const struct message_note note = {s->decided[i].entry.index, engine_term(r->engine),
-                                          s->decided[i].at};
+        const struct log_message_note note = {s->decided[i].entry.index, engine_term(r->engine),
+                                              s->decided[i].at};
         send_note(r, to, MESSAGE_SKIP_DECIDED, &note);
     }
 }
 
-void skip_link(struct replication *r, uint64_t peer)
+void skip_entry_link(struct replication *r, uint64_t peer)
 {
     tell_decisions(r, peer);
 }
 
-static void take_vote(struct skip *s, uint64_t from, const struct skip_entry *entry, int64_t now_ms)
+static void take_vote(struct entry_skip *s, uint64_t from, const struct skip_entry *entry,
+                      int64_t now_ms)
 {
     size_t i = 0;
     while (i < s->n_votes && s->votes[i].member != from) {
@@ -135,12 +137,12 @@ static void take_vote(struct skip *s, uint64_t from, const struct skip_entry *en
     }
 }
 
-void skip_receive(struct replication *r, uint64_t from, const struct message *m)
+void skip_entry_receive(struct replication *r, uint64_t from, const struct log_message *m)
 {
-    struct skip *s = &r->skip;
+    struct entry_skip *s = &r->skip;
     if (m->kind == MESSAGE_SKIP_VOTE) {
         const struct skip_entry entry = {m->note.id, m->note.term, (uint32_t)m->note.index};
-        take_vote(s, from, &entry, driver_now_ms(r));
+        take_vote(s, from, &entry, running_log_now_ms(r));
     } else if (m->note.id > r->applied && s->n_told < SKIP_DECISIONS) {
         s->told[s->n_told].index = m->note.id;
         s->told[s->n_told++].at = m->note.index;
@@ -151,8 +153,8 @@ void skip_receive(struct replication *r, uint64_t from, const struct message *m)
 /* Whether a majority of the voters waits before the same entry by its operator's word. */
 static bool majority_waits(const struct replication *r)
 {
-    const struct skip *s = &r->skip;
-    int64_t now_ms = driver_now_ms(r);
+    const struct entry_skip *s = &r->skip;
+    int64_t now_ms = running_log_now_ms(r);
     size_t count = 0;
     for (size_t v = 0; v < r->n_voters; v++) {
         bool votes = r->voters[v] == (uint64_t)r->options.server_id && s->wanted == s->held.index;
@@ -166,7 +168,7 @@ static bool majority_waits(const struct replication *r)
     return 2 * count > r->n_voters;
 }
 
-static bool is_decided(const struct skip *s)
+static bool is_decided(const struct entry_skip *s)
 {
     for (size_t i = 0; i < s->n_decided; i++) {
         if (same_entry(&s->decided[i].entry, &s->held)) {
@@ -181,24 +183,24 @@ static void decide(struct replication *r)
     struct buf payload;
     buf_init(&payload, 0);
     encode(&r->skip.held, &payload);
-    if (!buf_ok(&payload) || driver_propose(r, ENTRY_BARRIER, &payload) != 0) {
+    if (!buf_ok(&payload) || running_log_propose(r, ENTRY_BARRIER, &payload) != 0) {
         buf_finish(&payload); /* the next turn tries again */
         return;
     }
-    driver_note(r, true, "entry_skip_decided", "index=%" PRIu64 " by=%" PRIu64, r->skip.held.index,
-                driver_last_index(r));
+    running_log_note(r, true, "entry_skip_decided", "index=%" PRIu64 " by=%" PRIu64,
+                     r->skip.held.index, running_log_last_index(r));
     for (size_t i = 0; i < r->outbox.n; i++) {
         tell_decisions(r, r->outbox.peers[i].id);
     }
 }
 
-void skip_turn(struct replication *r)
+void skip_entry_turn(struct replication *r)
 {
-    struct skip *s = &r->skip;
-    if (driver_now_ms(r) < s->next_ms) {
+    struct entry_skip *s = &r->skip;
+    if (running_log_now_ms(r) < s->next_ms) {
         return;
     }
-    s->next_ms = driver_now_ms(r) + TELL_MS;
+    s->next_ms = running_log_now_ms(r) + TELL_MS;
     if (is_decided(s)) {
         return;
     }
@@ -207,12 +209,12 @@ void skip_turn(struct replication *r)
             decide(r);
         }
     } else if (s->wanted == s->held.index && engine_leader(r->engine) != 0) {
-        const struct message_note note = {s->held.index, s->held.term, s->held.hash};
+        const struct log_message_note note = {s->held.index, s->held.term, s->held.hash};
         send_note(r, engine_leader(r->engine), MESSAGE_SKIP_VOTE, &note);
     }
 }
 
-int64_t skip_deadline(const struct replication *r)
+int64_t skip_entry_deadline(const struct replication *r)
 {
     return r->skip.waits ? r->skip.next_ms : INT64_MAX;
 }
@@ -232,7 +234,7 @@ static uint32_t marker_checksum(const uint8_t *bytes)
 /* Whatever cannot be read was never there. */
 static void read_marker(struct replication *r)
 {
-    struct skip *s = &r->skip;
+    struct entry_skip *s = &r->skip;
     uint8_t bytes[MARKER_SIZE];
     char *path = marker_path(r);
     int fd = path != NULL ? r->ops->open(r->ops->ctx, path, FILE_READ) : -ENOMEM;
@@ -249,7 +251,7 @@ static void read_marker(struct replication *r)
 
 static void end_watch(struct replication *r, bool remove)
 {
-    struct skip *s = &r->skip;
+    struct entry_skip *s = &r->skip;
     if (s->marker >= 0) {
         r->ops->close(r->ops->ctx, s->marker);
         s->marker = -1;
@@ -264,7 +266,7 @@ static void end_watch(struct replication *r, bool remove)
 
 static void begin_watch(struct replication *r, uint64_t until)
 {
-    struct skip *s = &r->skip;
+    struct entry_skip *s = &r->skip;
     char *path = marker_path(r);
     s->marker = path != NULL ? r->ops->open(r->ops->ctx, path, FILE_REPLACE) : -1;
     s->watching = s->marker >= 0;
@@ -272,9 +274,9 @@ static void begin_watch(struct replication *r, uint64_t until)
     free(path);
 }
 
-void skip_watch(struct replication *r, uint64_t index)
+void skip_entry_watch(struct replication *r, uint64_t index)
 {
-    struct skip *s = &r->skip;
+    struct entry_skip *s = &r->skip;
     uint8_t bytes[MARKER_SIZE];
     if (!s->watching) {
         return;
@@ -288,7 +290,7 @@ void skip_watch(struct replication *r, uint64_t index)
     }
 }
 
-void skip_applied(struct replication *r)
+void skip_entry_applied(struct replication *r)
 {
     if (r->skip.watching && r->applied >= r->skip.watch_until) {
         end_watch(r, true);
@@ -297,11 +299,11 @@ void skip_applied(struct replication *r)
 
 static void tell_suspect(struct replication *r)
 {
-    const struct skip *s = &r->skip;
+    const struct entry_skip *s = &r->skip;
     if (s->suspect == 0) {
         return;
     }
-    driver_note(
+    running_log_note(
         r, true, "entry_suspected",
         "index=%" PRIu64
         " deaths=%u reason=\"the last run ended while it applied this entry. If it does so again, "
@@ -315,14 +317,14 @@ static void tell_suspect(struct replication *r)
 static int note_entry(void *arg, uint64_t index, const struct journal_ref *ref,
                       const uint8_t *payload)
 {
-    skip_noted(arg, index, slice_make(payload, ref->length));
+    skip_entry_noted(arg, index, slice_make(payload, ref->length));
     return 0;
 }
 
-int skip_recover(struct replication *r, const struct journal_contents *c, bool clean)
+int skip_entry_recover(struct replication *r, const struct journal_contents *c, bool clean)
 {
-    struct skip *s = &r->skip;
-    *s = (struct skip){.marker = -1};
+    struct entry_skip *s = &r->skip;
+    *s = (struct entry_skip){.marker = -1};
     for (size_t i = 0; i < c->count; i++) {
         if (c->refs[i].kind == ENTRY_BARRIER && c->refs[i].length == DECISION_SIZE) {
             int rv = journal_read(&r->journal, c, i, i + 1, note_entry, r);
@@ -342,14 +344,14 @@ int skip_recover(struct replication *r, const struct journal_contents *c, bool c
     if (r->options.skip > r->applied) {
         s->wanted = r->options.skip;
     } else if (r->options.skip != 0) {
-        driver_note(r, false, "skip_unneeded", "index=%" PRIu64 " applied=%" PRIu64,
-                    r->options.skip, r->applied);
+        running_log_note(r, false, "skip_unneeded", "index=%" PRIu64 " applied=%" PRIu64,
+                         r->options.skip, r->applied);
     }
     update(s);
     return 0;
 }
 
-void skip_finish(struct replication *r)
+void skip_entry_finish(struct replication *r)
 {
     if (r->skip.marker >= 0) {
         end_watch(r, true);

@@ -31,25 +31,25 @@
 #include <stdint.h>
 
 struct journal_contents;
-struct message;
-struct problem;
+struct log_message;
+struct error_text;
 struct replication;
 
 /* Which entry. */
 struct skip_entry {
     uint64_t index;
     uint64_t term;
-    uint32_t hash; /* table_hash of its payload */
+    uint32_t hash; /* entry_table_hash of its payload */
 };
 
 enum { SKIP_DECISIONS = 64 };
 
-struct skip {
+struct entry_skip {
     bool any;        /* there is something to look at before an entry is applied */
     uint64_t wanted; /* the index that the operator named, 0: none */
     bool waits;      /* applying has come to `held` */
     struct skip_entry held;
-    int64_t next_ms; /* when skip_turn votes or decides next */
+    int64_t next_ms; /* when skip_entry_turn votes or decides next */
     struct {
         struct skip_entry entry;
         uint64_t at; /* index of the decision */
@@ -75,32 +75,33 @@ struct skip {
 };
 
 /* Reads the decisions of a log that was recovered, and what the last run left; tells both. clean: that one ended cleanly. */
-int skip_recover(struct replication *r, const struct journal_contents *c,
-                 bool clean) CONCLAVE_MUST_USE;
-void skip_finish(struct replication *r);
+int skip_entry_recover(struct replication *r, const struct journal_contents *c,
+                       bool clean) CONCLAVE_MUST_USE;
+void skip_entry_finish(struct replication *r);
 
 /* A barrier with a payload was appended; entries from index on are gone. */
-void skip_noted(struct replication *r, uint64_t at, struct slice payload);
-void skip_truncated(struct replication *r, uint64_t index);
+void skip_entry_noted(struct replication *r, uint64_t at, struct slice payload);
+void skip_entry_truncated(struct replication *r, uint64_t index);
 
-enum skip_verdict { SKIP_APPLY, SKIP_WAIT, SKIP_PASS };
+enum skip_entry_verdict { SKIP_APPLY, SKIP_WAIT, SKIP_PASS };
 
 /* How to treat a log entry that holds a command. */
-enum skip_verdict skip_judge(const struct replication *r, const struct skip_entry *entry);
+enum skip_entry_verdict skip_entry_judge(const struct replication *r,
+                                         const struct skip_entry *entry);
 
 /* Applying waits before this entry. */
-void skip_wait(struct replication *r, const struct skip_entry *entry);
+void skip_entry_wait(struct replication *r, const struct skip_entry *entry);
 
 /* An entry is about to be applied; it was. */
-void skip_watch(struct replication *r, uint64_t index);
-void skip_applied(struct replication *r);
+void skip_entry_watch(struct replication *r, uint64_t index);
+void skip_entry_applied(struct replication *r);
 
 /* A link came up; a note of another member came. */
-void skip_link(struct replication *r, uint64_t peer);
-void skip_receive(struct replication *r, uint64_t from, const struct message *m);
+void skip_entry_link(struct replication *r, uint64_t peer);
+void skip_entry_receive(struct replication *r, uint64_t from, const struct log_message *m);
 
 /* Tells the leader, or decides. */
-void skip_turn(struct replication *r);
-int64_t skip_deadline(const struct replication *r);
+void skip_entry_turn(struct replication *r);
+int64_t skip_entry_deadline(const struct replication *r);
 
 #endif

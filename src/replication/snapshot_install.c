@@ -19,33 +19,33 @@
 
 static int64_t host_now_ms(void *ctx)
 {
-    return driver_now_ms(ctx);
+    return running_log_now_ms(ctx);
 }
 
 static void host_run(void *ctx, struct worker_job *job)
 {
-    driver_submit_job(ctx, LANE_FILES, job);
+    running_log_submit_job(ctx, LANE_FILES, job);
 }
 
 static void host_ran(void *ctx)
 {
-    driver_job_done(ctx);
+    running_log_job_done(ctx);
 }
 
 static void host_send(void *ctx, uint64_t to, struct buf *message_take)
 {
-    outbox_send(ctx, to, message_take);
+    send_queue_send(ctx, to, message_take);
 }
 
 static void host_warn(void *ctx, const char *text)
 {
-    driver_note(ctx, true, "snapshot_stream_failed", "reason=\"%s\"", text);
+    running_log_note(ctx, true, "snapshot_stream_failed", "reason=\"%s\"", text);
 }
 
-static void ready(void *ctx, uint64_t from, const struct message_offer *offer)
+static void ready(void *ctx, uint64_t from, const struct log_message_offer *offer)
 {
     struct replication *r = ctx;
-    struct install *in = &r->install;
+    struct snapshot_install *in = &r->install;
     if (in->state == INSTALL_BEGUN || r->closing || r->error != 0) {
         return;
     }
@@ -57,7 +57,7 @@ static void ready(void *ctx, uint64_t from, const struct message_offer *offer)
 
 static void accepted(void *ctx, int rv);
 
-void install_init(struct replication *r)
+void snapshot_install_init(struct replication *r)
 {
     const struct stream_host host = {r, host_now_ms, host_run, host_ran, host_send, host_warn};
     const struct snapshot_receiver_callbacks callbacks = {r, ready, accepted};
@@ -67,34 +67,34 @@ void install_init(struct replication *r)
                            r->folder.marker.cluster);
 }
 
-void install_finish(struct replication *r)
+void snapshot_install_finish(struct replication *r)
 {
-    struct install *in = &r->install;
+    struct snapshot_install *in = &r->install;
     snapshot_sender_finish(&in->sender);
     snapshot_receiver_finish(&in->receiver);
     free(in->segments);
-    problem_finish(&in->problem);
+    error_text_finish(&in->problem);
 }
 
 /* --- sending -------------------------------------------------------------------------------------- */
 
-void install_send(struct replication *r, const struct engine_message *install)
+void snapshot_install_send(struct replication *r, const struct engine_message *install)
 {
     r->install.sender.dir = r->folder.dir;
     snapshot_sender_begin(&r->install.sender, install);
 }
 
-void install_link(struct replication *r, uint64_t peer, bool up)
+void snapshot_install_link(struct replication *r, uint64_t peer, bool up)
 {
     snapshot_sender_link(&r->install.sender, peer, up);
 }
 
-int64_t install_deadline(const struct replication *r)
+int64_t snapshot_install_deadline(const struct replication *r)
 {
     return snapshot_sender_deadline(&r->install.sender);
 }
 
-void install_tick(struct replication *r)
+void snapshot_install_tick(struct replication *r)
 {
     struct snapshot_sender *s = &r->install.sender;
     snapshot_sender_tick(s);
@@ -107,14 +107,14 @@ void install_tick(struct replication *r)
     }
 }
 
-void install_close(struct replication *r)
+void snapshot_install_close(struct replication *r)
 {
     snapshot_sender_stop(&r->install.sender);
 }
 
 /* --- receiving ------------------------------------------------------------------------------------ */
 
-static struct engine_message as_install(uint64_t from, const struct message_offer *offer)
+static struct engine_message as_install(uint64_t from, const struct log_message_offer *offer)
 {
     struct engine_message m = {.kind = ENGINE_INSTALL, .peer = from, .term = offer->term};
     m.install.index = offer->index;
@@ -123,9 +123,10 @@ static struct engine_message as_install(uint64_t from, const struct message_offe
     return m;
 }
 
-static int receive_offer(struct replication *r, uint64_t from, const struct message_offer *offer)
+static int receive_offer(struct replication *r, uint64_t from,
+                         const struct log_message_offer *offer)
 {
-    struct install *in = &r->install;
+    struct snapshot_install *in = &r->install;
     struct engine_result result;
     if (offer->term < engine_term(r->engine) || in->state != INSTALL_IDLE) {
         return 0; /* of an old leader; or one thing after the other */
@@ -138,7 +139,7 @@ static int receive_offer(struct replication *r, uint64_t from, const struct mess
     }
     /* Here already: the engine says so to the other's. */
     const struct engine_message m = as_install(from, offer);
-    int rv = engine_receive(r->engine, driver_now_ms(r), &m, NULL, 0, &result);
+    int rv = engine_receive(r->engine, running_log_now_ms(r), &m, NULL, 0, &result);
     carry_out(r, rv, &result, NULL);
     if (rv == 0) {
         assert(!result.install);
@@ -147,7 +148,7 @@ static int receive_offer(struct replication *r, uint64_t from, const struct mess
     return rv;
 }
 
-int install_receive(struct replication *r, uint64_t from, const struct message *m)
+int snapshot_install_receive(struct replication *r, uint64_t from, const struct log_message *m)
 {
     switch (m->kind) {
     case MESSAGE_OFFER:
@@ -170,7 +171,7 @@ static void run(struct replication *r, enum replication_lane lane,
 {
     r->install.job.work = work;
     r->install.job.done = done;
-    driver_submit_job(r, lane, &r->install.job);
+    running_log_submit_job(r, lane, &r->install.job);
 }
 
 static struct replication *owner(struct worker_job *job)
@@ -179,10 +180,10 @@ static struct replication *owner(struct worker_job *job)
 }
 
 /* Whether to go on; what a failed or closing log leaves here, the next start settles. */
-static bool goes_on(struct replication *r, const struct problem *problem)
+static bool goes_on(struct replication *r, const struct error_text *problem)
 {
     if (r->install.rv != 0) {
-        driver_fail(r, r->install.rv, problem_text(problem, r->install.rv));
+        running_log_fail(r, r->install.rv, error_text_of(problem, r->install.rv));
     }
     return r->error == 0 && !r->closing;
 }
@@ -190,33 +191,33 @@ static bool goes_on(struct replication *r, const struct problem *problem)
 /* The state is replaced. */
 static void finish(struct replication *r)
 {
-    struct install *in = &r->install;
+    struct snapshot_install *in = &r->install;
     const struct snapshot_meta *meta = &in->reader.meta;
     struct engine_result result;
     int rv = r->callbacks.restore(r->callbacks.ctx, in->reader.content);
     if (rv != 0) {
-        driver_fail(r, rv, "the snapshot of the leader cannot be loaded");
+        running_log_fail(r, rv, "the snapshot of the leader cannot be loaded");
         return;
     }
-    table_reset(&r->table, meta->index + 1);
+    entry_table_reset(&r->table, meta->index + 1);
     r->commands = 0;
     r->snapshot_index = meta->index;
     r->applied = meta->index;
     r->applied_term = meta->term;
     in->state = INSTALL_IDLE;
     snapshot_task_installed(r, meta->index);
-    rv = engine_installed(r->engine, driver_now_ms(r), meta, &result);
+    rv = engine_installed(r->engine, running_log_now_ms(r), meta, &result);
     carry_out(r, rv, &result, NULL);
     if (rv == 0) {
         rv = apply_configuration(r, meta->configuration_index, buf_slice(&meta->configuration));
     }
     if (rv != 0) {
-        driver_fail(r, rv, "the snapshot of the leader does not fit");
+        running_log_fail(r, rv, "the snapshot of the leader does not fit");
         return;
     }
     carry_out_members(r);
-    driver_note(r, false, "snapshot_installed", "index=%" PRIu64 " bytes=%zu server=%" PRIu64,
-                meta->index, in->reader.content.len, in->from);
+    running_log_note(r, false, "snapshot_installed", "index=%" PRIu64 " bytes=%zu server=%" PRIu64,
+                     meta->index, in->reader.content.len, in->from);
     snapshot_receiver_done(&in->receiver);
     r->callbacks.apply_done(r->callbacks.ctx);
 }
@@ -224,7 +225,7 @@ static void finish(struct replication *r)
 static void open_work(struct worker_job *job)
 {
     struct replication *r = owner(job);
-    struct install *in = &r->install;
+    struct snapshot_install *in = &r->install;
     for (size_t i = 0; i < in->n_segments; i++) {
         /* What cannot be removed now is removed by the next start. */
         int err = journal_dispose(&r->journal, &in->segments[i]);
@@ -237,7 +238,7 @@ static void open_work(struct worker_job *job)
 static void open_done(struct worker_job *job)
 {
     struct replication *r = owner(job);
-    struct install *in = &r->install;
+    struct snapshot_install *in = &r->install;
     bool open = in->rv == 0;
     free(in->segments);
     in->segments = NULL;
@@ -247,13 +248,13 @@ static void open_done(struct worker_job *job)
     if (open) {
         snapshot_reader_close(&in->reader);
     }
-    driver_job_done(r);
+    running_log_job_done(r);
 }
 
 static void reset_work(struct worker_job *job)
 {
     struct replication *r = owner(job);
-    struct install *in = &r->install;
+    struct snapshot_install *in = &r->install;
     in->rv = journal_reset(&r->journal, in->offer.index, &in->segments, &in->n_segments);
 }
 
@@ -264,7 +265,7 @@ static void reset_done(struct worker_job *job)
         r->live_segment = r->journal.segments[0].sequence;
         run(r, LANE_FILES, open_work, open_done);
     }
-    driver_job_done(r);
+    running_log_job_done(r);
 }
 
 static void accepted(void *ctx, int rv)
@@ -288,7 +289,7 @@ static void begin_done(struct worker_job *job)
     if (goes_on(r, &r->journal.problem)) {
         snapshot_receiver_accept(&r->install.receiver);
     }
-    driver_job_done(r);
+    running_log_job_done(r);
 }
 
 /* Nothing touches log or state. */
@@ -298,9 +299,9 @@ static bool settled(const struct replication *r)
            !r->fetching && r->snapshot.state == SNAPSHOT_IDLE;
 }
 
-void install_turn(struct replication *r)
+void snapshot_install_turn(struct replication *r)
 {
-    struct install *in = &r->install;
+    struct snapshot_install *in = &r->install;
     struct engine_result result;
     if (!engine_is_leader(r->engine)) {
         snapshot_sender_stop(&in->sender);
@@ -309,7 +310,7 @@ void install_turn(struct replication *r)
         return;
     }
     const struct engine_message m = as_install(in->from, &in->offer);
-    int rv = engine_receive(r->engine, driver_now_ms(r), &m, NULL, 0, &result);
+    int rv = engine_receive(r->engine, running_log_now_ms(r), &m, NULL, 0, &result);
     if (rv != 0 || !result.install) {
         in->state = INSTALL_IDLE;
         carry_out(r, rv, &result, NULL);

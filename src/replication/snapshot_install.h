@@ -11,36 +11,36 @@
 struct replication;
 
 /* What takes the place of the log: someone else's snapshot. */
-enum install_state {
+enum snapshot_install_state {
     INSTALL_IDLE,
     INSTALL_WAITING, /* the file is whole; writes and an own snapshot come to their end */
     INSTALL_BEGUN,   /* the engine wants it: no entry comes in and none is applied */
 };
 
-struct install {
+struct snapshot_install {
     struct snapshot_sender sender;
     struct snapshot_receiver receiver;
     uint64_t damage_noted; /* sender.damaged that was passed on */
-    enum install_state state;
+    enum snapshot_install_state state;
     uint64_t from;
-    struct message_offer offer;
+    struct log_message_offer offer;
 
     struct worker_job job;
     int rv;                           /* the job's */
     struct journal_segment *segments; /* to be disposed of */
     size_t n_segments;
     struct snapshot_reader reader;
-    struct problem problem;
+    struct error_text problem;
 };
 
-void install_init(struct replication *r);
-void install_finish(struct replication *r);
-void install_send(struct replication *r, const struct engine_message *install);
-int install_receive(struct replication *r, uint64_t from, const struct message *m);
-void install_link(struct replication *r, uint64_t peer, bool up);
-void install_turn(struct replication *r);
-void install_close(struct replication *r);
-int64_t install_deadline(const struct replication *r);
-void install_tick(struct replication *r);
+void snapshot_install_init(struct replication *r);
+void snapshot_install_finish(struct replication *r);
+void snapshot_install_send(struct replication *r, const struct engine_message *install);
+int snapshot_install_receive(struct replication *r, uint64_t from, const struct log_message *m);
+void snapshot_install_link(struct replication *r, uint64_t peer, bool up);
+void snapshot_install_turn(struct replication *r);
+void snapshot_install_close(struct replication *r);
+int64_t snapshot_install_deadline(const struct replication *r);
+void snapshot_install_tick(struct replication *r);
 
 #endif

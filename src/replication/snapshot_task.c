@@ -57,7 +57,7 @@ void snapshot_task_finish(struct replication *r)
     struct snapshot_task *t = &r->snapshot;
     buf_finish(&t->pending);
     buf_finish(&t->meta.configuration);
-    problem_finish(&t->problem);
+    error_text_finish(&t->problem);
     free(t->kept);
     t->kept = NULL;
 }
@@ -111,7 +111,7 @@ static bool queue_step(struct replication *r, enum step_kind kind, struct buf *b
     s->kind = kind;
     s->job.work = step_work;
     s->job.done = step_done;
-    driver_submit_job(r, LANE_FILES, &s->job);
+    running_log_submit_job(r, LANE_FILES, &s->job);
     return true;
 }
 
@@ -125,7 +125,7 @@ static void give_up(struct replication *r)
     buf_reset(&t->pending);
     t->state = SNAPSHOT_ABORTING;
     if (!queue_step(r, STEP_ABORT, NULL)) {
-        driver_fail(r, CONCLAVE_ENOMEM, "out of memory while taking a snapshot");
+        running_log_fail(r, CONCLAVE_ENOMEM, "out of memory while taking a snapshot");
     }
 }
 
@@ -169,8 +169,8 @@ void snapshot_task_step(struct replication *r)
         return; /* closed from inside the callback */
     }
     if (rv < 0 || !buf_ok(&t->pending) || !queue_blocks(r, rv == 0)) {
-        driver_note(r, true, "snapshot_failed", "index=%" PRIu64 " reason=\"%s\"", t->meta.index,
-                    conclave_strerror(rv < 0 ? rv : CONCLAVE_ENOMEM));
+        running_log_note(r, true, "snapshot_failed", "index=%" PRIu64 " reason=\"%s\"",
+                         t->meta.index, conclave_strerror(rv < 0 ? rv : CONCLAVE_ENOMEM));
         give_up(r);
         return;
     }
@@ -187,7 +187,7 @@ void snapshot_task_step(struct replication *r)
 static void ended(struct replication *r)
 {
     r->snapshot.state = SNAPSHOT_IDLE;
-    problem_finish(&r->snapshot.problem);
+    error_text_finish(&r->snapshot.problem);
     if (r->error == 0 && !r->closing) {
         snapshot_task_maybe(r);
     }
@@ -225,14 +225,15 @@ static void remove_done(struct worker_job *job)
     struct replication *r = j->r;
     r->spare_hold = false;
     if (j->rv != 0) {
-        driver_note(r, true, "trim_failed", "error=%d reason=\"%s\"", -j->rv, strerror(-j->rv));
+        running_log_note(r, true, "trim_failed", "error=%d reason=\"%s\"", -j->rv,
+                         strerror(-j->rv));
     } else if (j->n_segments > 0 || j->n_snapshots > 0) {
-        driver_note(r, false, "log_trimmed", "segments=%zu snapshots=%zu below=%" PRIu64,
-                    j->n_segments, j->n_snapshots, j->keep_after + 1);
+        running_log_note(r, false, "log_trimmed", "segments=%zu snapshots=%zu below=%" PRIu64,
+                         j->n_segments, j->n_snapshots, j->keep_after + 1);
     }
     trim_free(j);
     ended(r);
-    driver_job_done(r);
+    running_log_job_done(r);
 }
 
 static void trim_work(struct worker_job *job)
@@ -248,7 +249,7 @@ static void trim_done(struct worker_job *job)
     struct trim_job *j = CONTAINER_OF(job, struct trim_job, job);
     struct replication *r = j->r;
     if (j->rv != 0) {
-        driver_fail(r, j->rv, problem_text(&r->journal.problem, j->rv));
+        running_log_fail(r, j->rv, error_text_of(&r->journal.problem, j->rv));
         trim_free(j);
         ended(r);
     } else {
@@ -256,9 +257,9 @@ static void trim_done(struct worker_job *job)
         j->tidy = r->install.receiver.state == RECEIVE_IDLE;
         j->job.work = remove_work;
         j->job.done = remove_done;
-        driver_submit_job(r, LANE_FILES, &j->job);
+        running_log_submit_job(r, LANE_FILES, &j->job);
     }
-    driver_job_done(r);
+    running_log_job_done(r);
 }
 
 /* Puts the new snapshot into the list of kept ones. */
@@ -287,7 +288,7 @@ void snapshot_task_installed(struct replication *r, uint64_t index)
     assert(t->state == SNAPSHOT_IDLE);
     t->meta.index = index;
     if (!keep_new(t)) {
-        driver_fail(r, CONCLAVE_ENOMEM, "out of memory after installing a snapshot");
+        running_log_fail(r, CONCLAVE_ENOMEM, "out of memory after installing a snapshot");
     }
     t->attempt_index = index;
     t->attempt_bytes = r->applied_bytes;
@@ -344,29 +345,30 @@ static void completed(struct replication *r)
 {
     struct snapshot_task *t = &r->snapshot;
     struct engine_result result;
-    int rv = engine_snapshot(r->engine, driver_now_ms(r), &t->meta, r->options.trailing_entries,
-                             &result);
+    int rv = engine_snapshot(r->engine, running_log_now_ms(r), &t->meta,
+                             r->options.trailing_entries, &result);
     if (rv != 0) {
-        driver_fail(r, rv, "the consensus engine refused a snapshot");
+        running_log_fail(r, rv, "the consensus engine refused a snapshot");
         ended(r);
         return;
     }
     carry_out(r, rv, &result, NULL);
-    table_trim(&r->table, t->meta.index > r->options.trailing_entries
-                              ? t->meta.index - r->options.trailing_entries
-                              : 0);
+    entry_table_trim(&r->table, t->meta.index > r->options.trailing_entries
+                                    ? t->meta.index - r->options.trailing_entries
+                                    : 0);
     r->snapshot_index = t->meta.index;
     t->newest_size = t->content_size;
-    driver_note(r, false, "snapshot_written", "index=%" PRIu64 " bytes=%" PRIu64 " ms=%" PRId64,
-                t->meta.index, t->content_size, driver_now_ms(r) - t->started_ms);
+    running_log_note(r, false, "snapshot_written",
+                     "index=%" PRIu64 " bytes=%" PRIu64 " ms=%" PRId64, t->meta.index,
+                     t->content_size, running_log_now_ms(r) - t->started_ms);
     if (r->options.snapshot_time != NULL) {
-        summary_add(r->options.snapshot_time, (uint64_t)(driver_now_ms(r) - t->started_ms));
+        summary_add(r->options.snapshot_time, (uint64_t)(running_log_now_ms(r) - t->started_ms));
     }
 
     struct trim_job *j = calloc(1, sizeof *j);
     if (j == NULL || !keep_new(t) || !plan_trim(r, j)) {
         free(j);
-        driver_fail(r, CONCLAVE_ENOMEM, "out of memory while trimming the log");
+        running_log_fail(r, CONCLAVE_ENOMEM, "out of memory while trimming the log");
         ended(r);
         return;
     }
@@ -375,7 +377,7 @@ static void completed(struct replication *r)
     j->snapshot_index = t->meta.index;
     j->job.work = trim_work;
     j->job.done = trim_done;
-    driver_submit_job(r, LANE_LOG, &j->job);
+    running_log_submit_job(r, LANE_LOG, &j->job);
 }
 
 static void step_done(struct worker_job *job)
@@ -386,8 +388,8 @@ static void step_done(struct worker_job *job)
     t->queued -= s->block.len;
     if (s->kind == STEP_ABORT) {
         if (t->writer_rv != 0) {
-            driver_note(r, true, "snapshot_failed", "index=%" PRIu64 " reason=\"%s\"",
-                        t->meta.index, problem_text(&t->problem, t->writer_rv));
+            running_log_note(r, true, "snapshot_failed", "index=%" PRIu64 " reason=\"%s\"",
+                             t->meta.index, error_text_of(&t->problem, t->writer_rv));
         }
         ended(r);
     } else if (s->rv != 0) {
@@ -405,7 +407,7 @@ static void step_done(struct worker_job *job)
     }
     buf_finish(&s->block);
     free(s);
-    driver_job_done(r);
+    running_log_job_done(r);
 }
 
 bool snapshot_task_worth(const struct replication *r)
@@ -447,7 +449,7 @@ void snapshot_task_maybe(struct replication *r)
     t->writer_rv = 0;
     t->content_size = 0;
     t->ahead = false;
-    t->started_ms = driver_now_ms(r);
+    t->started_ms = running_log_now_ms(r);
     int rv = buf_ok(&t->meta.configuration) ? r->callbacks.snapshot_begin(r->callbacks.ctx)
                                             : CONCLAVE_ENOMEM;
     if (rv == 0) {
@@ -459,8 +461,8 @@ void snapshot_task_maybe(struct replication *r)
         }
     }
     if (rv != 0) {
-        driver_note(r, true, "snapshot_failed", "index=%" PRIu64 " reason=\"%s\"", r->applied,
-                    conclave_strerror(rv));
+        running_log_note(r, true, "snapshot_failed", "index=%" PRIu64 " reason=\"%s\"", r->applied,
+                         conclave_strerror(rv));
     }
 }
 

@@ -16,18 +16,18 @@ static void engine_failed(struct replication *r, int rv)
                  ? "the log contradicts what the ensemble has committed: it lost its end"
                  : "the consensus engine failed: %s",
              conclave_strerror(rv));
-    driver_fail(r, rv, text);
+    running_log_fail(r, rv, text);
 }
 
 void carry_out_members(struct replication *r)
 {
-    struct member members[MEMBERS_MAX];
+    struct configuration_member members[MEMBERS_MAX];
     struct buf bytes;
     size_t n = 0;
     buf_init(&bytes, 0);
     int rv = engine_members(r->engine, &bytes);
     if (rv == 0 && bytes.len > 0) {
-        rv = members_decode(buf_slice(&bytes), members, &n);
+        rv = configuration_decode(buf_slice(&bytes), members, &n);
     }
     buf_finish(&bytes);
     uint64_t *voters = rv == 0 ? malloc((n + 1) * sizeof *voters) : NULL;
@@ -79,7 +79,7 @@ static void take_entries(struct replication *r, const struct engine_result *resu
             own ? &barrier : &received->entries[result->first_index + i - received->first_index];
         members = members || entry->kind == ENTRY_CONFIGURATION;
         if (take_entry(r, entry) != 0) {
-            driver_fail(r, CONCLAVE_ENOMEM, "out of memory while taking entries in");
+            running_log_fail(r, CONCLAVE_ENOMEM, "out of memory while taking entries in");
             return;
         }
     }
@@ -109,7 +109,7 @@ void carry_out(struct replication *r, int rv, const struct engine_result *result
     for (unsigned i = 0; i < result->messages && r->error == 0; i++) {
         struct engine_message m;
         engine_message(r->engine, i, &m);
-        outbox_add(r, &m);
+        send_queue_add(r, &m);
     }
     if (r->error == 0) {
         apply_committed(r);

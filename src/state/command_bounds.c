@@ -12,7 +12,7 @@ const struct command_bounds command_ceilings = {
     .ids = BOUNDS_IDS,
 };
 
-bool bounds_path(const struct command_bounds *b, struct slice path)
+bool command_bounds_path(const struct command_bounds *b, struct slice path)
 {
     int64_t depth = 0;
     if ((int64_t)path.len > b->path_bytes) {
@@ -27,8 +27,8 @@ bool bounds_path(const struct command_bounds *b, struct slice path)
     return depth <= b->path_depth;
 }
 
-bool bounds_acl(const struct command_bounds *b, struct wire_vector asked, struct wire_vector ids,
-                size_t command_bytes, int64_t *total)
+bool command_bounds_acl(const struct command_bounds *b, struct wire_vector asked,
+                        struct wire_vector ids, size_t command_bytes, int64_t *total)
 {
     int64_t bytes;
     if (asked.count <= 0) {
@@ -54,7 +54,7 @@ static size_t count_pieces(struct slice list)
     return pieces;
 }
 
-bool bounds_reconfig(const struct wire_reconfig_request *r)
+bool command_bounds_reconfig(const struct wire_reconfig_request *r)
 {
     enum { OTHER_LINES = 16 }; /* the version, and lines that name no server */
     return count_pieces(r->joining_servers) <= BOUNDS_MEMBERS &&
@@ -75,17 +75,19 @@ static int check_operation(const struct command_bounds *b, const struct operatio
     case WIRE_CREATE_TTL: {
         struct slice path = op->u.create.path;
         size_t more = mode_sequential(op->u.create.flags) ? SEQUENCE_BYTES : 0;
-        if (!bounds_path(b, path) || (int64_t)(path.len + more) > b->path_bytes) {
+        if (!command_bounds_path(b, path) || (int64_t)(path.len + more) > b->path_bytes) {
             return CONCLAVE_BAD_ARGUMENTS;
         }
-        return bounds_acl(b, op->u.create.acl, ids, command_bytes, total) ? 0
-                                                                          : CONCLAVE_INVALID_ACL;
+        return command_bounds_acl(b, op->u.create.acl, ids, command_bytes, total)
+                   ? 0
+                   : CONCLAVE_INVALID_ACL;
     }
     case WIRE_SET_ACL:
-        return bounds_acl(b, op->u.set_acl.acl, ids, command_bytes, total) ? 0
-                                                                           : CONCLAVE_INVALID_ACL;
+        return command_bounds_acl(b, op->u.set_acl.acl, ids, command_bytes, total)
+                   ? 0
+                   : CONCLAVE_INVALID_ACL;
     case WIRE_RECONFIG:
-        return bounds_reconfig(&op->u.reconfig) ? 0 : CONCLAVE_BAD_ARGUMENTS;
+        return command_bounds_reconfig(&op->u.reconfig) ? 0 : CONCLAVE_BAD_ARGUMENTS;
     default:
         return 0;
     }
@@ -124,8 +126,8 @@ static int check_reads(const struct command_bounds *b, struct slice body)
     return 0;
 }
 
-int bounds_check(const struct command_bounds *b, int32_t type, struct slice body,
-                 struct wire_vector ids)
+int command_bounds_check(const struct command_bounds *b, int32_t type, struct slice body,
+                         struct wire_vector ids)
 {
     struct wire_reader r;
     struct operation op;

@@ -16,7 +16,7 @@ struct command_bounds {
     int64_t parts;         /* operations of a multi or a multiRead */
     int64_t path_bytes;    /* of a node to be created */
     int64_t path_depth;    /* its components */
-    struct acl_limits acl; /* of one list; all lists of a command: see bounds_acl */
+    struct acl_limits acl; /* of one list; all lists of a command: see command_bounds_acl */
     int64_t ids;           /* of the caller */
 };
 
@@ -39,19 +39,19 @@ extern const struct command_bounds command_ceilings;
 
 /* Whether a request may be proposed: 0, CONCLAVE_INVALID_ACL or CONCLAVE_BAD_ARGUMENTS; or, as state_check_write,
  * CONCLAVE_MARSHALLING_ERROR. Apply reports all other errors. */
-int bounds_check(const struct command_bounds *b, int32_t type, struct slice body,
-                 struct wire_vector ids);
+int command_bounds_check(const struct command_bounds *b, int32_t type, struct slice body,
+                         struct wire_vector ids);
 
 /* Whether a node may be created at a path. */
-bool bounds_path(const struct command_bounds *b, struct slice path);
+bool command_bounds_path(const struct command_bounds *b, struct slice path);
 
 /* Whether a list may be stored, as one more of a command of command_bytes; *total counts the bytes of all its lists.
  * Together they may have the bytes of one list and 16 for each byte of the command: all ids of the caller replace an
  * "auth", so that few bytes ask for many. */
-bool bounds_acl(const struct command_bounds *b, struct wire_vector asked, struct wire_vector ids,
-                size_t command_bytes, int64_t *total);
+bool command_bounds_acl(const struct command_bounds *b, struct wire_vector asked,
+                        struct wire_vector ids, size_t command_bytes, int64_t *total);
 
 /* Whether a reconfig names no more servers in a list than there can be. */
-bool bounds_reconfig(const struct wire_reconfig_request *r);
+bool command_bounds_reconfig(const struct wire_reconfig_request *r);
 
 #endif

@@ -94,7 +94,7 @@ uint64_t digest_session(const struct session *session)
 
 uint64_t digest_results(const struct session *session)
 {
-    const struct results *r = session->results;
+    const struct once_results *r = session->results;
     uint64_t h = fold(5, (uint64_t)session->id);
     h = fold(h, (uint64_t)(uint32_t)r->count_max << 32 | (uint32_t)r->bytes_max);
     h = fold(h, (uint64_t)(uint32_t)r->last << 32 | (uint32_t)r->forgotten);
@@ -102,7 +102,7 @@ uint64_t digest_results(const struct session *session)
     return fold_end(h);
 }
 
-uint64_t digest_result(int64_t session_id, const struct result *result)
+uint64_t digest_result(int64_t session_id, const struct once_result *result)
 {
     uint64_t h = fold(6, (uint64_t)session_id);
     h = fold(h, (uint64_t)(uint32_t)result->number << 32 | (uint32_t)result->err);
@@ -157,7 +157,7 @@ uint64_t state_digest(const struct state *s)
         if (session->results != NULL) {
             sum += digest_results(session);
             LIST_FOREACH (link, &session->results->list) {
-                sum += digest_result(session->id, CONTAINER_OF(link, struct result, link));
+                sum += digest_result(session->id, CONTAINER_OF(link, struct once_result, link));
             }
         }
     }

@@ -4,7 +4,7 @@
 
 #include "base/slice.h"
 
-struct result;
+struct once_result;
 struct session;
 struct state;
 struct znode;
@@ -17,7 +17,7 @@ uint64_t digest_children(const struct znode *node, uint64_t path);
 uint64_t digest_session(const struct session *session);
 /* What is remembered of its writes, save for each result. */
 uint64_t digest_results(const struct session *session);
-uint64_t digest_result(int64_t session_id, const struct result *result);
+uint64_t digest_result(int64_t session_id, const struct once_result *result);
 /* Both parts of all nodes. */
 uint64_t digest_nodes(const struct state *s);
 

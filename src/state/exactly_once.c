@@ -9,9 +9,9 @@ static int32_t distance(int32_t a, int32_t b)
     return (int32_t)((uint32_t)b - (uint32_t)a);
 }
 
-static struct result *result_of(struct list *link)
+static struct once_result *result_of(struct list *link)
 {
-    return CONTAINER_OF(link, struct result, link);
+    return CONTAINER_OF(link, struct once_result, link);
 }
 
 /* The head's part of the digest is taken out before a change and put in after it. */
@@ -27,11 +27,11 @@ static void head_in(struct state *s, const struct session *session)
 
 /* --- one more, one less ----------------------------------------------------------------------- */
 
-bool results_put(struct state *s, struct session *session, const struct result *like,
-                 struct slice reply)
+bool once_results_put(struct state *s, struct session *session, const struct once_result *like,
+                      struct slice reply)
 {
-    struct results *r = session->results;
-    struct result *result = malloc(sizeof *result + reply.len);
+    struct once_results *r = session->results;
+    struct once_result *result = malloc(sizeof *result + reply.len);
     if (result == NULL) {
         return false;
     }
@@ -47,7 +47,7 @@ bool results_put(struct state *s, struct session *session, const struct result *
     return true;
 }
 
-static void result_free(struct state *s, struct results *r, struct result *result)
+static void result_free(struct state *s, struct once_results *r, struct once_result *result)
 {
     list_remove(&result->link);
     account_credit(&r->account, ACCOUNT_RESULTS, sizeof *result + result->len);
@@ -56,31 +56,31 @@ static void result_free(struct state *s, struct results *r, struct result *resul
 }
 
 /* The digest's head is the caller's. */
-static void forget_oldest(struct state *s, struct results *r)
+static void forget_oldest(struct state *s, struct once_results *r)
 {
-    struct result *oldest = result_of(r->list.next);
+    struct once_result *oldest = result_of(r->list.next);
     r->forgotten = oldest->number;
     result_free(s, r, oldest);
 }
 
 /* What the client has got is forgotten. */
-static void forget_answered(struct state *s, struct results *r, int32_t unanswered)
+static void forget_answered(struct state *s, struct once_results *r, int32_t unanswered)
 {
-    while (results_count(r) > 0 && distance(unanswered, result_of(r->list.next)->number) < 0) {
+    while (once_results_count(r) > 0 && distance(unanswered, result_of(r->list.next)->number) < 0) {
         forget_oldest(s, r);
     }
 }
 
-static bool over_limit(const struct results *r)
+static bool over_limit(const struct once_results *r)
 {
-    size_t count = results_count(r);
-    size_t replies = r->account.bytes[ACCOUNT_RESULTS] - count * sizeof(struct result);
+    size_t count = once_results_count(r);
+    size_t replies = r->account.bytes[ACCOUNT_RESULTS] - count * sizeof(struct once_result);
     return count > (size_t)r->count_max || (replies > (size_t)r->bytes_max && count > 1);
 }
 
 /* --- begin and end ---------------------------------------------------------------------------- */
 
-bool results_restore(struct state *s, struct session *session, const struct results *like)
+bool once_results_restore(struct state *s, struct session *session, const struct once_results *like)
 {
     session->results = malloc(sizeof *session->results);
     if (session->results == NULL) {
@@ -93,13 +93,13 @@ bool results_restore(struct state *s, struct session *session, const struct resu
     return true;
 }
 
-void results_end(struct state *s, struct session *session)
+void once_results_end(struct state *s, struct session *session)
 {
-    struct results *r = session->results;
+    struct once_results *r = session->results;
     if (r == NULL) {
         return;
     }
-    while (results_count(r) > 0) {
+    while (once_results_count(r) > 0) {
         result_free(s, r, result_of(r->list.next));
     }
     head_out(s, session);
@@ -108,9 +108,9 @@ void results_end(struct state *s, struct session *session)
     session->results = NULL;
 }
 
-int results_read_wish(struct wire_reader *r, struct results_wish *ret)
+int once_results_read_wish(struct wire_reader *r, struct once_wish *ret)
 {
-    struct results_wish wish = {0, 0};
+    struct once_wish wish = {0, 0};
     if (wire_left(r) > 0) {
         wish.count_max = wire_read_i32(r);
         wish.bytes_max = wire_read_i32(r);
@@ -122,15 +122,15 @@ int results_read_wish(struct wire_reader *r, struct results_wish *ret)
     return 0;
 }
 
-void results_agree(struct state *s, struct session *session, const struct results_wish *wish)
+void once_results_agree(struct state *s, struct session *session, const struct once_wish *wish)
 {
     if (wish->count_max == 0) {
-        results_end(s, session);
+        once_results_end(s, session);
         return;
     }
     if (session->results == NULL) {
-        struct results begin = {.born = s->zxid};
-        state_need(results_restore(s, session, &begin));
+        struct once_results begin = {.born = s->zxid};
+        state_need(once_results_restore(s, session, &begin));
     }
     head_out(s, session);
     session->results->count_max = wish->count_max;
@@ -140,7 +140,7 @@ void results_agree(struct state *s, struct session *session, const struct result
 
 /* --- a write that may have come before -------------------------------------------------------- */
 
-static struct result *find(const struct results *r, int32_t number)
+static struct once_result *find(const struct once_results *r, int32_t number)
 {
     LIST_FOREACH (link, &r->list) {
         if (result_of(link)->number == number) {
@@ -152,13 +152,13 @@ static struct result *find(const struct results *r, int32_t number)
 
 /* Writes of a link are carried out in order. So one that is below the newest and not among the results
  * was refused before it came to the log, or its result went. */
-static int32_t missing(const struct results *r, int32_t number)
+static int32_t missing(const struct once_results *r, int32_t number)
 {
     return distance(r->forgotten, number) > 0 ? CONCLAVE_THROTTLED : CONCLAVE_CONNECTION_LOSS;
 }
 
 /* The reconfig is under way: whoever asks last is told. After a restore it may be that of another life. */
-static void answer_deferred(struct write *w, const struct result *result)
+static void answer_deferred(struct write *w, const struct once_result *result)
 {
     struct reconfig *reconfig = &w->s->configuration.reconfig;
     if (reconfig->zxid != result->zxid || reconfig->session_id != w->command->session_id) {
@@ -170,7 +170,7 @@ static void answer_deferred(struct write *w, const struct result *result)
     w->effects->deferred = true;
 }
 
-static void answer(struct write *w, const struct result *result)
+static void answer(struct write *w, const struct once_result *result)
 {
     struct effects *e = w->effects;
     e->zxid = result->zxid;
@@ -180,14 +180,14 @@ static void answer(struct write *w, const struct result *result)
 }
 
 /* A number without results to compare it with cannot be judged: it belongs to a link that was given up. */
-bool results_answer(struct write *w)
+bool once_results_answer(struct write *w)
 {
     const struct command *command = w->command;
     struct session *session = session_find(w->s, command->session_id);
     if (session == NULL || write_check_session(w) != 0) {
         return false; /* is told like any other */
     }
-    struct results *r = session->results;
+    struct once_results *r = session->results;
     if (r == NULL) {
         w->effects->err = CONCLAVE_SESSION_MOVED;
         return true;
@@ -196,7 +196,7 @@ bool results_answer(struct write *w)
     forget_answered(w->s, r, command->unanswered);
     bool again = distance(r->last, command->number) <= 0;
     if (again) {
-        const struct result *result = find(r, command->number);
+        const struct once_result *result = find(r, command->number);
         w->effects->repeated = true;
         if (result != NULL && result->deferred) {
             answer_deferred(w, result);
@@ -210,26 +210,26 @@ bool results_answer(struct write *w)
     return again;
 }
 
-void results_keep(struct write *w)
+void once_results_keep(struct write *w)
 {
     const struct effects *e = w->effects;
     struct session *session = session_find(w->s, w->command->session_id);
     if (session == NULL || session->results == NULL || write_check_session(w) != 0) {
         return; /* it was not carried out, and may come again by another way */
     }
-    struct results *r = session->results;
-    struct result result = {
+    struct once_results *r = session->results;
+    struct once_result result = {
         .number = w->command->number, .err = e->err, .zxid = e->zxid, .deferred = e->deferred};
     head_out(w->s, session);
     r->last = result.number;
-    state_need(results_put(w->s, session, &result, buf_slice(&e->reply)));
+    state_need(once_results_put(w->s, session, &result, buf_slice(&e->reply)));
     while (over_limit(r)) {
         forget_oldest(w->s, r);
     }
     head_in(w->s, session);
 }
 
-void results_resume(struct state *s, const struct effects *effects)
+void once_results_resume(struct state *s, const struct effects *effects)
 {
     struct session *session =
         effects->resumed.is ? session_find(s, effects->resumed.session_id) : NULL;
@@ -243,11 +243,11 @@ void results_resume(struct state *s, const struct effects *effects)
     if (link == &session->results->list) {
         return;
     }
-    struct result result = {
+    struct once_result result = {
         .number = result_of(link)->number, .err = effects->resumed.err, .zxid = effects->zxid};
     struct list *after = link->next;
     struct slice reply = result.err == 0 ? buf_slice(&effects->reply) : slice_str("");
-    state_need(results_put(s, session, &result, reply));
+    state_need(once_results_put(s, session, &result, reply));
     struct list *made = session->results->list.prev;
     result_free(s, session->results, result_of(link));
     list_remove(made);
@@ -260,11 +260,11 @@ bool state_results(const struct state *s, int64_t session_id, struct state_resul
     if (session == NULL || session->results == NULL) {
         return false;
     }
-    const struct results *r = session->results;
+    const struct once_results *r = session->results;
     *ret = (struct state_results){.count_max = r->count_max,
                                   .bytes_max = r->bytes_max,
                                   .last = r->last,
                                   .born = r->born,
-                                  .count = results_count(r)};
+                                  .count = once_results_count(r)};
     return true;
 }

@@ -29,7 +29,7 @@ struct wire_reader;
 struct write;
 
 /* The answer to one write. */
-struct result {
+struct once_result {
     struct list link; /* results.list */
     int32_t number;
     int32_t err;
@@ -41,49 +41,50 @@ struct result {
 };
 
 /* Of one session. */
-struct results {
+struct once_results {
     int32_t count_max;
     int32_t bytes_max;      /* of replies */
     int32_t last;           /* newest number that was seen */
     int32_t forgotten;      /* newest number whose result went */
     int64_t born;           /* zxid when this began: tells it from what the session had earlier */
-    struct list list;       /* struct result, oldest first */
+    struct list list;       /* struct once_result, oldest first */
     struct account account; /* their number and memory; part of the state's */
 };
 
-static inline size_t results_count(const struct results *r)
+static inline size_t once_results_count(const struct once_results *r)
 {
     return r->account.charges[ACCOUNT_RESULTS];
 }
 
 /* What stands behind the record in the body of CREATE_SESSION or ATTACH_SESSION. */
-struct results_wish {
+struct once_wish {
     int32_t count_max; /* 0: nothing is to be remembered */
     int32_t bytes_max;
 };
 /* 0 or CONCLAVE_MARSHALLING_ERROR. */
-int results_read_wish(struct wire_reader *r, struct results_wish *ret);
+int once_results_read_wish(struct wire_reader *r, struct once_wish *ret);
 
 /* Begins, goes on or ends. */
-void results_agree(struct state *s, struct session *session, const struct results_wish *wish);
+void once_results_agree(struct state *s, struct session *session, const struct once_wish *wish);
 
 /* For the session's end. */
-void results_end(struct state *s, struct session *session);
+void once_results_end(struct state *s, struct session *session);
 
 /* Before a numbered command is applied: true when it was answered in the effects instead, and must
  * not be. */
-bool results_answer(struct write *w);
+bool once_results_answer(struct write *w);
 
 /* After it was applied. */
-void results_keep(struct write *w);
+void once_results_keep(struct write *w);
 
 /* An answer that was deferred is in the effects. */
-void results_resume(struct state *s, const struct effects *effects);
+void once_results_resume(struct state *s, const struct effects *effects);
 
 /* Both give false, or NULL, when memory is out: for a restore. `like` says what there is but its
  * results, which are then put in ascending order. */
-bool results_restore(struct state *s, struct session *session, const struct results *like);
-bool results_put(struct state *s, struct session *session, const struct result *like,
-                 struct slice reply);
+bool once_results_restore(struct state *s, struct session *session,
+                          const struct once_results *like);
+bool once_results_put(struct state *s, struct session *session, const struct once_result *like,
+                      struct slice reply);
 
 #endif

@@ -76,7 +76,7 @@ static void parse_pair(struct slice pair, struct amounts *ret)
     if (more != NULL) {
         text.len = (size_t)(more - text.data);
     }
-    if (!number_parse(text, &value)) {
+    if (!java_number_parse(text, &value)) {
         value = -1;
     }
     int64_t *field = slice_equal_str(key, "count")            ? &ret->count

@@ -144,7 +144,7 @@ static int leave(struct membership *next, struct slice list)
     struct slice piece;
     int64_t id;
     while (next_piece(&list, &piece)) {
-        if (!number_parse(piece, &id)) {
+        if (!java_number_parse(piece, &id)) {
             return CONCLAVE_MARSHALLING_ERROR;
         }
         if (id <= STATE_MEMBER_NUMBER_MAX) {
@@ -158,7 +158,7 @@ static int leave(struct membership *next, struct slice list)
 static int parse_id(struct slice text, int64_t *ret)
 {
     int64_t number;
-    if (!number_parse(text, &number)) {
+    if (!java_number_parse(text, &number)) {
         return CONCLAVE_MARSHALLING_ERROR;
     }
     *ret = member_id(number);
@@ -414,7 +414,7 @@ static int check_request(const struct write *w, const struct wire_reconfig_reque
     if (r->cur_config_id != -1 && r->cur_config_id != e->version) {
         return CONCLAVE_BAD_VERSION;
     }
-    if (w->bounded && !bounds_reconfig(r)) {
+    if (w->bounded && !command_bounds_reconfig(r)) {
         return CONCLAVE_BAD_ARGUMENTS;
     }
     return w->bounded ? check_permission(w) : 0;
@@ -557,7 +557,7 @@ void state_configure(struct state *s, const struct state_member *members, size_t
         write_commit(s);
     }
     state_need(buf_ok(&effects->reply));
-    results_resume(s, effects);
+    once_results_resume(s, effects);
     effects_seal(effects);
 }
 

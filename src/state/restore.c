@@ -78,7 +78,7 @@ static int read_session(struct restore *x)
 static int read_results(struct restore *x)
 {
     struct session *session = session_find(x->s, wire_read_i64(&x->r));
-    struct results like = {.count_max = wire_read_i32(&x->r)};
+    struct once_results like = {.count_max = wire_read_i32(&x->r)};
     like.bytes_max = wire_read_i32(&x->r);
     like.last = wire_read_i32(&x->r);
     like.forgotten = wire_read_i32(&x->r);
@@ -88,11 +88,11 @@ static int read_results(struct restore *x)
         like.bytes_max < 1 || count < 0) {
         return CONCLAVE_ECORRUPT;
     }
-    if (!results_restore(x->s, session, &like)) {
+    if (!once_results_restore(x->s, session, &like)) {
         return CONCLAVE_ENOMEM;
     }
     for (int32_t i = 0; i < count; i++) {
-        struct result result = {.number = wire_read_i32(&x->r)};
+        struct once_result result = {.number = wire_read_i32(&x->r)};
         result.err = wire_read_i32(&x->r);
         result.zxid = wire_read_i64(&x->r);
         result.deferred = wire_read_boolean(&x->r);
@@ -100,7 +100,7 @@ static int read_results(struct restore *x)
         if (x->r.failed || slice_is_null(reply)) {
             return CONCLAVE_ECORRUPT;
         }
-        if (!results_put(x->s, session, &result, reply)) {
+        if (!once_results_put(x->s, session, &result, reply)) {
             return CONCLAVE_ENOMEM;
         }
     }

@@ -69,7 +69,7 @@ void sessions_free(struct state *s)
     for (struct map_node *n = map_take_all(&s->sessions); n != NULL; n = next) {
         next = n->next;
         struct session *session = CONTAINER_OF(n, struct session, map);
-        results_end(s, session);
+        once_results_end(s, session);
         free(session);
     }
 }
@@ -109,11 +109,11 @@ static void tell_session(struct write *w, enum state_session_change change, int6
 }
 
 static int decode_session(const struct write *w, struct wire_connect_response *ret,
-                          struct results_wish *ret_wish)
+                          struct once_wish *ret_wish)
 {
     struct wire_reader r = wire_reader_make(w->command->body);
     if (wire_decode_connect_response(&r, ret) != 0 || ret->passwd.len != WIRE_PASSWD_LEN ||
-        results_read_wish(&r, ret_wish) != 0) {
+        once_results_read_wish(&r, ret_wish) != 0) {
         return CONCLAVE_MARSHALLING_ERROR;
     }
     return ret->session_id == w->command->session_id ? 0 : CONCLAVE_BAD_ARGUMENTS;
@@ -123,7 +123,7 @@ static int decode_session(const struct write *w, struct wire_connect_response *r
 int write_create_session(struct write *w)
 {
     struct wire_connect_response body;
-    struct results_wish wish;
+    struct once_wish wish;
     int rc = decode_session(w, &body, &wish);
     if (rc != 0) {
         return rc;
@@ -137,7 +137,7 @@ int write_create_session(struct write *w)
     struct session *made = session_put(w->s, &session);
     state_need(made != NULL);
     tell_session(w, STATE_SESSION_CREATED, body.session_id);
-    results_agree(w->s, made, &wish);
+    once_results_agree(w->s, made, &wish);
     return 0;
 }
 
@@ -145,7 +145,7 @@ int write_create_session(struct write *w)
 int write_attach_session(struct write *w)
 {
     struct wire_connect_response body;
-    struct results_wish wish;
+    struct once_wish wish;
     int rc = decode_session(w, &body, &wish);
     if (rc != 0) {
         return rc;
@@ -154,7 +154,7 @@ int write_attach_session(struct write *w)
     if (session == NULL || !passwd_equal(session->passwd, body.passwd)) {
         return CONCLAVE_SESSION_EXPIRED;
     }
-    results_agree(w->s, session, &wish);
+    once_results_agree(w->s, session, &wish);
     w->s->sessions_digest -= digest_session(session);
     session->timeout_ms = body.timeout_ms;
     session->owner = w->origin;
@@ -219,7 +219,7 @@ int write_close_session(struct write *w)
         return rc;
     }
     delete_ephemerals(w, session);
-    results_end(w->s, session);
+    once_results_end(w->s, session);
     w->s->sessions_digest -= digest_session(session);
     map_remove(&w->s->sessions, &session->map);
     account_credit(&w->s->account, ACCOUNT_SESSIONS, SESSION_MEMORY);

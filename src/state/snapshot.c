@@ -41,7 +41,7 @@ static void put_node(struct state *s, struct znode *node, struct buf *out)
  * i32, zxid i64, deferred boolean, reply buffer. */
 static void put_results(struct state *s, const struct session *session, struct buf *out)
 {
-    const struct results *r = session->results;
+    const struct once_results *r = session->results;
     buf_append_u8(out, SNAPSHOT_RESULTS);
     buf_append_i64(out, session->id);
     buf_append_i32(out, r->count_max);
@@ -49,9 +49,9 @@ static void put_results(struct state *s, const struct session *session, struct b
     buf_append_i32(out, r->last);
     buf_append_i32(out, r->forgotten);
     buf_append_i64(out, r->born);
-    buf_append_i32(out, (int32_t)results_count(r));
+    buf_append_i32(out, (int32_t)once_results_count(r));
     LIST_FOREACH (link, &r->list) {
-        const struct result *result = CONTAINER_OF(link, struct result, link);
+        const struct once_result *result = CONTAINER_OF(link, struct once_result, link);
         buf_append_i32(out, result->number);
         buf_append_i32(out, result->err);
         buf_append_i64(out, result->zxid);

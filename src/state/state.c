@@ -180,7 +180,7 @@ void state_apply(struct state *s, const struct batch_header *header, const struc
     w.bounded = (command->options & COMMAND_BOUNDED) != 0;
     state_begin(s);
     effects_begin(effects, s->zxid);
-    if (numbered && results_answer(&w)) {
+    if (numbered && once_results_answer(&w)) {
         effects_seal(effects);
         return;
     }
@@ -221,9 +221,9 @@ void state_apply(struct state *s, const struct batch_header *header, const struc
     }
     state_need(buf_ok(&effects->reply));
     if (numbered) {
-        results_keep(&w);
+        once_results_keep(&w);
     }
-    results_resume(s, effects);
+    once_results_resume(s, effects);
     effects_seal(effects);
     state_trim(s);
 }

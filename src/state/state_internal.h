@@ -23,10 +23,10 @@ struct session {
     int64_t id;
     int32_t timeout_ms;
     uint8_t passwd[WIRE_PASSWD_LEN];
-    int64_t owner;           /* origin that holds its client, 0: not known */
-    struct list ephemerals;  /* znode_owner.link of its nodes */
-    int64_t path_bytes;      /* of their paths */
-    struct results *results; /* of its writes; NULL: its client did not ask for it */
+    int64_t owner;                /* origin that holds its client, 0: not known */
+    struct list ephemerals;       /* znode_owner.link of its nodes */
+    int64_t path_bytes;           /* of their paths */
+    struct once_results *results; /* of its writes; NULL: its client did not ask for it */
 };
 
 /* A server that batches came from. */

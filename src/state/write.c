@@ -165,8 +165,8 @@ static struct slice sequential_path(struct state *s, struct slice path, int32_t 
 /* The ACL to store goes into s->scratch. */
 static int fixup_acl(struct write *w, struct wire_vector acl, int32_t *ret_count)
 {
-    if (w->bounded &&
-        !bounds_acl(&command_ceilings, acl, w->command->ids, w->command->body.len, &w->acl_bytes)) {
+    if (w->bounded && !command_bounds_acl(&command_ceilings, acl, w->command->ids,
+                                          w->command->body.len, &w->acl_bytes)) {
         return CONCLAVE_INVALID_ACL;
     }
     uint32_t options = w->command->options;
@@ -215,7 +215,7 @@ static int check_create(struct write *w, int32_t type, const struct wire_create_
     }
     *path =
         mode_sequential(r->flags) ? sequential_path(s, r->path, znode_cversion(*parent)) : r->path;
-    if (!path_valid(*path) || (w->bounded && !bounds_path(&command_ceilings, *path))) {
+    if (!path_valid(*path) || (w->bounded && !command_bounds_path(&command_ceilings, *path))) {
         return CONCLAVE_BAD_ARGUMENTS;
     }
     rc = quota_check_node(w, *path, r->data);

@@ -123,7 +123,7 @@ static void print_attribute(const X509_NAME_ENTRY *entry, struct buf *out)
     OPENSSL_free(utf8);
 }
 
-void name_print(const X509_NAME *name, struct buf *out)
+void certificate_name_print(const X509_NAME *name, struct buf *out)
 {
     /* Parts from the last to the first; attributes of one part in their order, joined by '+'. */
     int end = X509_NAME_entry_count(name);
@@ -145,7 +145,7 @@ void name_print(const X509_NAME *name, struct buf *out)
     }
 }
 
-void name_clean(char *text)
+void certificate_name_clean(char *text)
 {
     for (unsigned char *p = (unsigned char *)text; *p != '\0'; p++) {
         if (*p < 0x20 || *p == '"' || *p == 0x7f) {

@@ -13,10 +13,10 @@
  * takes the bytes of T61 and BMP strings for UTF-8 and so makes different names alike, those are
  * decoded as what they are. A failed append shows in the buf's mark.
  */
-void name_print(const X509_NAME *name, struct buf *out);
+void certificate_name_print(const X509_NAME *name, struct buf *out);
 
 /* Makes a text from foreign bytes fit to stand between quotes in one log line: control characters
  * and quotes become '?'. */
-void name_clean(char *text);
+void certificate_name_clean(char *text);
 
 #endif

@@ -20,13 +20,13 @@ enum store_form {
     STORE_PKCS12,
 };
 
-int store_fail(char why[TLS_TEXT_MAX], const char *fmt, ...)
+int certificate_store_fail(char why[TLS_TEXT_MAX], const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(why, TLS_TEXT_MAX, fmt, ap);
     va_end(ap);
-    name_clean(why);
+    certificate_name_clean(why);
     return CONCLAVE_EINVAL;
 }
 
@@ -43,22 +43,23 @@ static int store_read(const char *path, struct buf *out, char why[TLS_TEXT_MAX])
     size_t n;
     FILE *file = fopen(path, "re");
     if (file == NULL) {
-        return store_fail(why, "%s: cannot be read: %s", path, strerror(errno));
+        return certificate_store_fail(why, "%s: cannot be read: %s", path, strerror(errno));
     }
     while (out->len <= STORE_FILE_MAX && (n = fread(block, 1, sizeof block, file)) > 0) {
         buf_append(out, block, n);
     }
     int rc = 0;
     if (ferror(file)) {
-        rc = store_fail(why, "%s: cannot be read: %s", path, strerror(errno));
+        rc = certificate_store_fail(why, "%s: cannot be read: %s", path, strerror(errno));
     } else if (!buf_ok(out)) {
         rc = CONCLAVE_ENOMEM;
     } else if (out->len > STORE_FILE_MAX) {
-        rc = store_fail(why, "%s: larger than 4 MiB: this is no certificate file", path);
+        rc =
+            certificate_store_fail(why, "%s: larger than 4 MiB: this is no certificate file", path);
     }
     OPENSSL_cleanse(block, sizeof block); /* it may have been a key */
     if (fclose(file) != 0 && rc == 0) {
-        rc = store_fail(why, "%s: cannot be read: %s", path, strerror(errno));
+        rc = certificate_store_fail(why, "%s: cannot be read: %s", path, strerror(errno));
     }
     return rc;
 }
@@ -78,11 +79,11 @@ static int store_form_of(const char *path, const struct buf *bytes, enum store_f
     static const uint8_t jks[] = {0xfe, 0xed, 0xfe, 0xed};
     static const uint8_t jceks[] = {0xce, 0xce, 0xce, 0xce};
     if (bytes->len == 0) {
-        return store_fail(why, "%s: the file is empty", path);
+        return certificate_store_fail(why, "%s: the file is empty", path);
     }
     if (bytes->len >= sizeof jks && (memcmp(bytes->data, jks, sizeof jks) == 0 ||
                                      memcmp(bytes->data, jceks, sizeof jceks) == 0)) {
-        return store_fail(
+        return certificate_store_fail(
             why,
             "%s: a Java keystore (JKS), which is not read: convert it: keytool "
             "-importkeystore -srckeystore %s -destkeystore NEW.p12 -deststoretype PKCS12",
@@ -96,7 +97,7 @@ static int store_form_of(const char *path, const struct buf *bytes, enum store_f
         *ret = STORE_PEM;
         return 0;
     }
-    return store_fail(why, "%s: neither PEM nor PKCS12", path);
+    return certificate_store_fail(why, "%s: neither PEM nor PKCS12", path);
 }
 
 static int store_password(char *out, int size, int rwflag, void *ctx)
@@ -137,13 +138,13 @@ static int store_pem_certs(const char *path, const struct buf *bytes, STACK_OF(X
         }
     }
     if (rc == 0 && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) {
-        rc = store_fail(why, "%s: certificate %d in it is damaged: %s", path,
-                        sk_X509_num(certs) + 1, store_reason());
+        rc = certificate_store_fail(why, "%s: certificate %d in it is damaged: %s", path,
+                                    sk_X509_num(certs) + 1, store_reason());
     }
     ERR_clear_error();
     BIO_free(bio);
     if (rc == 0 && sk_X509_num(certs) == 0) {
-        rc = store_fail(why, "%s: holds no certificate", path);
+        rc = certificate_store_fail(why, "%s: holds no certificate", path);
     }
     return rc;
 }
@@ -163,13 +164,14 @@ static int store_pem_key(const char *path, const struct buf *bytes, const char *
     }
     int rc;
     if (memmem(bytes->data, bytes->len, "PRIVATE KEY-----", 16) == NULL) {
-        rc = store_fail(why, "%s: holds no private key: name its file beside the certificate's",
-                        path);
+        rc = certificate_store_fail(
+            why, "%s: holds no private key: name its file beside the certificate's", path);
     } else if (memmem(bytes->data, bytes->len, "ENCRYPTED", 9) != NULL) {
-        rc = store_fail(why, "%s: the private key is encrypted and its password is %s", path,
-                        password == NULL ? "not given" : "wrong");
+        rc = certificate_store_fail(why, "%s: the private key is encrypted and its password is %s",
+                                    path, password == NULL ? "not given" : "wrong");
     } else {
-        rc = store_fail(why, "%s: the private key is damaged: %s", path, store_reason());
+        rc =
+            certificate_store_fail(why, "%s: the private key is damaged: %s", path, store_reason());
     }
     ERR_clear_error();
     return rc;
@@ -187,7 +189,7 @@ static int store_pkcs12(const char *path, const struct buf *bytes, const char *p
     ERR_clear_error();
     PKCS12 *p12 = d2i_PKCS12(NULL, &at, (long)bytes->len);
     if (p12 == NULL) {
-        rc = store_fail(
+        rc = certificate_store_fail(
             why,
             "%s: neither PEM nor PKCS12 (a keystore of another form, such as BCFKS, must "
             "be converted to PKCS12 with keytool -importkeystore)",
@@ -195,13 +197,13 @@ static int store_pkcs12(const char *path, const struct buf *bytes, const char *p
     } else if (PKCS12_parse(p12, password, ret_key, ret_cert, ret_others) != 1) {
         bool mac = ERR_GET_REASON(ERR_peek_last_error()) == PKCS12_R_MAC_VERIFY_FAILURE ||
                    ERR_GET_REASON(ERR_peek_error()) == PKCS12_R_MAC_VERIFY_FAILURE;
-        rc =
-            mac ? store_fail(why, "%s: its password is %s", path,
-                             password == NULL ? "not given" : "wrong")
-                : store_fail(why,
-                             "%s: cannot be decrypted: %s (a file of old ciphers can be converted: "
-                             "openssl pkcs12 -legacy, or keytool -importkeystore of Java 17)",
-                             path, store_reason());
+        rc = mac ? certificate_store_fail(why, "%s: its password is %s", path,
+                                          password == NULL ? "not given" : "wrong")
+                 : certificate_store_fail(
+                       why,
+                       "%s: cannot be decrypted: %s (a file of old ciphers can be converted: "
+                       "openssl pkcs12 -legacy, or keytool -importkeystore of Java 17)",
+                       path, store_reason());
     }
     PKCS12_free(p12);
     ERR_clear_error();
@@ -214,19 +216,22 @@ static int store_use(SSL_CTX *ctx, const char *path, EVP_PKEY *key, X509 *cert,
                      STACK_OF(X509) * others, int first_other, char why[TLS_TEXT_MAX])
 {
     if (SSL_CTX_use_certificate(ctx, cert) != 1) {
-        return store_fail(why, "%s: the certificate cannot be used: %s", path, store_reason());
+        return certificate_store_fail(why, "%s: the certificate cannot be used: %s", path,
+                                      store_reason());
     }
     for (int i = first_other; i < sk_X509_num(others); i++) {
         if (SSL_CTX_add1_chain_cert(ctx, sk_X509_value(others, i)) != 1) {
-            return store_fail(why, "%s: certificate %d in it cannot be used: %s", path, i + 1,
-                              store_reason());
+            return certificate_store_fail(why, "%s: certificate %d in it cannot be used: %s", path,
+                                          i + 1, store_reason());
         }
     }
     if (X509_check_private_key(cert, key) != 1) {
-        return store_fail(why, "%s: the private key belongs to another certificate", path);
+        return certificate_store_fail(why, "%s: the private key belongs to another certificate",
+                                      path);
     }
     if (SSL_CTX_use_PrivateKey(ctx, key) != 1) {
-        return store_fail(why, "%s: the private key cannot be used: %s", path, store_reason());
+        return certificate_store_fail(why, "%s: the private key cannot be used: %s", path,
+                                      store_reason());
     }
     return 0;
 }
@@ -264,7 +269,8 @@ static int store_load_own_pkcs12(SSL_CTX *ctx, const struct tls_settings *s,
     STACK_OF(X509) *others = NULL;
     int rc = store_pkcs12(s->cert_file, bytes, s->cert_password, &key, &cert, &others, why);
     if (rc == 0 && (key == NULL || cert == NULL)) {
-        rc = store_fail(why, "%s: holds no private key with its certificate", s->cert_file);
+        rc = certificate_store_fail(why, "%s: holds no private key with its certificate",
+                                    s->cert_file);
     }
     if (rc == 0) {
         rc = store_use(ctx, s->cert_file, key, cert, others, 0, why);
@@ -275,7 +281,8 @@ static int store_load_own_pkcs12(SSL_CTX *ctx, const struct tls_settings *s,
     return rc;
 }
 
-int store_load_own(SSL_CTX *ctx, const struct tls_settings *settings, char why[TLS_TEXT_MAX])
+int certificate_store_load_own(SSL_CTX *ctx, const struct tls_settings *settings,
+                               char why[TLS_TEXT_MAX])
 {
     struct buf bytes;
     enum store_form form = STORE_PEM;
@@ -302,7 +309,8 @@ static int store_trust(SSL_CTX *ctx, bool server, X509 *cert)
     return ok ? 0 : CONCLAVE_ENOMEM;
 }
 
-int store_load_trust(SSL_CTX *ctx, const struct tls_settings *settings, char why[TLS_TEXT_MAX])
+int certificate_store_load_trust(SSL_CTX *ctx, const struct tls_settings *settings,
+                                 char why[TLS_TEXT_MAX])
 {
     const char *path = settings->trust_file;
     struct buf bytes;
@@ -318,7 +326,7 @@ int store_load_trust(SSL_CTX *ctx, const struct tls_settings *settings, char why
     if (rc == 0 && form == STORE_PKCS12) {
         rc = store_pkcs12(path, &bytes, settings->trust_password, &key, &cert, &certs, why);
         if (rc == 0 && certs == NULL && cert == NULL) {
-            rc = store_fail(why, "%s: holds no certificate", path);
+            rc = certificate_store_fail(why, "%s: holds no certificate", path);
         }
     } else if (rc == 0) {
         certs = sk_X509_new_null();
@@ -337,7 +345,8 @@ int store_load_trust(SSL_CTX *ctx, const struct tls_settings *settings, char why
     return rc;
 }
 
-int store_load_crl(SSL_CTX *ctx, const struct tls_settings *settings, char why[TLS_TEXT_MAX])
+int certificate_store_load_crl(SSL_CTX *ctx, const struct tls_settings *settings,
+                               char why[TLS_TEXT_MAX])
 {
     const char *path = settings->crl_file;
     X509_STORE *store = SSL_CTX_get_cert_store(ctx);
@@ -362,7 +371,7 @@ int store_load_crl(SSL_CTX *ctx, const struct tls_settings *settings, char why[T
     }
     ERR_clear_error();
     if (rc == 0 && count == 0) {
-        rc = store_fail(why, "%s: holds no revocation list in PEM form", path);
+        rc = certificate_store_fail(why, "%s: holds no revocation list in PEM form", path);
     } else if (rc == 0) {
         X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK |
                                         (settings->crl_check_all ? X509_V_FLAG_CRL_CHECK_ALL : 0));

@@ -60,7 +60,8 @@ static int context_set_suites(SSL_CTX *ctx, struct buf *list12, struct buf *list
                                : SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION)) == 1;
     if (!ok) {
         const char *reason = ERR_reason_error_string(ERR_peek_last_error());
-        return store_fail(why, "cipher suites: %s", reason != NULL ? reason : "not usable");
+        return certificate_store_fail(why, "cipher suites: %s",
+                                      reason != NULL ? reason : "not usable");
     }
     return 0;
 }
@@ -80,7 +81,7 @@ static int context_set_ciphers(SSL_CTX *ctx, const char *ciphers, char why[TLS_T
         char name[80];
         size_t len = strcspn(at, ",: ");
         if (len >= sizeof name) {
-            rc = store_fail(why, "cipher suites: '%.60s…' is no name of one", at);
+            rc = certificate_store_fail(why, "cipher suites: '%.60s…' is no name of one", at);
             break;
         }
         memcpy(name, at, len);
@@ -92,14 +93,15 @@ static int context_set_ciphers(SSL_CTX *ctx, const char *ciphers, char why[TLS_T
         bool new = suite_is_13(name);
         const char *found = new ? name : suite_find(SSL_CTX_get_ciphers(ctx), name);
         if (found == NULL) {
-            rc = store_fail(why, "cipher suites: '%s' is not known to OpenSSL: remove it", name);
+            rc = certificate_store_fail(
+                why, "cipher suites: '%s' is not known to OpenSSL: remove it", name);
             break;
         }
         struct buf *list = new ? &list13 : &list12;
         buf_printf(list, "%s%s", list->len > 0 ? ":" : "", found);
     }
     if (rc == 0 && list12.len + list13.len == 0) {
-        rc = store_fail(why, "cipher suites: the list is empty");
+        rc = certificate_store_fail(why, "cipher suites: the list is empty");
     }
     if (rc == 0) {
         rc = context_set_suites(ctx, &list12, &list13, why);
@@ -129,19 +131,21 @@ static int context_set_peer(SSL_CTX *ctx, const struct tls_settings *s, char why
     };
     SSL_CTX_set_verify(ctx, modes[s->peer], NULL); /* tls.c sets a function per connection */
     if (s->trust_file != NULL) {
-        int rc = store_load_trust(ctx, s, why);
+        int rc = certificate_store_load_trust(ctx, s, why);
         if (rc != 0) {
             return rc;
         }
     } else if (s->peer != TLS_PEER_NONE && s->server) {
-        return store_fail(why, "certificates of clients are to be checked, but there is no file of "
-                               "trusted certificates to check them by");
+        return certificate_store_fail(
+            why, "certificates of clients are to be checked, but there is no file of "
+                 "trusted certificates to check them by");
     } else if (s->peer != TLS_PEER_NONE && SSL_CTX_set_default_verify_paths(ctx) != 1) {
-        return store_fail(why, "the system's trusted certificates cannot be read: name a CA file");
+        return certificate_store_fail(
+            why, "the system's trusted certificates cannot be read: name a CA file");
     }
     /* A certificate in the trust file is trusted itself, though it be no CA: as Java takes it. */
     X509_STORE_set_flags(SSL_CTX_get_cert_store(ctx), X509_V_FLAG_PARTIAL_CHAIN);
-    return s->crl_file != NULL ? store_load_crl(ctx, s, why) : 0;
+    return s->crl_file != NULL ? certificate_store_load_crl(ctx, s, why) : 0;
 }
 
 static int context_fill(struct tls_context *c, const struct tls_settings *s, char why[TLS_TEXT_MAX])
@@ -156,17 +160,19 @@ static int context_fill(struct tls_context *c, const struct tls_settings *s, cha
     if (SSL_CTX_set_num_tickets(ctx, 0) != 1 || SSL_CTX_set_dh_auto(ctx, 1) != 1 ||
         SSL_CTX_set_session_id_context(ctx, id, sizeof id - 1) != 1 ||
         SSL_CTX_set_cipher_list(ctx, SUITES_12) != 1 || context_set_versions(ctx, s) != 0) {
-        return store_fail(why, "OpenSSL refuses the TLS versions: see its configuration");
+        return certificate_store_fail(why,
+                                      "OpenSSL refuses the TLS versions: see its configuration");
     }
     if (c->secret) {
         return psk_use(ctx, s->secret);
     }
     if (s->server && s->cert_file == NULL) {
-        return store_fail(why, "no certificate: name the file of the server's certificate");
+        return certificate_store_fail(why,
+                                      "no certificate: name the file of the server's certificate");
     }
     int rc = s->ciphers != NULL ? context_set_ciphers(ctx, s->ciphers, why) : 0;
     if (rc == 0 && s->cert_file != NULL) {
-        rc = store_load_own(ctx, s, why);
+        rc = certificate_store_load_own(ctx, s, why);
     }
     return rc == 0 ? context_set_peer(ctx, s, why) : rc;
 }
@@ -181,14 +187,14 @@ static void context_note(struct tls_context *c)
         return;
     }
     buf_init(&subject, TLS_TEXT_MAX / 2);
-    name_print(X509_get_subject_name(cert), &subject);
+    certificate_name_print(X509_get_subject_name(cert), &subject);
     const char *text = buf_cstr(&subject);
     if (ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) == 1) {
         strftime(until, sizeof until, "%Y-%m-%dT%H:%M:%SZ", &tm);
     }
     char clean[TLS_TEXT_MAX / 2 + 1];
     snprintf(clean, sizeof clean, "%s", text != NULL ? text : "?");
-    name_clean(clean);
+    certificate_name_clean(clean);
     snprintf(c->about, sizeof c->about, "subject=\"%s\" not_after=%s", clean, until);
     buf_finish(&subject);
 }

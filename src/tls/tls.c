@@ -97,7 +97,7 @@ static int tls_on_certificate(int ok, X509_STORE_CTX *store)
     struct buf subject;
     buf_init(&subject, sizeof t->bad - 1);
     if (cert != NULL) {
-        name_print(X509_get_subject_name(cert), &subject);
+        certificate_name_print(X509_get_subject_name(cert), &subject);
     }
     const char *text = buf_cstr(&subject);
     t->bad_error = X509_STORE_CTX_get_error(store);
@@ -135,7 +135,7 @@ static bool tls_want_host(struct tls *t, const char *host, bool verify)
 static void tls_set_problem(struct tls *t, const char *before, const char *text)
 {
     snprintf(t->problem, sizeof t->problem, "%s%s", before, text);
-    name_clean(t->problem);
+    certificate_name_clean(t->problem);
 }
 
 static void tls_explain_certificate(struct tls *t)
@@ -146,7 +146,7 @@ static void tls_explain_certificate(struct tls *t)
              t->server ? "the client's" : "the server's", t->bad,
              host ? "it is not for " : X509_verify_cert_error_string(t->bad_error),
              host ? t->host : "");
-    name_clean(t->problem);
+    certificate_name_clean(t->problem);
 }
 
 static const char *tls_alert_text(int alert)
@@ -363,6 +363,6 @@ void tls_peer_subject(const struct tls *t, struct buf *out)
 {
     X509 *cert = tls_verified_certificate(t);
     if (cert != NULL) {
-        name_print(X509_get_subject_name(cert), out);
+        certificate_name_print(X509_get_subject_name(cert), out);
     }
 }

@@ -1,6 +1,6 @@
 #include "wire/java_number.h"
 
-bool number_parse(struct slice text, int64_t *ret)
+bool java_number_parse(struct slice text, int64_t *ret)
 {
     bool minus = text.len > 0 && text.data[0] == '-';
     size_t i = minus || (text.len > 0 && text.data[0] == '+') ? 1 : 0;

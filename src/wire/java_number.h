@@ -5,7 +5,7 @@
 #include "base/slice.h"
 
 /* As Long.parseLong. False when it is none, and *ret untouched. */
-bool number_parse(struct slice text, int64_t *ret);
+bool java_number_parse(struct slice text, int64_t *ret);
 
 /* As String.trim: without blanks and control characters at both ends. */
 struct slice text_trim(struct slice text);

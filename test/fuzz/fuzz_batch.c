@@ -565,7 +565,7 @@ static bool intake(struct command *c)
 {
     c->options |= COMMAND_BOUNDED;
     return c->ids.count <= command_ceilings.ids &&
-           bounds_check(&command_ceilings, c->type, c->body, c->ids) == 0;
+           command_bounds_check(&command_ceilings, c->type, c->body, c->ids) == 0;
 }
 
 static void put_command(struct world *w, struct input *in, int32_t kind)

@@ -184,11 +184,11 @@ static void fuzz_acl(struct slice bytes)
 
 static void fuzz_limits(struct slice text)
 {
-    struct limits first, again;
+    struct quota_limits first, again;
     char room[LIMITS_TEXT_MAX];
-    if (limits_parse(text.data, text.len, &first)) {
-        const char *written = limits_text(&first, true, room);
-        must(limits_parse(written, strlen(written), &again));
+    if (quota_text_parse(text.data, text.len, &first)) {
+        const char *written = quota_text_text(&first, true, room);
+        must(quota_text_parse(written, strlen(written), &again));
         must(memcmp(&first, &again, sizeof first) == 0);
     }
 }
@@ -196,16 +196,16 @@ static void fuzz_limits(struct slice text)
 static void fuzz_card(struct slice text)
 {
     struct address address;
-    struct card card, again;
+    struct member_description card, again;
     struct request request, request_again;
     struct buf out;
     buf_init(&out, 0);
     address_read(text.data, text.len, &address);
     must(address.port >= 0 && address.port <= UINT16_MAX && address.data.len <= text.len);
-    card_read(text.data, text.len, &card);
-    card_write(&out, &card);
+    member_description_read(text.data, text.len, &card);
+    member_description_write(&out, &card);
     must(buf_ok(&out));
-    card_read(out.data, out.len, &again);
+    member_description_read(out.data, out.len, &again);
     must(strcmp(card.state, again.state) == 0 && strcmp(card.health, again.health) == 0);
     must(strcmp(card.host, again.host) == 0 && card.token == again.token);
     must(card.ready == again.ready && card.port == again.port);
@@ -232,11 +232,11 @@ static void must_be_clean(const char *text)
 
 static void fuzz_roster(struct slice text, bool brief)
 {
-    struct roster_server s = {.address = "127.0.0.1:2181"};
+    struct ensemble_view_server s = {.address = "127.0.0.1:2181"};
     struct buf answer;
     buf_init(&answer, 0);
     buf_append_slice(&answer, text);
-    must(roster_read(&s, &answer, brief));
+    must(ensemble_view_read(&s, &answer, brief));
     must_be_clean(s.mode);
     must_be_clean(s.state);
     must_be_clean(s.warning);
@@ -247,9 +247,9 @@ static void fuzz_roster(struct slice text, bool brief)
         must_be_clean(s.members[i].client);
         must_be_clean(s.members[i].address);
     }
-    const struct roster r = {&s, 1};
-    must(!s.answered || roster_best(&r) == &s);
-    roster_server_finish(&s);
+    const struct ensemble_view r = {&s, 1};
+    must(!s.answered || ensemble_view_best(&r) == &s);
+    ensemble_view_server_finish(&s);
     buf_finish(&answer);
 }
 
@@ -270,7 +270,7 @@ static void fuzz_response(struct slice text)
     buf_init(&answer, 0);
     buf_init(&body, 0);
     buf_append_slice(&answer, text);
-    if (admin_http_read(&answer, &status, &body)) {
+    if (admin_request_read(&answer, &status, &body)) {
         must(body.len < text.len);
     }
     buf_finish(&answer);
@@ -282,7 +282,8 @@ static void fuzz_address(struct slice bytes)
     char *text = text_of(bytes);
     char host[64];
     uint16_t port = 0;
-    must(!ask_address(text, host, sizeof host, &port) || (port > 0 && strlen(host) < strlen(text)));
+    must(!server_query_address(text, host, sizeof host, &port) ||
+         (port > 0 && strlen(host) < strlen(text)));
     free(text);
 }
 

@@ -310,7 +310,7 @@ static void step(struct stage *s, struct input *in)
     case 6:
         s->h.service.standing.sole = op >= 128;
         if (op >= 64) {
-            service_contact(&s->h.service, s->h.now_ms);
+            leadership_contact(&s->h.service, s->h.now_ms);
         }
         break;
     case 7:

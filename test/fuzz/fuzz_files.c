@@ -183,9 +183,9 @@ static int run(struct sim_disk *disk, bool member, bool join, unsigned entries, 
 static const uint8_t *cluster_of(struct sim_disk *disk)
 {
     static struct marker marker;
-    struct problem problem = {NULL};
+    struct error_text problem = {NULL};
     must(marker_read(&disk->ops, "data", &marker, &problem) == 0);
-    problem_finish(&problem);
+    error_text_finish(&problem);
     return marker.cluster;
 }
 
@@ -402,7 +402,7 @@ static void change_snapshot(struct sim_bytes *bytes, struct input *in)
 
 static void write_metadata(struct world *w, struct input *in)
 {
-    struct problem problem = {NULL};
+    struct error_text problem = {NULL};
     struct metadata m;
     if (metadata_read(&w->disk.ops, "data", &m, &problem) != 0) {
         m = (struct metadata){.term = 1, .first_segment = 1};
@@ -416,7 +416,7 @@ static void write_metadata(struct world *w, struct input *in)
         *fields[which] = small_or_any(in);
     }
     must(metadata_write(&w->disk.ops, "data", &m, &problem) == 0);
-    problem_finish(&problem);
+    error_text_finish(&problem);
 }
 
 static void write_text(struct world *w, struct input *in)
@@ -479,7 +479,7 @@ static void start(struct world *w, struct input *in)
 /* A file as a snapshot: by its name, as bytes, and as one that another server sent. */
 static void look_at_snapshot(struct world *w, struct input *in)
 {
-    struct problem problem = {NULL};
+    struct error_text problem = {NULL};
     struct sim_name *name = take_file(w, in);
     struct snapshot_reader reader;
     struct slice content;
@@ -495,7 +495,7 @@ static void look_at_snapshot(struct world *w, struct input *in)
     }
     free(indexes);
     if (name == NULL) {
-        problem_finish(&problem);
+        error_text_finish(&problem);
         return;
     }
     const struct sim_bytes *bytes = &name->file->live;
@@ -517,7 +517,7 @@ static void look_at_snapshot(struct world *w, struct input *in)
         }
     }
     buf_finish(&meta.configuration);
-    problem_finish(&problem);
+    error_text_finish(&problem);
 }
 
 static void step(struct world *w, struct input *in)

@@ -196,7 +196,7 @@ static void fuzz_word(struct slice bytes)
 {
     struct buf out;
     buf_init(&out, 0);
-    int used = words_answer(&view, bytes, &out);
+    int used = four_letter_answer(&view, bytes, &out);
     must(used == -1 || used == 0 || used == 4 || used == 12); /* -1: of stmk too little came */
     must(used <= (int)bytes.len && buf_ok(&out) && (used > 0 || out.len == 0));
     cost_stands_for(out.len);

@@ -108,7 +108,8 @@ static void on_role(void *ctx, enum replication_role role, uint64_t leader, uint
     took(w, w->stopped ? 0 : ensemble_role(&w->e, role, leader));
 }
 
-static void on_configuration(void *ctx, uint64_t index, const struct member *members, size_t n)
+static void on_configuration(void *ctx, uint64_t index, const struct configuration_member *members,
+                             size_t n)
 {
     struct world *w = ctx;
     w->applied = index > w->applied ? index : w->applied;
@@ -160,9 +161,10 @@ static void turn(struct world *w)
 
 /* --- begin and end -------------------------------------------------------------------------------- */
 
-static const struct member members[] = {{2, MEMBER_VOTER, "127.0.0.1:1:1:participant"},
-                                        {3, MEMBER_VOTER, "127.0.0.3:1:1:participant"},
-                                        {ME, MEMBER_VOTER, "127.0.0.7:1:1:participant"}};
+static const struct configuration_member members[] = {
+    {2, MEMBER_VOTER, "127.0.0.1:1:1:participant"},
+    {3, MEMBER_VOTER, "127.0.0.3:1:1:participant"},
+    {ME, MEMBER_VOTER, "127.0.0.7:1:1:participant"}};
 
 static void world_open(struct world *w, bool alone)
 {
@@ -178,7 +180,7 @@ static void world_open(struct world *w, bool alone)
     w->e.failed = on_failed;
     w->e.failed_ctx = w;
     w->h.service.pipeline.sink = ensemble_sink(&w->e);
-    const struct member *founders = alone ? &members[2] : members;
+    const struct configuration_member *founders = alone ? &members[2] : members;
     size_t n = alone ? 1 : 3;
     ensemble_expect(&w->e, founders, n);
     const struct replication_host host = {w, run_job, drop_message};
@@ -312,10 +314,10 @@ static void put_engine(struct buf *b, struct input *in)
         m.vote.last_index = take(in);
         m.vote.last_term = take(in) % 16;
     }
-    message_put_engine(b, &m);
+    log_message_put_engine(b, &m);
     for (uint32_t i = 0; m.kind == ENGINE_APPEND && i < m.append.count; i++) {
         uint8_t kind = take(in) % 4;
-        message_put_entry(b, take(in) % 16, kind, take_bytes(in, 120));
+        log_message_put_entry(b, take(in) % 16, kind, take_bytes(in, 120));
     }
 }
 
@@ -324,22 +326,22 @@ static void put_frame(struct buf *b, struct input *in)
 {
     uint8_t how = take(in);
     if (how % 4 == 1) {
-        const struct message_offer offer = {.term = take(in) % 16,
-                                            .index = take(in),
-                                            .snapshot_term = take(in) % 16,
-                                            .configuration_index = take(in) % 4,
-                                            .size = take_u32(in) % 4096,
-                                            .identity = take(in) % 4};
-        message_put_offer(b, &offer);
+        const struct log_message_offer offer = {.term = take(in) % 16,
+                                                .index = take(in),
+                                                .snapshot_term = take(in) % 16,
+                                                .configuration_index = take(in) % 4,
+                                                .size = take_u32(in) % 4096,
+                                                .identity = take(in) % 4};
+        log_message_put_offer(b, &offer);
     } else if (how % 4 == 2) {
-        struct message_chunk chunk = {.identity = take(in) % 4, .offset = take(in)};
+        struct log_message_chunk chunk = {.identity = take(in) % 4, .offset = take(in)};
         chunk.bytes = take_bytes(in, 255);
         chunk.checksum = hash_bytes(chunk.bytes.data, chunk.bytes.len);
-        message_put_chunk(b, &chunk);
+        log_message_put_chunk(b, &chunk);
     } else if (how % 4 == 3) {
-        const struct message_note note = {(uint64_t)take_number(in), take(in) % 16,
-                                          (uint64_t)take_number(in)};
-        message_put_note(b, (enum message_kind)(MESSAGE_ROUND + take(in) % 8), &note);
+        const struct log_message_note note = {(uint64_t)take_number(in), take(in) % 16,
+                                              (uint64_t)take_number(in)};
+        log_message_put_note(b, (enum log_message_kind)(MESSAGE_ROUND + take(in) % 8), &note);
     } else {
         put_engine(b, in);
     }

@@ -19,35 +19,35 @@ enum { ENTRIES_MAX = 4096, STEPS_MAX = 400 };
 
 /* --- frames --------------------------------------------------------------------------------------- */
 
-static void put_again(struct buf *b, struct message *m)
+static void put_again(struct buf *b, struct log_message *m)
 {
     struct engine_entry entry;
     switch (m->kind) {
     case MESSAGE_ENGINE:
-        message_put_engine(b, &m->engine);
-        while (message_next_entry(&m->entries, &entry)) {
-            message_put_entry(b, entry.term, entry.kind, entry.payload);
+        log_message_put_engine(b, &m->engine);
+        while (log_message_next_entry(&m->entries, &entry)) {
+            log_message_put_entry(b, entry.term, entry.kind, entry.payload);
         }
         break;
     case MESSAGE_OFFER:
-        message_put_offer(b, &m->offer);
+        log_message_put_offer(b, &m->offer);
         break;
     case MESSAGE_CHUNK:
-        message_put_chunk(b, &m->chunk);
+        log_message_put_chunk(b, &m->chunk);
         break;
     case MESSAGE_WANT:
-        message_put_wanted(b, &m->wanted);
+        log_message_put_wanted(b, &m->wanted);
         break;
     default:
-        message_put_note(b, m->kind, &m->note);
+        log_message_put_note(b, m->kind, &m->note);
     }
 }
 
 static void fuzz_frame(struct slice frame)
 {
-    struct message m;
+    struct log_message m;
     struct buf b;
-    if (message_decode(frame, &m) != 0) {
+    if (log_message_decode(frame, &m) != 0) {
         return;
     }
     buf_init(&b, 0);
@@ -103,7 +103,7 @@ static void took(struct world *w, int rv, const struct engine_result *result)
     must(engine_last_index(w->engine) == w->last && w->commit <= w->last);
 }
 
-static void install(struct world *w, const struct message_offer *offer, uint64_t from)
+static void install(struct world *w, const struct log_message_offer *offer, uint64_t from)
 {
     struct engine_result result;
     struct engine_message m = {.kind = ENGINE_INSTALL, .peer = from, .term = offer->term};
@@ -130,9 +130,9 @@ static void receive(struct world *w, struct slice frame, uint64_t from)
 {
     static struct engine_entry entries[ENTRIES_MAX];
     struct engine_result result;
-    struct message m;
+    struct log_message m;
     size_t n = 0;
-    if (message_decode(frame, &m) != 0) {
+    if (log_message_decode(frame, &m) != 0) {
         return;
     }
     if (m.kind == MESSAGE_OFFER) {
@@ -142,7 +142,7 @@ static void receive(struct world *w, struct slice frame, uint64_t from)
         (m.engine.kind == ENGINE_APPEND && m.engine.append.count > ENTRIES_MAX)) {
         return;
     }
-    while (message_next_entry(&m.entries, &entries[n < ENTRIES_MAX ? n : 0])) {
+    while (log_message_next_entry(&m.entries, &entries[n < ENTRIES_MAX ? n : 0])) {
         n++;
     }
     m.engine.peer = from;
@@ -198,10 +198,10 @@ static void fuzz_program(struct slice bytes)
 {
     struct input in = input_make(bytes);
     struct world w = {.now_ms = 1000, .term = 1, .commit = 1, .last = 1};
-    const struct member members[] = {
+    const struct configuration_member members[] = {
         {1, MEMBER_VOTER, "a"}, {2, MEMBER_VOTER, "b"}, {3, MEMBER_VOTER, "c"}, {4, 0, "d"}};
     buf_init(&w.configuration, 0);
-    must(members_encode(members, 4, &w.configuration) == 0);
+    must(configuration_encode(members, 4, &w.configuration) == 0);
     const struct engine_entry entry = {1, ENTRY_CONFIGURATION, buf_slice(&w.configuration)};
     first_entry = &entry;
     struct engine_start start = {.term = 1, .first_index = 1, .count = 1, .entry = founding};

@@ -117,7 +117,7 @@ static void fuzz_number(struct slice text)
     int64_t value;
     struct slice trimmed = text_trim(text);
     must(is_within(trimmed, text));
-    if (number_parse(text, &value)) {
+    if (java_number_parse(text, &value)) {
         char *copy = text_of(text);
         must(strtoll(copy, NULL, 10) == value);
         free(copy);

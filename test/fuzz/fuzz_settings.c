@@ -34,60 +34,60 @@ const struct cost_bound fuzz_bound = {
 
 static int set(void *ctx, const char *key, const char *value, unsigned line)
 {
-    struct config *c = ctx;
+    struct zoo_cfg *c = ctx;
     (void)line;
-    int rc = config_set(c, key, value, "zoo.cfg line 1", true);
+    int rc = zoo_cfg_set(c, key, value, "zoo.cfg line 1", true);
     must(rc == 0 || rc == CONCLAVE_ENOMEM || (rc == CONCLAVE_EINVAL && c->error != NULL));
     return rc;
 }
 
 static void fuzz_properties(struct slice text)
 {
-    struct config c;
-    config_init(&c);
+    struct zoo_cfg c;
+    zoo_cfg_init(&c);
     int rc = properties_parse(text, set, &c);
     must(rc == 0 || rc == CONCLAVE_EINVAL);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
-static void must_be_refusal(const struct config *c, int rc)
+static void must_be_refusal(const struct zoo_cfg *c, int rc)
 {
     must(rc == 0 || rc == CONCLAVE_ENOMEM || (rc == CONCLAVE_EINVAL && c->error != NULL));
 }
 
 static int set_member(void *ctx, const char *key, const char *value, unsigned line)
 {
-    struct config *c = ctx;
+    struct zoo_cfg *c = ctx;
     (void)line;
     /* The keys that name files are left out. */
     if (strncmp(key, "server.", 7) != 0 && strcmp(key, "peerType") != 0) {
         return 0;
     }
-    must(config_members_is_dynamic("server.1"));
-    return config_set(c, key, value, "line 1", true);
+    must(keys_ensemble_is_dynamic("server.1"));
+    return zoo_cfg_set(c, key, value, "line 1", true);
 }
 
 /* The first byte is this server's number. */
 static void fuzz_members(struct slice text)
 {
-    struct config c;
+    struct zoo_cfg c;
     struct input in = input_make(text);
     char id[8];
-    config_init(&c);
+    zoo_cfg_init(&c);
     (void)snprintf(id, sizeof id, "%d", take(&in));
-    int rc = config_set_myid(&c, "myid", id, "the test");
+    int rc = key_set_myid(&c, "myid", id, "the test");
     must(rc == 0);
     c.options.data_dir = "/nowhere";
     rc = properties_parse(take_rest(&in), set_member, &c);
     if (rc == 0) {
-        rc = config_conclude_members(&c);
+        rc = keys_ensemble_conclude(&c);
         must_be_refusal(&c, rc);
     }
     if (rc == 0 && c.options.ensemble.n_members > 0) {
         must(c.options.ensemble.me < c.options.ensemble.n_members);
         must(c.options.server_id > 0);
     }
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
 enum { WORDS_MAX = 32, PATH_ROOM = 32 };
@@ -104,7 +104,7 @@ static int file_of(struct slice bytes, char path[PATH_ROOM])
 /* The arguments are the lines before an empty one; the rest is zoo.cfg. */
 static void fuzz_arguments(struct slice text)
 {
-    struct config c;
+    struct zoo_cfg c;
     char path[PATH_ROOM];
     char *argv[WORDS_MAX + 3] = {"server"};
     int argc = 1;
@@ -119,9 +119,9 @@ static void fuzz_arguments(struct slice text)
     if (used < text.len) {
         argv[argc++] = path;
     }
-    config_init(&c);
-    must_be_refusal(&c, config_parse(&c, argc, argv));
-    config_finish(&c);
+    zoo_cfg_init(&c);
+    must_be_refusal(&c, zoo_cfg_parse(&c, argc, argv));
+    zoo_cfg_finish(&c);
     free(words);
     close(fd);
 }
@@ -181,17 +181,17 @@ static void fuzz_jaas(struct slice text)
 
 static void fuzz_users(struct slice text)
 {
-    struct users users;
+    struct user_file users;
     unsigned line = 0;
     const char *why = NULL;
-    int rc = users_parse(text, &users, &line, &why);
+    int rc = user_file_parse(text, &users, &line, &why);
     must(rc == 0 || (line > 0 && why != NULL));
     if (rc == 0) {
         for (size_t i = 0; i < users.count; i++) {
-            must(users_name_is_good(slice_str(users.rows[i].name)));
-            must(users_find(&users, slice_str(users.rows[i].name)) != NULL);
+            must(user_file_name_is_good(slice_str(users.rows[i].name)));
+            must(user_file_find(&users, slice_str(users.rows[i].name)) != NULL);
         }
-        users_finish(&users);
+        user_file_finish(&users);
     }
 }
 
@@ -204,12 +204,12 @@ static void fuzz_name(struct slice der)
     }
     struct buf out;
     buf_init(&out, 0);
-    name_print(name, &out);
+    certificate_name_print(name, &out);
     must(buf_ok(&out));
     if (out.len > 0) {
         char *text = strndup((const char *)out.data, out.len);
         must(text != NULL);
-        name_clean(text);
+        certificate_name_clean(text);
         must(strpbrk(text, "\n\r\"") == NULL);
         free(text);
     }
@@ -226,8 +226,8 @@ static void fuzz_store(struct slice bytes)
     int fd = file_of(bytes, path);
     const struct tls_settings settings = {
         .server = true, .cert_file = path, .trust_file = path, .crl_file = path};
-    static int (*const loads[])(SSL_CTX *, const struct tls_settings *,
-                                char *) = {store_load_own, store_load_trust, store_load_crl};
+    static int (*const loads[])(SSL_CTX *, const struct tls_settings *, char *) = {
+        certificate_store_load_own, certificate_store_load_trust, certificate_store_load_crl};
     bool pem = bytes.len == 0 || bytes.data[0] != 0x30;
     must(ctx != NULL);
     for (size_t i = 0; i < sizeof loads / sizeof loads[0] && pem; i++) {

@@ -75,7 +75,7 @@ static void door_read(struct door *d)
 static void door_update(struct door *d)
 {
     struct connection *c = &d->connection;
-    if (c->stage != CONNECTION_CLOSED && c->out.len > 0 && service_may_send(c->service, c)) {
+    if (c->stage != CONNECTION_CLOSED && c->out.len > 0 && leadership_may_send(c->service, c)) {
         check_sessions_sent(d->cable->sim, c->mapped ? c->session_id : 0, c->timeout_ms,
                             buf_slice(&c->out));
         send_parcel(d->cable, TO_CLIENT, PARCEL_BYTES, buf_slice(&c->out));

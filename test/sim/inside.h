@@ -19,7 +19,7 @@ struct inside {
     struct server_line lines[MEMBERS_MAX]; /* the configured members */
     struct server_options options;
     struct service service;
-    struct node *node;
+    struct replica *node;
 };
 
 #endif

@@ -136,7 +136,8 @@ static void on_role_changed(void *ctx, enum replication_role role, uint64_t lead
     l->inner.role_changed(ctx, role, leader, term);
 }
 
-static void on_configuration(void *ctx, uint64_t index, const struct member *members, size_t n)
+static void on_configuration(void *ctx, uint64_t index, const struct configuration_member *members,
+                             size_t n)
 {
     struct replication_loop *l = here();
     world_trace(&l->machine->sim->world, "server %u: entry %llu has %zu members", l->machine->id,

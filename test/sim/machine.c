@@ -90,7 +90,7 @@ static void plan(struct machine *m);
 static void stop_on(struct machine *m)
 {
     bool late = clock_monotonic_ms(&m->clock) >= m->stop_at;
-    if (m->stage == MACHINE_RESIGNING && (late || !node_leads_others(m->inside->node))) {
+    if (m->stage == MACHINE_RESIGNING && (late || !replica_leads_others(m->inside->node))) {
         m->stage = MACHINE_DRAINING;
         m->stop_at = clock_monotonic_ms(&m->clock) + DRAIN_MS;
     } else if (m->stage == MACHINE_DRAINING && (late || m->inside->service.pipeline.error != 0 ||
@@ -113,7 +113,7 @@ static void wake_up(struct event *e, bool dropped)
         m->wake_us = INT64_MAX;
         machine_enter(m);
         loop_tick(m);
-        node_tick(m->inside->node);
+        replica_tick(m->inside->node);
         if (m->stage == MACHINE_SERVING) {
             service_tick(&m->inside->service);
         }
@@ -127,7 +127,7 @@ static void plan(struct machine *m)
 {
     struct world *w = &m->sim->world;
     int64_t at_ms = loop_deadline(m);
-    int64_t node_ms = node_deadline(m->inside->node);
+    int64_t node_ms = replica_deadline(m->inside->node);
     at_ms = node_ms < at_ms ? node_ms : at_ms;
     at_ms = m->stop_at < at_ms ? m->stop_at : at_ms;
     if (m->stage == MACHINE_SERVING) {
@@ -159,13 +159,13 @@ static void turn(struct machine *m)
 {
     if (m->stage == MACHINE_SERVING) {
         service_turn(&m->inside->service);
-        node_turn(m->inside->node);
+        replica_turn(m->inside->node);
         doors_turn(m);
         service_turn(&m->inside->service);
     } else if (m->stage == MACHINE_RESIGNING || m->stage == MACHINE_DRAINING) {
         pipeline_turn(&m->inside->service.pipeline, true);
     }
-    node_turn(m->inside->node);
+    replica_turn(m->inside->node);
     doors_turn(m);
     if (m->stage == MACHINE_RESIGNING || m->stage == MACHINE_DRAINING) {
         stop_on(m);
@@ -274,7 +274,7 @@ void machine_start(struct machine *m)
         .local_sessions = m->sim->local,
         .local_upgrading = m->sim->upgrading,
     };
-    struct node_callbacks callbacks = {m, on_serve, on_failed};
+    struct replica_callbacks callbacks = {m, on_serve, on_failed};
     char *text = NULL;
     assert(!m->on);
     world_trace(&m->sim->world, "server %u starts", m->id);
@@ -288,17 +288,17 @@ void machine_start(struct machine *m)
     m->paused_until_us = 0;
     machine_enter(m);
     make_options(m);
-    m->inside->node =
-        node_create((uv_loop_t *)(void *)m, &m->inside->options, &m->inside->service, &callbacks);
+    m->inside->node = replica_create((uv_loop_t *)(void *)m, &m->inside->options,
+                                     &m->inside->service, &callbacks);
     options.limits = m->inside->options.limits;
     options.skip_acl = m->inside->options.skip_acl;
     options.command_options = m->inside->options.command_options;
     options.collector = m->inside->options.collector;
-    options.sink = node_sink(m->inside->node);
+    options.sink = replica_sink(m->inside->node);
     if (service_init(&m->inside->service, &options) != 0) {
         abort();
     }
-    int rc = node_open(m->inside->node, &text);
+    int rc = replica_open(m->inside->node, &text);
     if (rc != 0) {
         const char *why = text != NULL ? text : "";
         world_trace(&m->sim->world, "server %u does not start: %s", m->id, why);
@@ -342,7 +342,7 @@ void machine_end(struct machine *m, enum machine_ending how)
     disk_stop(m->disk, 0);
     doors_end(m, seen);
     links_ended(m->sim, m->id, seen);
-    node_close(m->inside->node, on_node_closed, m);
+    replica_close(m->inside->node, on_node_closed, m);
     for (int i = 0; !m->node_closed || m->loop != NULL; i++) {
         assert(i < PUMP_MAX); /* it does not come to its end */
         if (!loop_do_job(m)) {
@@ -364,7 +364,7 @@ void machine_stop(struct machine *m)
     }
     world_trace(&m->sim->world, "server %u is asked to stop", m->id);
     machine_enter(m);
-    if (node_resign(m->inside->node)) {
+    if (replica_resign(m->inside->node)) {
         m->stage = MACHINE_RESIGNING;
         m->stop_at = clock_monotonic_ms(&m->clock) + RESIGN_MS;
     } else {

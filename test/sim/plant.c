@@ -179,15 +179,17 @@ WRAP(void, session_tracker_report,
     __real_session_tracker_report(t, number, kept ? fn : tell_nobody, ctx);
 }
 
-WRAP(void, service_contact, (struct service * s, int64_t at_ms))
+WRAP(void, leadership_contact, (struct service * s, int64_t at_ms))
 {
-    __real_service_contact(s, at_ms + (planted(PLANT_BOLD) ? 30000 : 0));
+    __real_leadership_contact(s, at_ms + (planted(PLANT_BOLD) ? 30000 : 0));
 }
 
-WRAP(int64_t, reports_expiry_wait,
+WRAP(int64_t, session_reports_expiry_wait,
      (struct ensemble * e, int64_t owner, int64_t heard_ms, int32_t timeout_ms))
 {
-    return planted(PLANT_HASTY) ? 0 : __real_reports_expiry_wait(e, owner, heard_ms, timeout_ms);
+    return planted(PLANT_HASTY)
+               ? 0
+               : __real_session_reports_expiry_wait(e, owner, heard_ms, timeout_ms);
 }
 
 WRAP(bool, session_tracker_is_over, (const struct session_tracker *t, int64_t id, int64_t now_ms))
@@ -221,7 +223,7 @@ WRAP(bool, write_makes_ephemeral, (int32_t type, struct slice body))
 
 WRAP(void, connection_drop, (struct connection * c, const char *reason))
 {
-    if (planted(PLANT_LINGERING) && c->read_only && service_in_contact(c->service)) {
+    if (planted(PLANT_LINGERING) && c->read_only && leadership_in_contact(c->service)) {
         c->read_only = false;
     } else {
         __real_connection_drop(c, reason);

@@ -96,10 +96,10 @@ static bool all_level(struct sim *s)
     for (unsigned id = 1; id <= s->n_machines; id++) {
         struct replication_stats stats = {0};
         struct machine *m = &s->machines[id];
-        if (!m->on || node_log(m->inside->node) == NULL) {
+        if (!m->on || replica_log(m->inside->node) == NULL) {
             return false;
         }
-        replication_stats(node_log(m->inside->node), &stats);
+        replication_stats(replica_log(m->inside->node), &stats);
         first = id == 1 ? stats.applied_index : first;
         if (stats.applied_index != first || stats.last_index != first) {
             return false;
@@ -112,7 +112,7 @@ static bool all_level(struct sim *s)
 static bool knows_voter(const struct machine *m, unsigned id)
 {
     struct replication_member_stats members[MEMBERS_MAX];
-    struct replication *log = m->on ? node_log(m->inside->node) : NULL;
+    struct replication *log = m->on ? replica_log(m->inside->node) : NULL;
     size_t n = log != NULL ? replication_members(log, members, MEMBERS_MAX) : 0;
     while (n > 0) {
         n--;
@@ -131,8 +131,8 @@ static const struct machine *furthest(struct sim *s)
     for (unsigned id = 1; id <= s->n_machines; id++) {
         struct replication_stats stats = {0};
         struct machine *m = &s->machines[id];
-        if (m->on && node_log(m->inside->node) != NULL) {
-            replication_stats(node_log(m->inside->node), &stats);
+        if (m->on && replica_log(m->inside->node) != NULL) {
+            replication_stats(replica_log(m->inside->node), &stats);
         }
         if (stats.applied_index > most) {
             most = stats.applied_index;

@@ -17,7 +17,7 @@ enum { NUMBERED = 7 /* the channel of numbered frames */ };
 
 static void on_link(void *ctx, uint64_t id, bool up)
 {
-    struct node *n = ctx;
+    struct replica *n = ctx;
     assert_true(id < NODE_PEERS);
     assert_int_equal(n->links[id], !up); /* never told twice */
     n->links[id] = up;
@@ -30,7 +30,7 @@ static void on_link(void *ctx, uint64_t id, bool up)
 
 static void on_hello(void *ctx, const struct peer_identity *who)
 {
-    struct node *n = ctx;
+    struct replica *n = ctx;
     assert_true(who->id < NODE_PEERS);
     n->hellos[who->id]++;
     n->who[who->id] = *who;
@@ -38,7 +38,7 @@ static void on_hello(void *ctx, const struct peer_identity *who)
 
 static void on_message(void *ctx, uint64_t from, uint8_t channel, struct slice bytes)
 {
-    struct node *n = ctx;
+    struct replica *n = ctx;
     assert_true(n->links[from]);
     n->frames++;
     n->bytes += bytes.len;
@@ -54,14 +54,14 @@ static void on_message(void *ctx, uint64_t from, uint8_t channel, struct slice b
 
 static void on_refused(void *ctx, const char *address, const char *reason, uint64_t count)
 {
-    struct node *n = ctx;
+    struct replica *n = ctx;
     assert_true(count > 0);
     assert_true(address[0] != '\0');
     n->refusals++;
     snprintf(n->refused, sizeof n->refused, "%s", reason != NULL ? reason : "");
 }
 
-void node_init(struct node *n, uint64_t id)
+void node_init(struct replica *n, uint64_t id)
 {
     memset(n, 0, sizeof *n);
     signal(SIGPIPE, SIG_IGN);
@@ -71,7 +71,7 @@ void node_init(struct node *n, uint64_t id)
     n->options = (struct peer_options){.identity = {.id = id}, .silence_ms = 400};
 }
 
-void node_start(struct node *n)
+void node_start(struct replica *n)
 {
     const struct peer_callbacks callbacks = {
         .ctx = n, .link = on_link, .hello = on_hello, .message = on_message, .refused = on_refused};
@@ -88,11 +88,11 @@ void node_start(struct node *n)
 
 static void on_closed(void *ctx)
 {
-    struct node *n = ctx;
+    struct replica *n = ctx;
     n->closed = true;
 }
 
-void node_stop(struct node *n)
+void node_stop(struct replica *n)
 {
     if (n->peers == NULL) {
         return;
@@ -107,14 +107,14 @@ void node_stop(struct node *n)
     memset(n->next, 0, sizeof n->next);
 }
 
-void node_finish(struct node *n)
+void node_finish(struct replica *n)
 {
     node_stop(n);
     uv_run(&n->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&n->loop), 0);
 }
 
-void nodes_introduce(struct node *const nodes[], size_t n)
+void nodes_introduce(struct replica *const nodes[], size_t n)
 {
     struct peer_member members[NODE_PEERS];
     for (size_t i = 0; i < n; i++) {
@@ -127,7 +127,7 @@ void nodes_introduce(struct node *const nodes[], size_t n)
     }
 }
 
-bool nodes_run(struct node *const nodes[], size_t n, int ms, bool (*done)(void *ctx), void *ctx)
+bool nodes_run(struct replica *const nodes[], size_t n, int ms, bool (*done)(void *ctx), void *ctx)
 {
     int64_t end = clock_monotonic_ms(clock_system()) + ms;
     do {
@@ -146,7 +146,7 @@ bool nodes_run(struct node *const nodes[], size_t n, int ms, bool (*done)(void *
     return done != NULL && done(ctx);
 }
 
-bool nodes_linked(struct node *const nodes[], size_t n)
+bool nodes_linked(struct replica *const nodes[], size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < n; j++) {
@@ -158,7 +158,7 @@ bool nodes_linked(struct node *const nodes[], size_t n)
     return true;
 }
 
-int node_send(struct node *n, uint64_t to, size_t size)
+int node_send(struct replica *n, uint64_t to, size_t size)
 {
     struct buf b;
     buf_init(&b, 0);

@@ -11,7 +11,7 @@
 
 enum { NODE_PEERS = 128 };
 
-struct node {
+struct replica {
     uv_loop_t loop;
     struct peers *peers;
     struct peer_options options;
@@ -27,28 +27,28 @@ struct node {
     uint64_t next[NODE_PEERS]; /* the same, received */
     char refused[512];         /* the last reason */
     uint64_t refusals;         /* how many were told */
-    void (*on_link)(struct node *n, uint64_t id, bool up); /* NULL: nothing */
-    void (*on_message)(struct node *n, uint64_t from, uint8_t channel, struct slice bytes);
+    void (*on_link)(struct replica *n, uint64_t id, bool up); /* NULL: nothing */
+    void (*on_message)(struct replica *n, uint64_t from, uint8_t channel, struct slice bytes);
     bool closed;
 };
 
 /* All zero but the loop; options say loopback, no security, silence after 400 ms. */
-void node_init(struct node *n, uint64_t id);
-void node_start(struct node *n);
-void node_stop(struct node *n); /* as a process that ends; may be started again */
-void node_finish(struct node *n);
+void node_init(struct replica *n, uint64_t id);
+void node_start(struct replica *n);
+void node_stop(struct replica *n); /* as a process that ends; may be started again */
+void node_finish(struct replica *n);
 
 /* Each of the n nodes gets all of them as members. */
-void nodes_introduce(struct node *const nodes[], size_t n);
+void nodes_introduce(struct replica *const nodes[], size_t n);
 
 /* Lets them all do what there is to do, for so long or until done says so (NULL: never); each turn
  * of a loop ends with peers_turn. Returns what done says. */
-bool nodes_run(struct node *const nodes[], size_t n, int ms, bool (*done)(void *ctx), void *ctx);
+bool nodes_run(struct replica *const nodes[], size_t n, int ms, bool (*done)(void *ctx), void *ctx);
 
 /* Whether all of them are linked with each other. */
-bool nodes_linked(struct node *const nodes[], size_t n);
+bool nodes_linked(struct replica *const nodes[], size_t n);
 
 /* A frame with the next number of this link; the receiver's record insists on their order. */
-int node_send(struct node *n, uint64_t to, size_t size);
+int node_send(struct replica *n, uint64_t to, size_t size);
 
 #endif

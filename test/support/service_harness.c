@@ -47,10 +47,10 @@ static size_t harness_in_flight(void *ctx)
 struct service_options service_harness_options(void)
 {
     return (struct service_options){
-        .limits = server_limits_default(),
+        .limits = client_limits_default(),
         .server_id = 7,
         .digest = {.super = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="},
-        .collector = collector_options_default(),
+        .collector = ttl_collector_options_default(),
     };
 }
 
@@ -71,7 +71,7 @@ void service_harness_open(struct service_harness *h, struct service_options opti
     assert_int_equal(service_begin(&h->service), 0);
 }
 
-void service_harness_init(struct service_harness *h, const struct server_limits *limits)
+void service_harness_init(struct service_harness *h, const struct client_limits *limits)
 {
     struct service_options options = service_harness_options();
     if (limits != NULL) {
@@ -105,7 +105,7 @@ void service_harness_turn(struct service_harness *h)
     while ((node = list_pop_front(&h->service.dirty)) != NULL) {
         struct connection *c = CONTAINER_OF(node, struct connection, dirty);
         struct guest *p = CONTAINER_OF(c, struct guest, c);
-        if (c->stage != CONNECTION_CLOSED && !p->slow && service_may_send(c->service, c)) {
+        if (c->stage != CONNECTION_CLOSED && !p->slow && leadership_may_send(c->service, c)) {
             buf_append_slice(&p->out, buf_slice(&c->out));
             buf_reset(&c->out);
             connection_count_output(c);
@@ -132,7 +132,7 @@ void service_harness_settle(struct service_harness *h)
 void service_harness_join(struct service_harness *h)
 {
     h->service.standing.sole = false;
-    service_contact(&h->service, h->now_ms);
+    leadership_contact(&h->service, h->now_ms);
 }
 
 void service_harness_advance(struct service_harness *h, int64_t ms)

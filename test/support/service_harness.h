@@ -50,7 +50,7 @@ struct frame {
 };
 
 /* NULL: the default limits. */
-void service_harness_init(struct service_harness *h, const struct server_limits *limits);
+void service_harness_init(struct service_harness *h, const struct client_limits *limits);
 
 /* With options of the test's own, made from these. The harness sets clock and sink. */
 struct service_options service_harness_options(void);

@@ -28,7 +28,7 @@ struct side {
     struct conclave_semaphore *semaphore;
 };
 
-struct ask {
+struct server_query {
     struct side *side;
     int kind;
     int rc;
@@ -103,7 +103,7 @@ static int look(struct side *s, const char *path, int *ret_children)
 /* A grant is given back by the thread that got it. */
 static void *ask_main(void *arg)
 {
-    struct ask *a = arg;
+    struct server_query *a = arg;
     char name[128];
     int ignored;
     a->rc = acquire(a->side, a->kind, TIMEOUT_MS);
@@ -140,7 +140,7 @@ static bool empty_soon(struct side *s, const char *path)
 /* One round; whether b was granted. */
 static bool race(struct side *a, struct side *b, int kind, long after_us)
 {
-    struct ask ask = {.side = b, .kind = kind};
+    struct server_query ask = {.side = b, .kind = kind};
     pthread_t thread;
     must(acquire(a, kind, WAIT_MS), "acquire");
     must(pthread_create(&thread, NULL, ask_main, &ask) == 0 ? 0 : CONCLAVE_ENOMEM, "thread");

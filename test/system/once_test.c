@@ -98,12 +98,12 @@ static void begin(struct conclave_client *client)
 
 /* --- what is asked and what must be answered ------------------------------------------------------- */
 
-struct ask {
+struct server_query {
     int32_t child;   /* number that the new node must have, -1: none is made */
     int32_t version; /* that the counter must have, -1: it is not set */
 };
 
-static void check_child(const struct ask *ask, const struct conclave_reply *reply)
+static void check_child(const struct server_query *ask, const struct conclave_reply *reply)
 {
     const char *number = reply->path != NULL ? strrchr(reply->path, '-') : NULL;
     if (number == NULL || strtol(number + 1, NULL, 10) != ask->child) {
@@ -111,14 +111,14 @@ static void check_child(const struct ask *ask, const struct conclave_reply *repl
     }
 }
 
-static void check_version(const struct ask *ask, const struct conclave_reply *reply)
+static void check_version(const struct server_query *ask, const struct conclave_reply *reply)
 {
     if (reply->stat.version != ask->version) {
         die("version", ask->version, reply->stat.version);
     }
 }
 
-static void check(const struct ask *ask, const struct conclave_reply *reply)
+static void check(const struct server_query *ask, const struct conclave_reply *reply)
 {
     if (reply->error != 0) {
         fprintf(stderr, "a write was answered %s\n", conclave_errname(reply->error));
@@ -136,7 +136,7 @@ static void check(const struct ask *ask, const struct conclave_reply *reply)
 
 static void on_reply(struct conclave_client *client, const struct conclave_reply *reply, void *ctx)
 {
-    struct ask *ask = ctx;
+    struct server_query *ask = ctx;
     (void)client;
     check(ask, reply);
     free(ask);
@@ -153,8 +153,8 @@ static void submit(struct conclave_client *client, int32_t number)
         conclave_op_set("/once/counter", "x", 1, -1)};
     struct conclave_op multi = conclave_op_multi(parts, 2);
     int kind = number % 3;
-    struct ask *ask = malloc(sizeof *ask);
-    *ask = (struct ask){kind != 1 ? creates : -1, kind != 0 ? sets + 1 : -1};
+    struct server_query *ask = malloc(sizeof *ask);
+    *ask = (struct server_query){kind != 1 ? creates : -1, kind != 0 ? sets + 1 : -1};
     creates += kind != 1;
     sets += kind != 0;
     pthread_mutex_lock(&lock);

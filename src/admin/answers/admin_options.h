@@ -19,14 +19,14 @@ struct admin_options {
         *allowed_hosts; /* names in the header Host, beside listen's: "a.example,b"; NULL: none */
     bool change_by_get; /* commands that change state take GET, too */
     bool memb;          /* the word memb needs no place in `words` */
-    const char *command_url;    /* where the AdminServer's commands stand: "/commands" */
-    bool snapshot;              /* the command snapshot is carried out */
-    bool restore;               /* the command restore is */
-    int64_t backup_interval_ms; /* least time between two of the same */
-    const struct given *given;  /* what operators may see of it; NULL: nothing */
-    int32_t answer_bytes;       /* most bytes of the lists in an answer */
-    int32_t idle_ms;            /* an HTTP connection that says nothing for so long is closed */
-    bool metrics;               /* serve /metrics on `metrics_listen`, too */
+    const char *command_url;              /* where the AdminServer's commands stand: "/commands" */
+    bool snapshot;                        /* the command snapshot is carried out */
+    bool restore;                         /* the command restore is */
+    int64_t backup_interval_ms;           /* least time between two of the same */
+    const struct effective_config *given; /* what operators may see of it; NULL: nothing */
+    int32_t answer_bytes;                 /* most bytes of the lists in an answer */
+    int32_t idle_ms; /* an HTTP connection that says nothing for so long is closed */
+    bool metrics;    /* serve /metrics on `metrics_listen`, too */
     struct net_address metrics_listen;
 };
 

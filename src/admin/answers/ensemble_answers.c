@@ -26,11 +26,11 @@ static void put_bool(struct json *j, const char *key, bool value)
 
 static bool grouped(const struct view *v)
 {
-    return v->server != NULL && !node_ensemble(server_node(v->server))->sole;
+    return v->server != NULL && !replica_ensemble(server_node(v->server))->sole;
 }
 
 /* The line of a member; false when there is none that can be read: that of a server alone. */
-static bool line_of(const struct quorum_member *m, struct server_line *ret)
+static bool line_of(const struct ensemble_status_member *m, struct server_line *ret)
 {
     const char *why;
     if (m->address == NULL || server_line_parse(m->address, ret, &why) != 0) {
@@ -41,7 +41,7 @@ static bool line_of(const struct quorum_member *m, struct server_line *ret)
     return true;
 }
 
-static bool find_member(const struct view *v, uint64_t id, struct quorum_member *ret)
+static bool find_member(const struct view *v, uint64_t id, struct ensemble_status_member *ret)
 {
     for (size_t i = 0; quorum_member(server_node(v->server), i, ret); i++) {
         if (ret->id == id) {
@@ -53,7 +53,7 @@ static bool find_member(const struct view *v, uint64_t id, struct quorum_member 
 
 /* memb */
 
-static void member_text(const struct quorum_member *m, struct buf *out)
+static void member_text(const struct ensemble_status_member *m, struct buf *out)
 {
     struct server_line line;
     struct net_address client;
@@ -69,7 +69,7 @@ static void member_text(const struct quorum_member *m, struct buf *out)
     }
     if (line_of(m, &line)) {
         buf_append_str(
-            out, quorum_client_address(&line, &client) ? net_address_format(&client, text) : "-");
+            out, ensemble_status_address(&line, &client) ? net_address_format(&client, text) : "-");
         buf_append_u8(out, '\t');
         server_line_print(&line, out);
         server_line_finish(&line);
@@ -83,9 +83,9 @@ static void member_text(const struct quorum_member *m, struct buf *out)
     }
 }
 
-void members_text(const struct view *v, struct buf *out)
+void ensemble_answer_text(const struct view *v, struct buf *out)
 {
-    struct quorum_member m;
+    struct ensemble_status_member m;
     struct server_stats s;
     char text[NET_TEXT_MAX];
     if (v->server == NULL) {
@@ -95,7 +95,7 @@ void members_text(const struct view *v, struct buf *out)
     const char *why = server_why_not_ready(v->server);
     server_stats(v->server, &s);
     buf_printf(out, "id\t%" PRId64 "\nmode\t%s\nstate\t%s\nversion\t%s\nzxid\t0x%" PRIx64 "\n",
-               server_id(v->server), s.mode, why != NULL ? why : "ok", facts_version(),
+               server_id(v->server), s.mode, why != NULL ? why : "ok", process_info_version(),
                (uint64_t)s.zxid);
     buf_printf(out, "term\t%" PRIu64 "\nleader\t%" PRIu64 "\nlast\t%" PRIu64 "\ncommit\t%" PRIu64,
                s.replication.term, s.quorum.leader, s.replication.last_index,
@@ -180,7 +180,7 @@ static void gather_sessions(const struct view *v, struct session_list *list)
     (void)view_connections(v, NULL, add_client, list);
 }
 
-void members_sessions_text(const struct view *v, struct buf *out)
+void ensemble_answer_sessions_text(const struct view *v, struct buf *out)
 {
     const struct service *s = server_service(v->server);
     size_t all = session_tracker_count(s->sessions);
@@ -219,9 +219,9 @@ static void ports_text(const struct server_line *line, bool election, struct buf
     buf_append_u8(out, '\n');
 }
 
-void members_conf(const struct view *v, struct buf *out)
+void ensemble_answer_conf(const struct view *v, struct buf *out)
 {
-    struct quorum_member m;
+    struct ensemble_status_member m;
     struct server_line line;
     if (!grouped(v)) {
         return;
@@ -249,10 +249,10 @@ void members_conf(const struct view *v, struct buf *out)
 
 /* AdminServer */
 
-bool members_leader(const struct view *v, struct json *j)
+bool ensemble_answer_leader(const struct view *v, struct json *j)
 {
     struct server_stats s;
-    struct quorum_member m;
+    struct ensemble_status_member m;
     struct server_line line;
     if (!grouped(v)) {
         return false;
@@ -297,9 +297,9 @@ static void put_client(struct json *j, const struct server_line *line)
                line->has_client ? net_address_format(&line->client, text) : "");
 }
 
-bool members_voting_view(const struct view *v, struct json *j)
+bool ensemble_answer_voting_view(const struct view *v, struct json *j)
 {
-    struct quorum_member m;
+    struct ensemble_status_member m;
     struct server_line line;
     char key[24];
     if (!grouped(v)) {
@@ -366,10 +366,10 @@ static void put_own_addresses(struct json *j, const char *key, const struct serv
     json_object_end(j);
 }
 
-bool members_zabstate(const struct view *v, struct json *j)
+bool ensemble_answer_zabstate(const struct view *v, struct json *j)
 {
     struct server_stats s;
-    struct quorum_member m;
+    struct ensemble_status_member m;
     struct server_line line;
     char zxid[32];
     if (!grouped(v)) {
@@ -394,18 +394,18 @@ bool members_zabstate(const struct view *v, struct json *j)
     return true;
 }
 
-static bool is_synced_observer(const struct quorum_member *m)
+static bool is_synced_observer(const struct ensemble_status_member *m)
 {
     return !m->voter && !m->self && m->linked && m->match_index > 0;
 }
 
-void members_observers(const struct view *v, struct json *j)
+void ensemble_answer_observers(const struct view *v, struct json *j)
 {
     struct peer_stats links[MEMBERS_MAX];
-    struct quorum_member m;
+    struct ensemble_status_member m;
     struct server_line line;
     char text[NET_TEXT_MAX];
-    const struct peers *peers = node_peers(server_node(v->server));
+    const struct peers *peers = replica_peers(server_node(v->server));
     size_t count = peers != NULL ? peers_stats(peers, links, MEMBERS_MAX) : 0;
     int64_t synced = 0;
     for (size_t i = 0; quorum_member(server_node(v->server), i, &m); i++) {

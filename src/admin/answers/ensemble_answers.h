@@ -20,16 +20,16 @@
 #include "admin/answers/server_view.h"
 #include "base/json.h"
 
-void members_text(const struct view *v, struct buf *out);
-void members_sessions_text(const struct view *v, struct buf *out);
+void ensemble_answer_text(const struct view *v, struct buf *out);
+void ensemble_answer_sessions_text(const struct view *v, struct buf *out);
 
 /* What the word conf says of a member beside the rest. */
-void members_conf(const struct view *v, struct buf *out);
+void ensemble_answer_conf(const struct view *v, struct buf *out);
 
 /* False when this server is no member of an ensemble: nothing was told. */
-bool members_leader(const struct view *v, struct json *j);
-bool members_voting_view(const struct view *v, struct json *j);
-bool members_zabstate(const struct view *v, struct json *j);
-void members_observers(const struct view *v, struct json *j);
+bool ensemble_answer_leader(const struct view *v, struct json *j);
+bool ensemble_answer_voting_view(const struct view *v, struct json *j);
+bool ensemble_answer_zabstate(const struct view *v, struct json *j);
+void ensemble_answer_observers(const struct view *v, struct json *j);
 
 #endif

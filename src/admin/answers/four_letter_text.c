@@ -16,7 +16,7 @@ static void text_more(struct buf *out, size_t more)
     }
 }
 
-void text_fraction(struct buf *out, double value, int digits)
+void four_letter_fraction(struct buf *out, double value, int digits)
 {
     char text[64];
     int len = snprintf(text, sizeof text, "%.*f", digits, value);
@@ -27,7 +27,7 @@ void text_fraction(struct buf *out, double value, int digits)
 }
 
 /* Apache ZooKeeper says imok from the moment its port is open; here it means that reads and writes are answered. */
-void text_ruok(const struct view *v, struct buf *out)
+void four_letter_ruok(const struct view *v, struct buf *out)
 {
     buf_append_str(out, server_why_not_ready(v->server) == NULL ? "imok" : TEXT_NOT_SERVING "\n");
 }
@@ -39,7 +39,7 @@ static void text_figures(const struct view *v, struct buf *out)
     struct server_stats s;
     server_stats(v->server, &s);
     buf_printf(out, "Latency min/avg/max: %" PRId64 "/", s.latency_min_ms);
-    text_fraction(out, s.latency_avg_ms, 4);
+    four_letter_fraction(out, s.latency_avg_ms, 4);
     buf_printf(out, "/%" PRId64 "\n", s.latency_max_ms);
     buf_printf(out, "Received: %" PRIu64 "\n", s.service.packets_received);
     buf_printf(out, "Sent: %" PRIu64 "\n", s.service.packets_sent);
@@ -54,9 +54,9 @@ static void text_figures(const struct view *v, struct buf *out)
     }
 }
 
-void text_srvr(const struct view *v, struct buf *out)
+void four_letter_srvr(const struct view *v, struct buf *out)
 {
-    buf_printf(out, "Zookeeper version: %s\n", facts_version());
+    buf_printf(out, "Zookeeper version: %s\n", process_info_version());
     text_figures(v, out);
 }
 
@@ -72,9 +72,9 @@ static void append_brief(void *ctx, const struct view_connection *c)
     buf_append_str(ctx, ")\n");
 }
 
-void text_stat(const struct view *v, struct buf *out)
+void four_letter_stat(const struct view *v, struct buf *out)
 {
-    buf_printf(out, "Zookeeper version: %s\n", facts_version());
+    buf_printf(out, "Zookeeper version: %s\n", process_info_version());
     buf_append_str(out, "Clients:\n");
     struct view_room room = view_room(v, out, 1);
     text_more(out, view_connections(v, &room, append_brief, out));
@@ -102,7 +102,7 @@ static void append_full(void *ctx, const struct view_connection *c)
     buf_append_str(out, ")\n");
 }
 
-void text_cons(const struct view *v, struct buf *out)
+void four_letter_cons(const struct view *v, struct buf *out)
 {
     struct view_room room = view_room(v, out, 1);
     text_more(out, view_connections(v, &room, append_full, out));
@@ -111,27 +111,27 @@ void text_cons(const struct view *v, struct buf *out)
 
 /* conf, envi, isro, dirs */
 
-void text_conf(const struct view *v, struct buf *out)
+void four_letter_conf(const struct view *v, struct buf *out)
 {
     const struct server_options *o = server_options(v->server);
     struct net_address address;
     char dir[PATH_MAX];
-    facts_absolute(o->data_dir, dir, sizeof dir);
+    process_info_absolute(o->data_dir, dir, sizeof dir);
     bool open = server_address(v->server, PORT_CLIENT, &address);
     buf_printf(out, "clientPort=%d\n", open ? address.port : -1);
     open = server_address(v->server, PORT_SECURE, &address);
     buf_printf(out, "secureClientPort=%d\n", open ? address.port : -1);
     buf_printf(out, "dataDir=%s\n", dir);
-    buf_printf(out, "dataDirSize=%" PRId64 "\n", facts_folder_bytes(dir, "snapshot"));
+    buf_printf(out, "dataDirSize=%" PRId64 "\n", process_info_folder_bytes(dir, "snapshot"));
     buf_printf(out, "dataLogDir=%s\n", dir);
-    buf_printf(out, "dataLogSize=%" PRId64 "\n", facts_folder_bytes(dir, "log"));
+    buf_printf(out, "dataLogSize=%" PRId64 "\n", process_info_folder_bytes(dir, "log"));
     buf_printf(out, "tickTime=%d\n", o->limits.tick_ms);
     buf_printf(out, "maxClientCnxns=%zu\n", o->limits.address_max);
     buf_printf(out, "minSessionTimeout=%d\n", o->limits.session_min_ms);
     buf_printf(out, "maxSessionTimeout=%d\n", o->limits.session_max_ms);
     buf_printf(out, "clientPortListenBacklog=%d\n", o->backlog);
     buf_printf(out, "serverId=%" PRId64 "\n", member_number(o->server_id));
-    members_conf(v, out);
+    ensemble_answer_conf(v, out);
 }
 
 static void append_pair(void *ctx, const char *key, const char *value)
@@ -139,28 +139,28 @@ static void append_pair(void *ctx, const char *key, const char *value)
     buf_printf(ctx, "%s=%s\n", key, value);
 }
 
-void text_envi(const struct view *v, struct buf *out)
+void four_letter_envi(const struct view *v, struct buf *out)
 {
     (void)v;
     buf_append_str(out, "Environment:\n");
-    facts_environment(append_pair, out);
+    process_info_environment(append_pair, out);
 }
 
-void text_isro(const struct view *v, struct buf *out)
+void four_letter_isro(const struct view *v, struct buf *out)
 {
     buf_append_str(out, view_read_only(v) ? "ro" : view_serving(v) ? "rw" : "null");
 }
 
-void text_dirs(const struct view *v, struct buf *out)
+void four_letter_dirs(const struct view *v, struct buf *out)
 {
     const char *dir = server_options(v->server)->data_dir;
-    buf_printf(out, "datadir_size: %" PRId64 "\n", facts_folder_bytes(dir, "snapshot"));
-    buf_printf(out, "logdir_size: %" PRId64 "\n", facts_folder_bytes(dir, "log"));
+    buf_printf(out, "datadir_size: %" PRId64 "\n", process_info_folder_bytes(dir, "snapshot"));
+    buf_printf(out, "logdir_size: %" PRId64 "\n", process_info_folder_bytes(dir, "log"));
 }
 
 /* wchs, wchc, wchp */
 
-void text_wchs(const struct view *v, struct buf *out)
+void four_letter_wchs(const struct view *v, struct buf *out)
 {
     struct watch_stats s;
     watch_stats(server_service(v->server)->watches, &s);
@@ -176,7 +176,7 @@ static void append_path(struct buf *out, struct slice path)
     buf_append_u8(out, '\n');
 }
 
-void text_wchc(const struct view *v, struct buf *out)
+void four_letter_wchc(const struct view *v, struct buf *out)
 {
     size_t count;
     size_t more;
@@ -195,7 +195,7 @@ void text_wchc(const struct view *v, struct buf *out)
     buf_append_str(out, "\n");
 }
 
-void text_wchp(const struct view *v, struct buf *out)
+void four_letter_wchp(const struct view *v, struct buf *out)
 {
     size_t count;
     size_t more;
@@ -286,7 +286,7 @@ static void text_ephemerals(const struct view *v, struct buf *out)
     text_more(out, more);
 }
 
-void text_dump(const struct view *v, struct buf *out)
+void four_letter_dump(const struct view *v, struct buf *out)
 {
     size_t count;
     size_t more;
@@ -317,24 +317,24 @@ static void append_figure(void *ctx, const struct view_figure *f)
         buf_printf(ctx, "%" PRId64, f->whole);
         break;
     case FIGURE_FRACTION:
-        text_fraction(ctx, f->fraction, 4);
+        four_letter_fraction(ctx, f->fraction, 4);
         break;
     }
     buf_append_u8(ctx, '\n');
 }
 
-void text_mntr(const struct view *v, struct buf *out)
+void four_letter_mntr(const struct view *v, struct buf *out)
 {
     view_figures(v, append_figure, out);
 }
 
-void text_srst(const struct view *v, struct buf *out)
+void four_letter_srst(const struct view *v, struct buf *out)
 {
     view_reset_server(v);
     buf_append_str(out, "Server stats reset.\n");
 }
 
-void text_crst(const struct view *v, struct buf *out)
+void four_letter_crst(const struct view *v, struct buf *out)
 {
     view_reset_connections(v);
     buf_append_str(out, "Connection stats reset.\n");
@@ -342,13 +342,13 @@ void text_crst(const struct view *v, struct buf *out)
 
 /* The digests of the tree that Apache ZooKeeper logs every 128 changes are not kept here: none, as without
  * digest.enabled. */
-void text_hash(const struct view *v, struct buf *out)
+void four_letter_hash(const struct view *v, struct buf *out)
 {
     (void)v;
     (void)out;
 }
 
-void text_gtmk(const struct view *v, struct buf *out)
+void four_letter_gtmk(const struct view *v, struct buf *out)
 {
     buf_printf(out, "%" PRId64, v->trace_mask);
 }

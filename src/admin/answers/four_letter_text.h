@@ -9,25 +9,25 @@
 
 #define TEXT_NOT_SERVING "This ZooKeeper instance is not currently serving requests"
 
-void text_ruok(const struct view *v, struct buf *out);
-void text_srvr(const struct view *v, struct buf *out);
-void text_stat(const struct view *v, struct buf *out);
-void text_cons(const struct view *v, struct buf *out);
-void text_conf(const struct view *v, struct buf *out);
-void text_envi(const struct view *v, struct buf *out);
-void text_isro(const struct view *v, struct buf *out);
-void text_dirs(const struct view *v, struct buf *out);
-void text_wchs(const struct view *v, struct buf *out);
-void text_wchc(const struct view *v, struct buf *out);
-void text_wchp(const struct view *v, struct buf *out);
-void text_dump(const struct view *v, struct buf *out);
-void text_mntr(const struct view *v, struct buf *out);
-void text_srst(const struct view *v, struct buf *out);
-void text_crst(const struct view *v, struct buf *out);
-void text_hash(const struct view *v, struct buf *out);
-void text_gtmk(const struct view *v, struct buf *out);
+void four_letter_ruok(const struct view *v, struct buf *out);
+void four_letter_srvr(const struct view *v, struct buf *out);
+void four_letter_stat(const struct view *v, struct buf *out);
+void four_letter_cons(const struct view *v, struct buf *out);
+void four_letter_conf(const struct view *v, struct buf *out);
+void four_letter_envi(const struct view *v, struct buf *out);
+void four_letter_isro(const struct view *v, struct buf *out);
+void four_letter_dirs(const struct view *v, struct buf *out);
+void four_letter_wchs(const struct view *v, struct buf *out);
+void four_letter_wchc(const struct view *v, struct buf *out);
+void four_letter_wchp(const struct view *v, struct buf *out);
+void four_letter_dump(const struct view *v, struct buf *out);
+void four_letter_mntr(const struct view *v, struct buf *out);
+void four_letter_srst(const struct view *v, struct buf *out);
+void four_letter_crst(const struct view *v, struct buf *out);
+void four_letter_hash(const struct view *v, struct buf *out);
+void four_letter_gtmk(const struct view *v, struct buf *out);
 
 /* A fraction as Java prints it: at least one decimal place, at most `digits`. */
-void text_fraction(struct buf *out, double value, int digits);
+void four_letter_fraction(struct buf *out, double value, int digits);
 
 #endif

@@ -20,7 +20,7 @@
 enum { FILES_FRESH_MS = 10000 }; /* counting many descriptors is slow: the number is kept so long */
 
 /* __DATE__ and __TIME__ follow SOURCE_DATE_EPOCH, so that the build can be repeated. */
-const char *facts_version(void)
+const char *process_info_version(void)
 {
     static char text[96];
     static const char MONTHS[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
@@ -40,12 +40,12 @@ static const char *or_unknown(const char *text)
     return text != NULL && text[0] != '\0' ? text : "<NA>";
 }
 
-void facts_environment(void (*fn)(void *ctx, const char *key, const char *value), void *ctx)
+void process_info_environment(void (*fn)(void *ctx, const char *key, const char *value), void *ctx)
 {
     char text[PATH_MAX];
     struct utsname name = {0};
     const struct passwd *user = getpwuid(geteuid());
-    fn(ctx, "zookeeper.version", facts_version());
+    fn(ctx, "zookeeper.version", process_info_version());
     if (gethostname(text, sizeof text) != 0) {
         text[0] = '\0';
     }
@@ -69,7 +69,7 @@ void facts_environment(void (*fn)(void *ctx, const char *key, const char *value)
     fn(ctx, "os.memory.total", text);
 }
 
-int64_t facts_folder_bytes(const char *dir, const char *name)
+int64_t process_info_folder_bytes(const char *dir, const char *name)
 {
     char path[PATH_MAX];
     int64_t bytes = 0;
@@ -92,7 +92,7 @@ int64_t facts_folder_bytes(const char *dir, const char *name)
     return bytes;
 }
 
-const char *facts_absolute(const char *dir, char *out, size_t size)
+const char *process_info_absolute(const char *dir, char *out, size_t size)
 {
     char *absolute = realpath(dir, NULL);
     snprintf(out, size, "%s", absolute != NULL ? absolute : dir);
@@ -122,7 +122,7 @@ static int64_t count_open_files(void)
     return count;
 }
 
-static void read_statm(struct process_figures *ret)
+static void read_statm(struct process_info *ret)
 {
     FILE *file = fopen("/proc/self/statm", "re");
     char text[128];
@@ -163,7 +163,7 @@ static double process_started_s(void)
     return started_s;
 }
 
-void facts_process(struct process_figures *ret)
+void process_info_process(struct process_info *ret)
 {
     static int64_t files = -1;
     static int64_t files_at_ms;
@@ -175,7 +175,7 @@ void facts_process(struct process_figures *ret)
     }
     struct rlimit limit = {0};
     struct timespec cpu = {0};
-    *ret = (struct process_figures){.open_files = files, .started_s = process_started_s()};
+    *ret = (struct process_info){.open_files = files, .started_s = process_started_s()};
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         ret->open_files_max = (int64_t)limit.rlim_cur;
     }
@@ -197,7 +197,7 @@ void facts_process(struct process_figures *ret)
     X(process_virtual_memory_bytes, false, p->virtual_bytes, "Virtual memory")
 
 #define PROCESS_READ(gauge, fraction, expression, help)                                            \
-    METRIC_GAUGE_READ(gauge, struct process_figures, p, expression)
+    METRIC_GAUGE_READ(gauge, struct process_info, p, expression)
 PROCESS_GAUGES(PROCESS_READ)
 
 const struct metric_row process_metric_table[] = {PROCESS_GAUGES(METRIC_GAUGE_ROW)};

@@ -6,19 +6,19 @@
 #include "base/metrics.h"
 
 /* "3.9.5-conclave-0.1.0, built on 2026-01-31 12:00 UTC": the protocol's version first, as tools expect it. Static. */
-const char *facts_version(void);
+const char *process_info_version(void);
 
 /* Calls fn for each line of envi, zookeeper.version first. */
-void facts_environment(void (*fn)(void *ctx, const char *key, const char *value), void *ctx);
+void process_info_environment(void (*fn)(void *ctx, const char *key, const char *value), void *ctx);
 
 /* Bytes of the files in dir/name, not of folders in it. */
-int64_t facts_folder_bytes(const char *dir, const char *name);
+int64_t process_info_folder_bytes(const char *dir, const char *name);
 
 /* The absolute name of dir. Returns out. */
-const char *facts_absolute(const char *dir, char *out, size_t size);
+const char *process_info_absolute(const char *dir, char *out, size_t size);
 
 /* The process. */
-struct process_figures {
+struct process_info {
     int64_t open_files; /* -1: cannot be told */
     int64_t open_files_max;
     double cpu_s;
@@ -27,9 +27,9 @@ struct process_figures {
     int64_t virtual_bytes;
 };
 
-void facts_process(struct process_figures *ret);
+void process_info_process(struct process_info *ret);
 
-/* Gauges that read a struct process_figures. */
+/* Gauges that read a struct process_info. */
 extern const struct metric_row process_metric_table[];
 extern const size_t process_metric_count;
 

@@ -58,7 +58,7 @@ static void write_row(struct buf *out, const struct metric_row *row, const void 
 
 /* What is told of each member. */
 struct sample {
-    struct quorum_member member;
+    struct ensemble_status_member member;
     uint64_t last_index;
 };
 
@@ -113,8 +113,8 @@ static void write_ensemble(const struct view *v, const struct server_stats *stat
 
 void prometheus_write(const struct view *v, struct buf *out)
 {
-    struct process_figures process;
-    facts_process(&process);
+    struct process_info process;
+    process_info_process(&process);
     buf_printf(out,
                "# HELP conclave_build_info Always 1\n# TYPE conclave_build_info gauge\n"
                "conclave_build_info{version=\"%s\"} 1\n",

@@ -16,7 +16,7 @@ bool view_read_only(const struct view *v)
 bool view_serving(const struct view *v)
 {
     const struct service *s = v->server != NULL ? server_service(v->server) : NULL;
-    return s != NULL && s->serving && (service_in_contact(s) || s->standing.read_only);
+    return s != NULL && s->serving && (leadership_in_contact(s) || s->standing.read_only);
 }
 
 /* Room */
@@ -157,7 +157,7 @@ void view_reset_connections(const struct view *v)
 
 void view_reset_server(const struct view *v)
 {
-    struct ensemble_stats *s = &node_ensemble(server_node(v->server))->stats;
+    struct ensemble_stats *s = &replica_ensemble(server_node(v->server))->stats;
     service_reset_stats(server_service(v->server));
     s->proposal_last = s->proposal_min = s->proposal_max = -1;
 }
@@ -503,10 +503,10 @@ void view_figures(const struct view *v, void (*fn)(void *ctx, const struct view_
 {
     struct figure_walk walk = {fn, ctx};
     struct server_stats stats;
-    struct process_figures process;
+    struct process_info process;
     server_stats(v->server, &stats);
-    facts_process(&process);
-    tell_text(&walk, "version", facts_version());
+    process_info_process(&process);
+    tell_text(&walk, "version", process_info_version());
     tell_text(&walk, "server_state", stats.mode);
     if (stats.quorum.grouped) {
         tell_text(&walk, "peer_state", view_peer_state(stats.mode));

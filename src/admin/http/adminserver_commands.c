@@ -122,7 +122,7 @@ static void run_srvr(struct run *r)
     struct server_stats s;
     const char *dir = server_options(r->view->server)->data_dir;
     server_stats(r->view->server, &s);
-    put_string(r, "version", facts_version());
+    put_string(r, "version", process_info_version());
     put_bool(r, "read_only", view_read_only(r->view));
     json_key(r->json, "server_stats");
     json_object_begin(r->json);
@@ -137,8 +137,8 @@ static void run_srvr(struct run *r)
     json_real(r->json, s.latency_avg_ms, 4);
     put_int(r, "outstanding_requests", (int64_t)s.outstanding);
     put_int(r, "last_processed_zxid", s.zxid);
-    put_int(r, "data_dir_size", facts_folder_bytes(dir, "snapshot"));
-    put_int(r, "log_dir_size", facts_folder_bytes(dir, "log"));
+    put_int(r, "data_dir_size", process_info_folder_bytes(dir, "snapshot"));
+    put_int(r, "log_dir_size", process_info_folder_bytes(dir, "log"));
     put_int(r, "num_alive_client_connections", (int64_t)s.port.connections);
     put_int(r, "uptime", s.uptime_ms);
     json_object_end(r->json);
@@ -166,7 +166,7 @@ static void run_conf(struct run *r)
     struct net_address address;
     char dir[PATH_MAX];
     bool open = server_address(r->view->server, PORT_CLIENT, &address);
-    facts_absolute(o->data_dir, dir, sizeof dir);
+    process_info_absolute(o->data_dir, dir, sizeof dir);
     put_int(r, "client_port", open ? address.port : -1);
     put_string(r, "data_dir", dir);
     put_string(r, "data_log_dir", dir);
@@ -181,8 +181,8 @@ static void run_conf(struct run *r)
 static void run_dirs(struct run *r)
 {
     const char *dir = server_options(r->view->server)->data_dir;
-    put_int(r, "datadir_size", facts_folder_bytes(dir, "snapshot"));
-    put_int(r, "logdir_size", facts_folder_bytes(dir, "log"));
+    put_int(r, "datadir_size", process_info_folder_bytes(dir, "snapshot"));
+    put_int(r, "logdir_size", process_info_folder_bytes(dir, "log"));
 }
 
 static void put_fact(void *ctx, const char *key, const char *value)
@@ -192,7 +192,7 @@ static void put_fact(void *ctx, const char *key, const char *value)
 
 static void run_envi(struct run *r)
 {
-    facts_environment(put_fact, r);
+    process_info_environment(put_fact, r);
 }
 
 static void put_figure(void *ctx, const struct view_figure *f)
@@ -259,19 +259,19 @@ static void run_stmk(struct run *r)
 
 static void run_leader(struct run *r)
 {
-    if (!members_leader(r->view, r->json)) {
+    if (!ensemble_answer_leader(r->view, r->json)) {
         buf_append_str(&r->error, "server is not initialized");
     }
 }
 
 static void run_observers(struct run *r)
 {
-    members_observers(r->view, r->json);
+    ensemble_answer_observers(r->view, r->json);
 }
 
 static void run_voting_view(struct run *r)
 {
-    if (!members_voting_view(r->view, r->json)) {
+    if (!ensemble_answer_voting_view(r->view, r->json)) {
         json_key(r->json, "current_config");
         json_object_begin(r->json);
         json_object_end(r->json);
@@ -280,7 +280,7 @@ static void run_voting_view(struct run *r)
 
 static void run_zabstate(struct run *r)
 {
-    if (!members_zabstate(r->view, r->json)) {
+    if (!ensemble_answer_zabstate(r->view, r->json)) {
         put_bool(r, "voting", false);
         put_string(r, "zabstate", "");
     }
@@ -309,7 +309,7 @@ static void run_last_snapshot(struct run *r)
 
 static void run_initial_configuration(struct run *r)
 {
-    const struct given *given = r->view->options->given;
+    const struct effective_config *given = r->view->options->given;
     json_key(r->json, "initial_configuration");
     if (given == NULL || given->file.len == 0) {
         json_null(r->json);
@@ -320,7 +320,7 @@ static void run_initial_configuration(struct run *r)
 
 /* What a JVM would call its system properties, as far as it makes sense here. */
 struct property_list {
-    struct given_pair *items;
+    struct effective_config_pair *items;
     size_t count;
     size_t cap;
     bool failed;
@@ -329,7 +329,7 @@ struct property_list {
 static void add_property(struct property_list *list, const char *prefix, const char *key,
                          const char *value)
 {
-    struct given_pair pair = {NULL, strdup(value)};
+    struct effective_config_pair pair = {NULL, strdup(value)};
     if (asprintf(&pair.key, "%s%s", prefix, key) < 0) {
         pair.key = NULL;
     }
@@ -352,15 +352,15 @@ static void add_fact(void *ctx, const char *key, const char *value)
 
 static int by_key(const void *a, const void *b)
 {
-    const struct given_pair *x = a;
-    const struct given_pair *y = b;
+    const struct effective_config_pair *x = a;
+    const struct effective_config_pair *y = b;
     return strcmp(x->key, y->key);
 }
 
 static void run_system_properties(struct run *r)
 {
     enum { FACTS_MAX = 16 };
-    const struct given *given = r->view->options->given;
+    const struct effective_config *given = r->view->options->given;
     size_t count = given != NULL ? given->count : 0;
     struct property_list list = {.cap = count + FACTS_MAX};
     list.items = calloc(list.cap, sizeof *list.items);
@@ -371,7 +371,7 @@ static void run_system_properties(struct run *r)
     add_property(&list, "", "file.separator", "/");
     add_property(&list, "", "line.separator", "\n");
     add_property(&list, "", "path.separator", ":");
-    facts_environment(add_fact, &list);
+    process_info_environment(add_fact, &list);
     for (size_t i = 0; i < count; i++) {
         add_property(&list, "zookeeper.", given->pairs[i].key, given->pairs[i].value);
     }

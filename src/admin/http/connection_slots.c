@@ -7,7 +7,7 @@ void place_take(struct place *p, struct list *places, const char *host, uint64_t
     p->since_ms = now_ms;
     p->state = PLACE_OPENING;
     p->leaving = false;
-    address_name(host, p->address);
+    client_address_name(host, p->address);
     list_push_back(places, &p->node);
 }
 

@@ -70,25 +70,25 @@ static bool is_admitted(struct service *s, struct wire_vector ids)
 static unsigned admission_look(struct service *s, const struct http_request *request,
                                const char **ret_why)
 {
-    struct identity who;
+    struct client_ids who;
     const char *text = request->authorization;
     size_t len = strcspn(text, " ");
     struct slice scheme = slice_make(text, len);
     struct slice auth = text[len] == ' ' ? slice_str(text + len + 1) : slice_str("");
     unsigned status = 0;
-    identity_init(&who, s->limits.identity_max, s->limits.command.ids);
+    client_ids_init(&who, s->limits.identity_max, s->limits.command.ids);
     int rc = slice_equal_str(scheme, "x509") && request->subject.len > 0
-                 ? identity_add_x509(&who, s->x509_super, request->subject)
+                 ? client_ids_add_x509(&who, s->x509_super, request->subject)
                  : 0;
-    rc = rc != 0 ? rc : identity_authenticate(&who, request->peer, &s->digest, scheme, auth);
+    rc = rc != 0 ? rc : client_ids_authenticate(&who, request->peer, &s->digest, scheme, auth);
     if (rc != 0 || who.count == 0) {
         *ret_why = "Not authenticated";
         status = 401;
-    } else if (!is_admitted(s, identity_ids(&who))) {
+    } else if (!is_admitted(s, client_ids_list(&who))) {
         *ret_why = "Not authorized";
         status = 403;
     }
-    identity_finish(&who);
+    client_ids_finish(&who);
     return status;
 }
 
@@ -115,7 +115,7 @@ unsigned admission_check(struct admission *a, struct service *s, const struct ht
         return 401;
     }
     char address[ADDRESS_NAME_MAX];
-    address_name(request->peer, address);
+    client_address_name(request->peer, address);
     int64_t now_minutes = now_ms * (NS_PER_MS / MINUTE_S);
     if (!rates_allow(&a->failures, address, 1, ADMISSION_FAILURES_MAX, now_minutes)) {
         *ret_why = "Too many failed log-ins from your address: try again in a minute";

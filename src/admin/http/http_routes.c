@@ -42,7 +42,7 @@ static void answer_sessions(struct view *v, const struct http_request *request,
 {
     (void)request;
     if (view_serving(v)) {
-        members_sessions_text(v, &response->body);
+        ensemble_answer_sessions_text(v, &response->body);
         return;
     }
     response->status = 503;
@@ -53,7 +53,7 @@ static void answer_members(struct view *v, const struct http_request *request,
                            struct http_response *response)
 {
     (void)request;
-    members_text(v, &response->body);
+    ensemble_answer_text(v, &response->body);
 }
 
 static void answer_ready(struct view *v, const struct http_request *request,

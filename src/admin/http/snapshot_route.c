@@ -204,7 +204,7 @@ static unsigned restore_submit(struct backup *b, struct slice file, const char *
     struct slice content;
     int rc = snapshot_content(file, &content);
     if (rc == 0) {
-        rc = replacement_submit(server_service(b->view->server), content, &b->replacement);
+        rc = state_replacement_submit(server_service(b->view->server), content, &b->replacement);
     }
     switch (rc) {
     case 0:

@@ -61,7 +61,7 @@ static void refuse(struct http_response *response, unsigned status, const char *
 /* Tokens of one ensemble say nothing about those of another. */
 static void put_ensemble(struct json *json, struct server *s)
 {
-    const struct replication *log = node_log(server_node(s));
+    const struct replication *log = replica_log(server_node(s));
     uint8_t cluster[FORMAT_CLUSTER_SIZE];
     char text[2 * sizeof cluster + 1];
     json_key(json, "ensemble");
@@ -211,7 +211,7 @@ bool tokens_answer(struct tokens *t, const struct http_request *request,
     const char *text = http_argument(request, "token");
     int64_t token;
     if (path == NULL || !path_valid(slice_str(path)) || text == NULL ||
-        !number_parse(slice_str(text), &token)) {
+        !java_number_parse(slice_str(text), &token)) {
         refuse(response, 400, "the question is /fence?path=PATH&token=N");
     } else if (!view_serving(t->view)) {
         refuse(response, 503, TEXT_NOT_SERVING);

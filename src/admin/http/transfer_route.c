@@ -13,7 +13,7 @@ static const char NAME[] = "transfer";
 static unsigned read_target(const struct view *v, const char *argument, uint64_t *ret,
                             const char **ret_why)
 {
-    struct quorum_member m;
+    struct ensemble_status_member m;
     char *end = NULL;
     *ret = 0;
     if (argument == NULL) {
@@ -49,7 +49,7 @@ static unsigned transfer_begin(struct transfer *t, const struct http_request *re
         log_warn("admin", NAME, "result=refused peer=%s reason=\"%s\"", request->peer, *ret_why);
         return status;
     }
-    int rc = ensemble_transfer(node_ensemble(server_node(t->view->server)), to);
+    int rc = ensemble_transfer(replica_ensemble(server_node(t->view->server)), to);
     log_warn("admin", NAME, "result=%s peer=%s to=%llu", rc == 0 ? "begun" : conclave_errname(rc),
              request->peer, (unsigned long long)to);
     if (rc != 0) {

@@ -99,11 +99,11 @@ int fail(const char *command, const char *subject, int error)
 /* Why servers that run serve nobody, by their own account: one line for all that say so. False when none does. */
 static bool fail_not_serving(const char *command, const struct common_options *options)
 {
-    struct roster roster;
+    struct ensemble_view roster;
     bool found = false;
-    if (roster_gather(command, options, ASK_MS, &roster) == 0) {
+    if (ensemble_view_gather(command, options, ASK_MS, &roster) == 0) {
         for (size_t i = 0; i < roster.count; i++) {
-            const struct roster_server *s = &roster.servers[i];
+            const struct ensemble_view_server *s = &roster.servers[i];
             if (s->answered && !s->serves) {
                 fprintf(stderr, "%s%s%s%s: %s", found ? "; " : "conclave ", found ? "" : command,
                         found ? "" : ": the servers do not serve clients now: ", s->address,
@@ -112,7 +112,7 @@ static bool fail_not_serving(const char *command, const struct common_options *o
             }
         }
     }
-    roster_finish(&roster);
+    ensemble_view_finish(&roster);
     if (found) {
         fputs("; see \"conclave status\"\n", stderr);
     }
@@ -174,7 +174,7 @@ int connection_acl(const char *command, const struct common_options *options,
 int connection_create(const char *command, const struct common_options *options,
                       struct conclave_client_options *client_options, struct conclave_client **ret)
 {
-    struct security security;
+    struct connection_security security;
     struct acl_entries acl;
     int code = connection_acl(command, options, &acl);
     if (code != 0) {
@@ -183,7 +183,7 @@ int connection_create(const char *command, const struct common_options *options,
     }
     client_options->acl = acl.entries;
     client_options->acl_count = acl.count;
-    security_fill(&security, command, options, client_options);
+    connection_security_fill(&security, command, options, client_options);
     client_options->servers = options->server;
     const char *servers = options->server != NULL ? options->server : getenv("CONCLAVE_SERVER");
     const char *slash = servers != NULL ? strchr(servers, '/') : NULL;
@@ -243,7 +243,8 @@ static bool options_inherit(struct common_options *o, const struct common_option
     o->auth_file = auth ? o->auth_file : from->auth_file;
     bool acl = o->acl.count > 0;
     o->acl = acl ? o->acl : from->acl;
-    return security_inherit(o, from) && !server && !auth && !times && !acl && !o->read_only;
+    return connection_security_inherit(o, from) && !server && !auth && !times && !acl &&
+           !o->read_only;
 }
 
 int connection_open(const char *command, const struct common_options *options,

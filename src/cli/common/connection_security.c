@@ -42,10 +42,11 @@ static bool sasl_options(const struct common_options *options, struct conclave_s
            ret->service != NULL || ret->host != NULL;
 }
 
-void security_fill(struct security *s, const char *command, const struct common_options *options,
-                   struct conclave_client_options *client_options)
+void connection_security_fill(struct connection_security *s, const char *command,
+                              const struct common_options *options,
+                              struct conclave_client_options *client_options)
 {
-    *s = (struct security){
+    *s = (struct connection_security){
         .tls = CONCLAVE_TLS_OPTIONS_INIT,
         .sasl = CONCLAVE_SASL_OPTIONS_INIT,
     };
@@ -58,7 +59,7 @@ void security_fill(struct security *s, const char *command, const struct common_
     }
 }
 
-bool security_inherit(struct common_options *line, const struct common_options *from)
+bool connection_security_inherit(struct common_options *line, const struct common_options *from)
 {
     bool tls = line->tls || line->tls_ca != NULL || line->tls_cert != NULL ||
                line->tls_key != NULL || line->tls_name != NULL;

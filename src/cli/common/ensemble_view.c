@@ -38,7 +38,7 @@ static void copy_version(char *to, size_t size, const char *from)
 }
 
 /* The server's HTTP port; one on every interface is reached at the address that was asked. */
-static void copy_admin(struct roster_server *s, const char *address)
+static void copy_admin(struct ensemble_view_server *s, const char *address)
 {
     bool every = strncmp(address, "0.0.0.0:", 8) == 0 || strncmp(address, "[::]:", 5) == 0;
     const char *port = strrchr(s->address, ':');
@@ -50,12 +50,13 @@ static void copy_admin(struct roster_server *s, const char *address)
     }
 }
 
-static bool add_member(struct roster_server *s, char *fields[], size_t n)
+static bool add_member(struct ensemble_view_server *s, char *fields[], size_t n)
 {
     if (n < 7) {
         return true; /* of a later version: what is not understood is left out */
     }
-    struct roster_member *more = realloc(s->members, (s->members_count + 1) * sizeof *s->members);
+    struct ensemble_view_member *more =
+        realloc(s->members, (s->members_count + 1) * sizeof *s->members);
     char *address = strdup(strcmp(fields[6], "-") == 0 ? "" : fields[6]);
     if (more != NULL) {
         s->members = more;
@@ -64,8 +65,8 @@ static bool add_member(struct roster_server *s, char *fields[], size_t n)
         free(address);
         return false;
     }
-    struct roster_member *m = &s->members[s->members_count++];
-    *m = (struct roster_member){
+    struct ensemble_view_member *m = &s->members[s->members_count++];
+    *m = (struct ensemble_view_member){
         .id = strtoull(fields[1], NULL, 10),
         .voter = strcmp(fields[2], "voter") == 0,
         .linked = strcmp(fields[3], "down") != 0,
@@ -80,7 +81,7 @@ static bool add_member(struct roster_server *s, char *fields[], size_t n)
 }
 
 /* One line of memb. False when memory is out. */
-static bool take_line(struct roster_server *s, char *line)
+static bool take_line(struct ensemble_view_server *s, char *line)
 {
     const struct {
         const char *key;
@@ -123,7 +124,7 @@ static bool take_line(struct roster_server *s, char *line)
 }
 
 /* One line of srvr. */
-static void take_srvr_line(struct roster_server *s, const char *line)
+static void take_srvr_line(struct ensemble_view_server *s, const char *line)
 {
     if (strncmp(line, "Zookeeper version: ", 19) == 0) {
         copy_version(s->version, sizeof s->version, line + 19);
@@ -141,9 +142,9 @@ static void take_srvr_line(struct roster_server *s, const char *line)
 
 static const char NOT_UNDERSTOOD[] = "its answer is not understood";
 
-bool roster_read(struct roster_server *s, struct buf *answer, bool brief)
+bool ensemble_view_read(struct ensemble_view_server *s, struct buf *answer, bool brief)
 {
-    ask_clean(answer);
+    server_query_clean(answer);
     char *at = buf_cstr(answer) != NULL ? (char *)answer->data : NULL;
     bool good = at != NULL;
     s->answered = true;
@@ -173,30 +174,30 @@ static bool is_memb(const struct buf *answer)
            (s.len > 6 && memcmp(s.data, "state\t", 6) == 0);
 }
 
-/* One word to servers[first..]; those whose answer is good are filled, the others keep why not. Code as ask_all. */
+/* One word to servers[first..]; those whose answer is good are filled, the others keep why not. Code as server_query_all. */
 static int ask_word(const char *command, const struct common_options *options, int64_t timeout_ms,
-                    struct roster *r, size_t first, bool brief)
+                    struct ensemble_view *r, size_t first, bool brief)
 {
     size_t count = r->count - first;
-    struct ask *asks = calloc(count + 1, sizeof *asks);
+    struct server_query *asks = calloc(count + 1, sizeof *asks);
     char(*hosts)[ROSTER_ADDRESS_MAX] = calloc(count + 1, sizeof *hosts);
     size_t *which = calloc(count + 1, sizeof *which);
     size_t n = 0;
     int code = asks == NULL || hosts == NULL || which == NULL ? CLI_EXIT_INTERNAL : 0;
     for (size_t i = first; code == 0 && i < r->count; i++) {
-        struct roster_server *s = &r->servers[i];
+        struct ensemble_view_server *s = &r->servers[i];
         bool wanted = !s->answered && (!brief || s->brief);
-        if (wanted && ask_address(s->address, hosts[n], sizeof hosts[n], &asks[n].port)) {
+        if (wanted && server_query_address(s->address, hosts[n], sizeof hosts[n], &asks[n].port)) {
             asks[n].host = hosts[n];
             asks[n].question = slice_str(brief ? "srvr" : "memb");
             which[n++] = i;
         }
     }
     if (code == 0) {
-        code = ask_all(command, options, timeout_ms, asks, n);
+        code = server_query_all(command, options, timeout_ms, asks, n);
     }
     for (size_t i = 0; code == 0 && i < n; i++) {
-        struct roster_server *s = &r->servers[which[i]];
+        struct ensemble_view_server *s = &r->servers[which[i]];
         if (asks[i].error != 0 && asks[i].answer.len == 0) {
             copy(s->state, sizeof s->state, asks[i].why);
             /* a server that does not know the word may end the connection in any way */
@@ -204,7 +205,7 @@ static int ask_word(const char *command, const struct common_options *options, i
                        strstr(asks[i].why, "refused") == NULL;
         } else if (!brief && !is_memb(&asks[i].answer)) {
             s->brief = true;
-        } else if (!roster_read(s, &asks[i].answer, brief)) {
+        } else if (!ensemble_view_read(s, &asks[i].answer, brief)) {
             code = CLI_EXIT_INTERNAL;
         }
     }
@@ -219,7 +220,7 @@ static int ask_word(const char *command, const struct common_options *options, i
 
 /* The list */
 
-static bool add_server(struct roster *r, const char *address)
+static bool add_server(struct ensemble_view *r, const char *address)
 {
     for (size_t i = 0; i < r->count; i++) {
         if (strcmp(r->servers[i].address, address) == 0) {
@@ -229,18 +230,19 @@ static bool add_server(struct roster *r, const char *address)
     if (r->count == SERVERS_MAX) {
         return true; /* nobody has so many: what it was told is not true */
     }
-    struct roster_server *more = realloc(r->servers, (r->count + 1) * sizeof *more);
+    struct ensemble_view_server *more = realloc(r->servers, (r->count + 1) * sizeof *more);
     if (more == NULL) {
         return false;
     }
     r->servers = more;
-    r->servers[r->count] = (struct roster_server){0};
+    r->servers[r->count] = (struct ensemble_view_server){0};
     copy(r->servers[r->count].address, ROSTER_ADDRESS_MAX, address);
     r->count++;
     return true;
 }
 
-static int add_given(const char *command, const struct common_options *options, struct roster *r)
+static int add_given(const char *command, const struct common_options *options,
+                     struct ensemble_view *r)
 {
     const char *list = options->server != NULL ? options->server : getenv("CONCLAVE_SERVER");
     struct hosts hosts;
@@ -264,12 +266,12 @@ static int add_given(const char *command, const struct common_options *options, 
 }
 
 /* Members that were named and did not answer under another address. */
-static bool add_named(struct roster *r)
+static bool add_named(struct ensemble_view *r)
 {
     for (size_t i = 0; i < r->count; i++) {
         for (size_t k = 0; k < r->servers[i].members_count; k++) {
-            const struct roster_member *m = &r->servers[i].members[k];
-            if (m->client[0] != '\0' && roster_find(r, m->id) == NULL &&
+            const struct ensemble_view_member *m = &r->servers[i].members[k];
+            if (m->client[0] != '\0' && ensemble_view_find(r, m->id) == NULL &&
                 !add_server(r, m->client)) {
                 return false;
             }
@@ -278,7 +280,7 @@ static bool add_named(struct roster *r)
     return true;
 }
 
-void roster_server_finish(struct roster_server *s)
+void ensemble_view_server_finish(struct ensemble_view_server *s)
 {
     for (size_t i = 0; i < s->members_count; i++) {
         free(s->members[i].address);
@@ -287,13 +289,14 @@ void roster_server_finish(struct roster_server *s)
 }
 
 /* One server under two addresses stays once. */
-static void drop_doubles(struct roster *r)
+static void drop_doubles(struct ensemble_view *r)
 {
     for (size_t i = 0; i < r->count; i++) {
-        const struct roster_server *s = &r->servers[i];
-        const struct roster_server *same = s->id != 0 && s->answered ? roster_find(r, s->id) : s;
+        const struct ensemble_view_server *s = &r->servers[i];
+        const struct ensemble_view_server *same =
+            s->id != 0 && s->answered ? ensemble_view_find(r, s->id) : s;
         if (same != s) {
-            roster_server_finish(&r->servers[i]);
+            ensemble_view_server_finish(&r->servers[i]);
             memmove(&r->servers[i], &r->servers[i + 1], (r->count - i - 1) * sizeof *s);
             r->count--;
             i--;
@@ -301,10 +304,10 @@ static void drop_doubles(struct roster *r)
     }
 }
 
-int roster_gather(const char *command, const struct common_options *options, int64_t timeout_ms,
-                  struct roster *ret)
+int ensemble_view_gather(const char *command, const struct common_options *options,
+                         int64_t timeout_ms, struct ensemble_view *ret)
 {
-    *ret = (struct roster){0};
+    *ret = (struct ensemble_view){0};
     size_t asked = 0;
     int code = add_given(command, options, ret);
     for (int round = 0; code == 0 && asked < ret->count && round < ROUNDS_MAX; round++) {
@@ -325,25 +328,25 @@ int roster_gather(const char *command, const struct common_options *options, int
     return code;
 }
 
-void roster_finish(struct roster *r)
+void ensemble_view_finish(struct ensemble_view *r)
 {
     for (size_t i = 0; i < r->count; i++) {
-        roster_server_finish(&r->servers[i]);
+        ensemble_view_server_finish(&r->servers[i]);
     }
     free(r->servers);
-    *r = (struct roster){0};
+    *r = (struct ensemble_view){0};
 }
 
-static bool leads(const struct roster_server *s)
+static bool leads(const struct ensemble_view_server *s)
 {
     return s->serves && strcmp(s->mode, "leader") == 0;
 }
 
-const struct roster_server *roster_best(const struct roster *r)
+const struct ensemble_view_server *ensemble_view_best(const struct ensemble_view *r)
 {
-    const struct roster_server *best = NULL;
+    const struct ensemble_view_server *best = NULL;
     for (size_t i = 0; i < r->count; i++) {
-        const struct roster_server *s = &r->servers[i];
+        const struct ensemble_view_server *s = &r->servers[i];
         if (s->answered && (best == NULL || leads(s) > leads(best) ||
                             (leads(s) == leads(best) && s->term > best->term))) {
             best = s;
@@ -352,7 +355,7 @@ const struct roster_server *roster_best(const struct roster *r)
     return best;
 }
 
-const struct roster_server *roster_find(const struct roster *r, uint64_t id)
+const struct ensemble_view_server *ensemble_view_find(const struct ensemble_view *r, uint64_t id)
 {
     for (size_t i = 0; i < r->count; i++) {
         if (r->servers[i].answered && r->servers[i].id == id) {

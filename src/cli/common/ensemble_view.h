@@ -16,7 +16,7 @@
 enum { ROSTER_ADDRESS_MAX = 280, ROSTER_TEXT_MAX = 160 };
 
 /* A member as a server tells it. */
-struct roster_member {
+struct ensemble_view_member {
     uint64_t id;
     bool voter;
     bool linked;                     /* to the server that tells, or it itself */
@@ -28,7 +28,7 @@ struct roster_member {
 };
 
 /* A server that was asked. */
-struct roster_server {
+struct ensemble_view_server {
     char address[ROSTER_ADDRESS_MAX]; /* "host:port" */
     bool answered;
     bool brief;                    /* by srvr only */
@@ -47,41 +47,41 @@ struct roster_server {
     uint64_t applied;
     uint64_t connections;
     uint64_t sessions;
-    struct roster_member *members;
+    struct ensemble_view_member *members;
     size_t members_count;
 };
 
-struct roster {
-    struct roster_server *servers; /* in the order in which they were asked */
+struct ensemble_view {
+    struct ensemble_view_server *servers; /* in the order in which they were asked */
     size_t count;
 };
 
 /* Asks; an answer is waited for no longer than timeout_ms. 0, or the exit code of what was told. Finish in any case. */
-int roster_gather(const char *command, const struct common_options *options, int64_t timeout_ms,
-                  struct roster *ret);
-void roster_finish(struct roster *r);
+int ensemble_view_gather(const char *command, const struct common_options *options,
+                         int64_t timeout_ms, struct ensemble_view *ret);
+void ensemble_view_finish(struct ensemble_view *r);
 
 /* Fills a server's row, in which only the address is set, with what it answered to memb, or (brief) to srvr. The answer is
  * cut into pieces. False when memory is out. Finish the row in any case. */
-bool roster_read(struct roster_server *s, struct buf *answer, bool brief);
-void roster_server_finish(struct roster_server *s);
+bool ensemble_view_read(struct ensemble_view_server *s, struct buf *answer, bool brief);
+void ensemble_view_server_finish(struct ensemble_view_server *s);
 
 /* Who knows the members best: the serving leader of the newest term, else whoever answered with the newest term. NULL when
  * nobody answered. */
-const struct roster_server *roster_best(const struct roster *r);
+const struct ensemble_view_server *ensemble_view_best(const struct ensemble_view *r);
 
 /* What people call a member whose id is this: 0 to 255; the id of member 0 is 256. */
-static inline uint64_t roster_number(uint64_t id)
+static inline uint64_t ensemble_view_number(uint64_t id)
 {
     return id & 255;
 }
 
-static inline uint64_t roster_id(int64_t number)
+static inline uint64_t ensemble_view_id(int64_t number)
 {
     return number == 0 ? 256 : (uint64_t)number;
 }
 
 /* The server with an id that answered; NULL when there is none. */
-const struct roster_server *roster_find(const struct roster *r, uint64_t id);
+const struct ensemble_view_server *ensemble_view_find(const struct ensemble_view *r, uint64_t id);
 
 #endif

@@ -21,7 +21,7 @@ enum { ROOM = 16 * 1024, STACK = 256 * 1024 };
 
 /* One thread's part. */
 struct asking {
-    struct ask *ask;
+    struct server_query *ask;
     struct tls *tls; /* NULL: none */
     int64_t deadline_ms;
     struct buf out; /* bytes for the wire */
@@ -36,7 +36,7 @@ static int64_t now_ms(void)
     return (int64_t)at.tv_sec * 1000 + at.tv_nsec / 1000000;
 }
 
-static int ask_fail(struct ask *a, int error, const char *why)
+static int ask_fail(struct server_query *a, int error, const char *why)
 {
     a->error = error;
     snprintf(a->why, sizeof a->why, "%s", why);
@@ -112,7 +112,7 @@ static int take(struct asking *g, struct slice bytes)
 {
     uint8_t room[ROOM];
     size_t len = 0;
-    struct ask *a = g->ask;
+    struct server_query *a = g->ask;
     if (g->tls == NULL) {
         buf_append_slice(&a->answer, bytes);
         return 1;
@@ -176,7 +176,8 @@ static void *ask_one(void *arg)
     return NULL;
 }
 
-static int open_tls(const char *command, const struct security *security, struct tls_context **ret)
+static int open_tls(const char *command, const struct connection_security *security,
+                    struct tls_context **ret)
 {
     char why[TLS_TEXT_MAX];
     const struct conclave_tls_options *o = &security->tls;
@@ -200,7 +201,7 @@ static int open_tls(const char *command, const struct security *security, struct
 static void start(struct asking *g, struct tls_context *tls, const char *tls_name)
 {
     pthread_attr_t attr;
-    struct ask *a = g->ask;
+    struct server_query *a = g->ask;
     buf_init(&a->answer, ASK_ANSWER_MAX);
     buf_init(&g->out, 0);
     a->error = CONCLAVE_ENOMEM;
@@ -233,7 +234,7 @@ static bool is_long_control(const struct buf *answer, size_t i)
            answer->data[i + 1] < 0xa0;
 }
 
-void ask_clean(struct buf *answer)
+void server_query_clean(struct buf *answer)
 {
     for (size_t i = 0; i < answer->len; i++) {
         if (is_long_control(answer, i)) {
@@ -244,7 +245,7 @@ void ask_clean(struct buf *answer)
     }
 }
 
-bool ask_address(const char *text, char *host, size_t size, uint16_t *ret_port)
+bool server_query_address(const char *text, char *host, size_t size, uint16_t *ret_port)
 {
     const char *colon = strrchr(text, ':');
     bool v6 = text[0] == '[';
@@ -258,14 +259,14 @@ bool ask_address(const char *text, char *host, size_t size, uint16_t *ret_port)
     return snprintf(host, size, "%.*s", len, text + (v6 ? 1 : 0)) < (int)size;
 }
 
-int ask_all(const char *command, const struct common_options *options, int64_t timeout_ms,
-            struct ask *asks, size_t count)
+int server_query_all(const char *command, const struct common_options *options, int64_t timeout_ms,
+                     struct server_query *asks, size_t count)
 {
     struct conclave_client_options client = CONCLAVE_CLIENT_OPTIONS_INIT;
-    struct security security;
+    struct connection_security security;
     struct tls_context *tls = NULL;
     struct asking *all = calloc(count + 1, sizeof *all);
-    security_fill(&security, command, options, &client);
+    connection_security_fill(&security, command, options, &client);
     int code = client.tls != NULL ? open_tls(command, &security, &tls) : 0;
     if (all == NULL) {
         fprintf(stderr, "conclave %s: out of memory\n", command);

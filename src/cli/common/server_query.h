@@ -12,25 +12,25 @@
 
 enum { ASK_ANSWER_MAX = 64 << 20, ASK_WHY_MAX = 160 };
 
-struct ask {
+struct server_query {
     const char *host; /* name or numeric address, without brackets; borrowed */
     uint16_t port;
     struct slice question; /* borrowed */
-    struct buf answer;     /* made by ask_all, finished by the caller */
+    struct buf answer;     /* made by server_query_all, finished by the caller */
     int error;             /* 0, CONCLAVE_ERESOLVE, _EDISCONNECTED, _ETIMEDOUT, _ETLS, _ENOMEM */
     char why[ASK_WHY_MAX]; /* of an error: what happened */
 };
 
 /* Splits "host:port" or "[v6]:port"; host has room for `size`. False when it is neither. */
-bool ask_address(const char *text, char *host, size_t size, uint16_t *ret_port);
+bool server_query_address(const char *text, char *host, size_t size, uint16_t *ret_port);
 
 /* Replaces what would move a terminal's cursor or change its colours: control characters other than tab and newline, and a
  * carriage return before that. */
-void ask_clean(struct buf *answer);
+void server_query_clean(struct buf *answer);
 
 /* Asks all of them within timeout_ms, over TLS where the options or the environment want it. 0, or the exit code of an error
  * that concerns all and was told. */
-int ask_all(const char *command, const struct common_options *options, int64_t timeout_ms,
-            struct ask *asks, size_t count);
+int server_query_all(const char *command, const struct common_options *options, int64_t timeout_ms,
+                     struct server_query *asks, size_t count);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool admin_http_read(struct buf *answer, unsigned *ret_status, struct buf *ret_body)
+bool admin_request_read(struct buf *answer, unsigned *ret_status, struct buf *ret_body)
 {
     char *text = buf_cstr(answer) != NULL ? (char *)answer->data : NULL;
     char *body = text != NULL ? strstr(text, "\r\n\r\n") : NULL;
@@ -20,15 +20,15 @@ bool admin_http_read(struct buf *answer, unsigned *ret_status, struct buf *ret_b
     return buf_ok(ret_body);
 }
 
-int admin_http(const char *command, const struct common_options *options, const char *address,
-               const char *method, const char *target, const char *authorization,
-               unsigned *ret_status, struct buf *ret_body)
+int admin_request(const char *command, const struct common_options *options, const char *address,
+                  const char *method, const char *target, const char *authorization,
+                  unsigned *ret_status, struct buf *ret_body)
 {
     char host[256];
-    struct ask ask = {.host = host};
+    struct server_query ask = {.host = host};
     struct buf question;
     buf_init(ret_body, 0);
-    if (!ask_address(address, host, sizeof host, &ask.port)) {
+    if (!server_query_address(address, host, sizeof host, &ask.port)) {
         fprintf(stderr, "conclave %s: --admin wants HOST:PORT, not \"%s\"\n", command, address);
         return CLI_EXIT_USAGE;
     }
@@ -40,13 +40,13 @@ int admin_http(const char *command, const struct common_options *options, const 
     }
     buf_append_str(&question, strcmp(method, "POST") == 0 ? "Content-Length: 0\r\n\r\n" : "\r\n");
     ask.question = buf_slice(&question);
-    int code = buf_ok(&question) ? ask_all(command, options, options->timeout_ms, &ask, 1)
+    int code = buf_ok(&question) ? server_query_all(command, options, options->timeout_ms, &ask, 1)
                                  : fail(command, NULL, CONCLAVE_ENOMEM);
     if (code == 0 && ask.error != 0) {
         fprintf(stderr, "conclave %s: %s: %s; name a server's HTTP port with --admin HOST:PORT\n",
                 command, address, ask.why);
         code = CLI_EXIT_UNAVAILABLE;
-    } else if (code == 0 && !admin_http_read(&ask.answer, ret_status, ret_body)) {
+    } else if (code == 0 && !admin_request_read(&ask.answer, ret_status, ret_body)) {
         fprintf(stderr, "conclave %s: %s: this is not the HTTP port of a server\n", command,
                 address);
         code = CLI_EXIT_UNAVAILABLE;

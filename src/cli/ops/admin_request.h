@@ -7,12 +7,12 @@
 
 /* method and target ("GET", "/sessions") to HOST:PORT; authorization: value of that header, or NULL. 0 with the status and
  * the body (finish it in any case), or the exit code of an error that was told. */
-int admin_http(const char *command, const struct common_options *options, const char *address,
-               const char *method, const char *target, const char *authorization,
-               unsigned *ret_status, struct buf *ret_body);
+int admin_request(const char *command, const struct common_options *options, const char *address,
+                  const char *method, const char *target, const char *authorization,
+                  unsigned *ret_status, struct buf *ret_body);
 
 /* Reads an answer, "HTTP/1.x NNN ...": the status, and the body behind the empty line, which is appended. False when it is
  * none. */
-bool admin_http_read(struct buf *answer, unsigned *ret_status, struct buf *ret_body);
+bool admin_request_read(struct buf *answer, unsigned *ret_status, struct buf *ret_body);
 
 #endif

@@ -63,15 +63,15 @@ const struct command_usage MEMBERS_USAGE = {
 
 /* list */
 
-static int list_json(const struct roster_server *best, bool leads)
+static int list_json(const struct ensemble_view_server *best, bool leads)
 {
     struct json j;
     json_list_begin(&j, "members");
     for (size_t i = 0; i < best->members_count; i++) {
-        const struct roster_member *m = &best->members[i];
+        const struct ensemble_view_member *m = &best->members[i];
         json_object_begin(&j);
         json_key(&j, "id");
-        json_uint(&j, roster_number(m->id));
+        json_uint(&j, ensemble_view_number(m->id));
         json_key(&j, "role");
         json_string(&j, m->voter ? "voter" : "observer");
         json_key(&j, "linked");
@@ -93,17 +93,17 @@ static int list_json(const struct roster_server *best, bool leads)
     return json_list_print(&j, stdout);
 }
 
-static void list_print(const struct roster_server *best, bool leads)
+static void list_print(const struct ensemble_view_server *best, bool leads)
 {
     printf("%-4s %-9s %-9s %8s  %s\n", "ID", "ROLE", "STATE", "LACKS", "ADDRESS");
     for (size_t i = 0; i < best->members_count; i++) {
-        const struct roster_member *m = &best->members[i];
+        const struct ensemble_view_member *m = &best->members[i];
         char lacks[24] = "-";
         if (leads) {
             snprintf(lacks, sizeof lacks, "%" PRIu64,
                      best->last > m->match_index ? best->last - m->match_index : 0);
         }
-        printf("%-4" PRIu64 " %-9s %-9s %8s  %s\n", roster_number(m->id),
+        printf("%-4" PRIu64 " %-9s %-9s %8s  %s\n", ensemble_view_number(m->id),
                m->voter ? "voter" : "observer",
                m->id == best->leader ? "leads"
                : m->linked           ? "linked"
@@ -114,9 +114,9 @@ static void list_print(const struct roster_server *best, bool leads)
 
 static int members_list(const struct members_options *options)
 {
-    struct roster roster;
-    int code = roster_gather(MEMBERS_USAGE.name, &options->common, ASK_MS, &roster);
-    const struct roster_server *best = code == 0 ? roster_best(&roster) : NULL;
+    struct ensemble_view roster;
+    int code = ensemble_view_gather(MEMBERS_USAGE.name, &options->common, ASK_MS, &roster);
+    const struct ensemble_view_server *best = code == 0 ? ensemble_view_best(&roster) : NULL;
     bool leads =
         best != NULL && (best->id == best->leader || strcmp(best->mode, "standalone") == 0);
     int error = 0;
@@ -130,10 +130,10 @@ static int members_list(const struct members_options *options)
         if (!best->serves) {
             fprintf(stderr,
                     "conclave members: as server %" PRIu64 " knows it, which does not serve: %s\n",
-                    roster_number(best->id), best->state);
+                    ensemble_view_number(best->id), best->state);
         }
     }
-    roster_finish(&roster);
+    ensemble_view_finish(&roster);
     return error == 0 ? code : fail(MEMBERS_USAGE.name, NULL, error);
 }
 
@@ -158,16 +158,16 @@ static const char *authorization(const struct members_options *options, char out
 /* The id of the leader; 0: no leader. admin (may be NULL) receives its HTTP port; "": no HTTP port. */
 static uint64_t leader_now(const struct common_options *options, char admin[ROSTER_ADDRESS_MAX])
 {
-    struct roster roster;
+    struct ensemble_view roster;
     uint64_t leader = 0;
-    if (roster_gather(MEMBERS_USAGE.name, options, ASK_MS, &roster) == 0) {
-        const struct roster_server *best = roster_best(&roster);
+    if (ensemble_view_gather(MEMBERS_USAGE.name, options, ASK_MS, &roster) == 0) {
+        const struct ensemble_view_server *best = ensemble_view_best(&roster);
         leader = best != NULL && best->serves ? best->leader : 0;
         if (admin != NULL && leader != 0 && best->id == leader) {
             memcpy(admin, best->admin, ROSTER_ADDRESS_MAX);
         }
     }
-    roster_finish(&roster);
+    ensemble_view_finish(&roster);
     return leader;
 }
 
@@ -181,13 +181,13 @@ static int tell_leader(uint64_t leader, bool as_json)
 {
     struct json j;
     if (!as_json) {
-        printf("%" PRIu64 " leads\n", roster_number(leader));
+        printf("%" PRIu64 " leads\n", ensemble_view_number(leader));
         return 0;
     }
     json_init(&j);
     json_object_begin(&j);
     json_key(&j, "leader");
-    json_uint(&j, roster_number(leader));
+    json_uint(&j, ensemble_view_number(leader));
     json_object_end(&j);
     int error = json_print(&j, stdout);
     json_finish(&j);
@@ -231,8 +231,8 @@ static int members_transfer(const struct members_options *options, const struct 
     }
     snprintf(target, sizeof target, to >= 0 ? "/members/transfer?to=%" PRId64 : "/members/transfer",
              to);
-    int code = admin_http(MEMBERS_USAGE.name, &options->common, admin, "POST", target,
-                          authorization(options, header), &status, &body);
+    int code = admin_request(MEMBERS_USAGE.name, &options->common, admin, "POST", target,
+                             authorization(options, header), &status, &body);
     if (code == 0 && status != 200) {
         const char *text = buf_cstr(&body);
         const char *why = text != NULL ? strstr(text, "\"error\" : \"") : NULL;
@@ -243,7 +243,7 @@ static int members_transfer(const struct members_options *options, const struct 
         code = status == 401 || status == 403 ? CLI_EXIT_AUTH : CLI_EXIT_FAILED;
     }
     buf_finish(&body);
-    return code == 0 ? wait_transfer(options, before, to < 0 ? 0 : roster_id(to)) : code;
+    return code == 0 ? wait_transfer(options, before, to < 0 ? 0 : ensemble_view_id(to)) : code;
 }
 
 /* All */

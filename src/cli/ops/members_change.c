@@ -32,10 +32,10 @@ struct progress {
     char told[96];
 };
 
-static void progress_tell(struct progress *p, const struct roster_server *best)
+static void progress_tell(struct progress *p, const struct ensemble_view_server *best)
 {
     char text[sizeof p->told] = "";
-    const struct roster_member *m = NULL;
+    const struct ensemble_view_member *m = NULL;
     for (size_t i = 0; i < best->members_count; i++) {
         m = best->members[i].id == p->id ? &best->members[i] : m;
     }
@@ -54,7 +54,7 @@ static void progress_tell(struct progress *p, const struct roster_server *best)
     }
     if (strcmp(text, p->told) != 0) {
         memcpy(p->told, text, sizeof text);
-        fprintf(stderr, "server %" PRIu64 ": %s\n", roster_number(p->id), text);
+        fprintf(stderr, "server %" PRIu64 ": %s\n", ensemble_view_number(p->id), text);
     }
 }
 
@@ -63,14 +63,14 @@ static void *progress_run(void *arg)
     struct progress *p = arg;
     struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
     while (!atomic_load(&p->stop)) {
-        struct roster roster;
-        if (roster_gather(MEMBERS_USAGE.name, &p->options, ASK_MS, &roster) == 0) {
-            const struct roster_server *best = roster_best(&roster);
+        struct ensemble_view roster;
+        if (ensemble_view_gather(MEMBERS_USAGE.name, &p->options, ASK_MS, &roster) == 0) {
+            const struct ensemble_view_server *best = ensemble_view_best(&roster);
             if (best != NULL && best->id == best->leader && !atomic_load(&p->stop)) {
                 progress_tell(p, best);
             }
         }
-        roster_finish(&roster);
+        ensemble_view_finish(&roster);
         (void)nanosleep(&pause, NULL);
     }
     return NULL;
@@ -185,7 +185,7 @@ int members_add(const struct members_options *options, const struct operands *op
     struct conclave_reconfig reconfig = {.joining = line, .config_version = options->version};
     int code = connection_open(MEMBERS_USAGE.name, &options->common, NULL, NULL, &client);
     if (code == 0) {
-        code = change(options, client, &reconfig, roster_id(number));
+        code = change(options, client, &reconfig, ensemble_view_id(number));
         connection_close(client);
     }
     return code;

@@ -50,7 +50,7 @@ static void print_help(void)
 {
     struct buf keys;
     buf_init(&keys, 0);
-    config_print_keys(&keys);
+    zoo_cfg_print_keys(&keys);
     const char *text = buf_cstr(&keys);
     printf("usage: conclave server [zoo.cfg] [--data DIR] [--listen HOST:PORT]\n"
            "                       [--admin HOST:PORT|off] [--KEY VALUE ...]\n"
@@ -161,9 +161,9 @@ static void raise_descriptor_limit(void)
 static int confine(const struct server_options *options)
 {
     if (!options->core_dumps) {
-        confine_core_dumps();
+        sandbox_core_dumps();
     }
-    int rc = options->seccomp ? confine_system_calls() : 0;
+    int rc = options->seccomp ? sandbox_system_calls() : 0;
     if (rc != 0) {
         fprintf(stderr, "conclave: server: seccomp=yes: %s: remove the key\n",
                 rc == CONCLAVE_EUNSUPPORTED ? "there is no list of system calls for this machine"
@@ -173,10 +173,10 @@ static int confine(const struct server_options *options)
     return 0;
 }
 
-static int open_both(struct server_run *run, const struct config *config, char **ret_text)
+static int open_both(struct server_run *run, const struct zoo_cfg *config, char **ret_text)
 {
     struct server_callbacks callbacks = {.ctx = run, .ready = on_ready, .failed = on_failed};
-    const struct config_admin *a = &config->admin;
+    const struct keys_admin *a = &config->admin;
     struct admin_options admin = admin_options_default();
     admin.words = a->words;
     admin.read_only_word = config->options.read_only_mode;
@@ -212,7 +212,7 @@ static int open_both(struct server_run *run, const struct config *config, char *
     return rc;
 }
 
-static int run_server(const struct config *config)
+static int run_server(const struct zoo_cfg *config)
 {
     struct server_run run = {.exit_code = 0};
     char *text = NULL;
@@ -254,7 +254,7 @@ static void hide_secrets(int argc, char **argv)
         if (equals != NULL) {
             *equals = '\0';
         }
-        bool secret = given_is_secret(argv[i]);
+        bool secret = effective_config_is_secret(argv[i]);
         char *value = equals != NULL ? equals + 1 : argv[++i];
         if (secret && value != NULL) {
             memset(value, 'x', strlen(value));
@@ -267,9 +267,9 @@ static void hide_secrets(int argc, char **argv)
 
 int command_server(int argc, char **argv)
 {
-    struct config config;
-    config_init(&config);
-    int rc = config_parse(&config, argc, argv);
+    struct zoo_cfg config;
+    zoo_cfg_init(&config);
+    int rc = zoo_cfg_parse(&config, argc, argv);
     hide_secrets(argc, argv);
     int code;
     if (config.notices.len > 0) {
@@ -287,6 +287,6 @@ int command_server(int argc, char **argv)
         code = confine(&config.options);
         code = code == 0 ? run_server(&config) : code;
     }
-    config_finish(&config);
+    zoo_cfg_finish(&config);
     return code;
 }

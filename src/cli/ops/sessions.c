@@ -63,7 +63,7 @@ struct list {
 /* Reads an answer, whose text it cuts. False when memory is out. */
 static bool list_read(struct list *l, struct buf *text)
 {
-    ask_clean(text);
+    server_query_clean(text);
     char *at = buf_cstr(text) != NULL ? (char *)text->data : NULL;
     size_t lines = 0;
     for (size_t i = 0; i < text->len; i++) {
@@ -157,8 +157,8 @@ static int by_http(const struct sessions_options *options)
     struct list list = {0};
     struct buf body;
     unsigned status = 0;
-    int code = admin_http(USAGE.name, &options->common, options->admin, "GET", "/sessions", NULL,
-                          &status, &body);
+    int code = admin_request(USAGE.name, &options->common, options->admin, "GET", "/sessions", NULL,
+                             &status, &body);
     if (code == 0 && status != 200) {
         fprintf(stderr, "conclave %s: %s: the server does not serve (HTTP %u)\n", USAGE.name,
                 options->admin, status);
@@ -173,10 +173,10 @@ static int by_http(const struct sessions_options *options)
 }
 
 /* Asks those that serve; the leader's list comes first and counts, the others' clients are added. */
-static int ask_servers(const struct sessions_options *options, const struct roster *r,
-                       const struct roster_server *best)
+static int ask_servers(const struct sessions_options *options, const struct ensemble_view *r,
+                       const struct ensemble_view_server *best)
 {
-    struct ask *asks = calloc(r->count, sizeof *asks);
+    struct server_query *asks = calloc(r->count, sizeof *asks);
     char(*hosts)[ROSTER_ADDRESS_MAX] = calloc(r->count, sizeof *hosts);
     struct list *lists = calloc(r->count, sizeof *lists);
     size_t n = 0;
@@ -189,15 +189,16 @@ static int ask_servers(const struct sessions_options *options, const struct rost
         return fail(USAGE.name, NULL, CONCLAVE_ENOMEM);
     }
     for (size_t i = 0; i < r->count; i++) {
-        const struct roster_server *s = &r->servers[i];
-        if (s->serves && ask_address(s->address, hosts[n], sizeof hosts[n], &asks[n].port)) {
+        const struct ensemble_view_server *s = &r->servers[i];
+        if (s->serves &&
+            server_query_address(s->address, hosts[n], sizeof hosts[n], &asks[n].port)) {
             first = s == best ? n : first;
             asks[n].host = hosts[n];
             asks[n++].question = slice_str("sess");
         }
     }
     if (n > 0) {
-        code = ask_all(USAGE.name, &options->common, options->common.timeout_ms, asks, n);
+        code = server_query_all(USAGE.name, &options->common, options->common.timeout_ms, asks, n);
     }
     for (size_t i = 0; code == 0 && i < n; i++) {
         struct slice s = buf_slice(&asks[i].answer);
@@ -229,9 +230,10 @@ static int ask_servers(const struct sessions_options *options, const struct rost
 
 static int by_words(const struct sessions_options *options)
 {
-    struct roster roster;
-    int code = roster_gather(USAGE.name, &options->common, options->common.timeout_ms, &roster);
-    const struct roster_server *best = code == 0 ? roster_best(&roster) : NULL;
+    struct ensemble_view roster;
+    int code =
+        ensemble_view_gather(USAGE.name, &options->common, options->common.timeout_ms, &roster);
+    const struct ensemble_view_server *best = code == 0 ? ensemble_view_best(&roster) : NULL;
     if (code == 0 && (best == NULL || !best->serves || best->brief)) {
         fprintf(stderr, "conclave %s: no server of ours serves: see \"conclave status\"\n",
                 USAGE.name);
@@ -239,7 +241,7 @@ static int by_words(const struct sessions_options *options)
     } else if (code == 0) {
         code = ask_servers(options, &roster, best);
     }
-    roster_finish(&roster);
+    ensemble_view_finish(&roster);
     return code;
 }
 

@@ -43,8 +43,8 @@ static const char *const VERDICTS[] = {"ok", "degraded", "no quorum", "unreachab
 
 /* A row: a server that was asked, a member that nobody could ask, or both. */
 struct row {
-    const struct roster_server *server; /* NULL: its client address is not known */
-    const struct roster_member *member; /* NULL: no member, or the members are not known */
+    const struct ensemble_view_server *server; /* NULL: its client address is not known */
+    const struct ensemble_view_member *member; /* NULL: no member, or the members are not known */
 };
 
 struct picture {
@@ -59,9 +59,10 @@ struct picture {
     struct buf wrong; /* one line each */
 };
 
-static const struct roster_server *server_of(const struct roster *r, const struct roster_member *m)
+static const struct ensemble_view_server *server_of(const struct ensemble_view *r,
+                                                    const struct ensemble_view_member *m)
 {
-    const struct roster_server *found = roster_find(r, m->id);
+    const struct ensemble_view_server *found = ensemble_view_find(r, m->id);
     for (size_t i = 0; found == NULL && i < r->count; i++) {
         if (!r->servers[i].answered && strcmp(r->servers[i].address, m->client) == 0) {
             found = &r->servers[i];
@@ -70,7 +71,7 @@ static const struct roster_server *server_of(const struct roster *r, const struc
     return found;
 }
 
-static bool has_row(const struct picture *p, const struct roster_server *s)
+static bool has_row(const struct picture *p, const struct ensemble_view_server *s)
 {
     for (size_t i = 0; i < p->count; i++) {
         if (p->rows[i].server == s) {
@@ -136,9 +137,9 @@ static void judge(struct picture *p)
                                    : VERDICT_OK;
 }
 
-static bool picture_make(const struct roster *r, struct picture *p)
+static bool picture_make(const struct ensemble_view *r, struct picture *p)
 {
-    const struct roster_server *best = roster_best(r);
+    const struct ensemble_view_server *best = ensemble_view_best(r);
     size_t members = best != NULL ? best->members_count : 0;
     *p = (struct picture){.rows = calloc(members + r->count + 1, sizeof *p->rows)};
     buf_init(&p->wrong, 0);
@@ -149,7 +150,7 @@ static bool picture_make(const struct roster *r, struct picture *p)
         p->rows[p->count++] = (struct row){server_of(r, &best->members[i]), &best->members[i]};
     }
     for (size_t i = 0; i < r->count; i++) {
-        const struct roster_server *s = &r->servers[i];
+        const struct ensemble_view_server *s = &r->servers[i];
         p->commit = s->commit > p->commit ? s->commit : p->commit;
         if (!has_row(p, s)) {
             p->rows[p->count++] = (struct row){s, NULL};
@@ -171,9 +172,9 @@ struct texts {
 
 static void fill(const struct picture *p, const struct row *row, struct texts *t)
 {
-    const struct roster_server *s = row->server;
+    const struct ensemble_view_server *s = row->server;
     uint64_t id = row->member != NULL ? row->member->id : s->id;
-    snprintf(t->id, sizeof t->id, id > 0 ? "%" PRIu64 : "-", roster_number(id));
+    snprintf(t->id, sizeof t->id, id > 0 ? "%" PRIu64 : "-", ensemble_view_number(id));
     if (s == NULL || !s->answered) {
         strcpy(t->term, "-");
         strcpy(t->lag, "-");
@@ -195,11 +196,11 @@ static const char *address_of(const struct row *row)
 
 static const char *mode_of(const struct row *row)
 {
-    const struct roster_server *s = row->server;
+    const struct ensemble_view_server *s = row->server;
     return s != NULL && s->serves && s->mode[0] != '\0' ? s->mode : "-";
 }
 
-static const char *or_dash(const struct roster_server *s, const char *text)
+static const char *or_dash(const struct ensemble_view_server *s, const char *text)
 {
     return s != NULL && s->answered && text[0] != '\0' ? text : "-";
 }
@@ -216,7 +217,7 @@ static void picture_print(const struct picture *p)
            "STATE");
     for (size_t i = 0; i < p->count; i++) {
         const struct row *row = &p->rows[i];
-        const struct roster_server *s = row->server;
+        const struct ensemble_view_server *s = row->server;
         struct texts t;
         fill(p, row, &t);
         printf(FORMAT, t.id, width, address_of(row), mode_of(row),
@@ -230,7 +231,7 @@ static void picture_print(const struct picture *p)
         printf(": %zu of %zu servers serve", p->serving, p->count);
     }
     if (p->leader > 0 && p->verdict < VERDICT_NO_QUORUM) {
-        printf(", %" PRIu64 " leads", roster_number(p->leader));
+        printf(", %" PRIu64 " leads", ensemble_view_number(p->leader));
     }
     putchar('\n');
     if (p->wrong.len > 0) {
@@ -262,13 +263,13 @@ static void put_number(struct json *j, const char *key, bool known, uint64_t val
 
 static void row_json(struct json *j, const struct picture *p, const struct row *row)
 {
-    static const struct roster_server NONE;
-    const struct roster_server *s =
+    static const struct ensemble_view_server NONE;
+    const struct ensemble_view_server *s =
         row->server != NULL && row->server->answered ? row->server : &NONE;
     bool full = s->answered && !s->brief;
     uint64_t id = row->member != NULL ? row->member->id : s->id;
     json_object_begin(j);
-    put_number(j, "id", id > 0, roster_number(id));
+    put_number(j, "id", id > 0, ensemble_view_number(id));
     put_text(j, "address", row->server != NULL ? row->server->address : row->member->client);
     put_text(j, "role", row->member == NULL ? "" : row->member->voter ? "voter" : "observer");
     put_text(j, "mode", s->serves ? s->mode : "");
@@ -298,7 +299,7 @@ static int picture_json(const struct picture *p)
         rest = slice_make(rest.data + len + 1, rest.len - len - 1);
     }
     json_array_end(&j);
-    put_number(&j, "leader", p->leader > 0, roster_number(p->leader));
+    put_number(&j, "leader", p->leader > 0, ensemble_view_number(p->leader));
     put_number(&j, "voters", p->voters > 0, p->voters);
     put_number(&j, "voters_serving", p->voters > 0, p->voters_serving);
     json_key(&j, "servers");
@@ -318,14 +319,14 @@ int command_status(int argc, char **argv)
     static const int CODES[] = {0, 0, CLI_EXIT_FAILED, CLI_EXIT_UNAVAILABLE};
     struct common_options options = COMMON_OPTIONS_INIT;
     struct operands operands;
-    struct roster roster;
+    struct ensemble_view roster;
     struct picture picture;
     options.timeout_ms = WAIT_MS;
     int code = options_parse(&USAGE, argc, argv, &options, &operands);
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    code = roster_gather(USAGE.name, &options, options.timeout_ms, &roster);
+    code = ensemble_view_gather(USAGE.name, &options, options.timeout_ms, &roster);
     if (code == 0) {
         int error = picture_make(&roster, &picture) ? 0 : CONCLAVE_ENOMEM;
         if (error == 0 && options.json) {
@@ -337,6 +338,6 @@ int command_status(int argc, char **argv)
         buf_finish(&picture.wrong);
         free(picture.rows);
     }
-    roster_finish(&roster);
+    ensemble_view_finish(&roster);
     return output_end(USAGE.name, code);
 }

@@ -58,7 +58,7 @@ static int read_users(const char *path, bool wanted, struct buf *out)
 {
     char block[4096];
     size_t n;
-    struct users users;
+    struct user_file users;
     unsigned line;
     const char *why;
     FILE *file = fopen(path, "re");
@@ -73,12 +73,12 @@ static int read_users(const char *path, bool wanted, struct buf *out)
     if (!ok) {
         return users_fail(path, "cannot be read, or is larger than 1 MiB");
     }
-    int rc = users_parse(buf_slice(out), &users, &line, &why);
+    int rc = user_file_parse(buf_slice(out), &users, &line, &why);
     if (rc != 0) {
         fprintf(stderr, "conclave users: %s line %u: %s\n", path, line, why);
         return CLI_EXIT_IO;
     }
-    users_finish(&users);
+    user_file_finish(&users);
     return 0;
 }
 
@@ -215,16 +215,16 @@ static int users_remove(const char *path, const char *name)
 static int users_list(const char *path)
 {
     struct buf text;
-    struct users users;
+    struct user_file users;
     unsigned line;
     const char *why;
     buf_init(&text, FILE_MAX);
     int rc = read_users(path, true, &text);
-    if (rc == 0 && users_parse(buf_slice(&text), &users, &line, &why) == 0) {
+    if (rc == 0 && user_file_parse(buf_slice(&text), &users, &line, &why) == 0) {
         for (size_t i = 0; i < users.count; i++) {
             printf("%s\n", users.rows[i].name);
         }
-        users_finish(&users);
+        user_file_finish(&users);
     }
     buf_finish(&text);
     return rc;
@@ -248,7 +248,7 @@ int command_users(int argc, char **argv)
         return usage_error(&USAGE, "wanted add FILE NAME, remove FILE NAME or list FILE");
     }
     const char *name = operands.words[2];
-    if (!users_name_is_good(slice_str(name))) {
+    if (!user_file_name_is_good(slice_str(name))) {
         return usage_error(&USAGE,
                            "'%s' cannot be a user: a name has no colon and no blank, and "
                            "does not begin with #",

@@ -92,7 +92,7 @@ struct barrier_wait {
     struct conclave_client *client;
     struct conclave_recipes *recipes;
     struct waiter waiter;
-    struct handler handler;
+    struct item_command handler;
     sigset_t mask; /* of before the waiter */
     atomic_int error;
     atomic_bool answered;
@@ -200,12 +200,12 @@ static void write_variables(const struct child_spec *spec, struct buf *out)
 /* The exit code. */
 static int run_command(struct barrier_wait *w)
 {
-    struct handler_end end;
-    struct handler_job job = {
+    struct item_command_end end;
+    struct item_command_job job = {
         .term = {.grace_ms = w->cli->grace_ms, .unleased = true},
         .lost = &w->lost,
     };
-    int error = handler_run(&w->handler, &job, &w->waiter, &end);
+    int error = item_command_run(&w->handler, &job, &w->waiter, &end);
     if (error == CONCLAVE_ECLOSED) {
         return end.denied ? CLI_EXIT_DENIED : CLI_EXIT_GUARDIAN;
     }
@@ -318,19 +318,19 @@ static int barrier_run(struct barrier_wait *w, const char *verb)
 }
 
 /* Before there are threads. */
-static int prepare(struct barrier_wait *w, struct handler_spec *spec)
+static int prepare(struct barrier_wait *w, struct item_command_spec *spec)
 {
     (void)sigprocmask(SIG_SETMASK, NULL, &w->mask);
     if (waiter_init(&w->waiter, WAITER_END_SIGNALS, false) != 0) {
         return fail(USAGE.name, NULL, CONCLAVE_EIO);
     }
-    *spec = (struct handler_spec){.command = USAGE.name,
-                                  .argv = w->cli->command,
-                                  .path = w->cli->path,
-                                  .variables = write_variables,
-                                  .mask = &w->mask,
-                                  .allow_setuid = w->cli->allow_setuid};
-    return w->cli->command != NULL ? handler_init(&w->handler, spec) : 0;
+    *spec = (struct item_command_spec){.command = USAGE.name,
+                                       .argv = w->cli->command,
+                                       .path = w->cli->path,
+                                       .variables = write_variables,
+                                       .mask = &w->mask,
+                                       .allow_setuid = w->cli->allow_setuid};
+    return w->cli->command != NULL ? item_command_init(&w->handler, spec) : 0;
 }
 
 int command_barrier(int argc, char **argv)
@@ -338,7 +338,7 @@ int command_barrier(int argc, char **argv)
     struct barrier_cli cli = {
         .common = COMMON_OPTIONS_INIT, .connect_timeout_ms = 30000, .grace_ms = 3000};
     struct barrier_wait w = {.cli = &cli, .waiter = {.signal_fd = -1, .wake_fd = -1}};
-    struct handler_spec spec;
+    struct item_command_spec spec;
     struct operands operands;
     cli.common.timeout_ms = CONCLAVE_FOREVER;
     int code = options_parse(&USAGE, argc, argv, &cli, &operands);
@@ -355,7 +355,7 @@ int command_barrier(int argc, char **argv)
     if (code == 0) {
         code = barrier_run(&w, operands.words[0]);
     }
-    handler_finish(&w.handler);
+    item_command_finish(&w.handler);
     waiter_finish(&w.waiter);
     return code;
 }

@@ -106,7 +106,7 @@ static int on_elected(struct conclave_election *election, struct conclave_token 
                       void *ctx)
 {
     (void)regrant;
-    turn_granted(ctx, token.czxid, conclave_election_lease_until_ns(election));
+    hold_granted(ctx, token.czxid, conclave_election_lease_until_ns(election));
     return 0;
 }
 
@@ -114,16 +114,16 @@ static void on_revoked(struct conclave_election *election, int why, int64_t stop
                        void *ctx)
 {
     (void)election;
-    turn_revoked(ctx, why, stop_within_ms);
+    hold_revoked(ctx, why, stop_within_ms);
 }
 
 static void on_closed(struct conclave_election *election, int why, void *ctx)
 {
     (void)election;
-    turn_closed(ctx, why);
+    hold_closed(ctx, why);
 }
 
-static int lead(struct turn *r, void **ret_holding)
+static int lead(struct hold *r, void **ret_holding)
 {
     static const struct conclave_election_callbacks callbacks = {
         .on_elected = on_elected,
@@ -174,7 +174,7 @@ static int ack(void *holding)
     return conclave_election_ack(holding);
 }
 
-static void tell_timeout(const struct turn *r)
+static void tell_timeout(const struct hold *r)
 {
     char timeout[DURATION_TEXT_MAX];
     fprintf(stderr,
@@ -184,7 +184,7 @@ static void tell_timeout(const struct turn *r)
             r->options->path);
 }
 
-static const struct turn_kind LEADING = {
+static const struct hold_kind LEADING = {
     .thing = "election",
     .role = "leader",
     .lost = "leadership lost",
@@ -202,7 +202,7 @@ static const struct turn_kind LEADING = {
 
 static int elect_check(const struct elect_options *options)
 {
-    const struct turn_options *turn = &options->turn;
+    const struct hold_options *turn = &options->turn;
     if (options->list && options->watch) {
         return usage_error(&ELECT_USAGE, "give --list or --watch, not both");
     }
@@ -230,7 +230,7 @@ int command_elect(int argc, char **argv)
     options.turn.kind = &LEADING;
     options.turn.own = &options;
     options.turn.ready_fd = options.ack_on == 1;
-    code = turn_options_finish(&options.turn, &operands);
+    code = hold_options_finish(&options.turn, &operands);
     if (code == OPTIONS_GO_ON) {
         code = elect_check(&options);
     }
@@ -240,5 +240,5 @@ int command_elect(int argc, char **argv)
     if (options.list) {
         return elect_list(&options);
     }
-    return options.watch ? elect_watch(&options) : turn_run(&options.turn);
+    return options.watch ? elect_watch(&options) : hold_run(&options.turn);
 }

@@ -6,7 +6,7 @@
 #include "cli/run/hold_command.h"
 
 struct elect_options {
-    struct turn_options turn;
+    struct hold_options turn;
     bool list;
     bool watch;
     const char *data; /* may be NULL */

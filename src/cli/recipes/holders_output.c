@@ -57,7 +57,7 @@ static void contender_json(struct json *j, const struct conclave_contender *c, b
     json_object_end(j);
 }
 
-static int print(const struct turn_options *options, const struct listed *l)
+static int print(const struct hold_options *options, const struct listed *l)
 {
     char time[TIME_TEXT_MAX];
     struct json j;
@@ -89,7 +89,7 @@ static int print(const struct turn_options *options, const struct listed *l)
     return error;
 }
 
-int contenders_list(const struct turn_options *options, bool semaphore)
+int holders_output(const struct hold_options *options, bool semaphore)
 {
     struct common_options common = options->common;
     struct conclave_client *client;

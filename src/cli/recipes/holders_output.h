@@ -6,6 +6,6 @@
 #include "cli/run/hold_command.h"
 
 /* Runs to its end and gives the exit code. */
-int contenders_list(const struct turn_options *options, bool semaphore);
+int holders_output(const struct hold_options *options, bool semaphore);
 
 #endif

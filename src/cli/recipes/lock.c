@@ -13,7 +13,7 @@
 static const char *const NAMING_CHOICES[] = {"native", "latch", "lock", "kazoo", NULL};
 
 struct lock_options {
-    struct turn_options turn;
+    struct hold_options turn;
     bool try;
     bool list;
     bool read;
@@ -99,25 +99,25 @@ static void on_acquired(struct conclave_lock *lock, int error, struct conclave_t
                         void *ctx)
 {
     if (error == 0) {
-        turn_granted(ctx, token.czxid, conclave_lock_lease_until_ns(lock));
+        hold_granted(ctx, token.czxid, conclave_lock_lease_until_ns(lock));
     } else {
-        turn_failed(ctx, error);
+        hold_failed(ctx, error);
     }
 }
 
 static void on_lost(struct conclave_lock *lock, int why, int64_t stop_within_ms, void *ctx)
 {
     (void)lock;
-    turn_revoked(ctx, why, stop_within_ms);
+    hold_revoked(ctx, why, stop_within_ms);
 }
 
 static void on_closed(struct conclave_lock *lock, int why, void *ctx)
 {
     (void)lock;
-    turn_closed(ctx, why);
+    hold_closed(ctx, why);
 }
 
-static int start(struct turn *r, void **ret_holding)
+static int start(struct hold *r, void **ret_holding)
 {
     static const struct conclave_lock_callbacks callbacks = {.on_lost = on_lost,
                                                              .on_closed = on_closed};
@@ -139,7 +139,7 @@ static int start(struct turn *r, void **ret_holding)
     int64_t timeout = own->try ? 0 : CONCLAVE_FOREVER; /* --timeout is counted by the turn */
     error = conclave_lock_acquire_async(lock, 1, timeout, on_acquired, r);
     if (error != 0) {
-        turn_failed(r, error); /* the handle has to be closed */
+        hold_failed(r, error); /* the handle has to be closed */
     }
     return 0;
 }
@@ -164,7 +164,7 @@ static void node(const void *holding, char *buf, size_t len)
     conclave_lock_node(holding, buf, len);
 }
 
-static void tell_timeout(const struct turn *r)
+static void tell_timeout(const struct hold *r)
 {
     const struct lock_options *own = r->options->own;
     char timeout[DURATION_TEXT_MAX];
@@ -190,9 +190,9 @@ static void tell_timeout(const struct turn *r)
         .tell_timeout = tell_timeout                                                               \
     }
 
-static const struct turn_kind HOLDER = KIND("holder");
-static const struct turn_kind READER = KIND("reader");
-static const struct turn_kind WRITER = KIND("writer");
+static const struct hold_kind HOLDER = KIND("holder");
+static const struct hold_kind READER = KIND("reader");
+static const struct hold_kind WRITER = KIND("writer");
 
 /* --- arguments -------------------------------------------------------------------------------- */
 
@@ -224,12 +224,12 @@ int command_lock(int argc, char **argv)
     options.turn.usage = &USAGE;
     options.turn.kind = options.read ? &READER : options.write ? &WRITER : &HOLDER;
     options.turn.own = &options;
-    code = turn_options_finish(&options.turn, &operands);
+    code = hold_options_finish(&options.turn, &operands);
     if (code == OPTIONS_GO_ON) {
         code = check(&options);
     }
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    return options.list ? contenders_list(&options.turn, false) : turn_run(&options.turn);
+    return options.list ? holders_output(&options.turn, false) : hold_run(&options.turn);
 }

@@ -22,7 +22,7 @@ struct taking {
     const struct queue_cli *cli;
     struct queue_session session;
     struct waiter waiter;
-    struct handler handler;
+    struct item_command handler;
     bool broken;   /* its guardian is gone: nothing can be run any more */
     sigset_t mask; /* of before the waiter */
     struct conclave_item *item;
@@ -142,8 +142,8 @@ static int find_grace(const struct taking *t, struct child_term *term)
 
 static int run_item(struct taking *t, int *ret_signal)
 {
-    struct handler_end end;
-    struct handler_job job = {.lost = &t->lost};
+    struct item_command_end end;
+    struct item_command_job job = {.lost = &t->lost};
     job.input = conclave_item_data(t->item, &job.input_len);
     (void)snprintf(job.term.node, sizeof job.term.node, "%s", conclave_item_name(t->item));
     job.term.attempt = conclave_item_attempt(t->item);
@@ -157,7 +157,7 @@ static int run_item(struct taking *t, int *ret_signal)
     if (code != 0) {
         return settle(t, false, code);
     }
-    int error = handler_run(&t->handler, &job, &t->waiter, &end);
+    int error = item_command_run(&t->handler, &job, &t->waiter, &end);
     if (error == CONCLAVE_ECLOSED) {
         t->broken = true;
         return settle(t, false, end.denied ? CLI_EXIT_DENIED : CLI_EXIT_GUARDIAN);
@@ -199,27 +199,27 @@ static int take_all(struct taking *t)
 }
 
 /* Before there are threads. */
-static int prepare(struct taking *t, struct handler_spec *spec)
+static int prepare(struct taking *t, struct item_command_spec *spec)
 {
     (void)sigprocmask(SIG_SETMASK, NULL, &t->mask);
     if (waiter_init(&t->waiter, WAITER_END_SIGNALS, false) != 0) {
         return fail(QUEUE_COMMAND, NULL, CONCLAVE_EIO);
     }
-    *spec = (struct handler_spec){.command = QUEUE_COMMAND,
-                                  .argv = t->cli->command,
-                                  .path = t->cli->path,
-                                  .variables = write_variables,
-                                  .input = true,
-                                  .mask = &t->mask,
-                                  .allow_setuid = t->cli->allow_setuid};
-    return t->cli->command != NULL ? handler_init(&t->handler, spec) : 0;
+    *spec = (struct item_command_spec){.command = QUEUE_COMMAND,
+                                       .argv = t->cli->command,
+                                       .path = t->cli->path,
+                                       .variables = write_variables,
+                                       .input = true,
+                                       .mask = &t->mask,
+                                       .allow_setuid = t->cli->allow_setuid};
+    return t->cli->command != NULL ? item_command_init(&t->handler, spec) : 0;
 }
 
 int queue_cli_take(const struct queue_cli *cli)
 {
     struct conclave_queue_callbacks callbacks = {.on_lost = on_lost};
     struct taking t = {.cli = cli, .waiter = {.signal_fd = -1, .wake_fd = -1}};
-    struct handler_spec spec;
+    struct item_command_spec spec;
     struct child_term term = {0};
     int code = prepare(&t, &spec);
     if (code == 0) {
@@ -230,7 +230,7 @@ int queue_cli_take(const struct queue_cli *cli)
         code = code == 0 ? take_all(&t) : code;
         queue_session_close(&t.session);
     }
-    handler_finish(&t.handler);
+    item_command_finish(&t.handler);
     waiter_finish(&t.waiter);
     return code;
 }

@@ -13,7 +13,7 @@
 enum { ANSWER_TIMEOUT_MS = 5000 };
 
 struct semaphore_options {
-    struct turn_options turn;
+    struct hold_options turn;
     bool try;
     bool list;
     int64_t permits;
@@ -78,9 +78,9 @@ static void on_acquired(struct conclave_semaphore *semaphore, int error,
                         struct conclave_token token, void *ctx)
 {
     if (error == 0) {
-        turn_granted(ctx, token.czxid, conclave_semaphore_lease_until_ns(semaphore));
+        hold_granted(ctx, token.czxid, conclave_semaphore_lease_until_ns(semaphore));
     } else {
-        turn_failed(ctx, error);
+        hold_failed(ctx, error);
     }
 }
 
@@ -88,16 +88,16 @@ static void on_lost(struct conclave_semaphore *semaphore, int why, int64_t stop_
                     void *ctx)
 {
     (void)semaphore;
-    turn_revoked(ctx, why, stop_within_ms);
+    hold_revoked(ctx, why, stop_within_ms);
 }
 
 static void on_closed(struct conclave_semaphore *semaphore, int why, void *ctx)
 {
     (void)semaphore;
-    turn_closed(ctx, why);
+    hold_closed(ctx, why);
 }
 
-static int start(struct turn *r, void **ret_holding)
+static int start(struct hold *r, void **ret_holding)
 {
     static const struct conclave_semaphore_callbacks callbacks = {.on_lost = on_lost,
                                                                   .on_closed = on_closed};
@@ -116,7 +116,7 @@ static int start(struct turn *r, void **ret_holding)
     int64_t timeout = own->try ? 0 : CONCLAVE_FOREVER; /* --timeout is counted by the turn */
     error = conclave_semaphore_acquire_async(semaphore, timeout, on_acquired, r);
     if (error != 0) {
-        turn_failed(r, error); /* the handle has to be closed */
+        hold_failed(r, error); /* the handle has to be closed */
     }
     return 0;
 }
@@ -141,7 +141,7 @@ static void node(const void *holding, char *buf, size_t len)
     conclave_semaphore_node(holding, buf, len);
 }
 
-static void tell_timeout(const struct turn *r)
+static void tell_timeout(const struct hold *r)
 {
     const struct semaphore_options *own = r->options->own;
     char timeout[DURATION_TEXT_MAX];
@@ -161,7 +161,7 @@ static void tell_timeout(const struct turn *r)
 }
 
 /* With another number than the semaphore has: names both. */
-static int tell_failure(const struct turn *r, int error)
+static int tell_failure(const struct hold *r, int error)
 {
     const struct semaphore_options *own = r->options->own;
     const char *path = r->options->path;
@@ -191,7 +191,7 @@ static int tell_failure(const struct turn *r, int error)
     return CLI_EXIT_CONFIG;
 }
 
-static const struct turn_kind PLACE = {
+static const struct hold_kind PLACE = {
     .thing = "semaphore",
     .role = "holder",
     .lost = "place lost",
@@ -218,7 +218,7 @@ int command_semaphore(int argc, char **argv)
     options.turn.usage = &USAGE;
     options.turn.kind = &PLACE;
     options.turn.own = &options;
-    code = turn_options_finish(&options.turn, &operands);
+    code = hold_options_finish(&options.turn, &operands);
     if (code != OPTIONS_GO_ON) {
         return code;
     }
@@ -226,7 +226,7 @@ int command_semaphore(int argc, char **argv)
         return usage_error(&USAGE, "--list runs no command");
     }
     if (options.list) {
-        return contenders_list(&options.turn, true);
+        return holders_output(&options.turn, true);
     }
     if (options.permits < 1) {
         return usage_error(&USAGE, "-n wants how many may hold it, 1 or more");
@@ -234,5 +234,5 @@ int command_semaphore(int argc, char **argv)
     if (options.try && options.turn.common.timeout_ms != CONCLAVE_FOREVER) {
         return usage_error(&USAGE, "give --try or --timeout, not both");
     }
-    return turn_run(&options.turn);
+    return hold_run(&options.turn);
 }

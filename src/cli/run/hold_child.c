@@ -16,7 +16,7 @@
 
 #define KILL_SLACK_MS 50 /* that the guardian has to do its work before we help */
 
-void turn_child_begin(struct turn *r)
+void hold_child_begin(struct hold *r)
 {
     struct supervisor_request start = {.ask = SUPERVISOR_START};
     struct conclave_session session;
@@ -35,11 +35,11 @@ void turn_child_begin(struct turn *r)
     }
     pthread_mutex_unlock(&r->lock);
     if (revoked) {
-        turn_lost(r, -1);
+        hold_lost(r, -1);
     }
 }
 
-void turn_child_signal(struct turn *r, int number)
+void hold_child_signal(struct hold *r, int number)
 {
     struct supervisor_request request = {.ask = SUPERVISOR_SIGNAL, .number = number};
     if (r->guardian.fd >= 0) {
@@ -47,7 +47,7 @@ void turn_child_signal(struct turn *r, int number)
     }
 }
 
-static void announce(struct turn *r)
+static void announce(struct hold *r)
 {
     int error = r->options->kind->ack != NULL ? r->options->kind->ack(r->holding) : 0;
     if (error != 0) {
@@ -55,7 +55,7 @@ static void announce(struct turn *r)
     }
 }
 
-static void child_ended(struct turn *r, const struct supervisor_report *report)
+static void child_ended(struct hold *r, const struct supervisor_report *report)
 {
     int status = report->value;
     bool died = WIFSIGNALED(status);
@@ -65,14 +65,14 @@ static void child_ended(struct turn *r, const struct supervisor_report *report)
      * fenced while it stood still. */
     bool over = r->options->lasting && r->holding != NULL &&
                 r->options->kind->lease_until_ns(r->holding) == 0;
-    bool lost = report->lost || over || turn_news_read(r).revoked;
-    turn_child_is_gone(r);
+    bool lost = report->lost || over || hold_news_read(r).revoked;
+    hold_child_is_gone(r);
     if (r->exec_errno != 0) {
         code = child_exec_exit_code(r->exec_errno);
         fprintf(stderr, "conclave %s: cannot execute %s: %s\n", r->options->usage->name,
                 r->options->command[0], strerror(r->exec_errno));
         r->withdraw = true; /* it would not be better the next time */
-        turn_leave(r, "exec-failed", code, -1);
+        hold_leave(r, "exec-failed", code, -1);
     } else if (report->denied) {
         fprintf(
             stderr,
@@ -80,23 +80,23 @@ static void child_ended(struct turn *r, const struct supervisor_report *report)
             "others may have held it at the same time\n",
             r->options->usage->name, r->options->path);
         r->withdraw = true; /* it would not be better the next time */
-        turn_leave(r, "denied", CLI_EXIT_DENIED, code);
+        hold_leave(r, "denied", CLI_EXIT_DENIED, code);
     } else if (lost) {
         fprintf(stderr, "conclave %s: %s: %s%s\n", r->options->usage->name, r->options->path,
                 r->options->kind->lost,
                 never ? " before the command was started" : ", the command was ended");
-        turn_lost(r, never ? -1 : code);
+        hold_lost(r, never ? -1 : code);
     } else {
         /* Ctrl-C goes to the child, which has the terminal, and means the whole. */
         bool keyboard = r->supervisor.tty_fd >= 0 && died &&
                         (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT);
         bool hung_up = r->hangup && died && WTERMSIG(status) == SIGHUP;
         r->withdraw = r->withdraw || keyboard || hung_up;
-        turn_leave(r, died ? "signaled" : "exited", code, code);
+        hold_leave(r, died ? "signaled" : "exited", code, code);
     }
 }
 
-void turn_job_stop(struct turn *r)
+void hold_job_stop(struct hold *r)
 {
     if (r->supervisor.tty_fd >= 0) {
         tcsetpgrp(r->supervisor.tty_fd, getpgrp());
@@ -104,17 +104,17 @@ void turn_job_stop(struct turn *r)
     kill(getpid(), SIGSTOP);
 }
 
-void turn_job_continue(struct turn *r)
+void hold_job_continue(struct hold *r)
 {
     int tty = r->supervisor.tty_fd;
     if (r->child != 0 && tty >= 0 && tcgetpgrp(tty) == getpgrp()) {
         tcsetpgrp(tty, r->child);
     }
-    turn_child_signal(r, SIGCONT);
+    hold_child_signal(r, SIGCONT);
 }
 
 /* The guardian was killed: the kernel has killed the child with it; its group is left to us. */
-static void guardian_died(struct turn *r)
+static void guardian_died(struct hold *r)
 {
     fprintf(stderr, "conclave %s: the guardian process is gone, the command with it\n",
             r->options->usage->name);
@@ -123,12 +123,12 @@ static void guardian_died(struct turn *r)
     guardian_finish(&r->guardian);
     r->doubtful = true;
     pthread_mutex_unlock(&r->lock);
-    turn_child_is_gone(r);
+    hold_child_is_gone(r);
     r->withdraw = true;
-    turn_leave(r, denied ? "denied" : "guardian", denied ? CLI_EXIT_DENIED : CLI_EXIT_GUARDIAN, -1);
+    hold_leave(r, denied ? "denied" : "guardian", denied ? CLI_EXIT_DENIED : CLI_EXIT_GUARDIAN, -1);
 }
 
-void turn_guardian_news(struct turn *r)
+void hold_guardian_news(struct hold *r)
 {
     struct supervisor_report report;
     int got;
@@ -149,7 +149,7 @@ void turn_guardian_news(struct turn *r)
             }
             break;
         case SUPERVISOR_STOPPED:
-            turn_job_stop(r);
+            hold_job_stop(r);
             break;
         case SUPERVISOR_ENDED:
             child_ended(r, &report);
@@ -161,7 +161,7 @@ void turn_guardian_news(struct turn *r)
     }
 }
 
-void turn_child_force(struct turn *r, const struct turn_news *news)
+void hold_child_force(struct hold *r, const struct hold_news *news)
 {
     int64_t late = clock_monotonic_ns(clock_system()) - news->kill_at_ns;
     if (news->revoked && r->child != 0 && late > KILL_SLACK_MS * INT64_C(1000000)) {

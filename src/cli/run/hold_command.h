@@ -1,6 +1,6 @@
 /*
  * Having something for a time, and running a command meanwhile: what `conclave elect`, `lock` and
- * `semaphore` share. They differ in what they hold (struct turn_kind).
+ * `semaphore` share. They differ in what they hold (struct hold_kind).
  *
  * hold_options.c (arguments), hold_run.c (phases), hold_events.c (what the library's threads tell),
  * hold_child.c (the child, by way of the guardian). All of it belongs to the main thread, but for
@@ -23,42 +23,42 @@
 
 #define TURN_ID_MAX 256
 
-struct turn;
+struct hold;
 
 /* What is held: leadership, a lock, one place of a semaphore. Functions of the library; holding is
  * what start made. */
-struct turn_kind {
+struct hold_kind {
     const char *thing;     /* "election" */
     const char *role;      /* CONCLAVE_ROLE */
     const char *lost;      /* "leadership lost" */
     const char *withdrawn; /* "the candidacy is withdrawn" */
-    /* Queues up: *ret_holding, whose callbacks call turn_granted and its kin. 0 or why not. */
-    int (*start)(struct turn *r, void **ret_holding);
-    /* Gives up what it has or waits for; turn_closed follows. */
+    /* Queues up: *ret_holding, whose callbacks call hold_granted and its kin. 0 or why not. */
+    int (*start)(struct hold *r, void **ret_holding);
+    /* Gives up what it has or waits for; hold_closed follows. */
     void (*close)(void *holding);
     void (*destroy)(void *holding); /* after that */
     int64_t (*lease_until_ns)(const void *holding);
     void (*node)(const void *holding, char *buf, size_t len);
     int (*ack)(void *holding); /* the command is ready; NULL: nobody is told */
     /* It did not get it in time: says so. */
-    void (*tell_timeout)(const struct turn *r);
+    void (*tell_timeout)(const struct hold *r);
     /* It failed: says why, as fail does. NULL: fail itself. */
-    int (*tell_failure)(const struct turn *r, int error);
+    int (*tell_failure)(const struct hold *r, int error);
     /* Before the recipes go, after destroy: ends what start made beside the handle. False: it cannot be
      * ended, and goes with the process. NULL: nothing. */
-    bool (*end)(struct turn *r);
+    bool (*end)(struct hold *r);
 };
 
 /* Arguments that all of these commands have. */
-struct turn_options {
+struct hold_options {
     struct common_options
         common; /* timeout_ms: to get it in, CONCLAVE_FOREVER by default; 0: now */
     const struct command_usage *usage;
-    const struct turn_kind *kind;
+    const struct hold_kind *kind;
     const void *own; /* the command's own options */
     const char *path;
     char *const *command; /* NULL: hold it without a command */
-    const char *id;       /* never NULL after turn_options_finish */
+    const char *id;       /* never NULL after hold_options_finish */
     bool forever;
     bool
         lasting; /* a term that was lost is followed by waiting for the next, with the same handle */
@@ -81,7 +81,7 @@ struct turn_options {
         .kill_signal = SIGTERM, .status_fd = -1, .timeout_exit = CLI_EXIT_TIMEOUT                  \
     }
 
-/* Rows of the options that all have; field(name): offset of a member of struct turn_options. */
+/* Rows of the options that all have; field(name): offset of a member of struct hold_options. */
 #define TURN_ROWS(field)                                                                           \
     {"connect-timeout",                                                                            \
      0,                                                                                            \
@@ -121,7 +121,7 @@ struct turn_options {
             "Do without the process that ends CMD in time should this one be stopped.", NULL       \
     }
 
-enum turn_phase {
+enum hold_phase {
     TURN_CONNECTING,
     TURN_WAITING,
     TURN_HOLDING,
@@ -131,7 +131,7 @@ enum turn_phase {
 };
 
 /* What the library's threads have told. */
-struct turn_news {
+struct hold_news {
     bool connected;
     bool auth_failed;
     bool granted;
@@ -146,14 +146,14 @@ struct turn_news {
 };
 
 /* How a term, or the waiting for one, ended. */
-struct turn_outcome {
+struct hold_outcome {
     const char *reason; /* NULL: none yet */
     int exit_code;
     int child_status; /* exit code, or 128 + signal; -1: no child */
 };
 
-struct turn {
-    const struct turn_options *options;
+struct hold {
+    const struct hold_options *options;
     struct waiter waiter;
     struct lease_page page;
     struct supervisor_spec supervisor;
@@ -163,14 +163,14 @@ struct turn {
     struct conclave_recipes *recipes;
     void *holding; /* NULL outside WAITING, HOLDING and LEAVING */
 
-    enum turn_phase phase;
+    enum hold_phase phase;
     int64_t deadline_ms;   /* of the phase, 0: none */
     int64_t granted_by_ms; /* --timeout as a moment, 0: none */
     int64_t backoff_ms;
     int64_t term_began_ms;
     bool withdraw; /* a signal asked for the end: --forever ends, too */
     bool hangup;   /* HUP was passed on */
-    struct turn_outcome outcome;
+    struct hold_outcome outcome;
 
     int64_t token;  /* of the term, 0: none yet */
     pid_t child;    /* process group, 0: none, or not known yet */
@@ -182,66 +182,66 @@ struct turn {
     pthread_cond_t child_gone_cond;
     bool child_gone; /* nothing of a child is left */
     bool doubtful;   /* the guardian died: what left the child's process group may be left */
-    struct turn_news news;
+    struct hold_news news;
 };
 
 /* --- hold_options.c --------------------------------------------------------------------------- */
 
 /* Fills in what was not given and checks what all have. OPTIONS_GO_ON or the exit code. */
-int turn_options_finish(struct turn_options *options, const struct operands *operands);
+int hold_options_finish(struct hold_options *options, const struct operands *operands);
 
 /* --- hold_run.c ------------------------------------------------------------------------------- */
 
 /* Runs to its end and gives the exit code. */
-int turn_run(const struct turn_options *options);
+int hold_run(const struct hold_options *options);
 
 /* Gives up what it waits for or has; the outcome is what it was set to first. child_status: -1
  * without a child. */
-void turn_leave(struct turn *r, const char *reason, int exit_code, int child_status);
+void hold_leave(struct hold *r, const char *reason, int exit_code, int child_status);
 
 /* The term was lost: waits for the next one, or leaves. */
-void turn_lost(struct turn *r, int child_status);
+void hold_lost(struct hold *r, int child_status);
 
 /* --- hold_events.c ------------------------------------------------------------------------------ */
 
 /* A callback of the client, ctx being the turn. */
-void turn_on_state(struct conclave_client *client, enum conclave_state state, void *ctx);
+void hold_on_state(struct conclave_client *client, enum conclave_state state, void *ctx);
 
 /* What the kinds' callbacks tell. It has it; it will not get it; it has lost it or gives it up, and
  * this returns when nothing of the child is left; the handle has ended. */
-void turn_granted(struct turn *r, int64_t token, int64_t until_ns);
-void turn_failed(struct turn *r, int why);
-void turn_revoked(struct turn *r, int why, int64_t stop_within_ms);
-void turn_closed(struct turn *r, int why);
+void hold_granted(struct hold *r, int64_t token, int64_t until_ns);
+void hold_failed(struct hold *r, int why);
+void hold_revoked(struct hold *r, int why, int64_t stop_within_ms);
+void hold_closed(struct hold *r, int why);
 
 /* A copy of the news. */
-struct turn_news turn_news_read(struct turn *r);
+struct hold_news hold_news_read(struct hold *r);
 
-/* Nothing is left of a child: lets turn_revoked return. */
-void turn_child_is_gone(struct turn *r);
+/* Nothing is left of a child: lets hold_revoked return. */
+void hold_child_is_gone(struct hold *r);
 
-/* With `lasting`: the main thread is done with the term, whose end turn_revoked waits for, too. */
-void turn_term_over(struct turn *r);
+/* With `lasting`: the main thread is done with the term, whose end hold_revoked waits for, too. */
+void hold_term_over(struct hold *r);
 
 /* Whether it is sure that nothing of any child is left. */
-bool turn_certain(struct turn *r);
+bool hold_certain(struct hold *r);
 
 /* --- hold_child.c ---------------------------------------------------------------------------- */
 
 /* Has the guardian start the child for the term that has begun. */
-void turn_child_begin(struct turn *r);
+void hold_child_begin(struct hold *r);
 
 /* To the child's process group; nothing where there is none. */
-void turn_child_signal(struct turn *r, int number);
+void hold_child_signal(struct hold *r, int number);
 
 /* Stops this process as the shell's job control wants it; the guardian goes on. And after that. */
-void turn_job_stop(struct turn *r);
-void turn_job_continue(struct turn *r);
+void hold_job_stop(struct hold *r);
+void hold_job_continue(struct hold *r);
 
 /* Reads what the guardian reports. */
-void turn_guardian_news(struct turn *r);
+void hold_guardian_news(struct hold *r);
 
 /* The child should be gone and the guardian says nothing: does it here. */
-void turn_child_force(struct turn *r, const struct turn_news *news);
+void hold_child_force(struct hold *r, const struct hold_news *news);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * What the library's threads tell the main thread: kept under the lock, then it is woken. Only
- * turn_revoked does more: it stops the child through the guardian and returns when nothing of the
+ * hold_revoked does more: it stops the child through the guardian and returns when nothing of the
  * child is left, because our node is removed, and so the next one let in, when it has returned.
  */
 #include "cli/run/hold_command.h"
@@ -9,9 +9,9 @@
 
 #include <signal.h>
 
-void turn_on_state(struct conclave_client *client, enum conclave_state state, void *ctx)
+void hold_on_state(struct conclave_client *client, enum conclave_state state, void *ctx)
 {
-    struct turn *r = ctx;
+    struct hold *r = ctx;
     (void)client;
     pthread_mutex_lock(&r->lock);
     if (state == CONCLAVE_STATE_CONNECTED || state == CONCLAVE_STATE_NEW_SESSION ||
@@ -24,7 +24,7 @@ void turn_on_state(struct conclave_client *client, enum conclave_state state, vo
     waiter_wake(&r->waiter);
 }
 
-void turn_granted(struct turn *r, int64_t token, int64_t until_ns)
+void hold_granted(struct hold *r, int64_t token, int64_t until_ns)
 {
     pthread_mutex_lock(&r->lock);
     r->news.granted = true;
@@ -35,7 +35,7 @@ void turn_granted(struct turn *r, int64_t token, int64_t until_ns)
     waiter_wake(&r->waiter);
 }
 
-void turn_failed(struct turn *r, int why)
+void hold_failed(struct hold *r, int why)
 {
     pthread_mutex_lock(&r->lock);
     r->news.failed = true;
@@ -44,7 +44,7 @@ void turn_failed(struct turn *r, int why)
     waiter_wake(&r->waiter);
 }
 
-void turn_revoked(struct turn *r, int why, int64_t stop_within_ms)
+void hold_revoked(struct hold *r, int why, int64_t stop_within_ms)
 {
     pthread_mutex_lock(&r->lock);
     int64_t within = stop_within_ms < r->grace_ms ? stop_within_ms : r->grace_ms;
@@ -67,7 +67,7 @@ void turn_revoked(struct turn *r, int why, int64_t stop_within_ms)
     pthread_mutex_unlock(&r->lock);
 }
 
-void turn_term_over(struct turn *r)
+void hold_term_over(struct hold *r)
 {
     pthread_mutex_lock(&r->lock);
     r->news.granted = false;
@@ -76,7 +76,7 @@ void turn_term_over(struct turn *r)
     pthread_mutex_unlock(&r->lock);
 }
 
-bool turn_certain(struct turn *r)
+bool hold_certain(struct hold *r)
 {
     pthread_mutex_lock(&r->lock);
     bool certain = !r->doubtful;
@@ -84,7 +84,7 @@ bool turn_certain(struct turn *r)
     return certain;
 }
 
-void turn_closed(struct turn *r, int why)
+void hold_closed(struct hold *r, int why)
 {
     pthread_mutex_lock(&r->lock);
     r->news.closed = true;
@@ -93,15 +93,15 @@ void turn_closed(struct turn *r, int why)
     waiter_wake(&r->waiter);
 }
 
-struct turn_news turn_news_read(struct turn *r)
+struct hold_news hold_news_read(struct hold *r)
 {
     pthread_mutex_lock(&r->lock);
-    struct turn_news news = r->news;
+    struct hold_news news = r->news;
     pthread_mutex_unlock(&r->lock);
     return news;
 }
 
-void turn_child_is_gone(struct turn *r)
+void hold_child_is_gone(struct hold *r)
 {
     pthread_mutex_lock(&r->lock);
     r->child_gone = true;

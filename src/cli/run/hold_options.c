@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int check(const struct turn_options *options)
+static int check(const struct hold_options *options)
 {
     if (options->kill_signal == SIGSTOP || options->kill_signal == SIGCONT) {
         return usage_error(options->usage, "--kill-signal wants a signal that ends a process");
@@ -30,7 +30,7 @@ static int check(const struct turn_options *options)
     return path_check(options->usage, options->path);
 }
 
-int turn_options_finish(struct turn_options *options, const struct operands *operands)
+int hold_options_finish(struct hold_options *options, const struct operands *operands)
 {
     char host[128] = "localhost";
     /* A name that was cut still has its end. */

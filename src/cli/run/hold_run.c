@@ -50,21 +50,21 @@ static int64_t max_i64(int64_t a, int64_t b)
 
 /* --- outcomes --------------------------------------------------------------------------------- */
 
-static void phase_enter(struct turn *r, enum turn_phase phase, int64_t limit_ms)
+static void phase_enter(struct hold *r, enum hold_phase phase, int64_t limit_ms)
 {
     r->phase = phase;
     r->deadline_ms = limit_ms == CONCLAVE_FOREVER ? 0 : now_ms() + limit_ms;
 }
 
-static void outcome_set(struct turn *r, const char *reason, int exit_code, int child_status)
+static void outcome_set(struct hold *r, const char *reason, int exit_code, int child_status)
 {
     if (r->outcome.reason == NULL) {
-        r->outcome = (struct turn_outcome){reason, exit_code, child_status};
+        r->outcome = (struct hold_outcome){reason, exit_code, child_status};
     }
 }
 
 /* One line of JSON; the reader is the user's, and what it does with it, too. */
-static void status_write(const struct turn *r)
+static void status_write(const struct hold *r)
 {
     struct json j;
     if (r->options->status_fd < 0) {
@@ -100,7 +100,7 @@ static void status_write(const struct turn *r)
     json_finish(&j);
 }
 
-void turn_leave(struct turn *r, const char *reason, int exit_code, int child_status)
+void hold_leave(struct hold *r, const char *reason, int exit_code, int child_status)
 {
     outcome_set(r, reason, exit_code, child_status);
     if (r->holding == NULL) {
@@ -111,29 +111,29 @@ void turn_leave(struct turn *r, const char *reason, int exit_code, int child_sta
     r->options->kind->close(r->holding);
     phase_enter(r, TURN_LEAVING, r->options->leave_timeout_ms);
     if (r->options->lasting) {
-        turn_term_over(r);
+        hold_term_over(r);
     }
 }
 
-void turn_lost(struct turn *r, int child_status)
+void hold_lost(struct hold *r, int child_status)
 {
-    if (!r->options->lasting || r->withdraw || !turn_news_read(r).revoked) {
+    if (!r->options->lasting || r->withdraw || !hold_news_read(r).revoked) {
         /* The guardian's clock may have ended it before the library's: then the handle is given up. */
-        turn_leave(r, "lost", CLI_EXIT_LOST, child_status);
+        hold_leave(r, "lost", CLI_EXIT_LOST, child_status);
         return;
     }
     outcome_set(r, "lost", CLI_EXIT_LOST, child_status);
     status_write(r);
-    r->outcome = (struct turn_outcome){NULL, 0, -1};
+    r->outcome = (struct hold_outcome){NULL, 0, -1};
     r->token = 0;
     phase_enter(r, TURN_WAITING, CONCLAVE_FOREVER);
-    turn_term_over(r);
+    hold_term_over(r);
 }
 
 /* --- phases ----------------------------------------------------------------------------------- */
 
 /* Takes over what the session has become. false: the grace does not fit; told. */
-static bool session_adopt(struct turn *r)
+static bool session_adopt(struct hold *r)
 {
     struct conclave_session session;
     int64_t grace;
@@ -151,21 +151,21 @@ static bool session_adopt(struct turn *r)
     return true;
 }
 
-static void queue_up(struct turn *r)
+static void queue_up(struct hold *r)
 {
     if (!session_adopt(r)) {
-        turn_leave(r, "error", CLI_EXIT_USAGE, -1);
+        hold_leave(r, "error", CLI_EXIT_USAGE, -1);
         return;
     }
     pthread_mutex_lock(&r->lock);
     bool auth_failed = r->news.auth_failed;
-    r->news = (struct turn_news){.connected = true, .auth_failed = auth_failed};
+    r->news = (struct hold_news){.connected = true, .auth_failed = auth_failed};
     pthread_mutex_unlock(&r->lock);
-    r->outcome = (struct turn_outcome){NULL, 0, -1};
+    r->outcome = (struct hold_outcome){NULL, 0, -1};
     r->token = 0;
     int error = r->options->kind->start(r, &r->holding);
     if (error != 0) {
-        turn_leave(r, "error", fail(r->options->usage->name, r->options->path, error), -1);
+        hold_leave(r, "error", fail(r->options->usage->name, r->options->path, error), -1);
         return;
     }
     int64_t timeout = r->options->common.timeout_ms;
@@ -177,7 +177,7 @@ static void queue_up(struct turn *r)
 }
 
 /* Node and token for whoever started us, who holds it through us. */
-static void hold_begin(struct turn *r)
+static void hold_begin(struct hold *r)
 {
     char node[CHILD_NODE_MAX];
     struct json j;
@@ -200,34 +200,34 @@ static void hold_begin(struct turn *r)
         error = fflush(stdout) == 0 ? 0 : CONCLAVE_EIO;
     }
     if (error != 0) {
-        turn_leave(r, "error", output_end(r->options->usage->name, CLI_EXIT_IO), -1);
+        hold_leave(r, "error", output_end(r->options->usage->name, CLI_EXIT_IO), -1);
         return;
     }
     r->waiter.input = true;
 }
 
-static void timed_out(struct turn *r)
+static void timed_out(struct hold *r)
 {
     r->options->kind->tell_timeout(r);
     r->withdraw = true;
-    turn_leave(r, "timeout", (int)r->options->timeout_exit, -1);
+    hold_leave(r, "timeout", (int)r->options->timeout_exit, -1);
 }
 
-static void step_waiting(struct turn *r, const struct turn_news *news)
+static void step_waiting(struct hold *r, const struct hold_news *news)
 {
     if (news->failed && (news->failed_why == CONCLAVE_EBUSY)) {
         timed_out(r);
     } else if (news->closed || news->failed) {
-        turn_leave(r, "closed", CLI_EXIT_INTERNAL, -1);
+        hold_leave(r, "closed", CLI_EXIT_INTERNAL, -1);
     } else if (news->granted) {
         r->token = news->token;
         r->granted_by_ms = 0;
         r->term_began_ms = now_ms();
         phase_enter(r, TURN_HOLDING, CONCLAVE_FOREVER);
         if (!session_adopt(r)) {
-            turn_leave(r, "error", CLI_EXIT_USAGE, -1);
+            hold_leave(r, "error", CLI_EXIT_USAGE, -1);
         } else if (r->options->command != NULL) {
-            turn_child_begin(r);
+            hold_child_begin(r);
         } else if (!r->options->silent) {
             hold_begin(r);
         }
@@ -236,7 +236,7 @@ static void step_waiting(struct turn *r, const struct turn_news *news)
     }
 }
 
-static void step_holding(struct turn *r, const struct turn_news *news)
+static void step_holding(struct hold *r, const struct hold_news *news)
 {
     int64_t until = r->options->kind->lease_until_ns(r->holding);
     pthread_mutex_lock(&r->lock);
@@ -247,12 +247,12 @@ static void step_holding(struct turn *r, const struct turn_news *news)
     if (r->options->command == NULL && news->revoked) {
         fprintf(stderr, "conclave %s: %s: %s\n", r->options->usage->name, r->options->path,
                 r->options->kind->lost);
-        turn_lost(r, -1);
+        hold_lost(r, -1);
     }
 }
 
 /* The library ended it without being asked: what it found, as an outcome. */
-static void closed_outcome(struct turn *r, int why)
+static void closed_outcome(struct hold *r, int why)
 {
     if (exit_code_of(why) == CLI_EXIT_AUTH || why == CONCLAVE_EINVAL) {
         r->withdraw = true;
@@ -267,10 +267,10 @@ static void closed_outcome(struct turn *r, int why)
     }
 }
 
-static void step_leaving(struct turn *r, const struct turn_news *news)
+static void step_leaving(struct hold *r, const struct hold_news *news)
 {
     if (r->options->lasting && news->granted) {
-        turn_term_over(r); /* it began while we were leaving: whoever ends it waits for us */
+        hold_term_over(r); /* it began while we were leaving: whoever ends it waits for us */
     }
     if (!news->closed && now_ms() < r->deadline_ms) {
         return;
@@ -310,26 +310,26 @@ static void step_leaving(struct turn *r, const struct turn_news *news)
     phase_enter(r, TURN_BACKOFF, pause);
 }
 
-static void step_connecting(struct turn *r, const struct turn_news *news)
+static void step_connecting(struct hold *r, const struct hold_news *news)
 {
     if (news->auth_failed) {
-        turn_leave(r, "error",
+        hold_leave(r, "error",
                    fail_unreachable(r->options->usage->name, r->client, &r->options->common,
                                     CONCLAVE_AUTH_FAILED),
                    -1);
     } else if (news->connected) {
         queue_up(r);
     } else if (now_ms() >= r->deadline_ms) {
-        turn_leave(r, "unreachable",
+        hold_leave(r, "unreachable",
                    fail_unreachable(r->options->usage->name, r->client, &r->options->common,
                                     CONCLAVE_ETIMEDOUT),
                    -1);
     }
 }
 
-static void step(struct turn *r)
+static void step(struct hold *r)
 {
-    struct turn_news news = turn_news_read(r);
+    struct hold_news news = hold_news_read(r);
     switch (r->phase) {
     case TURN_CONNECTING:
         step_connecting(r, &news);
@@ -339,7 +339,7 @@ static void step(struct turn *r)
         break;
     case TURN_HOLDING:
         step_holding(r, &news);
-        turn_child_force(r, &news);
+        hold_child_force(r, &news);
         break;
     case TURN_LEAVING:
         step_leaving(r, &news);
@@ -354,17 +354,17 @@ static void step(struct turn *r)
     }
 }
 
-static void take_signal(struct turn *r, int number)
+static void take_signal(struct hold *r, int number)
 {
     if (number == SIGTSTP) {
         if (r->child != 0) {
-            turn_child_signal(r, SIGTSTP);
+            hold_child_signal(r, SIGTSTP);
         }
-        turn_job_stop(r);
+        hold_job_stop(r);
     } else if (number == SIGCONT) {
-        turn_job_continue(r);
+        hold_job_continue(r);
     } else if (r->phase == TURN_HOLDING && r->options->command != NULL) {
-        turn_child_signal(r, number);
+        hold_child_signal(r, number);
         r->withdraw = r->withdraw || number == SIGTERM || number == SIGINT || number == SIGQUIT;
         r->hangup = r->hangup || number == SIGHUP;
     } else if (number == SIGWINCH) {
@@ -374,15 +374,15 @@ static void take_signal(struct turn *r, int number)
     } else {
         r->withdraw = true;
         if (r->phase == TURN_HOLDING) {
-            turn_leave(r, "released", 0, -1);
+            hold_leave(r, "released", 0, -1);
         } else {
             r->outcome.reason = NULL; /* between two terms: the signal is the end */
-            turn_leave(r, "signal", TURN_EXIT_SIGNAL + number, -1);
+            hold_leave(r, "signal", TURN_EXIT_SIGNAL + number, -1);
         }
     }
 }
 
-static int64_t wait_ms(const struct turn *r)
+static int64_t wait_ms(const struct hold *r)
 {
     int64_t wait = r->deadline_ms == 0 ? -1 : max_i64(r->deadline_ms - now_ms(), 0);
     if (r->phase == TURN_HOLDING) {
@@ -393,7 +393,7 @@ static int64_t wait_ms(const struct turn *r)
     return wait;
 }
 
-static void loop(struct turn *r)
+static void loop(struct hold *r)
 {
     int number = 0;
     while (r->phase != TURN_DONE) {
@@ -402,18 +402,18 @@ static void loop(struct turn *r)
             take_signal(r, number);
             break;
         case WAITER_FD:
-            turn_guardian_news(r);
+            hold_guardian_news(r);
             break;
         case WAITER_INPUT_END:
             if (r->phase == TURN_HOLDING) {
-                turn_leave(r, "released", 0, -1);
+                hold_leave(r, "released", 0, -1);
             }
             break;
         case WAITER_WOKEN:
         case WAITER_TIMEOUT:
             break;
         }
-        enum turn_phase before;
+        enum hold_phase before;
         do {
             before = r->phase;
             step(r);
@@ -427,7 +427,7 @@ static const int SIGNALS[] = {SIGINT,  SIGTERM,  SIGHUP,  SIGQUIT, SIGUSR1,
                               SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT, 0};
 
 /* All that has to stand before there are threads. The exit code, 0 to go on. */
-static int prepare(struct turn *r)
+static int prepare(struct hold *r)
 {
     sigset_t blocked;
     bool foreground = isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
@@ -473,10 +473,10 @@ static int prepare(struct turn *r)
     return 0;
 }
 
-static int client_begin(struct turn *r)
+static int client_begin(struct hold *r)
 {
     struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
-    options.on_state = turn_on_state;
+    options.on_state = hold_on_state;
     options.ctx = r;
     int code =
         connection_create(r->options->usage->name, &r->options->common, &options, &r->client);
@@ -492,16 +492,16 @@ static int client_begin(struct turn *r)
 
 /* How long the first connection may take: whoever waits only 5s in all does not wait 30s
  * for a server. */
-static int64_t connect_limit_ms(const struct turn_options *options)
+static int64_t connect_limit_ms(const struct hold_options *options)
 {
     int64_t timeout = options->common.timeout_ms;
     return timeout > 0 && timeout < options->connect_timeout_ms ? timeout
                                                                 : options->connect_timeout_ms;
 }
 
-int turn_run(const struct turn_options *options)
+int hold_run(const struct hold_options *options)
 {
-    struct turn r = {.options = options,
+    struct hold r = {.options = options,
                      .waiter = {.signal_fd = -1, .wake_fd = -1},
                      .page = {.fd = -1},
                      .guardian = {.fd = -1, .other_fd = -1},

@@ -20,9 +20,9 @@ enum {
 
 /* One run of the command. */
 struct run {
-    struct handler *w;
-    const struct handler_job *job;
-    struct handler_end end;
+    struct item_command *w;
+    const struct item_command_job *job;
+    struct item_command_end end;
     bool asked;  /* the guardian was asked to start it */
     bool over;   /* nothing is left of it */
     bool closed; /* the guardian is gone */
@@ -39,13 +39,13 @@ static int64_t now_ns(void)
 
 /* --- beginning and end ------------------------------------------------------------------------ */
 
-int handler_init(struct handler *w, const struct handler_spec *spec)
+int item_command_init(struct item_command *w, const struct item_command_spec *spec)
 {
     sigset_t chld;
     if (!spec->allow_setuid && child_changes_user(spec->command, spec->argv[0])) {
         return CHILD_EXIT_REFUSED;
     }
-    *w = (struct handler){
+    *w = (struct item_command){
         .spec = spec, .page = {.fd = -1}, .guardian = {.fd = -1, .other_fd = -1}, .input_fd = -1};
     (void)sigemptyset(&chld);
     (void)sigaddset(&chld, SIGCHLD);
@@ -56,7 +56,7 @@ int handler_init(struct handler *w, const struct handler_spec *spec)
      * inherits it through the guardian. */
     w->input_fd = spec->input ? memfd_create("conclave-item", MFD_CLOEXEC) : -1;
     if (lease_page_init(&w->page) != 0 || (spec->input && w->input_fd < 0)) {
-        handler_finish(w);
+        item_command_finish(w);
         return fail(spec->command, NULL, CONCLAVE_EIO);
     }
     w->supervisor = (struct supervisor_spec){.argv = spec->argv,
@@ -76,13 +76,13 @@ int handler_init(struct handler *w, const struct handler_spec *spec)
         fprintf(stderr,
                 "conclave %s: cannot start the guardian: %s; free some processes or memory\n",
                 spec->command, strerror(errno));
-        handler_finish(w);
+        item_command_finish(w);
         return CLI_EXIT_GUARDIAN;
     }
     return 0;
 }
 
-void handler_finish(struct handler *w)
+void item_command_finish(struct item_command *w)
 {
     if (w->spec == NULL) {
         return;
@@ -98,7 +98,7 @@ void handler_finish(struct handler *w)
 /* --- one run ---------------------------------------------------------------------------------- */
 
 /* What is left of the one before is gone by now. */
-static int fill_input(const struct handler *w, const struct handler_job *job)
+static int fill_input(const struct item_command *w, const struct item_command_job *job)
 {
     size_t done = 0;
     if (w->input_fd < 0) {
@@ -223,8 +223,8 @@ static int64_t refresh_ms(const struct run *r)
     return ms < 5 ? 5 : ms < REFRESH_MOST_MS ? ms : REFRESH_MOST_MS;
 }
 
-int handler_run(struct handler *w, const struct handler_job *job, struct waiter *waiter,
-                struct handler_end *ret)
+int item_command_run(struct item_command *w, const struct item_command_job *job,
+                     struct waiter *waiter, struct item_command_end *ret)
 {
     struct run r = {.w = w, .job = job};
     int number = 0;

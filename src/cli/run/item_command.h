@@ -15,7 +15,7 @@
 #include <sys/types.h>
 
 /* Of all commands that are run; lives as long as the handler. */
-struct handler_spec {
+struct item_command_spec {
     const char *command; /* of ours, for messages */
     char *const *argv;
     const char *path;
@@ -25,8 +25,8 @@ struct handler_spec {
     bool allow_setuid;    /* it may change its user */
 };
 
-struct handler {
-    const struct handler_spec *spec;
+struct item_command {
+    const struct item_command_spec *spec;
     struct lease_page page;
     struct supervisor_spec supervisor;
     struct guardian guardian;
@@ -34,7 +34,7 @@ struct handler {
 };
 
 /* One run. */
-struct handler_job {
+struct item_command_job {
     struct child_term term;                         /* unleased unless lease_until_ns is there */
     int64_t (*lease_until_ns)(const void *holding); /* 0: not known, or over */
     const void *holding;
@@ -44,7 +44,7 @@ struct handler_job {
 };
 
 /* How it ended. */
-struct handler_end {
+struct item_command_end {
     int exit_code; /* 0-255; 128+n when signal n killed it; 126, 127: it could not be executed */
     int signal;    /* that came for this process meanwhile and ends it; 0: none */
     bool lost;     /* it was stopped, or not started, as the claim was over */
@@ -53,13 +53,14 @@ struct handler_end {
 
 /* Starts the guardian: to be called before there are threads. The exit code after it was told, 0 to
  * go on. */
-int handler_init(struct handler *w, const struct handler_spec *spec) CONCLAVE_MUST_USE;
-void handler_finish(struct handler *w); /* also of one that is all zero */
+int item_command_init(struct item_command *w,
+                      const struct item_command_spec *spec) CONCLAVE_MUST_USE;
+void item_command_finish(struct item_command *w); /* also of one that is all zero */
 
 /* Runs it to its end, when nothing is left of it. Signals that the waiter reads are passed on to its
  * group. 0; CONCLAVE_ENOMEM: it was not started; CONCLAVE_ECLOSED: the guardian is gone, and the
  * command with it. */
-int handler_run(struct handler *w, const struct handler_job *job, struct waiter *waiter,
-                struct handler_end *ret);
+int item_command_run(struct item_command *w, const struct item_command_job *job,
+                     struct waiter *waiter, struct item_command_end *ret);
 
 #endif

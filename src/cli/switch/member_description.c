@@ -157,16 +157,16 @@ void address_read(const void *data, size_t len, struct address *ret)
 
 /* --- the member's card ------------------------------------------------------------------ */
 
-void card_write(struct buf *out, const struct card *card)
+void member_description_write(struct buf *out, const struct member_description *card)
 {
     buf_printf(out, "state=%s\nhealth=%s\ntoken=%" PRId64 "\nready=%d\nhost=%s\nport=%d\n",
                card->state, card->health, card->token, card->ready ? 1 : 0, card->host, card->port);
 }
 
-void card_read(const void *data, size_t len, struct card *ret)
+void member_description_read(const void *data, size_t len, struct member_description *ret)
 {
     struct slice text = slice_make(data != NULL ? data : "", len);
-    *ret = (struct card){.port = (int)number(line_value(text, "port"), PORT_MAX)};
+    *ret = (struct member_description){.port = (int)number(line_value(text, "port"), PORT_MAX)};
     copy(ret->state, sizeof ret->state, line_value(text, "state"));
     copy(ret->health, sizeof ret->health, line_value(text, "health"));
     copy(ret->host, sizeof ret->host, line_value(text, "host"));

@@ -33,7 +33,7 @@ void address_read(const void *data, size_t len, struct address *ret);
 
 /* --- the member's card --- */
 
-struct card {
+struct member_description {
     char state[CARD_STATE_MAX];
     char health[CARD_STATE_MAX]; /* "" without a check */
     int64_t token;               /* while it is active, else 0 */
@@ -42,8 +42,8 @@ struct card {
     int port;
 };
 
-void card_write(struct buf *out, const struct card *card);
-void card_read(const void *data, size_t len, struct card *ret);
+void member_description_write(struct buf *out, const struct member_description *card);
+void member_description_read(const void *data, size_t len, struct member_description *ret);
 
 /* --- a request to step down --- */
 

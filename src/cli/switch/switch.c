@@ -198,7 +198,7 @@ static int check(const struct switch_options *o)
 
 static void set_defaults(struct switch_options *o, char *host, size_t size)
 {
-    struct turn_options *t = &o->turn;
+    struct hold_options *t = &o->turn;
     if (o->host == NULL) {
         (void)snprintf(host, size, "localhost");
         (void)gethostname(host, size - 1); /* a name that was cut still has its end */
@@ -243,7 +243,7 @@ int command_switch(int argc, char **argv)
     options.turn.usage = &SWITCH_USAGE;
     options.turn.kind = &SWITCHING;
     options.turn.own = &options;
-    code = turn_options_finish(&options.turn, &operands);
+    code = hold_options_finish(&options.turn, &operands);
     if (code == OPTIONS_GO_ON) {
         code = fence_options_finish(&SWITCH_USAGE, &options.fence);
     }

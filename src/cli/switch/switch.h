@@ -12,7 +12,7 @@
 #include <conclave/group.h>
 
 struct switch_options {
-    struct turn_options turn;
+    struct hold_options turn;
     struct fence_options fence;
     struct health_rules health; /* command NULL: none, it counts as healthy */
     const char *on_active;      /* hooks, instead of a command */
@@ -39,7 +39,7 @@ struct switch_options {
 enum { SWITCH_PATH_MAX = 4096, SWITCH_REQUESTS_MAX = 16, SWITCH_REASON_MAX = 64 };
 
 extern const struct command_usage SWITCH_USAGE;
-extern const struct turn_kind SWITCHING;
+extern const struct hold_kind SWITCHING;
 
 /* dir with a group's name behind it. */
 void switch_path(char buf[SWITCH_PATH_MAX], const char *dir, const char *group);

@@ -120,8 +120,8 @@ static int list_lines(const struct picture *p)
         crumb_print("breadcrumb", &p->view->active);
     }
     for (size_t i = 0; i < p->count; i++) {
-        struct card card;
-        card_read(p->members[i].data, p->members[i].data_len, &card);
+        struct member_description card;
+        member_description_read(p->members[i].data, p->members[i].data_len, &card);
         lower(card.state);
         printf("member\t%s\t%" PRId64 "\t%s:%d\t%s%s%s%s\n", p->members[i].id, card.token,
                card.host, card.port, card.state, card.ready ? ",ready" : "",
@@ -154,8 +154,8 @@ static int list_json(const struct switch_options *o, const struct picture *p)
     json_key(&j, "members");
     json_array_begin(&j);
     for (size_t i = 0; i < p->count; i++) {
-        struct card card;
-        card_read(p->members[i].data, p->members[i].data_len, &card);
+        struct member_description card;
+        member_description_read(p->members[i].data, p->members[i].data_len, &card);
         json_object_begin(&j);
         json_key(&j, "id");
         json_string(&j, p->members[i].id);
@@ -265,8 +265,8 @@ struct ceding {
 static bool is_ready(const struct picture *p, const char *id, int64_t token)
 {
     for (size_t i = 0; i < p->count; i++) {
-        struct card card;
-        card_read(p->members[i].data, p->members[i].data_len, &card);
+        struct member_description card;
+        member_description_read(p->members[i].data, p->members[i].data_len, &card);
         if (strcmp(p->members[i].id, id) == 0) {
             return card.ready && card.token == token;
         }

@@ -32,7 +32,7 @@ enum {
 
 struct switching {
     struct switch_options *o;
-    struct turn *turn;
+    struct hold *turn;
     char incarnation[2 * INCARNATION_BYTES + 1];
     struct buf address; /* the elector's data */
     int fence_stop_fd;  /* eventfd: what fences is to be broken off */
@@ -44,7 +44,7 @@ struct switching {
     struct conclave_elector *elector;
     struct conclave_group *members;
     struct conclave_group *requests;
-    struct card card;
+    struct member_description card;
     enum conclave_health health_state;
     struct request asked[SWITCH_REQUESTS_MAX];
     char asked_by[SWITCH_REQUESTS_MAX][CARD_NAME_MAX];
@@ -67,7 +67,7 @@ static void card_publish(struct switching *s)
         return;
     }
     buf_init(&text, 0);
-    card_write(&text, &s->card);
+    member_description_write(&text, &s->card);
     int error =
         buf_ok(&text) ? conclave_group_set_data(s->members, text.data, text.len) : CONCLAVE_ENOMEM;
     if (error != 0 && error != CONCLAVE_ECLOSED) {
@@ -151,7 +151,7 @@ static int groups_open(struct switching *s, struct conclave_recipes *recipes)
         return error;
     }
     buf_init(&text, 0);
-    card_write(&text, &s->card);
+    member_description_write(&text, &s->card);
     switch_path(path, s->o->turn.path, SWITCH_MEMBERS);
     options.id = s->o->turn.id;
     options.incarnation = s->incarnation;
@@ -262,7 +262,7 @@ static int activate(struct conclave_elector *elector, struct conclave_token toke
     card_publish(s);
     requests_consider(s);
     pthread_mutex_unlock(&s->lock);
-    turn_granted(s->turn, token.czxid, conclave_elector_lease_until_ns(elector));
+    hold_granted(s->turn, token.czxid, conclave_elector_lease_until_ns(elector));
     if (s->o->turn.command == NULL) {
         ready(s, token.czxid);
     }
@@ -286,15 +286,15 @@ static int deactivate(struct conclave_elector *elector, int why, int64_t stop_wi
         result = hook_run(s, s->o->on_standby, "standby", token, conclave_errname(why),
                           in_time ? stop_within_ms : s->o->hook_timeout_ms, NULL);
     }
-    turn_revoked(s->turn, why, stop_within_ms);
-    return result == 0 && turn_certain(s->turn) ? 0 : -1;
+    hold_revoked(s->turn, why, stop_within_ms);
+    return result == 0 && hold_certain(s->turn) ? 0 : -1;
 }
 
 static void on_closed(struct conclave_elector *elector, int why, void *ctx)
 {
     struct switching *s = ctx;
     (void)elector;
-    turn_closed(s->turn, why);
+    hold_closed(s->turn, why);
 }
 
 /* --- fencing ---------------------------------------------------------------------------------- */
@@ -383,7 +383,7 @@ static int health_begin(struct switching *s)
 
 static struct switching *switching; /* the one of this process: a turn's handle is the elector */
 
-static int elector_begin(struct switching *s, struct turn *r, struct conclave_elector **ret)
+static int elector_begin(struct switching *s, struct hold *r, struct conclave_elector **ret)
 {
     static const struct conclave_elector_callbacks callbacks = {.activate = activate,
                                                                 .deactivate = deactivate,
@@ -403,7 +403,7 @@ static int elector_begin(struct switching *s, struct turn *r, struct conclave_el
     return conclave_elector_start(r->recipes, &options, &callbacks, s, ret);
 }
 
-static int start(struct turn *r, void **ret_holding)
+static int start(struct hold *r, void **ret_holding)
 {
     struct switching *s = switching;
     bool first = s->turn == NULL;
@@ -423,7 +423,7 @@ static int start(struct turn *r, void **ret_holding)
     if (error == 0 && first) {
         error = health_begin(s);
         if (error != 0) {
-            turn_failed(r, error); /* the handle has to be closed */
+            hold_failed(r, error); /* the handle has to be closed */
         }
     }
     return error;
@@ -442,7 +442,7 @@ static void destroy_elector(void *holding)
     conclave_elector_destroy(holding);
 }
 
-static bool end(struct turn *r)
+static bool end(struct hold *r)
 {
     struct switching *s = switching;
     (void)r;
@@ -472,7 +472,7 @@ static int ack(void *holding)
     return 0;
 }
 
-static void tell_timeout(const struct turn *r)
+static void tell_timeout(const struct hold *r)
 {
     fprintf(stderr,
             "conclave switch: %s: not active within the time; see who is with \"conclave switch "
@@ -480,7 +480,7 @@ static void tell_timeout(const struct turn *r)
             r->options->path, r->options->path);
 }
 
-const struct turn_kind SWITCHING = {
+const struct hold_kind SWITCHING = {
     .thing = "switch",
     .role = "active",
     .lost = "active no more",
@@ -543,7 +543,7 @@ int switch_run(struct switch_options *options)
                 options->turn.path);
         return CLI_EXIT_CONFIG;
     }
-    int code = turn_run(&options->turn);
+    int code = hold_run(&options->turn);
     close(s.fence_stop_fd);
     buf_finish(&s.address);
     return code;

@@ -77,7 +77,7 @@ static char *quota_path(const char *path, const char *node)
 
 /* The numbers in a quota's node. 0, CONCLAVE_NO_NODE, CONCLAVE_ECORRUPT or another error. */
 static int limits_read(struct conclave_client *client, const char *path, const char *node,
-                       struct limits *ret, int32_t *ret_version)
+                       struct quota_limits *ret, int32_t *ret_version)
 {
     char *full = quota_path(path, node);
     if (full == NULL) {
@@ -88,7 +88,7 @@ static int limits_read(struct conclave_client *client, const char *path, const c
     int error = conclave_call(client, &op, &reply);
     if (error == 0) {
         *ret_version = reply->stat.version;
-        error = limits_parse(reply->data, reply->data_len, ret) ? 0 : CONCLAVE_ECORRUPT;
+        error = quota_text_parse(reply->data, reply->data_len, ret) ? 0 : CONCLAVE_ECORRUPT;
     }
     conclave_reply_free(reply);
     free(full);
@@ -108,7 +108,8 @@ static void limit_json(struct json *j, const char *key, int64_t value)
     }
 }
 
-static int quota_json(const char *path, const struct limits *limits, const struct limits *used)
+static int quota_json(const char *path, const struct quota_limits *limits,
+                      const struct quota_limits *used)
 {
     struct json j;
     json_init(&j);
@@ -144,8 +145,8 @@ static void limit_print(const char *name, int64_t value)
 
 static int quota_get(struct conclave_client *client, const char *path, bool as_json)
 {
-    struct limits limits;
-    struct limits used;
+    struct quota_limits limits;
+    struct quota_limits used;
     int32_t version;
     int error = limits_read(client, path, LIMITS_NODE, &limits, &version);
     if (error == 0) {
@@ -176,7 +177,7 @@ static bool limit_parse(const char *text, int64_t *ret)
 }
 
 /* The limits that were given change those there are. */
-static bool limits_apply(const struct quota_options *options, struct limits *limits)
+static bool limits_apply(const struct quota_options *options, struct quota_limits *limits)
 {
     return limit_parse(options->count, &limits->count) &&
            limit_parse(options->bytes, &limits->bytes) &&
@@ -210,7 +211,7 @@ static int quota_is_near(struct conclave_client *client, const char *path)
     int found = below;
     for (char *slash;
          error == 0 && !found && path[1] != '\0' && (slash = strrchr(parent, '/')) != NULL;) {
-        struct limits limits;
+        struct quota_limits limits;
         int32_t version;
         *slash = '\0';
         error = limits_read(client, parent, LIMITS_NODE, &limits, &version);
@@ -245,9 +246,9 @@ static int make_ancestors(struct conclave_client *client, const char *own)
 }
 
 static int quota_create(struct conclave_client *client, const char *path,
-                        const struct limits *limits)
+                        const struct quota_limits *limits)
 {
-    static const struct limits NOTHING = {.count = 0, .bytes = 0};
+    static const struct quota_limits NOTHING = {.count = 0, .bytes = 0};
     char limits_data[LIMITS_TEXT_MAX];
     char stats_data[LIMITS_TEXT_MAX];
     char *own = quota_path(path, "");
@@ -258,8 +259,8 @@ static int quota_create(struct conclave_client *client, const char *path,
         error = make_ancestors(client, own);
     }
     if (error == 0) {
-        limits_text(limits, true, limits_data);
-        limits_text(&NOTHING, false, stats_data);
+        quota_text_text(limits, true, limits_data);
+        quota_text_text(&NOTHING, false, stats_data);
         const struct conclave_op parts[] = {
             conclave_op_create(limits_path, limits_data, strlen(limits_data), CONCLAVE_PERSISTENT),
             conclave_op_create(stats_path, stats_data, strlen(stats_data), CONCLAVE_PERSISTENT),
@@ -274,14 +275,14 @@ static int quota_create(struct conclave_client *client, const char *path,
 }
 
 static int quota_change(struct conclave_client *client, const char *path,
-                        const struct limits *limits, int32_t version)
+                        const struct quota_limits *limits, int32_t version)
 {
     char data[LIMITS_TEXT_MAX];
     char *full = quota_path(path, LIMITS_NODE);
     if (full == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    limits_text(limits, true, data);
+    quota_text_text(limits, true, data);
     struct conclave_op op = conclave_op_set(full, data, strlen(data), version);
     int error = conclave_call(client, &op, NULL);
     free(full);
@@ -291,7 +292,7 @@ static int quota_change(struct conclave_client *client, const char *path,
 static int quota_set(struct conclave_client *client, const char *path,
                      const struct quota_options *options)
 {
-    struct limits limits = LIMITS_NONE;
+    struct quota_limits limits = LIMITS_NONE;
     int32_t version = 0;
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, path, 0);
     int error = conclave_call(client, &op, NULL);
@@ -372,7 +373,7 @@ static int quota_rm(struct conclave_client *client, const char *path, bool as_js
 static int quota_check(void *target, const struct operands *operands)
 {
     const struct quota_options *options = target;
-    struct limits limits;
+    struct quota_limits limits;
     const char *verb = operands->words[0];
     bool set = strcmp(verb, "set") == 0;
     bool given = options->count != NULL || options->bytes != NULL || options->hard_count != NULL ||

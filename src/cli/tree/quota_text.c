@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* The field of a key, NULL for an unknown one. */
-static int64_t *limits_field(struct limits *limits, const char *key, size_t len)
+static int64_t *limits_field(struct quota_limits *limits, const char *key, size_t len)
 {
     const struct {
         const char *name;
@@ -26,9 +26,9 @@ static int64_t *limits_field(struct limits *limits, const char *key, size_t len)
     return NULL;
 }
 
-bool limits_parse(const void *data, size_t len, struct limits *ret)
+bool quota_text_parse(const void *data, size_t len, struct quota_limits *ret)
 {
-    struct limits limits = LIMITS_NONE;
+    struct quota_limits limits = LIMITS_NONE;
     char text[LIMITS_TEXT_MAX * 2];
     if (len >= sizeof text) {
         return false;
@@ -58,7 +58,7 @@ bool limits_parse(const void *data, size_t len, struct limits *ret)
     return true;
 }
 
-const char *limits_text(const struct limits *limits, bool hard, char buf[LIMITS_TEXT_MAX])
+const char *quota_text_text(const struct quota_limits *limits, bool hard, char buf[LIMITS_TEXT_MAX])
 {
     int len = snprintf(buf, LIMITS_TEXT_MAX, "count=%" PRId64 ",bytes=%" PRId64, limits->count,
                        limits->bytes);

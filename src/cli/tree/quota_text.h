@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct limits {
+struct quota_limits {
     int64_t count;
     int64_t bytes;
     int64_t hard_count;
@@ -21,10 +21,11 @@ struct limits {
     }
 
 /* Keys that are not there are -1, unknown ones are passed over. false: malformed. */
-bool limits_parse(const void *data, size_t len, struct limits *ret);
+bool quota_text_parse(const void *data, size_t len, struct quota_limits *ret);
 
 /* As a server reads it. hard: with the hard limits. buf takes LIMITS_TEXT_MAX bytes. */
 #define LIMITS_TEXT_MAX 160
-const char *limits_text(const struct limits *limits, bool hard, char buf[LIMITS_TEXT_MAX]);
+const char *quota_text_text(const struct quota_limits *limits, bool hard,
+                            char buf[LIMITS_TEXT_MAX]);
 
 #endif

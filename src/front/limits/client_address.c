@@ -16,10 +16,11 @@ enum {
 struct origin {
     struct map_node node;
     int64_t session_id;
-    struct address *address;
+    struct client_address *address;
 };
 
-void addresses_init(struct addresses *a, const struct hash_key *key, struct account *total)
+void client_addresses_init(struct client_addresses *a, const struct hash_key *key,
+                           struct account *total)
 {
     a->key = *key;
     a->total = total;
@@ -27,7 +28,7 @@ void addresses_init(struct addresses *a, const struct hash_key *key, struct acco
     map_init(&a->sessions);
 }
 
-void addresses_finish(struct addresses *a)
+void client_addresses_finish(struct client_addresses *a)
 {
     struct map_node *next;
     for (struct map_node *n = map_take_all(&a->sessions); n != NULL; n = next) {
@@ -36,7 +37,7 @@ void addresses_finish(struct addresses *a)
     }
     for (struct map_node *n = map_take_all(&a->by_name); n != NULL; n = next) {
         next = n->next;
-        free(CONTAINER_OF(n, struct address, node));
+        free(CONTAINER_OF(n, struct client_address, node));
     }
     map_finish(&a->sessions);
     map_finish(&a->by_name);
@@ -44,8 +45,8 @@ void addresses_finish(struct addresses *a)
 
 static bool address_has_name(const struct map_node *node, const void *key)
 {
-    const struct address *address =
-        (const void *)((const char *)node - offsetof(struct address, node));
+    const struct client_address *address =
+        (const void *)((const char *)node - offsetof(struct client_address, node));
     return strcmp(address->name, key) == 0;
 }
 
@@ -57,7 +58,7 @@ static bool origin_has_session(const struct map_node *node, const void *key)
 }
 
 /* A link-local address has its interface behind it: the network is the same on all of them, and so is its name. */
-void address_name(const char *host, char out[ADDRESS_NAME_MAX])
+void client_address_name(const char *host, char out[ADDRESS_NAME_MAX])
 {
     char bare[INET6_ADDRSTRLEN] = "";
     struct in6_addr in6;
@@ -79,16 +80,16 @@ void address_name(const char *host, char out[ADDRESS_NAME_MAX])
     }
 }
 
-struct address *address_hold(struct addresses *a, const char *host)
+struct client_address *client_address_hold(struct client_addresses *a, const char *host)
 {
     char name[ADDRESS_NAME_MAX];
-    address_name(host, name);
+    client_address_name(host, name);
     size_t len = strlen(name);
     uint64_t hash = hash_keyed(&a->key, name, len);
     struct map_node *node = map_find(&a->by_name, hash, address_has_name, name);
-    struct address *address;
+    struct client_address *address;
     if (node != NULL) {
-        address = CONTAINER_OF(node, struct address, node);
+        address = CONTAINER_OF(node, struct client_address, node);
     } else {
         address = calloc(1, sizeof *address + len + 1);
         if (address == NULL || map_insert(&a->by_name, &address->node, hash) != 0) {
@@ -102,7 +103,7 @@ struct address *address_hold(struct addresses *a, const char *host)
     return address;
 }
 
-void address_release(struct addresses *a, struct address *address)
+void client_address_release(struct client_addresses *a, struct client_address *address)
 {
     if (address != NULL && --address->users == 0) {
         account_finish(&address->account);
@@ -111,7 +112,7 @@ void address_release(struct addresses *a, struct address *address)
     }
 }
 
-bool address_may_ask(struct address *address, int64_t per_second, int64_t now_ns)
+bool client_address_may_ask(struct client_address *address, int64_t per_second, int64_t now_ns)
 {
     if (address->busy_until_ns < now_ns) {
         address->busy_until_ns = now_ns;
@@ -123,7 +124,8 @@ bool address_may_ask(struct address *address, int64_t per_second, int64_t now_ns
     return true;
 }
 
-int address_add_session(struct addresses *a, struct address *address, int64_t session_id)
+int client_address_add_session(struct client_addresses *a, struct client_address *address,
+                               int64_t session_id)
 {
     struct origin *origin = malloc(sizeof *origin);
     if (origin == NULL ||
@@ -138,7 +140,7 @@ int address_add_session(struct addresses *a, struct address *address, int64_t se
     return 0;
 }
 
-void addresses_end_session(struct addresses *a, int64_t session_id)
+void client_addresses_end_session(struct client_addresses *a, int64_t session_id)
 {
     struct map_node *node =
         map_find(&a->sessions, hash_number((uint64_t)session_id), origin_has_session, &session_id);
@@ -148,6 +150,6 @@ void addresses_end_session(struct addresses *a, int64_t session_id)
     struct origin *origin = CONTAINER_OF(node, struct origin, node);
     map_remove(&a->sessions, node);
     origin->address->sessions--;
-    address_release(a, origin->address);
+    client_address_release(a, origin->address);
     free(origin);
 }

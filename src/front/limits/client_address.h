@@ -13,7 +13,7 @@
 
 struct connection;
 
-struct address {
+struct client_address {
     struct map_node node; /* in addresses.by_name */
     size_t users;         /* sockets, connections and sessions */
     size_t sockets;       /* accepted and not closed yet; counted by who accepts */
@@ -25,32 +25,34 @@ struct address {
     char name[];           /* the host, or the network of an IPv6 host */
 };
 
-struct addresses {
+struct client_addresses {
     struct map by_name;
     struct map sessions;   /* whose each session is */
     struct account *total; /* what the accounts of addresses are part of */
     struct hash_key key;   /* of by_name: clients have many addresses to choose from */
 };
 
-void addresses_init(struct addresses *a, const struct hash_key *key, struct account *total);
+void client_addresses_init(struct client_addresses *a, const struct hash_key *key,
+                           struct account *total);
 /* No connection may hold an address any more. */
-void addresses_finish(struct addresses *a);
+void client_addresses_finish(struct client_addresses *a);
 
 enum { ADDRESS_NAME_MAX = 64 };
 
 /* What the server calls the address of a numeric host: the host itself, or for IPv6 its network. */
-void address_name(const char *host, char out[ADDRESS_NAME_MAX]);
+void client_address_name(const char *host, char out[ADDRESS_NAME_MAX]);
 
 /* The address of a numeric host; NULL when memory is out. */
-struct address *address_hold(struct addresses *a, const char *host);
-void address_release(struct addresses *a, struct address *address); /* takes NULL */
+struct client_address *client_address_hold(struct client_addresses *a, const char *host);
+void client_address_release(struct client_addresses *a,
+                            struct client_address *address); /* takes NULL */
 
 /* Whether one more request keeps within so many a second, over one second; counts it if so. */
-bool address_may_ask(struct address *address, int64_t per_second, int64_t now_ns);
+bool client_address_may_ask(struct client_address *address, int64_t per_second, int64_t now_ns);
 
 /* A session was made from there, and a session ended, wherever it came from. 0 or CONCLAVE_ENOMEM. */
-int address_add_session(struct addresses *a, struct address *address,
-                        int64_t session_id) CONCLAVE_MUST_USE;
-void addresses_end_session(struct addresses *a, int64_t session_id);
+int client_address_add_session(struct client_addresses *a, struct client_address *address,
+                               int64_t session_id) CONCLAVE_MUST_USE;
+void client_addresses_end_session(struct client_addresses *a, int64_t session_id);
 
 #endif

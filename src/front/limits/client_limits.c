@@ -2,9 +2,9 @@
 
 #include "wire/ops.h"
 
-struct server_limits server_limits_default(void)
+struct client_limits client_limits_default(void)
 {
-    return (struct server_limits){
+    return (struct client_limits){
         .tick_ms = 2000,
         .session_min_ms = 2 * 2000,
         .session_max_ms = 20 * 2000,
@@ -47,7 +47,7 @@ static void limit_default(size_t *limit, size_t value)
 
 /* The data have a quarter: a server that receives a snapshot keeps its old state, the snapshot and the new
  * state for a moment. */
-void server_limits_share(struct server_limits *limits, size_t memory)
+void client_limits_share(struct client_limits *limits, size_t memory)
 {
     limit_default(&limits->data_max, memory / 4);
     limit_default(&limits->watch_bytes_total_max, memory / 8);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct server_limits {
+struct client_limits {
     int32_t tick_ms;        /* unit of session expiry */
     int32_t session_min_ms; /* least session timeout granted */
     int32_t session_max_ms; /* greatest */
@@ -46,7 +46,7 @@ struct server_limits {
     size_t session_result_bytes_max; /* bytes of their replies; the newest is kept in any case */
     size_t identity_max; /* bytes of a connection's ids: each write takes them into the log */
     struct command_bounds command; /* of one request that goes into the log, and of a multiRead */
-    size_t reply_max;              /* bytes of the answer to one read; 0: see server_limits_reply */
+    size_t reply_max;              /* bytes of the answer to one read; 0: see client_limits_reply */
 };
 
 enum {
@@ -56,7 +56,7 @@ enum {
         << 20, /* others take all: the names of 100,000 children; less than output_max, so that events fit behind it */
 };
 
-static inline size_t server_limits_reply(const struct server_limits *l)
+static inline size_t client_limits_reply(const struct client_limits *l)
 {
     size_t frames = l->frame_max * REPLY_FRAMES;
     size_t most = frames > REPLY_LEAST ? frames : REPLY_LEAST;
@@ -65,9 +65,9 @@ static inline size_t server_limits_reply(const struct server_limits *l)
 
 /* The defaults, with session_min_ms and session_max_ms for the default tick. Limits that depend on the
  * machine's memory are 0. */
-struct server_limits server_limits_default(void);
+struct client_limits client_limits_default(void);
 
 /* Gives the limits that are 0 their share of the memory that this process may have. */
-void server_limits_share(struct server_limits *limits, size_t memory);
+void client_limits_share(struct client_limits *limits, size_t memory);
 
 #endif

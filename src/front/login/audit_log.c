@@ -16,7 +16,7 @@ enum {
     MODE_PRIVATE = 0640,
 };
 
-struct audit {
+struct audit_log {
     int fd;
     bool own_fd;
     const struct clock_source *clock;
@@ -55,10 +55,10 @@ static char *running_user(void)
     return strdup("?");
 }
 
-int audit_open(const char *path, const struct clock_source *clock, struct audit **ret,
-               int *ret_errno)
+int audit_log_open(const char *path, const struct clock_source *clock, struct audit_log **ret,
+                   int *ret_errno)
 {
-    struct audit *a = calloc(1, sizeof *a);
+    struct audit_log *a = calloc(1, sizeof *a);
     if (a == NULL) {
         return CONCLAVE_ENOMEM;
     }
@@ -67,7 +67,7 @@ int audit_open(const char *path, const struct clock_source *clock, struct audit 
     buf_init(&a->lines, 0);
     a->user = running_user();
     if (a->user == NULL) {
-        audit_close(a);
+        audit_log_close(a);
         return CONCLAVE_ENOMEM;
     }
     if (path != NULL) {
@@ -76,19 +76,19 @@ int audit_open(const char *path, const struct clock_source *clock, struct audit 
         a->own_fd = a->fd >= 0;
     }
     if (a->fd < 0) {
-        audit_close(a);
+        audit_log_close(a);
         return CONCLAVE_EIO;
     }
     *ret = a;
     return 0;
 }
 
-void audit_close(struct audit *a)
+void audit_log_close(struct audit_log *a)
 {
     if (a == NULL) {
         return;
     }
-    audit_flush(a);
+    audit_log_flush(a);
     if (a->own_fd && close(a->fd) != 0) {
         log_error("server", "audit-lost", "error=\"%s\"", strerror(errno));
     }
@@ -113,7 +113,7 @@ static bool write_all(int fd, struct slice bytes)
     return true;
 }
 
-void audit_flush(struct audit *a)
+void audit_log_flush(struct audit_log *a)
 {
     if (a->lines.len == 0) {
         return;
@@ -211,7 +211,7 @@ static void append_acl(struct buf *out, struct wire_vector acl)
     }
 }
 
-static void append_head(struct audit *a, bool failure)
+static void append_head(struct audit_log *a, bool failure)
 {
     int64_t ms = clock_wall_ms(a->clock);
     time_t seconds = (time_t)(ms / 1000);
@@ -224,7 +224,7 @@ static void append_head(struct audit *a, bool failure)
                failure ? "ERROR" : "INFO");
 }
 
-static void audit_line(struct audit *a, const struct entry *e)
+static void audit_line(struct audit_log *a, const struct entry *e)
 {
     struct buf *out = &a->lines;
     size_t before = out->len;
@@ -249,7 +249,7 @@ static void audit_line(struct audit *a, const struct entry *e)
         out->failed = false;
     }
     if (out->len > GATHER_MAX) {
-        audit_flush(a);
+        audit_log_flush(a);
     }
 }
 
@@ -408,7 +408,7 @@ static int read_result(int32_t type, struct wire_reader *r, struct entry *entry)
 }
 
 /* Each part of a multi that was carried out has its line; one that was not is one line in all. */
-static void audit_multi(struct audit *a, const struct command *command,
+static void audit_multi(struct audit_log *a, const struct command *command,
                         const struct effects *effects, struct entry *entry)
 {
     struct wire_reader parts = wire_reader_make(command->body);
@@ -438,7 +438,8 @@ static void audit_multi(struct audit *a, const struct command *command,
 }
 
 /* What went with its session: the server did that. */
-static void audit_ephemerals(struct audit *a, const struct effects *effects, struct entry *entry)
+static void audit_ephemerals(struct audit_log *a, const struct effects *effects,
+                             struct entry *entry)
 {
     entry->user = a->user;
     entry->host = NULL;
@@ -452,8 +453,8 @@ static void audit_ephemerals(struct audit *a, const struct effects *effects, str
     }
 }
 
-void audit_command(struct audit *a, const struct command *command, const struct effects *effects,
-                   const char *host)
+void audit_log_command(struct audit_log *a, const struct command *command,
+                       const struct effects *effects, const char *host)
 {
     struct entry entry = blank_entry;
     char session[24];
@@ -485,8 +486,8 @@ void audit_command(struct audit *a, const struct command *command, const struct 
     audit_line(a, &entry);
 }
 
-void audit_login(struct audit *a, const char *operation, int64_t session_id, struct wire_vector ids,
-                 const char *host, bool success)
+void audit_log_login(struct audit_log *a, const char *operation, int64_t session_id,
+                     struct wire_vector ids, const char *host, bool success)
 {
     struct entry entry = blank_entry;
     char session[24];
@@ -499,7 +500,7 @@ void audit_login(struct audit *a, const char *operation, int64_t session_id, str
     audit_line(a, &entry);
 }
 
-void audit_server(struct audit *a, const char *operation, const char *result)
+void audit_log_server(struct audit_log *a, const char *operation, const char *result)
 {
     struct entry entry = blank_entry;
     entry.user = a->user;

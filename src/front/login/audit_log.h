@@ -19,28 +19,28 @@
 #include "base/clock.h"
 #include "state/state.h"
 
-struct audit;
+struct audit_log;
 
 /* Appends to the file (NULL: stderr); borrows the clock. 0, CONCLAVE_ENOMEM, or CONCLAVE_EIO with
  * *ret_errno. */
-int audit_open(const char *path, const struct clock_source *clock, struct audit **ret,
-               int *ret_errno) CONCLAVE_MUST_USE;
+int audit_log_open(const char *path, const struct clock_source *clock, struct audit_log **ret,
+                   int *ret_errno) CONCLAVE_MUST_USE;
 
 /* Writes what is gathered. Takes NULL. */
-void audit_close(struct audit *a);
+void audit_log_close(struct audit_log *a);
 
 /* The end of a turn. */
-void audit_flush(struct audit *a);
+void audit_log_flush(struct audit_log *a);
 
 /* An applied command: of a client at host (NULL: it is gone, or the server's own). */
-void audit_command(struct audit *a, const struct command *command, const struct effects *effects,
-                   const char *host);
+void audit_log_command(struct audit_log *a, const struct command *command,
+                       const struct effects *effects, const char *host);
 
 /* auth and sasl: `operation`, and how it went. */
-void audit_login(struct audit *a, const char *operation, int64_t session_id, struct wire_vector ids,
-                 const char *host, bool success);
+void audit_log_login(struct audit_log *a, const char *operation, int64_t session_id,
+                     struct wire_vector ids, const char *host, bool success);
 
 /* The server's start and stop: serverStart success, serverStop invoked. */
-void audit_server(struct audit *a, const char *operation, const char *result);
+void audit_log_server(struct audit_log *a, const char *operation, const char *result);
 
 #endif

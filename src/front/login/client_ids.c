@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-void identity_init(struct identity *i, size_t max_bytes, int64_t max_count)
+void client_ids_init(struct client_ids *i, size_t max_bytes, int64_t max_count)
 {
     buf_init(&i->ids, max_bytes);
     i->count = 0;
@@ -14,21 +14,21 @@ void identity_init(struct identity *i, size_t max_bytes, int64_t max_count)
     i->account = NULL;
 }
 
-void identity_finish(struct identity *i)
+void client_ids_finish(struct client_ids *i)
 {
     buf_finish(&i->ids);
     i->count = 0;
     account_hold(i->account, ACCOUNT_IDS, 0);
 }
 
-struct wire_vector identity_ids(const struct identity *i)
+struct wire_vector client_ids_list(const struct client_ids *i)
 {
     return wire_vector_make(&i->ids, i->count);
 }
 
-bool identity_has(const struct identity *i, struct slice scheme, struct slice id)
+bool client_ids_has(const struct client_ids *i, struct slice scheme, struct slice id)
 {
-    struct wire_vector ids = identity_ids(i);
+    struct wire_vector ids = client_ids_list(i);
     struct wire_id known;
     while (wire_next_id(&ids, &known)) {
         if (slice_equal(known.scheme, scheme) && slice_equal(known.id, id)) {
@@ -38,9 +38,9 @@ bool identity_has(const struct identity *i, struct slice scheme, struct slice id
     return false;
 }
 
-int identity_add(struct identity *i, struct slice scheme, struct slice id)
+int client_ids_add(struct client_ids *i, struct slice scheme, struct slice id)
 {
-    if (identity_has(i, scheme, id)) {
+    if (client_ids_has(i, scheme, id)) {
         return 0;
     }
     if (i->count >= i->count_max) {
@@ -84,11 +84,11 @@ bool auth_scheme_known(struct slice scheme)
            slice_equal_str(scheme, "x509") || slice_equal_str(scheme, "sasl");
 }
 
-bool identity_has_any(const struct identity *i, const char *schemes)
+bool client_ids_has_any(const struct client_ids *i, const char *schemes)
 {
     struct slice wanted;
     while (auth_scheme_next(&schemes, &wanted)) {
-        struct wire_vector ids = identity_ids(i);
+        struct wire_vector ids = client_ids_list(i);
         struct wire_id id;
         while (wire_next_id(&ids, &id)) {
             if (slice_equal(id.scheme, wanted)) {
@@ -163,8 +163,8 @@ enum digest_super digest_super_is(const struct digest_rules *digest, struct slic
     return is;
 }
 
-int identity_add_digest(struct identity *i, const struct digest_rules *digest,
-                        struct slice user_password)
+int client_ids_add_digest(struct client_ids *i, const struct digest_rules *digest,
+                          struct slice user_password)
 {
     struct buf id;
     int rc = 0;
@@ -174,30 +174,30 @@ int identity_add_digest(struct identity *i, const struct digest_rules *digest,
         rc = CONCLAVE_ETOOBIG;
     }
     if (rc == 0 && digest->super != NULL && digest_equal(buf_slice(&id), digest->super)) {
-        rc = identity_add(i, slice_str("super"), slice_str(""));
+        rc = client_ids_add(i, slice_str("super"), slice_str(""));
     }
     if (rc == 0) {
-        rc = identity_add(i, slice_str("digest"), buf_slice(&id));
+        rc = client_ids_add(i, slice_str("digest"), buf_slice(&id));
     }
     buf_finish(&id);
     return rc;
 }
 
-int identity_add_x509(struct identity *i, const char *super, struct slice subject)
+int client_ids_add_x509(struct client_ids *i, const char *super, struct slice subject)
 {
     if (super != NULL && slice_equal_str(subject, super)) {
-        int rc = identity_add(i, slice_str("super"), subject);
+        int rc = client_ids_add(i, slice_str("super"), subject);
         if (rc != 0) {
             return rc;
         }
     }
-    return identity_add(i, slice_str("x509"), subject);
+    return client_ids_add(i, slice_str("x509"), subject);
 }
 
 /* Whether any id of the scheme is there. */
-static bool identity_has_scheme(const struct identity *i, struct slice scheme)
+static bool identity_has_scheme(const struct client_ids *i, struct slice scheme)
 {
-    struct wire_vector ids = identity_ids(i);
+    struct wire_vector ids = client_ids_list(i);
     struct wire_id known;
     while (wire_next_id(&ids, &known)) {
         if (slice_equal(known.scheme, scheme)) {
@@ -207,14 +207,15 @@ static bool identity_has_scheme(const struct identity *i, struct slice scheme)
     return false;
 }
 
-int identity_authenticate(struct identity *i, const char *host, const struct digest_rules *digest,
-                          struct slice scheme, struct slice auth)
+int client_ids_authenticate(struct client_ids *i, const char *host,
+                            const struct digest_rules *digest, struct slice scheme,
+                            struct slice auth)
 {
     if (slice_equal_str(scheme, "ip")) {
-        return identity_add(i, scheme, slice_str(host));
+        return client_ids_add(i, scheme, slice_str(host));
     }
     if (slice_equal_str(scheme, "digest") && !slice_is_null(auth) && !digest->off) {
-        return identity_add_digest(i, digest, auth);
+        return client_ids_add_digest(i, digest, auth);
     }
     if (slice_equal_str(scheme, "x509") && identity_has_scheme(i, scheme)) {
         return 0; /* the certificate spoke already; what the request says counts for nothing */

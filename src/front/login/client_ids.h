@@ -19,21 +19,21 @@ struct digest_rules {
     bool tls_only;         /* only over TLS: the password comes in clear */
 };
 
-struct identity {
+struct client_ids {
     struct buf ids; /* encoded wire_id, bounded */
     int32_t count;
     int64_t count_max;
     struct account *account; /* charged with their bytes; NULL: nobody counts */
 };
 
-void identity_init(struct identity *i, size_t max_bytes, int64_t max_count);
-void identity_finish(struct identity *i);
+void client_ids_init(struct client_ids *i, size_t max_bytes, int64_t max_count);
+void client_ids_finish(struct client_ids *i);
 
 /* The ids as a vector; borrows. */
-struct wire_vector identity_ids(const struct identity *i);
+struct wire_vector client_ids_list(const struct client_ids *i);
 
 /* Adds an id unless it is there. 0, CONCLAVE_ETOOBIG when there are too many or their bytes are, or CONCLAVE_ENOMEM. */
-int identity_add(struct identity *i, struct slice scheme, struct slice id) CONCLAVE_MUST_USE;
+int client_ids_add(struct client_ids *i, struct slice scheme, struct slice id) CONCLAVE_MUST_USE;
 
 /* The next scheme of a list such as "digest, sasl": true and *ret, false at the end. Consumes *list. */
 bool auth_scheme_next(const char **list, struct slice *ret);
@@ -45,20 +45,21 @@ bool auth_schemes_have(const char *list, const char *scheme);
 bool auth_scheme_known(struct slice scheme);
 
 /* Whether there is an id of one of the schemes in the list. */
-bool identity_has_any(const struct identity *i, const char *schemes);
+bool client_ids_has_any(const struct client_ids *i, const char *schemes);
 
 /* Whether that id is there. */
-bool identity_has(const struct identity *i, struct slice scheme, struct slice id);
+bool client_ids_has(const struct client_ids *i, struct slice scheme, struct slice id);
 
 /* An auth request; `host` is the peer's address. By digest anybody is whom he names, as nobody's
  * password is known. 0, CONCLAVE_AUTH_FAILED for a scheme that is off, or is not ip or digest, or
- * bytes that are no credentials, or as identity_add. */
-int identity_authenticate(struct identity *i, const char *host, const struct digest_rules *digest,
-                          struct slice scheme, struct slice auth) CONCLAVE_MUST_USE;
+ * bytes that are no credentials, or as client_ids_add. */
+int client_ids_authenticate(struct client_ids *i, const char *host,
+                            const struct digest_rules *digest, struct slice scheme,
+                            struct slice auth) CONCLAVE_MUST_USE;
 
-/* Adds the id of a digest, and the superuser's if it is his. Errors as identity_add. */
-int identity_add_digest(struct identity *i, const struct digest_rules *digest,
-                        struct slice user_password) CONCLAVE_MUST_USE;
+/* Adds the id of a digest, and the superuser's if it is his. Errors as client_ids_add. */
+int client_ids_add_digest(struct client_ids *i, const struct digest_rules *digest,
+                          struct slice user_password) CONCLAVE_MUST_USE;
 
 /* Whose password this is, as far as the superuser goes. */
 enum digest_super {
@@ -69,9 +70,9 @@ enum digest_super {
 enum digest_super digest_super_is(const struct digest_rules *digest, struct slice user_password);
 
 /* The subject of a verified certificate, as Java prints it; it is the superuser's, too, when it
- * equals `super` (NULL: nobody's does). Errors as identity_add. */
-int identity_add_x509(struct identity *i, const char *super,
-                      struct slice subject) CONCLAVE_MUST_USE;
+ * equals `super` (NULL: nobody's does). Errors as client_ids_add. */
+int client_ids_add_x509(struct client_ids *i, const char *super,
+                        struct slice subject) CONCLAVE_MUST_USE;
 
 /* Appends user:base64(hash(user:password)); algorithm as in digest_rules. */
 void digest_id(struct buf *out, const char *algorithm, struct slice user_password);

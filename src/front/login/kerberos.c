@@ -7,7 +7,7 @@
 
 /* A krb5.conf that cannot be read is found by the first login, with a line of its own: without it
  * there is no default realm, and so no name loses its realm. */
-int realm_default(char **ret)
+int kerberos_default_realm(char **ret)
 {
     krb5_context context = NULL;
     char *realm = NULL;

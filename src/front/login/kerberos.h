@@ -5,6 +5,6 @@
 #include <conclave/error.h>
 
 /* The default realm of krb5.conf, "" when it names none; free it. 0 or CONCLAVE_ENOMEM. */
-int realm_default(char **ret) CONCLAVE_MUST_USE;
+int kerberos_default_realm(char **ret) CONCLAVE_MUST_USE;
 
 #endif

@@ -24,19 +24,19 @@ enum {
 #define NOBODY                                                                                     \
     "$scrypt$ln=15,r=8,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-struct verifier {
+struct password_checker {
     struct worker worker;
     char *path;
-    struct users users;
+    struct user_file users;
     uint8_t key[32]; /* of the proofs; this process' own */
     size_t waiting;
     void (*closed)(void *ctx);
     void *closed_ctx;
 };
 
-struct verification {
+struct password_check {
     struct worker_job job;
-    struct verifier *verifier;
+    struct password_checker *verifier;
     verified_fn fn; /* NULL: dropped */
     void *ctx;
     char hash[SCRYPT_TEXT_MAX];
@@ -48,12 +48,13 @@ struct verification {
     char text[]; /* user:password */
 };
 
-static struct slice verification_name(const struct verification *x)
+static struct slice verification_name(const struct password_check *x)
 {
     return slice_make(x->text, x->name_len);
 }
 
-static bool verifier_prove(const struct verifier *v, struct slice user_password, uint8_t ret[32])
+static bool verifier_prove(const struct password_checker *v, struct slice user_password,
+                           uint8_t ret[32])
 {
     unsigned int len = 0;
     return HMAC(EVP_sha256(), v->key, sizeof v->key, user_password.data, user_password.len, ret,
@@ -74,7 +75,7 @@ static int verifier_fail(char **ret_text, const char *path, unsigned line, const
     return *ret_text != NULL ? CONCLAVE_EINVAL : CONCLAVE_ENOMEM;
 }
 
-static int verifier_read(const char *path, struct users *ret, char **ret_text)
+static int verifier_read(const char *path, struct user_file *ret, char **ret_text)
 {
     char block[4096];
     struct stat st;
@@ -104,16 +105,16 @@ static int verifier_read(const char *path, struct users *ret, char **ret_text)
     }
     (void)fclose(file);
     if (rc == 0) {
-        rc = users_parse(buf_slice(&text), ret, &line, &why);
+        rc = user_file_parse(buf_slice(&text), ret, &line, &why);
         rc = rc == CONCLAVE_EINVAL ? verifier_fail(ret_text, path, line, why) : rc;
     }
     buf_finish(&text);
     return rc;
 }
 
-void verifier_reload(struct verifier *v)
+void password_checker_reload(struct password_checker *v)
 {
-    struct users users;
+    struct user_file users;
     char *text = NULL;
     int rc = verifier_read(v->path, &users, &text);
     if (rc != 0) {
@@ -124,23 +125,24 @@ void verifier_reload(struct verifier *v)
         return;
     }
     for (size_t i = 0; i < users.count; i++) {
-        const struct user *old = users_find(&v->users, slice_str(users.rows[i].name));
+        const struct user *old = user_file_find(&v->users, slice_str(users.rows[i].name));
         if (old != NULL && old->proved && strcmp(old->hash, users.rows[i].hash) == 0) {
             users.rows[i].proved = true;
             memcpy(users.rows[i].proof, old->proof, sizeof old->proof);
         }
     }
-    users_finish(&v->users);
+    user_file_finish(&v->users);
     v->users = users;
     log_info("server", "users-loaded", "count=%zu", users.count);
 }
 
 /* Open and close */
 
-int verifier_open(uv_loop_t *loop, const char *path, struct verifier **ret, char **ret_text)
+int password_checker_open(uv_loop_t *loop, const char *path, struct password_checker **ret,
+                          char **ret_text)
 {
     const struct worker_options options = {.threads = 1, .nice = NICE};
-    struct verifier *v = calloc(1, sizeof *v);
+    struct password_checker *v = calloc(1, sizeof *v);
     if (v == NULL || (v->path = strdup(path)) == NULL) {
         free(v);
         return CONCLAVE_ENOMEM;
@@ -151,7 +153,7 @@ int verifier_open(uv_loop_t *loop, const char *path, struct verifier **ret, char
         rc = worker_init(&v->worker, loop, &options);
     }
     if (rc != 0) {
-        users_finish(&v->users);
+        user_file_finish(&v->users);
         free(v->path);
         free(v);
         return rc;
@@ -160,11 +162,11 @@ int verifier_open(uv_loop_t *loop, const char *path, struct verifier **ret, char
     return 0;
 }
 
-static void verifier_free(struct verifier *v)
+static void verifier_free(struct password_checker *v)
 {
     void (*closed)(void *ctx) = v->closed;
     void *ctx = v->closed_ctx;
-    users_finish(&v->users);
+    user_file_finish(&v->users);
     OPENSSL_cleanse(v->key, sizeof v->key);
     free(v->path);
     free(v);
@@ -179,14 +181,14 @@ static void verifier_on_worker_closed(void *ctx)
 }
 
 /* With passwords at the thread the end comes with the last of them. */
-static void verifier_check_over(struct verifier *v)
+static void verifier_check_over(struct password_checker *v)
 {
     if (v->closed != NULL && v->waiting == 0) {
         worker_close(&v->worker, verifier_on_worker_closed, v);
     }
 }
 
-void verifier_close(struct verifier *v, void (*cb)(void *ctx), void *ctx)
+void password_checker_close(struct password_checker *v, void (*cb)(void *ctx), void *ctx)
 {
     if (v != NULL) {
         v->closed = cb;
@@ -199,7 +201,7 @@ void verifier_close(struct verifier *v, void (*cb)(void *ctx), void *ctx)
 
 static void verification_work(struct worker_job *job)
 {
-    struct verification *x = CONTAINER_OF(job, struct verification, job);
+    struct password_check *x = CONTAINER_OF(job, struct password_check, job);
     size_t skip = x->name_len + (x->name_len < x->len);
     int rc = scrypt_check(x->hash, slice_make(x->text + skip, x->len - skip));
     x->rc = rc == 0 && !x->known ? CONCLAVE_AUTH_FAILED : rc;
@@ -207,9 +209,9 @@ static void verification_work(struct worker_job *job)
 
 static void verification_done(struct worker_job *job)
 {
-    struct verification *x = CONTAINER_OF(job, struct verification, job);
-    struct verifier *v = x->verifier;
-    struct user *user = users_find(&v->users, verification_name(x));
+    struct password_check *x = CONTAINER_OF(job, struct password_check, job);
+    struct password_checker *v = x->verifier;
+    struct user *user = user_file_find(&v->users, verification_name(x));
     if (x->rc == 0 && user != NULL && strcmp(user->hash, x->hash) == 0) {
         memcpy(user->proof, x->proof, sizeof user->proof);
         user->proved = true;
@@ -228,21 +230,21 @@ static void verification_done(struct worker_job *job)
     verifier_check_over(v);
 }
 
-enum verifier_answer verifier_begin(struct verifier *v, struct slice user_password, verified_fn fn,
-                                    void *ctx, struct verification **ret)
+enum password_answer password_checker_begin(struct password_checker *v, struct slice user_password,
+                                            verified_fn fn, void *ctx, struct password_check **ret)
 {
     uint8_t proof[32];
     const uint8_t *colon =
         user_password.len == 0 ? NULL : memchr(user_password.data, ':', user_password.len);
     size_t name_len = colon != NULL ? (size_t)(colon - user_password.data) : user_password.len;
-    struct user *user = users_find(&v->users, slice_make(user_password.data, name_len));
+    struct user *user = user_file_find(&v->users, slice_make(user_password.data, name_len));
     if (!verifier_prove(v, user_password, proof)) {
         return VERIFIER_BUSY;
     }
     if (user != NULL && user->proved && CRYPTO_memcmp(user->proof, proof, sizeof proof) == 0) {
         return VERIFIED;
     }
-    struct verification *x =
+    struct password_check *x =
         v->waiting < WAITING_MAX ? calloc(1, sizeof *x + user_password.len) : NULL;
     if (x == NULL) {
         return VERIFIER_BUSY;
@@ -265,7 +267,7 @@ enum verifier_answer verifier_begin(struct verifier *v, struct slice user_passwo
     return VERIFYING;
 }
 
-void verification_drop(struct verification *x)
+void password_check_drop(struct password_check *x)
 {
     if (x != NULL) {
         x->fn = NULL;

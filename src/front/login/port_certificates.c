@@ -19,20 +19,20 @@ struct stamp {
     struct timespec changed;
 };
 
-struct secure {
+struct port_certificates {
     uv_timer_t timer;
     struct tls_settings settings;
     const char *files[FILES]; /* NULL: none */
     struct stamp loaded[FILES];
     struct stamp seen[FILES]; /* at the last look: files are read when they have come to rest */
-    secure_fn fn;
+    port_certificates_fn fn;
     void *ctx;
     void (*closed)(void *ctx);
     void *closed_ctx;
 };
 
 /* A file that is not there is a state like any other. */
-static void secure_look(const struct secure *s, struct stamp stamps[FILES])
+static void secure_look(const struct port_certificates *s, struct stamp stamps[FILES])
 {
     memset(stamps, 0, FILES * sizeof stamps[0]);
     for (size_t i = 0; i < FILES; i++) {
@@ -51,7 +51,7 @@ static bool stamps_equal(const struct stamp a[FILES], const struct stamp b[FILES
     return memcmp(a, b, FILES * sizeof a[0]) == 0;
 }
 
-static int secure_load(struct secure *s, char why[TLS_TEXT_MAX])
+static int secure_load(struct port_certificates *s, char why[TLS_TEXT_MAX])
 {
     struct tls_context *context = NULL;
     /* Looked at before they are read: a change in between shows at the next look. */
@@ -66,7 +66,7 @@ static int secure_load(struct secure *s, char why[TLS_TEXT_MAX])
     return rc;
 }
 
-void secure_reload(struct secure *s)
+void port_certificates_reload(struct port_certificates *s)
 {
     char why[TLS_TEXT_MAX];
     if (secure_load(s, why) != 0) {
@@ -77,21 +77,22 @@ void secure_reload(struct secure *s)
 
 static void secure_on_timer(uv_timer_t *timer)
 {
-    struct secure *s = timer->data;
+    struct port_certificates *s = timer->data;
     struct stamp now[FILES];
     secure_look(s, now);
     bool rest = stamps_equal(now, s->seen);
     memcpy(s->seen, now, sizeof now);
     if (rest && !stamps_equal(now, s->loaded)) {
-        secure_reload(s);
+        port_certificates_reload(s);
     }
 }
 
-int secure_open(uv_loop_t *loop, const struct tls_settings *settings, bool watch, secure_fn fn,
-                void *ctx, struct secure **ret, char **ret_text)
+int port_certificates_open(uv_loop_t *loop, const struct tls_settings *settings, bool watch,
+                           port_certificates_fn fn, void *ctx, struct port_certificates **ret,
+                           char **ret_text)
 {
     char why[TLS_TEXT_MAX] = "out of memory";
-    struct secure *s = calloc(1, sizeof *s);
+    struct port_certificates *s = calloc(1, sizeof *s);
     int rc = CONCLAVE_ENOMEM;
     if (s != NULL) {
         s->settings = *settings;
@@ -120,14 +121,14 @@ int secure_open(uv_loop_t *loop, const struct tls_settings *settings, bool watch
 
 static void secure_on_closed(uv_handle_t *handle)
 {
-    struct secure *s = handle->data;
+    struct port_certificates *s = handle->data;
     if (s->closed != NULL) {
         s->closed(s->closed_ctx);
     }
     free(s);
 }
 
-void secure_close(struct secure *s, void (*cb)(void *ctx), void *ctx)
+void port_certificates_close(struct port_certificates *s, void (*cb)(void *ctx), void *ctx)
 {
     if (s == NULL) {
         return;

@@ -11,23 +11,24 @@
 
 #include <uv.h>
 
-struct secure;
+struct port_certificates;
 
-/* Told of each new context, first inside secure_open: share it to keep it. */
-typedef void (*secure_fn)(void *ctx, struct tls_context *context);
+/* Told of each new context, first inside port_certificates_open: share it to keep it. */
+typedef void (*port_certificates_fn)(void *ctx, struct tls_context *context);
 
 /*
  * Reads the files; with `watch` looks at them every two seconds. settings' strings are borrowed
- * until secure_close. 0, or an error with *ret_text (free it): CONCLAVE_EINVAL, CONCLAVE_ENOMEM;
+ * until port_certificates_close. 0, or an error with *ret_text (free it): CONCLAVE_EINVAL, CONCLAVE_ENOMEM;
  * then nothing is open.
  */
-int secure_open(uv_loop_t *loop, const struct tls_settings *settings, bool watch, secure_fn fn,
-                void *ctx, struct secure **ret, char **ret_text) CONCLAVE_MUST_USE;
+int port_certificates_open(uv_loop_t *loop, const struct tls_settings *settings, bool watch,
+                           port_certificates_fn fn, void *ctx, struct port_certificates **ret,
+                           char **ret_text) CONCLAVE_MUST_USE;
 
 /* Reads the files now. */
-void secure_reload(struct secure *s);
+void port_certificates_reload(struct port_certificates *s);
 
 /* Frees s when the loop has closed its timer, then calls cb. Takes NULL without a call. */
-void secure_close(struct secure *s, void (*cb)(void *ctx), void *ctx);
+void port_certificates_close(struct port_certificates *s, void (*cb)(void *ctx), void *ctx);
 
 #endif

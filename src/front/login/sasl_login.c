@@ -9,14 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct login_service {
-    const struct login_options *options;
+struct sasl_service {
+    const struct sasl_options *options;
     sasl_callback_t callbacks[4];
     struct cyrus_reason reason; /* of the newest failure */
 };
 
-struct login {
-    struct login_service *service;
+struct sasl_login {
+    struct sasl_service *service;
     sasl_conn_t *conn; /* NULL when the exchange is over */
     sasl_callback_t callbacks[2];
     struct buf token;
@@ -40,7 +40,7 @@ static const struct setting settings[] = {
 static int on_getopt(void *context, const char *plugin, const char *option, const char **result,
                      unsigned *len)
 {
-    const struct login_service *s = context;
+    const struct sasl_service *s = context;
     const char *value = NULL;
     (void)plugin;
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
@@ -64,7 +64,7 @@ static int on_getopt(void *context, const char *plugin, const char *option, cons
 /* Only the module that is needed is loaded. */
 static int on_verify_file(void *context, const char *file, sasl_verify_type_t type)
 {
-    const struct login_service *s = context;
+    const struct sasl_service *s = context;
     const char *wanted = s->options->mechanism == LOGIN_GSSAPI ? "libgssapiv2." : "libdigestmd5.";
     const char *slash = strrchr(file, '/');
     const char *name = slash != NULL ? slash + 1 : file;
@@ -94,7 +94,7 @@ static int on_authorize(sasl_conn_t *conn, void *context, const char *wish, unsi
 /* --- the users as a property plugin ----------------------------------------------------------- */
 
 /* The exchange stands behind the callback of its connection. */
-static const struct login *plugin_login(const sasl_server_params_t *params)
+static const struct sasl_login *plugin_login(const sasl_server_params_t *params)
 {
     sasl_callback_ft proc = NULL;
     void *context = NULL;
@@ -108,7 +108,7 @@ static const struct login *plugin_login(const sasl_server_params_t *params)
 static int plugin_lookup(void *glob_context, sasl_server_params_t *params, unsigned flags,
                          const char *user, unsigned user_len)
 {
-    const struct login *l = plugin_login(params);
+    const struct sasl_login *l = plugin_login(params);
     (void)glob_context;
     if (l == NULL || (flags & SASL_AUXPROP_AUTHZID) != 0) {
         return l == NULL ? SASL_FAIL : SASL_OK;
@@ -117,7 +117,7 @@ static int plugin_lookup(void *glob_context, sasl_server_params_t *params, unsig
     if (name == NULL) {
         return SASL_NOMEM;
     }
-    const char *password = login_options_password(l->service->options, name);
+    const char *password = sasl_options_password(l->service->options, name);
     free(name);
     if (password == NULL) {
         return SASL_NOUSER;
@@ -143,10 +143,10 @@ static int plugin_init(const sasl_utils_t *utils, int max_version, int *out_vers
 
 /* --- the service ------------------------------------------------------------------------------ */
 
-int login_service_open(const struct login_options *options, struct login_service **ret,
-                       const char **ret_text)
+int sasl_service_open(const struct sasl_options *options, struct sasl_service **ret,
+                      const char **ret_text)
 {
-    struct login_service *s = calloc(1, sizeof *s);
+    struct sasl_service *s = calloc(1, sizeof *s);
     if (s == NULL) {
         return CONCLAVE_ENOMEM;
     }
@@ -164,7 +164,7 @@ int login_service_open(const struct login_options *options, struct login_service
     bool kerberos = options->mechanism == LOGIN_GSSAPI;
     rc = sasl_auxprop_add_plugin("conclave", plugin_init);
     if (rc != SASL_OK || !cyrus_has_mechanism(kerberos)) {
-        login_service_close(s);
+        sasl_service_close(s);
         *ret_text = cyrus_mechanism_missing(kerberos);
         return rc == SASL_NOMEM ? CONCLAVE_ENOMEM : CONCLAVE_EUNSUPPORTED;
     }
@@ -172,7 +172,7 @@ int login_service_open(const struct login_options *options, struct login_service
     return 0;
 }
 
-void login_service_close(struct login_service *s)
+void sasl_service_close(struct sasl_service *s)
 {
     if (s != NULL) {
         sasl_server_done();
@@ -180,19 +180,19 @@ void login_service_close(struct login_service *s)
     }
 }
 
-const struct login_options *login_service_options(const struct login_service *s)
+const struct sasl_options *sasl_service_options(const struct sasl_service *s)
 {
     return s->options;
 }
 
-const char *login_service_reason(const struct login_service *s)
+const char *sasl_service_reason(const struct sasl_service *s)
 {
     return s->reason.text;
 }
 
 /* --- ids -------------------------------------------------------------------------------------- */
 
-bool login_principal_id(const struct login_options *o, struct slice principal, struct buf *out)
+bool sasl_login_principal_id(const struct sasl_options *o, struct slice principal, struct buf *out)
 {
     struct principal p;
     size_t start = out->len;
@@ -225,10 +225,10 @@ bool login_principal_id(const struct login_options *o, struct slice principal, s
 
 /* --- an exchange ------------------------------------------------------------------------------ */
 
-static int login_create(struct login_service *s, struct login **ret)
+static int login_create(struct sasl_service *s, struct sasl_login **ret)
 {
-    const struct login_options *o = s->options;
-    struct login *l = calloc(1, sizeof *l);
+    const struct sasl_options *o = s->options;
+    struct sasl_login *l = calloc(1, sizeof *l);
     if (l == NULL) {
         return CONCLAVE_ENOMEM;
     }
@@ -245,14 +245,14 @@ static int login_create(struct login_service *s, struct login **ret)
         rc = cyrus_no_layer(l->conn);
     }
     if (rc != SASL_OK) {
-        login_destroy(l);
+        sasl_login_destroy(l);
         return rc == SASL_NOMEM ? CONCLAVE_ENOMEM : CONCLAVE_AUTH_FAILED;
     }
     *ret = l;
     return 0;
 }
 
-void login_destroy(struct login *l)
+void sasl_login_destroy(struct sasl_login *l)
 {
     if (l == NULL) {
         return;
@@ -266,22 +266,22 @@ void login_destroy(struct login *l)
 }
 
 /* Who it is that has proved it. */
-static int login_complete(struct login *l)
+static int login_complete(struct sasl_login *l)
 {
-    const struct login_options *o = l->service->options;
+    const struct sasl_options *o = l->service->options;
     const void *name = NULL;
     if (sasl_getprop(l->conn, SASL_AUTHUSER, &name) != SASL_OK || name == NULL) {
         return CONCLAVE_AUTH_FAILED;
     }
     struct slice user = slice_str(name);
     if (o->mechanism == LOGIN_GSSAPI) {
-        return login_principal_id(o, user, &l->id) ? 0 : CONCLAVE_AUTH_FAILED;
+        return sasl_login_principal_id(o, user, &l->id) ? 0 : CONCLAVE_AUTH_FAILED;
     }
     buf_append_slice(&l->id, user);
     return user.len > 0 ? 0 : CONCLAVE_AUTH_FAILED;
 }
 
-static int login_answer(struct login *l, bool first, struct slice token, struct login_step *ret)
+static int login_answer(struct sasl_login *l, bool first, struct slice token, struct sasl_step *ret)
 {
     const char *out = NULL;
     unsigned out_len = 0;
@@ -318,17 +318,17 @@ static int login_answer(struct login *l, bool first, struct slice token, struct 
     return buf_ok(&l->token) && buf_ok(&l->id) ? 0 : CONCLAVE_ENOMEM;
 }
 
-int login_take(struct login_service *s, struct login **login, struct slice token,
-               struct login_step *ret)
+int sasl_login_take(struct sasl_service *s, struct sasl_login **login, struct slice token,
+                    struct sasl_step *ret)
 {
     bool first = *login == NULL;
     s->reason.text[0] = '\0';
-    struct login_step step = {SLICE_NULL, SLICE_NULL};
+    struct sasl_step step = {SLICE_NULL, SLICE_NULL};
     int rc = first ? login_create(s, login) : 0;
     if (rc != 0) {
         return rc;
     }
-    struct login *l = *login;
+    struct sasl_login *l = *login;
     if (l->conn == NULL) {
         return CONCLAVE_AUTH_FAILED;
     }

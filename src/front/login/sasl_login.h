@@ -1,7 +1,7 @@
 /*
  * SASL as servers of ZooKeeper speak it, through Cyrus SASL: the client sends tokens, the server
  * answers tokens, and in the end the connection has an id. The mechanism is not agreed upon on the
- * wire: the server has one (struct login_options), DIGEST-MD5 in the realm zk-sasl-md5 or GSSAPI
+ * wire: the server has one (struct sasl_options), DIGEST-MD5 in the realm zk-sasl-md5 or GSSAPI
  * with the key of its own principal. No security layer follows.
  *
  * Nothing here waits for the network, save that Kerberos may look up the name of its own host when
@@ -18,21 +18,21 @@
 #include "base/buf.h"
 #include "front/login/sasl_options.h"
 
-struct login_service; /* what all exchanges share */
-struct login;         /* one connection's exchange */
+struct sasl_service; /* what all exchanges share */
+struct sasl_login;   /* one connection's exchange */
 
 /* Loads the mechanism; borrows the options. 0, CONCLAVE_ENOMEM, or CONCLAVE_EUNSUPPORTED with a
  * fixed text that says what is missing. */
-int login_service_open(const struct login_options *options, struct login_service **ret,
-                       const char **ret_text) CONCLAVE_MUST_USE;
+int sasl_service_open(const struct sasl_options *options, struct sasl_service **ret,
+                      const char **ret_text) CONCLAVE_MUST_USE;
 
 /* All exchanges must be destroyed. Takes NULL. */
-void login_service_close(struct login_service *s);
+void sasl_service_close(struct sasl_service *s);
 
-const struct login_options *login_service_options(const struct login_service *s);
+const struct sasl_options *sasl_service_options(const struct sasl_service *s);
 
-/* What a step gave; borrowed until the next step or login_destroy. */
-struct login_step {
+/* What a step gave; borrowed until the next step or sasl_login_destroy. */
+struct sasl_step {
     struct slice token; /* for the client, or null */
     struct slice id;    /* the id, once, when the exchange is complete; else null */
 };
@@ -40,19 +40,19 @@ struct login_step {
 /* Takes the client's next token; the first creates the exchange in *login. 0, CONCLAVE_AUTH_FAILED
  * (this and each further step: the exchange is dead, as it is after it was complete), or
  * CONCLAVE_ENOMEM. */
-int login_take(struct login_service *s, struct login **login, struct slice token,
-               struct login_step *ret) CONCLAVE_MUST_USE;
+int sasl_login_take(struct sasl_service *s, struct sasl_login **login, struct slice token,
+                    struct sasl_step *ret) CONCLAVE_MUST_USE;
 
 /* Why the newest step failed, for the log: printable, without quotes, no secret; "" when nobody
  * knows. */
-const char *login_service_reason(const struct login_service *s);
+const char *sasl_service_reason(const struct sasl_service *s);
 
 /* Takes NULL. */
-void login_destroy(struct login *l);
+void sasl_login_destroy(struct sasl_login *l);
 
 /* Appends the id of a Kerberos principal: without realm it is one of the default realm. Of that
  * realm host and realm are left out as the options say. False when it is none that ZooKeeper
  * knows. */
-bool login_principal_id(const struct login_options *o, struct slice principal, struct buf *out);
+bool sasl_login_principal_id(const struct sasl_options *o, struct slice principal, struct buf *out);
 
 #endif

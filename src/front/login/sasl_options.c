@@ -15,12 +15,12 @@ static void free_secret(char *text)
     }
 }
 
-void login_options_init(struct login_options *o)
+void sasl_options_init(struct sasl_options *o)
 {
-    *o = (struct login_options){.mechanism = LOGIN_NONE};
+    *o = (struct sasl_options){.mechanism = LOGIN_NONE};
 }
 
-void login_options_finish(struct login_options *o)
+void sasl_options_finish(struct sasl_options *o)
 {
     for (size_t i = 0; i < o->user_count; i++) {
         free(o->users[i].name);
@@ -36,12 +36,12 @@ void login_options_finish(struct login_options *o)
     free(o->host);
     free(o->default_realm);
     free(o->any_user);
-    login_options_init(o);
+    sasl_options_init(o);
 }
 
 /* --- users ------------------------------------------------------------------------------------ */
 
-static struct login_user *find_user(const struct login_options *o, const char *name)
+static struct sasl_user *find_user(const struct sasl_options *o, const char *name)
 {
     for (size_t i = 0; i < o->user_count; i++) {
         if (strcmp(o->users[i].name, name) == 0) {
@@ -51,16 +51,16 @@ static struct login_user *find_user(const struct login_options *o, const char *n
     return NULL;
 }
 
-const char *login_options_password(const struct login_options *o, const char *name)
+const char *sasl_options_password(const struct sasl_options *o, const char *name)
 {
-    const struct login_user *user = find_user(o, name);
+    const struct sasl_user *user = find_user(o, name);
     return user != NULL ? user->password : NULL;
 }
 
-int login_options_user(struct login_options *o, const char *name, const char *password)
+int sasl_options_user(struct sasl_options *o, const char *name, const char *password)
 {
     struct principal p;
-    struct login_user *user = find_user(o, name);
+    struct sasl_user *user = find_user(o, name);
     if (name[0] == '\0' || password[0] == '\0' || !principal_parse(slice_str(name), &p)) {
         return CONCLAVE_EINVAL;
     }
@@ -71,7 +71,7 @@ int login_options_user(struct login_options *o, const char *name, const char *pa
         return 0;
     }
     char *copy = strdup(name);
-    struct login_user *more = realloc(o->users, (o->user_count + 1) * sizeof *more);
+    struct sasl_user *more = realloc(o->users, (o->user_count + 1) * sizeof *more);
     if (more != NULL) {
         o->users = more;
     }
@@ -80,11 +80,11 @@ int login_options_user(struct login_options *o, const char *name, const char *pa
         free_secret(secret);
         return CONCLAVE_ENOMEM;
     }
-    o->users[o->user_count++] = (struct login_user){.name = copy, .password = secret};
+    o->users[o->user_count++] = (struct sasl_user){.name = copy, .password = secret};
     return 0;
 }
 
-int login_options_super(struct login_options *o, const char *id)
+int sasl_options_super(struct sasl_options *o, const char *id)
 {
     char *copy = strdup(id);
     char **more = realloc(o->super_users, (o->super_count + 1) * sizeof *more);
@@ -99,7 +99,7 @@ int login_options_super(struct login_options *o, const char *id)
     return 0;
 }
 
-bool login_options_is_super(const struct login_options *o, struct slice id)
+bool sasl_options_is_super(const struct sasl_options *o, struct slice id)
 {
     for (size_t i = 0; i < o->super_count; i++) {
         if (id.len > 0 && slice_equal_str(id, o->super_users[i])) {
@@ -112,7 +112,7 @@ bool login_options_is_super(const struct login_options *o, struct slice id)
 /* --- a JAAS section --------------------------------------------------------------------------- */
 
 struct jaas_context {
-    struct login_options *options;
+    struct sasl_options *options;
     bool kerberos;    /* the class read last is Kerberos' */
     char *principal;  /* its option */
     const char *text; /* fault found in an option */
@@ -134,7 +134,7 @@ static int jaas_fail(struct jaas_context *j, const char *text)
 static int jaas_module(void *ctx, const char *class_name)
 {
     struct jaas_context *j = ctx;
-    enum login_mechanism mechanism = LOGIN_NONE;
+    enum sasl_mechanism mechanism = LOGIN_NONE;
     j->kerberos = class_is(class_name, "Krb5LoginModule");
     if (j->kerberos) {
         mechanism = LOGIN_GSSAPI;
@@ -162,7 +162,7 @@ static int jaas_copy(char **field, const char *value)
 
 static int jaas_user(struct jaas_context *j, const char *name, const char *password)
 {
-    int rc = login_options_user(j->options, name, password);
+    int rc = sasl_options_user(j->options, name, password);
     return rc == CONCLAVE_EINVAL
                ? jaas_fail(j,
                            "a user's name has more than one @ or /, or name or password is empty")
@@ -196,7 +196,7 @@ static int jaas_option(void *ctx, const char *key, const char *value)
 static int jaas_principal(struct jaas_context *j)
 {
     struct principal p;
-    struct login_options *o = j->options;
+    struct sasl_options *o = j->options;
     if (j->principal == NULL) {
         return jaas_fail(j, "Krb5LoginModule needs principal=\"zookeeper/HOST@REALM\"");
     }
@@ -209,8 +209,8 @@ static int jaas_principal(struct jaas_context *j)
     return o->service != NULL && o->host != NULL ? 0 : CONCLAVE_ENOMEM;
 }
 
-int login_options_jaas(struct login_options *o, struct slice text, const char *section,
-                       struct login_fault *ret_fault)
+int sasl_options_jaas(struct sasl_options *o, struct slice text, const char *section,
+                      struct sasl_fault *ret_fault)
 {
     struct jaas_context j = {.options = o};
     struct jaas_handler handler = {.module = jaas_module, .option = jaas_option, .ctx = &j};
@@ -222,14 +222,14 @@ int login_options_jaas(struct login_options *o, struct slice text, const char *s
     if (rc == 0 && o->mechanism == LOGIN_NONE) {
         rc = jaas_fail(&j, "the section is empty");
     }
-    *ret_fault = (struct login_fault){fault.line, j.text != NULL ? j.text : fault.text};
+    *ret_fault = (struct sasl_fault){fault.line, j.text != NULL ? j.text : fault.text};
     free(j.principal);
     return rc;
 }
 
 /* --- lines of users --------------------------------------------------------------------------- */
 
-static int read_user_line(struct login_options *o, char *line)
+static int read_user_line(struct sasl_options *o, char *line)
 {
     char *colon = strchr(line, ':');
     if (line[0] == '\0' || line[0] == '#') {
@@ -239,17 +239,17 @@ static int read_user_line(struct login_options *o, char *line)
         return CONCLAVE_EINVAL;
     }
     *colon = '\0';
-    return login_options_user(o, line, colon + 1);
+    return sasl_options_user(o, line, colon + 1);
 }
 
-int login_options_lines(struct login_options *o, struct slice text, struct login_fault *ret_fault)
+int sasl_options_lines(struct sasl_options *o, struct slice text, struct sasl_fault *ret_fault)
 {
     int rc = 0;
     size_t at = 0;
     unsigned line = 0;
     struct buf copy;
     buf_init(&copy, 0);
-    *ret_fault = (struct login_fault){0, "wanted user:password, and no user with two @"};
+    *ret_fault = (struct sasl_fault){0, "wanted user:password, and no user with two @"};
     while (rc == 0 && at < text.len) {
         const uint8_t *start = text.data + at;
         const uint8_t *end = memchr(start, '\n', text.len - at);

@@ -12,20 +12,20 @@
 
 #include <conclave/error.h>
 
-enum login_mechanism {
+enum sasl_mechanism {
     LOGIN_NONE,
     LOGIN_DIGEST_MD5,
     LOGIN_GSSAPI,
 };
 
-struct login_user {
+struct sasl_user {
     char *name;
     char *password;
 };
 
-struct login_options {
-    enum login_mechanism mechanism;
-    struct login_user *users; /* DIGEST-MD5 */
+struct sasl_options {
+    enum sasl_mechanism mechanism;
+    struct sasl_user *users; /* DIGEST-MD5 */
     size_t user_count;
     char *keytab;  /* GSSAPI: path, or NULL for the system's */
     char *service; /* of the server's own principal SERVICE/HOST@REALM */
@@ -39,35 +39,35 @@ struct login_options {
     char *any_user; /* each client that has an id is permitted what this one is, or NULL */
 };
 
-void login_options_init(struct login_options *o);
-void login_options_finish(struct login_options *o);
+void sasl_options_init(struct sasl_options *o);
+void sasl_options_finish(struct sasl_options *o);
 
 /* Adds a user or replaces the password. 0, CONCLAVE_EINVAL for a name that cannot stand in an ACL
  * or an empty password, or CONCLAVE_ENOMEM. */
-int login_options_user(struct login_options *o, const char *name,
-                       const char *password) CONCLAVE_MUST_USE;
+int sasl_options_user(struct sasl_options *o, const char *name,
+                      const char *password) CONCLAVE_MUST_USE;
 
 /* The password, borrowed, or NULL. */
-const char *login_options_password(const struct login_options *o, const char *name);
+const char *sasl_options_password(const struct sasl_options *o, const char *name);
 
 /* Adds a superuser's id. 0 or CONCLAVE_ENOMEM. */
-int login_options_super(struct login_options *o, const char *id) CONCLAVE_MUST_USE;
-bool login_options_is_super(const struct login_options *o, struct slice id);
+int sasl_options_super(struct sasl_options *o, const char *id) CONCLAVE_MUST_USE;
+bool sasl_options_is_super(const struct sasl_options *o, struct slice id);
 
 /* What is wrong in a file: a fixed text that holds nothing of it. */
-struct login_fault {
+struct sasl_fault {
     unsigned line; /* from 1 */
     const char *text;
 };
 
 /* Takes mechanism, users or keytab and principal from the text of a JAAS file. 0, or
  * CONCLAVE_EINVAL with *ret_fault, or CONCLAVE_ENOMEM. */
-int login_options_jaas(struct login_options *o, struct slice text, const char *section,
-                       struct login_fault *ret_fault) CONCLAVE_MUST_USE;
+int sasl_options_jaas(struct sasl_options *o, struct slice text, const char *section,
+                      struct sasl_fault *ret_fault) CONCLAVE_MUST_USE;
 
 /* Takes users from lines user:password; blank lines and lines that begin with # do not count.
  * Errors as above. */
-int login_options_lines(struct login_options *o, struct slice text,
-                        struct login_fault *ret_fault) CONCLAVE_MUST_USE;
+int sasl_options_lines(struct sasl_options *o, struct slice text,
+                       struct sasl_fault *ret_fault) CONCLAVE_MUST_USE;
 
 #endif

@@ -4,17 +4,17 @@
 
 #include <stdlib.h>
 
-void users_finish(struct users *u)
+void user_file_finish(struct user_file *u)
 {
     for (size_t i = 0; i < u->count; i++) {
         free(u->rows[i].name);
         free(u->rows[i].hash);
     }
     free(u->rows);
-    *u = (struct users){0};
+    *u = (struct user_file){0};
 }
 
-struct user *users_find(const struct users *u, struct slice name)
+struct user *user_file_find(const struct user_file *u, struct slice name)
 {
     for (size_t i = 0; i < u->count; i++) {
         if (slice_equal_str(name, u->rows[i].name)) {
@@ -24,7 +24,7 @@ struct user *users_find(const struct users *u, struct slice name)
     return NULL;
 }
 
-bool users_name_is_good(struct slice name)
+bool user_file_name_is_good(struct slice name)
 {
     bool good = name.len > 0 && name.len <= USERS_NAME_MAX && name.data[0] != '#';
     for (size_t i = 0; good && i < name.len; i++) {
@@ -33,7 +33,7 @@ bool users_name_is_good(struct slice name)
     return good;
 }
 
-static int users_add(struct users *u, struct slice name, const char *hash)
+static int users_add(struct user_file *u, struct slice name, const char *hash)
 {
     struct user *rows = realloc(u->rows, (u->count + 1) * sizeof *rows);
     if (rows == NULL) {
@@ -46,7 +46,7 @@ static int users_add(struct users *u, struct slice name, const char *hash)
     return rows[u->count - 1].name != NULL && rows[u->count - 1].hash != NULL ? 0 : CONCLAVE_ENOMEM;
 }
 
-static int users_take_line(struct users *u, struct slice line, const char **ret_why)
+static int users_take_line(struct user_file *u, struct slice line, const char **ret_why)
 {
     char hash[SCRYPT_TEXT_MAX];
     while (line.len > 0 && (line.data[line.len - 1] == '\r' || line.data[line.len - 1] == ' ')) {
@@ -58,7 +58,7 @@ static int users_take_line(struct users *u, struct slice line, const char **ret_
     const uint8_t *colon = memchr(line.data, ':', line.len);
     struct slice name = slice_make(line.data, colon != NULL ? (size_t)(colon - line.data) : 0);
     size_t len = line.len - name.len - 1;
-    if (colon == NULL || !users_name_is_good(name) || len >= sizeof hash ||
+    if (colon == NULL || !user_file_name_is_good(name) || len >= sizeof hash ||
         memchr(colon + 1, '\0', len) != NULL) {
         *ret_why = "wanted NAME:HASH: make the line with conclave users add";
         return CONCLAVE_EINVAL;
@@ -69,16 +69,17 @@ static int users_take_line(struct users *u, struct slice line, const char **ret_
         *ret_why = "the hash is not a scrypt hash: make the line with conclave users add";
         return CONCLAVE_EINVAL;
     }
-    if (users_find(u, name) != NULL) {
+    if (user_file_find(u, name) != NULL) {
         *ret_why = "the user has a line already: remove one of the two";
         return CONCLAVE_EINVAL;
     }
     return users_add(u, name, hash);
 }
 
-int users_parse(struct slice text, struct users *ret, unsigned *ret_line, const char **ret_why)
+int user_file_parse(struct slice text, struct user_file *ret, unsigned *ret_line,
+                    const char **ret_why)
 {
-    struct users u = {0};
+    struct user_file u = {0};
     size_t at = 0;
     int rc = 0;
     *ret_line = 0;
@@ -92,7 +93,7 @@ int users_parse(struct slice text, struct users *ret, unsigned *ret_line, const 
         rc = users_take_line(&u, slice_make(start, len), ret_why);
     }
     if (rc != 0) {
-        users_finish(&u);
+        user_file_finish(&u);
         return rc;
     }
     *ret = u;

@@ -20,21 +20,21 @@ struct user {
     uint8_t proof[32];
 };
 
-struct users {
+struct user_file {
     struct user *rows;
     size_t count;
 };
 
 /* Reads the text of a file. 0; CONCLAVE_EINVAL with the line, from 1, and a fixed text; or
  * CONCLAVE_ENOMEM. After an error there is nothing to finish. */
-int users_parse(struct slice text, struct users *ret, unsigned *ret_line,
-                const char **ret_why) CONCLAVE_MUST_USE;
-void users_finish(struct users *u);
+int user_file_parse(struct slice text, struct user_file *ret, unsigned *ret_line,
+                    const char **ret_why) CONCLAVE_MUST_USE;
+void user_file_finish(struct user_file *u);
 
 /* NULL when there is no such user. */
-struct user *users_find(const struct users *u, struct slice name);
+struct user *user_file_find(const struct user_file *u, struct slice name);
 
 /* Whether a name is valid in the file and in an ACL. */
-bool users_name_is_good(struct slice name);
+bool user_file_name_is_good(struct slice name);
 
 #endif

@@ -14,14 +14,14 @@
 
 enum { LOOK_MS = 50, GRACE_MS = 500 };
 
-struct ask {
+struct server_query {
     const struct redis_cli *cli;
     struct conclave_client *client;
     char name[REDIS_NAME_SIZE]; /* of the request's node */
     int64_t until_ms;           /* wall clock */
 };
 
-static const char *below(const struct ask *a, const char *folder, const char *name,
+static const char *below(const struct server_query *a, const char *folder, const char *name,
                          char path[REDIS_PATH_MAX])
 {
     char text[REDIS_PATH_MAX];
@@ -29,7 +29,7 @@ static const char *below(const struct ask *a, const char *folder, const char *na
     return redis_path(a->cli->root, text, path);
 }
 
-static int put_request(struct ask *a, enum redis_request_kind kind)
+static int put_request(struct server_query *a, enum redis_request_kind kind)
 {
     const struct redis_cli *cli = a->cli;
     struct redis_request request = {.kind = kind, .force = cli->force};
@@ -58,7 +58,7 @@ static int put_request(struct ask *a, enum redis_request_kind kind)
     return error;
 }
 
-static int read_result(const struct ask *a, struct redis_result *ret)
+static int read_result(const struct server_query *a, struct redis_result *ret)
 {
     char path[REDIS_PATH_MAX];
     struct conclave_reply *reply = NULL;
@@ -72,7 +72,7 @@ static int read_result(const struct ask *a, struct redis_result *ret)
     return error;
 }
 
-static int show_result(const struct ask *a, const struct redis_result *result)
+static int show_result(const struct server_query *a, const struct redis_result *result)
 {
     if (a->cli->common.json) {
         struct json j;
@@ -107,7 +107,7 @@ static int show_result(const struct ask *a, const struct redis_result *result)
 }
 
 /* Removes the request when nobody has taken it up. */
-static void withdraw(const struct ask *a)
+static void withdraw(const struct server_query *a)
 {
     char path[REDIS_PATH_MAX];
     struct conclave_op op =
@@ -118,7 +118,7 @@ static void withdraw(const struct ask *a)
     }
 }
 
-static int wait_result(const struct ask *a)
+static int wait_result(const struct server_query *a)
 {
     struct redis_result result;
     int error;
@@ -142,7 +142,7 @@ static int wait_result(const struct ask *a)
     return CLI_EXIT_TIMEOUT;
 }
 
-static int show_name(const struct ask *a)
+static int show_name(const struct server_query *a)
 {
     if (a->cli->common.json) {
         struct json j;
@@ -161,7 +161,7 @@ static int show_name(const struct ask *a)
 
 static int ask(const struct redis_cli *cli, enum redis_request_kind kind)
 {
-    struct ask a = {.cli = cli};
+    struct server_query a = {.cli = cli};
     struct redis_node_config node;
     if (cli->target != NULL && redis_address_parse(cli->target, strlen(cli->target), &node) != 0) {
         return usage_error(&REDIS_USAGE, "\"%.60s\" is no server: HOST:PORT", cli->target);

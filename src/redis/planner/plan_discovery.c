@@ -19,24 +19,24 @@ struct survey {
     bool waiting; /* somebody may still answer */
 };
 
-static bool has_replicas(const struct turn *t, int node)
+static bool has_replicas(const struct planner *t, int node)
 {
     for (size_t i = 0; i < t->config->node_count; i++) {
-        if ((int)i != node && turn_is(t, (int)i, REDIS_ROLE_REPLICA) &&
-            turn_master_of(t, (int)i) == node) {
+        if ((int)i != node && planner_is(t, (int)i, REDIS_ROLE_REPLICA) &&
+            planner_master_of(t, (int)i) == node) {
             return true;
         }
     }
-    return turn_facts(t, node)->replica_count > 0;
+    return planner_facts(t, node)->replica_count > 0;
 }
 
-static struct survey survey(const struct turn *t)
+static struct survey survey(const struct planner *t)
 {
     struct survey s = {.master = REDIS_NONE, .real_one = REDIS_NONE, .first = REDIS_NONE};
     for (size_t i = 0; i < t->config->node_count; i++) {
         int node = (int)i;
         const struct redis_node *seen = &t->now->nodes[i];
-        if (!turn_recent(t, node)) {
+        if (!planner_recent(t, node)) {
             s.waiting =
                 s.waiting || (seen->state != REDIS_NODE_DOWN && seen->state != REDIS_NODE_NOAUTH);
             continue;
@@ -57,27 +57,27 @@ static struct survey survey(const struct turn *t)
 }
 
 /* A replica that answers follows somebody else, who may have more. */
-static bool contradicted(const struct turn *t, int master)
+static bool contradicted(const struct planner *t, int master)
 {
     for (size_t i = 0; i < t->config->node_count; i++) {
-        if (turn_is(t, (int)i, REDIS_ROLE_REPLICA) && turn_master_of(t, (int)i) != master) {
+        if (planner_is(t, (int)i, REDIS_ROLE_REPLICA) && planner_master_of(t, (int)i) != master) {
             return true;
         }
     }
     return false;
 }
 
-static bool name_master(struct turn *t, int master, const char *why)
+static bool name_master(struct planner *t, int master, const char *why)
 {
-    const struct redis_facts *facts = turn_facts(t, master);
+    const struct redis_facts *facts = planner_facts(t, master);
     struct redis_current *record =
-        turn_current(t, REDIS_DOING_START, "started", "%s %s", turn_address(t, master), why);
+        planner_current(t, REDIS_DOING_START, "started", "%s %s", planner_address(t, master), why);
     record->epoch++;
     record->state = REDIS_STATE_DEGRADED; /* until the others were looked at */
-    turn_copy(record->master, sizeof record->master, turn_address(t, master));
-    turn_copy(record->run_id, sizeof record->run_id, facts->run_id);
-    turn_copy(record->replid, sizeof record->replid, facts->replid);
-    turn_copy(record->replid2, sizeof record->replid2, facts->replid2);
+    planner_copy(record->master, sizeof record->master, planner_address(t, master));
+    planner_copy(record->run_id, sizeof record->run_id, facts->run_id);
+    planner_copy(record->replid, sizeof record->replid, facts->replid);
+    planner_copy(record->replid2, sizeof record->replid2, facts->replid2);
     record->second_offset = facts->second_offset;
     record->since_ms = t->now->wall_ms;
     record->lease_ms = 0;
@@ -86,65 +86,65 @@ static bool name_master(struct turn *t, int master, const char *why)
     record->unavailable_count = 0;
     for (size_t i = 0; i < t->config->node_count; i++) {
         if ((int)i != master) {
-            turn_copy(record->unavailable[record->unavailable_count++], REDIS_ADDRESS_SIZE,
-                      turn_address(t, (int)i));
+            planner_copy(record->unavailable[record->unavailable_count++], REDIS_ADDRESS_SIZE,
+                         planner_address(t, (int)i));
         }
     }
     return true;
 }
 
-static bool ask_operator(struct turn *t, const char *why)
+static bool ask_operator(struct planner *t, const char *why)
 {
     const struct redis_current *current = t->now->current;
     if (current != NULL && current->state == REDIS_STATE_NEEDS_OPERATOR &&
         strcmp(current->reason, why) == 0) {
-        return turn_wait(t, t->config->period_ms, "%s", why);
+        return planner_wait(t, t->config->period_ms, "%s", why);
     }
-    turn_current(t, REDIS_DOING_START, "needs-operator", "%s", why)->state =
+    planner_current(t, REDIS_DOING_START, "needs-operator", "%s", why)->state =
         REDIS_STATE_NEEDS_OPERATOR;
     return true;
 }
 
 /* Without a master: all answer, of one history: the one that has most of it. A replica whose link is up, and not to
  * one of the others, has a master that is alive and not listed. */
-static int furthest(const struct turn *t)
+static int furthest(const struct planner *t)
 {
     int best = REDIS_NONE;
     for (size_t i = 0; i < t->config->node_count; i++) {
-        const struct redis_facts *facts = turn_facts(t, (int)i);
-        if (facts->replid[0] == '\0' || strcmp(facts->replid, turn_facts(t, 0)->replid) != 0) {
+        const struct redis_facts *facts = planner_facts(t, (int)i);
+        if (facts->replid[0] == '\0' || strcmp(facts->replid, planner_facts(t, 0)->replid) != 0) {
             return REDIS_NONE;
         }
-        if (facts->link_up && turn_master_of(t, (int)i) == REDIS_NONE) {
+        if (facts->link_up && planner_master_of(t, (int)i) == REDIS_NONE) {
             return REDIS_NONE;
         }
         if (facts->priority != 0 &&
-            (best == REDIS_NONE || facts->offset > turn_facts(t, best)->offset)) {
+            (best == REDIS_NONE || facts->offset > planner_facts(t, best)->offset)) {
             best = (int)i;
         }
     }
     return best;
 }
 
-bool steps_start(struct turn *t)
+bool plan_start(struct planner *t)
 {
     struct survey s = survey(t);
     bool all = s.answers == (int)t->config->node_count;
     /* a master was published that is not listed here: it may live, so a person says who follows it */
     bool unlisted = t->now->current != NULL && t->now->current->master[0] != '\0';
     if (t->now->now_ms - t->memory->term_ms > GRACE_PERIODS * t->config->period_ms &&
-        !steps_request_held(t) && steps_request(t)) {
+        !plan_request_held(t) && plan_request(t)) {
         return true;
     }
     if (s.waiting) {
-        return turn_wait(t, t->config->period_ms / 2, "not all servers were heard yet");
+        return planner_wait(t, t->config->period_ms / 2, "not all servers were heard yet");
     }
     if (s.answers == 0) {
         return ask_operator(t, "no server answers");
     }
     int master = s.masters == 1 ? s.master : s.real == 1 ? s.real_one : REDIS_NONE;
     if (unlisted && (master == REDIS_NONE ||
-                     (turn_facts(t, master)->keys == 0 && !turn_of_current(t, master)))) {
+                     (planner_facts(t, master)->keys == 0 && !planner_of_current(t, master)))) {
         return ask_operator(t, "the master of the record is not one of the servers");
     }
     if (master != REDIS_NONE) {

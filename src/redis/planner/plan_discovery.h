@@ -18,6 +18,6 @@
 #include "redis/planner/planner_context.h"
 
 /* The next action. True always. */
-bool steps_start(struct turn *t);
+bool plan_start(struct planner *t);
 
 #endif

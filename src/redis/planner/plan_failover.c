@@ -15,36 +15,37 @@
 #define LOOK_AGAIN_MS 20
 #define FRESH_MS 200 /* what is published was seen so lately */
 
-void steps_plan_about(const struct turn *t, struct redis_plan *ret)
+void plan_failover_about(const struct planner *t, struct redis_plan *ret)
 {
     const struct redis_current *current = t->now->current;
     *ret = (struct redis_plan){.epoch = current->epoch + 1,
                                .old_second_offset = current->second_offset,
                                .old_offset = t->now->known_offset};
-    turn_copy(ret->old, sizeof ret->old, current->master);
-    turn_copy(ret->old_run_id, sizeof ret->old_run_id, current->run_id);
-    turn_copy(ret->old_replid, sizeof ret->old_replid, current->replid);
-    turn_copy(ret->old_replid2, sizeof ret->old_replid2, current->replid2);
+    planner_copy(ret->old, sizeof ret->old, current->master);
+    planner_copy(ret->old_run_id, sizeof ret->old_run_id, current->run_id);
+    planner_copy(ret->old_replid, sizeof ret->old_replid, current->replid);
+    planner_copy(ret->old_replid2, sizeof ret->old_replid2, current->replid2);
 }
 
-static bool all_are_empty(const struct turn *t)
+static bool all_are_empty(const struct planner *t)
 {
     for (size_t i = 0; i < t->config->node_count; i++) {
-        const struct redis_facts *facts = turn_facts(t, (int)i);
-        if (!turn_recent(t, (int)i) || facts->loading || facts->keys != 0) {
+        const struct redis_facts *facts = planner_facts(t, (int)i);
+        if (!planner_recent(t, (int)i) || facts->loading || facts->keys != 0) {
             return false;
         }
     }
     return true;
 }
 
-bool steps_plan_restart_loses(const struct turn *t, int node, int *ret_best, const char **ret_why)
+bool plan_failover_restart_loses(const struct planner *t, int node, int *ret_best,
+                                 const char **ret_why)
 {
-    const struct redis_facts *facts = turn_facts(t, node);
-    bool ours = turn_of_current(t, node);
+    const struct redis_facts *facts = planner_facts(t, node);
+    bool ours = planner_of_current(t, node);
     struct redis_plan about;
     struct redis_choice choice;
-    steps_plan_about(t, &about);
+    plan_failover_about(t, &about);
     about.force = true; /* how far behind does not matter here */
     struct redis_choice_case what = {.plan = &about,
                                      .fresh_ms = t->now->now_ms - 2 * t->config->period_ms -
@@ -52,9 +53,9 @@ bool steps_plan_restart_loses(const struct turn *t, int node, int *ret_best, con
                                      .down_ms = -1,
                                      .only = REDIS_NONE};
     redis_choose(t->config, t->now->nodes, &what, &choice);
-    bool best_has_data = choice.node != REDIS_NONE && turn_facts(t, choice.node)->keys != 0;
+    bool best_has_data = choice.node != REDIS_NONE && planner_facts(t, choice.node)->keys != 0;
     *ret_best = best_has_data ? choice.node : REDIS_NONE;
-    if (best_has_data && (!ours || facts->offset < turn_facts(t, choice.node)->offset)) {
+    if (best_has_data && (!ours || facts->offset < planner_facts(t, choice.node)->offset)) {
         *ret_why = "the master was restarted with less than its replicas have";
         return true;
     }
@@ -66,32 +67,32 @@ bool steps_plan_restart_loses(const struct turn *t, int node, int *ret_best, con
     return !ours && facts->keys == 0 && !empty;
 }
 
-bool steps_plan_begin(struct turn *t, const struct plan_wish *wish)
+bool plan_failover_begin(struct planner *t, const struct plan_wish *wish)
 {
-    struct redis_plan *plan = turn_plan(t, REDIS_DOING_PLAN, "failover-begin", "%s", wish->why);
-    steps_plan_about(t, plan);
+    struct redis_plan *plan = planner_plan(t, REDIS_DOING_PLAN, "failover-begin", "%s", wish->why);
+    plan_failover_about(t, plan);
     snprintf(plan->id, sizeof plan->id, "%" PRId64 "-%" PRIx64, plan->epoch,
              (uint64_t)t->now->wall_ms);
-    turn_copy(plan->reason, sizeof plan->reason, wish->reason);
-    turn_copy(plan->request, sizeof plan->request, wish->request);
+    planner_copy(plan->reason, sizeof plan->reason, wish->reason);
+    planner_copy(plan->request, sizeof plan->request, wish->request);
     plan->step = wish->step;
     plan->force = wish->force;
     plan->started_ms = t->now->wall_ms;
     if (wish->target != REDIS_NONE) {
-        turn_copy(plan->target, sizeof plan->target, turn_address(t, wish->target));
+        planner_copy(plan->target, sizeof plan->target, planner_address(t, wish->target));
     }
     return true;
 }
 
 /* The lists as they will be: nobody but those that follow already; the old one is not available yet. */
-static void publish_lists(const struct turn *t, int target, struct redis_current *record)
+static void publish_lists(const struct planner *t, int target, struct redis_current *record)
 {
     record->replica_count = 0;
     record->unavailable_count = 0;
     for (size_t i = 0; i < t->config->node_count; i++) {
         if ((int)i != target) {
-            turn_copy(record->unavailable[record->unavailable_count++], REDIS_ADDRESS_SIZE,
-                      turn_address(t, (int)i));
+            planner_copy(record->unavailable[record->unavailable_count++], REDIS_ADDRESS_SIZE,
+                         planner_address(t, (int)i));
         }
     }
 }
@@ -104,18 +105,18 @@ static bool is_of_returned(const struct redis_plan *plan)
 
 static void go_by_returned(struct redis_plan *plan)
 {
-    turn_copy(plan->old_replid, sizeof plan->old_replid, plan->returned_replid);
+    planner_copy(plan->old_replid, sizeof plan->old_replid, plan->returned_replid);
     plan->old_replid2[0] = '\0';
     plan->old_second_offset = plan->old_offset = -1;
     plan->tried_count = 0;
 }
 
 /* What the old master had and the new one has not; -1 unknown. */
-static int64_t lost_bytes(const struct turn *t, int old, int target)
+static int64_t lost_bytes(const struct planner *t, int old, int target)
 {
     const struct redis_plan *plan = t->now->plan;
-    const struct redis_facts *facts = turn_facts(t, target);
-    const struct redis_facts *gone = turn_facts(t, old);
+    const struct redis_facts *facts = planner_facts(t, target);
+    const struct redis_facts *gone = planner_facts(t, old);
     int64_t known = plan->old_offset;
     if (is_of_returned(plan)) {
         return -1; /* its offsets began anew */
@@ -132,39 +133,39 @@ static int64_t lost_bytes(const struct turn *t, int old, int target)
     return known > facts->second_offset - 1 ? known - (facts->second_offset - 1) : 0;
 }
 
-static bool publish(struct turn *t, int old, int target)
+static bool publish(struct planner *t, int old, int target)
 {
     const struct redis_plan *plan = t->now->plan;
-    const struct redis_facts *facts = turn_facts(t, target);
+    const struct redis_facts *facts = planner_facts(t, target);
     int64_t lost = lost_bytes(t, old, target);
     char loss[64] = "unknown loss";
     if (lost >= 0) {
         snprintf(loss, sizeof loss, "%" PRId64 " bytes lost", lost);
     }
     struct redis_current *record =
-        turn_current(t, REDIS_DOING_PUBLISH, "failover", "%.60s is master after %.60s (%s, %s)",
-                     plan->target, plan->old, plan->reason, loss);
+        planner_current(t, REDIS_DOING_PUBLISH, "failover", "%.60s is master after %.60s (%s, %s)",
+                        plan->target, plan->old, plan->reason, loss);
     t->out->event_bytes = lost;
     record->epoch = plan->epoch;
     record->state = REDIS_STATE_DEGRADED; /* until its replicas are there */
-    turn_copy(record->master, sizeof record->master, plan->target);
-    turn_copy(record->run_id, sizeof record->run_id, facts->run_id);
-    turn_copy(record->replid, sizeof record->replid, facts->replid);
-    turn_copy(record->replid2, sizeof record->replid2, facts->replid2);
+    planner_copy(record->master, sizeof record->master, plan->target);
+    planner_copy(record->run_id, sizeof record->run_id, facts->run_id);
+    planner_copy(record->replid, sizeof record->replid, facts->replid);
+    planner_copy(record->replid2, sizeof record->replid2, facts->replid2);
     record->second_offset = facts->second_offset;
     record->since_ms = t->now->wall_ms;
     if (plan->request[0] == '\0') {
         record->failover_ms = t->now->wall_ms;
     }
-    steps_guard_record(t, target, record);
+    plan_guard_record(t, target, record);
     publish_lists(t, target, record);
     return true;
 }
 
-static bool undo_target(struct turn *t, const char *why)
+static bool undo_target(struct planner *t, const char *why)
 {
-    struct redis_plan *plan =
-        turn_plan(t, REDIS_DOING_UNDO, "candidate-failed", "%.100s: %s", t->now->plan->target, why);
+    struct redis_plan *plan = planner_plan(t, REDIS_DOING_UNDO, "candidate-failed", "%.100s: %s",
+                                           t->now->plan->target, why);
     if (plan->tried_count < REDIS_NODES_MAX) {
         memcpy(plan->tried[plan->tried_count++], plan->target, sizeof plan->target);
     }
@@ -174,77 +175,79 @@ static bool undo_target(struct turn *t, const char *why)
 }
 
 /* It answers as a master, and is to follow the target. False: the two are one process. */
-static bool demote_old(struct turn *t, int old, int target)
+static bool demote_old(struct planner *t, int old, int target)
 {
     const struct redis_plan *plan = t->now->plan;
-    if (turn_same_process(t, old, target)) {
+    if (planner_same_process(t, old, target)) {
         return plan->target[0] != '\0' && undo_target(t, "leads to the old master");
     }
-    turn_command(t, REDIS_DOING_DEMOTE, old, "%s answers as a master: it becomes a replica of %s",
-                 plan->old, turn_address(t, target));
-    turn_copy(t->memory->demoted, sizeof t->memory->demoted, turn_facts(t, old)->run_id);
-    turn_add_replicaof(t, target);
-    turn_add(t, true, "CONFIG", "REWRITE", NULL); /* or it comes back as a master */
-    if (turn_facts(t, old)->version >= PAUSE_VERSION) {
-        turn_add(t, true, "CLIENT", "UNPAUSE", NULL);
+    planner_command(t, REDIS_DOING_DEMOTE, old,
+                    "%s answers as a master: it becomes a replica of %s", plan->old,
+                    planner_address(t, target));
+    planner_copy(t->memory->demoted, sizeof t->memory->demoted, planner_facts(t, old)->run_id);
+    planner_add_replicaof(t, target);
+    planner_add(t, true, "CONFIG", "REWRITE", NULL); /* or it comes back as a master */
+    if (planner_facts(t, old)->version >= PAUSE_VERSION) {
+        planner_add(t, true, "CLIENT", "UNPAUSE", NULL);
     }
-    turn_add_kill(t);
+    planner_add_kill(t);
     return true;
 }
 
 /* A master whose data are those of the old one, as far as ids tell. */
-static bool is_promoted(const struct turn *t, int target)
+static bool is_promoted(const struct planner *t, int target)
 {
     const struct redis_plan *plan = t->now->plan;
-    const struct redis_facts *facts = turn_facts(t, target);
-    return turn_is(t, target, REDIS_ROLE_MASTER) && !facts->loading &&
+    const struct redis_facts *facts = planner_facts(t, target);
+    return planner_is(t, target, REDIS_ROLE_MASTER) && !facts->loading &&
            (plan->force || plan->old_replid[0] == '\0' ||
             redis_facts_of_history(facts, plan->old_replid, plan->old_replid2,
                                    plan->old_second_offset));
 }
 
 /* A master that came back as a replica may be its own successor. */
-static enum fence_view fence_of(struct turn *t, int old, int target, const char **ret_by)
+static enum fence_view fence_of(struct planner *t, int old, int target, const char **ret_by)
 {
     *ret_by = "self";
-    return old == target ? FENCE_STOPPED : steps_fence(t, old, ret_by);
+    return old == target ? FENCE_STOPPED : plan_fence(t, old, ret_by);
 }
 
 /* After a lease only: an old master that goes on must not find its replicas again, so they leave it for good before the
  * new one is published, all at once. */
-static bool leave_old(struct turn *t, int old, int target)
+static bool leave_old(struct planner *t, int old, int target)
 {
     for (size_t i = 0; i < t->config->node_count; i++) {
         int node = (int)i;
         if (strcmp(t->now->plan->fenced, "lease") == 0 && old != target && node != old &&
-            node != target && turn_is(t, node, REDIS_ROLE_REPLICA) &&
-            (turn_master_of(t, node) == old || turn_master_of(t, node) == REDIS_NONE)) {
-            turn_command(t, REDIS_DOING_REPOINT, node, "%s leaves %s for %s", turn_address(t, node),
-                         t->now->plan->old, turn_address(t, target));
-            turn_add_replicaof(t, target);
+            node != target && planner_is(t, node, REDIS_ROLE_REPLICA) &&
+            (planner_master_of(t, node) == old || planner_master_of(t, node) == REDIS_NONE)) {
+            planner_command(t, REDIS_DOING_REPOINT, node, "%s leaves %s for %s",
+                            planner_address(t, node), t->now->plan->old,
+                            planner_address(t, target));
+            planner_add_replicaof(t, target);
             return true;
         }
     }
     return false;
 }
 
-bool steps_plan_promoted(struct turn *t, int old, int target)
+bool plan_failover_promoted(struct planner *t, int old, int target)
 {
     const char *by = NULL;
     enum fence_view view = fence_of(t, old, target, &by);
     if (view == FENCE_ANSWERS) {
         return demote_old(t, old, target);
     }
-    if (view == FENCE_ACTED || leave_old(t, old, target) || steps_guard(t, target)) {
+    if (view == FENCE_ACTED || leave_old(t, old, target) || plan_guard(t, target)) {
         return true;
     }
     int64_t fresh_ms = FRESH_MS + 2 * t->now->nodes[target].latency_us / 1000;
     return t->now->now_ms - t->now->nodes[target].facts_ms > fresh_ms
-               ? turn_refresh(t, 1U << target, "is it still there?")
+               ? planner_refresh(t, 1U << target, "is it still there?")
                : publish(t, old, target);
 }
 
-static bool promote(struct turn *t, int old, int target)
+static bool promote(struct planner *t, int old, int target)
 {
     const struct redis_plan *plan = t->now->plan;
     struct redis_memory *memory = t->memory;
@@ -263,12 +266,12 @@ static bool promote(struct turn *t, int old, int target)
         return undo_target(t, "was not promoted in time");
     }
     const struct redis_node *node = &t->now->nodes[target];
-    if (!turn_recent(t, target)) {
+    if (!planner_recent(t, target)) {
         return node->probe == REDIS_PROBE_REFUSED || node->state == REDIS_NODE_DOWN
                    ? undo_target(t, "is down")
                : t->now->now_ms - node->probe_ms < LOOK_AGAIN_MS
-                   ? turn_wait(t, LOOK_AGAIN_MS, "%s does not answer", plan->target)
-                   : turn_refresh(t, 1U << target, "does the candidate answer?");
+                   ? planner_wait(t, LOOK_AGAIN_MS, "%s does not answer", plan->target)
+                   : planner_refresh(t, 1U << target, "does the candidate answer?");
     }
     if (node->facts.role == REDIS_ROLE_MASTER || node->facts.loading ||
         (!plan->force && plan->old_replid[0] != '\0' &&
@@ -276,23 +279,25 @@ static bool promote(struct turn *t, int old, int target)
                                  plan->old_second_offset))) {
         return undo_target(t, "has lost its data"); /* a master, but not one of this history */
     }
-    turn_command(t, REDIS_DOING_PROMOTE, target, "the old master has stopped (%s)", by);
+    planner_command(t, REDIS_DOING_PROMOTE, target, "the old master has stopped (%s)", by);
     int version = node->facts.version;
-    turn_add(t, false, version > 0 && version < 50000 ? "SLAVEOF" : "REPLICAOF", "NO", "ONE", NULL);
-    turn_add(t, true, "CONFIG", "REWRITE", NULL);
+    planner_add(t, false, version > 0 && version < 50000 ? "SLAVEOF" : "REPLICAOF", "NO", "ONE",
+                NULL);
+    planner_add(t, true, "CONFIG", "REWRITE", NULL);
     return true;
 }
 
-static bool with_target(struct turn *t, int old, int target)
+static bool with_target(struct planner *t, int old, int target)
 {
-    if (!turn_probed_since(t, target, t->memory->plan_ms)) {
-        return turn_refresh(t, 1U << target | 1U << old, "how is the candidate?");
+    if (!planner_probed_since(t, target, t->memory->plan_ms)) {
+        return planner_refresh(t, 1U << target | 1U << old, "how is the candidate?");
     }
-    return is_promoted(t, target) ? steps_plan_promoted(t, old, target) : promote(t, old, target);
+    return is_promoted(t, target) ? plan_failover_promoted(t, old, target)
+                                  : promote(t, old, target);
 }
 
 /* Whether what the candidates received is applied, and what the old master still has has come. */
-static uint32_t unsettled(struct turn *t, int old, bool old_answers)
+static uint32_t unsettled(struct planner *t, int old, bool old_answers)
 {
     struct redis_memory *memory = t->memory;
     uint32_t set = 0;
@@ -312,8 +317,8 @@ static uint32_t unsettled(struct turn *t, int old, bool old_answers)
             memory->settled_ms[i] = node->facts_ms;
             memory->settled_offset[i] = facts->offset;
         }
-        bool behind = old_answers && facts->link_up && turn_master_of(t, (int)i) == old &&
-                      facts->offset < turn_facts(t, old)->offset;
+        bool behind = old_answers && facts->link_up && planner_master_of(t, (int)i) == old &&
+                      facts->offset < planner_facts(t, old)->offset;
         if ((memory->settled & 1U << i) == 0 || facts->read_offset > facts->offset || behind) {
             set |= 1U << i;
         }
@@ -321,43 +326,44 @@ static uint32_t unsettled(struct turn *t, int old, bool old_answers)
     return set;
 }
 
-static bool nobody(struct turn *t, int old, const struct redis_choice *choice)
+static bool nobody(struct planner *t, int old, const struct redis_choice *choice)
 {
     const struct redis_current *current = t->now->current;
     struct redis_memory *memory = t->memory;
     int64_t again_ms = memory->choose_ms + t->config->period_ms;
     if (current->state != REDIS_STATE_NO_CANDIDATE) {
-        turn_current(t, REDIS_DOING_FAILING_OVER, "no-candidate", "%s", choice->why)->state =
+        planner_current(t, REDIS_DOING_FAILING_OVER, "no-candidate", "%s", choice->why)->state =
             REDIS_STATE_NO_CANDIDATE;
         return true;
     }
     if (t->now->now_ms < again_ms) {
-        return turn_wait(t, again_ms - t->now->now_ms, "%s", choice->why);
+        return planner_wait(t, again_ms - t->now->now_ms, "%s", choice->why);
     }
     memory->choose_ms = -1;
     if (t->now->plan->tried_count > 0) {
-        struct redis_plan *plan = turn_plan(t, REDIS_DOING_UNDO, NULL, "all are tried once more");
+        struct redis_plan *plan =
+            planner_plan(t, REDIS_DOING_UNDO, NULL, "all are tried once more");
         plan->tried_count = 0;
         return true;
     }
     uint32_t all = t->config->node_count == 32 ? UINT32_MAX : (1U << t->config->node_count) - 1;
-    return turn_refresh(t, all & ~(1U << old), "is there a candidate by now?");
+    return planner_refresh(t, all & ~(1U << old), "is there a candidate by now?");
 }
 
 /* Those that are not worth waiting for: an old master that was silent, and whoever is known to be down. */
-static uint32_t out_of_reach(const struct turn *t, int old)
+static uint32_t out_of_reach(const struct planner *t, int old)
 {
     uint32_t set = 0;
     for (size_t i = 0; i < t->config->node_count; i++) {
         bool down = (int)i == old || t->now->nodes[i].state == REDIS_NODE_DOWN;
-        set |= down && !turn_recent(t, (int)i) ? 1U << i : 0;
+        set |= down && !planner_recent(t, (int)i) ? 1U << i : 0;
     }
     return set;
 }
 
 /* No server has the history of before, as the restarted master was copied before it could be stopped: then the history
  * that it began counts, as it does where a master is restarted without a plan. */
-static bool choose_returned(const struct turn *t, struct redis_choice_case *what,
+static bool choose_returned(const struct planner *t, struct redis_choice_case *what,
                             struct redis_choice *ret)
 {
     struct redis_plan about = *t->now->plan;
@@ -366,7 +372,7 @@ static bool choose_returned(const struct turn *t, struct redis_choice_case *what
         return false;
     }
     for (size_t i = 0; i < t->config->node_count; i++) {
-        if (turn_recent(t, (int)i) && turn_facts(t, (int)i)->loading) {
+        if (planner_recent(t, (int)i) && planner_facts(t, (int)i)->loading) {
             return false; /* it may have it */
         }
     }
@@ -381,14 +387,15 @@ static bool choose_returned(const struct turn *t, struct redis_choice_case *what
     go_by_returned(&about);
     what->down_ms = -1;
     redis_choose(t->config, t->now->nodes, what, &choice);
-    if (choice.node == REDIS_NONE || (turn_facts(t, choice.node)->keys == 0 && !all_are_empty(t))) {
+    if (choice.node == REDIS_NONE ||
+        (planner_facts(t, choice.node)->keys == 0 && !all_are_empty(t))) {
         return false;
     }
     *ret = choice;
     return true;
 }
 
-static bool choose(struct turn *t, int old, bool old_answers, const char *by)
+static bool choose(struct planner *t, int old, bool old_answers, const char *by)
 {
     const struct redis_plan *plan = t->now->plan;
     struct redis_memory *memory = t->memory;
@@ -396,9 +403,9 @@ static bool choose(struct turn *t, int old, bool old_answers, const char *by)
         memory->choose_ms = t->now->now_ms;
         memory->settled = 0;
     }
-    uint32_t missing = turn_unprobed(t, memory->choose_ms) & ~out_of_reach(t, old);
+    uint32_t missing = planner_unprobed(t, memory->choose_ms) & ~out_of_reach(t, old);
     if (missing != 0) {
-        return turn_refresh(t, missing, "how far are they?");
+        return planner_refresh(t, missing, "how far are they?");
     }
     uint32_t moving = unsettled(t, old, old_answers);
     if (moving != 0 && t->now->now_ms - memory->choose_ms < t->config->settle_ms) {
@@ -409,9 +416,9 @@ static bool choose(struct turn *t, int old, bool old_answers, const char *by)
             }
         }
         bool early = t->now->now_ms - newest < LOOK_AGAIN_MS;
-        return early ? turn_wait(t, LOOK_AGAIN_MS - (t->now->now_ms - newest),
-                                 "candidates apply what they received")
-                     : turn_refresh(t, moving, "have they applied what they received?");
+        return early ? planner_wait(t, LOOK_AGAIN_MS - (t->now->now_ms - newest),
+                                    "candidates apply what they received")
+                     : planner_refresh(t, moving, "have they applied what they received?");
     }
     struct redis_choice choice;
     struct redis_choice_case what = {
@@ -430,84 +437,86 @@ static bool choose(struct turn *t, int old, bool old_answers, const char *by)
         return nobody(t, old, &choice);
     }
     struct redis_plan *record =
-        turn_plan(t, REDIS_DOING_CHOOSE, "candidate", "%.180s%s", choice.why,
-                  returned ? "; nobody has the data of before the restart" : "");
+        planner_plan(t, REDIS_DOING_CHOOSE, "candidate", "%.180s%s", choice.why,
+                     returned ? "; nobody has the data of before the restart" : "");
     if (returned) {
         go_by_returned(record);
     }
-    turn_copy(record->target, sizeof record->target, turn_address(t, choice.node));
+    planner_copy(record->target, sizeof record->target, planner_address(t, choice.node));
     record->step = REDIS_STEP_PROMOTE;
     if (by != NULL && strcmp(by, "self") != 0 && strcmp(by, "loading") != 0) {
-        turn_copy(record->fenced, sizeof record->fenced, by);
+        planner_copy(record->fenced, sizeof record->fenced, by);
     }
     t->out->event_bytes = choice.lag_bytes;
     return true;
 }
 
 /* The old master is well again, before anybody was chosen. */
-static bool recovered(const struct turn *t, int old)
+static bool recovered(const struct planner *t, int old)
 {
     const struct redis_plan *plan = t->now->plan;
     return strcmp(plan->reason, "down") == 0 && !plan->force &&
-           t->now->verdicts[old].kind == REDIS_VERDICT_UP && turn_is(t, old, REDIS_ROLE_MASTER) &&
-           strcmp(turn_facts(t, old)->run_id, plan->old_run_id) == 0;
+           t->now->verdicts[old].kind == REDIS_VERDICT_UP &&
+           planner_is(t, old, REDIS_ROLE_MASTER) &&
+           strcmp(planner_facts(t, old)->run_id, plan->old_run_id) == 0;
 }
 
-static bool give_up(struct turn *t, int old)
+static bool give_up(struct planner *t, int old)
 {
-    if (turn_facts(t, old)->version >= PAUSE_VERSION && t->memory->unpaused_ms < 0) {
-        turn_command(t, REDIS_DOING_ABORT, old, "it is well again");
-        turn_add(t, true, "CLIENT", "UNPAUSE", NULL);
+    if (planner_facts(t, old)->version >= PAUSE_VERSION && t->memory->unpaused_ms < 0) {
+        planner_command(t, REDIS_DOING_ABORT, old, "it is well again");
+        planner_add(t, true, "CLIENT", "UNPAUSE", NULL);
         return true;
     }
-    return turn_delete_plan(t, REDIS_DOING_ABORT, "failover-aborted", "%s is well again",
-                            t->now->plan->old);
+    return planner_delete_plan(t, REDIS_DOING_ABORT, "failover-aborted", "%s is well again",
+                               t->now->plan->old);
 }
 
-static bool pause_old(struct turn *t, int old)
+static bool pause_old(struct planner *t, int old)
 {
     char ms[32];
     const struct redis_memory *memory = t->memory;
-    if (turn_facts(t, old)->version < PAUSE_VERSION ||
+    if (planner_facts(t, old)->version < PAUSE_VERSION ||
         (memory->paused_ms >= 0 && t->now->now_ms - memory->paused_ms < t->config->pause_ms / 2)) {
         return false;
     }
     snprintf(ms, sizeof ms, "%" PRId64, t->config->pause_ms);
-    turn_command(t, REDIS_DOING_PAUSE, old, "no more writes there while a successor is looked for");
-    turn_add(t, false, "CLIENT", "PAUSE", ms, "WRITE", NULL);
+    planner_command(t, REDIS_DOING_PAUSE, old,
+                    "no more writes there while a successor is looked for");
+    planner_add(t, false, "CLIENT", "PAUSE", ms, "WRITE", NULL);
     return true;
 }
 
 /* A master that came back without its data must give them to nobody: as a replica it does not. Whose replica it is
  * for now: of the one that has most, or, when it has nothing to lose, of any. */
-static bool shield(struct turn *t, int old, int best)
+static bool shield(struct planner *t, int old, int best)
 {
     int other = best != REDIS_NONE ? best : old == 0 ? 1 : 0;
     return t->config->node_count > 1 && demote_old(t, old, other);
 }
 
 /* The old master answers as a master, and nobody was chosen yet. */
-static bool answering(struct turn *t, int old)
+static bool answering(struct planner *t, int old)
 {
     const char *why = NULL;
     int best = REDIS_NONE;
     const struct redis_plan *plan = t->now->plan;
-    if (plan->force || strcmp(turn_facts(t, old)->run_id, plan->old_run_id) == 0) {
+    if (plan->force || strcmp(planner_facts(t, old)->run_id, plan->old_run_id) == 0) {
         return pause_old(t, old);
     }
-    return steps_plan_restart_loses(t, old, &best, &why)
+    return plan_failover_restart_loses(t, old, &best, &why)
                ? shield(t, old, best)
-               : turn_delete_plan(t, REDIS_DOING_ABORT, "failover-aborted", "%.60s is back: %s",
-                                  plan->old, why);
+               : planner_delete_plan(t, REDIS_DOING_ABORT, "failover-aborted", "%.60s is back: %s",
+                                     plan->old, why);
 }
 
-static bool without_target(struct turn *t, int old)
+static bool without_target(struct planner *t, int old)
 {
     const char *by = NULL;
     if (recovered(t, old)) {
         return give_up(t, old);
     }
-    enum fence_view view = steps_fence(t, old, &by);
+    enum fence_view view = plan_fence(t, old, &by);
     if (view == FENCE_ACTED) {
         return true;
     }
@@ -518,68 +527,68 @@ static bool without_target(struct turn *t, int old)
 }
 
 /* FAILOVER changes roles, and no file of settings: a restart would undo it. */
-static bool save(struct turn *t, int old, int target)
+static bool save(struct planner *t, int old, int target)
 {
-    bool follows = old != REDIS_NONE && turn_is(t, old, REDIS_ROLE_REPLICA) &&
-                   turn_master_of(t, old) == target;
-    int node = turn_is(t, target, REDIS_ROLE_MASTER) && (t->memory->saved & 1U << target) == 0
+    bool follows = old != REDIS_NONE && planner_is(t, old, REDIS_ROLE_REPLICA) &&
+                   planner_master_of(t, old) == target;
+    int node = planner_is(t, target, REDIS_ROLE_MASTER) && (t->memory->saved & 1U << target) == 0
                    ? target
                : follows && (t->memory->saved & 1U << old) == 0 ? old
                                                                 : REDIS_NONE;
     if (t->now->plan->step != REDIS_STEP_HANDOVER || node == REDIS_NONE) {
         return false;
     }
-    turn_command(t, REDIS_DOING_SAVE, node, "%s keeps its new role when it is restarted",
-                 turn_address(t, node));
-    turn_add(t, true, "CONFIG", "REWRITE", NULL);
+    planner_command(t, REDIS_DOING_SAVE, node, "%s keeps its new role when it is restarted",
+                    planner_address(t, node));
+    planner_add(t, true, "CONFIG", "REWRITE", NULL);
     return true;
 }
 
 /* After the publication: the answer, the others, the end. */
-static bool published(struct turn *t, int old, int target)
+static bool published(struct planner *t, int old, int target)
 {
     const struct redis_plan *plan = t->now->plan;
     const struct redis_request *request = t->now->request;
     struct redis_memory *memory = t->memory;
     bool asked =
         plan->request[0] != '\0' && request != NULL && strcmp(request->name, plan->request) == 0;
-    if (asked && !steps_request_held(t)) {
-        return turn_answer(t, plan->request, true, "%s is master", plan->target);
+    if (asked && !plan_request_held(t)) {
+        return planner_answer(t, plan->request, true, "%s is master", plan->target);
     }
     if (t->now->verdicts[target].kind == REDIS_VERDICT_DOWN && !t->now->current->paused) {
         struct plan_wish wish = {.reason = "down",
                                  .step = REDIS_STEP_FENCE,
                                  .target = REDIS_NONE,
                                  .why = t->now->verdicts[target].why};
-        return steps_plan_begin(t, &wish);
+        return plan_failover_begin(t, &wish);
     }
-    if (turn_is(t, target, REDIS_ROLE_MASTER) &&
-        strcmp(turn_facts(t, target)->run_id, t->now->current->run_id) != 0) {
-        return turn_delete_plan(t, REDIS_DOING_FINISH, "failover-end",
-                                "%s was restarted since it became master", plan->target);
+    if (planner_is(t, target, REDIS_ROLE_MASTER) &&
+        strcmp(planner_facts(t, target)->run_id, t->now->current->run_id) != 0) {
+        return planner_delete_plan(t, REDIS_DOING_FINISH, "failover-end",
+                                   "%s was restarted since it became master", plan->target);
     }
     if (memory->repoint_ms < 0) {
         memory->repoint_ms = t->now->now_ms;
     }
     bool over = t->now->now_ms - memory->repoint_ms > t->config->repoint_timeout_ms;
-    if (save(t, old, target) || (!over && steps_repoint(t, REDIS_DOING_REPOINT))) {
+    if (save(t, old, target) || (!over && plan_repoint(t, REDIS_DOING_REPOINT))) {
         return true;
     }
     if (asked) { /* or it would be taken for a new one */
-        return turn_wait(t, t->config->period_ms, "the request could not be answered yet");
+        return planner_wait(t, t->config->period_ms, "the request could not be answered yet");
     }
-    return turn_delete_plan(t, REDIS_DOING_FINISH, "failover-end",
-                            over ? "%s is master; some replicas are not re-pointed yet"
-                                 : "%s is master, the others follow",
-                            plan->target);
+    return planner_delete_plan(t, REDIS_DOING_FINISH, "failover-end",
+                               over ? "%s is master; some replicas are not re-pointed yet"
+                                    : "%s is master, the others follow",
+                               plan->target);
 }
 
-static void remember_plan(struct turn *t)
+static void remember_plan(struct planner *t)
 {
     const struct redis_plan *plan = t->now->plan;
     struct redis_memory *memory = t->memory;
     if (strcmp(memory->plan_id, plan->id) != 0) {
-        turn_copy(memory->plan_id, sizeof memory->plan_id, plan->id);
+        planner_copy(memory->plan_id, sizeof memory->plan_id, plan->id);
         memory->plan_ms = t->now->now_ms;
         memory->paused_ms = memory->unpaused_ms = memory->choose_ms = -1;
         memory->handover_ms = memory->repoint_ms = memory->lease_from_ms = -1;
@@ -589,22 +598,22 @@ static void remember_plan(struct turn *t)
         memory->saved = 0;
     }
     if (strcmp(memory->plan_target, plan->target) != 0) {
-        turn_copy(memory->plan_target, sizeof memory->plan_target, plan->target);
+        planner_copy(memory->plan_target, sizeof memory->plan_target, plan->target);
         memory->promote_ms = memory->choose_ms = -1;
     }
 }
 
 /* An old master that was restarted began a history, and replicas may have copied it before it was demoted. Now it still
  * tells that history; once it has copied from another server it does not: so the plan keeps it. */
-static bool note_returned(struct turn *t, int old)
+static bool note_returned(struct planner *t, int old)
 {
     const struct redis_plan *plan = t->now->plan;
-    const struct redis_facts *facts = turn_facts(t, old);
+    const struct redis_facts *facts = planner_facts(t, old);
     struct redis_memory *memory = t->memory;
-    if (memory->demoted[0] != '\0' && turn_is(t, old, REDIS_ROLE_REPLICA) &&
+    if (memory->demoted[0] != '\0' && planner_is(t, old, REDIS_ROLE_REPLICA) &&
         strcmp(memory->demoted, facts->run_id) == 0) {
         bool other = strcmp(facts->run_id, plan->old_run_id) != 0;
-        turn_copy(memory->returned, sizeof memory->returned, other ? facts->replid : NULL);
+        planner_copy(memory->returned, sizeof memory->returned, other ? facts->replid : NULL);
         memory->demoted[0] = '\0';
     }
     if (memory->returned[0] == '\0' || strcmp(memory->returned, plan->old_replid) == 0 ||
@@ -612,12 +621,12 @@ static bool note_returned(struct turn *t, int old)
         return false;
     }
     struct redis_plan *record =
-        turn_plan(t, REDIS_DOING_RETURNED, NULL, "%.100s was restarted", plan->old);
-    turn_copy(record->returned_replid, sizeof record->returned_replid, memory->returned);
+        planner_plan(t, REDIS_DOING_RETURNED, NULL, "%.100s was restarted", plan->old);
+    planner_copy(record->returned_replid, sizeof record->returned_replid, memory->returned);
     return true;
 }
 
-bool steps_plan_next(struct turn *t)
+bool plan_failover_next(struct planner *t)
 {
     const struct redis_plan *plan = t->now->plan;
     const struct redis_current *current = t->now->current;
@@ -626,30 +635,30 @@ bool steps_plan_next(struct turn *t)
     remember_plan(t);
     if (current == NULL || current->epoch > plan->epoch ||
         (current->epoch == plan->epoch && strcasecmp(current->master, plan->target) != 0)) {
-        return turn_delete_plan(t, REDIS_DOING_ABORT, NULL, "it is of an epoch that is over");
+        return planner_delete_plan(t, REDIS_DOING_ABORT, NULL, "it is of an epoch that is over");
     }
     if (current->epoch == plan->epoch && target != REDIS_NONE) {
         return published(t, old, target);
     }
-    if (old == REDIS_NONE || current->epoch == plan->epoch) { /* steps_start says what is missing */
-        return turn_delete_plan(t, REDIS_DOING_ABORT, "failover-aborted",
-                                "%.100s is not one of the servers any more",
-                                old == REDIS_NONE ? plan->old : plan->target);
+    if (old == REDIS_NONE || current->epoch == plan->epoch) { /* plan_start says what is missing */
+        return planner_delete_plan(t, REDIS_DOING_ABORT, "failover-aborted",
+                                   "%.100s is not one of the servers any more",
+                                   old == REDIS_NONE ? plan->old : plan->target);
     }
     if (plan->target[0] != '\0' && target == REDIS_NONE) {
         return undo_target(t, "is not one of the servers any more");
     }
     if (current->state != REDIS_STATE_FAILING_OVER && current->state != REDIS_STATE_NO_CANDIDATE &&
         current->state != REDIS_STATE_NEEDS_OPERATOR) {
-        turn_current(t, REDIS_DOING_FAILING_OVER, NULL, "%s: %s", plan->reason, plan->old)->state =
-            REDIS_STATE_FAILING_OVER;
+        planner_current(t, REDIS_DOING_FAILING_OVER, NULL, "%s: %s", plan->reason, plan->old)
+            ->state = REDIS_STATE_FAILING_OVER;
         return true;
     }
     if (note_returned(t, old)) {
         return true;
     }
     if (plan->step == REDIS_STEP_HANDOVER && target != REDIS_NONE) {
-        return steps_handover(t, old, target);
+        return plan_handover(t, old, target);
     }
     return target == REDIS_NONE ? without_target(t, old) : with_target(t, old, target);
 }

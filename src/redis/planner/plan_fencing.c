@@ -14,10 +14,10 @@
 /* Replicas that may keep an old master writable; *ret_linked: one that says it is linked, or REDIS_NONE. Whoever is
  * linked to a server by a name that is not in the list may be linked to the old master, and so may those that it listed
  * beyond the number that is known. */
-static int possible_replicas(const struct turn *t, int old, int *ret_linked)
+static int possible_replicas(const struct planner *t, int old, int *ret_linked)
 {
     size_t others = t->config->node_count - 1;
-    size_t listed = turn_facts(t, old)->replica_count;
+    size_t listed = planner_facts(t, old)->replica_count;
     int possible = listed > others ? (int)(listed - others) : 0;
     *ret_linked = REDIS_NONE;
     for (size_t i = 0; i < t->config->node_count; i++) {
@@ -25,10 +25,10 @@ static int possible_replicas(const struct turn *t, int old, int *ret_linked)
         if (node == old) {
             continue;
         }
-        int master = turn_master_of(t, node);
-        if (!turn_recent(t, node)) {
+        int master = planner_master_of(t, node);
+        if (!planner_recent(t, node)) {
             possible += t->now->nodes[i].probe == REDIS_PROBE_REFUSED ? 0 : 1;
-        } else if (turn_is(t, node, REDIS_ROLE_REPLICA) && turn_facts(t, node)->link_up &&
+        } else if (planner_is(t, node, REDIS_ROLE_REPLICA) && planner_facts(t, node)->link_up &&
                    (master == old || master == REDIS_NONE)) {
             possible++;
             *ret_linked = node;
@@ -38,44 +38,44 @@ static int possible_replicas(const struct turn *t, int old, int *ret_linked)
 }
 
 /* What the lease rests on: the settings that the master acknowledged, and too few replicas for them. */
-static bool lease_possible(struct turn *t, int old, int *ret_linked)
+static bool lease_possible(struct planner *t, int old, int *ret_linked)
 {
     const struct redis_current *current = t->now->current;
     return possible_replicas(t, old, ret_linked) < current->lease_replicas;
 }
 
-static enum fence_view blocked(struct turn *t, const char *why)
+static enum fence_view blocked(struct planner *t, const char *why)
 {
     const struct redis_current *current = t->now->current;
     const struct redis_plan *plan = t->now->plan;
     if (current->state != REDIS_STATE_NEEDS_OPERATOR || strcmp(current->reason, why) != 0) {
-        turn_current(t, REDIS_DOING_FAILING_OVER, "unfenceable", "%s", why)->state =
+        planner_current(t, REDIS_DOING_FAILING_OVER, "unfenceable", "%s", why)->state =
             REDIS_STATE_NEEDS_OPERATOR;
     } else {
-        turn_wait(t, t->config->period_ms, "%s cannot be fenced", plan->old);
+        planner_wait(t, t->config->period_ms, "%s cannot be fenced", plan->old);
     }
     return FENCE_ACTED;
 }
 
-static enum fence_view note_fenced(struct turn *t, const char *by, const char *event)
+static enum fence_view note_fenced(struct planner *t, const char *by, const char *event)
 {
     struct redis_plan *plan =
-        turn_plan(t, REDIS_DOING_FENCED, event, "%s has stopped: %s", t->now->plan->old, by);
-    turn_copy(plan->fenced, sizeof plan->fenced, by);
+        planner_plan(t, REDIS_DOING_FENCED, event, "%s has stopped: %s", t->now->plan->old, by);
+    planner_copy(plan->fenced, sizeof plan->fenced, by);
     return FENCE_ACTED;
 }
 
 /* What was noted holds no more: it is to be made sure of anew. */
-static enum fence_view unnote_fenced(struct turn *t, const char *why)
+static enum fence_view unnote_fenced(struct planner *t, const char *why)
 {
     struct redis_plan *plan =
-        turn_plan(t, REDIS_DOING_FENCED, NULL, "%.100s %s", t->now->plan->old, why);
+        planner_plan(t, REDIS_DOING_FENCED, NULL, "%.100s %s", t->now->plan->old, why);
     plan->fenced[0] = '\0';
     t->memory->lease_from_ms = -1;
     return FENCE_ACTED;
 }
 
-static enum fence_view wait_lease(struct turn *t, int old)
+static enum fence_view wait_lease(struct planner *t, int old)
 {
     const struct redis_current *current = t->now->current;
     struct redis_memory *memory = t->memory;
@@ -99,10 +99,10 @@ static enum fence_view wait_lease(struct turn *t, int old)
         if (linked != REDIS_NONE &&
             (memory->attempt_ms[linked] < 0 ||
              t->now->now_ms - memory->attempt_ms[linked] >= DETACH_PAUSE_MS)) {
-            turn_command(t, REDIS_DOING_DETACH, linked,
-                         "%s lets go of %s, which would accept writes as long as it is linked",
-                         turn_address(t, linked), t->now->plan->old);
-            turn_add(t, false, "CLIENT", "KILL", "TYPE", "master", NULL);
+            planner_command(t, REDIS_DOING_DETACH, linked,
+                            "%s lets go of %s, which would accept writes as long as it is linked",
+                            planner_address(t, linked), t->now->plan->old);
+            planner_add(t, false, "CLIENT", "KILL", "TYPE", "master", NULL);
             return FENCE_ACTED;
         }
         snprintf(
@@ -119,21 +119,21 @@ static enum fence_view wait_lease(struct turn *t, int old)
         return note_fenced(t, "lease", "fenced");
     }
     int64_t rest = over_ms - t->now->now_ms;
-    turn_wait(t, rest < t->config->period_ms ? rest : t->config->period_ms,
-              "%s stops itself without replicas in at most %" PRId64 " ms", t->now->plan->old,
-              rest);
+    planner_wait(t, rest < t->config->period_ms ? rest : t->config->period_ms,
+                 "%s stops itself without replicas in at most %" PRId64 " ms", t->now->plan->old,
+                 rest);
     return FENCE_ACTED;
 }
 
 /* A refused connection speaks for the process that was there. Another may come up soon, and unseen. */
-static bool was_refused_lately(const struct turn *t, const struct redis_node *node)
+static bool was_refused_lately(const struct planner *t, const struct redis_node *node)
 {
     return node->refused_ms > node->answered_ms &&
            t->now->now_ms - node->refused_ms <=
                REFUSED_PERIODS * t->config->period_ms + t->config->op_timeout_ms;
 }
 
-static enum fence_view unreachable(struct turn *t, int old, const char **ret_by)
+static enum fence_view unreachable(struct planner *t, int old, const char **ret_by)
 {
     const struct redis_plan *plan = t->now->plan;
     const struct redis_fence *fence = &t->now->fence;
@@ -156,23 +156,23 @@ static enum fence_view unreachable(struct turn *t, int old, const char **ret_by)
         }
         if (!ours || fence->state == REDIS_FENCE_NONE ||
             t->now->now_ms - fence->at_ms >= METHOD_PAUSES * t->config->period_ms) {
-            turn_fence(t, old, "it does not answer");
+            planner_fence(t, old, "it does not answer");
             return FENCE_ACTED;
         }
     }
     return wait_lease(t, old);
 }
 
-enum fence_view steps_fence(struct turn *t, int old, const char **ret_by)
+enum fence_view plan_fence(struct planner *t, int old, const char **ret_by)
 {
     const struct redis_node *node = &t->now->nodes[old];
     int64_t old_ms = t->now->now_ms - 2 * t->config->period_ms - t->config->op_timeout_ms;
     int64_t since_ms = old_ms > t->memory->plan_ms ? old_ms : t->memory->plan_ms;
-    if (!turn_probed_since(t, old, since_ms)) {
-        turn_refresh(t, 1U << old, "is the old master still there?");
+    if (!planner_probed_since(t, old, since_ms)) {
+        planner_refresh(t, 1U << old, "is the old master still there?");
         return FENCE_ACTED;
     }
-    bool answers = turn_recent(t, old);
+    bool answers = planner_recent(t, old);
     if (answers && node->facts.role == REDIS_ROLE_REPLICA) {
         *ret_by = "self";
         return FENCE_STOPPED;

@@ -29,6 +29,6 @@ enum fence_view {
     FENCE_ACTED,   /* an action was made, wait included */
 };
 
-enum fence_view steps_fence(struct turn *t, int old, const char **ret_by);
+enum fence_view plan_fence(struct planner *t, int old, const char **ret_by);
 
 #endif

@@ -10,14 +10,14 @@
 #define LOOK_AGAIN_MS 50
 #define GRACE_MS 2000 /* the server's own timeout comes first */
 
-static int64_t timeout_of(const struct turn *t)
+static int64_t timeout_of(const struct planner *t)
 {
     const struct redis_request *request = t->now->request;
     bool ours = request != NULL && strcmp(request->name, t->now->plan->request) == 0;
     return ours && request->timeout_ms > 0 ? request->timeout_ms : t->config->request_timeout_ms;
 }
 
-static bool is_waiting(const struct turn *t)
+static bool is_waiting(const struct planner *t)
 {
     const struct redis_request *request = t->now->request;
     return t->now->plan->request[0] == '\0' ||
@@ -25,50 +25,50 @@ static bool is_waiting(const struct turn *t)
 }
 
 /* Nothing has changed: first the answer, then the plan goes. */
-static bool give_up(struct turn *t, const char *why)
+static bool give_up(struct planner *t, const char *why)
 {
     const struct redis_plan *plan = t->now->plan;
     if (plan->request[0] != '\0' && is_waiting(t)) {
-        return turn_answer(t, plan->request, false, "%s stays master: %s", plan->old, why);
+        return planner_answer(t, plan->request, false, "%s stays master: %s", plan->old, why);
     }
-    return turn_delete_plan(t, REDIS_DOING_ABORT, "failover-aborted", "%.60s stays master: %s",
-                            plan->old, why);
+    return planner_delete_plan(t, REDIS_DOING_ABORT, "failover-aborted", "%.60s stays master: %s",
+                               plan->old, why);
 }
 
 /* On as a fail-over: somebody has to become master. */
-static bool go_on(struct turn *t, const char *why)
+static bool go_on(struct planner *t, const char *why)
 {
-    struct redis_plan *plan = turn_plan(t, REDIS_DOING_UNDO, "handover-failed", "%s", why);
+    struct redis_plan *plan = planner_plan(t, REDIS_DOING_UNDO, "handover-failed", "%s", why);
     plan->step = REDIS_STEP_FENCE;
     plan->target[0] = '\0';
     return true;
 }
 
-static bool look_again(struct turn *t, int old, int target, const char *why)
+static bool look_again(struct planner *t, int old, int target, const char *why)
 {
     int64_t seen_ms = t->now->nodes[old].probe_ms < t->now->nodes[target].probe_ms
                           ? t->now->nodes[old].probe_ms
                           : t->now->nodes[target].probe_ms;
     int64_t age_ms = t->now->now_ms - seen_ms;
-    return age_ms < LOOK_AGAIN_MS ? turn_wait(t, LOOK_AGAIN_MS - age_ms, "%s", why)
-                                  : turn_refresh(t, 1U << old | 1U << target, why);
+    return age_ms < LOOK_AGAIN_MS ? planner_wait(t, LOOK_AGAIN_MS - age_ms, "%s", why)
+                                  : planner_refresh(t, 1U << old | 1U << target, why);
 }
 
 /* The target by the name under which the master knows it: FAILOVER compares texts. A replica is known by the address it
  * comes from, or by the one it announces. False when it cannot be told which of several it is. */
-static bool name_of(const struct turn *t, int old, int target, char ret_host[REDIS_HOST_SIZE])
+static bool name_of(const struct planner *t, int old, int target, char ret_host[REDIS_HOST_SIZE])
 {
-    const struct redis_facts *facts = turn_facts(t, old);
+    const struct redis_facts *facts = planner_facts(t, old);
     const struct redis_node_config *node = &t->config->nodes[target];
     const char *peer = t->now->nodes[target].peer;
     struct redis_node_config read;
     size_t with_port = 0;
     bool met = false;
-    turn_copy(ret_host, REDIS_HOST_SIZE, node->host);
+    planner_copy(ret_host, REDIS_HOST_SIZE, node->host);
     for (size_t i = 0; i < facts->replica_count; i++) {
         const char *address = facts->replicas[i].address;
         if (strcmp(address, node->address) == 0) {
-            turn_copy(ret_host, REDIS_HOST_SIZE, node->host);
+            planner_copy(ret_host, REDIS_HOST_SIZE, node->host);
             return true;
         }
         if (redis_address_parse(address, strlen(address), &read) != 0 || read.port != node->port) {
@@ -77,13 +77,13 @@ static bool name_of(const struct turn *t, int old, int target, char ret_host[RED
         with_port++;
         if (!met) {
             met = strcmp(read.host, peer) == 0;
-            turn_copy(ret_host, REDIS_HOST_SIZE, read.host);
+            planner_copy(ret_host, REDIS_HOST_SIZE, read.host);
         }
     }
     return met || with_port <= 1;
 }
 
-static bool ask(struct turn *t, int old, int target)
+static bool ask(struct planner *t, int old, int target)
 {
     char host[REDIS_HOST_SIZE];
     char port[16];
@@ -93,20 +93,20 @@ static bool ask(struct turn *t, int old, int target)
     }
     snprintf(port, sizeof port, "%d", t->config->nodes[target].port);
     snprintf(ms, sizeof ms, "%" PRId64, timeout_of(t));
-    turn_command(t, REDIS_DOING_HANDOVER, old, "%s asked for it", t->now->plan->request);
-    turn_add(t, false, "FAILOVER", "TO", host, port, "TIMEOUT", ms, NULL);
+    planner_command(t, REDIS_DOING_HANDOVER, old, "%s asked for it", t->now->plan->request);
+    planner_add(t, false, "FAILOVER", "TO", host, port, "TIMEOUT", ms, NULL);
     return true;
 }
 
 /* The old one still says that it is the master. */
-static bool still_master(struct turn *t, int old, int target)
+static bool still_master(struct planner *t, int old, int target)
 {
     const struct redis_memory *memory = t->memory;
-    bool running = turn_facts(t, old)->handover != REDIS_HANDOVER_NONE;
+    bool running = planner_facts(t, old)->handover != REDIS_HANDOVER_NONE;
     int64_t since_ms = memory->handover_ms >= 0 ? memory->handover_ms : memory->plan_ms;
     if (running && t->now->now_ms - since_ms > timeout_of(t) + GRACE_MS) {
-        turn_command(t, REDIS_DOING_ABORT, old, "the hand-over took too long");
-        turn_add(t, false, "FAILOVER", "ABORT", NULL);
+        planner_command(t, REDIS_DOING_ABORT, old, "the hand-over took too long");
+        planner_add(t, false, "FAILOVER", "ABORT", NULL);
         return true;
     }
     if (running) {
@@ -123,25 +123,25 @@ static bool still_master(struct turn *t, int old, int target)
     return is_waiting(t) ? ask(t, old, target) : give_up(t, "nobody waits for it any more");
 }
 
-bool steps_handover(struct turn *t, int old, int target)
+bool plan_handover(struct planner *t, int old, int target)
 {
-    const struct redis_facts *facts = turn_facts(t, target);
+    const struct redis_facts *facts = planner_facts(t, target);
     const struct redis_plan *plan = t->now->plan;
     int64_t since_ms = t->memory->handover_ms >= 0 ? t->memory->handover_ms : t->memory->plan_ms;
-    if (!turn_probed_since(t, target, t->memory->plan_ms) ||
-        !turn_probed_since(t, old, t->memory->plan_ms)) {
-        return turn_refresh(t, 1U << old | 1U << target, "how are the two?");
+    if (!planner_probed_since(t, target, t->memory->plan_ms) ||
+        !planner_probed_since(t, old, t->memory->plan_ms)) {
+        return planner_refresh(t, 1U << old | 1U << target, "how are the two?");
     }
-    if (turn_is(t, target, REDIS_ROLE_MASTER) &&
+    if (planner_is(t, target, REDIS_ROLE_MASTER) &&
         redis_facts_of_history(facts, plan->old_replid, plan->old_replid2,
                                plan->old_second_offset)) {
-        return steps_plan_promoted(t, old, target);
+        return plan_failover_promoted(t, old, target);
     }
-    if (turn_is(t, old, REDIS_ROLE_MASTER)) {
+    if (planner_is(t, old, REDIS_ROLE_MASTER)) {
         return still_master(t, old, target);
     }
-    bool gone = !turn_recent(t, old) && t->now->verdicts[old].kind == REDIS_VERDICT_DOWN;
-    bool late = turn_recent(t, old) && t->now->now_ms - since_ms > timeout_of(t) + GRACE_MS;
+    bool gone = !planner_recent(t, old) && t->now->verdicts[old].kind == REDIS_VERDICT_DOWN;
+    bool late = planner_recent(t, old) && t->now->now_ms - since_ms > timeout_of(t) + GRACE_MS;
     return gone || late ? go_on(t, gone ? "the master died during the hand-over"
                                         : "neither of the two is a master")
                         : look_again(t, old, target, "the two are changing places");

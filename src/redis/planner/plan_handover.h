@@ -13,6 +13,6 @@
 #define HANDOVER_VERSION 60200 /* the first that knows FAILOVER */
 
 /* The next action of a plan in step HANDOVER. True always. */
-bool steps_handover(struct turn *t, int old, int target);
+bool plan_handover(struct planner *t, int old, int target);
 
 #endif

@@ -13,25 +13,25 @@
 #define GUARD_PAUSES 10
 #define GRACE_PERIODS 3 /* a new term has not heard the others yet */
 
-static int guard_count(const struct turn *t)
+static int guard_count(const struct planner *t)
 {
     int others = (int)t->config->node_count - 1;
     return t->config->min_replicas < others ? t->config->min_replicas : others;
 }
 
 /* Acknowledged, and, as far as was seen since, nobody else has turned it off: INFO counts good replicas while both are on. */
-static bool guard_is_on(const struct turn *t, int master)
+static bool guard_is_on(const struct planner *t, int master)
 {
-    return t->memory->guard_holds && (turn_facts(t, master)->good_replicas >= 0 ||
+    return t->memory->guard_holds && (planner_facts(t, master)->good_replicas >= 0 ||
                                       t->now->nodes[master].facts_ms <= t->memory->guard_ms);
 }
 
-bool steps_guard(struct turn *t, int master)
+bool plan_guard(struct planner *t, int master)
 {
     char count[16];
     char lag[16];
     const struct redis_memory *memory = t->memory;
-    const struct redis_facts *facts = turn_facts(t, master);
+    const struct redis_facts *facts = planner_facts(t, master);
     bool sent = strcmp(memory->guarded, facts->run_id) == 0;
     bool again = sent && !guard_is_on(t, master) &&
                  t->now->now_ms - memory->guard_ms > GUARD_PAUSES * t->config->period_ms;
@@ -41,37 +41,37 @@ bool steps_guard(struct turn *t, int master)
     bool old_names = facts->version > 0 && facts->version < 50000;
     snprintf(count, sizeof count, "%d", guard_count(t));
     snprintf(lag, sizeof lag, "%d", t->config->min_replicas_lag_s);
-    turn_command(t, REDIS_DOING_GUARD, master, "it stops by itself without %s replicas for %s s",
-                 count, lag);
-    turn_add(t, false, "CONFIG", "SET", old_names ? "min-slaves-to-write" : "min-replicas-to-write",
-             count, NULL);
-    turn_add(t, false, "CONFIG", "SET", old_names ? "min-slaves-max-lag" : "min-replicas-max-lag",
-             lag, NULL);
-    turn_add(t, true, "CONFIG", "REWRITE", NULL); /* or they are gone with the process */
+    planner_command(t, REDIS_DOING_GUARD, master, "it stops by itself without %s replicas for %s s",
+                    count, lag);
+    planner_add(t, false, "CONFIG", "SET",
+                old_names ? "min-slaves-to-write" : "min-replicas-to-write", count, NULL);
+    planner_add(t, false, "CONFIG", "SET",
+                old_names ? "min-slaves-max-lag" : "min-replicas-max-lag", lag, NULL);
+    planner_add(t, true, "CONFIG", "REWRITE", NULL); /* or they are gone with the process */
     return true;
 }
 
-void steps_guard_record(const struct turn *t, int master, struct redis_current *record)
+void plan_guard_record(const struct planner *t, int master, struct redis_current *record)
 {
     bool holds = guard_count(t) > 0 && guard_is_on(t, master) &&
-                 strcmp(t->memory->guarded, turn_facts(t, master)->run_id) == 0;
+                 strcmp(t->memory->guarded, planner_facts(t, master)->run_id) == 0;
     record->lease_ms = holds ? (int64_t)t->config->min_replicas_lag_s * 1000 : 0;
     record->lease_replicas = holds ? guard_count(t) : 0;
 }
 
 /* The master is the process that current names, and says that it is a master. */
-static bool master_is_well(const struct turn *t)
+static bool master_is_well(const struct planner *t)
 {
-    return turn_is(t, t->master, REDIS_ROLE_MASTER) && !turn_facts(t, t->master)->loading &&
-           strcmp(turn_facts(t, t->master)->run_id, t->now->current->run_id) == 0;
+    return planner_is(t, t->master, REDIS_ROLE_MASTER) && !planner_facts(t, t->master)->loading &&
+           strcmp(planner_facts(t, t->master)->run_id, t->now->current->run_id) == 0;
 }
 
 /* What a second master has beyond the point where the current one's history left its own; -1 unknown. One that was
  * restarted may still say, as its second history, of which one it was. */
-static int64_t divergence(const struct turn *t, int node)
+static int64_t divergence(const struct planner *t, int node)
 {
-    const struct redis_facts *master = turn_facts(t, t->master);
-    const struct redis_facts *facts = turn_facts(t, node);
+    const struct redis_facts *master = planner_facts(t, t->master);
+    const struct redis_facts *facts = planner_facts(t, node);
     int64_t common = master->second_offset - 1;
     if (master->second_offset < 1 || facts->offset < 0) {
         return -1;
@@ -85,44 +85,44 @@ static int64_t divergence(const struct turn *t, int node)
     return facts->offset > common ? facts->offset - common : 0;
 }
 
-static bool demote_returned(struct turn *t, int node)
+static bool demote_returned(struct planner *t, int node)
 {
     int64_t bytes = divergence(t, node);
     if (bytes >= 0) {
-        turn_command(t, REDIS_DOING_DEMOTE_RETURNED, node,
-                     "%s says that it is a master; %" PRId64 " bytes of its own are given up",
-                     turn_address(t, node), bytes);
+        planner_command(t, REDIS_DOING_DEMOTE_RETURNED, node,
+                        "%s says that it is a master; %" PRId64 " bytes of its own are given up",
+                        planner_address(t, node), bytes);
     } else {
-        turn_command(t, REDIS_DOING_DEMOTE_RETURNED, node,
-                     "%s says that it is a master; its data are of another history",
-                     turn_address(t, node));
+        planner_command(t, REDIS_DOING_DEMOTE_RETURNED, node,
+                        "%s says that it is a master; its data are of another history",
+                        planner_address(t, node));
     }
-    turn_add_replicaof(t, t->master);
-    turn_add(t, true, "CONFIG", "REWRITE", NULL); /* or it comes back as a master */
-    if (turn_facts(t, node)->version >= 60200) {
-        turn_add(t, true, "CLIENT", "UNPAUSE", NULL);
+    planner_add_replicaof(t, t->master);
+    planner_add(t, true, "CONFIG", "REWRITE", NULL); /* or it comes back as a master */
+    if (planner_facts(t, node)->version >= 60200) {
+        planner_add(t, true, "CLIENT", "UNPAUSE", NULL);
     }
-    turn_add_kill(t);
+    planner_add_kill(t);
     t->out->event = "demoted";
     t->out->event_bytes = bytes;
     return true;
 }
 
-static bool is_syncing(const struct turn *t, int node)
+static bool is_syncing(const struct planner *t, int node)
 {
     int64_t attempt_ms = t->memory->attempt_ms[node];
-    return turn_is(t, node, REDIS_ROLE_REPLICA) && turn_master_of(t, node) == t->master &&
-           !turn_follows(t, node, t->master) && attempt_ms >= 0 &&
+    return planner_is(t, node, REDIS_ROLE_REPLICA) && planner_master_of(t, node) == t->master &&
+           !planner_follows(t, node, t->master) && attempt_ms >= 0 &&
            t->now->now_ms - attempt_ms < SYNC_BUDGET_MS;
 }
 
 /* A replica of somebody else. Outside of a plan it must be so in two readings: it may be on its way. */
-static bool is_astray(struct turn *t, int node, bool at_once)
+static bool is_astray(struct planner *t, int node, bool at_once)
 {
     int64_t *drift_ms = &t->memory->drift_ms[node];
     int64_t facts_ms = t->now->nodes[node].facts_ms;
-    if (!turn_is(t, node, REDIS_ROLE_REPLICA) || turn_facts(t, node)->loading ||
-        turn_master_of(t, node) == t->master) {
+    if (!planner_is(t, node, REDIS_ROLE_REPLICA) || planner_facts(t, node)->loading ||
+        planner_master_of(t, node) == t->master) {
         *drift_ms = -1;
         return false;
     }
@@ -132,22 +132,22 @@ static bool is_astray(struct turn *t, int node, bool at_once)
     return at_once || facts_ms > *drift_ms;
 }
 
-static bool attempt_is_due(const struct turn *t, int node)
+static bool attempt_is_due(const struct planner *t, int node)
 {
     int64_t attempt_ms = t->memory->attempt_ms[node];
     return attempt_ms < 0 || t->now->now_ms - attempt_ms >= ATTEMPT_PAUSE_MS;
 }
 
 /* It has been published, and is silent for now: its verdict comes in time. */
-static bool wait_for_master(struct turn *t)
+static bool wait_for_master(struct planner *t)
 {
     bool asked = t->now->now_ms - t->now->nodes[t->master].probe_ms < LOOK_AGAIN_MS;
-    return asked || turn_recent(t, t->master)
-               ? turn_wait(t, LOOK_AGAIN_MS, "the new master is not well")
-               : turn_refresh(t, 1U << t->master, "is the new master there?");
+    return asked || planner_recent(t, t->master)
+               ? planner_wait(t, LOOK_AGAIN_MS, "the new master is not well")
+               : planner_refresh(t, 1U << t->master, "is the new master there?");
 }
 
-bool steps_repoint(struct turn *t, enum redis_doing doing)
+bool plan_repoint(struct planner *t, enum redis_doing doing)
 {
     bool in_plan = doing == REDIS_DOING_REPOINT;
     if (!master_is_well(t)) {
@@ -159,10 +159,10 @@ bool steps_repoint(struct turn *t, enum redis_doing doing)
     bool later = false;
     for (size_t i = 0; i < t->config->node_count; i++) {
         int node = (int)i;
-        if (node == t->master || turn_same_process(t, node, t->master)) {
+        if (node == t->master || planner_same_process(t, node, t->master)) {
             continue;
         }
-        if (turn_is(t, node, REDIS_ROLE_MASTER) && !turn_facts(t, node)->loading &&
+        if (planner_is(t, node, REDIS_ROLE_MASTER) && !planner_facts(t, node)->loading &&
             attempt_is_due(t, node)) {
             return demote_returned(t, node);
         }
@@ -176,11 +176,11 @@ bool steps_repoint(struct turn *t, enum redis_doing doing)
         }
     }
     if (astray != REDIS_NONE && count < t->config->parallel_syncs) {
-        turn_command(t, doing, astray, "%s follows %s now (it was a replica of %s)",
-                     turn_address(t, astray), turn_address(t, t->master),
-                     turn_facts(t, astray)->master);
-        turn_add_replicaof(t, t->master);
-        turn_add(t, true, "CONFIG", "REWRITE", NULL);
+        planner_command(t, doing, astray, "%s follows %s now (it was a replica of %s)",
+                        planner_address(t, astray), planner_address(t, t->master),
+                        planner_facts(t, astray)->master);
+        planner_add_replicaof(t, t->master);
+        planner_add(t, true, "CONFIG", "REWRITE", NULL);
         t->out->event = "repointed";
         return true;
     }
@@ -192,8 +192,8 @@ bool steps_repoint(struct turn *t, enum redis_doing doing)
         fresh = fresh && ((syncing & 1U << i) == 0 ||
                           t->now->now_ms - t->now->nodes[i].probe_ms < LOOK_AGAIN_MS);
     }
-    return fresh ? turn_wait(t, LOOK_AGAIN_MS, "replicas synchronize")
-                 : turn_refresh(t, syncing, "are they synchronized?");
+    return fresh ? planner_wait(t, LOOK_AGAIN_MS, "replicas synchronize")
+                 : planner_refresh(t, syncing, "are they synchronized?");
 }
 
 static bool lists_name(char (*list)[REDIS_ADDRESS_SIZE], size_t count, const char *address)
@@ -207,31 +207,31 @@ static bool lists_name(char (*list)[REDIS_ADDRESS_SIZE], size_t count, const cha
 }
 
 /* Whoever follows is a replica; a suspect stays what it was; who was forgotten is not listed before it answers. */
-static void make_lists(const struct turn *t, struct redis_current *record)
+static void make_lists(const struct planner *t, struct redis_current *record)
 {
     struct redis_current before = *record;
     record->replica_count = 0;
     record->unavailable_count = 0;
     for (size_t i = 0; i < t->config->node_count; i++) {
         int node = (int)i;
-        const char *address = turn_address(t, node);
+        const char *address = planner_address(t, node);
         enum redis_node_state state = t->now->nodes[i].state;
         bool was = lists_name(before.replicas, before.replica_count, address);
         bool known = was || lists_name(before.unavailable, before.unavailable_count, address);
         if (node == t->master) {
             continue;
         }
-        if (state == REDIS_NODE_UP ? turn_follows(t, node, t->master)
+        if (state == REDIS_NODE_UP ? planner_follows(t, node, t->master)
                                    : state == REDIS_NODE_SUSPECT && was) {
-            turn_copy(record->replicas[record->replica_count++], REDIS_ADDRESS_SIZE, address);
+            planner_copy(record->replicas[record->replica_count++], REDIS_ADDRESS_SIZE, address);
         } else if (known || redis_probe_answers(t->now->nodes[i].probe)) {
-            turn_copy(record->unavailable[record->unavailable_count++], REDIS_ADDRESS_SIZE,
-                      address);
+            planner_copy(record->unavailable[record->unavailable_count++], REDIS_ADDRESS_SIZE,
+                         address);
         }
     }
 }
 
-static void make_state(const struct turn *t, struct redis_current *record)
+static void make_state(const struct planner *t, struct redis_current *record)
 {
     char why[REDIS_TEXT_SIZE] = "";
     bool early = t->now->now_ms - t->memory->term_ms < GRACE_PERIODS * t->config->period_ms;
@@ -249,7 +249,7 @@ static void make_state(const struct turn *t, struct redis_current *record)
         record->state = REDIS_STATE_PAUSED;
         snprintf(why, sizeof why, "paused by an operator");
     }
-    turn_copy(record->reason, sizeof record->reason, why);
+    planner_copy(record->reason, sizeof record->reason, why);
 }
 
 static bool same_list(const char (*a)[REDIS_ADDRESS_SIZE], size_t a_count,
@@ -273,7 +273,7 @@ static bool same(const struct redis_current *a, const struct redis_current *b)
            same_list(a->unavailable, a->unavailable_count, b->unavailable, b->unavailable_count);
 }
 
-bool steps_unguard(struct turn *t)
+bool plan_unguard(struct planner *t)
 {
     const struct redis_current *current = t->now->current;
     const struct redis_memory *memory = t->memory;
@@ -284,27 +284,27 @@ bool steps_unguard(struct turn *t)
         return false;
     }
     struct redis_current *record =
-        turn_current(t, REDIS_DOING_UPDATE, NULL, "%s", "the min-replicas settings will change");
-    turn_copy(record->reason, sizeof record->reason, current->reason);
+        planner_current(t, REDIS_DOING_UPDATE, NULL, "%s", "the min-replicas settings will change");
+    planner_copy(record->reason, sizeof record->reason, current->reason);
     record->lease_ms = 0;
     record->lease_replicas = 0;
     return true;
 }
 
-bool steps_update(struct turn *t)
+bool plan_update(struct planner *t)
 {
     const struct redis_current *current = t->now->current;
     bool well = master_is_well(t);
     struct redis_current *record =
-        turn_current(t, REDIS_DOING_UPDATE, "updated", "%s", "what the servers say");
-    turn_copy(record->reason, sizeof record->reason, current->reason);
+        planner_current(t, REDIS_DOING_UPDATE, "updated", "%s", "what the servers say");
+    planner_copy(record->reason, sizeof record->reason, current->reason);
     if (well) {
-        const struct redis_facts *facts = turn_facts(t, t->master);
-        turn_copy(record->replid, sizeof record->replid, facts->replid);
-        turn_copy(record->replid2, sizeof record->replid2, facts->replid2);
+        const struct redis_facts *facts = planner_facts(t, t->master);
+        planner_copy(record->replid, sizeof record->replid, facts->replid);
+        planner_copy(record->replid2, sizeof record->replid2, facts->replid2);
         record->second_offset = facts->second_offset;
         if (!current->paused || t->memory->guard_holds) {
-            steps_guard_record(t, t->master, record);
+            plan_guard_record(t, t->master, record);
         }
         make_lists(t, record);
         make_state(t, record);

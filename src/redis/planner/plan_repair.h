@@ -11,18 +11,18 @@
 #include "redis/planner/planner_context.h"
 
 /* min-replicas settings of this master, unless they were sent to this process already and are on. True: an action was made. */
-bool steps_guard(struct turn *t, int master);
+bool plan_guard(struct planner *t, int master);
 
 /* Before other min-replicas settings are sent: current must not promise what the master no longer keeps. */
-bool steps_unguard(struct turn *t);
+bool plan_unguard(struct planner *t);
 
 /* Fills in the record's lease as far as the settings of this master were acknowledged and are still on. */
-void steps_guard_record(const struct turn *t, int master, struct redis_current *record);
+void plan_guard_record(const struct planner *t, int master, struct redis_current *record);
 
 /* Demotes a second master, re-points a replica (at once where doing is REPOINT), or waits for its turn to come. */
-bool steps_repoint(struct turn *t, enum redis_doing doing);
+bool plan_repoint(struct planner *t, enum redis_doing doing);
 
 /* The master's run id, history and lease, the lists and the state, where they differ from current. */
-bool steps_update(struct turn *t);
+bool plan_update(struct planner *t);
 
 #endif

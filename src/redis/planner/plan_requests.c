@@ -8,24 +8,24 @@
 #include <string.h>
 #include <strings.h>
 
-static bool set_paused(struct turn *t, bool paused)
+static bool set_paused(struct planner *t, bool paused)
 {
     const struct redis_request *request = t->now->request;
     if (t->now->current == NULL) {
-        return turn_answer(t, request->name, false, "there is no master yet");
+        return planner_answer(t, request->name, false, "there is no master yet");
     }
     if (t->now->current->paused == paused) {
-        return turn_answer(t, request->name, true, "%s", paused ? "paused" : "resumed");
+        return planner_answer(t, request->name, true, "%s", paused ? "paused" : "resumed");
     }
     struct redis_current *record =
-        turn_current(t, REDIS_DOING_UPDATE, paused ? "paused" : "resumed", "%s by %.100s",
-                     paused ? "paused" : "resumed", request->by);
+        planner_current(t, REDIS_DOING_UPDATE, paused ? "paused" : "resumed", "%s by %.100s",
+                        paused ? "paused" : "resumed", request->by);
     record->paused = paused;
     record->state = paused ? REDIS_STATE_PAUSED : REDIS_STATE_DEGRADED;
     return true;
 }
 
-static bool forget(struct turn *t)
+static bool forget(struct planner *t)
 {
     const struct redis_request *request = t->now->request;
     const struct redis_current *current = t->now->current;
@@ -36,16 +36,16 @@ static bool forget(struct turn *t)
         place++;
     }
     if (node != REDIS_NONE && redis_probe_answers(t->now->nodes[node].probe)) {
-        return turn_answer(t, request->name, false, "%s answers: it would be back at once",
-                           request->target);
+        return planner_answer(t, request->name, false, "%s answers: it would be back at once",
+                              request->target);
     }
     if (current == NULL || place == current->unavailable_count) {
-        return turn_answer(t, request->name, true, "%s is not listed as unavailable",
-                           request->target);
+        return planner_answer(t, request->name, true, "%s is not listed as unavailable",
+                              request->target);
     }
     struct redis_current *record =
-        turn_current(t, REDIS_DOING_UPDATE, "forgotten", "%s is forgotten", request->target);
-    turn_copy(record->reason, sizeof record->reason, current->reason);
+        planner_current(t, REDIS_DOING_UPDATE, "forgotten", "%s is forgotten", request->target);
+    planner_copy(record->reason, sizeof record->reason, current->reason);
     record->unavailable_count--;
     memmove(record->unavailable[place], record->unavailable[place + 1],
             (record->unavailable_count - place) * sizeof record->unavailable[0]);
@@ -53,28 +53,28 @@ static bool forget(struct turn *t)
 }
 
 /* Why this server cannot take over from a master that is well; NULL: it can. */
-static const char *unfit(const struct turn *t, int node)
+static const char *unfit(const struct planner *t, int node)
 {
-    const struct redis_facts *facts = turn_facts(t, node);
-    if (!turn_is(t, node, REDIS_ROLE_REPLICA)) {
+    const struct redis_facts *facts = planner_facts(t, node);
+    if (!planner_is(t, node, REDIS_ROLE_REPLICA)) {
         return "is no replica that answers";
     }
-    if (facts->loading || !turn_follows(t, node, t->master)) {
+    if (facts->loading || !planner_follows(t, node, t->master)) {
         return "does not follow the master";
     }
     return facts->priority == 0 ? "has priority 0" : NULL;
 }
 
 /* The replica that is nearest to a master that is well, or REDIS_NONE. */
-static int nearest(const struct turn *t)
+static int nearest(const struct planner *t)
 {
     int best = REDIS_NONE;
     for (size_t i = 0; i < t->config->node_count; i++) {
         if ((int)i == t->master || unfit(t, (int)i) != NULL) {
             continue;
         }
-        const struct redis_facts *facts = turn_facts(t, (int)i);
-        const struct redis_facts *other = best == REDIS_NONE ? NULL : turn_facts(t, best);
+        const struct redis_facts *facts = planner_facts(t, (int)i);
+        const struct redis_facts *other = best == REDIS_NONE ? NULL : planner_facts(t, best);
         if (other == NULL || facts->priority < other->priority ||
             (facts->priority == other->priority && facts->offset > other->offset)) {
             best = (int)i;
@@ -83,7 +83,7 @@ static int nearest(const struct turn *t)
     return best;
 }
 
-static bool begin(struct turn *t, enum redis_step step, int target, bool force)
+static bool begin(struct planner *t, enum redis_step step, int target, bool force)
 {
     const struct redis_request *request = t->now->request;
     struct plan_wish wish = {.reason = "manual",
@@ -92,32 +92,33 @@ static bool begin(struct turn *t, enum redis_step step, int target, bool force)
                              .force = force,
                              .request = request->name,
                              .why = "an operator asked for it"};
-    steps_plan_begin(t, &wish);
+    plan_failover_begin(t, &wish);
     struct redis_plan *plan = &t->out->u.plan.record;
     if (target != REDIS_NONE) {
-        turn_copy(plan->wanted, sizeof plan->wanted, turn_address(t, target));
+        planner_copy(plan->wanted, sizeof plan->wanted, planner_address(t, target));
     }
     return true;
 }
 
 /* Too early to refuse because of these servers: a leader that is new has not asked one yet, or the next answer of one
  * says whether it is down. */
-static bool in_doubt(struct turn *t, uint32_t nodes)
+static bool in_doubt(struct planner *t, uint32_t nodes)
 {
-    uint32_t unasked = turn_unprobed(t, 0) & nodes;
+    uint32_t unasked = planner_unprobed(t, 0) & nodes;
     if (unasked != 0) {
-        return turn_refresh(t, unasked, "an operator asks for a fail-over: how are the servers?");
+        return planner_refresh(t, unasked,
+                               "an operator asks for a fail-over: how are the servers?");
     }
     for (size_t i = 0; i < t->config->node_count; i++) {
         if ((nodes & 1U << i) != 0 && t->now->nodes[i].state == REDIS_NODE_SUSPECT) {
-            return turn_wait(t, t->config->period_ms / 4, "%s is asked again",
-                             turn_address(t, (int)i));
+            return planner_wait(t, t->config->period_ms / 4, "%s is asked again",
+                                planner_address(t, (int)i));
         }
     }
     return false;
 }
 
-static bool failover(struct turn *t)
+static bool failover(struct planner *t)
 {
     const struct redis_request *request = t->now->request;
     const char *name = request->name;
@@ -125,61 +126,62 @@ static bool failover(struct turn *t)
     if (request->target[0] != '\0') {
         target = redis_config_find(t->config, request->target);
         if (target == REDIS_NONE) {
-            return turn_answer(t, name, false, "%s is not one of the servers", request->target);
+            return planner_answer(t, name, false, "%s is not one of the servers", request->target);
         }
     }
     if (t->now->current == NULL || t->master == REDIS_NONE) {
-        return turn_answer(t, name, false, "there is no master yet");
+        return planner_answer(t, name, false, "there is no master yet");
     }
     if (target == t->master && !request->force) {
-        return turn_answer(t, name, true, "%s is master already", request->target);
+        return planner_answer(t, name, true, "%s is master already", request->target);
     }
-    bool well = turn_is(t, t->master, REDIS_ROLE_MASTER) &&
+    bool well = planner_is(t, t->master, REDIS_ROLE_MASTER) &&
                 t->now->verdicts[t->master].kind != REDIS_VERDICT_DOWN &&
-                strcmp(turn_facts(t, t->master)->run_id, t->now->current->run_id) == 0;
+                strcmp(planner_facts(t, t->master)->run_id, t->now->current->run_id) == 0;
     if (!well) {
         bool down = t->now->verdicts[t->master].kind == REDIS_VERDICT_DOWN;
         if (down || request->force) {
             return begin(t, REDIS_STEP_FENCE, target, request->force);
         }
         return in_doubt(t, 1U << t->master) ||
-               turn_answer(t, name, false, "the master is not well, and not down for all: %s",
-                           t->now->verdicts[t->master].why);
+               planner_answer(t, name, false, "the master is not well, and not down for all: %s",
+                              t->now->verdicts[t->master].why);
     }
     if (target == REDIS_NONE) {
         target = nearest(t);
         if (target == REDIS_NONE) {
             return in_doubt(t, UINT32_MAX) ||
-                   turn_answer(t, name, false, "no replica is fit to become master");
+                   planner_answer(t, name, false, "no replica is fit to become master");
         }
     }
     const char *why = unfit(t, target);
     if (why != NULL && !request->force) {
         return in_doubt(t, 1U << target) ||
-               turn_answer(t, name, false, "%s %s", turn_address(t, target), why);
+               planner_answer(t, name, false, "%s %s", planner_address(t, target), why);
     }
-    if (turn_facts(t, t->master)->version < HANDOVER_VERSION || why != NULL) {
-        return request->force ? begin(t, REDIS_STEP_FENCE, target, true)
-                              : turn_answer(t, name, false,
-                                            "before Redis 6.2 there is no hand-over without loss");
+    if (planner_facts(t, t->master)->version < HANDOVER_VERSION || why != NULL) {
+        return request->force
+                   ? begin(t, REDIS_STEP_FENCE, target, true)
+                   : planner_answer(t, name, false,
+                                    "before Redis 6.2 there is no hand-over without loss");
     }
     return begin(t, REDIS_STEP_HANDOVER, target, false);
 }
 
-static bool expired(struct turn *t)
+static bool expired(struct planner *t)
 {
     const struct redis_request *request = t->now->request;
     return request->expires_ms > 0 && t->now->wall_ms > request->expires_ms &&
-           turn_answer(t, request->name, false, "it expired before it could be carried out");
+           planner_answer(t, request->name, false, "it expired before it could be carried out");
 }
 
-bool steps_request_held(const struct turn *t)
+bool plan_request_held(const struct planner *t)
 {
     int64_t unanswered_ms = t->memory->unanswered_ms;
     return unanswered_ms >= 0 && t->now->now_ms - unanswered_ms < t->config->period_ms;
 }
 
-bool steps_request(struct turn *t)
+bool plan_request(struct planner *t)
 {
     if (t->now->request == NULL) {
         return false;
@@ -199,7 +201,7 @@ bool steps_request(struct turn *t)
     }
 }
 
-bool steps_request_amid(struct turn *t)
+bool plan_request_amid(struct planner *t)
 {
     const struct redis_request *request = t->now->request;
     const struct redis_current *current = t->now->current;
@@ -213,24 +215,24 @@ bool steps_request_amid(struct turn *t)
         return expired(t);
     }
     if (request->kind == REDIS_REQUEST_PAUSE) {
-        return turn_delete_plan(t, REDIS_DOING_ABORT, "failover-aborted", "paused by %.100s",
-                                request->by);
+        return planner_delete_plan(t, REDIS_DOING_ABORT, "failover-aborted", "paused by %.100s",
+                                   request->by);
     }
     if (request->kind != REDIS_REQUEST_FAILOVER || !request->force || plan->force) {
         return false;
     }
     int target = redis_config_find(t->config, request->target);
     if (request->target[0] != '\0' && target == REDIS_NONE) {
-        return turn_answer(t, request->name, false, "%s is not one of the servers",
-                           request->target);
+        return planner_answer(t, request->name, false, "%s is not one of the servers",
+                              request->target);
     }
-    struct redis_plan *record = turn_plan(t, REDIS_DOING_PLAN, "forced", "%.100s forces it",
-                                          request->by[0] != '\0' ? request->by : "an operator");
+    struct redis_plan *record = planner_plan(t, REDIS_DOING_PLAN, "forced", "%.100s forces it",
+                                             request->by[0] != '\0' ? request->by : "an operator");
     record->force = true;
     record->target[0] = '\0';
     record->tried_count = 0;
     record->step = REDIS_STEP_FENCE;
-    turn_copy(record->request, sizeof record->request, request->name);
-    turn_copy(record->wanted, sizeof record->wanted, request->target);
+    planner_copy(record->request, sizeof record->request, request->name);
+    planner_copy(record->wanted, sizeof record->wanted, request->target);
     return true;
 }

@@ -5,13 +5,13 @@
 #include "redis/planner/planner_context.h"
 
 /* The last answer could not be written: for a period, other things come first. */
-bool steps_request_held(const struct turn *t);
+bool plan_request_held(const struct planner *t);
 
 /* Answers the request that waits, or begins its plan. False: there is none. No plan is there. */
-bool steps_request(struct turn *t);
+bool plan_request(struct planner *t);
 
 /* While a plan is stuck (no candidate, cannot be fenced): an expired request is answered, `pause` gives the plan up,
  * `failover --force` lets it go on. False: nothing to do. */
-bool steps_request_amid(struct turn *t);
+bool plan_request_amid(struct planner *t);
 
 #endif

@@ -39,22 +39,22 @@ static void command_done(struct redis_memory *memory, const struct redis_action 
                          const struct redis_outcome *outcome, int64_t now_ms)
 {
     const char *step = action->step;
-    if (strcmp(step, turn_doing_name(REDIS_DOING_SAVE)) == 0) {
+    if (strcmp(step, planner_doing_name(REDIS_DOING_SAVE)) == 0) {
         memory->saved |= 1U << action->node; /* even if it was refused: there may be no file */
         return;
     }
     memory->attempt_ms[action->node] = now_ms;
-    if (strcmp(step, turn_doing_name(REDIS_DOING_PAUSE)) == 0) {
+    if (strcmp(step, planner_doing_name(REDIS_DOING_PAUSE)) == 0) {
         memory->paused_ms = now_ms; /* even if it was refused: REPLICAOF comes anyway */
-    } else if (strcmp(step, turn_doing_name(REDIS_DOING_ABORT)) == 0) {
+    } else if (strcmp(step, planner_doing_name(REDIS_DOING_ABORT)) == 0) {
         memory->unpaused_ms = now_ms;
-    } else if (strcmp(step, turn_doing_name(REDIS_DOING_HANDOVER)) == 0) {
+    } else if (strcmp(step, planner_doing_name(REDIS_DOING_HANDOVER)) == 0) {
         memory->handover_ms = now_ms;
         memory->handover_refused = !outcome->ok && outcome->failed >= 0;
-    } else if (strcmp(step, turn_doing_name(REDIS_DOING_GUARD)) == 0) {
+    } else if (strcmp(step, planner_doing_name(REDIS_DOING_GUARD)) == 0) {
         memory->guard_ms = now_ms;
         memory->guard_holds = outcome->ok;
-        turn_copy(memory->guarded, sizeof memory->guarded, action->run_id);
+        planner_copy(memory->guarded, sizeof memory->guarded, action->run_id);
     }
 }
 
@@ -69,11 +69,11 @@ void redis_steps_done(struct redis_memory *memory, const struct redis_action *ac
     }
     memory->failed_ms = outcome->ok ? -1 : now_ms;
     if (!outcome->ok) {
-        turn_copy(memory->last_error, sizeof memory->last_error, outcome->text);
+        planner_copy(memory->last_error, sizeof memory->last_error, outcome->text);
     }
 }
 
-static bool cooling_down(struct turn *t)
+static bool cooling_down(struct planner *t)
 {
     const struct redis_current *current = t->now->current;
     int64_t since_ms = t->now->wall_ms - current->failover_ms;
@@ -87,29 +87,29 @@ static bool cooling_down(struct turn *t)
     snprintf(why, sizeof why, "%.100s is down; the last fail-over was too recent for another one",
              current->master);
     if (strcmp(current->reason, why) != 0) {
-        turn_current(t, REDIS_DOING_UPDATE, "held", "%s", why)->state = REDIS_STATE_DEGRADED;
+        planner_current(t, REDIS_DOING_UPDATE, "held", "%s", why)->state = REDIS_STATE_DEGRADED;
         return true;
     }
-    return turn_wait(t, t->config->period_ms, "held for %" PRId64 " ms more",
-                     t->config->cooldown_ms - since_ms);
+    return planner_wait(t, t->config->period_ms, "held for %" PRId64 " ms more",
+                        t->config->cooldown_ms - since_ms);
 }
 
-static bool begin(struct turn *t, const char *reason, const char *why)
+static bool begin(struct planner *t, const char *reason, const char *why)
 {
     struct plan_wish wish = {
         .reason = reason, .step = REDIS_STEP_FENCE, .target = REDIS_NONE, .why = why};
-    return steps_plan_begin(t, &wish);
+    return plan_failover_begin(t, &wish);
 }
 
-static bool accept_process(struct turn *t, const char *why)
+static bool accept_process(struct planner *t, const char *why)
 {
-    const struct redis_facts *facts = turn_facts(t, t->master);
-    struct redis_current *record = turn_current(
+    const struct redis_facts *facts = planner_facts(t, t->master);
+    struct redis_current *record = planner_current(
         t, REDIS_DOING_UPDATE, "restarted", "%s was restarted: %s", t->now->current->master, why);
-    turn_copy(record->reason, sizeof record->reason, t->now->current->reason);
-    turn_copy(record->run_id, sizeof record->run_id, facts->run_id);
-    turn_copy(record->replid, sizeof record->replid, facts->replid);
-    turn_copy(record->replid2, sizeof record->replid2, facts->replid2);
+    planner_copy(record->reason, sizeof record->reason, t->now->current->reason);
+    planner_copy(record->run_id, sizeof record->run_id, facts->run_id);
+    planner_copy(record->replid, sizeof record->replid, facts->replid);
+    planner_copy(record->replid2, sizeof record->replid2, facts->replid2);
     record->second_offset = facts->second_offset;
     record->lease_ms = 0;
     record->lease_replicas = 0;
@@ -117,45 +117,45 @@ static bool accept_process(struct turn *t, const char *why)
 }
 
 /* A master that answers as another process: it has what the best replica has, or it is not the master any more. */
-static bool restarted(struct turn *t)
+static bool restarted(struct planner *t)
 {
     const char *why = NULL;
     int best = REDIS_NONE;
-    if (steps_plan_restart_loses(t, t->master, &best, &why)) {
+    if (plan_failover_restart_loses(t, t->master, &best, &why)) {
         return begin(t, "restarted", why);
     }
     /* What the others had at the last look may be less than they have: an empty one is not taken for that. */
-    uint32_t earlier = turn_unprobed(t, t->now->nodes[t->master].state_ms);
-    return earlier != 0 && turn_facts(t, t->master)->keys == 0
-               ? turn_refresh(t, earlier, "the master came back empty: what do the others have?")
+    uint32_t earlier = planner_unprobed(t, t->now->nodes[t->master].state_ms);
+    return earlier != 0 && planner_facts(t, t->master)->keys == 0
+               ? planner_refresh(t, earlier, "the master came back empty: what do the others have?")
                : accept_process(t, why);
 }
 
 /* The master says that it is a replica: somebody handed over by hand, or it was restarted so. */
-static bool became_replica(struct turn *t)
+static bool became_replica(struct planner *t)
 {
     int64_t *drift_ms = &t->memory->drift_ms[t->master];
-    int other = turn_master_of(t, t->master);
+    int other = planner_master_of(t, t->master);
     if (*drift_ms < 0) {
         *drift_ms = t->now->nodes[t->master].facts_ms;
     }
     if (t->now->nodes[t->master].facts_ms <= *drift_ms) {
-        return turn_wait(t, t->config->period_ms, "the master says that it is a replica");
+        return planner_wait(t, t->config->period_ms, "the master says that it is a replica");
     }
-    if (other == REDIS_NONE || !turn_is(t, other, REDIS_ROLE_MASTER) ||
-        !turn_of_current(t, other)) {
+    if (other == REDIS_NONE || !planner_is(t, other, REDIS_ROLE_MASTER) ||
+        !planner_of_current(t, other)) {
         return begin(t, "role", "the master has become a replica");
     }
-    const struct redis_facts *facts = turn_facts(t, other);
+    const struct redis_facts *facts = planner_facts(t, other);
     struct redis_current *record =
-        turn_current(t, REDIS_DOING_PUBLISH, "adopted", "%s follows %s, which is master now",
-                     t->now->current->master, turn_address(t, other));
+        planner_current(t, REDIS_DOING_PUBLISH, "adopted", "%s follows %s, which is master now",
+                        t->now->current->master, planner_address(t, other));
     record->epoch++;
     record->state = REDIS_STATE_DEGRADED;
-    turn_copy(record->master, sizeof record->master, turn_address(t, other));
-    turn_copy(record->run_id, sizeof record->run_id, facts->run_id);
-    turn_copy(record->replid, sizeof record->replid, facts->replid);
-    turn_copy(record->replid2, sizeof record->replid2, facts->replid2);
+    planner_copy(record->master, sizeof record->master, planner_address(t, other));
+    planner_copy(record->run_id, sizeof record->run_id, facts->run_id);
+    planner_copy(record->replid, sizeof record->replid, facts->replid);
+    planner_copy(record->replid2, sizeof record->replid2, facts->replid2);
     record->second_offset = facts->second_offset;
     record->since_ms = t->now->wall_ms;
     record->lease_ms = 0;
@@ -164,19 +164,19 @@ static bool became_replica(struct turn *t)
 }
 
 /* Whether the master is there, and the one it was. */
-static bool look_at_master(struct turn *t)
+static bool look_at_master(struct planner *t)
 {
     const struct redis_verdict *verdict = &t->now->verdicts[t->master];
     const struct redis_node *node = &t->now->nodes[t->master];
     const struct redis_facts *facts = &node->facts;
     /* it answers here, and the others have not seen it for long enough to say so */
-    bool coming_back = turn_recent(t, t->master) &&
+    bool coming_back = planner_recent(t, t->master) &&
                        (node->state == REDIS_NODE_DOWN ||
                         t->now->now_ms - node->state_ms < BACK_PERIODS * t->config->period_ms);
     if (verdict->kind == REDIS_VERDICT_DOWN && !coming_back) {
         return cooling_down(t) || begin(t, "down", verdict->why);
     }
-    if (!turn_recent(t, t->master) || facts->loading) {
+    if (!planner_recent(t, t->master) || facts->loading) {
         return false;
     }
     if (facts->role == REDIS_ROLE_REPLICA) {
@@ -186,26 +186,25 @@ static bool look_at_master(struct turn *t)
     return strcmp(facts->run_id, t->now->current->run_id) != 0 && restarted(t);
 }
 
-static bool settled(struct turn *t)
+static bool settled(struct planner *t)
 {
     bool paused = t->now->current->paused;
-    if ((!steps_request_held(t) && steps_request(t)) || (!paused && look_at_master(t))) {
+    if ((!plan_request_held(t) && plan_request(t)) || (!paused && look_at_master(t))) {
         return true;
     }
-    bool well = turn_is(t, t->master, REDIS_ROLE_MASTER) &&
-                strcmp(turn_facts(t, t->master)->run_id, t->now->current->run_id) == 0;
+    bool well = planner_is(t, t->master, REDIS_ROLE_MASTER) &&
+                strcmp(planner_facts(t, t->master)->run_id, t->now->current->run_id) == 0;
     if (well && !paused &&
-        (steps_unguard(t) || steps_guard(t, t->master) ||
-         steps_repoint(t, REDIS_DOING_RECONCILE))) {
+        (plan_unguard(t) || plan_guard(t, t->master) || plan_repoint(t, REDIS_DOING_RECONCILE))) {
         return true;
     }
-    return steps_update(t) || turn_wait(t, t->config->period_ms, "all is as it should be");
+    return plan_update(t) || planner_wait(t, t->config->period_ms, "all is as it should be");
 }
 
 void redis_steps_next(const struct redis_situation *now, struct redis_memory *memory,
                       struct redis_action *ret)
 {
-    struct turn t = {.now = now, .config = now->config, .memory = memory, .out = ret};
+    struct planner t = {.now = now, .config = now->config, .memory = memory, .out = ret};
     const struct redis_current *current = now->current;
     t.master = current == NULL ? REDIS_NONE : redis_config_find(now->config, current->master);
     if (memory->term_ms < 0) {
@@ -216,12 +215,13 @@ void redis_steps_next(const struct redis_situation *now, struct redis_memory *me
         memory->epoch_ms = now->now_ms;
     }
     if (memory->failed_ms >= 0 && now->now_ms - memory->failed_ms < RETRY_MS) {
-        turn_wait(&t, RETRY_MS - (now->now_ms - memory->failed_ms), "%.200s", memory->last_error);
+        planner_wait(&t, RETRY_MS - (now->now_ms - memory->failed_ms), "%.200s",
+                     memory->last_error);
     } else if (now->plan != NULL) {
-        (void)((current != NULL && !steps_request_held(&t) && steps_request_amid(&t)) ||
-               steps_plan_next(&t));
+        (void)((current != NULL && !plan_request_held(&t) && plan_request_amid(&t)) ||
+               plan_failover_next(&t));
     } else if (t.master == REDIS_NONE) {
-        (void)steps_start(&t);
+        (void)plan_start(&t);
     } else {
         (void)settled(&t);
     }

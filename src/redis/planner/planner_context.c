@@ -15,7 +15,7 @@ static const char *const doing_names[] = {
         NULL,
 };
 
-const char *turn_doing_name(enum redis_doing doing)
+const char *planner_doing_name(enum redis_doing doing)
 {
     return doing_names[doing];
 }
@@ -25,12 +25,12 @@ const char *const *redis_step_names(void)
     return doing_names;
 }
 
-void turn_copy(char *ret, size_t size, const char *text)
+void planner_copy(char *ret, size_t size, const char *text)
 {
     snprintf(ret, size, "%s", text == NULL ? "" : text);
 }
 
-static void begin(struct turn *t, enum redis_action_kind kind, enum redis_doing doing, int node,
+static void begin(struct planner *t, enum redis_action_kind kind, enum redis_doing doing, int node,
                   const char *event)
 {
     memset(t->out, 0, sizeof *t->out);
@@ -49,7 +49,7 @@ static void begin(struct turn *t, enum redis_action_kind kind, enum redis_doing 
         va_end(args);                                                                              \
     } while (0)
 
-bool turn_wait(struct turn *t, int64_t ms, const char *why, ...)
+bool planner_wait(struct planner *t, int64_t ms, const char *why, ...)
 {
     begin(t, REDIS_ACTION_WAIT, REDIS_DOING_WAIT, REDIS_NONE, NULL);
     SAY(t, why);
@@ -57,45 +57,45 @@ bool turn_wait(struct turn *t, int64_t ms, const char *why, ...)
     return true;
 }
 
-bool turn_refresh(struct turn *t, uint32_t nodes, const char *why)
+bool planner_refresh(struct planner *t, uint32_t nodes, const char *why)
 {
     begin(t, REDIS_ACTION_REFRESH, REDIS_DOING_REFRESH, REDIS_NONE, NULL);
-    turn_copy(t->out->why, sizeof t->out->why, why);
+    planner_copy(t->out->why, sizeof t->out->why, why);
     t->out->u.refresh = nodes;
     return true;
 }
 
-bool turn_fence(struct turn *t, int node, const char *why)
+bool planner_fence(struct planner *t, int node, const char *why)
 {
     begin(t, REDIS_ACTION_FENCE, REDIS_DOING_FENCE, node, NULL);
-    turn_copy(t->out->why, sizeof t->out->why, why);
+    planner_copy(t->out->why, sizeof t->out->why, why);
     return true;
 }
 
-bool turn_command(struct turn *t, enum redis_doing doing, int node, const char *why, ...)
+bool planner_command(struct planner *t, enum redis_doing doing, int node, const char *why, ...)
 {
     begin(t, REDIS_ACTION_COMMAND, doing, node, NULL);
-    turn_copy(t->out->run_id, sizeof t->out->run_id, turn_facts(t, node)->run_id);
-    t->out->role = turn_facts(t, node)->role;
+    planner_copy(t->out->run_id, sizeof t->out->run_id, planner_facts(t, node)->run_id);
+    t->out->role = planner_facts(t, node)->role;
     SAY(t, why);
     return true;
 }
 
-void turn_add(struct turn *t, bool optional, const char *word, ...)
+void planner_add(struct planner *t, bool optional, const char *word, ...)
 {
     struct redis_command *command = &t->out->u.commands.list[t->out->u.commands.count++];
     va_list args;
     va_start(args, word);
     for (; word != NULL && command->argc < REDIS_ARGS_MAX; word = va_arg(args, const char *)) {
-        turn_copy(command->argv[command->argc], sizeof command->argv[0], word);
+        planner_copy(command->argv[command->argc], sizeof command->argv[0], word);
         command->argc++;
     }
     va_end(args);
     command->optional = optional;
 }
 
-struct redis_current *turn_current(struct turn *t, enum redis_doing doing, const char *event,
-                                   const char *why, ...)
+struct redis_current *planner_current(struct planner *t, enum redis_doing doing, const char *event,
+                                      const char *why, ...)
 {
     begin(t, REDIS_ACTION_WRITE_CURRENT, doing, REDIS_NONE, event);
     SAY(t, why);
@@ -107,12 +107,12 @@ struct redis_current *turn_current(struct turn *t, enum redis_doing doing, const
         t->out->u.current.version = t->now->current_version;
     }
     record->token = t->now->token;
-    turn_copy(record->reason, sizeof record->reason, t->out->why);
+    planner_copy(record->reason, sizeof record->reason, t->out->why);
     return record;
 }
 
-struct redis_plan *turn_plan(struct turn *t, enum redis_doing doing, const char *event,
-                             const char *why, ...)
+struct redis_plan *planner_plan(struct planner *t, enum redis_doing doing, const char *event,
+                                const char *why, ...)
 {
     begin(t, REDIS_ACTION_WRITE_PLAN, doing, REDIS_NONE, event);
     SAY(t, why);
@@ -125,8 +125,8 @@ struct redis_plan *turn_plan(struct turn *t, enum redis_doing doing, const char 
     return record;
 }
 
-bool turn_delete_plan(struct turn *t, enum redis_doing doing, const char *event, const char *why,
-                      ...)
+bool planner_delete_plan(struct planner *t, enum redis_doing doing, const char *event,
+                         const char *why, ...)
 {
     begin(t, REDIS_ACTION_DELETE_PLAN, doing, REDIS_NONE, event);
     SAY(t, why);
@@ -134,29 +134,29 @@ bool turn_delete_plan(struct turn *t, enum redis_doing doing, const char *event,
     return true;
 }
 
-bool turn_answer(struct turn *t, const char *request, bool ok, const char *why, ...)
+bool planner_answer(struct planner *t, const char *request, bool ok, const char *why, ...)
 {
     begin(t, REDIS_ACTION_ANSWER, REDIS_DOING_ANSWER, REDIS_NONE,
           ok ? "request-done" : "request-refused");
     SAY(t, why);
-    turn_copy(t->out->u.answer.name, sizeof t->out->u.answer.name, request);
+    planner_copy(t->out->u.answer.name, sizeof t->out->u.answer.name, request);
     struct redis_result *result = &t->out->u.answer.result;
     result->ok = ok;
     result->lost_bytes = -1;
-    turn_copy(result->text, sizeof result->text, t->out->why);
+    planner_copy(result->text, sizeof result->text, t->out->why);
     if (t->now->current != NULL) {
-        turn_copy(result->master, sizeof result->master, t->now->current->master);
+        planner_copy(result->master, sizeof result->master, t->now->current->master);
         result->epoch = t->now->current->epoch;
     }
     return true;
 }
 
-const struct redis_facts *turn_facts(const struct turn *t, int node)
+const struct redis_facts *planner_facts(const struct planner *t, int node)
 {
     return &t->now->nodes[node].facts;
 }
 
-bool turn_recent(const struct turn *t, int node)
+bool planner_recent(const struct planner *t, int node)
 {
     if (node == REDIS_NONE) {
         return false;
@@ -167,77 +167,77 @@ bool turn_recent(const struct turn *t, int node)
                RECENT_PERIODS * t->config->period_ms + t->config->op_timeout_ms;
 }
 
-bool turn_is(const struct turn *t, int node, enum redis_role role)
+bool planner_is(const struct planner *t, int node, enum redis_role role)
 {
-    return turn_recent(t, node) && turn_facts(t, node)->role == role;
+    return planner_recent(t, node) && planner_facts(t, node)->role == role;
 }
 
-bool turn_same_process(const struct turn *t, int a, int b)
+bool planner_same_process(const struct planner *t, int a, int b)
 {
-    const char *run_id = turn_facts(t, a)->run_id;
-    return a != b && run_id[0] != '\0' && strcmp(run_id, turn_facts(t, b)->run_id) == 0;
+    const char *run_id = planner_facts(t, a)->run_id;
+    return a != b && run_id[0] != '\0' && strcmp(run_id, planner_facts(t, b)->run_id) == 0;
 }
 
-int turn_master_of(const struct turn *t, int node)
+int planner_master_of(const struct planner *t, int node)
 {
-    const struct redis_facts *facts = turn_facts(t, node);
+    const struct redis_facts *facts = planner_facts(t, node);
     if (facts->role != REDIS_ROLE_REPLICA) {
         return REDIS_NONE;
     }
     int master = redis_config_find(t->config, facts->master);
     for (size_t i = 0; master == REDIS_NONE && facts->link_up && i < t->config->node_count; i++) {
-        const struct redis_facts *other = turn_facts(t, (int)i);
-        if ((int)i != node && turn_is(t, (int)i, REDIS_ROLE_MASTER) && facts->replid[0] != '\0' &&
-            strcmp(other->replid, facts->replid) == 0) {
+        const struct redis_facts *other = planner_facts(t, (int)i);
+        if ((int)i != node && planner_is(t, (int)i, REDIS_ROLE_MASTER) &&
+            facts->replid[0] != '\0' && strcmp(other->replid, facts->replid) == 0) {
             master = (int)i;
         }
     }
     return master;
 }
 
-bool turn_follows(const struct turn *t, int node, int master)
+bool planner_follows(const struct planner *t, int node, int master)
 {
-    return turn_is(t, node, REDIS_ROLE_REPLICA) && turn_facts(t, node)->link_up &&
-           !turn_facts(t, node)->sync_in_progress && turn_master_of(t, node) == master;
+    return planner_is(t, node, REDIS_ROLE_REPLICA) && planner_facts(t, node)->link_up &&
+           !planner_facts(t, node)->sync_in_progress && planner_master_of(t, node) == master;
 }
 
-bool turn_of_current(const struct turn *t, int node)
+bool planner_of_current(const struct planner *t, int node)
 {
     const struct redis_current *current = t->now->current;
-    return redis_facts_of_history(turn_facts(t, node), current->replid, current->replid2,
+    return redis_facts_of_history(planner_facts(t, node), current->replid, current->replid2,
                                   current->second_offset);
 }
 
-const char *turn_address(const struct turn *t, int node)
+const char *planner_address(const struct planner *t, int node)
 {
     return t->config->nodes[node].address;
 }
 
-bool turn_probed_since(const struct turn *t, int node, int64_t ms)
+bool planner_probed_since(const struct planner *t, int node, int64_t ms)
 {
     return t->now->nodes[node].probe_ms >= ms;
 }
 
-uint32_t turn_unprobed(const struct turn *t, int64_t ms)
+uint32_t planner_unprobed(const struct planner *t, int64_t ms)
 {
     uint32_t set = 0;
     for (size_t i = 0; i < t->config->node_count; i++) {
-        set |= turn_probed_since(t, (int)i, ms) ? 0 : 1U << i;
+        set |= planner_probed_since(t, (int)i, ms) ? 0 : 1U << i;
     }
     return set;
 }
 
-void turn_add_replicaof(struct turn *t, int master)
+void planner_add_replicaof(struct planner *t, int master)
 {
     char port[16];
     snprintf(port, sizeof port, "%d", t->config->nodes[master].port);
-    int version = turn_facts(t, t->out->node)->version;
+    int version = planner_facts(t, t->out->node)->version;
     const char *name = version > 0 && version < 50000 ? "SLAVEOF" : "REPLICAOF";
-    turn_add(t, false, name, t->config->nodes[master].host, port, NULL);
+    planner_add(t, false, name, t->config->nodes[master].host, port, NULL);
 }
 
-void turn_add_kill(struct turn *t)
+void planner_add_kill(struct planner *t)
 {
-    turn_add(t, true, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes", NULL);
-    turn_add(t, true, "CLIENT", "KILL", "TYPE", "pubsub", "SKIPME", "yes", NULL);
+    planner_add(t, true, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes", NULL);
+    planner_add(t, true, "CLIENT", "KILL", "TYPE", "pubsub", "SKIPME", "yes", NULL);
 }

@@ -9,7 +9,7 @@
 
 #include "redis/planner/planner.h"
 
-struct turn {
+struct planner {
     const struct redis_situation *now;
     const struct redis_config *config;
     struct redis_memory *memory;
@@ -51,51 +51,51 @@ enum redis_doing {
 #undef REDIS_DOING_ENUM
 };
 
-const char *turn_doing_name(enum redis_doing doing);
+const char *planner_doing_name(enum redis_doing doing);
 
 /* The actions; all return true. why: a printf format. */
-bool turn_wait(struct turn *t, int64_t ms, const char *why, ...)
+bool planner_wait(struct planner *t, int64_t ms, const char *why, ...)
     __attribute__((format(printf, 3, 4)));
-bool turn_refresh(struct turn *t, uint32_t nodes, const char *why);
-bool turn_fence(struct turn *t, int node, const char *why);
-/* Then turn_add for each command, words up to NULL. */
-bool turn_command(struct turn *t, enum redis_doing doing, int node, const char *why, ...)
+bool planner_refresh(struct planner *t, uint32_t nodes, const char *why);
+bool planner_fence(struct planner *t, int node, const char *why);
+/* Then planner_add for each command, words up to NULL. */
+bool planner_command(struct planner *t, enum redis_doing doing, int node, const char *why, ...)
     __attribute__((format(printf, 4, 5)));
-void turn_add(struct turn *t, bool optional, const char *word, ...) __attribute__((sentinel));
+void planner_add(struct planner *t, bool optional, const char *word, ...) __attribute__((sentinel));
 /* A copy of current (of nothing, when there is none) to be changed; its reason is why. */
-struct redis_current *turn_current(struct turn *t, enum redis_doing doing, const char *event,
-                                   const char *why, ...) __attribute__((format(printf, 4, 5)));
+struct redis_current *planner_current(struct planner *t, enum redis_doing doing, const char *event,
+                                      const char *why, ...) __attribute__((format(printf, 4, 5)));
 /* A copy of the plan (of nothing, when there is none) to be changed. */
-struct redis_plan *turn_plan(struct turn *t, enum redis_doing doing, const char *event,
-                             const char *why, ...) __attribute__((format(printf, 4, 5)));
-bool turn_delete_plan(struct turn *t, enum redis_doing doing, const char *event, const char *why,
-                      ...) __attribute__((format(printf, 4, 5)));
-bool turn_answer(struct turn *t, const char *request, bool ok, const char *why, ...)
+struct redis_plan *planner_plan(struct planner *t, enum redis_doing doing, const char *event,
+                                const char *why, ...) __attribute__((format(printf, 4, 5)));
+bool planner_delete_plan(struct planner *t, enum redis_doing doing, const char *event,
+                         const char *why, ...) __attribute__((format(printf, 4, 5)));
+bool planner_answer(struct planner *t, const char *request, bool ok, const char *why, ...)
     __attribute__((format(printf, 4, 5)));
 
 /* Text that may be NULL or longer than size. */
-void turn_copy(char *ret, size_t size, const char *text);
+void planner_copy(char *ret, size_t size, const char *text);
 
-const struct redis_facts *turn_facts(const struct turn *t, int node);
-bool turn_recent(const struct turn *t, int node);
+const struct redis_facts *planner_facts(const struct planner *t, int node);
+bool planner_recent(const struct planner *t, int node);
 /* Recent, and of that role. */
-bool turn_is(const struct turn *t, int node, enum redis_role role);
+bool planner_is(const struct planner *t, int node, enum redis_role role);
 /* Two entries of the list lead to the same process (a name that moved). */
-bool turn_same_process(const struct turn *t, int a, int b);
+bool planner_same_process(const struct planner *t, int a, int b);
 /* Whose replica it is, by address or, where names differ, by the history it shares; REDIS_NONE. */
-int turn_master_of(const struct turn *t, int node);
+int planner_master_of(const struct planner *t, int node);
 /* It is a replica of that node, linked, and past its synchronization. */
-bool turn_follows(const struct turn *t, int node, int master);
+bool planner_follows(const struct planner *t, int node, int master);
 /* Its data are of the history in current. */
-bool turn_of_current(const struct turn *t, int node);
-const char *turn_address(const struct turn *t, int node);
+bool planner_of_current(const struct planner *t, int node);
+const char *planner_address(const struct planner *t, int node);
 /* Probed, with whatever result, by a probe that was sent at or after ms. */
-bool turn_probed_since(const struct turn *t, int node, int64_t ms);
+bool planner_probed_since(const struct planner *t, int node, int64_t ms);
 /* Nodes not probed since ms. */
-uint32_t turn_unprobed(const struct turn *t, int64_t ms);
+uint32_t planner_unprobed(const struct planner *t, int64_t ms);
 
 /* Commands that several need. */
-void turn_add_replicaof(struct turn *t, int master);
-void turn_add_kill(struct turn *t);
+void planner_add_replicaof(struct planner *t, int master);
+void planner_add_kill(struct planner *t);
 
 #endif

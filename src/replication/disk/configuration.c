@@ -8,7 +8,7 @@
 
 #define ENCODING_VERSION 1u
 
-static bool usable(const struct member *m)
+static bool usable(const struct configuration_member *m)
 {
     size_t len = m->address == NULL ? 0 : strnlen(m->address, MEMBER_ADDRESS_MAX + 1);
     return m->id != 0 && len > 0 && len <= MEMBER_ADDRESS_MAX &&
@@ -16,9 +16,9 @@ static bool usable(const struct member *m)
 }
 
 /* What every configuration must hold, written or read. */
-static bool well_formed(const struct member *members, size_t n)
+static bool well_formed(const struct configuration_member *members, size_t n)
 {
-    if (n == 0 || n > MEMBERS_MAX || members_voters(members, n) == 0) {
+    if (n == 0 || n > MEMBERS_MAX || configuration_voters(members, n) == 0) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
@@ -44,13 +44,14 @@ static void append_le64(struct buf *out, uint64_t v)
 
 static int by_id(const void *a, const void *b)
 {
-    uint64_t x = (*(const struct member *const *)a)->id, y = (*(const struct member *const *)b)->id;
+    uint64_t x = (*(const struct configuration_member *const *)a)->id,
+             y = (*(const struct configuration_member *const *)b)->id;
     return (x > y) - (x < y);
 }
 
-int members_encode(const struct member *members, size_t n, struct buf *out)
+int configuration_encode(const struct configuration_member *members, size_t n, struct buf *out)
 {
-    const struct member *order[MEMBERS_MAX];
+    const struct configuration_member *order[MEMBERS_MAX];
     if (n > MEMBERS_MAX || !well_formed(members, n)) {
         return CONCLAVE_EINVAL;
     }
@@ -72,7 +73,8 @@ int members_encode(const struct member *members, size_t n, struct buf *out)
     return buf_ok(out) ? 0 : CONCLAVE_ENOMEM;
 }
 
-int members_decode(struct slice bytes, struct member ret[MEMBERS_MAX], size_t *ret_n)
+int configuration_decode(struct slice bytes, struct configuration_member ret[MEMBERS_MAX],
+                         size_t *ret_n)
 {
     size_t at = 9;
     if (bytes.len < at || bytes.data[0] != ENCODING_VERSION) {
@@ -93,7 +95,7 @@ int members_decode(struct slice bytes, struct member ret[MEMBERS_MAX], size_t *r
             return CONCLAVE_ECORRUPT;
         }
         ret[i].address = (const char *)bytes.data + at;
-        ret[i].role = (enum member_role)end[1];
+        ret[i].role = (enum configuration_role)end[1];
         at = (size_t)(end + 2 - bytes.data);
     }
     if (bytes.len - at >= 8 || !well_formed(ret, n)) {
@@ -103,7 +105,8 @@ int members_decode(struct slice bytes, struct member ret[MEMBERS_MAX], size_t *r
     return 0;
 }
 
-const struct member *members_find(const struct member *members, size_t n, uint64_t id)
+const struct configuration_member *configuration_find(const struct configuration_member *members,
+                                                      size_t n, uint64_t id)
 {
     for (size_t i = 0; i < n; i++) {
         if (members[i].id == id) {
@@ -113,7 +116,7 @@ const struct member *members_find(const struct member *members, size_t n, uint64
     return NULL;
 }
 
-size_t members_voters(const struct member *members, size_t n)
+size_t configuration_voters(const struct configuration_member *members, size_t n)
 {
     size_t voters = 0;
     for (size_t i = 0; i < n; i++) {
@@ -122,11 +125,12 @@ size_t members_voters(const struct member *members, size_t n)
     return voters;
 }
 
-size_t members_differences(const struct member *a, size_t n_a, const struct member *b, size_t n_b)
+size_t configuration_differences(const struct configuration_member *a, size_t n_a,
+                                 const struct configuration_member *b, size_t n_b)
 {
     size_t differences = 0, common = 0;
     for (size_t i = 0; i < n_a; i++) {
-        const struct member *other = members_find(b, n_b, a[i].id);
+        const struct configuration_member *other = configuration_find(b, n_b, a[i].id);
         common += other != NULL;
         differences +=
             other == NULL || other->role != a[i].role || strcmp(other->address, a[i].address) != 0;

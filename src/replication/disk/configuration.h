@@ -21,41 +21,44 @@
 #define MEMBER_ADDRESS_MAX 1024u /* bytes, without the NUL */
 
 /* libraft's numbers. */
-enum member_role {
+enum configuration_role {
     MEMBER_OBSERVER = 0, /* receives the log, has no vote */
     MEMBER_VOTER = 1,
     MEMBER_SPARE = 2, /* receives nothing */
 };
 
-struct member {
+struct configuration_member {
     uint64_t id; /* not 0 */
-    enum member_role role;
+    enum configuration_role role;
     const char *address; /* not empty; no two members have the same */
 };
 
 /* Appends the encoding, in the order of ids whatever the order of `members` (libraft keeps figures
  * by position, so the same members must always stand in the same order). 0, CONCLAVE_ENOMEM, or
  * CONCLAVE_EINVAL: nobody votes, an id or an address is there twice, out of range. */
-int members_encode(const struct member *members, size_t n, struct buf *out) CONCLAVE_MUST_USE;
+int configuration_encode(const struct configuration_member *members, size_t n,
+                         struct buf *out) CONCLAVE_MUST_USE;
 
 /* Up to MEMBERS_MAX members; their addresses are borrowed from bytes. 0 or CONCLAVE_ECORRUPT.
  * A configuration in which nobody votes is none. */
-int members_decode(struct slice bytes, struct member ret[MEMBERS_MAX],
-                   size_t *ret_n) CONCLAVE_MUST_USE;
+int configuration_decode(struct slice bytes, struct configuration_member ret[MEMBERS_MAX],
+                         size_t *ret_n) CONCLAVE_MUST_USE;
 
 /* NULL when there is no such member. */
-const struct member *members_find(const struct member *members, size_t n, uint64_t id);
+const struct configuration_member *configuration_find(const struct configuration_member *members,
+                                                      size_t n, uint64_t id);
 
-size_t members_voters(const struct member *members, size_t n);
+size_t configuration_voters(const struct configuration_member *members, size_t n);
 
 /* How many members are in one of them only, or differ in role or address; the order is of no
  * meaning. */
-size_t members_differences(const struct member *a, size_t n_a, const struct member *b, size_t n_b);
+size_t configuration_differences(const struct configuration_member *a, size_t n_a,
+                                 const struct configuration_member *b, size_t n_b);
 
-static inline bool members_equal(const struct member *a, size_t n_a, const struct member *b,
-                                 size_t n_b)
+static inline bool configuration_equal(const struct configuration_member *a, size_t n_a,
+                                       const struct configuration_member *b, size_t n_b)
 {
-    return members_differences(a, n_a, b, n_b) == 0;
+    return configuration_differences(a, n_a, b, n_b) == 0;
 }
 
 #endif

@@ -72,11 +72,11 @@ static bool list_folder(const struct file_ops *ops, const char *dir, const char 
 
 bool damage_is_ours(const struct file_ops *ops, const char *dir)
 {
-    struct problem ignored = {NULL};
+    struct error_text ignored = {NULL};
     struct metadata metadata;
     struct names n = {.ops = ops, .dir = dir};
     bool ours = metadata_read(ops, dir, &metadata, &ignored) == 0;
-    problem_finish(&ignored);
+    error_text_finish(&ignored);
     return ours || (list_folder(ops, dir, "log", look_at_segment, &n) && n.found);
 }
 
@@ -89,8 +89,8 @@ static void know_cluster(struct damage_look *look, const uint8_t *cluster)
 static int look(const struct file_ops *ops, const char *dir, struct damage_look *ret,
                 char **ret_text)
 {
-    struct problem problem = {NULL};
-    struct problem ignored = {NULL};
+    struct error_text problem = {NULL};
+    struct error_text ignored = {NULL};
     struct marker marker;
     struct healing_file healing = {0};
     *ret = (struct damage_look){0};
@@ -113,13 +113,13 @@ static int look(const struct file_ops *ops, const char *dir, struct damage_look 
     }
     if (gone && !ret->healing && damage_is_ours(ops, dir)) {
         ret->fresh = false;
-        rv = problem_set(&problem, CONCLAVE_ECORRUPT, DAMAGE_NO_MARKER, dir);
+        rv = error_text_set(&problem, CONCLAVE_ECORRUPT, DAMAGE_NO_MARKER, dir);
     }
     if (rv != 0) {
-        *ret_text = problem_take(&problem, rv);
+        *ret_text = error_text_take(&problem, rv);
     }
-    problem_finish(&problem);
-    problem_finish(&ignored);
+    error_text_finish(&problem);
+    error_text_finish(&ignored);
     return rv;
 }
 
@@ -299,36 +299,37 @@ static int name_aside(const struct file_ops *ops, const char *dir, int64_t wall_
     return 0;
 }
 
-static int lock(const struct file_ops *ops, const char *dir, int *ret_fd, struct problem *problem)
+static int lock(const struct file_ops *ops, const char *dir, int *ret_fd,
+                struct error_text *problem)
 {
     long pid = 0;
     char *path = path_make("%s/lock", dir);
     int fd = path == NULL ? -ENOMEM : ops->lock(ops->ctx, path, &pid);
     free(path);
     if (fd == -EWOULDBLOCK) {
-        return problem_set(problem, CONCLAVE_ELOCKED,
-                           "the data folder %s is in use by another process", dir);
+        return error_text_set(problem, CONCLAVE_ELOCKED,
+                              "the data folder %s is in use by another process", dir);
     }
     *ret_fd = fd;
-    return fd < 0 ? problem_file(problem, fd, "cannot lock the data folder", dir) : 0;
+    return fd < 0 ? error_text_file(problem, fd, "cannot lock the data folder", dir) : 0;
 }
 
 /* The first start that follows has begun: what is in the folder now is its own. */
 static bool all_is_moved(const struct file_ops *ops, const char *dir,
                          const struct damage_look *before)
 {
-    struct problem ignored = {NULL};
+    struct error_text ignored = {NULL};
     struct marker marker;
     bool begun = marker_read(ops, dir, &marker, &ignored) == 0;
-    problem_finish(&ignored);
+    error_text_finish(&ignored);
     return before->healing && begun && !marker.ready;
 }
 
 int damage_put_aside(const char *dir, const struct file_ops *ops, int64_t wall_ms,
                      const uint8_t cluster[FORMAT_CLUSTER_SIZE], char **ret_name, char **ret_text)
 {
-    struct problem problem = {NULL};
-    struct problem ignored = {NULL};
+    struct error_text problem = {NULL};
+    struct error_text ignored = {NULL};
     struct healing_file healing;
     struct damage_look before;
     char *text = NULL;
@@ -343,12 +344,13 @@ int damage_put_aside(const char *dir, const struct file_ops *ops, int64_t wall_m
     if (looked != 0 || !before.healing || healing_read(ops, dir, &healing, &ignored) != 0) {
         int err = name_aside(ops, dir, wall_ms, healing.aside);
         memcpy(healing.cluster, cluster, sizeof healing.cluster);
-        rv = err != 0 ? problem_file(&problem, err, "cannot list the data folder", dir)
+        rv = err != 0 ? error_text_file(&problem, err, "cannot list the data folder", dir)
                       : healing_write(ops, dir, &healing, &problem);
     }
     if (rv == 0 && !all_is_moved(ops, dir, &before)) {
         int err = move_all(ops, dir, healing.aside);
-        rv = err == 0 ? 0 : problem_file(&problem, err, "cannot move damaged files aside in", dir);
+        rv = err == 0 ? 0
+                      : error_text_file(&problem, err, "cannot move damaged files aside in", dir);
     }
     if (rv == 0) {
         *ret_name = strdup(healing.aside);
@@ -357,10 +359,10 @@ int damage_put_aside(const char *dir, const struct file_ops *ops, int64_t wall_m
     ops->close(ops->ctx, fd);
 out:
     if (rv != 0) {
-        *ret_text = problem_take(&problem, rv);
+        *ret_text = error_text_take(&problem, rv);
     }
-    problem_finish(&problem);
-    problem_finish(&ignored);
+    error_text_finish(&problem);
+    error_text_finish(&ignored);
     return rv;
 }
 

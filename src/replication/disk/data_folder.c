@@ -70,17 +70,17 @@ static void look_at(void *arg, const char *name)
     }
 }
 
-static int recognise(struct folder *f, struct look *look, struct problem *problem)
+static int recognise(struct data_folder *f, struct look *look, struct error_text *problem)
 {
     int rv = f->ops->list(f->ops->ctx, f->dir, look_at, look);
     if (rv != 0) {
-        return problem_file(problem, rv, "cannot list the data folder", f->dir);
+        return error_text_file(problem, rv, "cannot list the data folder", f->dir);
     }
     if (look->marker || look->healing) { /* the marker itself may lie aside */
         return 0;
     }
     if (look->zookeeper) {
-        return problem_set(
+        return error_text_set(
             problem, CONCLAVE_EFOREIGN,
             "not a Conclave data folder: %s is the dataDir of an Apache ZooKeeper server (it holds "
             "version-2). Give another folder, and import its data with conclave import",
@@ -91,15 +91,15 @@ static int recognise(struct folder *f, struct look *look, struct problem *proble
         return 0;
     }
     if (!foreign && damage_is_ours(f->ops, f->dir)) {
-        return problem_set(problem, CONCLAVE_ECORRUPT, DAMAGE_NO_MARKER, f->dir);
+        return error_text_set(problem, CONCLAVE_ECORRUPT, DAMAGE_NO_MARKER, f->dir);
     }
-    return problem_set(
+    return error_text_set(
         problem, CONCLAVE_EFOREIGN,
         "not a Conclave data folder: %s holds %s but no %s. Give an empty or a new folder", f->dir,
         foreign ? look->foreign : look->own, FORMAT_FILE);
 }
 
-static int lock_folder(struct folder *f, struct problem *problem)
+static int lock_folder(struct data_folder *f, struct error_text *problem)
 {
     long pid = 0;
     char *path = path_make("%s/lock", f->dir);
@@ -109,24 +109,24 @@ static int lock_folder(struct folder *f, struct problem *problem)
     f->lock = f->ops->lock(f->ops->ctx, path, &pid);
     int rv = 0;
     if (f->lock == -EWOULDBLOCK && pid > 0) {
-        rv = problem_set(
+        rv = error_text_set(
             problem, CONCLAVE_ELOCKED,
             "the data folder %s is in use by process %ld: stop it, or give another folder", f->dir,
             pid);
     } else if (f->lock == -EWOULDBLOCK) {
-        rv = problem_set(
+        rv = error_text_set(
             problem, CONCLAVE_ELOCKED,
             "the data folder %s is in use by another process: stop it, or give another folder",
             f->dir);
     } else if (f->lock < 0) {
-        rv = problem_file(problem, f->lock, "cannot lock", path);
+        rv = error_text_file(problem, f->lock, "cannot lock", path);
     }
     free(path);
     return rv;
 }
 
 /* The folder's own name becomes durable with its parent. */
-static int sync_parent(struct folder *f, struct problem *problem)
+static int sync_parent(struct data_folder *f, struct error_text *problem)
 {
     char *parent = strdup(f->dir);
     if (parent == NULL) {
@@ -143,14 +143,15 @@ static int sync_parent(struct folder *f, struct problem *problem)
     }
     int rv = f->ops->sync_folder(f->ops->ctx, path);
     if (rv != 0) {
-        rv = problem_file(problem, rv, "cannot sync the folder", path);
+        rv = error_text_file(problem, rv, "cannot sync the folder", path);
     }
     free(parent);
     return rv;
 }
 
-int folder_open(struct folder *f, const struct file_ops *ops, const char *dir, uint64_t server_id,
-                bool join, const uint8_t *cluster, struct problem *problem)
+int data_folder_open(struct data_folder *f, const struct file_ops *ops, const char *dir,
+                     uint64_t server_id, bool join, const uint8_t *cluster,
+                     struct error_text *problem)
 {
     struct look look = {0};
     f->ops = ops;
@@ -161,7 +162,7 @@ int folder_open(struct folder *f, const struct file_ops *ops, const char *dir, u
     }
     int rv = ops->make_folder(ops->ctx, dir);
     if (rv != 0) {
-        return problem_file(problem, rv, "cannot create the data folder", dir);
+        return error_text_file(problem, rv, "cannot create the data folder", dir);
     }
     rv = recognise(f, &look, problem);
     f->healing = look.healing;
@@ -174,7 +175,7 @@ int folder_open(struct folder *f, const struct file_ops *ops, const char *dir, u
     rv = marker_read(ops, dir, &f->marker, problem);
     bool first = rv == CONCLAVE_NO_NODE || (rv == 0 && !f->marker.ready);
     if (first && f->healing && !join) {
-        return problem_set(
+        return error_text_set(
             problem, CONCLAVE_EFOREIGN,
             "the data folder %s belongs to a member of an ensemble that was being healed: start it "
             "as a member. What was damaged is in its folders " DAMAGE_ASIDE "*",
@@ -192,21 +193,21 @@ int folder_open(struct folder *f, const struct file_ops *ops, const char *dir, u
         return rv != 0 ? rv : sync_parent(f, problem);
     }
     if (rv == 0 && f->marker.server_id != server_id) {
-        return problem_set(problem, CONCLAVE_EFOREIGN,
-                           "the data folder %s belongs to server %" PRIu64
-                           ", not to server %" PRIu64 ": correct the id, or give another folder",
-                           dir, f->marker.server_id, server_id);
+        return error_text_set(problem, CONCLAVE_EFOREIGN,
+                              "the data folder %s belongs to server %" PRIu64
+                              ", not to server %" PRIu64 ": correct the id, or give another folder",
+                              dir, f->marker.server_id, server_id);
     }
     return rv;
 }
 
-int folder_set_ready(struct folder *f, struct problem *problem)
+int data_folder_set_ready(struct data_folder *f, struct error_text *problem)
 {
     f->marker.ready = true;
     return marker_write(f->ops, f->dir, &f->marker, problem);
 }
 
-void folder_close(struct folder *f)
+void data_folder_close(struct data_folder *f)
 {
     if (f->lock >= 0) {
         f->ops->close(f->ops->ctx, f->lock);

@@ -6,7 +6,7 @@
 #include "replication/disk/file_ops.h"
 #include "replication/disk/metadata.h"
 
-struct folder {
+struct data_folder {
     const struct file_ops *ops;
     char *dir; /* path as given */
     int lock;  /* handle of the lock file, or -1 */
@@ -21,13 +21,14 @@ struct folder {
  * start only of who joins. 0, CONCLAVE_ELOCKED, CONCLAVE_EFOREIGN, CONCLAVE_ECORRUPT, CONCLAVE_EIO,
  * CONCLAVE_ENOSPACE, CONCLAVE_ENOMEM.
  */
-int folder_open(struct folder *f, const struct file_ops *ops, const char *dir, uint64_t server_id,
-                bool join, const uint8_t *cluster, struct problem *problem) CONCLAVE_MUST_USE;
+int data_folder_open(struct data_folder *f, const struct file_ops *ops, const char *dir,
+                     uint64_t server_id, bool join, const uint8_t *cluster,
+                     struct error_text *problem) CONCLAVE_MUST_USE;
 
 /* Makes the first start's end known: from now on missing files are damage. */
-int folder_set_ready(struct folder *f, struct problem *problem) CONCLAVE_MUST_USE;
+int data_folder_set_ready(struct data_folder *f, struct error_text *problem) CONCLAVE_MUST_USE;
 
 /* Unlocks. Takes a folder that was never opened (zeroed, lock -1) too. */
-void folder_close(struct folder *f);
+void data_folder_close(struct data_folder *f);
 
 #endif

@@ -9,17 +9,17 @@
 
 #define BLOCK 256u
 
-struct table_block {
-    struct table_entry entries[BLOCK];
+struct entry_table_block {
+    struct entry_table_entry entries[BLOCK];
 };
 
-void table_init(struct table *t, uint64_t next)
+void entry_table_init(struct entry_table *t, uint64_t next)
 {
     memset(t, 0, sizeof *t);
     t->first = t->next = t->held = next;
 }
 
-static void forget_bytes(struct table *t, struct table_entry *entry)
+static void forget_bytes(struct entry_table *t, struct entry_table_entry *entry)
 {
     if (entry->data != NULL) {
         t->bytes -= entry->length;
@@ -28,34 +28,34 @@ static void forget_bytes(struct table *t, struct table_entry *entry)
     }
 }
 
-void table_finish(struct table *t)
+void entry_table_finish(struct entry_table *t)
 {
-    table_truncate(t, t->first);
+    entry_table_truncate(t, t->first);
     for (size_t i = 0; i < t->n_blocks; i++) {
         free(t->blocks[i]);
     }
     free(t->blocks);
-    table_init(t, t->next);
+    entry_table_init(t, t->next);
 }
 
-void table_reset(struct table *t, uint64_t next)
+void entry_table_reset(struct entry_table *t, uint64_t next)
 {
-    table_finish(t);
-    table_init(t, next);
+    entry_table_finish(t);
+    entry_table_init(t, next);
 }
 
-uint32_t table_hash(struct slice payload)
+uint32_t entry_table_hash(struct slice payload)
 {
     return (uint32_t)hash_bytes(payload.data, payload.len);
 }
 
 /* The place of index, whose block exists. */
-static struct table_entry *place(const struct table *t, uint64_t index)
+static struct entry_table_entry *place(const struct entry_table *t, uint64_t index)
 {
     return &t->blocks[index / BLOCK - t->first / BLOCK]->entries[index % BLOCK];
 }
 
-int table_reserve(struct table *t)
+int entry_table_reserve(struct entry_table *t)
 {
     size_t block = (size_t)(t->next / BLOCK - t->first / BLOCK);
     if (block < t->n_blocks) {
@@ -63,7 +63,8 @@ int table_reserve(struct table *t)
     }
     if (t->n_blocks == t->cap_blocks) {
         size_t cap = t->cap_blocks == 0 ? 16 : 2 * t->cap_blocks;
-        struct table_block **grown = realloc(t->blocks, cap * sizeof(struct table_block *));
+        struct entry_table_block **grown =
+            realloc(t->blocks, cap * sizeof(struct entry_table_block *));
         if (grown == NULL) {
             return CONCLAVE_ENOMEM;
         }
@@ -78,9 +79,9 @@ int table_reserve(struct table *t)
     return 0;
 }
 
-int table_push(struct table *t, const struct table_entry *entry)
+int entry_table_push(struct entry_table *t, const struct entry_table_entry *entry)
 {
-    int rv = table_reserve(t);
+    int rv = entry_table_reserve(t);
     if (rv != 0) {
         return rv;
     }
@@ -89,14 +90,14 @@ int table_push(struct table *t, const struct table_entry *entry)
     return 0;
 }
 
-struct table_entry *table_at(const struct table *t, uint64_t index)
+struct entry_table_entry *entry_table_at(const struct entry_table *t, uint64_t index)
 {
     return index >= t->first && index < t->next ? place(t, index) : NULL;
 }
 
-void table_hold(struct table *t, uint64_t index, uint8_t *data_take)
+void entry_table_hold(struct entry_table *t, uint64_t index, uint8_t *data_take)
 {
-    struct table_entry *entry = table_at(t, index);
+    struct entry_table_entry *entry = entry_table_at(t, index);
     assert(entry != NULL && entry->data == NULL);
     if (entry->length == 0) {
         free(data_take);
@@ -107,7 +108,7 @@ void table_hold(struct table *t, uint64_t index, uint8_t *data_take)
     t->held = index < t->held ? index : t->held;
 }
 
-void table_truncate(struct table *t, uint64_t index)
+void entry_table_truncate(struct entry_table *t, uint64_t index)
 {
     if (index < t->first) {
         index = t->first;
@@ -122,7 +123,7 @@ void table_truncate(struct table *t, uint64_t index)
     }
 }
 
-void table_trim(struct table *t, uint64_t index)
+void entry_table_trim(struct entry_table *t, uint64_t index)
 {
     uint64_t first = index + 1 < t->next ? index + 1 : t->next;
     if (first <= t->first) {
@@ -137,15 +138,15 @@ void table_trim(struct table *t, uint64_t index)
         free(t->blocks[i]);
     }
     t->n_blocks -= gone;
-    memmove(t->blocks, t->blocks + gone, t->n_blocks * sizeof(struct table_block *));
+    memmove(t->blocks, t->blocks + gone, t->n_blocks * sizeof(struct entry_table_block *));
     t->first = first;
     t->held = t->held > first ? t->held : first;
 }
 
-void table_evict(struct table *t, uint64_t index, size_t max)
+void entry_table_evict(struct entry_table *t, uint64_t index, size_t max)
 {
     while (t->bytes > max && t->held <= index && t->held < t->next) {
-        struct table_entry *entry = place(t, t->held);
+        struct entry_table_entry *entry = place(t, t->held);
         if (entry->segment == 0) {
             break;
         }

@@ -21,7 +21,7 @@ __attribute__((format(printf, 1, 0))) static char *format_text(const char *fmt, 
     return text;
 }
 
-int problem_set(struct problem *p, int code, const char *fmt, ...)
+int error_text_set(struct error_text *p, int code, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -32,28 +32,28 @@ int problem_set(struct problem *p, int code, const char *fmt, ...)
     return code;
 }
 
-int problem_file(struct problem *p, int negative_errno, const char *what, const char *path)
+int error_text_file(struct error_text *p, int negative_errno, const char *what, const char *path)
 {
     char reason[128];
     if (strerror_r(-negative_errno, reason, sizeof reason) != 0) {
         snprintf(reason, sizeof reason, "error %d", -negative_errno);
     }
-    return problem_set(p, file_error(negative_errno), "%s %s: %s", what,
-                       path != NULL ? path : "a file", reason);
+    return error_text_set(p, file_error(negative_errno), "%s %s: %s", what,
+                          path != NULL ? path : "a file", reason);
 }
 
-const char *problem_text(const struct problem *p, int code)
+const char *error_text_of(const struct error_text *p, int code)
 {
     return p->text != NULL ? p->text : conclave_strerror(code);
 }
 
-void problem_finish(struct problem *p)
+void error_text_finish(struct error_text *p)
 {
     free(p->text);
     p->text = NULL;
 }
 
-char *problem_take(struct problem *p, int code)
+char *error_text_take(struct error_text *p, int code)
 {
     char *text = p->text != NULL ? p->text : strdup(conclave_strerror(code));
     p->text = NULL;

@@ -46,20 +46,20 @@ void journal_finish(struct journal *journal)
     journal->fd = -1;
     free(journal->segments);
     journal->segments = NULL;
-    problem_finish(&journal->problem);
+    error_text_finish(&journal->problem);
     pthread_mutex_destroy(&journal->mutex);
 }
 
 int journal_fail(struct journal *journal, int negative_errno, const char *what, const char *path)
 {
-    journal->error = problem_file(&journal->problem, negative_errno, what, path);
+    journal->error = error_text_file(&journal->problem, negative_errno, what, path);
     return journal->error;
 }
 
 static int fail_memory(struct journal *journal)
 {
     journal->error =
-        problem_set(&journal->problem, CONCLAVE_ENOMEM, "out of memory while writing the log");
+        error_text_set(&journal->problem, CONCLAVE_ENOMEM, "out of memory while writing the log");
     return journal->error;
 }
 
@@ -401,10 +401,10 @@ int journal_resume_install(struct journal *journal, bool (*there)(void *ctx, uin
                            void *ctx)
 {
     struct journal_segment *dropped = NULL;
-    struct problem ignored = {0};
+    struct error_text ignored = {0};
     size_t n;
     int rv = metadata_read(journal->ops, journal->dir, &journal->metadata, &ignored);
-    problem_finish(&ignored);
+    error_text_finish(&ignored);
     uint64_t index = journal->metadata.installing;
     if (rv != 0 || index == 0) {
         return 0; /* what is wrong with it the recovery says */

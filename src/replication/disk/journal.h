@@ -58,7 +58,7 @@ struct journal {
     uint64_t frame_segment; /* where the last frame was written */
     uint64_t frame_offset;
     int error; /* 0, or the first failure */
-    struct problem problem;
+    struct error_text problem;
     struct journal_damage damage;
 
     pthread_mutex_t mutex; /* guards the pool */
@@ -79,7 +79,7 @@ struct journal_ref {
     uint64_t offset;  /* of the payload in its segment file */
     uint32_t length;  /* bytes of the payload */
     uint32_t kind;    /* enum entry_kind */
-    uint32_t hash;    /* table_hash of the payload */
+    uint32_t hash;    /* entry_table_hash of the payload */
     uint64_t segment; /* sequence number */
 };
 

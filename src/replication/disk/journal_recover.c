@@ -35,10 +35,11 @@ struct scan {
 static int damage(struct scan *s, uint64_t offset, const char *what)
 {
     s->journal->damage = (struct journal_damage){s->sequence, offset, what};
-    s->journal->error = problem_set(&s->journal->problem, CONCLAVE_ECORRUPT,
-                                    "%s is damaged at offset %" PRIu64 ": %s. Restore the folder "
-                                    "from a backup",
-                                    s->path, offset, what);
+    s->journal->error =
+        error_text_set(&s->journal->problem, CONCLAVE_ECORRUPT,
+                       "%s is damaged at offset %" PRIu64 ": %s. Restore the folder "
+                       "from a backup",
+                       s->path, offset, what);
     return s->journal->error;
 }
 
@@ -46,7 +47,7 @@ static int missing(struct journal *journal, uint64_t sequence)
 {
     char *path = journal_segment_path(journal, sequence);
     journal->damage = (struct journal_damage){sequence, 0, "it is missing"};
-    journal->error = problem_set(
+    journal->error = error_text_set(
         &journal->problem, CONCLAVE_ECORRUPT,
         "the log segment %s is missing: put it back, or restore the folder from a backup",
         path != NULL ? path : "(out of memory)");
@@ -155,7 +156,7 @@ static int take_frame(struct scan *s, struct frame *f)
             .offset = at + (uint64_t)(entry.payload - body),
             .length = entry.length,
             .kind = entry.kind,
-            .hash = table_hash(slice_make(entry.payload, entry.length)),
+            .hash = entry_table_hash(slice_make(entry.payload, entry.length)),
             .segment = s->sequence,
         };
         if (entry.term == 0 || entry.kind < ENTRY_COMMAND || entry.kind > ENTRY_CONFIGURATION) {
@@ -402,11 +403,11 @@ out:
 /* The index at which the first segment behind `sequence` with a good header begins; 0 without one. */
 static uint64_t next_beginning(struct journal *journal, uint64_t sequence)
 {
-    struct problem problem = journal->problem;
+    struct error_text problem = journal->problem;
     struct journal_damage damage = journal->damage;
     uint64_t index = 0;
     int error = journal->error;
-    journal->problem = (struct problem){0};
+    journal->problem = (struct error_text){0};
     while (index == 0 && ++sequence <= journal->metadata.last_segment) {
         struct scan s;
         bool found = false;
@@ -415,7 +416,7 @@ static uint64_t next_beginning(struct journal *journal, uint64_t sequence)
         }
         scan_close(&s);
     }
-    problem_finish(&journal->problem);
+    error_text_finish(&journal->problem);
     journal->problem = problem;
     journal->damage = damage;
     journal->error = error;
@@ -433,7 +434,7 @@ static bool leave_out(struct journal *journal, const struct journal_rescue *resc
         return false;
     }
     rescue->left_out(rescue->ctx, &journal->damage);
-    problem_finish(&journal->problem);
+    error_text_finish(&journal->problem);
     journal->damage.segment = 0;
     journal->error = 0;
     journal->n_segments = 0;
@@ -494,9 +495,10 @@ int journal_recover(struct journal *journal, const struct journal_rescue *rescue
     if (rv != 0) {
         journal->error =
             rv == CONCLAVE_NO_NODE
-                ? problem_set(&journal->problem, CONCLAVE_ECORRUPT,
-                              "%s/%s is missing: put it back, or restore the folder from a backup",
-                              journal->dir, METADATA_FILE)
+                ? error_text_set(
+                      &journal->problem, CONCLAVE_ECORRUPT,
+                      "%s/%s is missing: put it back, or restore the folder from a backup",
+                      journal->dir, METADATA_FILE)
                 : rv;
         return journal->error;
     }

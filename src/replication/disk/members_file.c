@@ -26,9 +26,9 @@ void members_file_finish(struct members_file *f)
 /* Takes over the bytes of a configuration. They are the buffer's in any case. */
 static int take(struct members_file *f, const uint8_t *cluster, uint64_t index, struct buf *bytes)
 {
-    struct member members[MEMBERS_MAX];
+    struct configuration_member members[MEMBERS_MAX];
     size_t n;
-    int rv = members_decode(buf_slice(bytes), members, &n);
+    int rv = configuration_decode(buf_slice(bytes), members, &n);
     if (rv != 0) {
         buf_finish(bytes);
         return rv;
@@ -43,11 +43,11 @@ static int take(struct members_file *f, const uint8_t *cluster, uint64_t index, 
 }
 
 int members_file_set(struct members_file *f, const uint8_t cluster[FORMAT_CLUSTER_SIZE],
-                     uint64_t index, const struct member *members, size_t n)
+                     uint64_t index, const struct configuration_member *members, size_t n)
 {
     struct buf bytes;
     buf_init(&bytes, 0);
-    int rv = members_encode(members, n, &bytes);
+    int rv = configuration_encode(members, n, &bytes);
     if (rv != 0) {
         buf_finish(&bytes);
         return rv;
@@ -56,7 +56,7 @@ int members_file_set(struct members_file *f, const uint8_t cluster[FORMAT_CLUSTE
 }
 
 int members_file_write(const struct members_file *f, const struct file_ops *ops, const char *dir,
-                       struct problem *problem)
+                       struct error_text *problem)
 {
     uint8_t head[HEAD_SIZE] = MAGIC;
     uint8_t sum[SUM_SIZE];

@@ -17,8 +17,8 @@
 
 struct members_file {
     uint8_t cluster[FORMAT_CLUSTER_SIZE];
-    uint64_t index;                     /* 0: nothing is known */
-    struct member members[MEMBERS_MAX]; /* addresses in bytes */
+    uint64_t index;                                   /* 0: nothing is known */
+    struct configuration_member members[MEMBERS_MAX]; /* addresses in bytes */
     size_t n;
     struct buf bytes;
 };
@@ -28,12 +28,13 @@ void members_file_finish(struct members_file *f);
 
 /* Takes over copies of the members; index is not 0. 0, CONCLAVE_ENOMEM or CONCLAVE_EINVAL: *f is then unchanged. */
 int members_file_set(struct members_file *f, const uint8_t cluster[FORMAT_CLUSTER_SIZE],
-                     uint64_t index, const struct member *members, size_t n) CONCLAVE_MUST_USE;
+                     uint64_t index, const struct configuration_member *members,
+                     size_t n) CONCLAVE_MUST_USE;
 
 /* Replaces the file in dir by *f, durable on return. 0, CONCLAVE_EIO, CONCLAVE_ENOSPACE or CONCLAVE_ENOMEM. ops NULL: the
  * machine's file system. */
 int members_file_write(const struct members_file *f, const struct file_ops *ops, const char *dir,
-                       struct problem *problem) CONCLAVE_MUST_USE;
+                       struct error_text *problem) CONCLAVE_MUST_USE;
 
 /* 0; CONCLAVE_NO_NODE, CONCLAVE_ECORRUPT, CONCLAVE_EIO, CONCLAVE_ENOMEM: *f is then unchanged. */
 int members_file_read(struct members_file *f, const struct file_ops *ops,

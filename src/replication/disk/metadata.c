@@ -24,7 +24,7 @@ static size_t add_checksum(char text[TEXT_MAX], int len)
 }
 
 int metadata_replace_file(const struct file_ops *ops, const char *dir, const char *name,
-                          const void *text, size_t len, struct problem *problem)
+                          const void *text, size_t len, struct error_text *problem)
 {
     char *path = path_make("%s/%s", dir, name);
     char *aside = path_make("%s/%s.new", dir, name);
@@ -34,7 +34,7 @@ int metadata_replace_file(const struct file_ops *ops, const char *dir, const cha
     }
     int fd = ops->open(ops->ctx, aside, FILE_REPLACE);
     if (fd < 0) {
-        rv = problem_file(problem, fd, "cannot create", aside);
+        rv = error_text_file(problem, fd, "cannot create", aside);
         goto out;
     }
     int err = ops->write(ops->ctx, fd, text, len, 0);
@@ -48,7 +48,7 @@ int metadata_replace_file(const struct file_ops *ops, const char *dir, const cha
     if (err == 0) {
         err = ops->sync_folder(ops->ctx, dir);
     }
-    rv = err == 0 ? 0 : problem_file(problem, err, "cannot write", path);
+    rv = err == 0 ? 0 : error_text_file(problem, err, "cannot write", path);
 out:
     free(path);
     free(aside);
@@ -56,7 +56,7 @@ out:
 }
 
 static int read_file(const struct file_ops *ops, const char *dir, const char *name,
-                     char text[TEXT_MAX + 1], size_t *ret_len, struct problem *problem)
+                     char text[TEXT_MAX + 1], size_t *ret_len, struct error_text *problem)
 {
     char *path = path_make("%s/%s", dir, name);
     if (path == NULL) {
@@ -65,13 +65,13 @@ static int read_file(const struct file_ops *ops, const char *dir, const char *na
     int rv = 0;
     int fd = ops->open(ops->ctx, path, FILE_READ);
     if (fd == -ENOENT) {
-        rv = problem_set(problem, CONCLAVE_NO_NODE, "%s is missing", path);
+        rv = error_text_set(problem, CONCLAVE_NO_NODE, "%s is missing", path);
     } else if (fd < 0) {
-        rv = problem_file(problem, fd, "cannot open", path);
+        rv = error_text_file(problem, fd, "cannot open", path);
     } else {
         int64_t n = ops->read(ops->ctx, fd, text, TEXT_MAX, 0);
         if (n < 0) {
-            rv = problem_file(problem, (int)n, "cannot read", path);
+            rv = error_text_file(problem, (int)n, "cannot read", path);
         } else {
             text[n] = '\0';
             *ret_len = (size_t)n;
@@ -82,9 +82,9 @@ static int read_file(const struct file_ops *ops, const char *dir, const char *na
     return rv;
 }
 
-static int damaged(struct problem *problem, const char *dir, const char *name)
+static int damaged(struct error_text *problem, const char *dir, const char *name)
 {
-    return problem_set(
+    return error_text_set(
         problem, CONCLAVE_ECORRUPT,
         "%s/%s is damaged: its checksum does not fit its text. Restore the folder from a backup",
         dir, name);
@@ -123,7 +123,7 @@ static size_t marker_text(const struct marker *m, char text[TEXT_MAX])
 }
 
 int marker_write(const struct file_ops *ops, const char *dir, const struct marker *m,
-                 struct problem *problem)
+                 struct error_text *problem)
 {
     char text[TEXT_MAX];
     size_t len = marker_text(m, text);
@@ -143,7 +143,7 @@ static bool hex_decode(const char *hex, uint8_t out[FORMAT_CLUSTER_SIZE])
 }
 
 int marker_read(const struct file_ops *ops, const char *dir, struct marker *ret,
-                struct problem *problem)
+                struct error_text *problem)
 {
     char text[TEXT_MAX + 1];
     char again[TEXT_MAX];
@@ -162,7 +162,7 @@ int marker_read(const struct file_ops *ops, const char *dir, struct marker *ret,
                    "Conclave data folder\nversion %u\ncluster %32s\nserver %" SCNu64 "\nready %3s",
                    &version, hex, &m.server_id, ready);
     if (n >= 1 && version > FORMAT_VERSION && checksum_fits(text, len)) {
-        return problem_set(
+        return error_text_set(
             problem, CONCLAVE_EFOREIGN,
             "%s was written by a newer Conclave (format %u, known is %u): use that version", dir,
             version, FORMAT_VERSION);
@@ -196,7 +196,7 @@ static size_t metadata_text(const struct metadata *m, char text[TEXT_MAX])
 }
 
 int metadata_write(const struct file_ops *ops, const char *dir, const struct metadata *m,
-                   struct problem *problem)
+                   struct error_text *problem)
 {
     char text[TEXT_MAX];
     size_t len = metadata_text(m, text);
@@ -212,7 +212,7 @@ static bool segments_fit(const struct metadata *m)
 }
 
 int metadata_read(const struct file_ops *ops, const char *dir, struct metadata *ret,
-                  struct problem *problem)
+                  struct error_text *problem)
 {
     char text[TEXT_MAX + 1];
     char again[TEXT_MAX];
@@ -234,10 +234,10 @@ int metadata_read(const struct file_ops *ops, const char *dir, struct metadata *
         return damaged(problem, dir, METADATA_FILE);
     }
     if (!segments_fit(&m)) {
-        return problem_set(problem, CONCLAVE_ECORRUPT,
-                           "%s/%s is damaged: no log has the segments %" PRIu64 " to %" PRIu64
-                           ". Restore the folder from a backup",
-                           dir, METADATA_FILE, m.first_segment, m.last_segment);
+        return error_text_set(problem, CONCLAVE_ECORRUPT,
+                              "%s/%s is damaged: no log has the segments %" PRIu64 " to %" PRIu64
+                              ". Restore the folder from a backup",
+                              dir, METADATA_FILE, m.first_segment, m.last_segment);
     }
     *ret = m;
     return 0;
@@ -252,7 +252,7 @@ static size_t healing_text(const struct healing_file *h, char text[TEXT_MAX])
 }
 
 int healing_write(const struct file_ops *ops, const char *dir, const struct healing_file *h,
-                  struct problem *problem)
+                  struct error_text *problem)
 {
     char text[TEXT_MAX];
     size_t len = healing_text(h, text);
@@ -260,7 +260,7 @@ int healing_write(const struct file_ops *ops, const char *dir, const struct heal
 }
 
 int healing_read(const struct file_ops *ops, const char *dir, struct healing_file *ret,
-                 struct problem *problem)
+                 struct error_text *problem)
 {
     char text[TEXT_MAX + 1];
     char again[TEXT_MAX];

@@ -47,21 +47,22 @@ struct healing_file {
 /* 0, or CONCLAVE_NO_NODE when the file does not exist, CONCLAVE_ECORRUPT, CONCLAVE_EFOREIGN (a
  * version this program does not know), CONCLAVE_EIO, CONCLAVE_ENOMEM. */
 int marker_read(const struct file_ops *ops, const char *dir, struct marker *ret,
-                struct problem *problem) CONCLAVE_MUST_USE;
+                struct error_text *problem) CONCLAVE_MUST_USE;
 int metadata_read(const struct file_ops *ops, const char *dir, struct metadata *ret,
-                  struct problem *problem) CONCLAVE_MUST_USE;
+                  struct error_text *problem) CONCLAVE_MUST_USE;
 int healing_read(const struct file_ops *ops, const char *dir, struct healing_file *ret,
-                 struct problem *problem) CONCLAVE_MUST_USE;
+                 struct error_text *problem) CONCLAVE_MUST_USE;
 
 /* 0 when durable, or CONCLAVE_EIO, CONCLAVE_ENOSPACE, CONCLAVE_ENOMEM: then either version may
  * be found later. */
 int metadata_replace_file(const struct file_ops *ops, const char *dir, const char *name,
-                          const void *text, size_t len, struct problem *problem) CONCLAVE_MUST_USE;
+                          const void *text, size_t len,
+                          struct error_text *problem) CONCLAVE_MUST_USE;
 int marker_write(const struct file_ops *ops, const char *dir, const struct marker *m,
-                 struct problem *problem) CONCLAVE_MUST_USE;
+                 struct error_text *problem) CONCLAVE_MUST_USE;
 int metadata_write(const struct file_ops *ops, const char *dir, const struct metadata *m,
-                   struct problem *problem) CONCLAVE_MUST_USE;
+                   struct error_text *problem) CONCLAVE_MUST_USE;
 int healing_write(const struct file_ops *ops, const char *dir, const struct healing_file *h,
-                  struct problem *problem) CONCLAVE_MUST_USE;
+                  struct error_text *problem) CONCLAVE_MUST_USE;
 
 #endif

@@ -51,14 +51,14 @@ static uint64_t chain_block(uint64_t checksum, const void *block, size_t len)
     return hash_u64(checksum ^ hash_bytes(block, len));
 }
 
-static int writer_fail(struct snapshot_writer *w, int err, struct problem *problem)
+static int writer_fail(struct snapshot_writer *w, int err, struct error_text *problem)
 {
-    return problem_file(problem, err, "cannot write a snapshot in", w->dir);
+    return error_text_file(problem, err, "cannot write a snapshot in", w->dir);
 }
 
 int snapshot_writer_begin(struct snapshot_writer *w, const struct file_ops *ops, const char *dir,
                           const uint8_t cluster[FORMAT_CLUSTER_SIZE],
-                          const struct snapshot_meta *meta, struct problem *problem)
+                          const struct snapshot_meta *meta, struct error_text *problem)
 {
     uint8_t header[SNAPSHOT_HEADER_SIZE] = {0};
     struct slice configuration = buf_slice(&meta->configuration);
@@ -88,7 +88,7 @@ int snapshot_writer_begin(struct snapshot_writer *w, const struct file_ops *ops,
     return err == 0 ? 0 : writer_fail(w, err, problem);
 }
 
-int snapshot_writer_block(struct snapshot_writer *w, struct slice block, struct problem *problem)
+int snapshot_writer_block(struct snapshot_writer *w, struct slice block, struct error_text *problem)
 {
     int err = w->ops->write(w->ops->ctx, w->fd, block.data, block.len, w->offset);
     if (err != 0) {
@@ -100,7 +100,7 @@ int snapshot_writer_block(struct snapshot_writer *w, struct slice block, struct 
     return 0;
 }
 
-int snapshot_writer_finish(struct snapshot_writer *w, struct problem *problem)
+int snapshot_writer_finish(struct snapshot_writer *w, struct error_text *problem)
 {
     const struct file_ops *ops = w->ops;
     uint8_t trailer[SNAPSHOT_TRAILER_SIZE];
@@ -152,20 +152,20 @@ void snapshot_writer_abort(struct snapshot_writer *w)
     free(path);
 }
 
-static int not_good(struct problem *problem, const char *path, const char *what)
+static int not_good(struct error_text *problem, const char *path, const char *what)
 {
-    return problem_set(problem, CONCLAVE_ECORRUPT, "the snapshot %s is damaged: %s", path, what);
+    return error_text_set(problem, CONCLAVE_ECORRUPT, "the snapshot %s is damaged: %s", path, what);
 }
 
 /* Checks the content of the file against its trailer, reading piece by piece. */
 static int check_content(struct snapshot_reader *r, int fd, uint64_t start, uint64_t size,
-                         uint64_t checksum, const char *path, struct problem *problem)
+                         uint64_t checksum, const char *path, struct error_text *problem)
 {
     uint8_t trailer[SNAPSHOT_TRAILER_SIZE];
     const struct file_ops *ops = r->ops;
     int64_t n = ops->read(ops->ctx, fd, trailer, sizeof trailer, start + size);
     if (n < 0) {
-        return problem_file(problem, (int)n, "cannot read", path);
+        return error_text_file(problem, (int)n, "cannot read", path);
     }
     if (memcmp(trailer, end_magic, sizeof end_magic) != 0 ||
         get_le64(trailer + 24) != hash_bytes(trailer, 24) || get_le64(trailer + 8) != size) {
@@ -181,7 +181,7 @@ static int check_content(struct snapshot_reader *r, int fd, uint64_t start, uint
             size - done < SNAPSHOT_BLOCK_SIZE ? (size_t)(size - done) : SNAPSHOT_BLOCK_SIZE;
         n = ops->read(ops->ctx, fd, block, len, start + done);
         if (n != (int64_t)len) {
-            rv = problem_file(problem, n < 0 ? (int)n : -EIO, "cannot read", path);
+            rv = error_text_file(problem, n < 0 ? (int)n : -EIO, "cannot read", path);
         }
         checksum = chain_block(checksum, block, len);
         done += len;
@@ -196,7 +196,7 @@ static int check_content(struct snapshot_reader *r, int fd, uint64_t start, uint
 /* Reads header and configuration. *ret_start is where the content begins. */
 static int read_header(struct snapshot_reader *r, int fd, uint64_t size, uint64_t index,
                        const uint8_t cluster[FORMAT_CLUSTER_SIZE], const char *path,
-                       uint64_t *ret_start, uint64_t *ret_checksum, struct problem *problem)
+                       uint64_t *ret_start, uint64_t *ret_checksum, struct error_text *problem)
 {
     uint8_t header[SNAPSHOT_HEADER_SIZE];
     const struct file_ops *ops = r->ops;
@@ -206,7 +206,7 @@ static int read_header(struct snapshot_reader *r, int fd, uint64_t size, uint64_
     }
     int64_t n = ops->read(ops->ctx, fd, header, sizeof header, 0);
     if (n < 0) {
-        return problem_file(problem, (int)n, "cannot read", path);
+        return error_text_file(problem, (int)n, "cannot read", path);
     }
     uint32_t len = get_le32(header + 12);
     if (memcmp(header, begin_magic, sizeof begin_magic) != 0 ||
@@ -219,7 +219,7 @@ static int read_header(struct snapshot_reader *r, int fd, uint64_t size, uint64_
     }
     n = ops->read(ops->ctx, fd, configuration->data, len, sizeof header);
     if (n != (int64_t)len) {
-        return problem_file(problem, n < 0 ? (int)n : -EIO, "cannot read", path);
+        return error_text_file(problem, n < 0 ? (int)n : -EIO, "cannot read", path);
     }
     configuration->len = len;
     *ret_checksum = header_checksum(header, buf_slice(configuration));
@@ -239,7 +239,7 @@ static int read_header(struct snapshot_reader *r, int fd, uint64_t size, uint64_
 /* Frees the path. */
 static int reader_open(struct snapshot_reader *r, const struct file_ops *ops, char *path,
                        uint64_t index, const uint8_t cluster[FORMAT_CLUSTER_SIZE], bool map,
-                       struct problem *problem)
+                       struct error_text *problem)
 {
     uint64_t start = 0;
     uint64_t checksum = 0;
@@ -252,13 +252,13 @@ static int reader_open(struct snapshot_reader *r, const struct file_ops *ops, ch
     int rv;
     int fd = ops->open(ops->ctx, path, FILE_READ);
     if (fd < 0) {
-        rv = problem_file(problem, fd, "cannot open", path);
+        rv = error_text_file(problem, fd, "cannot open", path);
         rv = fd == -ENOENT ? CONCLAVE_NO_NODE : rv;
         goto out;
     }
     int64_t size = ops->size(ops->ctx, fd);
     if (size < 0) {
-        rv = problem_file(problem, (int)size, "cannot read", path);
+        rv = error_text_file(problem, (int)size, "cannot read", path);
         goto out;
     }
     rv = read_header(r, fd, (uint64_t)size, index, cluster, path, &start, &checksum, problem);
@@ -270,7 +270,7 @@ static int reader_open(struct snapshot_reader *r, const struct file_ops *ops, ch
     if (rv == 0 && map) {
         int err = ops->map(ops->ctx, fd, (size_t)size, &r->map);
         if (err != 0) {
-            rv = problem_file(problem, err, "cannot map", path);
+            rv = error_text_file(problem, err, "cannot map", path);
         } else {
             r->map_len = (size_t)size;
             r->content = slice_make((const uint8_t *)r->map + start,
@@ -290,7 +290,7 @@ out:
 
 int snapshot_reader_open(struct snapshot_reader *r, const struct file_ops *ops, const char *dir,
                          uint64_t index, const uint8_t cluster[FORMAT_CLUSTER_SIZE],
-                         struct problem *problem)
+                         struct error_text *problem)
 {
     return reader_open(r, ops, snapshot_path(dir, index), index, cluster, true, problem);
 }
@@ -437,7 +437,7 @@ int snapshot_incoming_open(const struct file_ops *ops, const char *dir,
 int snapshot_incoming_check(const struct file_ops *ops, const char *dir,
                             const struct snapshot_incoming *in,
                             const uint8_t cluster[FORMAT_CLUSTER_SIZE],
-                            const struct snapshot_meta *meta, struct problem *problem)
+                            const struct snapshot_meta *meta, struct error_text *problem)
 {
     struct snapshot_reader r;
     int rv = reader_open(&r, ops, incoming_path(dir, in), meta->index, cluster, false, problem);
@@ -445,7 +445,7 @@ int snapshot_incoming_check(const struct file_ops *ops, const char *dir,
         return rv;
     }
     if (r.meta.term != meta->term || r.meta.configuration_index != meta->configuration_index) {
-        rv = problem_set(problem, CONCLAVE_ECORRUPT, "it is not the snapshot that was offered");
+        rv = error_text_set(problem, CONCLAVE_ECORRUPT, "it is not the snapshot that was offered");
     }
     snapshot_reader_close(&r);
     return rv;
@@ -523,7 +523,7 @@ static int newest_first(const void *a, const void *b)
 }
 
 int snapshot_list(const struct file_ops *ops, const char *dir, bool create, uint64_t **ret_indexes,
-                  size_t *ret_count, struct problem *problem)
+                  size_t *ret_count, struct error_text *problem)
 {
     struct listing l = {0};
     char *folder = path_make("%s/snapshot", dir);
@@ -545,7 +545,7 @@ int snapshot_list(const struct file_ops *ops, const char *dir, bool create, uint
     if (err == 0 && create) {
         err = list_incoming(ops, dir, folder, NULL);
     }
-    int rv = err == 0 ? 0 : problem_file(problem, err, "cannot list", folder);
+    int rv = err == 0 ? 0 : error_text_file(problem, err, "cannot list", folder);
     free(folder);
     free(unfinished);
     if (rv != 0) {

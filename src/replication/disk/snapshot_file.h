@@ -35,14 +35,14 @@ struct snapshot_writer {
 int snapshot_writer_begin(struct snapshot_writer *w, const struct file_ops *ops, const char *dir,
                           const uint8_t cluster[FORMAT_CLUSTER_SIZE],
                           const struct snapshot_meta *meta,
-                          struct problem *problem) CONCLAVE_MUST_USE;
+                          struct error_text *problem) CONCLAVE_MUST_USE;
 
 /* All blocks but the last have SNAPSHOT_BLOCK_SIZE bytes. */
 int snapshot_writer_block(struct snapshot_writer *w, struct slice block,
-                          struct problem *problem) CONCLAVE_MUST_USE;
+                          struct error_text *problem) CONCLAVE_MUST_USE;
 
 /* Makes it durable under its name. */
-int snapshot_writer_finish(struct snapshot_writer *w, struct problem *problem) CONCLAVE_MUST_USE;
+int snapshot_writer_finish(struct snapshot_writer *w, struct error_text *problem) CONCLAVE_MUST_USE;
 
 /* Closes, and removes what is unfinished. */
 void snapshot_writer_abort(struct snapshot_writer *w);
@@ -60,7 +60,7 @@ struct snapshot_reader {
  * CONCLAVE_NO_NODE when there is no such file. */
 int snapshot_reader_open(struct snapshot_reader *r, const struct file_ops *ops, const char *dir,
                          uint64_t index, const uint8_t cluster[FORMAT_CLUSTER_SIZE],
-                         struct problem *problem) CONCLAVE_MUST_USE;
+                         struct error_text *problem) CONCLAVE_MUST_USE;
 void snapshot_reader_close(struct snapshot_reader *r);
 
 /* The content of a whole snapshot file of any cluster and index in memory; borrows. CONCLAVE_ECORRUPT when a checksum
@@ -88,7 +88,7 @@ int snapshot_incoming_check(const struct file_ops *ops, const char *dir,
                             const struct snapshot_incoming *in,
                             const uint8_t cluster[FORMAT_CLUSTER_SIZE],
                             const struct snapshot_meta *meta,
-                            struct problem *problem) CONCLAVE_MUST_USE;
+                            struct error_text *problem) CONCLAVE_MUST_USE;
 int snapshot_incoming_accept(const struct file_ops *ops, const char *dir,
                              const struct snapshot_incoming *in, uint64_t index) CONCLAVE_MUST_USE;
 
@@ -99,7 +99,7 @@ void snapshot_incoming_remove(const struct file_ops *ops, const char *dir);
  * When `create` (a first start) creates the folder and removes what others sent, too; else a missing folder is an empty
  * one. */
 int snapshot_list(const struct file_ops *ops, const char *dir, bool create, uint64_t **ret_indexes,
-                  size_t *ret_count, struct problem *problem) CONCLAVE_MUST_USE;
+                  size_t *ret_count, struct error_text *problem) CONCLAVE_MUST_USE;
 
 /* 0 or a negative errno. */
 int snapshot_remove(const struct file_ops *ops, const char *dir, uint64_t index) CONCLAVE_MUST_USE;

@@ -76,27 +76,27 @@ void engine_set_voting(struct engine *e, bool voting)
 
 int engine_members(const struct engine *e, struct buf *out)
 {
-    struct member members[MEMBERS_MAX];
+    struct configuration_member members[MEMBERS_MAX];
     size_t n = engine_list_members(&e->raft.configuration, members);
-    return n == 0 ? 0 : members_encode(members, n, out);
+    return n == 0 ? 0 : configuration_encode(members, n, out);
 }
 
 int engine_encode_single(uint64_t server_id, struct buf *out)
 {
-    struct member self = {server_id, MEMBER_VOTER, SINGLE_ADDRESS};
-    return members_encode(&self, 1, out);
+    struct configuration_member self = {server_id, MEMBER_VOTER, SINGLE_ADDRESS};
+    return configuration_encode(&self, 1, out);
 }
 
 int engine_is_single(struct slice configuration, uint64_t server_id)
 {
-    struct member members[MEMBERS_MAX];
+    struct configuration_member members[MEMBERS_MAX];
     size_t n;
-    int rv = members_decode(configuration, members, &n);
+    int rv = configuration_decode(configuration, members, &n);
     if (rv != 0) {
         return rv;
     }
-    const struct member *self = members_find(members, n, server_id);
-    return members_voters(members, n) == 1 && self != NULL && self->role == MEMBER_VOTER;
+    const struct configuration_member *self = configuration_find(members, n, server_id);
+    return configuration_voters(members, n) == 1 && self != NULL && self->role == MEMBER_VOTER;
 }
 
 /* --- start ---------------------------------------------------------------------------------------- */
@@ -136,24 +136,25 @@ static bool entry_is_sound(const struct engine_start *start, const struct engine
            (i > 0 || start->snapshot != NULL || entry->kind == ENTRY_CONFIGURATION);
 }
 
-static void note_configuration(struct loaded *l, uint64_t self_id, const struct member *members,
-                               size_t n, uint64_t index)
+static void note_configuration(struct loaded *l, uint64_t self_id,
+                               const struct configuration_member *members, size_t n, uint64_t index)
 {
-    const struct member *self = members_find(members, n, self_id);
+    const struct configuration_member *self = configuration_find(members, n, self_id);
     l->members = n > l->members ? n : l->members;
     if (index <= l->configuration_index) {
         return; /* the snapshot has a newer one */
     }
     l->configuration_index = index;
     l->alone = n == 1;
-    l->sole_voter = self != NULL && self->role == MEMBER_VOTER && members_voters(members, n) == 1;
+    l->sole_voter =
+        self != NULL && self->role == MEMBER_VOTER && configuration_voters(members, n) == 1;
 }
 
 static int load(const struct engine_start *start, uint64_t self_id, struct loaded *l,
                 struct buf *bytes)
 {
     struct engine_entry entry;
-    struct member members[MEMBERS_MAX];
+    struct configuration_member members[MEMBERS_MAX];
     uint64_t term = 0;
     size_t n;
     for (size_t i = 0; i < start->count; i++) {
@@ -165,7 +166,7 @@ static int load(const struct engine_start *start, uint64_t self_id, struct loade
         l->entries[i].term = term;
         l->entries[i].type = engine_entry_types[entry.kind];
         if (entry.kind == ENTRY_CONFIGURATION) {
-            if (members_decode(entry.payload, members, &n) != 0) {
+            if (configuration_decode(entry.payload, members, &n) != 0) {
                 return CONCLAVE_ECORRUPT;
             }
             note_configuration(l, self_id, members, n, start->first_index + i);
@@ -206,11 +207,11 @@ static int make_entries(const struct engine_start *start, uint64_t self_id, stru
 /* The configurations of snapshot and log, and the entries as libraft wants them. */
 static int prepare(const struct engine *e, const struct engine_start *start, struct loaded *l)
 {
-    struct member members[MEMBERS_MAX];
+    struct configuration_member members[MEMBERS_MAX];
     size_t n;
     const struct snapshot_meta *s = start->snapshot;
     if (!start_is_sound(start) ||
-        (s != NULL && members_decode(buf_slice(&s->configuration), members, &n) != 0)) {
+        (s != NULL && configuration_decode(buf_slice(&s->configuration), members, &n) != 0)) {
         return CONCLAVE_ECORRUPT;
     }
     if (s != NULL) {

@@ -9,9 +9,9 @@
 /* --- events --------------------------------------------------------------------------------------- */
 
 /* Positions must not change: libraft keeps a leader's figures by position when the number of members
- * stays the same. members_encode sees to the order; here it is made sure of. */
-static bool same_positions(const struct raft_configuration *now, const struct member *next,
-                           size_t n)
+ * stays the same. configuration_encode sees to the order; here it is made sure of. */
+static bool same_positions(const struct raft_configuration *now,
+                           const struct configuration_member *next, size_t n)
 {
     for (unsigned i = 0; now->n == n && i < n; i++) {
         if (now->servers[i].id != next[i].id) {
@@ -23,14 +23,14 @@ static bool same_positions(const struct raft_configuration *now, const struct me
 
 static int check_change(const struct engine *e, struct slice payload)
 {
-    struct member now[MEMBERS_MAX], next[MEMBERS_MAX];
+    struct configuration_member now[MEMBERS_MAX], next[MEMBERS_MAX];
     size_t n_next;
     const struct raft *r = &e->raft;
-    if (members_decode(payload, next, &n_next) != 0) {
+    if (configuration_decode(payload, next, &n_next) != 0) {
         return CONCLAVE_EINVAL;
     }
     size_t n_now = engine_list_members(&r->configuration, now);
-    if (members_differences(now, n_now, next, n_next) > 1 ||
+    if (configuration_differences(now, n_now, next, n_next) > 1 ||
         !same_positions(&r->configuration, next, n_next)) {
         return CONCLAVE_EINVAL;
     }
@@ -78,9 +78,9 @@ int engine_persisted(struct engine *e, int64_t now_ms, uint64_t index, struct en
 int engine_configuration(struct engine *e, int64_t now_ms, uint64_t index,
                          struct slice configuration, struct engine_result *ret)
 {
-    struct member members[MEMBERS_MAX];
+    struct configuration_member members[MEMBERS_MAX];
     size_t n;
-    int rv = members_decode(configuration, members, &n);
+    int rv = configuration_decode(configuration, members, &n);
     if (rv == 0 && index > e->raft.commit_index) {
         rv = CONCLAVE_EINVAL;
     }

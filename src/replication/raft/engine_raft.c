@@ -382,10 +382,10 @@ int engine_no_event(struct engine *e, int64_t now_ms, struct engine_result *ret)
 
 static int decode(struct slice bytes, struct raft_configuration *ret)
 {
-    struct member members[MEMBERS_MAX];
+    struct configuration_member members[MEMBERS_MAX];
     size_t n;
     struct raft_buffer buffer = {.base = (void *)(uintptr_t)bytes.data, .len = bytes.len};
-    int rv = members_decode(bytes, members, &n);
+    int rv = configuration_decode(bytes, members, &n);
     return rv != 0 ? rv : map_error(raft_configuration_decode(&buffer, ret));
 }
 
@@ -398,12 +398,13 @@ int engine_decode_meta(const struct snapshot_meta *meta, struct raft_snapshot_me
     return decode(buf_slice(&meta->configuration), &ret->configuration);
 }
 
-size_t engine_list_members(const struct raft_configuration *c, struct member ret[MEMBERS_MAX])
+size_t engine_list_members(const struct raft_configuration *c,
+                           struct configuration_member ret[MEMBERS_MAX])
 {
     assert(c->n <= MEMBERS_MAX);
     for (unsigned i = 0; i < c->n; i++) {
-        ret[i] = (struct member){c->servers[i].id, (enum member_role)c->servers[i].role,
-                                 c->servers[i].address};
+        ret[i] = (struct configuration_member){
+            c->servers[i].id, (enum configuration_role)c->servers[i].role, c->servers[i].address};
     }
     return c->n;
 }

@@ -94,7 +94,8 @@ int engine_make_room(struct engine *e, size_t n) CONCLAVE_MUST_USE;
 struct engine_told *engine_told_to(struct engine *e, uint64_t id);
 
 unsigned engine_voters(const struct raft_configuration *c);
-size_t engine_list_members(const struct raft_configuration *c, struct member ret[MEMBERS_MAX]);
+size_t engine_list_members(const struct raft_configuration *c,
+                           struct configuration_member ret[MEMBERS_MAX]);
 const struct raft_server *engine_server(const struct engine *e, uint64_t id); /* or NULL */
 
 /* Decodes the configuration, whose memory is then libraft's to free. 0, CONCLAVE_ENOMEM or

@@ -32,7 +32,7 @@ static bool position(uint64_t index, uint64_t term, uint64_t term_max)
 static bool append_is_sound(const struct engine_message *m, const struct engine_entry *entries,
                             size_t n)
 {
-    struct member members[MEMBERS_MAX];
+    struct configuration_member members[MEMBERS_MAX];
     size_t members_n;
     uint64_t term = m->append.prev_term;
     if (!position(m->append.prev_index, m->append.prev_term, m->term) ||
@@ -46,7 +46,7 @@ static bool append_is_sound(const struct engine_message *m, const struct engine_
             return false;
         }
         if (entries[i].kind == ENTRY_CONFIGURATION &&
-            members_decode(entries[i].payload, members, &members_n) != 0) {
+            configuration_decode(entries[i].payload, members, &members_n) != 0) {
             return false;
         }
         term = entries[i].term;

@@ -25,7 +25,7 @@ static void put_u16(struct buf *out, uint16_t v)
     buf_append_u8(out, (uint8_t)v);
 }
 
-void message_put_engine(struct buf *out, const struct engine_message *m)
+void log_message_put_engine(struct buf *out, const struct engine_message *m)
 {
     assert(m->kind != ENGINE_INSTALL);
     buf_append_u8(out, MESSAGE_ENGINE);
@@ -66,7 +66,7 @@ void message_put_engine(struct buf *out, const struct engine_message *m)
     }
 }
 
-void message_put_entry(struct buf *out, uint64_t term, uint32_t kind, struct slice payload)
+void log_message_put_entry(struct buf *out, uint64_t term, uint32_t kind, struct slice payload)
 {
     assert(payload.len <= INT32_MAX);
     put_u64(out, term);
@@ -75,7 +75,7 @@ void message_put_entry(struct buf *out, uint64_t term, uint32_t kind, struct sli
     buf_append_slice(out, payload);
 }
 
-void message_put_offer(struct buf *out, const struct message_offer *offer)
+void log_message_put_offer(struct buf *out, const struct log_message_offer *offer)
 {
     buf_append_u8(out, MESSAGE_OFFER);
     put_u64(out, offer->term);
@@ -86,7 +86,7 @@ void message_put_offer(struct buf *out, const struct message_offer *offer)
     put_u64(out, offer->identity);
 }
 
-void message_put_chunk(struct buf *out, const struct message_chunk *chunk)
+void log_message_put_chunk(struct buf *out, const struct log_message_chunk *chunk)
 {
     assert(chunk->bytes.len <= INT32_MAX);
     buf_append_u8(out, MESSAGE_CHUNK);
@@ -97,7 +97,7 @@ void message_put_chunk(struct buf *out, const struct message_chunk *chunk)
     buf_append_slice(out, chunk->bytes);
 }
 
-void message_put_wanted(struct buf *out, const struct message_wanted *wanted)
+void log_message_put_wanted(struct buf *out, const struct log_message_wanted *wanted)
 {
     buf_append_u8(out, MESSAGE_WANT);
     put_u64(out, wanted->identity);
@@ -105,7 +105,8 @@ void message_put_wanted(struct buf *out, const struct message_wanted *wanted)
     buf_append_u8(out, (uint8_t)wanted->state);
 }
 
-void message_put_note(struct buf *out, enum message_kind kind, const struct message_note *note)
+void log_message_put_note(struct buf *out, enum log_message_kind kind,
+                          const struct log_message_note *note)
 {
     assert(kind >= MESSAGE_ROUND && kind <= MESSAGE_SKIP_DECIDED);
     buf_append_u8(out, (uint8_t)kind);
@@ -172,7 +173,7 @@ static void take_entries(struct input *in, uint32_t count)
     }
 }
 
-static void take_engine(struct input *in, struct message *ret)
+static void take_engine(struct input *in, struct log_message *ret)
 {
     struct engine_message *m = &ret->engine;
     uint8_t flags;
@@ -219,7 +220,7 @@ static void take_engine(struct input *in, struct message *ret)
     }
 }
 
-static void take_offer(struct input *in, struct message_offer *offer)
+static void take_offer(struct input *in, struct log_message_offer *offer)
 {
     offer->term = take_u64(in);
     offer->index = take_u64(in);
@@ -229,7 +230,7 @@ static void take_offer(struct input *in, struct message_offer *offer)
     offer->identity = take_u64(in);
 }
 
-static void take_chunk(struct input *in, struct message_chunk *chunk)
+static void take_chunk(struct input *in, struct log_message_chunk *chunk)
 {
     chunk->identity = take_u64(in);
     chunk->offset = take_u64(in);
@@ -237,27 +238,27 @@ static void take_chunk(struct input *in, struct message_chunk *chunk)
     chunk->bytes = take(in, take_u32(in));
 }
 
-static void take_wanted(struct input *in, struct message_wanted *wanted)
+static void take_wanted(struct input *in, struct log_message_wanted *wanted)
 {
     wanted->identity = take_u64(in);
     wanted->offset = take_u64(in);
-    wanted->state = (enum message_want)take_u8(in);
+    wanted->state = (enum log_message_want)take_u8(in);
     in->bad = in->bad || wanted->state > WANT_AGAIN;
 }
 
-static void take_note(struct input *in, struct message_note *note)
+static void take_note(struct input *in, struct log_message_note *note)
 {
     note->id = take_u64(in);
     note->term = take_u64(in);
     note->index = take_u64(in);
 }
 
-int message_decode(struct slice frame, struct message *ret)
+int log_message_decode(struct slice frame, struct log_message *ret)
 {
     struct input in = {frame, false};
-    struct message m;
+    struct log_message m;
     memset(&m, 0, sizeof m);
-    m.kind = (enum message_kind)take_u8(&in);
+    m.kind = (enum log_message_kind)take_u8(&in);
     m.entries = slice_str("");
     switch (m.kind) {
     case MESSAGE_ENGINE:
@@ -292,7 +293,7 @@ int message_decode(struct slice frame, struct message *ret)
     return 0;
 }
 
-bool message_next_entry(struct slice *entries, struct engine_entry *ret)
+bool log_message_next_entry(struct slice *entries, struct engine_entry *ret)
 {
     if (entries->len == 0) {
         return false;

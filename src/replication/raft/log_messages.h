@@ -31,7 +31,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum message_kind {
+enum log_message_kind {
     MESSAGE_ENGINE = 1,
     MESSAGE_OFFER,
     MESSAGE_CHUNK,
@@ -46,69 +46,70 @@ enum message_kind {
     MESSAGE_SKIP_DECIDED, /* the entry of index id may be skipped, by the decision at that index of my log */
 };
 
-struct message_offer {
+struct log_message_offer {
     uint64_t term; /* the sender's */
     uint64_t index, snapshot_term, configuration_index;
     uint64_t size;     /* of the file */
     uint64_t identity; /* of its content: equal files have equal ones */
 };
 
-struct message_chunk {
+struct log_message_chunk {
     uint64_t identity;
     uint64_t offset;
     uint64_t checksum; /* hash_bytes of the bytes */
     struct slice bytes;
 };
 
-enum message_want {
+enum log_message_want {
     WANT_MORE = 0,
     WANT_NOTHING = 1, /* it is complete, or of no use any more */
     WANT_AGAIN = 2,   /* what came did not check: offer it anew */
 };
 
-struct message_wanted {
+struct log_message_wanted {
     uint64_t identity;
     uint64_t offset;
-    enum message_want state;
+    enum log_message_want state;
 };
 
-struct message_note {
+struct log_message_note {
     uint64_t id;
     uint64_t term;
     uint64_t index;
 };
 
-struct message {
-    enum message_kind kind;
-    struct slice entries; /* of an append: message_next_entry */
+struct log_message {
+    enum log_message_kind kind;
+    struct slice entries; /* of an append: log_message_next_entry */
     union {
         struct engine_message engine; /* its peer is 0: the frame does not say */
-        struct message_offer offer;
-        struct message_chunk chunk;
-        struct message_wanted wanted;
-        struct message_note note;
+        struct log_message_offer offer;
+        struct log_message_chunk chunk;
+        struct log_message_wanted wanted;
+        struct log_message_note note;
     };
 };
 
 /* All append to out, whose mark tells a failure. Of an append only the head: as many entries as its
  * count says must follow. Not for ENGINE_INSTALL. */
-void message_put_engine(struct buf *out, const struct engine_message *m);
-void message_put_entry(struct buf *out, uint64_t term, uint32_t kind, struct slice payload);
-void message_put_offer(struct buf *out, const struct message_offer *offer);
-void message_put_chunk(struct buf *out, const struct message_chunk *chunk);
-void message_put_wanted(struct buf *out, const struct message_wanted *wanted);
-void message_put_note(struct buf *out, enum message_kind kind, const struct message_note *note);
+void log_message_put_engine(struct buf *out, const struct engine_message *m);
+void log_message_put_entry(struct buf *out, uint64_t term, uint32_t kind, struct slice payload);
+void log_message_put_offer(struct buf *out, const struct log_message_offer *offer);
+void log_message_put_chunk(struct buf *out, const struct log_message_chunk *chunk);
+void log_message_put_wanted(struct buf *out, const struct log_message_wanted *wanted);
+void log_message_put_note(struct buf *out, enum log_message_kind kind,
+                          const struct log_message_note *note);
 
 /* Bytes that an entry adds to a frame. */
-static inline size_t message_entry_size(size_t payload)
+static inline size_t log_message_entry_size(size_t payload)
 {
     return 16 + payload;
 }
 
 /* 0 or CONCLAVE_EPROTO. Forms only: whether a message makes sense the engine knows. */
-int message_decode(struct slice frame, struct message *ret) CONCLAVE_MUST_USE;
+int log_message_decode(struct slice frame, struct log_message *ret) CONCLAVE_MUST_USE;
 
 /* Takes the next entry off; false at the end. For the entries of a decoded message. */
-bool message_next_entry(struct slice *entries, struct engine_entry *ret);
+bool log_message_next_entry(struct slice *entries, struct engine_entry *ret);
 
 #endif

@@ -28,8 +28,8 @@ static void write_work(struct worker_job *job)
     if (rx->rv == 0) {
         int err = rx->ops->write(rx->ops->ctx, rx->fd, w->bytes.data, w->bytes.len, w->offset);
         if (err != 0) {
-            rx->rv =
-                problem_file(&rx->problem, err, "cannot write the leader's snapshot in", rx->dir);
+            rx->rv = error_text_file(&rx->problem, err, "cannot write the leader's snapshot in",
+                                     rx->dir);
         }
     }
     w->rv = rx->rv;
@@ -58,7 +58,7 @@ static void check_work(struct worker_job *job)
         int err = rx->ops->sync(rx->ops->ctx, rx->fd);
         if (err != 0) {
             rx->rv =
-                problem_file(&rx->problem, err, "cannot sync the leader's snapshot in", rx->dir);
+                error_text_file(&rx->problem, err, "cannot sync the leader's snapshot in", rx->dir);
         }
     }
     rx->ops->close(rx->ops->ctx, rx->fd);
@@ -89,12 +89,12 @@ static void clean_work(struct worker_job *job)
 /* --- the caller's thread -------------------------------------------------------------------------- */
 
 static void reply(struct snapshot_receiver *rx, uint64_t to, uint64_t identity, uint64_t offset,
-                  enum message_want state)
+                  enum log_message_want state)
 {
-    struct message_wanted wanted = {identity, offset, state};
+    struct log_message_wanted wanted = {identity, offset, state};
     struct buf b;
     buf_init(&b, 0);
-    message_put_wanted(&b, &wanted);
+    log_message_put_wanted(&b, &wanted);
     if (buf_ok(&b)) {
         rx->host.send(rx->host.ctx, to, &b);
     }
@@ -129,9 +129,9 @@ static void warn(struct snapshot_receiver *rx)
     char text[400];
     (void)snprintf(text, sizeof text,
                    "the snapshot of index %" PRIu64 " from server %" PRIu64 " is of no use: %s",
-                   rx->offer.index, rx->from, problem_text(&rx->problem, rx->rv));
+                   rx->offer.index, rx->from, error_text_of(&rx->problem, rx->rv));
     rx->host.warn(rx->host.ctx, text);
-    problem_finish(&rx->problem);
+    error_text_finish(&rx->problem);
 }
 
 /* A job was overtaken by snapshot_receiver_discard. */
@@ -140,7 +140,7 @@ static bool overtaken(struct snapshot_receiver *rx)
     if (rx->state != RECEIVE_CLEANING) {
         return false;
     }
-    problem_finish(&rx->problem);
+    error_text_finish(&rx->problem);
     clean(rx);
     return true;
 }
@@ -173,7 +173,7 @@ static void check_done(struct worker_job *job)
     if (!overtaken(rx)) {
         if (rx->rv == CONCLAVE_ECORRUPT && rx->found > 0) {
             /* What an earlier run had written may not have reached the disk: no fault of the sender's. */
-            problem_finish(&rx->problem);
+            error_text_finish(&rx->problem);
             rx->rv = 0;
             rx->anew = true;
             run(rx, RECEIVE_OPENING, open_work, open_done);
@@ -238,16 +238,16 @@ void snapshot_receiver_finish(struct snapshot_receiver *rx)
         rx->ops->close(rx->ops->ctx, rx->fd);
         rx->fd = -1;
     }
-    problem_finish(&rx->problem);
+    error_text_finish(&rx->problem);
 }
 
-static bool same_file(const struct message_offer *a, const struct message_offer *b)
+static bool same_file(const struct log_message_offer *a, const struct log_message_offer *b)
 {
     return a->identity == b->identity && a->size == b->size && a->index == b->index &&
            a->snapshot_term == b->snapshot_term && a->configuration_index == b->configuration_index;
 }
 
-static bool offer_is_sound(const struct message_offer *o)
+static bool offer_is_sound(const struct log_message_offer *o)
 {
     return o->index > 0 && o->snapshot_term > 0 && o->snapshot_term <= o->term &&
            o->configuration_index > 0 && o->configuration_index <= o->index &&
@@ -255,7 +255,7 @@ static bool offer_is_sound(const struct message_offer *o)
 }
 
 void snapshot_receiver_offer(struct snapshot_receiver *rx, uint64_t from,
-                             const struct message_offer *offer)
+                             const struct log_message_offer *offer)
 {
     if (!offer_is_sound(offer)) {
         return;
@@ -286,7 +286,7 @@ void snapshot_receiver_offer(struct snapshot_receiver *rx, uint64_t from,
 }
 
 void snapshot_receiver_decline(struct snapshot_receiver *rx, uint64_t from,
-                               const struct message_offer *offer)
+                               const struct log_message_offer *offer)
 {
     reply(rx, from, offer->identity, 0, WANT_NOTHING);
 }
@@ -301,7 +301,7 @@ static void tell_gap(struct snapshot_receiver *rx)
 }
 
 void snapshot_receiver_chunk(struct snapshot_receiver *rx, uint64_t from,
-                             const struct message_chunk *chunk)
+                             const struct log_message_chunk *chunk)
 {
     if (rx->state != RECEIVE_FILLING || from != rx->from || chunk->identity != rx->offer.identity ||
         chunk->offset < rx->expected) {

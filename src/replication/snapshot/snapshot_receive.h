@@ -22,7 +22,7 @@ struct snapshot_receiver_callbacks {
     void *ctx;
     /* The file is whole. Now or later: snapshot_receiver_accept or _discard. Told again when it is
      * offered again meanwhile. */
-    void (*ready)(void *ctx, uint64_t from, const struct message_offer *offer);
+    void (*ready)(void *ctx, uint64_t from, const struct log_message_offer *offer);
     /* It is durable under its name, or (rv) not. Then snapshot_receiver_done or _discard. */
     void (*accepted)(void *ctx, int rv);
 };
@@ -46,17 +46,17 @@ struct snapshot_receiver {
     const uint8_t *cluster; /* borrowed */
     enum receive_state state;
     uint64_t from;
-    struct message_offer offer;
+    struct log_message_offer offer;
     uint64_t expected; /* offset of the next chunk */
     uint64_t written;
     bool gap_told;
     bool anew;             /* nothing of an earlier run is to be used */
     struct worker_job job; /* all but the writes */
 
-    int fd;                 /* LANE_FILES': or -1 */
-    uint64_t found;         /* LANE_FILES' until the job is done: bytes of an earlier run */
-    int rv;                 /* LANE_FILES' until the job is done: the first failure */
-    struct problem problem; /* the same */
+    int fd;                    /* LANE_FILES': or -1 */
+    uint64_t found;            /* LANE_FILES' until the job is done: bytes of an earlier run */
+    int rv;                    /* LANE_FILES' until the job is done: the first failure */
+    struct error_text problem; /* the same */
 };
 
 void snapshot_receiver_init(struct snapshot_receiver *rx, const struct stream_host *host,
@@ -69,11 +69,11 @@ void snapshot_receiver_finish(struct snapshot_receiver *rx);
 
 /* The caller has looked whether it needs the snapshot; if not: snapshot_receiver_decline. */
 void snapshot_receiver_offer(struct snapshot_receiver *rx, uint64_t from,
-                             const struct message_offer *offer);
+                             const struct log_message_offer *offer);
 void snapshot_receiver_decline(struct snapshot_receiver *rx, uint64_t from,
-                               const struct message_offer *offer);
+                               const struct log_message_offer *offer);
 void snapshot_receiver_chunk(struct snapshot_receiver *rx, uint64_t from,
-                             const struct message_chunk *chunk);
+                             const struct log_message_chunk *chunk);
 
 void snapshot_receiver_accept(struct snapshot_receiver *rx); /* when ready */
 void snapshot_receiver_done(struct snapshot_receiver *rx);   /* when accepted: ready for the next */

@@ -15,7 +15,7 @@ struct transfer {
     struct list node;
     struct snapshot_sender *s;
     uint64_t to;
-    struct message_offer offer; /* size and identity once it is open */
+    struct log_message_offer offer; /* size and identity once it is open */
     bool open;
     bool linked;
     bool asked;    /* an offer is unanswered: the next WANT says where to go on */
@@ -53,10 +53,10 @@ static int read_chunk(struct transfer *t)
         free(bytes);
         return n < 0 ? file_error((int)n) : CONCLAVE_ECORRUPT;
     }
-    struct message_chunk chunk = {t->identity, t->at, hash_bytes(bytes, len),
-                                  slice_make(bytes, len)};
+    struct log_message_chunk chunk = {t->identity, t->at, hash_bytes(bytes, len),
+                                      slice_make(bytes, len)};
     buf_init(&t->chunk, 0);
-    message_put_chunk(&t->chunk, &chunk);
+    log_message_put_chunk(&t->chunk, &chunk);
     free(bytes);
     t->chunk_len = len;
     return buf_ok(&t->chunk) ? 0 : CONCLAVE_ENOMEM;
@@ -104,7 +104,7 @@ static void give_offer(struct transfer *t)
     t->asked = true;
     t->heard_ms = t->s->host.now_ms(t->s->host.ctx);
     buf_init(&b, 0);
-    message_put_offer(&b, &t->offer);
+    log_message_put_offer(&b, &t->offer);
     if (buf_ok(&b)) {
         t->s->host.send(t->s->host.ctx, t->to, &b);
     }
@@ -225,7 +225,7 @@ void snapshot_sender_begin(struct snapshot_sender *s, const struct engine_messag
 }
 
 void snapshot_sender_wanted(struct snapshot_sender *s, uint64_t from,
-                            const struct message_wanted *wanted)
+                            const struct log_message_wanted *wanted)
 {
     struct transfer *t = find(s, from);
     if (t == NULL || !t->open || wanted->identity != t->identity || wanted->offset > t->size) {

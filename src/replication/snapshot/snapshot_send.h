@@ -34,7 +34,7 @@ void snapshot_sender_finish(struct snapshot_sender *s);
 void snapshot_sender_begin(struct snapshot_sender *s, const struct engine_message *install);
 
 void snapshot_sender_wanted(struct snapshot_sender *s, uint64_t from,
-                            const struct message_wanted *wanted);
+                            const struct log_message_wanted *wanted);
 void snapshot_sender_link(struct snapshot_sender *s, uint64_t peer, bool up);
 
 /* No leader any more, or the end: all transfers. */

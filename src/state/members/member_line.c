@@ -68,7 +68,7 @@ static bool host_is_good(struct slice host)
 static int parse_port(struct slice text, uint16_t *ret)
 {
     int64_t port;
-    if (!number_parse(text, &port) || port < INT32_MIN || port > INT32_MAX || port == 0) {
+    if (!java_number_parse(text, &port) || port < INT32_MIN || port > INT32_MAX || port == 0) {
         return CONCLAVE_BAD_ARGUMENTS;
     }
     if (port < 0 || port > UINT16_MAX) {

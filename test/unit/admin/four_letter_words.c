@@ -39,7 +39,7 @@ static int teardown(void **state)
 static int ask(const char *bytes, size_t len)
 {
     buf_reset(&out);
-    return words_answer(&view, slice_make(bytes, len), &out);
+    return four_letter_answer(&view, slice_make(bytes, len), &out);
 }
 
 static void assert_says(const char *text)
@@ -62,32 +62,32 @@ static void test_recognised(void **state)
 static void test_whitelist(void **state)
 {
     (void)state;
-    assert_true(words_allowed(&options, "srvr"));
-    assert_true(words_allowed(&options, "memb"));
-    assert_false(words_allowed(&options, "sess"));
-    assert_false(words_allowed(&options, "ruok"));
-    assert_false(words_allowed(&options, "isro"));
+    assert_true(four_letter_allowed(&options, "srvr"));
+    assert_true(four_letter_allowed(&options, "memb"));
+    assert_false(four_letter_allowed(&options, "sess"));
+    assert_false(four_letter_allowed(&options, "ruok"));
+    assert_false(four_letter_allowed(&options, "isro"));
     assert_int_equal(ask("mntr", 4), 4);
     assert_says("mntr is not executed because it is not in the whitelist.\n");
     options.memb = false;
-    assert_false(words_allowed(&options, "memb"));
+    assert_false(four_letter_allowed(&options, "memb"));
     options.words = "srvr,memb";
-    assert_true(words_allowed(&options, "memb"));
+    assert_true(four_letter_allowed(&options, "memb"));
     options.words = NULL;
     options.read_only_word = true;
-    assert_true(words_allowed(&options, "isro"));
+    assert_true(four_letter_allowed(&options, "isro"));
     options.words = " ruok , mntr,,xconf, stat ";
-    assert_true(words_allowed(&options, "srvr")); /* always */
-    assert_true(words_allowed(&options, "ruok"));
-    assert_true(words_allowed(&options, "mntr"));
-    assert_true(words_allowed(&options, "stat"));
-    assert_false(words_allowed(&options, "conf"));
+    assert_true(four_letter_allowed(&options, "srvr")); /* always */
+    assert_true(four_letter_allowed(&options, "ruok"));
+    assert_true(four_letter_allowed(&options, "mntr"));
+    assert_true(four_letter_allowed(&options, "stat"));
+    assert_false(four_letter_allowed(&options, "conf"));
     options.words = "ruok, *";
-    assert_true(words_allowed(&options, "conf"));
+    assert_true(four_letter_allowed(&options, "conf"));
     options.words = "";
-    assert_false(words_allowed(&options, "conf"));
+    assert_false(four_letter_allowed(&options, "conf"));
     options.words = "**";
-    assert_false(words_allowed(&options, "conf"));
+    assert_false(four_letter_allowed(&options, "conf"));
 }
 
 /* Nobody is served: only what needs no server is answered. */
@@ -162,7 +162,7 @@ static void test_version(void **state)
                 "[0-2][0-9]:[0-5][0-9] UTC$",
                 REG_EXTENDED | REG_NOSUB),
         0);
-    assert_int_equal(regexec(&form, facts_version(), 0, NULL, 0), 0);
+    assert_int_equal(regexec(&form, process_info_version(), 0, NULL, 0), 0);
     regfree(&form);
 }
 
@@ -176,7 +176,7 @@ static void test_fractions(void **state)
                 {2.0 / 3, "0.6667"}, {10.5, "10.5"}, {100, "100.0"}};
     for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
         buf_reset(&out);
-        text_fraction(&out, ROWS[i].value, 4);
+        four_letter_fraction(&out, ROWS[i].value, 4);
         assert_says(ROWS[i].text);
     }
 }

@@ -30,9 +30,10 @@ static void on_send(void *ctx, uint64_t to, struct buf *message_take)
     buf_finish(message_take);
 }
 
-static const struct member members[] = {{2, MEMBER_VOTER, "127.0.0.1:1:1:participant"},
-                                        {7, MEMBER_VOTER, "127.0.0.7:1:1:participant"},
-                                        {3, MEMBER_VOTER, "127.0.0.3:1:1:participant"}};
+static const struct configuration_member members[] = {
+    {2, MEMBER_VOTER, "127.0.0.1:1:1:participant"},
+    {7, MEMBER_VOTER, "127.0.0.7:1:1:participant"},
+    {3, MEMBER_VOTER, "127.0.0.3:1:1:participant"}};
 
 /* Server 7, which follows server 2. */
 static void fixture_open(struct fixture *f)
@@ -49,9 +50,9 @@ static void fixture_open(struct fixture *f)
         (struct replication *)(void *)f; /* there is one; a follower asks nothing of it */
     f->h.service.pipeline.sink = ensemble_sink(&f->e);
     assert_int_equal(ensemble_configuration(&f->e, ++f->index, members, 3), 0);
-    assert_int_equal(service_lead(&f->h.service, false), 0);
+    assert_int_equal(leadership_set(&f->h.service, false), 0);
     assert_int_equal(ensemble_role(&f->e, REPLICATION_FOLLOWER, 2), 0);
-    service_contact(&f->h.service, f->h.now_ms);
+    leadership_contact(&f->h.service, f->h.now_ms);
 }
 
 static void fixture_close(struct fixture *f)
@@ -391,7 +392,7 @@ static size_t count_signs(struct fixture *f, uint32_t number)
     size_t count = 0;
     f->h.now_ms++;
     session_tracker_reported(f->h.service.sessions, number - 1);
-    service_touch_waiting(&f->h.service);
+    leadership_touch_waiting(&f->h.service);
     session_tracker_report(f->h.service.sessions, number, on_told, &count);
     return count;
 }

@@ -26,7 +26,7 @@ static uint32_t dice(uint32_t sides)
 }
 
 /* A random ensemble with at least one voter. */
-static size_t some_members(struct member *out)
+static size_t some_members(struct configuration_member *out)
 {
     size_t n = 0;
     size_t voters = 0;
@@ -34,9 +34,9 @@ static size_t some_members(struct member *out)
         n = 0;
         for (uint64_t id = 1; id <= IDS; id++) {
             if (dice(2) == 0) {
-                enum member_role role = dice(3) == 0 ? MEMBER_OBSERVER : MEMBER_VOTER;
+                enum configuration_role role = dice(3) == 0 ? MEMBER_OBSERVER : MEMBER_VOTER;
                 voters += role == MEMBER_VOTER;
-                out[n++] = (struct member){id, role, addresses[id - 1]};
+                out[n++] = (struct configuration_member){id, role, addresses[id - 1]};
             }
         }
     }
@@ -66,21 +66,22 @@ static bool may_go(void *ctx, uint64_t id)
 }
 
 /* How many members of `now` are to go and do not vote. */
-static size_t leaving(const struct member *now, size_t n_now, const struct member *target, size_t n)
+static size_t leaving(const struct configuration_member *now, size_t n_now,
+                      const struct configuration_member *target, size_t n)
 {
     size_t count = 0;
     for (size_t i = 0; i < n_now; i++) {
-        count += now[i].role != MEMBER_VOTER && members_find(target, n, now[i].id) == NULL;
+        count += now[i].role != MEMBER_VOTER && configuration_find(target, n, now[i].id) == NULL;
     }
     return count;
 }
 
 /* The first of them may go from now on. */
-static void let_go(struct known *known, const struct member *now, size_t n_now,
-                   const struct member *target, size_t n)
+static void let_go(struct known *known, const struct configuration_member *now, size_t n_now,
+                   const struct configuration_member *target, size_t n)
 {
     for (size_t i = 0; i < n_now; i++) {
-        if (members_find(target, n, now[i].id) == NULL && now[i].role != MEMBER_VOTER) {
+        if (configuration_find(target, n, now[i].id) == NULL && now[i].role != MEMBER_VOTER) {
             known->may_go |= 1u << now[i].id;
             return;
         }
@@ -95,20 +96,20 @@ static void test_steps_are_safe(void **state)
 {
     (void)state;
     for (int round = 0; round < 20000; round++) {
-        struct member now[MEMBERS_MAX];
-        struct member target[MEMBERS_MAX];
-        struct transition_step step;
+        struct configuration_member now[MEMBERS_MAX];
+        struct configuration_member target[MEMBERS_MAX];
+        struct membership_step step;
         size_t n_now = some_members(now);
         size_t n_target = some_members(target);
         struct known known = {.caught_up = 0};
-        struct transition_facts facts = {.caught_up = caught_up, .may_go = may_go, .ctx = &known};
+        struct membership_facts facts = {.caught_up = caught_up, .may_go = may_go, .ctx = &known};
         uint64_t self = now[dice((uint32_t)n_now)].id;
         int steps = 0;
         for (;; steps++) {
             assert_true(steps < 64);
-            transition_next(now, n_now, target, n_target, self, &facts, &step);
+            membership_step_next(now, n_now, target, n_target, self, &facts, &step);
             if (step.action == TRANSITION_DONE) {
-                if (members_equal(now, n_now, target, n_target)) {
+                if (configuration_equal(now, n_now, target, n_target)) {
                     break;
                 }
                 let_go(&known, now, n_now, target, n_target);
@@ -119,10 +120,11 @@ static void test_steps_are_safe(void **state)
                 known.caught_up |= 1u << step.id;
                 continue;
             }
-            assert_int_equal(members_differences(now, n_now, step.members, step.count), 1);
-            assert_true(members_voters(step.members, step.count) > 0);
-            const struct member *before = members_find(now, n_now, step.id);
-            const struct member *after = members_find(step.members, step.count, step.id);
+            assert_int_equal(configuration_differences(now, n_now, step.members, step.count), 1);
+            assert_true(configuration_voters(step.members, step.count) > 0);
+            const struct configuration_member *before = configuration_find(now, n_now, step.id);
+            const struct configuration_member *after =
+                configuration_find(step.members, step.count, step.id);
             if (after != NULL && after->role == MEMBER_VOTER &&
                 (before == NULL || before->role != MEMBER_VOTER)) {
                 assert_true(bit(&known.caught_up, step.id));
@@ -132,13 +134,14 @@ static void test_steps_are_safe(void **state)
             }
             if (step.id == self && after != NULL && after->role != before->role &&
                 before->role == MEMBER_VOTER) {
-                assert_int_equal(members_differences(step.members, step.count, target, n_target),
-                                 leaving(step.members, step.count, target, n_target));
+                assert_int_equal(
+                    configuration_differences(step.members, step.count, target, n_target),
+                    leaving(step.members, step.count, target, n_target));
             }
             memcpy(now, step.members, step.count * sizeof now[0]);
             n_now = step.count;
         }
-        assert_true(members_equal(now, n_now, target, n_target));
+        assert_true(configuration_equal(now, n_now, target, n_target));
     }
 }
 
@@ -147,11 +150,11 @@ static void test_address_changes(void **state)
 {
     (void)state;
     struct known known = {.caught_up = 0};
-    struct transition_facts facts = {.caught_up = caught_up, .may_go = may_go, .ctx = &known};
-    struct transition_step step;
-    struct member now[] = {{1, MEMBER_VOTER, "self"}};
-    struct member target[] = {{1, MEMBER_VOTER, "a:1:2"}, {2, MEMBER_VOTER, "b:1:2"}};
-    transition_next(now, 1, target, 2, 1, &facts, &step);
+    struct membership_facts facts = {.caught_up = caught_up, .may_go = may_go, .ctx = &known};
+    struct membership_step step;
+    struct configuration_member now[] = {{1, MEMBER_VOTER, "self"}};
+    struct configuration_member target[] = {{1, MEMBER_VOTER, "a:1:2"}, {2, MEMBER_VOTER, "b:1:2"}};
+    membership_step_next(now, 1, target, 2, 1, &facts, &step);
     assert_int_equal(step.action, TRANSITION_CHANGE);
     assert_int_equal(step.count, 1);
     assert_string_equal(step.members[0].address, "a:1:2");
@@ -163,12 +166,12 @@ static void test_withdrawn_change(void **state)
 {
     (void)state;
     unsigned listed = 1u << 1 | 1u << 2;
-    struct member now[] = {{1, MEMBER_VOTER, "a:1:2"},
-                           {2, MEMBER_OBSERVER, "b:1:2"},
-                           {3, MEMBER_OBSERVER, "c:1:2"},
-                           {4, MEMBER_VOTER, "d:1:2"}};
-    struct member ret[MEMBERS_MAX];
-    assert_int_equal(transition_withdraw(now, 4, bit, &listed, ret), 3);
+    struct configuration_member now[] = {{1, MEMBER_VOTER, "a:1:2"},
+                                         {2, MEMBER_OBSERVER, "b:1:2"},
+                                         {3, MEMBER_OBSERVER, "c:1:2"},
+                                         {4, MEMBER_VOTER, "d:1:2"}};
+    struct configuration_member ret[MEMBERS_MAX];
+    assert_int_equal(membership_step_withdraw(now, 4, bit, &listed, ret), 3);
     assert_int_equal(ret[0].id, 1);
     assert_int_equal(ret[1].id, 2);
     assert_int_equal(ret[2].id, 4);
@@ -179,87 +182,87 @@ static void test_others_do_not_wait_for_the_leaving(void **state)
 {
     (void)state;
     struct known known = {.caught_up = 0};
-    struct transition_facts facts = {.caught_up = caught_up, .may_go = may_go, .ctx = &known};
-    struct transition_step step;
-    struct member now[] = {{1, MEMBER_VOTER, "a:1:2"}, {2, MEMBER_OBSERVER, "b:1:2"}};
-    struct member target[] = {{1, MEMBER_VOTER, "a:1:2"}, {3, MEMBER_VOTER, "c:1:2"}};
-    transition_next(now, 2, target, 2, 1, &facts, &step);
+    struct membership_facts facts = {.caught_up = caught_up, .may_go = may_go, .ctx = &known};
+    struct membership_step step;
+    struct configuration_member now[] = {{1, MEMBER_VOTER, "a:1:2"}, {2, MEMBER_OBSERVER, "b:1:2"}};
+    struct configuration_member target[] = {{1, MEMBER_VOTER, "a:1:2"}, {3, MEMBER_VOTER, "c:1:2"}};
+    membership_step_next(now, 2, target, 2, 1, &facts, &step);
     assert_int_equal(step.action, TRANSITION_CHANGE);
     assert_int_equal(step.id, 3);
     assert_int_equal(step.count, 3);
     known.may_go = 1u << 2;
-    transition_next(now, 2, target, 2, 1, &facts, &step);
+    membership_step_next(now, 2, target, 2, 1, &facts, &step);
     assert_int_equal(step.id, 2);
     assert_int_equal(step.count, 1);
 }
 
-static const struct member three[] = {
+static const struct configuration_member three[] = {
     {1, MEMBER_VOTER, "a:1:2"}, {2, MEMBER_VOTER, "b:1:2"}, {3, MEMBER_VOTER, "c:1:2"}};
 
-static void hear(struct founding *f, uint64_t id, enum peer_age age)
+static void hear(struct bootstrap *f, uint64_t id, enum peer_age age)
 {
     struct peer_identity who = {.id = id, .age = age};
     memset(who.cluster, age == PEER_FRESH ? 0 : (int)id, sizeof who.cluster);
-    founding_hello(f, &who);
+    bootstrap_hello(f, &who);
 }
 
 static void test_founding(void **state)
 {
     (void)state;
-    struct founding f;
-    founding_init(&f, 1, three, 3);
-    assert_int_equal(founding_decide(&f, 0), FOUNDING_WAIT); /* alone */
-    assert_int_equal(founding_decide(&f, 100000), FOUNDING_WAIT);
+    struct bootstrap f;
+    bootstrap_init(&f, 1, three, 3);
+    assert_int_equal(bootstrap_decide(&f, 0), FOUNDING_WAIT); /* alone */
+    assert_int_equal(bootstrap_decide(&f, 100000), FOUNDING_WAIT);
     hear(&f, 2, PEER_FRESH);
-    assert_int_equal(founding_decide(&f, 100000), FOUNDING_WAIT); /* the third may have data */
-    assert_int_equal(founding_decide(&f, 100999), FOUNDING_WAIT);
-    assert_int_equal(founding_decide(&f, 101000), FOUNDING_FOUND);
+    assert_int_equal(bootstrap_decide(&f, 100000), FOUNDING_WAIT); /* the third may have data */
+    assert_int_equal(bootstrap_decide(&f, 100999), FOUNDING_WAIT);
+    assert_int_equal(bootstrap_decide(&f, 101000), FOUNDING_FOUND);
 
-    founding_init(&f, 1, three, 3);
+    bootstrap_init(&f, 1, three, 3);
     hear(&f, 2, PEER_FOUNDED);
     hear(&f, 3, PEER_FRESH);
-    assert_int_equal(founding_decide(&f, 0), FOUNDING_FOUND);
+    assert_int_equal(bootstrap_decide(&f, 0), FOUNDING_FOUND);
 }
 
 /* Whose disk was wiped joins; so does who is of no ensemble yet, as soon as somebody has data. */
 static void test_joining(void **state)
 {
     (void)state;
-    struct founding f;
-    founding_init(&f, 1, three, 3);
+    struct bootstrap f;
+    bootstrap_init(&f, 1, three, 3);
     hear(&f, 2, PEER_FRESH);
     hear(&f, 3, PEER_GROWN);
-    assert_int_equal(founding_decide(&f, 0), FOUNDING_JOIN);
+    assert_int_equal(bootstrap_decide(&f, 0), FOUNDING_JOIN);
     assert_int_equal(f.cluster[0], 3);
 
-    founding_init(&f, 9, three, 3);
+    bootstrap_init(&f, 9, three, 3);
     hear(&f, 1, PEER_FRESH);
     hear(&f, 2, PEER_FRESH);
     hear(&f, 3, PEER_FRESH);
-    assert_int_equal(founding_decide(&f, 100000), FOUNDING_WAIT);
+    assert_int_equal(bootstrap_decide(&f, 100000), FOUNDING_WAIT);
     hear(&f, 1, PEER_GROWN);
-    assert_int_equal(founding_decide(&f, 100000), FOUNDING_JOIN);
+    assert_int_equal(bootstrap_decide(&f, 100000), FOUNDING_JOIN);
 }
 
 /* Who lost its data is neither new nor has it any: nothing is founded with it, nothing joined. */
 static void test_lost_is_not_fresh(void **state)
 {
     (void)state;
-    struct founding f;
-    founding_init(&f, 1, three, 3);
+    struct bootstrap f;
+    bootstrap_init(&f, 1, three, 3);
     hear(&f, 2, PEER_LOST);
-    assert_int_equal(founding_decide(&f, 0), FOUNDING_WAIT);
-    assert_int_equal(founding_decide(&f, 100000), FOUNDING_WAIT);
+    assert_int_equal(bootstrap_decide(&f, 0), FOUNDING_WAIT);
+    assert_int_equal(bootstrap_decide(&f, 100000), FOUNDING_WAIT);
     hear(&f, 3, PEER_GROWN);
-    assert_int_equal(founding_decide(&f, 100000), FOUNDING_JOIN);
+    assert_int_equal(bootstrap_decide(&f, 100000), FOUNDING_JOIN);
     assert_int_equal(f.cluster[0], 3);
 
-    founding_init(&f, 1, three, 3);
+    bootstrap_init(&f, 1, three, 3);
     hear(&f, 2, PEER_FRESH);
     hear(&f, 2, PEER_LOST); /* it found out */
     hear(&f, 3, PEER_LOST);
-    assert_int_equal(founding_decide(&f, 0), FOUNDING_WAIT);
-    assert_int_equal(founding_decide(&f, 100000), FOUNDING_WAIT);
+    assert_int_equal(bootstrap_decide(&f, 0), FOUNDING_WAIT);
+    assert_int_equal(bootstrap_decide(&f, 100000), FOUNDING_WAIT);
 }
 
 /* Whose data are damaged belongs to an ensemble: two who lost their folders do not found another beside it, until it
@@ -267,33 +270,33 @@ static void test_lost_is_not_fresh(void **state)
 static void test_nothing_is_founded_beside_a_loss(void **state)
 {
     (void)state;
-    struct founding f;
-    founding_init(&f, 1, three, 3);
+    struct bootstrap f;
+    bootstrap_init(&f, 1, three, 3);
     hear(&f, 2, PEER_FRESH);
-    assert_int_equal(founding_decide(&f, 0), FOUNDING_WAIT);
+    assert_int_equal(bootstrap_decide(&f, 0), FOUNDING_WAIT);
     hear(&f, 3, PEER_LOST);
-    assert_int_equal(founding_decide(&f, 1), FOUNDING_WAIT);
-    assert_int_equal(founding_decide(&f, 100000), FOUNDING_WAIT);
+    assert_int_equal(bootstrap_decide(&f, 1), FOUNDING_WAIT);
+    assert_int_equal(bootstrap_decide(&f, 100000), FOUNDING_WAIT);
     hear(&f, 3, PEER_FRESH); /* its folder was emptied */
-    assert_int_equal(founding_decide(&f, 100000), FOUNDING_FOUND);
+    assert_int_equal(bootstrap_decide(&f, 100000), FOUNDING_FOUND);
     hear(&f, 3, PEER_LOST);
     hear(&f, 3, PEER_GROWN); /* or what was missing was put back */
-    assert_int_equal(founding_decide(&f, 100000), FOUNDING_JOIN);
+    assert_int_equal(bootstrap_decide(&f, 100000), FOUNDING_JOIN);
 
-    founding_init(&f, 1, three, 3);
+    bootstrap_init(&f, 1, three, 3);
     hear(&f, 2, PEER_FRESH);
     hear(&f, 3, PEER_FRESH);
     hear(&f, 9, PEER_LOST); /* not configured here */
-    assert_int_equal(founding_decide(&f, 100000), FOUNDING_WAIT);
+    assert_int_equal(bootstrap_decide(&f, 100000), FOUNDING_WAIT);
 }
 
 static const char no_folder[] = "/no/such/folder"; /* no members are kept there */
 
-static void heal_hear(struct healing *h, uint64_t id, enum peer_age age)
+static void heal_hear(struct repair *h, uint64_t id, enum peer_age age)
 {
     struct peer_identity who = {.id = id, .age = age};
     memset(who.cluster, age == PEER_FRESH ? 0 : 7, sizeof who.cluster);
-    healing_hello(h, &who);
+    repair_hello(h, &who);
 }
 
 /* Damaged data are moved aside only when a majority of the voters, without this server, has its data and is there. */
@@ -301,28 +304,28 @@ static void test_healing_waits_for_a_majority(void **state)
 {
     (void)state;
     static const struct damage_look unknown = {.fresh = false};
-    struct healing h;
+    struct repair h;
     unsigned linked = 1u << 2 | 1u << 3;
-    healing_init(&h, 1, true, no_folder, three, 3);
-    assert_true(healing_is_possible(&h));
-    healing_want(&h, &unknown);
-    assert_false(healing_may_begin(&h, bit, &linked));
+    repair_init(&h, 1, true, no_folder, three, 3);
+    assert_true(repair_is_possible(&h));
+    repair_want(&h, &unknown);
+    assert_false(repair_may_begin(&h, bit, &linked));
     heal_hear(&h, 2, PEER_GROWN);
-    assert_false(healing_may_begin(&h, bit, &linked)); /* the third may have none */
+    assert_false(repair_may_begin(&h, bit, &linked)); /* the third may have none */
     heal_hear(&h, 3, PEER_LOST);
-    assert_false(healing_may_begin(&h, bit, &linked));
+    assert_false(repair_may_begin(&h, bit, &linked));
     heal_hear(&h, 3, PEER_FOUNDED);
-    assert_false(healing_may_begin(&h, bit, &linked));
+    assert_false(repair_may_begin(&h, bit, &linked));
     heal_hear(&h, 9, PEER_GROWN); /* a stranger */
-    assert_false(healing_may_begin(&h, bit, &linked));
+    assert_false(repair_may_begin(&h, bit, &linked));
     heal_hear(&h, 3, PEER_GROWN);
-    assert_true(healing_may_begin(&h, bit, &linked));
+    assert_true(repair_may_begin(&h, bit, &linked));
     assert_int_equal(h.cluster[0], 7);
     linked = 1u << 2;
-    assert_false(healing_may_begin(&h, bit, &linked));
+    assert_false(repair_may_begin(&h, bit, &linked));
     linked |= 1u << 3;
     heal_hear(&h, 2, PEER_LOST); /* it lost its data meanwhile */
-    assert_false(healing_may_begin(&h, bit, &linked));
+    assert_false(repair_may_begin(&h, bit, &linked));
 }
 
 /* Two of three in trouble: one stepped aside, the other damaged. What either holds may be all there is. */
@@ -330,47 +333,47 @@ static void test_healing_waits_for_who_stepped_aside(void **state)
 {
     (void)state;
     static const struct damage_look unknown = {.fresh = false};
-    struct healing h;
+    struct repair h;
     unsigned linked = 1u << 2 | 1u << 3;
-    healing_init(&h, 1, true, no_folder, three, 3);
-    healing_want(&h, &unknown);
+    repair_init(&h, 1, true, no_folder, three, 3);
+    repair_want(&h, &unknown);
     heal_hear(&h, 2, PEER_GROWN);
     heal_hear(&h, 3, PEER_GROWN);
-    assert_true(healing_may_begin(&h, bit, &linked));
-    heal_hear(&h, 3, healing_age_aside(PEER_GROWN));
-    assert_false(healing_may_begin(&h, bit, &linked));
+    assert_true(repair_may_begin(&h, bit, &linked));
+    heal_hear(&h, 3, repair_age_aside(PEER_GROWN));
+    assert_false(repair_may_begin(&h, bit, &linked));
     heal_hear(&h, 3, PEER_GROWN); /* it came back */
-    assert_true(healing_may_begin(&h, bit, &linked));
+    assert_true(repair_may_begin(&h, bit, &linked));
 
-    struct founding f;
-    founding_init(&f, 1, three, 3);
+    struct bootstrap f;
+    bootstrap_init(&f, 1, three, 3);
     hear(&f, 2, PEER_FRESH);
-    hear(&f, 3, healing_age_aside(PEER_FOUNDED)); /* it has none yet */
-    assert_int_equal(founding_decide(&f, 0), FOUNDING_FOUND);
-    founding_init(&f, 1, three, 3);
+    hear(&f, 3, repair_age_aside(PEER_FOUNDED)); /* it has none yet */
+    assert_int_equal(bootstrap_decide(&f, 0), FOUNDING_FOUND);
+    bootstrap_init(&f, 1, three, 3);
     hear(&f, 2, PEER_FRESH);
-    hear(&f, 3, healing_age_aside(PEER_GROWN));
-    assert_int_equal(founding_decide(&f, 100000), FOUNDING_WAIT);
+    hear(&f, 3, repair_age_aside(PEER_GROWN));
+    assert_int_equal(bootstrap_decide(&f, 100000), FOUNDING_WAIT);
 }
 
 static void test_healing_is_not_possible_everywhere(void **state)
 {
     (void)state;
-    static const struct member watched[] = {
+    static const struct configuration_member watched[] = {
         {1, MEMBER_OBSERVER, "a:1:2"}, {2, MEMBER_VOTER, "b:1:2"}, {3, MEMBER_VOTER, "c:1:2"}};
-    struct healing h;
-    healing_init(&h, 1, false, no_folder, three, 3);
-    assert_false(healing_is_possible(&h)); /* switched off */
-    healing_init(&h, 1, true, no_folder, three, 2);
-    assert_false(healing_is_possible(&h)); /* the other has no majority */
-    healing_init(&h, 1, true, no_folder, three, 1);
-    assert_false(healing_is_possible(&h));
-    healing_init(&h, 1, true, no_folder, watched, 3);
-    assert_true(healing_is_possible(&h)); /* an observer is not missed */
-    healing_init(&h, 2, true, no_folder, watched, 3);
-    assert_false(healing_is_possible(&h));
-    healing_init(&h, 0, false, no_folder, NULL, 0); /* standalone */
-    assert_false(healing_is_possible(&h));
+    struct repair h;
+    repair_init(&h, 1, false, no_folder, three, 3);
+    assert_false(repair_is_possible(&h)); /* switched off */
+    repair_init(&h, 1, true, no_folder, three, 2);
+    assert_false(repair_is_possible(&h)); /* the other has no majority */
+    repair_init(&h, 1, true, no_folder, three, 1);
+    assert_false(repair_is_possible(&h));
+    repair_init(&h, 1, true, no_folder, watched, 3);
+    assert_true(repair_is_possible(&h)); /* an observer is not missed */
+    repair_init(&h, 2, true, no_folder, watched, 3);
+    assert_false(repair_is_possible(&h));
+    repair_init(&h, 0, false, no_folder, NULL, 0); /* standalone */
+    assert_false(repair_is_possible(&h));
 }
 
 /* Damage after a reconfig: the files list members that have left, or lack some that joined. The members of the log's
@@ -378,45 +381,45 @@ static void test_healing_is_not_possible_everywhere(void **state)
 static void test_healing_counts_the_members_of_the_log(void **state)
 {
     (void)state;
-    static const struct member five[] = {{1, MEMBER_VOTER, "a:1:2"},
-                                         {2, MEMBER_VOTER, "b:1:2"},
-                                         {3, MEMBER_VOTER, "c:1:2"},
-                                         {4, MEMBER_VOTER, "d:1:2"},
-                                         {5, MEMBER_VOTER, "e:1:2"}};
+    static const struct configuration_member five[] = {{1, MEMBER_VOTER, "a:1:2"},
+                                                       {2, MEMBER_VOTER, "b:1:2"},
+                                                       {3, MEMBER_VOTER, "c:1:2"},
+                                                       {4, MEMBER_VOTER, "d:1:2"},
+                                                       {5, MEMBER_VOTER, "e:1:2"}};
     static const struct damage_look unknown = {.fresh = false};
     static const uint8_t cluster[PEER_CLUSTER_SIZE] = {7, 7};
     char dir[] = "/tmp/conclave-healing-XXXXXX";
     char path[sizeof dir + 16];
     unsigned linked = ~0u;
-    struct healing h;
+    struct repair h;
     assert_non_null(mkdtemp(dir));
     for (int again = 0; again < 3; again++) { /* in the run that applied it, and in the next ones */
-        healing_init(&h, 1, true, dir, three, 3);
+        repair_init(&h, 1, true, dir, three, 3);
         if (again == 0) {
-            healing_configuration(&h, cluster, 9, five, 5);
+            repair_configuration(&h, cluster, 9, five, 5);
         }
         if (again == 2) {
-            healing_configuration(&h, cluster, 1, three, 3); /* a start applies it again */
+            repair_configuration(&h, cluster, 1, three, 3); /* a start applies it again */
         }
-        healing_want(&h, &unknown);
+        repair_want(&h, &unknown);
         heal_hear(&h, 2, PEER_GROWN);
         heal_hear(&h, 3, PEER_GROWN);
-        assert_false(healing_may_begin(&h, bit, &linked)); /* two of five */
+        assert_false(repair_may_begin(&h, bit, &linked)); /* two of five */
         heal_hear(&h, 5, PEER_GROWN);
-        assert_true(healing_may_begin(&h, bit, &linked));
-        healing_finish(&h);
+        assert_true(repair_may_begin(&h, bit, &linked));
+        repair_finish(&h);
     }
-    healing_init(&h, 1, true, dir, five, 5);
-    healing_configuration(&h, cluster, 12, three, 3);
-    healing_finish(&h);
-    healing_init(&h, 1, true, dir, five, 5);
-    healing_want(&h, &unknown);
+    repair_init(&h, 1, true, dir, five, 5);
+    repair_configuration(&h, cluster, 12, three, 3);
+    repair_finish(&h);
+    repair_init(&h, 1, true, dir, five, 5);
+    repair_want(&h, &unknown);
     heal_hear(&h, 2, PEER_GROWN);
     heal_hear(&h, 4, PEER_GROWN); /* was removed */
-    assert_false(healing_may_begin(&h, bit, &linked));
+    assert_false(repair_may_begin(&h, bit, &linked));
     heal_hear(&h, 3, PEER_GROWN);
-    assert_true(healing_may_begin(&h, bit, &linked)); /* two of three */
-    healing_finish(&h);
+    assert_true(repair_may_begin(&h, bit, &linked)); /* two of three */
+    repair_finish(&h);
 
     /* What does not check is not believed: the configured ones count. */
     snprintf(path, sizeof path, "%s/members", dir);
@@ -425,9 +428,9 @@ static void test_healing_counts_the_members_of_the_log(void **state)
     assert_int_equal(fseek(file, 50, SEEK_SET), 0);
     assert_int_not_equal(fputc(0x55, file), EOF);
     assert_int_equal(fclose(file), 0);
-    healing_init(&h, 1, true, dir, three, 3);
+    repair_init(&h, 1, true, dir, three, 3);
     assert_int_equal(h.n_members, 3);
-    healing_finish(&h);
+    repair_finish(&h);
     assert_int_equal(remove(path), 0);
     assert_int_equal(remove(dir), 0);
 }
@@ -435,14 +438,14 @@ static void test_healing_counts_the_members_of_the_log(void **state)
 static void test_cluster_of_founders(void **state)
 {
     (void)state;
-    struct member turned[] = {three[2], three[0], three[1]};
-    struct member other[] = {three[0], three[1], {3, MEMBER_VOTER, "d:1:2"}};
+    struct configuration_member turned[] = {three[2], three[0], three[1]};
+    struct configuration_member other[] = {three[0], three[1], {3, MEMBER_VOTER, "d:1:2"}};
     uint8_t a[PEER_CLUSTER_SIZE];
     uint8_t b[PEER_CLUSTER_SIZE];
-    founding_cluster(three, 3, a);
-    founding_cluster(turned, 3, b);
+    bootstrap_cluster(three, 3, a);
+    bootstrap_cluster(turned, 3, b);
     assert_memory_equal(a, b, sizeof a);
-    founding_cluster(other, 3, b);
+    bootstrap_cluster(other, 3, b);
     assert_memory_not_equal(a, b, sizeof a);
 }
 

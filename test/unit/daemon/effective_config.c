@@ -11,21 +11,23 @@
 static void test_keys(void **state)
 {
     (void)state;
-    struct given g;
-    given_init(&g);
-    assert_int_equal(given_note(&g, "tickTime", "2000"), 0);
-    assert_int_equal(given_note(&g, "ssl.keyStore.password", "sesame"), 0);
-    assert_int_equal(given_note(&g, "ssl.keyStore.passwordPath", "/etc/pw"), 0);
-    assert_int_equal(given_note(&g, "DigestAuthenticationProvider.superDigest", "super:x="), 0);
-    assert_int_equal(given_note(&g, "SASLAuthenticationProvider.superPassword", "sesame"), 0);
-    assert_int_equal(given_note(&g, "tickTime", "500"), 0);
+    struct effective_config g;
+    effective_config_init(&g);
+    assert_int_equal(effective_config_note(&g, "tickTime", "2000"), 0);
+    assert_int_equal(effective_config_note(&g, "ssl.keyStore.password", "sesame"), 0);
+    assert_int_equal(effective_config_note(&g, "ssl.keyStore.passwordPath", "/etc/pw"), 0);
+    assert_int_equal(
+        effective_config_note(&g, "DigestAuthenticationProvider.superDigest", "super:x="), 0);
+    assert_int_equal(
+        effective_config_note(&g, "SASLAuthenticationProvider.superPassword", "sesame"), 0);
+    assert_int_equal(effective_config_note(&g, "tickTime", "500"), 0);
     assert_int_equal(g.count, 5);
     assert_string_equal(g.pairs[0].value, "500");
     assert_string_equal(g.pairs[1].value, GIVEN_HIDDEN);
     assert_string_equal(g.pairs[2].value, "/etc/pw");
     assert_string_equal(g.pairs[3].value, GIVEN_HIDDEN);
     assert_string_equal(g.pairs[4].value, GIVEN_HIDDEN);
-    given_finish(&g);
+    effective_config_finish(&g);
 }
 
 static void test_file(void **state)
@@ -49,11 +51,11 @@ static void test_file(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct given g;
-        given_init(&g);
-        assert_int_equal(given_note_file(&g, slice_str(rows[i].text)), 0);
+        struct effective_config g;
+        effective_config_init(&g);
+        assert_int_equal(effective_config_note_file(&g, slice_str(rows[i].text)), 0);
         assert_string_equal(buf_cstr(&g.file), rows[i].shown);
-        given_finish(&g);
+        effective_config_finish(&g);
     }
 }
 

@@ -21,7 +21,7 @@
 static char folder[] = "/tmp/conclave-members-XXXXXX";
 
 /* Parses words divided by blanks; an error must be one line that holds `wanted`. */
-static void parse(struct config *c, const char *line, const char *wanted)
+static void parse(struct zoo_cfg *c, const char *line, const char *wanted)
 {
     char words[1024];
     char *argv[64] = {(char[]){"server"}};
@@ -30,8 +30,8 @@ static void parse(struct config *c, const char *line, const char *wanted)
     for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " ")) {
         argv[argc++] = word;
     }
-    config_init(c);
-    int rc = config_parse(c, argc, argv);
+    zoo_cfg_init(c);
+    int rc = zoo_cfg_parse(c, argc, argv);
     if (wanted == NULL) {
         if (rc != 0) {
             fail_msg("%s: %s", line, c->error);
@@ -46,9 +46,9 @@ static void parse(struct config *c, const char *line, const char *wanted)
 
 static void refuse(const char *line, const char *wanted)
 {
-    struct config c;
+    struct zoo_cfg c;
     parse(&c, line, wanted);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
 /* Writes folder/name; returns the path. */
@@ -71,14 +71,14 @@ static void file_remove(const char *name)
     assert_int_equal(unlink(path), 0);
 }
 
-static bool noticed(struct config *c, const char *text)
+static bool noticed(struct zoo_cfg *c, const char *text)
 {
     return strstr(buf_cstr(&c->notices), text) != NULL;
 }
 
 static void three_on_loopback_need_no_secret(void **state)
 {
-    struct config c;
+    struct zoo_cfg c;
     parse(&c, THREE " --server-id 2", NULL);
     const struct ensemble_options *e = &c.options.ensemble;
     assert_true(e->enabled);
@@ -93,12 +93,12 @@ static void three_on_loopback_need_no_secret(void **state)
     assert_int_equal(e->election_ms, 400);
     assert_int_equal(e->heartbeat_ms, 80);
     assert_false(e->linearizable_reads);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
 static void lines_are_sorted_and_the_last_of_an_id_counts(void **state)
 {
-    struct config c;
+    struct zoo_cfg c;
     parse(&c,
           "--server.3 localhost:1:2 --server.1 localhost:3:4 --server.3 localhost:5:6 "
           "--server.2 localhost:7:8 --myid 3",
@@ -110,12 +110,12 @@ static void lines_are_sorted_and_the_last_of_an_id_counts(void **state)
     }
     assert_int_equal(e->me, 2);
     assert_int_equal(e->members[2].hosts[0].port, 5);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
 static void myid_says_who_this_is(void **state)
 {
-    struct config c;
+    struct zoo_cfg c;
     refuse(THREE, "nothing says which");
     refuse(THREE " --myid 4", "no line server.4");
     refuse(THREE " --myid 0", "no line server.0");
@@ -126,23 +126,23 @@ static void myid_says_who_this_is(void **state)
     file_write("myid", "3 \r\n", 0644);
     parse(&c, THREE, NULL);
     assert_int_equal(c.options.server_id, 3);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     parse(&c, THREE " --server-id 3", NULL);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     refuse(THREE " --server-id 1", "make them the same");
     file_remove("myid");
     parse(&c, THREE " --server.0 localhost:2887:3887 --myid 0", NULL);
     assert_int_equal(c.options.server_id, 256); /* 0 is nobody */
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     parse(&c, "--myid 9", NULL);
     assert_int_equal(c.options.server_id, 9);
     assert_false(c.options.ensemble.enabled);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
 static void links_that_strangers_can_reach_need_proof(void **state)
 {
-    struct config c;
+    struct zoo_cfg c;
     refuse(REMOTE " --myid 1", "by a, where strangers may be: name a file");
     refuse(THREE " --myid 1 --quorumListenOnAllIPs true", "every interface");
     refuse(REMOTE " --myid 1 --clusterSecret short", "shorter than 16");
@@ -155,23 +155,23 @@ static void links_that_strangers_can_reach_need_proof(void **state)
     assert_int_equal(e->n_listen, 1);
     assert_string_equal(e->listen[0].host, "");
     assert_int_equal(e->listen[0].port, 2888);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
 static void secret_from_a_file(void **state)
 {
-    struct config c;
+    struct zoo_cfg c;
     char line[512];
     snprintf(line, sizeof line, REMOTE " --myid 1 --clusterSecretFile %s",
              file_write("secret", SECRET " and more\n\n", 0600));
     parse(&c, line, NULL);
     assert_true(slice_equal_str(c.options.ensemble.secret, SECRET " and more"));
     assert_false(noticed(&c, "chmod"));
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     file_write("secret", SECRET, 0640);
     parse(&c, line, NULL);
     assert_true(noticed(&c, "chmod 600"));
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     file_write("secret", "short\n", 0600);
     refuse(line, "shorter than 16");
     strcat(line, " --clusterSecret " SECRET);
@@ -182,7 +182,7 @@ static void secret_from_a_file(void **state)
 
 static void certificates_by_their_keys(void **state)
 {
-    struct config c;
+    struct zoo_cfg c;
     parse(&c,
           REMOTE
           " --myid 1 --sslQuorum true --ssl.quorum.certFile c.pem --ssl.quorum.keyFile k.pem "
@@ -197,7 +197,7 @@ static void certificates_by_their_keys(void **state)
     assert_int_equal(e->tls.peer, TLS_PEER_NEED);
     assert_true(e->verify_hosts);
     assert_null(c.options.tls.cert_file); /* the clients' port has keys of its own */
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     parse(&c,
           REMOTE " --myid 1 --sslQuorum true --ssl.quorum.keyStore.location c.p12 "
                  "--ssl.quorum.keyStore.password pw --ssl.quorum.trustStore.location ca.p12 "
@@ -205,7 +205,7 @@ static void certificates_by_their_keys(void **state)
           NULL);
     assert_string_equal(c.options.ensemble.tls.cert_password, "pw");
     assert_false(c.options.ensemble.verify_hosts);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     refuse(REMOTE
            " --myid 1 --sslQuorum true --ssl.quorum.certFile a --ssl.quorum.keyStore.location b",
            "ssl.quorum.certFile and ssl.quorum.keyStore.location");
@@ -222,28 +222,28 @@ static void certificates_by_their_keys(void **state)
 
 static void one_line_is_standalone_until_made_ready(void **state)
 {
-    struct config c;
+    struct zoo_cfg c;
     parse(&c, "--server.5 a:2888:3888;b:2182", NULL);
     assert_false(c.options.ensemble.enabled);
     assert_int_equal(c.options.command_options, 0);
     assert_int_equal(c.options.server_id, 5);
     assert_string_equal(c.options.listen.host, "b");
     assert_int_equal(c.options.listen.port, 2182);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     refuse("--server.5 a:2888:3888 --standaloneEnabled false", "strangers");
     parse(&c, "--server.5 localhost:2888:3888 --standaloneEnabled false", NULL);
     assert_true(c.options.ensemble.enabled);
     assert_int_equal(c.options.command_options, COMMAND_ENSEMBLE | COMMAND_ALONE);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     parse(&c, "--server.5 a:2888:3888 --clusterSecret " SECRET, NULL);
     assert_true(c.options.ensemble.enabled);
     assert_int_equal(c.options.command_options, COMMAND_ENSEMBLE);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
 static void lines_must_make_sense_together(void **state)
 {
-    struct config c;
+    struct zoo_cfg c;
     refuse("--server.1 localhost:1:2 --server.2 localhost:1:3 --myid 1", "same address");
     refuse("--server.0 localhost:1:2 --server.2 localhost:1:3 --myid 2",
            "server.2 and server.0 have the same address");
@@ -254,25 +254,25 @@ static void lines_must_make_sense_together(void **state)
           NULL);
     assert_true(noticed(&c, "neither may fail"));
     assert_true(noticed(&c, "peerType: no effect: the server.N line says participant"));
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     parse(&c,
           "--server.1 localhost:1:2 --server.2 localhost:3:4:observer --myid 2 --peerType observer",
           NULL);
     assert_int_equal(c.notices.len, 0);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
 static void times_of_elections(void **state)
 {
-    struct config c;
+    struct zoo_cfg c;
     parse(&c, THREE " --myid 1 --electionTimeout 1000 --linearizableReads true", NULL);
     assert_int_equal(c.options.ensemble.election_ms, 1000);
     assert_int_equal(c.options.ensemble.heartbeat_ms, 200);
     assert_true(c.options.ensemble.linearizable_reads);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     parse(&c, THREE " --myid 1 --electionTimeout 200 --heartbeatTimeout 100", NULL);
     assert_int_equal(c.options.ensemble.heartbeat_ms, 100);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     refuse(THREE " --myid 1 --electionTimeout 200 --heartbeatTimeout 101", "above half");
     refuse("--electionTimeout 49", "from 50");
 }
@@ -280,7 +280,7 @@ static void times_of_elections(void **state)
 /* An Apache ensemble's files, as they are. */
 static void apache_files(void **state)
 {
-    struct config c;
+    struct zoo_cfg c;
     char text[512];
     char cfg[128];
     file_write("myid", "2", 0644);
@@ -304,7 +304,7 @@ static void apache_files(void **state)
     assert_string_equal(c.options.listen.host, "127.0.0.1");
     assert_int_equal(c.options.listen.port, 2182);
     assert_true(noticed(&c, "conclave: initLimit: no effect"));
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     file_write("zoo.cfg.dynamic.100000000", "version=xyz\n", 0644);
     refuse(cfg, "hexadecimal");
     file_remove("myid");

@@ -18,16 +18,16 @@
 #define DIGEST "org.apache.zookeeper.server.auth.DigestLoginModule required "
 #define KERBEROS "com.sun.security.auth.module.Krb5LoginModule required "
 
-static int read_jaas(struct login_options *o, const char *text, struct login_fault *fault)
+static int read_jaas(struct sasl_options *o, const char *text, struct sasl_fault *fault)
 {
-    login_options_init(o);
-    return login_options_jaas(o, slice_str(text), "Server", fault);
+    sasl_options_init(o);
+    return sasl_options_jaas(o, slice_str(text), "Server", fault);
 }
 
 static void jaas_gives_users(void **state)
 {
-    struct login_options o;
-    struct login_fault fault;
+    struct sasl_options o;
+    struct sasl_fault fault;
     assert_int_equal(read_jaas(&o,
                                "// other sections are passed over\n"
                                "Client { " DIGEST "username=\"x\" password=\"y\"; };\n"
@@ -42,17 +42,17 @@ static void jaas_gives_users(void **state)
                      0);
     assert_int_equal(o.mechanism, LOGIN_DIGEST_MD5);
     assert_int_equal(o.user_count, 3);
-    assert_string_equal(login_options_password(&o, "super"), "one \"two\"");
-    assert_string_equal(login_options_password(&o, "bob"), "b\"o\\b\tA");
-    assert_string_equal(login_options_password(&o, "carol"), "bare-word_1");
-    assert_null(login_options_password(&o, "x"));
-    login_options_finish(&o);
+    assert_string_equal(sasl_options_password(&o, "super"), "one \"two\"");
+    assert_string_equal(sasl_options_password(&o, "bob"), "b\"o\\b\tA");
+    assert_string_equal(sasl_options_password(&o, "carol"), "bare-word_1");
+    assert_null(sasl_options_password(&o, "x"));
+    sasl_options_finish(&o);
 }
 
 static void jaas_gives_a_keytab(void **state)
 {
-    struct login_options o;
-    struct login_fault fault;
+    struct sasl_options o;
+    struct sasl_fault fault;
     assert_int_equal(
         read_jaas(&o,
                   "Server{" KERBEROS "useKeyTab=true keyTab=\"/etc/zk.keytab\" "
@@ -63,7 +63,7 @@ static void jaas_gives_a_keytab(void **state)
     assert_string_equal(o.keytab, "/etc/zk.keytab");
     assert_string_equal(o.service, "zookeeper");
     assert_string_equal(o.host, "zk1.example.org");
-    login_options_finish(&o);
+    sasl_options_finish(&o);
 }
 
 static void jaas_says_what_is_wrong(void **state)
@@ -95,38 +95,38 @@ static void jaas_says_what_is_wrong(void **state)
         {"Server { " DIGEST "; }; }", 1, "section's name"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct login_options o;
-        struct login_fault fault;
+        struct sasl_options o;
+        struct sasl_fault fault;
         assert_int_equal(read_jaas(&o, cases[i].text, &fault), CONCLAVE_EINVAL);
         assert_non_null(strstr(fault.text, cases[i].fault));
         assert_int_equal(fault.line, cases[i].line);
-        login_options_finish(&o);
+        sasl_options_finish(&o);
     }
 }
 
 static void lines_give_users(void **state)
 {
-    struct login_options o;
-    struct login_fault fault;
-    login_options_init(&o);
+    struct sasl_options o;
+    struct sasl_fault fault;
+    sasl_options_init(&o);
     assert_int_equal(
-        login_options_lines(&o, slice_str("# users\n\nbob:one:two \r\nalice:x\nbob:three"), &fault),
+        sasl_options_lines(&o, slice_str("# users\n\nbob:one:two \r\nalice:x\nbob:three"), &fault),
         0);
     assert_int_equal(o.user_count, 2);
-    assert_string_equal(login_options_password(&o, "bob"), "three");
-    assert_string_equal(login_options_password(&o, "alice"), "x");
-    login_options_finish(&o);
+    assert_string_equal(sasl_options_password(&o, "bob"), "three");
+    assert_string_equal(sasl_options_password(&o, "alice"), "x");
+    sasl_options_finish(&o);
     static const struct {
         const char *text;
         unsigned line;
     } bad[] = {{"", 0}, {"# none\n", 1}, {"a:b\nbob\n", 2}, {"a:b\nbob:\n", 2}, {":x", 1}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(login_options_lines(&o, slice_str(bad[i].text), &fault), CONCLAVE_EINVAL);
+        assert_int_equal(sasl_options_lines(&o, slice_str(bad[i].text), &fault), CONCLAVE_EINVAL);
         assert_int_equal(fault.line, bad[i].line);
-        login_options_finish(&o);
+        sasl_options_finish(&o);
     }
-    assert_int_equal(login_options_lines(&o, slice_make("a:b\0c", 5), &fault), CONCLAVE_EINVAL);
-    login_options_finish(&o);
+    assert_int_equal(sasl_options_lines(&o, slice_make("a:b\0c", 5), &fault), CONCLAVE_EINVAL);
+    sasl_options_finish(&o);
 }
 
 /* principal → id, with host and realm removed or not. */
@@ -150,14 +150,14 @@ static void principals_become_ids(void **state)
     char realm[] = "R";
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         for (unsigned rules = 0; rules < 4; rules++) {
-            struct login_options o;
+            struct sasl_options o;
             struct buf out;
-            login_options_init(&o);
+            sasl_options_init(&o);
             buf_init(&out, 0);
             o.default_realm = realm;
             o.remove_host = (rules & 1) != 0;
             o.remove_realm = (rules & 2) != 0;
-            bool good = login_principal_id(&o, slice_str(cases[i].principal), &out);
+            bool good = sasl_login_principal_id(&o, slice_str(cases[i].principal), &out);
             assert_int_equal(good, cases[i].ids[rules] != NULL);
             if (good) {
                 assert_string_equal(buf_cstr(&out), cases[i].ids[rules]);
@@ -170,13 +170,13 @@ static void principals_become_ids(void **state)
 static void a_machine_without_realm(void **state)
 {
     char realm[] = "";
-    struct login_options o;
+    struct sasl_options o;
     struct buf out;
-    login_options_init(&o);
+    sasl_options_init(&o);
     buf_init(&out, 0);
     o.default_realm = realm;
     o.remove_realm = true;
-    assert_true(login_principal_id(&o, slice_str("bob@R"), &out));
+    assert_true(sasl_login_principal_id(&o, slice_str("bob@R"), &out));
     assert_string_equal(buf_cstr(&out), "bob@R");
     buf_finish(&out);
 }
@@ -184,10 +184,10 @@ static void a_machine_without_realm(void **state)
 /* --- the keys --------------------------------------------------------------------------------- */
 
 /* What is wrong, or "" when nothing is; c is finished by the caller. */
-static const char *parse(struct config *c, int argc, char **argv)
+static const char *parse(struct zoo_cfg *c, int argc, char **argv)
 {
-    config_init(c);
-    int rc = config_parse(c, argc, argv);
+    zoo_cfg_init(c);
+    int rc = zoo_cfg_parse(c, argc, argv);
     assert_int_equal(rc, c->error != NULL ? CONCLAVE_EINVAL : 0);
     return c->error != NULL ? c->error : "";
 }
@@ -221,47 +221,47 @@ static int remove_path(void **state)
 
 static void users_must_be_private(void **state)
 {
-    struct config c;
+    struct zoo_cfg c;
     write_file("bob:geheim\n", 0640);
     assert_non_null(strstr(PARSE(&c, "--sasl.users.file", path), "chmod 600"));
     assert_null(c.options.login);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     write_file("bob:geheim\n", 0600);
     assert_string_equal(PARSE(&c, "--sasl.users.file", path, "--superUser", "bob", "--superUser.2",
                               "eve", "--letAnySaslUserDoX", "any"),
                         "");
-    assert_string_equal(login_options_password(c.options.login, "bob"), "geheim");
-    assert_true(login_options_is_super(c.options.login, slice_str("bob")));
-    assert_true(login_options_is_super(c.options.login, slice_str("eve")));
-    assert_false(login_options_is_super(c.options.login, slice_str("")));
+    assert_string_equal(sasl_options_password(c.options.login, "bob"), "geheim");
+    assert_true(sasl_options_is_super(c.options.login, slice_str("bob")));
+    assert_true(sasl_options_is_super(c.options.login, slice_str("eve")));
+    assert_false(sasl_options_is_super(c.options.login, slice_str("")));
     assert_string_equal(c.options.login->any_user, "any");
     assert_int_equal(c.options.command_options & COMMAND_SASL, COMMAND_SASL);
     assert_null(c.options.auth_schemes);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
 /* No message repeats what may be a secret. */
 static void faults_hold_no_secret(void **state)
 {
-    struct config c;
+    struct zoo_cfg c;
     write_file("bob:geheim\ngeheim-ohne-namen\n", 0600);
     const char *error = PARSE(&c, "--sasl.users.file", path);
     assert_non_null(strstr(error, "line 2"));
     assert_null(strstr(error, "geheim"));
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     write_file("Server { " DIGEST "user_bob=\"geheim; };", 0600);
     error = PARSE(&c, "--sasl.jaas.file", path);
     assert_non_null(strstr(error, "line 1"));
     assert_null(strstr(error, "geheim"));
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
 static void jaas_that_others_read_is_named(void **state)
 {
-    struct config c;
+    struct zoo_cfg c;
     write_file("Zk { " DIGEST "user_super=\"a\"; };", 0644);
     assert_non_null(strstr(PARSE(&c, "--sasl.jaas.file", path), "section Server"));
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     assert_string_equal(PARSE(&c, "--java.security.auth.login.config", path, "--sasl.serverconfig",
                               "Zk", "--SASLAuthenticationProvider.superPassword", "neu",
                               "--authProvider.1",
@@ -269,23 +269,23 @@ static void jaas_that_others_read_is_named(void **state)
                               "--sessionRequireClientSASLAuth", "true"),
                         "");
     assert_non_null(strstr(buf_cstr(&c.notices), "chmod 600"));
-    assert_string_equal(login_options_password(c.options.login, "super"), "neu");
+    assert_string_equal(sasl_options_password(c.options.login, "super"), "neu");
     assert_string_equal(c.options.auth_schemes, "sasl");
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
 static void keytabs_must_be_readable(void **state)
 {
-    struct config c;
+    struct zoo_cfg c;
     write_file("Server { " KERBEROS "keyTab=\"/nonexistent/keytab\" principal=\"zk/h@R\"; };",
                0600);
     assert_non_null(strstr(PARSE(&c, "--sasl.jaas.file", path), "keytab cannot be read"));
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     write_file("Server { " KERBEROS "principal=\"zk/h@R\"; };", 0600);
     assert_string_equal(PARSE(&c, "--sasl.jaas.file", path), "");
     assert_int_equal(c.options.login->mechanism, LOGIN_GSSAPI);
     assert_non_null(c.options.login->default_realm);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
 static void sasl_without_users_is_refused(void **state)
@@ -300,21 +300,21 @@ static void sasl_without_users_is_refused(void **state)
         {"--superUserX", "y", "superUser.N"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct config c;
+        struct zoo_cfg c;
         assert_non_null(strstr(PARSE(&c, cases[i][0], cases[i][1]), cases[i][2]));
-        config_finish(&c);
+        zoo_cfg_finish(&c);
     }
-    struct config c;
+    struct zoo_cfg c;
     assert_non_null(
         strstr(PARSE(&c, "--enforce.auth.enabled", "true", "--enforce.auth.schemes", "digest,sasl"),
                "by sasl, but it is off"));
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     assert_string_equal(PARSE(&c, "--authProvider.1",
                               "org.apache.zookeeper.server.auth.X509AuthenticationProvider"),
                         "");
     assert_null(c.options.login);
     assert_int_equal(c.options.command_options & COMMAND_SASL, 0);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
 int main(void)

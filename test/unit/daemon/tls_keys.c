@@ -11,20 +11,20 @@
 
 #include <cmocka.h>
 
-static int parse(struct config *c, const char *line)
+static int parse(struct zoo_cfg *c, const char *line)
 {
     static char text[2048];
     char *argv[64] = {(char *)(uintptr_t) "server"};
     int argc = 1;
-    config_init(c);
+    zoo_cfg_init(c);
     snprintf(text, sizeof text, "%s", line);
     for (char *word = strtok(text, " "); word != NULL; word = strtok(NULL, " ")) {
         argv[argc++] = word;
     }
-    return config_parse(c, argc, argv);
+    return zoo_cfg_parse(c, argc, argv);
 }
 
-static void expect(struct config *c, const char *line)
+static void expect(struct zoo_cfg *c, const char *line)
 {
     if (parse(c, line) != 0) {
         fail_msg("%s: %s", line, c->error);
@@ -36,12 +36,12 @@ static void expect(struct config *c, const char *line)
 static void test_ports(void **state)
 {
     (void)state;
-    struct config c;
+    struct zoo_cfg c;
     struct server_options *o = &c.options;
     expect(&c, "");
     assert_true(o->plain && !o->secure && !o->unified);
     assert_int_equal(o->command_options & COMMAND_X509, 0);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 
     /* Nobody asked for a plain port: there is none. */
     expect(&c, CERT "--secureClientPort 2281");
@@ -54,21 +54,21 @@ static void test_ports(void **state)
     assert_string_equal(o->tls.cert_file, "s.pem");
     assert_string_equal(o->tls.key_file, "s.key");
     assert_string_equal(o->tls.trust_file, "ca.pem");
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 
     expect(&c, CERT "--secureClientPort 0 --secureClientPortAddress ::1 --clientPort 2181");
     assert_true(o->plain && o->secure);
     assert_string_equal(o->listen_secure.host, "::1");
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 
     expect(&c, CERT "--client.portUnification true --client.certReload true");
     assert_true(o->plain && !o->secure && o->unified && o->tls_reload);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 
     expect(&c, CERT);
     assert_true(o->plain && !o->secure && !o->unified);
     assert_non_null(strstr(buf_cstr(&c.notices), "no effect without"));
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
 static void test_stores(void **state)
@@ -76,7 +76,7 @@ static void test_stores(void **state)
     (void)state;
     char path[] = "/tmp/conclave-password-XXXXXX";
     char line[512];
-    struct config c;
+    struct zoo_cfg c;
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "pass word\r\nmore", 15), 15);
@@ -93,7 +93,7 @@ static void test_stores(void **state)
     assert_string_equal(c.options.tls.trust_password, "secret");
     assert_string_equal(c.options.tls.crl_file, "r.pem");
     assert_null(strstr(buf_cstr(&c.notices), "secret"));
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     assert_int_equal(unlink(path), 0);
 }
 
@@ -118,22 +118,22 @@ static void test_choices(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char line[512];
-        struct config c;
+        struct zoo_cfg c;
         snprintf(line, sizeof line, CERT "--secureClientPort 1 %s", cases[i].keys);
         expect(&c, line);
         assert_int_equal(c.options.tls.version_min, cases[i].min);
         assert_int_equal(c.options.tls.version_max, cases[i].max);
         assert_int_equal(c.options.tls.peer, cases[i].peer);
-        config_finish(&c);
+        zoo_cfg_finish(&c);
     }
-    struct config c;
+    struct zoo_cfg c;
     expect(&c, "--secureClientPort 1 --ssl.certFile a --ssl.clientAuth none "
                "--X509AuthenticationProvider.superUser CN=root,O=x --ssl.hostnameVerification true "
                "--authProvider.x509 org.apache.zookeeper.server.auth.X509AuthenticationProvider");
     assert_null(c.options.tls.trust_file);
     assert_string_equal(c.options.x509_super, "CN=root,O=x");
     assert_non_null(strstr(buf_cstr(&c.notices), "never looked up"));
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
 static void test_refused(void **state)
@@ -162,19 +162,19 @@ static void test_refused(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char line[512];
-        struct config c;
+        struct zoo_cfg c;
         snprintf(line, sizeof line, "--secureClientPort 1 %s", cases[i].keys);
         assert_int_equal(parse(&c, line), CONCLAVE_EINVAL);
         if (c.error == NULL || strstr(c.error, cases[i].wanted) == NULL) {
             fail_msg("'%s' does not say '%s'", c.error, cases[i].wanted);
         }
-        config_finish(&c);
+        zoo_cfg_finish(&c);
     }
 }
 
-static void expect_ids(const struct identity *i, const char *wanted)
+static void expect_ids(const struct client_ids *i, const char *wanted)
 {
-    struct wire_vector ids = identity_ids(i);
+    struct wire_vector ids = client_ids_list(i);
     struct wire_id id;
     char text[256] = "";
     while (wire_next_id(&ids, &id)) {
@@ -188,26 +188,26 @@ static void expect_ids(const struct identity *i, const char *wanted)
 static void test_ids(void **state)
 {
     (void)state;
-    struct identity i;
-    identity_init(&i, 200, 32);
+    struct client_ids i;
+    client_ids_init(&i, 200, 32);
     /* Without a certificate the scheme is refused, whatever the request says. */
-    assert_int_equal(identity_authenticate(&i, "h", &(struct digest_rules){0}, slice_str("x509"),
-                                           slice_str("CN=root")),
+    assert_int_equal(client_ids_authenticate(&i, "h", &(struct digest_rules){0}, slice_str("x509"),
+                                             slice_str("CN=root")),
                      CONCLAVE_AUTH_FAILED);
-    assert_int_equal(identity_add_x509(&i, NULL, slice_str("CN=a")), 0);
-    assert_int_equal(identity_add_x509(&i, "CN=root", slice_str("CN=b")), 0);
+    assert_int_equal(client_ids_add_x509(&i, NULL, slice_str("CN=a")), 0);
+    assert_int_equal(client_ids_add_x509(&i, "CN=root", slice_str("CN=b")), 0);
     expect_ids(&i, "x509:CN=a;x509:CN=b;");
-    assert_int_equal(identity_authenticate(&i, "h", &(struct digest_rules){0}, slice_str("x509"),
-                                           slice_str("CN=root")),
+    assert_int_equal(client_ids_authenticate(&i, "h", &(struct digest_rules){0}, slice_str("x509"),
+                                             slice_str("CN=root")),
                      0);
     expect_ids(&i, "x509:CN=a;x509:CN=b;");
-    assert_int_equal(identity_add_x509(&i, "CN=root", slice_str("CN=root")), 0);
+    assert_int_equal(client_ids_add_x509(&i, "CN=root", slice_str("CN=root")), 0);
     expect_ids(&i, "x509:CN=a;x509:CN=b;super:CN=root;x509:CN=root;");
     char longest[300];
     memset(longest, 'x', sizeof longest);
-    assert_int_equal(identity_add_x509(&i, NULL, slice_make(longest, sizeof longest)),
+    assert_int_equal(client_ids_add_x509(&i, NULL, slice_make(longest, sizeof longest)),
                      CONCLAVE_ETOOBIG);
-    identity_finish(&i);
+    client_ids_finish(&i);
 }
 
 int main(void)

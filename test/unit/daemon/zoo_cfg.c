@@ -80,7 +80,7 @@ static void test_table(void **state)
 }
 
 /* Parses words divided by blanks. */
-static int parse(struct config *c, const char *line)
+static int parse(struct zoo_cfg *c, const char *line)
 {
     char words[512];
     char *argv[32] = {(char[]){"server"}};
@@ -89,14 +89,14 @@ static int parse(struct config *c, const char *line)
     for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " ")) {
         argv[argc++] = word;
     }
-    config_init(c);
-    return config_parse(c, argc, argv);
+    zoo_cfg_init(c);
+    return zoo_cfg_parse(c, argc, argv);
 }
 
 static void test_defaults(void **state)
 {
     (void)state;
-    struct config c;
+    struct zoo_cfg c;
     assert_int_equal(parse(&c, ""), 0);
     assert_string_equal(c.options.listen.host, "127.0.0.1");
     assert_int_equal(c.options.listen.port, 2181);
@@ -108,13 +108,13 @@ static void test_defaults(void **state)
     assert_true(c.options.sync);
     assert_false(c.options.skip_acl);
     assert_int_equal(c.notices.len, 0);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
 static void test_command_line(void **state)
 {
     (void)state;
-    struct config c;
+    struct zoo_cfg c;
     assert_int_equal(
         parse(&c, "--data /d --listen [::1]:99 --tickTime=100 --maxSessionTimeout 5000 "
                   "--forceSync no --skipACL yes --admin off --snapCount 7 --preAllocSize 64 "
@@ -134,23 +134,23 @@ static void test_command_line(void **state)
     assert_int_equal(c.options.limits.outstanding_max, 5);
     assert_non_null(
         strstr(buf_cstr(&c.notices), "conclave: initLimit: no effect: electionTimeout"));
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     assert_int_equal(parse(&c, "--data x --help"), 0);
     assert_true(c.help);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
 static void test_admin(void **state)
 {
     (void)state;
-    struct config c;
+    struct zoo_cfg c;
     assert_int_equal(parse(&c, ""), 0);
     assert_true(c.admin.enabled);
     assert_string_equal(c.admin.listen.host, "127.0.0.1");
     assert_int_equal(c.admin.listen.port, 8080);
     assert_null(c.admin.words);
     assert_false(c.admin.metrics);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 
     assert_int_equal(
         parse(&c, "--admin.serverAddress 0.0.0.0 --admin.serverPort 9 --admin.commandURL /c "
@@ -170,7 +170,7 @@ static void test_admin(void **state)
     assert_int_equal(c.admin.metrics_listen.port, 10);
     assert_false(c.options.read_only_mode);
     assert_int_equal(c.notices.len, 0);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 
     /* The option beats the keys, wherever they stand. */
     assert_int_equal(parse(&c, "--admin [::1]:5 --admin.serverPort 9 --admin.serverAddress h "
@@ -179,7 +179,7 @@ static void test_admin(void **state)
     assert_true(c.admin.enabled);
     assert_string_equal(c.admin.listen.host, "::1");
     assert_int_equal(c.admin.listen.port, 5);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 
     assert_int_equal(parse(&c, "--admin.enableServer no --readonlymode.enabled true "
                                "--metricsProvider.className none --admin.snapshot.enabled true"),
@@ -192,7 +192,7 @@ static void test_admin(void **state)
     assert_true(c.admin.snapshot);
     assert_false(c.admin.restore);
     assert_int_equal(c.admin.backup_interval_ms, 300000);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
 static void test_refused(void **state)
@@ -238,18 +238,18 @@ static void test_refused(void **state)
         "--peerType leader",
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
-        struct config c;
+        struct zoo_cfg c;
         assert_int_equal(parse(&c, lines[i]), CONCLAVE_EINVAL);
         assert_non_null(c.error);
         assert_null(strchr(c.error, '\n'));
-        config_finish(&c);
+        zoo_cfg_finish(&c);
     }
-    struct config c;
+    struct zoo_cfg c;
     assert_int_equal(
         parse(&c, "--enforceQuota false --peerType participant --standaloneEnabled true"), 0);
     assert_int_equal(c.options.command_options, 0);
     assert_null(c.options.auth_schemes);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     assert_int_equal(parse(&c, "--enforceQuota true --extendedTypesEnabled yes "
                                "--enforce.auth.schemes digest,ip --enforce.auth.enabled yes "
                                "--znode.container.checkIntervalMs 7"),
@@ -258,7 +258,7 @@ static void test_refused(void **state)
     assert_string_equal(c.options.auth_schemes, "digest,ip");
     assert_int_equal(c.options.collector.interval_ms, 7);
     assert_int_equal(c.options.collector.per_minute, 10000);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 }
 
 static void write_file(const char *path, const char *text)
@@ -277,7 +277,7 @@ static void test_files(void **state)
     char dynamic[64];
     char myid[64];
     char text[256];
-    struct config c;
+    struct zoo_cfg c;
     assert_non_null(mkdtemp(dir));
     snprintf(cfg, sizeof cfg, "%s/zoo.cfg", dir);
     snprintf(dynamic, sizeof dynamic, "%s/zoo.cfg.dynamic", dir);
@@ -295,7 +295,7 @@ static void test_files(void **state)
     assert_int_equal(c.options.server_id, 4);
     assert_int_equal(c.options.limits.session_max_ms, 20000);
     assert_non_null(strstr(buf_cstr(&c.notices), "conclave: mystery: unknown key"));
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 
     /* The command line beats the file, wherever it stands. */
     snprintf(text, sizeof text, "--tickTime 500 %s --listen 127.0.0.1:0", cfg);
@@ -303,15 +303,15 @@ static void test_files(void **state)
     assert_int_equal(c.options.limits.tick_ms, 500);
     assert_string_equal(c.options.listen.host, "127.0.0.1");
     assert_int_equal(c.options.listen.port, 0);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
 
     write_file(myid, "5");
     assert_int_equal(parse(&c, cfg), CONCLAVE_EINVAL);
     assert_non_null(strstr(c.error, "myid"));
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     write_file(dynamic, "dataDir=/x\n");
     assert_int_equal(parse(&c, cfg), CONCLAVE_EINVAL);
-    config_finish(&c);
+    zoo_cfg_finish(&c);
     assert_int_equal(unlink(cfg) | unlink(dynamic) | unlink(myid) | rmdir(dir), 0);
 }
 

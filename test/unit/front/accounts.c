@@ -42,22 +42,22 @@ static void test_networks(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char name[ADDRESS_NAME_MAX];
-        address_name(cases[i].host, name);
+        client_address_name(cases[i].host, name);
         assert_string_equal(name, cases[i].name);
     }
-    struct addresses a;
+    struct client_addresses a;
     struct account all;
     account_init(&all, NULL);
-    addresses_init(&a, &hash_key_fixed, &all);
-    struct address *one = address_hold(&a, "2001:db8:1:2:aaaa::9");
-    assert_ptr_equal(address_hold(&a, "2001:db8:1:2::1"), one);
-    struct address *other = address_hold(&a, "2001:db8:1:3::1");
+    client_addresses_init(&a, &hash_key_fixed, &all);
+    struct client_address *one = client_address_hold(&a, "2001:db8:1:2:aaaa::9");
+    assert_ptr_equal(client_address_hold(&a, "2001:db8:1:2::1"), one);
+    struct client_address *other = client_address_hold(&a, "2001:db8:1:3::1");
     assert_ptr_not_equal(other, one);
-    address_release(&a, one);
-    address_release(&a, one);
-    address_release(&a, other);
+    client_address_release(&a, one);
+    client_address_release(&a, one);
+    client_address_release(&a, other);
     assert_int_equal(map_count(&a.by_name), 0);
-    addresses_finish(&a);
+    client_addresses_finish(&a);
 }
 
 /* --- watches ---------------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ static void test_watch_bytes(void **state)
     struct guest p;
     struct guest other;
     struct guest third;
-    struct server_limits limits = server_limits_default();
+    struct client_limits limits = client_limits_default();
     limits.watch_bytes_max = 25;
     limits.watch_bytes_total_max = 80;
     service_harness_init(&h, &limits);
@@ -140,7 +140,7 @@ static void test_share_of_a_connection(void **state)
     struct service_harness h;
     struct guest greedy;
     struct guest p;
-    struct server_limits limits = server_limits_default();
+    struct client_limits limits = client_limits_default();
     limits.outstanding_max = 40;
     service_harness_init(&h, &limits);
     guest_open(&greedy, &h, 10000);
@@ -171,7 +171,7 @@ static void test_watches_that_cannot_be_set_again(void **state)
     struct service_harness h;
     struct guest p;
     struct buf body;
-    struct server_limits limits = server_limits_default();
+    struct client_limits limits = client_limits_default();
     limits.watches_max = 2;
     service_harness_init(&h, &limits);
     guest_open(&p, &h, 10000);
@@ -242,7 +242,7 @@ static void test_unfinished_requests(void **state)
     struct service_harness h;
     struct guest p[3];
     struct guest good;
-    struct server_limits limits = server_limits_default();
+    struct client_limits limits = client_limits_default();
     limits.address_buffers_max = 300000;
     service_harness_init(&h, &limits);
     for (int i = 0; i < 3; i++) {
@@ -303,7 +303,7 @@ static void test_slow_readers(void **state)
     struct service_harness h;
     struct guest slow[5];
     struct guest good;
-    struct server_limits limits = server_limits_default();
+    struct client_limits limits = client_limits_default();
     limits.address_buffers_max = 3 * LARGE + 50000;
     service_harness_init(&h, &limits);
     guest_open(&good, &h, 40000);
@@ -353,7 +353,7 @@ static void test_slow_readers_of_a_network(void **state)
     struct service_harness h;
     struct guest guests[READERS];
     struct guest good;
-    struct server_limits limits = server_limits_default();
+    struct client_limits limits = client_limits_default();
     limits.address_buffers_max = 2 * LARGE + 50000;
     service_harness_init(&h, &limits);
     guest_open(&good, &h, 40000);

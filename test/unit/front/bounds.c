@@ -14,7 +14,7 @@ struct fixture {
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
-    struct server_limits limits = server_limits_default();
+    struct client_limits limits = client_limits_default();
     assert_non_null(f);
     limits.command.parts = 4;
     limits.command.path_bytes = 40;
@@ -122,13 +122,13 @@ static void lists_of_names_and_paths_are_bounded(void **state)
 /* kazoo takes an answer of any length, and a client has to list the children before it can delete them. */
 static void the_names_of_100000_children_are_no_large_answer(void **state)
 {
-    struct server_limits limits = server_limits_default();
+    struct client_limits limits = client_limits_default();
     enum { CHILDREN = 100000, NAME_BYTES = 4 + 100, EVENTS_BYTES = 1 << 20 };
     (void)state;
-    assert_true(server_limits_reply(&limits) >= CHILDREN * NAME_BYTES);
-    assert_true(server_limits_reply(&limits) + EVENTS_BYTES <= limits.output_max);
+    assert_true(client_limits_reply(&limits) >= CHILDREN * NAME_BYTES);
+    assert_true(client_limits_reply(&limits) + EVENTS_BYTES <= limits.output_max);
     limits.frame_max = 16 << 20;
-    assert_int_equal(server_limits_reply(&limits), 64 << 20);
+    assert_int_equal(client_limits_reply(&limits), 64 << 20);
 }
 
 static void ids_are_bounded_by_number(void **state)

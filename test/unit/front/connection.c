@@ -423,7 +423,7 @@ static void test_auth(void **state)
         struct frame f = guest_expect(&p, WIRE_XID_AUTH, 0);
         assert_int_equal(f.zxid, 0);
     }
-    struct wire_vector ids = identity_ids(&p.c.identity);
+    struct wire_vector ids = client_ids_list(&p.c.identity);
     const char *const wanted[][2] = {{"ip", "10.1.2.3"},
                                      {"digest", "user1:+owfoSBn/am19roBPzR1/MfCblE="},
                                      {"super", ""},
@@ -452,7 +452,7 @@ static void test_auth_limit(void **state)
     (void)state;
     struct service_harness h;
     struct guest p;
-    struct server_limits limits = server_limits_default();
+    struct client_limits limits = client_limits_default();
     limits.identity_max = 200;
     service_harness_init(&h, &limits);
     guest_open(&p, &h, 10000);
@@ -474,7 +474,7 @@ static void test_backpressure(void **state)
     (void)state;
     struct service_harness h;
     struct guest p[4];
-    struct server_limits limits = server_limits_default();
+    struct client_limits limits = client_limits_default();
     limits.outstanding_max = 20;
     limits.pipelined_max = 8;
     service_harness_init(&h, &limits);
@@ -510,7 +510,7 @@ static void test_throttled_session_lives(void **state)
     struct service_harness h;
     struct guest p;
     struct guest waits;
-    struct server_limits limits = server_limits_default();
+    struct client_limits limits = client_limits_default();
     limits.outstanding_max = 2;
     service_harness_init(&h, &limits);
     guest_open(&p, &h, 4000);
@@ -539,7 +539,7 @@ static void test_slow_reader(void **state)
     struct service_harness h;
     struct guest slow;
     struct guest writer;
-    struct server_limits limits = server_limits_default();
+    struct client_limits limits = client_limits_default();
     limits.output_pause = 2000;
     limits.output_max = 4000;
     service_harness_init(&h, &limits);
@@ -627,7 +627,7 @@ static void test_pipelined_reads_that_grow(void **state)
     struct service_harness h;
     struct guest p;
     struct guest writer;
-    struct server_limits limits = server_limits_default();
+    struct client_limits limits = client_limits_default();
     limits.output_max = 1000000;
     service_harness_init(&h, &limits);
     guest_open(&p, &h, 10000);
@@ -654,7 +654,7 @@ static void test_watch_limit(void **state)
     (void)state;
     struct service_harness h;
     struct guest p;
-    struct server_limits limits = server_limits_default();
+    struct client_limits limits = client_limits_default();
     limits.watches_max = 3;
     service_harness_init(&h, &limits);
     guest_open(&p, &h, 10000);

@@ -47,13 +47,13 @@ static void test_the_leader_makes_the_first_node(void **state)
         service_harness_advance(&h, 1000);
     }
     assert_int_equal(h.log_total, written);
-    assert_int_equal(service_lead(&h.service, false), 0);
+    assert_int_equal(leadership_set(&h.service, false), 0);
     struct state *fresh = state_create(&h.service.key);
-    assert_int_equal(service_adopt(&h.service, fresh), 0);
+    assert_int_equal(state_replacement_adopt(&h.service, fresh), 0);
     service_harness_advance(&h, 3000);
     service_harness_settle(&h);
     assert_int_equal(state_fence(h.service.state), STATE_FENCE_ABSENT); /* the leader's business */
-    assert_int_equal(service_lead(&h.service, true), 0);
+    assert_int_equal(leadership_set(&h.service, true), 0);
     service_harness_settle(&h);
     assert_int_equal(state_fence(h.service.state), STATE_FENCE_OPEN);
     service_harness_finish(&h);
@@ -139,12 +139,12 @@ static void test_a_question_waits_for_a_quorum(void **state)
     confirmation_ask(&h.service, &c[2], count_one, &told);
     service_harness_settle(&h);
     assert_int_equal(told, 1);
-    service_confirmed(&h.service, 1);
+    leadership_confirmed(&h.service, 1);
     assert_int_equal(told, 2);
     confirmation_drop(&c[2]);
     service_harness_settle(&h);
     assert_int_equal(h.tickets, 2);
-    service_confirmed(&h.service, 2);
+    leadership_confirmed(&h.service, 2);
     assert_int_equal(told, 3);
     service_harness_finish(&h);
 }
@@ -161,14 +161,14 @@ static void test_a_question_outlives_the_loss_of_the_quorum(void **state)
     confirmation_ask(&h.service, &c, count_one, &told);
     service_harness_settle(&h);
     assert_int_equal(h.tickets, 1);
-    service_lose_contact(&h.service);
+    leadership_lose_contact(&h.service);
     service_harness_settle(&h);
-    service_confirmed(&h.service, 1); /* of a log that is no more */
+    leadership_confirmed(&h.service, 1); /* of a log that is no more */
     assert_int_equal(told, 0);
-    service_contact(&h.service, h.now_ms);
+    leadership_contact(&h.service, h.now_ms);
     service_harness_settle(&h);
     assert_int_equal(h.tickets, 2);
-    service_confirmed(&h.service, 2);
+    leadership_confirmed(&h.service, 2);
     assert_int_equal(told, 1);
     service_harness_finish(&h);
 }

@@ -457,7 +457,7 @@ static void test_session_limit(void **state)
     struct service_harness h;
     struct guest first;
     struct guest second;
-    struct server_limits limits = server_limits_default();
+    struct client_limits limits = client_limits_default();
     limits.sessions_max = 1;
     service_harness_init(&h, &limits);
     guest_open(&first, &h, 4000);

@@ -7,7 +7,7 @@
 static void follow(struct service_harness *h)
 {
     service_harness_join(h);
-    assert_int_equal(service_lead(&h->service, false), 0);
+    assert_int_equal(leadership_set(&h->service, false), 0);
 }
 
 /* A sync is answered when its ticket is confirmed, and what is behind it waits with it. */
@@ -28,11 +28,11 @@ static void test_sync_waits_for_its_ticket(void **state)
     guest_expect(&p, before, 0);
     guest_expect_nothing(&p);
 
-    service_confirmed(&h.service, 1);
+    leadership_confirmed(&h.service, 1);
     service_harness_settle(&h);
     guest_expect(&p, sync, 0);
     guest_expect(&p, after, 0);
-    service_confirmed(&h.service, 1); /* told again: nothing waits */
+    leadership_confirmed(&h.service, 1); /* told again: nothing waits */
     guest_finish(&p);
     service_harness_finish(&h);
 }
@@ -55,13 +55,13 @@ static void test_one_round_is_shared(void **state)
         service_harness_settle(&h);
     }
     assert_int_equal(h.tickets, 1);
-    service_confirmed(&h.service, 1);
+    leadership_confirmed(&h.service, 1);
     service_harness_settle(&h);
     assert_int_equal(h.tickets, 2);
     guest_expect(&p[0], sync[0], 0);
     guest_expect_nothing(&p[1]);
     guest_expect_nothing(&p[2]);
-    service_confirmed(&h.service, 2);
+    leadership_confirmed(&h.service, 2);
     service_harness_settle(&h);
     guest_expect(&p[1], sync[1], 0);
     guest_expect(&p[2], sync[2], 0);
@@ -90,7 +90,7 @@ static void test_linearizable_reads(void **state)
     guest_expect(&p, WIRE_XID_PING, 0);
     guest_expect(&p, create, 0);
     guest_expect_nothing(&p);
-    service_confirmed(&h.service, h.tickets);
+    leadership_confirmed(&h.service, h.tickets);
     service_harness_settle(&h);
     guest_expect(&p, get, 0);
     guest_finish(&p);
@@ -118,7 +118,7 @@ static void test_a_write_proves_what_is_in_front(void **state)
     guest_expect(&p, write, 0);
     guest_expect(&p, after, 0);
     guest_expect_nothing(&p);
-    service_confirmed(&h.service, h.tickets);
+    leadership_confirmed(&h.service, h.tickets);
     service_harness_settle(&h);
     guest_expect(&p, later, 0);
     guest_finish(&p);
@@ -137,7 +137,7 @@ static void test_confirmed_too_late(void **state)
     guest_request(&p, WIRE_SYNC, body_path_watch("/", false));
     service_harness_settle(&h);
     guest_finish(&p);
-    service_confirmed(&h.service, 1);
+    leadership_confirmed(&h.service, 1);
     assert_int_equal(h.service.pipeline.outstanding, 0);
     service_harness_finish(&h);
 }
@@ -165,14 +165,14 @@ static void test_no_contact(void **state)
     guest_expect_nothing(&p);
     assert_false(p.closed);
 
-    service_contact(&h.service, h.now_ms - 5);
-    service_contact(&h.service, h.now_ms - 5000); /* an older one, heard of later */
+    leadership_contact(&h.service, h.now_ms - 5);
+    leadership_contact(&h.service, h.now_ms - 5000); /* an older one, heard of later */
     service_harness_settle(&h);
     guest_expect(&p, WIRE_XID_PING, 0);
     guest_expect(&p, get, 0);
 
     stand_still(&h, 2 * tick_ms);
-    service_look_at_contact(&h.service);
+    leadership_look_at_contact(&h.service);
     service_harness_settle(&h);
     assert_true(p.closed);
     guest_finish(&p);
@@ -192,7 +192,7 @@ static void test_answers_wait_for_contact(void **state)
     stand_still(&h, h.service.limits.tick_ms + 1);
     service_harness_settle(&h);
     guest_expect_nothing(&p);
-    service_contact(&h.service, h.now_ms);
+    leadership_contact(&h.service, h.now_ms);
     service_harness_settle(&h);
     guest_expect(&p, WIRE_XID_PING, 0);
     guest_finish(&p);
@@ -211,16 +211,16 @@ static void test_too_long_silent(void **state)
         guest_open(&p, &h, 4000);
         follow(&h);
         stand_still(&h, 3999 + !late);
-        service_contact(&h.service, h.now_ms);
+        leadership_contact(&h.service, h.now_ms);
         guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
         if (late) {
             service_harness_settle(&h);
             guest_expect(&p, WIRE_XID_PING, 0);
             stand_still(&h, 3999);
-            service_contact(&h.service, h.now_ms);
+            leadership_contact(&h.service, h.now_ms);
             guest_request_xid(&p, WIRE_XID_PING, WIRE_PING, slice_str(""));
             stand_still(&h, 4000);
-            service_contact(&h.service, h.now_ms);
+            leadership_contact(&h.service, h.now_ms);
         }
         service_harness_settle(&h);
         guest_expect_nothing(&p);
@@ -326,7 +326,7 @@ static void test_the_leader_judges(void **state)
     service_harness_settle(&h);
     assert_int_equal(session_tracker_count(h.service.sessions), 1);
 
-    assert_int_equal(service_lead(&h.service, true), 0);
+    assert_int_equal(leadership_set(&h.service, true), 0);
     for (int i = 0; i < 8; i++) {
         service_harness_advance(&h, 500);
         service_harness_settle(&h);

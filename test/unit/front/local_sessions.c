@@ -10,7 +10,7 @@ static void open_follower(struct service_harness *h, bool upgrading)
     options.read_only_mode = true;
     service_harness_open(h, options);
     service_harness_join(h);
-    assert_int_equal(service_lead(&h->service, false), 0);
+    assert_int_equal(leadership_set(&h->service, false), 0);
 }
 
 static void connect_guest(struct guest *p, struct service_harness *h, int64_t id,
@@ -45,7 +45,7 @@ static bool known_to_all(struct service_harness *h, int64_t id)
 /* Time passes while there is a leader. */
 static void pass(struct service_harness *h, int64_t ms)
 {
-    service_contact(&h->service, h->now_ms + ms);
+    leadership_contact(&h->service, h->now_ms + ms);
     service_harness_advance(h, ms);
 }
 
@@ -180,9 +180,9 @@ static void test_local_expires(void **state)
 /* The quorum is gone for `ms`, as the beats tell it. */
 static void lose_quorum(struct service_harness *h, int64_t ms)
 {
-    service_contact(&h->service, h->now_ms);
+    leadership_contact(&h->service, h->now_ms);
     for (int64_t t = 0; t <= ms; t += 500) {
-        service_look_at_contact(&h->service);
+        leadership_look_at_contact(&h->service);
         service_harness_advance(h, 500);
     }
 }
@@ -231,14 +231,14 @@ static void test_read_only(void **state)
     guest_expect(&reader, set, CONCLAVE_NOT_READ_ONLY);
     assert_false(touches(&h, r.session_id));
     for (int i = 0; i < 4; i++) { /* it stays: those who write were sent away, not it */
-        service_look_at_contact(&h.service);
+        leadership_look_at_contact(&h.service);
         service_harness_advance(&h, 500);
     }
     service_harness_settle(&h);
     assert_false(reader.closed);
 
-    service_contact(&h.service, h.now_ms);
-    service_look_at_contact(&h.service);
+    leadership_contact(&h.service, h.now_ms);
+    leadership_look_at_contact(&h.service);
     service_harness_settle(&h);
     assert_true(reader.closed);
     assert_int_equal(local_sessions_count(&h.service.locals), 0);

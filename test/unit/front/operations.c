@@ -452,7 +452,7 @@ static void test_all_watches_are_limited(void **state)
     struct service_harness h;
     struct guest p;
     struct guest other;
-    struct server_limits limits = server_limits_default();
+    struct client_limits limits = client_limits_default();
     limits.watches_total_max = 2;
     service_harness_init(&h, &limits);
     guest_open(&p, &h, 10000);
@@ -505,7 +505,7 @@ static void test_rate_of_an_address(void **state)
     struct service_harness h;
     struct guest p;
     struct guest same;
-    struct server_limits limits = server_limits_default();
+    struct client_limits limits = client_limits_default();
     limits.address_rate_max = 10;
     service_harness_init(&h, &limits);
     guest_open(&p, &h, 10000);
@@ -538,7 +538,7 @@ static void test_sessions_of_an_address(void **state)
     static const uint8_t zeros[WIRE_PASSWD_LEN];
     struct service_harness h;
     struct guest p[3];
-    struct server_limits limits = server_limits_default();
+    struct client_limits limits = client_limits_default();
     limits.address_sessions_max = 2;
     service_harness_init(&h, &limits);
     guest_open(&p[0], &h, 10000);
@@ -564,7 +564,7 @@ static void test_bytes_in_flight_of_an_address(void **state)
     struct service_harness h;
     struct guest p;
     struct guest same;
-    struct server_limits limits = server_limits_default();
+    struct client_limits limits = client_limits_default();
     limits.address_bytes_max = 1;
     service_harness_init(&h, &limits);
     guest_open(&p, &h, 10000);

@@ -288,7 +288,7 @@ static void the_rate_does_not_refuse_repetitions(void **state)
     service_harness_settle(&h);
     reconnect(&g, &again);
     h.service.limits.address_rate_max = 1;
-    while (address_may_ask(again.c.address, 1, h.service.now_ns)) {}
+    while (client_address_may_ask(again.c.address, 1, h.service.now_ns)) {}
     int32_t first = create(&again, 1, 1);
     int32_t second = create(&again, 2, 1);
     int32_t third = create(&again, 3, 1);
@@ -313,7 +313,7 @@ static void nor_those_behind_what_it_refused(void **state)
     service_harness_settle(&h);
     int64_t rate = h.service.limits.address_rate_max;
     h.service.limits.address_rate_max = 1;
-    while (address_may_ask(g.c.address, 1, h.service.now_ns)) {}
+    while (client_address_may_ask(g.c.address, 1, h.service.now_ns)) {}
     create(&g, 2, 1);
     create(&g, 3, 1);
     service_harness_settle(&h);
@@ -323,7 +323,7 @@ static void nor_those_behind_what_it_refused(void **state)
     service_harness_settle(&h);
     reconnect(&g, &again);
     h.service.limits.address_rate_max = 1;
-    while (address_may_ask(again.c.address, 1, h.service.now_ns)) {}
+    while (client_address_may_ask(again.c.address, 1, h.service.now_ns)) {}
     for (int i = 1; i <= 5; i++) {
         xids[i] = create(&again, i, 1);
     }

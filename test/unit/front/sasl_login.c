@@ -6,8 +6,8 @@
 #include "support/service_harness.h"
 #include "tree/acl_rules.h"
 
-static struct login_options options;
-static struct login_service *service;
+static struct sasl_options options;
+static struct sasl_service *service;
 static struct service_harness h;
 
 /* --- the client ------------------------------------------------------------------------------- */
@@ -74,12 +74,12 @@ static bool guest_login(struct guest *g, const char *name, const char *word, int
 static int setup(void **state)
 {
     const char *text = NULL;
-    login_options_init(&options);
+    sasl_options_init(&options);
     options.mechanism = LOGIN_DIGEST_MD5;
-    if (login_options_user(&options, "bob", "geheim") != 0 ||
-        login_options_user(&options, "boss", "chef") != 0 ||
-        login_options_super(&options, "boss") != 0 ||
-        login_service_open(&options, &service, &text) != 0) {
+    if (sasl_options_user(&options, "bob", "geheim") != 0 ||
+        sasl_options_user(&options, "boss", "chef") != 0 ||
+        sasl_options_super(&options, "boss") != 0 ||
+        sasl_service_open(&options, &service, &text) != 0) {
         return -1;
     }
     struct service_options o = service_harness_options();
@@ -92,8 +92,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     service_harness_finish(&h);
-    login_service_close(service);
-    login_options_finish(&options);
+    sasl_service_close(service);
+    sasl_options_finish(&options);
     body_finish();
     return 0;
 }
@@ -105,7 +105,7 @@ static int start_client(void **state)
 
 static bool has_id(const struct guest *g, const char *scheme, const char *id)
 {
-    struct wire_vector ids = identity_ids(&g->c.identity);
+    struct wire_vector ids = client_ids_list(&g->c.identity);
     struct wire_id one;
     while (wire_next_id(&ids, &one)) {
         if (slice_equal_str(one.scheme, scheme) && slice_equal_str(one.id, id)) {

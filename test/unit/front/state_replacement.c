@@ -57,7 +57,7 @@ static void test_state_comes_back(void **state)
     int64_t before = state_zxid(h.service.state);
     uint64_t generation = h.service.generation;
 
-    assert_int_equal(replacement_submit(&h.service, buf_slice(&snapshot), &id), 0);
+    assert_int_equal(state_replacement_submit(&h.service, buf_slice(&snapshot), &id), 0);
     assert_true(id > 0);
     assert_int_equal(h.service.replaced_by, 0); /* not before it has come through the log */
     assert_false(known.closed);
@@ -110,7 +110,7 @@ static void test_writes_on_their_way(void **state)
     service_harness_init(&h, NULL);
     take_snapshot(h.service.state, &snapshot);
     guest_open(&p, &h, 10000);
-    assert_int_equal(replacement_submit(&h.service, buf_slice(&snapshot), &id), 0);
+    assert_int_equal(state_replacement_submit(&h.service, buf_slice(&snapshot), &id), 0);
     guest_request(&p, WIRE_CREATE, body_create("/a", "", 0));
     guest_request(&p, WIRE_CREATE, body_create("/b", "", 0));
     service_harness_settle(&h);
@@ -134,16 +134,16 @@ static void test_damaged_is_refused(void **state)
     service_harness_init(&h, NULL);
     take_snapshot(h.service.state, &snapshot);
     for (size_t n = 0; n < snapshot.len; n++) {
-        assert_int_equal(replacement_submit(&h.service, slice_make(snapshot.data, n), &id),
+        assert_int_equal(state_replacement_submit(&h.service, slice_make(snapshot.data, n), &id),
                          CONCLAVE_ECORRUPT);
         snapshot.data[n] ^= 1;
-        assert_int_equal(replacement_submit(&h.service, buf_slice(&snapshot), &id),
+        assert_int_equal(state_replacement_submit(&h.service, buf_slice(&snapshot), &id),
                          CONCLAVE_ECORRUPT);
         snapshot.data[n] ^= 1;
     }
     assert_int_equal(h.log_count, 0);
     h.submit_error = CONCLAVE_EIO;
-    assert_int_equal(replacement_submit(&h.service, buf_slice(&snapshot), &id), CONCLAVE_EIO);
+    assert_int_equal(state_replacement_submit(&h.service, buf_slice(&snapshot), &id), CONCLAVE_EIO);
     assert_int_equal(id, 0);
     buf_finish(&snapshot);
     service_harness_finish(&h);

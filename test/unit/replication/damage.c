@@ -642,9 +642,9 @@ static void all_lies_aside(const struct history *h, struct sim_disk *copy, const
  * begin a new log. Who joins takes part without a vote, and knows it after a restart. */
 static void only_joins(struct history *h, struct sim_disk *copy, const uint8_t *cluster)
 {
-    static const struct member three[] = {
+    static const struct configuration_member three[] = {
         {1, MEMBER_VOTER, "a:1:2"}, {2, MEMBER_VOTER, "b:1:2"}, {3, MEMBER_VOTER, "c:1:2"}};
-    struct problem problem = {NULL};
+    struct error_text problem = {NULL};
     struct metadata metadata;
     struct marker marker;
     struct replication_options options = h->m.options;
@@ -665,7 +665,7 @@ static void only_joins(struct history *h, struct sim_disk *copy, const uint8_t *
     assert_true(marker.ready);
     assert_memory_equal(marker.cluster, cluster, FORMAT_CLUSTER_SIZE);
     assert_null(sim_bytes_of(copy, "data/" HEALING_FILE));
-    problem_finish(&problem);
+    error_text_finish(&problem);
     h->m.options = options;
     h->m.disk = &h->disk;
 }
@@ -911,8 +911,9 @@ static void until_it_leads(struct machine *m)
  * it has. */
 static void test_going_on_alone(void **state)
 {
-    static const struct member two[] = {{1, MEMBER_VOTER, "a:1:2"}, {2, MEMBER_VOTER, "b:1:2"}};
-    struct problem problem = {NULL};
+    static const struct configuration_member two[] = {{1, MEMBER_VOTER, "a:1:2"},
+                                                      {2, MEMBER_VOTER, "b:1:2"}};
+    struct error_text problem = {NULL};
     struct metadata metadata;
     struct sim_disk disk;
     struct machine m;
@@ -926,7 +927,7 @@ static void test_going_on_alone(void **state)
     assert_int_equal(metadata_read(&disk.ops, "data", &metadata, &problem), 0);
     metadata.term = 7; /* it stood for election, in vain */
     assert_int_equal(metadata_write(&disk.ops, "data", &metadata, &problem), 0);
-    problem_finish(&problem);
+    error_text_finish(&problem);
     m.options.go_alone = true;
     m.options.alone = 9;
     assert_int_equal(machine_open(&m), CONCLAVE_EINVAL);

@@ -78,10 +78,10 @@ static void test_votes_survive(void **state)
                 ensemble_run(&e, 1 + (int64_t)chance(&e, 60));
                 if (e.nodes[voter].r != NULL) {
                     node_end(&e, voter, END_POWER);
-                    assert_int_equal(node_open(&e, voter), 0);
+                    assert_int_equal(replica_open(&e, voter), 0);
                 }
             }
-            assert_int_equal(node_open(&e, leader), 0);
+            assert_int_equal(replica_open(&e, leader), 0);
             ensemble_elect(&e); /* node_role finds two leaders of one term */
             ensemble_work(&e, 3);
         }
@@ -103,7 +103,7 @@ static void test_catches_up(void **state)
     ensemble_work(&e, 20);
     node_end(&e, away, END_POWER);
     ensemble_work(&e, 1500); /* two megabytes: far more than the cache */
-    assert_int_equal(node_open(&e, away), 0);
+    assert_int_equal(replica_open(&e, away), 0);
     ensemble_settle(&e);
     assert_int_equal(e.nodes[away].restored, 0);
 
@@ -162,7 +162,7 @@ static void test_replaced_under_way(void **state)
         }
         ensemble_run(&e, (int64_t)chance(&e, 1500));
         node_end(&e, slow, END_POWER);
-        assert_int_equal(node_open(&e, slow), 0); /* check_promise */
+        assert_int_equal(replica_open(&e, slow), 0); /* check_promise */
         e.nodes[slow].sync_ms = 0;
         isolate(&e, old, false, true);
         ensemble_work(&e, 10);
@@ -190,7 +190,7 @@ static void test_newer_term_shorter_log(void **state)
     unsigned next = 0;
     for (int i = 0; i < 2; i++) {
         if (next != 0) {
-            assert_int_equal(node_open(&e, next), 0);
+            assert_int_equal(replica_open(&e, next), 0);
         }
         for (next = 0; next == 0;) {
             ensemble_run(&e, 1);
@@ -202,7 +202,8 @@ static void test_newer_term_shorter_log(void **state)
     }
     unsigned newer = 6 - longer - next;
     assert_true(engine_term(e.nodes[newer].r->engine) > engine_term(e.nodes[longer].r->engine) + 1);
-    assert_true(driver_last_index(e.nodes[newer].r) < driver_last_index(e.nodes[longer].r));
+    assert_true(running_log_last_index(e.nodes[newer].r) <
+                running_log_last_index(e.nodes[longer].r));
     ensemble_run(&e, 1500); /* it has stepped down */
     cut(&e, longer, newer, false);
     assert_int_equal(ensemble_elect(&e), longer);
@@ -273,7 +274,7 @@ static void test_torn_tail(void **state)
         replication_turn(e.nodes[leader].r);
         ensemble_run(&e, (int64_t)chance(&e, 6));
         node_end(&e, torn, END_POWER);
-        if (node_open(&e, torn) != 0) {
+        if (replica_open(&e, torn) != 0) {
             fail_msg("seed %d: %s", (int)seed, e.nodes[torn].text);
         }
         ensemble_work(&e, 20);
@@ -378,7 +379,7 @@ static void chaos(uint64_t seed, size_t n)
     ensemble_open(&e);
     for (int round = 0; round < 40; round++) {
         unsigned id = 1 + (unsigned)chance(&e, n);
-        struct node *node = &e.nodes[id];
+        struct replica *node = &e.nodes[id];
         switch (chance(&e, 9)) {
         case 0:
         case 1:
@@ -406,7 +407,7 @@ static void chaos(uint64_t seed, size_t n)
             }
             break;
         default:
-            if (node->r == NULL && node_open(&e, id) != 0) {
+            if (node->r == NULL && replica_open(&e, id) != 0) {
                 fail_msg("seed %d: server %u refuses: %s", (int)seed, id, node->text);
             }
             break;
@@ -431,7 +432,7 @@ static void chaos(uint64_t seed, size_t n)
         isolate(&e, id, false, true);
         e.nodes[id].sync_ms = 0;
         if (e.nodes[id].r == NULL) {
-            assert_int_equal(node_open(&e, id), 0);
+            assert_int_equal(replica_open(&e, id), 0);
         }
     }
     ensemble_work(&e, 20);

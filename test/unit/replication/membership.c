@@ -24,7 +24,7 @@ static void test_wiped(void **state)
         isolate(&e, leader, true, seed % 2 == 0);
         node_wipe(&e, wiped);
         cut(&e, third, wiped, false);
-        assert_int_equal(node_open(&e, wiped), 0);
+        assert_int_equal(replica_open(&e, wiped), 0);
         ensemble_run(&e, 10000);
         assert_int_equal(ensemble_leader(&e), 0);
         assert_int_equal(e.acked, acked);
@@ -35,7 +35,7 @@ static void test_wiped(void **state)
 
         /* It has its vote again, also after a restart. */
         node_end(&e, wiped, END_POWER);
-        assert_int_equal(node_open(&e, wiped), 0);
+        assert_int_equal(replica_open(&e, wiped), 0);
         assert_true(e.nodes[wiped].r->voting);
         ensemble_settle(&e);
         leader = ensemble_leader(&e);
@@ -59,7 +59,7 @@ static void test_wiped_is_silent(void **state)
     node_end(&e, third, END_KILL);
     node_end(&e, wiped, END_KILL);
     node_wipe(&e, wiped);
-    assert_int_equal(node_open(&e, wiped), 0);
+    assert_int_equal(replica_open(&e, wiped), 0);
     uint64_t acked = e.acked;
     for (int i = 0; i < 20; i++) {
         if (e.nodes[leader].role == REPLICATION_LEADER) {
@@ -69,7 +69,7 @@ static void test_wiped_is_silent(void **state)
     }
     assert_int_equal(e.acked, acked); /* the wiped one acknowledges nothing */
     assert_int_equal(e.nodes[wiped].applied, 0);
-    assert_int_equal(node_open(&e, third), 0);
+    assert_int_equal(replica_open(&e, third), 0);
     ensemble_settle(&e);
     ensemble_run(&e, 500);
     assert_true(e.nodes[wiped].r->voting);
@@ -100,7 +100,7 @@ static void test_transfer(void **state)
 }
 
 /* Changes the members, and runs until everybody that is up has applied that. */
-static void change(struct ensemble *e, const struct member *members, size_t n)
+static void change(struct ensemble *e, const struct configuration_member *members, size_t n)
 {
     int rv = CONCLAVE_EBUSY;
     for (int i = 0; rv == CONCLAVE_EBUSY && i < 1000; i++) {
@@ -115,15 +115,15 @@ static void change(struct ensemble *e, const struct member *members, size_t n)
 }
 
 /* An observer that gets what it lacks, then its vote. */
-static void add(struct ensemble *e, struct member *members, unsigned id)
+static void add(struct ensemble *e, struct configuration_member *members, unsigned id)
 {
     struct replication *leader = e->nodes[ensemble_leader(e)].r;
     e->nodes[id].joins = true;
-    assert_int_equal(node_open(e, id), 0);
+    assert_int_equal(replica_open(e, id), 0);
     ensemble_run(e, 1000);
     assert_int_equal(e->nodes[id].applied, 0);
     assert_int_equal(replication_catch_up(leader, id), CONCLAVE_EINVAL);
-    members[id - 1] = (struct member){id, MEMBER_OBSERVER, addresses[id]};
+    members[id - 1] = (struct configuration_member){id, MEMBER_OBSERVER, addresses[id]};
     change(e, members, id);
     ensemble_work(e, 30);
     assert_int_equal(replication_catch_up(leader, id), 0);
@@ -138,7 +138,7 @@ static void add(struct ensemble *e, struct member *members, unsigned id)
 
 static void test_one_to_three_to_one(void **state)
 {
-    struct member members[3] = {{1, MEMBER_VOTER, addresses[1]}};
+    struct configuration_member members[3] = {{1, MEMBER_VOTER, addresses[1]}};
     struct replication_member_stats stats[5];
     struct ensemble e;
     ensemble_init(&e, 1, 10);
@@ -154,7 +154,7 @@ static void test_one_to_three_to_one(void **state)
     assert_string_equal(stats[2].address, addresses[3]);
     node_end(&e, 1, END_POWER); /* two of three go on */
     ensemble_work(&e, 30);
-    assert_int_equal(node_open(&e, 1), 0);
+    assert_int_equal(replica_open(&e, 1), 0);
     ensemble_settle(&e);
 
     /* Back to one, which is not the first. */
@@ -174,7 +174,7 @@ static void test_one_to_three_to_one(void **state)
     assert_int_equal(e.nodes[3].n_members, 1);
     ensemble_work(&e, 30);
     node_end(&e, 3, END_POWER);
-    assert_int_equal(node_open(&e, 3), 0);
+    assert_int_equal(replica_open(&e, 3), 0);
     ensemble_work(&e, 30);
     ensemble_settle(&e);
     ensemble_finish(&e);

@@ -388,7 +388,7 @@ static void test_other_server(void **state)
 static void test_barrier(void **state)
 {
     struct fixture f;
-    struct problem problem = {NULL};
+    struct error_text problem = {NULL};
     struct metadata metadata;
     struct replication_stats stats;
     begin(&f, 14);
@@ -413,7 +413,7 @@ static void test_barrier(void **state)
     assert_int_equal(machine_open(&f.m), 0);
     assert_int_equal(f.m.applied, 10);
     machine_close(&f.m);
-    problem_finish(&problem);
+    error_text_finish(&problem);
     end(&f);
 }
 

@@ -41,9 +41,9 @@ static void test_far_behind(void **state)
     struct ensemble e;
     with_snapshots(&e, 3, 1);
     unsigned away = leave_one_behind(&e);
-    assert_int_equal(node_open(&e, away), 0);
+    assert_int_equal(replica_open(&e, away), 0);
     ensemble_settle(&e);
-    struct node *n = &e.nodes[away];
+    struct replica *n = &e.nodes[away];
     assert_true(n->restored >= 1);
     assert_int_equal(n->failed, 0);
     assert_int_equal(n->n_members, 3);
@@ -54,14 +54,14 @@ static void test_far_behind(void **state)
     /* It starts from what it got, and can lead. */
     for (int how = END_CLEAN; how <= END_POWER; how++) {
         node_end(&e, away, (enum ending)how);
-        assert_int_equal(node_open(&e, away), 0);
+        assert_int_equal(replica_open(&e, away), 0);
         ensemble_settle(&e);
     }
     for (unsigned i = 1; i <= 3; i++) {
         if (i != away) {
             node_end(&e, i, END_POWER);
             ensemble_run(&e, 500);
-            assert_int_equal(node_open(&e, i), 0);
+            assert_int_equal(replica_open(&e, i), 0);
             ensemble_work(&e, 20);
         }
     }
@@ -77,9 +77,9 @@ static void test_crash_at_every_point(void **state)
         struct ensemble e;
         with_snapshots(&e, 3, stop);
         unsigned away = leave_one_behind(&e);
-        struct node *n = &e.nodes[away];
+        struct replica *n = &e.nodes[away];
         n->disk.stop_at = n->disk.calls + stop;
-        int rv = node_open(&e, away);
+        int rv = replica_open(&e, away);
         for (int i = 0; rv == 0 && i < 300 && !n->disk.stopped; i++) {
             ensemble_run(&e, 10);
         }
@@ -89,7 +89,7 @@ static void test_crash_at_every_point(void **state)
             sim_power_cut(&n->disk);
         }
         unsigned restored = n->restored;
-        if (node_open(&e, away) != 0) {
+        if (replica_open(&e, away) != 0) {
             fail_msg("call %u: %s", stop, n->text);
         }
         installed += n->restored > restored;
@@ -108,7 +108,7 @@ static void test_broken_on_the_way(void **state)
         struct ensemble e;
         with_snapshots(&e, 3, seed);
         unsigned away = leave_one_behind(&e);
-        assert_int_equal(node_open(&e, away), 0);
+        assert_int_equal(replica_open(&e, away), 0);
         for (int i = 0; i < 6; i++) {
             unsigned leader = ensemble_leader(&e);
             ensemble_run(&e, (int64_t)chance(&e, 25));
@@ -119,7 +119,7 @@ static void test_broken_on_the_way(void **state)
             } else if (i < 2) {
                 node_end(&e, leader, END_POWER);
                 ensemble_run(&e, (int64_t)chance(&e, 100));
-                assert_int_equal(node_open(&e, leader), 0);
+                assert_int_equal(replica_open(&e, leader), 0);
             }
         }
         ensemble_work(&e, 30);
@@ -157,7 +157,7 @@ static void chaos(uint64_t seed)
             e.loss = (unsigned)chance(&e, 100);
             break;
         default:
-            if (e.nodes[id].r == NULL && node_open(&e, id) != 0) {
+            if (e.nodes[id].r == NULL && replica_open(&e, id) != 0) {
                 fail_msg("seed %d: server %u refuses: %s", (int)seed, id, e.nodes[id].text);
             }
         }
@@ -176,7 +176,7 @@ static void chaos(uint64_t seed)
     for (unsigned id = 1; id <= n; id++) {
         isolate(&e, id, false, true);
         if (e.nodes[id].r == NULL) {
-            assert_int_equal(node_open(&e, id), 0);
+            assert_int_equal(replica_open(&e, id), 0);
         }
     }
     ensemble_work(&e, 20);

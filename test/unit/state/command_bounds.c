@@ -24,7 +24,7 @@ static const struct command_bounds small = {
 
 static int check(struct world *w, int32_t type, struct slice body)
 {
-    return bounds_check(&small, type, body, maker_ids(&w->m));
+    return command_bounds_check(&small, type, body, maker_ids(&w->m));
 }
 
 static int32_t run_as(struct world *w, uint32_t options, int32_t type, struct slice body)
@@ -119,7 +119,7 @@ static void the_lists_of_a_multi_are_bounded_together(void **state)
             make_multi_create(&w->m, WIRE_CREATE, "/a", "", 0);
         }
         struct slice body = make_multi_end(&w->m);
-        if (bounds_check(&wide, WIRE_MULTI, body, maker_ids(&w->m)) != 0) {
+        if (command_bounds_check(&wide, WIRE_MULTI, body, maker_ids(&w->m)) != 0) {
             assert_true((size_t)parts * 900 > 1000 + 16 * body.len - 1000);
             refused_at = parts;
         }
@@ -287,11 +287,11 @@ static void a_reconfig_names_no_more_servers_than_there_can_be(void **state)
     }
     text[len] = '\0';
     struct wire_reconfig_request r = joining(text);
-    assert_true(bounds_reconfig(&r));
+    assert_true(command_bounds_reconfig(&r));
     text[len] = 'y';
     text[len + 1] = '\0';
     r = joining(text);
-    assert_false(bounds_reconfig(&r));
+    assert_false(command_bounds_reconfig(&r));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)

@@ -165,7 +165,7 @@ static void what_was_answered_is_forgotten(void **state)
     }
     state_stats(w->s, &stats);
     assert_int_equal(stats.results, 3);
-    assert_true(stats.results_bytes > 3 * sizeof(struct result));
+    assert_true(stats.results_bytes > 3 * sizeof(struct once_result));
     assert_int_equal(results(w).last, 9);
     assert_int_equal(create_in_sequence(w, 4, 7), CONCLAVE_CONNECTION_LOSS);
     assert_int_equal(children(w, "/q"), 8);

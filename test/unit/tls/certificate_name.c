@@ -30,7 +30,7 @@ static void expect(const struct part *parts, size_t count, const char *wanted)
                                                     parts[i].len, -1, parts[i].set),
                          1);
     }
-    name_print(name, &out);
+    certificate_name_print(name, &out);
     assert_true(buf_ok(&out));
     assert_string_equal(buf_cstr(&out), wanted);
     buf_finish(&out);
@@ -88,14 +88,14 @@ static void test_empty_and_bound(void **state)
     X509_NAME *name = X509_NAME_new();
     struct buf out;
     buf_init(&out, 8);
-    name_print(name, &out);
+    certificate_name_print(name, &out);
     assert_true(buf_ok(&out));
     assert_int_equal(out.len, 0);
     assert_int_equal(X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8,
                                                 (const unsigned char *)"longer than that", -1, -1,
                                                 0),
                      1);
-    name_print(name, &out);
+    certificate_name_print(name, &out);
     assert_false(buf_ok(&out));
     buf_finish(&out);
     X509_NAME_free(name);
@@ -105,7 +105,7 @@ static void test_clean(void **state)
 {
     (void)state;
     char text[] = "a\"b\nc\x7f\xc3\xa9 d";
-    name_clean(text);
+    certificate_name_clean(text);
     assert_string_equal(text, "a?b?c?\xc3\xa9 d");
 }
 

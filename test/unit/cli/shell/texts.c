@@ -152,20 +152,20 @@ static void test_acl(void **state)
 
 /* --- limits --- */
 
-static bool limits(const char *text, struct limits *ret)
+static bool limits(const char *text, struct quota_limits *ret)
 {
-    return limits_parse(text, strlen(text), ret);
+    return quota_text_parse(text, strlen(text), ret);
 }
 
 static void test_limits(void **state)
 {
-    struct limits l;
+    struct quota_limits l;
     char buf[LIMITS_TEXT_MAX];
     assert_true(limits("count=5,bytes=-1=;byteHardLimit=7;countHardLimit=9", &l));
     assert_true(l.count == 5 && l.bytes == -1 && l.hard_bytes == 7 && l.hard_count == 9);
-    assert_string_equal(limits_text(&l, true, buf),
+    assert_string_equal(quota_text_text(&l, true, buf),
                         "count=5,bytes=-1=;byteHardLimit=7;countHardLimit=9");
-    assert_string_equal(limits_text(&l, false, buf), "count=5,bytes=-1");
+    assert_string_equal(quota_text_text(&l, false, buf), "count=5,bytes=-1");
     assert_true(limits("count=5,bytes=6", &l)); /* as servers before 3.7 write it */
     assert_true(l.count == 5 && l.bytes == 6 && l.hard_bytes == -1 && l.hard_count == -1);
     assert_true(limits("", &l) && l.count == -1);
@@ -173,9 +173,9 @@ static void test_limits(void **state)
     assert_false(limits("count=x,bytes=6", &l));
     assert_false(limits("nonsense", &l));
     assert_false(limits("count=99999999999999999999,bytes=6", &l));
-    l = (struct limits){INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
-    struct limits again;
-    assert_true(limits(limits_text(&l, true, buf), &again) && again.hard_count == INT64_MAX);
+    l = (struct quota_limits){INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
+    struct quota_limits again;
+    assert_true(limits(quota_text_text(&l, true, buf), &again) && again.hard_count == INT64_MAX);
 }
 
 /* Nothing that a server answers moves the cursor: it could overwrite what the command says of other servers. */
@@ -194,7 +194,7 @@ static void test_clean_answers(void **state)
         struct buf answer;
         buf_init(&answer, 0);
         buf_append_str(&answer, texts[i][0]);
-        ask_clean(&answer);
+        server_query_clean(&answer);
         assert_string_equal(buf_cstr(&answer), texts[i][1]);
         buf_finish(&answer);
     }

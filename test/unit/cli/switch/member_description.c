@@ -70,28 +70,28 @@ static void what_others_wrote_is_data(void **state)
 
 static void a_card_is_read_as_it_was_written(void **state)
 {
-    struct card card = {.state = "ACTIVE",
-                        .health = "HEALTHY",
-                        .token = INT64_C(1) << 40,
-                        .ready = true,
-                        .host = "h",
-                        .port = 1};
-    struct card read;
+    struct member_description card = {.state = "ACTIVE",
+                                      .health = "HEALTHY",
+                                      .token = INT64_C(1) << 40,
+                                      .ready = true,
+                                      .host = "h",
+                                      .port = 1};
+    struct member_description read;
     struct buf text;
     (void)state;
     buf_init(&text, 0);
-    card_write(&text, &card);
-    card_read(text.data, text.len, &read);
+    member_description_write(&text, &card);
+    member_description_read(text.data, text.len, &read);
     assert_string_equal(read.state, "ACTIVE");
     assert_string_equal(read.health, "HEALTHY");
     assert_int_equal(read.token, INT64_C(1) << 40);
     assert_true(read.ready);
     assert_string_equal(read.host, "h");
     assert_int_equal(read.port, 1);
-    card_read("state=", 6, &read);
+    member_description_read("state=", 6, &read);
     assert_string_equal(read.state, "");
     assert_false(read.ready);
-    card_read("\n\nstate=x", 9, &read);
+    member_description_read("\n\nstate=x", 9, &read);
     assert_string_equal(read.state, "");
     buf_finish(&text);
 }

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-static struct node one, two, three;
-static struct node *const all[] = {&one, &two, &three};
-static struct node *const pair[] = {&one, &two};
+static struct replica one, two, three;
+static struct replica *const all[] = {&one, &two, &three};
+static struct replica *const pair[] = {&one, &two};
 
 static int set_up(void **state)
 {
@@ -31,7 +31,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void start(struct node *const nodes[], size_t n)
+static void start(struct replica *const nodes[], size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         node_start(nodes[i]);
@@ -102,7 +102,7 @@ static void three_link_and_frames_arrive_in_order(void **state)
     assert_int_equal(one.refusals + two.refusals + three.refusals, 0);
 }
 
-static void send_at_once(struct node *n, uint64_t id, bool up)
+static void send_at_once(struct replica *n, uint64_t id, bool up)
 {
     if (up) {
         assert_int_equal(node_send(n, id, 8), 0);
@@ -122,7 +122,7 @@ static void what_is_sent_at_once_is_not_lost(void **state)
     assert_true(nodes_run(pair, 2, 3000, both_have_one, NULL));
     /* In each order: who is introduced last is known to the other before. */
     for (unsigned i = 0; i < 20; i++) {
-        struct node *last = i % 2 == 0 ? &one : &two;
+        struct replica *last = i % 2 == 0 ? &one : &two;
         node_stop(last);
         assert_true(nodes_run(pair, 2, 3000, pair_apart, NULL));
         one.frames = two.frames = 0;
@@ -163,7 +163,7 @@ static void largest_frame_passes_and_no_larger_one(void **state)
 /* A peer that does not read: the queue ends, what was taken arrives. */
 static void queue_is_bounded(void **state)
 {
-    struct node *const alone[] = {&one};
+    struct replica *const alone[] = {&one};
     one.options.silence_ms = two.options.silence_ms = 60000;
     link_pair();
     enum { SIZE = 1 << 20 };
@@ -389,7 +389,7 @@ static void own_id_and_wrong_id_are_refused(void **state)
 
 /* Everything at once */
 
-static void close_all(struct node *n, uint64_t from, uint8_t channel, struct slice bytes)
+static void close_all(struct replica *n, uint64_t from, uint8_t channel, struct slice bytes)
 {
     assert_int_equal(peers_set_members(n->peers, NULL, 0), 0);
 }
@@ -411,7 +411,7 @@ static void storm(void **state)
     struct prng prng = {.state = 12345};
     start(all, 3);
     for (int round = 0; round < 150; round++) {
-        struct node *n = all[prng_next(&prng) % 3];
+        struct replica *n = all[prng_next(&prng) % 3];
         if (n->peers != NULL) {
             node_stop(n);
         } else {

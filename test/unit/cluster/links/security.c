@@ -19,8 +19,8 @@
 
 #define SECRET "a secret of the cluster"
 
-static struct node one, two;
-static struct node *const pair[] = {&one, &two};
+static struct replica one, two;
+static struct replica *const pair[] = {&one, &two};
 static struct certificate ca, other_ca;
 
 static int set_up(void **state)
@@ -83,7 +83,7 @@ static void expect_refused(const char *why)
 
 /* Secrets */
 
-static void use_secret(struct node *n, const char *secret)
+static void use_secret(struct replica *n, const char *secret)
 {
     n->options.security = PEER_SECURITY_SECRET;
     n->options.secret = slice_str(secret);
@@ -148,7 +148,7 @@ static void large_and_many_frames_pass_encrypted(void **state)
 static struct tls_settings settings[2];
 
 /* The node shows the certificate of that name, and trusts the CA of that file. */
-static void use_certificate(struct node *n, const char *name, const char *trusted)
+static void use_certificate(struct replica *n, const char *name, const char *trusted)
 {
     char file[64];
     struct tls_settings *s = &settings[n->id - 1];
@@ -304,7 +304,7 @@ static void certificates_are_read_again(void **state)
 
 /* Strangers */
 
-static int raw_connect(const struct node *to)
+static int raw_connect(const struct replica *to)
 {
     struct sockaddr_in sa = {.sin_family = AF_INET,
                              .sin_port = htons(to->address.port),

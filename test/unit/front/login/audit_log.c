@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 static char path[64];
-static struct audit *audit;
+static struct audit_log *audit;
 static struct state *tree;
 static struct effects effects;
 static struct maker maker;
@@ -37,12 +37,12 @@ static int setup(void **state)
     effects_init(&effects);
     maker_init(&maker);
     tree = state_create(&hash_key_fixed);
-    return tree != NULL && audit_open(path, &frozen, &audit, &error) == 0 ? 0 : -1;
+    return tree != NULL && audit_log_open(path, &frozen, &audit, &error) == 0 ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
-    audit_close(audit);
+    audit_log_close(audit);
     state_destroy(tree);
     effects_finish(&effects);
     maker_finish(&maker);
@@ -54,7 +54,7 @@ static void expect(const char *lines)
 {
     char text[1024];
     char bodies[8192] = "";
-    audit_flush(audit);
+    audit_log_flush(audit);
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     while (fgets(text, sizeof text, file) != NULL) {
@@ -74,7 +74,7 @@ static void run(int64_t session, int32_t type, struct slice body, const char *ho
         .session_id = session, .type = type, .ids = maker_ids(&maker), .body = body};
     struct batch_header header = {.time_ms = 1700000000123};
     state_apply(tree, &header, &command, &effects);
-    audit_command(audit, &command, &effects, host);
+    audit_log_command(audit, &command, &effects, host);
 }
 
 static void open_session(int64_t id)
@@ -162,25 +162,25 @@ static void logins(void **state)
 {
     maker_ids_reset(&maker);
     maker_ids_add(&maker, "sasl", "bob");
-    audit_login(audit, "sasl", -1, maker_ids(&maker), "h", true);
+    audit_log_login(audit, "sasl", -1, maker_ids(&maker), "h", true);
     maker_ids_reset(&maker);
-    audit_login(audit, "auth", 2, maker_ids(&maker), "h", false);
+    audit_log_login(audit, "auth", 2, maker_ids(&maker), "h", false);
     expect("session=0xffffffffffffffff\tuser=bob\tip=h\toperation=sasl\tresult=success\n"
            "session=0x2\tip=h\toperation=auth\tresult=failure\n");
 }
 
 static void files_that_take_nothing(void **state)
 {
-    struct audit *other = NULL;
+    struct audit_log *other = NULL;
     int error = 0;
-    assert_int_equal(audit_open("/nonexistent/file", &frozen, &other, &error), CONCLAVE_EIO);
+    assert_int_equal(audit_log_open("/nonexistent/file", &frozen, &other, &error), CONCLAVE_EIO);
     assert_int_not_equal(error, 0);
-    assert_int_equal(audit_open("/dev/full", &frozen, &other, &error), 0);
+    assert_int_equal(audit_log_open("/dev/full", &frozen, &other, &error), 0);
     for (int i = 0; i < 3; i++) {
-        audit_server(other, "serverStart", "success");
-        audit_flush(other);
+        audit_log_server(other, "serverStart", "success");
+        audit_log_flush(other);
     }
-    audit_close(other);
+    audit_log_close(other);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -17,17 +17,17 @@ static void test_lines(void **state)
 {
     (void)state;
     static const char text[] = "# users\n\nanna:" HASH "\r\notto@REALM:" HASH;
-    struct users u;
+    struct user_file u;
     unsigned line;
     const char *why;
-    assert_int_equal(users_parse(slice_str(text), &u, &line, &why), 0);
+    assert_int_equal(user_file_parse(slice_str(text), &u, &line, &why), 0);
     assert_int_equal(u.count, 2);
-    assert_string_equal(users_find(&u, slice_str("anna"))->hash, HASH);
-    assert_non_null(users_find(&u, slice_str("otto@REALM")));
-    assert_null(users_find(&u, slice_str("ann")));
-    assert_null(users_find(&u, slice_str("")));
-    users_finish(&u);
-    assert_int_equal(users_parse(slice_str(""), &u, &line, &why), 0);
+    assert_string_equal(user_file_find(&u, slice_str("anna"))->hash, HASH);
+    assert_non_null(user_file_find(&u, slice_str("otto@REALM")));
+    assert_null(user_file_find(&u, slice_str("ann")));
+    assert_null(user_file_find(&u, slice_str("")));
+    user_file_finish(&u);
+    assert_int_equal(user_file_parse(slice_str(""), &u, &line, &why), 0);
     assert_int_equal(u.count, 0);
 }
 
@@ -47,10 +47,11 @@ static void test_refused(void **state)
         {"anna:" HASH "\notto:" HASH "\nanna:" HASH, 3, "has a line already"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct users u;
+        struct user_file u;
         unsigned line;
         const char *why;
-        assert_int_equal(users_parse(slice_str(cases[i].text), &u, &line, &why), CONCLAVE_EINVAL);
+        assert_int_equal(user_file_parse(slice_str(cases[i].text), &u, &line, &why),
+                         CONCLAVE_EINVAL);
         assert_int_equal(line, cases[i].line);
         assert_non_null(strstr(why, cases[i].why));
     }

@@ -18,21 +18,21 @@ struct naive {
     bool held[MAX];
 };
 
-static void compare(const struct table *t, const struct naive *n)
+static void compare(const struct entry_table *t, const struct naive *n)
 {
     size_t bytes = 0;
     assert_int_equal(t->first, n->first);
     assert_int_equal(t->next, n->next);
-    assert_null(table_at(t, n->first - 1));
-    assert_null(table_at(t, n->next));
+    assert_null(entry_table_at(t, n->first - 1));
+    assert_null(entry_table_at(t, n->next));
     for (uint64_t i = n->first; i < n->next; i++) {
-        const struct table_entry *entry = table_at(t, i);
+        const struct entry_table_entry *entry = entry_table_at(t, i);
         assert_int_equal(entry->term, i * 3);
         assert_int_equal(entry->length, n->length[i]);
-        assert_int_equal(table_has_bytes(entry), n->held[i] || n->length[i] == 0);
+        assert_int_equal(entry_table_has_bytes(entry), n->held[i] || n->length[i] == 0);
         if (entry->data != NULL) {
             assert_int_equal(entry->data[0], (uint8_t)i);
-            assert_int_equal(table_payload(entry).len, n->length[i]);
+            assert_int_equal(entry_table_payload(entry).len, n->length[i]);
             assert_true(i >= t->held);
             bytes += entry->length;
         }
@@ -40,32 +40,32 @@ static void compare(const struct table *t, const struct naive *n)
     assert_int_equal(t->bytes, bytes);
 }
 
-static void push(struct table *t, struct naive *n, struct prng *p)
+static void push(struct entry_table *t, struct naive *n, struct prng *p)
 {
     uint64_t index = n->next++;
     uint32_t length = (uint32_t)(prng_next(p) % 30);
-    const struct table_entry entry = {
+    const struct entry_table_entry entry = {
         .term = index * 3,
         .segment = prng_next(p) % 8 != 0,
         .length = length,
         .kind = 1,
     };
-    assert_int_equal(table_push(t, &entry), 0);
+    assert_int_equal(entry_table_push(t, &entry), 0);
     n->length[index] = length;
     n->held[index] = prng_next(p) % 4 != 0;
     if (n->held[index]) {
         uint8_t *data = malloc(length + 1);
         memset(data, (int)(index & 255), length + 1);
-        table_hold(t, index, data);
+        entry_table_hold(t, index, data);
     }
 }
 
-static void evict(struct table *t, struct naive *n, uint64_t index, size_t max)
+static void evict(struct entry_table *t, struct naive *n, uint64_t index, size_t max)
 {
     size_t bytes = t->bytes;
-    table_evict(t, index, max);
+    entry_table_evict(t, index, max);
     for (uint64_t i = n->first; i < n->next && bytes > max && i <= index; i++) {
-        if (table_at(t, i)->segment == 0 && i >= t->held) {
+        if (entry_table_at(t, i)->segment == 0 && i >= t->held) {
             break;
         }
         bytes -= n->held[i] ? n->length[i] : 0;
@@ -77,21 +77,21 @@ static void test_any_order(void **state)
 {
     for (uint64_t seed = 1; seed <= 60; seed++) {
         struct prng p = {seed};
-        struct table t;
+        struct entry_table t;
         struct naive *n = calloc(1, sizeof *n);
         uint64_t start = 1 + prng_next(&p) % 700;
-        table_init(&t, start);
+        entry_table_init(&t, start);
         n->first = n->next = start;
         for (int round = 0; round < 60; round++) {
             uint64_t count = n->next - n->first;
             uint64_t at = n->first + (count > 0 ? prng_next(&p) % (count + 1) : 0);
             switch (prng_next(&p) % 6) {
             case 0:
-                table_truncate(&t, at);
+                entry_table_truncate(&t, at);
                 n->next = at;
                 break;
             case 1:
-                table_trim(&t, at);
+                entry_table_trim(&t, at);
                 n->first = at + 1 < n->next ? at + 1 : n->next;
                 break;
             case 2:
@@ -105,12 +105,12 @@ static void test_any_order(void **state)
             }
             compare(&t, n);
         }
-        table_reset(&t, 77);
+        entry_table_reset(&t, 77);
         n->first = n->next = 77;
         compare(&t, n);
         push(&t, n, &p);
         compare(&t, n);
-        table_finish(&t);
+        entry_table_finish(&t);
         free(n);
     }
 }

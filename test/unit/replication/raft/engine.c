@@ -91,7 +91,7 @@ static void test_overtaken_write(void **state)
     struct cluster *c = cluster_start("vvv");
     uint64_t old = cluster_elect(c);
     cluster_run(c, 100);
-    struct node *node = &c->nodes[old];
+    struct replica *node = &c->nodes[old];
     uint64_t before = node->last;
     isolate(c, old, true);
     node->disk_slow = true;
@@ -171,7 +171,7 @@ static void test_hands_over_when_all_is_stored(void **state)
     struct cluster *c = cluster_start("vvv");
     uint64_t leader = cluster_elect(c), next = leader % 3 + 1;
     cluster_run(c, 100);
-    struct node *n = &c->nodes[next];
+    struct replica *n = &c->nodes[next];
     n->disk_slow = true;
     submit_many(c, leader, 3);
     cluster_run(c, 100);
@@ -249,7 +249,7 @@ static void test_commit_is_announced(void **state)
     struct cluster *c = cluster_start("vvo");
     uint64_t leader = cluster_elect(c);
     cluster_run(c, 200);
-    struct node *node = &c->nodes[leader];
+    struct replica *node = &c->nodes[leader];
     submit_many(c, leader, 1);
     uint64_t index = node->last;
     while (engine_commit_index(node->engine) < index) {
@@ -357,7 +357,7 @@ static void test_time_does_not_go_back(void **state)
     struct cluster *c = cluster_start("vvv");
     uint64_t leader = cluster_elect(c);
     cluster_run(c, 100);
-    struct node *node = &c->nodes[leader];
+    struct replica *node = &c->nodes[leader];
     for (int64_t t = c->now_ms; t > c->now_ms - 5000; t -= 500) {
         assert_int_equal(engine_timeout(node->engine, t, &result), 0);
         process(c, node, &result, NULL, SLICE_NULL, 0);

@@ -94,12 +94,12 @@ static struct buf three, two; /* configurations */
 
 static void configurations_make(void)
 {
-    const struct member members[] = {
+    const struct configuration_member members[] = {
         {1, MEMBER_VOTER, "a"}, {2, MEMBER_VOTER, "b"}, {3, MEMBER_VOTER, "c"}};
     buf_init(&three, 0);
     buf_init(&two, 0);
-    assert_int_equal(members_encode(members, 3, &three), 0);
-    assert_int_equal(members_encode(members, 2, &two), 0);
+    assert_int_equal(configuration_encode(members, 3, &three), 0);
+    assert_int_equal(configuration_encode(members, 2, &two), 0);
 }
 
 static void configurations_free(void)

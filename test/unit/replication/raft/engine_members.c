@@ -4,25 +4,25 @@
 static void test_encoding(void **state)
 {
     (void)state;
-    struct member members[MEMBERS_MAX];
+    struct configuration_member members[MEMBERS_MAX];
     struct buf b, again;
     size_t n;
     buf_init(&b, 0);
     buf_init(&again, 0);
-    const struct member three[] = {
+    const struct configuration_member three[] = {
         {9, MEMBER_VOTER, "c"}, {2, MEMBER_OBSERVER, "a"}, {5, MEMBER_SPARE, "b"}};
-    assert_int_equal(members_encode(three, 3, &b), 0);
+    assert_int_equal(configuration_encode(three, 3, &b), 0);
     assert_int_equal(b.len % 8, 0);
-    assert_int_equal(members_decode(buf_slice(&b), members, &n), 0);
+    assert_int_equal(configuration_decode(buf_slice(&b), members, &n), 0);
     assert_int_equal(n, 3);
     assert_int_equal(members[0].id, 2);
     assert_int_equal(members[2].role, MEMBER_VOTER);
     assert_string_equal(members[1].address, "b");
-    assert_true(members_equal(members, n, three, 3));
-    assert_int_equal(members_voters(members, n), 1);
+    assert_true(configuration_equal(members, n, three, 3));
+    assert_int_equal(configuration_voters(members, n), 1);
     members[0].role = MEMBER_VOTER;
-    assert_int_equal(members_differences(members, n, three, 3), 1);
-    assert_int_equal(members_differences(members, 2, three, 3), 2);
+    assert_int_equal(configuration_differences(members, n, three, 3), 1);
+    assert_int_equal(configuration_differences(members, 2, three, 3), 2);
 
     /* libraft reads the same and writes the same. */
     struct raft_buffer raw = {b.data, b.len}, out;
@@ -37,20 +37,21 @@ static void test_encoding(void **state)
     for (size_t len = 0; len < b.len - 7; len++) {
         uint8_t *cut = malloc(len + 1);
         memcpy(cut, b.data, len);
-        assert_int_equal(members_decode(slice_make(cut, len), members, &n), CONCLAVE_ECORRUPT);
+        assert_int_equal(configuration_decode(slice_make(cut, len), members, &n),
+                         CONCLAVE_ECORRUPT);
         free(cut);
     }
-    const struct member none[] = {{1, MEMBER_OBSERVER, "a"}, {2, MEMBER_SPARE, "b"}};
-    const struct member twice[] = {{1, MEMBER_VOTER, "a"}, {1, MEMBER_VOTER, "b"}};
-    const struct member same[] = {{1, MEMBER_VOTER, "a"}, {2, MEMBER_VOTER, "a"}};
-    const struct member zero[] = {{0, MEMBER_VOTER, "a"}};
-    const struct member nowhere[] = {{1, MEMBER_VOTER, ""}};
-    assert_int_equal(members_encode(none, 2, &again), CONCLAVE_EINVAL);
-    assert_int_equal(members_encode(twice, 2, &again), CONCLAVE_EINVAL);
-    assert_int_equal(members_encode(same, 2, &again), CONCLAVE_EINVAL);
-    assert_int_equal(members_encode(zero, 1, &again), CONCLAVE_EINVAL);
-    assert_int_equal(members_encode(nowhere, 1, &again), CONCLAVE_EINVAL);
-    assert_int_equal(members_encode(none, 0, &again), CONCLAVE_EINVAL);
+    const struct configuration_member none[] = {{1, MEMBER_OBSERVER, "a"}, {2, MEMBER_SPARE, "b"}};
+    const struct configuration_member twice[] = {{1, MEMBER_VOTER, "a"}, {1, MEMBER_VOTER, "b"}};
+    const struct configuration_member same[] = {{1, MEMBER_VOTER, "a"}, {2, MEMBER_VOTER, "a"}};
+    const struct configuration_member zero[] = {{0, MEMBER_VOTER, "a"}};
+    const struct configuration_member nowhere[] = {{1, MEMBER_VOTER, ""}};
+    assert_int_equal(configuration_encode(none, 2, &again), CONCLAVE_EINVAL);
+    assert_int_equal(configuration_encode(twice, 2, &again), CONCLAVE_EINVAL);
+    assert_int_equal(configuration_encode(same, 2, &again), CONCLAVE_EINVAL);
+    assert_int_equal(configuration_encode(zero, 1, &again), CONCLAVE_EINVAL);
+    assert_int_equal(configuration_encode(nowhere, 1, &again), CONCLAVE_EINVAL);
+    assert_int_equal(configuration_encode(none, 0, &again), CONCLAVE_EINVAL);
     assert_int_equal(again.len, 0);
     buf_finish(&b);
     buf_finish(&again);
@@ -122,7 +123,7 @@ static void test_change_in_the_midst_of_an_append(void **state)
     (void)state;
     struct engine_result result;
     struct cluster *c = cluster_start("vvvv");
-    struct node *node = &c->nodes[2];
+    struct replica *node = &c->nodes[2];
     struct buf four, three;
     buf_init(&four, 0);
     buf_init(&three, 0);
@@ -342,7 +343,7 @@ static void test_slow_install(void **state)
     struct engine_result result;
     struct cluster *c = cluster_start("vvv");
     uint64_t leader = cluster_elect(c), behind = leader % 3 + 1;
-    struct node *node = &c->nodes[behind];
+    struct replica *node = &c->nodes[behind];
     cluster_run(c, 100);
     isolate(c, behind, true);
     submit_many(c, leader, 60);

@@ -11,20 +11,20 @@
 #include <cmocka.h>
 
 /* Decodes, in a block of exactly its size; every shorter and longer frame is refused. */
-static struct message there_and_back(struct buf *b, uint8_t **ret_frame)
+static struct log_message there_and_back(struct buf *b, uint8_t **ret_frame)
 {
-    struct message m, other;
+    struct log_message m, other;
     uint8_t *frame = malloc(b->len);
     memcpy(frame, b->data, b->len);
     assert_true(buf_ok(b));
-    assert_int_equal(message_decode(slice_make(frame, b->len), &m), 0);
+    assert_int_equal(log_message_decode(slice_make(frame, b->len), &m), 0);
     for (size_t len = 0; len <= b->len + 1; len++) {
         if (len == b->len) {
             continue;
         }
         uint8_t *cut = calloc(1, len + 1);
         memcpy(cut, b->data, len < b->len ? len : b->len);
-        assert_int_equal(message_decode(slice_make(cut, len), &other), CONCLAVE_EPROTO);
+        assert_int_equal(log_message_decode(slice_make(cut, len), &other), CONCLAVE_EPROTO);
         free(cut);
     }
     *ret_frame = frame;
@@ -36,18 +36,18 @@ static void check_engine(const struct engine_message *want)
     struct buf b;
     uint8_t *frame;
     buf_init(&b, 0);
-    message_put_engine(&b, want);
+    log_message_put_engine(&b, want);
     if (want->kind == ENGINE_APPEND) {
         for (uint32_t i = 0; i < want->append.count; i++) {
-            message_put_entry(&b, 7 + i, i % 3 + 1, slice_make("payload", i % 8));
+            log_message_put_entry(&b, 7 + i, i % 3 + 1, slice_make("payload", i % 8));
         }
     }
-    struct message m = there_and_back(&b, &frame);
+    struct log_message m = there_and_back(&b, &frame);
     assert_int_equal(m.kind, MESSAGE_ENGINE);
     assert_memory_equal(&m.engine, want, sizeof *want);
     struct engine_entry entry;
     uint32_t n = 0;
-    for (; message_next_entry(&m.entries, &entry); n++) {
+    for (; log_message_next_entry(&m.entries, &entry); n++) {
         assert_int_equal(entry.term, 7 + n);
         assert_int_equal(entry.kind, n % 3 + 1);
         assert_true(slice_equal(entry.payload, slice_make("payload", n % 8)));
@@ -113,16 +113,16 @@ static void test_snapshot_messages(void **state)
     struct buf b;
     uint8_t *frame;
     buf_init(&b, 0);
-    const struct message_offer offer = {1, 2, 3, 4, 5, 6};
-    message_put_offer(&b, &offer);
-    struct message m = there_and_back(&b, &frame);
+    const struct log_message_offer offer = {1, 2, 3, 4, 5, 6};
+    log_message_put_offer(&b, &offer);
+    struct log_message m = there_and_back(&b, &frame);
     assert_int_equal(m.kind, MESSAGE_OFFER);
     assert_memory_equal(&m.offer, &offer, sizeof offer);
     free(frame);
     buf_reset(&b);
 
-    const struct message_chunk chunk = {1, 2, 3, slice_str("some bytes")};
-    message_put_chunk(&b, &chunk);
+    const struct log_message_chunk chunk = {1, 2, 3, slice_str("some bytes")};
+    log_message_put_chunk(&b, &chunk);
     m = there_and_back(&b, &frame);
     assert_int_equal(m.kind, MESSAGE_CHUNK);
     assert_int_equal(m.chunk.identity, 1);
@@ -132,14 +132,14 @@ static void test_snapshot_messages(void **state)
     free(frame);
     buf_reset(&b);
 
-    const struct message_wanted wanted = {1, 2, WANT_AGAIN};
-    message_put_wanted(&b, &wanted);
+    const struct log_message_wanted wanted = {1, 2, WANT_AGAIN};
+    log_message_put_wanted(&b, &wanted);
     m = there_and_back(&b, &frame);
     assert_int_equal(m.wanted.offset, 2);
     assert_int_equal(m.wanted.state, WANT_AGAIN);
     free(frame);
     b.data[b.len - 1] = WANT_AGAIN + 1;
-    assert_int_equal(message_decode(buf_slice(&b), &m), CONCLAVE_EPROTO);
+    assert_int_equal(log_message_decode(buf_slice(&b), &m), CONCLAVE_EPROTO);
     buf_finish(&b);
 }
 
@@ -150,10 +150,10 @@ static void test_notes(void **state)
     uint8_t *frame;
     buf_init(&b, 0);
     for (int kind = MESSAGE_ROUND; kind <= MESSAGE_JOIN_OK; kind++) {
-        const struct message_note note = {UINT64_MAX, 2, 3};
+        const struct log_message_note note = {UINT64_MAX, 2, 3};
         buf_reset(&b);
-        message_put_note(&b, (enum message_kind)kind, &note);
-        struct message m = there_and_back(&b, &frame);
+        log_message_put_note(&b, (enum log_message_kind)kind, &note);
+        struct log_message m = there_and_back(&b, &frame);
         assert_int_equal(m.kind, kind);
         assert_memory_equal(&m.note, &note, sizeof note);
         free(frame);
@@ -166,23 +166,23 @@ static void test_lies(void **state)
 {
     (void)state;
     struct buf b;
-    struct message m;
+    struct log_message m;
     buf_init(&b, 0);
     struct engine_message append = {.kind = ENGINE_APPEND, .term = 1};
     append.append.count = UINT32_MAX;
-    message_put_engine(&b, &append);
-    message_put_entry(&b, 1, 1, slice_str("x"));
-    assert_int_equal(message_decode(buf_slice(&b), &m), CONCLAVE_EPROTO);
+    log_message_put_engine(&b, &append);
+    log_message_put_entry(&b, 1, 1, slice_str("x"));
+    assert_int_equal(log_message_decode(buf_slice(&b), &m), CONCLAVE_EPROTO);
     memset(b.data + b.len - 5, 0xff, 4); /* the length of the entry */
-    assert_int_equal(message_decode(buf_slice(&b), &m), CONCLAVE_EPROTO);
+    assert_int_equal(log_message_decode(buf_slice(&b), &m), CONCLAVE_EPROTO);
     b.data[1] = ENGINE_INSTALL;
-    assert_int_equal(message_decode(buf_slice(&b), &m), CONCLAVE_EPROTO);
+    assert_int_equal(log_message_decode(buf_slice(&b), &m), CONCLAVE_EPROTO);
     b.data[1] = 200;
-    assert_int_equal(message_decode(buf_slice(&b), &m), CONCLAVE_EPROTO);
+    assert_int_equal(log_message_decode(buf_slice(&b), &m), CONCLAVE_EPROTO);
     b.data[0] = 200;
-    assert_int_equal(message_decode(buf_slice(&b), &m), CONCLAVE_EPROTO);
+    assert_int_equal(log_message_decode(buf_slice(&b), &m), CONCLAVE_EPROTO);
     b.data[0] = 0;
-    assert_int_equal(message_decode(buf_slice(&b), &m), CONCLAVE_EPROTO);
+    assert_int_equal(log_message_decode(buf_slice(&b), &m), CONCLAVE_EPROTO);
     buf_finish(&b);
 }
 

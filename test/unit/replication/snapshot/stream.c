@@ -91,7 +91,7 @@ static void warn(void *ctx, const char *text)
     end->warnings++;
 }
 
-static void ready(void *ctx, uint64_t from, const struct message_offer *offer)
+static void ready(void *ctx, uint64_t from, const struct log_message_offer *offer)
 {
     struct pair *p = ctx;
     assert_int_equal(from, SENDER);
@@ -132,7 +132,7 @@ static void receiver_begin(struct pair *p)
 static void write_snapshot(struct sim_disk *d, size_t size)
 {
     struct snapshot_writer w;
-    struct problem problem = {NULL};
+    struct error_text problem = {NULL};
     struct snapshot_meta meta = {.index = INDEX, .term = 5, .configuration_index = 3};
     uint8_t *content = malloc(size + 1);
     buf_init(&meta.configuration, 0);
@@ -190,9 +190,9 @@ static void run_one_job(struct end *end)
 static void deliver_one(struct end *end)
 {
     struct pair *p = end->pair;
-    struct message m;
+    struct log_message m;
     struct buf b = end->in[end->in_head++ % QUEUE];
-    assert_int_equal(message_decode(buf_slice(&b), &m), 0);
+    assert_int_equal(log_message_decode(buf_slice(&b), &m), 0);
     if (m.kind == MESSAGE_OFFER) {
         snapshot_receiver_offer(&p->receiver, SENDER, &m.offer);
     } else if (m.kind == MESSAGE_CHUNK) {
@@ -254,7 +254,7 @@ static void transfer(struct pair *p, struct prng *prng, int64_t ms)
 static void check_there(struct pair *p)
 {
     struct snapshot_reader r;
-    struct problem problem = {NULL};
+    struct error_text problem = {NULL};
     struct sim_disk *d = &p->ends[RECEIVER].disk;
     assert_int_equal(snapshot_reader_open(&r, &d->ops, "data", INDEX, cluster, &problem), 0);
     assert_int_equal(r.meta.term, 5);
@@ -528,7 +528,7 @@ static void test_torn_at_every_point(void **state)
         restart_receiver(p);
         uint64_t *indexes;
         size_t n;
-        struct problem problem = {NULL};
+        struct error_text problem = {NULL};
         bool first = stop % 2 == 0;
         assert_int_equal(snapshot_list(&end->disk.ops, "data", first, &indexes, &n, &problem), 0);
         free(indexes);
@@ -639,7 +639,7 @@ static void test_strange_messages(void **state)
     struct prng prng;
     prng.state = 1;
     struct pair *p = pair_make(30 * STREAM_CHUNK);
-    const struct message_offer bad[] = {
+    const struct log_message_offer bad[] = {
         {9, 0, 5, 3, 1000, 1},
         {9, INDEX, 0, 3, 1000, 1},
         {4, INDEX, 5, 3, 1000, 1},
@@ -652,34 +652,34 @@ static void test_strange_messages(void **state)
         snapshot_receiver_offer(&p->receiver, SENDER, &bad[i]);
         assert_int_equal(p->receiver.state, RECEIVE_IDLE);
     }
-    struct message_chunk chunk = {1, 0, hash_bytes("x", 1), slice_str("x")};
+    struct log_message_chunk chunk = {1, 0, hash_bytes("x", 1), slice_str("x")};
     snapshot_receiver_chunk(&p->receiver, SENDER, &chunk);
-    struct message_wanted wanted = {1, 0, WANT_NOTHING};
+    struct log_message_wanted wanted = {1, 0, WANT_NOTHING};
     snapshot_sender_wanted(&p->sender, RECEIVER, &wanted);
 
-    const struct message_offer good = {9, INDEX, 5, 3, 200, 1};
+    const struct log_message_offer good = {9, INDEX, 5, 3, 200, 1};
     snapshot_receiver_offer(&p->receiver, SENDER, &good);
     run_one_job(&p->ends[RECEIVER]);
     assert_int_equal(p->receiver.state, RECEIVE_FILLING);
     uint8_t bytes[300] = {0};
-    chunk = (struct message_chunk){1, 0, hash_bytes(bytes, 300), slice_make(bytes, 300)};
+    chunk = (struct log_message_chunk){1, 0, hash_bytes(bytes, 300), slice_make(bytes, 300)};
     snapshot_receiver_chunk(&p->receiver, SENDER, &chunk); /* longer than the file */
-    chunk = (struct message_chunk){1, 0, hash_bytes(bytes, 0), slice_make(bytes, 0)};
+    chunk = (struct log_message_chunk){1, 0, hash_bytes(bytes, 0), slice_make(bytes, 0)};
     snapshot_receiver_chunk(&p->receiver, SENDER, &chunk); /* nothing */
-    chunk = (struct message_chunk){1, UINT64_MAX, hash_bytes(bytes, 9), slice_make(bytes, 9)};
+    chunk = (struct log_message_chunk){1, UINT64_MAX, hash_bytes(bytes, 9), slice_make(bytes, 9)};
     snapshot_receiver_chunk(&p->receiver, SENDER, &chunk); /* from beyond */
-    chunk = (struct message_chunk){1, 0, hash_bytes(bytes, 9), slice_make(bytes, 9)};
+    chunk = (struct log_message_chunk){1, 0, hash_bytes(bytes, 9), slice_make(bytes, 9)};
     snapshot_receiver_chunk(&p->receiver, 3, &chunk); /* from somebody else */
     assert_int_equal(p->receiver.expected, 0);
     snapshot_receiver_chunk(&p->receiver, SENDER, &chunk);
     assert_int_equal(p->receiver.expected, 9);
 
     /* Another leader offers the same file: on with it. Another file: that one, from the start. */
-    const struct message_offer later = {10, INDEX, 5, 3, 200, 1};
+    const struct log_message_offer later = {10, INDEX, 5, 3, 200, 1};
     snapshot_receiver_offer(&p->receiver, 3, &later);
     assert_int_equal(p->receiver.from, 3);
     assert_int_equal(p->receiver.expected, 9);
-    const struct message_offer other = {10, INDEX + 1, 5, 3, 200, 2};
+    const struct log_message_offer other = {10, INDEX + 1, 5, 3, 200, 2};
     p->cut = true;
     snapshot_receiver_offer(&p->receiver, 3, &other);
     settle(p, &prng);

@@ -197,12 +197,12 @@ static void numbers(void **state)
                                       "9223372036854775808",
                                       "-9223372036854775809"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_false(number_parse(slice_str(bad[i]), &n));
+        assert_false(java_number_parse(slice_str(bad[i]), &n));
     }
     assert_int_equal(n, 5);
-    assert_true(number_parse(slice_str("-9223372036854775808"), &n) && n == INT64_MIN);
-    assert_true(number_parse(slice_str("+9223372036854775807"), &n) && n == INT64_MAX);
-    assert_true(number_parse(slice_str("0012"), &n) && n == 12);
+    assert_true(java_number_parse(slice_str("-9223372036854775808"), &n) && n == INT64_MIN);
+    assert_true(java_number_parse(slice_str("+9223372036854775807"), &n) && n == INT64_MAX);
+    assert_true(java_number_parse(slice_str("0012"), &n) && n == 12);
     assert_true(slice_equal_str(text_trim(slice_str(" \t a b\x01\n")), "a b"));
     assert_int_equal(text_trim(slice_str("\r ")).len, 0);
 }
