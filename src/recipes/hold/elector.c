@@ -67,7 +67,7 @@ enum conclave_elector_state elector_state(const struct conclave_elector *e)
 
 bool elector_leaving(const struct conclave_elector *e)
 {
-    return e->ending || e->ceding || e->giving_up || e->health != CONCLAVE_HEALTH_HEALTHY;
+    return e->closing.ending || e->ceding || e->giving_up || e->health != CONCLAVE_HEALTH_HEALTHY;
 }
 
 static void wake_at(struct conclave_elector *e, int64_t at_ns)
@@ -84,10 +84,7 @@ void elector_retry_later(struct conclave_elector *e)
 
 void elector_end(struct conclave_elector *e, int why)
 {
-    if (!e->ending) {
-        e->ending = true;
-        e->end_why = why;
-    }
+    closing_begin(&e->closing, why);
 }
 
 void elector_trouble(struct conclave_elector *e, int error)
@@ -196,15 +193,14 @@ static void close_if_done(struct conclave_elector *e)
     }
     elector_enter(e, PHASE_CLOSED);
     client_timer_stop(elector_rt(e)->client, &e->wake);
-    client_notify(elector_rt(e)->client);
-    handle_post(&e->handle);
+    closing_done(&e->closing);
 }
 
 static void run_out(struct conclave_elector *e)
 {
     struct conclave_client *client = elector_rt(e)->client;
     elector_crumb_forget(e);
-    if (e->ending) {
+    if (e->closing.ending) {
         close_if_done(e);
         return;
     }
@@ -261,7 +257,7 @@ static void run_holding(struct conclave_elector *e)
 static void run_active(struct conclave_elector *e)
 {
     if (elector_leaving(e)) {
-        int why = e->ending ? e->end_why : CONCLAVE_ECANCELED;
+        int why = e->closing.ending ? e->closing.why : CONCLAVE_ECANCELED;
         stop_active(e, why, e->holder.until_ns);
     } else if (recipes_connected(elector_rt(e))) {
         elector_lock_watch(e);
@@ -393,19 +389,11 @@ static void tell_deactivate(struct conclave_elector *e)
     elector_run(e);
 }
 
-static void tell_closed(struct conclave_elector *e)
+static void call_closed(void *self, int why)
 {
-    struct conclave_client *client = elector_rt(e)->client;
-    e->told_closed = true;
+    struct conclave_elector *e = self;
     if (e->callbacks.on_closed != NULL) {
-        client_unlock(client);
-        e->callbacks.on_closed(e, e->end_why, e->ctx);
-        client_lock(client);
-    }
-    e->closed_returned = true;
-    client_notify(client);
-    if (e->destroy_later) {
-        handle_release(&e->handle); /* the user's reference; the job holds one more */
+        e->callbacks.on_closed(e, why, e->ctx);
     }
 }
 
@@ -425,10 +413,7 @@ static bool elector_run_due(struct handle *h)
         tell_deactivate(e);
         return true;
     }
-    if (e->phase == PHASE_CLOSED && !e->told_closed) {
-        tell_closed(e);
-    }
-    return false;
+    return closing_tell(&e->closing, call_closed, e);
 }
 
 /* --- the client's state -------------------------------------------------------------- */
@@ -520,6 +505,7 @@ static const struct handle_class elector_class = {
 void elector_init(struct conclave_elector *e, struct conclave_recipes *rt)
 {
     handle_init(&e->handle, rt, &elector_class);
+    closing_init(&e->closing, &e->handle);
     elector_lock_init(e);
     elector_mark_init(e);
     client_timer_init(&e->wake, on_wake, e);

@@ -27,6 +27,7 @@
 #define RECIPES_HOLD_ELECTOR_H
 
 #include "recipes/engine/grant.h"
+#include "recipes/engine/handle_shutdown.h"
 #include "recipes/engine/line_position.h"
 #include "recipes/engine/protected_create.h"
 
@@ -70,10 +71,9 @@ struct conclave_elector {
     enum elector_phase phase;
     enum grant_term term;
     enum conclave_health health;
-    bool ending; /* on the way to CLOSED */
-    int end_why;
-    bool ceding;    /* steps down, then stays out */
-    bool giving_up; /* leaves after a failure, then stays out for a while */
+    struct closing closing; /* ending: on the way to CLOSED */
+    bool ceding;            /* steps down, then stays out */
+    bool giving_up;         /* leaves after a failure, then stays out for a while */
     bool in_order; /* nothing of ours is active: deactivate said so, or activate was never called */
     bool untrusted;        /* it was not healthy when it was to stop: what it says does not count */
     bool running;          /* elector_run is at work further up */
@@ -131,10 +131,6 @@ struct conclave_elector {
     enum conclave_elector_state told;
     bool told_any;
     const char *reason; /* of the next change; static */
-
-    bool told_closed;     /* on_closed runs or has run */
-    bool closed_returned; /* on_closed has returned */
-    bool destroy_later;   /* destroyed inside on_closed */
 };
 
 static inline struct conclave_recipes *elector_rt(const struct conclave_elector *e)

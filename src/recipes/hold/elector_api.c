@@ -8,7 +8,6 @@
 #include "client/core/path.h"
 #include "recipes/engine/option_copies.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -222,7 +221,7 @@ int conclave_elector_cede(struct conclave_elector *e, int64_t stay_out_ms)
         return error;
     }
     client_lock(client);
-    if (e->ending) {
+    if (e->closing.ending) {
         error = CONCLAVE_ECLOSED;
     } else {
         e->ceding = true;
@@ -271,40 +270,19 @@ void conclave_elector_close(struct conclave_elector *e)
     client_unlock(client);
 }
 
-static bool closed_returned(void *ctx)
-{
-    return ((struct conclave_elector *)ctx)->closed_returned;
-}
-
 int conclave_elector_close_wait(struct conclave_elector *e, int64_t timeout_ms)
 {
-    struct conclave_client *client = elector_rt(e)->client;
     int error = recipes_may_block(elector_rt(e));
     if (error != 0) {
         return error;
     }
     conclave_elector_close(e);
-    client_lock(client);
-    handle_ref(&e->handle);
-    error = client_wait(client, closed_returned, e, client_deadline_ns(client, timeout_ms));
-    handle_unref(&e->handle);
-    client_unlock(client);
-    return error;
+    return closing_wait(&e->closing, timeout_ms);
 }
 
 void conclave_elector_destroy(struct conclave_elector *e)
 {
-    if (e == NULL || client_check(elector_rt(e)->client) != 0) {
-        return; /* in a child of fork the memory goes with the child */
+    if (e != NULL) {
+        closing_destroy(&e->closing);
     }
-    struct conclave_client *client = elector_rt(e)->client;
-    client_lock(client);
-    assert(e->told_closed);
-    if (e->closed_returned) {
-        handle_release(&e->handle);
-    } else {
-        e->destroy_later = true;
-        handle_retire(&e->handle);
-    }
-    client_unlock(client);
 }
