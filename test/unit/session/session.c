@@ -508,6 +508,60 @@ static void test_reports(void **state)
     session_tracker_destroy(t);
 }
 
+/* A report that was acknowledged only after the session was due: the session counts from its last sign of life. */
+static void test_late_acknowledgement(void **state)
+{
+    (void)state;
+    struct session_tracker *t = create(TICK);
+    struct told told;
+    struct fired fired;
+    add(t, 1, 4000, 1000);
+    session_tracker_lead(t, false);
+    assert_true(session_tracker_touch(t, 1, 2000));
+    assert_int_equal(report(t, 1, &told), 1);
+    assert_int_equal(session_tracker_deadline(t), INT64_MAX); /* nothing is due while it is reported */
+    assert_int_equal(expire(t, 20000, &fired), 0);
+    session_tracker_reported(t, 1);
+    assert_int_equal(session_tracker_deadline(t), 8000);
+    session_tracker_lead(t, true);
+    assert_int_equal(expire(t, 20000, &fired), 1);
+    assert_int_equal(fired.ids[0], 1);
+    session_tracker_destroy(t);
+}
+
+/* What the servers cannot tell apart counts as life: until when the session may have been alive. */
+static void test_extend(void **state)
+{
+    (void)state;
+    struct session_tracker *t = create(TICK);
+    struct fired fired;
+    add(t, 1, 4000, 3000); /* due at 8000 */
+    session_tracker_extend(t, 2, 0, 9000);
+    assert_int_equal(session_tracker_count(t), 1);
+    session_tracker_extend(t, 1, 3001, 9000); /* heard of before that: silent since */
+    assert_int_equal(session_tracker_deadline(t), 8000);
+    session_tracker_extend(t, 1, 0, 3000); /* known already */
+    assert_int_equal(session_tracker_deadline(t), 8000);
+    session_tracker_extend(t, 1, 3000, 5000);
+    assert_int_equal(session_tracker_deadline(t), 10000);
+    assert_int_equal(expire(t, 9999, &fired), 0);
+    assert_int_equal(expire(t, 10000, &fired), 1);
+    session_tracker_doubt(t, 2, 0); /* not known */
+    assert_false(session_tracker_is_over(t, 2, 10000));
+    session_tracker_destroy(t);
+}
+
+/* A pause longer than the clock says takes the own clock to its lower end, and no further. */
+static void test_beginning_of_time(void **state)
+{
+    (void)state;
+    struct session_tracker *t = create(TICK);
+    session_tracker_pause(t, INT64_MAX);
+    assert_int_equal(session_tracker_own_ms(t, -2), INT64_MIN);
+    assert_int_equal(session_tracker_own_ms(t, 0), -INT64_MAX);
+    session_tracker_destroy(t);
+}
+
 /* Over are: for a server that does not lead, the sessions silent for their whole timeout; for the leader, those it ended. */
 static void test_over(void **state)
 {
@@ -577,7 +631,8 @@ int main(void)
         cmocka_unit_test(test_model),       cmocka_unit_test(test_deadline_is_enough),
         cmocka_unit_test(test_many),        cmocka_unit_test(test_each),
         cmocka_unit_test(test_reports),     cmocka_unit_test(test_over),
-        cmocka_unit_test(test_verdicts),
+        cmocka_unit_test(test_verdicts),    cmocka_unit_test(test_late_acknowledgement),
+        cmocka_unit_test(test_extend),      cmocka_unit_test(test_beginning_of_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
