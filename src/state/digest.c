@@ -67,20 +67,24 @@ uint64_t digest_children(const struct znode *node, uint64_t path)
     return fold_end(h);
 }
 
-uint64_t digest_nodes(const struct state *s)
+bool digest_nodes(const struct state *s, uint64_t *ret)
 {
     uint64_t sum = 0;
     struct buf path;
     buf_init(&path, 0);
-    for (const struct znode *node = s->tree.root; node != NULL; node = tree_next(node)) {
+    for (const struct znode *node = s->tree.root; node != NULL && buf_ok(&path);
+         node = tree_next(node)) {
         buf_reset(&path);
         znode_append_path(node, &path);
-        state_need(buf_ok(&path));
         uint64_t h = digest_path(buf_slice(&path));
         sum += digest_node(s, node, h) + digest_children(node, h);
     }
+    bool whole = buf_ok(&path);
     buf_finish(&path);
-    return sum;
+    if (whole) {
+        *ret = sum;
+    }
+    return whole;
 }
 
 uint64_t digest_session(const struct session *session)
@@ -149,7 +153,9 @@ static uint64_t rest_digest(const struct state *s)
 
 uint64_t state_digest(const struct state *s)
 {
-    uint64_t sum = rest_digest(s) + digest_nodes(s);
+    uint64_t nodes;
+    state_need(digest_nodes(s, &nodes));
+    uint64_t sum = rest_digest(s) + nodes;
     for (struct map_node *n = map_next(&s->sessions, NULL); n != NULL;
          n = map_next(&s->sessions, n)) {
         const struct session *session = CONTAINER_OF(n, struct session, map);

@@ -4,6 +4,8 @@
 
 #include "base/slice.h"
 
+#include <stdbool.h>
+
 struct once_result;
 struct session;
 struct state;
@@ -18,7 +20,7 @@ uint64_t digest_session(const struct session *session);
 /* What is remembered of its writes, save for each result. */
 uint64_t digest_results(const struct session *session);
 uint64_t digest_result(int64_t session_id, const struct once_result *result);
-/* Both parts of all nodes. */
-uint64_t digest_nodes(const struct state *s);
+/* Both parts of all nodes. False when memory is out. */
+bool digest_nodes(const struct state *s, uint64_t *ret);
 
 #endif

@@ -77,11 +77,11 @@ struct state *state_create(const struct hash_key *key)
         return NULL;
     }
     if (!add_boot_node(s, "/zookeeper", ACL_OPEN) ||
-        !add_boot_node(s, "/zookeeper/quota", ACL_OPEN) || !add_config_node(s)) {
+        !add_boot_node(s, "/zookeeper/quota", ACL_OPEN) || !add_config_node(s) ||
+        !digest_nodes(s, &s->nodes_digest)) {
         state_destroy(s);
         return NULL;
     }
-    s->nodes_digest = digest_nodes(s);
     return s;
 }
 

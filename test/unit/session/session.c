@@ -519,7 +519,8 @@ static void test_late_acknowledgement(void **state)
     session_tracker_lead(t, false);
     assert_true(session_tracker_touch(t, 1, 2000));
     assert_int_equal(report(t, 1, &told), 1);
-    assert_int_equal(session_tracker_deadline(t), INT64_MAX); /* nothing is due while it is reported */
+    assert_int_equal(session_tracker_deadline(t),
+                     INT64_MAX); /* nothing is due while it is reported */
     assert_int_equal(expire(t, 20000, &fired), 0);
     session_tracker_reported(t, 1);
     assert_int_equal(session_tracker_deadline(t), 8000);
