@@ -5,21 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_blank(char ch)
+static bool properties_is_blank(char ch)
 {
     return ch == ' ' || ch == '\t' || ch == '\f' || ch == '\r';
 }
 
 static size_t skip_blanks(struct slice text, size_t at)
 {
-    while (at < text.len && is_blank((char)text.data[at])) {
+    while (at < text.len && properties_is_blank((char)text.data[at])) {
         at++;
     }
     return at;
 }
 
 /* Appends one logical line, without its continuation marks; returns where the next begins. */
-static size_t read_line(struct slice text, size_t at, struct buf *line, unsigned *lines)
+static size_t properties_read_line(struct slice text, size_t at, struct buf *line, unsigned *lines)
 {
     at = skip_blanks(text, at);
     bool comment = at < text.len && (text.data[at] == '#' || text.data[at] == '!');
@@ -85,23 +85,23 @@ static bool split_line(char *line, char **ret_key, char **ret_value)
 {
     size_t len = strlen(line);
     size_t end = 0;
-    while (len > 0 && is_blank(line[len - 1])) {
+    while (len > 0 && properties_is_blank(line[len - 1])) {
         line[--len] = '\0';
     }
     if (len == 0) {
         return false;
     }
-    while (end < len && !is_blank(line[end]) && line[end] != '=' && line[end] != ':') {
+    while (end < len && !properties_is_blank(line[end]) && line[end] != '=' && line[end] != ':') {
         end += line[end] == '\\' && end + 1 < len ? 2 : 1;
     }
     size_t value = end;
-    while (is_blank(line[value])) {
+    while (properties_is_blank(line[value])) {
         value++;
     }
     if (line[value] == '=' || line[value] == ':') {
         value++;
     }
-    while (is_blank(line[value])) {
+    while (properties_is_blank(line[value])) {
         value++;
     }
     line[end] = '\0';
@@ -127,7 +127,7 @@ int properties_parse(struct slice text, properties_fn fn, void *ctx)
         char *key;
         char *value;
         buf_reset(&line);
-        at = read_line(text, at, &line, &lines);
+        at = properties_read_line(text, at, &line, &lines);
         if (buf_cstr(&line) == NULL) {
             rc = CONCLAVE_ENOMEM;
         } else if (split_line((char *)line.data, &key, &value)) {

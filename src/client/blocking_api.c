@@ -147,7 +147,7 @@ int conclave_watch_remove(struct conclave_client *client, const char *path, conc
         return CONCLAVE_EINVAL;
     }
     client_lock(client);
-    struct watch *w = core_forget_watch(&client->core, path, watch, ctx, false);
+    struct client_watch *w = core_forget_watch(&client->core, path, watch, ctx, false);
     if (w != NULL) {
         w->type = CONCLAVE_EVENT_LOST;
         handle_events.watch(client, w);

@@ -85,7 +85,7 @@ int client_wait(struct conclave_client *client, bool (*done)(void *ctx), void *c
  * ------------------------------------------------------------------------------------ */
 
 /* A thread that waits for one answer. */
-struct call {
+struct blocking_call {
     bool done;
     int error;
     struct conclave_reply *reply; /* NULL: memory was out */
@@ -96,11 +96,11 @@ struct call {
 static void call_answered(struct conclave_client *client, const struct conclave_reply *reply,
                           void *ctx)
 {
-    struct call *call = ctx;
+    struct blocking_call *call = ctx;
     call->done = true;
     call->error = reply->error;
     if (call->wants_reply) {
-        struct request *r = CONTAINER_OF(reply, struct request, reply);
+        struct client_request *r = CONTAINER_OF(reply, struct client_request, reply);
         call->reply = request_take_reply(r);
         if (call->reply == NULL && call->error == 0) {
             call->error = CONCLAVE_ENOMEM;
@@ -112,11 +112,12 @@ static void call_answered(struct conclave_client *client, const struct conclave_
 
 static bool call_is_done(void *ctx)
 {
-    return ((struct call *)ctx)->done;
+    return ((struct blocking_call *)ctx)->done;
 }
 
 /* Lock held. */
-static int call_run(struct conclave_client *client, const struct conclave_op *op, struct call *call)
+static int blocking_call_call_run(struct conclave_client *client, const struct conclave_op *op,
+                                  struct blocking_call *call)
 {
     if (handle_is_inside(client)) {
         return CONCLAVE_EDEADLK;
@@ -141,7 +142,7 @@ int client_call(struct conclave_client *client, const struct conclave_op *op, in
     if (rc != 0) {
         return rc;
     }
-    struct call call = {.wants_reply = ret_reply != NULL};
+    struct blocking_call call = {.wants_reply = ret_reply != NULL};
     rc = handle_cond_init(&call.cond);
     if (rc != 0) {
         return rc;
@@ -150,7 +151,7 @@ int client_call(struct conclave_client *client, const struct conclave_op *op, in
     client_lock(client);
     rc = may != NULL ? may(ctx) : 0;
     if (rc == 0) {
-        rc = call_run(client, op, &call);
+        rc = blocking_call_call_run(client, op, &call);
     }
     client_unlock(client);
     client_unref(client);

@@ -35,7 +35,7 @@ int handle_submit(struct conclave_client *client, const struct conclave_op *op,
     if (rc != 0) {
         return rc;
     }
-    struct request *r;
+    struct client_request *r;
     rc = request_create(op, &r);
     if (rc != 0) {
         return rc;
@@ -65,7 +65,7 @@ int handle_submit(struct conclave_client *client, const struct conclave_op *op,
 int client_watch_forget(struct conclave_client *client, const char *path, conclave_watch_fn watch,
                         void *ctx)
 {
-    struct watch *w = core_forget_watch(&client->core, path, watch, ctx, true);
+    struct client_watch *w = core_forget_watch(&client->core, path, watch, ctx, true);
     if (w == NULL) {
         return CONCLAVE_NO_WATCHER;
     }

@@ -59,7 +59,7 @@ int loop_open(struct conclave_client *client)
     return ok ? 0 : CONCLAVE_EIO;
 }
 
-static void close_fd(int *fd)
+static void client_loop_close_fd(int *fd)
 {
     if (*fd >= 0) {
         close(*fd);
@@ -69,10 +69,10 @@ static void close_fd(int *fd)
 
 void loop_close(struct conclave_client *client)
 {
-    close_fd(&client->sock);
-    close_fd(&client->timer_fd);
-    close_fd(&client->wake_fd);
-    close_fd(&client->epoll_fd);
+    client_loop_close_fd(&client->sock);
+    client_loop_close_fd(&client->timer_fd);
+    client_loop_close_fd(&client->wake_fd);
+    client_loop_close_fd(&client->epoll_fd);
     for (size_t i = 0; i < HOSTS_MAX; i++) {
         lookup_destroy(client->lookups[i]);
         client->lookups[i] = NULL;
@@ -120,7 +120,7 @@ static void arm_timer(struct conclave_client *client)
  * --------------------------------------------------------------------------------------------- */
 
 /* Keeps why the attempt to reach this server failed; replaces the reason of an earlier attempt. */
-static void remember_error(struct conclave_client *client, const struct host *host,
+static void remember_error(struct conclave_client *client, const struct server_host *host,
                            const char *what)
 {
     size_t index = (size_t)(host - client->hosts.list);
@@ -140,7 +140,7 @@ static void drop_socket(struct conclave_client *client)
         epoll_ctl(client->epoll_fd, EPOLL_CTL_DEL, link_sasl_fd(client), NULL);
         link_sasl_end(client);
     }
-    close_fd(&client->sock);
+    client_loop_close_fd(&client->sock);
     client->connecting = false;
     client->want_write = false;
     client->attached_ns = 0;
@@ -412,7 +412,7 @@ static int connect_to(struct conclave_client *client, const union host_address *
 
 static void start_lookups(struct conclave_client *client)
 {
-    struct host *host;
+    struct server_host *host;
     while ((host = hosts_lookup_begin(&client->hosts)) != NULL) {
         struct lookup **lookup = &client->lookups[host - client->hosts.list];
         uint64_t tag = TAG_LOOKUP + (uint64_t)(host - client->hosts.list);
@@ -432,7 +432,7 @@ static void start_lookups(struct conclave_client *client)
 static void finish_lookup(struct conclave_client *client, size_t index)
 {
     struct lookup *lookup = client->lookups[index];
-    struct host *host = &client->hosts.list[index];
+    struct server_host *host = &client->hosts.list[index];
     if (lookup == NULL) {
         return;
     }
@@ -463,7 +463,7 @@ static void seek_link(struct conclave_client *client, int64_t now_ns)
         drop_socket(client);
     }
     while (client->sock < 0 && core_wants_link(&client->core)) {
-        const struct host *host;
+        const struct server_host *host;
         const union host_address *address;
         enum hosts_step step = hosts_next(&client->hosts, now_ns, &host, &address);
         start_lookups(client);

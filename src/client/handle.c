@@ -103,12 +103,12 @@ static void on_core_state(void *ctx, enum conclave_state state)
 
 static void run_reply_job(struct job *job)
 {
-    struct request *r = CONTAINER_OF(job, struct request, job);
+    struct client_request *r = CONTAINER_OF(job, struct client_request, job);
     r->fn(r->client, &r->reply, r->ctx);
     request_unref(r);
 }
 
-static void on_core_reply(void *ctx, struct request *r)
+static void on_core_reply(void *ctx, struct client_request *r)
 {
     struct conclave_client *client = ctx;
     if (r->internal || r->fn == NULL) {
@@ -123,12 +123,12 @@ static void on_core_reply(void *ctx, struct request *r)
 
 static void run_watch_job(struct job *job)
 {
-    struct watch *w = CONTAINER_OF(job, struct watch, job);
+    struct client_watch *w = CONTAINER_OF(job, struct client_watch, job);
     w->fn(w->client, w->type, w->path, w->ctx);
     free(w);
 }
 
-static void on_core_watch(void *ctx, struct watch *w)
+static void on_core_watch(void *ctx, struct client_watch *w)
 {
     struct conclave_client *client = ctx;
     if (w->internal) {
@@ -141,13 +141,13 @@ static void on_core_watch(void *ctx, struct watch *w)
 
 static void run_event_job(struct job *job)
 {
-    struct watch_event *e = CONTAINER_OF(job, struct watch_event, job);
-    struct watch *w = e->watch; /* lives: what ends it is told after this */
+    struct client_event *e = CONTAINER_OF(job, struct client_event, job);
+    struct client_watch *w = e->watch; /* lives: what ends it is told after this */
     w->fn(w->client, e->type, e->path, w->ctx);
     free(e);
 }
 
-static void on_core_event(void *ctx, struct watch_event *e)
+static void on_core_event(void *ctx, struct client_event *e)
 {
     struct conclave_client *client = ctx;
     if (e->watch->internal) {

@@ -72,10 +72,10 @@ struct conclave_client {
     struct tls *tls;                 /* of sock, once it is connected */
     char *tls_name;                  /* for servers' certificates, NULL: by the list */
     bool tls_verify_host;
-    bool tls_own_cert;           /* there is one to be shown */
-    struct cyrus_settings *sasl; /* NULL: without SASL */
-    struct link_login *login;    /* of sock, from the login on; or NULL */
-    const struct host *trying;   /* where sock goes to */
+    bool tls_own_cert;                /* there is one to be shown */
+    struct cyrus_settings *sasl;      /* NULL: without SASL */
+    struct link_login *login;         /* of sock, from the login on; or NULL */
+    const struct server_host *trying; /* where sock goes to */
 
     bool closed;         /* CLOSED was posted: nothing more will be */
     bool finish_by_loop; /* closed inside a callback: the loop frees the client */

@@ -34,7 +34,7 @@ struct link_login {
 
 /* --- settings --------------------------------------------------------------------------------- */
 
-static int tell(const struct conclave_sasl_options *o, const char *what, const char *why)
+static int link_sasl_tell(const struct conclave_sasl_options *o, const char *what, const char *why)
 {
     if (o->error != NULL && o->error_len > 0) {
         snprintf(o->error, o->error_len, "%s%s%s", what, why != NULL ? ": " : "",
@@ -62,11 +62,11 @@ static int read_password(const struct conclave_sasl_options *o, char *buf, size_
         close(fd);
     }
     if (n < 0) {
-        return tell(o, o->password_file, strerror(err));
+        return link_sasl_tell(o, o->password_file, strerror(err));
     }
     const char *end = memchr(buf, '\n', len);
     if (end == NULL && len == size) {
-        return tell(o, o->password_file, "the password is too long");
+        return link_sasl_tell(o, o->password_file, "the password is too long");
     }
     *ret_len = end != NULL ? (size_t)(end - buf) : len;
     return 0;
@@ -79,18 +79,19 @@ static int choose_mechanism(const struct conclave_sasl_options *o, bool *ret_gss
     if (o->mechanism != NULL) {
         gssapi = strcmp(o->mechanism, "GSSAPI") == 0;
         if (!gssapi && strcmp(o->mechanism, "DIGEST-MD5") != 0) {
-            return tell(o, "there are the mechanisms DIGEST-MD5 and GSSAPI", NULL);
+            return link_sasl_tell(o, "there are the mechanisms DIGEST-MD5 and GSSAPI", NULL);
         }
     }
     bool secret = o->password != NULL || o->password_file != NULL;
     if (gssapi && (o->user != NULL || secret)) {
-        return tell(o, "GSSAPI takes user and key from Kerberos, not from the options", NULL);
+        return link_sasl_tell(o, "GSSAPI takes user and key from Kerberos, not from the options",
+                              NULL);
     }
     if (!gssapi && (o->user == NULL || o->user[0] == '\0' || !secret)) {
-        return tell(o, "DIGEST-MD5 needs a user and a password", NULL);
+        return link_sasl_tell(o, "DIGEST-MD5 needs a user and a password", NULL);
     }
     if (o->password != NULL && o->password_file != NULL) {
-        return tell(o, "a password and a file with one: give one of them", NULL);
+        return link_sasl_tell(o, "a password and a file with one: give one of them", NULL);
     }
     *ret_gssapi = gssapi;
     return 0;
@@ -108,13 +109,13 @@ static int open_settings(struct conclave_client *client, const struct conclave_s
         password = slice_make(secret, len);
     }
     if (rc == 0 && !gssapi && password.len == 0) {
-        rc = tell(o, "the password is empty", NULL);
+        rc = link_sasl_tell(o, "the password is empty", NULL);
     }
     if (rc == 0) {
         rc = cyrus_client_start();
     }
     if (rc == CONCLAVE_EUNSUPPORTED || (rc == 0 && !cyrus_has_mechanism(gssapi))) {
-        rc = tell(o, cyrus_mechanism_missing(gssapi), NULL);
+        rc = link_sasl_tell(o, cyrus_mechanism_missing(gssapi), NULL);
     }
     if (rc == 0) {
         rc = cyrus_settings_create(gssapi, o->user, password, o->service, o->host, &client->sasl);

@@ -35,9 +35,9 @@ static void close_handles(struct conclave_uv *uv)
     }
 }
 
-static void on_timer(uv_timer_t *timer);
+static void uv_adapter_on_timer(uv_timer_t *timer);
 
-static void run(struct conclave_uv *uv)
+static void uv_adapter_run(struct conclave_uv *uv)
 {
     if (conclave_client_dispatch(uv->client) != 0) {
         close_handles(uv);
@@ -47,20 +47,20 @@ static void run(struct conclave_uv *uv)
     if (ms < 0) {
         uv_timer_stop(&uv->timer);
     } else {
-        uv_timer_start(&uv->timer, on_timer, (uint64_t)ms, 0);
+        uv_timer_start(&uv->timer, uv_adapter_on_timer, (uint64_t)ms, 0);
     }
 }
 
-static void on_timer(uv_timer_t *timer)
+static void uv_adapter_on_timer(uv_timer_t *timer)
 {
-    run(timer->data);
+    uv_adapter_run(timer->data);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     (void)status; /* an error of the descriptor shows in the dispatch */
     (void)events;
-    run(poll->data);
+    uv_adapter_run(poll->data);
 }
 
 int conclave_uv_start(struct uv_loop_s *loop, struct conclave_client *client,
@@ -97,5 +97,5 @@ void conclave_uv_close(struct conclave_uv *uv, int64_t timeout_ms, conclave_uv_c
     uv->fn = fn;
     uv->ctx = ctx;
     handle_begin_close(uv->client, timeout_ms);
-    uv_timer_start(&uv->timer, on_timer, 0, 0);
+    uv_timer_start(&uv->timer, uv_adapter_on_timer, 0, 0);
 }

@@ -32,7 +32,7 @@ struct files {
     int pid; /* a descriptor of the process */
 };
 
-static void close_fd(int *fd)
+static void child_process_close_fd(int *fd)
 {
     if (*fd >= 0) {
         close(*fd);
@@ -42,14 +42,14 @@ static void close_fd(int *fd)
 
 static void files_close(struct files *f)
 {
-    close_fd(&f->input);
-    close_fd(&f->output);
-    close_fd(&f->exec[0]);
-    close_fd(&f->exec[1]);
-    close_fd(&f->pid);
+    child_process_close_fd(&f->input);
+    child_process_close_fd(&f->output);
+    child_process_close_fd(&f->exec[0]);
+    child_process_close_fd(&f->exec[1]);
+    child_process_close_fd(&f->pid);
 }
 
-static bool write_all(int fd, struct slice bytes)
+static bool child_process_write_all(int fd, struct slice bytes)
 {
     while (bytes.len > 0) {
         ssize_t n = write(fd, bytes.data, bytes.len);
@@ -70,8 +70,8 @@ static bool files_open(struct files *f, const struct process_spec *spec)
         f->input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     } else {
         f->input = memfd_create("conclave-input", MFD_CLOEXEC);
-        if (f->input >= 0 &&
-            (!write_all(f->input, spec->input) || lseek(f->input, 0, SEEK_SET) != 0)) {
+        if (f->input >= 0 && (!child_process_write_all(f->input, spec->input) ||
+                              lseek(f->input, 0, SEEK_SET) != 0)) {
             return false;
         }
     }
@@ -108,7 +108,8 @@ static _Noreturn void run_program(const struct process_spec *spec, char **envp,
 }
 
 /* -1 with errno when there is no process to be had. */
-static pid_t start(const struct process_spec *spec, char **envp, const struct files *f)
+static pid_t child_process_start(const struct process_spec *spec, char **envp,
+                                 const struct files *f)
 {
     sigset_t all;
     sigset_t before;
@@ -182,19 +183,20 @@ static void read_output(const struct process_spec *spec, int fd)
     }
 }
 
-static int run(const struct process_spec *spec, char **envp, struct files *f, int *ret_code)
+static int child_process_run(const struct process_spec *spec, char **envp, struct files *f,
+                             int *ret_code)
 {
     int failure = 0;
     if (!files_open(f, spec)) {
         *ret_code = errno;
         return CONCLAVE_EIO;
     }
-    pid_t pid = start(spec, envp, f);
+    pid_t pid = child_process_start(spec, envp, f);
     if (pid < 0) {
         *ret_code = errno;
         return CONCLAVE_EIO;
     }
-    close_fd(&f->exec[1]);
+    child_process_close_fd(&f->exec[1]);
     ssize_t got;
     do {
         got = read(f->exec[0], &failure, sizeof failure);
@@ -229,7 +231,7 @@ int process_run(const struct process_spec *spec, int *ret_code)
     if (envp == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    int error = run(spec, envp, &files, ret_code);
+    int error = child_process_run(spec, envp, &files, ret_code);
     files_close(&files);
     free(envp);
     return error;

@@ -20,8 +20,8 @@ void join_finish(struct replication *r)
     free(r->join.asks);
 }
 
-static void send_note(struct replication *r, uint64_t to, enum log_message_kind kind,
-                      uint64_t number, uint64_t index)
+static void join_send_note(struct replication *r, uint64_t to, enum log_message_kind kind,
+                           uint64_t number, uint64_t index)
 {
     const struct log_message_note note = {number, engine_term(r->engine), index};
     struct buf bytes;
@@ -39,7 +39,7 @@ bool join_silences(struct replication *r, uint64_t from, const struct log_messag
     }
     if (m->kind == MESSAGE_OFFER ||
         (m->kind == MESSAGE_ENGINE && m->engine.kind == ENGINE_APPEND)) {
-        send_note(r, from, MESSAGE_JOIN, r->join.number, 0);
+        join_send_note(r, from, MESSAGE_JOIN, r->join.number, 0);
     }
     return true;
 }
@@ -98,7 +98,7 @@ static void asked(struct replication *r, uint64_t from, uint64_t number)
         ask->index = running_log_last_index(r);
     }
     if (ask->index <= engine_commit_index(r->engine)) {
-        send_note(r, from, MESSAGE_JOIN_OK, number, ask->index);
+        join_send_note(r, from, MESSAGE_JOIN_OK, number, ask->index);
     }
 }
 

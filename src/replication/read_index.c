@@ -67,8 +67,8 @@ static void confirm(struct replication *r)
 
 /* The leader. */
 
-static void send_note(struct replication *r, uint64_t to, enum log_message_kind kind,
-                      const struct log_message_note *note)
+static void read_index_send_note(struct replication *r, uint64_t to, enum log_message_kind kind,
+                                 const struct log_message_note *note)
 {
     struct buf bytes;
     buf_init(&bytes, 0);
@@ -93,7 +93,7 @@ static void ask_voters(struct replication *r)
     x->round_ms = running_log_now_ms(r);
     for (size_t i = 0; i < r->n_voters; i++) {
         if (!has_answered(x, r->voters[i]) && r->voters[i] != (uint64_t)r->options.server_id) {
-            send_note(r, r->voters[i], MESSAGE_ROUND, &note);
+            read_index_send_note(r, r->voters[i], MESSAGE_ROUND, &note);
         }
     }
 }
@@ -115,7 +115,7 @@ static void count_answers(struct replication *r)
         const struct log_message_note note = {
             .id = x->asks[i].in_round, .term = x->round_term, .index = x->round_index};
         if (note.id != 0) {
-            send_note(r, x->asks[i].from, MESSAGE_READ_OK, &note);
+            read_index_send_note(r, x->asks[i].from, MESSAGE_READ_OK, &note);
         }
     }
 }
@@ -146,7 +146,7 @@ static void begin_round(struct replication *r)
     count_answers(r);
 }
 
-static void lead(struct replication *r)
+static void read_index_lead(struct replication *r)
 {
     struct read_index *x = &r->read_index;
     if (x->running && x->round_term != engine_term(r->engine)) {
@@ -218,14 +218,14 @@ static void follow(struct replication *r, uint64_t leader)
     x->asked_whom = leader;
     x->asked_ms = now;
     const struct log_message_note note = {.id = x->asked, .term = engine_term(r->engine)};
-    send_note(r, leader, MESSAGE_READ, &note);
+    read_index_send_note(r, leader, MESSAGE_READ, &note);
 }
 
 void read_index_turn(struct replication *r)
 {
     uint64_t leader = replication_leader(r);
     if (leader == (uint64_t)r->options.server_id) {
-        lead(r);
+        read_index_lead(r);
     } else {
         follow(r, leader);
     }
@@ -248,7 +248,7 @@ void read_index_receive(struct replication *r, uint64_t from, const struct log_m
     case MESSAGE_ROUND:
         /* Who may have forgotten what it promised proves nothing. */
         if (m->note.term == engine_term(r->engine) && r->voting) {
-            send_note(r, from, MESSAGE_ROUND_OK, &m->note);
+            read_index_send_note(r, from, MESSAGE_ROUND_OK, &m->note);
         }
         break;
     case MESSAGE_ROUND_OK:

@@ -31,7 +31,7 @@ struct replication_loop {
     void *close_ctx;
 };
 
-static void run(void *ctx, enum replication_lane lane, struct worker_job *job)
+static void replication_uv_run(void *ctx, enum replication_lane lane, struct worker_job *job)
 {
     struct replication_loop *l = ctx;
     if (l->open) {
@@ -104,7 +104,7 @@ static void check_cb(uv_check_t *handle)
 
 /* Closing. */
 
-static void part_closed(void *ctx)
+static void replication_uv_part_closed(void *ctx)
 {
     struct replication_loop *l = ctx;
     if (--l->parts > 0) {
@@ -120,7 +120,7 @@ static void part_closed(void *ctx)
 
 static void handle_closed(uv_handle_t *handle)
 {
-    part_closed(handle->data);
+    replication_uv_part_closed(handle->data);
 }
 
 static void core_closed(void *ctx)
@@ -131,7 +131,7 @@ static void core_closed(void *ctx)
         return;
     }
     for (int i = 0; i < LANE_COUNT; i++) {
-        worker_close(&l->workers[i], part_closed, l);
+        worker_close(&l->workers[i], replication_uv_part_closed, l);
     }
     uv_close((uv_handle_t *)&l->prepare, handle_closed);
     uv_close((uv_handle_t *)&l->check, handle_closed);
@@ -179,9 +179,9 @@ static int open_handles(struct replication_loop *l, bool threads)
         close_core_here(l);
         l->parts = (unsigned)n + 1;
         while (n > 0) {
-            worker_close(&l->workers[--n], part_closed, l);
+            worker_close(&l->workers[--n], replication_uv_part_closed, l);
         }
-        part_closed(l);
+        replication_uv_part_closed(l);
         return rv;
     }
     uv_prepare_init(l->loop, &l->prepare);
@@ -214,7 +214,8 @@ int replication_loop_open(uv_loop_t *loop, const struct replication_options *opt
         *ret_text = strdup("out of memory");
         return CONCLAVE_ENOMEM;
     }
-    const struct replication_host host = {l, run, sender != NULL ? send_message : NULL};
+    const struct replication_host host = {l, replication_uv_run,
+                                          sender != NULL ? send_message : NULL};
     ops = ops != NULL ? ops : file_ops_system();
     l->loop = loop;
     l->clock = options->clock != NULL ? options->clock : clock_system();

@@ -29,7 +29,7 @@ static bool same_entry(const struct skip_entry *a, const struct skip_entry *b)
 
 /* --- decisions -------------------------------------------------------------------------------- */
 
-static void encode(const struct skip_entry *entry, struct buf *out)
+static void skip_entry_encode(const struct skip_entry *entry, struct buf *out)
 {
     buf_append_i64(out, (int64_t)DECISION_MAGIC);
     buf_append_i64(out, (int64_t)entry->index);
@@ -98,8 +98,8 @@ void skip_entry_wait(struct replication *r, const struct skip_entry *entry)
             : "another member knows of a decision to skip it");
 }
 
-static void send_note(struct replication *r, uint64_t to, enum log_message_kind kind,
-                      const struct log_message_note *note)
+static void skip_entry_send_note(struct replication *r, uint64_t to, enum log_message_kind kind,
+                                 const struct log_message_note *note)
 {
     struct buf bytes;
     buf_init(&bytes, 0);
@@ -113,7 +113,7 @@ static void tell_decisions(struct replication *r, uint64_t to)
     for (size_t i = 0; i < s->n_decided; i++) {
         const struct log_message_note note = {s->decided[i].entry.index, engine_term(r->engine),
                                               s->decided[i].at};
-        send_note(r, to, MESSAGE_SKIP_DECIDED, &note);
+        skip_entry_send_note(r, to, MESSAGE_SKIP_DECIDED, &note);
     }
 }
 
@@ -178,11 +178,11 @@ static bool is_decided(const struct entry_skip *s)
     return false;
 }
 
-static void decide(struct replication *r)
+static void skip_entry_decide(struct replication *r)
 {
     struct buf payload;
     buf_init(&payload, 0);
-    encode(&r->skip.held, &payload);
+    skip_entry_encode(&r->skip.held, &payload);
     if (!buf_ok(&payload) || running_log_propose(r, ENTRY_BARRIER, &payload) != 0) {
         buf_finish(&payload); /* the next turn tries again */
         return;
@@ -206,11 +206,11 @@ void skip_entry_turn(struct replication *r)
     }
     if (engine_is_leader(r->engine)) {
         if (majority_waits(r)) {
-            decide(r);
+            skip_entry_decide(r);
         }
     } else if (s->wanted == s->held.index && engine_leader(r->engine) != 0) {
         const struct log_message_note note = {s->held.index, s->held.term, s->held.hash};
-        send_note(r, engine_leader(r->engine), MESSAGE_SKIP_VOTE, &note);
+        skip_entry_send_note(r, engine_leader(r->engine), MESSAGE_SKIP_VOTE, &note);
     }
 }
 

@@ -166,8 +166,9 @@ int snapshot_install_receive(struct replication *r, uint64_t from, const struct 
 
 /* --- installing ----------------------------------------------------------------------------------- */
 
-static void run(struct replication *r, enum replication_lane lane,
-                void (*work)(struct worker_job *job), void (*done)(struct worker_job *job))
+static void snapshot_install_run(struct replication *r, enum replication_lane lane,
+                                 void (*work)(struct worker_job *job),
+                                 void (*done)(struct worker_job *job))
 {
     r->install.job.work = work;
     r->install.job.done = done;
@@ -263,7 +264,7 @@ static void reset_done(struct worker_job *job)
     struct replication *r = owner(job);
     if (goes_on(r, &r->journal.problem)) {
         r->live_segment = r->journal.segments[0].sequence;
-        run(r, LANE_FILES, open_work, open_done);
+        snapshot_install_run(r, LANE_FILES, open_work, open_done);
     }
     running_log_job_done(r);
 }
@@ -273,7 +274,7 @@ static void accepted(void *ctx, int rv)
     struct replication *r = ctx;
     r->install.rv = rv;
     if (goes_on(r, &r->install.problem)) {
-        run(r, LANE_LOG, reset_work, reset_done);
+        snapshot_install_run(r, LANE_LOG, reset_work, reset_done);
     }
 }
 
@@ -319,5 +320,5 @@ void snapshot_install_turn(struct replication *r)
     }
     in->state = INSTALL_BEGUN;
     carry_out(r, rv, &result, NULL);
-    run(r, LANE_LOG, begin_work, begin_done);
+    snapshot_install_run(r, LANE_LOG, begin_work, begin_done);
 }

@@ -116,7 +116,7 @@ static bool queue_step(struct replication *r, enum step_kind kind, struct buf *b
 }
 
 /* Gives the snapshot up. The file goes behind the blocks that are still queued. */
-static void give_up(struct replication *r)
+static void snapshot_task_give_up(struct replication *r)
 {
     struct snapshot_task *t = &r->snapshot;
     if (t->state == SNAPSHOT_STEPPING) {
@@ -132,7 +132,7 @@ static void give_up(struct replication *r)
 void snapshot_task_cancel(struct replication *r)
 {
     if (r->snapshot.state == SNAPSHOT_STEPPING) {
-        give_up(r);
+        snapshot_task_give_up(r);
     }
 }
 
@@ -171,20 +171,20 @@ void snapshot_task_step(struct replication *r)
     if (rv < 0 || !buf_ok(&t->pending) || !queue_blocks(r, rv == 0)) {
         running_log_note(r, true, "snapshot_failed", "index=%" PRIu64 " reason=\"%s\"",
                          t->meta.index, conclave_strerror(rv < 0 ? rv : CONCLAVE_ENOMEM));
-        give_up(r);
+        snapshot_task_give_up(r);
         return;
     }
     if (rv == 0) {
         t->state = SNAPSHOT_ENDING;
         if (!queue_step(r, STEP_FINISH, NULL)) {
-            give_up(r);
+            snapshot_task_give_up(r);
         }
     } else if (t->queued >= AHEAD_MAX) {
         t->ahead = true;
     }
 }
 
-static void ended(struct replication *r)
+static void snapshot_task_ended(struct replication *r)
 {
     r->snapshot.state = SNAPSHOT_IDLE;
     error_text_finish(&r->snapshot.problem);
@@ -232,7 +232,7 @@ static void remove_done(struct worker_job *job)
                          j->n_segments, j->n_snapshots, j->keep_after + 1);
     }
     trim_free(j);
-    ended(r);
+    snapshot_task_ended(r);
     running_log_job_done(r);
 }
 
@@ -251,7 +251,7 @@ static void trim_done(struct worker_job *job)
     if (j->rv != 0) {
         running_log_fail(r, j->rv, error_text_of(&r->journal.problem, j->rv));
         trim_free(j);
-        ended(r);
+        snapshot_task_ended(r);
     } else {
         r->live_segment = j->live_segment; /* before the files become something else */
         j->tidy = r->install.receiver.state == RECEIVE_IDLE;
@@ -349,7 +349,7 @@ static void completed(struct replication *r)
                              r->options.trailing_entries, &result);
     if (rv != 0) {
         running_log_fail(r, rv, "the consensus engine refused a snapshot");
-        ended(r);
+        snapshot_task_ended(r);
         return;
     }
     carry_out(r, rv, &result, NULL);
@@ -369,7 +369,7 @@ static void completed(struct replication *r)
     if (j == NULL || !keep_new(t) || !plan_trim(r, j)) {
         free(j);
         running_log_fail(r, CONCLAVE_ENOMEM, "out of memory while trimming the log");
-        ended(r);
+        snapshot_task_ended(r);
         return;
     }
     t->state = SNAPSHOT_TRIMMING;
@@ -391,16 +391,16 @@ static void step_done(struct worker_job *job)
             running_log_note(r, true, "snapshot_failed", "index=%" PRIu64 " reason=\"%s\"",
                              t->meta.index, error_text_of(&t->problem, t->writer_rv));
         }
-        ended(r);
+        snapshot_task_ended(r);
     } else if (s->rv != 0) {
         if (t->state == SNAPSHOT_STEPPING || t->state == SNAPSHOT_ENDING) {
-            give_up(r);
+            snapshot_task_give_up(r);
         }
     } else if (s->kind == STEP_FINISH) {
         if (r->error == 0) {
             completed(r);
         } else {
-            ended(r); /* it stays on the disk, whole, for the next start */
+            snapshot_task_ended(r); /* it stays on the disk, whole, for the next start */
         }
     } else if (t->queued < AHEAD_MAX / 2) {
         t->ahead = false;

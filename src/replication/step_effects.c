@@ -63,8 +63,8 @@ static int take_entry(struct replication *r, const struct engine_entry *entry)
     return rv;
 }
 
-static void take_entries(struct replication *r, const struct engine_result *result,
-                         const struct carried *received)
+static void step_effects_take_entries(struct replication *r, const struct engine_result *result,
+                                      const struct carried *received)
 {
     const struct engine_entry barrier = {
         .term = engine_term(r->engine),
@@ -104,7 +104,7 @@ void carry_out(struct replication *r, int rv, const struct engine_result *result
         append_truncated(r, result->truncated_from);
     }
     if (result->count > 0 && r->error == 0) {
-        take_entries(r, result, received);
+        step_effects_take_entries(r, result, received);
     }
     for (unsigned i = 0; i < result->messages && r->error == 0; i++) {
         struct engine_message m;

@@ -25,7 +25,7 @@ enum { WHEEL_SLOTS = 256 };
 
 #define TICK_NEVER INT64_MAX
 
-struct session {
+struct tracked_session {
     struct map_node node; /* in by_id */
     struct list link;     /* in its slot, or in unreported */
     int64_t id;
@@ -37,9 +37,9 @@ struct session {
 };
 
 struct session_tracker {
-    struct map by_id;               /* struct session */
-    struct list slots[WHEEL_SLOTS]; /* struct session, by due % WHEEL_SLOTS */
-    struct list unreported;         /* struct session, oldest sign of life first */
+    struct map by_id;               /* struct tracked_session */
+    struct list slots[WHEEL_SLOTS]; /* struct tracked_session, by due % WHEEL_SLOTS */
+    struct list unreported;         /* struct tracked_session, oldest sign of life first */
     uint32_t reports;               /* number of the last report */
     bool leads;                     /* sessions are ended here, not reported */
     int64_t next;                   /* first tick that was not looked at yet */
@@ -88,7 +88,7 @@ static struct list *session_slot(struct session_tracker *t, int64_t tick)
 /* --- the wheel ------------------------------------------------------------------------------------ */
 
 /* Puts the session into the slot in which it is due `more_ms` from now. */
-static void session_arm(struct session_tracker *t, struct session *s, int64_t now_ms,
+static void session_arm(struct session_tracker *t, struct tracked_session *s, int64_t now_ms,
                         int64_t more_ms)
 {
     int64_t due = saturating_add(session_tick(t, now_ms, more_ms), 1);
@@ -108,7 +108,7 @@ static void session_arm(struct session_tracker *t, struct session *s, int64_t no
 }
 
 /* A sign of life. */
-static void session_hear(struct session_tracker *t, struct session *s, int64_t heard_ms)
+static void session_hear(struct session_tracker *t, struct tracked_session *s, int64_t heard_ms)
 {
     s->heard_ms = heard_ms;
     s->ending = 0;
@@ -122,13 +122,13 @@ static void session_hear(struct session_tracker *t, struct session *s, int64_t h
 
 static bool session_equal(const struct map_node *node, const void *key)
 {
-    return CONTAINER_OF(node, struct session, node)->id == *(const int64_t *)key;
+    return CONTAINER_OF(node, struct tracked_session, node)->id == *(const int64_t *)key;
 }
 
-static struct session *session_find(const struct session_tracker *t, int64_t id)
+static struct tracked_session *session_find(const struct session_tracker *t, int64_t id)
 {
     struct map_node *node = map_find(&t->by_id, hash_number((uint64_t)id), session_equal, &id);
-    return node != NULL ? CONTAINER_OF(node, struct session, node) : NULL;
+    return node != NULL ? CONTAINER_OF(node, struct tracked_session, node) : NULL;
 }
 
 struct session_tracker *session_tracker_create(int32_t granule_ms)
@@ -156,7 +156,7 @@ void session_tracker_destroy(struct session_tracker *t)
     struct map_node *next;
     for (struct map_node *node = map_take_all(&t->by_id); node != NULL; node = next) {
         next = node->next;
-        free(CONTAINER_OF(node, struct session, node));
+        free(CONTAINER_OF(node, struct tracked_session, node));
     }
     free(t);
 }
@@ -166,13 +166,13 @@ int session_tracker_add(struct session_tracker *t, int64_t id, int32_t timeout_m
     if (timeout_ms < 0) {
         return CONCLAVE_EINVAL;
     }
-    struct session *s = session_find(t, id);
+    struct tracked_session *s = session_find(t, id);
     if (s == NULL) {
         s = malloc(sizeof *s);
         if (s == NULL) {
             return CONCLAVE_ENOMEM;
         }
-        *s = (struct session){.id = id};
+        *s = (struct tracked_session){.id = id};
         list_init(&s->link);
         if (map_insert(&t->by_id, &s->node, hash_number((uint64_t)id)) != 0) {
             free(s);
@@ -196,7 +196,7 @@ void session_tracker_lead(struct session_tracker *t, bool leads)
 
 bool session_tracker_touch(struct session_tracker *t, int64_t id, int64_t heard_ms)
 {
-    struct session *s = session_find(t, id);
+    struct tracked_session *s = session_find(t, id);
     if (s == NULL) {
         return false;
     }
@@ -209,7 +209,7 @@ bool session_tracker_touch(struct session_tracker *t, int64_t id, int64_t heard_
 void session_tracker_extend(struct session_tracker *t, int64_t id, int64_t since_ms,
                             int64_t until_ms)
 {
-    struct session *s = session_find(t, id);
+    struct tracked_session *s = session_find(t, id);
     if (s != NULL && s->heard_ms >= since_ms && s->heard_ms < until_ms) {
         session_hear(t, s, until_ms);
     }
@@ -217,7 +217,7 @@ void session_tracker_extend(struct session_tracker *t, int64_t id, int64_t since
 
 void session_tracker_doubt(struct session_tracker *t, int64_t id, int64_t heard_ms)
 {
-    struct session *s = session_find(t, id);
+    struct tracked_session *s = session_find(t, id);
     if (s != NULL && heard_ms < s->heard_ms) {
         s->heard_ms = heard_ms;
     }
@@ -225,7 +225,7 @@ void session_tracker_doubt(struct session_tracker *t, int64_t id, int64_t heard_
 
 bool session_tracker_is_over(const struct session_tracker *t, int64_t id, int64_t now_ms)
 {
-    const struct session *s = session_find(t, id);
+    const struct tracked_session *s = session_find(t, id);
     if (s == NULL) {
         return false;
     }
@@ -234,7 +234,7 @@ bool session_tracker_is_over(const struct session_tracker *t, int64_t id, int64_
 
 void session_tracker_remove(struct session_tracker *t, int64_t id)
 {
-    struct session *s = session_find(t, id);
+    struct tracked_session *s = session_find(t, id);
     if (s == NULL) {
         return;
     }
@@ -262,7 +262,7 @@ int64_t session_tracker_deadline(struct session_tracker *t)
 static void session_collect(struct list *slot, int64_t now, struct list *due)
 {
     LIST_FOREACH (link, slot) {
-        const struct session *s = CONTAINER_OF(link, struct session, link);
+        const struct tracked_session *s = CONTAINER_OF(link, struct tracked_session, link);
         if (s->due <= now && s->due != TICK_NEVER) {
             list_remove(link);
             list_push_back(due, link);
@@ -271,7 +271,7 @@ static void session_collect(struct list *slot, int64_t now, struct list *due)
 }
 
 /* Asks about a session that is due. */
-static void session_judge(struct session_tracker *t, struct session *s, int64_t now_ms,
+static void session_judge(struct session_tracker *t, struct tracked_session *s, int64_t now_ms,
                           session_verdict fn, void *ctx)
 {
     int64_t id = s->id;
@@ -304,7 +304,7 @@ void session_tracker_expire(struct session_tracker *t, int64_t now_ms, session_v
     /* Whatever fn removes leaves the list by itself; what it adds or touches is due later. */
     struct list *link;
     while ((link = list_pop_front(&due)) != NULL) {
-        session_judge(t, CONTAINER_OF(link, struct session, link), now_ms, fn, ctx);
+        session_judge(t, CONTAINER_OF(link, struct tracked_session, link), now_ms, fn, ctx);
     }
 }
 
@@ -320,7 +320,7 @@ void session_tracker_report(struct session_tracker *t, uint32_t number,
 {
     t->reports = number;
     LIST_FOREACH (link, &t->unreported) {
-        const struct session *s = CONTAINER_OF(link, struct session, link);
+        const struct tracked_session *s = CONTAINER_OF(link, struct tracked_session, link);
         fn(ctx, s->id, s->heard_ms);
     }
 }
@@ -328,7 +328,7 @@ void session_tracker_report(struct session_tracker *t, uint32_t number,
 void session_tracker_reported(struct session_tracker *t, uint32_t number)
 {
     while (!list_empty(&t->unreported)) {
-        struct session *s = CONTAINER_OF(t->unreported.next, struct session, link);
+        struct tracked_session *s = CONTAINER_OF(t->unreported.next, struct tracked_session, link);
         if (s->report > number) {
             break;
         }
@@ -344,7 +344,7 @@ void session_tracker_each(const struct session_tracker *t,
 {
     struct map_node *n = NULL;
     while ((n = map_next(&t->by_id, n)) != NULL) {
-        const struct session *s = CONTAINER_OF(n, struct session, node);
+        const struct tracked_session *s = CONTAINER_OF(n, struct tracked_session, node);
         int64_t due_ms = saturating_add(saturating_multiply(s->due, t->tick_ms), t->lost_ms);
         if (!fn(ctx, s->id, due_ms)) {
             return;

@@ -21,7 +21,7 @@ static size_t origin_place(const struct state *s, int64_t id)
     return low;
 }
 
-static struct origin *origin_at(const struct state *s, size_t place, int64_t id)
+static struct batch_origin *origin_at(const struct state *s, size_t place, int64_t id)
 {
     bool there = place < s->origins_count && s->origins[place].id == id;
     return there ? &s->origins[place] : NULL;
@@ -30,11 +30,11 @@ static struct origin *origin_at(const struct state *s, size_t place, int64_t id)
 bool origin_put(struct state *s, int64_t id, int64_t sequence)
 {
     size_t place = origin_place(s, id);
-    struct origin *origin = origin_at(s, place, id);
+    struct batch_origin *origin = origin_at(s, place, id);
     if (origin == NULL) {
         if (s->origins_count == s->origins_cap) {
             size_t cap = s->origins_cap == 0 ? 8 : s->origins_cap * 2;
-            struct origin *origins = realloc(s->origins, cap * sizeof *origins);
+            struct batch_origin *origins = realloc(s->origins, cap * sizeof *origins);
             if (origins == NULL) {
                 return false;
             }
@@ -60,7 +60,7 @@ void origins_copy(struct state *s, const struct state *from)
 
 int64_t state_origin_sequence(const struct state *s, int64_t origin)
 {
-    const struct origin *found = origin_at(s, origin_place(s, origin), origin);
+    const struct batch_origin *found = origin_at(s, origin_place(s, origin), origin);
     return found != NULL ? found->sequence : 0;
 }
 

@@ -140,7 +140,7 @@ void once_results_agree(struct state *s, struct session *session, const struct o
 
 /* --- a write that may have come before -------------------------------------------------------- */
 
-static struct once_result *find(const struct once_results *r, int32_t number)
+static struct once_result *exactly_once_find(const struct once_results *r, int32_t number)
 {
     LIST_FOREACH (link, &r->list) {
         if (result_of(link)->number == number) {
@@ -160,7 +160,7 @@ static int32_t missing(const struct once_results *r, int32_t number)
 /* The reconfig is under way: whoever asks last is told. After a restore it may be that of another life. */
 static void answer_deferred(struct write *w, const struct once_result *result)
 {
-    struct reconfig *reconfig = &w->s->configuration.reconfig;
+    struct member_change *reconfig = &w->s->configuration.reconfig;
     if (reconfig->zxid != result->zxid || reconfig->session_id != w->command->session_id) {
         w->effects->err = CONCLAVE_CONNECTION_LOSS;
         return;
@@ -196,7 +196,7 @@ bool once_results_answer(struct write *w)
     forget_answered(w->s, r, command->unanswered);
     bool again = distance(r->last, command->number) <= 0;
     if (again) {
-        const struct once_result *result = find(r, command->number);
+        const struct once_result *result = exactly_once_find(r, command->number);
         w->effects->repeated = true;
         if (result != NULL && result->deferred) {
             answer_deferred(w, result);

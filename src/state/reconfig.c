@@ -44,7 +44,7 @@ static void set_node(struct write *w, struct znode *node, struct slice data, int
 }
 
 /* The members that clients see. */
-static const struct membership *shown(const struct configuration *e)
+static const struct membership *reconfig_shown(const struct configuration *e)
 {
     return configuration_is_leaving(e) ? &e->target : &e->members;
 }
@@ -83,7 +83,7 @@ static void publish(struct write *w)
         return;
     }
     buf_reset(&s->scratch);
-    membership_print(shown(e), &s->scratch);
+    membership_print(reconfig_shown(e), &s->scratch);
     buf_printf(&s->scratch, "version=%llx", (unsigned long long)e->version);
     state_need(buf_ok(&s->scratch));
     int64_t bytes = (int64_t)s->scratch.len - (int64_t)znode_data(node).len;
@@ -139,7 +139,7 @@ static bool next_piece(struct slice *rest, struct slice *ret)
     return false;
 }
 
-static int leave(struct membership *next, struct slice list)
+static int reconfig_leave(struct membership *next, struct slice list)
 {
     struct slice piece;
     int64_t id;
@@ -263,7 +263,7 @@ static int change_members(struct membership *next, const struct wire_reconfig_re
     struct slice joining = r->joining_servers;
     struct slice piece;
     struct change change;
-    int rc = leave(next, r->leaving_servers);
+    int rc = reconfig_leave(next, r->leaving_servers);
     if (rc == 0) {
         change_begin(&change, next, STATE_MEMBER_ID_MAX);
         while (rc == 0 && next_piece(&joining, &piece)) {
@@ -275,13 +275,13 @@ static int change_members(struct membership *next, const struct wire_reconfig_re
 }
 
 /* The properties of a request that names all members. */
-struct listing {
+struct member_listing {
     struct membership *next;
     bool unknown; /* there is a key that is none */
     int rc;       /* the first error of a value */
 };
 
-static int list_server(struct listing *l, struct slice number, struct slice address)
+static int list_server(struct member_listing *l, struct slice number, struct slice address)
 {
     struct member_line line;
     const char *why;
@@ -305,7 +305,7 @@ static bool is_hexadecimal(const char *text)
 
 static int list_pair(void *ctx, const char *key, const char *value, unsigned line)
 {
-    struct listing *l = ctx;
+    struct member_listing *l = ctx;
     int rc = 0;
     (void)line;
     if (strncmp(key, "server.", 7) == 0) {
@@ -322,7 +322,7 @@ static int list_pair(void *ctx, const char *key, const char *value, unsigned lin
 /* Commas and newlines divide; the rest is the form of a configuration file. */
 static int list_members(const struct write *w, struct membership *next, struct slice text)
 {
-    struct listing listing = {.next = next};
+    struct member_listing listing = {.next = next};
     struct buf *lines = &w->s->scratch;
     buf_reset(lines);
     buf_append_slice(lines, text);
@@ -435,17 +435,17 @@ int write_reconfig(struct write *w, const struct wire_reconfig_request *r)
     if (rc != 0) {
         return rc;
     }
-    state_need(membership_copy(&next, shown(e)));
+    state_need(membership_copy(&next, reconfig_shown(e)));
     rc = next_members(w, r, &next);
     if (rc != 0) {
         membership_finish(&next);
         return rc;
     }
-    bool same = membership_equal(&next, shown(e));
+    bool same = membership_equal(&next, reconfig_shown(e));
     if (same) {
         membership_finish(&next);
     } else { /* if it is given up, the leaving members stay and must be shown again */
-        e->unpublished = e->unpublished || !membership_equal(&e->members, shown(e));
+        e->unpublished = e->unpublished || !membership_equal(&e->members, reconfig_shown(e));
         membership_finish(&e->target);
         e->target = next;
         e->leaving = (w->command->options & COMMAND_LEAVING) != 0;
@@ -458,10 +458,10 @@ int write_reconfig(struct write *w, const struct wire_reconfig_request *r)
         reply_config(w);
         return 0;
     }
-    e->reconfig = (struct reconfig){.zxid = w->zxid,
-                                    .origin = w->origin,
-                                    .session_id = w->command->session_id,
-                                    .cxid = w->command->cxid};
+    e->reconfig = (struct member_change){.zxid = w->zxid,
+                                         .origin = w->origin,
+                                         .session_id = w->command->session_id,
+                                         .cxid = w->command->cxid};
     w->effects->deferred = true;
     return 0;
 }
@@ -477,7 +477,7 @@ static void reconfig_end(struct write *w, int32_t err)
                                                  .session_id = e->reconfig.session_id,
                                                  .cxid = e->reconfig.cxid,
                                                  .err = err};
-    e->reconfig = (struct reconfig){0};
+    e->reconfig = (struct member_change){0};
     if (err != 0 || membership_equal(&e->members, &e->target)) {
         end_leaving(e);
     }

@@ -9,7 +9,7 @@ struct state;
 struct write;
 
 /* A reconfiguration whose answer waits. */
-struct reconfig {
+struct member_change {
     int64_t zxid; /* of its command; 0: there is none */
     int64_t origin;
     int64_t session_id;
@@ -23,7 +23,7 @@ struct configuration {
     struct membership members; /* as the log's configuration has them; none: nobody said yet */
     int64_t version;           /* zxid of what /zookeeper/config says, 0: it says nothing */
     bool unpublished;          /* they changed since */
-    struct reconfig reconfig;
+    struct member_change reconfig;
     struct membership target; /* where it is to lead; while members are leaving, those that stay */
     bool leaving;             /* the reconfig is answered as soon as only members without a vote are
                                  still to go: COMMAND_LEAVING */

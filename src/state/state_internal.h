@@ -30,7 +30,7 @@ struct session {
 };
 
 /* A server that batches came from. */
-struct origin {
+struct batch_origin {
     int64_t id;
     int64_t sequence; /* of the last one admitted */
 };
@@ -63,7 +63,7 @@ struct snapshot {
 struct state {
     struct tree tree;
     struct map sessions;
-    struct origin *origins; /* by id, ascending */
+    struct batch_origin *origins; /* by id, ascending */
     size_t origins_count;
     size_t origins_cap;
     int64_t zxid;    /* of the last applied command */

@@ -77,8 +77,8 @@ void write_rollback(struct state *s)
 /* --- events ----------------------------------------------------------------------------------- */
 
 /* The event borrows the list. */
-static void tell(struct write *w, enum wire_event_type type, size_t offset, size_t len,
-                 const struct znode *node)
+static void write_tell(struct write *w, enum wire_event_type type, size_t offset, size_t len,
+                       const struct znode *node)
 {
     struct acl_table *acls = &w->s->tree.acls;
     const struct acl_list *acl = acl_get(acls, node->acl);
@@ -94,16 +94,16 @@ static void tell_node_and_parent(struct write *w, enum wire_event_type type,
     size_t offset = effects_path(e, node);
     size_t len = e->paths.len - offset;
     size_t parent_len = len - znode_name(node).len - 1;
-    tell(w, type, offset, len, node);
-    tell(w, WIRE_EVENT_NODE_CHILDREN_CHANGED, offset, parent_len > 0 ? parent_len : 1,
-         node->parent);
+    write_tell(w, type, offset, len, node);
+    write_tell(w, WIRE_EVENT_NODE_CHILDREN_CHANGED, offset, parent_len > 0 ? parent_len : 1,
+               node->parent);
     w->path = slice_make(e->paths.data + offset, len);
 }
 
 void write_tell_data(struct write *w, const struct znode *node)
 {
     size_t offset = effects_path(w->effects, node);
-    tell(w, WIRE_EVENT_NODE_DATA_CHANGED, offset, w->effects->paths.len - offset, node);
+    write_tell(w, WIRE_EVENT_NODE_DATA_CHANGED, offset, w->effects->paths.len - offset, node);
 }
 
 void write_replace_data(struct state *s, struct znode *node, struct slice data)

@@ -38,7 +38,7 @@ static int scrypt_run(struct slice password, const struct scrypt_form *f,
 
 /* base64 without '=' */
 
-static void encode(struct buf *out, const uint8_t *bytes, size_t len)
+static void scrypt_encode(struct buf *out, const uint8_t *bytes, size_t len)
 {
     unsigned char text[4 * (SALT_MAX + 2) / 3 + 4];
     int n = EVP_EncodeBlock(text, bytes, (int)len);
@@ -104,9 +104,9 @@ int scrypt_hash(struct slice password, struct buf *out)
     int rc = scrypt_run(password, &f, f.key);
     if (rc == 0) {
         buf_printf(out, "$scrypt$ln=%u,r=%u,p=%u$", f.log_n, f.r, f.p);
-        encode(out, f.salt, f.salt_len);
+        scrypt_encode(out, f.salt, f.salt_len);
         buf_append_u8(out, '$');
-        encode(out, f.key, sizeof f.key);
+        scrypt_encode(out, f.key, sizeof f.key);
     }
     OPENSSL_cleanse(&f, sizeof f);
     return rc == 0 && !buf_ok(out) ? CONCLAVE_ENOMEM : rc;

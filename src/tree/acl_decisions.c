@@ -205,8 +205,8 @@ static int32_t sorted_granted_to(const struct acl_decisions *d, const struct sor
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-static int32_t decide(struct acl_decisions *d, uint32_t number, struct wire_vector acl,
-                      struct wire_vector ids)
+static int32_t acl_decisions_decide(struct acl_decisions *d, uint32_t number,
+                                    struct wire_vector acl, struct wire_vector ids)
 {
     const struct sorted_list *list = sorted_get(d, number, acl);
     if (list == NULL) {
@@ -230,12 +230,13 @@ bool acl_decisions_permit(struct acl_decisions *d, uint32_t number, struct wire_
         d->answers = calloc(ANSWERS, sizeof *d->answers);
     }
     if (d->answers == NULL) {
-        int32_t granted = decide(d, number, acl, ids);
+        int32_t granted = acl_decisions_decide(d, number, acl, ids);
         return granted == -1 || (granted & perms) != 0;
     }
     struct answer *answer = &d->answers[hash_number(caller + number) & (ANSWERS - 1)];
     if (answer->epoch != d->epoch || answer->number != number || answer->caller != caller) {
-        *answer = (struct answer){d->epoch, caller, number, decide(d, number, acl, ids)};
+        *answer =
+            (struct answer){d->epoch, caller, number, acl_decisions_decide(d, number, acl, ids)};
     }
     return answer->granted == -1 || (answer->granted & perms) != 0;
 }

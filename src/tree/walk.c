@@ -71,7 +71,8 @@ static size_t znode_depth(const struct znode *node)
 }
 
 /* Compares names of siblings; if more path follows the shorter one, its next byte is '/'. */
-static int compare_names(const struct znode *a, bool more_a, const struct znode *b, bool more_b)
+static int walk_compare_names(const struct znode *a, bool more_a, const struct znode *b,
+                              bool more_b)
 {
     struct slice x = znode_name(a);
     struct slice y = znode_name(b);
@@ -104,5 +105,5 @@ int znode_compare_paths(const struct znode *a, const struct znode *b)
     for (; a->parent != b->parent; a = a->parent, b = b->parent) {
         more_a = more_b = true;
     }
-    return compare_names(a, more_a, b, more_b);
+    return walk_compare_names(a, more_a, b, more_b);
 }

@@ -285,7 +285,7 @@ static bool find_tail(const struct sim_bytes *bytes, struct tail *ret)
         size_t left = bytes->len - ret->position;
         const uint8_t *at = bytes->data + ret->position;
         size_t size = left >= FRAME_HEADER_SIZE ? frame_size(at) : 0;
-        struct frame f;
+        struct segment_frame f;
         if (size == 0 || size > left || !frame_decode(at, size, ret->header.salt, &f) ||
             f.previous != ret->previous) {
             return true;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 /* What was read, written again: the same frame. */
-static void fuzz_control(const struct frame *f)
+static void fuzz_control(const struct peer_frame *f)
 {
     struct slice rest = SLICE_NULL;
     struct hello h;
@@ -27,7 +27,7 @@ static void fuzz_control(const struct frame *f)
     }
     if (again.len > 0) {
         struct slice all = buf_slice(&again);
-        struct frame g;
+        struct peer_frame g;
         must(frame_take(&all, HELLO_FRAME_MAX, &g) == 1 && all.len == 0 && g.channel == 0);
         must(slice_equal(g.bytes, f->bytes));
     }
@@ -44,7 +44,7 @@ const struct cost_bound fuzz_bound = {
 void fuzz_input(const uint8_t *data, size_t size)
 {
     struct slice rest = slice_make(data, size);
-    struct frame f;
+    struct peer_frame f;
     while (frame_take(&rest, HELLO_FRAME_MAX, &f) == 1) {
         must(f.bytes.len <= HELLO_FRAME_MAX);
         must(f.bytes.data + f.bytes.len == rest.data && rest.data + rest.len == data + size);

@@ -111,7 +111,7 @@ static void fuzz_view(struct slice text)
 {
     struct input in = input_make(text);
     struct conclave_redis_view *view = NULL;
-    struct redis_answer answer;
+    struct info_answer answer;
     enum conclave_redis_layout layout =
         take(&in) % 2 == 0 ? CONCLAVE_REDIS_LAYOUT_NATIVE : CONCLAVE_REDIS_LAYOUT_GEM;
     struct slice rest = take_rest(&in);

@@ -248,7 +248,7 @@ static void on_state(void *ctx, enum conclave_state state)
     }
 }
 
-static void on_reply(void *ctx, struct request *r)
+static void on_reply(void *ctx, struct client_request *r)
 {
     struct client *c = ctx;
     struct deed *d = r->ctx;
@@ -269,7 +269,7 @@ static void on_reply(void *ctx, struct request *r)
     request_unref(r);
 }
 
-static void on_watch(void *ctx, struct watch *w)
+static void on_watch(void *ctx, struct client_watch *w)
 {
     struct client *c = ctx;
     c->events++;
@@ -285,7 +285,7 @@ static void on_watch(void *ctx, struct watch *w)
     free(w);
 }
 
-static void on_event(void *ctx, struct watch_event *e)
+static void on_event(void *ctx, struct client_event *e)
 {
     struct client *c = ctx;
     c->events++;

@@ -42,7 +42,7 @@ static void lasting_fn(struct conclave_client *client, enum conclave_event_type 
 
 static void submit(struct client *c, struct deed *d, const struct conclave_op *op)
 {
-    struct request *r;
+    struct client_request *r;
     int rc = op_check(op);
     if (rc == 0) {
         rc = request_create(op, &r);

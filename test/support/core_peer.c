@@ -35,7 +35,7 @@ static void copy_text(char *to, size_t size, const void *text, size_t len)
              text != NULL ? (const char *)text : "");
 }
 
-static void on_reply(void *ctx, struct request *r)
+static void on_reply(void *ctx, struct client_request *r)
 {
     struct peer *p = ctx;
     p->replies = grow(p->replies, p->replies_count, sizeof *p->replies);
@@ -51,7 +51,7 @@ static void on_reply(void *ctx, struct request *r)
     request_unref(r);
 }
 
-static void on_watch(void *ctx, struct watch *w)
+static void on_watch(void *ctx, struct client_watch *w)
 {
     struct peer *p = ctx;
     p->watches = grow(p->watches, p->watches_count, sizeof *p->watches);
@@ -61,7 +61,7 @@ static void on_watch(void *ctx, struct watch *w)
     free(w);
 }
 
-static void on_event(void *ctx, struct watch_event *e)
+static void on_event(void *ctx, struct client_event *e)
 {
     struct peer *p = ctx;
     p->watches = grow(p->watches, p->watches_count, sizeof *p->watches);
@@ -147,7 +147,7 @@ int peer_submit(struct peer *p, const struct conclave_op *op, int id)
 int peer_submit_as(struct peer *p, const struct conclave_op *op, int id, bool counted)
 {
     assert_int_equal(op_check(op), 0);
-    struct request *r;
+    struct client_request *r;
     assert_int_equal(request_create(op, &r), 0);
     r->fn = no_reply;
     r->ctx = (void *)(intptr_t)id;
@@ -173,7 +173,8 @@ void peer_add_watch(struct peer *p, const char *path, enum conclave_watch_kind k
 
 bool peer_forget_watch(struct peer *p, const char *path, int id)
 {
-    struct watch *w = core_forget_watch(&p->core, path, no_watch, (void *)(intptr_t)id, false);
+    struct client_watch *w =
+        core_forget_watch(&p->core, path, no_watch, (void *)(intptr_t)id, false);
     free(w);
     return w != NULL;
 }

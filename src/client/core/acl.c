@@ -16,7 +16,7 @@ bool acl_is_valid(const struct conclave_acl *acl, size_t count)
 }
 
 /* Copies a string to *at and moves that behind it. */
-static const char *copy_text(char **at, const char *text)
+static const char *acl_copy_text(char **at, const char *text)
 {
     char *copy = *at;
     size_t size = strlen(text) + 1;
@@ -39,8 +39,8 @@ struct conclave_acl *acl_copy(const struct conclave_acl *acl, size_t count)
     char *text = (char *)(copy + count);
     for (size_t i = 0; i < count; i++) {
         copy[i].perms = acl[i].perms;
-        copy[i].scheme = copy_text(&text, acl[i].scheme);
-        copy[i].id = copy_text(&text, acl[i].id);
+        copy[i].scheme = acl_copy_text(&text, acl[i].scheme);
+        copy[i].id = acl_copy_text(&text, acl[i].id);
     }
     return copy;
 }

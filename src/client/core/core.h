@@ -43,11 +43,11 @@ struct core_events {
     /* The state changed. */
     void (*state)(void *ctx, enum conclave_state state);
     /* The request is answered: r->reply. Takes over one reference. */
-    void (*reply)(void *ctx, struct request *r);
+    void (*reply)(void *ctx, struct client_request *r);
     /* The watch is to be told w->type, for the last time. Takes over w. */
-    void (*watch)(void *ctx, struct watch *w);
+    void (*watch)(void *ctx, struct client_watch *w);
     /* The persistent watch e->watch, which stays, is to be told e->type. Takes over e. */
-    void (*event)(void *ctx, struct watch_event *e);
+    void (*event)(void *ctx, struct client_event *e);
     /* A SASL token is wanted that answers `challenge`, a null slice at the beginning of an exchange.
      * Of use while the link stays LINK_LOGIN. 0, or why the link must end. Only with options.login. */
     int (*login)(void *ctx, struct slice challenge);
@@ -196,7 +196,7 @@ void core_login_failed(struct core *c, int64_t now_ns);
 
 /* Sends or queues r, made for op. Takes r on success. 0, CONCLAVE_ENOMEM, CONCLAVE_ETOOBIG,
  * CONCLAVE_ETOOMANY, CONCLAVE_ECLOSED. */
-int core_submit(struct core *c, const struct conclave_op *op, struct request *r,
+int core_submit(struct core *c, const struct conclave_op *op, struct client_request *r,
                 int64_t now_ns) CONCLAVE_MUST_USE;
 
 /* Adds credentials to this and all later links. 0, CONCLAVE_ENOMEM, CONCLAVE_ETOOBIG,
@@ -206,8 +206,8 @@ int core_add_auth(struct core *c, const char *scheme, struct slice auth) CONCLAV
 /* Takes back a watch (internal: of a recipe) that was not told yet, also one that is about to
  * be; nothing of it is told any more. The server is told when nobody else has such a persistent
  * watch there; where that fails its events are dropped as they come. NULL: there is none. */
-struct watch *core_forget_watch(struct core *c, const char *path, conclave_watch_fn fn, void *ctx,
-                                bool internal);
+struct client_watch *core_forget_watch(struct core *c, const char *path, conclave_watch_fn fn,
+                                       void *ctx, bool internal);
 
 /* Ends the session: as conclave_client_close. Becomes CLOSED now or later (core_tick,
  * core_received, core_link_down). */

@@ -16,7 +16,7 @@ struct auth {
 void core_set_state(struct core *c, enum conclave_state state);
 
 /* Whether the server of the link is to be asked. What recipes want (not counted) takes a session. */
-static inline bool core_may_send(const struct core *c, const struct request *r)
+static inline bool core_may_send(const struct core *c, const struct client_request *r)
 {
     return !c->read_only || r->counted;
 }
@@ -44,7 +44,7 @@ int core_take_login(struct core *c, struct slice body, int64_t now_ns) CONCLAVE_
 int32_t core_next_xid(struct core *c);
 
 /* core_request.c: answers r, once, and drops the core's reference. */
-void core_answer(struct core *c, struct request *r, int error);
+void core_answer(struct core *c, struct client_request *r, int error);
 
 /* core_request.c: answers a whole queue. Requests that the answers give rise to are not touched. */
 void core_answer_all(struct core *c, struct list *requests, int error);
@@ -65,14 +65,14 @@ int core_send_close(struct core *c, int64_t now_ns) CONCLAVE_MUST_USE;
 
 /* core_request.c: puts r, made with request_create_bare, on the link; path NULL: it has no body,
  * else path and type are its body. Takes r on success. 0 or CONCLAVE_ENOMEM. */
-int core_send_bare(struct core *c, struct request *r, const char *path,
+int core_send_bare(struct core *c, struct client_request *r, const char *path,
                    int32_t type) CONCLAVE_MUST_USE;
 
 /* core_request.c: takes r off a link that is lost and puts it at the head of the queue. */
-void core_requeue(struct core *c, struct request *r);
+void core_requeue(struct core *c, struct client_request *r);
 
 /* core_request.c: takes r out of the queue and answers it. */
-void core_refuse_queued(struct core *c, struct request *r, int error);
+void core_refuse_queued(struct core *c, struct client_request *r, int error);
 
 /* core_once.c: what the answer to op may take, in bytes. */
 size_t core_once_answer_max(const struct core *c, const struct conclave_op *op);
@@ -85,15 +85,15 @@ void core_once_ask(struct core *c);
 void core_once_accepted(struct core *c, struct slice tail);
 
 /* core_once.c: whether r may be put on the link now. */
-bool core_once_fits(const struct core *c, const struct request *r);
+bool core_once_fits(const struct core *c, const struct client_request *r);
 
 /* core_once.c: r's frame was appended at start, with CORE_ONCE_ROOM reserved behind it: it gets its number, if
  * it needs one. */
-void core_once_sent(struct core *c, struct request *r, size_t start);
+void core_once_sent(struct core *c, struct client_request *r, size_t start);
 enum { CORE_ONCE_ROOM = WIRE_WRITE_NUMBER_LEN };
 
 /* core_once.c: r, the first on the link, is answered. */
-void core_once_answered(struct core *c, const struct request *r);
+void core_once_answered(struct core *c, const struct client_request *r);
 
 /* core_once.c: the link is lost: what can be sent again goes to the head of the queue. */
 void core_once_keep(struct core *c);
@@ -118,9 +118,9 @@ int core_tell_resumed(struct core *c) CONCLAVE_MUST_USE;
 void core_lose_watches(struct core *c);
 
 /* core_watch.c: lets the server drop its persistent watch, unless somebody still wants it. */
-void core_release_watch(struct core *c, const char *path, enum watch_kind kind);
+void core_release_watch(struct core *c, const char *path, enum client_watch_kind kind);
 
 /* core_watch.c: the server's answer to that. */
-void core_take_released(struct core *c, const struct request *r, int error);
+void core_take_released(struct core *c, const struct client_request *r, int error);
 
 #endif

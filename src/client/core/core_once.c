@@ -53,10 +53,10 @@ void core_once_ask(struct core *c)
     }
 }
 
-static struct request *first_kept(struct core *c)
+static struct client_request *first_kept(struct core *c)
 {
-    struct request *r =
-        list_empty(&c->queued) ? NULL : CONTAINER_OF(c->queued.next, struct request, link);
+    struct client_request *r =
+        list_empty(&c->queued) ? NULL : CONTAINER_OF(c->queued.next, struct client_request, link);
     return r != NULL && r->kept ? r : NULL;
 }
 
@@ -86,25 +86,25 @@ void core_once_accepted(struct core *c, struct slice tail)
     }
     once->answered = grant.last;
     once->next = (int32_t)((uint32_t)grant.last + 1);
-    struct request *kept;
+    struct client_request *kept;
     while ((kept = first_kept(c)) != NULL) {
         core_refuse_queued(c, kept, CONCLAVE_CONNECTION_LOSS);
     }
 }
 
-static bool is_write(const struct request *r)
+static bool is_write(const struct client_request *r)
 {
     return (wire_op_flags(r->opcode) & WIRE_OP_WRITE) != 0;
 }
 
-bool core_once_fits(const struct core *c, const struct request *r)
+bool core_once_fits(const struct core *c, const struct client_request *r)
 {
     const struct core_once *once = &c->once;
     return !once->granted || !is_write(r) || once->writes == 0 ||
            (once->writes < once->results_max && once->bytes + r->answer_max <= once->bytes_max);
 }
 
-void core_once_sent(struct core *c, struct request *r, size_t start)
+void core_once_sent(struct core *c, struct client_request *r, size_t start)
 {
     struct core_once *once = &c->once;
     if (!once->granted || !is_write(r)) {
@@ -122,7 +122,7 @@ void core_once_sent(struct core *c, struct request *r, size_t start)
     put_be32(c->out.data + start, (uint32_t)(c->out.len - start - 4));
 }
 
-void core_once_answered(struct core *c, const struct request *r)
+void core_once_answered(struct core *c, const struct client_request *r)
 {
     if (c->once.granted && r->numbered) {
         c->once.writes--;
@@ -138,7 +138,7 @@ void core_once_keep(struct core *c)
     }
     struct list *before;
     for (struct list *link = c->inflight.prev; link != &c->inflight; link = before) {
-        struct request *r = CONTAINER_OF(link, struct request, link);
+        struct client_request *r = CONTAINER_OF(link, struct client_request, link);
         before = link->prev;
         if (r->frame != NULL && !r->answered) {
             r->kept = true;

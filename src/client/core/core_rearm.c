@@ -106,7 +106,7 @@ static int batch_send(struct core *c, struct batch *b)
 
 static int batch_fill(struct core *c, struct batch *b)
 {
-    for (struct watch *w = watches_next(&c->watches, NULL); w != NULL;
+    for (struct client_watch *w = watches_next(&c->watches, NULL); w != NULL;
          w = watches_next(&c->watches, w)) {
         size_t bytes = 4 + path_full_len(c->options.chroot, w->path);
         if (b->bytes > 0 && b->bytes + bytes > REARM_BATCH_BYTES) {

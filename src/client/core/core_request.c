@@ -19,12 +19,12 @@ int32_t core_next_xid(struct core *c)
     return xid;
 }
 
-static struct request *first_of(const struct list *requests)
+static struct client_request *first_of(const struct list *requests)
 {
-    return list_empty(requests) ? NULL : CONTAINER_OF(requests->next, struct request, link);
+    return list_empty(requests) ? NULL : CONTAINER_OF(requests->next, struct client_request, link);
 }
 
-void core_answer(struct core *c, struct request *r, int error)
+void core_answer(struct core *c, struct client_request *r, int error)
 {
     timers_remove(&c->timeouts, &r->timer);
     if (r->answered) {
@@ -37,18 +37,18 @@ void core_answer(struct core *c, struct request *r, int error)
 }
 
 /* What r counts against max_pending. */
-static size_t request_weight(const struct request *r)
+static size_t request_weight(const struct client_request *r)
 {
     return r->counted ? 1 + (size_t)r->syncing : 0;
 }
 
 /* r is in one of the core's lists now, or no longer in any. */
-static void request_enter(struct core *c, const struct request *r)
+static void request_enter(struct core *c, const struct client_request *r)
 {
     c->pending += request_weight(r);
 }
 
-static void request_leave(struct core *c, const struct request *r)
+static void request_leave(struct core *c, const struct client_request *r)
 {
     c->pending -= request_weight(r);
 }
@@ -62,13 +62,13 @@ void core_answer_all(struct core *c, struct list *requests, int error)
     struct list *link;
     do {
         link = list_pop_front(requests);
-        struct request *r = CONTAINER_OF(link, struct request, link);
+        struct client_request *r = CONTAINER_OF(link, struct client_request, link);
         request_leave(c, r);
         core_answer(c, r, error != 0 ? error : r->reply.error);
     } while (link != last);
 }
 
-void core_requeue(struct core *c, struct request *r)
+void core_requeue(struct core *c, struct client_request *r)
 {
     list_remove(&r->link);
     request_leave(c, r);
@@ -78,7 +78,7 @@ void core_requeue(struct core *c, struct request *r)
     request_enter(c, r);
 }
 
-void core_refuse_queued(struct core *c, struct request *r, int error)
+void core_refuse_queued(struct core *c, struct client_request *r, int error)
 {
     list_remove(&r->link);
     request_leave(c, r);
@@ -86,7 +86,7 @@ void core_refuse_queued(struct core *c, struct request *r, int error)
 }
 
 /* Puts a request with a frame of its own on the link. */
-static int request_send(struct core *c, struct request *r, int64_t now_ns)
+static int request_send(struct core *c, struct client_request *r, int64_t now_ns)
 {
     if (r->opcode == WIRE_CREATE2 && c->create2_missing) {
         r->opcode = WIRE_CREATE;
@@ -118,10 +118,10 @@ static int request_send(struct core *c, struct request *r, int64_t now_ns)
 }
 
 /* The oldest queued request that may be sent, or NULL. */
-static struct request *next_to_send(const struct core *c)
+static struct client_request *next_to_send(const struct core *c)
 {
     LIST_FOREACH (link, &c->queued) {
-        struct request *r = CONTAINER_OF(link, struct request, link);
+        struct client_request *r = CONTAINER_OF(link, struct client_request, link);
         if (core_may_send(c, r)) {
             return r;
         }
@@ -131,7 +131,7 @@ static struct request *next_to_send(const struct core *c)
 
 int core_flush_queue(struct core *c, int64_t now_ns)
 {
-    struct request *r;
+    struct client_request *r;
     while ((r = next_to_send(c)) != NULL && core_once_fits(c, r)) {
         list_remove(&r->link);
         int rc = request_send(c, r, now_ns);
@@ -145,8 +145,8 @@ int core_flush_queue(struct core *c, int64_t now_ns)
 
 /* Appends op's frame, behind that of its sync if it wants one: nothing comes between the two. On
  * failure b is as before. */
-static int encode(const struct core *c, struct buf *b, const struct conclave_op *op,
-                  int32_t sync_xid, int32_t xid)
+static int core_request_encode(const struct core *c, struct buf *b, const struct conclave_op *op,
+                               int32_t sync_xid, int32_t xid)
 {
     size_t start = b->len;
     size_t room = c->options.exactly_once ? CORE_ONCE_ROOM : 0;
@@ -174,13 +174,13 @@ static int encode(const struct core *c, struct buf *b, const struct conclave_op 
 }
 
 /* Encodes straight into the link's output: the usual case. */
-static int submit_direct(struct core *c, const struct conclave_op *op, struct request *r,
+static int submit_direct(struct core *c, const struct conclave_op *op, struct client_request *r,
                          int64_t now_ns)
 {
     int32_t first_xid = c->next_xid;
     int32_t sync_xid = r->syncing ? core_next_xid(c) : 0;
     int32_t xid = core_next_xid(c);
-    int rc = encode(c, &c->out, op, sync_xid, xid);
+    int rc = core_request_encode(c, &c->out, op, sync_xid, xid);
     if (rc != 0) {
         c->next_xid = first_xid;
     } else {
@@ -193,12 +193,12 @@ static int submit_direct(struct core *c, const struct conclave_op *op, struct re
 }
 
 /* Encodes into memory of its own: for later, or to be able to send it once more. */
-static int submit_framed(struct core *c, const struct conclave_op *op, struct request *r,
+static int submit_framed(struct core *c, const struct conclave_op *op, struct client_request *r,
                          int64_t now_ns)
 {
     struct buf b;
     buf_init(&b, 0);
-    int rc = encode(c, &b, op, 0, 0);
+    int rc = core_request_encode(c, &b, op, 0, 0);
     if (rc != 0) {
         buf_finish(&b);
         return rc;
@@ -212,7 +212,8 @@ static int submit_framed(struct core *c, const struct conclave_op *op, struct re
     return 0;
 }
 
-int core_submit(struct core *c, const struct conclave_op *op, struct request *r, int64_t now_ns)
+int core_submit(struct core *c, const struct conclave_op *op, struct client_request *r,
+                int64_t now_ns)
 {
     if (c->closing || c->final_error == CONCLAVE_ECLOSED) {
         return CONCLAVE_ECLOSED;
@@ -247,7 +248,7 @@ void core_expire_requests(struct core *c, int64_t now_ns)
 {
     struct timer *t;
     while ((t = timers_expire(&c->timeouts, now_ns)) != NULL) {
-        struct request *r = CONTAINER_OF(t, struct request, timer);
+        struct client_request *r = CONTAINER_OF(t, struct client_request, timer);
         if (r->xid == 0) {
             core_refuse_queued(c, r, CONCLAVE_OPERATION_TIMEOUT);
         } else {
@@ -258,7 +259,7 @@ void core_expire_requests(struct core *c, int64_t now_ns)
     }
 }
 
-int core_send_bare(struct core *c, struct request *r, const char *path, int32_t type)
+int core_send_bare(struct core *c, struct client_request *r, const char *path, int32_t type)
 {
     size_t start = wire_frame_begin(&c->out);
     struct wire_request_header header = {c->next_xid, r->opcode};
@@ -279,7 +280,7 @@ int core_send_bare(struct core *c, struct request *r, const char *path, int32_t 
 
 int core_send_close(struct core *c, int64_t now_ns)
 {
-    struct request *r = request_create_bare(WIRE_CLOSE_SESSION);
+    struct client_request *r = request_create_bare(WIRE_CLOSE_SESSION);
     if (r == NULL) {
         return CONCLAVE_ENOMEM;
     }
@@ -294,16 +295,16 @@ int core_send_close(struct core *c, int64_t now_ns)
 
 /* An answer that sets the request's watch: every success, and for exists also that there is no
  * node. */
-static void set_watch(struct core *c, struct request *r, int error)
+static void set_watch(struct core *c, struct client_request *r, int error)
 {
     bool absent = r->opcode == WIRE_EXISTS && error == CONCLAVE_NO_NODE;
     if (r->watch == NULL || (error != 0 && !absent)) {
         return;
     }
-    enum watch_kind kind = absent                            ? WATCH_EXIST
-                           : r->opcode == WIRE_ADD_WATCH     ? r->watch->kind
-                           : r->opcode == WIRE_GET_CHILDREN2 ? WATCH_CHILD
-                                                             : WATCH_DATA;
+    enum client_watch_kind kind = absent                            ? WATCH_EXIST
+                                  : r->opcode == WIRE_ADD_WATCH     ? r->watch->kind
+                                  : r->opcode == WIRE_GET_CHILDREN2 ? WATCH_CHILD
+                                                                    : WATCH_DATA;
     if (!r->answered) {
         watches_add_take(&c->watches, r->watch, kind);
         r->watch = NULL;
@@ -315,7 +316,7 @@ static void set_watch(struct core *c, struct request *r, int error)
 
 /* The server does not know create2: the link ends (Apache's closes it anyway), and create goes
  * first on the next one. */
-static int fall_back_to_create(struct core *c, struct request *r)
+static int fall_back_to_create(struct core *c, struct client_request *r)
 {
     c->create2_missing = true;
     if (r->answered) {
@@ -330,7 +331,8 @@ static int fall_back_to_create(struct core *c, struct request *r)
 
 /* The answer to the sync before r, the first on the link, which stays there for its own. A sync
  * that failed is its answer already. */
-static void take_sync(struct core *c, struct request *r, const struct wire_reply_header *header)
+static void take_sync(struct core *c, struct client_request *r,
+                      const struct wire_reply_header *header)
 {
     request_leave(c, r);
     r->syncing = false;
@@ -345,7 +347,7 @@ static void take_sync(struct core *c, struct request *r, const struct wire_reply
 int core_take_reply(struct core *c, const struct wire_reply_header *header, struct slice body,
                     bool oversized)
 {
-    struct request *r = first_of(&c->inflight);
+    struct client_request *r = first_of(&c->inflight);
     if (r == NULL || (r->syncing ? r->sync_xid : r->xid) != header->xid) {
         return CONCLAVE_EPROTO;
     }

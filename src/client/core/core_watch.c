@@ -9,7 +9,7 @@ static void tell_firing(struct core *c)
 {
     struct list *link;
     while ((link = list_pop_front(&c->firing)) != NULL) {
-        c->events->watch(c->ctx, CONTAINER_OF(link, struct watch, link));
+        c->events->watch(c->ctx, CONTAINER_OF(link, struct client_watch, link));
     }
 }
 
@@ -17,7 +17,7 @@ static void tell_events(struct core *c)
 {
     struct list *link;
     while ((link = list_pop_front(&c->telling)) != NULL) {
-        c->events->event(c->ctx, CONTAINER_OF(link, struct watch_event, link));
+        c->events->event(c->ctx, CONTAINER_OF(link, struct client_event, link));
     }
 }
 
@@ -62,10 +62,10 @@ void core_lose_watches(struct core *c)
  * -------------------------------------------------------------------------------------- */
 
 /* Whether a request on its way wants a watch on the path; kind WATCH_KINDS: of any kind. */
-static bool is_requested(const struct list *requests, const char *path, enum watch_kind kind)
+static bool is_requested(const struct list *requests, const char *path, enum client_watch_kind kind)
 {
     LIST_FOREACH (link, requests) {
-        const struct request *r = CONTAINER_OF(link, struct request, link);
+        const struct client_request *r = CONTAINER_OF(link, struct client_request, link);
         bool wants = !r->answered && r->watch != NULL && strcmp(r->watch->path, path) == 0;
         if (wants &&
             (kind == WATCH_KINDS || (r->type == CONCLAVE_OP_ADD_WATCH && r->watch->kind == kind))) {
@@ -76,23 +76,23 @@ static bool is_requested(const struct list *requests, const char *path, enum wat
 }
 
 /* Whether the server's watch of this kind on the path is of use to anybody. */
-static bool is_wanted(const struct core *c, const char *path, enum watch_kind kind)
+static bool is_wanted(const struct core *c, const char *path, enum client_watch_kind kind)
 {
     bool has = false;
     for (int k = 0; k < WATCH_KINDS; k++) {
         has = has || ((kind == WATCH_KINDS || k == (int)kind) &&
-                      watches_has(&c->watches, (enum watch_kind)k, slice_str(path)));
+                      watches_has(&c->watches, (enum client_watch_kind)k, slice_str(path)));
     }
     return has || is_requested(&c->inflight, path, kind) || is_requested(&c->queued, path, kind);
 }
 
-void core_release_watch(struct core *c, const char *path, enum watch_kind kind)
+void core_release_watch(struct core *c, const char *path, enum client_watch_kind kind)
 {
     bool any = c->kinds_missing;
     if (c->link != LINK_UP || c->closing || is_wanted(c, path, any ? WATCH_KINDS : kind)) {
         return;
     }
-    struct request *r = request_create_bare(WIRE_REMOVE_WATCHES);
+    struct client_request *r = request_create_bare(WIRE_REMOVE_WATCHES);
     if (r == NULL) {
         return;
     }
@@ -112,7 +112,7 @@ void core_release_watch(struct core *c, const char *path, enum watch_kind kind)
     }
 }
 
-void core_take_released(struct core *c, const struct request *r, int error)
+void core_take_released(struct core *c, const struct client_request *r, int error)
 {
     if (error == CONCLAVE_MARSHALLING_ERROR && r->watch != NULL) {
         c->kinds_missing = true;
@@ -121,11 +121,11 @@ void core_take_released(struct core *c, const struct request *r, int error)
 }
 
 /* Drops what was about to be told to w. */
-static void drop_events(struct core *c, const struct watch *w)
+static void drop_events(struct core *c, const struct client_watch *w)
 {
     struct list *next;
     for (struct list *it = c->telling.next; it != &c->telling; it = next) {
-        struct watch_event *e = CONTAINER_OF(it, struct watch_event, link);
+        struct client_event *e = CONTAINER_OF(it, struct client_event, link);
         next = it->next;
         if (e->watch == w) {
             list_remove(it);
@@ -134,17 +134,17 @@ static void drop_events(struct core *c, const struct watch *w)
     }
 }
 
-struct watch *core_forget_watch(struct core *c, const char *path, conclave_watch_fn fn, void *ctx,
-                                bool internal)
+struct client_watch *core_forget_watch(struct core *c, const char *path, conclave_watch_fn fn,
+                                       void *ctx, bool internal)
 {
     LIST_FOREACH (link, &c->firing) {
-        struct watch *w = CONTAINER_OF(link, struct watch, link);
+        struct client_watch *w = CONTAINER_OF(link, struct client_watch, link);
         if (w->internal == internal && w->fn == fn && w->ctx == ctx && strcmp(w->path, path) == 0) {
             list_remove(link);
             return w;
         }
     }
-    struct watch *w = watches_take(&c->watches, path, fn, ctx, internal);
+    struct client_watch *w = watches_take(&c->watches, path, fn, ctx, internal);
     if (w != NULL && watch_kind_is_persistent(w->kind)) {
         drop_events(c, w);
         core_release_watch(c, w->path, w->kind);

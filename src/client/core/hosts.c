@@ -66,7 +66,7 @@ static bool name_is_valid(struct slice name)
 }
 
 /* One "host", "host:port", "[v6]" or "[v6]:port". */
-static bool parse_host(struct slice text, struct host *ret)
+static bool parse_host(struct slice text, struct server_host *ret)
 {
     struct slice name = text;
     struct slice port = SLICE_NULL;
@@ -141,7 +141,7 @@ static void shuffle(struct hosts *h)
 {
     for (size_t i = h->count - 1; i > 0; i--) {
         size_t j = (size_t)(prng_next(&h->prng) % (i + 1));
-        struct host t = h->list[i];
+        struct server_host t = h->list[i];
         h->list[i] = h->list[j];
         h->list[j] = t;
     }
@@ -205,7 +205,7 @@ static void round_begin(struct hosts *h)
 }
 
 /* Makes a host that was not tried in this round ready, if that takes no lookup. */
-static void host_prepare(struct host *host)
+static void host_prepare(struct server_host *host)
 {
     if (host->state != HOST_IDLE) {
         return;
@@ -219,7 +219,7 @@ static void host_prepare(struct host *host)
     }
 }
 
-enum hosts_step hosts_next(struct hosts *h, int64_t now_ns, const struct host **ret_host,
+enum hosts_step hosts_next(struct hosts *h, int64_t now_ns, const struct server_host **ret_host,
                            const union host_address **ret_address)
 {
     if (now_ns < h->not_before_ns) {
@@ -228,7 +228,7 @@ enum hosts_step hosts_next(struct hosts *h, int64_t now_ns, const struct host **
     size_t lookups = 0;
     for (size_t i = 0; i < h->count; i++) {
         size_t at = (h->cursor + i) % h->count;
-        struct host *host = &h->list[at];
+        struct server_host *host = &h->list[at];
         host_prepare(host);
         if (host->state == HOST_READY) {
             *ret_host = host;
@@ -253,10 +253,10 @@ enum hosts_step hosts_next(struct hosts *h, int64_t now_ns, const struct host **
     return HOSTS_WAIT;
 }
 
-struct host *hosts_lookup_begin(struct hosts *h)
+struct server_host *hosts_lookup_begin(struct hosts *h)
 {
     for (size_t i = 0; i < h->count; i++) {
-        struct host *host = &h->list[i];
+        struct server_host *host = &h->list[i];
         if (host->state == HOST_LOOKUP && !host->looking_up) {
             host->looking_up = true;
             return host;
@@ -265,8 +265,8 @@ struct host *hosts_lookup_begin(struct hosts *h)
     return NULL;
 }
 
-void hosts_lookup_end(struct hosts *h, struct host *host, const union host_address *addresses,
-                      unsigned count)
+void hosts_lookup_end(struct hosts *h, struct server_host *host,
+                      const union host_address *addresses, unsigned count)
 {
     host->looking_up = false;
     host->next = 0;

@@ -40,7 +40,7 @@ enum host_state {
     HOST_DONE,   /* tried in this round */
 };
 
-struct host {
+struct server_host {
     char name[HOST_NAME_LEN + 1];
     uint16_t port;
     bool numeric;    /* addresses[0] is known for good */
@@ -52,7 +52,7 @@ struct host {
 };
 
 struct hosts {
-    struct host *list;
+    struct server_host *list;
     size_t count;
     size_t cursor;         /* where the search for the next host begins */
     unsigned failures;     /* rounds without success, one after another */
@@ -76,15 +76,15 @@ enum hosts_step {
 };
 
 /* What to do now. */
-enum hosts_step hosts_next(struct hosts *h, int64_t now_ns, const struct host **ret_host,
+enum hosts_step hosts_next(struct hosts *h, int64_t now_ns, const struct server_host **ret_host,
                            const union host_address **ret_address);
 
 /* A host whose name the caller shall look up now, marked as begun; NULL when there is none. */
-struct host *hosts_lookup_begin(struct hosts *h);
+struct server_host *hosts_lookup_begin(struct hosts *h);
 
 /* The lookup's end: count addresses (0: it failed), their port filled in here. */
-void hosts_lookup_end(struct hosts *h, struct host *host, const union host_address *addresses,
-                      unsigned count);
+void hosts_lookup_end(struct hosts *h, struct server_host *host,
+                      const union host_address *addresses, unsigned count);
 
 /* The link that was up for lived_ns was lost. Begins a new round, at once unless it lived only
  * shortly. */

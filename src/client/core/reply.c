@@ -188,7 +188,7 @@ static int count_names(struct slice body, size_t *ret)
     return rd.failed ? CONCLAVE_EPROTO : 0;
 }
 
-static int decode_multi(struct request *r, struct slice body, struct block *blk,
+static int decode_multi(struct client_request *r, struct slice body, struct block *blk,
                         struct slice chroot)
 {
     size_t names = 0;
@@ -230,7 +230,7 @@ static int decode_multi(struct request *r, struct slice body, struct block *blk,
     return 0;
 }
 
-static int decode_children(struct request *r, struct slice body, struct block *blk)
+static int decode_children(struct client_request *r, struct slice body, struct block *blk)
 {
     struct wire_reader rd = wire_reader_make(body);
     struct wire_get_children2_response response;
@@ -248,7 +248,7 @@ static int decode_children(struct request *r, struct slice body, struct block *b
 }
 
 /* Paths; those beyond the chroot, which only begins like it, are left out. */
-static int decode_ephemerals(struct request *r, struct slice body, struct slice chroot,
+static int decode_ephemerals(struct client_request *r, struct slice body, struct slice chroot,
                              struct block *blk)
 {
     struct wire_reader rd = wire_reader_make(body);
@@ -272,7 +272,7 @@ static int decode_ephemerals(struct request *r, struct slice body, struct slice 
     return 0;
 }
 
-static int decode_identities(struct request *r, struct slice body, struct block *blk)
+static int decode_identities(struct client_request *r, struct slice body, struct block *blk)
 {
     struct wire_reader rd = wire_reader_make(body);
     struct wire_who_am_i_response response;
@@ -299,7 +299,7 @@ static int decode_identities(struct request *r, struct slice body, struct block 
 }
 
 /* getAllChildrenNumber: a number; addWatch: an error, which stands in the header otherwise. */
-static int decode_number(struct request *r, struct slice body)
+static int decode_number(struct client_request *r, struct slice body)
 {
     struct wire_reader rd = wire_reader_make(body);
     int32_t number = wire_read_i32(&rd);
@@ -311,7 +311,7 @@ static int decode_number(struct request *r, struct slice body)
     return rd.failed ? CONCLAVE_EPROTO : 0;
 }
 
-static int decode_acl(struct request *r, struct slice body, struct block *blk)
+static int decode_acl(struct client_request *r, struct slice body, struct block *blk)
 {
     struct wire_reader rd = wire_reader_make(body);
     struct wire_get_acl_response response;
@@ -339,7 +339,7 @@ static int decode_acl(struct request *r, struct slice body, struct block *blk)
 }
 
 /* exists, setData, setACL: a stat alone. */
-static int decode_stat_only(struct request *r, struct slice body)
+static int decode_stat_only(struct client_request *r, struct slice body)
 {
     struct wire_reader rd = wire_reader_make(body);
     struct wire_stat stat;
@@ -350,7 +350,7 @@ static int decode_stat_only(struct request *r, struct slice body)
     return 0;
 }
 
-static int decode_in_block(struct request *r, struct slice body, struct slice chroot,
+static int decode_in_block(struct client_request *r, struct slice body, struct slice chroot,
                            struct block *blk)
 {
     /* A path that is the chroot itself becomes "/", one byte longer than what is left of it:
@@ -368,7 +368,7 @@ static int decode_in_block(struct request *r, struct slice body, struct slice ch
     return decode_created(&rd, with_stat, blk, chroot, &r->reply);
 }
 
-int request_decode(struct request *r, struct slice body, struct slice chroot)
+int request_decode(struct client_request *r, struct slice body, struct slice chroot)
 {
     struct block blk = {0};
     int rc = 0;
@@ -418,7 +418,7 @@ int request_decode(struct request *r, struct slice body, struct slice chroot)
     return 0;
 }
 
-struct conclave_reply *request_take_reply(struct request *r)
+struct conclave_reply *request_take_reply(struct client_request *r)
 {
     if (r->block == NULL) {
         r->block = malloc(sizeof(struct conclave_reply));

@@ -99,9 +99,9 @@ int op_check(const struct conclave_op *op)
     return valid ? 0 : CONCLAVE_EINVAL;
 }
 
-int request_create(const struct conclave_op *op, struct request **ret)
+int request_create(const struct conclave_op *op, struct client_request **ret)
 {
-    struct request *r = request_create_bare(0);
+    struct client_request *r = request_create_bare(0);
     if (r == NULL) {
         return CONCLAVE_ENOMEM;
     }
@@ -122,9 +122,9 @@ int request_create(const struct conclave_op *op, struct request **ret)
     return 0;
 }
 
-struct request *request_create_bare(int32_t opcode)
+struct client_request *request_create_bare(int32_t opcode)
 {
-    struct request *r = calloc(1, sizeof *r);
+    struct client_request *r = calloc(1, sizeof *r);
     if (r == NULL) {
         return NULL;
     }
@@ -135,7 +135,7 @@ struct request *request_create_bare(int32_t opcode)
     return r;
 }
 
-void request_unref(struct request *r)
+void request_unref(struct client_request *r)
 {
     if (atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) != 1) {
         return;

@@ -17,7 +17,7 @@
 
 #include <stdatomic.h>
 
-struct request {
+struct client_request {
     struct list link;   /* of the core's queues */
     struct job job;     /* delivery of the reply */
     struct timer timer; /* its timeout */
@@ -25,8 +25,8 @@ struct request {
     struct conclave_client *client;
     conclave_reply_fn fn; /* may be NULL */
     void *ctx;
-    struct watch *watch; /* to be set when the answer allows it, or NULL */
-    uint8_t *frame;      /* encoded, when it could not go straight to the link; or NULL */
+    struct client_watch *watch; /* to be set when the answer allows it, or NULL */
+    uint8_t *frame;             /* encoded, when it could not go straight to the link; or NULL */
     size_t frame_len;
     void *block; /* memory of the reply's variable parts, or NULL */
     struct conclave_reply reply;
@@ -52,14 +52,14 @@ struct request {
 int op_check(const struct conclave_op *op) CONCLAVE_MUST_USE;
 
 /* A request for a checked op, with one reference. 0 or CONCLAVE_ENOMEM. */
-int request_create(const struct conclave_op *op, struct request **ret) CONCLAVE_MUST_USE;
+int request_create(const struct conclave_op *op, struct client_request **ret) CONCLAVE_MUST_USE;
 
 /* A request that carries an operation without a body and answers nobody (closeSession). NULL
  * when memory is out. */
-struct request *request_create_bare(int32_t opcode);
+struct client_request *request_create_bare(int32_t opcode);
 
 /* Drops a reference; the last one frees it with what it still holds. */
-void request_unref(struct request *r);
+void request_unref(struct client_request *r);
 
 /* What a client's requests have in common. */
 struct request_form {
@@ -80,9 +80,10 @@ int32_t request_opcode(const struct conclave_op *op, bool create2);
 
 /* Fills r->reply from the body of an answer without error. 0, CONCLAVE_EPROTO (malformed),
  * CONCLAVE_ENOMEM. */
-int request_decode(struct request *r, struct slice body, struct slice chroot) CONCLAVE_MUST_USE;
+int request_decode(struct client_request *r, struct slice body,
+                   struct slice chroot) CONCLAVE_MUST_USE;
 
 /* Takes the detached reply: free it with conclave_reply_free. NULL when memory is out. */
-struct conclave_reply *request_take_reply(struct request *r);
+struct conclave_reply *request_take_reply(struct client_request *r);
 
 #endif

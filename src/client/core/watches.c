@@ -4,23 +4,23 @@
 #include <stdlib.h>
 
 struct watch_key {
-    enum watch_kind kind;
+    enum client_watch_kind kind;
     struct slice path;
 };
 
-static struct watch *node_watch(const struct map_node *node)
+static struct client_watch *node_watch(const struct map_node *node)
 {
-    return CONTAINER_OF(node, struct watch, node);
+    return CONTAINER_OF(node, struct client_watch, node);
 }
 
-static struct slice watch_path(const struct watch *w)
+static struct slice watch_path(const struct client_watch *w)
 {
     return slice_make(w->path, w->path_len);
 }
 
 static bool watch_equal(const struct map_node *node, const void *key)
 {
-    const struct watch *w = node_watch(node);
+    const struct client_watch *w = node_watch(node);
     const struct watch_key *k = key;
     return w->kind == k->kind && slice_equal(watch_path(w), k->path);
 }
@@ -30,7 +30,7 @@ static uint64_t key_hash(const struct watch_key *k)
     return hash_bytes(k->path.data, k->path.len) + (uint64_t)k->kind;
 }
 
-static struct watch *find_first(const struct watches *ws, const struct watch_key *key)
+static struct client_watch *find_first(const struct watches *ws, const struct watch_key *key)
 {
     struct map_node *node = map_find(&ws->map, key_hash(key), watch_equal, key);
     return node != NULL ? node_watch(node) : NULL;
@@ -56,25 +56,25 @@ void watches_finish(struct watches *ws)
     map_finish(&ws->map);
 }
 
-struct watch *watch_create(const char *path, conclave_watch_fn fn, void *ctx)
+struct client_watch *watch_create(const char *path, conclave_watch_fn fn, void *ctx)
 {
     size_t len = strlen(path);
-    struct watch *w = malloc(sizeof *w + len + 1);
+    struct client_watch *w = malloc(sizeof *w + len + 1);
     if (w == NULL) {
         return NULL;
     }
-    *w = (struct watch){.fn = fn, .ctx = ctx, .path_len = (uint32_t)len};
+    *w = (struct client_watch){.fn = fn, .ctx = ctx, .path_len = (uint32_t)len};
     memcpy(w->path, path, len + 1);
     list_init(&w->same);
     list_init(&w->link);
     return w;
 }
 
-void watches_add_take(struct watches *ws, struct watch *w, enum watch_kind kind)
+void watches_add_take(struct watches *ws, struct client_watch *w, enum client_watch_kind kind)
 {
     w->kind = kind;
     struct watch_key key = {kind, watch_path(w)};
-    struct watch *first = find_first(ws, &key);
+    struct client_watch *first = find_first(ws, &key);
     if (first != NULL) {
         list_push_back(&first->same, &w->same);
         return;
@@ -86,7 +86,7 @@ void watches_add_take(struct watches *ws, struct watch *w, enum watch_kind kind)
 }
 
 /* Takes the first watch of a ring, and so its kind and path, out of the map. */
-static void remove_first(struct watches *ws, struct watch *first)
+static void remove_first(struct watches *ws, struct client_watch *first)
 {
     map_remove(&ws->map, &first->node);
     ws->counts[first->kind]--;
@@ -94,12 +94,12 @@ static void remove_first(struct watches *ws, struct watch *first)
 
 /* Moves the whole ring of `first`, which is out of the map already, to ret in the order of
  * setting. */
-static void move_ring(struct watch *first, enum conclave_event_type type, struct list *ret)
+static void move_ring(struct client_watch *first, enum conclave_event_type type, struct list *ret)
 {
-    struct watch *w = first;
+    struct client_watch *w = first;
     while (w != NULL) {
-        struct watch *next =
-            list_empty(&w->same) ? NULL : CONTAINER_OF(w->same.next, struct watch, same);
+        struct client_watch *next =
+            list_empty(&w->same) ? NULL : CONTAINER_OF(w->same.next, struct client_watch, same);
         list_remove(&w->same);
         w->type = type;
         list_push_back(ret, &w->link);
@@ -117,8 +117,8 @@ void watches_fire(struct watches *ws, enum conclave_event_type type, struct slic
         [CONCLAVE_EVENT_CHILDREN_CHANGED] = {[WATCH_CHILD] = 1},
     };
     for (int kind = 0; kind < WATCH_ONE_SHOT_KINDS; kind++) {
-        struct watch_key key = {(enum watch_kind)kind, path};
-        struct watch *first = fires[type][kind] ? find_first(ws, &key) : NULL;
+        struct watch_key key = {(enum client_watch_kind)kind, path};
+        struct client_watch *first = fires[type][kind] ? find_first(ws, &key) : NULL;
         if (first != NULL) {
             remove_first(ws, first);
             move_ring(first, type, ret);
@@ -127,22 +127,22 @@ void watches_fire(struct watches *ws, enum conclave_event_type type, struct slic
 }
 
 /* The watch behind w in its ring, NULL after the last. */
-static struct watch *ring_next(struct watch *first, struct watch *w)
+static struct client_watch *ring_next(struct client_watch *first, struct client_watch *w)
 {
-    struct watch *next = CONTAINER_OF(w->same.next, struct watch, same);
+    struct client_watch *next = CONTAINER_OF(w->same.next, struct client_watch, same);
     return next == first ? NULL : next;
 }
 
 /* An event for each watch of the ring; first may be NULL. */
-static int notify_ring(struct watch *first, enum conclave_event_type type, struct slice path,
+static int notify_ring(struct client_watch *first, enum conclave_event_type type, struct slice path,
                        struct list *ret)
 {
-    for (struct watch *w = first; w != NULL; w = ring_next(first, w)) {
-        struct watch_event *e = malloc(sizeof *e + path.len + 1);
+    for (struct client_watch *w = first; w != NULL; w = ring_next(first, w)) {
+        struct client_event *e = malloc(sizeof *e + path.len + 1);
         if (e == NULL) {
             return CONCLAVE_ENOMEM;
         }
-        *e = (struct watch_event){.watch = w, .type = type};
+        *e = (struct client_event){.watch = w, .type = type};
         memcpy(e->path, path.data, path.len);
         e->path[path.len] = '\0';
         list_push_back(ret, &e->link);
@@ -184,7 +184,8 @@ int watches_notify(const struct watches *ws, enum conclave_event_type type, stru
 int watches_notify_all(const struct watches *ws, enum conclave_event_type type, struct list *ret)
 {
     int rc = 0;
-    for (struct watch *w = watches_next(ws, NULL); rc == 0 && w != NULL; w = watches_next(ws, w)) {
+    for (struct client_watch *w = watches_next(ws, NULL); rc == 0 && w != NULL;
+         w = watches_next(ws, w)) {
         if (watch_kind_is_persistent(w->kind)) {
             rc = notify_ring(w, type, watch_path(w), ret);
         }
@@ -192,7 +193,7 @@ int watches_notify_all(const struct watches *ws, enum conclave_event_type type, 
     return rc;
 }
 
-bool watches_has(const struct watches *ws, enum watch_kind kind, struct slice path)
+bool watches_has(const struct watches *ws, enum client_watch_kind kind, struct slice path)
 {
     struct watch_key key = {kind, path};
     return ws->counts[kind] > 0 && find_first(ws, &key) != NULL;
@@ -203,24 +204,24 @@ void watches_take_all(struct watches *ws, struct list *ret)
     /* Not map_take_all: that gives the table back, which must stay for adding not to fail. */
     struct list firsts;
     list_init(&firsts);
-    for (struct watch *w = watches_next(ws, NULL); w != NULL; w = watches_next(ws, w)) {
+    for (struct client_watch *w = watches_next(ws, NULL); w != NULL; w = watches_next(ws, w)) {
         list_push_back(&firsts, &w->link);
     }
     struct list *link;
     while ((link = list_pop_front(&firsts)) != NULL) {
-        struct watch *first = CONTAINER_OF(link, struct watch, link);
+        struct client_watch *first = CONTAINER_OF(link, struct client_watch, link);
         remove_first(ws, first);
         move_ring(first, CONCLAVE_EVENT_LOST, ret);
     }
 }
 
 /* Takes w, of the ring of `first`, out of the registry. */
-static void take_one(struct watches *ws, struct watch *first, struct watch *w)
+static void take_one(struct watches *ws, struct client_watch *first, struct client_watch *w)
 {
     if (w == first) {
         remove_first(ws, w);
         if (!list_empty(&w->same)) {
-            struct watch *heir = CONTAINER_OF(w->same.next, struct watch, same);
+            struct client_watch *heir = CONTAINER_OF(w->same.next, struct client_watch, same);
             struct watch_key key = {w->kind, watch_path(heir)};
             int rc = map_insert(&ws->map, &heir->node, key_hash(&key));
             assert(rc == 0);
@@ -231,13 +232,13 @@ static void take_one(struct watches *ws, struct watch *first, struct watch *w)
     list_remove(&w->same);
 }
 
-struct watch *watches_take(struct watches *ws, const char *path, conclave_watch_fn fn, void *ctx,
-                           bool internal)
+struct client_watch *watches_take(struct watches *ws, const char *path, conclave_watch_fn fn,
+                                  void *ctx, bool internal)
 {
     for (int kind = 0; kind < WATCH_KINDS; kind++) {
-        struct watch_key key = {(enum watch_kind)kind, slice_str(path)};
-        struct watch *first = find_first(ws, &key);
-        struct watch *w = first;
+        struct watch_key key = {(enum client_watch_kind)kind, slice_str(path)};
+        struct client_watch *first = find_first(ws, &key);
+        struct client_watch *w = first;
         while (w != NULL) {
             if (w->fn == fn && w->ctx == ctx && w->internal == internal) {
                 take_one(ws, first, w);
@@ -249,7 +250,7 @@ struct watch *watches_take(struct watches *ws, const char *path, conclave_watch_
     return NULL;
 }
 
-struct watch *watches_next(const struct watches *ws, const struct watch *w)
+struct client_watch *watches_next(const struct watches *ws, const struct client_watch *w)
 {
     struct map_node *node = map_next(&ws->map, w != NULL ? &w->node : NULL);
     return node != NULL ? node_watch(node) : NULL;

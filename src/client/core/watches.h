@@ -3,7 +3,7 @@
  * leave the registry when they fire, as they are told once; persistent ones stay, and each of
  * their events is a struct of its own.
  *
- * A struct watch is made when the request is made and put into the registry when its reply
+ * A struct client_watch is made when the request is made and put into the registry when its reply
  * came, so nothing can fail then. Paths are the caller's, without chroot.
  */
 #ifndef CLIENT_CORE_WATCHES_H
@@ -17,7 +17,7 @@
 #include <conclave/client.h>
 
 /* What the server keeps of it. */
-enum watch_kind {
+enum client_watch_kind {
     WATCH_DATA,  /* getData, exists of a node that is there */
     WATCH_EXIST, /* exists of a node that is not there */
     WATCH_CHILD, /* getChildren */
@@ -27,12 +27,12 @@ enum watch_kind {
     WATCH_KINDS,
 };
 
-static inline bool watch_kind_is_persistent(enum watch_kind kind)
+static inline bool watch_kind_is_persistent(enum client_watch_kind kind)
 {
     return kind >= WATCH_ONE_SHOT_KINDS;
 }
 
-struct watch {
+struct client_watch {
     struct map_node node; /* of the first watch of its kind and path only */
     struct list same;     /* ring of all watches of its kind and path */
     struct list link;     /* for lists of watches to be told */
@@ -40,7 +40,7 @@ struct watch {
     struct conclave_client *client;
     conclave_watch_fn fn;
     void *ctx;
-    enum watch_kind kind;
+    enum client_watch_kind kind;
     enum conclave_event_type type; /* what it is told */
     bool internal;                 /* fn is called on the loop, under the lock */
     uint32_t path_len;
@@ -48,10 +48,10 @@ struct watch {
 };
 
 /* One event of a persistent watch. */
-struct watch_event {
+struct client_event {
     struct list link; /* for lists of events to be told */
     struct job job;   /* delivery */
-    struct watch *watch;
+    struct client_watch *watch;
     enum conclave_event_type type;
     char path[]; /* of the node that changed */
 };
@@ -68,10 +68,10 @@ int watches_init(struct watches *ws) CONCLAVE_MUST_USE;
 void watches_finish(struct watches *ws);
 
 /* A watch that is not registered yet; freed with free. NULL when memory is out. */
-struct watch *watch_create(const char *path, conclave_watch_fn fn, void *ctx);
+struct client_watch *watch_create(const char *path, conclave_watch_fn fn, void *ctx);
 
 /* Registers w as a watch of this kind. Takes w. */
-void watches_add_take(struct watches *ws, struct watch *w, enum watch_kind kind);
+void watches_add_take(struct watches *ws, struct client_watch *w, enum client_watch_kind kind);
 
 /* Takes out all one-shot watches that an event on path fires, into the list `ret` (by link),
  * with w->type set. */
@@ -88,18 +88,18 @@ int watches_notify_all(const struct watches *ws, enum conclave_event_type type,
                        struct list *ret) CONCLAVE_MUST_USE;
 
 /* Whether there is a watch of this kind on the path. */
-bool watches_has(const struct watches *ws, enum watch_kind kind, struct slice path);
+bool watches_has(const struct watches *ws, enum client_watch_kind kind, struct slice path);
 
 /* Takes out all watches, into `ret`, as told CONCLAVE_EVENT_LOST. */
 void watches_take_all(struct watches *ws, struct list *ret);
 
 /* Takes out and returns one watch with this path, function, ctx and way of calling, or NULL. */
-struct watch *watches_take(struct watches *ws, const char *path, conclave_watch_fn fn, void *ctx,
-                           bool internal);
+struct client_watch *watches_take(struct watches *ws, const char *path, conclave_watch_fn fn,
+                                  void *ctx, bool internal);
 
 /* Walks the kinds and paths: the first watch of each, start with NULL, ends with NULL. The
  * registry must not change. */
-struct watch *watches_next(const struct watches *ws, const struct watch *w);
+struct client_watch *watches_next(const struct watches *ws, const struct client_watch *w);
 
 static inline size_t watches_count(const struct watches *ws)
 {

@@ -207,7 +207,7 @@ static void conn_on_refusal(struct conn *c, struct slice rest)
 
 /* Frames */
 
-static void conn_on_control(struct conn *c, const struct frame *f)
+static void conn_on_control(struct conn *c, const struct peer_frame *f)
 {
     struct peer_identity now;
     struct slice rest = SLICE_NULL;
@@ -229,7 +229,7 @@ static size_t conn_on_data(void *owner, struct slice bytes)
 {
     struct conn *c = owner;
     struct slice rest = bytes;
-    struct frame f;
+    struct peer_frame f;
     c->heard_ms = conn_now(c);
     while (c->stage != CONN_OVER) {
         struct slice before = rest;

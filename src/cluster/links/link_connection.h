@@ -25,7 +25,7 @@ struct conn_events {
     void (*age)(void *ctx, struct conn *c, const struct peer_identity *now);
 
     /* In, READY, let through. */
-    void (*frame)(void *ctx, struct conn *c, const struct frame *f);
+    void (*frame)(void *ctx, struct conn *c, const struct peer_frame *f);
 
     /* It is over, by the other side or by a fault. foul: it was refused, or refused us, or broke
      * the rules; `why` is one line. */

@@ -53,7 +53,7 @@ static void peers_on_freed(void *ctx)
     peers_maybe_free(ctx);
 }
 
-static void peers_on_frame(void *ctx, struct conn *c, const struct frame *f)
+static void peers_on_frame(void *ctx, struct conn *c, const struct peer_frame *f)
 {
     struct peers *p = ctx;
     struct peer *peer = conn_peer(c);

@@ -20,7 +20,7 @@ const char *hello_reason_text(unsigned reason)
     return reason < HELLO_REASONS ? texts[reason] : "for a reason that this version does not know";
 }
 
-int frame_take(struct slice *bytes, size_t max, struct frame *ret)
+int frame_take(struct slice *bytes, size_t max, struct peer_frame *ret)
 {
     if (bytes->len < sizeof(uint32_t)) {
         return 0;

@@ -62,14 +62,14 @@ struct hello {
     char host[NET_HOST_MAX]; /* by which others know it; "": not said */
 };
 
-struct frame {
+struct peer_frame {
     uint8_t channel;
     struct slice bytes;
 };
 
 /* Takes one frame from the front of *bytes. 1 taken; 0 more is needed; CONCLAVE_EPROTO: longer
  * than max, or without a channel. */
-int frame_take(struct slice *bytes, size_t max, struct frame *ret) CONCLAVE_MUST_USE;
+int frame_take(struct slice *bytes, size_t max, struct peer_frame *ret) CONCLAVE_MUST_USE;
 
 /* The header before n bytes. */
 void frame_append_header(struct buf *out, uint8_t channel, size_t n);

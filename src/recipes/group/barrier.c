@@ -65,7 +65,7 @@ static void barrier_trouble(struct barrier_call *b, int error)
     }
 }
 
-static void on_ensured(struct ensure_path *ensure, int error)
+static void barrier_on_ensured(struct ensure_path *ensure, int error)
 {
     struct barrier_call *b = CONTAINER_OF(ensure, struct barrier_call, ensure);
     b->ensuring = false;
@@ -92,7 +92,7 @@ static void on_answer(struct step *step, const struct conclave_reply *reply)
         barrier_end(b, 0);
     } else if (error == CONCLAVE_NO_NODE && barrier->parent != NULL) {
         b->ensuring = ensure_path_start(&b->ensure, barrier->parent, barrier->acl,
-                                        barrier->acl_count, on_ensured) == 0;
+                                        barrier->acl_count, barrier_on_ensured) == 0;
         if (!b->ensuring) {
             call_retry_later(&b->call);
         }
@@ -158,7 +158,7 @@ static void barrier_call_free(struct call *call)
 static const struct call_class barrier_call_class = {barrier_run, NULL, barrier_tell,
                                                      barrier_call_free};
 
-static void on_watch(struct watch_slot *slot, enum conclave_event_type type)
+static void barrier_on_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
     (void)type;
     call_run(&CONTAINER_OF(slot, struct barrier_call, watch)->call);
@@ -192,7 +192,8 @@ static const struct host_class barrier_class = {
     .free = barrier_free,
 };
 
-static bool copy_options(struct conclave_barrier *barrier, const struct conclave_barrier_options *o)
+static bool barrier_copy_options(struct conclave_barrier *barrier,
+                                 const struct conclave_barrier_options *o)
 {
     barrier->path = strdup(o->path);
     if (barrier->path == NULL) {
@@ -227,7 +228,7 @@ int conclave_barrier_open(struct conclave_recipes *rt,
         return CONCLAVE_EINVAL;
     }
     struct conclave_barrier *barrier = calloc(1, sizeof *barrier);
-    if (barrier == NULL || !copy_options(barrier, options)) {
+    if (barrier == NULL || !barrier_copy_options(barrier, options)) {
         if (barrier != NULL) {
             barrier_free_all(barrier);
         }
@@ -281,7 +282,7 @@ static int barrier_call_create(struct conclave_barrier *barrier, enum barrier_wi
     }
     call_init(&b->call, &barrier->host, &barrier_call_class);
     step_init(&b->step, &b->call.handle);
-    watch_slot_init(&b->watch, &b->call.handle, on_watch);
+    watch_slot_init(&b->watch, &b->call.handle, barrier_on_watch);
     ensure_path_init(&b->ensure, &b->call.handle);
     b->wish = wish;
     b->now = timeout_ms == 0;

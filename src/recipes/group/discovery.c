@@ -44,14 +44,14 @@ static void discovery_run(void *self)
     }
 }
 
-static void on_told(struct mirror *m)
+static void discovery_on_told(struct mirror *m)
 {
     struct conclave_discovery *d = CONTAINER_OF(m, struct conclave_discovery, mirror);
     d->seen_due = true;
     handle_post(&d->handle);
 }
 
-static void on_failed(struct mirror *m, int error)
+static void discovery_on_failed(struct mirror *m, int error)
 {
     struct conclave_discovery *d = CONTAINER_OF(m, struct conclave_discovery, mirror);
     closing_begin(&d->closing, error);
@@ -71,7 +71,7 @@ static void discovery_on_state(struct handle *h, enum conclave_state state)
     handle_unref(h);
 }
 
-static void on_again(struct conclave_client *client, void *ctx)
+static void discovery_on_again(struct conclave_client *client, void *ctx)
 {
     struct conclave_discovery *d = ctx;
     (void)client;
@@ -113,7 +113,7 @@ static int instances_of(const struct mirror_view *view, struct conclave_instance
     return error;
 }
 
-static bool tell_change(struct conclave_discovery *d)
+static bool discovery_tell_change(struct conclave_discovery *d)
 {
     struct conclave_client *client = d->handle.rt->client;
     struct mirror_view view;
@@ -151,7 +151,7 @@ static bool tell_change(struct conclave_discovery *d)
     return true;
 }
 
-static void call_closed(void *self, int why)
+static void discovery_call_closed(void *self, int why)
 {
     struct conclave_discovery *d = self;
     if (d->callbacks.on_closed != NULL) {
@@ -162,7 +162,7 @@ static void call_closed(void *self, int why)
 static bool discovery_run_due(struct handle *h)
 {
     struct conclave_discovery *d = CONTAINER_OF(h, struct conclave_discovery, handle);
-    return tell_change(d) || closing_tell(&d->closing, call_closed, d);
+    return discovery_tell_change(d) || closing_tell(&d->closing, discovery_call_closed, d);
 }
 
 static void discovery_free(struct handle *h)
@@ -194,7 +194,7 @@ int conclave_discovery_open(struct conclave_recipes *rt,
     struct conclave_discovery *d = calloc(1, sizeof *d);
     char *path = path_join(options->path, options->name);
     if (d == NULL || path == NULL ||
-        mirror_init(&d->mirror, &d->handle, path, 1, on_told, on_failed) != 0) {
+        mirror_init(&d->mirror, &d->handle, path, 1, discovery_on_told, discovery_on_failed) != 0) {
         error = CONCLAVE_ENOMEM;
     } else if (!path_is_valid(path, false)) {
         free(d->mirror.path);
@@ -220,7 +220,7 @@ int conclave_discovery_open(struct conclave_recipes *rt,
     }
     handle_init(&d->handle, rt, &discovery_class);
     closing_init(&d->closing, &d->handle);
-    client_timer_init(&d->again, on_again, d);
+    client_timer_init(&d->again, discovery_on_again, d);
     *ret = d; /* before a callback can run */
     mirror_start(&d->mirror);
     client_unlock(rt->client);

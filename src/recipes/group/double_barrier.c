@@ -61,7 +61,7 @@ static void own_later(struct conclave_double_barrier *db)
     client_timer_start(client, &db->own_retry, client_now_ns(client) + (int64_t)RETRY_MS * 1000000);
 }
 
-static void on_own(struct step *step, const struct conclave_reply *reply)
+static void double_barrier_on_own(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_double_barrier *db =
         CONTAINER_OF(step, struct conclave_double_barrier, own_step);
@@ -88,7 +88,7 @@ void db_own_run(struct conclave_double_barrier *db)
         own_later(db);
         return;
     }
-    step_submit(&db->own_step, &op, on_own);
+    step_submit(&db->own_step, &op, double_barrier_on_own);
 }
 
 static void on_own_watch(struct watch_slot *slot, enum conclave_event_type type)
@@ -193,15 +193,15 @@ void db_call_over(struct conclave_double_barrier *db, enum db_state state)
     }
 }
 
-static bool options_valid(const struct conclave_double_barrier_options *o)
+static bool double_barrier_options_valid(const struct conclave_double_barrier_options *o)
 {
     return o->size >= sizeof *o && o->path != NULL && path_is_valid(o->path, false) &&
            strcmp(o->path, "/") != 0 && o->count > 0 && o->count <= CONCLAVE_DOUBLE_BARRIER_MAX &&
            (o->round == NULL || (o->round[0] != '\0' && strchr(o->round, '/') == NULL));
 }
 
-static bool copy_options(struct conclave_double_barrier *db,
-                         const struct conclave_double_barrier_options *o)
+static bool double_barrier_copy_options(struct conclave_double_barrier *db,
+                                        const struct conclave_double_barrier_options *o)
 {
     db->path = strdup(o->path);
     db->round = path_join(o->path, o->round != NULL ? o->round : "round");
@@ -229,11 +229,12 @@ int conclave_double_barrier_open(struct conclave_recipes *rt,
     if (error != 0) {
         return error;
     }
-    if (options == NULL || !options_valid(options)) {
+    if (options == NULL || !double_barrier_options_valid(options)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_double_barrier *db = calloc(1, sizeof *db);
-    if (db == NULL || !copy_options(db, options) || !path_is_valid(db->round, false)) {
+    if (db == NULL || !double_barrier_copy_options(db, options) ||
+        !path_is_valid(db->round, false)) {
         error = db == NULL || db->ready == NULL ? CONCLAVE_ENOMEM : CONCLAVE_EINVAL;
         if (db != NULL) {
             db_free_all(db);

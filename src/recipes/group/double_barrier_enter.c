@@ -102,7 +102,7 @@ static void enter_trouble(struct enter *e, int error)
     }
 }
 
-static void on_ensured(struct ensure_path *ensure, int error)
+static void double_barrier_enter_on_ensured(struct ensure_path *ensure, int error)
 {
     struct enter *e = CONTAINER_OF(ensure, struct enter, ensure);
     e->ensuring = false;
@@ -138,7 +138,7 @@ static void on_round_made(struct step *step, const struct conclave_reply *reply)
         to(e, ENTER_ROUND);
     } else if (reply->error == CONCLAVE_NO_NODE) {
         e->ensuring = ensure_path_start(&e->ensure, db(e)->path, db(e)->acl, db(e)->acl_count,
-                                        on_ensured) == 0;
+                                        double_barrier_enter_on_ensured) == 0;
         if (!e->ensuring) {
             call_retry_later(&e->call);
         }
@@ -214,7 +214,7 @@ static void on_joined(struct step *step, const struct conclave_reply *reply)
     call_run(&e->call);
 }
 
-static void join(struct enter *e)
+static void double_barrier_enter_join(struct enter *e)
 {
     struct conclave_double_barrier *b = db(e);
     if (make_me(e) != 0) {
@@ -255,7 +255,7 @@ static void on_found(struct step *step, const struct conclave_reply *reply)
     call_run(&e->call);
 }
 
-static void on_synced(struct step *step, const struct conclave_reply *reply)
+static void double_barrier_enter_on_synced(struct step *step, const struct conclave_reply *reply)
 {
     struct enter *e = CONTAINER_OF(step, struct enter, step);
     if (reply->error != 0) {
@@ -269,7 +269,7 @@ static void on_synced(struct step *step, const struct conclave_reply *reply)
 
 /* --- waiting and opening ------------------------------------------------------------------------- */
 
-static void on_ready(struct step *step, const struct conclave_reply *reply)
+static void double_barrier_enter_on_ready(struct step *step, const struct conclave_reply *reply)
 {
     struct enter *e = CONTAINER_OF(step, struct enter, step);
     watch_slot_answered(&e->ready_watch, reply->error == 0 || reply->error == CONCLAVE_NO_NODE);
@@ -285,14 +285,14 @@ static void on_ready(struct step *step, const struct conclave_reply *reply)
     call_run(&e->call);
 }
 
-static void look(struct enter *e)
+static void double_barrier_enter_look(struct enter *e)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, NULL, 0);
     if (watch_slot_prepare(&e->ready_watch, db(e)->ready, &op) != 0) {
         call_retry_later(&e->call);
         return;
     }
-    step_submit(&e->step, &op, on_ready);
+    step_submit(&e->step, &op, double_barrier_enter_on_ready);
 }
 
 static int keep_members(struct enter *e, const struct conclave_reply *reply, bool *ret_me)
@@ -399,7 +399,7 @@ static void on_withdrawn(struct step *step, const struct conclave_reply *reply)
     call_run(&e->call);
 }
 
-static void withdraw(struct enter *e)
+static void double_barrier_enter_withdraw(struct enter *e)
 {
     struct conclave_op parts[3];
     parts[0] = conclave_op_create(db(e)->ready, "", 0, CONCLAVE_PERSISTENT);
@@ -457,16 +457,16 @@ static void run_phase(struct enter *e)
         step_submit(&e->step, &op, on_first);
         break;
     case ENTER_JOIN:
-        join(e);
+        double_barrier_enter_join(e);
         break;
     case ENTER_JOIN_UNKNOWN:
     case ENTER_WITHDRAW_UNKNOWN:
         op = conclave_op_path(CONCLAVE_OP_SYNC, db(e)->round, 0);
-        step_submit(&e->step, &op, on_synced);
+        step_submit(&e->step, &op, double_barrier_enter_on_synced);
         break;
     case ENTER_LOOK:
         if (!e->ready_watch.armed) {
-            look(e);
+            double_barrier_enter_look(e);
         }
         break;
     case ENTER_COUNT:
@@ -477,7 +477,7 @@ static void run_phase(struct enter *e)
         open_it(e);
         break;
     case ENTER_WITHDRAW:
-        withdraw(e);
+        double_barrier_enter_withdraw(e);
         break;
     }
 }

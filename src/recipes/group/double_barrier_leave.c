@@ -69,7 +69,7 @@ static void leave_trouble(struct leave *l, int error)
 
 /* --- looking ------------------------------------------------------------------------------- */
 
-static void decide(struct leave *l, const struct conclave_reply *reply)
+static void double_barrier_leave_decide(struct leave *l, const struct conclave_reply *reply)
 {
     const char *mine = path_name(db(l)->me);
     const char *lowest = NULL;
@@ -106,12 +106,12 @@ static void decide(struct leave *l, const struct conclave_reply *reply)
     }
 }
 
-static void on_listed(struct step *step, const struct conclave_reply *reply)
+static void double_barrier_leave_on_listed(struct step *step, const struct conclave_reply *reply)
 {
     struct leave *l = CONTAINER_OF(step, struct leave, step);
     bool was_mine = l->removed || l->maybe;
     if (reply->error == 0) {
-        decide(l, reply);
+        double_barrier_leave_decide(l, reply);
     } else if (reply->error == CONCLAVE_NO_NODE) {
         l->removed = true;
         leave_end(l, was_mine ? 0 : CONCLAVE_ELOST);
@@ -189,7 +189,7 @@ static void run_phase(struct leave *l)
     switch (l->phase) {
     case LEAVE_LIST:
         op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, b->round, 0);
-        step_submit(&l->step, &op, on_listed);
+        step_submit(&l->step, &op, double_barrier_leave_on_listed);
         break;
     case LEAVE_LAST:
         parts[0] = conclave_op_path(CONCLAVE_OP_DELETE, b->me, -1);
@@ -268,7 +268,7 @@ static void leave_free(struct call *call)
 
 static const struct call_class leave_class = {leave_run, leave_on_state, leave_tell, leave_free};
 
-static void on_watch(struct watch_slot *slot, enum conclave_event_type type)
+static void double_barrier_leave_on_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
     struct leave *l = CONTAINER_OF(slot, struct leave, watch);
     (void)type;
@@ -287,7 +287,7 @@ int db_leave_create(struct conclave_double_barrier *b, conclave_double_barrier_f
     }
     call_init(&l->call, &b->host, &leave_class);
     step_init(&l->step, &l->call.handle);
-    watch_slot_init(&l->watch, &l->call.handle, on_watch);
+    watch_slot_init(&l->watch, &l->call.handle, double_barrier_leave_on_watch);
     l->done = done;
     l->ctx = ctx;
     *ret = &l->call;

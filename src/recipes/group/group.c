@@ -90,7 +90,7 @@ static enum conclave_membership membership_of(const struct conclave_group *g)
     }
 }
 
-static void on_member(struct member *m)
+static void group_on_member(struct member *m)
 {
     struct conclave_group *g = CONTAINER_OF(m, struct conclave_group, member);
     enum conclave_membership now = membership_of(g);
@@ -129,7 +129,7 @@ static void on_view_told(struct mirror *m)
     take_view(CONTAINER_OF(m, struct conclave_group, mirror));
 }
 
-static void on_again(struct conclave_client *client, void *ctx)
+static void group_on_again(struct conclave_client *client, void *ctx)
 {
     (void)client;
     take_view(ctx);
@@ -286,7 +286,7 @@ static bool tell_membership(struct conclave_group *g)
     return true;
 }
 
-static void call_closed(void *self, int why)
+static void group_call_closed(void *self, int why)
 {
     struct conclave_group *g = self;
     if (g->callbacks.on_closed != NULL) {
@@ -297,12 +297,12 @@ static void call_closed(void *self, int why)
 static bool group_run_due(struct handle *h)
 {
     struct conclave_group *g = CONTAINER_OF(h, struct conclave_group, handle);
-    return tell_membership(g) || tell_view(g) || closing_tell(&g->closing, call_closed, g);
+    return tell_membership(g) || tell_view(g) || closing_tell(&g->closing, group_call_closed, g);
 }
 
 /* --- the handle --------------------------------------------------------------------- */
 
-static void copies_free(struct conclave_group *g)
+static void group_copies_free(struct conclave_group *g)
 {
     free(g->path);
     free(g->id);
@@ -319,7 +319,7 @@ static void group_free(struct handle *h)
     member_finish(&g->member);
     mirror_view_clear(&g->seen);
     mirror_view_clear(&g->told);
-    copies_free(g);
+    group_copies_free(g);
 }
 
 static const struct handle_class group_class = {group_on_state, group_run_due, group_free};
@@ -335,7 +335,7 @@ static bool id_is_valid(const char *path, const char *id)
     return valid;
 }
 
-static bool options_valid(const struct conclave_group_options *o)
+static bool group_options_valid(const struct conclave_group_options *o)
 {
     return o != NULL && o->size >= sizeof *o && o->path != NULL && path_is_valid(o->path, false) &&
            strcmp(o->path, "/") != 0 && (o->id == NULL || id_is_valid(o->path, o->id)) &&
@@ -367,7 +367,7 @@ static struct conclave_group *group_make(const struct conclave_group_options *o)
     }
     if (g->path == NULL || (o->id != NULL && (g->id == NULL || g->node == NULL)) ||
         (o->acl_count > 0 && o->acl != NULL && g->acl == NULL)) {
-        copies_free(g);
+        group_copies_free(g);
         return NULL;
     }
     return g;
@@ -381,7 +381,7 @@ static void group_begin(struct conclave_group *g, char *text, size_t len, size_t
         g->member.incarnation = g->incarnation;
         g->member.acl = g->acl;
         g->member.acl_count = g->acl == NULL ? 0 : acl_count;
-        g->member.changed = on_member;
+        g->member.changed = group_on_member;
         g->member.failed = on_member_failed;
         g->joined = true;
         member_set_data_take(&g->member, text, len);
@@ -402,7 +402,7 @@ int conclave_group_open(struct conclave_recipes *rt, const struct conclave_group
     if (error != 0) {
         return error;
     }
-    if (!options_valid(options)) {
+    if (!group_options_valid(options)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_group *g = group_make(options);
@@ -413,7 +413,7 @@ int conclave_group_open(struct conclave_recipes *rt, const struct conclave_group
     if (text == NULL ||
         mirror_init(&g->mirror, &g->handle, options->path, 1, on_view_told, on_view_failed) != 0) {
         free(text);
-        copies_free(g);
+        group_copies_free(g);
         return CONCLAVE_ENOMEM;
     }
     if (callbacks != NULL) {
@@ -426,13 +426,13 @@ int conclave_group_open(struct conclave_recipes *rt, const struct conclave_group
         client_unlock(rt->client);
         free(text);
         free(g->mirror.path);
-        copies_free(g);
+        group_copies_free(g);
         return CONCLAVE_ECLOSED;
     }
     handle_init(&g->handle, rt, &group_class);
     closing_init(&g->closing, &g->handle);
     member_init(&g->member, &g->handle);
-    client_timer_init(&g->again, on_again, g);
+    client_timer_init(&g->again, group_on_again, g);
     *ret = g; /* before a callback can run */
     if (options->id == NULL) {
         free(text);

@@ -13,7 +13,7 @@ struct glance {
     int error;
 };
 
-static void on_told(struct mirror *m)
+static void group_members_on_told(struct mirror *m)
 {
     struct glance *g = CONTAINER_OF(m, struct glance, mirror);
     if (m->fresh && !g->seen) {
@@ -22,7 +22,7 @@ static void on_told(struct mirror *m)
     }
 }
 
-static void on_failed(struct mirror *m, int error)
+static void group_members_on_failed(struct mirror *m, int error)
 {
     struct glance *g = CONTAINER_OF(m, struct glance, mirror);
     g->error = error;
@@ -110,7 +110,8 @@ int conclave_group_members(struct conclave_recipes *rt, const char *path, int64_
         return error;
     }
     struct glance *g = calloc(1, sizeof *g);
-    if (g == NULL || mirror_init(&g->mirror, &g->handle, path, 1, on_told, on_failed) != 0) {
+    if (g == NULL || mirror_init(&g->mirror, &g->handle, path, 1, group_members_on_told,
+                                 group_members_on_failed) != 0) {
         free(g);
         return CONCLAVE_ENOMEM;
     }

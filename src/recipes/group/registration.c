@@ -43,7 +43,7 @@ static void registration_run(void *self)
     }
 }
 
-static void on_member(struct member *m)
+static void registration_on_member(struct member *m)
 {
     struct conclave_registration *r = CONTAINER_OF(m, struct conclave_registration, member);
     /* in the midst of looking, on a link that stands, nothing has changed so far */
@@ -93,7 +93,7 @@ static bool tell_registered(struct conclave_registration *r)
     return true;
 }
 
-static void call_closed(void *self, int why)
+static void registration_call_closed(void *self, int why)
 {
     struct conclave_registration *r = self;
     if (r->callbacks.on_closed != NULL) {
@@ -104,10 +104,10 @@ static void call_closed(void *self, int why)
 static bool registration_run_due(struct handle *h)
 {
     struct conclave_registration *r = CONTAINER_OF(h, struct conclave_registration, handle);
-    return tell_registered(r) || closing_tell(&r->closing, call_closed, r);
+    return tell_registered(r) || closing_tell(&r->closing, registration_call_closed, r);
 }
 
-static void copies_free(struct conclave_registration *r)
+static void registration_copies_free(struct conclave_registration *r)
 {
     free(r->instance);
     free(r->parent);
@@ -120,7 +120,7 @@ static void registration_free(struct handle *h)
 {
     struct conclave_registration *r = CONTAINER_OF(h, struct conclave_registration, handle);
     member_finish(&r->member);
-    copies_free(r);
+    registration_copies_free(r);
 }
 
 static const struct handle_class registration_class = {registration_on_state, registration_run_due,
@@ -139,7 +139,7 @@ static bool text_is_valid(const char *text)
     return text == NULL || (strlen(text) <= PAYLOAD_MAX && utf8_valid(slice_str(text)));
 }
 
-static bool options_valid(const struct conclave_registration_options *o)
+static bool registration_options_valid(const struct conclave_registration_options *o)
 {
     return o != NULL && o->size >= sizeof *o && o->path != NULL && path_is_valid(o->path, false) &&
            name_is_valid(o->name) && (o->id == NULL || name_is_valid(o->id)) &&
@@ -191,7 +191,7 @@ registration_make(const struct conclave_registration_options *o)
     r->node = r->parent == NULL ? NULL : path_join(r->parent, instance.id);
     r->acl = with_acl ? acl_copy(o->acl, o->acl_count) : NULL;
     if (r->instance == NULL || r->node == NULL || (with_acl && r->acl == NULL)) {
-        copies_free(r);
+        registration_copies_free(r);
         return NULL;
     }
     return r;
@@ -207,14 +207,14 @@ int conclave_registration_open(struct conclave_recipes *rt,
     if (error != 0) {
         return error;
     }
-    if (!options_valid(options)) {
+    if (!registration_options_valid(options)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_registration *r = registration_make(options);
     char *text = r == NULL ? NULL : instance_write(r->instance, &len);
     if (text == NULL) {
         if (r != NULL) {
-            copies_free(r);
+            registration_copies_free(r);
         }
         return CONCLAVE_ENOMEM;
     }
@@ -225,7 +225,7 @@ int conclave_registration_open(struct conclave_recipes *rt,
     if (error != 0) {
         client_unlock(rt->client);
         free(text);
-        copies_free(r);
+        registration_copies_free(r);
         return error;
     }
     if (callbacks != NULL) {
@@ -239,7 +239,7 @@ int conclave_registration_open(struct conclave_recipes *rt,
     r->member.parent = r->parent;
     r->member.acl = r->acl;
     r->member.acl_count = r->acl == NULL ? 0 : options->acl_count;
-    r->member.changed = on_member;
+    r->member.changed = registration_on_member;
     r->member.failed = on_member_failed;
     *ret = r; /* before a callback can run */
     member_set_data_take(&r->member, text, len);

@@ -6,14 +6,14 @@
 #include <string.h>
 
 /* A text that grows. */
-struct text {
+struct instance_text {
     char *at; /* heap; NUL at its end once something was added */
     size_t len;
     size_t room;
     bool no_memory;
 };
 
-static bool text_add(struct text *t, const char *more)
+static bool text_add(struct instance_text *t, const char *more)
 {
     size_t len = strlen(more);
     if (t->len + len + 1 > t->room) {
@@ -81,7 +81,7 @@ static int parse(const void *json, size_t len, json_t **ret)
 
 /* As text: what stands for itself, fields in braces, and braces that stand for themselves as the
  * fields that mean them. */
-static bool part_append(struct text *out, const json_t *part)
+static bool part_append(struct instance_text *out, const json_t *part)
 {
     const char *value = text_of(part, "value");
     bool field = json_is_true(json_object_get(part, "variable"));
@@ -104,7 +104,7 @@ static bool part_append(struct text *out, const json_t *part)
 static int uri_spec_of(const json_t *object, char **ret)
 {
     const json_t *parts = json_object_get(json_object_get(object, "uriSpec"), "parts");
-    struct text out = {.len = 0};
+    struct instance_text out = {.len = 0};
     bool good = json_is_array(parts);
     for (size_t i = 0; good && i < json_array_size(parts); i++) {
         good = part_append(&out, json_array_get(parts, i));

@@ -20,7 +20,7 @@ bool uri_spec_valid(const char *text)
     return !inside;
 }
 
-static bool is_blank(char c)
+static bool uri_spec_is_blank(char c)
 {
     return c > '\0' && c <= ' ';
 }
@@ -35,10 +35,10 @@ bool uri_spec_next(const char **at, struct slice *ret_part, bool *ret_field)
         if (end == first) {
             continue; /* "{}" */
         }
-        while (field && first < end && is_blank(*first)) {
+        while (field && first < end && uri_spec_is_blank(*first)) {
             first++;
         }
-        while (field && first < end && is_blank(end[-1])) {
+        while (field && first < end && uri_spec_is_blank(end[-1])) {
             end--;
         }
         *ret_part = slice_make(first, (size_t)(end - first));

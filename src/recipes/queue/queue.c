@@ -94,14 +94,14 @@ static const struct host_class queue_class = {
 
 /* --- opening ----------------------------------------------------------------------- */
 
-static bool options_valid(const struct conclave_queue_options *o)
+static bool queue_options_valid(const struct conclave_queue_options *o)
 {
     return o->size >= sizeof *o && o->path != NULL && path_is_valid(o->path, false) &&
            strcmp(o->path, "/") != 0 && o->max_attempts >= 0 && o->max_items >= 0 &&
            (o->id == NULL || (strchr(o->id, '\n') == NULL && strlen(o->id) <= ID_MAX));
 }
 
-static bool copy_options(struct conclave_queue *q, const struct conclave_queue_options *o)
+static bool queue_copy_options(struct conclave_queue *q, const struct conclave_queue_options *o)
 {
     q->options = *o;
     q->path = strdup(o->path);
@@ -134,11 +134,11 @@ int conclave_queue_open(struct conclave_recipes *rt, const struct conclave_queue
     if (error != 0) {
         return error;
     }
-    if (options == NULL || !options_valid(options)) {
+    if (options == NULL || !queue_options_valid(options)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_queue *q = calloc(1, sizeof *q);
-    if (q == NULL || !copy_options(q, options)) {
+    if (q == NULL || !queue_copy_options(q, options)) {
         if (q != NULL) {
             queue_free_copies(q);
         }

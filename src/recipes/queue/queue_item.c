@@ -108,7 +108,7 @@ static void item_lost(struct conclave_item *item)
 
 /* --- ack and nack -------------------------------------------------------------------------- */
 
-static void on_ensured(struct ensure_path *ensure, int error)
+static void queue_item_on_ensured(struct ensure_path *ensure, int error)
 {
     struct conclave_item *item = CONTAINER_OF(ensure, struct conclave_item, ensure);
     item->ensuring = false;
@@ -118,7 +118,7 @@ static void on_ensured(struct ensure_path *ensure, int error)
     item_run(item);
 }
 
-static void retry_later(struct conclave_item *item)
+static void queue_item_retry_later(struct conclave_item *item)
 {
     struct conclave_client *client = rt_of(item)->client;
     client_timer_start(client, &item->retry, client_now_ns(client) + (int64_t)RETRY_MS * 1000000);
@@ -131,7 +131,7 @@ static void settle_trouble(struct conclave_item *item, int error)
     } else if (error_is_fatal(error)) {
         settle_end(item, error);
     } else if (error != CONCLAVE_CONNECTION_LOSS) {
-        retry_later(item);
+        queue_item_retry_later(item);
     }
 }
 
@@ -172,9 +172,9 @@ static void on_settled(struct step *step, const struct conclave_reply *reply)
         settle_end(item, parts_error(item, reply));
     } else if (no_dead) {
         item->ensuring =
-            queue_ensure(item->queue, &item->ensure, item->queue->dead, on_ensured) == 0;
+            queue_ensure(item->queue, &item->ensure, item->queue->dead, queue_item_on_ensured) == 0;
         if (!item->ensuring) {
-            retry_later(item);
+            queue_item_retry_later(item);
         }
     } else {
         item->unknown = item->unknown || error_is_unknown(reply->error);
@@ -192,7 +192,7 @@ static void settle_send(struct conclave_item *item)
     if (parts == NULL || dead == NULL) {
         free(parts);
         free(dead);
-        retry_later(item);
+        queue_item_retry_later(item);
         return;
     }
     parts[0] =
@@ -236,7 +236,7 @@ static void on_found(struct step *step, const struct conclave_reply *reply)
     item_run(item);
 }
 
-static void on_synced(struct step *step, const struct conclave_reply *reply)
+static void queue_item_on_synced(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_item *item = CONTAINER_OF(step, struct conclave_item, step);
     if (item->state != ITEM_SETTLING) {
@@ -260,13 +260,13 @@ static void item_run(struct conclave_item *item)
     }
     if (item->unknown) {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, item->path, 0);
-        step_submit(&item->step, &op, on_synced);
+        step_submit(&item->step, &op, queue_item_on_synced);
     } else {
         settle_send(item);
     }
 }
 
-static void on_retry(struct conclave_client *client, void *ctx)
+static void queue_item_on_retry(struct conclave_client *client, void *ctx)
 {
     (void)client;
     item_run(ctx);
@@ -308,7 +308,7 @@ static int settle_start(struct conclave_item *item, bool ack)
 
 /* --- the lease ------------------------------------------------------------------------------- */
 
-static void on_proved(struct lease_holder *holder)
+static void queue_item_on_proved(struct lease_holder *holder)
 {
     struct conclave_item *item = CONTAINER_OF(holder, struct conclave_item, holder);
     if (item->state == ITEM_HELD) {
@@ -316,7 +316,7 @@ static void on_proved(struct lease_holder *holder)
     }
 }
 
-static void on_lease_lost(struct lease_holder *holder, int why)
+static void queue_item_on_lease_lost(struct lease_holder *holder, int why)
 {
     struct conclave_item *item = CONTAINER_OF(holder, struct conclave_item, holder);
     if (why == CONCLAVE_ELOST) {
@@ -394,8 +394,8 @@ static const struct handle_class item_class = {item_on_state, item_run_due, item
 static void item_hold(struct conclave_item *item, int64_t claimed_ns)
 {
     item->holder.path = item->claim;
-    item->holder.on_proved = on_proved;
-    item->holder.on_lost = on_lease_lost;
+    item->holder.on_proved = queue_item_on_proved;
+    item->holder.on_lost = queue_item_on_lease_lost;
     list_push_back(&item->queue->items, &item->link);
     lease_add_proved(&rt_of(item)->lease, &item->holder, claimed_ns);
     if (item->holder.until_ns != 0) {
@@ -443,7 +443,7 @@ void queue_item_claimed(struct conclave_queue *q, struct conclave_item *item, vo
     list_init(&item->holder.link);
     step_init(&item->step, &item->handle);
     ensure_path_init(&item->ensure, &item->handle);
-    client_timer_init(&item->retry, on_retry, item);
+    client_timer_init(&item->retry, queue_item_on_retry, item);
     if (version < 0) { /* the claim has done its service: nobody else can have this name now */
         item->state = ITEM_SETTLED;
         deletes_start(&rt_of(item)->deletes, item->unclaim, NULL, NULL);
@@ -532,8 +532,8 @@ static bool item_settled(void *ctx)
     return ((struct conclave_item *)ctx)->state != ITEM_SETTLING;
 }
 
-static int settle(struct conclave_item *item, bool ack, int64_t timeout_ms,
-                  const struct conclave_op *parts, size_t count)
+static int queue_item_settle(struct conclave_item *item, bool ack, int64_t timeout_ms,
+                             const struct conclave_op *parts, size_t count)
 {
     struct conclave_client *client = rt_of(item)->client;
     int error = recipes_may_block(rt_of(item));
@@ -566,12 +566,12 @@ static int settle(struct conclave_item *item, bool ack, int64_t timeout_ms,
 
 int conclave_item_ack(struct conclave_item *item, int64_t timeout_ms)
 {
-    return settle(item, true, timeout_ms, NULL, 0);
+    return queue_item_settle(item, true, timeout_ms, NULL, 0);
 }
 
 int conclave_item_nack(struct conclave_item *item, int64_t timeout_ms)
 {
-    return settle(item, false, timeout_ms, NULL, 0);
+    return queue_item_settle(item, false, timeout_ms, NULL, 0);
 }
 
 int conclave_item_ack_multi(struct conclave_item *item, const struct conclave_op *parts,
@@ -580,7 +580,7 @@ int conclave_item_ack_multi(struct conclave_item *item, const struct conclave_op
     if (item->version < 0) {
         return CONCLAVE_EINVAL; /* there is nothing left that it could be done with */
     }
-    return settle(item, true, CONCLAVE_FOREVER, parts, count);
+    return queue_item_settle(item, true, CONCLAVE_FOREVER, parts, count);
 }
 
 static int settle_async(struct conclave_item *item, bool ack, conclave_item_fn done, void *ctx)

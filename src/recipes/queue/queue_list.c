@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* Asks until there is an answer: a lost link is waited for, as the time allows. */
-static int ask(struct conclave_queue *q, struct conclave_op op, int64_t deadline_ns,
-               struct conclave_reply **ret)
+static int queue_list_ask(struct conclave_queue *q, struct conclave_op op, int64_t deadline_ns,
+                          struct conclave_reply **ret)
 {
     struct conclave_client *client = q->host.handle.rt->client;
     for (;;) {
@@ -37,7 +37,7 @@ static int ask_path(struct conclave_queue *q, enum conclave_op_type type, const 
 {
     struct conclave_op op = conclave_op_path(type, path, 0);
     op.linearizable = type == CONCLAVE_OP_GET_CHILDREN;
-    return ask(q, op, deadline_ns, ret);
+    return queue_list_ask(q, op, deadline_ns, ret);
 }
 
 /* --- entries ----------------------------------------------------------------------------- */
@@ -194,7 +194,8 @@ int conclave_queue_size(struct conclave_queue *q, int64_t timeout_ms, int64_t *r
         return error;
     }
     op.linearizable = true;
-    error = ask(q, op, client_deadline_ns(q->host.handle.rt->client, timeout_ms), &reply);
+    error =
+        queue_list_ask(q, op, client_deadline_ns(q->host.handle.rt->client, timeout_ms), &reply);
     if (error == 0 || error == CONCLAVE_NO_NODE) {
         *ret_count = error == 0 ? reply->stat.num_children : 0;
         error = 0;
@@ -211,11 +212,11 @@ static int make_queue(struct conclave_queue *q, int64_t deadline_ns)
     struct conclave_reply *reply = NULL;
     struct conclave_op op = conclave_op_create(q->path, "", 0, CONCLAVE_CONTAINER);
     queue_op_acl(q, &op);
-    int error = ask(q, op, deadline_ns, &reply);
+    int error = queue_list_ask(q, op, deadline_ns, &reply);
     conclave_reply_free(reply);
     if (error == CONCLAVE_UNIMPLEMENTED) {
         op.mode = CONCLAVE_PERSISTENT;
-        error = ask(q, op, deadline_ns, &reply);
+        error = queue_list_ask(q, op, deadline_ns, &reply);
         conclave_reply_free(reply);
     }
     return error == CONCLAVE_NODE_EXISTS ? 0 : error;
@@ -235,7 +236,7 @@ static int move_back(struct conclave_queue *q, const char *from, const char *to,
         queue_op_acl(q, &parts[0]);
         parts[1] = conclave_op_path(CONCLAVE_OP_DELETE, from, letter->stat.version);
         struct conclave_op op = conclave_op_multi(parts, 2);
-        error = ask(q, op, deadline_ns, &reply);
+        error = queue_list_ask(q, op, deadline_ns, &reply);
         *ret_queue_missing = reply != NULL && queue_part_error(reply, 0) == CONCLAVE_NO_NODE;
         if (reply != NULL && queue_part_error(reply, 0) == CONCLAVE_NODE_EXISTS) {
             error = 0; /* an earlier try whose answer was lost, or somebody else's */

@@ -37,7 +37,7 @@ bool queue_name_parse(const char *name, struct queue_name *ret)
     return true;
 }
 
-static int compare(const void *a, const void *b)
+static int queue_names_compare(const void *a, const void *b)
 {
     const struct queue_name *x = a;
     const struct queue_name *y = b;
@@ -86,7 +86,7 @@ int queue_names_order(const char *const *children, size_t count, struct queue_na
     for (size_t i = 0; i < count; i++) {
         n += queue_name_parse(children[i], &list[n]) ? 1 : 0;
     }
-    qsort(list, n, sizeof *list, compare);
+    qsort(list, n, sizeof *list, queue_names_compare);
     for (size_t from = 0, to; from < n; from = to) {
         for (to = from; to < n && list[to].priority == list[from].priority;) {
             to++;

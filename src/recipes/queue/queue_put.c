@@ -88,7 +88,7 @@ static void take_name(struct put *p, const char *path)
 
 /* --- sending -------------------------------------------------------------------------- */
 
-static void on_ensured(struct ensure_path *ensure, int error)
+static void queue_put_on_ensured(struct ensure_path *ensure, int error)
 {
     struct put *p = CONTAINER_OF(ensure, struct put, ensure);
     p->ensuring = false;
@@ -100,7 +100,7 @@ static void on_ensured(struct ensure_path *ensure, int error)
 
 static void ensure(struct put *p, const char *path)
 {
-    int error = queue_ensure(queue(p), &p->ensure, path, on_ensured);
+    int error = queue_ensure(queue(p), &p->ensure, path, queue_put_on_ensured);
     p->ensuring = error == 0;
     if (error != 0) {
         put_trouble(p, error);
@@ -223,7 +223,7 @@ static void on_marker(struct step *step, const struct conclave_reply *reply)
     call_run(&p->call);
 }
 
-static void on_synced(struct step *step, const struct conclave_reply *reply)
+static void queue_put_on_synced(struct step *step, const struct conclave_reply *reply)
 {
     struct put *p = CONTAINER_OF(step, struct put, step);
     if (reply->error != 0) {
@@ -244,7 +244,7 @@ static void recover(struct put *p)
         p->phase = PUT_SEARCH;
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, queue(p)->path, 0);
-    step_submit(&p->step, &op, on_synced);
+    step_submit(&p->step, &op, queue_put_on_synced);
 }
 
 /* --- room -------------------------------------------------------------------------------- */
@@ -287,7 +287,7 @@ static void ask_for_room(struct put *p)
     step_submit(&p->step, &op, on_counted);
 }
 
-static void on_watch(struct watch_slot *slot, enum conclave_event_type type)
+static void queue_put_on_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
     (void)type;
     call_run(&CONTAINER_OF(slot, struct put, watch)->call);
@@ -407,7 +407,7 @@ static int put_create(struct conclave_queue *q, int priority, const void *data, 
     call_init(&p->call, &q->host, &put_class);
     step_init(&p->step, &p->call.handle);
     ensure_path_init(&p->ensure, &p->call.handle);
-    watch_slot_init(&p->watch, &p->call.handle, on_watch);
+    watch_slot_init(&p->watch, &p->call.handle, queue_put_on_watch);
     queue_line_init(&p->line, &p->call, q->room, q->acl, q->options.acl_count);
     queue_turn_join(q, &p->turn, &p->call);
     *ret = p;

@@ -15,7 +15,7 @@ static void pause_for(struct queue_size *s, int64_t ms)
     client_timer_start(client, &s->pause, client_now_ns(client) + ms * 1000000);
 }
 
-static void on_ensured(struct ensure_path *ensure, int error)
+static void queue_size_on_ensured(struct ensure_path *ensure, int error)
 {
     struct queue_size *s = CONTAINER_OF(ensure, struct queue_size, ensure);
     s->ensuring = false;
@@ -25,7 +25,7 @@ static void on_ensured(struct ensure_path *ensure, int error)
     queue_size_run(of_size(s));
 }
 
-static void on_listed(struct step *step, const struct conclave_reply *reply)
+static void queue_size_on_listed(struct step *step, const struct conclave_reply *reply)
 {
     struct queue_size *s = CONTAINER_OF(step, struct queue_size, step);
     struct conclave_queue *q = of_size(s);
@@ -33,7 +33,7 @@ static void on_listed(struct step *step, const struct conclave_reply *reply)
     if (!s->active) {
         watch_slot_clear(&s->watch);
     } else if (reply->error == CONCLAVE_NO_NODE) {
-        s->ensuring = queue_ensure(q, &s->ensure, q->path, on_ensured) == 0;
+        s->ensuring = queue_ensure(q, &s->ensure, q->path, queue_size_on_ensured) == 0;
         if (!s->ensuring) {
             pause_for(s, TROUBLE_MS);
         }
@@ -67,10 +67,10 @@ void queue_size_run(struct conclave_queue *q)
         pause_for(s, TROUBLE_MS);
         return;
     }
-    step_submit(&s->step, &op, on_listed);
+    step_submit(&s->step, &op, queue_size_on_listed);
 }
 
-static void on_watch(struct watch_slot *slot, enum conclave_event_type type)
+static void queue_size_on_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
     (void)type;
     queue_size_run(of_size(CONTAINER_OF(slot, struct queue_size, watch)));
@@ -103,7 +103,7 @@ void queue_size_init(struct conclave_queue *q)
     struct queue_size *s = &q->size;
     step_init(&s->step, &q->host.handle);
     ensure_path_init(&s->ensure, &q->host.handle);
-    watch_slot_init(&s->watch, &q->host.handle, on_watch);
+    watch_slot_init(&s->watch, &q->host.handle, queue_size_on_watch);
     client_timer_init(&s->pause, on_pause, s);
     s->seen = s->told = -1;
     s->active = q->callbacks.on_size != NULL;

@@ -149,7 +149,7 @@ static void next_item(struct take *t)
     t->phase = TAKE_READ;
 }
 
-static void on_ensured(struct ensure_path *ensure, int error)
+static void queue_take_on_ensured(struct ensure_path *ensure, int error)
 {
     struct take *t = CONTAINER_OF(ensure, struct take, ensure);
     t->ensuring = false;
@@ -162,7 +162,7 @@ static void on_ensured(struct ensure_path *ensure, int error)
 /* The phase goes on when it stands. */
 static void ensure(struct take *t, const char *path)
 {
-    int error = queue_ensure(queue(t), &t->ensure, path, on_ensured);
+    int error = queue_ensure(queue(t), &t->ensure, path, queue_take_on_ensured);
     t->ensuring = error == 0;
     if (error != 0) {
         take_trouble(t, error);
@@ -264,7 +264,7 @@ static void on_claim_read(struct step *step, const struct conclave_reply *reply)
     call_run(&t->call);
 }
 
-static void on_synced(struct step *step, const struct conclave_reply *reply)
+static void queue_take_on_synced(struct step *step, const struct conclave_reply *reply)
 {
     struct take *t = CONTAINER_OF(step, struct take, step);
     if (reply->error != 0) {
@@ -313,7 +313,7 @@ static void bury(struct take *t)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-static void on_read(struct step *step, const struct conclave_reply *reply)
+static void queue_take_on_read(struct step *step, const struct conclave_reply *reply)
 {
     struct take *t = CONTAINER_OF(step, struct take, step);
     int max = queue(t)->options.max_attempts;
@@ -352,7 +352,7 @@ static void run_read(struct take *t)
         return;
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, t->path, 0);
-    step_submit(&t->step, &op, on_read);
+    step_submit(&t->step, &op, queue_take_on_read);
 }
 
 /* --- looking ------------------------------------------------------------------------------------ */
@@ -450,7 +450,7 @@ static void on_claims(struct step *step, const struct conclave_reply *reply)
     list_items(t);
 }
 
-static void look(struct take *t)
+static void queue_take_look(struct take *t)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, queue(t)->claims, 0);
     t->looked = false;
@@ -467,11 +467,11 @@ static void look(struct take *t)
 static void run_look(struct take *t)
 {
     if (!t->looked || t->stale) {
-        look(t);
+        queue_take_look(t);
     } else if (t->now) {
         take_end(t, CONCLAVE_EEMPTY);
     } else if (queue_line_run(&t->line) && !t->watching) {
-        look(t);
+        queue_take_look(t);
     } else if (t->line.error != 0) {
         take_end(t, t->line.error);
     }
@@ -527,7 +527,7 @@ static void take_run(struct call *call)
         break;
     case TAKE_UNKNOWN: {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, t->claim, 0);
-        step_submit(&t->step, &op, on_synced);
+        step_submit(&t->step, &op, queue_take_on_synced);
         break;
     }
     }

@@ -16,13 +16,13 @@ static struct queue_line *line_of(struct place *place)
     return CONTAINER_OF(place, struct queue_line, place);
 }
 
-static void on_free(struct place *place)
+static void queue_waiters_on_free(struct place *place)
 {
     line_of(place)->first = true;
 }
 
 /* It joins again, at the end. */
-static void on_gone(struct place *place)
+static void queue_waiters_on_gone(struct place *place)
 {
     line_out(line_of(place));
 }
@@ -36,26 +36,26 @@ static void line_trouble(struct queue_line *line, int error)
     }
 }
 
-static void on_trouble(struct place *place, int error)
+static void queue_waiters_on_trouble(struct place *place, int error)
 {
     line_trouble(line_of(place), error);
 }
 
-static void on_wake(struct place *place)
+static void queue_waiters_on_wake(struct place *place)
 {
     call_run(line_of(place)->call);
 }
 
 static const struct place_class line_place = {
     .judge = place_judge_first,
-    .free = on_free,
-    .gone = on_gone,
-    .trouble = on_trouble,
-    .wake = on_wake,
+    .free = queue_waiters_on_free,
+    .gone = queue_waiters_on_gone,
+    .trouble = queue_waiters_on_trouble,
+    .wake = queue_waiters_on_wake,
 };
 
-static void on_created(struct protected_create *create, int error, char *path,
-                       const struct conclave_stat *stat)
+static void queue_waiters_on_created(struct protected_create *create, int error, char *path,
+                                     const struct conclave_stat *stat)
 {
     struct queue_line *line = CONTAINER_OF(create, struct queue_line, create);
     struct call *call = line->call;
@@ -127,7 +127,7 @@ void queue_line_init(struct queue_line *line, struct call *call, const char *par
     line->call = call;
     line->acl = acl;
     line->acl_count = acl_count;
-    protected_create_init(&line->create, &call->handle, on_created);
+    protected_create_init(&line->create, &call->handle, queue_waiters_on_created);
     place_init(&line->place, &call->handle, &line_place, parent, CONCLAVE_NAMING_NATIVE);
 }
 

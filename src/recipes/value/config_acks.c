@@ -124,7 +124,7 @@ static int gather(struct audit *a, const struct mirror_view *acks, const struct 
     return error;
 }
 
-static void judge(struct audit *a)
+static void config_acks_judge(struct audit *a)
 {
     size_t done = 0;
     bool refused = false;
@@ -137,7 +137,7 @@ static void judge(struct audit *a)
         a->zxid == 0 || (done == a->count && done >= a->at_least) || (refused && a->zxid > 0);
 }
 
-static void look(struct audit *a)
+static void config_acks_look(struct audit *a)
 {
     struct mirror_view acks = {0};
     struct mirror_view group = {0};
@@ -154,7 +154,7 @@ static void look(struct audit *a)
     if (error != 0) {
         a->error = error;
     } else {
-        judge(a);
+        config_acks_judge(a);
     }
     mirror_view_clear(&acks);
     mirror_view_clear(&group);
@@ -163,12 +163,12 @@ static void look(struct audit *a)
 
 static void on_acks(struct mirror *m)
 {
-    look(CONTAINER_OF(m, struct audit, acks));
+    config_acks_look(CONTAINER_OF(m, struct audit, acks));
 }
 
 static void on_group(struct mirror *m)
 {
-    look(CONTAINER_OF(m, struct audit, group));
+    config_acks_look(CONTAINER_OF(m, struct audit, group));
 }
 
 static void failed(struct audit *a, int error)
@@ -243,7 +243,7 @@ static int audit_make(const struct conclave_config_acks_options *o, struct audit
     return 0;
 }
 
-static bool options_valid(const struct conclave_config_acks_options *o)
+static bool config_acks_options_valid(const struct conclave_config_acks_options *o)
 {
     return o != NULL && o->size >= sizeof *o &&
            (o->ack_path != NULL
@@ -278,7 +278,7 @@ int conclave_config_wait_acked(struct conclave_recipes *rt,
     struct audit *a;
     int error = recipes_may_block(rt);
     if (error == 0) {
-        error = options_valid(options) ? audit_make(options, &a) : CONCLAVE_EINVAL;
+        error = config_acks_options_valid(options) ? audit_make(options, &a) : CONCLAVE_EINVAL;
     }
     if (error != 0) {
         return error;

@@ -49,7 +49,7 @@ static void tree_write(struct buf *b, const struct conclave_config_state *state)
     append_text(b, line);
 }
 
-static int write_all(int fd, const uint8_t *data, size_t len)
+static int config_file_write_all(int fd, const uint8_t *data, size_t len)
 {
     while (len > 0) {
         ssize_t n = write(fd, data, len);
@@ -93,7 +93,8 @@ static int replace(const char *file, const uint8_t *data, size_t len)
     struct stat old;
     mode_t mode = stat(file, &old) == 0 ? old.st_mode & 0777 : 0600; /* it may hold secrets */
     int fd = mkostemp(temporary, O_CLOEXEC);
-    int error = fd < 0 || fchmod(fd, mode) != 0 ? error_of(errno) : write_all(fd, data, len);
+    int error =
+        fd < 0 || fchmod(fd, mode) != 0 ? error_of(errno) : config_file_write_all(fd, data, len);
     if (fd >= 0 && close(fd) != 0 && error == 0) {
         error = error_of(errno);
     }
@@ -122,7 +123,7 @@ int config_file_write(const char *file, bool tree, const struct conclave_config_
 
 /* --- reading ------------------------------------------------------------------------ */
 
-static int read_all(const char *file, struct buf *b)
+static int config_file_read_all(const char *file, struct buf *b)
 {
     uint8_t part[16384];
     int fd = open(file, O_RDONLY | O_CLOEXEC);
@@ -229,7 +230,7 @@ int config_file_read(const char *file, bool tree, struct config_file *ret)
     size_t len = 0;
     memset(ret, 0, sizeof *ret);
     buf_init(&ret->bytes, 0);
-    int error = read_all(file, &ret->bytes);
+    int error = config_file_read_all(file, &ret->bytes);
     if (error == 0 && tree) {
         error = sum_is_right(&ret->bytes, &len) ? tree_read(ret, len) : CONCLAVE_ECORRUPT;
     } else if (error == 0) {

@@ -16,7 +16,7 @@ static int version_now(struct conclave_shared *shared, int64_t timeout_ms, int32
     return error;
 }
 
-static int64_t left_ms(const struct conclave_client *client, int64_t deadline_ns)
+static int64_t config_put_left_ms(const struct conclave_client *client, int64_t deadline_ns)
 {
     if (deadline_ns == CONCLAVE_FOREVER) {
         return CONCLAVE_FOREVER;
@@ -31,10 +31,10 @@ static int put(struct conclave_client *client, struct conclave_shared *shared, c
     bool any = expected == CONCLAVE_CONFIG_ANY;
     int error;
     do {
-        error = any ? version_now(shared, left_ms(client, deadline_ns), &expected) : 0;
+        error = any ? version_now(shared, config_put_left_ms(client, deadline_ns), &expected) : 0;
         if (error == 0) {
-            error =
-                conclave_shared_set(shared, data, len, expected, left_ms(client, deadline_ns), ret);
+            error = conclave_shared_set(shared, data, len, expected,
+                                        config_put_left_ms(client, deadline_ns), ret);
         }
     } while (any && (error == CONCLAVE_BAD_VERSION || error == CONCLAVE_NODE_EXISTS ||
                      error == CONCLAVE_NO_NODE));

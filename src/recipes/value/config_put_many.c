@@ -20,7 +20,7 @@
 #include <string.h>
 
 /* What stands at an entry's path. */
-struct standing {
+struct found_node {
     bool there;
     bool ours; /* our bytes */
     int32_t version;
@@ -33,8 +33,8 @@ struct many {
     struct ensure_path ensure;
     const struct conclave_config_entry *entries; /* the caller's */
     size_t count;
-    struct standing *before; /* what the transaction was made for */
-    struct standing *now;
+    struct found_node *before; /* what the transaction was made for */
+    struct found_node *now;
     size_t at;
     bool unknown;  /* the transaction may have been carried out */
     bool given_up; /* the caller has gone */
@@ -45,14 +45,14 @@ struct many {
 
 static void read_next(struct many *m);
 
-static void end(struct many *m, int error)
+static void config_put_many_end(struct many *m, int error)
 {
     m->done = true;
     m->error = error;
     client_notify(m->handle.rt->client);
 }
 
-static void read_all(struct many *m)
+static void config_put_many_read_all(struct many *m)
 {
     m->at = 0;
     read_next(m);
@@ -69,37 +69,37 @@ static bool is_retried(int error)
 }
 
 /* Something failed: another try on the next link, or the end. */
-static void trouble(struct many *m, int error)
+static void config_put_many_trouble(struct many *m, int error)
 {
     if (is_retried(error) && !state_is_final(client_state(m->handle.rt->client))) {
         sync_first(m);
     } else {
-        end(m, error);
+        config_put_many_end(m, error);
     }
 }
 
-static void on_synced(struct step *step, const struct conclave_reply *reply)
+static void config_put_many_on_synced(struct step *step, const struct conclave_reply *reply)
 {
     struct many *m = CONTAINER_OF(step, struct many, step);
     if (m->given_up) {
         return;
     }
     if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE) {
-        read_all(m);
+        config_put_many_read_all(m);
     } else {
-        trouble(m, reply->error);
+        config_put_many_trouble(m, reply->error);
     }
 }
 
 static void sync_first(struct many *m)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, m->entries[0].path, 0);
-    step_submit(&m->step, &op, on_synced);
+    step_submit(&m->step, &op, config_put_many_on_synced);
 }
 
 /* --- writing -------------------------------------------------------------------------- */
 
-static void on_written(struct step *step, const struct conclave_reply *reply)
+static void config_put_many_on_written(struct step *step, const struct conclave_reply *reply)
 {
     struct many *m = CONTAINER_OF(step, struct many, step);
     if (m->given_up) {
@@ -108,25 +108,25 @@ static void on_written(struct step *step, const struct conclave_reply *reply)
     switch (reply->error) {
     case 0:
         m->mzxid = reply->zxid;
-        end(m, 0);
+        config_put_many_end(m, 0);
         break;
     case CONCLAVE_BAD_VERSION:
     case CONCLAVE_NODE_EXISTS:
     case CONCLAVE_NO_NODE:
-        read_all(m); /* what is there now says what to do about it */
+        config_put_many_read_all(m); /* what is there now says what to do about it */
         break;
     default:
         m->unknown = is_retried(reply->error);
-        trouble(m, reply->error);
+        config_put_many_trouble(m, reply->error);
         break;
     }
 }
 
-static void write_all(struct many *m)
+static void config_put_many_write_all(struct many *m)
 {
     struct conclave_op *parts = malloc((m->count + 1) * sizeof *parts);
     if (parts == NULL) {
-        end(m, CONCLAVE_ENOMEM);
+        config_put_many_end(m, CONCLAVE_ENOMEM);
         return;
     }
     for (size_t i = 0; i < m->count; i++) {
@@ -136,20 +136,20 @@ static void write_all(struct many *m)
                        : conclave_op_create(e->path, e->data, e->len, CONCLAVE_PERSISTENT);
     }
     struct conclave_op op = conclave_op_multi(parts, m->count);
-    step_submit(&m->step, &op, on_written);
+    step_submit(&m->step, &op, config_put_many_on_written);
     free(parts);
 }
 
 static void ensure_next(struct many *m);
 
-static void on_ensured(struct ensure_path *ensure, int error)
+static void config_put_many_on_ensured(struct ensure_path *ensure, int error)
 {
     struct many *m = CONTAINER_OF(ensure, struct many, ensure);
     if (m->given_up) {
         return;
     }
     if (error != 0) {
-        trouble(m, error);
+        config_put_many_trouble(m, error);
     } else {
         m->at++;
         ensure_next(m);
@@ -176,7 +176,7 @@ static void ensure_next(struct many *m)
         m->at++;
     }
     if (m->at == m->count) {
-        write_all(m);
+        config_put_many_write_all(m);
         return;
     }
     const char *path = m->entries[m->at].path;
@@ -188,12 +188,12 @@ static void ensure_next(struct many *m)
             m->at++;
             ensure_next(m);
         } else {
-            error = ensure_path_start(&m->ensure, parent, NULL, 0, on_ensured);
+            error = ensure_path_start(&m->ensure, parent, NULL, 0, config_put_many_on_ensured);
         }
     }
     free(parent);
     if (error != 0) {
-        end(m, error);
+        config_put_many_end(m, error);
     }
 }
 
@@ -207,15 +207,15 @@ static enum fate fate_of(const struct many *m)
     bool ours = true;
     bool unchanged = true;
     for (size_t i = 0; i < m->count; i++) {
-        const struct standing *b = &m->before[i];
-        const struct standing *n = &m->now[i];
+        const struct found_node *b = &m->before[i];
+        const struct found_node *n = &m->now[i];
         ours = ours && n->ours && n->mzxid == m->now[0].mzxid && (!b->there || n->mzxid > b->mzxid);
         unchanged = unchanged && n->there == b->there && n->mzxid == b->mzxid;
     }
     return unchanged ? NOT_CARRIED_OUT : ours ? CARRIED_OUT : OVERWRITTEN;
 }
 
-static int expectation(const struct conclave_config_entry *e, const struct standing *s)
+static int expectation(const struct conclave_config_entry *e, const struct found_node *s)
 {
     if (e->expected_version == -1 || (s->there && s->version == -1)) {
         return CONCLAVE_ESEQWRAP;
@@ -232,7 +232,7 @@ static int expectation(const struct conclave_config_entry *e, const struct stand
     return s->version == e->expected_version ? 0 : CONCLAVE_BAD_VERSION;
 }
 
-static void decide(struct many *m)
+static void config_put_many_decide(struct many *m)
 {
     enum fate fate = m->unknown ? fate_of(m) : NOT_CARRIED_OUT;
     int error = 0;
@@ -242,11 +242,11 @@ static void decide(struct many *m)
     }
     if (fate == CARRIED_OUT) {
         m->mzxid = m->now[0].mzxid;
-        end(m, 0);
+        config_put_many_end(m, 0);
     } else if (fate == OVERWRITTEN) {
-        end(m, CONCLAVE_CONNECTION_LOSS); /* ours may have come before */
+        config_put_many_end(m, CONCLAVE_CONNECTION_LOSS); /* ours may have come before */
     } else if (error != 0) {
-        end(m, error);
+        config_put_many_end(m, error);
     } else {
         memcpy(m->before, m->now, m->count * sizeof *m->before);
         m->at = 0;
@@ -254,18 +254,18 @@ static void decide(struct many *m)
     }
 }
 
-static void on_read(struct step *step, const struct conclave_reply *reply)
+static void config_put_many_on_read(struct step *step, const struct conclave_reply *reply)
 {
     struct many *m = CONTAINER_OF(step, struct many, step);
     if (m->given_up) {
         return;
     }
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
-        trouble(m, reply->error);
+        config_put_many_trouble(m, reply->error);
         return;
     }
     const struct conclave_config_entry *e = &m->entries[m->at];
-    struct standing *s = &m->now[m->at++];
+    struct found_node *s = &m->now[m->at++];
     s->there = reply->error == 0;
     s->ours = s->there && reply->data_len == e->len &&
               (e->len == 0 || memcmp(reply->data, e->data, e->len) == 0);
@@ -277,11 +277,11 @@ static void on_read(struct step *step, const struct conclave_reply *reply)
 static void read_next(struct many *m)
 {
     if (m->at == m->count) {
-        decide(m);
+        config_put_many_decide(m);
         return;
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, m->entries[m->at].path, 0);
-    step_submit(&m->step, &op, on_read);
+    step_submit(&m->step, &op, config_put_many_on_read);
 }
 
 /* --- the call ------------------------------------------------------------------------- */
@@ -365,7 +365,7 @@ int conclave_config_put_many(struct conclave_recipes *rt,
     handle_init(&m->handle, rt, &many_class);
     step_init(&m->step, &m->handle);
     ensure_path_init(&m->ensure, &m->handle);
-    read_all(m);
+    config_put_many_read_all(m);
     error = client_wait(client, is_done, m, client_deadline_ns(client, timeout_ms));
     m->given_up = true;
     error = m->done ? m->error : error;

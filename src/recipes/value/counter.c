@@ -122,7 +122,7 @@ static enum cell_verdict compute_set(struct cell *cell, struct cell_op *op,
 
 /* --- callbacks -------------------------------------------------------------------------- */
 
-static void tell_change(struct cell *cell, const struct mirror_item *item, bool stale)
+static void counter_tell_change(struct cell *cell, const struct mirror_item *item, bool stale)
 {
     struct conclave_counter *c = (struct conclave_counter *)cell;
     int64_t value = 0;
@@ -134,7 +134,7 @@ static void tell_change(struct cell *cell, const struct mirror_item *item, bool 
     c->callbacks.on_change(c, error == 0 ? value : 0, error, c->ctx);
 }
 
-static void tell_closed(void *self, int why)
+static void counter_tell_closed(void *self, int why)
 {
     struct conclave_counter *c = self;
     if (c->callbacks.on_closed != NULL) {
@@ -170,8 +170,8 @@ int conclave_counter_open(struct conclave_recipes *rt,
     c->form = options->form;
     c->initial = options->initial;
     c->cell.watching = c->callbacks.on_change != NULL;
-    c->cell.tell_change = tell_change;
-    c->cell.tell_closed = tell_closed;
+    c->cell.tell_change = counter_tell_change;
+    c->cell.tell_closed = counter_tell_closed;
     int error = cell_open(&c->cell, rt, options->path, options->acl, options->acl_count, &cell);
     if (error != 0) {
         free(c);
@@ -210,7 +210,8 @@ static int call(struct conclave_counter *c, struct cell_op *op, int64_t timeout_
     return error;
 }
 
-static int submit(struct conclave_counter *c, struct cell_op *op, conclave_counter_fn fn, void *ctx)
+static int counter_submit(struct conclave_counter *c, struct cell_op *op, conclave_counter_fn fn,
+                          void *ctx)
 {
     if (op == NULL) {
         return CONCLAVE_ENOMEM;
@@ -241,20 +242,21 @@ int conclave_counter_compare_and_set(struct conclave_counter *c, int64_t expecte
 
 int conclave_counter_get_async(struct conclave_counter *c, conclave_counter_fn fn, void *ctx)
 {
-    return fn == NULL ? CONCLAVE_EINVAL : submit(c, op_make(compute_get, 0, 0), fn, ctx);
+    return fn == NULL ? CONCLAVE_EINVAL : counter_submit(c, op_make(compute_get, 0, 0), fn, ctx);
 }
 
 int conclave_counter_add_async(struct conclave_counter *c, int64_t delta, conclave_counter_fn fn,
                                void *ctx)
 {
-    return fn == NULL ? CONCLAVE_EINVAL : submit(c, op_make(compute_add, delta, 0), fn, ctx);
+    return fn == NULL ? CONCLAVE_EINVAL
+                      : counter_submit(c, op_make(compute_add, delta, 0), fn, ctx);
 }
 
 int conclave_counter_compare_and_set_async(struct conclave_counter *c, int64_t expected,
                                            int64_t desired, conclave_counter_fn fn, void *ctx)
 {
     return fn == NULL ? CONCLAVE_EINVAL
-                      : submit(c, op_make(compute_set, expected, desired), fn, ctx);
+                      : counter_submit(c, op_make(compute_set, expected, desired), fn, ctx);
 }
 
 void conclave_counter_close(struct conclave_counter *c)

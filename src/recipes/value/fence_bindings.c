@@ -189,7 +189,7 @@ static int walk_add(struct walk *w, const char *parent, const char *name)
 }
 
 /* Both texts in one block, which begins with the prefix. */
-static int list_add(struct walk *w, const char *own, const struct fence_terms *terms)
+static int fence_bindings_list_add(struct walk *w, const char *own, const struct fence_terms *terms)
 {
     const char *prefix = own + strlen(FENCE_ROOT);
     size_t len = strlen(prefix) + 1;
@@ -224,7 +224,7 @@ static int walk_read_leaf(struct walk *w, const char *own)
     }
     int rc = calls_do(&w->calls, conclave_op_path(CONCLAVE_OP_GET, leaf, 0), &reply);
     if (rc == 0 && fence_terms_parse(slice_make(reply->data, reply->data_len), &terms)) {
-        rc = list_add(w, own, &terms);
+        rc = fence_bindings_list_add(w, own, &terms);
     }
     conclave_reply_free(reply);
     free(leaf);
@@ -316,13 +316,14 @@ static const char *first_by_number(const struct conclave_reply *children, bool *
 }
 
 /* A node with a number that was looked at. */
-struct look {
+struct binding_look {
     enum { LOOK_CONTENDS, LOOK_GONE, LOOK_FOREIGN } is;
     int64_t czxid;
     const char *name;
 };
 
-static int look_at(struct calls *c, const char *path, const char *name, struct look *ret)
+static int fence_bindings_look_at(struct calls *c, const char *path, const char *name,
+                                  struct binding_look *ret)
 {
     char *parent = text_concat(path, strcmp(path, "/") == 0 ? "" : "/");
     char *node = parent != NULL ? text_concat(parent, name) : NULL;
@@ -332,7 +333,7 @@ static int look_at(struct calls *c, const char *path, const char *name, struct l
         return CONCLAVE_ENOMEM;
     }
     int rc = calls_do(c, conclave_op_path(CONCLAVE_OP_EXISTS, node, 0), &reply);
-    *ret = (struct look){LOOK_GONE, 0, name};
+    *ret = (struct binding_look){LOOK_GONE, 0, name};
     if (rc == 0) {
         ret->is = reply->stat.ephemeral_owner != 0 ? LOOK_CONTENDS : LOOK_FOREIGN;
         ret->czxid = reply->stat.czxid;
@@ -345,17 +346,17 @@ static int look_at(struct calls *c, const char *path, const char *name, struct l
 /* The oldest of all, each looked at: the numbers have wrapped, or a foreign node has the first. One that has gone may have
  * been the oldest: then nothing is known. */
 static int look_at_all(struct calls *c, const char *path, const struct conclave_reply *children,
-                       struct look *ret)
+                       struct binding_look *ret)
 {
-    *ret = (struct look){LOOK_FOREIGN, 0, NULL};
+    *ret = (struct binding_look){LOOK_FOREIGN, 0, NULL};
     for (size_t i = 0; i < children->children_count; i++) {
         const char *name = children->children[i];
         int64_t number;
-        struct look look;
+        struct binding_look look;
         if (!fence_name_contends(slice_str(name), &number)) {
             continue;
         }
-        int rc = look_at(c, path, name, &look);
+        int rc = fence_bindings_look_at(c, path, name, &look);
         if (rc != 0) {
             return rc;
         }
@@ -373,11 +374,12 @@ static int look_at_all(struct calls *c, const char *path, const struct conclave_
 }
 
 /* Of a list that was proved: whether the token is that of the first in it. *ret_again: the first has gone since. */
-static int judge(struct calls *c, const char *path, const struct conclave_reply *children,
-                 struct conclave_token token, bool *ret, bool *ret_again)
+static int fence_bindings_judge(struct calls *c, const char *path,
+                                const struct conclave_reply *children, struct conclave_token token,
+                                bool *ret, bool *ret_again)
 {
     bool plain;
-    struct look look;
+    struct binding_look look;
     const char *name = first_by_number(children, &plain);
     *ret = false;
     *ret_again = false;
@@ -388,7 +390,7 @@ static int judge(struct calls *c, const char *path, const struct conclave_reply 
     if (name == NULL) {
         return 0;
     }
-    int rc = look_at(c, path, name, &look);
+    int rc = fence_bindings_look_at(c, path, name, &look);
     if (rc == 0 && look.is != LOOK_GONE && (!plain || look.is == LOOK_FOREIGN)) {
         rc = look_at_all(c, path, children, &look);
     }
@@ -415,7 +417,7 @@ int conclave_token_is_current(struct conclave_client *client, const char *path,
         again = false;
         rc = calls_do(&calls, op, &reply);
         if (rc == 0) {
-            rc = judge(&calls, path, reply, token, &current, &again);
+            rc = fence_bindings_judge(&calls, path, reply, token, &current, &again);
         } else if (rc == CONCLAVE_NO_NODE) {
             rc = 0; /* no lock, no holder */
         }

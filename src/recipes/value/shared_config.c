@@ -60,14 +60,14 @@ static void config_run(void *self)
     }
 }
 
-static void on_told(struct mirror *m)
+static void shared_config_on_told(struct mirror *m)
 {
     struct conclave_config *c = CONTAINER_OF(m, struct conclave_config, mirror);
     c->seen_due = true;
     handle_post(&c->handle);
 }
 
-static void on_failed(struct mirror *m, int error)
+static void shared_config_on_failed(struct mirror *m, int error)
 {
     struct conclave_config *c = CONTAINER_OF(m, struct conclave_config, mirror);
     closing_begin(&c->closing, error);
@@ -96,7 +96,7 @@ static void on_cache_wait(struct conclave_client *client, void *ctx)
     }
 }
 
-static void on_again(struct conclave_client *client, void *ctx)
+static void shared_config_on_again(struct conclave_client *client, void *ctx)
 {
     struct conclave_config *c = ctx;
     (void)client;
@@ -198,8 +198,9 @@ static int tell_state(struct conclave_config *c, const struct conclave_config_st
     return error;
 }
 
-static void acknowledge(struct conclave_config *c, const struct conclave_config_state *state,
-                        int error, const char *why)
+static void shared_config_acknowledge(struct conclave_config *c,
+                                      const struct conclave_config_state *state, int error,
+                                      const char *why)
 {
     size_t len;
     char *text = ack_text(state->zxid, state->mzxid, error, why);
@@ -265,7 +266,7 @@ static bool tell_live(struct conclave_config *c)
     mirror_view_clear(&c->told);
     c->told = view;
     if (c->acking && !c->closing.ending) {
-        acknowledge(c, &state, error, why);
+        shared_config_acknowledge(c, &state, error, why);
     }
     free((void *)(uintptr_t)state.nodes);
     return true;
@@ -311,7 +312,7 @@ static bool tell_stale(struct conclave_config *c)
     return true;
 }
 
-static void call_closed(void *self, int why)
+static void shared_config_call_closed(void *self, int why)
 {
     struct conclave_config *c = self;
     if (c->callbacks.on_closed != NULL) {
@@ -323,12 +324,12 @@ static bool config_run_due(struct handle *h)
 {
     struct conclave_config *c = CONTAINER_OF(h, struct conclave_config, handle);
     return tell_cached(c) || tell_live(c) || tell_stale(c) ||
-           closing_tell(&c->closing, call_closed, c);
+           closing_tell(&c->closing, shared_config_call_closed, c);
 }
 
 /* --- the handle ------------------------------------------------------------------------ */
 
-static void copies_free(struct conclave_config *c)
+static void shared_config_copies_free(struct conclave_config *c)
 {
     free(c->path);
     free(c->cache_file);
@@ -346,12 +347,12 @@ static void config_free(struct handle *h)
     mirror_finish(&c->mirror);
     member_finish(&c->ack);
     mirror_view_clear(&c->told);
-    copies_free(c);
+    shared_config_copies_free(c);
 }
 
 static const struct handle_class config_class = {config_on_state, config_run_due, config_free};
 
-static bool options_valid(const struct conclave_config_options *o)
+static bool shared_config_options_valid(const struct conclave_config_options *o)
 {
     return o != NULL && o->size >= sizeof *o && o->path != NULL && path_is_valid(o->path, false) &&
            (strcmp(o->path, "/") != 0 || o->ack_id == NULL || o->ack_path != NULL) &&
@@ -382,9 +383,9 @@ static struct conclave_config *config_make(const struct conclave_config_options 
     }
     if (c->path == NULL || (o->cache_file != NULL && c->cache_file == NULL) ||
         (with_acl && c->acl == NULL) || (o->ack_id != NULL && c->ack_node == NULL) ||
-        mirror_init(&c->mirror, &c->handle, o->path, o->tree ? MIRROR_WHOLE : 0, on_told,
-                    on_failed) != 0) {
-        copies_free(c);
+        mirror_init(&c->mirror, &c->handle, o->path, o->tree ? MIRROR_WHOLE : 0,
+                    shared_config_on_told, shared_config_on_failed) != 0) {
+        shared_config_copies_free(c);
         return NULL;
     }
     c->mirror.debounce_ms = o->debounce_ms;
@@ -423,7 +424,7 @@ int conclave_config_open(struct conclave_recipes *rt, const struct conclave_conf
     if (error != 0) {
         return error;
     }
-    if (!options_valid(options)) {
+    if (!shared_config_options_valid(options)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_config *c = config_make(options);
@@ -450,13 +451,13 @@ int conclave_config_open(struct conclave_recipes *rt, const struct conclave_conf
         client_unlock(rt->client);
         free(text);
         free(c->mirror.path);
-        copies_free(c);
+        shared_config_copies_free(c);
         return error;
     }
     handle_init(&c->handle, rt, &config_class);
     closing_init(&c->closing, &c->handle);
     member_init(&c->ack, &c->handle);
-    client_timer_init(&c->again, on_again, c);
+    client_timer_init(&c->again, shared_config_on_again, c);
     client_timer_init(&c->cache_wait, on_cache_wait, c);
     *ret = c; /* before a callback can run */
     config_begin(c, text, len, options->acl_count, options->cache_wait_ms);

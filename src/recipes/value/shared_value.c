@@ -12,7 +12,7 @@ struct conclave_shared {
     void *ctx;
 };
 
-static void tell_change(struct cell *cell, const struct mirror_item *item, bool stale)
+static void shared_value_tell_change(struct cell *cell, const struct mirror_item *item, bool stale)
 {
     struct conclave_shared *s = (struct conclave_shared *)cell;
     struct conclave_shared_value value = {.version = CONCLAVE_ABSENT, .stale = stale};
@@ -25,7 +25,7 @@ static void tell_change(struct cell *cell, const struct mirror_item *item, bool 
     s->callbacks.on_change(s, &value, s->ctx);
 }
 
-static void tell_closed(void *self, int why)
+static void shared_value_tell_closed(void *self, int why)
 {
     struct conclave_shared *s = self;
     if (s->callbacks.on_closed != NULL) {
@@ -76,8 +76,8 @@ int conclave_shared_open(struct conclave_recipes *rt, const struct conclave_shar
     }
     s->ctx = ctx;
     s->cell.watching = s->callbacks.on_change != NULL;
-    s->cell.tell_change = tell_change;
-    s->cell.tell_closed = tell_closed;
+    s->cell.tell_change = shared_value_tell_change;
+    s->cell.tell_closed = shared_value_tell_closed;
     int error = cell_open(&s->cell, rt, options->path, options->acl, options->acl_count, &cell);
     if (error != 0) {
         free(s);

@@ -47,25 +47,26 @@ struct conclave_redis {
 
 static void follow_run(void *self);
 
-static struct conclave_client *client_of(const struct conclave_redis *r)
+static struct conclave_client *follow_master_client_of(const struct conclave_redis *r)
 {
     return r->handle.rt->client;
 }
 
 static void prove_in(struct conclave_redis *r, int64_t ns)
 {
-    client_timer_start(client_of(r), &r->prove, client_now_ns(client_of(r)) + ns);
+    client_timer_start(follow_master_client_of(r), &r->prove,
+                       client_now_ns(follow_master_client_of(r)) + ns);
 }
 
 static bool is_fresh(const struct conclave_redis *r)
 {
-    return client_now_ns(client_of(r)) < atomic_load(&r->fresh_until_ns);
+    return client_now_ns(follow_master_client_of(r)) < atomic_load(&r->fresh_until_ns);
 }
 
 /* --- what is known ---------------------------------------------------------------------- */
 
 /* Lock held. Anything that a view shows has changed, or is to be looked at again. */
-static void show(struct conclave_redis *r)
+static void follow_master_show(struct conclave_redis *r)
 {
     struct conclave_redis_view *v = r->known;
     bool serves = v != NULL && redis_state_serves(v->state) && !r->closing.ending;
@@ -78,7 +79,7 @@ static void show(struct conclave_redis *r)
     if (v != NULL && r->proved) {
         v->change++;
         handle_post(&r->handle);
-        client_notify(client_of(r));
+        client_notify(follow_master_client_of(r));
     }
 }
 
@@ -104,7 +105,7 @@ static void know(struct conclave_redis *r, struct conclave_redis_view *next,
     conclave_redis_view_free(r->known);
     r->known = next;
     r->czxid = czxid;
-    show(r);
+    follow_master_show(r);
 }
 
 /* Reads what the mirror has. 0 or CONCLAVE_ENOMEM: then it is still due. */
@@ -149,11 +150,12 @@ static void proof_taken(struct conclave_redis *r)
     bool was_stale = !r->proved || r->known->stale;
     r->proved = true;
     atomic_store(&r->fresh_until_ns, r->proof_sent_ns + r->stale_ns);
-    client_timer_start(client_of(r), &r->stale, r->proof_sent_ns + r->stale_ns);
+    client_timer_start(follow_master_client_of(r), &r->stale, r->proof_sent_ns + r->stale_ns);
     if (was_stale && is_fresh(r)) {
-        show(r);
+        follow_master_show(r);
     }
-    client_timer_start(client_of(r), &r->prove, r->proof_sent_ns + r->stale_ns / PROOFS);
+    client_timer_start(follow_master_client_of(r), &r->prove,
+                       r->proof_sent_ns + r->stale_ns / PROOFS);
 }
 
 static void on_proof(struct step *step, const struct conclave_reply *reply)
@@ -171,7 +173,7 @@ static void prove(struct conclave_redis *r)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, r->path, 0);
     if (!r->proof.busy && r->mirror.fresh && !client_timer_active(&r->prove)) {
-        r->proof_sent_ns = client_now_ns(client_of(r));
+        r->proof_sent_ns = client_now_ns(follow_master_client_of(r));
         step_submit(&r->proof, &op, on_proof);
     }
 }
@@ -189,7 +191,7 @@ static void on_stale(struct conclave_client *client, void *ctx)
     struct conclave_redis *r = ctx;
     (void)client;
     if (!r->closing.ending && !is_fresh(r)) {
-        show(r);
+        follow_master_show(r);
     }
 }
 
@@ -200,10 +202,10 @@ static void follow_run(void *self)
     struct conclave_redis *r = self;
     if (r->closing.ending) {
         if (!r->closing.due) {
-            show(r);
+            follow_master_show(r);
             mirror_stop(&r->mirror);
-            client_timer_stop(client_of(r), &r->prove);
-            client_timer_stop(client_of(r), &r->stale);
+            client_timer_stop(follow_master_client_of(r), &r->prove);
+            client_timer_stop(follow_master_client_of(r), &r->stale);
             closing_done(&r->closing);
         }
         return;
@@ -215,17 +217,17 @@ static void follow_run(void *self)
     prove(r);
 }
 
-static void on_told(struct mirror *m)
+static void follow_master_on_told(struct mirror *m)
 {
     struct conclave_redis *r = CONTAINER_OF(m, struct conclave_redis, mirror);
     r->read_due = r->read_due || m->fresh;
     if (m->fresh && r->known != NULL && r->known->stale) {
-        client_timer_stop(client_of(r), &r->prove); /* at once, after an absence */
+        client_timer_stop(follow_master_client_of(r), &r->prove); /* at once, after an absence */
     }
     follow_run(r);
 }
 
-static void on_failed(struct mirror *m, int error)
+static void follow_master_on_failed(struct mirror *m, int error)
 {
     struct conclave_redis *r = CONTAINER_OF(m, struct conclave_redis, mirror);
     closing_begin(&r->closing, error);
@@ -246,9 +248,9 @@ static void follow_on_state(struct handle *h, enum conclave_state state)
 }
 
 /* In the dispatcher. */
-static bool tell_change(struct conclave_redis *r)
+static bool follow_master_tell_change(struct conclave_redis *r)
 {
-    struct conclave_client *client = client_of(r);
+    struct conclave_client *client = follow_master_client_of(r);
     if (!r->proved || r->closing.ending || r->known->change == r->told) {
         return false;
     }
@@ -269,7 +271,7 @@ static bool tell_change(struct conclave_redis *r)
     return true;
 }
 
-static void call_closed(void *self, int why)
+static void follow_master_call_closed(void *self, int why)
 {
     struct conclave_redis *r = self;
     if (r->callbacks.on_closed != NULL) {
@@ -280,14 +282,14 @@ static void call_closed(void *self, int why)
 static bool follow_run_due(struct handle *h)
 {
     struct conclave_redis *r = CONTAINER_OF(h, struct conclave_redis, handle);
-    return tell_change(r) || closing_tell(&r->closing, call_closed, r);
+    return follow_master_tell_change(r) || closing_tell(&r->closing, follow_master_call_closed, r);
 }
 
 static void follow_free(struct handle *h)
 {
     struct conclave_redis *r = CONTAINER_OF(h, struct conclave_redis, handle);
-    client_timer_stop(client_of(r), &r->prove);
-    client_timer_stop(client_of(r), &r->stale);
+    client_timer_stop(follow_master_client_of(r), &r->prove);
+    client_timer_stop(follow_master_client_of(r), &r->stale);
     mirror_finish(&r->mirror);
     conclave_redis_view_free(r->known);
     free(r->path);
@@ -298,7 +300,7 @@ static const struct handle_class follow_class = {follow_on_state, follow_run_due
 
 /* --- the public functions ---------------------------------------------------------------------- */
 
-static bool options_valid(const struct conclave_redis_options *o)
+static bool follow_master_options_valid(const struct conclave_redis_options *o)
 {
     return o != NULL && o->size >= sizeof *o && o->stale_ms >= STALE_MIN_MS &&
            o->stale_ms <= INT64_MAX / (2 * MS) &&
@@ -331,7 +333,8 @@ static int follow_make(const struct conclave_redis_options *o, struct conclave_r
         error = CONCLAVE_EINVAL;
         goto out;
     }
-    error = mirror_init(&r->mirror, &r->handle, r->path, 0, on_told, on_failed);
+    error = mirror_init(&r->mirror, &r->handle, r->path, 0, follow_master_on_told,
+                        follow_master_on_failed);
     if (error != 0) {
         goto out;
     }
@@ -354,7 +357,7 @@ int conclave_redis_open(struct conclave_recipes *rt, const struct conclave_redis
     struct conclave_redis *r = NULL;
     int error = client_check(rt->client);
     if (error == 0) {
-        error = options_valid(options) ? follow_make(options, &r) : CONCLAVE_EINVAL;
+        error = follow_master_options_valid(options) ? follow_make(options, &r) : CONCLAVE_EINVAL;
     }
     if (error != 0) {
         return error;
@@ -384,7 +387,7 @@ int conclave_redis_open(struct conclave_recipes *rt, const struct conclave_redis
 
 int conclave_redis_may_write(const struct conclave_redis *r, int64_t epoch)
 {
-    if (client_now_ns(client_of(r)) >= atomic_load(&r->fresh_until_ns)) {
+    if (client_now_ns(follow_master_client_of(r)) >= atomic_load(&r->fresh_until_ns)) {
         return CONCLAVE_EDISCONNECTED;
     }
     if (epoch != 0 && atomic_load(&r->writable_epoch) == epoch) {
@@ -395,8 +398,8 @@ int conclave_redis_may_write(const struct conclave_redis *r, int64_t epoch)
 
 int conclave_redis_check(struct conclave_redis *r, int64_t epoch, const void *answer, size_t len)
 {
-    struct redis_answer said;
-    int error = client_check(client_of(r));
+    struct info_answer said;
+    int error = client_check(follow_master_client_of(r));
     if (error == 0) {
         error = conclave_redis_may_write(r, epoch);
     }
@@ -406,12 +409,12 @@ int conclave_redis_check(struct conclave_redis *r, int64_t epoch, const void *an
     if (!redis_answer_read(answer, len, &said)) {
         return CONCLAVE_EPROTO;
     }
-    client_lock(client_of(r));
+    client_lock(follow_master_client_of(r));
     const struct conclave_redis_view *v = r->known;
     bool other_process =
         said.run_id.len > 0 && v->run_id[0] != '\0' && !slice_equal_str(said.run_id, v->run_id);
     bool other_epoch = v->epoch != epoch;
-    client_unlock(client_of(r));
+    client_unlock(follow_master_client_of(r));
     if (other_epoch) {
         return CONCLAVE_EFENCED;
     }
@@ -420,7 +423,7 @@ int conclave_redis_check(struct conclave_redis *r, int64_t epoch, const void *an
 
 /* --- waiting ----------------------------------------------------------------------------- */
 
-struct waiter {
+struct follow_waiter {
     struct conclave_redis *redis;
     uint64_t after;
     bool for_master;
@@ -428,7 +431,7 @@ struct waiter {
 
 static bool has_come(void *ctx)
 {
-    const struct waiter *w = ctx;
+    const struct follow_waiter *w = ctx;
     const struct conclave_redis *r = w->redis;
     if (r->closing.ending) {
         return true;
@@ -437,10 +440,10 @@ static bool has_come(void *ctx)
            (w->for_master ? r->known->writable && is_fresh(r) : r->known->change > w->after);
 }
 
-static int wait_for(struct waiter *w, int64_t timeout_ms, struct conclave_redis_view **ret)
+static int wait_for(struct follow_waiter *w, int64_t timeout_ms, struct conclave_redis_view **ret)
 {
     struct conclave_redis *r = w->redis;
-    struct conclave_client *client = client_of(r);
+    struct conclave_client *client = follow_master_client_of(r);
     int error = recipes_may_block(r->handle.rt);
     if (error != 0) {
         return error;
@@ -465,14 +468,14 @@ static int wait_for(struct waiter *w, int64_t timeout_ms, struct conclave_redis_
 int conclave_redis_wait_change(struct conclave_redis *r, uint64_t after, int64_t timeout_ms,
                                struct conclave_redis_view **ret)
 {
-    struct waiter w = {.redis = r, .after = after};
+    struct follow_waiter w = {.redis = r, .after = after};
     return wait_for(&w, timeout_ms, ret);
 }
 
 int conclave_redis_wait_master(struct conclave_redis *r, int64_t timeout_ms,
                                struct conclave_redis_view **ret)
 {
-    struct waiter w = {.redis = r, .for_master = true};
+    struct follow_waiter w = {.redis = r, .for_master = true};
     return wait_for(&w, timeout_ms, ret);
 }
 

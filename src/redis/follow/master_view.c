@@ -109,7 +109,7 @@ struct conclave_redis_view *redis_view_none(void)
 /* --- the record ------------------------------------------------------------------------ */
 
 /* "host:port" or "[host]:port"; the host without brackets goes to buf. */
-static bool address_read(const char *address, char buf[HOST_MAX + 1], int *ret_port)
+static bool master_view_address_read(const char *address, char buf[HOST_MAX + 1], int *ret_port)
 {
     const char *colon = strrchr(address, ':');
     if (colon == NULL) {
@@ -202,7 +202,8 @@ static const char *master_read(const json_t *object, struct conclave_redis_view 
         return redis_state_serves(view->state) ? "no master, and a state in which one serves"
                                                : NULL;
     }
-    if (!json_is_string(master) || !address_read(json_string_value(master), host, &view->port)) {
+    if (!json_is_string(master) ||
+        !master_view_address_read(json_string_value(master), host, &view->port)) {
         return "the master is not of the form host:port";
     }
     view->master = json_string_value(master);
@@ -294,13 +295,13 @@ static bool value_of(struct slice line, const char *key, struct slice *ret)
     return true;
 }
 
-bool redis_answer_read(const void *answer, size_t len, struct redis_answer *ret)
+bool redis_answer_read(const void *answer, size_t len, struct info_answer *ret)
 {
-    struct redis_answer found = {{NULL, 0}, {NULL, 0}};
+    struct info_answer found = {{NULL, 0}, {NULL, 0}};
     struct slice rest = {answer, len};
     bool wire = len > 0 && *(const char *)answer == '*';
     if (is_role(rest)) {
-        *ret = (struct redis_answer){rest, {NULL, 0}};
+        *ret = (struct info_answer){rest, {NULL, 0}};
         return true;
     }
     if (wire) { /* *N, $LENGTH, role */

@@ -25,12 +25,12 @@ struct conclave_redis_view *redis_view_copy(const struct conclave_redis_view *vi
 bool redis_state_serves(enum conclave_redis_state state);
 
 /* What a server has answered to INFO or ROLE. Slices of the answer; empty: not said. */
-struct redis_answer {
+struct info_answer {
     struct slice role; /* "master", "slave", "sentinel" */
     struct slice run_id;
 };
 
 /* False: this is no such answer. */
-bool redis_answer_read(const void *answer, size_t len, struct redis_answer *ret) CONCLAVE_MUST_USE;
+bool redis_answer_read(const void *answer, size_t len, struct info_answer *ret) CONCLAVE_MUST_USE;
 
 #endif

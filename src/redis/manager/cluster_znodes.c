@@ -8,7 +8,7 @@
 enum { REQUESTS_MAX = 64 };
 
 /* A record as it was last known. */
-struct cell {
+struct mirrored_znode {
     struct redis_store *store;
     struct conclave_config *mirror; /* NULL: closed */
     int64_t zxid;                   /* shows all changes up to there; 0: never read */
@@ -25,10 +25,10 @@ struct redis_store {
     char root[REDIS_ROOT_MAX];
     char gem_root[REDIS_ROOT_MAX]; /* "" */
     struct conclave_group *group;
-    struct cell current_cell;
-    struct cell plan_cell;
-    struct cell request_cell;
-    struct cell gem_cell;
+    struct mirrored_znode current_cell;
+    struct mirrored_znode plan_cell;
+    struct mirrored_znode request_cell;
+    struct mirrored_znode gem_cell;
     struct redis_current current;
     struct redis_plan plan;
     struct redis_request gem_request;
@@ -59,7 +59,7 @@ static void part_gone(struct redis_store *s)
     callbacks.on_closed(callbacks.ctx);
 }
 
-static void tell_change(struct redis_store *s)
+static void cluster_znodes_tell_change(struct redis_store *s)
 {
     if (!s->closing) {
         s->callbacks.on_change(s->callbacks.ctx);
@@ -68,7 +68,7 @@ static void tell_change(struct redis_store *s)
 
 /* Records */
 
-static void cell_read(struct cell *cell, const void *data, size_t len)
+static void cell_read(struct mirrored_znode *cell, const void *data, size_t len)
 {
     struct redis_store *s = cell->store;
     int rc = 0;
@@ -83,7 +83,7 @@ static void cell_read(struct cell *cell, const void *data, size_t len)
 }
 
 /* What the server showed at `zxid`; older than what is known: passed over. */
-static bool cell_take(struct cell *cell, int64_t zxid, bool present, int32_t version,
+static bool cell_take(struct mirrored_znode *cell, int64_t zxid, bool present, int32_t version,
                       const void *data, size_t len)
 {
     if (zxid < cell->zxid) {
@@ -102,13 +102,13 @@ static bool cell_take(struct cell *cell, int64_t zxid, bool present, int32_t ver
 static int on_mirror(struct conclave_config *config, const struct conclave_config_state *state,
                      void *ctx)
 {
-    struct cell *cell = ctx;
+    struct mirrored_znode *cell = ctx;
     const struct conclave_config_node *node = state->count > 0 ? &state->nodes[0] : NULL;
     bool taken = node == NULL ? cell_take(cell, state->zxid, false, 0, NULL, 0)
                               : cell_take(cell, state->zxid, true, node->version, node->data,
                                           node->data_len);
     if (taken) {
-        tell_change(cell->store);
+        cluster_znodes_tell_change(cell->store);
     }
     return 0;
 }
@@ -117,7 +117,7 @@ static int on_mirror(struct conclave_config *config, const struct conclave_confi
 static int on_requests(struct conclave_config *config, const struct conclave_config_state *state,
                        void *ctx)
 {
-    struct cell *cell = ctx;
+    struct mirrored_znode *cell = ctx;
     struct redis_store *s = cell->store;
     if (state->zxid < cell->zxid) {
         return 0;
@@ -139,18 +139,19 @@ static int on_requests(struct conclave_config *config, const struct conclave_con
             snprintf(s->bad_request, sizeof s->bad_request, "%s", node->path);
         }
     }
-    tell_change(s);
+    cluster_znodes_tell_change(s);
     return 0;
 }
 
 static void on_mirror_closed(struct conclave_config *config, int why, void *ctx)
 {
-    struct cell *cell = ctx;
+    struct mirrored_znode *cell = ctx;
     conclave_config_destroy(config);
     part_gone(cell->store);
 }
 
-static int mirror_open(struct redis_store *s, struct cell *cell, const char *path, bool tree)
+static int mirror_open(struct redis_store *s, struct mirrored_znode *cell, const char *path,
+                       bool tree)
 {
     struct conclave_config_options options = CONCLAVE_CONFIG_OPTIONS_INIT;
     struct conclave_config_callbacks callbacks = {.on_change = tree ? on_requests : on_mirror,
@@ -164,8 +165,8 @@ static int mirror_open(struct redis_store *s, struct cell *cell, const char *pat
 
 /* Managers */
 
-static void on_member(struct conclave_group *group, enum conclave_group_event event,
-                      const struct conclave_member *member, void *ctx)
+static void cluster_znodes_on_member(struct conclave_group *group, enum conclave_group_event event,
+                                     const struct conclave_member *member, void *ctx)
 {
     struct redis_store *s = ctx;
     if (s->closing || member->self) {
@@ -199,8 +200,9 @@ static int group_open(struct redis_store *s, const char *id)
 {
     char path[REDIS_PATH_MAX];
     struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
-    struct conclave_group_callbacks callbacks = {
-        .on_change = on_member, .on_membership = on_membership, .on_closed = on_group_closed};
+    struct conclave_group_callbacks callbacks = {.on_change = cluster_znodes_on_member,
+                                                 .on_membership = on_membership,
+                                                 .on_closed = on_group_closed};
     options.path = redis_path(s->root, "managers", path);
     options.id = id;
     int rc = conclave_group_open(s->recipes, &options, &callbacks, s, &s->group);
@@ -254,7 +256,7 @@ int redis_store_open(const struct redis_store_settings *settings,
     return rc;
 }
 
-static void mirror_close(struct cell *cell)
+static void mirror_close(struct mirrored_znode *cell)
 {
     if (cell->mirror != NULL) {
         conclave_config_close(cell->mirror);
@@ -442,7 +444,8 @@ static void on_refresh(struct conclave_client *client, const struct conclave_rep
         folder = error == 1;
         error = folder ? 0 : error;
     } else if (r->stage >= REFRESH_CURRENT && (error == 0 || error == CONCLAVE_NO_NODE)) {
-        struct cell *cell = r->stage == REFRESH_CURRENT ? &s->current_cell : &s->plan_cell;
+        struct mirrored_znode *cell =
+            r->stage == REFRESH_CURRENT ? &s->current_cell : &s->plan_cell;
         (void)cell_take(cell, reply->zxid, error == 0, reply->stat.version, reply->data,
                         reply->data_len);
         error = 0;
@@ -480,11 +483,11 @@ void redis_store_refresh(struct redis_store *store, void (*done)(void *ctx, int 
 /* Writing */
 
 /* A transaction under way, and what it will have changed. */
-struct write {
+struct znode_write {
     struct redis_store *store;
     redis_store_fn fn;
     void *ctx;
-    struct cell *cell; /* NULL: no record */
+    struct mirrored_znode *cell; /* NULL: no record */
     bool removes;
     int32_t version;            /* that it has then */
     char name[REDIS_NAME_SIZE]; /* of the request that goes; "" */
@@ -492,7 +495,7 @@ struct write {
     struct redis_plan plan;
 };
 
-static void write_note(struct write *w, int64_t zxid)
+static void write_note(struct znode_write *w, int64_t zxid)
 {
     struct redis_store *s = w->store;
     if (w->cell != NULL && zxid >= w->cell->zxid) {
@@ -519,7 +522,7 @@ static void write_note(struct write *w, int64_t zxid)
 }
 
 /* An answer must not be refused for ever: the request would keep all that comes behind it waiting. */
-static void answer_note(struct write *w, const struct conclave_reply *reply)
+static void answer_note(struct znode_write *w, const struct conclave_reply *reply)
 {
     struct redis_store *s = w->store;
     int error = reply->error != 0 && reply->results_count > 1 ? reply->results[1].error : 0;
@@ -529,10 +532,10 @@ static void answer_note(struct write *w, const struct conclave_reply *reply)
                                                                                     : RESULT_CREATE;
 }
 
-static void on_written(struct conclave_client *client, const struct conclave_reply *reply,
-                       void *ctx)
+static void cluster_znodes_on_written(struct conclave_client *client,
+                                      const struct conclave_reply *reply, void *ctx)
 {
-    struct write *w = ctx;
+    struct znode_write *w = ctx;
     struct redis_store *s = w->store;
     struct conclave_reply rest = *reply;
     int error = reply->error;
@@ -553,7 +556,7 @@ static void on_written(struct conclave_client *client, const struct conclave_rep
     part_gone(s);
 }
 
-static int write_submit(struct write *w, struct conclave_election *election,
+static int write_submit(struct znode_write *w, struct conclave_election *election,
                         const struct conclave_op *parts, size_t count)
 {
     struct redis_store *s = w->store;
@@ -569,7 +572,7 @@ static int write_submit(struct write *w, struct conclave_election *election,
         memcpy(all + 1, parts, count * sizeof *parts);
         struct conclave_op op = conclave_op_multi(all, count + 1);
         s->parts++;
-        error = conclave_submit(s->client, &op, on_written, w);
+        error = conclave_submit(s->client, &op, cluster_znodes_on_written, w);
         s->parts -= error != 0;
     }
     if (error != 0) {
@@ -578,9 +581,10 @@ static int write_submit(struct write *w, struct conclave_election *election,
     return error;
 }
 
-static struct write *write_create(struct redis_store *s, redis_store_fn fn, void *ctx)
+static struct znode_write *cluster_znodes_write_create(struct redis_store *s, redis_store_fn fn,
+                                                       void *ctx)
 {
-    struct write *w = calloc(1, sizeof *w);
+    struct znode_write *w = calloc(1, sizeof *w);
     if (w != NULL) {
         w->store = s;
         w->fn = fn;
@@ -592,12 +596,12 @@ static struct write *write_create(struct redis_store *s, redis_store_fn fn, void
 int redis_store_multi(struct redis_store *store, struct conclave_election *election,
                       const struct conclave_op *parts, size_t count, redis_store_fn fn, void *ctx)
 {
-    struct write *w = write_create(store, fn, ctx);
+    struct znode_write *w = cluster_znodes_write_create(store, fn, ctx);
     return w == NULL ? CONCLAVE_ENOMEM : write_submit(w, election, parts, count);
 }
 
 /* Creates the record's node, or sets it with this version. */
-static int write_record(struct write *w, struct conclave_election *election, const char *name,
+static int write_record(struct znode_write *w, struct conclave_election *election, const char *name,
                         struct buf *out, int32_t version)
 {
     char path[REDIS_PATH_MAX];
@@ -620,7 +624,7 @@ int redis_store_write_current(struct redis_store *store, struct conclave_electio
                               const struct redis_current *record, int32_t version,
                               redis_store_fn fn, void *ctx)
 {
-    struct write *w = write_create(store, fn, ctx);
+    struct znode_write *w = cluster_znodes_write_create(store, fn, ctx);
     struct buf out;
     if (w == NULL) {
         return CONCLAVE_ENOMEM;
@@ -636,7 +640,7 @@ int redis_store_write_plan(struct redis_store *store, struct conclave_election *
                            const struct redis_plan *record, int32_t version, redis_store_fn fn,
                            void *ctx)
 {
-    struct write *w = write_create(store, fn, ctx);
+    struct znode_write *w = cluster_znodes_write_create(store, fn, ctx);
     struct buf out;
     if (w == NULL) {
         return CONCLAVE_ENOMEM;
@@ -654,7 +658,7 @@ int redis_store_delete_plan(struct redis_store *store, struct conclave_election 
     char path[REDIS_PATH_MAX];
     struct conclave_op op =
         conclave_op_path(CONCLAVE_OP_DELETE, redis_path(store->root, "plan", path), version);
-    struct write *w = write_create(store, fn, ctx);
+    struct znode_write *w = cluster_znodes_write_create(store, fn, ctx);
     if (w == NULL) {
         return CONCLAVE_ENOMEM;
     }
@@ -673,7 +677,7 @@ int redis_store_answer(struct redis_store *store, struct conclave_election *elec
     struct conclave_op parts[2];
     size_t count = 0;
     struct buf out;
-    struct write *w = write_create(store, fn, ctx);
+    struct znode_write *w = cluster_znodes_write_create(store, fn, ctx);
     if (w == NULL) {
         return CONCLAVE_ENOMEM;
     }

@@ -30,7 +30,8 @@ struct redis_fencer {
     void *ctx;
 };
 
-static void on_told(const struct fence_method *method, int error, const char *text, void *ctx)
+static void fencer_on_told(const struct fence_method *method, int error, const char *text,
+                           void *ctx)
 {
     struct redis_fencer *f = ctx;
     snprintf(f->text, sizeof f->text, "%s: %s", fence_kind_name(method->kind), text);
@@ -44,7 +45,7 @@ static void fencer_work(uv_work_t *work)
                                   .port = f->target.port,
                                   .old_token = f->old_token,
                                   .new_token = f->new_token};
-    f->rc = fence_methods_run(f->methods, f->count, &target, f->stop_fd, on_told, f);
+    f->rc = fence_methods_run(f->methods, f->count, &target, f->stop_fd, fencer_on_told, f);
 }
 
 static void fencer_free(struct redis_fencer *f)

@@ -202,7 +202,7 @@ static void on_report(void *ctx, const struct redis_report *report)
     redis_driver_wake(m->driver);
 }
 
-static void on_gone(void *ctx, const char *id)
+static void manager_on_gone(void *ctx, const char *id)
 {
     struct redis_manager *m = ctx;
     redis_managers_gone(m->managers, id);
@@ -234,7 +234,7 @@ static void on_membership(void *ctx, enum conclave_membership membership)
     manager_check_ready(m);
 }
 
-static void on_change(void *ctx)
+static void manager_on_change(void *ctx)
 {
     struct redis_manager *m = ctx;
     if (m->driver != NULL) {
@@ -244,8 +244,8 @@ static void on_change(void *ctx)
 
 /* Election */
 
-static int on_elected(struct conclave_election *election, struct conclave_token token, bool regrant,
-                      void *ctx)
+static int manager_on_elected(struct conclave_election *election, struct conclave_token token,
+                              bool regrant, void *ctx)
 {
     struct redis_manager *m = ctx;
     if (m->closing) {
@@ -261,8 +261,8 @@ static int on_elected(struct conclave_election *election, struct conclave_token 
     return 0;
 }
 
-static void on_revoked(struct conclave_election *election, int why, int64_t stop_within_ms,
-                       void *ctx)
+static void manager_on_revoked(struct conclave_election *election, int why, int64_t stop_within_ms,
+                               void *ctx)
 {
     struct redis_manager *m = ctx;
     if (m->driver != NULL) {
@@ -311,7 +311,7 @@ static void part_gone(void *ctx)
     }
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void manager_on_timer_closed(uv_handle_t *handle)
 {
     part_gone(handle->data);
 }
@@ -374,7 +374,7 @@ void redis_manager_close(struct redis_manager *manager)
     if (m->monitor != NULL) {
         redis_monitor_close(m->monitor, on_monitor_closed, m);
     }
-    uv_close((uv_handle_t *)&m->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&m->timer, manager_on_timer_closed);
     part_gone(m);
 }
 
@@ -382,8 +382,8 @@ static int open_election(struct redis_manager *m)
 {
     char path[REDIS_PATH_MAX];
     struct conclave_election_options options = CONCLAVE_ELECTION_OPTIONS_INIT;
-    struct conclave_election_callbacks callbacks = {.on_elected = on_elected,
-                                                    .on_revoked = on_revoked,
+    struct conclave_election_callbacks callbacks = {.on_elected = manager_on_elected,
+                                                    .on_revoked = manager_on_revoked,
                                                     .on_leader = on_leader,
                                                     .on_closed = on_election_closed};
     options.path = redis_path(m->root, "election", path);
@@ -402,9 +402,9 @@ static int open_store(struct redis_manager *m)
                                             .root = m->root,
                                             .id = m->s.dry_run ? NULL : m->id,
                                             .gem_root = m->s.gem_root};
-    struct redis_store_callbacks callbacks = {.on_change = on_change,
+    struct redis_store_callbacks callbacks = {.on_change = manager_on_change,
                                               .on_report = on_report,
-                                              .on_gone = on_gone,
+                                              .on_gone = manager_on_gone,
                                               .on_membership = on_membership,
                                               .on_closed = on_store_closed,
                                               .ctx = m};

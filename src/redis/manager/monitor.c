@@ -52,14 +52,14 @@ struct errand {
 };
 
 /* One INFO of an errand. */
-struct look {
+struct monitor_look {
     struct errand *errand;
     struct eye *eye;
 };
 
 static void eye_probe(struct eye *e);
 
-static void on_timer(uv_timer_t *timer)
+static void monitor_on_timer(uv_timer_t *timer)
 {
     eye_probe(timer->data);
 }
@@ -83,7 +83,7 @@ static void eye_arm(struct eye *e)
             config->period_ms / SUSPECT_PART; /* such an answer costs nothing: soon, but no storm */
     }
     uv_update_time(e->monitor->loop);
-    uv_timer_start(&e->timer, on_timer, left > 0 ? (uint64_t)left : 0, 0);
+    uv_timer_start(&e->timer, monitor_on_timer, left > 0 ? (uint64_t)left : 0, 0);
 }
 
 static void on_subscribed(void *ctx, const struct redis_answer *answer)
@@ -158,7 +158,7 @@ static void eye_probe(struct eye *e)
     if (eye_ask(e, on_probe, e) == 0) {
         e->probing = true;
     } else {
-        uv_timer_start(&e->timer, on_timer, AGAIN_MS, 0);
+        uv_timer_start(&e->timer, monitor_on_timer, AGAIN_MS, 0);
     }
 }
 
@@ -202,7 +202,7 @@ static void errand_end(struct errand *errand)
 
 static void on_look(void *ctx, const struct redis_answer *answer)
 {
-    struct look *look = ctx;
+    struct monitor_look *look = ctx;
     struct errand *errand = look->errand;
     struct eye *e = look->eye;
     free(look);
@@ -220,11 +220,11 @@ static void on_look(void *ctx, const struct redis_answer *answer)
 /* INFO for an errand. What cannot be asked for want of memory is left out: its facts stay old. */
 static void errand_look(struct errand *errand, struct eye *e)
 {
-    struct look *look = malloc(sizeof *look);
+    struct monitor_look *look = malloc(sizeof *look);
     if (look == NULL) {
         return;
     }
-    *look = (struct look){.errand = errand, .eye = e};
+    *look = (struct monitor_look){.errand = errand, .eye = e};
     if (eye_ask(e, on_look, look) == 0) {
         errand->left++;
     } else {
@@ -377,7 +377,7 @@ static void monitor_free(struct redis_monitor *m)
     free(m);
 }
 
-static void part_closed(struct redis_monitor *m)
+static void monitor_part_closed(struct redis_monitor *m)
 {
     if (--m->parts > 0) {
         return;
@@ -392,12 +392,12 @@ static void part_closed(struct redis_monitor *m)
 
 static void on_link_closed(void *ctx)
 {
-    part_closed(ctx);
+    monitor_part_closed(ctx);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void monitor_on_timer_closed(uv_handle_t *handle)
 {
-    part_closed(((struct eye *)handle->data)->monitor);
+    monitor_part_closed(((struct eye *)handle->data)->monitor);
 }
 
 void redis_monitor_close(struct redis_monitor *monitor, void (*closed)(void *ctx), void *ctx)
@@ -415,10 +415,10 @@ void redis_monitor_close(struct redis_monitor *monitor, void (*closed)(void *ctx
             redis_link_close(e->alarm, on_link_closed, monitor);
         }
         if (e->monitor != NULL) {
-            uv_close((uv_handle_t *)&e->timer, on_timer_closed);
+            uv_close((uv_handle_t *)&e->timer, monitor_on_timer_closed);
         }
     }
-    part_closed(monitor);
+    monitor_part_closed(monitor);
 }
 
 static int eye_open(struct redis_monitor *m, int place, const struct redis_monitor_settings *s)

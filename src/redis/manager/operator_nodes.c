@@ -42,7 +42,7 @@ static void journal_release(struct redis_journal *j)
 
 /* Folders */
 
-static int compare_names(const void *a, const void *b)
+static int operator_nodes_compare_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -67,14 +67,15 @@ static void folder_remove(struct folder *folder, const char *name)
     }
 }
 
-static void on_listed(struct conclave_client *client, const struct conclave_reply *reply, void *ctx)
+static void operator_nodes_on_listed(struct conclave_client *client,
+                                     const struct conclave_reply *reply, void *ctx)
 {
     struct folder *folder = ctx;
     size_t count = reply->error == 0 && !folder->journal->destroyed ? reply->children_count : 0;
     const char **names = count > REDIS_EVENTS_KEPT ? malloc(count * sizeof *names) : NULL;
     if (names != NULL) {
         memcpy(names, reply->children, count * sizeof *names);
-        qsort(names, count, sizeof *names, compare_names);
+        qsort(names, count, sizeof *names, operator_nodes_compare_names);
         for (size_t i = 0; i < count - REDIS_EVENTS_KEPT; i++) {
             folder_remove(folder, names[i]);
         }
@@ -91,7 +92,7 @@ static void folder_cut(struct folder *folder)
     struct conclave_op op = conclave_op_path(
         CONCLAVE_OP_GET_CHILDREN, redis_path(redis_store_root(j->store), folder->name, path), 0);
     if (!folder->cutting &&
-        conclave_submit(redis_store_client(j->store), &op, on_listed, folder) == 0) {
+        conclave_submit(redis_store_client(j->store), &op, operator_nodes_on_listed, folder) == 0) {
         folder->cutting = true;
         folder->grown = 0;
         j->calls++;
@@ -110,7 +111,7 @@ void redis_journal_result(struct redis_journal *journal)
     folder_grew(&journal->results);
 }
 
-static void on_refused(void *ctx, int error, const struct conclave_reply *reply)
+static void operator_nodes_on_refused(void *ctx, int error, const struct conclave_reply *reply)
 {
     struct redis_journal *j = ctx;
     j->refusing = false;
@@ -121,7 +122,7 @@ void redis_journal_refuse(struct redis_journal *journal, const char *name)
 {
     struct redis_result result = {.text = "the request cannot be read", .lost_bytes = -1};
     if (!journal->refusing && redis_store_answer(journal->store, journal->election, name, &result,
-                                                 on_refused, journal) == 0) {
+                                                 operator_nodes_on_refused, journal) == 0) {
         journal->refusing = true;
         journal->calls++;
         folder_grew(&journal->results);
@@ -130,7 +131,7 @@ void redis_journal_refuse(struct redis_journal *journal, const char *name)
 
 /* Events */
 
-static void on_written(void *ctx, int error, const struct conclave_reply *reply)
+static void operator_nodes_on_written(void *ctx, int error, const struct conclave_reply *reply)
 {
     journal_release(ctx);
 }
@@ -144,8 +145,8 @@ void redis_journal_event(struct redis_journal *journal, const struct redis_event
     struct conclave_op op =
         conclave_op_create(redis_path(redis_store_root(journal->store), "events/e-", path),
                            out.data, out.len, CONCLAVE_PERSISTENT_SEQUENTIAL);
-    if (buf_ok(&out) &&
-        redis_store_multi(journal->store, journal->election, &op, 1, on_written, journal) == 0) {
+    if (buf_ok(&out) && redis_store_multi(journal->store, journal->election, &op, 1,
+                                          operator_nodes_on_written, journal) == 0) {
         journal->calls++;
         folder_grew(&journal->events);
     }
@@ -154,7 +155,7 @@ void redis_journal_event(struct redis_journal *journal, const struct redis_event
 
 /* What this manager goes by */
 
-static void put_int(struct json *j, const char *key, int64_t value)
+static void operator_nodes_put_int(struct json *j, const char *key, int64_t value)
 {
     json_key(j, key);
     json_int(j, value);
@@ -172,23 +173,23 @@ static void config_write(struct buf *out, const struct redis_config *config)
         json_string(&j, config->nodes[i].address);
     }
     json_array_end(&j);
-    put_int(&j, "managers", config->managers);
-    put_int(&j, "required_managers", redis_config_required(config));
+    operator_nodes_put_int(&j, "managers", config->managers);
+    operator_nodes_put_int(&j, "required_managers", redis_config_required(config));
     json_key(&j, "node_strategy");
     json_string(&j, STRATEGIES[config->strategy]);
     json_key(&j, "failover_strategy");
     json_string(&j, config->preference == REDIS_PREFER_LATENCY ? "latency" : "offset");
-    put_int(&j, "period_ms", config->period_ms);
-    put_int(&j, "op_timeout_ms", config->op_timeout_ms);
-    put_int(&j, "max_failures", config->max_failures);
-    put_int(&j, "min_down_ms", config->min_down_ms);
-    put_int(&j, "max_lag_bytes", config->max_lag_bytes);
+    operator_nodes_put_int(&j, "period_ms", config->period_ms);
+    operator_nodes_put_int(&j, "op_timeout_ms", config->op_timeout_ms);
+    operator_nodes_put_int(&j, "max_failures", config->max_failures);
+    operator_nodes_put_int(&j, "min_down_ms", config->min_down_ms);
+    operator_nodes_put_int(&j, "max_lag_bytes", config->max_lag_bytes);
     json_key(&j, "allow_data_loss");
     json_bool(&j, config->allow_data_loss);
-    put_int(&j, "cooldown_ms", config->cooldown_ms);
-    put_int(&j, "parallel_syncs", config->parallel_syncs);
-    put_int(&j, "min_replicas", config->min_replicas);
-    put_int(&j, "min_replicas_max_lag", config->min_replicas_lag_s);
+    operator_nodes_put_int(&j, "cooldown_ms", config->cooldown_ms);
+    operator_nodes_put_int(&j, "parallel_syncs", config->parallel_syncs);
+    operator_nodes_put_int(&j, "min_replicas", config->min_replicas);
+    operator_nodes_put_int(&j, "min_replicas_max_lag", config->min_replicas_lag_s);
     json_key(&j, "unfenceable");
     json_string(&j, config->unfenceable == REDIS_UNFENCEABLE_BLOCK ? "block" : "wait");
     json_object_end(&j);
@@ -200,18 +201,18 @@ static void config_write(struct buf *out, const struct redis_config *config)
     json_finish(&j);
 }
 
-static void config_put(struct redis_journal *j, bool create);
+static void operator_nodes_config_put(struct redis_journal *j, bool create);
 
 static void on_config_set(void *ctx, int error, const struct conclave_reply *reply)
 {
     struct redis_journal *j = ctx;
     if (error == CONCLAVE_NO_NODE && !j->destroyed) {
-        config_put(j, true);
+        operator_nodes_config_put(j, true);
     }
     journal_release(j);
 }
 
-static void config_put(struct redis_journal *j, bool create)
+static void operator_nodes_config_put(struct redis_journal *j, bool create)
 {
     char path[REDIS_PATH_MAX];
     struct buf out;
@@ -221,8 +222,9 @@ static void config_put(struct redis_journal *j, bool create)
     struct conclave_op op = create
                                 ? conclave_op_create(path, out.data, out.len, CONCLAVE_PERSISTENT)
                                 : conclave_op_set(path, out.data, out.len, -1);
-    if (buf_ok(&out) && redis_store_multi(j->store, j->election, &op, 1,
-                                          create ? on_written : on_config_set, j) == 0) {
+    if (buf_ok(&out) &&
+        redis_store_multi(j->store, j->election, &op, 1,
+                          create ? operator_nodes_on_written : on_config_set, j) == 0) {
         j->calls++;
     }
     buf_finish(&out);
@@ -319,7 +321,7 @@ void redis_journal_begin(struct redis_journal *journal)
 {
     buf_reset(&journal->gem_text);
     journal->gem_taken = -1;
-    config_put(journal, false);
+    operator_nodes_config_put(journal, false);
     folder_cut(&journal->events);
     folder_cut(&journal->results);
 }

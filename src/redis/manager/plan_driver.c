@@ -190,7 +190,7 @@ static void on_refreshed(void *ctx)
     driver_over(ctx, &outcome);
 }
 
-static void on_written(void *ctx, int error, const struct conclave_reply *reply)
+static void plan_driver_on_written(void *ctx, int error, const struct conclave_reply *reply)
 {
     struct redis_driver *d = ctx;
     struct redis_outcome outcome = {.ok = error == 0, .failed = -1};
@@ -266,15 +266,16 @@ static int driver_carry_out(struct redis_driver *d)
         return driver_fence(d);
     case REDIS_ACTION_WRITE_CURRENT:
         return redis_store_write_current(d->s.store, d->s.election, &a->u.current.record,
-                                         a->u.current.version, on_written, d);
+                                         a->u.current.version, plan_driver_on_written, d);
     case REDIS_ACTION_WRITE_PLAN:
         return redis_store_write_plan(d->s.store, d->s.election, &a->u.plan.record,
-                                      a->u.plan.version, on_written, d);
+                                      a->u.plan.version, plan_driver_on_written, d);
     case REDIS_ACTION_DELETE_PLAN:
-        return redis_store_delete_plan(d->s.store, d->s.election, a->u.plan_version, on_written, d);
+        return redis_store_delete_plan(d->s.store, d->s.election, a->u.plan_version,
+                                       plan_driver_on_written, d);
     case REDIS_ACTION_ANSWER:
         return redis_store_answer(d->s.store, d->s.election, a->u.answer.name, &a->u.answer.result,
-                                  on_written, d);
+                                  plan_driver_on_written, d);
     case REDIS_ACTION_WAIT:
         break;
     }
@@ -317,7 +318,7 @@ static void driver_say_dry(struct redis_driver *d)
 
 /* Asking */
 
-static void on_read(void *ctx, int error)
+static void plan_driver_on_read(void *ctx, int error)
 {
     struct redis_driver *d = ctx;
     bool stale = d->stale;
@@ -345,7 +346,7 @@ static bool driver_has_records(struct redis_driver *d)
     if (d->read_anew || !redis_store_known(d->s.store)) {
         d->busy = true;
         d->action.kind = REDIS_ACTION_WAIT; /* nothing of it is under way, no fencing either */
-        redis_store_refresh(d->s.store, on_read, d);
+        redis_store_refresh(d->s.store, plan_driver_on_read, d);
         return false;
     }
     corrupt = redis_store_corrupt(d->s.store);
@@ -524,7 +525,7 @@ int redis_driver_create(const struct redis_driver_settings *settings, struct red
     return 0;
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void plan_driver_on_timer_closed(uv_handle_t *handle)
 {
     struct redis_driver *d = handle->data;
     void (*done)(void *) = d->done;
@@ -542,5 +543,5 @@ void redis_driver_close(struct redis_driver *driver, void (*done)(void *ctx), vo
     driver->closing = true;
     driver->done = done;
     driver->done_ctx = ctx;
-    uv_close((uv_handle_t *)&driver->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&driver->timer, plan_driver_on_timer_closed);
 }

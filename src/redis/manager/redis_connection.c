@@ -20,7 +20,7 @@ typedef int array_length;
 #endif
 
 /* A command that waits for its answer. */
-struct command {
+struct sent_command {
     struct list node;
     redis_answer_fn fn;
     void *ctx;
@@ -134,7 +134,7 @@ static void link_arm(struct redis_link *l)
         return;
     }
     LIST_FOREACH (it, &l->commands) {
-        const struct command *c = CONTAINER_OF(it, struct command, node);
+        const struct sent_command *c = CONTAINER_OF(it, struct sent_command, node);
         next = c->deadline_ms < next ? c->deadline_ms : next;
     }
     if (next == INT64_MAX) {
@@ -148,7 +148,7 @@ static void link_arm(struct redis_link *l)
 
 /* Answers */
 
-static void command_answer(struct command *c, struct redis_answer *answer)
+static void command_answer(struct sent_command *c, struct redis_answer *answer)
 {
     answer->sent_ms = c->sent_ms;
     answer->latency_us = -1;
@@ -174,7 +174,7 @@ static void link_answer_all(struct redis_link *l, enum redis_probe outcome, cons
     l->failed = false;
     while ((it = list_pop_front(&over)) != NULL) {
         struct redis_answer answer = {.outcome = outcome, .text = why, .len = strlen(why)};
-        command_answer(CONTAINER_OF(it, struct command, node), &answer);
+        command_answer(CONTAINER_OF(it, struct sent_command, node), &answer);
     }
 }
 
@@ -211,7 +211,7 @@ static void link_on_timer(uv_timer_t *timer)
         return;
     }
     LIST_FOREACH (it, &l->commands) {
-        if (CONTAINER_OF(it, struct command, node)->deadline_ms <= now) {
+        if (CONTAINER_OF(it, struct sent_command, node)->deadline_ms <= now) {
             static const char *const DOING[] = {"no connection in time", "no TLS handshake in time",
                                                 "no answer to AUTH in time", "no answer in time"};
             link_lost(l, REDIS_PROBE_TIMEOUT, DOING[l->wire != NULL ? l->wire->stage : 0]);
@@ -254,7 +254,7 @@ static void wire_ready(struct wire *w)
     int64_t now = now_us();
     w->stage = WIRE_READY;
     LIST_FOREACH (it, &l->commands) {
-        CONTAINER_OF(it, struct command, node)->left_us = now;
+        CONTAINER_OF(it, struct sent_command, node)->left_us = now;
     }
     buf_append_slice(&w->out, buf_slice(&l->waiting));
     buf_reset(&l->waiting);
@@ -346,7 +346,7 @@ static void wire_on_reply(struct wire *w, const redisReply *reply)
             answer.outcome = redis_probe_of_error(reply->str);
         }
     }
-    command_answer(CONTAINER_OF(it, struct command, node), &answer);
+    command_answer(CONTAINER_OF(it, struct sent_command, node), &answer);
     if (w->link != NULL) {
         link_arm(l);
     }
@@ -554,7 +554,7 @@ int redis_link_create(const struct redis_link_settings *settings, struct redis_l
 int redis_link_send(struct redis_link *link, int argc, const char *const *argv, int64_t timeout_ms,
                     redis_answer_fn fn, void *ctx)
 {
-    struct command *c = calloc(1, sizeof *c);
+    struct sent_command *c = calloc(1, sizeof *c);
     char *text = NULL;
     bool ready = link->wire != NULL && link->wire->stage == WIRE_READY;
     struct buf *out = ready ? &link->wire->out : &link->waiting;

@@ -9,7 +9,7 @@
 enum { PASSWORD_MAX = 1024 };
 
 /* The first line of a file. */
-static int read_line(const char *file, char line[PASSWORD_MAX], char why[TLS_TEXT_MAX])
+static int redis_login_read_line(const char *file, char line[PASSWORD_MAX], char why[TLS_TEXT_MAX])
 {
     FILE *f = fopen(file, "re");
     int rc = 0;
@@ -33,7 +33,7 @@ static int open_password(const struct redis_access_settings *s, struct redis_acc
     int rc = 0;
     line[0] = '\0';
     if (s->password_file != NULL) {
-        rc = read_line(s->password_file, line, why);
+        rc = redis_login_read_line(s->password_file, line, why);
     } else if (s->password != NULL) {
         snprintf(line, sizeof line, "%s", s->password);
     }

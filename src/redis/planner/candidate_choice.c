@@ -98,8 +98,8 @@ static int by_number(int64_t a, int64_t b)
 }
 
 /* Less than 0: a is the better one. */
-static int compare(const struct redis_config *config, const struct candidate *a,
-                   const struct candidate *b)
+static int candidate_choice_compare(const struct redis_config *config, const struct candidate *a,
+                                    const struct candidate *b)
 {
     int64_t a_latency = a->seen->latency_us < 0 ? INT64_MAX : a->seen->latency_us;
     int64_t b_latency = b->seen->latency_us < 0 ? INT64_MAX : b->seen->latency_us;
@@ -160,7 +160,7 @@ void redis_choose(const struct redis_config *config, const struct redis_node *no
                  "%s: priority %d, offset %" PRId64 ", %" PRId64 " bytes behind",
                  c.held ? "beyond the limits" : "not the best", c.seen->facts.priority, c.offset,
                  c.lag_bytes);
-        if (best.node == REDIS_NONE || compare(config, &c, &best) < 0) {
+        if (best.node == REDIS_NONE || candidate_choice_compare(config, &c, &best) < 0) {
             best = c;
         }
     }

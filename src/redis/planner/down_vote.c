@@ -13,7 +13,7 @@ void redis_managers_init(struct redis_managers *managers)
     managers->count = 0;
 }
 
-static struct redis_manager_view *find(struct redis_managers *managers, const char *id)
+static struct redis_manager_view *down_vote_find(struct redis_managers *managers, const char *id)
 {
     for (size_t i = 0; i < managers->count; i++) {
         if (strcmp(managers->views[i].report.id, id) == 0) {
@@ -26,7 +26,7 @@ static struct redis_manager_view *find(struct redis_managers *managers, const ch
 int redis_managers_saw(struct redis_managers *managers, const struct redis_report *report,
                        int64_t now_ms)
 {
-    struct redis_manager_view *view = find(managers, report->id);
+    struct redis_manager_view *view = down_vote_find(managers, report->id);
     if (view == NULL) {
         if (managers->count == REDIS_MANAGERS_MAX) {
             return CONCLAVE_ETOOMANY;
@@ -47,7 +47,7 @@ int redis_managers_saw(struct redis_managers *managers, const struct redis_repor
 
 void redis_managers_gone(struct redis_managers *managers, const char *id)
 {
-    struct redis_manager_view *view = find(managers, id);
+    struct redis_manager_view *view = down_vote_find(managers, id);
     if (view != NULL) {
         *view = managers->views[--managers->count];
     }
@@ -106,8 +106,9 @@ static bool enough_say_down(const struct redis_config *config, const struct redi
     }
 }
 
-static void judge(const struct redis_config *config, const struct redis_node *own, int node,
-                  int master, int64_t now_ms, bool decidable, struct redis_verdict *v)
+static void down_vote_judge(const struct redis_config *config, const struct redis_node *own,
+                            int node, int master, int64_t now_ms, bool decidable,
+                            struct redis_verdict *v)
 {
     const char *name = config->nodes[node].address;
     enum redis_node_state mine = own[node].state;
@@ -160,7 +161,7 @@ bool redis_verdicts(const struct redis_managers *managers, const struct redis_co
         }
     }
     for (size_t i = 0; i < config->node_count; i++) {
-        judge(config, own, (int)i, master, now_ms, decidable, &ret[i]);
+        down_vote_judge(config, own, (int)i, master, now_ms, decidable, &ret[i]);
     }
     return decidable;
 }

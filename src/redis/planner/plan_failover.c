@@ -461,7 +461,7 @@ static bool recovered(const struct planner *t, int old)
            strcmp(planner_facts(t, old)->run_id, plan->old_run_id) == 0;
 }
 
-static bool give_up(struct planner *t, int old)
+static bool plan_failover_give_up(struct planner *t, int old)
 {
     if (planner_facts(t, old)->version >= PAUSE_VERSION && t->memory->unpaused_ms < 0) {
         planner_command(t, REDIS_DOING_ABORT, old, "it is well again");
@@ -514,7 +514,7 @@ static bool without_target(struct planner *t, int old)
 {
     const char *by = NULL;
     if (recovered(t, old)) {
-        return give_up(t, old);
+        return plan_failover_give_up(t, old);
     }
     enum fence_view view = plan_fence(t, old, &by);
     if (view == FENCE_ACTED) {

@@ -25,7 +25,7 @@ static bool is_waiting(const struct planner *t)
 }
 
 /* Nothing has changed: first the answer, then the plan goes. */
-static bool give_up(struct planner *t, const char *why)
+static bool plan_handover_give_up(struct planner *t, const char *why)
 {
     const struct redis_plan *plan = t->now->plan;
     if (plan->request[0] != '\0' && is_waiting(t)) {
@@ -83,13 +83,14 @@ static bool name_of(const struct planner *t, int old, int target, char ret_host[
     return met || with_port <= 1;
 }
 
-static bool ask(struct planner *t, int old, int target)
+static bool plan_handover_ask(struct planner *t, int old, int target)
 {
     char host[REDIS_HOST_SIZE];
     char port[16];
     char ms[32];
     if (!name_of(t, old, target, host)) {
-        return give_up(t, "it knows its replicas by other addresses: set replica-announce-ip");
+        return plan_handover_give_up(
+            t, "it knows its replicas by other addresses: set replica-announce-ip");
     }
     snprintf(port, sizeof port, "%d", t->config->nodes[target].port);
     snprintf(ms, sizeof ms, "%" PRId64, timeout_of(t));
@@ -113,14 +114,15 @@ static bool still_master(struct planner *t, int old, int target)
         return look_again(t, old, target, "the hand-over is under way");
     }
     if (memory->handover_refused) {
-        return give_up(t, memory->last_error);
+        return plan_handover_give_up(t, memory->last_error);
     }
     if (memory->handover_ms >= 0) {
         return t->now->nodes[old].facts_ms <= memory->handover_ms
                    ? look_again(t, old, target, "has the hand-over begun?")
-                   : give_up(t, "the replica did not catch up in time");
+                   : plan_handover_give_up(t, "the replica did not catch up in time");
     }
-    return is_waiting(t) ? ask(t, old, target) : give_up(t, "nobody waits for it any more");
+    return is_waiting(t) ? plan_handover_ask(t, old, target)
+                         : plan_handover_give_up(t, "nobody waits for it any more");
 }
 
 bool plan_handover(struct planner *t, int old, int target)

@@ -25,7 +25,7 @@ static bool set_paused(struct planner *t, bool paused)
     return true;
 }
 
-static bool forget(struct planner *t)
+static bool plan_requests_forget(struct planner *t)
 {
     const struct redis_request *request = t->now->request;
     const struct redis_current *current = t->now->current;
@@ -83,7 +83,7 @@ static int nearest(const struct planner *t)
     return best;
 }
 
-static bool begin(struct planner *t, enum redis_step step, int target, bool force)
+static bool plan_requests_begin(struct planner *t, enum redis_step step, int target, bool force)
 {
     const struct redis_request *request = t->now->request;
     struct plan_wish wish = {.reason = "manual",
@@ -141,7 +141,7 @@ static bool failover(struct planner *t)
     if (!well) {
         bool down = t->now->verdicts[t->master].kind == REDIS_VERDICT_DOWN;
         if (down || request->force) {
-            return begin(t, REDIS_STEP_FENCE, target, request->force);
+            return plan_requests_begin(t, REDIS_STEP_FENCE, target, request->force);
         }
         return in_doubt(t, 1U << t->master) ||
                planner_answer(t, name, false, "the master is not well, and not down for all: %s",
@@ -161,11 +161,11 @@ static bool failover(struct planner *t)
     }
     if (planner_facts(t, t->master)->version < HANDOVER_VERSION || why != NULL) {
         return request->force
-                   ? begin(t, REDIS_STEP_FENCE, target, true)
+                   ? plan_requests_begin(t, REDIS_STEP_FENCE, target, true)
                    : planner_answer(t, name, false,
                                     "before Redis 6.2 there is no hand-over without loss");
     }
-    return begin(t, REDIS_STEP_HANDOVER, target, false);
+    return plan_requests_begin(t, REDIS_STEP_HANDOVER, target, false);
 }
 
 static bool expired(struct planner *t)
@@ -195,7 +195,7 @@ bool plan_request(struct planner *t)
     case REDIS_REQUEST_RESUME:
         return set_paused(t, false);
     case REDIS_REQUEST_FORGET:
-        return forget(t);
+        return plan_requests_forget(t);
     default:
         return failover(t);
     }

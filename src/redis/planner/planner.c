@@ -94,7 +94,7 @@ static bool cooling_down(struct planner *t)
                         t->config->cooldown_ms - since_ms);
 }
 
-static bool begin(struct planner *t, const char *reason, const char *why)
+static bool planner_begin(struct planner *t, const char *reason, const char *why)
 {
     struct plan_wish wish = {
         .reason = reason, .step = REDIS_STEP_FENCE, .target = REDIS_NONE, .why = why};
@@ -122,7 +122,7 @@ static bool restarted(struct planner *t)
     const char *why = NULL;
     int best = REDIS_NONE;
     if (plan_failover_restart_loses(t, t->master, &best, &why)) {
-        return begin(t, "restarted", why);
+        return planner_begin(t, "restarted", why);
     }
     /* What the others had at the last look may be less than they have: an empty one is not taken for that. */
     uint32_t earlier = planner_unprobed(t, t->now->nodes[t->master].state_ms);
@@ -144,7 +144,7 @@ static bool became_replica(struct planner *t)
     }
     if (other == REDIS_NONE || !planner_is(t, other, REDIS_ROLE_MASTER) ||
         !planner_of_current(t, other)) {
-        return begin(t, "role", "the master has become a replica");
+        return planner_begin(t, "role", "the master has become a replica");
     }
     const struct redis_facts *facts = planner_facts(t, other);
     struct redis_current *record =
@@ -174,7 +174,7 @@ static bool look_at_master(struct planner *t)
                        (node->state == REDIS_NODE_DOWN ||
                         t->now->now_ms - node->state_ms < BACK_PERIODS * t->config->period_ms);
     if (verdict->kind == REDIS_VERDICT_DOWN && !coming_back) {
-        return cooling_down(t) || begin(t, "down", verdict->why);
+        return cooling_down(t) || planner_begin(t, "down", verdict->why);
     }
     if (!planner_recent(t, t->master) || facts->loading) {
         return false;

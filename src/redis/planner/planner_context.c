@@ -30,8 +30,8 @@ void planner_copy(char *ret, size_t size, const char *text)
     snprintf(ret, size, "%s", text == NULL ? "" : text);
 }
 
-static void begin(struct planner *t, enum redis_action_kind kind, enum redis_doing doing, int node,
-                  const char *event)
+static void planner_context_begin(struct planner *t, enum redis_action_kind kind,
+                                  enum redis_doing doing, int node, const char *event)
 {
     memset(t->out, 0, sizeof *t->out);
     t->out->kind = kind;
@@ -51,7 +51,7 @@ static void begin(struct planner *t, enum redis_action_kind kind, enum redis_doi
 
 bool planner_wait(struct planner *t, int64_t ms, const char *why, ...)
 {
-    begin(t, REDIS_ACTION_WAIT, REDIS_DOING_WAIT, REDIS_NONE, NULL);
+    planner_context_begin(t, REDIS_ACTION_WAIT, REDIS_DOING_WAIT, REDIS_NONE, NULL);
     SAY(t, why);
     t->out->u.until_ms = t->now->now_ms + (ms > 0 ? ms : 1);
     return true;
@@ -59,7 +59,7 @@ bool planner_wait(struct planner *t, int64_t ms, const char *why, ...)
 
 bool planner_refresh(struct planner *t, uint32_t nodes, const char *why)
 {
-    begin(t, REDIS_ACTION_REFRESH, REDIS_DOING_REFRESH, REDIS_NONE, NULL);
+    planner_context_begin(t, REDIS_ACTION_REFRESH, REDIS_DOING_REFRESH, REDIS_NONE, NULL);
     planner_copy(t->out->why, sizeof t->out->why, why);
     t->out->u.refresh = nodes;
     return true;
@@ -67,14 +67,14 @@ bool planner_refresh(struct planner *t, uint32_t nodes, const char *why)
 
 bool planner_fence(struct planner *t, int node, const char *why)
 {
-    begin(t, REDIS_ACTION_FENCE, REDIS_DOING_FENCE, node, NULL);
+    planner_context_begin(t, REDIS_ACTION_FENCE, REDIS_DOING_FENCE, node, NULL);
     planner_copy(t->out->why, sizeof t->out->why, why);
     return true;
 }
 
 bool planner_command(struct planner *t, enum redis_doing doing, int node, const char *why, ...)
 {
-    begin(t, REDIS_ACTION_COMMAND, doing, node, NULL);
+    planner_context_begin(t, REDIS_ACTION_COMMAND, doing, node, NULL);
     planner_copy(t->out->run_id, sizeof t->out->run_id, planner_facts(t, node)->run_id);
     t->out->role = planner_facts(t, node)->role;
     SAY(t, why);
@@ -97,7 +97,7 @@ void planner_add(struct planner *t, bool optional, const char *word, ...)
 struct redis_current *planner_current(struct planner *t, enum redis_doing doing, const char *event,
                                       const char *why, ...)
 {
-    begin(t, REDIS_ACTION_WRITE_CURRENT, doing, REDIS_NONE, event);
+    planner_context_begin(t, REDIS_ACTION_WRITE_CURRENT, doing, REDIS_NONE, event);
     SAY(t, why);
     struct redis_current *record = &t->out->u.current.record;
     t->out->u.current.version = -1;
@@ -114,7 +114,7 @@ struct redis_current *planner_current(struct planner *t, enum redis_doing doing,
 struct redis_plan *planner_plan(struct planner *t, enum redis_doing doing, const char *event,
                                 const char *why, ...)
 {
-    begin(t, REDIS_ACTION_WRITE_PLAN, doing, REDIS_NONE, event);
+    planner_context_begin(t, REDIS_ACTION_WRITE_PLAN, doing, REDIS_NONE, event);
     SAY(t, why);
     struct redis_plan *record = &t->out->u.plan.record;
     t->out->u.plan.version = -1;
@@ -128,7 +128,7 @@ struct redis_plan *planner_plan(struct planner *t, enum redis_doing doing, const
 bool planner_delete_plan(struct planner *t, enum redis_doing doing, const char *event,
                          const char *why, ...)
 {
-    begin(t, REDIS_ACTION_DELETE_PLAN, doing, REDIS_NONE, event);
+    planner_context_begin(t, REDIS_ACTION_DELETE_PLAN, doing, REDIS_NONE, event);
     SAY(t, why);
     t->out->u.plan_version = t->now->plan_version;
     return true;
@@ -136,8 +136,8 @@ bool planner_delete_plan(struct planner *t, enum redis_doing doing, const char *
 
 bool planner_answer(struct planner *t, const char *request, bool ok, const char *why, ...)
 {
-    begin(t, REDIS_ACTION_ANSWER, REDIS_DOING_ANSWER, REDIS_NONE,
-          ok ? "request-done" : "request-refused");
+    planner_context_begin(t, REDIS_ACTION_ANSWER, REDIS_DOING_ANSWER, REDIS_NONE,
+                          ok ? "request-done" : "request-refused");
     SAY(t, why);
     planner_copy(t->out->u.answer.name, sizeof t->out->u.answer.name, request);
     struct redis_result *result = &t->out->u.answer.result;

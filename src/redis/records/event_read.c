@@ -4,13 +4,13 @@
 #include <jansson.h>
 #include <stdio.h>
 
-static void copy_text(const json_t *object, const char *key, char *to, size_t size)
+static void event_read_copy_text(const json_t *object, const char *key, char *to, size_t size)
 {
     const char *text = json_string_value(json_object_get(object, key));
     snprintf(to, size, "%s", text != NULL ? text : "");
 }
 
-static int64_t number(const json_t *object, const char *key, int64_t otherwise)
+static int64_t event_read_number(const json_t *object, const char *key, int64_t otherwise)
 {
     const json_t *value = json_object_get(object, key);
     return json_is_integer(value) ? json_integer_value(value) : otherwise;
@@ -23,13 +23,13 @@ int redis_event_read(const void *json, size_t len, struct redis_event_read *ret)
         json_decref(object);
         return CONCLAVE_ECORRUPT;
     }
-    copy_text(object, "event", ret->name, sizeof ret->name);
-    copy_text(object, "text", ret->text, sizeof ret->text);
-    copy_text(object, "node", ret->node, sizeof ret->node);
-    copy_text(object, "manager", ret->manager, sizeof ret->manager);
-    ret->epoch = number(object, "epoch", 0);
-    ret->bytes = number(object, "bytes", -1);
-    ret->at_ms = number(object, "at_ms", 0);
+    event_read_copy_text(object, "event", ret->name, sizeof ret->name);
+    event_read_copy_text(object, "text", ret->text, sizeof ret->text);
+    event_read_copy_text(object, "node", ret->node, sizeof ret->node);
+    event_read_copy_text(object, "manager", ret->manager, sizeof ret->manager);
+    ret->epoch = event_read_number(object, "epoch", 0);
+    ret->bytes = event_read_number(object, "bytes", -1);
+    ret->at_ms = event_read_number(object, "at_ms", 0);
     json_decref(object);
     return 0;
 }

@@ -39,7 +39,7 @@ const char *redis_request_kind_name(enum redis_request_kind kind)
     return request_names[kind];
 }
 
-static void put_string(struct json *j, const char *key, const char *text)
+static void records_put_string(struct json *j, const char *key, const char *text)
 {
     json_key(j, key);
     json_string(j, text);
@@ -55,13 +55,13 @@ static void put_string_or_null(struct json *j, const char *key, const char *text
     }
 }
 
-static void put_int(struct json *j, const char *key, int64_t value)
+static void records_put_int(struct json *j, const char *key, int64_t value)
 {
     json_key(j, key);
     json_int(j, value);
 }
 
-static void put_bool(struct json *j, const char *key, bool value)
+static void records_put_bool(struct json *j, const char *key, bool value)
 {
     json_key(j, key);
     json_bool(j, value);
@@ -78,14 +78,14 @@ static void put_addresses(struct json *j, const char *key,
     json_array_end(j);
 }
 
-static void begin(struct json *j)
+static void records_begin(struct json *j)
 {
     json_init(j);
     json_object_begin(j);
-    put_int(j, "version", 1);
+    records_put_int(j, "version", 1);
 }
 
-static void end(struct json *j, struct buf *out)
+static void records_end(struct json *j, struct buf *out)
 {
     json_object_end(j);
     if (buf_ok(&j->out)) {
@@ -99,97 +99,97 @@ static void end(struct json *j, struct buf *out)
 void redis_current_write(struct buf *out, const struct redis_current *current)
 {
     struct json j;
-    begin(&j);
-    put_int(&j, "epoch", current->epoch);
+    records_begin(&j);
+    records_put_int(&j, "epoch", current->epoch);
     json_key(&j, "token");
     json_hex(&j, current->token);
-    put_string(&j, "state", redis_state_name(current->state));
+    records_put_string(&j, "state", redis_state_name(current->state));
     put_string_or_null(&j, "master", current->master);
-    put_string(&j, "run_id", current->run_id);
-    put_string(&j, "replid", current->replid);
-    put_string(&j, "replid2", current->replid2);
-    put_int(&j, "second_offset", current->second_offset);
+    records_put_string(&j, "run_id", current->run_id);
+    records_put_string(&j, "replid", current->replid);
+    records_put_string(&j, "replid2", current->replid2);
+    records_put_int(&j, "second_offset", current->second_offset);
     put_addresses(&j, "replicas", current->replicas, current->replica_count);
     put_addresses(&j, "unavailable", current->unavailable, current->unavailable_count);
-    put_int(&j, "since_ms", current->since_ms);
-    put_int(&j, "failover_ms", current->failover_ms);
-    put_int(&j, "lease_ms", current->lease_ms);
-    put_int(&j, "lease_replicas", current->lease_replicas);
-    put_bool(&j, "paused", current->paused);
-    put_string(&j, "reason", current->reason);
-    end(&j, out);
+    records_put_int(&j, "since_ms", current->since_ms);
+    records_put_int(&j, "failover_ms", current->failover_ms);
+    records_put_int(&j, "lease_ms", current->lease_ms);
+    records_put_int(&j, "lease_replicas", current->lease_replicas);
+    records_put_bool(&j, "paused", current->paused);
+    records_put_string(&j, "reason", current->reason);
+    records_end(&j, out);
 }
 
 void redis_plan_write(struct buf *out, const struct redis_plan *plan)
 {
     struct json j;
-    begin(&j);
-    put_string(&j, "id", plan->id);
-    put_int(&j, "epoch", plan->epoch);
-    put_string(&j, "step", redis_step_name(plan->step));
-    put_string(&j, "reason", plan->reason);
-    put_string(&j, "old", plan->old);
-    put_string(&j, "old_run_id", plan->old_run_id);
-    put_string(&j, "old_replid", plan->old_replid);
-    put_string(&j, "old_replid2", plan->old_replid2);
-    put_string(&j, "returned_replid", plan->returned_replid);
-    put_int(&j, "old_second_offset", plan->old_second_offset);
-    put_int(&j, "old_offset", plan->old_offset);
+    records_begin(&j);
+    records_put_string(&j, "id", plan->id);
+    records_put_int(&j, "epoch", plan->epoch);
+    records_put_string(&j, "step", redis_step_name(plan->step));
+    records_put_string(&j, "reason", plan->reason);
+    records_put_string(&j, "old", plan->old);
+    records_put_string(&j, "old_run_id", plan->old_run_id);
+    records_put_string(&j, "old_replid", plan->old_replid);
+    records_put_string(&j, "old_replid2", plan->old_replid2);
+    records_put_string(&j, "returned_replid", plan->returned_replid);
+    records_put_int(&j, "old_second_offset", plan->old_second_offset);
+    records_put_int(&j, "old_offset", plan->old_offset);
     put_string_or_null(&j, "target", plan->target);
     put_string_or_null(&j, "wanted", plan->wanted);
     put_addresses(&j, "tried", plan->tried, plan->tried_count);
-    put_string(&j, "fenced", plan->fenced);
+    records_put_string(&j, "fenced", plan->fenced);
     put_string_or_null(&j, "request", plan->request);
-    put_bool(&j, "force", plan->force);
-    put_int(&j, "started_ms", plan->started_ms);
-    end(&j, out);
+    records_put_bool(&j, "force", plan->force);
+    records_put_int(&j, "started_ms", plan->started_ms);
+    records_end(&j, out);
 }
 
 void redis_request_write(struct buf *out, const struct redis_request *request)
 {
     struct json j;
-    begin(&j);
-    put_string(&j, "kind", redis_request_kind_name(request->kind));
+    records_begin(&j);
+    records_put_string(&j, "kind", redis_request_kind_name(request->kind));
     put_string_or_null(&j, "target", request->target);
-    put_bool(&j, "force", request->force);
-    put_int(&j, "timeout_ms", request->timeout_ms);
-    put_string(&j, "id", request->id);
-    put_string(&j, "by", request->by);
-    put_int(&j, "expires_ms", request->expires_ms);
-    end(&j, out);
+    records_put_bool(&j, "force", request->force);
+    records_put_int(&j, "timeout_ms", request->timeout_ms);
+    records_put_string(&j, "id", request->id);
+    records_put_string(&j, "by", request->by);
+    records_put_int(&j, "expires_ms", request->expires_ms);
+    records_end(&j, out);
 }
 
 void redis_result_write(struct buf *out, const struct redis_result *result)
 {
     struct json j;
-    begin(&j);
-    put_bool(&j, "ok", result->ok);
-    put_string(&j, "text", result->text);
+    records_begin(&j);
+    records_put_bool(&j, "ok", result->ok);
+    records_put_string(&j, "text", result->text);
     put_string_or_null(&j, "master", result->master);
-    put_int(&j, "epoch", result->epoch);
-    put_int(&j, "lost_bytes", result->lost_bytes);
-    end(&j, out);
+    records_put_int(&j, "epoch", result->epoch);
+    records_put_int(&j, "lost_bytes", result->lost_bytes);
+    records_end(&j, out);
 }
 
 static void put_report_node(struct json *j, const struct redis_report_node *node)
 {
     json_key(j, node->address);
     json_object_begin(j);
-    put_string(j, "state", redis_node_state_name(node->state));
-    put_int(j, "failures", node->failures);
-    put_int(j, "latency_us", node->latency_us);
-    put_int(j, "age_ms", node->age_ms);
+    records_put_string(j, "state", redis_node_state_name(node->state));
+    records_put_int(j, "failures", node->failures);
+    records_put_int(j, "latency_us", node->latency_us);
+    records_put_int(j, "age_ms", node->age_ms);
     if (node->age_ms >= 0) {
-        put_string(j, "role", redis_role_name(node->role));
-        put_string(j, "run_id", node->run_id);
-        put_string(j, "replid", node->replid);
-        put_string(j, "replid2", node->replid2);
-        put_int(j, "second_offset", node->second_offset);
-        put_int(j, "offset", node->offset);
-        put_int(j, "priority", node->priority);
+        records_put_string(j, "role", redis_role_name(node->role));
+        records_put_string(j, "run_id", node->run_id);
+        records_put_string(j, "replid", node->replid);
+        records_put_string(j, "replid2", node->replid2);
+        records_put_int(j, "second_offset", node->second_offset);
+        records_put_int(j, "offset", node->offset);
+        records_put_int(j, "priority", node->priority);
         put_string_or_null(j, "master", node->master);
-        put_string(j, "link", node->link_up ? "up" : "down");
-        put_int(j, "link_down_ms", node->link_down_ms);
+        records_put_string(j, "link", node->link_up ? "up" : "down");
+        records_put_int(j, "link_down_ms", node->link_down_ms);
     }
     json_object_end(j);
 }
@@ -197,20 +197,20 @@ static void put_report_node(struct json *j, const struct redis_report_node *node
 void redis_report_write(struct buf *out, const struct redis_report *report)
 {
     struct json j;
-    begin(&j);
-    put_string(&j, "id", report->id);
-    put_string(&j, "incarnation", report->incarnation);
+    records_begin(&j);
+    records_put_string(&j, "id", report->id);
+    records_put_string(&j, "incarnation", report->incarnation);
     json_key(&j, "seq");
     json_uint(&j, report->seq);
-    put_int(&j, "managers", report->managers);
-    put_int(&j, "period_ms", report->period_ms);
+    records_put_int(&j, "managers", report->managers);
+    records_put_int(&j, "period_ms", report->period_ms);
     json_key(&j, "nodes");
     json_object_begin(&j);
     for (size_t i = 0; i < report->node_count; i++) {
         put_report_node(&j, &report->nodes[i]);
     }
     json_object_end(&j);
-    end(&j, out);
+    records_end(&j, out);
 }
 
 void redis_gem_nodes_write(struct buf *out, const struct redis_current *current)
@@ -223,7 +223,7 @@ void redis_gem_nodes_write(struct buf *out, const struct redis_current *current)
     put_string_or_null(&j, "master", serves ? current->master : "");
     put_addresses(&j, "slaves", current->replicas, current->replica_count);
     put_addresses(&j, "unavailable", current->unavailable, current->unavailable_count);
-    end(&j, out);
+    records_end(&j, out);
 }
 
 void redis_report_make(struct redis_report *ret, const struct redis_config *config,

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Lines that one field alone cannot settle. */
-struct reading {
+struct info_reading {
     struct redis_facts facts;
     char host[REDIS_HOST_SIZE]; /* master_host */
     int64_t port;               /* master_port */
@@ -19,24 +19,24 @@ struct reading {
     bool keyspace;              /* the section is there */
 };
 
-struct text {
+struct info_text {
     const char *at;
     size_t len;
 };
 
-static bool text_is(struct text t, const char *word)
+static bool text_is(struct info_text t, const char *word)
 {
     return t.len == strlen(word) && memcmp(t.at, word, t.len) == 0;
 }
 
-static bool text_starts(struct text t, const char *word)
+static bool text_starts(struct info_text t, const char *word)
 {
     size_t len = strlen(word);
     return t.len >= len && memcmp(t.at, word, len) == 0;
 }
 
 /* -1: no number that is 0 or more (-1 itself included, which says "none" in INFO). */
-static int64_t number_of(struct text t)
+static int64_t number_of(struct info_text t)
 {
     int64_t n = 0;
     if (t.len == 0 || t.len > 18) {
@@ -51,7 +51,7 @@ static int64_t number_of(struct text t)
     return n;
 }
 
-static void copy_text(char *ret, size_t size, struct text t)
+static void redis_info_copy_text(char *ret, size_t size, struct info_text t)
 {
     if (t.len < size) {
         memcpy(ret, t.at, t.len);
@@ -60,7 +60,7 @@ static void copy_text(char *ret, size_t size, struct text t)
 }
 
 /* Forty hexadecimal digits, not all zero; else "". */
-static void copy_id(char ret[REDIS_ID_SIZE], struct text t)
+static void copy_id(char ret[REDIS_ID_SIZE], struct info_text t)
 {
     bool zero = true;
     if (t.len != REDIS_ID_SIZE - 1) {
@@ -73,12 +73,12 @@ static void copy_id(char ret[REDIS_ID_SIZE], struct text t)
         zero = zero && t.at[i] == '0';
     }
     if (!zero) {
-        copy_text(ret, REDIS_ID_SIZE, t);
+        redis_info_copy_text(ret, REDIS_ID_SIZE, t);
     }
 }
 
 /* "7.0.15" → 70015 */
-static int version_of(struct text t)
+static int version_of(struct info_text t)
 {
     int part[3] = {0, 0, 0};
     size_t which = 0;
@@ -94,25 +94,26 @@ static int version_of(struct text t)
     return part[0] * 10000 + (part[1] > 99 ? 99 : part[1]) * 100 + (part[2] > 99 ? 99 : part[2]);
 }
 
-static void address_write(char ret[REDIS_ADDRESS_SIZE], const char *host, int64_t port)
+static void redis_info_address_write(char ret[REDIS_ADDRESS_SIZE], const char *host, int64_t port)
 {
     bool v6 = strchr(host, ':') != NULL;
     snprintf(ret, REDIS_ADDRESS_SIZE, v6 ? "[%s]:%d" : "%s:%d", host, (int)port);
 }
 
 /* Cuts "name=value" off the front of a list with commas. False at its end. */
-static bool pair_next(struct text *list, struct text *ret_name, struct text *ret_value)
+static bool pair_next(struct info_text *list, struct info_text *ret_name,
+                      struct info_text *ret_value)
 {
     while (list->len > 0) {
         const char *comma = memchr(list->at, ',', list->len);
-        struct text pair = {list->at, comma != NULL ? (size_t)(comma - list->at) : list->len};
+        struct info_text pair = {list->at, comma != NULL ? (size_t)(comma - list->at) : list->len};
         size_t gone = pair.len + (comma != NULL ? 1 : 0);
         list->at += gone;
         list->len -= gone;
         const char *equal = memchr(pair.at, '=', pair.len);
         if (equal != NULL) {
-            *ret_name = (struct text){pair.at, (size_t)(equal - pair.at)};
-            *ret_value = (struct text){equal + 1, pair.len - ret_name->len - 1};
+            *ret_name = (struct info_text){pair.at, (size_t)(equal - pair.at)};
+            *ret_value = (struct info_text){equal + 1, pair.len - ret_name->len - 1};
             return true;
         }
     }
@@ -120,16 +121,16 @@ static bool pair_next(struct text *list, struct text *ret_name, struct text *ret
 }
 
 /* slave0:ip=127.0.0.1,port=7001,state=online,offset=14,lag=0; before 2.8: host,port,state */
-static void read_replica(struct reading *r, struct text value)
+static void read_replica(struct info_reading *r, struct info_text value)
 {
     struct redis_replica replica = {.offset = -1, .lag_s = -1};
     char host[REDIS_HOST_SIZE] = "";
     int64_t port = -1;
-    struct text name;
-    struct text word;
+    struct info_text name;
+    struct info_text word;
     while (pair_next(&value, &name, &word)) {
         if (text_is(name, "ip")) {
-            copy_text(host, sizeof host, word);
+            redis_info_copy_text(host, sizeof host, word);
         } else if (text_is(name, "port")) {
             port = number_of(word);
         } else if (text_is(name, "state")) {
@@ -142,16 +143,16 @@ static void read_replica(struct reading *r, struct text value)
     }
     if (host[0] != '\0' && port > 0 && port <= 65535 &&
         r->facts.replica_count < REDIS_REPLICAS_MAX) {
-        address_write(replica.address, host, port);
+        redis_info_address_write(replica.address, host, port);
         r->facts.replicas[r->facts.replica_count++] = replica;
     }
 }
 
 /* db0:keys=3,expires=0,avg_ttl=0 */
-static void read_database(struct reading *r, struct text value)
+static void read_database(struct info_reading *r, struct info_text value)
 {
-    struct text name;
-    struct text word;
+    struct info_text name;
+    struct info_text word;
     while (pair_next(&value, &name, &word)) {
         int64_t keys = number_of(word);
         if (text_is(name, "keys") && keys >= 0) {
@@ -161,7 +162,7 @@ static void read_database(struct reading *r, struct text value)
     }
 }
 
-static void read_role(struct redis_facts *facts, struct text value)
+static void read_role(struct redis_facts *facts, struct info_text value)
 {
     if (text_is(value, "master")) {
         facts->role = REDIS_ROLE_MASTER;
@@ -170,7 +171,7 @@ static void read_role(struct redis_facts *facts, struct text value)
     }
 }
 
-static void read_handover(struct redis_facts *facts, struct text value)
+static void read_handover(struct redis_facts *facts, struct info_text value)
 {
     if (text_is(value, "waiting-for-sync")) {
         facts->handover = REDIS_HANDOVER_WAITING;
@@ -180,7 +181,7 @@ static void read_handover(struct redis_facts *facts, struct text value)
 }
 
 /* The texts and flags. True when the name was one of them. */
-static bool read_word(struct reading *r, struct text name, struct text value)
+static bool read_word(struct info_reading *r, struct info_text name, struct info_text value)
 {
     struct redis_facts *facts = &r->facts;
     if (text_is(name, "role")) {
@@ -192,7 +193,7 @@ static bool read_word(struct reading *r, struct text name, struct text value)
     } else if (text_is(name, "master_replid2")) {
         copy_id(facts->replid2, value);
     } else if (text_is(name, "master_host")) {
-        copy_text(r->host, sizeof r->host, value);
+        redis_info_copy_text(r->host, sizeof r->host, value);
     } else if (text_is(name, "master_link_status")) {
         facts->link_up = text_is(value, "up");
     } else if (text_is(name, "master_sync_in_progress")) {
@@ -209,7 +210,7 @@ static bool read_word(struct reading *r, struct text name, struct text value)
     return true;
 }
 
-static void read_number(struct reading *r, struct text name, struct text value)
+static void read_number(struct info_reading *r, struct info_text name, struct info_text value)
 {
     struct redis_facts *facts = &r->facts;
     int64_t n = number_of(value);
@@ -237,7 +238,7 @@ static void read_number(struct reading *r, struct text name, struct text value)
     }
 }
 
-static void read_line(struct reading *r, struct text line)
+static void redis_info_read_line(struct info_reading *r, struct info_text line)
 {
     if (text_starts(line, "# Keyspace")) {
         r->keyspace = true; /* an empty server has the title only */
@@ -247,8 +248,8 @@ static void read_line(struct reading *r, struct text line)
     if (colon == NULL || line.at[0] == '#') {
         return;
     }
-    struct text name = {line.at, (size_t)(colon - line.at)};
-    struct text value = {colon + 1, line.len - name.len - 1};
+    struct info_text name = {line.at, (size_t)(colon - line.at)};
+    struct info_text value = {colon + 1, line.len - name.len - 1};
     if (!read_word(r, name, value)) {
         read_number(r, name, value);
     }
@@ -260,12 +261,12 @@ static int64_t larger(int64_t a, int64_t b)
 }
 
 /* What follows from several lines. */
-static void conclude(struct reading *r)
+static void conclude(struct info_reading *r)
 {
     struct redis_facts *facts = &r->facts;
     if (facts->role == REDIS_ROLE_REPLICA) {
         if (r->host[0] != '\0' && r->port > 0 && r->port <= 65535) {
-            address_write(facts->master, r->host, r->port);
+            redis_info_address_write(facts->master, r->host, r->port);
         }
         /* Without a link slave_repl_offset may be gone (a full synchronization has begun) while the data and
          * their offset are still those of the history; before 4.0 the other one means something else. */
@@ -289,7 +290,7 @@ static void conclude(struct reading *r)
 
 int redis_facts_read(const char *text, size_t len, struct redis_facts *ret)
 {
-    struct reading r = {
+    struct info_reading r = {
         .facts = {.second_offset = -1,
                   .offset = -1,
                   .read_offset = -1,
@@ -302,10 +303,10 @@ int redis_facts_read(const char *text, size_t len, struct redis_facts *ret)
         .replica_offset = -1,
         .link_down_s = -1,
     };
-    struct text rest = {text, len};
+    struct info_text rest = {text, len};
     while (rest.len > 0) {
         const char *end = memchr(rest.at, '\n', rest.len);
-        struct text line = {rest.at, end != NULL ? (size_t)(end - rest.at) : rest.len};
+        struct info_text line = {rest.at, end != NULL ? (size_t)(end - rest.at) : rest.len};
         size_t gone = line.len + (end != NULL ? 1 : 0);
         rest.at += gone;
         rest.len -= gone;
@@ -313,7 +314,7 @@ int redis_facts_read(const char *text, size_t len, struct redis_facts *ret)
             line.len--;
         }
         if (line.len > 0) {
-            read_line(&r, line);
+            redis_info_read_line(&r, line);
         }
     }
     if (r.facts.role == REDIS_ROLE_UNKNOWN) {

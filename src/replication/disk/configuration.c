@@ -42,7 +42,7 @@ static void append_le64(struct buf *out, uint64_t v)
     buf_append(out, bytes, sizeof bytes);
 }
 
-static int by_id(const void *a, const void *b)
+static int configuration_by_id(const void *a, const void *b)
 {
     uint64_t x = (*(const struct configuration_member *const *)a)->id,
              y = (*(const struct configuration_member *const *)b)->id;
@@ -58,7 +58,7 @@ int configuration_encode(const struct configuration_member *members, size_t n, s
     for (size_t i = 0; i < n; i++) {
         order[i] = &members[i];
     }
-    qsort(order, n, sizeof order[0], by_id);
+    qsort(order, n, sizeof order[0], configuration_by_id);
     size_t start = out->len;
     buf_append_u8(out, ENCODING_VERSION);
     append_le64(out, n);

@@ -28,7 +28,7 @@ static const char *const harmless[] = {
 /* Ours, which mean nothing by themselves. */
 static const char *const own[] = {"log", "snapshot", METADATA_FILE, (METADATA_FILE ".new")};
 
-struct look {
+struct folder_look {
     bool marker;      /* conclave.format is there */
     bool zookeeper;   /* version-2/ is there */
     bool healing;     /* so is `healing` */
@@ -36,9 +36,9 @@ struct look {
     char foreign[64]; /* a name that is not ours, or "" */
 };
 
-static void look_at(void *arg, const char *name)
+static void data_folder_look_at(void *arg, const char *name)
 {
-    struct look *look = arg;
+    struct folder_look *look = arg;
     if (strcmp(name, FORMAT_FILE) == 0) {
         look->marker = true;
         return;
@@ -70,9 +70,9 @@ static void look_at(void *arg, const char *name)
     }
 }
 
-static int recognise(struct data_folder *f, struct look *look, struct error_text *problem)
+static int recognise(struct data_folder *f, struct folder_look *look, struct error_text *problem)
 {
-    int rv = f->ops->list(f->ops->ctx, f->dir, look_at, look);
+    int rv = f->ops->list(f->ops->ctx, f->dir, data_folder_look_at, look);
     if (rv != 0) {
         return error_text_file(problem, rv, "cannot list the data folder", f->dir);
     }
@@ -153,7 +153,7 @@ int data_folder_open(struct data_folder *f, const struct file_ops *ops, const ch
                      uint64_t server_id, bool join, const uint8_t *cluster,
                      struct error_text *problem)
 {
-    struct look look = {0};
+    struct folder_look look = {0};
     f->ops = ops;
     f->lock = -1;
     f->dir = strdup(dir);

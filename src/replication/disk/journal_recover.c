@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct scan {
+struct segment_scan {
     struct journal *journal;
     struct journal_contents *out;
     uint64_t sequence;
@@ -32,7 +32,7 @@ struct scan {
     uint64_t chain;    /* checksum of the frame before it */
 };
 
-static int damage(struct scan *s, uint64_t offset, const char *what)
+static int damage(struct segment_scan *s, uint64_t offset, const char *what)
 {
     s->journal->damage = (struct journal_damage){s->sequence, offset, what};
     s->journal->error =
@@ -62,7 +62,8 @@ void journal_contents_finish(struct journal_contents *c)
 }
 
 /* Opens the file and checks its header. *ret_found false when there is no such file. */
-static int scan_open(struct scan *s, struct journal *journal, uint64_t sequence, bool *ret_found)
+static int scan_open(struct segment_scan *s, struct journal *journal, uint64_t sequence,
+                     bool *ret_found)
 {
     const struct file_ops *ops = journal->ops;
     const uint8_t *block;
@@ -109,7 +110,7 @@ static int scan_open(struct scan *s, struct journal *journal, uint64_t sequence,
     return 0;
 }
 
-static void scan_close(struct scan *s)
+static void scan_close(struct segment_scan *s)
 {
     if (s->window.fd >= 0) {
         s->journal->ops->close(s->journal->ops->ctx, s->window.fd);
@@ -134,7 +135,7 @@ static int add_ref(struct journal_contents *c, const struct journal_ref *ref)
 }
 
 /* Takes over the entries of a good frame, cutting the log first where it says so. */
-static int take_frame(struct scan *s, struct frame *f)
+static int take_frame(struct segment_scan *s, struct segment_frame *f)
 {
     struct journal_contents *c = s->out;
     const uint8_t *body = f->body;
@@ -170,7 +171,7 @@ static int take_frame(struct scan *s, struct frame *f)
 }
 
 /* Reads the frame at offset if there is a good one of this segment. 1, 0, or an error. */
-static int read_frame(struct scan *s, uint64_t offset, struct frame *ret)
+static int read_frame(struct segment_scan *s, uint64_t offset, struct segment_frame *ret)
 {
     const uint8_t *data;
     if (offset + FRAME_HEADER_SIZE > s->window.size) {
@@ -191,9 +192,9 @@ static int read_frame(struct scan *s, uint64_t offset, struct frame *ret)
 }
 
 /* Takes frames until one does not check or does not follow the one before. */
-static int scan_frames(struct scan *s)
+static int scan_frames(struct segment_scan *s)
 {
-    struct frame f = {0};
+    struct segment_frame f = {0};
     int rv;
     while ((rv = read_frame(s, s->position, &f)) == 1 && f.previous == s->chain) {
         uint64_t size = FRAME_HEADER_SIZE + (uint64_t)f.length;
@@ -210,7 +211,7 @@ static int scan_frames(struct scan *s)
 
 /* Whether something that was meant as the next frame stands at the end: not zeroes, and in a recycled
  * segment not what it held before. */
-static bool looks_begun(const struct scan *s, const uint8_t header[FRAME_HEADER_SIZE])
+static bool looks_begun(const struct segment_scan *s, const uint8_t header[FRAME_HEADER_SIZE])
 {
     static const uint8_t zeroes[FRAME_HEADER_SIZE];
     uint64_t next = s->out->first_index + s->out->count;
@@ -222,11 +223,11 @@ static bool looks_begun(const struct scan *s, const uint8_t header[FRAME_HEADER_
 }
 
 /* What stands behind the last good frame of the last segment: nothing, a torn frame, or damage. */
-static int judge_tail(struct scan *s)
+static int judge_tail(struct segment_scan *s)
 {
     struct journal_contents *c = s->out;
     uint64_t size = s->window.size;
-    struct frame f = {0};
+    struct segment_frame f = {0};
     if (s->position + FRAME_HEADER_SIZE <= size) {
         const uint8_t *header;
         int err = window_read(&s->window, s->position, FRAME_HEADER_SIZE, &header);
@@ -258,7 +259,7 @@ static int judge_tail(struct scan *s)
 }
 
 /* Overwrites what a torn frame left, so that it cannot be taken for anything at the next start. */
-static int wipe_tail(struct scan *s)
+static int wipe_tail(struct segment_scan *s)
 {
     const struct file_ops *ops = s->journal->ops;
     uint64_t len = s->out->cut_bytes;
@@ -277,7 +278,7 @@ static int wipe_tail(struct scan *s)
 static int scan_segment(struct journal *journal, struct journal_contents *c, uint64_t sequence,
                         bool *ret_found)
 {
-    struct scan s;
+    struct segment_scan s;
     int rv = scan_open(&s, journal, sequence, ret_found);
     if (rv != 0 || !*ret_found) {
         goto out;
@@ -316,7 +317,7 @@ out:
     return rv;
 }
 
-struct listing {
+struct segment_listing {
     struct journal *journal;
     uint64_t above; /* last segment that the metadata names */
     uint64_t found; /* highest one above it, or 0 */
@@ -325,7 +326,7 @@ struct listing {
 
 static void sort_file(void *arg, const char *name)
 {
-    struct listing *l = arg;
+    struct segment_listing *l = arg;
     struct journal *journal = l->journal;
     uint64_t number;
     int end = 0;
@@ -372,9 +373,9 @@ static int sync_names(struct journal *journal)
 }
 
 /* Opens the last segment for writing; makes what was read durable. */
-static int settle(struct journal *journal, struct journal_contents *c)
+static int journal_recover_settle(struct journal *journal, struct journal_contents *c)
 {
-    struct scan s;
+    struct segment_scan s;
     bool found;
     int rv = scan_open(&s, journal, journal->segments[journal->n_segments - 1].sequence, &found);
     if (rv != 0) {
@@ -409,7 +410,7 @@ static uint64_t next_beginning(struct journal *journal, uint64_t sequence)
     int error = journal->error;
     journal->problem = (struct error_text){0};
     while (index == 0 && ++sequence <= journal->metadata.last_segment) {
-        struct scan s;
+        struct segment_scan s;
         bool found = false;
         if (scan_open(&s, journal, sequence, &found) == 0 && found) {
             index = s.header.first_index;
@@ -504,7 +505,7 @@ int journal_recover(struct journal *journal, const struct journal_rescue *rescue
     }
     struct metadata *m = &journal->metadata;
     uint64_t last = m->last_segment;
-    struct listing listing = {.journal = journal, .above = last};
+    struct segment_listing listing = {.journal = journal, .above = last};
     char *folder = path_make("%s/log", journal->dir);
     int err = folder == NULL ? -ENOMEM
                              : journal->ops->list(journal->ops->ctx, folder, sort_file, &listing);
@@ -532,7 +533,7 @@ int journal_recover(struct journal *journal, const struct journal_rescue *rescue
         }
     }
     if (rv == 0) {
-        rv = settle(journal, ret);
+        rv = journal_recover_settle(journal, ret);
     }
     journal->error = rv;
     return rv;
@@ -543,7 +544,7 @@ int journal_read(struct journal *journal, const struct journal_contents *c, size
                              const uint8_t *payload),
                  void *arg)
 {
-    struct scan s;
+    struct segment_scan s;
     bool open = false;
     int rv = 0;
     for (size_t i = from; rv == 0 && i < to; i++) {
@@ -574,7 +575,7 @@ int journal_read(struct journal *journal, const struct journal_contents *c, size
 
 static void remove_file(void *arg, const char *name)
 {
-    struct listing *l = arg;
+    struct segment_listing *l = arg;
     char *path = path_make("%s/log/%s", l->journal->dir, name);
     int rv = path == NULL ? -ENOMEM : l->journal->ops->remove(l->journal->ops->ctx, path);
     l->error = l->error != 0 ? l->error : rv;
@@ -584,7 +585,7 @@ static void remove_file(void *arg, const char *name)
 int journal_create(struct journal *journal, struct buf *frame)
 {
     const struct file_ops *ops = journal->ops;
-    struct listing listing = {.journal = journal};
+    struct segment_listing listing = {.journal = journal};
     char *folder = path_make("%s/log", journal->dir);
     int err = folder == NULL ? -ENOMEM : ops->make_folder(ops->ctx, folder);
     if (err == 0) {

@@ -24,7 +24,8 @@ void members_file_finish(struct members_file *f)
 }
 
 /* Takes over the bytes of a configuration. They are the buffer's in any case. */
-static int take(struct members_file *f, const uint8_t *cluster, uint64_t index, struct buf *bytes)
+static int members_file_take(struct members_file *f, const uint8_t *cluster, uint64_t index,
+                             struct buf *bytes)
 {
     struct configuration_member members[MEMBERS_MAX];
     size_t n;
@@ -52,7 +53,7 @@ int members_file_set(struct members_file *f, const uint8_t cluster[FORMAT_CLUSTE
         buf_finish(&bytes);
         return rv;
     }
-    return take(f, cluster, index, &bytes);
+    return members_file_take(f, cluster, index, &bytes);
 }
 
 int members_file_write(const struct members_file *f, const struct file_ops *ops, const char *dir,
@@ -92,7 +93,7 @@ static int parse(struct members_file *f, const uint8_t *data, size_t len)
         buf_finish(&bytes);
         return CONCLAVE_ENOMEM;
     }
-    return take(f, data + 16, get_le64(data + 32), &bytes);
+    return members_file_take(f, data + 16, get_le64(data + 32), &bytes);
 }
 
 static int read_open(struct members_file *f, const struct file_ops *ops, int fd)

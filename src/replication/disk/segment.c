@@ -107,7 +107,7 @@ bool frame_header_check(const uint8_t data[FRAME_HEADER_SIZE], uint64_t salt)
     return get_le32(data + 36) == frame_header_checksum(data, salt);
 }
 
-bool frame_decode(const uint8_t *data, size_t len, uint64_t salt, struct frame *ret)
+bool frame_decode(const uint8_t *data, size_t len, uint64_t salt, struct segment_frame *ret)
 {
     if (len < FRAME_HEADER_SIZE || frame_size(data) != len ||
         get_le64(data) != frame_checksum(data, len, salt)) {
@@ -122,7 +122,7 @@ bool frame_decode(const uint8_t *data, size_t len, uint64_t salt, struct frame *
     return true;
 }
 
-int frame_next(struct frame *f, struct frame_entry *ret)
+int frame_next(struct segment_frame *f, struct frame_entry *ret)
 {
     if (f->count == 0) {
         return f->length < 8 ? 0 : -1;

@@ -24,7 +24,7 @@ struct segment_header {
 void segment_header_encode(struct segment_header *h, uint8_t out[SEGMENT_HEADER_SIZE]);
 bool segment_header_decode(const uint8_t in[SEGMENT_HEADER_SIZE], struct segment_header *ret);
 
-struct frame {
+struct segment_frame {
     uint64_t checksum;
     uint64_t previous;
     uint64_t index;  /* of the first entry */
@@ -55,10 +55,10 @@ size_t frame_size(const uint8_t data[FRAME_HEADER_SIZE]);
 bool frame_header_check(const uint8_t data[FRAME_HEADER_SIZE], uint64_t salt);
 
 /* Whether len bytes are exactly one intact frame written under this salt. */
-bool frame_decode(const uint8_t *data, size_t len, uint64_t salt, struct frame *ret);
+bool frame_decode(const uint8_t *data, size_t len, uint64_t salt, struct segment_frame *ret);
 
 /* Takes the next entry out of a body. 1, 0 at the end, -1 when the body is not made of entries. */
-int frame_next(struct frame *f, struct frame_entry *ret);
+int frame_next(struct segment_frame *f, struct frame_entry *ret);
 
 /* A file read in pieces, so that a segment of many megabytes is never in memory as a whole. */
 struct window {

@@ -478,7 +478,7 @@ void snapshot_incoming_remove(const struct file_ops *ops, const char *dir)
     free(folder);
 }
 
-struct listing {
+struct snapshot_listing {
     uint64_t *indexes;
     size_t count;
     size_t cap;
@@ -486,9 +486,9 @@ struct listing {
     bool failed; /* out of memory */
 };
 
-static void look_at(void *arg, const char *name)
+static void snapshot_file_look_at(void *arg, const char *name)
 {
-    struct listing *l = arg;
+    struct snapshot_listing *l = arg;
     uint64_t index;
     int end = 0;
     if (strcmp(name, "snapshot.new") == 0) {
@@ -525,7 +525,7 @@ static int newest_first(const void *a, const void *b)
 int snapshot_list(const struct file_ops *ops, const char *dir, bool create, uint64_t **ret_indexes,
                   size_t *ret_count, struct error_text *problem)
 {
-    struct listing l = {0};
+    struct snapshot_listing l = {0};
     char *folder = path_make("%s/snapshot", dir);
     char *unfinished = unfinished_path(dir);
     int err = folder == NULL || unfinished == NULL ? -ENOMEM : 0;
@@ -533,7 +533,7 @@ int snapshot_list(const struct file_ops *ops, const char *dir, bool create, uint
         err = ops->make_folder(ops->ctx, folder);
     }
     if (err == 0) {
-        err = ops->list(ops->ctx, folder, look_at, &l);
+        err = ops->list(ops->ctx, folder, snapshot_file_look_at, &l);
         err = err == -ENOENT ? 0 : err;
     }
     if (err == 0 && l.failed) {

@@ -24,7 +24,7 @@ static int receive(struct raft *r, struct raft_message *message)
     return step(r, &event);
 }
 
-static int start(struct raft *r)
+static int check_raft_start(struct raft *r)
 {
     struct raft_snapshot_metadata snapshot = {.index = 5, .term = 1, .configuration_index = 1};
     static const char *const addresses[] = {"1", "2", "3"};
@@ -40,7 +40,7 @@ static int start(struct raft *r)
 }
 
 /* The election timer fires, and member 2 gives its vote. */
-static int lead(struct raft *r)
+static int check_raft_lead(struct raft *r)
 {
     struct raft_event timeout = {.type = RAFT_TIMEOUT};
     struct raft_message vote = {.type = RAFT_REQUEST_VOTE_RESULT};
@@ -55,7 +55,7 @@ static int lead(struct raft *r)
     return rv == 0 && raft_state(r) == RAFT_LEADER ? 0 : -1;
 }
 
-static int acknowledge(struct raft *r, raft_index index)
+static int check_raft_acknowledge(struct raft *r, raft_index index)
 {
     struct raft_message result = {.type = RAFT_APPEND_ENTRIES_RESULT};
     result.append_entries_result = (struct raft_append_entries_result){
@@ -69,14 +69,14 @@ static int acknowledge(struct raft *r, raft_index index)
 int main(void)
 {
     struct raft r;
-    if (raft_init(&r, NULL, NULL, 1, "1") != 0 || start(&r) != 0 || lead(&r) != 0 ||
-        acknowledge(&r, 4) != 0) {
+    if (raft_init(&r, NULL, NULL, 1, "1") != 0 || check_raft_start(&r) != 0 ||
+        check_raft_lead(&r) != 0 || check_raft_acknowledge(&r, 4) != 0) {
         fprintf(stderr, "check_raft: libraft did not become a leader\n");
         return 2;
     }
     /* Members 1, 2 and 3 have 5, 4 and 0. */
     bool same = raft_progress_set_match(&r, 1, 3) && raft_progress_set_match(&r, 2, 2) &&
-                *raft_progress_match(&r, 0) == 5 && acknowledge(&r, 5) == 0 &&
+                *raft_progress_match(&r, 0) == 5 && check_raft_acknowledge(&r, 5) == 0 &&
                 *raft_progress_match(&r, 1) == 5;
     raft_close(&r, NULL);
     return same ? 0 : 1;

@@ -205,7 +205,8 @@ static int make_entries(const struct engine_start *start, uint64_t self_id, stru
 }
 
 /* The configurations of snapshot and log, and the entries as libraft wants them. */
-static int prepare(const struct engine *e, const struct engine_start *start, struct loaded *l)
+static int engine_prepare(const struct engine *e, const struct engine_start *start,
+                          struct loaded *l)
 {
     struct configuration_member members[MEMBERS_MAX];
     size_t n;
@@ -232,7 +233,7 @@ int engine_start(struct engine *e, int64_t now_ms, const struct engine_start *st
                   .start_index = start->first_index,
                   .n_entries = (unsigned)start->count},
     };
-    int rv = prepare(e, start, &loaded);
+    int rv = engine_prepare(e, start, &loaded);
     /* A sole voter elects itself at once, in the term it is given: see engine_new_term. */
     bool new_term = loaded.sole_voter && (!loaded.alone || loaded.configuration_index > 1);
     if (new_term) {

@@ -139,8 +139,8 @@ static void take_message(struct engine *e, const struct raft_message *m)
     }
 }
 
-static void take_entries(struct engine *e, const struct raft_update *update, uint64_t last_before,
-                         struct engine_result *ret)
+static void engine_raft_take_entries(struct engine *e, const struct raft_update *update,
+                                     uint64_t last_before, struct engine_result *ret)
 {
     uint64_t first = update->entries.index;
     if (ret->first_index == 0) {
@@ -252,7 +252,7 @@ int engine_step(struct engine *e, struct raft_event *event, struct engine_result
     ret->vote_changed |=
         (update.flags & ((RAFT_UPDATE_CURRENT_TERM) | (RAFT_UPDATE_VOTED_FOR))) != 0;
     if ((update.flags & (RAFT_UPDATE_ENTRIES)) != 0) {
-        take_entries(e, &update, last_before, ret);
+        engine_raft_take_entries(e, &update, last_before, ret);
     }
     if ((update.flags & (RAFT_UPDATE_MESSAGES)) != 0) {
         for (unsigned i = 0; i < update.messages.n; i++) {

@@ -18,7 +18,7 @@ enum { APPEND_RESULT_VERSION = 2, VOTE_VERSION = 2, OTHER_VERSION = 0 };
 
 /* --- what no sound member sends ------------------------------------------------------------------- */
 
-static bool number(uint64_t n)
+static bool engine_receive_number(uint64_t n)
 {
     return n <= NUMBER_MAX;
 }
@@ -26,7 +26,7 @@ static bool number(uint64_t n)
 /* Index and term are both 0 or both not. */
 static bool position(uint64_t index, uint64_t term, uint64_t term_max)
 {
-    return number(index) && (index == 0) == (term == 0) && term <= term_max;
+    return engine_receive_number(index) && (index == 0) == (term == 0) && term <= term_max;
 }
 
 static bool append_is_sound(const struct engine_message *m, const struct engine_entry *entries,
@@ -37,7 +37,7 @@ static bool append_is_sound(const struct engine_message *m, const struct engine_
     uint64_t term = m->append.prev_term;
     if (!position(m->append.prev_index, m->append.prev_term, m->term) ||
         m->append.first_index != m->append.prev_index + 1 || m->append.count != n ||
-        n > INT32_MAX || !number(m->append.commit)) {
+        n > INT32_MAX || !engine_receive_number(m->append.commit)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
@@ -60,7 +60,7 @@ static bool is_sound(const struct engine *e, const struct engine_message *m,
 {
     const struct raft *r = &e->raft;
     bool second_leader = engine_state(e) == RAFT_LEADER && m->term == r->current_term;
-    if (m->peer == 0 || m->peer == r->id || m->term == 0 || !number(m->term) ||
+    if (m->peer == 0 || m->peer == r->id || m->term == 0 || !engine_receive_number(m->term) ||
         (n > 0 && m->kind != ENGINE_APPEND)) {
         return false;
     }
@@ -68,7 +68,8 @@ static bool is_sound(const struct engine *e, const struct engine_message *m,
     case ENGINE_APPEND:
         return !second_leader && append_is_sound(m, entries, n);
     case ENGINE_APPEND_RESULT:
-        return number(m->append_result.rejected) && number(m->append_result.last_index);
+        return engine_receive_number(m->append_result.rejected) &&
+               engine_receive_number(m->append_result.last_index);
     case ENGINE_VOTE:
         return m->vote.candidate == m->peer &&
                position(m->vote.last_index, m->vote.last_term, m->term);

@@ -122,7 +122,7 @@ struct input {
     bool bad; /* something was missing */
 };
 
-static struct slice take(struct input *in, size_t n)
+static struct slice log_messages_take(struct input *in, size_t n)
 {
     if (in->bad || in->rest.len < n) {
         in->bad = true;
@@ -135,25 +135,25 @@ static struct slice take(struct input *in, size_t n)
 
 static uint64_t take_u64(struct input *in)
 {
-    struct slice s = take(in, 8);
+    struct slice s = log_messages_take(in, 8);
     return in->bad ? 0 : get_be64(s.data);
 }
 
 static uint32_t take_u32(struct input *in)
 {
-    struct slice s = take(in, 4);
+    struct slice s = log_messages_take(in, 4);
     return in->bad ? 0 : get_be32(s.data);
 }
 
 static uint16_t take_u16(struct input *in)
 {
-    struct slice s = take(in, 2);
+    struct slice s = log_messages_take(in, 2);
     return in->bad ? 0 : (uint16_t)(s.data[0] << 8 | s.data[1]);
 }
 
 static uint8_t take_u8(struct input *in)
 {
-    struct slice s = take(in, 1);
+    struct slice s = log_messages_take(in, 1);
     return in->bad ? 0 : s.data[0];
 }
 
@@ -165,11 +165,11 @@ static uint8_t take_flags(struct input *in)
     return flags;
 }
 
-static void take_entries(struct input *in, uint32_t count)
+static void log_messages_take_entries(struct input *in, uint32_t count)
 {
     for (uint32_t i = 0; i < count && !in->bad; i++) {
-        (void)take(in, 12);
-        (void)take(in, take_u32(in));
+        (void)log_messages_take(in, 12);
+        (void)log_messages_take(in, take_u32(in));
     }
 }
 
@@ -187,7 +187,7 @@ static void take_engine(struct input *in, struct log_message *ret)
         m->append.first_index = m->append.prev_index + 1;
         m->append.count = take_u32(in);
         ret->entries = in->rest;
-        take_entries(in, m->append.count);
+        log_messages_take_entries(in, m->append.count);
         break;
     case ENGINE_APPEND_RESULT:
         m->append_result.rejected = take_u64(in);
@@ -235,7 +235,7 @@ static void take_chunk(struct input *in, struct log_message_chunk *chunk)
     chunk->identity = take_u64(in);
     chunk->offset = take_u64(in);
     chunk->checksum = take_u64(in);
-    chunk->bytes = take(in, take_u32(in));
+    chunk->bytes = log_messages_take(in, take_u32(in));
 }
 
 static void take_wanted(struct input *in, struct log_message_wanted *wanted)

@@ -101,8 +101,9 @@ static void reply(struct snapshot_receiver *rx, uint64_t to, uint64_t identity, 
     buf_finish(&b);
 }
 
-static void run(struct snapshot_receiver *rx, enum receive_state state,
-                void (*work)(struct worker_job *job), void (*done)(struct worker_job *job))
+static void snapshot_receive_run(struct snapshot_receiver *rx, enum receive_state state,
+                                 void (*work)(struct worker_job *job),
+                                 void (*done)(struct worker_job *job))
 {
     rx->state = state;
     rx->job.work = work;
@@ -121,7 +122,7 @@ static void clean_done(struct worker_job *job)
 /* No job but writes may be under way: they come before this one. */
 static void clean(struct snapshot_receiver *rx)
 {
-    run(rx, RECEIVE_CLEANING, clean_work, clean_done);
+    snapshot_receive_run(rx, RECEIVE_CLEANING, clean_work, clean_done);
 }
 
 static void warn(struct snapshot_receiver *rx)
@@ -160,7 +161,7 @@ static void open_done(struct worker_job *job)
             rx->expected = rx->written = rx->found;
             reply(rx, rx->from, rx->offer.identity, rx->found, WANT_MORE);
             if (rx->found == rx->offer.size) {
-                run(rx, RECEIVE_CHECKING, check_work, check_done);
+                snapshot_receive_run(rx, RECEIVE_CHECKING, check_work, check_done);
             }
         }
     }
@@ -176,7 +177,7 @@ static void check_done(struct worker_job *job)
             error_text_finish(&rx->problem);
             rx->rv = 0;
             rx->anew = true;
-            run(rx, RECEIVE_OPENING, open_work, open_done);
+            snapshot_receive_run(rx, RECEIVE_OPENING, open_work, open_done);
         } else if (rx->rv != 0) {
             bool damaged = rx->rv == CONCLAVE_ECORRUPT;
             warn(rx);
@@ -282,7 +283,7 @@ void snapshot_receiver_offer(struct snapshot_receiver *rx, uint64_t from,
     rx->expected = rx->written = 0;
     rx->gap_told = false;
     rx->anew = false;
-    run(rx, RECEIVE_OPENING, open_work, open_done);
+    snapshot_receive_run(rx, RECEIVE_OPENING, open_work, open_done);
 }
 
 void snapshot_receiver_decline(struct snapshot_receiver *rx, uint64_t from,
@@ -334,14 +335,14 @@ void snapshot_receiver_chunk(struct snapshot_receiver *rx, uint64_t from,
     bool last = rx->expected == rx->offer.size;
     rx->host.run(rx->host.ctx, &w->job);
     if (last && rx->state == RECEIVE_FILLING) {
-        run(rx, RECEIVE_CHECKING, check_work, check_done);
+        snapshot_receive_run(rx, RECEIVE_CHECKING, check_work, check_done);
     }
 }
 
 void snapshot_receiver_accept(struct snapshot_receiver *rx)
 {
     assert(rx->state == RECEIVE_READY);
-    run(rx, RECEIVE_ACCEPTING, accept_work, accept_done);
+    snapshot_receive_run(rx, RECEIVE_ACCEPTING, accept_work, accept_done);
 }
 
 void snapshot_receiver_done(struct snapshot_receiver *rx)

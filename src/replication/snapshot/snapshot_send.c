@@ -11,7 +11,7 @@
 
 enum task { TASK_OPEN, TASK_READ, TASK_CLOSE };
 
-struct transfer {
+struct snapshot_transfer {
     struct list node;
     struct snapshot_sender *s;
     uint64_t to;
@@ -40,7 +40,7 @@ struct transfer {
 
 /* --- LANE_FILES ----------------------------------------------------------------------------------- */
 
-static int read_chunk(struct transfer *t)
+static int read_chunk(struct snapshot_transfer *t)
 {
     const struct file_ops *ops = t->s->ops;
     size_t len = t->size - t->at < STREAM_CHUNK ? (size_t)(t->size - t->at) : STREAM_CHUNK;
@@ -64,7 +64,7 @@ static int read_chunk(struct transfer *t)
 
 static void transfer_work(struct worker_job *job)
 {
-    struct transfer *t = CONTAINER_OF(job, struct transfer, job);
+    struct snapshot_transfer *t = CONTAINER_OF(job, struct snapshot_transfer, job);
     const struct file_ops *ops = t->s->ops;
     switch (t->task) {
     case TASK_OPEN:
@@ -82,14 +82,14 @@ static void transfer_work(struct worker_job *job)
 
 /* --- the caller's thread -------------------------------------------------------------------------- */
 
-static void forget(struct transfer *t)
+static void snapshot_send_forget(struct snapshot_transfer *t)
 {
     list_remove(&t->node);
     buf_finish(&t->chunk);
     free(t);
 }
 
-static void run(struct transfer *t, enum task task)
+static void snapshot_send_run(struct snapshot_transfer *t, enum task task)
 {
     t->task = task;
     t->at = t->sent;
@@ -98,7 +98,7 @@ static void run(struct transfer *t, enum task task)
     t->s->host.run(t->s->host.ctx, &t->job);
 }
 
-static void give_offer(struct transfer *t)
+static void give_offer(struct snapshot_transfer *t)
 {
     struct buf b;
     t->asked = true;
@@ -112,25 +112,25 @@ static void give_offer(struct transfer *t)
 }
 
 /* What is next, unless something is under way. */
-static void go_on(struct transfer *t)
+static void go_on(struct snapshot_transfer *t)
 {
     if (t->busy) {
         return;
     }
     if (t->ending) {
         if (t->fd >= 0) {
-            run(t, TASK_CLOSE);
+            snapshot_send_run(t, TASK_CLOSE);
         } else {
-            forget(t);
+            snapshot_send_forget(t);
         }
     } else if (!t->open) {
-        run(t, TASK_OPEN);
+        snapshot_send_run(t, TASK_OPEN);
     } else if (t->linked && !t->asked && t->sent < t->size && t->sent - t->acked < STREAM_WINDOW) {
-        run(t, TASK_READ);
+        snapshot_send_run(t, TASK_READ);
     }
 }
 
-static void fail(struct transfer *t)
+static void snapshot_send_fail(struct snapshot_transfer *t)
 {
     char text[160];
     (void)snprintf(text, sizeof text,
@@ -142,13 +142,13 @@ static void fail(struct transfer *t)
 
 static void transfer_done(struct worker_job *job)
 {
-    struct transfer *t = CONTAINER_OF(job, struct transfer, job);
+    struct snapshot_transfer *t = CONTAINER_OF(job, struct snapshot_transfer, job);
     struct stream_host host = t->s->host; /* t may go */
     t->busy = false;
     if (t->rv == CONCLAVE_NO_NODE) {
         t->ending = true; /* trimmed meanwhile: the engine will name another */
     } else if (t->rv != 0) {
-        fail(t);
+        snapshot_send_fail(t);
     } else if (t->task == TASK_OPEN) {
         t->open = true;
         t->offer.size = t->size;
@@ -165,10 +165,10 @@ static void transfer_done(struct worker_job *job)
     host.ran(host.ctx);
 }
 
-static struct transfer *find(const struct snapshot_sender *s, uint64_t to)
+static struct snapshot_transfer *snapshot_send_find(const struct snapshot_sender *s, uint64_t to)
 {
     LIST_FOREACH (i, &s->transfers) {
-        struct transfer *t = CONTAINER_OF(i, struct transfer, node);
+        struct snapshot_transfer *t = CONTAINER_OF(i, struct snapshot_transfer, node);
         if (t->to == to && !t->ending) {
             return t;
         }
@@ -186,19 +186,19 @@ void snapshot_sender_init(struct snapshot_sender *s, const struct stream_host *h
 void snapshot_sender_finish(struct snapshot_sender *s)
 {
     LIST_FOREACH (i, &s->transfers) {
-        struct transfer *t = CONTAINER_OF(i, struct transfer, node);
+        struct snapshot_transfer *t = CONTAINER_OF(i, struct snapshot_transfer, node);
         assert(!t->busy);
         if (t->fd >= 0) {
             s->ops->close(s->ops->ctx, t->fd);
         }
-        forget(t);
+        snapshot_send_forget(t);
     }
 }
 
 void snapshot_sender_begin(struct snapshot_sender *s, const struct engine_message *install)
 {
     assert(install->kind == ENGINE_INSTALL);
-    struct transfer *t = find(s, install->peer);
+    struct snapshot_transfer *t = snapshot_send_find(s, install->peer);
     if (t != NULL) {
         t->offer.term = install->term;
         return;
@@ -227,7 +227,7 @@ void snapshot_sender_begin(struct snapshot_sender *s, const struct engine_messag
 void snapshot_sender_wanted(struct snapshot_sender *s, uint64_t from,
                             const struct log_message_wanted *wanted)
 {
-    struct transfer *t = find(s, from);
+    struct snapshot_transfer *t = snapshot_send_find(s, from);
     if (t == NULL || !t->open || wanted->identity != t->identity || wanted->offset > t->size) {
         return;
     }
@@ -239,7 +239,7 @@ void snapshot_sender_wanted(struct snapshot_sender *s, uint64_t from,
         if (++t->rejected >= 2) {
             s->damaged = t->offer.index;
             t->rv = CONCLAVE_ECORRUPT;
-            fail(t);
+            snapshot_send_fail(t);
         } else {
             t->sent = t->acked = 0;
             give_offer(t);
@@ -256,7 +256,7 @@ void snapshot_sender_wanted(struct snapshot_sender *s, uint64_t from,
 
 void snapshot_sender_link(struct snapshot_sender *s, uint64_t peer, bool up)
 {
-    struct transfer *t = find(s, peer);
+    struct snapshot_transfer *t = snapshot_send_find(s, peer);
     if (t == NULL || t->linked == up) {
         return;
     }
@@ -270,7 +270,7 @@ void snapshot_sender_link(struct snapshot_sender *s, uint64_t peer, bool up)
 void snapshot_sender_stop(struct snapshot_sender *s)
 {
     LIST_FOREACH (i, &s->transfers) {
-        struct transfer *t = CONTAINER_OF(i, struct transfer, node);
+        struct snapshot_transfer *t = CONTAINER_OF(i, struct snapshot_transfer, node);
         t->ending = true;
         go_on(t);
     }
@@ -280,7 +280,7 @@ int64_t snapshot_sender_deadline(const struct snapshot_sender *s)
 {
     int64_t deadline = INT64_MAX;
     LIST_FOREACH (i, &s->transfers) {
-        const struct transfer *t = CONTAINER_OF(i, struct transfer, node);
+        const struct snapshot_transfer *t = CONTAINER_OF(i, struct snapshot_transfer, node);
         if (t->open && t->linked && !t->ending && t->heard_ms + STREAM_STALL_MS < deadline) {
             deadline = t->heard_ms + STREAM_STALL_MS;
         }
@@ -292,7 +292,7 @@ void snapshot_sender_tick(struct snapshot_sender *s)
 {
     int64_t now = s->host.now_ms(s->host.ctx);
     LIST_FOREACH (i, &s->transfers) {
-        struct transfer *t = CONTAINER_OF(i, struct transfer, node);
+        struct snapshot_transfer *t = CONTAINER_OF(i, struct snapshot_transfer, node);
         if (!t->open || !t->linked || t->ending || now < t->heard_ms + STREAM_STALL_MS) {
             continue;
         }
@@ -308,7 +308,7 @@ void snapshot_sender_tick(struct snapshot_sender *s)
 bool snapshot_sender_progress(const struct snapshot_sender *s, uint64_t to, uint64_t *ret_sent,
                               uint64_t *ret_total)
 {
-    const struct transfer *t = find(s, to);
+    const struct snapshot_transfer *t = snapshot_send_find(s, to);
     if (t == NULL || !t->open) {
         return false;
     }

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-static void member_finish(struct state_member *member)
+static void members_member_finish(struct state_member *member)
 {
     free((void *)(uintptr_t)member->address);
 }
@@ -12,7 +12,7 @@ static void member_finish(struct state_member *member)
 void membership_finish(struct membership *m)
 {
     for (size_t i = 0; i < m->count; i++) {
-        member_finish(&m->list[i]);
+        members_member_finish(&m->list[i]);
     }
     free(m->list);
     *m = (struct membership){0};
@@ -59,7 +59,7 @@ bool membership_put(struct membership *m, int64_t id, enum state_role role, stru
     struct state_member *member;
     if (place < m->count && m->list[place].id == id) {
         member = &m->list[place];
-        member_finish(member);
+        members_member_finish(member);
     } else {
         if (m->count == m->cap) {
             size_t cap = m->cap == 0 ? 8 : m->cap * 2;
@@ -86,7 +86,7 @@ void membership_remove(struct membership *m, int64_t id)
         return;
     }
     struct state_member *member = &m->list[place];
-    member_finish(member);
+    members_member_finish(member);
     m->count--;
     memmove(member, member + 1, (m->count - place) * sizeof *member);
 }

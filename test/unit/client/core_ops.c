@@ -145,7 +145,7 @@ static void test_multi_read(void **state)
     struct conclave_op op = conclave_op_multi(parts, 4);
     op.type = CONCLAVE_OP_MULTI_READ;
     assert_int_equal(op_check(&op), 0);
-    struct request *r;
+    struct client_request *r;
     assert_int_equal(request_create(&op, &r), 0);
     struct buf frame;
     buf_init(&frame, 0);

@@ -101,19 +101,19 @@ static void on_state(void *ctx, enum conclave_state state)
 {
 }
 
-static void on_reply(void *ctx, struct request *r)
+static void on_reply(void *ctx, struct client_request *r)
 {
     ((struct talk *)ctx)->answered[(intptr_t)r->ctx]++;
     request_unref(r);
 }
 
-static void on_watch(void *ctx, struct watch *w)
+static void on_watch(void *ctx, struct client_watch *w)
 {
     ((struct talk *)ctx)->told[(intptr_t)w->ctx]++;
     free(w);
 }
 
-static void on_event(void *ctx, struct watch_event *e)
+static void on_event(void *ctx, struct client_event *e)
 {
     free(e);
 }
@@ -134,7 +134,7 @@ static void no_watch(struct conclave_client *client, enum conclave_event_type ty
 
 static void submit(struct core *c, struct talk *t, const struct conclave_op *op, intptr_t id)
 {
-    struct request *r;
+    struct client_request *r;
     if (request_create(op, &r) != 0) {
         return;
     }
@@ -269,7 +269,7 @@ static void change_and_forget(struct core *c, struct talk *t)
     static const uint8_t event[4 + 16 + 14] = {0,    0,        0,        30,       0xff, 0xff, 0xff,
                                                0xff, [23] = 3, [27] = 3, [31] = 2, '/',  'a'};
     feed(c, event, sizeof event);
-    struct watch *w;
+    struct client_watch *w;
     while ((w = core_forget_watch(c, "/", no_watch, (void *)PERSISTENT_ID, false)) != NULL) {
         t->told[PERSISTENT_ID]++;
         free(w);

@@ -209,7 +209,7 @@ static void test_frame_out_of_place(void **state)
 static void test_frame_is_checked(void **state)
 {
     struct buf b;
-    struct frame f;
+    struct segment_frame f;
     struct frame_entry e;
     buf_init(&b, 0);
     make_frame(&b, 5, 7, 3, 33);

@@ -366,7 +366,7 @@ static void test_granted_too_late(void **state)
     peer_connect(&p, PEER_SESSION);
     peer_add_watch(&p, "/a", CONCLAVE_WATCH_RECURSIVE, 1);
     struct peer_frame f = peer_expect(&p, WIRE_ADD_WATCH);
-    struct request *r = CONTAINER_OF(p.core.inflight.next, struct request, link);
+    struct client_request *r = CONTAINER_OF(p.core.inflight.next, struct client_request, link);
     timers_add(&p.core.timeouts, &r->timer, p.now_ns + 1000000);
     peer_advance_ms(&p, 2);
     assert_int_equal(peer_reply_of(&p, 1)->error, CONCLAVE_OPERATION_TIMEOUT);

@@ -173,7 +173,7 @@ static void test_limit_spares_recipes(void **state)
     assert_int_equal(submit_exists(&p, 1, 0), 0);
     assert_int_equal(submit_exists(&p, 2, 0), CONCLAVE_ETOOMANY);
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, "/a", 0);
-    struct request *r;
+    struct client_request *r;
     assert_int_equal(request_create(&op, &r), 0);
     r->ctx = (void *)(intptr_t)3;
     assert_int_equal(core_submit(&p.core, &op, r, p.now_ns), 0);
@@ -378,7 +378,7 @@ static void test_null_and_empty_data(void **state)
     peer_connect(&p, PEER_SESSION);
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, "/a", 0);
     for (int i = 0; i < 2; i++) {
-        struct request *r;
+        struct client_request *r;
         assert_int_equal(request_create(&op, &r), 0);
         struct buf b;
         buf_init(&b, 0);

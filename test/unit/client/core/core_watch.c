@@ -266,13 +266,13 @@ static void test_taking_back(void **state)
     assert_int_equal(watches_init(&ws), 0);
     int marks[3];
     for (int i = 0; i < 3; i++) {
-        struct watch *w = watch_create("/a", NULL, &marks[i]);
+        struct client_watch *w = watch_create("/a", NULL, &marks[i]);
         assert_non_null(w);
         watches_add_take(&ws, w, WATCH_DATA);
     }
     assert_int_equal(watches_count(&ws), 1);
     for (int i = 0; i < 3; i++) { /* the first each time: another one takes its place */
-        struct watch *w = watches_take(&ws, "/a", NULL, &marks[i], false);
+        struct client_watch *w = watches_take(&ws, "/a", NULL, &marks[i], false);
         assert_non_null(w);
         assert_ptr_equal(w->ctx, &marks[i]);
         free(w);

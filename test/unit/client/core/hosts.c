@@ -28,7 +28,7 @@ static void test_parse(void **state)
     assert_string_equal(chroot, "/x/y");
     unsigned seen = 0;
     for (size_t i = 0; i < h.count; i++) {
-        const struct host *host = &h.list[i];
+        const struct server_host *host = &h.list[i];
         seen |= 1u << host->port;
         assert_int_equal(host->numeric, host->port != 1);
         assert_string_equal(host->name, host->port == 1   ? "a.example"
@@ -85,7 +85,7 @@ static void test_rounds(void **state)
     int64_t pause = 0;
     for (int round = 0; round < 12; round++) {
         unsigned seen = 0;
-        const struct host *host;
+        const struct server_host *host;
         const union host_address *address;
         for (int i = 0; i < 3; i++) {
             assert_int_equal(hosts_next(&h, now, &host, &address), HOSTS_CONNECT);
@@ -100,7 +100,7 @@ static void test_rounds(void **state)
     }
     assert_in_range(pause, 500 * MS, 1000 * MS);
     hosts_lost(&h, now, 60000 * MS); /* a link that had lived: no pause now */
-    const struct host *host;
+    const struct server_host *host;
     const union host_address *address;
     assert_int_equal(hosts_next(&h, now, &host, &address), HOSTS_CONNECT);
     hosts_lost(&h, now, 1 * MS); /* one that died at once: pause */
@@ -116,14 +116,14 @@ static void test_slow_lookup(void **state)
     char *chroot;
     assert_int_equal(hosts_parse(&h, "slow.example:1,10.0.0.2:2", 5, &chroot), 0);
     int64_t now = 1000 * MS;
-    const struct host *host;
+    const struct server_host *host;
     const union host_address *address;
-    struct host *slow = NULL;
+    struct server_host *slow = NULL;
     for (int round = 0; round < 3; round++) {
         assert_int_equal(hosts_next(&h, now, &host, &address), HOSTS_CONNECT);
         assert_int_equal(host->port, 2);
         assert_int_equal(hosts_next(&h, now, &host, &address), HOSTS_WAIT);
-        struct host *begun = hosts_lookup_begin(&h);
+        struct server_host *begun = hosts_lookup_begin(&h);
         slow = begun != NULL ? begun : slow;
         assert_true(round == 0 || begun == NULL); /* one lookup at a time */
         now = h.not_before_ns;
@@ -152,10 +152,10 @@ static void test_only_names(void **state)
     struct hosts h;
     char *chroot;
     assert_int_equal(hosts_parse(&h, "no.example", 5, &chroot), 0);
-    const struct host *host;
+    const struct server_host *host;
     const union host_address *address;
     assert_int_equal(hosts_next(&h, 1, &host, &address), HOSTS_LOOKUP);
-    struct host *begun = hosts_lookup_begin(&h);
+    struct server_host *begun = hosts_lookup_begin(&h);
     assert_non_null(begun);
     assert_int_equal(hosts_next(&h, 1, &host, &address), HOSTS_LOOKUP);
     hosts_lookup_end(&h, begun, NULL, 0);
@@ -182,7 +182,7 @@ static void test_pauses_suit_the_session(void **state)
         int64_t most_ms;
     } cases[] = {{2000, 200}, {100, 50}, {60000, 1000}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct host *host;
+        const struct server_host *host;
         const union host_address *address;
         struct hosts h;
         char *chroot;

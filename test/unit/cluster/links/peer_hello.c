@@ -22,7 +22,7 @@ static struct slice control_of(struct buf *b, unsigned kind)
 {
     struct slice all = buf_slice(b);
     struct slice rest;
-    struct frame f;
+    struct peer_frame f;
     assert_int_equal(frame_take(&all, HELLO_FRAME_MAX, &f), 1);
     assert_int_equal(all.len, 0);
     assert_int_equal(f.channel, 0);
@@ -154,7 +154,7 @@ static void other_controls_come_back(void **state)
 static void frames_are_cut(void **state)
 {
     struct buf b;
-    struct frame f;
+    struct peer_frame f;
     buf_init(&b, 0);
     frame_append_header(&b, 3, 5);
     buf_append_str(&b, "hello");
@@ -180,7 +180,7 @@ static void frames_of_bad_length_are_refused(void **state)
 {
     uint8_t header[FRAME_HEADER] = {0};
     struct slice s = slice_make(header, sizeof header);
-    struct frame f;
+    struct peer_frame f;
     assert_int_equal(frame_take(&s, PEER_FRAME_MAX, &f), CONCLAVE_EPROTO); /* no channel */
     put_be32(header, PEER_FRAME_MAX + 1);
     assert_int_equal(frame_take(&s, PEER_FRAME_MAX, &f), 0);

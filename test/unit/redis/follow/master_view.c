@@ -162,7 +162,7 @@ static void the_gems_record(void **state)
 
 static void says(const char *text, const char *role, const char *run_id)
 {
-    struct redis_answer said;
+    struct info_answer said;
     char *bytes = malloc(strlen(text) + 1);
     assert_non_null(bytes);
     memcpy(bytes, text, strlen(text));
