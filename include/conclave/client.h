@@ -114,7 +114,7 @@ struct conclave_sasl_options {
 /* Begin with CONCLAVE_CLIENT_OPTIONS_INIT, then set what differs. */
 struct conclave_client_options {
     size_t size; /* sizeof of this struct, so that it may grow */
-    /* "host:port,host:port/chroot"; NULL: $CONCLAVE_SERVER or 127.0.0.1:2181 */
+    /* "host:port,host:port/chroot"; NULL: see conclave/servers.h */
     const char *servers;
     int64_t session_timeout_ms; /* asked for; the server negotiates */
     /* a request not answered by then gets CONCLAVE_OPERATION_TIMEOUT (outcome unknown);

@@ -8,6 +8,7 @@
 #include "client/core/threads.h"
 #include "client/link_sasl.h"
 #include "client/link_tls.h"
+#include "client/server_list.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -191,15 +192,6 @@ static bool options_are_valid(const struct conclave_client_options *o)
            acl_is_valid(o->acl, o->acl_count) && (o->acl == NULL || o->acl_count > 0);
 }
 
-static const char *server_list(const struct conclave_client_options *o)
-{
-    if (o->servers != NULL) {
-        return o->servers;
-    }
-    const char *env = getenv("CONCLAVE_SERVER");
-    return env != NULL && env[0] != '\0' ? env : "127.0.0.1:2181";
-}
-
 static int core_open(struct conclave_client *client, const struct conclave_client_options *o)
 {
     struct core_options options = {
@@ -271,7 +263,7 @@ static int handle_init(struct conclave_client *client, const struct conclave_cli
     *steps = 3;
     uint64_t seed;
     random_bytes(&seed, sizeof seed);
-    rc = hosts_parse(&client->hosts, server_list(o), seed, &client->chroot);
+    rc = hosts_parse(&client->hosts, server_list_text(o->servers), seed, &client->chroot);
     if (rc != 0) {
         return rc;
     }

@@ -237,6 +237,41 @@ def test_unreachable():
     assert time.monotonic() - began < 5
 
 
+# One call of each command that connects; it ends by itself, with a server and without one.
+CLIENT_CALLS = """
+status | sessions | members list | elect --list /e | lock --list /l | semaphore --list /s | switch /x --list
+queue list /q --connect-timeout 300ms | barrier set /b --connect-timeout 300ms | group list /g | config get /c
+redis-failover status | ls / | get / | set /none x | create /none/x | rm /none | stat / | tree / | count /
+watch /none --count 1 | acl get / | quota get / | fence list | sync / | whoami | shell
+"""
+
+
+def start_without_network(words, **environment):
+    space = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net"]
+    env = {name: value for name, value in os.environ.items() if name != "CONCLAVE_SERVER"}
+    return subprocess.Popen([*space, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            env=env | environment)
+
+
+def test_server_list():
+    calls = re.split(r" \| |\n", CLIENT_CALLS.strip())
+    commands = set(re.findall(r"^  ([\w-]+) +[A-Z]", ok("--help"), re.M))
+    assert {call.split()[0] for call in calls} == commands - {"server", "demo", "users", "secret"}, commands
+    for call in calls:
+        usage = f'wants host:port,host:port[/chroot]; see "conclave {call.split()[0]} --help"\n'
+        refused(64, re.escape(f"conclave {call.split()[0]}: --server {usage}"), *call.split(), "--server", "")
+        refused(64, re.escape(f"conclave {call.split()[0]}: $CONCLAVE_SERVER {usage}"), *call.split(), where="a:b")
+    if start_without_network(["true"]).wait(WAIT_S) != 0:
+        return "no network namespace: an empty $CONCLAVE_SERVER was not tried"
+    runs = []
+    for call in calls:
+        words = [program(), *call.split(), "--timeout", "300ms"]
+        runs.append((call, start_without_network(words), start_without_network(words, CONCLAVE_SERVER="")))
+    for call, *both in runs:
+        unset, empty = [(run.communicate(timeout=WAIT_S)[0].decode(), run.returncode) for run in both]
+        assert unset[1] == empty[1] == 69 and "host:port" not in unset[0] + empty[0], (call, unset, empty)
+
+
 # --- the tree ---------------------------------------------------------------------------------
 
 

@@ -78,8 +78,8 @@ int exit_code_of(int error)
     return error > CONCLAVE_EINVAL ? CLI_EXIT_FAILED : CLI_EXIT_INTERNAL;
 }
 
-/* The chroot of --server or $CONCLAVE_SERVER, below which all paths of a command are; NULL: none. */
-static const char *chroot_path;
+/* The servers of the client that the command uses; NULL: none yet. */
+static struct conclave_server_list *servers_in_use;
 
 int fail(const char *command, const char *subject, int error)
 {
@@ -88,10 +88,11 @@ int fail(const char *command, const char *subject, int error)
         return CLI_EXIT_IO; /* output_end says why */
     }
     bool advice = hint != NULL && hint->text != NULL;
-    bool below = error == CONCLAVE_NO_NODE && chroot_path != NULL;
+    const char *chroot =
+        error == CONCLAVE_NO_NODE && servers_in_use != NULL ? servers_in_use->chroot : "";
     fprintf(stderr, "conclave %s: %s%s%s (%s)%s%s%s%s\n", command, subject != NULL ? subject : "",
             subject != NULL ? ": " : "", conclave_strerror(error), conclave_errname(error),
-            below ? " below the chroot " : "", below ? chroot_path : "", advice ? "; " : "",
+            chroot[0] != '\0' ? " below the chroot " : "", chroot, advice ? "; " : "",
             advice ? hint->text : "");
     return exit_code_of(error);
 }
@@ -132,12 +133,11 @@ int fail_unreachable(const char *command, const struct conclave_client *client,
     if (fail_not_serving(command, options)) {
         return CLI_EXIT_UNAVAILABLE;
     }
-    const char *servers = options->server != NULL ? options->server : getenv("CONCLAVE_SERVER");
     if (why[0] == '\0') {
         fprintf(stderr,
                 "conclave %s: cannot connect: %s: no answer in time; is it a client port, and does "
                 "the network let connections through?\n",
-                command, servers != NULL && servers[0] != '\0' ? servers : "127.0.0.1:2181");
+                command, servers_in_use->text);
         return CLI_EXIT_UNAVAILABLE;
     }
     bool down = strstr(why, "refused") != NULL;
@@ -171,12 +171,40 @@ int connection_acl(const char *command, const struct common_options *options,
     return error == 0 ? 0 : fail(command, NULL, error);
 }
 
+int connection_servers(const char *command, const struct common_options *options,
+                       struct conclave_server_list **ret)
+{
+    int error = conclave_server_list_parse(options->server, ret);
+    if (error == CONCLAVE_EINVAL) {
+        fprintf(stderr,
+                "conclave %s: %s wants host:port,host:port[/chroot]; see \"conclave %s --help\"\n",
+                command, options->server != NULL ? "--server" : "$CONCLAVE_SERVER", command);
+        return CLI_EXIT_USAGE;
+    }
+    return error == 0 ? 0 : fail(command, NULL, error);
+}
+
+/* From now on messages are about these servers. 0, or the exit code after the error was told. */
+static int servers_use(const char *command, const struct common_options *options)
+{
+    struct conclave_server_list *list = NULL;
+    int code = connection_servers(command, options, &list);
+    if (code == 0) {
+        conclave_server_list_free(servers_in_use);
+        servers_in_use = list;
+    }
+    return code;
+}
+
 int connection_create(const char *command, const struct common_options *options,
                       struct conclave_client_options *client_options, struct conclave_client **ret)
 {
     struct connection_security security;
     struct acl_entries acl;
     int code = connection_acl(command, options, &acl);
+    if (code == 0) {
+        code = servers_use(command, options);
+    }
     if (code != 0) {
         acl_entries_free(&acl);
         return code;
@@ -185,22 +213,12 @@ int connection_create(const char *command, const struct common_options *options,
     client_options->acl_count = acl.count;
     connection_security_fill(&security, command, options, client_options);
     client_options->servers = options->server;
-    const char *servers = options->server != NULL ? options->server : getenv("CONCLAVE_SERVER");
-    const char *slash = servers != NULL ? strchr(servers, '/') : NULL;
-    chroot_path = slash != NULL && slash[1] != '\0' ? slash : NULL;
     client_options->session_timeout_ms = options->session_ms;
     int error = conclave_client_open(client_options, ret);
     client_options->tls = NULL; /* read by now, and gone with this call */
     client_options->sasl = NULL;
     client_options->acl = NULL;
     acl_entries_free(&acl);
-    if (error == CONCLAVE_EINVAL) {
-        fprintf(stderr,
-                "conclave %s: --server wants host:port,host:port[/chroot]; see \"conclave %s "
-                "--help\"\n",
-                command, command);
-        return CLI_EXIT_USAGE;
-    }
     if (error == CONCLAVE_ETLS || error == CONCLAVE_ESASL) {
         fprintf(stderr, "conclave %s: %s: %s\n", command, error == CONCLAVE_ETLS ? "TLS" : "SASL",
                 security.why);
@@ -253,7 +271,7 @@ int connection_open(const char *command, const struct common_options *options,
     struct common_options line = *options;
     if (shared != NULL && on_state == NULL && options_inherit(&line, shared->options)) {
         *ret = shared->client;
-        return 0;
+        return servers_use(command, &line);
     }
     return connection_open_own(command, options, on_state, ctx, ret);
 }

@@ -9,11 +9,17 @@
 #include "cli/common/options.h"
 
 #include <conclave/client.h>
+#include <conclave/servers.h>
 
 /* The ACL of --acl or, without that, of $CONCLAVE_ACL; no entries: neither. 0, or the exit code after the
  * error was told. Free with acl_entries_free, also after failure. */
 int connection_acl(const char *command, const struct common_options *options,
                    struct acl_entries *ret);
+
+/* The servers of --server or, without that, those that the library uses. 0, or the exit code after the error was told.
+ * Free with conclave_server_list_free. */
+int connection_servers(const char *command, const struct common_options *options,
+                       struct conclave_server_list **ret);
 
 /* A client made from the common options and the environment; the rest of client_options is the
  * caller's. 0, or the exit code of an error that was told. */

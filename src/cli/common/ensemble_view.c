@@ -1,8 +1,8 @@
 #include "cli/common/ensemble_view.h"
 
 #include "cli/common/command.h"
+#include "cli/common/connection.h"
 #include "cli/common/server_query.h"
-#include "client/core/hosts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -244,25 +244,13 @@ static bool add_server(struct ensemble_view *r, const char *address)
 static int add_given(const char *command, const struct common_options *options,
                      struct ensemble_view *r)
 {
-    const char *list = options->server != NULL ? options->server : getenv("CONCLAVE_SERVER");
-    struct hosts hosts;
-    char *chroot = NULL;
-    char address[ROSTER_ADDRESS_MAX];
-    int rc = hosts_parse(&hosts, list != NULL ? list : "127.0.0.1:2181", 0, &chroot);
-    if (rc != 0) {
-        fprintf(stderr, "conclave %s: --server wants host:port,host:port\n", command);
-        return rc == CONCLAVE_EINVAL ? CLI_EXIT_USAGE : CLI_EXIT_INTERNAL;
+    struct conclave_server_list *list = NULL;
+    int code = connection_servers(command, options, &list);
+    for (size_t i = 0; code == 0 && i < list->count; i++) {
+        code = add_server(r, list->addresses[i]) ? 0 : CLI_EXIT_INTERNAL;
     }
-    bool good = true;
-    for (size_t i = 0; good && i < hosts.count; i++) {
-        bool v6 = strchr(hosts.list[i].name, ':') != NULL;
-        snprintf(address, sizeof address, v6 ? "[%s]:%u" : "%s:%u", hosts.list[i].name,
-                 (unsigned)hosts.list[i].port);
-        good = add_server(r, address);
-    }
-    hosts_finish(&hosts);
-    free(chroot);
-    return good ? 0 : CLI_EXIT_INTERNAL;
+    conclave_server_list_free(list);
+    return code;
 }
 
 /* Members that were named and did not answer under another address. */

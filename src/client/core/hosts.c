@@ -147,9 +147,9 @@ static void shuffle(struct hosts *h)
     }
 }
 
-int hosts_parse(struct hosts *h, const char *text, uint64_t seed, char **ret_chroot)
+int hosts_parse_in_order(struct hosts *h, const char *text, char **ret_chroot)
 {
-    *h = (struct hosts){.prng = {seed}};
+    *h = (struct hosts){.pause_max_ms = BACKOFF_MAX_MS};
     const char *slash = strchr(text, '/');
     const char *chroot = slash != NULL && slash[1] != '\0' ? slash : "";
     if (chroot[0] != '\0' && !path_is_valid(chroot, false)) {
@@ -164,10 +164,18 @@ int hosts_parse(struct hosts *h, const char *text, uint64_t seed, char **ret_chr
         hosts_finish(h);
         return rc;
     }
-    shuffle(h);
-    h->pause_max_ms = BACKOFF_MAX_MS;
     *ret_chroot = copy;
     return 0;
+}
+
+int hosts_parse(struct hosts *h, const char *text, uint64_t seed, char **ret_chroot)
+{
+    int rc = hosts_parse_in_order(h, text, ret_chroot);
+    if (rc == 0) {
+        h->prng = (struct prng){seed};
+        shuffle(h);
+    }
+    return rc;
 }
 
 void hosts_for_session(struct hosts *h, int64_t session_timeout_ms)

@@ -65,6 +65,8 @@ struct hosts {
  * "/a/b", to be freed. The order is shuffled by seed. 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM. */
 int hosts_parse(struct hosts *h, const char *text, uint64_t seed,
                 char **ret_chroot) CONCLAVE_MUST_USE;
+/* The same in the order of the text: for what only reads the list. */
+int hosts_parse_in_order(struct hosts *h, const char *text, char **ret_chroot) CONCLAVE_MUST_USE;
 /* Pauses become no longer than suits this timeout; 1 s until it is called. */
 void hosts_for_session(struct hosts *h, int64_t session_timeout_ms);
 void hosts_finish(struct hosts *h);

@@ -288,24 +288,32 @@ static int gem_path_check(const struct redis_cli *cli)
 /* "host:port/chroot". What it allocates lives as long as the process. */
 static int chroot_apply(struct redis_cli *cli)
 {
-    const char *server =
-        cli->common.server != NULL ? cli->common.server : getenv("CONCLAVE_SERVER");
-    const char *slash = cli->chroot != NULL && cli->chroot[0] == '/' ? "" : "/";
     if (cli->chroot == NULL) {
         return OPTIONS_GO_ON;
     }
-    server = server != NULL && server[0] != '\0' ? server : "127.0.0.1:2181";
-    if (strchr(server, '/') != NULL) {
-        return usage_error(&REDIS_USAGE, "give a path behind --server or --with-chroot, not both");
+    struct conclave_server_list *list = NULL;
+    int code = connection_servers(REDIS_USAGE.name, &cli->common, &list);
+    if (code != 0) {
+        return code;
     }
-    size_t size = strlen(server) + strlen(cli->chroot) + 2;
+    const char *slash = cli->chroot[0] == '/' ? "" : "/";
+    size_t size = strlen(list->text) + strlen(cli->chroot) + 2;
     char *text = malloc(size);
-    if (text == NULL) {
-        return fail(REDIS_USAGE.name, NULL, CONCLAVE_ENOMEM);
+    if (list->chroot[0] != '\0') {
+        code = usage_error(&REDIS_USAGE, "give a path behind --server or --with-chroot, not both");
+    } else if (text == NULL) {
+        code = fail(REDIS_USAGE.name, NULL, CONCLAVE_ENOMEM);
+    } else {
+        snprintf(text, size, "%.*s%s%s", (int)strcspn(list->text, "/"), list->text, slash,
+                 cli->chroot);
+        cli->common.server = text;
+        code = OPTIONS_GO_ON;
     }
-    snprintf(text, size, "%s%s%s", server, slash, cli->chroot);
-    cli->common.server = text;
-    return OPTIONS_GO_ON;
+    conclave_server_list_free(list);
+    if (code != OPTIONS_GO_ON) {
+        free(text);
+    }
+    return code;
 }
 
 static int operands_take(struct redis_cli *cli, enum verb verb, const struct operands *operands,
