@@ -26,6 +26,7 @@ from server import LIVE
 READY = re.compile(rb'^(conclave: redis-failover ready |\{"event":"ready").*$', re.M)
 BUILD = os.path.abspath(os.environ.get("CONCLAVE_BUILD", os.path.join(ROOT, "build")))
 ACTOR = os.path.join(BUILD, "test", "system", "redis_actor")
+STOPPING = os.path.join(BUILD, "test", "system", "conclave_redis_stop")  # test/support/redis_stop.c
 WAIT_S = 60
 QUICK = ["--period", "200ms", "--min-down", "400ms", "--op-timeout", "500ms", "--session", "2s", "--cooldown", "0s"]
 
@@ -199,10 +200,10 @@ class Manager(Process):
         self.id = f"m{number}"
         environment = {"CONCLAVE_SERVER": cluster.servers}
         if stop_at:
-            environment["CONCLAVE_REDIS_STOP_AT"] = stop_at
+            environment["CONCLAVE_TEST_REDIS_STOP_AT"] = stop_at
         if cluster.password is not None:
             environment["CONCLAVE_REDIS_PASSWORD"] = cluster.password
-        super().__init__([program(), "redis-failover", "run", cluster.name, "--nodes", cluster.addresses, "--id", self.id,
+        super().__init__([STOPPING if stop_at else program(), "redis-failover", "run", cluster.name, "--nodes", cluster.addresses, "--id", self.id,
                           *cluster.options, *options], environment, holder)
         if ready:
             self.wait_ready()

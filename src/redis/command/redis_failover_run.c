@@ -12,7 +12,6 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -263,7 +262,6 @@ static int manager_open(struct run *run)
                                               .methods = cli->fence.methods,
                                               .method_count = cli->fence.count,
                                               .dry_run = cli->dry_run,
-                                              .stop_at = getenv("CONCLAVE_REDIS_STOP_AT"),
                                               .on_event = on_event,
                                               .on_ready = on_ready,
                                               .on_closed = on_manager_closed,
@@ -310,9 +308,7 @@ static int run_loop(struct run *run)
         error = manager_open(run);
     }
     if (error != 0) {
-        run->exit_code = error == CONCLAVE_EINVAL && getenv("CONCLAVE_REDIS_STOP_AT") != NULL
-                             ? usage_error(&REDIS_USAGE, "CONCLAVE_REDIS_STOP_AT names no step")
-                             : fail(REDIS_USAGE.name, run->cli->root, error);
+        run->exit_code = fail(REDIS_USAGE.name, run->cli->root, error);
         run->ending = true;
         if (run->manager == NULL) {
             run_close_rest(run);

@@ -432,7 +432,6 @@ static int open_driver(struct redis_manager *m)
                                            .journal = m->journal,
                                            .fencer = m->fencer,
                                            .dry_run = m->s.dry_run,
-                                           .stop_at = m->s.stop_at,
                                            .on_event = on_driver_event,
                                            .ctx = m};
     rc = rc != 0 ? rc : redis_driver_create(&driver, &m->driver);

@@ -32,8 +32,7 @@ struct redis_manager_settings {
     const char *gem_root;               /* where the Ruby gem's clients look; NULL: nowhere */
     const struct fence_method *methods; /* outlive the manager */
     size_t method_count;
-    bool dry_run;        /* neither member nor candidate: says what it would do */
-    const char *stop_at; /* redis/manager/plan_driver.h; NULL */
+    bool dry_run; /* neither member nor candidate: says what it would do */
 
     void (*on_event)(void *ctx, const struct redis_event *event);
     /* Its report stands, and every server was probed once. Told once. */
@@ -42,7 +41,7 @@ struct redis_manager_settings {
     void *ctx;
 };
 
-/* 0, CONCLAVE_ENOMEM, CONCLAVE_EIO, CONCLAVE_EINVAL (path, id, or what stop_at names). On failure on_closed is still
+/* 0, CONCLAVE_ENOMEM, CONCLAVE_EIO, CONCLAVE_EINVAL (path or id). On failure on_closed is still
  * told, from the loop, when *ret is not NULL. */
 int redis_manager_open(const struct redis_manager_settings *settings,
                        struct redis_manager **ret) CONCLAVE_MUST_USE;

@@ -2,14 +2,11 @@
 
 #include "base/clock.h"
 
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { RETRY_MS = 250, LOOK_MS = 50, SECOND_MS = 1000, ACTIONS_A_SECOND = 50 };
-
-enum stop_mode { STOP_NONE, STOP_EXIT, STOP_STOP, STOP_DROP, STOP_EXIT_AFTER };
 
 struct redis_driver {
     struct redis_driver_settings s;
@@ -27,8 +24,6 @@ struct redis_driver {
     bool complained; /* of a corrupt record */
     int unread;      /* why the records could not be read, told already; 0 */
     bool closing;
-    char stop_step[64];
-    enum stop_mode stop_mode;
     char last_problem[REDIS_TEXT_SIZE]; /* told already */
     char last_dry[REDIS_TEXT_SIZE];
     int64_t second_ms;      /* when the present second began */
@@ -73,51 +68,6 @@ driver_tell(struct redis_driver *d, const char *name, int node, int64_t bytes, b
     d->s.on_event(d->s.ctx, name, node, bytes, public, text);
 }
 
-/* The hook */
-
-static int hook_parse(struct redis_driver *d, const char *text)
-{
-    static const char *const MODES[] = {NULL, "exit", "stop", "drop-lease", "exit-after"};
-    const char *colon = text != NULL ? strchr(text, ':') : NULL;
-    if (text == NULL || text[0] == '\0') {
-        return 0;
-    }
-    size_t len = colon != NULL ? (size_t)(colon - text) : strlen(text);
-    if (len >= sizeof d->stop_step) {
-        return CONCLAVE_EINVAL;
-    }
-    memcpy(d->stop_step, text, len);
-    d->stop_mode = colon == NULL ? STOP_EXIT : STOP_NONE;
-    for (int mode = STOP_EXIT; colon != NULL && mode <= STOP_EXIT_AFTER; mode++) {
-        d->stop_mode = strcmp(colon + 1, MODES[mode]) == 0 ? (enum stop_mode)mode : d->stop_mode;
-    }
-    for (const char *const *name = redis_step_names(); *name != NULL; name++) {
-        if (strcmp(*name, d->stop_step) == 0 && d->stop_mode != STOP_NONE) {
-            return 0;
-        }
-    }
-    return CONCLAVE_EINVAL;
-}
-
-/* Whether the action may be carried out. */
-static bool hook_passed(struct redis_driver *d, bool after)
-{
-    enum stop_mode mode = d->stop_mode;
-    if (mode == STOP_NONE || after != (mode == STOP_EXIT_AFTER) ||
-        strcmp(d->stop_step, d->action.step) != 0) {
-        return true;
-    }
-    d->stop_mode = STOP_NONE;
-    if (mode == STOP_DROP) {
-        if (conclave_election_resign(d->s.election, true) != 0) {
-            abort(); /* it is open */
-        }
-        return false;
-    }
-    raise(mode == STOP_STOP ? SIGSTOP : SIGKILL);
-    return true;
-}
-
 /* The end of an action */
 
 static bool action_writes(enum redis_action_kind kind)
@@ -149,7 +99,6 @@ static void driver_over(struct redis_driver *d, const struct redis_outcome *outc
         redis_driver_wake(d);
         return;
     }
-    (void)hook_passed(d, true);
     redis_steps_done(&d->memory, action, outcome, redis_link_now_ms());
     if (outcome->ok) {
         d->last_problem[0] = '\0';
@@ -462,7 +411,7 @@ static void driver_step(uv_timer_t *timer)
         driver_wait(d, pause);
         return;
     }
-    if (!hook_passed(d, false) || !driver_may_act(d)) {
+    if (!driver_may_act(d)) {
         driver_wait(d, d->s.config->period_ms);
         return;
     }
@@ -510,13 +459,10 @@ int redis_driver_create(const struct redis_driver_settings *settings, struct red
     }
     d->s = *settings;
     d->verdicts = calloc(settings->config->node_count, sizeof *d->verdicts);
-    int rc = d->verdicts == NULL ? CONCLAVE_ENOMEM : hook_parse(d, settings->stop_at);
-    if (rc != 0) {
-        free(d->verdicts);
+    if (d->verdicts == NULL) {
         free(d);
-        return rc;
+        return CONCLAVE_ENOMEM;
     }
-    d->s.stop_at = NULL;
     if (uv_timer_init(settings->loop, &d->timer) != 0) {
         abort(); /* cannot fail: it allocates nothing */
     }

@@ -3,10 +3,6 @@
  * is looked at; every record is written in a transaction that checks the leader's node. What became of an action is
  * noted, the records are read anew where they may have changed, and it is asked again: nothing is kept that a
  * successor would need.
- *
- * CONCLAVE_REDIS_STOP_AT=STEP[:exit|stop|drop-lease|exit-after], for tests: once, before the action of that name is
- * carried out (exit-after: when it was, and nothing of it is noted), this process kills itself (exit), stops itself
- * (stop), or gives its lead away (drop-lease).
  */
 #ifndef REDIS_MANAGER_PLAN_DRIVER_H
 #define REDIS_MANAGER_PLAN_DRIVER_H
@@ -28,14 +24,13 @@ struct redis_driver_settings {
     struct redis_journal *journal;
     struct redis_fencer *fencer; /* NULL: no methods */
     bool dry_run;                /* say what would be done, and do nothing */
-    const char *stop_at;         /* the hook; NULL */
     /* bytes: -1 none; public: to be kept below ROOT/events, too */
     void (*on_event)(void *ctx, const char *name, int node, int64_t bytes, bool public,
                      const char *text);
     void *ctx;
 };
 
-/* Does nothing before it leads. 0, CONCLAVE_ENOMEM; CONCLAVE_EINVAL: stop_at names no step. */
+/* Does nothing before it leads. 0, CONCLAVE_ENOMEM. */
 int redis_driver_create(const struct redis_driver_settings *settings,
                         struct redis_driver **ret) CONCLAVE_MUST_USE;
 

@@ -120,8 +120,7 @@ struct redis_command {
 
 struct redis_action {
     enum redis_action_kind kind;
-    const char
-        *step; /* static name, for the log and CONCLAVE_REDIS_STOP_AT; the list is in the .c */
+    const char *step; /* static name, for the log and the tests; the list is in planner_context.c */
     char why[REDIS_TEXT_SIZE]; /* what it is done for */
     const char
         *event; /* static name of the event to tell once it succeeded, with why as text; or NULL */
@@ -168,7 +167,7 @@ void redis_steps_done(struct redis_memory *memory, const struct redis_action *ac
 int64_t redis_known_offset(const struct redis_managers *managers, const struct redis_config *config,
                            const struct redis_node *own, const struct redis_current *current);
 
-/* Every name that action.step can have, NULL at the end: for the hook and the test that stops at each. */
+/* Every name that action.step can have, NULL at the end: for the tests that stop at each. */
 const char *const *redis_step_names(void);
 
 #endif

@@ -52,7 +52,7 @@ struct redis_current {
     char reason[REDIS_TEXT_SIZE]; /* why the state is what it is */
 };
 
-/* X(name, text): how far a plan is. For display and the hook; what is to be done follows from facts and target. */
+/* X(name, text): how far a plan is. For display; what is to be done follows from facts and target. */
 #define REDIS_STEP_MAP(X)                                                                          \
     X(FENCE, "fence")                                                                              \
     X(CHOOSE, "choose")                                                                            \
