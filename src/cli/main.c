@@ -4,6 +4,7 @@
  */
 #include "base/environment.h"
 #include "cli/common/command.h"
+#include "cli/common/help.h"
 #include "cli/common/options.h"
 #include "cli/common/values.h"
 #include "cli/shell/command_table.h"
@@ -17,7 +18,8 @@ static const char ABOUT[] =
     "data that all of them see in the same order. It serves and speaks the ZooKeeper protocol.";
 
 static const char MORE[] =
-    "\"conclave COMMAND --help\" tells all about one command.\n"
+    "\"conclave COMMAND --help\" shows one screen about a command, \"conclave help COMMAND\" "
+    "everything, \"conclave help connection\" the options of all clients.\n"
     "\n"
     "Exit codes: 0 done, 1 the server answered with an error, 64 wrong arguments, 69 cannot "
     "connect, 74 disk or output trouble, 75 not in time, 77 not permitted.\n";
@@ -25,6 +27,7 @@ static const char MORE[] =
 static int help(void)
 {
     printf("usage: conclave COMMAND [ARGUMENTS]\n"
+           "       conclave help [COMMAND | connection]\n"
            "       conclave --help | --version\n\n");
     help_text(ABOUT, 0);
     const struct command_row *row;
@@ -50,6 +53,16 @@ static int unknown(const char *word)
     return CLI_EXIT_USAGE;
 }
 
+static int help_about(char *topic)
+{
+    if (strcmp(topic, "connection") == 0) {
+        return help_connection();
+    }
+    const struct command_row *row = command_find(topic);
+    char *arguments[] = {topic, "--help-all", NULL};
+    return row != NULL ? row->run(2, arguments) : unknown(topic);
+}
+
 int main(int argc, char **argv)
 {
     /* A reader that went away is an error of the write, told like any other. */
@@ -62,12 +75,8 @@ int main(int argc, char **argv)
         return CLI_EXIT_USAGE;
     }
     const char *word = argv[1];
-    if (strcmp(word, "help") == 0 && argc == 3 && command_find(argv[2]) != NULL) {
-        char *arguments[] = {argv[2], "--help", NULL};
-        return command_find(argv[2])->run(2, arguments);
-    }
     if (strcmp(word, "help") == 0 && argc == 3) {
-        return unknown(argv[2]);
+        return help_about(argv[2]);
     }
     if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         return help();

@@ -129,7 +129,7 @@ int zoo_cfg_set(struct zoo_cfg *c, const char *key, const char *value, const cha
     }
     if (row == NULL) {
         if (!from_file) {
-            return key_fail(c, "%s: unknown key '%s': see conclave server --help", where, key);
+            return key_fail(c, "%s: unknown key '%s': see conclave help server", where, key);
         }
         buf_printf(&c->notices, "conclave: %s: unknown key, ignored (%s)\n", key, where);
         return buf_ok(&c->notices) ? 0 : CONCLAVE_ENOMEM;
@@ -256,13 +256,15 @@ static int config_arguments(struct zoo_cfg *c, int argc, char **argv)
     return 0;
 }
 
-/* The only word without dashes that is no value. False when there are two. */
-static bool config_find_file(int argc, char **argv, const char **ret_path, bool *ret_help)
+/* The only word without dashes that is no value, and whether the help is asked for. False when there
+ * are two. */
+static bool config_find_file(int argc, char **argv, const char **ret_path, struct zoo_cfg *c)
 {
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
-        if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
-            *ret_help = true;
+        c->help_all = strcmp(arg, "--help-all") == 0;
+        if (c->help_all || strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
+            c->help = true;
             return true;
         }
         if (strncmp(arg, "--", 2) == 0) {
@@ -379,7 +381,7 @@ int zoo_cfg_parse(struct zoo_cfg *c, int argc, char **argv)
 {
     const char *path = NULL;
     int rc = 0;
-    if (!config_find_file(argc, argv, &path, &c->help)) {
+    if (!config_find_file(argc, argv, &path, c)) {
         return key_fail(c, "more than one file: conclave server [zoo.cfg] [options]; see --help");
     }
     if (c->help) {

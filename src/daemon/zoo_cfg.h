@@ -90,7 +90,8 @@ struct zoo_cfg {
     struct server_options options; /* its strings point into this struct */
     struct buf notices;            /* lines "conclave: KEY: what about it\n" for stderr */
     char *error; /* after a failure: one line that says what, where and what to do */
-    bool help;   /* --help was given: nothing else counts */
+    bool help;   /* --help or --help-all was given: nothing else counts */
+    bool help_all;
 
     /* Own memory of options, and what the final step needs to know. */
     char *data_dir;
@@ -133,7 +134,7 @@ int zoo_cfg_parse(struct zoo_cfg *c, int argc, char **argv) CONCLAVE_MUST_USE;
 int zoo_cfg_set(struct zoo_cfg *c, const char *key, const char *value, const char *where,
                 bool from_file) CONCLAVE_MUST_USE;
 
-/* Appends the list of keys with effect, for --help. */
+/* Appends the list of keys with effect, for --help-all. */
 void zoo_cfg_print_keys(struct buf *out);
 
 #endif

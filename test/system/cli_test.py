@@ -177,14 +177,19 @@ def test_help():
     out = ok("--help")
     commands = re.findall(r"^  (\w+) +[A-Z]", out, re.M)
     assert {"server", "demo", "elect", "ls", "get", "set", "create", "rm", "stat", "watch"} <= set(commands), commands
-    assert ok("help") == out and ok("help", "ls") == ok("ls", "--help")
+    assert ok("help") == out and ok("help", "ls") == ok("ls", "--help-all")
+    assert "--sasl-mechanism" in ok("help", "connection") and "--sasl-mechanism" not in ok("help", "ls")
     refused(64, 'no command "lss"', "help", "lss")
     assert re.fullmatch(r"conclave \d+\.\d+\.\d+\n", ok("--version"))
     assert ok("version") == ok("-V") == ok("--version")
     for command in commands:
         text = ok(command, "--help")
         assert text.startswith(f"usage: conclave {command}"), text
-        assert max(map(len, text.splitlines())) <= 80, command
+        assert len(text.splitlines()) <= 40, command
+        full = ok(command, "--help-all")
+        assert max(map(len, (text + full).splitlines())) <= 80, command
+        named = set(re.findall(r" --([a-z][\w-]*)", full.partition("Options:")[2].partition("\n\n")[0]))
+        assert all(f"--{name}" in text for name in named), (command, named)
         assert "--help" in text and (command == "server" or "Options:" in text), command
 
 

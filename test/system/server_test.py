@@ -99,8 +99,8 @@ def wrong_arguments():
             code, out, err = run(arguments, folder)
             expect(code == 64, f"{arguments}: exit code {code}: {err}")
             expect(out == "" and err.count("\n") == 1 and word in err, f"{arguments}: {out!r} {err!r}")
-        code, out, err = run(["--help"], folder)
-        expect(code == 0 and "--listen" in out and "tickTime" in out and err == "", "--help")
+        code, out, err = run(["--help-all"], folder)
+        expect(code == 0 and "--listen" in out and "tickTime" in out and err == "", "--help-all")
 
 
 @case

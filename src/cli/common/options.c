@@ -1,11 +1,12 @@
 /*
  * The options module: finds each option in the command's own table, then in the common one, and
- * writes its value into the command's target. Help is at most 80 columns wide.
+ * writes its value into the command's target.
  */
 #define _GNU_SOURCE /* explicit_bzero */
 #include "cli/common/options.h"
 
 #include "cli/common/command.h"
+#include "cli/common/help.h"
 #include "cli/common/values.h"
 
 #include <stdarg.h>
@@ -13,24 +14,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HELP_WIDTH 80
-#define HELP_COLUMN 26
-
 static const struct option_row NO_ROWS[] = {{.name = NULL}};
 
-static const struct option_row HELP_ROW[] = {
-    {"help", 'h', OPTION_FLAG, 0, NULL, "Show this text.", NULL},
+static const struct option_row HELP_ROWS[] = {
+    {"help", 'h', OPTION_FLAG, 0, NULL, "Show the most important options.", NULL},
+    {"help-all", 0, OPTION_FLAG, 0, NULL, "Show everything about this command.", NULL},
     {.name = NULL},
 };
 
 static const struct option_row COMMON_ROWS[] = {
     {"server", 's', OPTION_STRING, offsetof(struct common_options, server), "HOSTS",
-     "Servers to use, host:port,host:port[/chroot]; default $CONCLAVE_SERVER, else 127.0.0.1:2181.",
+     "Servers to use: HOST:PORT,HOST:PORT[/CHROOT]. Default $CONCLAVE_SERVER, else "
+     "127.0.0.1:2181.",
      NULL},
     {"session", 0, OPTION_DURATION, offsetof(struct common_options, session_ms), "DURATION",
      "Session timeout to ask the server for; default 10s.", NULL},
     {"timeout", 0, OPTION_DURATION, offsetof(struct common_options, timeout_ms), "DURATION",
-     "How long to wait for a connection, and for each answer; default 5s.", NULL},
+     "Wait this long for a connection and each answer. Default 5s.", NULL},
+    {"json", 0, OPTION_FLAG, offsetof(struct common_options, json), NULL,
+     "Write JSON, one object per line.", NULL},
+    {.name = NULL},
+};
+
+/* How a client proves its identity, and TLS: shown by "conclave help connection" only. */
+static const struct option_row LOGIN_ROWS[] = {
     {"auth", 0, OPTION_SECRET, offsetof(struct common_options, auth), "SCHEME:CREDENTIALS",
      "Who I am, such as digest:USER:PASSWORD; default $CONCLAVE_AUTH, which may hold several, one "
      "per line.",
@@ -67,20 +74,22 @@ static const struct option_row COMMON_ROWS[] = {
      "TLS: name that servers' certificates must have; default $CONCLAVE_TLS_NAME, else the name in "
      "--server.",
      NULL},
-    {"json", 0, OPTION_FLAG, offsetof(struct common_options, json), NULL,
-     "Write JSON, one object per line.", NULL},
     {.name = NULL},
 };
 
-/* --- help ------------------------------------------------------------------------------------- */
-
-static const struct option_row *own_rows(const struct command_usage *usage)
+const struct option_row *option_table(const struct command_usage *usage, int index)
 {
-    return usage->rows != NULL ? usage->rows : NO_ROWS;
+    const struct option_row *own = usage->rows != NULL ? usage->rows : NO_ROWS;
+    const struct option_row *tables[OPTION_TABLES] = {
+        [OPTION_TABLE_OWN] = own,
+        [OPTION_TABLE_COMMON] = usage->client ? COMMON_ROWS : NO_ROWS,
+        [OPTION_TABLE_LOGIN] = usage->client ? LOGIN_ROWS : NO_ROWS,
+        [OPTION_TABLE_HELP] = HELP_ROWS,
+    };
+    return tables[index];
 }
 
-static const struct option_row *row_by_name(const struct option_row *rows, const char *name,
-                                            size_t len)
+const struct option_row *option_by_name(const struct option_row *rows, const char *name, size_t len)
 {
     for (; rows->name != NULL; rows++) {
         if (strlen(rows->name) == len && memcmp(rows->name, name, len) == 0) {
@@ -88,92 +97,6 @@ static const struct option_row *row_by_name(const struct option_row *rows, const
         }
     }
     return NULL;
-}
-
-/* Words from text up to its first newline, broken before HELP_WIDTH; the cursor stands at
- * column. */
-static const char *help_line(const char *text, int indent, int column)
-{
-    while (*text != '\0' && *text != '\n') {
-        int word = (int)strcspn(text, " \n");
-        if (column > indent && column + 1 + word > HELP_WIDTH) {
-            printf("\n%*s", indent, "");
-            column = indent;
-        } else if (column > indent) {
-            putchar(' ');
-            column++;
-        }
-        printf("%.*s", word, text);
-        column += word;
-        text += word;
-        text += strspn(text, " ");
-    }
-    putchar('\n');
-    return *text == '\n' ? text + 1 : text;
-}
-
-void help_text(const char *text, int indent)
-{
-    while (*text != '\0') {
-        if (*text == ' ') {
-            int len = (int)strcspn(text, "\n");
-            printf("%*s%.*s\n", indent, "", len, text);
-            text += len + (text[len] == '\n');
-        } else if (*text == '\n') {
-            putchar('\n');
-            text++;
-        } else {
-            printf("%*s", indent, "");
-            text = help_line(text, indent, indent);
-        }
-    }
-}
-
-static void help_row(const struct option_row *row)
-{
-    char head[64];
-    char letter[8] = "    ";
-    if (row->letter != 0) {
-        snprintf(letter, sizeof letter, "-%c, ", row->letter);
-    }
-    snprintf(head, sizeof head, "  %s--%s%s%s", letter, row->name, row->value != NULL ? " " : "",
-             row->value != NULL ? row->value : "");
-    printf("%-*s", HELP_COLUMN, head);
-    if (strlen(head) >= HELP_COLUMN) {
-        printf("\n%*s", HELP_COLUMN, "");
-    }
-    help_line(row->help, HELP_COLUMN, HELP_COLUMN);
-}
-
-static void help_print(const struct command_usage *usage)
-{
-    for (size_t i = 0; usage->forms[i] != NULL; i++) {
-        printf("%s conclave %s%s%s\n", i == 0 ? "usage:" : "      ", usage->name,
-               usage->forms[i][0] != '\0' ? " " : "", usage->forms[i]);
-    }
-    putchar('\n');
-    help_text(usage->about, 0);
-    printf("\nOptions:\n");
-    for (const struct option_row *row = own_rows(usage); row->name != NULL; row++) {
-        help_row(row);
-    }
-    for (const struct option_row *row = COMMON_ROWS; usage->client && row->name != NULL; row++) {
-        if (row_by_name(own_rows(usage), row->name, strlen(row->name)) == NULL) {
-            help_row(row);
-        }
-    }
-    help_row(&HELP_ROW[0]);
-    bool durations = usage->client;
-    for (const struct option_row *row = own_rows(usage); row->name != NULL; row++) {
-        durations = durations || row->kind == OPTION_DURATION;
-    }
-    if (durations) {
-        printf("\nA DURATION is a number with its unit: 500ms, 10s, 2m, 1h.\n");
-    }
-    if (usage->more != NULL) {
-        putchar('\n');
-        help_text(usage->more, 0);
-    }
 }
 
 /* --- errors ----------------------------------------------------------------------------------- */
@@ -192,11 +115,8 @@ int usage_error(const struct command_usage *usage, const char *fmt, ...)
 /* The names of all options of a command, for nearest_name. */
 static const char *option_name(size_t index, const void *ctx)
 {
-    const struct command_usage *usage = ctx;
-    const struct option_row *tables[] = {own_rows(usage), usage->client ? COMMON_ROWS : NO_ROWS,
-                                         HELP_ROW};
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
-        for (const struct option_row *row = tables[i]; row->name != NULL; row++) {
+    for (int i = 0; i < OPTION_TABLES; i++) {
+        for (const struct option_row *row = option_table(ctx, i); row->name != NULL; row++) {
             if (index-- == 0) {
                 return row->name;
             }
@@ -308,12 +228,10 @@ static int option_store(const struct command_usage *usage, const struct option_r
 static const struct option_row *option_find(const struct command_usage *usage, const char *word,
                                             size_t len)
 {
-    const struct option_row *tables[] = {own_rows(usage), usage->client ? COMMON_ROWS : NO_ROWS,
-                                         HELP_ROW};
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
-        const struct option_row *row = tables[i];
+    for (int i = 0; i < OPTION_TABLES; i++) {
+        const struct option_row *row = option_table(usage, i);
         if (word[1] == '-') {
-            row = row_by_name(row, word + 2, len - 2);
+            row = option_by_name(row, word + 2, len - 2);
         } else {
             while (row->name != NULL && (len != 2 || row->letter != word[1])) {
                 row++;
@@ -338,9 +256,8 @@ static int option_take(const struct command_usage *usage, int argc, char **argv,
     if (row == NULL) {
         return unknown_option(usage, word, len);
     }
-    if (row == HELP_ROW) {
-        help_print(usage);
-        return fflush(stdout) == 0 ? 0 : CLI_EXIT_IO;
+    if (row == &HELP_ROWS[0] || row == &HELP_ROWS[1]) {
+        return row == &HELP_ROWS[0] ? help_screen(usage) : help_all(usage);
     }
     ++*index;
     bool needs_value = row->kind != OPTION_FLAG && row->kind != OPTION_NOT;

@@ -41,7 +41,7 @@ struct option_row {
     enum option_kind kind;
     size_t offset;              /* of the value in the target */
     const char *value;          /* its name in the help */
-    const char *help;           /* sentences */
+    const char *help;           /* sentences; --help shows the first one */
     const char *const *choices; /* NULL-ended, of OPTION_CHOICE */
 };
 
@@ -75,8 +75,7 @@ struct common_options {
 #define LINEARIZABLE_ROW(type, member)                                                             \
     {                                                                                              \
         "linearizable", 0, OPTION_FLAG, offsetof(type, member), NULL,                              \
-            "Show all that was acknowledged to anybody before, whichever server answers: it asks " \
-            "the leader first.",                                                                   \
+            "Show everything that was acknowledged before. The server asks the leader first.",     \
             NULL                                                                                   \
     }
 
@@ -84,8 +83,8 @@ struct common_options {
 #define READ_ONLY_ROW                                                                              \
     {                                                                                              \
         "read-only", 0, OPTION_FLAG, offsetof(struct common_options, read_only), NULL,             \
-            "Read from a server without a quorum, too, if it permits that "                        \
-            "(readonlymode.enabled): what it shows may be old.",                                   \
+            "Read also from a server without a quorum. The server has to permit it "               \
+            "(readonlymode.enabled), and what it shows may be old.",                               \
             NULL                                                                                   \
     }
 
@@ -93,7 +92,7 @@ struct common_options {
 #define ACL_ROW                                                                                     \
     {                                                                                               \
         "acl", 0, OPTION_ADD, offsetof(struct common_options, acl), "SPEC",                         \
-            "ACL of all nodes that are made, parents included: SCHEME:ID:PERMS, such as "           \
+            "ACL of the created nodes, parents included. Entries SCHEME:ID:PERMS, such as "         \
             "digest:USER:HASH:cdrwa, with commas between; \"auth\" for all to the credentials "     \
             "given and nothing to others. May be given several times. Default $CONCLAVE_ACL, else " \
             "world:anyone:cdrwa.",                                                                  \
@@ -104,7 +103,7 @@ struct common_options {
 #define ALLOW_SETUID_ROW(offset)                                                                   \
     {                                                                                              \
         "allow-setuid", 0, OPTION_FLAG, offset, NULL,                                              \
-            "Let CMD change its user by a setuid file such as sudo. This process may then be "     \
+            "Let CMD change its user by setuid, as sudo does. This process may then be "           \
             "unable to end CMD, and two may run at once. Default: such files give no other user "  \
             "to CMD, and are refused as CMD.",                                                     \
             NULL                                                                                   \
@@ -113,7 +112,8 @@ struct common_options {
 struct command_usage {
     const char *name;
     const char *const *forms; /* NULL-ended: what stands behind the name */
-    const char *about; /* paragraphs, a blank line between; after a space lines stay as they are */
+    const char *about; /* paragraphs, a blank line between; after a space lines stay as they are.
+                        * --help shows the first one, and the next if its lines stay */
     const struct option_row *rows; /* an own row hides the common one of its name */
     const char *more;              /* behind the options, as about; may be NULL */
     bool client;       /* has the common options, and target begins with struct common_options */
@@ -128,6 +128,20 @@ struct operands {
     char **command; /* NULL-ended, NULL when there is none; may be empty no more than that */
 };
 
+/* The tables that a command's options are found in, in this order; a table that it lacks is empty. */
+enum {
+    OPTION_TABLE_OWN,
+    OPTION_TABLE_COMMON, /* server, session, timeout, output */
+    OPTION_TABLE_LOGIN,  /* authentication and TLS */
+    OPTION_TABLE_HELP,
+    OPTION_TABLES
+};
+const struct option_row *option_table(const struct command_usage *usage, int index);
+
+/* The row of that name, or NULL. */
+const struct option_row *option_by_name(const struct option_row *rows, const char *name,
+                                        size_t len);
+
 #define OPTIONS_GO_ON (-1)
 
 /* Reads argv into target. OPTIONS_GO_ON, or the exit code: 0 when the help was asked for and
@@ -138,8 +152,5 @@ int options_parse(const struct command_usage *usage, int argc, char **argv, void
 /* One line on stderr: "conclave NAME: ..." with a pointer to the help. Returns CLI_EXIT_USAGE. */
 int usage_error(const struct command_usage *usage, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-
-/* Paragraphs to stdout, broken at 80 columns, indented. */
-void help_text(const char *text, int indent);
 
 #endif

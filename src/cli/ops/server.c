@@ -48,10 +48,6 @@ static int exit_code_of(int error)
 
 static void print_help(void)
 {
-    struct buf keys;
-    buf_init(&keys, 0);
-    zoo_cfg_print_keys(&keys);
-    const char *text = buf_cstr(&keys);
     printf("usage: conclave server [zoo.cfg] [--data DIR] [--listen HOST:PORT]\n"
            "                       [--admin HOST:PORT|off] [--KEY VALUE ...]\n"
            "\n"
@@ -66,15 +62,21 @@ static void print_help(void)
            "  --admin off                  none\n"
            "  --server-id N                which server.N line is this server's\n"
            "  -h, --help                   this text\n"
+           "  --help-all                   this text and all keys, with their defaults\n"
            "\n"
            "Any key of zoo.cfg can be given as --KEY VALUE; the command line beats the file.\n"
-           "Keys with effect, with what they are when not given:\n"
-           "\n"
-           "%s"
            "\n"
            "Exit codes: 0 ended by a signal, 64 wrong key or value, 69 port unavailable,\n"
-           "74 data folder locked, damaged or foreign, or disk failure.\n",
-           text != NULL ? text : "");
+           "74 data folder locked, damaged or foreign, or disk failure.\n");
+}
+
+static void print_keys(void)
+{
+    struct buf keys;
+    buf_init(&keys, 0);
+    zoo_cfg_print_keys(&keys);
+    const char *text = buf_cstr(&keys);
+    printf("\nKeys with effect, with their defaults:\n\n%s", text != NULL ? text : "");
     buf_finish(&keys);
 }
 
@@ -281,6 +283,9 @@ int command_server(int argc, char **argv)
         code = exit_code_of(rc);
     } else if (config.help) {
         print_help();
+        if (config.help_all) {
+            print_keys();
+        }
         code = 0;
     } else {
         raise_descriptor_limit();

@@ -20,31 +20,26 @@ static const struct option_row ROWS[] = {
     {"once", 0, OPTION_NOT, TURN_FIELD(forever), NULL,
      "End when CMD has ended, with its exit code. The default.", NULL},
     {"forever", 0, OPTION_FLAG, TURN_FIELD(forever), NULL,
-     "Each time CMD has ended, or the leadership was lost, queue again at the end, after a pause "
-     "of 1s that grows to 30s while terms are short.",
+     "Queue again when CMD has ended or the lead was lost. It goes to the end of the line, after a pause of 1s that grows to 30s while terms are short.",
      NULL},
     {"timeout", 0, OPTION_DURATION, TURN_FIELD(common.timeout_ms), "DURATION",
-     "Give up, with exit code 75, when not elected in this time. Default: wait for ever. With "
-     "--list: for the answers; default 5s.",
+     "Give up after this time, with exit code 75. Default: wait forever. With --list: how long to wait for the answers; default 5s.",
      NULL},
-    {"data", 0, OPTION_STRING, FIELD(data), "TEXT",
-     "More to show to the others, such as an address to reach the leader at.", NULL},
+    {"data", 0, OPTION_STRING, FIELD(data), "TEXT", "Text shown to the others, such as an address.",
+     NULL},
     {"naming", 0, OPTION_CHOICE, FIELD(naming), "native|latch|lock|kazoo",
-     "How the candidates' nodes are named: our way (native, the default), or that of Curator's "
-     "LeaderLatch (latch), of its InterProcessMutex and LeaderSelector (lock), or of kazoo's Lock "
-     "and Election (kazoo), to stand for election among these. With --watch: whose nodes count.",
+     "Names of the nodes, to share PATH with other clients. native, the default: our own names; latch: those of Curator's LeaderLatch; lock: those of its InterProcessMutex and LeaderSelector; kazoo: those of kazoo's Lock and Election. With --watch: whose nodes count.",
      NAMING_CHOICES},
     {"takeover-delay", 0, OPTION_DURATION, FIELD(takeover_delay_ms), "DURATION",
-     "Wait this long after a leader that did not step down cleanly. Default 0.", NULL},
+     "Wait this long after an unclean end. Default 0.", NULL},
     {"ack-on", 0, OPTION_CHOICE, FIELD(ack_on), "exec|fd",
-     "When to announce the new leader as ready: as soon as CMD runs (exec, the default), or when it "
-     "writes the line READY=1 to descriptor $CONCLAVE_READY_FD (fd).",
+     "When to announce the leader as ready. exec, the default: as soon as CMD runs; fd: when CMD writes the line READY=1 to descriptor $CONCLAVE_READY_FD.",
      ACK_CHOICES},
     TURN_ROWS(TURN_FIELD),
     {"list", 'l', OPTION_FLAG, FIELD(list), NULL,
      "List the candidates in their order, the leader first.", NULL},
-    {"watch", 'w', OPTION_FLAG, FIELD(watch), NULL,
-     "Print the leader, and each change of leader as it happens.", NULL},
+    {"watch", 'w', OPTION_FLAG, FIELD(watch), NULL, "Print the leader, and each change of leader.",
+     NULL},
     {.name = NULL},
 };
 

@@ -26,22 +26,19 @@ struct lock_options {
 
 static const struct option_row ROWS[] = {
     {"try", 0, OPTION_FLAG, FIELD(try), NULL,
-     "Do not wait: give up, with exit code 75, when it is not free now.", NULL},
+     "Do not wait. Give up, with exit code 75, when it is not free now.", NULL},
     {"timeout", 0, OPTION_DURATION, TURN_FIELD(common.timeout_ms), "DURATION",
-     "Give up, with exit code 75, when it was not got in this time. Default: wait for ever.", NULL},
+     "Give up after this time, with exit code 75. Default: wait forever.", NULL},
     {"conflict-exit-code", 'E', OPTION_INTEGER, TURN_FIELD(timeout_exit), "N",
      "Exit code instead of 75.", NULL},
-    {"read", 0, OPTION_FLAG, FIELD(read), NULL,
-     "Share it with all that read; wait for those that write.", NULL},
+    {"read", 0, OPTION_FLAG, FIELD(read), NULL, "Share it with readers; wait for writers.", NULL},
     {"write", 0, OPTION_FLAG, FIELD(write), NULL,
-     "Have it alone, among those that read. Without --read and --write: have it alone.", NULL},
+     "Hold it alone, among readers. Without --read and --write: hold it alone.", NULL},
     {"naming", 0, OPTION_CHOICE, FIELD(naming), "native|latch|lock|kazoo",
-     "How the contenders' nodes are named: our way (native, the default), or that of Curator's "
-     "InterProcessMutex, InterProcessReadWriteLock and LeaderSelector (lock), of its LeaderLatch "
-     "(latch), or of kazoo's Lock, ReadLock, WriteLock and Election (kazoo), to contend with these.",
+     "Names of the nodes, to share PATH with other clients. native, the default: our own names; lock: those of Curator's InterProcessMutex, InterProcessReadWriteLock and LeaderSelector; latch: those of its LeaderLatch; kazoo: those of kazoo's Lock, ReadLock, WriteLock and Election.",
      NAMING_CHOICES},
-    {"list", 'l', OPTION_FLAG, FIELD(list), NULL,
-     "Print who has the lock and who waits, in their order, without taking part.", NULL},
+    {"list", 'l', OPTION_FLAG, FIELD(list), NULL, "Print holders and waiters in order, and end.",
+     NULL},
     TURN_ROWS(TURN_FIELD),
     {.name = NULL},
 };

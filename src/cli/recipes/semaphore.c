@@ -24,18 +24,16 @@ struct semaphore_options {
 
 static const struct option_row ROWS[] = {
     {"permits", 'n', OPTION_INTEGER, FIELD(permits), "N",
-     "How many may hold it at a time; the same for all, or the others are refused with exit code "
-     "78. Has to be given.",
+     "How many may hold it at a time; required. All give the same number, or the others are refused with exit code 78.",
      NULL},
     {"try", 0, OPTION_FLAG, FIELD(try), NULL,
-     "Do not wait: give up, with exit code 75, when no place is free now.", NULL},
+     "Do not wait. Give up, with exit code 75, when no place is free now.", NULL},
     {"timeout", 0, OPTION_DURATION, TURN_FIELD(common.timeout_ms), "DURATION",
-     "Give up, with exit code 75, when no place was got in this time. Default: wait for ever.",
-     NULL},
+     "Give up after this time, with exit code 75. Default: wait forever.", NULL},
     {"conflict-exit-code", 'E', OPTION_INTEGER, TURN_FIELD(timeout_exit), "N",
      "Exit code instead of 75.", NULL},
-    {"list", 'l', OPTION_FLAG, FIELD(list), NULL,
-     "Print who has a place and who waits, in their order, without taking part.", NULL},
+    {"list", 'l', OPTION_FLAG, FIELD(list), NULL, "Print holders and waiters in order, and end.",
+     NULL},
     TURN_ROWS(TURN_FIELD),
     {.name = NULL},
 };

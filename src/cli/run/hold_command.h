@@ -88,8 +88,8 @@ struct hold_options {
      OPTION_DURATION,                                                                              \
      field(connect_timeout_ms),                                                                    \
      "DURATION",                                                                                   \
-     "Give up, with exit code 69, when no server was reached in this time; default 30s. Later "    \
-     "losses of the connection are waited out.",                                                   \
+     "Wait this long for the first server; default 30s. Then give up, with exit code "             \
+     "69. Later losses of the connection are waited out.",                                         \
      NULL},                                                                                        \
         {"id", 0, OPTION_STRING, field(id), "TEXT", "Name shown to the others; default HOST:PID.", \
          NULL},                                                                                    \
@@ -98,10 +98,10 @@ struct hold_options {
          OPTION_DURATION,                                                                          \
          field(grace_ms),                                                                          \
          "DURATION",                                                                               \
-         "Time that CMD has to stop, from the kill signal to SIGKILL. Default, and the most: a "   \
-         "third of the session timeout less 500ms (less a sixth of it below 3s). Through a "       \
-         "follower of an Apache ZooKeeper ensemble the session may end up to a sixth of its "      \
-         "timeout and half a tick sooner: give that much less there.",                             \
+         "Time for CMD to stop, from the signal to SIGKILL. Default, and the most: a "             \
+         "third of the session timeout less 500ms (less a sixth of it below 3s). "                 \
+         "Through a follower of an Apache ZooKeeper ensemble the session may end up to "           \
+         "a sixth of its timeout and half a tick sooner: give that much less there.",              \
          NULL},                                                                                    \
         {"kill-signal", 0,                                                                         \
          OPTION_SIGNAL, field(kill_signal),                                                        \
@@ -112,13 +112,15 @@ struct hold_options {
          OPTION_INTEGER,                                                                           \
          field(status_fd),                                                                         \
          "N",                                                                                      \
-         "Write one line of JSON per term to descriptor N: {\"reason\", \"exit_code\", "           \
-         "\"child_status\", \"token\"}.",                                                          \
+         "Write one line of JSON per term to descriptor N. It is {\"reason\", "                    \
+         "\"exit_code\", \"child_status\", \"token\"}.",                                           \
          NULL},                                                                                    \
         ACL_ROW, ALLOW_SETUID_ROW(field(allow_setuid)),                                            \
     {                                                                                              \
         "no-guardian", 0, OPTION_NOT, field(guardian), NULL,                                       \
-            "Do without the process that ends CMD in time should this one be stopped.", NULL       \
+            "Start no guardian. The guardian is a process that ends CMD in time when "             \
+            "this one is stopped or killed.",                                                      \
+            NULL                                                                                   \
     }
 
 enum hold_phase {

@@ -115,7 +115,7 @@ static int shell_help(struct shell *shell, int argc, char **argv)
         if (row == NULL || !row->in_shell) {
             return shell_error(argv[1], "there is no such command; see \"help\"");
         }
-        char *help[] = {argv[1], "--help", NULL};
+        char *help[] = {argv[1], "--help-all", NULL};
         return row->run(2, help);
     }
     const struct command_row *row;

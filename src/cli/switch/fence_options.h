@@ -24,43 +24,42 @@ struct fence_options {
     }
 
 /* Rows; field(name): offset of a member of struct fence_options. */
-#define FENCE_ROWS(field)                                                                           \
-    {"fence-cmd",                                                                                   \
-     0,                                                                                             \
-     OPTION_ADD,                                                                                    \
-     field(given),                                                                                  \
-     "CMD",                                                                                         \
-     "Fence by CMD, run by /bin/sh on this machine: 0 says that the other is dead. This and the "   \
-     "next two may be given several times; they are tried in their order until one confirms.",      \
-     NULL},                                                                                         \
-        {"fence-ssh",  0,     OPTION_ADD,                                                           \
-         field(given), "CMD", "Fence by CMD, run by ssh on the other's host.",                      \
-         NULL},                                                                                     \
-        {"fence-http", 0,                                                                           \
-         OPTION_ADD,   field(given),                                                                \
-         "URL",        "Fence by a POST to URL: status 200 or 204 says that the other is dead.",    \
-         NULL},                                                                                     \
-        {"fence-ssh-option",                                                                        \
-         0,                                                                                         \
-         OPTION_ADD,                                                                                \
-         field(ssh),                                                                                \
-         "NAME=VALUE",                                                                              \
-         "An option of ssh, such as User=ops or IdentityFile=/etc/fence.key; several times if "     \
-         "need be.",                                                                                \
-         NULL},                                                                                     \
-        {"fence-host",                                                                              \
-         0,                                                                                         \
-         OPTION_ADD,                                                                                \
-         field(host),                                                                               \
-         "HOST",                                                                                    \
-         "A host that may be fenced; several times, one for each. Another one, which somebody may " \
-         "have written into a node, is fenced by no method. Default: all.",                         \
-         NULL},                                                                                     \
-    {                                                                                               \
-        "fence-timeout", 0, OPTION_DURATION, field(timeout_ms), "DURATION",                         \
-            "Kill a method that takes longer, with its process group, and try the next; default "   \
-            "30s.",                                                                                 \
-            NULL                                                                                    \
+#define FENCE_ROWS(field)                                                                          \
+    {"fence-cmd",                                                                                  \
+     0,                                                                                            \
+     OPTION_ADD,                                                                                   \
+     field(given),                                                                                 \
+     "CMD",                                                                                        \
+     "Fence by CMD, run here: 0 confirms the other dead. It is run by /bin/sh. This and"           \
+     " the next two may be given several times; they are tried in their order until one"           \
+     " confirms.",                                                                                 \
+     NULL},                                                                                        \
+        {"fence-ssh",  0,     OPTION_ADD,                                                          \
+         field(given), "CMD", "Fence by CMD, run by ssh on the other's host.",                     \
+         NULL},                                                                                    \
+        {"fence-http", 0,     OPTION_ADD,                                                          \
+         field(given), "URL", "Fence by a POST to URL: 200 or 204 confirms.",                      \
+         NULL},                                                                                    \
+        {"fence-ssh-option",                                                                       \
+         0,                                                                                        \
+         OPTION_ADD,                                                                               \
+         field(ssh),                                                                               \
+         "NAME=VALUE",                                                                             \
+         "An option of ssh, such as User=ops. May be given several times.",                        \
+         NULL},                                                                                    \
+        {"fence-host",                                                                             \
+         0,                                                                                        \
+         OPTION_ADD,                                                                               \
+         field(host),                                                                              \
+         "HOST",                                                                                   \
+         "A host that may be fenced. May be given several times. Another host, which "             \
+         "somebody may have written into a node, is fenced by no method. Default: all.",           \
+         NULL},                                                                                    \
+    {                                                                                              \
+        "fence-timeout", 0, OPTION_DURATION, field(timeout_ms), "DURATION",                        \
+            "Kill a method that takes longer; default 30s. Its process group is killed,"           \
+            " and the next method is tried.",                                                      \
+            NULL                                                                                   \
     }
 
 /* Makes the methods. OPTIONS_GO_ON, or CLI_EXIT_USAGE after it was told what is wrong. */

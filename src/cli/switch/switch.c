@@ -21,17 +21,16 @@ enum {
 
 static const struct option_row ROWS[] = {
     {"health-cmd", 0, OPTION_STRING, FIELD(health.command), "CMD",
-     "Ask CMD, run by /bin/sh, whether the service is well: 0 says yes. Only then it takes part, and "
-     "when it is well no more it steps down and is fenced. CMD has to succeed on standby, too.",
+     "Ask CMD whether the service is well: 0 says yes. It is run by /bin/sh. Only a member that is well takes part; when it is well no more it steps down and is fenced. CMD has to succeed on standby, too.",
      NULL},
     {"health-interval", 0, OPTION_DURATION, FIELD(health.interval_ms), "DURATION",
      "Between two checks; default 1s.", NULL},
     {"health-timeout", 0, OPTION_DURATION, FIELD(health.timeout_ms), "DURATION",
      "A check that takes longer has failed; default 10s.", NULL},
     {"health-failures", 0, OPTION_INTEGER, FIELD(health.failures), "N",
-     "So many failures in a row make it unwell; default 3.", NULL},
+     "Failures in a row until it is unwell; default 3.", NULL},
     {"health-successes", 0, OPTION_INTEGER, FIELD(health.successes), "N",
-     "So many successes in a row make it well again; default 2. At the start one suffices.", NULL},
+     "Successes until it is well again; default 2. At the start one suffices.", NULL},
     FENCE_ROWS(FENCE_FIELD),
     {"on-active", 0, OPTION_STRING, FIELD(on_active), "CMD",
      "Instead of a command behind \"--\", for a service that runs all the time: run by /bin/sh to "
