@@ -1,0 +1,21 @@
+#include "base/backoff.h"
+
+#include "base/random.h"
+
+#include <assert.h>
+
+int64_t backoff_longest(int64_t min, int64_t max, unsigned doublings)
+{
+    int64_t pause = min;
+    assert(0 <= min && min <= max);
+    for (unsigned i = 0; i < doublings && pause > 0 && pause < max; i++) {
+        pause = pause > max / 2 ? max : 2 * pause;
+    }
+    return pause;
+}
+
+int64_t backoff_pause(int64_t min, int64_t max, unsigned doublings)
+{
+    int64_t half = backoff_longest(min, max, doublings) / 2;
+    return half + (int64_t)random_below((uint64_t)half + 1);
+}

@@ -1,0 +1,14 @@
+/* Pauses between tries: each twice as long as the one before, up to a limit, with a random part so that those
+ * who failed together do not try again together. */
+#ifndef BASE_BACKOFF_H
+#define BASE_BACKOFF_H
+
+#include <stdint.h>
+
+/* The longest pause after this many doublings: min, 2 min, 4 min, ... max. 0 <= min <= max. Pure. */
+int64_t backoff_longest(int64_t min, int64_t max, unsigned doublings);
+
+/* A pause between half of that and all of it. */
+int64_t backoff_pause(int64_t min, int64_t max, unsigned doublings);
+
+#endif
