@@ -150,7 +150,7 @@ static void fuzz_children(struct slice text)
     struct input in = input_make(text);
     const char *names[CHILDREN_MAX];
     size_t count = 0, found = 0;
-    struct contender *contenders = NULL;
+    struct line_entry *contenders = NULL;
     struct queue_name *items = NULL;
     enum conclave_naming naming = (enum conclave_naming)(take(&in) % (CONCLAVE_NAMING_KAZOO + 1));
     char *copy = text_of(take_rest(&in));

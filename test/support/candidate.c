@@ -48,9 +48,9 @@ static int candidate_elected(struct conclave_election *election, struct conclave
 /* Of the grant that is being revoked: nothing is proved anew before on_revoked has returned. */
 static int64_t lease_end(const struct conclave_election *election)
 {
-    struct conclave_client *client = election->handle.rt->client;
+    struct conclave_client *client = election->c.handle.rt->client;
     client_lock(client);
-    int64_t until = election->holder.until_ns;
+    int64_t until = election->c.holder.until_ns;
     client_unlock(client);
     return until;
 }

@@ -105,15 +105,15 @@ bool name_parse_kind(enum conclave_naming naming, const char *name, int32_t *ret
 }
 
 static int filter(enum conclave_naming naming, bool kinds, const char *const *children,
-                  size_t count, struct contender **ret, size_t *ret_count)
+                  size_t count, struct line_entry **ret, size_t *ret_count)
 {
-    struct contender *list = calloc(count == 0 ? 1 : count, sizeof *list);
+    struct line_entry *list = calloc(count == 0 ? 1 : count, sizeof *list);
     size_t n = 0;
     if (list == NULL) {
         return CONCLAVE_ENOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        struct contender *c = &list[n];
+        struct line_entry *c = &list[n];
         if (kinds ? name_parse_kind(naming, children[i], &c->sequence, &c->kind)
                   : name_parse(naming, children[i], &c->sequence)) {
             list[n++].name = children[i];
@@ -125,28 +125,28 @@ static int filter(enum conclave_naming naming, bool kinds, const char *const *ch
 }
 
 int contenders_filter(enum conclave_naming naming, const char *const *children, size_t count,
-                      struct contender **ret, size_t *ret_count)
+                      struct line_entry **ret, size_t *ret_count)
 {
     return filter(naming, false, children, count, ret, ret_count);
 }
 
 int contenders_filter_kinds(enum conclave_naming naming, const char *const *children, size_t count,
-                            struct contender **ret, size_t *ret_count)
+                            struct line_entry **ret, size_t *ret_count)
 {
     return filter(naming, true, children, count, ret, ret_count);
 }
 
 static int compare_numbers(const void *a, const void *b)
 {
-    int32_t x = ((const struct contender *)a)->sequence;
-    int32_t y = ((const struct contender *)b)->sequence;
+    int32_t x = ((const struct line_entry *)a)->sequence;
+    int32_t y = ((const struct line_entry *)b)->sequence;
     return (x > y) - (x < y);
 }
 
 static int compare_czxid(const void *a, const void *b)
 {
-    const struct contender *x = a;
-    const struct contender *y = b;
+    const struct line_entry *x = a;
+    const struct line_entry *y = b;
     if (x->gone != y->gone) {
         return x->gone ? 1 : -1;
     }
@@ -156,12 +156,12 @@ static int compare_czxid(const void *a, const void *b)
 /* Serial order is an order only while all numbers lie within half the circle: sorting plainly
  * and then turning the circle so that it starts after the widest gap gives the same, and needs
  * no such condition on the comparison. */
-static size_t widest_gap_end(const struct contender *sorted, size_t count)
+static size_t widest_gap_end(const struct line_entry *sorted, size_t count)
 {
     size_t start = 0;
     uint32_t widest = 0;
     for (size_t i = 0; i < count; i++) {
-        const struct contender *before = &sorted[(i + count - 1) % count];
+        const struct line_entry *before = &sorted[(i + count - 1) % count];
         uint32_t gap = (uint32_t)sorted[i].sequence - (uint32_t)before->sequence;
         if (gap > widest) {
             widest = gap;
@@ -171,16 +171,16 @@ static size_t widest_gap_end(const struct contender *sorted, size_t count)
     return start;
 }
 
-static void reverse(struct contender *list, size_t count)
+static void reverse(struct line_entry *list, size_t count)
 {
     for (size_t i = 0; i < count / 2; i++) {
-        struct contender swap = list[i];
+        struct line_entry swap = list[i];
         list[i] = list[count - 1 - i];
         list[count - 1 - i] = swap;
     }
 }
 
-void contenders_sort(struct contender *list, size_t count, bool by_czxid)
+void contenders_sort(struct line_entry *list, size_t count, bool by_czxid)
 {
     if (count < 2) {
         return;
@@ -196,7 +196,7 @@ void contenders_sort(struct contender *list, size_t count, bool by_czxid)
     reverse(list, count);
 }
 
-bool contenders_need_czxid(const struct contender *list, size_t count)
+bool contenders_need_czxid(const struct line_entry *list, size_t count)
 {
     if (count < 2) {
         return false;
@@ -209,7 +209,7 @@ bool contenders_need_czxid(const struct contender *list, size_t count)
     return need;
 }
 
-size_t contenders_find(const struct contender *list, size_t count, const char *name)
+size_t contenders_find(const struct line_entry *list, size_t count, const char *name)
 {
     size_t i = 0;
     while (i < count && strcmp(list[i].name, name) != 0) {

@@ -31,7 +31,7 @@ enum name_kind {
 };
 
 /* One contender under a parent. */
-struct contender {
+struct line_entry {
     const char *name; /* borrowed from the list of children */
     int32_t sequence;
     enum name_kind kind;
@@ -65,20 +65,20 @@ static inline bool sequence_before(int32_t a, int32_t b)
 /* The contenders among children, unordered, names borrowed. 0 and *ret (free with free; NULL
  * when none), CONCLAVE_ENOMEM. */
 int contenders_filter(enum conclave_naming naming, const char *const *children, size_t count,
-                      struct contender **ret, size_t *ret_count) CONCLAVE_MUST_USE;
+                      struct line_entry **ret, size_t *ret_count) CONCLAVE_MUST_USE;
 
 /* The same with contenders of all kinds. */
 int contenders_filter_kinds(enum conclave_naming naming, const char *const *children, size_t count,
-                            struct contender **ret, size_t *ret_count) CONCLAVE_MUST_USE;
+                            struct line_entry **ret, size_t *ret_count) CONCLAVE_MUST_USE;
 
 /* Of a list that was sorted by them: whether sequence numbers alone do not order these: two are
  * equal, or they span more than NAMES_SPAN. */
-bool contenders_need_czxid(const struct contender *list, size_t count);
+bool contenders_need_czxid(const struct line_entry *list, size_t count);
 
 /* Sorts, first come first. by_czxid: by czxid, those without one (gone) last. */
-void contenders_sort(struct contender *list, size_t count, bool by_czxid);
+void contenders_sort(struct line_entry *list, size_t count, bool by_czxid);
 
 /* Position of a name, or count when it is not there. */
-size_t contenders_find(const struct contender *list, size_t count, const char *name);
+size_t contenders_find(const struct line_entry *list, size_t count, const char *name);
 
 #endif

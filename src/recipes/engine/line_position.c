@@ -96,7 +96,7 @@ static void read_before(struct place *p, const char *path)
 
 /* Whether it is free when this one is gone: nobody else stood in the way when the list was made, and
  * who comes later stands behind. Not when it may be a writer: that becomes a reader in its place. */
-static bool is_last(const struct place *p, const struct contender *list, size_t count,
+static bool is_last(const struct place *p, const struct line_entry *list, size_t count,
                     size_t before)
 {
     size_t other;
@@ -107,7 +107,8 @@ static bool is_last(const struct place *p, const struct contender *list, size_t 
     return p->class->judge(p, list, count, before, &other) == PLACE_FREE;
 }
 
-static void watch_before(struct place *p, const struct contender *list, size_t count, size_t before)
+static void watch_before(struct place *p, const struct line_entry *list, size_t count,
+                         size_t before)
 {
     char *path = path_join(p->parent, list[before].name);
     p->crowd = false;
@@ -116,7 +117,7 @@ static void watch_before(struct place *p, const struct contender *list, size_t c
     free(path);
 }
 
-enum place_verdict place_judge_first(const struct place *p, const struct contender *list,
+enum place_verdict place_judge_first(const struct place *p, const struct line_entry *list,
                                      size_t count, size_t at, size_t *ret_before)
 {
     (void)p;
@@ -143,7 +144,7 @@ static void list_children(struct place *p)
 }
 
 /* The list is in order: we are not in it, have to wait, or are free. */
-static void take_place(struct place *p, const struct contender *list, size_t count)
+static void take_place(struct place *p, const struct line_entry *list, size_t count)
 {
     size_t at = contenders_find(list, count, path_name(p->node));
     size_t before = 0;
@@ -196,7 +197,7 @@ int64_t place_inherited_czxid(const struct conclave_reply *reply)
 static void on_czxid(struct step *step, const struct conclave_reply *reply)
 {
     struct place *p = CONTAINER_OF(step, struct place, step);
-    struct contender *c = &p->list[p->list_next];
+    struct line_entry *c = &p->list[p->list_next];
     if (!current(p) || (reply->error != 0 && reply->error != CONCLAVE_NO_NODE)) {
         list_failed(p, reply->error);
         p->class->wake(p);
@@ -235,7 +236,7 @@ static void fetch_czxid(struct place *p)
 }
 
 /* Sequence numbers do not decide: keeps the names and asks for each one's czxid. */
-static void order_by_czxid(struct place *p, const struct contender *list, size_t count)
+static void order_by_czxid(struct place *p, const struct line_entry *list, size_t count)
 {
     p->list = calloc(count, sizeof *p->list);
     p->list_names = calloc(count, sizeof *p->list_names);
@@ -258,7 +259,7 @@ static void order_by_czxid(struct place *p, const struct contender *list, size_t
 }
 
 int place_contenders(const struct place *p, const struct conclave_reply *reply,
-                     struct contender **ret, size_t *ret_count)
+                     struct line_entry **ret, size_t *ret_count)
 {
     int error = p->class->kinds ? contenders_filter_kinds(p->naming, reply->children,
                                                           reply->children_count, ret, ret_count)
@@ -273,7 +274,7 @@ int place_contenders(const struct place *p, const struct conclave_reply *reply,
 static void on_children(struct step *step, const struct conclave_reply *reply)
 {
     struct place *p = CONTAINER_OF(step, struct place, step);
-    struct contender *list = NULL;
+    struct line_entry *list = NULL;
     size_t count = 0;
     if (p->before.pending) {
         watch_slot_answered(&p->before, reply->error == 0);

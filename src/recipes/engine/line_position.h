@@ -25,7 +25,7 @@ enum place_verdict {
 struct place_class {
     /* list is in order, at is our own position in it; PLACE_BEHIND: *ret_before is whom to wait
      * for. Pure. */
-    enum place_verdict (*judge)(const struct place *place, const struct contender *list,
+    enum place_verdict (*judge)(const struct place *place, const struct line_entry *list,
                                 size_t count, size_t at, size_t *ret_before);
     /* Nobody stands in the way any more. */
     void (*free)(struct place *place);
@@ -63,7 +63,7 @@ struct place {
     bool last;                /* the one it waits for is all that stands in the way */
     size_t behind;            /* contenders behind it in the last list */
     int64_t list_zxid;        /* of the last list */
-    struct contender *list;   /* while czxids are fetched; names on the heap in list_names */
+    struct line_entry *list;  /* while czxids are fetched; names on the heap in list_names */
     char **list_names;
     size_t list_count;
     size_t list_next;
@@ -96,7 +96,7 @@ void place_forget_before(struct place *place);
 /* The list of contenders of this naming in order, by an answer to GET_CHILDREN; what their
  * sequence numbers do not decide stays undecided. 0 and *ret (free with free), CONCLAVE_ENOMEM. */
 int place_contenders(const struct place *place, const struct conclave_reply *reply,
-                     struct contender **ret, size_t *ret_count) CONCLAVE_MUST_USE;
+                     struct line_entry **ret, size_t *ret_count) CONCLAVE_MUST_USE;
 
 /* Where a node that took another's place in the queue says whose, in its data. */
 #define PLACE_INHERITED "\ninherited="
@@ -106,7 +106,7 @@ int place_contenders(const struct place *place, const struct conclave_reply *rep
 int64_t place_inherited_czxid(const struct conclave_reply *reply);
 
 /* One at a time, in order: each waits for the one right before it. */
-enum place_verdict place_judge_first(const struct place *place, const struct contender *list,
+enum place_verdict place_judge_first(const struct place *place, const struct line_entry *list,
                                      size_t count, size_t at, size_t *ret_before);
 
 #endif

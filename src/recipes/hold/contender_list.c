@@ -137,7 +137,7 @@ static enum conclave_naming guess_naming(const struct conclave_reply *reply, boo
     return best;
 }
 
-static int read_all(struct listing *l, const struct contender *list, size_t count)
+static int read_all(struct listing *l, const struct line_entry *list, size_t count)
 {
     l->items = calloc(count, sizeof *l->items);
     if (l->items == NULL) {
@@ -174,7 +174,7 @@ static int read_all(struct listing *l, const struct contender *list, size_t coun
 static void on_children(struct step *step, const struct conclave_reply *reply)
 {
     struct listing *l = CONTAINER_OF(step, struct listing, step);
-    struct contender *list = NULL;
+    struct line_entry *list = NULL;
     size_t count = 0;
     int error = reply->error;
     if (error == 0) {

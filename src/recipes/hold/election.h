@@ -1,49 +1,18 @@
 /*
- * The election's inside, shared by its files: election.c (the candidate's machine),
- * election_position.c (its place in the queue), leader_record.c (what stands in <path>.leader),
- * election_api.c (the public functions), leader_watch.c (who leads, for on_leader).
+ * The election's inside, shared by its files: election.c (what a candidate adds to the contender),
+ * leader_record.c (what stands in <path>.leader), election_api.c (the public functions),
+ * leader_watch.c (who leads, for on_leader).
  *
- * The machine (every arrow is checked by election_enter):
- *
- *                                    .-------< link lost, or lapsed untold >------.
- *                                    v                     |                       |
- *   IDLE --join--> JOINING --made--> WAITING --first--> PROVING --proved--> LEADING
- *   ^  ^              |              |  ^                  |                 |    |
- *   |  '----failed----'              |  '---< regrant >----|----------.      |    | revoked
- *   |                                |                     |          |      |    v
- *   |                       leaves, or the node is gone    |          '------|-- STOPPING
- *   |                                v                     v                 v    v
- *   '--------all removed--------- LEAVING <----------------'-----------------'----'
- *
- *   IDLE --ending--> CLOSED
- *
- * on_elected is due in LEADING, on_revoked in STOPPING: TERM_DUE -> TERM_STARTING (on_elected
- * runs) -> TERM_READY -> TERM_ENDING (on_revoked runs) -> TERM_NONE. A term that ends while
- * DUE was never told to the user at all.
- *
- * Everything is guarded by the client's lock, but for the grant that is_leader reads.
+ * A candidate is a contender (contender.h): begin is on_elected, end is on_revoked. What it adds: the
+ * takeover delay before a grant, the acknowledgement, data that changes, resigning and joining again.
  */
 #ifndef RECIPES_HOLD_ELECTION_H
 #define RECIPES_HOLD_ELECTION_H
 
-#include "recipes/engine/grant.h"
-#include "recipes/engine/handle_shutdown.h"
-#include "recipes/engine/line_position.h"
-#include "recipes/engine/protected_create.h"
+#include "recipes/hold/contender.h"
 #include "recipes/hold/leader_watch.h"
 
 #include <conclave/election.h>
-
-enum election_state {
-    ELECTION_IDLE,
-    ELECTION_JOINING,  /* the node is being made */
-    ELECTION_WAITING,  /* finding its place, or waiting for the one before it */
-    ELECTION_PROVING,  /* first: proves its lease, waits the takeover delay */
-    ELECTION_LEADING,  /* granted */
-    ELECTION_STOPPING, /* not leading any more, the user has still to be told or is stopping */
-    ELECTION_LEAVING,  /* the nodes are being removed */
-    ELECTION_CLOSED,   /* on_closed is due or has run */
-};
 
 enum election_resign {
     RESIGN_NONE,
@@ -67,7 +36,7 @@ enum election_tidy {
 };
 
 struct conclave_election {
-    struct handle handle; /* first: it is freed through it */
+    struct contender c; /* first: it is freed through it */
 
     /* What the user gave. */
     struct conclave_election_options options; /* path, id and data of it are not used: below */
@@ -83,39 +52,16 @@ struct conclave_election {
     size_t data_len;
 
     /* Where it stands. */
-    enum election_state state;
-    enum grant_term term;
     enum election_resign resign;
-    bool parked;            /* out of the queue until resign(requeue) */
-    struct closing closing; /* ending: on the way to CLOSED */
-    bool running;           /* election_run is at work further up */
-    bool again;             /* and has to look once more */
-    uint32_t generation;    /* of the node: answers about an earlier one are dropped */
+    bool parked;       /* out of the queue until resign(requeue) */
+    unsigned failures; /* of on_elected in a row */
+    int64_t lost_ns;   /* when a node of ours was deleted by somebody, 0: never */
 
     /* The node. */
-    struct protected_create create;
-    char *node;           /* path, NULL: none */
-    int64_t node_session; /* its owner */
-    bool session_ended;   /* that session is known to have ended */
-    int64_t czxid;        /* its token */
-    int32_t sequence;
     bool regrant;    /* it has led before */
     bool data_dirty; /* data changed since it was written */
     struct step data_step;
     uint32_t data_generation;
-
-    /* Its place in the queue. */
-    struct place place;
-    struct client_timer wake; /* back-off in IDLE, a try again elsewhere */
-    int64_t not_before_ns;    /* no new node before this */
-    unsigned failures;        /* of on_elected in a row */
-    int64_t lost_ns;          /* when a node of ours was deleted by somebody, 0: never */
-
-    /* The lease and the term. */
-    struct lease_holder holder;
-    int stop_why; /* for on_revoked */
-    int64_t
-        stop_until_ns;  /* end of the lease at the revocation; 0: already somebody else may lead */
     bool stopped_clean; /* on_revoked ran to its end while the node stood */
 
     /* <path>.leader */
@@ -138,68 +84,37 @@ struct conclave_election {
     int32_t steal_version; /* of `last`, read before the acknowledgement was */
 
     struct observer observer;
-
-    struct grant grant; /* what is_leader and its kin read */
 };
 
 static inline struct conclave_recipes *election_rt(const struct conclave_election *e)
 {
-    return e->handle.rt;
+    return contender_rt(&e->c);
 }
 
 /* --- election.c ------------------------------------------------------------------ */
 
 void election_init(struct conclave_election *e, struct conclave_recipes *rt);
 
-/* Looks at what is known and does what is next. After every change; lock held. */
-void election_run(struct conclave_election *e);
+/* --- election_api.c ---------------------------------------------------------------- */
 
-/* The node is gone: CONCLAVE_SESSION_EXPIRED, CONCLAVE_ELOST (deleted), or the reason the
- * client ended. */
-void election_node_gone(struct conclave_election *e, int why);
-
-/* What to do about an error that a request of ours got: unknown outcomes wait for the next
- * link, most others for a while, and some will never be better: they end the handle. */
-void election_trouble(struct conclave_election *e, int error);
-
-/* Checked against the drawing above. */
-void election_enter(struct conclave_election *e, enum election_state state);
-
-/* Ends the handle, as soon as its callbacks and nodes allow. */
-void election_end(struct conclave_election *e, int why);
-
-/* Proved first, and nothing stands against it any more. */
-void election_grant(struct conclave_election *e);
-
-/* on_elected was all right: counts the term as begun. */
-bool election_leads(const struct conclave_election *e);
-
-/* Has election_run called in a while: something could not be done now. */
-void election_retry_later(struct conclave_election *e);
-
-/* --- election_position.c ------------------------------------------------------------ */
-
-void election_place_init(struct conclave_election *e);
-
-/* In WAITING, PROVING and LEADING, connected: asks for what is not known; enters PROVING when
- * first. */
-void election_place_run(struct conclave_election *e);
+/* Frees what conclave_election_start copied, and e. */
+void election_free_copies(struct conclave_election *e);
 
 /* --- leader_record.c -------------------------------------------------------------- */
 
 void election_ack_init(struct conclave_election *e);
 
 /* In PROVING with a takeover delay: finds out whether the last leader stopped cleanly, waits,
- * marks the term, grants. */
+ * marks the term; runs the contender when it is done. */
 void election_takeover_run(struct conclave_election *e);
 
-/* In LEADING: writes the acknowledgement. */
+/* In HELD: writes the acknowledgement. */
 void election_ack_run(struct conclave_election *e);
 
 /* Writes the data to the node, and to the acknowledgement when there is one. */
 void election_data_run(struct conclave_election *e);
 
-/* In LEAVING: removes acknowledgement and node, marks a clean stop; enters IDLE when all is
+/* In LEAVING: removes acknowledgement and node, marks a clean stop; enters OUT when all is
  * gone. */
 void election_leave_run(struct conclave_election *e);
 

@@ -80,7 +80,7 @@ static bool copy_options(struct conclave_election *e, const struct conclave_elec
            e->last_path != NULL && e->data != NULL;
 }
 
-static void free_copies(struct conclave_election *e)
+void election_free_copies(struct conclave_election *e)
 {
     free(e->path);
     free(e->leader_dir);
@@ -107,7 +107,7 @@ int conclave_election_start(struct conclave_recipes *rt,
     struct conclave_election *e = calloc(1, sizeof *e);
     if (e == NULL || !copy_options(e, options)) {
         if (e != NULL) {
-            free_copies(e);
+            election_free_copies(e);
         }
         return CONCLAVE_ENOMEM;
     }
@@ -116,15 +116,10 @@ int conclave_election_start(struct conclave_recipes *rt,
     }
     e->ctx = ctx;
     client_lock(rt->client);
-    int64_t timeout_ms = client_timeout_ms(rt->client);
-    if (state_is_final(client_state(rt->client))) {
-        error = CONCLAVE_ECLOSED;
-    } else if (timeout_ms > 0 && e->options.lease.grace_ms > lease_grace_max_ms(timeout_ms)) {
-        error = CONCLAVE_EINVAL;
-    }
+    error = contender_may_start(rt, &e->options.lease);
     if (error != 0) {
         client_unlock(rt->client);
-        free_copies(e);
+        election_free_copies(e);
         return error;
     }
     election_init(e, rt);
@@ -132,7 +127,7 @@ int conclave_election_start(struct conclave_recipes *rt,
     if (e->options.observe || e->options.observe_only) {
         observer_start(&e->observer);
     }
-    election_run(e);
+    contender_run(&e->c);
     client_unlock(rt->client);
     return 0;
 }
@@ -141,39 +136,27 @@ int conclave_election_start(struct conclave_recipes *rt,
 
 bool conclave_election_is_leader(const struct conclave_election *e)
 {
-    return grant_until_ns(&e->grant, election_rt(e)) != 0;
+    return grant_until_ns(&e->c.grant, election_rt(e)) != 0;
 }
 
 int64_t conclave_election_lease_left_ms(const struct conclave_election *e)
 {
-    return grant_left_ms(&e->grant, election_rt(e));
+    return grant_left_ms(&e->c.grant, election_rt(e));
 }
 
 int64_t conclave_election_lease_until_ns(const struct conclave_election *e)
 {
-    return grant_until_ns(&e->grant, election_rt(e));
+    return grant_until_ns(&e->c.grant, election_rt(e));
 }
 
 struct conclave_token conclave_election_token(const struct conclave_election *e)
 {
-    return grant_token(&e->grant, election_rt(e));
+    return grant_token(&e->c.grant, election_rt(e));
 }
 
 void conclave_election_node(const struct conclave_election *e, char *buf, size_t len)
 {
-    struct conclave_client *client = election_rt(e)->client;
-    if (len == 0) {
-        return;
-    }
-    buf[0] = '\0';
-    if (client_check(client) != 0) {
-        return;
-    }
-    client_lock(client);
-    if (e->node != NULL) {
-        (void)snprintf(buf, len, "%s", path_name(e->node));
-    }
-    client_unlock(client);
+    contender_node_name(&e->c, buf, len);
 }
 
 /* --- waiting --------------------------------------------------------------------- */
@@ -181,7 +164,7 @@ void conclave_election_node(const struct conclave_election *e, char *buf, size_t
 static bool leads_or_ended(void *ctx)
 {
     struct conclave_election *e = ctx;
-    return election_leads(e) || e->closing.ending || e->parked;
+    return e->c.state == CONTENDER_HELD || e->c.closing.ending || e->parked;
 }
 
 int conclave_election_wait(struct conclave_election *e, int64_t timeout_ms,
@@ -193,26 +176,21 @@ int conclave_election_wait(struct conclave_election *e, int64_t timeout_ms,
         return error;
     }
     client_lock(client);
-    handle_ref(&e->handle);
+    handle_ref(&e->c.handle);
     error = client_wait(client, leads_or_ended, e, client_deadline_ns(client, timeout_ms));
-    if (error == 0 && !election_leads(e)) {
-        error = e->closing.ending ? e->closing.why : CONCLAVE_ECANCELED;
+    if (error == 0 && e->c.state != CONTENDER_HELD) {
+        error = e->c.closing.ending ? e->c.closing.why : CONCLAVE_ECANCELED;
     } else if (error == 0 && ret_token != NULL) {
-        ret_token->czxid = e->czxid;
+        ret_token->czxid = e->c.token;
     }
-    handle_unref(&e->handle);
+    handle_unref(&e->c.handle);
     client_unlock(client);
     return error;
 }
 
 int conclave_election_close_wait(struct conclave_election *e, int64_t timeout_ms)
 {
-    int error = recipes_may_block(election_rt(e));
-    if (error != 0) {
-        return error;
-    }
-    conclave_election_close(e);
-    return closing_wait(&e->closing, timeout_ms);
+    return contender_close_wait(&e->c, timeout_ms);
 }
 
 /* --- asking for changes ------------------------------------------------------------- */
@@ -225,13 +203,13 @@ int conclave_election_ack(struct conclave_election *e)
         return error;
     }
     client_lock(client);
-    if (e->closing.ending) {
+    if (e->c.closing.ending) {
         error = CONCLAVE_ECLOSED;
-    } else if (e->state != ELECTION_LEADING || e->term == TERM_DUE) {
+    } else if (!contender_holds(&e->c)) {
         error = CONCLAVE_ENOTOWNER;
     } else if (!e->acked) {
         e->ack_wanted = true;
-        election_run(e);
+        contender_run(&e->c);
     }
     client_unlock(client);
     return error;
@@ -245,11 +223,11 @@ int conclave_election_resign(struct conclave_election *e, bool requeue)
         return error;
     }
     client_lock(client);
-    if (e->closing.ending) {
+    if (e->c.closing.ending) {
         error = CONCLAVE_ECLOSED;
     } else {
         e->resign = requeue ? RESIGN_REQUEUE : RESIGN_PARK;
-        election_run(e);
+        contender_run(&e->c);
         client_notify(client);
     }
     client_unlock(client);
@@ -272,18 +250,18 @@ int conclave_election_set_data(struct conclave_election *e, const void *data, si
         return CONCLAVE_ENOMEM;
     }
     client_lock(client);
-    if (e->closing.ending) {
+    if (e->c.closing.ending) {
         error = CONCLAVE_ECLOSED;
         free(text);
     } else {
         free(e->data);
         e->data = text;
         e->data_len = node_len;
-        e->create.node.data = text; /* of a creation that is tried again */
-        e->create.node.data_len = node_len;
+        e->c.create.node.data = text; /* of a creation that is tried again */
+        e->c.create.node.data_len = node_len;
         e->data_dirty = true;
         e->ack_data_old = true;
-        election_run(e);
+        contender_run(&e->c);
     }
     client_unlock(client);
     return error;
@@ -291,61 +269,22 @@ int conclave_election_set_data(struct conclave_election *e, const void *data, si
 
 /* --- fenced transaction ------------------------------------------------------------- */
 
-/* Path of the node that leads, for the check; or why there is none. */
-static int fencing_node(struct conclave_election *e, char **ret_path)
-{
-    struct conclave_client *client = election_rt(e)->client;
-    int error = 0;
-    client_lock(client);
-    /* The lease may be over before its timer has fired. */
-    if (e->state == ELECTION_LEADING && e->term != TERM_DUE &&
-        grant_until_ns(&e->grant, election_rt(e)) != 0) {
-        *ret_path = strdup(e->node);
-        error = *ret_path == NULL ? CONCLAVE_ENOMEM : 0;
-    } else {
-        error = e->session_ended ? CONCLAVE_SESSION_EXPIRED : CONCLAVE_EFENCED;
-    }
-    client_unlock(client);
-    return error;
-}
-
 int conclave_election_fenced_multi(struct conclave_election *e, const struct conclave_op *parts,
                                    size_t count, struct conclave_reply **ret_reply)
 {
-    struct conclave_client *client = election_rt(e)->client;
-    char *path = NULL;
-    int error = client_check(client);
-    if (ret_reply != NULL) {
-        *ret_reply = NULL;
-    }
-    if (error == 0) {
-        error = fencing_node(e, &path);
-    }
-    if (error == 0) {
-        error = fenced_multi(client, path, parts, count, ret_reply);
-        free(path);
-    }
-    return error;
+    return contender_fenced_multi(&e->c, parts, count, ret_reply);
 }
 
 /* --- the end ----------------------------------------------------------------------- */
 
 void conclave_election_close(struct conclave_election *e)
 {
-    struct conclave_client *client = election_rt(e)->client;
-    if (client_check(client) != 0) {
-        return;
-    }
-    client_lock(client);
-    election_end(e, CONCLAVE_ECLOSED);
-    election_run(e);
-    client_notify(client);
-    client_unlock(client);
+    contender_close(&e->c);
 }
 
 void conclave_election_destroy(struct conclave_election *e)
 {
     if (e != NULL) {
-        closing_destroy(&e->closing);
+        closing_destroy(&e->c.closing);
     }
 }

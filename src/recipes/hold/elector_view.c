@@ -76,7 +76,7 @@ static int get(const struct question *q, const char *name, char **ret_text, size
 static int first_in_line(const struct question *q, char **ret_name)
 {
     struct conclave_reply *reply;
-    struct contender *list = NULL;
+    struct line_entry *list = NULL;
     size_t count = 0;
     char *path = text_concat(q->dir, "/line");
     if (path == NULL) {

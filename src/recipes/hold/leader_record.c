@@ -25,7 +25,7 @@ enum { LAST_TEXT_MAX = 64 };
 
 static void last_text(const struct conclave_election *e, bool clean, char *text)
 {
-    (void)snprintf(text, LAST_TEXT_MAX, "token=%" PRId64 "\nclean=%d\n", e->czxid, clean ? 1 : 0);
+    (void)snprintf(text, LAST_TEXT_MAX, "token=%" PRId64 "\nclean=%d\n", e->c.czxid, clean ? 1 : 0);
 }
 
 /* Moves *at behind the label and the number that have to stand there. */
@@ -59,8 +59,8 @@ static bool last_parse(const void *data, size_t len, int64_t *ret_czxid, bool *r
 
 static void current_text(const struct conclave_election *e, struct buf *text)
 {
-    buf_printf(text, "token=%" PRId64 "\nsession=0x%" PRIx64 "\nnode=%s\n\n", e->czxid,
-               (uint64_t)e->node_session, path_name(e->node));
+    buf_printf(text, "token=%" PRId64 "\nsession=0x%" PRIx64 "\nnode=%s\n\n", e->c.czxid,
+               (uint64_t)e->c.node_session, path_name(e->c.node));
     buf_append(text, e->data, e->data_len);
 }
 
@@ -111,14 +111,19 @@ static struct conclave_election *of_step(struct step *step)
 
 static void ack_submit(struct conclave_election *e, const struct conclave_op *op, step_fn fn)
 {
-    e->ack_generation = e->generation;
+    e->ack_generation = e->c.generation;
     step_submit(&e->ack_step, op, fn);
 }
 
 /* Whether an answer is about the node of now, and this state. */
-static bool still(const struct conclave_election *e, enum election_state state)
+static bool still(const struct conclave_election *e, enum contender_state state)
 {
-    return e->ack_generation == e->generation && e->state == state;
+    return e->ack_generation == e->c.generation && e->c.state == state;
+}
+
+static bool still_leads(const struct conclave_election *e)
+{
+    return e->ack_generation == e->c.generation && contender_is_granted(&e->c);
 }
 
 /* The part of a transaction that made it fail, or count. */
@@ -135,7 +140,7 @@ static size_t failed_part(const struct conclave_reply *reply)
 
 static struct conclave_op check_own(const struct conclave_election *e)
 {
-    return conclave_op_path(CONCLAVE_OP_CHECK, e->node, -1);
+    return conclave_op_path(CONCLAVE_OP_CHECK, e->c.node, -1);
 }
 
 static struct conclave_op set_last(const struct conclave_election *e, const char *text)
@@ -147,9 +152,9 @@ static void on_last_created(struct step *step, const struct conclave_reply *repl
 {
     struct conclave_election *e = of_step(step);
     if (reply->error != 0 && reply->error != CONCLAVE_NODE_EXISTS) {
-        election_trouble(e, reply->error);
+        contender_trouble(&e->c, reply->error);
     }
-    election_run(e);
+    contender_run(&e->c);
 }
 
 /* `last` lasts: it keeps the container beside it, and its version only grows. */
@@ -166,12 +171,12 @@ static void on_dir(struct ensure_path *ensure, int error)
     struct conclave_election *e = CONTAINER_OF(ensure, struct conclave_election, ack_dir);
     e->ack_ensuring = false;
     if (error != 0) {
-        election_trouble(e, error);
+        contender_trouble(&e->c, error);
     } else if (!e->ack_step.busy && recipes_connected(election_rt(e))) {
         create_last(e);
         return;
     }
-    election_run(e);
+    contender_run(&e->c);
 }
 
 /* Makes the container and `last` in it. */
@@ -180,14 +185,14 @@ static void make_last(struct conclave_election *e)
     e->ack_ensuring = true;
     if (ensure_path_start(&e->ack_dir, e->leader_dir, e->acl, e->options.acl_count, on_dir) != 0) {
         e->ack_ensuring = false;
-        election_retry_later(e);
+        contender_retry_later(&e->c);
     }
 }
 
 static bool ack_busy(const struct conclave_election *e)
 {
     return e->ack_step.busy || e->ack_ensuring || e->ack_watch.armed ||
-           client_timer_active(&e->wake) || !recipes_connected(election_rt(e));
+           client_timer_active(&e->c.wake) || !recipes_connected(election_rt(e));
 }
 
 /* --- takeover delay ---------------------------------------------------------------- */
@@ -196,10 +201,10 @@ static void on_delay(struct conclave_client *client, void *ctx)
 {
     (void)client;
     struct conclave_election *e = ctx;
-    if (e->state == ELECTION_PROVING && e->takeover == TAKEOVER_DELAY) {
+    if (e->c.state == CONTENDER_PROVING && e->takeover == TAKEOVER_DELAY) {
         e->takeover = TAKEOVER_MARK;
     }
-    election_run(e);
+    contender_run(&e->c);
 }
 
 static void on_last_read(struct step *step, const struct conclave_reply *reply)
@@ -208,41 +213,41 @@ static void on_last_read(struct step *step, const struct conclave_reply *reply)
     struct conclave_client *client = election_rt(e)->client;
     int64_t czxid = 0;
     bool clean = false;
-    if (!still(e, ELECTION_PROVING)) {
+    if (!still(e, CONTENDER_PROVING)) {
         /* dropped */
     } else if (reply->error == CONCLAVE_NO_NODE) {
         e->takeover = TAKEOVER_MARK; /* nobody has led here */
     } else if (reply->error != 0) {
-        election_trouble(e, reply->error);
+        contender_trouble(&e->c, reply->error);
     } else if (reply->data_len == 0 || (last_parse(reply->data, reply->data_len, &czxid, &clean) &&
-                                        (clean || czxid == e->czxid))) {
+                                        (clean || czxid == e->c.czxid))) {
         e->takeover = TAKEOVER_MARK;
     } else {
         e->takeover = TAKEOVER_DELAY;
         client_timer_start(client, &e->delay,
                            client_now_ns(client) + e->options.takeover_delay_ms * 1000000);
     }
-    election_run(e);
+    contender_run(&e->c);
 }
 
 static void on_marked(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_election *e = of_step(step);
-    if (!still(e, ELECTION_PROVING)) {
-        election_run(e);
+    if (!still(e, CONTENDER_PROVING)) {
+        contender_run(&e->c);
     } else if (reply->error == 0) {
         e->takeover = TAKEOVER_DONE;
         e->marked = true;
         e->last_version = reply->results[1].stat.version;
-        election_run(e);
+        contender_run(&e->c);
     } else if (failed_part(reply) == 0 && reply->error == CONCLAVE_NO_NODE) {
-        election_node_gone(e, CONCLAVE_ELOST);
-        election_run(e);
+        contender_node_gone(&e->c, CONCLAVE_ELOST);
+        contender_run(&e->c);
     } else if (reply->error == CONCLAVE_NO_NODE) {
         make_last(e);
     } else {
-        election_trouble(e, reply->error);
-        election_run(e);
+        contender_trouble(&e->c, reply->error);
+        contender_run(&e->c);
     }
 }
 
@@ -269,7 +274,7 @@ void election_takeover_run(struct conclave_election *e)
 static void on_ack_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
     (void)type;
-    election_run(CONTAINER_OF(slot, struct conclave_election, ack_watch));
+    contender_run(&CONTAINER_OF(slot, struct conclave_election, ack_watch)->c);
 }
 
 static void acknowledged(struct conclave_election *e, int32_t last_version)
@@ -296,18 +301,18 @@ static void on_own_last(struct step *step, const struct conclave_reply *reply)
     struct conclave_election *e = of_step(step);
     int64_t czxid = 0;
     bool clean = false;
-    if (e->node_session != client_session_id(election_rt(e)->client)) {
+    if (e->c.node_session != client_session_id(election_rt(e)->client)) {
         not_acknowledged(e);
     } else if (reply->error == 0 && last_parse(reply->data, reply->data_len, &czxid, &clean) &&
-               czxid == e->czxid) {
+               czxid == e->c.czxid) {
         acknowledged(e, reply->stat.version);
     } else if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
-        election_trouble(e, reply->error);
+        contender_trouble(&e->c, reply->error);
     } else {
         not_acknowledged(
             e); /* somebody else has written it since: `current` is not ours any more */
     }
-    election_run(e);
+    contender_run(&e->c);
 }
 
 static bool is_ours(const struct conclave_election *e, const struct conclave_reply *reply)
@@ -315,11 +320,11 @@ static bool is_ours(const struct conclave_election *e, const struct conclave_rep
     char text[LAST_TEXT_MAX] = "";
     char *at = text;
     int64_t czxid;
-    if (reply->stat.ephemeral_owner != e->node_session || reply->data == NULL) {
+    if (reply->stat.ephemeral_owner != e->c.node_session || reply->data == NULL) {
         return false;
     }
     memcpy(text, reply->data, reply->data_len < sizeof text ? reply->data_len : sizeof text - 1);
-    return read_number(&at, "token=", 10, &czxid) && czxid == e->czxid;
+    return read_number(&at, "token=", 10, &czxid) && czxid == e->c.czxid;
 }
 
 static void on_current(struct step *step, const struct conclave_reply *reply)
@@ -335,16 +340,16 @@ static void on_current(struct step *step, const struct conclave_reply *reply)
     if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE) {
         not_acknowledged(e);
     } else {
-        election_trouble(e, reply->error);
+        contender_trouble(&e->c, reply->error);
     }
     if (reply->error == 0 && e->steal_read) {
         e->steal = true;
     }
     e->steal_read = false;
-    if (e->steal || !still(e, ELECTION_LEADING)) {
+    if (e->steal || !still_leads(e)) {
         watch_slot_clear(&e->ack_watch);
     }
-    election_run(e);
+    contender_run(&e->c);
 }
 
 static void read_current(struct conclave_election *e)
@@ -353,7 +358,7 @@ static void read_current(struct conclave_election *e)
     op.linearizable = e->ack_unknown; /* the server that we are at now may lag behind that write */
     if (watch_slot_prepare(&e->ack_watch, e->current_path, &op) != 0) {
         e->steal_read = false;
-        election_retry_later(e);
+        contender_retry_later(&e->c);
         return;
     }
     ack_submit(e, &op, on_current);
@@ -364,7 +369,7 @@ static void read_current(struct conclave_election *e)
 static void on_steal_last(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_election *e = of_step(step);
-    if (!still(e, ELECTION_LEADING)) {
+    if (!still_leads(e)) {
         /* dropped */
     } else if (reply->error == 0) {
         e->steal_read = true;
@@ -375,9 +380,9 @@ static void on_steal_last(struct step *step, const struct conclave_reply *reply)
         make_last(e);
         return;
     } else {
-        election_trouble(e, reply->error);
+        contender_trouble(&e->c, reply->error);
     }
-    election_run(e);
+    contender_run(&e->c);
 }
 
 /* There is an acknowledgement already: whose? */
@@ -400,10 +405,10 @@ static bool ack_refused(struct conclave_election *e, const struct conclave_reply
     size_t create_part = stolen ? 2 : 1;
     bool changed = stolen && (part == 1 || reply->error == CONCLAVE_BAD_VERSION);
     if (part >= reply->results_count) {
-        election_trouble(e, reply->error); /* no answer by parts */
+        contender_trouble(&e->c, reply->error); /* no answer by parts */
     } else if (part == 0 && reply->error == CONCLAVE_NO_NODE) {
-        election_node_gone(e, CONCLAVE_ELOST);
-    } else if (changed || !still(e, ELECTION_LEADING)) {
+        contender_node_gone(&e->c, CONCLAVE_ELOST);
+    } else if (changed || !still_leads(e)) {
         return false; /* since it was read, or not of interest any more */
     } else if (part == create_part && reply->error == CONCLAVE_NODE_EXISTS) {
         examine_current(e);
@@ -412,7 +417,7 @@ static bool ack_refused(struct conclave_election *e, const struct conclave_reply
         make_last(e);
         return true;
     } else {
-        election_trouble(e, reply->error);
+        contender_trouble(&e->c, reply->error);
     }
     return false;
 }
@@ -422,12 +427,12 @@ static void on_ack(struct step *step, const struct conclave_reply *reply)
     struct conclave_election *e = of_step(step);
     bool stolen = e->steal;
     e->steal = false;
-    if (e->node_session != client_session_id(election_rt(e)->client)) {
+    if (e->c.node_session != client_session_id(election_rt(e)->client)) {
         not_acknowledged(e); /* went with its session */
     } else if (reply->error == 0) {
         acknowledged(e, reply->results[stolen ? 3 : 2].stat.version);
     } else if (error_is_unknown(reply->error)) {
-        election_trouble(e, reply->error);
+        contender_trouble(&e->c, reply->error);
     } else {
         /* The one that exists may be our own, of an earlier try whose answer was lost. */
         e->ack_unknown = reply->error == CONCLAVE_NODE_EXISTS;
@@ -435,7 +440,7 @@ static void on_ack(struct step *step, const struct conclave_reply *reply)
             return;
         }
     }
-    election_run(e);
+    contender_run(&e->c);
 }
 
 void election_ack_run(struct conclave_election *e)
@@ -452,7 +457,7 @@ void election_ack_run(struct conclave_election *e)
     current_text(e, &current);
     if (!buf_ok(&current)) {
         buf_finish(&current);
-        election_retry_later(e);
+        contender_retry_later(&e->c);
         return;
     }
     parts[count++] = check_own(e);
@@ -479,12 +484,12 @@ void election_ack_run(struct conclave_election *e)
 static void on_data_set(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_election *e = CONTAINER_OF(step, struct conclave_election, data_step);
-    bool current = e->data_generation == e->generation && e->node != NULL;
+    bool current = e->data_generation == e->c.generation && e->c.node != NULL;
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE && current) {
         e->data_dirty = true;
-        election_trouble(e, reply->error);
+        contender_trouble(&e->c, reply->error);
     }
-    election_run(e);
+    contender_run(&e->c);
 }
 
 /* While our node stands an acknowledgement that was ours still is. */
@@ -492,21 +497,21 @@ void election_data_run(struct conclave_election *e)
 {
     struct conclave_op parts[2];
     struct buf current;
-    if (!e->data_dirty || e->data_step.busy || client_timer_active(&e->wake)) {
+    if (!e->data_dirty || e->data_step.busy || client_timer_active(&e->c.wake)) {
         return;
     }
     buf_init(&current, 0);
     current_text(e, &current);
     if (!buf_ok(&current)) {
         buf_finish(&current);
-        election_retry_later(e);
+        contender_retry_later(&e->c);
         return;
     }
-    parts[0] = conclave_op_set(e->node, e->data, e->data_len, -1);
+    parts[0] = conclave_op_set(e->c.node, e->data, e->data_len, -1);
     parts[1] = conclave_op_set(e->current_path, current.data, current.len, -1);
     struct conclave_op op = conclave_op_multi(parts, e->acked ? 2 : 1);
     e->data_dirty = false;
-    e->data_generation = e->generation;
+    e->data_generation = e->c.generation;
     step_submit(&e->data_step, &op, on_data_set);
     buf_finish(&current);
 }
@@ -520,15 +525,15 @@ static void left(struct conclave_election *e)
     e->marked = false;
     e->ack_wanted = false;
     e->tidy = TIDY_NONE;
-    election_node_gone(e, CONCLAVE_ECANCELED);
-    election_enter(e, ELECTION_IDLE);
+    contender_node_gone(&e->c, CONCLAVE_ECANCELED);
+    contender_enter(&e->c, CONTENDER_OUT);
 }
 
 /* One part fewer: whatever is gone already needs no deletion. */
 static void leave_without(struct conclave_election *e, const struct conclave_op *part)
 {
-    if (part->path == e->node) {
-        election_node_gone(e, CONCLAVE_ELOST);
+    if (part->path == e->c.node) {
+        contender_node_gone(&e->c, CONCLAVE_ELOST);
     } else if (part->path == e->current_path) {
         e->acked = false;
     } else {
@@ -542,10 +547,10 @@ static void leave_without(struct conclave_election *e, const struct conclave_op 
 static size_t leave_parts(struct conclave_election *e, const char *text, struct conclave_op *parts)
 {
     size_t count = 0;
-    if (e->node != NULL) {
-        parts[count++] = conclave_op_path(CONCLAVE_OP_DELETE, e->node, -1);
+    if (e->c.node != NULL) {
+        parts[count++] = conclave_op_path(CONCLAVE_OP_DELETE, e->c.node, -1);
     }
-    if (e->marked && e->stopped_clean && e->node != NULL) {
+    if (e->marked && e->stopped_clean && e->c.node != NULL) {
         parts[count++] = set_last(e, text);
         parts[count - 1].version = e->last_version;
     } else if (e->acked) {
@@ -561,12 +566,12 @@ static void on_tidied(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_election *e = of_step(step);
     bool alone = e->tidy == TIDY_LIST && reply->error == 0 && reply->children_count == 0;
-    if (alone && e->state == ELECTION_LEAVING) {
+    if (alone && e->c.state == CONTENDER_LEAVING) {
         e->tidy = TIDY_DELETE;
-    } else if (e->state == ELECTION_LEAVING) {
+    } else if (e->c.state == CONTENDER_LEAVING) {
         left(e);
     }
-    election_run(e);
+    contender_run(&e->c);
 }
 
 /* A candidate that comes in between finds `last` gone and creates it, or has written it, and the deletion fails. */
@@ -582,15 +587,15 @@ static void tidy_run(struct conclave_election *e)
 /* The node has been deleted. results: of leave_parts. */
 static void on_node_deleted(struct conclave_election *e, const struct conclave_reply *reply)
 {
-    bool wrote_last = e->marked && e->stopped_clean && e->node != NULL;
-    if (!wrote_last || !e->closing.ending || reply->results_count < 2) {
+    bool wrote_last = e->marked && e->stopped_clean && e->c.node != NULL;
+    if (!wrote_last || !e->c.closing.ending || reply->results_count < 2) {
         left(e);
         return;
     }
     e->last_version = reply->results[1].stat.version;
     e->tidy = TIDY_LIST;
     e->acked = false;
-    election_node_gone(e, CONCLAVE_ECANCELED);
+    contender_node_gone(&e->c, CONCLAVE_ECANCELED);
 }
 
 static void on_left(struct step *step, const struct conclave_reply *reply)
@@ -599,8 +604,8 @@ static void on_left(struct step *step, const struct conclave_reply *reply)
     char text[LAST_TEXT_MAX];
     struct conclave_op parts[3];
     size_t part = failed_part(reply);
-    if (!still(e, ELECTION_LEAVING)) {
-        election_run(e);
+    if (!still(e, CONTENDER_LEAVING)) {
+        contender_run(&e->c);
         return;
     }
     last_text(e, true, text);
@@ -611,19 +616,20 @@ static void on_left(struct step *step, const struct conclave_reply *reply)
     } else if (gone && part < count) {
         leave_without(e, &parts[part]);
     } else if (error_is_unknown(reply->error)) {
-        election_trouble(e, reply->error);
-    } else if (e->node != NULL && e->acked) {
+        contender_trouble(&e->c, reply->error);
+    } else if (e->c.node != NULL && e->acked) {
         e->acked = false; /* refused: the node at least, `current` goes with the session */
         e->marked = false;
     } else {
         /* Not permitted, say: goes with the session at the latest. */
-        if (e->node != NULL && deletes_add(&election_rt(e)->deletes, e->node, NULL, NULL) != 0) {
-            election_retry_later(e);
+        if (e->c.node != NULL &&
+            deletes_add(&election_rt(e)->deletes, e->c.node, NULL, NULL) != 0) {
+            contender_retry_later(&e->c);
         } else {
             left(e);
         }
     }
-    election_run(e);
+    contender_run(&e->c);
 }
 
 void election_leave_run(struct conclave_election *e)
@@ -635,7 +641,7 @@ void election_leave_run(struct conclave_election *e)
     }
     watch_slot_clear(&e->ack_watch);
     client_timer_stop(election_rt(e)->client, &e->delay);
-    if (e->node == NULL && !e->acked && !e->ack_unknown) {
+    if (e->c.node == NULL && !e->acked && !e->ack_unknown) {
         if (e->tidy != TIDY_NONE && recipes_connected(election_rt(e))) {
             tidy_run(e);
         } else {
@@ -643,7 +649,7 @@ void election_leave_run(struct conclave_election *e)
         }
         return;
     }
-    if (!recipes_connected(election_rt(e)) || client_timer_active(&e->wake)) {
+    if (!recipes_connected(election_rt(e)) || client_timer_active(&e->c.wake)) {
         return;
     }
     if (e->ack_unknown) {
@@ -657,8 +663,8 @@ void election_leave_run(struct conclave_election *e)
 
 void election_ack_init(struct conclave_election *e)
 {
-    step_init(&e->ack_step, &e->handle);
-    step_init(&e->data_step, &e->handle);
-    watch_slot_init(&e->ack_watch, &e->handle, on_ack_watch);
+    step_init(&e->ack_step, &e->c.handle);
+    step_init(&e->data_step, &e->c.handle);
+    watch_slot_init(&e->ack_watch, &e->c.handle, on_ack_watch);
     client_timer_init(&e->delay, on_delay, e);
 }

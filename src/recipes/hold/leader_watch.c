@@ -29,8 +29,8 @@ static void retry_later(struct observer *o)
 static void trouble(struct observer *o, int error)
 {
     if (error_is_fatal(error)) {
-        election_end(o->election, error);
-        election_run(o->election);
+        contender_end(&o->election->c, error);
+        contender_run(&o->election->c);
     } else if (error != CONCLAVE_CONNECTION_LOSS) {
         retry_later(o);
     }
@@ -76,7 +76,7 @@ static void see(struct observer *o, struct leader_news *news)
     }
     o->seen = news;
     o->due = true;
-    handle_post(&o->election->handle);
+    handle_post(&o->election->c.handle);
 }
 
 /* candidate: the data of its node. NULL without memory. */
@@ -220,7 +220,7 @@ static void on_parent(struct step *step, const struct conclave_reply *reply)
 static void on_children(struct step *step, const struct conclave_reply *reply)
 {
     struct observer *o = of_step(step);
-    struct contender *list = NULL;
+    struct line_entry *list = NULL;
     size_t count = 0;
     if (o->first.pending) {
         watch_slot_answered(&o->first, reply->error == 0);
@@ -342,7 +342,7 @@ bool observer_tell(struct observer *o)
         .data_len = news->data_len,
         .session_id = news->session_id,
         .sequence = news->sequence,
-        .self = news->present && e->node != NULL && strcmp(news->node, path_name(e->node)) == 0,
+        .self = news->present && e->c.node != NULL && strcmp(news->node, path_name(e->c.node)) == 0,
         .token = {news->czxid},
     };
     news->in_use = true;
@@ -360,9 +360,9 @@ void observer_init(struct observer *o, struct conclave_election *e)
 {
     memset(o, 0, sizeof *o);
     o->election = e;
-    step_init(&o->step, &e->handle);
-    watch_slot_init(&o->current, &e->handle, on_current_watch);
-    watch_slot_init(&o->first, &e->handle, on_first_watch);
+    step_init(&o->step, &e->c.handle);
+    watch_slot_init(&o->current, &e->c.handle, on_current_watch);
+    watch_slot_init(&o->first, &e->c.handle, on_first_watch);
     client_timer_init(&o->retry, on_retry, o);
 }
 

@@ -1,19 +1,12 @@
 /*
- * The lock's inside, shared by its files: lock.c (the contender's machine), lock_position.c (whom it
- * waits for), lock_change.c (downgrade, upgrade), lock_revoke.c, lock_api.c and lock_many.c (the
+ * The lock's inside, shared by its files: lock.c (what a lock adds to the contender), lock_position.c
+ * (whom it waits for), lock_change.c (downgrade, upgrade), lock_revoke.c, lock_api.c and lock_many.c (the
  * public functions), semaphore.c (a lock that N may hold).
  *
- * The machine (every arrow is checked by lock_enter):
- *
- *                                   .--< lapsed untold >--.
- *                                   v                     |
- *   IDLE --acquire--> JOINING --made--> WAITING --free--> PROVING --proved--> HELD --> LOST
- *   ^  |  ^              |               |                   |                 |        |
- *   |  |  '---failed-----'               |  given up, node gone                | released
- *   |  '--try--> PROBING --free--> JOINING                   v                 v        v
- *   '---------- deletion under way -------------------------- LEAVING <-----------------'
- *
- *   IDLE --ending--> CLOSED
+ * A lock is a contender (contender.h) that somebody asks for: acquires are requests in a list, the first
+ * one is served, and the contender leaves when nobody is served. No callback begins or ends a hold:
+ * HELD lasts until the owner releases it, STOPPING until the owner of a lost one does. A try looks whether
+ * it would be free (ASKING) before it makes a node.
  *
  * LEAVING lasts no longer than it takes to put the node among the guaranteed deletions: the next
  * acquire makes another node, whose name differs, and does not wait.
@@ -23,31 +16,13 @@
  * operator's deletion and a request to release would not be noticed. Who waits needs 2 more: the one
  * before it with a watch, and a look at it when that has told. Who is granted later than the lease that
  * its create proved needs a transaction as well. None of it grows with those who wait but the list.
- *
- * Acquires are requests in a list; the first one is served. Everything is guarded by the client's
- * lock, but for the grant.
  */
 #ifndef RECIPES_HOLD_LOCK_H
 #define RECIPES_HOLD_LOCK_H
 
-#include "recipes/engine/grant.h"
-#include "recipes/engine/handle_shutdown.h"
-#include "recipes/engine/line_position.h"
-#include "recipes/engine/protected_create.h"
+#include "recipes/hold/contender.h"
 
 #include <conclave/lock.h>
-
-enum lock_state {
-    LOCK_IDLE,
-    LOCK_PROBING, /* try: whether anybody is there, before a node is made */
-    LOCK_JOINING, /* the node is being made */
-    LOCK_WAITING, /* finding its place, or waiting for others */
-    LOCK_PROVING, /* free to hold it: proves its lease */
-    LOCK_HELD,
-    LOCK_LOST, /* not held any more; its owner has not released it yet */
-    LOCK_LEAVING,
-    LOCK_CLOSED, /* on_closed is due or has run */
-};
 
 /* An acquire. On the heap with fn, else on the stack of the one who waits for `done`. */
 struct lock_request {
@@ -87,7 +62,7 @@ struct lock_change_result {
 };
 
 struct conclave_lock {
-    struct handle handle; /* first: it is freed through it */
+    struct contender c; /* first: it is freed through it */
 
     /* What the user gave. */
     struct conclave_lock_options options; /* path and id of it are not used: below */
@@ -98,54 +73,34 @@ struct conclave_lock {
     struct conclave_acl *acl; /* one block with its strings */
     int32_t permits;          /* of a semaphore; 0: a lock */
 
-    /* Where it stands. */
-    enum lock_state state;
-    struct closing closing; /* ending: on the way to CLOSED */
-    bool running;
-    bool again;
+    /* Who asks for it. */
     struct list requests;         /* acquires, in their order */
     struct lock_request *serving; /* the first of them, once it is under way */
     struct list answers;          /* whose fn is to be called */
-    unsigned deletions;           /* of nodes of ours, under way */
-    struct list releases;         /* waiting for them */
-    struct list released;         /* whose fn is to be called */
-    struct client_timer wake;
+    uint64_t owner;               /* who holds it, or held it until it was lost */
+    unsigned depth;               /* acquires of the owner */
 
-    /* The node. */
-    struct protected_create create;
-    char *node;           /* path, NULL: none */
+    /* The nodes. */
     enum name_kind kind;  /* of the node */
-    int64_t node_session; /* its owner */
-    int64_t node_czxid;
-    int64_t sent_ns;    /* when its creation was sent, 0: not known */
-    bool session_ended; /* the session of the last node is known to have ended */
-    struct place place;
-    struct step probe; /* try's list; the semaphore's N; its mark */
-    bool probed;       /* nobody is in the way of the try */
+    unsigned deletions;   /* of nodes of ours, under way */
+    struct list releases; /* waiting for them */
+    struct list released; /* whose fn is to be called */
+    struct step probe;    /* try's list; the semaphore's N; its mark */
+    bool probed;          /* nobody is in the way of the try */
     uint32_t probe_generation;
 
-    /* The grant. */
-    struct lease_holder holder;
-    struct grant grant;
-    int64_t czxid;  /* token */
-    uint64_t owner; /* who holds it, or held it until it was lost */
-    unsigned depth; /* acquires of the owner */
-    bool free;      /* nobody stands in the way, as soon as all else is known */
-
     /* Loss and revocation. */
-    int lost_why;
-    int64_t lost_until_ns; /* end of the lease at the loss; 0: somebody else may hold it */
-    bool lost_due;         /* on_lost has to run */
-    int64_t revoke_zxid;   /* of the last request that was seen */
-    unsigned revokes_due;  /* calls of on_revoke_request that are due */
+    bool lost_due;        /* on_lost has to run */
+    int64_t revoke_zxid;  /* of the last request that was seen */
+    unsigned revokes_due; /* calls of on_revoke_request that are due */
 
     /* Changing the kind. */
     enum lock_change change;
     struct step change_step;
-    char *change_node; /* the node that shall stand then */
+    struct protected_create change_create; /* makes change_node: the writer's */
+    char *change_node;                     /* the node that shall stand then */
     char *change_data;
     int64_t change_czxid;
-    bool change_creating;                     /* `create` makes change_node */
     struct lock_change_result *change_result; /* who waits for it, NULL: nobody any more */
 
     /* Semaphore. */
@@ -155,25 +110,12 @@ struct conclave_lock {
 
 static inline struct conclave_recipes *lock_rt(const struct conclave_lock *l)
 {
-    return l->handle.rt;
+    return contender_rt(&l->c);
 }
 
 /* --- lock.c ---------------------------------------------------------------------- */
 
 void lock_init(struct conclave_lock *l, struct conclave_recipes *rt);
-
-/* Looks at what is known and does what is next. After every change; lock held. */
-void lock_run(struct conclave_lock *l);
-
-/* Checked against the drawing above. */
-void lock_enter(struct conclave_lock *l, enum lock_state state);
-
-/* What to do about an error that a request of ours got while it waits: unknown outcomes wait for
- * the next link, most others for a while, and some will never be better: they end the acquire. */
-void lock_trouble(struct conclave_lock *l, int error);
-
-/* Has lock_run called in a while. */
-void lock_retry_later(struct conclave_lock *l);
 
 /* Ends an acquire. error 0: it was granted, with this token. */
 void lock_answer(struct conclave_lock *l, struct lock_request *request, int error);
@@ -182,17 +124,14 @@ void lock_answer(struct conclave_lock *l, struct lock_request *request, int erro
  * late, was none. It is let go then. */
 void lock_confirm(struct conclave_lock *l, struct lock_request *request);
 
+/* Makes the node. */
+void lock_join(struct conclave_lock *l);
+
 /* The acquire that is served has failed. */
 void lock_fail(struct conclave_lock *l, int error);
 
-/* The node is gone: CONCLAVE_SESSION_EXPIRED, CONCLAVE_ELOST, or why the client ended. */
-void lock_node_gone(struct conclave_lock *l, int why);
-
 /* Deletes a node of ours, however often the link breaks. 0 or CONCLAVE_ENOMEM. */
 int lock_delete(struct conclave_lock *l, const char *path) CONCLAVE_MUST_USE;
-
-/* Ends the handle, as soon as its nodes allow. */
-void lock_end(struct conclave_lock *l, int why);
 
 /* Puts an acquire at the end of the list. timeout_ms: 0 is try. */
 void lock_request_add(struct conclave_lock *l, struct lock_request *request, int64_t timeout_ms);
@@ -205,7 +144,7 @@ int lock_let_go(struct conclave_lock *l, uint64_t owner, bool *ret_last) CONCLAV
 
 extern const struct place_class lock_place_class;
 
-/* In PROBING: makes the list; enters JOINING when it would be free, else ends the acquire. */
+/* In ASKING: makes the list; makes the node when it would be free, else ends the acquire. */
 void lock_probe_run(struct conclave_lock *l);
 
 /* A node was made: N has to be compared. */
@@ -232,11 +171,10 @@ void lock_change_run(struct conclave_lock *l);
 /* Held no more, or to be released: the change ends with error. Its node, if any, is deleted. */
 void lock_change_end(struct conclave_lock *l, int error);
 
-/* To be told of what protected_create made or not, in HELD. */
-void lock_change_created(struct conclave_lock *l, int error, char *path,
-                         const struct conclave_stat *stat);
-
 /* --- lock_api.c ------------------------------------------------------------------ */
+
+/* Frees what lock_create copied, and l. NULL is allowed. */
+void lock_free_copies(struct conclave_lock *l);
 
 /* For locks and semaphores: as the public functions. permits 0: a lock. */
 int lock_create(struct conclave_recipes *rt, const struct conclave_lock_options *options,

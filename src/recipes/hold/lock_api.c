@@ -50,7 +50,7 @@ static bool copy_options(struct conclave_lock *l, const struct conclave_lock_opt
     return l->path != NULL && l->id != NULL;
 }
 
-static void free_copies(struct conclave_lock *l)
+void lock_free_copies(struct conclave_lock *l)
 {
     if (l != NULL) {
         free(l->path);
@@ -73,7 +73,7 @@ int lock_create(struct conclave_recipes *rt, const struct conclave_lock_options 
     }
     struct conclave_lock *l = calloc(1, sizeof *l);
     if (l == NULL || !copy_options(l, options)) {
-        free_copies(l);
+        lock_free_copies(l);
         return CONCLAVE_ENOMEM;
     }
     if (callbacks != NULL) {
@@ -82,14 +82,9 @@ int lock_create(struct conclave_recipes *rt, const struct conclave_lock_options 
     l->ctx = ctx;
     l->permits = permits;
     client_lock(rt->client);
-    int64_t timeout_ms = client_timeout_ms(rt->client);
-    if (state_is_final(client_state(rt->client))) {
-        error = CONCLAVE_ECLOSED;
-    } else if (timeout_ms > 0 && l->options.lease.grace_ms > lease_grace_max_ms(timeout_ms)) {
-        error = CONCLAVE_EINVAL;
-    }
+    error = contender_may_start(rt, &l->options.lease);
     if (error != 0) {
-        free_copies(l);
+        lock_free_copies(l);
     } else {
         lock_init(l, rt);
         *ret = l;
@@ -128,19 +123,19 @@ int lock_acquire(struct conclave_lock *l, uint64_t owner, int64_t timeout_ms,
         return error;
     }
     client_lock(client);
-    handle_ref(&l->handle);
+    handle_ref(&l->c.handle);
     lock_request_add(l, &request, timeout_ms);
     error = client_wait(client, request_done, &request, CONCLAVE_FOREVER);
     if (!request.done) { /* it may not wait here */
         lock_answer(l, &request, error);
-        lock_run(l);
+        contender_run(&l->c);
     }
     lock_confirm(l, &request);
     error = request.error;
     if (error == 0 && ret_token != NULL) {
         *ret_token = request.token;
     }
-    handle_unref(&l->handle);
+    handle_unref(&l->c.handle);
     client_unlock(client);
     return error;
 }
@@ -175,7 +170,7 @@ int conclave_lock_acquire_async(struct conclave_lock *l, uint64_t owner, int64_t
     request->fn = fn;
     request->ctx = ctx;
     client_lock(client);
-    if (l->closing.ending) {
+    if (l->c.closing.ending) {
         error = CONCLAVE_ECLOSED;
         free(request);
     } else {
@@ -197,7 +192,7 @@ int conclave_lock_cancel(struct conclave_lock *l)
         lock_answer(l, CONTAINER_OF(l->requests.next, struct lock_request, link),
                     CONCLAVE_ECANCELED);
     }
-    lock_run(l);
+    contender_run(&l->c);
     client_unlock(client);
     return 0;
 }
@@ -206,39 +201,27 @@ int conclave_lock_cancel(struct conclave_lock *l)
 
 bool conclave_lock_is_held(const struct conclave_lock *l)
 {
-    return grant_until_ns(&l->grant, lock_rt(l)) != 0;
+    return grant_until_ns(&l->c.grant, lock_rt(l)) != 0;
 }
 
 int64_t conclave_lock_lease_left_ms(const struct conclave_lock *l)
 {
-    return grant_left_ms(&l->grant, lock_rt(l));
+    return grant_left_ms(&l->c.grant, lock_rt(l));
 }
 
 int64_t conclave_lock_lease_until_ns(const struct conclave_lock *l)
 {
-    return grant_until_ns(&l->grant, lock_rt(l));
+    return grant_until_ns(&l->c.grant, lock_rt(l));
 }
 
 struct conclave_token conclave_lock_token(const struct conclave_lock *l)
 {
-    return grant_token(&l->grant, lock_rt(l));
+    return grant_token(&l->c.grant, lock_rt(l));
 }
 
 void conclave_lock_node(const struct conclave_lock *l, char *buf, size_t len)
 {
-    struct conclave_client *client = lock_rt(l)->client;
-    if (len == 0) {
-        return;
-    }
-    buf[0] = '\0';
-    if (client_check(client) != 0) {
-        return;
-    }
-    client_lock(client);
-    if (l->node != NULL) {
-        (void)snprintf(buf, len, "%s", path_name(l->node));
-    }
-    client_unlock(client);
+    contender_node_name(&l->c, buf, len);
 }
 
 /* --- releasing ------------------------------------------------------------------- */
@@ -246,7 +229,7 @@ void conclave_lock_node(const struct conclave_lock *l, char *buf, size_t len)
 /* Whether a node of ours is still to be deleted. */
 static bool lock_is_leaving(const struct conclave_lock *l)
 {
-    return l->deletions > 0 || l->state == LOCK_LEAVING;
+    return l->deletions > 0 || l->c.state == CONTENDER_LEAVING;
 }
 
 static bool release_done(void *ctx)
@@ -264,7 +247,7 @@ int lock_release(struct conclave_lock *l, uint64_t owner, int64_t timeout_ms)
         return error;
     }
     client_lock(client);
-    handle_ref(&l->handle);
+    handle_ref(&l->c.handle);
     error = lock_let_go(l, owner, &last);
     if (error == 0 && last && lock_is_leaving(l)) {
         list_push_back(&l->releases, &release.link);
@@ -273,7 +256,7 @@ int lock_release(struct conclave_lock *l, uint64_t owner, int64_t timeout_ms)
             list_remove(&release.link);
         }
     }
-    handle_unref(&l->handle);
+    handle_unref(&l->c.handle);
     client_unlock(client);
     return error;
 }
@@ -307,7 +290,7 @@ int conclave_lock_release_async(struct conclave_lock *l, uint64_t owner, conclav
             list_push_back(&l->releases, &release->link);
         } else {
             list_push_back(&l->released, &release->link);
-            handle_post(&l->handle);
+            handle_post(&l->c.handle);
         }
     }
     client_unlock(client);
@@ -325,13 +308,14 @@ static int change_begin(struct conclave_lock *l, enum name_kind to,
                         struct lock_change_result *result)
 {
     bool fits = to == NAME_READ ? l->kind == NAME_WRITE : l->kind == NAME_READ;
-    if (l->state == LOCK_LOST && l->owner == lock_owner(0)) {
+    if (l->c.state == CONTENDER_STOPPING && l->owner == lock_owner(0)) {
         return CONCLAVE_ELOST;
     }
-    if (l->state != LOCK_HELD || l->owner != lock_owner(0)) {
+    if (l->c.state != CONTENDER_HELD || l->owner != lock_owner(0)) {
         return CONCLAVE_ENOTOWNER;
     }
-    if (l->change != CHANGE_NONE || l->create.phase != PROTECTED_IDLE || l->change_step.busy) {
+    if (l->change != CHANGE_NONE || l->change_create.phase != PROTECTED_IDLE ||
+        l->change_step.busy) {
         return CONCLAVE_EBUSY;
     }
     if (!fits) {
@@ -356,10 +340,10 @@ static int change(struct conclave_lock *l, enum name_kind to, int64_t timeout_ms
         return error;
     }
     client_lock(client);
-    handle_ref(&l->handle);
+    handle_ref(&l->c.handle);
     error = change_begin(l, to, &result);
     if (error == 0) {
-        lock_run(l);
+        contender_run(&l->c);
         error =
             client_wait(client, change_finished, &result, client_deadline_ns(client, timeout_ms));
         if (result.done) {
@@ -368,11 +352,11 @@ static int change(struct conclave_lock *l, enum name_kind to, int64_t timeout_ms
             l->change_result = NULL;
             if (to == NAME_WRITE) {
                 lock_change_end(l, error);
-                lock_run(l);
+                contender_run(&l->c);
             }
         }
     }
-    handle_unref(&l->handle);
+    handle_unref(&l->c.handle);
     client_unlock(client);
     return error;
 }
@@ -392,58 +376,24 @@ int conclave_lock_try_upgrade(struct conclave_lock *l, int64_t timeout_ms)
 int conclave_lock_fenced_multi(struct conclave_lock *l, const struct conclave_op *parts,
                                size_t count, struct conclave_reply **ret_reply)
 {
-    struct conclave_client *client = lock_rt(l)->client;
-    char *path = NULL;
-    int error = client_check(client);
-    if (ret_reply != NULL) {
-        *ret_reply = NULL;
-    }
-    if (error != 0) {
-        return error;
-    }
-    client_lock(client);
-    if (l->state == LOCK_HELD && grant_until_ns(&l->grant, lock_rt(l)) != 0) {
-        path = strdup(l->node);
-        error = path == NULL ? CONCLAVE_ENOMEM : 0;
-    } else {
-        error = l->session_ended ? CONCLAVE_SESSION_EXPIRED : CONCLAVE_EFENCED;
-    }
-    client_unlock(client);
-    if (error == 0) {
-        error = fenced_multi(client, path, parts, count, ret_reply);
-        free(path);
-    }
-    return error;
+    return contender_fenced_multi(&l->c, parts, count, ret_reply);
 }
 
 /* --- the end --------------------------------------------------------------------- */
 
 void conclave_lock_close(struct conclave_lock *l)
 {
-    struct conclave_client *client = lock_rt(l)->client;
-    if (client_check(client) != 0) {
-        return;
-    }
-    client_lock(client);
-    lock_end(l, CONCLAVE_ECLOSED);
-    lock_run(l);
-    client_notify(client);
-    client_unlock(client);
+    contender_close(&l->c);
 }
 
 int conclave_lock_close_wait(struct conclave_lock *l, int64_t timeout_ms)
 {
-    int error = recipes_may_block(lock_rt(l));
-    if (error != 0) {
-        return error;
-    }
-    conclave_lock_close(l);
-    return closing_wait(&l->closing, timeout_ms);
+    return contender_close_wait(&l->c, timeout_ms);
 }
 
 void conclave_lock_destroy(struct conclave_lock *l)
 {
     if (l != NULL) {
-        closing_destroy(&l->closing);
+        closing_destroy(&l->c.closing);
     }
 }

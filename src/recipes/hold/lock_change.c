@@ -11,20 +11,21 @@
 
 #include "recipes/engine/option_copies.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static struct conclave_lock *of_step(struct step *step)
+static struct conclave_lock *lock_of_change(struct step *step)
 {
     return CONTAINER_OF(step, struct conclave_lock, change_step);
 }
 
-static void change_done(struct conclave_lock *l, int error)
+static void lock_change_done(struct conclave_lock *l, int error)
 {
     l->change = CHANGE_NONE;
-    l->holder.paused = false;
+    l->c.holder.paused = false;
     free(l->change_node);
     free(l->change_data);
     l->change_node = NULL;
@@ -38,72 +39,73 @@ static void change_done(struct conclave_lock *l, int error)
 }
 
 /* The held node is another one from now on. Takes path. */
-static void switch_node(struct conclave_lock *l, char *path, enum name_kind kind, int64_t czxid)
+static void lock_switch_node(struct conclave_lock *l, char *path, enum name_kind kind,
+                             int64_t czxid)
 {
-    place_leave(&l->place);
-    free(l->node);
-    l->node = path;
+    place_leave(&l->c.place);
+    free(l->c.node);
+    l->c.node = path;
     l->kind = kind;
-    l->node_czxid = czxid;
-    l->holder.path = path;
-    place_enter(&l->place, path, l->node_session, czxid);
+    l->c.czxid = czxid;
+    l->c.holder.path = path;
+    place_enter(&l->c.place, path, l->c.node_session, czxid);
 }
 
 /* --- down ------------------------------------------------------------------------ */
 
-static void went_down(struct conclave_lock *l, int64_t czxid)
+static void lock_went_down(struct conclave_lock *l, int64_t czxid)
 {
     char *path = l->change_node;
     l->change_node = NULL;
-    switch_node(l, path, NAME_READ, czxid);
-    change_done(l, 0);
+    lock_switch_node(l, path, NAME_READ, czxid);
+    lock_change_done(l, 0);
 }
 
 /* The writer's node was found missing, or the reader's. */
-static void on_down_read(struct step *step, const struct conclave_reply *reply)
+static void lock_down_read(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_lock *l = of_step(step);
+    struct conclave_lock *l = lock_of_change(step);
     if (l->change == CHANGE_DOWN_UNKNOWN) {
-        if (reply->error == 0 && reply->stat.ephemeral_owner == l->node_session) {
-            went_down(l, reply->stat.czxid);
+        if (reply->error == 0 && reply->stat.ephemeral_owner == l->c.node_session) {
+            lock_went_down(l, reply->stat.czxid);
         } else if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE) {
             l->change = CHANGE_DOWN;
         } else {
-            lock_trouble(l, reply->error);
+            contender_trouble(&l->c, reply->error);
         }
     }
-    lock_run(l);
+    contender_run(&l->c);
 }
 
-static void on_down(struct step *step, const struct conclave_reply *reply)
+static void lock_on_down(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_lock *l = of_step(step);
+    struct conclave_lock *l = lock_of_change(step);
     bool parts = reply->results_count == 2;
     if (l->change != CHANGE_DOWN) {
         /* ended meanwhile */
     } else if (reply->error == 0 && reply->results[0].has_stat) {
-        went_down(l, reply->results[0].stat.czxid);
+        lock_went_down(l, reply->results[0].stat.czxid);
     } else if (reply->error == 0 || error_is_unknown(reply->error)) {
         l->change = CHANGE_DOWN_UNKNOWN; /* its czxid is needed, too */
-        lock_trouble(l, CONCLAVE_CONNECTION_LOSS);
+        contender_trouble(&l->c, CONCLAVE_CONNECTION_LOSS);
     } else if (parts && reply->error == CONCLAVE_NO_NODE) {
-        lock_node_gone(l, CONCLAVE_ELOST);
+        contender_node_gone(&l->c, CONCLAVE_ELOST);
     } else {
-        change_done(l, reply->error);
+        lock_change_done(l, reply->error);
     }
-    lock_run(l);
+    contender_run(&l->c);
 }
 
-static void down_send(struct conclave_lock *l)
+static void lock_down_send(struct conclave_lock *l)
 {
     struct conclave_op parts[2];
     parts[0] = conclave_op_create(l->change_node, l->change_data, strlen(l->change_data),
                                   CONCLAVE_EPHEMERAL);
     parts[0].acl = l->acl;
     parts[0].acl_count = l->options.acl_count;
-    parts[1] = conclave_op_path(CONCLAVE_OP_DELETE, l->node, -1);
+    parts[1] = conclave_op_path(CONCLAVE_OP_DELETE, l->c.node, -1);
     struct conclave_op op = conclave_op_multi(parts, 2);
-    step_submit(&l->change_step, &op, on_down);
+    step_submit(&l->change_step, &op, lock_on_down);
 }
 
 int lock_change_down(struct conclave_lock *l)
@@ -113,87 +115,89 @@ int lock_change_down(struct conclave_lock *l)
     char data[64];
     enum name_kind kind;
     int32_t sequence;
-    if (!name_parse_kind(l->options.naming, path_name(l->node), &sequence, &kind)) {
+    if (!name_parse_kind(l->options.naming, path_name(l->c.node), &sequence, &kind)) {
         return CONCLAVE_EINVAL;
     }
     name_make_prefix(l->options.naming, NAME_READ, prefix);
     (void)snprintf(name, sizeof name, "%s%010" PRId32, prefix, sequence);
-    (void)snprintf(data, sizeof data, PLACE_INHERITED "%" PRId64, l->czxid);
+    (void)snprintf(data, sizeof data, PLACE_INHERITED "%" PRId64, l->c.token);
     l->change_node = path_join(l->path, name);
     l->change_data = text_concat(l->id, data);
     if (l->change_node == NULL || l->change_data == NULL) {
-        change_done(l, CONCLAVE_ENOMEM);
+        lock_change_done(l, CONCLAVE_ENOMEM);
         return CONCLAVE_ENOMEM;
     }
     l->change = CHANGE_DOWN;
-    l->holder.paused = true; /* a heartbeat would miss the node that goes */
+    l->c.holder.paused = true; /* a heartbeat would miss the node that goes */
     return 0;
 }
 
 /* --- up -------------------------------------------------------------------------- */
 
-static void went_up(struct conclave_lock *l)
+static void lock_went_up(struct conclave_lock *l)
 {
     char *path = l->change_node;
-    if (lock_delete(l, l->node) != 0) {
+    if (lock_delete(l, l->c.node) != 0) {
         lock_change_end(l, CONCLAVE_ENOMEM);
         return;
     }
     l->change_node = NULL;
-    switch_node(l, path, NAME_WRITE, l->change_czxid);
-    l->czxid = l->change_czxid;
-    grant_publish(&l->grant, l->czxid, l->holder.until_ns);
-    change_done(l, 0);
+    lock_switch_node(l, path, NAME_WRITE, l->change_czxid);
+    l->c.token = l->change_czxid;
+    grant_publish(&l->c.grant, l->c.token, l->c.holder.until_ns);
+    lock_change_done(l, 0);
 }
 
 /* Whether our reader alone stands before our writer. Numbers that do not tell an order: whether
  * nobody else is there at all. */
-static bool is_sole(const struct conclave_lock *l, const struct contender *list, size_t count)
+static bool lock_is_sole(const struct conclave_lock *l, const struct line_entry *list, size_t count)
 {
     size_t at = contenders_find(list, count, path_name(l->change_node));
     size_t end = contenders_need_czxid(list, count) ? count : at;
     for (size_t i = 0; i < end; i++) {
-        if (i != at && strcmp(list[i].name, path_name(l->node)) != 0) {
+        if (i != at && strcmp(list[i].name, path_name(l->c.node)) != 0) {
             return false;
         }
     }
     return at < count;
 }
 
-static void on_up_listed(struct step *step, const struct conclave_reply *reply)
+static void lock_up_listed(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_lock *l = of_step(step);
-    struct contender *list = NULL;
+    struct conclave_lock *l = lock_of_change(step);
+    struct line_entry *list = NULL;
     size_t count = 0;
     if (l->change != CHANGE_UP_LIST) {
         /* ended meanwhile */
     } else if (reply->error != 0) {
         lock_change_end(l, error_without_waiting(reply->error));
-    } else if (place_contenders(&l->place, reply, &list, &count) != 0) {
+    } else if (place_contenders(&l->c.place, reply, &list, &count) != 0) {
         lock_change_end(l, CONCLAVE_ENOMEM);
-    } else if (is_sole(l, list, count)) {
-        went_up(l);
+    } else if (lock_is_sole(l, list, count)) {
+        lock_went_up(l);
     } else {
         lock_change_end(l, CONCLAVE_EBUSY);
     }
     free(list);
-    lock_run(l);
+    contender_run(&l->c);
 }
 
-void lock_change_created(struct conclave_lock *l, int error, char *path,
-                         const struct conclave_stat *stat)
+static void lock_change_created(struct protected_create *create, int error, char *path,
+                                const struct conclave_stat *stat)
 {
-    l->change_creating = false;
+    struct conclave_lock *l = CONTAINER_OF(create, struct conclave_lock, change_create);
+    handle_ref(&l->c.handle);
     if (l->change != CHANGE_UP) {
-        return; /* canceled: nothing was left */
+        assert(error != 0); /* canceled: nothing was left */
+    } else if (error != 0) {
+        lock_change_done(l, error == CONCLAVE_SESSION_EXPIRED ? CONCLAVE_ELOST : error);
+    } else {
+        l->change_node = path;
+        l->change_czxid = stat->czxid;
+        l->change = CHANGE_UP_LIST;
     }
-    if (error != 0) {
-        change_done(l, error == CONCLAVE_SESSION_EXPIRED ? CONCLAVE_ELOST : error);
-        return;
-    }
-    l->change_node = path;
-    l->change_czxid = stat->czxid;
-    l->change = CHANGE_UP_LIST;
+    contender_run(&l->c);
+    handle_unref(&l->c.handle);
 }
 
 void lock_change_up(struct conclave_lock *l)
@@ -208,8 +212,7 @@ void lock_change_up(struct conclave_lock *l)
         .acl_count = l->options.acl_count,
     };
     l->change = CHANGE_UP;
-    l->change_creating = true;
-    protected_create_start(&l->create, &node);
+    protected_create_start(&l->change_create, &node);
 }
 
 /* --- both ------------------------------------------------------------------------ */
@@ -220,14 +223,14 @@ void lock_change_run(struct conclave_lock *l)
         return;
     }
     if (l->change == CHANGE_DOWN) {
-        down_send(l);
+        lock_down_send(l);
     } else if (l->change == CHANGE_DOWN_UNKNOWN) {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, l->change_node, 0);
         op.linearizable = true; /* the server that we are at now may lag behind it */
-        step_submit(&l->change_step, &op, on_down_read);
+        step_submit(&l->change_step, &op, lock_down_read);
     } else if (l->change == CHANGE_UP_LIST) {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, l->path, 0);
-        step_submit(&l->change_step, &op, on_up_listed);
+        step_submit(&l->change_step, &op, lock_up_listed);
     }
 }
 
@@ -240,24 +243,26 @@ void lock_change_end(struct conclave_lock *l, int error)
     }
     bool session = !state_is_final(client_state(client)) &&
                    client_state(client) != CONCLAVE_STATE_LOST &&
-                   client_session_id(client) == l->node_session;
+                   client_session_id(client) == l->c.node_session;
     if (l->change_node != NULL && session && lock_delete(l, l->change_node) != 0) {
         /* No memory for that: the node goes with the session. */
-        lock_retry_later(l);
+        contender_retry_later(&l->c);
     }
-    change_done(l, error);
+    lock_change_done(l, error);
     if (change == CHANGE_UP) {
-        protected_create_cancel(&l->create);
+        protected_create_cancel(&l->change_create);
     }
 }
 
 void lock_change_init(struct conclave_lock *l)
 {
-    step_init(&l->change_step, &l->handle);
+    step_init(&l->change_step, &l->c.handle);
+    protected_create_init(&l->change_create, &l->c.handle, lock_change_created);
 }
 
 void lock_change_finish(struct conclave_lock *l)
 {
+    protected_create_finish(&l->change_create);
     free(l->change_node);
     free(l->change_data);
 }

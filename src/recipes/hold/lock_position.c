@@ -3,16 +3,17 @@
 
 #include <stdlib.h>
 
-static struct conclave_lock *of(struct place *place)
+static struct conclave_lock *lock_of_place(struct place *place)
 {
-    return CONTAINER_OF(place, struct conclave_lock, place);
+    return CONTAINER_OF(place, struct conclave_lock, c.place);
 }
 
 /* A reader waits for the last writer before it, whoever else stands between; everybody else for
  * the one right before. Of a semaphore the first permits contenders hold it; the next one waits
  * until one of them leaves, those behind it until the one before them stops waiting. */
-static enum place_verdict judge(const struct conclave_lock *l, enum name_kind kind,
-                                const struct contender *list, size_t at, size_t *ret_before)
+static enum place_verdict lock_judge_kind(const struct conclave_lock *l, enum name_kind kind,
+                                          const struct line_entry *list, size_t at,
+                                          size_t *ret_before)
 {
     if (l->permits > 0 && at < (size_t)l->permits) {
         return PLACE_FREE;
@@ -30,24 +31,24 @@ static enum place_verdict judge(const struct conclave_lock *l, enum name_kind ki
     return PLACE_FREE;
 }
 
-static enum place_verdict on_judge(const struct place *place, const struct contender *list,
-                                   size_t count, size_t at, size_t *ret_before)
+static enum place_verdict lock_judge(const struct place *place, const struct line_entry *list,
+                                     size_t count, size_t at, size_t *ret_before)
 {
-    const struct conclave_lock *l = CONTAINER_OF(place, struct conclave_lock, place);
+    const struct conclave_lock *l = CONTAINER_OF(place, struct conclave_lock, c.place);
     (void)count;
-    return judge(l, l->kind, list, at, ret_before);
+    return lock_judge_kind(l, l->kind, list, at, ret_before);
 }
 
-static void on_free(struct place *place)
+static void lock_place_free(struct place *place)
 {
-    struct conclave_lock *l = of(place);
-    l->free = l->state == LOCK_WAITING;
+    struct conclave_lock *l = lock_of_place(place);
+    contender_place_free(place);
     l->mark_due = l->permits > 0 && place->behind > 0;
 }
 
-static bool on_wait(struct place *place)
+static bool lock_place_wait(struct place *place)
 {
-    struct conclave_lock *l = of(place);
+    struct conclave_lock *l = lock_of_place(place);
     if (l->serving == NULL) {
         return false;
     }
@@ -58,66 +59,51 @@ static bool on_wait(struct place *place)
     return true;
 }
 
-static void on_gone(struct place *place)
+static void lock_place_own(struct place *place, const struct conclave_reply *reply)
 {
-    lock_node_gone(of(place), CONCLAVE_ELOST);
-}
-
-static void on_own(struct place *place, const struct conclave_reply *reply)
-{
-    lock_revoke_look(of(place), reply);
-}
-
-static void on_trouble(struct place *place, int error)
-{
-    lock_trouble(of(place), error);
-}
-
-static void on_wake(struct place *place)
-{
-    lock_run(of(place));
+    lock_revoke_look(lock_of_place(place), reply);
 }
 
 const struct place_class lock_place_class = {
-    .judge = on_judge,
-    .free = on_free,
-    .gone = on_gone,
-    .own = on_own,
-    .wait = on_wait,
-    .trouble = on_trouble,
-    .wake = on_wake,
+    .judge = lock_judge,
+    .free = lock_place_free,
+    .gone = contender_place_gone,
+    .own = lock_place_own,
+    .wait = lock_place_wait,
+    .trouble = contender_place_trouble,
+    .wake = contender_place_wake,
     .kinds = true,
     .together = true,
 };
 
 /* --- try ------------------------------------------------------------------------- */
 
-static enum name_kind kind_of(const struct conclave_lock *l)
+static enum name_kind lock_kind_asked(const struct conclave_lock *l)
 {
     return l->options.kind == CONCLAVE_LOCK_READ ? NAME_READ : NAME_WRITE;
 }
 
-static void on_probed(struct step *step, const struct conclave_reply *reply)
+static void lock_probed(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_lock *l = CONTAINER_OF(step, struct conclave_lock, probe);
-    struct contender *list = NULL;
+    struct line_entry *list = NULL;
     size_t count = 0;
     size_t before;
-    if (l->state != LOCK_PROBING || l->serving == NULL) {
+    if (l->c.state != CONTENDER_ASKING || l->serving == NULL) {
         /* given up meanwhile */
     } else if (reply->error == CONCLAVE_NO_NODE) {
         l->probed = true;
     } else if (reply->error != 0) {
         lock_fail(l, error_without_waiting(reply->error));
-    } else if (place_contenders(&l->place, reply, &list, &count) != 0) {
+    } else if (place_contenders(&l->c.place, reply, &list, &count) != 0) {
         lock_fail(l, CONCLAVE_ENOMEM);
-    } else if (judge(l, kind_of(l), list, count, &before) == PLACE_FREE) {
+    } else if (lock_judge_kind(l, lock_kind_asked(l), list, count, &before) == PLACE_FREE) {
         l->probed = true;
     } else {
         lock_fail(l, CONCLAVE_EBUSY);
     }
     free(list);
-    lock_run(l);
+    contender_run(&l->c);
 }
 
 /* As if we stood behind all that are there. */
@@ -129,11 +115,11 @@ void lock_probe_run(struct conclave_lock *l)
     bool go_on = l->probed && l->serving != NULL;
     l->probed = false;
     if (go_on) {
-        lock_enter(l, LOCK_JOINING);
+        lock_join(l);
     } else if (l->serving == NULL) {
-        lock_enter(l, LOCK_IDLE);
+        contender_enter(&l->c, CONTENDER_OUT);
     } else {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, l->path, 0);
-        step_submit(&l->probe, &op, on_probed);
+        step_submit(&l->probe, &op, lock_probed);
     }
 }

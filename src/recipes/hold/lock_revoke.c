@@ -14,7 +14,7 @@ void lock_revoke_look(struct conclave_lock *l, const struct conclave_reply *repl
         reply->stat.mzxid > l->revoke_zxid) {
         l->revoke_zxid = reply->stat.mzxid;
         l->revokes_due++;
-        handle_post(&l->handle);
+        handle_post(&l->c.handle);
     }
 }
 
@@ -41,7 +41,7 @@ static int ask(const struct revoke *r, struct conclave_op *op, struct conclave_r
 }
 
 /* The order of creation, where the numbers do not tell. */
-static int order(const struct revoke *r, struct contender *list, size_t count)
+static int order(const struct revoke *r, struct line_entry *list, size_t count)
 {
     if (!contenders_need_czxid(list, count)) {
         return 0;
@@ -84,7 +84,7 @@ static int tell(const struct revoke *r, const char *name)
 }
 
 /* Those who hold it: the first, and while all are readers those behind it. */
-static int tell_holders(const struct revoke *r, const struct contender *list, size_t count)
+static int tell_holders(const struct revoke *r, const struct line_entry *list, size_t count)
 {
     int result = CONCLAVE_EEMPTY;
     for (size_t i = 0; i < count && !list[i].gone; i++) {
@@ -109,7 +109,7 @@ int conclave_lock_request_revoke(struct conclave_lock *l, int64_t timeout_ms)
 {
     struct revoke r = {.lock = l, .client = lock_rt(l)->client};
     struct conclave_reply *reply = NULL;
-    struct contender *list = NULL;
+    struct line_entry *list = NULL;
     size_t count = 0;
     int error = recipes_may_block(lock_rt(l));
     if (error != 0) {
@@ -120,7 +120,7 @@ int conclave_lock_request_revoke(struct conclave_lock *l, int64_t timeout_ms)
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, l->path, 0);
     error = ask(&r, &op, &reply);
     if (error == 0) {
-        error = place_contenders(&l->place, reply, &list, &count);
+        error = place_contenders(&l->c.place, reply, &list, &count);
     }
     if (error == 0) {
         error = order(&r, list, count);

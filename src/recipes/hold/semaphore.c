@@ -29,69 +29,69 @@ struct conclave_semaphore {
 
 /* --- N --------------------------------------------------------------------------- */
 
-static bool current(const struct conclave_lock *l)
+static bool semaphore_current(const struct conclave_lock *l)
 {
-    return l->node != NULL && l->probe_generation == l->place.generation;
+    return l->c.node != NULL && l->probe_generation == l->c.place.generation;
 }
 
-static void submit(struct conclave_lock *l, const struct conclave_op *op, step_fn fn)
+static void semaphore_submit(struct conclave_lock *l, const struct conclave_op *op, step_fn fn)
 {
-    l->probe_generation = l->place.generation;
+    l->probe_generation = l->c.place.generation;
     step_submit(&l->probe, op, fn);
 }
 
-static struct conclave_lock *of_step(struct step *step)
+static struct conclave_lock *semaphore_of_step(struct step *step)
 {
     return CONTAINER_OF(step, struct conclave_lock, probe);
 }
 
-static void limit_text(const struct conclave_lock *l, char *text)
+static void semaphore_limit_text(const struct conclave_lock *l, char *text)
 {
     (void)snprintf(text, LIMIT_TEXT_MAX, "%" PRId32, l->permits);
 }
 
-static void on_limit_set(struct step *step, const struct conclave_reply *reply)
+static void semaphore_limit_set(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_lock *l = of_step(step);
-    if (!current(l)) {
+    struct conclave_lock *l = semaphore_of_step(step);
+    if (!semaphore_current(l)) {
         /* of an earlier node */
     } else if (reply->error == 0) {
         l->limit_known = true;
     } else if (reply->error != CONCLAVE_BAD_VERSION) { /* else another was first: read it */
-        lock_trouble(l, reply->error);
+        contender_trouble(&l->c, reply->error);
     }
-    lock_run(l);
+    contender_run(&l->c);
 }
 
-static void on_limit(struct step *step, const struct conclave_reply *reply)
+static void semaphore_on_limit(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_lock *l = of_step(step);
+    struct conclave_lock *l = semaphore_of_step(step);
     char text[LIMIT_TEXT_MAX];
-    limit_text(l, text);
-    if (!current(l)) {
+    semaphore_limit_text(l, text);
+    if (!semaphore_current(l)) {
         /* of an earlier node */
     } else if (reply->error != 0) {
-        lock_trouble(l, reply->error);
+        contender_trouble(&l->c, reply->error);
     } else if (reply->data_len == 0) {
         struct conclave_op op = conclave_op_set(l->path, text, strlen(text), reply->stat.version);
-        submit(l, &op, on_limit_set);
+        semaphore_submit(l, &op, semaphore_limit_set);
         return;
     } else if (reply->data_len == strlen(text) && memcmp(reply->data, text, reply->data_len) == 0) {
         l->limit_known = true;
     } else {
         lock_fail(l, CONCLAVE_ECONFLICT);
     }
-    lock_run(l);
+    contender_run(&l->c);
 }
 
-static void on_marked(struct step *step, const struct conclave_reply *reply)
+static void semaphore_marked(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_lock *l = of_step(step);
-    if (current(l) && reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
+    struct conclave_lock *l = semaphore_of_step(step);
+    if (semaphore_current(l) && reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
         l->mark_due = true;
-        lock_trouble(l, reply->error);
+        contender_trouble(&l->c, reply->error);
     }
-    lock_run(l);
+    contender_run(&l->c);
 }
 
 void semaphore_joined(struct conclave_lock *l)
@@ -102,16 +102,16 @@ void semaphore_joined(struct conclave_lock *l)
 
 void semaphore_run(struct conclave_lock *l)
 {
-    if (l->probe.busy || l->node == NULL) {
+    if (l->probe.busy || l->c.node == NULL) {
         return;
     }
     if (!l->limit_known) {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, l->path, 0);
-        submit(l, &op, on_limit);
+        semaphore_submit(l, &op, semaphore_on_limit);
     } else if (l->mark_due) {
-        struct conclave_op op = conclave_op_set(l->node, l->id, strlen(l->id), -1);
+        struct conclave_op op = conclave_op_set(l->c.node, l->id, strlen(l->id), -1);
         l->mark_due = false;
-        submit(l, &op, on_marked);
+        semaphore_submit(l, &op, semaphore_marked);
     }
 }
 

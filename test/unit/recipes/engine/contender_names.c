@@ -93,7 +93,7 @@ static void E11_order_is_by_sequence_not_by_guid(void **state)
 {
     (void)state;
     static const char *const children[] = {"a-n_0000000003", "z-n_0000000001", "m-n_0000000002"};
-    struct contender *list;
+    struct line_entry *list;
     size_t count;
     assert_int_equal(contenders_filter(CONCLAVE_NAMING_NATIVE, children, 3, &list, &count), 0);
     assert_int_equal(count, 3);
@@ -112,7 +112,7 @@ static void E12_order_goes_on_over_the_wrap(void **state)
     (void)state;
     static const char *const children[] = {"a-n_-2147483647", "b-n_2147483647", "c-n_-2147483648",
                                            "d-n_2147483646"};
-    struct contender *list;
+    struct line_entry *list;
     size_t count;
     assert_int_equal(contenders_filter(CONCLAVE_NAMING_NATIVE, children, 4, &list, &count), 0);
     assert_int_equal(count, 4);
@@ -134,7 +134,7 @@ static void E13_equal_or_distant_numbers_need_czxid(void **state)
     static const char *const equal[] = {"a-n_2147483647", "b-n_2147483647"};
     static const char *const far[] = {"a-n_0000000000", "b-n_1073741825"};
     static const char *const near[] = {"a-n_0000000000", "b-n_1073741824"};
-    struct contender *list;
+    struct line_entry *list;
     size_t count;
     assert_int_equal(contenders_filter(CONCLAVE_NAMING_NATIVE, equal, 2, &list, &count), 0);
     contenders_sort(list, count, false);

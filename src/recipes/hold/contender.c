@@ -1,0 +1,639 @@
+/* The machine that contender.h draws, and what public functions of all recipes do with it. */
+#include "recipes/hold/contender.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Before trying again what failed for want of memory, or was refused for now. A new link ends the
+ * wait. */
+enum { CONTENDER_RETRY_MS = 250 };
+
+/* --- transitions ----------------------------------------------------------------- */
+
+#define TO CONTENDER_TO
+
+static const unsigned common_arrows[CONTENDER_STATES] = {
+    [CONTENDER_OUT] = TO(JOINING) | TO(CLOSED),
+    [CONTENDER_JOINING] = TO(WAITING),
+    [CONTENDER_WAITING] = TO(LEAVING),
+    [CONTENDER_PROVING] = TO(LEAVING),
+    [CONTENDER_GRANTED] = TO(STARTING) | TO(LEAVING),
+    [CONTENDER_STARTING] = TO(HELD) | TO(INTERRUPTED),
+    [CONTENDER_HELD] = TO(STOPPING),
+    [CONTENDER_INTERRUPTED] = TO(STOPPING),
+    [CONTENDER_STOPPING] = TO(ENDING),
+    [CONTENDER_ENDING] = TO(LEAVING),
+    [CONTENDER_LEAVING] = TO(OUT),
+};
+
+/* What is true in a state that is entered; state is the one that is left. */
+static void contender_check(const struct contender *c, enum contender_state to)
+{
+    bool visible = atomic_load_explicit(&c->grant.until_ns, memory_order_relaxed) != 0;
+    switch (to) {
+    case CONTENDER_OUT:
+        assert(c->node == NULL && !c->holder.added && !visible);
+        break;
+    case CONTENDER_GRANTED:
+        assert(c->class->begin != NULL && !visible);
+        assert(c->node != NULL && c->holder.added && c->holder.until_ns != 0);
+        break;
+    case CONTENDER_STARTING:
+    case CONTENDER_HELD:
+        assert(c->node != NULL && c->holder.added && c->holder.until_ns != 0);
+        break;
+    case CONTENDER_CLOSED:
+        assert(c->closing.ending && c->node == NULL && !visible);
+        break;
+    case CONTENDER_LEAVING:
+        /* A user who was told of a grant has stopped, unless its owner released it. */
+        assert(c->class->begin == NULL ||
+               (c->state != CONTENDER_STARTING && c->state != CONTENDER_HELD &&
+                c->state != CONTENDER_INTERRUPTED && c->state != CONTENDER_STOPPING));
+        assert(!c->holder.added && !visible);
+        break;
+    default:
+        assert(!c->holder.added && !visible); /* not granted, or revoked */
+        break;
+    }
+}
+
+void contender_enter(struct contender *c, enum contender_state state)
+{
+    assert(((common_arrows[c->state] | c->class->arrows[c->state]) & (1U << state)) != 0);
+    contender_check(c, state);
+    if (state == CONTENDER_WAITING) {
+        c->free = false;
+    }
+    c->state = state;
+}
+
+/* --- pauses and errors ------------------------------------------------------------ */
+
+void contender_wake_at(struct contender *c, int64_t at_ns)
+{
+    client_timer_start(contender_client(c), &c->wake, at_ns);
+}
+
+void contender_retry_later(struct contender *c)
+{
+    if (!client_timer_active(&c->wake)) {
+        int64_t pause_ns = (int64_t)CONTENDER_RETRY_MS * 1000000;
+        contender_wake_at(c, client_now_ns(contender_client(c)) + pause_ns);
+    }
+}
+
+void contender_trouble(struct contender *c, int error)
+{
+    bool fatal = error_is_fatal(error);
+    if (fatal && c->class->fail == NULL) {
+        contender_end(c, error);
+    } else if (fatal && c->class->fail(c, error)) {
+        /* the recipe has dealt with it */
+    } else if (error != CONCLAVE_CONNECTION_LOSS) {
+        contender_retry_later(c);
+    }
+}
+
+void contender_end(struct contender *c, int why)
+{
+    if (c->closing.ending) {
+        return;
+    }
+    closing_begin(&c->closing, why);
+    if (c->class->ending != NULL) {
+        c->class->ending(c);
+    }
+}
+
+static void contender_on_wake(struct conclave_client *client, void *ctx)
+{
+    (void)client;
+    contender_run(ctx);
+}
+
+/* --- the node -------------------------------------------------------------------- */
+
+bool contender_may_join(struct contender *c)
+{
+    if (client_now_ns(contender_client(c)) < c->not_before_ns) {
+        contender_wake_at(c, c->not_before_ns);
+        return false;
+    }
+    return !client_timer_active(&c->wake); /* a failed try waits */
+}
+
+void contender_join(struct contender *c, const struct protected_node *node)
+{
+    assert(c->node == NULL);
+    contender_enter(c, CONTENDER_JOINING);
+    protected_create_start(&c->create, node);
+}
+
+void contender_take(struct contender *c, char *path, const struct conclave_stat *stat)
+{
+    assert(c->node == NULL && !c->holder.added);
+    c->node = path;
+    c->node_session = stat->ephemeral_owner;
+    c->czxid = stat->czxid;
+    c->generation++;
+    c->session_ended = false;
+    if (!c->holder.versioned) { /* else the lease is that of another node */
+        c->holder.path = path;
+    }
+    client_notify(contender_client(c));
+}
+
+static void contender_on_created(struct protected_create *create, int error, char *path,
+                                 const struct conclave_stat *stat)
+{
+    struct contender *c = CONTAINER_OF(create, struct contender, create);
+    handle_ref(&c->handle);
+    if (error != 0) {
+        c->class->not_joined(c, error);
+    } else {
+        contender_take(c, path, stat);
+        c->sent_ns = c->class->create_proves ? create->sent_ns : 0;
+        place_enter(&c->place, path, c->node_session, c->czxid);
+        if (c->class->joined != NULL) {
+            c->class->joined(c);
+        }
+        contender_enter(c, CONTENDER_WAITING);
+        if (c->node_session != client_session_id(contender_client(c))) {
+            contender_node_gone(c, CONCLAVE_SESSION_EXPIRED);
+        }
+    }
+    contender_run(c);
+    handle_unref(&c->handle);
+}
+
+void contender_forget_node(struct contender *c)
+{
+    c->generation++;
+    place_leave(&c->place);
+    lease_remove(&contender_rt(c)->lease, &c->holder); /* its path may be the node's */
+    free(c->node);
+    c->node = NULL;
+}
+
+void contender_node_gone(struct contender *c, int why)
+{
+    if (c->node == NULL) {
+        return;
+    }
+    contender_forget_node(c);
+    if (c->class->gone != NULL) {
+        c->class->gone(c, why);
+    }
+    if (contender_is_granted(c)) {
+        contender_revoke(c, why, 0);
+    } else if (c->state == CONTENDER_WAITING || c->state == CONTENDER_PREPARING ||
+               c->state == CONTENDER_PROVING) {
+        contender_enter(c, CONTENDER_LEAVING);
+    }
+}
+
+/* --- place_class ------------------------------------------------------------------ */
+
+static struct contender *contender_of_place(struct place *place)
+{
+    return CONTAINER_OF(place, struct contender, place);
+}
+
+void contender_place_free(struct place *place)
+{
+    struct contender *c = contender_of_place(place);
+    c->free = c->state == CONTENDER_WAITING;
+}
+
+void contender_place_gone(struct place *place)
+{
+    contender_node_gone(contender_of_place(place), CONCLAVE_ELOST);
+}
+
+void contender_place_trouble(struct place *place, int error)
+{
+    contender_trouble(contender_of_place(place), error);
+}
+
+void contender_place_wake(struct place *place)
+{
+    contender_run(contender_of_place(place));
+}
+
+/* --- lease and grant -------------------------------------------------------------- */
+
+void contender_add_lease(struct contender *c)
+{
+    c->holder.heartbeat_ms = c->lease.heartbeat_ms;
+    lease_add_proved(&contender_rt(c)->lease, &c->holder, c->sent_ns);
+    c->sent_ns = 0;
+}
+
+void contender_grant(struct contender *c)
+{
+    assert(c->state == CONTENDER_PROVING);
+    c->token = c->czxid;
+    if (c->class->begin != NULL) {
+        contender_enter(c, CONTENDER_GRANTED);
+    } else {
+        contender_enter(c, CONTENDER_HELD);
+        grant_publish(&c->grant, c->token, c->holder.until_ns);
+        c->class->granted(c);
+    }
+    handle_post(&c->handle);
+}
+
+void contender_withdraw(struct contender *c)
+{
+    grant_withdraw(&c->grant);
+    lease_remove(&contender_rt(c)->lease, &c->holder);
+}
+
+void contender_revoke(struct contender *c, int why, int64_t until_ns)
+{
+    assert(contender_is_granted(c));
+    contender_withdraw(c);
+    c->stop_why = why;
+    c->stop_until_ns = until_ns;
+    if (c->class->revoked != NULL) {
+        c->class->revoked(c);
+    }
+    client_notify(contender_client(c));
+    if (c->state == CONTENDER_GRANTED) {
+        c->class->stopped(c); /* the user never knew */
+    } else if (c->state == CONTENDER_STARTING) {
+        contender_enter(c, CONTENDER_INTERRUPTED);
+    } else {
+        contender_enter(c, CONTENDER_STOPPING);
+        handle_post(&c->handle);
+    }
+}
+
+static void contender_on_proved(struct lease_holder *holder)
+{
+    struct contender *c = CONTAINER_OF(holder, struct contender, holder);
+    if (contender_holds(c)) {
+        grant_publish(&c->grant, c->token, holder->until_ns);
+    } else if (c->state == CONTENDER_PROVING) {
+        contender_run(c);
+    }
+}
+
+static void contender_on_lease_lost(struct lease_holder *holder, int why)
+{
+    struct contender *c = CONTAINER_OF(holder, struct contender, holder);
+    handle_ref(&c->handle);
+    if (c->class->lease_lost != NULL) {
+        c->class->lease_lost(c, why);
+    } else if (why != CONCLAVE_ELOST) {
+        contender_node_gone(c, why == CONCLAVE_NO_NODE ? CONCLAVE_ELOST : why);
+    } else if (contender_is_granted(c)) {
+        contender_revoke(c, CONCLAVE_ELOST, holder->until_ns);
+    } else if (c->state == CONTENDER_PROVING) {
+        contender_enter(c, CONTENDER_WAITING);
+    }
+    contender_run(c);
+    handle_unref(&c->handle);
+}
+
+/* --- the machine ------------------------------------------------------------------ */
+
+static void contender_run_out(struct contender *c)
+{
+    if (!c->closing.ending) {
+        c->class->out(c);
+    } else if (c->class->is_clear == NULL || c->class->is_clear(c)) {
+        contender_enter(c, CONTENDER_CLOSED);
+        client_timer_stop(contender_client(c), &c->wake);
+        closing_done(&c->closing);
+    }
+}
+
+/* In WAITING and PROVING. */
+static void contender_run_queued(struct contender *c)
+{
+    struct lease *lease = &contender_rt(c)->lease;
+    if (c->class->leaving(c)) {
+        lease_remove(lease, &c->holder);
+        contender_enter(c, CONTENDER_LEAVING);
+        return;
+    }
+    if (!recipes_connected(contender_rt(c))) {
+        c->free = false;
+        if (c->state == CONTENDER_PROVING) {
+            lease_remove(lease, &c->holder);
+            contender_enter(c, CONTENDER_WAITING);
+        }
+        return;
+    }
+    if (!client_timer_active(&c->wake)) {
+        if (c->class->queued != NULL) {
+            c->class->queued(c);
+        }
+        place_run(&c->place, c->state == CONTENDER_WAITING && !c->free);
+    }
+    if (c->state == CONTENDER_WAITING && c->free && c->class->ready(c)) {
+        contender_enter(c, CONTENDER_PROVING);
+        contender_add_lease(c);
+    }
+    if (c->state == CONTENDER_PROVING && c->holder.until_ns != 0 && c->class->ready(c)) {
+        contender_grant(c);
+    }
+}
+
+static void contender_run_granted(struct contender *c)
+{
+    if (c->class->leaving(c)) {
+        contender_revoke(c, c->closing.ending ? c->closing.why : CONCLAVE_ECANCELED,
+                         c->holder.until_ns);
+    } else if (recipes_connected(contender_rt(c))) {
+        c->class->held(c);
+    }
+}
+
+static void contender_run_once(struct contender *c)
+{
+    if (c->class->run != NULL && c->class->run(c)) {
+        return;
+    }
+    switch (c->state) {
+    case CONTENDER_OUT:
+        contender_run_out(c);
+        break;
+    case CONTENDER_JOINING:
+        if (c->class->leaving(c) && !c->create.canceled) {
+            protected_create_cancel(&c->create);
+        }
+        break;
+    case CONTENDER_WAITING:
+    case CONTENDER_PROVING:
+        contender_run_queued(c);
+        break;
+    case CONTENDER_GRANTED:
+    case CONTENDER_STARTING:
+    case CONTENDER_HELD:
+        contender_run_granted(c);
+        break;
+    case CONTENDER_LEAVING:
+        c->class->leave(c);
+        break;
+    default: /* waits for a callback or an owner, or is closed */
+        break;
+    }
+}
+
+void contender_run(struct contender *c)
+{
+    if (c->run != CONTENDER_AT_REST) {
+        c->run = CONTENDER_RUNS_AGAIN; /* called by what run_once called: its caller looks again */
+        return;
+    }
+    handle_ref(&c->handle);
+    enum contender_state before;
+    do {
+        before = c->state;
+        c->run = CONTENDER_RUNS;
+        contender_run_once(c);
+    } while (c->run == CONTENDER_RUNS_AGAIN || c->state != before);
+    c->run = CONTENDER_AT_REST;
+    if (c->class->after_run != NULL) {
+        c->class->after_run(c);
+    }
+    handle_unref(&c->handle);
+}
+
+/* --- callbacks -------------------------------------------------------------------- */
+
+static void contender_tell_begin(struct contender *c)
+{
+    struct conclave_client *client = contender_client(c);
+    if (client_now_ns(client) >= c->holder.until_ns) {
+        /* over, though its timer comes late */
+        contender_revoke(c, CONCLAVE_ELOST, c->holder.until_ns);
+        contender_run(c);
+        return;
+    }
+    contender_enter(c, CONTENDER_STARTING);
+    grant_publish(&c->grant, c->token, c->holder.until_ns);
+    int answer = c->class->begin(c);
+    contender_enter(c, c->state == CONTENDER_STARTING ? CONTENDER_HELD : CONTENDER_STOPPING);
+    c->class->began(c, answer);
+    client_notify(client);
+    contender_run(c);
+}
+
+static void contender_tell_end(struct contender *c)
+{
+    struct conclave_client *client = contender_client(c);
+    int64_t within =
+        lease_stop_within_ms(client_now_ns(client), c->stop_until_ns, client_timeout_ms(client));
+    contender_enter(c, CONTENDER_ENDING);
+    c->class->end(c, c->stop_why, within);
+    c->class->stopped(c);
+    contender_run(c);
+}
+
+static bool contender_run_due(struct handle *h)
+{
+    struct contender *c = CONTAINER_OF(h, struct contender, handle);
+    if (c->class->tell_first != NULL && c->class->tell_first(c)) {
+        return true;
+    }
+    if (c->state == CONTENDER_GRANTED) {
+        contender_tell_begin(c);
+        return true;
+    }
+    if (c->state == CONTENDER_STOPPING && c->class->begin != NULL) {
+        contender_tell_end(c);
+        return true;
+    }
+    if (c->class->tell_last != NULL && c->class->tell_last(c)) {
+        return true;
+    }
+    return closing_tell(&c->closing, c->class->closed, c);
+}
+
+/* --- the client's state ------------------------------------------------------------ */
+
+static void contender_session_end(struct contender *c, int why)
+{
+    contender_node_gone(c, why);
+    c->session_ended = true;
+    if (c->class->session_ended != NULL) {
+        c->class->session_ended(c);
+    }
+}
+
+static void contender_on_link(struct contender *c)
+{
+    struct conclave_client *client = contender_client(c);
+    client_timer_stop(client, &c->wake);
+    if (c->node != NULL && c->node_session != client_session_id(client)) {
+        contender_session_end(c, CONCLAVE_SESSION_EXPIRED);
+    }
+    if (c->lease.grace_ms > lease_grace_max_ms(client_timeout_ms(client))) {
+        contender_end(c, CONCLAVE_EINVAL); /* the server gave less time than was asked for */
+    }
+}
+
+static void contender_on_state(struct handle *h, enum conclave_state state)
+{
+    struct contender *c = CONTAINER_OF(h, struct contender, handle);
+    handle_ref(h);
+    switch (state) {
+    case CONCLAVE_STATE_CLOSED:
+        contender_session_end(c, CONCLAVE_ECLOSED);
+        contender_end(c, CONCLAVE_ECLOSED);
+        break;
+    case CONCLAVE_STATE_AUTH_FAILED:
+        contender_session_end(c, CONCLAVE_AUTH_FAILED);
+        contender_end(c, CONCLAVE_AUTH_FAILED);
+        break;
+    case CONCLAVE_STATE_LOST:
+        contender_session_end(c, CONCLAVE_SESSION_EXPIRED);
+        break;
+    case CONCLAVE_STATE_SUSPENDED:
+        if (contender_is_granted(c) && c->lease.stop_on_suspend) {
+            contender_revoke(c, CONCLAVE_ELOST, c->holder.until_ns);
+        }
+        break;
+    default:
+        contender_on_link(c);
+        break;
+    }
+    if (c->class->on_state != NULL) {
+        c->class->on_state(c, state);
+    }
+    protected_create_run(&c->create);
+    contender_run(c);
+    handle_unref(h);
+}
+
+/* --- the handle ------------------------------------------------------------------- */
+
+static void contender_free(struct handle *h)
+{
+    struct contender *c = CONTAINER_OF(h, struct contender, handle);
+    assert(c->state == CONTENDER_CLOSED && !c->holder.added);
+    protected_create_finish(&c->create);
+    place_finish(&c->place);
+    client_timer_stop(contender_client(c), &c->wake);
+    free(c->node);
+    c->class->free(c);
+}
+
+static const struct handle_class contender_handle_class = {
+    .on_state = contender_on_state,
+    .run_due = contender_run_due,
+    .free = contender_free,
+};
+
+int contender_may_start(const struct conclave_recipes *rt,
+                        const struct conclave_lease_options *lease)
+{
+    int64_t timeout_ms = client_timeout_ms(rt->client);
+    if (state_is_final(client_state(rt->client))) {
+        return CONCLAVE_ECLOSED;
+    }
+    return timeout_ms > 0 && lease->grace_ms > lease_grace_max_ms(timeout_ms) ? CONCLAVE_EINVAL : 0;
+}
+
+void contender_init(struct contender *c, struct conclave_recipes *rt,
+                    const struct contender_class *class, const struct conclave_lease_options *lease)
+{
+    handle_init(&c->handle, rt, &contender_handle_class);
+    c->class = class;
+    c->lease = *lease;
+    closing_init(&c->closing, &c->handle);
+    protected_create_init(&c->create, &c->handle, contender_on_created);
+    client_timer_init(&c->wake, contender_on_wake, c);
+    c->holder.on_proved = contender_on_proved;
+    c->holder.on_lost = contender_on_lease_lost;
+    list_init(&c->holder.link);
+}
+
+void contender_init_place(struct contender *c, const struct place_class *class, const char *parent,
+                          enum conclave_naming naming)
+{
+    place_init(&c->place, &c->handle, class, parent, naming);
+}
+
+/* --- public functions of all recipes ------------------------------------------------ */
+
+void contender_node_name(const struct contender *c, char *buf, size_t len)
+{
+    struct conclave_client *client = contender_client(c);
+    if (len == 0) {
+        return;
+    }
+    buf[0] = '\0';
+    if (client_check(client) != 0) {
+        return;
+    }
+    client_lock(client);
+    if (c->node != NULL) {
+        (void)snprintf(buf, len, "%s", path_name(c->node));
+    }
+    client_unlock(client);
+}
+
+/* Path of the node that is held, for the check; or why there is none. */
+static int contender_fencing_node(struct contender *c, char **ret_path)
+{
+    int error = 0;
+    client_lock(contender_client(c));
+    /* The lease may be over before its timer has fired. */
+    if (contender_holds(c) && grant_until_ns(&c->grant, contender_rt(c)) != 0) {
+        *ret_path = strdup(c->node);
+        error = *ret_path == NULL ? CONCLAVE_ENOMEM : 0;
+    } else {
+        error = c->session_ended ? CONCLAVE_SESSION_EXPIRED : CONCLAVE_EFENCED;
+    }
+    client_unlock(contender_client(c));
+    return error;
+}
+
+int contender_fenced_multi(struct contender *c, const struct conclave_op *parts, size_t count,
+                           struct conclave_reply **ret_reply)
+{
+    struct conclave_client *client = contender_client(c);
+    char *path = NULL;
+    int error = client_check(client);
+    if (ret_reply != NULL) {
+        *ret_reply = NULL;
+    }
+    if (error == 0) {
+        error = contender_fencing_node(c, &path);
+    }
+    if (error == 0) {
+        error = fenced_multi(client, path, parts, count, ret_reply);
+        free(path);
+    }
+    return error;
+}
+
+void contender_close(struct contender *c)
+{
+    struct conclave_client *client = contender_client(c);
+    if (client_check(client) != 0) {
+        return;
+    }
+    client_lock(client);
+    contender_end(c, CONCLAVE_ECLOSED);
+    contender_run(c);
+    client_notify(client);
+    client_unlock(client);
+}
+
+int contender_close_wait(struct contender *c, int64_t timeout_ms)
+{
+    int error = recipes_may_block(contender_rt(c));
+    if (error != 0) {
+        return error;
+    }
+    contender_close(c);
+    return closing_wait(&c->closing, timeout_ms);
+}

@@ -1,0 +1,249 @@
+/*
+ * The contender: the one machine under election, lock, semaphore and elector. It makes a node, finds
+ * its place in the line, proves its lease, is granted, stops, and removes the node.
+ *
+ *                             .----< lease ran out, link lost >----.
+ *                             v                                    |
+ *   OUT ------> JOINING ---> WAITING -----------free-----------> PROVING ---proved---> GRANTED
+ *    ^             |          |  |                                 ^  |                 |   |
+ *    |<--failed----'          |  '--first--> PREPARING --prepared--'  |         revoked |   |
+ *    |                        |                  |                    |                 |   v
+ *    |     leaves, or node is gone               |                    |                 | STARTING
+ *    |                        v                  v                    v                 |   |   |
+ *    '---- removed ------- LEAVING <----------------------------------------------------'   |   |
+ *                             ^                                                     revoked |   |
+ *   OUT --ending--> CLOSED    |                                                             |   v
+ *                             '--- ENDING <--- STOPPING <--- INTERRUPTED <------------------'  HELD
+ *                                                  ^                                            |
+ *                                                  '----------------- revoked ------------------'
+ *
+ * These arrows are common to all; each recipe adds those that only it takes (contender_class.arrows):
+ *   election, lock   JOINING -> OUT (failed), WAITING -> PROVING, PROVING -> WAITING
+ *   election         GRANTED and ENDING -> WAITING: the lease ran out, the node is still there
+ *   lock, semaphore  OUT -> ASKING -> JOINING or OUT: a try looks before it makes a node;
+ *                    PROVING -> HELD, HELD -> LEAVING, STOPPING -> LEAVING: its owner asks for it and
+ *                    releases it, so no callback begins or ends it
+ *   elector          PREPARING (fences the one before, writes its breadcrumb), from JOINING too;
+ *                    WAITING -> JOINING: the one lock of all was released
+ *
+ * contender_enter makes every transition: it checks the arrow, and what must be true in each state.
+ * What it stands for: nobody sees a grant once it is revoked; and a user who was told of a grant has
+ * stopped before the node is removed, so before another is granted.
+ *
+ * Everything is guarded by the client's lock, but for the grant that is_leader and its kin read.
+ */
+#ifndef RECIPES_HOLD_CONTENDER_H
+#define RECIPES_HOLD_CONTENDER_H
+
+#include "recipes/engine/grant.h"
+#include "recipes/engine/handle_shutdown.h"
+#include "recipes/engine/line_position.h"
+#include "recipes/engine/protected_create.h"
+
+enum contender_state {
+    CONTENDER_OUT,         /* no node; none is wanted, or not yet */
+    CONTENDER_ASKING,      /* looks whether anybody is there, before a node is made */
+    CONTENDER_JOINING,     /* the node is being made */
+    CONTENDER_WAITING,     /* finds its place, or waits for others */
+    CONTENDER_PREPARING,   /* first, but the recipe has work to do before it may be granted */
+    CONTENDER_PROVING,     /* first: proves its lease */
+    CONTENDER_GRANTED,     /* the callback that begins is due: the user does not know yet */
+    CONTENDER_STARTING,    /* that callback runs */
+    CONTENDER_HELD,        /* that callback has returned */
+    CONTENDER_INTERRUPTED, /* revoked while that callback runs */
+    CONTENDER_STOPPING,    /* revoked: the callback that ends is due, or the owner has to release */
+    CONTENDER_ENDING,      /* that callback runs */
+    CONTENDER_LEAVING,     /* the node is being removed */
+    CONTENDER_CLOSED,      /* on_closed is due, runs or has run */
+    CONTENDER_STATES,
+};
+
+struct contender;
+
+/* What a recipe adds. Called with the lock held; may be NULL unless marked with a star. */
+struct contender_class {
+    unsigned arrows
+        [CONTENDER_STATES]; /* from each state, beside the common ones: bits of CONTENDER_TO */
+    bool create_proves;     /* the answer to the creation of the node proves the lease */
+
+    /* --- the way to a grant */
+    bool (*leaving)(const struct contender *c); /* * wants no grant (any more) */
+    /* Does what is next in a state that the recipe handles itself. False: the common way. */
+    bool (*run)(struct contender *c);
+    void (*out)(struct contender *c);    /* * OUT, not ending: joins if it wants to */
+    void (*joined)(struct contender *c); /* the node was made */
+    void (*not_joined)(struct contender *c, int error); /* * it was not */
+    void (*queued)(struct contender *c);                /* WAITING and PROVING, can send */
+    /* WAITING: whether the lease may be proved; PROVING: whether it may be granted. Does what is
+     * missing. */
+    bool (*ready)(struct contender *c);
+
+    /* --- a grant */
+    void (*granted)(struct contender *c); /* without begin: it is HELD now */
+    /* Calls the user, without the lock; its answer. NULL: the owner asks and releases. */
+    int (*begin)(struct contender *c);
+    void (*began)(struct contender *c, int answer); /* HELD, or STOPPING by now */
+    void (*held)(struct contender *c);              /* GRANTED to HELD: what goes on beside */
+    void (*revoked)(struct contender *c); /* the grant is withdrawn, the state not left yet */
+    void (*end)(struct contender *c, int why,
+                int64_t stop_within_ms); /* as begin; needed with it */
+    /* In GRANTED (revoked before the user was told) or ENDING: enters WAITING or LEAVING. Needed with
+     * begin. */
+    void (*stopped)(struct contender *c);
+
+    /* --- the end of node, session and handle */
+    void (*gone)(struct contender *c, int why); /* the node was deleted, or its session ended */
+    /* The lease ended; the default: the node is gone, or the contender waits in line again. */
+    void (*lease_lost)(struct contender *c, int why);
+    void (*leave)(struct contender *c); /* * LEAVING: removes the node, then enters OUT */
+    bool (*fail)(struct contender *c,
+                 int error);             /* takes an error that will not get better; default: end */
+    void (*ending)(struct contender *c); /* the handle was asked to end */
+    bool (*is_clear)(struct contender *c); /* OUT, ending: nothing is under way */
+    void (*session_ended)(struct contender *c);
+    void (*on_state)(struct contender *c, enum conclave_state state); /* before the machine looks */
+    void (*after_run)(struct contender *c);
+
+    /* --- callbacks: each runs one that is due, if any; true when it did */
+    bool (*tell_first)(struct contender *c); /* before those of the grant */
+    bool (*tell_last)(struct contender *c);
+    void (*closed)(void *self, int why); /* * on_closed; self: the contender; no lock held */
+    void (*free)(struct contender *c);   /* * what is the recipe's; frees it */
+};
+
+#define CONTENDER_TO(state) (1U << CONTENDER_##state)
+
+struct contender {
+    struct handle handle; /* first: it is freed through it */
+    const struct contender_class *class;
+    struct conclave_lease_options lease;
+
+    enum contender_state state;
+    enum contender_run { CONTENDER_AT_REST, CONTENDER_RUNS, CONTENDER_RUNS_AGAIN } run;
+    struct closing closing;
+    struct client_timer wake; /* a pause before the next try */
+    int64_t not_before_ns;    /* no new node before this */
+
+    /* The node. */
+    struct protected_create create;
+    char *node;           /* path, NULL: none */
+    int64_t node_session; /* its owner */
+    int64_t czxid;        /* of the node */
+    uint32_t generation;  /* of the node: answers about an earlier one are dropped */
+    bool session_ended;   /* the session of the last node is known to have ended */
+    struct place place;
+    bool free; /* in WAITING: nobody is before it */
+
+    /* The lease and the grant. */
+    int64_t
+        sent_ns; /* when the creation was sent, as a proof of the lease; 0: not known, or used */
+    struct lease_holder holder;
+    struct grant grant;
+    int64_t token;         /* of the last grant */
+    int stop_why;          /* of the last revocation */
+    int64_t stop_until_ns; /* end of the lease then; 0: somebody else may have it already */
+};
+
+static inline struct conclave_recipes *contender_rt(const struct contender *c)
+{
+    return c->handle.rt;
+}
+
+static inline struct conclave_client *contender_client(const struct contender *c)
+{
+    return c->handle.rt->client;
+}
+
+/* The user was told of a grant that is not revoked. */
+static inline bool contender_holds(const struct contender *c)
+{
+    return c->state == CONTENDER_STARTING || c->state == CONTENDER_HELD;
+}
+
+/* The same, or is about to be told. */
+static inline bool contender_is_granted(const struct contender *c)
+{
+    return c->state == CONTENDER_GRANTED || contender_holds(c);
+}
+
+/* Linked, and no pause to be kept. */
+static inline bool contender_can_send(const struct contender *c)
+{
+    return recipes_connected(contender_rt(c)) && !client_timer_active(&c->wake);
+}
+
+/* Before a handle is made: 0, CONCLAVE_ECLOSED, CONCLAVE_EINVAL (more grace than the session leaves). */
+int contender_may_start(const struct conclave_recipes *rt,
+                        const struct conclave_lease_options *lease) CONCLAVE_MUST_USE;
+
+/* c is zeroed. Takes a reference for the user, which closing_destroy gives back. */
+void contender_init(struct contender *c, struct conclave_recipes *rt,
+                    const struct contender_class *class,
+                    const struct conclave_lease_options *lease);
+void contender_init_place(struct contender *c, const struct place_class *class, const char *parent,
+                          enum conclave_naming naming);
+
+/* --- the machine */
+/* Looks at what is known and does what is next. After every change. */
+void contender_run(struct contender *c);
+
+/* The only way into another state. */
+void contender_enter(struct contender *c, enum contender_state state);
+
+/* Has contender_run called at a time, or in a while: something could not be done now. */
+void contender_wake_at(struct contender *c, int64_t at_ns);
+void contender_retry_later(struct contender *c);
+
+/* What to do about an error that a request got: unknown outcomes wait for the next link, most others for
+ * a while; those that will not get better end the handle, or what the recipe says. */
+void contender_trouble(struct contender *c, int error);
+
+/* Ends the handle, as soon as its callbacks and nodes allow. The first reason counts. */
+void contender_end(struct contender *c, int why);
+
+/* In OUT: whether a new node may be made now; wakes up when it may. */
+bool contender_may_join(struct contender *c);
+
+/* Makes the node. */
+void contender_join(struct contender *c, const struct protected_node *node);
+
+/* This node is ours: path is taken. */
+void contender_take(struct contender *c, char *path, const struct conclave_stat *stat);
+
+/* Adds the lease of the node that is held. */
+void contender_add_lease(struct contender *c);
+
+/* In PROVING, proved: nothing stands against it any more. */
+void contender_grant(struct contender *c);
+
+/* Ends what is_leader and its kin see, and the lease: nobody sees a grant once this has returned. */
+void contender_withdraw(struct contender *c);
+
+/* Ends a grant. until_ns: the end of its lease; 0: somebody else may have it already. */
+void contender_revoke(struct contender *c, int why, int64_t until_ns);
+
+/* Our node, if any, is gone: CONCLAVE_SESSION_EXPIRED, CONCLAVE_ELOST (deleted), or why the client ended. */
+void contender_node_gone(struct contender *c, int why);
+
+/* Forgets the node, without a word to the recipe. */
+void contender_forget_node(struct contender *c);
+
+/* --- functions of a struct place_class */
+void contender_place_free(struct place *place);
+void contender_place_gone(struct place *place);
+void contender_place_trouble(struct place *place, int error);
+void contender_place_wake(struct place *place);
+
+/* --- what public functions of all recipes do; no lock held */
+
+/* Name of the node that stands, else "". */
+void contender_node_name(const struct contender *c, char *buf, size_t len);
+
+/* fenced_multi with the node that is held. */
+int contender_fenced_multi(struct contender *c, const struct conclave_op *parts, size_t count,
+                           struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
+
+void contender_close(struct contender *c);
+int contender_close_wait(struct contender *c, int64_t timeout_ms) CONCLAVE_MUST_USE;
+
+#endif
