@@ -74,7 +74,8 @@ fuzz: deps ## each fuzzer of test/fuzz for T seconds (T=60)
 bench: deps ## the benchmarks, beside the peers installed from Debian
 	@tools/install-deps --bench
 	@NINJA_TARGETS="product test/system/redis_actor" tools/build $(BUILD)
-	@CONCLAVE_BUILD=$(abspath $(BUILD)) CONCLAVE_BIN=$(abspath $(BUILD))/conclave exec $(PYTHON) bench/run
+	@CONCLAVE_BUILD=$(abspath $(BUILD)) CONCLAVE_BIN=$(abspath $(BUILD))/conclave $(PYTHON) bench/run
+	@bench/figures --write
 
 sim: deps-unit ## a whole cluster under one seed, told step by step (SEED=n), or COUNT=n seeds from there on
 	@NINJA_TARGETS=test/sim/sim tools/build $(BUILD)
