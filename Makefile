@@ -14,7 +14,7 @@ export PREFIX # tools/build reads it
 PYTHON  ?= /usr/bin/python3
 
 # %c: the counters are in the file at once, so that those of a process that is killed count; %m: one file per program.
-COVERAGE := -fprofile-instr-generate=$(abspath build-cov)/profiles/%m%c.profraw -mllvm -runtime-counter-relocation
+COVERAGE := -fprofile-instr-generate=$(abspath build-cov)/profiles/%m%c.profraw
 SANITIZE := -Db_lundef=false -Dbuildtype=debugoptimized
 TESTS    := $(PYTHON) -B tools/run-tests
 
@@ -62,7 +62,8 @@ tsan: deps-test ## unit tests and the suites marked tsan, under ThreadSanitizer
 
 cov: $(if $(filter all,$(SUITES)),deps-test,deps-unit) ## coverage per room and its gate, by the unit tests or by all suites (SUITES=all)
 	@tools/install-deps --cov
-	@CC=clang tools/build build-cov -Dbuildtype=debug "-Dc_args=$(COVERAGE) -fcoverage-mapping" "-Dc_link_args=$(COVERAGE)"
+	@CC=clang tools/build build-cov -Dbuildtype=debug \
+		"-Dc_args=$(COVERAGE) -mllvm -runtime-counter-relocation -fcoverage-mapping" "-Dc_link_args=$(COVERAGE)"
 	@rm -rf build-cov/profiles
 	@rc=0; $(TESTS) --build build-cov unit $(if $(filter all,$(SUITES)),system compat) || rc=$$?; \
 		$(PYTHON) -B tools/coverage $(if $(filter all,$(SUITES)),--all) && exit $$rc

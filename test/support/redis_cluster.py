@@ -260,6 +260,7 @@ class Cluster:
         self.root = root or f"/redis_failover/{name}"
         self.configured = managers
         self.writers = []
+        self.lookers = []
         self.managers = []
         self.tree = Tree(ensemble.address)
         if nodes is None:
@@ -408,6 +409,12 @@ class Cluster:
         self.writers.append(made)
         return made
 
+    def look(self, *words):
+        """One of the commands for operators that go on until a signal."""
+        made = Process([program(), "redis-failover", words[0], self.name, *words[1:]], {"CONCLAVE_SERVER": self.servers})
+        self.lookers.append(made)
+        return made
+
     def command(self, *words, timeout=60):
         """One of the commands for operators: (exit code, output and errors)."""
         done = subprocess.run([program(), "redis-failover", words[0], self.name, *words[1:]], capture_output=True, text=True,
@@ -418,7 +425,7 @@ class Cluster:
         return self
 
     def __exit__(self, *_):
-        for process in (*self.writers, *self.managers):
+        for process in (*self.writers, *self.lookers, *self.managers):
             process.destroy()
         for node in self.nodes:
             node.destroy()

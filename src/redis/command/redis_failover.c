@@ -207,31 +207,57 @@ static char *file_option(char *line, bool *ret_failed)
     return option;
 }
 
-/* The file's options before those of the command line, which then count more. 0, or the exit code. What it allocates
- * lives as long as the process: options are kept by their texts. */
-static int file_read(const char *file, int argc, char **argv, char ***ret_argv, int *ret_argc)
+static int file_refuse(const char *file, const char *why)
+{
+    fprintf(stderr, "conclave redis-failover: cannot read %s: %s\n", file, why);
+    return CLI_EXIT_USAGE;
+}
+
+/* Puts the file's options into all[1..FILE_LINES_MAX]. NULL, or why not all of them could be read. */
+static const char *file_options(FILE *f, char **all, int *ret_count)
 {
     char line[LINE_SIZE];
     bool failed = false;
     int count = 1;
-    char **all = calloc((size_t)argc + FILE_LINES_MAX + 1, sizeof *all);
-    FILE *f = fopen(file, "re");
-    if (all == NULL || f == NULL) {
-        fprintf(stderr, "conclave redis-failover: cannot read %s: %s\n", file, strerror(errno));
-        free(all);
-        if (f != NULL) {
-            fclose(f);
+    while (fgets(line, sizeof line, f) != NULL) {
+        if (strchr(line, '\n') == NULL && !feof(f)) {
+            return "a line of it is too long";
         }
-        return CLI_EXIT_USAGE;
-    }
-    all[0] = argv[0];
-    while (!failed && count <= FILE_LINES_MAX && fgets(line, sizeof line, f) != NULL) {
         char *option = file_option(line, &failed);
+        if (failed) {
+            return "out of memory";
+        }
+        if (option != NULL && count > FILE_LINES_MAX) {
+            free(option);
+            return "it has too many options";
+        }
         if (option != NULL) {
             all[count++] = option;
         }
     }
-    fclose(f);
+    *ret_count = count;
+    return ferror(f) ? strerror(errno) : NULL;
+}
+
+/* The file's options before those of the command line, which then count more. 0, or the exit code. What it allocates
+ * lives as long as the process: options are kept by their texts. */
+static int file_read(const char *file, int argc, char **argv, char ***ret_argv, int *ret_argc)
+{
+    int count = 1;
+    char **all = calloc((size_t)argc + FILE_LINES_MAX + 1, sizeof *all);
+    if (all == NULL) {
+        return file_refuse(file, "out of memory");
+    }
+    FILE *f = fopen(file, "re");
+    const char *why = f != NULL ? file_options(f, all, &count) : strerror(errno);
+    if (f != NULL) {
+        fclose(f);
+    }
+    if (why != NULL) {
+        free(all);
+        return file_refuse(file, why);
+    }
+    all[0] = argv[0];
     memcpy(all + count, argv + 1, (size_t)(argc - 1) * sizeof *argv);
     *ret_argc = count + argc - 1;
     *ret_argv = all;
@@ -356,8 +382,6 @@ static const char *config_file_find(int argc, char **argv)
             file = argv[i + 1];
         } else if (strncmp(argv[i], LONG, len) == 0 && argv[i][len] == '=') {
             file = argv[i] + len + 1;
-        } else if (strncmp(argv[i], "-C", 2) == 0 && argv[i][2] != '\0') {
-            file = argv[i] + 2;
         }
     }
     return file;
