@@ -105,6 +105,7 @@ static void session_arm(struct session_tracker *t, struct tracked_session *s, in
     if (due < t->next) {
         t->next = due;
     }
+    assert(s->due >= t->next && s->report == 0); /* it is found when its tick comes */
 }
 
 /* A sign of life. */
@@ -117,6 +118,7 @@ static void session_hear(struct session_tracker *t, struct tracked_session *s, i
         list_remove(&s->link);
         list_push_back(&t->unreported, &s->link);
     }
+    assert(!t->leads || s->report == 0 || !list_empty(&s->link));
     session_arm(t, s, heard_ms, s->timeout_ms);
 }
 

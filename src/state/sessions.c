@@ -3,6 +3,8 @@
 #include "state/digest.h"
 #include "tree/walk.h"
 
+#include <assert.h>
+
 /* With what the table and the tracker of sessions take for it. */
 enum { SESSION_MEMORY = sizeof(struct session) + 96 };
 
@@ -219,6 +221,7 @@ int write_close_session(struct write *w)
         return rc;
     }
     delete_ephemerals(w, session);
+    assert(list_empty(&session->ephemerals));
     once_results_end(w->s, session);
     w->s->sessions_digest -= digest_session(session);
     map_remove(&w->s->sessions, &session->map);

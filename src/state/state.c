@@ -178,6 +178,7 @@ void state_apply(struct state *s, const struct batch_header *header, const struc
                       .effects = effects};
     s->time_ms = header->previous == BATCH_PREVIOUS_UNKNOWN ? 0 : header->time_ms;
     w.bounded = (command->options & COMMAND_BOUNDED) != 0;
+    assert(s->undo_count == 0);
     state_begin(s);
     effects_begin(effects, s->zxid);
     if (numbered && once_results_answer(&w)) {
@@ -219,6 +220,9 @@ void state_apply(struct state *s, const struct batch_header *header, const struc
     } else {
         write_commit(s);
     }
+    assert(s->undo_count == 0);
+    assert(effects->err == 0 || effects->events_count == 0);
+    assert(effects->zxid == s->zxid);
     state_need(buf_ok(&effects->reply));
     if (numbered) {
         once_results_keep(&w);

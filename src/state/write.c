@@ -5,6 +5,7 @@
 #include "tree/acl_rules.h"
 #include "tree/path.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 /* --- the way back ----------------------------------------------------------------------------- */
@@ -44,8 +45,10 @@ static struct list *owner_list(const struct state *s, int64_t owner)
 static void undo_one(struct state *s, const struct undo *u)
 {
     struct znode *node = u->node;
+    assert(node != NULL);
     switch (u->kind) {
     case UNDO_CREATE:
+        assert(znode_children(node) == 0); /* what was made below it later is undone already */
         snapshot_leave(s, node);
         session_count_path(s, znode_owner(node), -(int64_t)znode_path_len(node));
         tree_take_out(&s->tree, node, u->pzxid);
@@ -261,6 +264,7 @@ static int64_t create_owner(const struct write *w, int32_t type,
 struct znode *write_add(struct write *w, struct znode *parent, const struct znode_spec *spec)
 {
     struct state *s = w->s;
+    assert(!znode_is_ephemeral(parent));
     snapshot_touch(s, parent);
     struct undo *undo = undo_add(s);
     *undo = (struct undo){
@@ -270,6 +274,7 @@ struct znode *write_add(struct write *w, struct znode *parent, const struct znod
     s->nodes_digest -= digest_children(parent, above);
     struct znode *node = tree_add(&s->tree, parent, spec);
     state_need(node != NULL);
+    assert(undo->kind == UNDO_CREATE && undo->node == NULL);
     undo->node = node;
     s->nodes_digest += digest_children(parent, above) + digest_node(s, node, digest) +
                        digest_children(node, digest);
@@ -316,6 +321,7 @@ void write_created(struct write *w, const struct znode *node)
 void write_remove(struct write *w, struct znode *node)
 {
     struct state *s = w->s;
+    assert(node->parent != NULL && znode_children(node) == 0);
     snapshot_touch(s, node->parent);
     snapshot_touch(s, node);
     snapshot_leave(s, node);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,6 +94,7 @@ static void driver_over(struct redis_driver *d, const struct redis_outcome *outc
 {
     const struct redis_action *action = &d->action;
     bool stale = d->stale;
+    assert(d->busy);
     d->busy = false;
     d->stale = false;
     if (d->closing || stale || !d->leading) {
@@ -271,6 +273,7 @@ static void plan_driver_on_read(void *ctx, int error)
 {
     struct redis_driver *d = ctx;
     bool stale = d->stale;
+    assert(d->busy);
     d->busy = false;
     d->stale = false;
     if (d->closing || !d->leading) {
@@ -293,6 +296,7 @@ static bool driver_has_records(struct redis_driver *d)
 {
     const char *corrupt;
     if (d->read_anew || !redis_store_known(d->s.store)) {
+        assert(!d->busy);
         d->busy = true;
         d->action.kind = REDIS_ACTION_WAIT; /* nothing of it is under way, no fencing either */
         redis_store_refresh(d->s.store, plan_driver_on_read, d);
@@ -416,6 +420,8 @@ static void driver_step(uv_timer_t *timer)
         return;
     }
     driver_announce(d);
+    assert(d->leading && !d->busy && !d->stale && !d->closing);
+    assert(!d->s.dry_run || d->action.kind == REDIS_ACTION_REFRESH);
     d->busy = true;
     int error = driver_carry_out(d);
     if (error != 0) {
@@ -427,6 +433,7 @@ static void driver_step(uv_timer_t *timer)
 
 void redis_driver_lead(struct redis_driver *driver, int64_t token)
 {
+    assert(!driver->closing);
     redis_memory_init(&driver->memory);
     driver->token = token;
     driver->leading = true;

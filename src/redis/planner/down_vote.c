@@ -3,6 +3,7 @@
 
 #include <conclave/error.h>
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,6 +50,7 @@ void redis_managers_gone(struct redis_managers *managers, const char *id)
 {
     struct redis_manager_view *view = down_vote_find(managers, id);
     if (view != NULL) {
+        assert(managers->count > 0);
         *view = managers->views[--managers->count];
     }
 }
@@ -112,6 +114,7 @@ static void down_vote_judge(const struct redis_config *config, const struct redi
 {
     const char *name = config->nodes[node].address;
     enum redis_node_state mine = own[node].state;
+    assert(v->down + v->up <= v->fresh);
     bool down = enough_say_down(config, v);
     v->since_ms = mine == REDIS_NODE_UP ? -1 : own[node].failing_ms;
     if (down && !decidable) {

@@ -6,6 +6,7 @@
 #include "redis/planner/plan_repair.h"
 #include "redis/planner/plan_requests.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -117,6 +118,7 @@ static int64_t lost_bytes(const struct planner *t, int old, int target)
     const struct redis_plan *plan = t->now->plan;
     const struct redis_facts *facts = planner_facts(t, target);
     const struct redis_facts *gone = planner_facts(t, old);
+    assert(target != REDIS_NONE);
     int64_t known = plan->old_offset;
     if (is_of_returned(plan)) {
         return -1; /* its offsets began anew */
@@ -233,6 +235,7 @@ static bool leave_old(struct planner *t, int old, int target)
 
 bool plan_failover_promoted(struct planner *t, int old, int target)
 {
+    assert(planner_is(t, target, REDIS_ROLE_MASTER));
     const char *by = NULL;
     enum fence_view view = fence_of(t, old, target, &by);
     if (view == FENCE_ANSWERS) {

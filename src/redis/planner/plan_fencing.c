@@ -1,6 +1,7 @@
 /* The old master: its own word, a refused connection, methods, lease. */
 #include "redis/planner/plan_fencing.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,6 +60,7 @@ static enum fence_view blocked(struct planner *t, const char *why)
 
 static enum fence_view note_fenced(struct planner *t, const char *by, const char *event)
 {
+    assert(t->now->plan->fenced[0] == '\0' || strcmp(t->now->plan->fenced, by) != 0);
     struct redis_plan *plan =
         planner_plan(t, REDIS_DOING_FENCED, event, "%s has stopped: %s", t->now->plan->old, by);
     planner_copy(plan->fenced, sizeof plan->fenced, by);

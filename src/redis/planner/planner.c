@@ -6,9 +6,11 @@
 #include "redis/planner/plan_repair.h"
 #include "redis/planner/plan_requests.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define RETRY_MS 100 /* after an action that failed */
 #define BACK_PERIODS 3
@@ -201,6 +203,74 @@ static bool settled(struct planner *t)
     return plan_update(t) || planner_wait(t, t->config->period_ms, "all is as it should be");
 }
 
+/* A record of `current` continues the one that was read; what is published as the master says so itself. */
+static void planner_check_current(const struct planner *t, int32_t version,
+                                  const struct redis_current *record)
+{
+    if (t->out->step == planner_doing_name(REDIS_DOING_PUBLISH)) {
+        assert(planner_is(t, redis_config_find(t->config, record->master), REDIS_ROLE_MASTER));
+    }
+    const struct redis_current *current = t->now->current;
+    assert(record->replica_count <= REDIS_NODES_MAX);
+    assert(record->unavailable_count <= REDIS_NODES_MAX);
+    if (current == NULL) {
+        assert(version == -1);
+        return;
+    }
+    assert(version == t->now->current_version);
+    assert(record->epoch >= current->epoch);
+    assert(record->epoch > current->epoch || strcasecmp(record->master, current->master) == 0);
+}
+
+static void planner_check_plan(const struct planner *t, int32_t version,
+                               const struct redis_plan *record)
+{
+    assert(t->now->current != NULL);
+    assert(version == (t->now->plan == NULL ? -1 : t->now->plan_version));
+    assert(t->now->plan != NULL || record->epoch == t->now->current->epoch + 1);
+    assert(record->id[0] != '\0');
+    assert(record->old[0] != '\0');
+    assert(record->tried_count <= REDIS_NODES_MAX);
+    assert(record->target[0] == '\0' || redis_config_find(t->config, record->target) != REDIS_NONE);
+}
+
+/* What every action must be, whichever file made it. */
+static void planner_check(const struct planner *t)
+{
+    const struct redis_action *a = t->out;
+    bool about_node = a->kind == REDIS_ACTION_COMMAND || a->kind == REDIS_ACTION_FENCE;
+    assert(a->step != NULL);
+    assert(about_node == (a->node != REDIS_NONE));
+    assert(!about_node || (a->node >= 0 && (size_t)a->node < t->config->node_count));
+    switch (a->kind) {
+    case REDIS_ACTION_WAIT:
+        assert(a->u.until_ms > t->now->now_ms);
+        break;
+    case REDIS_ACTION_REFRESH:
+        assert(a->u.refresh != 0);
+        assert(((uint64_t)a->u.refresh >> t->config->node_count) == 0);
+        break;
+    case REDIS_ACTION_COMMAND:
+        assert(a->u.commands.count > 0);
+        break;
+    case REDIS_ACTION_FENCE:
+        assert(t->config->fence_methods);
+        break;
+    case REDIS_ACTION_WRITE_CURRENT:
+        planner_check_current(t, a->u.current.version, &a->u.current.record);
+        break;
+    case REDIS_ACTION_WRITE_PLAN:
+        planner_check_plan(t, a->u.plan.version, &a->u.plan.record);
+        break;
+    case REDIS_ACTION_DELETE_PLAN:
+        assert(t->now->plan != NULL);
+        break;
+    case REDIS_ACTION_ANSWER:
+        assert(a->u.answer.name[0] != '\0');
+        break;
+    }
+}
+
 void redis_steps_next(const struct redis_situation *now, struct redis_memory *memory,
                       struct redis_action *ret)
 {
@@ -225,6 +295,7 @@ void redis_steps_next(const struct redis_situation *now, struct redis_memory *me
     } else {
         (void)settled(&t);
     }
+    planner_check(&t);
 }
 
 static int64_t furthest(int64_t so_far, const struct redis_current *current, const char *replid,

@@ -1,6 +1,7 @@
 /* Making actions, and questions about nodes. */
 #include "redis/planner/planner_context.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,6 +84,8 @@ bool planner_command(struct planner *t, enum redis_doing doing, int node, const 
 
 void planner_add(struct planner *t, bool optional, const char *word, ...)
 {
+    assert(t->out->kind == REDIS_ACTION_COMMAND);
+    assert(t->out->u.commands.count < REDIS_COMMANDS_MAX);
     struct redis_command *command = &t->out->u.commands.list[t->out->u.commands.count++];
     va_list args;
     va_start(args, word);
@@ -90,6 +93,7 @@ void planner_add(struct planner *t, bool optional, const char *word, ...)
         planner_copy(command->argv[command->argc], sizeof command->argv[0], word);
         command->argc++;
     }
+    assert(word == NULL && command->argc > 0);
     va_end(args);
     command->optional = optional;
 }
@@ -153,6 +157,7 @@ bool planner_answer(struct planner *t, const char *request, bool ok, const char 
 
 const struct redis_facts *planner_facts(const struct planner *t, int node)
 {
+    assert(node >= 0 && (size_t)node < t->config->node_count);
     return &t->now->nodes[node].facts;
 }
 
@@ -210,6 +215,7 @@ bool planner_of_current(const struct planner *t, int node)
 
 const char *planner_address(const struct planner *t, int node)
 {
+    assert(node >= 0 && (size_t)node < t->config->node_count);
     return t->config->nodes[node].address;
 }
 

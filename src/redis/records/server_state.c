@@ -1,6 +1,7 @@
 /* The state of one server in the eyes of one manager. */
 #include "redis/records/server_state.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const struct {
@@ -163,6 +164,10 @@ bool redis_node_probed(struct redis_node *node, const struct redis_config *confi
         node->facts = *facts;
         node->facts_ms = sent_ms;
     }
+    assert(node->failures == 0 || node->successes == 0);
+    assert((node->failures > 0) == (node->failing_ms >= 0));
+    assert(state != REDIS_NODE_UP || node->failures == 0);
+    assert(state != REDIS_NODE_UNKNOWN);
     bool changed = state != node->state;
     if (changed) {
         node->state = state;
