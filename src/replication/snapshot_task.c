@@ -11,6 +11,8 @@
  */
 #include "replication/running_log.h"
 
+#include "base/transition.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -115,6 +117,22 @@ static bool queue_step(struct replication *r, enum step_kind kind, struct buf *b
     return true;
 }
 
+static const uint16_t SNAPSHOT_NEXT[] = {
+    [SNAPSHOT_IDLE] = TRANSITION_TO(SNAPSHOT_STEPPING),
+    [SNAPSHOT_STEPPING] = TRANSITION_TO(SNAPSHOT_ENDING) | TRANSITION_TO(SNAPSHOT_ABORTING) |
+                          TRANSITION_TO(SNAPSHOT_IDLE),
+    [SNAPSHOT_ENDING] = TRANSITION_TO(SNAPSHOT_TRIMMING) | TRANSITION_TO(SNAPSHOT_ABORTING) |
+                        TRANSITION_TO(SNAPSHOT_IDLE),
+    [SNAPSHOT_ABORTING] = TRANSITION_TO(SNAPSHOT_IDLE),
+    [SNAPSHOT_TRIMMING] = TRANSITION_TO(SNAPSHOT_IDLE),
+};
+
+static void snapshot_task_enter(struct replication *r, enum snapshot_state state)
+{
+    transition_check(SNAPSHOT_NEXT, r->snapshot.state, state);
+    r->snapshot.state = state;
+}
+
 /* Gives the snapshot up. The file goes behind the blocks that are still queued. */
 static void snapshot_task_give_up(struct replication *r)
 {
@@ -123,7 +141,7 @@ static void snapshot_task_give_up(struct replication *r)
         r->callbacks.snapshot_abort(r->callbacks.ctx);
     }
     buf_reset(&t->pending);
-    t->state = SNAPSHOT_ABORTING;
+    snapshot_task_enter(r, SNAPSHOT_ABORTING);
     if (!queue_step(r, STEP_ABORT, NULL)) {
         running_log_fail(r, CONCLAVE_ENOMEM, "out of memory while taking a snapshot");
     }
@@ -175,7 +193,7 @@ void snapshot_task_step(struct replication *r)
         return;
     }
     if (rv == 0) {
-        t->state = SNAPSHOT_ENDING;
+        snapshot_task_enter(r, SNAPSHOT_ENDING);
         if (!queue_step(r, STEP_FINISH, NULL)) {
             snapshot_task_give_up(r);
         }
@@ -186,7 +204,7 @@ void snapshot_task_step(struct replication *r)
 
 static void snapshot_task_ended(struct replication *r)
 {
-    r->snapshot.state = SNAPSHOT_IDLE;
+    snapshot_task_enter(r, SNAPSHOT_IDLE);
     error_text_finish(&r->snapshot.problem);
     if (r->error == 0 && !r->closing) {
         snapshot_task_maybe(r);
@@ -372,7 +390,7 @@ static void completed(struct replication *r)
         snapshot_task_ended(r);
         return;
     }
-    t->state = SNAPSHOT_TRIMMING;
+    snapshot_task_enter(r, SNAPSHOT_TRIMMING);
     j->r = r;
     j->snapshot_index = t->meta.index;
     j->job.work = trim_work;
@@ -453,9 +471,9 @@ void snapshot_task_maybe(struct replication *r)
     int rv = buf_ok(&t->meta.configuration) ? r->callbacks.snapshot_begin(r->callbacks.ctx)
                                             : CONCLAVE_ENOMEM;
     if (rv == 0) {
-        t->state = SNAPSHOT_STEPPING;
+        snapshot_task_enter(r, SNAPSHOT_STEPPING);
         if (!queue_step(r, STEP_BEGIN, NULL)) {
-            t->state = SNAPSHOT_IDLE;
+            snapshot_task_enter(r, SNAPSHOT_IDLE);
             r->callbacks.snapshot_abort(r->callbacks.ctx);
             rv = CONCLAVE_ENOMEM;
         }

@@ -7,6 +7,7 @@
 #include "cli/run/supervisor.h"
 
 #include "base/clock.h"
+#include "base/transition.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,6 +52,19 @@ struct supervisor {
     int ready_fd; /* read end */
     int lease_fd; /* write end */
 };
+
+static const uint16_t SUPERVISOR_NEXT[] = {
+    [IDLE] = TRANSITION_TO(RUNNING) | TRANSITION_TO(IDLE), /* it was not started after all */
+    [RUNNING] = TRANSITION_TO(STOPPING) | TRANSITION_TO(IDLE),
+    [STOPPING] = TRANSITION_TO(KILLING) | TRANSITION_TO(IDLE),
+    [KILLING] = TRANSITION_TO(IDLE),
+};
+
+static void supervisor_enter(struct supervisor *s, enum phase phase)
+{
+    transition_check(SUPERVISOR_NEXT, s->phase, phase);
+    s->phase = phase;
+}
 
 static int64_t now_ns(void)
 {
@@ -116,7 +130,7 @@ static void ended(struct supervisor *s)
         /* SIGTTOU is blocked here, so that a background process may do this. */
         tcsetpgrp(s->spec->tty_fd, s->spec->tty_owner);
     }
-    s->phase = IDLE;
+    supervisor_enter(s, IDLE);
     report(s, SUPERVISOR_ENDED, s->status);
 }
 
@@ -170,7 +184,7 @@ static void start(struct supervisor *s, const struct child_term *term)
         ended(s);
         return;
     }
-    s->phase = RUNNING;
+    supervisor_enter(s, RUNNING);
     s->exited = s->reaped = s->group_gone = false;
 }
 
@@ -178,7 +192,7 @@ static void start(struct supervisor *s, const struct child_term *term)
 static void stop(struct supervisor *s, bool lost, int64_t kill_at_ns)
 {
     if (s->phase == RUNNING) {
-        s->phase = STOPPING;
+        supervisor_enter(s, STOPPING);
         s->kill_at_ns = kill_at_ns;
         if (s->lease_fd >= 0) {
             ssize_t written = write(s->lease_fd, "L", 1);
@@ -289,7 +303,7 @@ static void supervise(struct supervisor *s)
         stop(s, false, now + s->grace_ns < end_ns ? now + s->grace_ns : end_ns);
     }
     if (s->phase == STOPPING && now >= s->kill_at_ns) {
-        s->phase = KILLING;
+        supervisor_enter(s, KILLING);
     }
     if (s->phase == KILLING) {
         group_signal(s, SIGKILL);

@@ -1,5 +1,6 @@
 #include "cluster/links/link_connection.h"
 
+#include "base/transition.h"
 #include "net/connector.h"
 
 #include <stdio.h>
@@ -55,6 +56,24 @@ static struct conn *conn_create(struct conn_settings *s)
     return c;
 }
 
+/* The drawing in the header. */
+static const uint16_t CONN_NEXT[] = {
+    [CONN_CONNECTING] =
+        TRANSITION_TO(CONN_SECURING) | TRANSITION_TO(CONN_ASKING) | TRANSITION_TO(CONN_OVER),
+    [CONN_SECURING] =
+        TRANSITION_TO(CONN_SAYING) | TRANSITION_TO(CONN_ASKING) | TRANSITION_TO(CONN_OVER),
+    [CONN_SAYING] = TRANSITION_TO(CONN_READY) | TRANSITION_TO(CONN_OVER),
+    [CONN_ASKING] = TRANSITION_TO(CONN_READY) | TRANSITION_TO(CONN_OVER),
+    [CONN_READY] = TRANSITION_TO(CONN_OVER),
+    [CONN_OVER] = TRANSITION_TO(CONN_OVER),
+};
+
+static void conn_enter(struct conn *c, enum conn_stage stage)
+{
+    transition_check(CONN_NEXT, c->stage, stage);
+    c->stage = stage;
+}
+
 static void conn_free(struct conn *c)
 {
     struct conn_settings *s = c->settings;
@@ -70,7 +89,7 @@ static void conn_free(struct conn *c)
 static void conn_over(struct conn *c, const char *why, bool foul)
 {
     if (c->stage != CONN_OVER) {
-        c->stage = CONN_OVER;
+        conn_enter(c, CONN_OVER);
         c->settings->events->ended(c->settings->ctx, c, why, foul);
     }
 }
@@ -88,7 +107,7 @@ void conn_close(struct conn *c)
         return;
     }
     bool connecting = c->stage == CONN_CONNECTING;
-    c->stage = CONN_OVER;
+    conn_enter(c, CONN_OVER);
     if (connecting) {
         connector_cancel(c->connector);
         conn_free(c);
@@ -151,7 +170,7 @@ void conns_abort(struct conn_settings *s)
 
 static void conn_say(struct conn *c)
 {
-    c->stage = CONN_SAYING;
+    conn_enter(c, CONN_SAYING);
     hello_append(&c->queue, &c->mine);
     if (!buf_ok(&c->queue)) {
         conn_fail(c, "out of memory", false);
@@ -167,7 +186,7 @@ void conn_welcome(struct conn *c, const struct hello *answer)
         conn_fail(c, "out of memory", false);
         return;
     }
-    c->stage = CONN_READY;
+    conn_enter(c, CONN_READY);
     stream_set_room(c->stream, READ_ROOM);
     conn_flush(c);
 }
@@ -176,7 +195,7 @@ void conn_refuse(struct conn *c, enum hello_reason reason)
 {
     refuse_append(&c->queue, reason);
     conn_flush(c);
-    c->stage = CONN_OVER;
+    conn_enter(c, CONN_OVER);
     stream_finish(c->stream, LINGER_MS);
 }
 
@@ -188,7 +207,7 @@ static void conn_on_hello(struct conn *c, struct slice rest)
         return;
     }
     if (c->out) {
-        c->stage = CONN_READY;
+        conn_enter(c, CONN_READY);
     }
     c->settings->events->hello(c->settings->ctx, c, &h);
 }
@@ -274,7 +293,7 @@ static void conn_on_secured(void *owner)
         return;
     }
     if (!c->out) {
-        c->stage = CONN_ASKING;
+        conn_enter(c, CONN_ASKING);
     } else if (c->settings->verify_hosts && !stream_peer_is_for(c->stream, c->address.host)) {
         char why[WHY_MAX];
         snprintf(why, sizeof why, "its certificate is not for %.255s", c->address.host);
@@ -325,11 +344,11 @@ struct conn *conn_accept(struct conn_settings *s, struct stream *stream)
     }
     c->stream = stream;
     c->gated = true;
-    c->stage = s->server != NULL ? CONN_SECURING : CONN_ASKING;
+    conn_enter(c, s->server != NULL ? CONN_SECURING : CONN_ASKING);
     bool ok =
         s->server == NULL || stream_use_tls(stream, s->server, STREAM_TLS_ONLY, s->worker) == 0;
     if (stream_start(stream, &conn_handler, c) != 0 || !ok) {
-        c->stage = CONN_OVER;
+        conn_enter(c, CONN_OVER);
         stream_close(stream);
         return NULL;
     }
@@ -347,7 +366,7 @@ static void conn_on_connected(void *ctx, struct stream *stream, int error)
         return;
     }
     c->stream = stream;
-    c->stage = CONN_SECURING;
+    conn_enter(c, CONN_SECURING);
     bool ok = c->client == NULL || stream_use_tls_client(stream, c->client, c->address.host) == 0;
     if (stream_start(stream, &conn_handler, c) != 0 || !ok) {
         conn_fail(c, ok ? "it closed the connection" : "out of memory", false);

@@ -11,6 +11,8 @@
  */
 #include "recipes/queue/queue.h"
 
+#include "base/transition.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,9 +56,26 @@ static void forget_due(struct conclave_item *item, bool *due)
 }
 
 /* Settled or lost: it does not hold up the queue's end any more. */
+/* The drawing above; an item without a claim begins as SETTLED. */
+static const uint16_t ITEM_NEXT[] = {
+    [ITEM_HELD] = TRANSITION_TO(ITEM_HELD) | TRANSITION_TO(ITEM_SETTLING) |
+                  TRANSITION_TO(ITEM_LOST) | TRANSITION_TO(ITEM_SETTLED),
+    [ITEM_SETTLING] =
+        TRANSITION_TO(ITEM_HELD) | TRANSITION_TO(ITEM_SETTLED) | TRANSITION_TO(ITEM_LOST),
+    [ITEM_SETTLED] = 0,
+    [ITEM_LOST] = 0,
+};
+
+static void item_enter(struct conclave_item *item, enum item_state state)
+{
+    transition_check(ITEM_NEXT, item->state, state);
+    assert(state != ITEM_SETTLED || item->state == ITEM_SETTLING || item->version < 0);
+    item->state = state;
+}
+
 static void item_over(struct conclave_item *item, enum item_state state)
 {
-    item->state = state;
+    item_enter(item, state);
     grant_withdraw(&item->grant);
     lease_remove(&rt_of(item)->lease, &item->holder);
     client_timer_stop(rt_of(item)->client, &item->retry);
@@ -76,7 +95,7 @@ static void settle_end(struct conclave_item *item, int error)
     } else if (error == CONCLAVE_ELOST || unwanted) {
         item_over(item, ITEM_LOST); /* not wanted: the claim goes with the session */
     } else {
-        item->state = ITEM_HELD;
+        item_enter(item, ITEM_HELD);
         lease_add(&rt_of(item)->lease, &item->holder);
     }
     client_notify(rt_of(item)->client);
@@ -296,7 +315,7 @@ static int settle_start(struct conclave_item *item, bool ack)
     case ITEM_LOST:
         return CONCLAVE_ELOST;
     }
-    item->state = ITEM_SETTLING;
+    item_enter(item, ITEM_SETTLING);
     item->settle = ack ? SETTLE_ACK : last_attempt(item) ? SETTLE_DEAD : SETTLE_NACK;
     item->unknown = false;
     item->parts_gone = false;
@@ -445,11 +464,11 @@ void queue_item_claimed(struct conclave_queue *q, struct conclave_item *item, vo
     ensure_path_init(&item->ensure, &item->handle);
     client_timer_init(&item->retry, queue_item_on_retry, item);
     if (version < 0) { /* the claim has done its service: nobody else can have this name now */
-        item->state = ITEM_SETTLED;
+        item_enter(item, ITEM_SETTLED);
         deletes_start(&rt_of(item)->deletes, item->unclaim, NULL, NULL);
         item->unclaim = NULL;
     } else {
-        item->state = ITEM_HELD;
+        item_enter(item, ITEM_HELD);
         item_hold(item, claimed_ns);
     }
 }

@@ -1,6 +1,7 @@
 #include "redis/manager/redis_connection.h"
 
 #include "base/list.h"
+#include "base/transition.h"
 #include "net/connector.h"
 
 #include <hiredis/hiredis.h>
@@ -42,7 +43,7 @@ struct wire {
     struct buf out; /* bytes that did not leave yet */
     size_t
         unread; /* bytes of an answer that is not whole, what the reader has made of them included */
-    enum { WIRE_CONNECTING, WIRE_SECURING, WIRE_LOGIN, WIRE_READY } stage;
+    enum wire_stage { WIRE_CONNECTING, WIRE_SECURING, WIRE_LOGIN, WIRE_READY } stage;
     bool subscribed;
     redisReplyObjectFunctions functions; /* hiredis' own, with a bound */
     void *(*plain_array)(const redisReadTask *task, array_length elements);
@@ -239,6 +240,20 @@ static enum redis_probe outcome_of(int error)
     }
 }
 
+/* CONNECTING ──> SECURING ──> LOGIN (with a password) ──> READY; any stage may end. */
+static const uint16_t WIRE_NEXT[] = {
+    [WIRE_CONNECTING] = TRANSITION_TO(WIRE_SECURING),
+    [WIRE_SECURING] = TRANSITION_TO(WIRE_LOGIN) | TRANSITION_TO(WIRE_READY),
+    [WIRE_LOGIN] = TRANSITION_TO(WIRE_READY),
+    [WIRE_READY] = 0,
+};
+
+static void wire_enter(struct wire *w, enum wire_stage stage)
+{
+    transition_check(WIRE_NEXT, w->stage, stage);
+    w->stage = stage;
+}
+
 /* Sending */
 
 static void wire_flush(struct wire *w)
@@ -252,7 +267,7 @@ static void wire_ready(struct wire *w)
 {
     struct redis_link *l = w->link;
     int64_t now = now_us();
-    w->stage = WIRE_READY;
+    wire_enter(w, WIRE_READY);
     LIST_FOREACH (it, &l->commands) {
         CONTAINER_OF(it, struct sent_command, node)->left_us = now;
     }
@@ -276,7 +291,7 @@ static void wire_login(struct wire *w)
         wire_ready(w);
         return;
     }
-    w->stage = WIRE_LOGIN;
+    wire_enter(w, WIRE_LOGIN);
     if (a->user != NULL) {
         argv[argc++] = a->user;
     }
@@ -488,7 +503,7 @@ static void wire_on_connected(void *ctx, struct stream *stream, int error)
         return;
     }
     w->stream = stream;
-    w->stage = WIRE_SECURING;
+    wire_enter(w, WIRE_SECURING);
     bool ok = tls == NULL || stream_use_tls_client(stream, tls, l->to.host) == 0;
     if (stream_start(stream, &WIRE_HANDLER, w) != 0 || !ok) {
         link_lost(l, ok ? REDIS_PROBE_CUT : REDIS_PROBE_UNREACHABLE,

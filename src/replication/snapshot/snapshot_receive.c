@@ -2,6 +2,7 @@
 #include "replication/snapshot/snapshot_receive.h"
 
 #include "base/map.h"
+#include "base/transition.h"
 #include "replication/disk/snapshot_file.h"
 
 #include <assert.h>
@@ -101,11 +102,31 @@ static void reply(struct snapshot_receiver *rx, uint64_t to, uint64_t identity, 
     buf_finish(&b);
 }
 
+/* The drawing in the header. */
+static const uint16_t RECEIVE_NEXT[] = {
+    [RECEIVE_IDLE] = TRANSITION_TO(RECEIVE_OPENING) | TRANSITION_TO(RECEIVE_CLEANING),
+    [RECEIVE_OPENING] = TRANSITION_TO(RECEIVE_FILLING) | TRANSITION_TO(RECEIVE_IDLE) |
+                        TRANSITION_TO(RECEIVE_CLEANING),
+    [RECEIVE_FILLING] = TRANSITION_TO(RECEIVE_CHECKING) | TRANSITION_TO(RECEIVE_CLEANING),
+    [RECEIVE_CHECKING] = TRANSITION_TO(RECEIVE_OPENING) | TRANSITION_TO(RECEIVE_READY) |
+                         TRANSITION_TO(RECEIVE_CLEANING),
+    [RECEIVE_READY] = TRANSITION_TO(RECEIVE_ACCEPTING) | TRANSITION_TO(RECEIVE_CLEANING),
+    [RECEIVE_ACCEPTING] = TRANSITION_TO(RECEIVE_ACCEPTED),
+    [RECEIVE_ACCEPTED] = TRANSITION_TO(RECEIVE_IDLE) | TRANSITION_TO(RECEIVE_CLEANING),
+    [RECEIVE_CLEANING] = TRANSITION_TO(RECEIVE_IDLE) | TRANSITION_TO(RECEIVE_CLEANING),
+};
+
+static void receive_enter(struct snapshot_receiver *rx, enum receive_state state)
+{
+    transition_check(RECEIVE_NEXT, rx->state, state);
+    rx->state = state;
+}
+
 static void snapshot_receive_run(struct snapshot_receiver *rx, enum receive_state state,
                                  void (*work)(struct worker_job *job),
                                  void (*done)(struct worker_job *job))
 {
-    rx->state = state;
+    receive_enter(rx, state);
     rx->job.work = work;
     rx->job.done = done;
     rx->host.run(rx->host.ctx, &rx->job);
@@ -114,7 +135,7 @@ static void snapshot_receive_run(struct snapshot_receiver *rx, enum receive_stat
 static void clean_done(struct worker_job *job)
 {
     struct snapshot_receiver *rx = CONTAINER_OF(job, struct snapshot_receiver, job);
-    rx->state = RECEIVE_IDLE;
+    receive_enter(rx, RECEIVE_IDLE);
     rx->rv = 0;
     rx->host.ran(rx->host.ctx);
 }
@@ -154,10 +175,10 @@ static void open_done(struct worker_job *job)
     if (!overtaken(rx)) {
         if (rx->rv != 0) {
             warn(rx);
-            rx->state = RECEIVE_IDLE;
+            receive_enter(rx, RECEIVE_IDLE);
             rx->rv = 0;
         } else {
-            rx->state = RECEIVE_FILLING;
+            receive_enter(rx, RECEIVE_FILLING);
             rx->expected = rx->written = rx->found;
             reply(rx, rx->from, rx->offer.identity, rx->found, WANT_MORE);
             if (rx->found == rx->offer.size) {
@@ -186,7 +207,7 @@ static void check_done(struct worker_job *job)
             }
             clean(rx);
         } else {
-            rx->state = RECEIVE_READY;
+            receive_enter(rx, RECEIVE_READY);
             rx->callbacks.ready(rx->callbacks.ctx, rx->from, &rx->offer);
         }
     }
@@ -196,7 +217,7 @@ static void check_done(struct worker_job *job)
 static void accept_done(struct worker_job *job)
 {
     struct snapshot_receiver *rx = CONTAINER_OF(job, struct snapshot_receiver, job);
-    rx->state = RECEIVE_ACCEPTED;
+    receive_enter(rx, RECEIVE_ACCEPTED);
     rx->callbacks.accepted(rx->callbacks.ctx, rx->rv);
     rx->host.ran(rx->host.ctx);
 }
@@ -349,7 +370,7 @@ void snapshot_receiver_done(struct snapshot_receiver *rx)
 {
     assert(rx->state == RECEIVE_ACCEPTED);
     reply(rx, rx->from, rx->offer.identity, rx->offer.size, WANT_NOTHING);
-    rx->state = RECEIVE_IDLE;
+    receive_enter(rx, RECEIVE_IDLE);
 }
 
 void snapshot_receiver_discard(struct snapshot_receiver *rx)
@@ -361,7 +382,7 @@ void snapshot_receiver_discard(struct snapshot_receiver *rx)
         break;
     case RECEIVE_OPENING:
     case RECEIVE_CHECKING:
-        rx->state = RECEIVE_CLEANING; /* when the job is done */
+        receive_enter(rx, RECEIVE_CLEANING); /* when the job is done */
         break;
     case RECEIVE_READY:
         reply(rx, rx->from, rx->offer.identity, rx->offer.size, WANT_NOTHING);
