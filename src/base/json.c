@@ -233,6 +233,58 @@ void json_hex(struct json *j, int64_t value)
     buf_printf(&j->out, "\"0x%" PRIx64 "\"", (uint64_t)value);
 }
 
+void json_member_string(struct json *j, const char *name, const char *text)
+{
+    json_key(j, name);
+    json_string(j, text);
+}
+
+void json_member_string_or_null(struct json *j, const char *name, const char *text)
+{
+    json_key(j, name);
+    if (text != NULL && text[0] != '\0') {
+        json_string(j, text);
+    } else {
+        json_null(j);
+    }
+}
+
+void json_member_text(struct json *j, const char *name, struct slice text)
+{
+    json_key(j, name);
+    json_text(j, text);
+}
+
+void json_member_int(struct json *j, const char *name, int64_t value)
+{
+    json_key(j, name);
+    json_int(j, value);
+}
+
+void json_member_uint(struct json *j, const char *name, uint64_t value)
+{
+    json_key(j, name);
+    json_uint(j, value);
+}
+
+void json_member_bool(struct json *j, const char *name, bool value)
+{
+    json_key(j, name);
+    json_bool(j, value);
+}
+
+void json_member_hex(struct json *j, const char *name, int64_t value)
+{
+    json_key(j, name);
+    json_hex(j, value);
+}
+
+void json_member_null(struct json *j, const char *name)
+{
+    json_key(j, name);
+    json_null(j);
+}
+
 static void append_base64(struct buf *out, struct slice data)
 {
     static const char DIGIT[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -265,10 +317,23 @@ void json_data(struct json *j, const void *data, size_t len)
     }
 }
 
-void json_list_begin(struct json *j, const char *key)
+void json_line_begin(struct json *j)
 {
     json_init(j);
     json_object_begin(j);
+}
+
+int json_line_print(struct json *j, FILE *file)
+{
+    json_object_end(j);
+    int error = json_print(j, file);
+    json_finish(j);
+    return error;
+}
+
+void json_list_begin(struct json *j, const char *key)
+{
+    json_line_begin(j);
     json_key(j, key);
     json_array_begin(j);
 }
@@ -276,10 +341,7 @@ void json_list_begin(struct json *j, const char *key)
 int json_list_print(struct json *j, FILE *file)
 {
     json_array_end(j);
-    json_object_end(j);
-    int error = json_print(j, file);
-    json_finish(j);
-    return error;
+    return json_line_print(j, file);
 }
 
 int json_print(struct json *j, FILE *file)

@@ -46,6 +46,17 @@ void json_uint(struct json *j, uint64_t value);
 void json_bool(struct json *j, bool value);
 void json_null(struct json *j);
 
+/* The same with the name before it: a member of an object. */
+void json_member_string(struct json *j, const char *name, const char *text);
+void json_member_string_or_null(struct json *j, const char *name,
+                                const char *text); /* null: NULL or "" */
+void json_member_text(struct json *j, const char *name, struct slice text);
+void json_member_int(struct json *j, const char *name, int64_t value);
+void json_member_uint(struct json *j, const char *name, uint64_t value);
+void json_member_bool(struct json *j, const char *name, bool value);
+void json_member_hex(struct json *j, const char *name, int64_t value);
+void json_member_null(struct json *j, const char *name);
+
 /* A value that is JSON already, on one line. */
 void json_ready(struct json *j, struct slice value);
 
@@ -58,6 +69,11 @@ void json_hex(struct json *j, int64_t value);
 /* Key and value of a node's data: "data": text or null, or "data_base64" when the bytes are not
  * UTF-8. */
 void json_data(struct json *j, const void *data, size_t len);
+
+/* An object on a line of its own: json_line_begin starts the writer, json_line_print ends the object, prints it and
+ * finishes. Errors as json_print. */
+void json_line_begin(struct json *j);
+int json_line_print(struct json *j, FILE *file);
 
 /* An object with one member, a list: json_list_begin leaves room for its items, json_list_print ends it,
  * prints and finishes. Errors as json_print. */

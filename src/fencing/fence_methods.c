@@ -246,22 +246,16 @@ static int run_ssh(struct attempt *a)
 
 static void write_body(struct json *j, const struct fence_target *t)
 {
-    json_init(j);
-    json_object_begin(j);
+    json_line_begin(j);
     json_key(j, "target");
     json_object_begin(j);
-    json_key(j, "id");
-    json_string(j, t->id != NULL ? t->id : "");
-    json_key(j, "host");
-    json_string(j, t->host != NULL ? t->host : "");
-    json_key(j, "port");
-    json_int(j, t->port);
+    json_member_string(j, "id", t->id != NULL ? t->id : "");
+    json_member_string(j, "host", t->host != NULL ? t->host : "");
+    json_member_int(j, "port", t->port);
     json_data(j, t->data_len > 0 ? t->data : NULL, t->data_len);
     json_object_end(j);
-    json_key(j, "old_token");
-    json_int(j, t->old_token);
-    json_key(j, "new_token");
-    json_int(j, t->new_token);
+    json_member_int(j, "old_token", t->old_token);
+    json_member_int(j, "new_token", t->new_token);
     json_object_end(j);
 }
 

@@ -6,24 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void put_string(struct json *j, const char *key, const char *value)
-{
-    json_key(j, key);
-    json_string(j, value);
-}
-
-static void put_int(struct json *j, const char *key, int64_t value)
-{
-    json_key(j, key);
-    json_int(j, value);
-}
-
-static void put_bool(struct json *j, const char *key, bool value)
-{
-    json_key(j, key);
-    json_bool(j, value);
-}
-
 static bool grouped(const struct view *v)
 {
     return v->server != NULL && !replica_ensemble(server_node(v->server))->sole;
@@ -258,13 +240,13 @@ bool ensemble_answer_leader(const struct view *v, struct json *j)
         return false;
     }
     server_stats(v->server, &s);
-    put_bool(j, "is_leader", s.quorum.leads);
-    put_int(j, "leader_id", member_number((int64_t)s.quorum.leader));
+    json_member_bool(j, "is_leader", s.quorum.leads);
+    json_member_int(j, "leader_id", member_number((int64_t)s.quorum.leader));
     if (find_member(v, s.quorum.leader, &m) && line_of(&m, &line)) {
-        put_string(j, "leader_ip", line.hosts[0].host);
+        json_member_string(j, "leader_ip", line.hosts[0].host);
         server_line_finish(&line);
     } else {
-        put_string(j, "leader_ip", "");
+        json_member_string(j, "leader_ip", "");
     }
     return true;
 }
@@ -293,8 +275,8 @@ static void put_addresses(struct json *j, const char *key, const struct server_l
 static void put_client(struct json *j, const struct server_line *line)
 {
     char text[NET_TEXT_MAX];
-    put_string(j, "client_address",
-               line->has_client ? net_address_format(&line->client, text) : "");
+    json_member_string(j, "client_address",
+                       line->has_client ? net_address_format(&line->client, text) : "");
 }
 
 bool ensemble_answer_voting_view(const struct view *v, struct json *j)
@@ -317,7 +299,7 @@ bool ensemble_answer_voting_view(const struct view *v, struct json *j)
         put_addresses(j, "server_addresses", &line, false);
         put_addresses(j, "election_addresses", &line, true);
         put_client(j, &line);
-        put_string(j, "learner_type", "participant");
+        json_member_string(j, "learner_type", "participant");
         json_object_end(j);
         server_line_finish(&line);
     }
@@ -333,7 +315,7 @@ static void put_own_addresses(struct json *j, const char *key, const struct serv
     char text[32];
     json_key(j, key);
     json_object_begin(j);
-    put_bool(j, "empty", false);
+    json_member_bool(j, "empty", false);
     put_addresses(j, "all_addresses", line, election);
     put_addresses(j, "all_reachable_addresses", line, election);
     for (size_t i = 0; i < sizeof ONE / sizeof ONE[0]; i++) {
@@ -377,8 +359,8 @@ bool ensemble_answer_zabstate(const struct view *v, struct json *j)
     }
     bool found = find_member(v, (uint64_t)server_id(v->server), &m);
     server_stats(v->server, &s);
-    put_int(j, "myid", member_number(server_id(v->server)));
-    put_bool(j, "is_leader", s.quorum.leads);
+    json_member_int(j, "myid", member_number(server_id(v->server)));
+    json_member_bool(j, "is_leader", s.quorum.leads);
     if (found && line_of(&m, &line)) {
         put_own_addresses(j, "quorum_address", &line, false);
         put_own_addresses(j, "election_address", &line, true);
@@ -386,11 +368,11 @@ bool ensemble_answer_zabstate(const struct view *v, struct json *j)
         server_line_finish(&line);
     }
     snprintf(zxid, sizeof zxid, "0x%" PRIx64, (uint64_t)s.zxid);
-    put_bool(j, "voting", found && m.voter);
-    put_string(j, "last_zxid", zxid);
-    put_int(j, "zab_epoch", (int64_t)s.replication.term);
-    put_int(j, "zab_counter", s.zxid);
-    put_string(j, "zabstate", view_serving(v) ? "broadcast" : "election");
+    json_member_bool(j, "voting", found && m.voter);
+    json_member_string(j, "last_zxid", zxid);
+    json_member_int(j, "zab_epoch", (int64_t)s.replication.term);
+    json_member_int(j, "zab_counter", s.zxid);
+    json_member_string(j, "zabstate", view_serving(v) ? "broadcast" : "election");
     return true;
 }
 
@@ -411,7 +393,7 @@ void ensemble_answer_observers(const struct view *v, struct json *j)
     for (size_t i = 0; quorum_member(server_node(v->server), i, &m); i++) {
         synced += is_synced_observer(&m);
     }
-    put_int(j, "synced_observers", synced);
+    json_member_int(j, "synced_observers", synced);
     json_key(j, "observers");
     json_array_begin(j);
     for (size_t i = 0; quorum_member(server_node(v->server), i, &m); i++) {
@@ -419,13 +401,13 @@ void ensemble_answer_observers(const struct view *v, struct json *j)
             continue;
         }
         json_object_begin(j);
-        put_string(j, "remote_socket_address", net_address_format(&line.hosts[0], text));
-        put_int(j, "sid", member_number((int64_t)m.id));
+        json_member_string(j, "remote_socket_address", net_address_format(&line.hosts[0], text));
+        json_member_int(j, "sid", member_number((int64_t)m.id));
         for (size_t k = 0; k < count && k < MEMBERS_MAX; k++) {
             if (links[k].id == m.id) {
-                put_int(j, "queued_packets_size", (int64_t)links[k].queued);
-                put_int(j, "packets_received", (int64_t)links[k].frames_received);
-                put_int(j, "packets_sent", (int64_t)links[k].frames_sent);
+                json_member_int(j, "queued_packets_size", (int64_t)links[k].queued);
+                json_member_int(j, "packets_received", (int64_t)links[k].frames_received);
+                json_member_int(j, "packets_sent", (int64_t)links[k].frames_sent);
             }
         }
         json_object_end(j);

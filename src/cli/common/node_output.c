@@ -38,32 +38,22 @@ void stat_json(struct json *j, const struct conclave_stat *stat)
     char time[TIME_TEXT_MAX];
     json_key(j, "stat");
     json_object_begin(j);
-    json_key(j, "czxid");
-    json_hex(j, stat->czxid);
-    json_key(j, "mzxid");
-    json_hex(j, stat->mzxid);
-    json_key(j, "pzxid");
-    json_hex(j, stat->pzxid);
-    json_key(j, "ctime");
-    json_string(j, time_text(stat->ctime_ms, time));
-    json_key(j, "mtime");
-    json_string(j, time_text(stat->mtime_ms, time));
-    json_key(j, "version");
-    json_int(j, stat->version);
-    json_key(j, "cversion");
-    json_int(j, stat->cversion);
-    json_key(j, "aversion");
-    json_int(j, stat->aversion);
+    json_member_hex(j, "czxid", stat->czxid);
+    json_member_hex(j, "mzxid", stat->mzxid);
+    json_member_hex(j, "pzxid", stat->pzxid);
+    json_member_string(j, "ctime", time_text(stat->ctime_ms, time));
+    json_member_string(j, "mtime", time_text(stat->mtime_ms, time));
+    json_member_int(j, "version", stat->version);
+    json_member_int(j, "cversion", stat->cversion);
+    json_member_int(j, "aversion", stat->aversion);
     json_key(j, "ephemeral_owner");
     if (stat->ephemeral_owner == 0) {
         json_null(j);
     } else {
         json_hex(j, stat->ephemeral_owner);
     }
-    json_key(j, "data_length");
-    json_int(j, stat->data_length);
-    json_key(j, "num_children");
-    json_int(j, stat->num_children);
+    json_member_int(j, "data_length", stat->data_length);
+    json_member_int(j, "num_children", stat->num_children);
     json_object_end(j);
 }
 

@@ -70,12 +70,9 @@ static int print_json(struct json *j)
 static void put_binding(struct json *j, const char *prefix, const char *lock, int64_t delay_ms)
 {
     json_object_begin(j);
-    json_key(j, "prefix");
-    json_string(j, prefix);
-    json_key(j, "lock");
-    json_string(j, lock);
-    json_key(j, "lock_delay_ms");
-    json_int(j, delay_ms);
+    json_member_string(j, "prefix", prefix);
+    json_member_string(j, "lock", lock);
+    json_member_int(j, "lock_delay_ms", delay_ms);
 }
 
 static int fence_bind(struct conclave_client *client, const struct fence_options *o,
@@ -110,10 +107,8 @@ static int fence_unbind(struct conclave_client *client, const struct fence_optio
     }
     if (error == 0 && o->common.json) {
         struct json j;
-        json_init(&j);
-        json_object_begin(&j);
-        json_key(&j, "prefix");
-        json_string(&j, prefix);
+        json_line_begin(&j);
+        json_member_string(&j, "prefix", prefix);
         json_object_end(&j);
         error = print_json(&j);
     }
@@ -182,14 +177,10 @@ static int fence_check_token(struct conclave_client *client, const struct fence_
     }
     if (error == 0 && o->common.json) {
         struct json j;
-        json_init(&j);
-        json_object_begin(&j);
-        json_key(&j, "path");
-        json_string(&j, path);
-        json_key(&j, "token");
-        json_int(&j, token.czxid);
-        json_key(&j, "current");
-        json_bool(&j, current);
+        json_line_begin(&j);
+        json_member_string(&j, "path", path);
+        json_member_int(&j, "token", token.czxid);
+        json_member_bool(&j, "current", current);
         json_object_end(&j);
         error = print_json(&j);
     } else if (error == 0) {

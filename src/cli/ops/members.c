@@ -70,24 +70,18 @@ static int list_json(const struct ensemble_view_server *best, bool leads)
     for (size_t i = 0; i < best->members_count; i++) {
         const struct ensemble_view_member *m = &best->members[i];
         json_object_begin(&j);
-        json_key(&j, "id");
-        json_uint(&j, ensemble_view_number(m->id));
-        json_key(&j, "role");
-        json_string(&j, m->voter ? "voter" : "observer");
-        json_key(&j, "linked");
-        json_bool(&j, m->linked);
-        json_key(&j, "leads");
-        json_bool(&j, m->id == best->leader);
+        json_member_uint(&j, "id", ensemble_view_number(m->id));
+        json_member_string(&j, "role", m->voter ? "voter" : "observer");
+        json_member_bool(&j, "linked", m->linked);
+        json_member_bool(&j, "leads", m->id == best->leader);
         json_key(&j, "lacks");
         if (leads) {
             json_uint(&j, best->last > m->match_index ? best->last - m->match_index : 0);
         } else {
             json_null(&j);
         }
-        json_key(&j, "client");
-        json_string(&j, m->client);
-        json_key(&j, "address");
-        json_string(&j, m->address);
+        json_member_string(&j, "client", m->client);
+        json_member_string(&j, "address", m->address);
         json_object_end(&j);
     }
     return json_list_print(&j, stdout);
@@ -184,13 +178,9 @@ static int tell_leader(uint64_t leader, bool as_json)
         printf("%" PRIu64 " leads\n", ensemble_view_number(leader));
         return 0;
     }
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "leader");
-    json_uint(&j, ensemble_view_number(leader));
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
+    json_line_begin(&j);
+    json_member_uint(&j, "leader", ensemble_view_number(leader));
+    int error = json_line_print(&j, stdout);
     return error == 0 ? 0 : fail(MEMBERS_USAGE.name, NULL, error);
 }
 

@@ -84,14 +84,9 @@ static int tell_config(const struct conclave_reply *reply, bool as_json)
                reply->data_len > 0 ? (const char *)reply->data : "");
         return 0;
     }
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "config");
-    json_text(&j, slice_make(reply->data, reply->data_len));
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    json_line_begin(&j);
+    json_member_text(&j, "config", slice_make(reply->data, reply->data_len));
+    return json_line_print(&j, stdout);
 }
 
 static int tell_failure(int error, int64_t timeout_ms)

@@ -241,16 +241,6 @@ static void picture_print(const struct picture *p)
 
 /* JSON */
 
-static void put_text(struct json *j, const char *key, const char *text)
-{
-    json_key(j, key);
-    if (text != NULL && text[0] != '\0') {
-        json_string(j, text);
-    } else {
-        json_null(j);
-    }
-}
-
 static void put_number(struct json *j, const char *key, bool known, uint64_t value)
 {
     json_key(j, key);
@@ -270,26 +260,29 @@ static void row_json(struct json *j, const struct picture *p, const struct row *
     uint64_t id = row->member != NULL ? row->member->id : s->id;
     json_object_begin(j);
     put_number(j, "id", id > 0, ensemble_view_number(id));
-    put_text(j, "address", row->server != NULL ? row->server->address : row->member->client);
-    put_text(j, "role", row->member == NULL ? "" : row->member->voter ? "voter" : "observer");
-    put_text(j, "mode", s->serves ? s->mode : "");
-    put_text(j, "state", state_of(p, row));
-    put_text(j, "zxid", s->zxid);
+    json_member_string_or_null(j, "address",
+                               row->server != NULL ? row->server->address : row->member->client);
+    json_member_string_or_null(j, "role",
+                               row->member == NULL  ? ""
+                               : row->member->voter ? "voter"
+                                                    : "observer");
+    json_member_string_or_null(j, "mode", s->serves ? s->mode : "");
+    json_member_string_or_null(j, "state", state_of(p, row));
+    json_member_string_or_null(j, "zxid", s->zxid);
     put_number(j, "term", full, s->term);
     put_number(j, "lag", full, p->commit > s->applied ? p->commit - s->applied : 0);
     put_number(j, "applied", full, s->applied);
     put_number(j, "connections", s->answered, s->connections);
     put_number(j, "sessions", full, s->sessions);
-    put_text(j, "version", s->version);
+    json_member_string_or_null(j, "version", s->version);
     json_object_end(j);
 }
 
 static int picture_json(const struct picture *p)
 {
     struct json j;
-    json_init(&j);
-    json_object_begin(&j);
-    put_text(&j, "verdict", VERDICTS[p->verdict]);
+    json_line_begin(&j);
+    json_member_string_or_null(&j, "verdict", VERDICTS[p->verdict]);
     json_key(&j, "wrong");
     json_array_begin(&j);
     for (struct slice rest = buf_slice(&p->wrong); rest.len > 0;) {
@@ -308,10 +301,7 @@ static int picture_json(const struct picture *p)
         row_json(&j, p, &p->rows[i]);
     }
     json_array_end(&j);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    return json_line_print(&j, stdout);
 }
 
 int command_status(int argc, char **argv)

@@ -99,18 +99,12 @@ static int put_print(const struct config_options *options,
         printf("%" PRId64 "\n", written->mzxid);
         return 0;
     }
-    json_init(&j);
-    json_object_begin(&j);
+    json_line_begin(&j);
     if (!options->tree) {
-        json_key(&j, "version");
-        json_int(&j, written->version);
+        json_member_int(&j, "version", written->version);
     }
-    json_key(&j, "mzxid");
-    json_int(&j, written->mzxid);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    json_member_int(&j, "mzxid", written->mzxid);
+    return json_line_print(&j, stdout);
 }
 
 static int config_put(struct conclave_recipes *recipes, const struct config_options *options,
@@ -221,24 +215,14 @@ static int ack_print(bool as_json, const struct conclave_config_ack *ack)
                ack->why);
         return 0;
     }
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "id");
-    json_string(&j, ack->id);
-    json_key(&j, "acked");
-    json_bool(&j, ack->acked);
-    json_key(&j, "zxid");
-    json_int(&j, ack->zxid);
-    json_key(&j, "mzxid");
-    json_int(&j, ack->mzxid);
-    json_key(&j, "error");
-    json_string(&j, conclave_errname(ack->error));
-    json_key(&j, "why");
-    json_string(&j, ack->why);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    json_line_begin(&j);
+    json_member_string(&j, "id", ack->id);
+    json_member_bool(&j, "acked", ack->acked);
+    json_member_int(&j, "zxid", ack->zxid);
+    json_member_int(&j, "mzxid", ack->mzxid);
+    json_member_string(&j, "error", conclave_errname(ack->error));
+    json_member_string(&j, "why", ack->why);
+    return json_line_print(&j, stdout);
 }
 
 static int config_acks(struct conclave_recipes *recipes, const struct config_options *options,

@@ -60,23 +60,16 @@ void config_print_node(const struct config_options *options,
         }
         return;
     }
-    json_init(&j);
-    json_object_begin(&j);
+    json_line_begin(&j);
     if (event != NULL) {
-        json_key(&j, "event");
-        json_string(&j, event);
+        json_member_string(&j, "event", event);
     }
-    json_key(&j, "zxid");
-    json_int(&j, state->zxid);
-    json_key(&j, "stale");
-    json_bool(&j, state->stale);
+    json_member_int(&j, "zxid", state->zxid);
+    json_member_bool(&j, "stale", state->stale);
     if (node != NULL) {
-        json_key(&j, "path");
-        json_string(&j, node->path);
-        json_key(&j, "version");
-        json_int(&j, node->version);
-        json_key(&j, "mzxid");
-        json_int(&j, node->mzxid);
+        json_member_string(&j, "path", node->path);
+        json_member_int(&j, "version", node->version);
+        json_member_int(&j, "mzxid", node->mzxid);
         json_data(&j, node->data, node->data_len);
     }
     json_object_end(&j);
@@ -111,10 +104,8 @@ static int state_write(int fd, bool tree, const struct conclave_config_state *st
     }
     for (size_t i = 0; i < state->count && error == 0; i++) {
         struct json j;
-        json_init(&j);
-        json_object_begin(&j);
-        json_key(&j, "path");
-        json_string(&j, state->nodes[i].path);
+        json_line_begin(&j);
+        json_member_string(&j, "path", state->nodes[i].path);
         json_data(&j, state->nodes[i].data, state->nodes[i].data_len);
         json_object_end(&j);
         buf_append_str(&j.out, "\n");

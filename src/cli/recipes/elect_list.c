@@ -17,15 +17,11 @@
 /* Members of an open object. */
 static void participant_json(struct json *j, const struct conclave_participant *p)
 {
-    json_key(j, "node");
-    json_string(j, p->node);
-    json_key(j, "token");
-    json_int(j, p->token.czxid);
-    json_key(j, "id");
-    json_string(j, p->id);
+    json_member_string(j, "node", p->node);
+    json_member_int(j, "token", p->token.czxid);
+    json_member_string(j, "id", p->id);
     json_data(j, p->data_len > 0 ? p->data : NULL, p->data_len);
-    json_key(j, "session");
-    json_hex(j, p->session_id);
+    json_member_hex(j, "session", p->session_id);
 }
 
 static int list_print(const struct elect_options *options, const struct conclave_participant *list,
@@ -39,24 +35,18 @@ static int list_print(const struct elect_options *options, const struct conclave
         }
         return 0;
     }
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "path");
-    json_string(&j, options->turn.path);
+    json_line_begin(&j);
+    json_member_string(&j, "path", options->turn.path);
     json_key(&j, "participants");
     json_array_begin(&j);
     for (size_t i = 0; i < count; i++) {
         json_object_begin(&j);
-        json_key(&j, "role");
-        json_string(&j, i == 0 ? "leader" : "waiting");
+        json_member_string(&j, "role", i == 0 ? "leader" : "waiting");
         participant_json(&j, &list[i]);
         json_object_end(&j);
     }
     json_array_end(&j);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    return json_line_print(&j, stdout);
 }
 
 int elect_list(const struct elect_options *options)
@@ -114,16 +104,12 @@ static void on_leader(struct conclave_election *election, const struct conclave_
     (void)election;
     if (w->as_json) {
         struct json j;
-        json_init(&j);
-        json_object_begin(&j);
-        json_key(&j, "event");
-        json_string(&j, event);
+        json_line_begin(&j);
+        json_member_string(&j, "event", event);
         if (leader != NULL) {
             participant_json(&j, leader);
         }
-        json_object_end(&j);
-        error = json_print(&j, stdout);
-        json_finish(&j);
+        error = json_line_print(&j, stdout);
     } else {
         int n = leader == NULL ? printf("none\n")
                                : printf("%s\t%s\t%" PRId64 "\t%s\n", event, leader->node,

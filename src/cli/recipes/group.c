@@ -101,25 +101,17 @@ static int print_member(bool as_json, const char *event, const struct conclave_m
         }
         return printf("\n") < 0 || fflush(stdout) != 0 ? CONCLAVE_EIO : 0;
     }
-    json_init(&j);
-    json_object_begin(&j);
+    json_line_begin(&j);
     if (event != NULL) {
-        json_key(&j, "event");
-        json_string(&j, event);
+        json_member_string(&j, "event", event);
     }
     if (member != NULL) {
-        json_key(&j, "id");
-        json_string(&j, member->id);
-        json_key(&j, "token");
-        json_int(&j, member->token.czxid);
-        json_key(&j, "session");
-        json_hex(&j, member->session_id);
+        json_member_string(&j, "id", member->id);
+        json_member_int(&j, "token", member->token.czxid);
+        json_member_hex(&j, "session", member->session_id);
         json_data(&j, member->data, member->data_len);
     }
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    return json_line_print(&j, stdout);
 }
 
 /* --- list --------------------------------------------------------------------------------- */

@@ -38,22 +38,15 @@ static void contender_json(struct json *j, const struct conclave_contender *c, b
 {
     char time[TIME_TEXT_MAX];
     json_object_begin(j);
-    json_key(j, "role");
-    json_string(j, role_text(c));
+    json_member_string(j, "role", role_text(c));
     if (!semaphore) {
-        json_key(j, "kind");
-        json_string(j, kind_text(c->kind));
+        json_member_string(j, "kind", kind_text(c->kind));
     }
-    json_key(j, "node");
-    json_string(j, c->node);
-    json_key(j, "token");
-    json_int(j, c->token.czxid);
-    json_key(j, "since");
-    json_string(j, time_text(c->since_ms, time));
-    json_key(j, "id");
-    json_string(j, c->id);
-    json_key(j, "session");
-    json_hex(j, c->session_id);
+    json_member_string(j, "node", c->node);
+    json_member_int(j, "token", c->token.czxid);
+    json_member_string(j, "since", time_text(c->since_ms, time));
+    json_member_string(j, "id", c->id);
+    json_member_hex(j, "session", c->session_id);
     json_object_end(j);
 }
 
@@ -69,13 +62,10 @@ static int print(const struct hold_options *options, const struct listed *l)
         }
         return 0;
     }
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "path");
-    json_string(&j, options->path);
+    json_line_begin(&j);
+    json_member_string(&j, "path", options->path);
     if (l->permits > 0) {
-        json_key(&j, "permits");
-        json_int(&j, l->permits);
+        json_member_int(&j, "permits", l->permits);
     }
     json_key(&j, "contenders");
     json_array_begin(&j);
@@ -83,10 +73,7 @@ static int print(const struct hold_options *options, const struct listed *l)
         contender_json(&j, &l->list[i], l->permits > 0);
     }
     json_array_end(&j);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    return json_line_print(&j, stdout);
 }
 
 int holders_output(const struct hold_options *options, bool semaphore)

@@ -63,14 +63,9 @@ static int name_print(const struct queue_cli *cli, const char *name)
     if (!cli->common.json) {
         return puts(name) >= 0 && fflush(stdout) == 0 ? 0 : CONCLAVE_EIO;
     }
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "name");
-    json_string(&j, name);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    json_line_begin(&j);
+    json_member_string(&j, "name", name);
+    return json_line_print(&j, stdout);
 }
 
 static int put_data(const struct queue_cli *cli, struct slice data)
@@ -117,19 +112,12 @@ int queue_cli_put(const struct queue_cli *cli)
 int queue_item_json(const char *name, int priority, int attempt, const void *data, size_t len)
 {
     struct json j;
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "name");
-    json_string(&j, name);
-    json_key(&j, "priority");
-    json_int(&j, priority);
-    json_key(&j, "attempt");
-    json_int(&j, attempt);
+    json_line_begin(&j);
+    json_member_string(&j, "name", name);
+    json_member_int(&j, "priority", priority);
+    json_member_int(&j, "attempt", attempt);
     json_data(&j, data, len);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    return json_line_print(&j, stdout);
 }
 
 int queue_item_print(const void *data, size_t len)
@@ -146,28 +134,17 @@ static int entry_print(const struct queue_cli *cli, const struct conclave_queue_
                        e->session_id != 0 ? e->holder : "-");
         return n < 0 ? CONCLAVE_EIO : 0;
     }
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "name");
-    json_string(&j, e->name);
-    json_key(&j, "priority");
-    json_int(&j, e->priority);
-    json_key(&j, "attempts");
-    json_int(&j, e->attempts);
-    json_key(&j, "bytes");
-    json_uint(&j, e->data_len);
-    json_key(&j, "created_ms");
-    json_int(&j, e->ctime_ms);
+    json_line_begin(&j);
+    json_member_string(&j, "name", e->name);
+    json_member_int(&j, "priority", e->priority);
+    json_member_int(&j, "attempts", e->attempts);
+    json_member_uint(&j, "bytes", e->data_len);
+    json_member_int(&j, "created_ms", e->ctime_ms);
     if (e->session_id != 0) {
-        json_key(&j, "holder");
-        json_string(&j, e->holder);
-        json_key(&j, "session");
-        json_hex(&j, e->session_id);
+        json_member_string(&j, "holder", e->holder);
+        json_member_hex(&j, "session", e->session_id);
     }
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    return json_line_print(&j, stdout);
 }
 
 static int list_part(const struct queue_cli *cli, enum conclave_queue_part part)

@@ -70,12 +70,9 @@ static void status_write(const struct hold *r)
     if (r->options->status_fd < 0) {
         return;
     }
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "reason");
-    json_string(&j, r->outcome.reason);
-    json_key(&j, "exit_code");
-    json_int(&j, r->outcome.exit_code);
+    json_line_begin(&j);
+    json_member_string(&j, "reason", r->outcome.reason);
+    json_member_int(&j, "exit_code", r->outcome.exit_code);
     json_key(&j, "child_status");
     if (r->outcome.child_status < 0) {
         json_null(&j);
@@ -184,17 +181,11 @@ static void hold_begin(struct hold *r)
     int error = 0;
     r->options->kind->node(r->holding, node, sizeof node);
     if (r->options->common.json) {
-        json_init(&j);
-        json_object_begin(&j);
-        json_key(&j, "path");
-        json_string(&j, r->options->path);
-        json_key(&j, "node");
-        json_string(&j, node);
-        json_key(&j, "token");
-        json_int(&j, r->token);
-        json_object_end(&j);
-        error = json_print(&j, stdout);
-        json_finish(&j);
+        json_line_begin(&j);
+        json_member_string(&j, "path", r->options->path);
+        json_member_string(&j, "node", node);
+        json_member_int(&j, "token", r->token);
+        error = json_line_print(&j, stdout);
     } else {
         printf("%s/%s %" PRId64 "\n", r->options->path, node, r->token);
         error = fflush(stdout) == 0 ? 0 : CONCLAVE_EIO;

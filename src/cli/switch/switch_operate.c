@@ -83,18 +83,12 @@ static void crumb_json(struct json *j, const struct conclave_breadcrumb *crumb)
     struct address a;
     const char *id = name_of(crumb, &a);
     json_object_begin(j);
-    json_key(j, "id");
-    json_string(j, id);
-    json_key(j, "incarnation");
-    json_string(j, crumb->incarnation);
-    json_key(j, "token");
-    json_int(j, crumb->token.czxid);
-    json_key(j, "clean");
-    json_bool(j, crumb->clean);
-    json_key(j, "host");
-    json_string(j, a.host);
-    json_key(j, "port");
-    json_int(j, a.port);
+    json_member_string(j, "id", id);
+    json_member_string(j, "incarnation", crumb->incarnation);
+    json_member_int(j, "token", crumb->token.czxid);
+    json_member_bool(j, "clean", crumb->clean);
+    json_member_string(j, "host", a.host);
+    json_member_int(j, "port", a.port);
     json_data(j, a.data.data, a.data.len);
     json_object_end(j);
 }
@@ -133,12 +127,9 @@ static int list_lines(const struct picture *p)
 static int list_json(const struct switch_options *o, const struct picture *p)
 {
     struct json j;
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "path");
-    json_string(&j, o->turn.path);
-    json_key(&j, "active");
-    json_bool(&j, has_active(p->view));
+    json_line_begin(&j);
+    json_member_string(&j, "path", o->turn.path);
+    json_member_bool(&j, "active", has_active(p->view));
     json_key(&j, "lock");
     if (p->view->has_lock) {
         crumb_json(&j, &p->view->lock);
@@ -157,29 +148,18 @@ static int list_json(const struct switch_options *o, const struct picture *p)
         struct member_description card;
         member_description_read(p->members[i].data, p->members[i].data_len, &card);
         json_object_begin(&j);
-        json_key(&j, "id");
-        json_string(&j, p->members[i].id);
-        json_key(&j, "state");
-        json_string(&j, card.state);
-        json_key(&j, "ready");
-        json_bool(&j, card.ready);
-        json_key(&j, "health");
-        json_string(&j, card.health);
-        json_key(&j, "token");
-        json_int(&j, card.token);
-        json_key(&j, "host");
-        json_string(&j, card.host);
-        json_key(&j, "port");
-        json_int(&j, card.port);
-        json_key(&j, "session");
-        json_hex(&j, p->members[i].session_id);
+        json_member_string(&j, "id", p->members[i].id);
+        json_member_string(&j, "state", card.state);
+        json_member_bool(&j, "ready", card.ready);
+        json_member_string(&j, "health", card.health);
+        json_member_int(&j, "token", card.token);
+        json_member_string(&j, "host", card.host);
+        json_member_int(&j, "port", card.port);
+        json_member_hex(&j, "session", p->members[i].session_id);
         json_object_end(&j);
     }
     json_array_end(&j);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    return json_line_print(&j, stdout);
 }
 
 /* --- the frame -------------------------------------------------------------------------- */
@@ -295,17 +275,11 @@ static int look(const struct switch_options *o, struct ceding *c, const struct p
     }
     if (o->turn.common.json) {
         struct json j;
-        json_init(&j);
-        json_object_begin(&j);
-        json_key(&j, "from");
-        json_string(&j, c->id);
-        json_key(&j, "active");
-        json_string(&j, id);
-        json_key(&j, "token");
-        json_int(&j, token);
-        json_object_end(&j);
-        int error = json_print(&j, stdout);
-        json_finish(&j);
+        json_line_begin(&j);
+        json_member_string(&j, "from", c->id);
+        json_member_string(&j, "active", id);
+        json_member_int(&j, "token", token);
+        int error = json_line_print(&j, stdout);
         return error == 0 ? 0 : CLI_EXIT_IO;
     }
     printf("active\t%s\t%" PRId64 "\n", id, token);

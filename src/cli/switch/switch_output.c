@@ -33,10 +33,8 @@ static void line_end(const struct switch_options *o)
 
 static void event_begin(struct json *j, const char *event)
 {
-    json_init(j);
-    json_object_begin(j);
-    json_key(j, "event");
-    json_string(j, event);
+    json_line_begin(j);
+    json_member_string(j, "event", event);
 }
 
 static void event_end(const struct switch_options *o, struct json *j)
@@ -66,16 +64,14 @@ void switch_tell_state(const struct switch_options *o, enum conclave_elector_sta
         return;
     }
     event_begin(&j, "state");
-    json_key(&j, "state");
-    json_string(&j, name);
+    json_member_string(&j, "state", name);
     json_key(&j, "token");
     if (token != 0) {
         json_int(&j, token);
     } else {
         json_null(&j);
     }
-    json_key(&j, "reason");
-    json_string(&j, reason);
+    json_member_string(&j, "reason", reason);
     event_end(o, &j);
 }
 
@@ -89,8 +85,7 @@ void switch_tell_ready(const struct switch_options *o, int64_t token)
         return;
     }
     event_begin(&j, "ready");
-    json_key(&j, "token");
-    json_int(&j, token);
+    json_member_int(&j, "token", token);
     event_end(o, &j);
 }
 
@@ -104,8 +99,7 @@ void switch_tell_health(const struct switch_options *o, enum conclave_health hea
         return;
     }
     event_begin(&j, "health");
-    json_key(&j, "health");
-    json_string(&j, conclave_health_name(health));
+    json_member_string(&j, "health", conclave_health_name(health));
     event_end(o, &j);
 }
 
@@ -121,16 +115,11 @@ void switch_tell_fence(const struct switch_options *o, const char *target, int64
         return;
     }
     event_begin(&j, "fence");
-    json_key(&j, "target");
-    json_string(&j, target);
-    json_key(&j, "old_token");
-    json_int(&j, old_token);
-    json_key(&j, "method");
-    json_string(&j, method);
-    json_key(&j, "confirmed");
-    json_bool(&j, confirmed);
-    json_key(&j, "text");
-    json_string(&j, text);
+    json_member_string(&j, "target", target);
+    json_member_int(&j, "old_token", old_token);
+    json_member_string(&j, "method", method);
+    json_member_bool(&j, "confirmed", confirmed);
+    json_member_string(&j, "text", text);
     event_end(o, &j);
 }
 
@@ -144,11 +133,8 @@ void switch_tell_request(const struct switch_options *o, const char *from, int64
         return;
     }
     event_begin(&j, "request");
-    json_key(&j, "request");
-    json_string(&j, "cede");
-    json_key(&j, "from");
-    json_string(&j, from);
-    json_key(&j, "stay_out_ms");
-    json_int(&j, stay_out_ms);
+    json_member_string(&j, "request", "cede");
+    json_member_string(&j, "from", from);
+    json_member_int(&j, "stay_out_ms", stay_out_ms);
     event_end(o, &j);
 }

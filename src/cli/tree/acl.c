@@ -78,28 +78,20 @@ static int acl_json(const char *path, const struct conclave_reply *reply)
 {
     char perms[ACL_PERMS_TEXT_MAX];
     struct json j;
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "path");
-    json_string(&j, path);
+    json_line_begin(&j);
+    json_member_string(&j, "path", path);
     json_key(&j, "acl");
     json_array_begin(&j);
     for (size_t i = 0; i < reply->acl_count; i++) {
         json_object_begin(&j);
-        json_key(&j, "scheme");
-        json_string(&j, reply->acl[i].scheme);
-        json_key(&j, "id");
-        json_string(&j, reply->acl[i].id);
-        json_key(&j, "perms");
-        json_string(&j, acl_perms_text(reply->acl[i].perms, perms));
+        json_member_string(&j, "scheme", reply->acl[i].scheme);
+        json_member_string(&j, "id", reply->acl[i].id);
+        json_member_string(&j, "perms", acl_perms_text(reply->acl[i].perms, perms));
         json_object_end(&j);
     }
     json_array_end(&j);
     stat_json(&j, &reply->stat);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    return json_line_print(&j, stdout);
 }
 
 static int acl_get(struct conclave_client *client, const char *path, bool as_json)
@@ -132,16 +124,10 @@ static int acl_set_one(struct conclave_client *client, const char *path,
 static int acl_report(const char *path, int64_t changed)
 {
     struct json j;
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "path");
-    json_string(&j, path);
-    json_key(&j, "changed");
-    json_int(&j, changed);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    json_line_begin(&j);
+    json_member_string(&j, "path", path);
+    json_member_int(&j, "changed", changed);
+    return json_line_print(&j, stdout);
 }
 
 /* Children before their parents: an ACL that shuts its author out does so last. */

@@ -31,15 +31,10 @@ static int count_run(struct conclave_client *client, const void *target,
     int error = conclave_call(client, &op, &reply);
     if (error == 0 && options->common.json) {
         struct json j;
-        json_init(&j);
-        json_object_begin(&j);
-        json_key(&j, "path");
-        json_string(&j, op.path);
-        json_key(&j, "count");
-        json_int(&j, reply->total_number);
-        json_object_end(&j);
-        error = json_print(&j, stdout);
-        json_finish(&j);
+        json_line_begin(&j);
+        json_member_string(&j, "path", op.path);
+        json_member_int(&j, "count", reply->total_number);
+        error = json_line_print(&j, stdout);
     } else if (error == 0) {
         printf("%" PRId64 "\n", reply->total_number);
     }

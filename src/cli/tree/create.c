@@ -96,14 +96,9 @@ static int create_print(const char *path, bool as_json)
     if (!as_json) {
         return puts(path) >= 0 && fflush(stdout) == 0 ? 0 : CONCLAVE_EIO;
     }
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "path");
-    json_string(&j, path);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    json_line_begin(&j);
+    json_member_string(&j, "path", path);
+    return json_line_print(&j, stdout);
 }
 
 static int create_fail(const struct create_options *options, const char *path, int error)

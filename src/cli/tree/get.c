@@ -35,16 +35,11 @@ static int get_print(const char *path, const struct conclave_reply *reply, bool 
         }
         return written ? 0 : CONCLAVE_EIO;
     }
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "path");
-    json_string(&j, path);
+    json_line_begin(&j);
+    json_member_string(&j, "path", path);
     json_data(&j, reply->data, reply->data_len);
     stat_json(&j, &reply->stat);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    return json_line_print(&j, stdout);
 }
 
 static int get_run(struct conclave_client *client, const void *target,

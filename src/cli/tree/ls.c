@@ -49,10 +49,8 @@ static int list_children(struct conclave_client *client, const char *path,
     }
     if (error == 0 && as_json) {
         struct json j;
-        json_init(&j);
-        json_object_begin(&j);
-        json_key(&j, "path");
-        json_string(&j, path);
+        json_line_begin(&j);
+        json_member_string(&j, "path", path);
         json_key(&j, "children");
         json_array_begin(&j);
         for (size_t i = 0; i < reply->children_count; i++) {
@@ -60,9 +58,7 @@ static int list_children(struct conclave_client *client, const char *path,
         }
         json_array_end(&j);
         stat_json(&j, &reply->stat);
-        json_object_end(&j);
-        error = json_print(&j, stdout);
-        json_finish(&j);
+        error = json_line_print(&j, stdout);
     } else if (error == 0) {
         for (size_t i = 0; i < reply->children_count; i++) {
             puts(names[i]);
@@ -87,10 +83,8 @@ static int list_branch(struct conclave_client *client, const char *path,
         branch_free(paths, count);
         return code;
     }
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "path");
-    json_string(&j, path);
+    json_line_begin(&j);
+    json_member_string(&j, "path", path);
     json_key(&j, "nodes");
     json_array_begin(&j);
     /* The first is the root itself, which is not below itself. */

@@ -112,10 +112,8 @@ static int quota_json(const char *path, const struct quota_limits *limits,
                       const struct quota_limits *used)
 {
     struct json j;
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "path");
-    json_string(&j, path);
+    json_line_begin(&j);
+    json_member_string(&j, "path", path);
     json_key(&j, "count");
     json_object_begin(&j);
     limit_json(&j, "used", used->count);
@@ -128,10 +126,7 @@ static int quota_json(const char *path, const struct quota_limits *limits,
     limit_json(&j, "limit", limits->bytes);
     limit_json(&j, "hard_limit", limits->hard_bytes);
     json_object_end(&j);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    return json_line_print(&j, stdout);
 }
 
 static void limit_print(const char *name, int64_t value)
@@ -359,13 +354,9 @@ static int quota_rm(struct conclave_client *client, const char *path, bool as_js
     error = error == 0 ? trim_ancestors(client, path) : error;
     if (error == 0 && as_json) {
         struct json j;
-        json_init(&j);
-        json_object_begin(&j);
-        json_key(&j, "path");
-        json_string(&j, path);
-        json_object_end(&j);
-        error = json_print(&j, stdout);
-        json_finish(&j);
+        json_line_begin(&j);
+        json_member_string(&j, "path", path);
+        error = json_line_print(&j, stdout);
     }
     return error == 0 ? 0 : fail(USAGE.name, path, error);
 }

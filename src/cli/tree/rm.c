@@ -98,16 +98,10 @@ static int remove_branch(struct conclave_client *client, const char *root,
 static int rm_report(const char *path, int64_t removed)
 {
     struct json j;
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "path");
-    json_string(&j, path);
-    json_key(&j, "removed");
-    json_int(&j, removed);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    json_line_begin(&j);
+    json_member_string(&j, "path", path);
+    json_member_int(&j, "removed", removed);
+    return json_line_print(&j, stdout);
 }
 
 static int rm_check(void *target, const struct operands *operands)

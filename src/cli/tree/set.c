@@ -60,15 +60,10 @@ static int set_check(void *target, const struct operands *operands)
 static int set_print(const char *path, const struct conclave_reply *reply)
 {
     struct json j;
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "path");
-    json_string(&j, path);
+    json_line_begin(&j);
+    json_member_string(&j, "path", path);
     stat_json(&j, &reply->stat);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    return json_line_print(&j, stdout);
 }
 
 static int set_run(struct conclave_client *client, const void *target,

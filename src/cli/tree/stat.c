@@ -35,15 +35,10 @@ static int stat_report(const char *path, const struct conclave_stat *stat, bool 
         stat_print(stat);
         return 0;
     }
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "path");
-    json_string(&j, path);
+    json_line_begin(&j);
+    json_member_string(&j, "path", path);
     stat_json(&j, stat);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    return json_line_print(&j, stdout);
 }
 
 static int stat_run(struct conclave_client *client, const void *target,

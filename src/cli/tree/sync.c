@@ -27,15 +27,10 @@ static int sync_run(struct conclave_client *client, const void *target,
     int error = conclave_call(client, &op, &reply);
     if (error == 0 && options->json) {
         struct json j;
-        json_init(&j);
-        json_object_begin(&j);
-        json_key(&j, "path");
-        json_string(&j, reply->path);
-        json_key(&j, "zxid");
-        json_hex(&j, reply->zxid);
-        json_object_end(&j);
-        error = json_print(&j, stdout);
-        json_finish(&j);
+        json_line_begin(&j);
+        json_member_string(&j, "path", reply->path);
+        json_member_hex(&j, "zxid", reply->zxid);
+        error = json_line_print(&j, stdout);
     }
     conclave_reply_free(reply);
     return error == 0 ? 0 : fail(USAGE.name, op.path, error);

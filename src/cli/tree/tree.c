@@ -40,19 +40,13 @@ static const struct command_usage USAGE = {
 static int node_json(const char *path, int depth, const struct conclave_reply *children)
 {
     struct json j;
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "path");
-    json_string(&j, path);
-    json_key(&j, "depth");
-    json_int(&j, depth);
+    json_line_begin(&j);
+    json_member_string(&j, "path", path);
+    json_member_int(&j, "depth", depth);
     if (children != NULL) {
         stat_json(&j, &children->stat);
     }
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    return json_line_print(&j, stdout);
 }
 
 static int node_show(const char *path, int depth, const struct conclave_reply *children, void *ctx)

@@ -93,23 +93,16 @@ static void watching_print(struct watching *w, const char *event, const char *pa
     int error = 0;
     if (w->as_json) {
         struct json j;
-        json_init(&j);
-        json_object_begin(&j);
-        json_key(&j, "event");
-        json_string(&j, event);
-        json_key(&j, "path");
-        json_string(&j, path);
+        json_line_begin(&j);
+        json_member_string(&j, "event", event);
+        json_member_string(&j, "path", path);
         if (w->announce && !w->persistent) {
-            json_key(&j, "exists");
-            json_bool(&j, stat != NULL);
+            json_member_bool(&j, "exists", stat != NULL);
             if (stat != NULL) {
-                json_key(&j, "version");
-                json_int(&j, stat->version);
+                json_member_int(&j, "version", stat->version);
             }
         }
-        json_object_end(&j);
-        error = json_print(&j, stdout);
-        json_finish(&j);
+        error = json_line_print(&j, stdout);
     } else if (printf("%s %s\n", event, path) < 0 || fflush(stdout) != 0) {
         error = CONCLAVE_EIO;
     }

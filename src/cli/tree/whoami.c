@@ -22,10 +22,8 @@ static int identities_json(const struct conclave_reply *reply)
     json_list_begin(&j, "identities");
     for (size_t i = 0; i < reply->identities_count; i++) {
         json_object_begin(&j);
-        json_key(&j, "scheme");
-        json_string(&j, reply->identities[i].scheme);
-        json_key(&j, "id");
-        json_string(&j, reply->identities[i].id);
+        json_member_string(&j, "scheme", reply->identities[i].scheme);
+        json_member_string(&j, "id", reply->identities[i].id);
         json_object_end(&j);
     }
     return json_list_print(&j, stdout);

@@ -20,14 +20,10 @@ char *instance_write(const struct conclave_instance *instance, size_t *ret_len)
 {
     struct json j;
     char *text = NULL;
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "name");
-    json_string(&j, instance->name);
-    json_key(&j, "id");
-    json_string(&j, instance->id);
-    json_key(&j, "address");
-    json_string(&j, instance->address);
+    json_line_begin(&j);
+    json_member_string(&j, "name", instance->name);
+    json_member_string(&j, "id", instance->id);
+    json_member_string(&j, "address", instance->address);
     write_port(&j, "port", instance->port);
     write_port(&j, "sslPort", instance->ssl_port);
     json_key(&j, "payload");
@@ -36,14 +32,11 @@ char *instance_write(const struct conclave_instance *instance, size_t *ret_len)
     } else {
         json_string(&j, instance->payload);
     }
-    json_key(&j, "registrationTimeUTC");
-    json_int(&j, instance->registered_ms);
-    json_key(&j, "serviceType");
-    json_string(&j, instance->type);
+    json_member_int(&j, "registrationTimeUTC", instance->registered_ms);
+    json_member_string(&j, "serviceType", instance->type);
     json_key(&j, "uriSpec");
     uri_spec_json(&j, instance->uri_spec);
-    json_key(&j, "enabled");
-    json_bool(&j, instance->enabled);
+    json_member_bool(&j, "enabled", instance->enabled);
     json_object_end(&j);
     if (!j.out.failed && (text = malloc(j.out.len + 1)) != NULL) {
         memcpy(text, j.out.data, j.out.len);

@@ -61,10 +61,8 @@ void uri_spec_json(struct json *j, const char *text)
     json_array_begin(j);
     while (uri_spec_next(&text, &part, &field)) {
         json_object_begin(j);
-        json_key(j, "value");
-        json_text(j, part);
-        json_key(j, "variable");
-        json_bool(j, field);
+        json_member_text(j, "value", part);
+        json_member_bool(j, "variable", field);
         json_object_end(j);
     }
     json_array_end(j);

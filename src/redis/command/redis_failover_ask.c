@@ -79,15 +79,11 @@ static int show_result(const struct server_query *a, const struct redis_result *
         struct buf record;
         buf_init(&record, 0);
         redis_result_write(&record, result);
-        json_init(&j);
-        json_object_begin(&j);
-        json_key(&j, "request");
-        json_string(&j, a->name);
+        json_line_begin(&j);
+        json_member_string(&j, "request", a->name);
         json_key(&j, "result");
         json_ready(&j, buf_slice(&record));
-        json_object_end(&j);
-        int error = json_print(&j, stdout);
-        json_finish(&j);
+        int error = json_line_print(&j, stdout);
         buf_finish(&record);
         if (error != 0) {
             return fail(REDIS_USAGE.name, NULL, error);
@@ -146,13 +142,9 @@ static int show_name(const struct server_query *a)
 {
     if (a->cli->common.json) {
         struct json j;
-        json_init(&j);
-        json_object_begin(&j);
-        json_key(&j, "request");
-        json_string(&j, a->name);
-        json_object_end(&j);
-        (void)json_print(&j, stdout);
-        json_finish(&j);
+        json_line_begin(&j);
+        json_member_string(&j, "request", a->name);
+        (void)json_line_print(&j, stdout);
     } else {
         printf("%s\tasked for; --wait waits for the result\n", a->name);
     }

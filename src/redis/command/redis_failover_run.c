@@ -68,17 +68,11 @@ static void on_ready(void *ctx)
     const struct run *run = ctx;
     if (run->cli->common.json) {
         struct json j;
-        json_init(&j);
-        json_object_begin(&j);
-        json_key(&j, "event");
-        json_string(&j, "ready");
-        json_key(&j, "cluster");
-        json_string(&j, run->cli->cluster);
-        json_key(&j, "id");
-        json_string(&j, run->cli->id);
-        json_object_end(&j);
-        (void)json_print(&j, stdout);
-        json_finish(&j);
+        json_line_begin(&j);
+        json_member_string(&j, "event", "ready");
+        json_member_string(&j, "cluster", run->cli->cluster);
+        json_member_string(&j, "id", run->cli->id);
+        (void)json_line_print(&j, stdout);
     } else {
         printf("conclave: redis-failover ready cluster=%s id=%s\n", run->cli->cluster,
                run->cli->id);

@@ -382,21 +382,18 @@ static void json_servers(struct json *j, const struct picture *p)
         struct standing s;
         standing_make(p, addresses[i], &s);
         json_object_begin(j);
-        json_key(j, "server");
-        json_string(j, s.address);
-        json_key(j, "role");
-        json_string(j, s.role);
+        json_member_string(j, "server", s.address);
+        json_member_string(j, "role", s.role);
         json_key(j, "votes");
         json_object_begin(j);
         for (int state = 0; state <= REDIS_NODE_NOAUTH; state++) {
             if (s.votes[state] > 0) {
-                json_key(j, redis_node_state_name((enum redis_node_state)state));
-                json_int(j, s.votes[state]);
+                json_member_int(j, redis_node_state_name((enum redis_node_state)state),
+                                s.votes[state]);
             }
         }
         json_object_end(j);
-        json_key(j, "offset");
-        json_int(j, s.seen != NULL ? s.seen->offset : -1);
+        json_member_int(j, "offset", s.seen != NULL ? s.seen->offset : -1);
         json_object_end(j);
     }
     json_array_end(j);
@@ -418,28 +415,20 @@ static void write_event(struct buf *out, const void *record)
 static int show_json(const struct redis_cli *cli, const struct picture *p)
 {
     struct json j;
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "cluster");
-    json_string(&j, cli->cluster);
-    json_key(&j, "path");
-    json_string(&j, cli->root);
+    json_line_begin(&j);
+    json_member_string(&j, "cluster", cli->cluster);
+    json_member_string(&j, "path", cli->root);
     json_record(&j, "current", write_current, p->has_current ? &p->current : NULL);
     json_record(&j, "plan", write_plan, p->has_plan ? &p->plan : NULL);
-    json_key(&j, "watched");
-    json_bool(&j, p->member_count > 0);
-    json_key(&j, "leader");
-    json_string(&j, p->leader);
-    json_key(&j, "requests");
-    json_uint(&j, p->request_count);
+    json_member_bool(&j, "watched", p->member_count > 0);
+    json_member_string(&j, "leader", p->leader);
+    json_member_uint(&j, "requests", p->request_count);
     json_key(&j, "managers");
     json_array_begin(&j);
     for (size_t i = 0; i < p->member_count; i++) {
         json_object_begin(&j);
-        json_key(&j, "id");
-        json_string(&j, p->members[i].id);
-        json_key(&j, "leads");
-        json_bool(&j, strcmp(p->members[i].id, p->leader) == 0);
+        json_member_string(&j, "id", p->members[i].id);
+        json_member_bool(&j, "leads", strcmp(p->members[i].id, p->leader) == 0);
         json_record(&j, "report", write_report,
                     p->reports[i].id[0] != '\0' ? &p->reports[i] : NULL);
         json_object_end(&j);
@@ -456,10 +445,7 @@ static int show_json(const struct redis_cli *cli, const struct picture *p)
         buf_finish(&text);
     }
     json_array_end(&j);
-    json_object_end(&j);
-    int error = json_print(&j, stdout);
-    json_finish(&j);
-    return error;
+    return json_line_print(&j, stdout);
 }
 
 int redis_cli_status(const struct redis_cli *cli)

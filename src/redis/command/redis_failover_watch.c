@@ -56,10 +56,8 @@ static void show_current(struct watching *w, const struct redis_current *c)
         struct buf record;
         buf_init(&record, 0);
         redis_current_write(&record, c);
-        json_init(&j);
-        json_object_begin(&j);
-        json_key(&j, "event");
-        json_string(&j, "current");
+        json_line_begin(&j);
+        json_member_string(&j, "event", "current");
         json_key(&j, "current");
         json_ready(&j, buf_slice(&record));
         json_object_end(&j);

@@ -155,43 +155,34 @@ void redis_journal_event(struct redis_journal *journal, const struct redis_event
 
 /* What this manager goes by */
 
-static void operator_nodes_put_int(struct json *j, const char *key, int64_t value)
-{
-    json_key(j, key);
-    json_int(j, value);
-}
-
 static void config_write(struct buf *out, const struct redis_config *config)
 {
     static const char *const STRATEGIES[] = {"majority", "consensus", "single"};
     struct json j;
-    json_init(&j);
-    json_object_begin(&j);
+    json_line_begin(&j);
     json_key(&j, "nodes");
     json_array_begin(&j);
     for (size_t i = 0; i < config->node_count; i++) {
         json_string(&j, config->nodes[i].address);
     }
     json_array_end(&j);
-    operator_nodes_put_int(&j, "managers", config->managers);
-    operator_nodes_put_int(&j, "required_managers", redis_config_required(config));
-    json_key(&j, "node_strategy");
-    json_string(&j, STRATEGIES[config->strategy]);
-    json_key(&j, "failover_strategy");
-    json_string(&j, config->preference == REDIS_PREFER_LATENCY ? "latency" : "offset");
-    operator_nodes_put_int(&j, "period_ms", config->period_ms);
-    operator_nodes_put_int(&j, "op_timeout_ms", config->op_timeout_ms);
-    operator_nodes_put_int(&j, "max_failures", config->max_failures);
-    operator_nodes_put_int(&j, "min_down_ms", config->min_down_ms);
-    operator_nodes_put_int(&j, "max_lag_bytes", config->max_lag_bytes);
-    json_key(&j, "allow_data_loss");
-    json_bool(&j, config->allow_data_loss);
-    operator_nodes_put_int(&j, "cooldown_ms", config->cooldown_ms);
-    operator_nodes_put_int(&j, "parallel_syncs", config->parallel_syncs);
-    operator_nodes_put_int(&j, "min_replicas", config->min_replicas);
-    operator_nodes_put_int(&j, "min_replicas_max_lag", config->min_replicas_lag_s);
-    json_key(&j, "unfenceable");
-    json_string(&j, config->unfenceable == REDIS_UNFENCEABLE_BLOCK ? "block" : "wait");
+    json_member_int(&j, "managers", config->managers);
+    json_member_int(&j, "required_managers", redis_config_required(config));
+    json_member_string(&j, "node_strategy", STRATEGIES[config->strategy]);
+    json_member_string(&j, "failover_strategy",
+                       config->preference == REDIS_PREFER_LATENCY ? "latency" : "offset");
+    json_member_int(&j, "period_ms", config->period_ms);
+    json_member_int(&j, "op_timeout_ms", config->op_timeout_ms);
+    json_member_int(&j, "max_failures", config->max_failures);
+    json_member_int(&j, "min_down_ms", config->min_down_ms);
+    json_member_int(&j, "max_lag_bytes", config->max_lag_bytes);
+    json_member_bool(&j, "allow_data_loss", config->allow_data_loss);
+    json_member_int(&j, "cooldown_ms", config->cooldown_ms);
+    json_member_int(&j, "parallel_syncs", config->parallel_syncs);
+    json_member_int(&j, "min_replicas", config->min_replicas);
+    json_member_int(&j, "min_replicas_max_lag", config->min_replicas_lag_s);
+    json_member_string(&j, "unfenceable",
+                       config->unfenceable == REDIS_UNFENCEABLE_BLOCK ? "block" : "wait");
     json_object_end(&j);
     if (buf_ok(&j.out)) {
         buf_append_slice(out, buf_slice(&j.out));

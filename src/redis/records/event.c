@@ -5,26 +5,18 @@
 void redis_event_write(struct buf *out, const struct redis_event *event)
 {
     struct json j;
-    json_init(&j);
-    json_object_begin(&j);
-    json_key(&j, "event");
-    json_string(&j, event->name);
-    json_key(&j, "text");
-    json_string(&j, event->text);
+    json_line_begin(&j);
+    json_member_string(&j, "event", event->name);
+    json_member_string(&j, "text", event->text);
     if (event->node[0] != '\0') {
-        json_key(&j, "node");
-        json_string(&j, event->node);
+        json_member_string(&j, "node", event->node);
     }
-    json_key(&j, "manager");
-    json_string(&j, event->manager);
-    json_key(&j, "epoch");
-    json_int(&j, event->epoch);
+    json_member_string(&j, "manager", event->manager);
+    json_member_int(&j, "epoch", event->epoch);
     if (event->bytes >= 0) {
-        json_key(&j, "bytes");
-        json_int(&j, event->bytes);
+        json_member_int(&j, "bytes", event->bytes);
     }
-    json_key(&j, "at_ms");
-    json_int(&j, event->at_ms);
+    json_member_int(&j, "at_ms", event->at_ms);
     json_object_end(&j);
     if (buf_ok(&j.out)) {
         buf_append_slice(out, buf_slice(&j.out));

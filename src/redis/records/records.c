@@ -39,34 +39,6 @@ const char *redis_request_kind_name(enum redis_request_kind kind)
     return request_names[kind];
 }
 
-static void records_put_string(struct json *j, const char *key, const char *text)
-{
-    json_key(j, key);
-    json_string(j, text);
-}
-
-static void put_string_or_null(struct json *j, const char *key, const char *text)
-{
-    json_key(j, key);
-    if (text[0] == '\0') {
-        json_null(j);
-    } else {
-        json_string(j, text);
-    }
-}
-
-static void records_put_int(struct json *j, const char *key, int64_t value)
-{
-    json_key(j, key);
-    json_int(j, value);
-}
-
-static void records_put_bool(struct json *j, const char *key, bool value)
-{
-    json_key(j, key);
-    json_bool(j, value);
-}
-
 static void put_addresses(struct json *j, const char *key,
                           const char (*addresses)[REDIS_ADDRESS_SIZE], size_t count)
 {
@@ -80,9 +52,8 @@ static void put_addresses(struct json *j, const char *key,
 
 static void records_begin(struct json *j)
 {
-    json_init(j);
-    json_object_begin(j);
-    records_put_int(j, "version", 1);
+    json_line_begin(j);
+    json_member_int(j, "version", 1);
 }
 
 static void records_end(struct json *j, struct buf *out)
@@ -100,23 +71,22 @@ void redis_current_write(struct buf *out, const struct redis_current *current)
 {
     struct json j;
     records_begin(&j);
-    records_put_int(&j, "epoch", current->epoch);
-    json_key(&j, "token");
-    json_hex(&j, current->token);
-    records_put_string(&j, "state", redis_state_name(current->state));
-    put_string_or_null(&j, "master", current->master);
-    records_put_string(&j, "run_id", current->run_id);
-    records_put_string(&j, "replid", current->replid);
-    records_put_string(&j, "replid2", current->replid2);
-    records_put_int(&j, "second_offset", current->second_offset);
+    json_member_int(&j, "epoch", current->epoch);
+    json_member_hex(&j, "token", current->token);
+    json_member_string(&j, "state", redis_state_name(current->state));
+    json_member_string_or_null(&j, "master", current->master);
+    json_member_string(&j, "run_id", current->run_id);
+    json_member_string(&j, "replid", current->replid);
+    json_member_string(&j, "replid2", current->replid2);
+    json_member_int(&j, "second_offset", current->second_offset);
     put_addresses(&j, "replicas", current->replicas, current->replica_count);
     put_addresses(&j, "unavailable", current->unavailable, current->unavailable_count);
-    records_put_int(&j, "since_ms", current->since_ms);
-    records_put_int(&j, "failover_ms", current->failover_ms);
-    records_put_int(&j, "lease_ms", current->lease_ms);
-    records_put_int(&j, "lease_replicas", current->lease_replicas);
-    records_put_bool(&j, "paused", current->paused);
-    records_put_string(&j, "reason", current->reason);
+    json_member_int(&j, "since_ms", current->since_ms);
+    json_member_int(&j, "failover_ms", current->failover_ms);
+    json_member_int(&j, "lease_ms", current->lease_ms);
+    json_member_int(&j, "lease_replicas", current->lease_replicas);
+    json_member_bool(&j, "paused", current->paused);
+    json_member_string(&j, "reason", current->reason);
     records_end(&j, out);
 }
 
@@ -124,24 +94,24 @@ void redis_plan_write(struct buf *out, const struct redis_plan *plan)
 {
     struct json j;
     records_begin(&j);
-    records_put_string(&j, "id", plan->id);
-    records_put_int(&j, "epoch", plan->epoch);
-    records_put_string(&j, "step", redis_step_name(plan->step));
-    records_put_string(&j, "reason", plan->reason);
-    records_put_string(&j, "old", plan->old);
-    records_put_string(&j, "old_run_id", plan->old_run_id);
-    records_put_string(&j, "old_replid", plan->old_replid);
-    records_put_string(&j, "old_replid2", plan->old_replid2);
-    records_put_string(&j, "returned_replid", plan->returned_replid);
-    records_put_int(&j, "old_second_offset", plan->old_second_offset);
-    records_put_int(&j, "old_offset", plan->old_offset);
-    put_string_or_null(&j, "target", plan->target);
-    put_string_or_null(&j, "wanted", plan->wanted);
+    json_member_string(&j, "id", plan->id);
+    json_member_int(&j, "epoch", plan->epoch);
+    json_member_string(&j, "step", redis_step_name(plan->step));
+    json_member_string(&j, "reason", plan->reason);
+    json_member_string(&j, "old", plan->old);
+    json_member_string(&j, "old_run_id", plan->old_run_id);
+    json_member_string(&j, "old_replid", plan->old_replid);
+    json_member_string(&j, "old_replid2", plan->old_replid2);
+    json_member_string(&j, "returned_replid", plan->returned_replid);
+    json_member_int(&j, "old_second_offset", plan->old_second_offset);
+    json_member_int(&j, "old_offset", plan->old_offset);
+    json_member_string_or_null(&j, "target", plan->target);
+    json_member_string_or_null(&j, "wanted", plan->wanted);
     put_addresses(&j, "tried", plan->tried, plan->tried_count);
-    records_put_string(&j, "fenced", plan->fenced);
-    put_string_or_null(&j, "request", plan->request);
-    records_put_bool(&j, "force", plan->force);
-    records_put_int(&j, "started_ms", plan->started_ms);
+    json_member_string(&j, "fenced", plan->fenced);
+    json_member_string_or_null(&j, "request", plan->request);
+    json_member_bool(&j, "force", plan->force);
+    json_member_int(&j, "started_ms", plan->started_ms);
     records_end(&j, out);
 }
 
@@ -149,13 +119,13 @@ void redis_request_write(struct buf *out, const struct redis_request *request)
 {
     struct json j;
     records_begin(&j);
-    records_put_string(&j, "kind", redis_request_kind_name(request->kind));
-    put_string_or_null(&j, "target", request->target);
-    records_put_bool(&j, "force", request->force);
-    records_put_int(&j, "timeout_ms", request->timeout_ms);
-    records_put_string(&j, "id", request->id);
-    records_put_string(&j, "by", request->by);
-    records_put_int(&j, "expires_ms", request->expires_ms);
+    json_member_string(&j, "kind", redis_request_kind_name(request->kind));
+    json_member_string_or_null(&j, "target", request->target);
+    json_member_bool(&j, "force", request->force);
+    json_member_int(&j, "timeout_ms", request->timeout_ms);
+    json_member_string(&j, "id", request->id);
+    json_member_string(&j, "by", request->by);
+    json_member_int(&j, "expires_ms", request->expires_ms);
     records_end(&j, out);
 }
 
@@ -163,11 +133,11 @@ void redis_result_write(struct buf *out, const struct redis_result *result)
 {
     struct json j;
     records_begin(&j);
-    records_put_bool(&j, "ok", result->ok);
-    records_put_string(&j, "text", result->text);
-    put_string_or_null(&j, "master", result->master);
-    records_put_int(&j, "epoch", result->epoch);
-    records_put_int(&j, "lost_bytes", result->lost_bytes);
+    json_member_bool(&j, "ok", result->ok);
+    json_member_string(&j, "text", result->text);
+    json_member_string_or_null(&j, "master", result->master);
+    json_member_int(&j, "epoch", result->epoch);
+    json_member_int(&j, "lost_bytes", result->lost_bytes);
     records_end(&j, out);
 }
 
@@ -175,21 +145,21 @@ static void put_report_node(struct json *j, const struct redis_report_node *node
 {
     json_key(j, node->address);
     json_object_begin(j);
-    records_put_string(j, "state", redis_node_state_name(node->state));
-    records_put_int(j, "failures", node->failures);
-    records_put_int(j, "latency_us", node->latency_us);
-    records_put_int(j, "age_ms", node->age_ms);
+    json_member_string(j, "state", redis_node_state_name(node->state));
+    json_member_int(j, "failures", node->failures);
+    json_member_int(j, "latency_us", node->latency_us);
+    json_member_int(j, "age_ms", node->age_ms);
     if (node->age_ms >= 0) {
-        records_put_string(j, "role", redis_role_name(node->role));
-        records_put_string(j, "run_id", node->run_id);
-        records_put_string(j, "replid", node->replid);
-        records_put_string(j, "replid2", node->replid2);
-        records_put_int(j, "second_offset", node->second_offset);
-        records_put_int(j, "offset", node->offset);
-        records_put_int(j, "priority", node->priority);
-        put_string_or_null(j, "master", node->master);
-        records_put_string(j, "link", node->link_up ? "up" : "down");
-        records_put_int(j, "link_down_ms", node->link_down_ms);
+        json_member_string(j, "role", redis_role_name(node->role));
+        json_member_string(j, "run_id", node->run_id);
+        json_member_string(j, "replid", node->replid);
+        json_member_string(j, "replid2", node->replid2);
+        json_member_int(j, "second_offset", node->second_offset);
+        json_member_int(j, "offset", node->offset);
+        json_member_int(j, "priority", node->priority);
+        json_member_string_or_null(j, "master", node->master);
+        json_member_string(j, "link", node->link_up ? "up" : "down");
+        json_member_int(j, "link_down_ms", node->link_down_ms);
     }
     json_object_end(j);
 }
@@ -198,12 +168,11 @@ void redis_report_write(struct buf *out, const struct redis_report *report)
 {
     struct json j;
     records_begin(&j);
-    records_put_string(&j, "id", report->id);
-    records_put_string(&j, "incarnation", report->incarnation);
-    json_key(&j, "seq");
-    json_uint(&j, report->seq);
-    records_put_int(&j, "managers", report->managers);
-    records_put_int(&j, "period_ms", report->period_ms);
+    json_member_string(&j, "id", report->id);
+    json_member_string(&j, "incarnation", report->incarnation);
+    json_member_uint(&j, "seq", report->seq);
+    json_member_int(&j, "managers", report->managers);
+    json_member_int(&j, "period_ms", report->period_ms);
     json_key(&j, "nodes");
     json_object_begin(&j);
     for (size_t i = 0; i < report->node_count; i++) {
@@ -218,9 +187,8 @@ void redis_gem_nodes_write(struct buf *out, const struct redis_current *current)
     bool serves = current->state == REDIS_STATE_OK || current->state == REDIS_STATE_DEGRADED ||
                   current->state == REDIS_STATE_PAUSED;
     struct json j;
-    json_init(&j);
-    json_object_begin(&j);
-    put_string_or_null(&j, "master", serves ? current->master : "");
+    json_line_begin(&j);
+    json_member_string_or_null(&j, "master", serves ? current->master : "");
     put_addresses(&j, "slaves", current->replicas, current->replica_count);
     put_addresses(&j, "unavailable", current->unavailable, current->unavailable_count);
     records_end(&j, out);

@@ -29,6 +29,31 @@ static void assert_prints(struct json *j, const char *want)
     free(text);
 }
 
+static void test_members(void **state)
+{
+    struct json j;
+    char *text = NULL;
+    size_t len = 0;
+    FILE *file = open_memstream(&text, &len);
+    assert_non_null(file);
+    json_line_begin(&j);
+    json_member_string(&j, "s", "x");
+    json_member_string_or_null(&j, "n", "");
+    json_member_string_or_null(&j, "m", NULL);
+    json_member_string_or_null(&j, "o", "y");
+    json_member_text(&j, "t", slice_str("z"));
+    json_member_int(&j, "i", -1);
+    json_member_uint(&j, "u", UINT64_MAX);
+    json_member_bool(&j, "b", true);
+    json_member_hex(&j, "h", 31);
+    json_member_null(&j, "e");
+    assert_int_equal(json_line_print(&j, file), 0);
+    fclose(file);
+    assert_string_equal(text, "{\"s\":\"x\",\"n\":null,\"m\":null,\"o\":\"y\",\"t\":\"z\",\"i\":-1,"
+                              "\"u\":18446744073709551615,\"b\":true,\"h\":\"0x1f\",\"e\":null}\n");
+    free(text);
+}
+
 static void test_shapes(void **state)
 {
     struct json j;
@@ -201,7 +226,7 @@ int main(void)
         cmocka_unit_test(test_shapes),  cmocka_unit_test(test_pretty),
         cmocka_unit_test(test_escapes), cmocka_unit_test(test_utf8),
         cmocka_unit_test(test_data),    cmocka_unit_test(test_full_device),
-        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_list),    cmocka_unit_test(test_members),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
