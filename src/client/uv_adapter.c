@@ -1,3 +1,4 @@
+/* conclave_uv: runs a client in the libuv loop of its program, by the client's descriptor and next deadline. */
 #include <conclave/uv.h>
 
 #include "client/handle.h"

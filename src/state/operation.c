@@ -1,3 +1,4 @@
+/* One operation of a request, alone or in a multi: decodes its record, carries it out, appends its reply. */
 #include "state/state_internal.h"
 
 /* A create's record is a createTTL's without the ttl. */

@@ -1,3 +1,4 @@
+/* Reads: answers getData, exists, getChildren, getACL and the other questions from the tree. */
 #include "state/ephemerals.h"
 #include "state/state_internal.h"
 

@@ -1,3 +1,4 @@
+/* The table of sessions: creating, attaching and closing one, with the deletion of its ephemeral nodes. */
 #include "state/state_internal.h"
 
 #include "state/digest.h"

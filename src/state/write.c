@@ -1,3 +1,5 @@
+/* Writes to the tree: create, delete, setData, check, setACL; their checks in ZooKeeper's order, and the way back
+ * of a multi that fails. */
 #include "state/state_internal.h"
 
 #include "state/digest.h"

@@ -1,3 +1,4 @@
+/* Replies: decodes what the server answered to a request into a struct conclave_reply, one block of memory. */
 #include "client/core/request.h"
 
 #include "client/core/path.h"

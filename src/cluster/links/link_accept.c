@@ -1,3 +1,4 @@
+/* Accepts connections of other servers and decides which of them may be linked, from their hello. */
 #include "cluster/links/peer_internal.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Connects to the other members, again after a pause when a link ends, and reports links that are up or down. */
 #include "cluster/links/peer_internal.h"
 
 #include "base/random.h"

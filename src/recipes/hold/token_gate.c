@@ -1,3 +1,4 @@
+/* conclave_token_gate: refuses fencing tokens that are older than the newest one it has seen, for resources that keep it. */
 #include <conclave/fencing.h>
 
 #include <inttypes.h>
