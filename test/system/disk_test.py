@@ -380,7 +380,7 @@ def killed_while_healing(ensemble):
     while not aside_folders(member) or kills < 3:
         expect(kills < 40, f"{what}: nothing was moved aside in {kills} starts:\n{member.log_tail()}")
         member.start()
-        time.sleep(random.uniform(0, 0.12))
+        time.sleep(random.uniform(0, 0.12 + 0.02 * kills))  # a slow disk comes to the move later
         member.kill()
         kills += 1
     member.start()
