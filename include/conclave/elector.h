@@ -105,14 +105,15 @@ struct conclave_elector_options {
     const void *data;        /* for others: address, ways to fence it, ...; at most 64 KiB */
     size_t data_len;
     enum conclave_elector_layout layout;
-    bool
-        herd_free; /* wait in a line below <dir>/line instead of all for one lock; the same for all members */
-    enum conclave_health
-        health; /* at the start (default HEALTHY); later by conclave_elector_set_health */
+    /* wait in a line below <dir>/line instead of all for one lock; the same for all members */
+    bool herd_free;
+    /* at the start (default HEALTHY); later by conclave_elector_set_health */
+    enum conclave_health health;
     struct conclave_lease_options lease; /* stop_on_suspend counts too */
-    int64_t
-        backoff_min_ms; /* out of the race after a failed fence or activate, doubled up to the */
-    int64_t backoff_max_ms;         /* maximum, with jitter */
+    /* After a failed fence or activate the member stays out of the race: for the minimum at first, twice as long each time
+     * up to the maximum, with jitter. */
+    int64_t backoff_min_ms;
+    int64_t backoff_max_ms;
     const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
     size_t acl_count;
 };

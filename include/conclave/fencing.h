@@ -31,8 +31,8 @@ struct conclave_fence_binding {
     const char *prefix;
     const char *lock;
     int64_t lock_delay_ms; /* how long nobody writes after a holder went without letting go */
-    int64_t
-        closed_until_ms; /* such a time ends then, in ms since 1970 by the leader's clock; 0: none has begun */
+    /* such a time ends then, in ms since 1970 by the leader's clock; 0: none has begun */
+    int64_t closed_until_ms;
 };
 
 /* Binds, or binds anew, which ends a delay that is running. Needs ADMIN at the prefix, or at the nearest node above it;

@@ -26,8 +26,8 @@ struct digest_check_digest {
 struct digest_check {
     struct digest_check_digest kept[AGREEMENT_KEPT]; /* by index modulo their number */
     uint64_t last;                                   /* newest index; 0: none */
-    struct digest_check_digest
-        claim; /* of an entry that is not applied here yet; index 0: nothing */
+    /* of an entry that is not applied here yet; index 0: nothing */
+    struct digest_check_digest claim;
     struct {
         uint64_t member;
         struct digest_check_digest told;

@@ -27,9 +27,9 @@ struct ensemble_options {
     int heartbeat_ms;        /* between words of an idle leader */
     bool linearizable_reads; /* every read is proved by a quorum */
     int64_t alone; /* go on as the only member, from a log that ends at this index; -1: no */
-    int64_t
-        skip_entry; /* index of a log entry that is not to be applied, if a majority says so; 0: none */
-    bool heal;      /* move damaged data aside and fetch them from the other members */
+    /* index of a log entry that is not to be applied, if a majority says so; 0: none */
+    int64_t skip_entry;
+    bool heal; /* move damaged data aside and fetch them from the other members */
 };
 
 #endif

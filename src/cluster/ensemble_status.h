@@ -14,8 +14,8 @@ struct ensemble_status_member {
     bool voter;
     bool self;
     bool linked; /* self is */
-    uint64_t
-        match_index; /* what it is known to have of the log: told to a leader only; 0: unknown */
+    /* what it is known to have of the log: told to a leader only; 0: unknown */
+    uint64_t match_index;
     uint64_t snapshot_sent;  /* bytes of a snapshot that it took over from this leader */
     uint64_t snapshot_total; /* 0: it is sent none */
     const char *address;     /* the text behind server.N=; good until the loop runs */
@@ -38,9 +38,9 @@ struct ensemble_status {
     uint64_t refused;         /* connections of strangers */
     size_t pending_syncs;     /* connections with reads that wait for a proof by the quorum */
     int64_t leader_uptime_ms; /* 0: does not lead */
-    int64_t
-        contact_ms; /* since a leader with a quorum had our report, see session_reports.h; -1: never */
-    bool aside;     /* the log takes no writes: waits to try again */
+    /* since a leader with a quorum had our report, see session_reports.h; -1: never */
+    int64_t contact_ms;
+    bool aside;   /* the log takes no writes: waits to try again */
     bool damaged; /* its data are damaged, and not healed from the others yet */
 };
 

@@ -18,12 +18,12 @@
 struct repair {
     uint64_t id;
     const char *dir; /* data folder; borrowed */
-    const struct configuration_member
-        *members; /* that count: the kept ones, or the configured ones (borrowed) */
+    /* that count: the kept ones, or the configured ones (borrowed) */
+    const struct configuration_member *members;
     size_t n_members;
-    struct members_file
-        kept; /* of the newest configuration that was applied, in this run or an earlier one */
-    bool on;  /* damage.heal */
+    /* of the newest configuration that was applied, in this run or an earlier one */
+    struct members_file kept;
+    bool on;                     /* damage.heal */
     uint64_t grown[MEMBERS_MAX]; /* servers that have their data, as they said last */
     size_t n_grown;
     bool wanted; /* the folder's content is not to be used again */

@@ -15,8 +15,8 @@ struct server_options {
     int backlog;               /* connections that the kernel keeps for us */
     int64_t server_id;         /* as in state/members/members.h */
     struct client_limits limits;
-    uint64_t
-        snapshot_writes; /* writes between snapshots (snapCount), at random from half of it up */
+    /* writes between snapshots (snapCount), at random from half of it up */
+    uint64_t snapshot_writes;
     size_t snapshot_log_bytes; /* or log bytes between them */
     int snapshots_kept;
     size_t segment_bytes; /* preallocated size of a log segment */

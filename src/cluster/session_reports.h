@@ -75,8 +75,8 @@ struct reporter {
     int64_t heard_ms;     /* when the last report came, */
     int64_t heard_own_ms; /* and the same on the clock that stands still during pauses */
     int64_t floor_ms; /* until then a life that this leader knows nothing of may have answered */
-    int64_t
-        began_ms; /* when the first report of its life came; CONTACT_NEVER: it may be older than the leader */
+    /* when the first report of its life came; CONTACT_NEVER: it may be older than the leader */
+    int64_t began_ms;
     int64_t complete_ms; /* all that it answered by then is reported; CONTACT_NEVER: not known */
     int64_t sent_ms;     /* when it sent the last report, by its own clock */
     struct report_name asked; /* is acknowledged when the ticket is confirmed */

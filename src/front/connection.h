@@ -61,10 +61,9 @@ struct connection {
     bool input_ended; /* the last request of this connection was read */
     bool securing;    /* the TLS handshake is not done */
     bool secured;     /* it is */
-    bool
-        reconfiguring; /* its reconfig is not answered, which may be after later entries of the log:
-                                nothing is taken behind it */
-    bool sent_away;    /* it ends as soon as what it asked for is answered */
+    /* its reconfig is not answered, which may be after later entries of the log: nothing is taken behind it */
+    bool reconfiguring;
+    bool sent_away;     /* it ends as soon as what it asked for is answered */
     bool has_read_only; /* its ConnectRequest had the readOnly byte, so the reply has it */
     bool local;         /* its session is known to this server alone, and is not being upgraded */
     bool read_only;     /* there is no quorum: the client may read the local state, nothing else */
@@ -75,8 +74,8 @@ struct connection {
     int64_t session_id;  /* 0: none */
     int32_t timeout_ms;  /* negotiated */
     int64_t seen_zxid;   /* that its client has seen, at other servers */
-    int64_t
-        handshake_at; /* deadline of the handshake, the closing, or of the wait for memory, monotonic ms */
+    /* deadline of the handshake, the closing, or of the wait for memory, monotonic ms */
+    int64_t handshake_at;
     const char *host;               /* peer's numeric address, borrowed */
     const char *peer;               /* host:port for log lines, borrowed */
     struct client_address *address; /* of host: what all its connections share */

@@ -24,21 +24,20 @@
 
 struct service_options {
     struct client_limits limits;
-    int64_t
-        server_id; /* as in state/members/members.h: its number is the top byte of session ids */
-    bool skip_acl; /* every connection is the superuser */
+    /* as in state/members/members.h: its number is the top byte of session ids */
+    int64_t server_id;
+    bool skip_acl;              /* every connection is the superuser */
     struct digest_rules digest; /* strings borrowed */
-    struct password_checker
-        *verifier; /* of the users who may authenticate by digest; NULL: anybody may; borrowed */
+    /* of the users who may authenticate by digest; NULL: anybody may; borrowed */
+    struct password_checker *verifier;
     const char *x509_super; /* subject of the superuser's certificate, or NULL; borrowed */
-    const char
-        *auth_schemes; /* who has an id of none of them (divided by commas) may do nothing but
-                                 authenticate; NULL: everybody may; borrowed */
+    /* who has an id of none of them (divided by commas) may do nothing but authenticate; NULL: everybody may; borrowed */
+    const char *auth_schemes;
     uint32_t command_options; /* enum command_options */
     bool read_only_mode;      /* without a quorum, clients that ask for it may read */
     bool local_sessions;      /* new sessions are local, where there are other servers */
-    bool
-        local_upgrading; /* a local session may get ephemeral nodes: it becomes one of all servers */
+    /* a local session may get ephemeral nodes: it becomes one of all servers */
+    bool local_upgrading;
     struct sasl_service *login; /* NULL: no SASL; borrowed */
     struct audit_log *audit;    /* NULL: no lines; borrowed */
     bool close_acls;            /* a leader closes the ACLs of a new tree: COMMAND_CLOSE_ACLS */
@@ -100,8 +99,8 @@ struct service {
     struct map by_session;  /* connections by session id */
     struct account account; /* memory kept for all clients; the addresses' accounts are below it */
     struct client_addresses addresses;
-    struct list
-        handshaking; /* connections with a deadline: without session, closing, or waiting for memory; oldest first */
+    /* connections with a deadline: without session, closing, or waiting for memory; oldest first */
+    struct list handshaking;
     struct list throttled; /* connections that wait until the server is less busy, or keeps less */
     struct list dirty;     /* connections that their socket must look at */
     struct service_stats stats;

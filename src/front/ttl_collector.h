@@ -23,8 +23,8 @@ struct ttl_collector_options ttl_collector_options_default(void);
 
 struct ttl_collector {
     struct ttl_collector_options options;
-    int64_t
-        look_at; /* when the next look begins, monotonic ms; INT64_MAX before ttl_collector_begin */
+    /* when the next look begins, monotonic ms; INT64_MAX before ttl_collector_begin */
+    int64_t look_at;
     int64_t propose_at; /* when the next deletions may be proposed */
     size_t left;        /* nodes that this look has not come to */
     struct buf found;   /* bodies of commands, each behind its length, not proposed yet */

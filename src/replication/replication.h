@@ -53,8 +53,8 @@ struct replication_options {
     const char *dir;      /* data folder; created when missing */
     int64_t server_id;    /* > 0 */
     size_t segment_bytes; /* preallocated size of a log segment */
-    uint64_t
-        snapshot_entries; /* entries between snapshots, more while stats.snapshot_worth is false */
+    /* entries between snapshots, more while stats.snapshot_worth is false */
+    uint64_t snapshot_entries;
     size_t snapshot_log_bytes;        /* or log bytes between snapshots, whichever comes first */
     uint64_t trailing_entries;        /* entries kept behind a snapshot */
     int snapshots_kept;               /* snapshots kept, at least 2 */
@@ -71,8 +71,8 @@ struct replication_options {
                 * folder. It has no log, and no vote until a leader has let it in. */
     bool go_alone; /* as the only member, from an entry of index `alone` on: see force_alone.h */
     uint64_t alone;
-    uint64_t
-        skip; /* pass the entry of this index over, if a majority of the voters wants it: skip_entry.h; 0: none */
+    /* pass the entry of this index over, if a majority of the voters wants it: skip_entry.h; 0: none */
+    uint64_t skip;
     bool cluster_given;  /* at a first start: `cluster` is the id that all founders agreed on */
     uint8_t cluster[16]; /* else it is random */
     int election_ms;     /* a follower waits so long to twice that for its leader; 0: 400 */

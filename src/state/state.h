@@ -195,8 +195,8 @@ size_t state_fence_bindings(struct state *s);
 struct state_holder {
     int64_t czxid;      /* of its node: the token */
     int64_t session_id; /* that the node belongs to */
-    struct slice
-        name; /* of the node below the path, null: it is the path's own; borrowed until the next change */
+    /* of the node below the path, null: it is the path's own; borrowed until the next change */
+    struct slice name;
     bool shared; /* it stands first and asks for a read lock: nobody holds the whole */
 };
 /* False when there is no contender. Of a path that nothing is bound to all children are looked at. */

@@ -20,8 +20,8 @@
 struct fence_terms {
     struct slice lock;
     int64_t delay_ms;
-    int64_t
-        until_ms; /* nobody writes before this time of the leader's clock; 0: no delay has begun */
+    /* nobody writes before this time of the leader's clock; 0: no delay has begun */
+    int64_t until_ms;
 };
 
 /* False when the text is none. *ret borrows. */

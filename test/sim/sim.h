@@ -41,9 +41,8 @@ struct sim {
     struct checks checks;
     unsigned breaks; /* arrivals at which a cable breaks, of 1,000 */
     bool faults;     /* the time of faults lasts */
-    bool
-        reconfigures; /* servers become voters and observers, go and come; then no folder is lost, as that
-                               takes a majority of the others */
+    /* servers become voters and observers, go and come; then no folder is lost, as that takes a majority of the others */
+    bool reconfigures;
     bool linearizable; /* the servers' option, as are the next three */
     bool read_only;    /* clients that accept read-only servers may read without a quorum */
     bool local;        /* sessions are local */

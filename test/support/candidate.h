@@ -68,8 +68,8 @@ static inline void sleep_ms(int64_t ms)
 struct term {
     int64_t from_ns;
     int64_t to_ns; /* start of on_revoked; 0: still leads */
-    int64_t
-        over_ns; /* that, or the end of the lease where it came first: is_leader is false since */
+    /* that, or the end of the lease where it came first: is_leader is false since */
+    int64_t over_ns;
     int64_t token;
     int why;
     bool regrant;

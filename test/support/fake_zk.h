@@ -34,9 +34,9 @@ enum fake_action {
 struct fake_hook {
     int endpoint; /* or FAKE_ANY_ENDPOINT */
     int32_t op;   /* enum wire_op, or FAKE_ANY_OP (pings are never caught) */
-    const char
-        *path; /* of the request (of a multi: of its first part): suffix; NULL: any. Borrowed. */
-    int nth;   /* 1: the next one */
+    /* of the request (of a multi: of its first part): suffix; NULL: any. Borrowed. */
+    const char *path;
+    int nth; /* 1: the next one */
     enum fake_action action;
     int error; /* FAKE_ERROR */
     void (*fn)(struct fake_zk *zk, void *ctx);

@@ -116,8 +116,8 @@ struct post {
 
     /* guarded by `mutex` */
     int64_t token; /* of the term that was granted and not ended yet; 0: none */
-    bool
-        lost; /* told of a loss while there was none: the call that granted it may not have returned yet */
+    /* told of a loss while there was none: the call that granted it may not have returned yet */
+    bool lost;
     char node[128];
     bool let_go;
     int64_t armed_token;

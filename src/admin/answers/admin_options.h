@@ -15,10 +15,10 @@ struct admin_options {
     bool plain_too;            /* and plain HTTP */
     struct tls_settings tls;
     bool tls_reload; /* read the certificate files again when they change */
-    const char
-        *allowed_hosts; /* names in the header Host, beside listen's: "a.example,b"; NULL: none */
-    bool change_by_get; /* commands that change state take GET, too */
-    bool memb;          /* the word memb needs no place in `words` */
+    /* names in the header Host, beside listen's: "a.example,b"; NULL: none */
+    const char *allowed_hosts;
+    bool change_by_get;                   /* commands that change state take GET, too */
+    bool memb;                            /* the word memb needs no place in `words` */
     const char *command_url;              /* where the AdminServer's commands stand: "/commands" */
     bool snapshot;                        /* the command snapshot is carried out */
     bool restore;                         /* the command restore is */

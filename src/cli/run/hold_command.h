@@ -51,8 +51,8 @@ struct hold_kind {
 
 /* Arguments that all of these commands have. */
 struct hold_options {
-    struct common_options
-        common; /* timeout_ms: to get it in, CONCLAVE_FOREVER by default; 0: now */
+    /* timeout_ms: to get it in, CONCLAVE_FOREVER by default; 0: now */
+    struct common_options common;
     const struct command_usage *usage;
     const struct hold_kind *kind;
     const void *own; /* the command's own options */
@@ -60,8 +60,8 @@ struct hold_options {
     char *const *command; /* NULL: hold it without a command */
     const char *id;       /* never NULL after hold_options_finish */
     bool forever;
-    bool
-        lasting; /* a term that was lost is followed by waiting for the next, with the same handle */
+    /* a term that was lost is followed by waiting for the next, with the same handle */
+    bool lasting;
     bool silent; /* without a command: neither prints node and token nor minds the input's end */
     bool guardian;
     bool allow_setuid; /* the command may change its user */

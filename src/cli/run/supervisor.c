@@ -36,9 +36,8 @@ struct supervisor {
     bool wrapper_gone;
     bool lost; /* the term ended before the child did */
     pid_t pid; /* of the child, and its process group */
-    bool
-        exited; /* the child itself has ended. It is reaped last: until then its number, which is the
-                        group's, is nobody else's */
+    /* the child itself has ended. It is reaped last: until then its number, which is the group's, is nobody else's */
+    bool exited;
     bool reaped;
     bool group_gone; /* its number may be used by others again */
     bool told;       /* that the system refuses to let us signal it */

@@ -109,8 +109,8 @@ struct core {
     int64_t timeout_ns; /* negotiated; 0 before the first session */
     int64_t last_zxid;  /* newest zxid seen */
     int64_t watch_zxid; /* changes up to here have fired their watches */
-    unsigned
-        refusals; /* handshakes without a session that ended without an answer, one after another */
+    /* handshakes without a session that ended without an answer, one after another */
+    unsigned refusals;
     int final_error; /* what requests are answered from now on; 0 while there is hope */
 
     enum core_link link;

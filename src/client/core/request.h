@@ -44,8 +44,8 @@ struct client_request {
     bool internal; /* fn is called on the loop, under the lock */
     bool counted;  /* counts against core_options.max_pending, */
     bool syncing;  /* twice: the sync that goes before it is not answered yet */
-    bool
-        answered; /* its reply was delivered (timeout) while the server's answer is still to come */
+    /* its reply was delivered (timeout) while the server's answer is still to come */
+    bool answered;
 };
 
 /* Whether op may be sent: 0 or CONCLAVE_EINVAL. */

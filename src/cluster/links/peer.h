@@ -61,8 +61,8 @@ struct peer_options {
     const char *host;              /* the name that peers know this server by; NULL: none */
     enum peer_security security;
     struct slice secret; /* with SECRET; PEER_SECRET_MIN bytes or more */
-    const struct tls_settings
-        *certificates; /* with CERTIFICATES; `server` and `peer` are not read */
+    /* with CERTIFICATES; `server` and `peer` are not read */
+    const struct tls_settings *certificates;
     bool verify_hosts; /* with CERTIFICATES: they must be for the member's host, by SAN */
     int silence_ms;    /* after which a link that says nothing is dead; 0: 800 */
 };

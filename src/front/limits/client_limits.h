@@ -21,16 +21,16 @@ struct client_limits {
     size_t address_max;     /* connections of one address; 0: no limit */
     int32_t handshake_ms;   /* until the session request has come */
     size_t handshakes_max;  /* TLS handshakes under way; beyond it the slowest peer goes */
-    int64_t
-        address_handshakes_max; /* TLS handshakes of one address in a second; more are refused */
+    /* TLS handshakes of one address in a second; more are refused */
+    int64_t address_handshakes_max;
     size_t outstanding_max; /* requests being worked on, all connections: reading pauses at it */
     size_t outstanding_bytes_max; /* their bytes */
     size_t pipelined_max; /* requests being worked on for one connection: its reading pauses */
     size_t pipelined_bytes_max; /* their bytes */
     size_t output_pause;        /* unsent bytes at which the reading of a connection pauses */
     size_t output_max;          /* unsent bytes at which an event cuts a connection off */
-    size_t
-        address_sessions_max; /* sessions made from one address; beyond it new ones are refused */
+    /* sessions made from one address; beyond it new ones are refused */
+    size_t address_sessions_max;
     size_t address_bytes_max; /* bytes of its requests being worked on: its reading pauses */
     int64_t address_rate_max; /* its requests a second; beyond it they are refused */
     size_t watches_max;       /* watches of one connection; beyond it they are refused */
@@ -40,8 +40,8 @@ struct client_limits {
     size_t buffers_max; /* unread input and unsent output of all connections; beyond it those that
                            keep the most are cut off */
     size_t address_buffers_max; /* of one address: large answers are refused beyond it */
-    size_t
-        data_max; /* memory of the replicated state, at which writes that add to it are refused */
+    /* memory of the replicated state, at which writes that add to it are refused */
+    size_t data_max;
     size_t session_results_max;      /* remembered results of a session's writes; 0: none are */
     size_t session_result_bytes_max; /* bytes of their replies; the newest is kept in any case */
     size_t identity_max; /* bytes of a connection's ids: each write takes them into the log */

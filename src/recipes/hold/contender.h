@@ -135,8 +135,8 @@ struct contender {
     bool free; /* in WAITING: nobody is before it */
 
     /* The lease and the grant. */
-    int64_t
-        sent_ns; /* when the creation was sent, as a proof of the lease; 0: not known, or used */
+    /* when the creation was sent, as a proof of the lease; 0: not known, or used */
+    int64_t sent_ns;
     struct lease_holder holder;
     struct grant grant;
     int64_t token;         /* of the last grant */

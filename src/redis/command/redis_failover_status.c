@@ -24,8 +24,8 @@ struct picture {
     struct redis_plan plan;
     struct conclave_member *members;
     size_t member_count;
-    struct redis_report
-        *reports; /* of members that could be read, by their places; id "" otherwise */
+    /* of members that could be read, by their places; id "" otherwise */
+    struct redis_report *reports;
     char leader[REDIS_NAME_SIZE];
     struct redis_event_read *events; /* the newest last */
     size_t event_count;

@@ -22,8 +22,8 @@ struct redis_manager;
 
 struct redis_manager_settings {
     uv_loop_t *loop;
-    struct conclave_client
-        *client; /* runs in the loop; outlives the manager, as do the next three */
+    /* runs in the loop; outlives the manager, as do the next three */
+    struct conclave_client *client;
     struct conclave_recipes *recipes;
     const struct redis_config *config;
     const struct redis_access *access;

@@ -41,8 +41,8 @@ struct wire {
     struct connector *connector;
     redisReader *reader;
     struct buf out; /* bytes that did not leave yet */
-    size_t
-        unread; /* bytes of an answer that is not whole, what the reader has made of them included */
+    /* bytes of an answer that is not whole, what the reader has made of them included */
+    size_t unread;
     enum wire_stage { WIRE_CONNECTING, WIRE_SECURING, WIRE_LOGIN, WIRE_READY } stage;
     bool subscribed;
     redisReplyObjectFunctions functions; /* hiredis' own, with a bound */

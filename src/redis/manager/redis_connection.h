@@ -32,8 +32,8 @@ struct redis_answer {
     /* OK: the server answered, and no error; LOADING to ERROR: it answered with one; else: no answer. NONE: the link
      * was closed by its owner */
     enum redis_probe outcome;
-    const char
-        *text; /* of a string or status, of the error, or what is wrong; with NUL; never NULL */
+    /* of a string or status, of the error, or what is wrong; with NUL; never NULL */
+    const char *text;
     size_t len;
     int64_t integer;          /* of an integer */
     const char *const *items; /* an array's strings ("" for what is none); NULL */

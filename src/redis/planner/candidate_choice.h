@@ -14,8 +14,8 @@
 
 /* What the candidates are measured against. */
 struct redis_choice_case {
-    const struct redis_plan
-        *plan; /* old master, its history, tried ones; plan->force lets all limits go but lineage */
+    /* old master, its history, tried ones; plan->force lets all limits go but lineage */
+    const struct redis_plan *plan;
     int64_t fresh_ms; /* facts that were asked for earlier do not count */
     int64_t down_ms;  /* when the old master was last known to be well (own clock); -1 now */
     int only;         /* no other than this node, or REDIS_NONE */

@@ -122,8 +122,8 @@ struct redis_action {
     enum redis_action_kind kind;
     const char *step; /* static name, for the log and the tests; the list is in planner_context.c */
     char why[REDIS_TEXT_SIZE]; /* what it is done for */
-    const char
-        *event; /* static name of the event to tell once it succeeded, with why as text; or NULL */
+    /* static name of the event to tell once it succeeded, with why as text; or NULL */
+    const char *event;
     int64_t event_bytes;        /* bytes that belong to the event (divergence, loss); -1 none */
     int node;                   /* COMMAND, FENCE; else REDIS_NONE */
     char run_id[REDIS_ID_SIZE]; /* COMMAND: of the process it is meant for */

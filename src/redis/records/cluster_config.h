@@ -57,10 +57,10 @@ struct redis_config {
     int64_t min_down_ms;   /* ... and at least this long since the first of them */
     int min_successes;     /* consecutive good probes before a node that was down is up */
     int64_t busy_down_ms;  /* loading or busy for so long counts as failing; 0: never */
-    int64_t
-        max_lag_bytes; /* a candidate may be so far behind what is known of the master; -1: no limit */
-    int64_t
-        max_link_down_ms; /* ... and its link may have been down so long before the master was; -1: no limit */
+    /* a candidate may be so far behind what is known of the master; -1: no limit */
+    int64_t max_lag_bytes;
+    /* ... and its link may have been down so long before the master was; -1: no limit */
+    int64_t max_link_down_ms;
     bool allow_data_loss;   /* take the best candidate even beyond these two limits */
     int64_t cooldown_ms;    /* between two automatic fail-overs */
     int parallel_syncs;     /* replicas re-pointed at the same time */
@@ -69,10 +69,10 @@ struct redis_config {
     bool fence_methods;     /* there are methods to run (REDIS_ACTION_FENCE) */
     int64_t pause_ms;       /* CLIENT PAUSE WRITE of an old master that still answers */
     int64_t settle_ms;      /* longest wait for a candidate to apply what it received */
-    int64_t
-        promote_timeout_ms; /* from REPLICAOF NO ONE to role:master, before the next candidate is tried */
-    int64_t
-        repoint_timeout_ms; /* the plan stays so long for replicas that are re-pointed; then reconciling goes on */
+    /* from REPLICAOF NO ONE to role:master, before the next candidate is tried */
+    int64_t promote_timeout_ms;
+    /* the plan stays so long for replicas that are re-pointed; then reconciling goes on */
+    int64_t repoint_timeout_ms;
     int64_t request_timeout_ms; /* of a request that names none */
 };
 

@@ -34,8 +34,8 @@ struct redis_current {
     int64_t token; /* of the manager's term that wrote it (czxid) */
     enum redis_state state;
     char master[REDIS_ADDRESS_SIZE]; /* "" only before the first one was found */
-    char
-        run_id[REDIS_ID_SIZE]; /* of the master's process: another one says that it was restarted */
+    /* of the master's process: another one says that it was restarted */
+    char run_id[REDIS_ID_SIZE];
     char replid[REDIS_ID_SIZE];  /* the history that counts */
     char replid2[REDIS_ID_SIZE]; /* the one it went on from ... */
     int64_t second_offset;       /* ... up to here; -1 */

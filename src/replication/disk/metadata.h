@@ -27,8 +27,8 @@ struct metadata {
     uint64_t term;
     uint64_t voted_for;     /* in term; 0: nobody */
     uint64_t first_segment; /* files below are leftovers */
-    uint64_t
-        last_segment; /* files up to here must exist; one above may (a crash while starting it) */
+    /* files up to here must exist; one above may (a crash while starting it) */
+    uint64_t last_segment;
     uint64_t snapshot_index; /* newest snapshot known to be durable; 0: none */
     uint64_t installing;     /* the snapshot of this index, once there, replaces the log; 0: none */
     bool joining;            /* this server may have forgotten what it promised: see join.h */

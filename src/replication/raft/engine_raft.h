@@ -30,8 +30,8 @@ struct engine {
     unsigned hasten_ms; /* the shortened election timeout, or 0 */
     uint64_t ready_id;  /* was found to have everything when it was to catch up */
     uint64_t ready_term;
-    uint64_t
-        stands_index; /* entry that takes this server's vote away, for which it stands all the same; 0: none */
+    /* entry that takes this server's vote away, for which it stands all the same; 0: none */
+    uint64_t stands_index;
     uint64_t stands_term; /* of that entry */
     int stands_role;      /* that it gives this server */
     struct engine_told *told;

@@ -13,8 +13,8 @@ struct history {
     struct sim_disk disk;
     struct machine m;
     uint64_t entries; /* acknowledged */
-    uint64_t
-        last_start; /* where the last frame begins in the last segment (when not closed cleanly) */
+    /* where the last frame begins in the last segment (when not closed cleanly) */
+    uint64_t last_start;
     uint64_t last_end;
     char last_segment[96];
     struct journal_segment segments[32];
