@@ -6,9 +6,11 @@
  *
  * Prints one line per number in flight: entries and syncs per second, the median and the 99th
  * percentile of the time from submit to apply. DIR must not exist; it is left behind. Limits: one
- * entry per submit, so what the server packs into one entry comes on top; no snapshots.
+ * entry per submit, so what the server packs into one entry comes on top; no snapshots. Compiled with the folders
+ * src, include and test for its headers.
  */
 #include "replication/replication_uv.h"
+#include "support/log_turns.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,12 +149,14 @@ static void run(struct bench *b, uv_loop_t *loop, unsigned in_flight, double sec
 
 static void closed(void *ctx)
 {
+    log_turns_stop(ctx);
 }
 
 int main(int argc, char **argv)
 {
     static const unsigned in_flight[] = {1, 16, 256, 2048};
     struct bench b = {0};
+    struct log_turns turns;
     uv_loop_t loop;
     char *text = NULL;
     if (argc < 2) {
@@ -192,12 +196,13 @@ int main(int argc, char **argv)
         free(text);
         return 1;
     }
+    log_turns_start(&turns, &loop, log);
     b.r = replication_loop_log(log);
     printf("open_ms=%.1f bytes=%zu\n", (double)(uv_hrtime() - start) / 1e6, b.bytes);
     for (size_t i = 0; i < sizeof in_flight / sizeof *in_flight; i++) {
         run(&b, &loop, in_flight[i], seconds);
     }
-    replication_loop_close(log, closed, NULL);
+    replication_loop_close(log, closed, &turns);
     uv_run(&loop, UV_RUN_DEFAULT);
     uv_loop_close(&loop);
     free(b.samples_us);

@@ -667,12 +667,11 @@ int replica_open(struct replica *n, char **ret_text)
 
 void replica_turn(struct replica *n)
 {
-    if (n->log != NULL) {
-        replication_turn(n->log);
-    }
-    if (n->peers != NULL) {
-        peers_turn(n->peers);
-    }
+    do {
+        if (n->log_loop != NULL) { /* also while it is closed */
+            replication_loop_turn(n->log_loop);
+        }
+    } while (n->peers != NULL && peers_turn(n->peers));
 }
 
 /* The log begins to live while links are up: all that it may have to do with, as who joins has not learnt
@@ -839,6 +838,7 @@ bool replica_resign(struct replica *n)
 
 static void part_closed(struct replica *n)
 {
+    assert(n->closing && n->parts > 0);
     if (--n->parts > 0) {
         return;
     }
@@ -853,9 +853,16 @@ static void part_closed(struct replica *n)
     cb(ctx);
 }
 
-static void on_part_closed(void *ctx)
+static void on_peers_closed(void *ctx)
 {
     part_closed(ctx);
+}
+
+static void on_log_closed(void *ctx)
+{
+    struct replica *n = ctx;
+    n->log_loop = NULL;
+    part_closed(n);
 }
 
 void replica_close(struct replica *n, void (*cb)(void *ctx), void *ctx)
@@ -868,12 +875,12 @@ void replica_close(struct replica *n, void (*cb)(void *ctx), void *ctx)
     n->ensemble.replication = NULL;
     n->reconfig.log = NULL;
     n->snapshots.log = NULL;
-    n->log = NULL; /* its loop goes on by itself until it is closed */
+    n->log = NULL; /* the turns of log_loop go on until it is closed */
     if (n->log_loop != NULL && n->stage != NODE_ASIDE) {
-        replication_loop_close(n->log_loop, on_part_closed, n);
+        replication_loop_close(n->log_loop, on_log_closed, n);
     }
     if (n->peers != NULL) {
-        peers_close(n->peers, on_part_closed, n);
+        peers_close(n->peers, on_peers_closed, n);
         n->peers = NULL;
     }
     part_closed(n);

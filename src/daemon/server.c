@@ -19,7 +19,6 @@ enum {
     DRAIN_MS = 1200,       /* for writes on their way to the disk, when stopping */
     RESIGN_MS = 1000,      /* for another to take the lead, when stopping */
     STOP_LINGER_MS = 200,  /* for clients to close after us, when stopping */
-    TRAILING_ENTRIES = 1024,
 };
 
 enum server_stage {
@@ -43,8 +42,7 @@ struct server {
     struct client_port *port;
     struct port_certificates *secure; /* NULL: no TLS */
     struct replica *node;
-    uv_prepare_t prepare; /* a turn ends before the loop waits */
-    uv_check_t check;     /* and after it has run what came */
+    uv_prepare_t prepare; /* runs the turn: the last part of a pass before the loop waits */
     uv_timer_t timer;     /* service_deadline, or the end of draining */
     int64_t timer_at;     /* monotonic ms, INT64_MAX: not running */
     int64_t stop_at;      /* when the present step of stopping ends, INT64_MAX: never */
@@ -125,26 +123,24 @@ static void server_on_serve(void *ctx)
 
 static void server_close_parts(struct server *s);
 
-static void server_drain(struct server *s)
-{
-    s->stage = SERVER_DRAINING;
-    s->stop_at = clock_monotonic_ms(s->options.clock) + DRAIN_MS;
-}
-
 /* The next step of stopping, when its time is up or what it waits for is done. */
 static void server_stop_on(struct server *s)
 {
-    bool late = clock_monotonic_ms(s->options.clock) >= s->stop_at;
-    if (s->stage == SERVER_RESIGNING && (late || !replica_leads_others(s->node))) {
-        server_drain(s);
-    } else if (s->stage == SERVER_DRAINING && (late || s->service.pipeline.error != 0 ||
-                                               list_empty(&s->service.pipeline.flight))) {
+    int64_t now_ms = clock_monotonic_ms(s->options.clock);
+    if (s->stage == SERVER_RESIGNING && (now_ms >= s->stop_at || !replica_leads_others(s->node))) {
+        s->stage = SERVER_DRAINING;
+        s->stop_at = now_ms + DRAIN_MS;
+    }
+    bool late = now_ms >= s->stop_at;
+    if (s->stage == SERVER_DRAINING &&
+        (late || s->service.pipeline.error != 0 || list_empty(&s->service.pipeline.flight))) {
         if (s->service.pipeline.outstanding > 0) {
             log_warn("server", "stopped-early", "outstanding=%zu", s->service.pipeline.outstanding);
         }
         server_close_parts(s);
     } else if (s->stage == SERVER_CLOSING && late && s->port != NULL) {
         client_port_cut(s->port); /* who does not read does not keep the server */
+        s->stop_at = INT64_MAX;
     }
 }
 
@@ -190,43 +186,38 @@ static void server_plan(struct server *s)
     }
 }
 
-static void server_turn(struct server *s)
+/* Writes first: disk and members work while replies go out. */
+static void server_turn_parts(struct server *s)
 {
-    if (s->port == NULL) {
-        return;
+    if (s->node != NULL) {
+        replica_turn(s->node);
     }
     if (s->audit != NULL) {
         audit_log_flush(s->audit);
     }
-    if (s->stage == SERVER_SERVING) {
-        /* Writes first: disk and members work while replies go out. What the replies let in follows
-         * behind them. */
-        service_turn(&s->service);
-        replica_turn(s->node);
-        if (!client_port_turn(s->port)) {
-            server_plan(s);
-            return;
+    if (s->port != NULL) {
+        client_port_turn(s->port);
+    }
+}
+
+/* The end of a pass of the loop. Events, timers and closed handles have brought what there is, and nothing comes
+ * before the next event, so what may go on or out does so now: also the requests that replies made room for. */
+static void server_turn(struct server *s)
+{
+    do {
+        if (s->stage == SERVER_SERVING) {
+            service_turn(&s->service);
+        } else if (s->stage == SERVER_RESIGNING || s->stage == SERVER_DRAINING) {
+            pipeline_turn(&s->service.pipeline, true);
+            server_stop_on(s); /* before the parts: it may begin to close them */
         }
-        service_turn(&s->service);
-    } else if (s->stage == SERVER_RESIGNING || s->stage == SERVER_DRAINING) {
-        pipeline_turn(&s->service.pipeline, true);
-    }
-    if (s->node != NULL) {
-        replica_turn(s->node);
-    }
-    client_port_turn(s->port);
-    if (s->stage == SERVER_RESIGNING || s->stage == SERVER_DRAINING) {
-        server_stop_on(s);
-    }
+        server_turn_parts(s);
+    } while (s->stage == SERVER_SERVING && service_has_work(&s->service));
+    assert(s->port == NULL || list_empty(&s->service.dirty));
     server_plan(s);
 }
 
 static void server_on_prepare(uv_prepare_t *handle)
-{
-    server_turn(handle->data);
-}
-
-static void server_on_check(uv_check_t *handle)
 {
     server_turn(handle->data);
 }
@@ -362,14 +353,12 @@ static int server_open_node(struct server *s, char **ret_text)
 
 static void server_init_handles(struct server *s)
 {
-    if (uv_prepare_init(s->loop, &s->prepare) != 0 || uv_check_init(s->loop, &s->check) != 0 ||
-        uv_timer_init(s->loop, &s->timer) != 0) {
+    if (uv_prepare_init(s->loop, &s->prepare) != 0 || uv_timer_init(s->loop, &s->timer) != 0) {
         abort(); /* they allocate nothing and cannot fail */
     }
-    s->prepare.data = s->check.data = s->timer.data = s;
-    s->open_parts += 3;
-    if (uv_prepare_start(&s->prepare, server_on_prepare) != 0 ||
-        uv_check_start(&s->check, server_on_check) != 0) {
+    s->prepare.data = s->timer.data = s;
+    s->open_parts += 2;
+    if (uv_prepare_start(&s->prepare, server_on_prepare) != 0) {
         abort();
     }
 }
@@ -531,11 +520,14 @@ static void server_on_verifier_closed(void *ctx)
     server_part_closed(ctx);
 }
 
+/* The turns go on until port and node are gone. */
 static void server_close_handles(struct server *s)
 {
+    if (s->port != NULL || s->node != NULL) {
+        return;
+    }
     password_checker_close(s->verifier, server_on_verifier_closed, s);
     uv_close((uv_handle_t *)&s->prepare, server_on_handle_closed);
-    uv_close((uv_handle_t *)&s->check, server_on_handle_closed);
     uv_close((uv_handle_t *)&s->timer, server_on_handle_closed);
 }
 
@@ -543,6 +535,7 @@ static void server_on_node_closed(void *ctx)
 {
     struct server *s = ctx;
     s->node = NULL;
+    server_close_handles(s);
     server_part_closed(s);
 }
 
@@ -555,12 +548,12 @@ static void server_on_port_closed(void *ctx)
 {
     struct server *s = ctx;
     s->port = NULL;
+    s->stop_at = INT64_MAX;
     server_close_handles(s);
     server_part_closed(s);
 }
 
-/* Replies have been written or given up: everything goes. The turns go on until the port is
- * gone. */
+/* Replies have been written or given up: everything goes. */
 static void server_close_parts(struct server *s)
 {
     s->stage = SERVER_CLOSING;
@@ -571,8 +564,6 @@ static void server_close_parts(struct server *s)
         client_port_close(s->port, s->failure_told ? 0 : STOP_LINGER_MS, server_on_port_closed, s);
         s->stop_at = clock_monotonic_ms(s->options.clock) + STOP_LINGER_MS;
         server_set_timer(s, s->stop_at);
-    } else {
-        server_close_handles(s);
     }
 }
 

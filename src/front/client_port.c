@@ -500,9 +500,10 @@ static void port_tick_refusals(struct client_port *p)
     }
 }
 
-/* Whoever keeps the most goes first, until the others are within the limit. */
-static void port_relieve(struct client_port *p)
+/* Whoever keeps the most goes first, until the others are within the limit. Whether anyone goes. */
+static bool port_relieve(struct client_port *p)
 {
+    bool any = false;
     size_t max = p->service->limits.buffers_max;
     size_t kept = account_buffers(&p->service->account);
     while (kept > max) {
@@ -515,29 +516,30 @@ static void port_relieve(struct client_port *p)
             }
         }
         if (most == NULL) {
-            return;
+            break;
         }
+        any = true;
         kept -= account_buffers(&most->account);
         p->service->metrics->conclave_slow_clients_cut++;
         connection_drop(most, "it kept the most when all unread answers and unfinished requests "
                               "passed maxBufferBytes");
     }
+    return any;
 }
 
-bool client_port_turn(struct client_port *p)
+void client_port_turn(struct client_port *p)
 {
     struct list *node;
-    bool any = false;
     port_note_progress(p);
-    port_relieve(p);
     port_tick_refusals(p);
-    while ((node = list_pop_front(&p->service->dirty)) != NULL) {
-        any = true;
-        struct connection *c = CONTAINER_OF(node, struct connection, dirty);
-        client_update(CONTAINER_OF(c, struct client, connection));
-    }
-    port_check_gone(p); /* when nothing was left to close, no callback comes */
-    return any;
+    port_relieve(p);
+    do {
+        while ((node = list_pop_front(&p->service->dirty)) != NULL) {
+            struct connection *c = CONTAINER_OF(node, struct connection, dirty);
+            client_update(CONTAINER_OF(c, struct client, connection));
+        }
+    } while (port_relieve(p)); /* answers that did not leave count, too */
+    port_check_gone(p);        /* when nothing was left to close, no callback comes */
 }
 
 static void port_on_listener_closed(void *ctx)

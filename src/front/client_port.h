@@ -37,8 +37,8 @@ bool client_port_address(const struct client_port *p, enum client_door door,
                          struct net_address *ret);
 
 /* The end of a turn: sends, resumes, pauses and closes what is due; frees p when client_port_close has
- * come to its end. False: nothing was due. */
-bool client_port_turn(struct client_port *p);
+ * come to its end. */
+void client_port_turn(struct client_port *p);
 
 /* Accepts nobody and reads nothing any more; replies still go out. */
 void client_port_stop(struct client_port *p);

@@ -179,7 +179,7 @@ static void connection_throttle(struct connection *c, uint64_t *reason)
     if (reason != NULL) {
         *reason += 1;
     }
-    list_push_back(&c->service->throttled, &c->throttled);
+    service_throttle(c->service, c);
 }
 
 bool connection_has_room(const struct connection *c, size_t more)

@@ -246,6 +246,19 @@ void leadership_submit_own(struct service *s)
     }
 }
 
+/* Reads wait for a ticket, and one may be taken. */
+static bool leadership_wants_ticket(const struct service *s)
+{
+    return s->standing.group_used && s->standing.asked == 0 && leadership_in_contact(s);
+}
+
+bool leadership_has_work(const struct service *s)
+{
+    const struct leadership *st = &s->standing;
+    return st->own_count > 0 || pipeline_has_work(&s->pipeline) || leadership_wants_ticket(s) ||
+           (!list_empty(&st->held) && leadership_in_contact(s));
+}
+
 void leadership_turn(struct service *s)
 {
     struct leadership *st = &s->standing;
@@ -259,9 +272,11 @@ void leadership_turn(struct service *s)
     }
     pipeline_turn(&s->pipeline, false);
     leadership_submit_own(s);
-    if (!st->group_used || st->asked != 0 || !in_contact) {
+    assert(st->own_count == 0);
+    if (!leadership_wants_ticket(s)) {
         return;
     }
+    assert(st->group > st->confirmed);
     st->asked = st->group++;
     st->group_used = false;
     st->ticket = s->pipeline.sink.read_index(s->pipeline.sink.ctx);

@@ -91,6 +91,9 @@ void leadership_confirmed(struct service *s, uint64_t ticket);
  * they were begun, and asks for a ticket when one is wanted. */
 void leadership_turn(struct service *s);
 
+/* Whether leadership_turn would do something now. */
+bool leadership_has_work(const struct service *s);
+
 /* A command of the leader's own, for which nobody waits: lost when this server stops leading, and
  * then the next leader's business. 0 or CONCLAVE_ENOMEM. */
 int leadership_propose(struct service *s, int64_t session_id, int32_t type,

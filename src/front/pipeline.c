@@ -144,9 +144,15 @@ int pipeline_write(struct pipeline *p, const struct command *command, int64_t ti
     return 0;
 }
 
+bool pipeline_has_work(const struct pipeline *p)
+{
+    return p->batch_count > 0 && p->error == 0 &&
+           p->sink.in_flight(p->sink.ctx) < PIPELINE_IN_FLIGHT;
+}
+
 void pipeline_turn(struct pipeline *p, bool all)
 {
-    if (p->batch_count > 0 && (all || p->sink.in_flight(p->sink.ctx) < PIPELINE_IN_FLIGHT)) {
+    if (all || pipeline_has_work(p)) {
         pipeline_submit(p);
     }
 }

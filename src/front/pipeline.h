@@ -110,6 +110,9 @@ int pipeline_write(struct pipeline *p, const struct command *command, int64_t ti
  * `all`. */
 void pipeline_turn(struct pipeline *p, bool all);
 
+/* Whether pipeline_turn would hand something over now. */
+bool pipeline_has_work(const struct pipeline *p);
+
 /* Whether an applied batch is one of ours, in this run. Each is asked once. */
 bool pipeline_owns(struct pipeline *p, const struct batch_header *header);
 

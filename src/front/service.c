@@ -474,10 +474,31 @@ static void service_note_kept(struct service *s)
     s->kept_peak = kept > s->kept_peak ? kept : s->kept_peak;
 }
 
+/* Requests and bytes that make connections wait; less of it may let one of them go on. */
+static size_t service_load(const struct service *s)
+{
+    return s->pipeline.outstanding + s->account.bytes[ACCOUNT_REQUESTS] +
+           account_buffers(&s->account);
+}
+
+void service_throttle(struct service *s, struct connection *c)
+{
+    size_t load = service_load(s);
+    s->throttled_load = load > s->throttled_load ? load : s->throttled_load;
+    list_push_back(&s->throttled, &c->throttled);
+}
+
+bool service_has_work(const struct service *s)
+{
+    return leadership_has_work(s) ||
+           (!list_empty(&s->throttled) && service_load(s) < s->throttled_load);
+}
+
 void service_turn(struct service *s)
 {
     service_note_kept(s);
     bool serves = leadership_in_contact(s) || s->standing.read_only;
+    s->throttled_load = service_load(s);
     if (!list_empty(&s->throttled) && serves && service_admits(s)) {
         struct list *node;
         while ((node = list_pop_front(&s->throttled)) != NULL) {

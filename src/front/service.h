@@ -102,6 +102,7 @@ struct service {
     /* connections with a deadline: without session, closing, or waiting for memory; oldest first */
     struct list handshaking;
     struct list throttled; /* connections that wait until the server is less busy, or keeps less */
+    size_t throttled_load; /* the load at which the last of them began to wait */
     struct list dirty;     /* connections that their socket must look at */
     struct service_stats stats;
     struct server_metrics *metrics; /* own */
@@ -158,6 +159,13 @@ struct session_tracker *service_make_tracker(const struct service *s);
 /* End of a turn: hands writes over, and makes throttled connections dirty when there is room
  * again. */
 void service_turn(struct service *s);
+
+/* The connection waits for service_turn to find room. */
+void service_throttle(struct service *s, struct connection *c);
+
+/* Whether service_turn would do something that it could not do before: answers that left made room, or what
+ * they let in is to be handed over. */
+bool service_has_work(const struct service *s);
 
 /* The time, which is in now_ns as well, monotonic. Whoever dates a sign of life asks here: a standstill
  * of our own is given back to all sessions first, for who is heard from afterwards needs nothing back. */

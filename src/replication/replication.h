@@ -136,7 +136,7 @@ int replication_open(const struct replication_host *host, const struct replicati
                      const struct replication_callbacks *callbacks, const struct file_ops *ops,
                      struct replication **ret, char **ret_text) CONCLAVE_MUST_USE;
 
-/* Once before and once after the loop waits for events: what a turn gathered goes out. */
+/* The end of a pass of the host's loop, before it waits for events: what the pass gathered goes out. */
 void replication_turn(struct replication *r);
 
 /* When replication_tick is due, in ms of the clock; 0 when there is more to do at once. It may be

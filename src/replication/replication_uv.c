@@ -1,7 +1,7 @@
 /*
- * What the log's core leaves to its host, on uv: a thread per lane; a turn before and after the
- * loop waits; a timer, or an idle handle when there is more to do at once. Only the idle handle and
- * the threads keep a loop alive. Limit: one thread per lane.
+ * What the log's core leaves to its host, on uv: a thread per lane; a timer, or an idle handle when
+ * there is more to do at once. The owner of the loop ends each pass with replication_loop_turn. Only
+ * the idle handle and the threads keep a loop alive. Limit: one thread per lane.
  */
 #include "replication/replication_uv.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HANDLES 4
+#define HANDLES 2
 
 struct replication_loop {
     uv_loop_t *loop;
@@ -21,8 +21,6 @@ struct replication_loop {
     struct worker workers[LANE_COUNT];
     bool open;                     /* threads and handles are */
     struct list early[LANE_COUNT]; /* jobs that came before the threads */
-    uv_prepare_t prepare;
-    uv_check_t check;
     uv_idle_t idle;
     uv_timer_t timer;
     int64_t timer_at_ms; /* or 0 */
@@ -85,20 +83,11 @@ static void timer_cb(uv_timer_t *handle)
     tick(handle->data);
 }
 
-static void prepare_cb(uv_prepare_t *handle)
+void replication_loop_turn(struct replication_loop *l)
 {
-    struct replication_loop *l = handle->data;
     if (l->core != NULL) {
         replication_turn(l->core);
-        arm(l); /* last before the loop waits */
-    }
-}
-
-static void check_cb(uv_check_t *handle)
-{
-    struct replication_loop *l = handle->data;
-    if (l->core != NULL) {
-        replication_turn(l->core);
+        arm(l); /* last: the turn may move the deadline */
     }
 }
 
@@ -107,6 +96,7 @@ static void check_cb(uv_check_t *handle)
 static void replication_uv_part_closed(void *ctx)
 {
     struct replication_loop *l = ctx;
+    assert(l->core == NULL && l->parts > 0);
     if (--l->parts > 0) {
         return;
     }
@@ -133,8 +123,6 @@ static void core_closed(void *ctx)
     for (int i = 0; i < LANE_COUNT; i++) {
         worker_close(&l->workers[i], replication_uv_part_closed, l);
     }
-    uv_close((uv_handle_t *)&l->prepare, handle_closed);
-    uv_close((uv_handle_t *)&l->check, handle_closed);
     uv_close((uv_handle_t *)&l->idle, handle_closed);
     uv_close((uv_handle_t *)&l->timer, handle_closed);
 }
@@ -184,15 +172,9 @@ static int open_handles(struct replication_loop *l, bool threads)
         replication_uv_part_closed(l);
         return rv;
     }
-    uv_prepare_init(l->loop, &l->prepare);
-    uv_check_init(l->loop, &l->check);
     uv_idle_init(l->loop, &l->idle);
     uv_timer_init(l->loop, &l->timer);
-    l->prepare.data = l->check.data = l->idle.data = l->timer.data = l;
-    uv_prepare_start(&l->prepare, prepare_cb);
-    uv_check_start(&l->check, check_cb);
-    uv_unref((uv_handle_t *)&l->prepare);
-    uv_unref((uv_handle_t *)&l->check);
+    l->idle.data = l->timer.data = l;
     uv_unref((uv_handle_t *)&l->timer);
     l->parts = LANE_COUNT + HANDLES;
     l->open = true;

@@ -1,6 +1,7 @@
 /*
- * The replicated log on a uv loop: two threads for the disk, and the handles that call
- * replication_turn and replication_tick when they are due.
+ * The replicated log on a uv loop: a thread per lane for the disk, and the handles that call
+ * replication_tick when it is due. It has no handle that runs in each pass of the loop: its owner
+ * calls replication_loop_turn there.
  */
 #ifndef REPLICATION_REPLICATION_UV_H
 #define REPLICATION_REPLICATION_UV_H
@@ -24,6 +25,10 @@ int replication_loop_open(uv_loop_t *loop, const struct replication_options *opt
                           const struct replication_callbacks *callbacks,
                           const struct replication_sender *sender, const struct file_ops *ops,
                           struct replication_loop **ret, char **ret_text) CONCLAVE_MUST_USE;
+
+/* replication_turn, and the handles set for the next tick. The owner of the loop calls it once in each
+ * pass, as late as it can before the loop waits, and until cb of the close. */
+void replication_loop_turn(struct replication_loop *l);
 
 /* The log itself, until cb of the close. */
 struct replication *replication_loop_log(struct replication_loop *l);

@@ -17,6 +17,7 @@
 #include "replication/disk/segment.h"
 #include "replication/disk/snapshot_file.h"
 #include "replication/replication_uv.h"
+#include "support/log_turns.h"
 
 enum {
     STEPS_MAX = 40,
@@ -41,6 +42,7 @@ struct machine {
     uint64_t applied; /* entries */
     uint64_t digest;
     bool closed;
+    struct log_turns turns;
 };
 
 static void on_apply(void *ctx, uint64_t index, struct slice payload)
@@ -106,6 +108,7 @@ static void on_note(void *ctx, bool warning, const char *event, const char *text
 static void on_closed(void *ctx)
 {
     struct machine *m = ctx;
+    log_turns_stop(&m->turns);
     m->closed = true;
 }
 
@@ -151,6 +154,7 @@ static int run(struct sim_disk *disk, bool member, bool join, unsigned entries, 
     int rv = replication_loop_open(&loop, &options, &callbacks, member ? &nobody : NULL, &disk->ops,
                                    &log, &text);
     if (rv == 0) {
+        log_turns_start(&ret->turns, &loop, log);
         for (unsigned i = 0; i < entries; i++) {
             struct buf payload;
             buf_init(&payload, 0);

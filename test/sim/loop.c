@@ -192,6 +192,13 @@ int replication_loop_open(uv_loop_t *loop, const struct replication_options *opt
     return 0;
 }
 
+void replication_loop_turn(struct replication_loop *l)
+{
+    if (l->core != NULL) {
+        replication_turn(l->core);
+    }
+}
+
 struct replication *replication_loop_log(struct replication_loop *l)
 {
     return l->core;
@@ -231,7 +238,6 @@ void loop_tick(struct machine *m)
         replication_tick(l->core);
     }
     if (l->core != NULL) {
-        replication_turn(l->core);
         return;
     }
     void (*cb)(void *ctx) = l->closed;

@@ -15,7 +15,7 @@ struct machine;
 /* When replication_tick is due, in ms of the member's clock; INT64_MAX: no log is open. */
 int64_t loop_deadline(const struct machine *m);
 
-/* Ticks and turns. */
+/* Ticks, and the end of closing. */
 void loop_tick(struct machine *m);
 
 /* Does a job of any lane that waits; false when there is none. For a process that ends. */

@@ -157,16 +157,15 @@ void machine_enter(struct machine *m)
 
 static void turn(struct machine *m)
 {
-    if (m->stage == MACHINE_SERVING) {
-        service_turn(&m->inside->service);
+    do {
+        if (m->stage == MACHINE_SERVING) {
+            service_turn(&m->inside->service);
+        } else if (m->stage == MACHINE_RESIGNING || m->stage == MACHINE_DRAINING) {
+            pipeline_turn(&m->inside->service.pipeline, true);
+        }
         replica_turn(m->inside->node);
         doors_turn(m);
-        service_turn(&m->inside->service);
-    } else if (m->stage == MACHINE_RESIGNING || m->stage == MACHINE_DRAINING) {
-        pipeline_turn(&m->inside->service.pipeline, true);
-    }
-    replica_turn(m->inside->node);
-    doors_turn(m);
+    } while (m->stage == MACHINE_SERVING && service_has_work(&m->inside->service));
     if (m->stage == MACHINE_RESIGNING || m->stage == MACHINE_DRAINING) {
         stop_on(m);
     }

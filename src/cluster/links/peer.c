@@ -426,11 +426,12 @@ int peers_send(struct peers *p, uint64_t to, uint8_t channel, struct buf *take)
     return rc;
 }
 
-void peers_turn(struct peers *p)
+bool peers_turn(struct peers *p)
 {
     if (p->closing) {
-        return;
+        return false;
     }
+    assert(!p->settling);
     p->settling = true;
     LIST_FOREACH (it, &p->all) {
         struct peer *peer = CONTAINER_OF(it, struct peer, node);
@@ -440,7 +441,9 @@ void peers_turn(struct peers *p)
         }
     }
     p->settling = false;
+    bool told = p->changed;
     peers_settle(p);
+    return told;
 }
 
 /* Figures */

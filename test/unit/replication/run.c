@@ -401,7 +401,7 @@ static void test_barrier(void **state)
 
     assert_int_equal(machine_open(&f.m), 0);
     assert_int_equal(machine_submit(&f.m), CONCLAVE_EBUSY);
-    while (f.m.roles == 0) {
+    while (f.m.roles == 0 || f.m.role == REPLICATION_CANDIDATE) {
         uv_run(&f.m.loop, UV_RUN_ONCE);
     }
     assert_int_equal(f.m.role, REPLICATION_LEADER);
