@@ -3,8 +3,8 @@
 
 #include "admin/four_letter_words.h"
 #include "admin/http/http_routes.h"
+#include "admin/http/http_server.h"
 #include "admin/http/snapshot_route.h"
-#include "admin/http/tls_terminator.h"
 #include "front/login/port_certificates.h"
 
 #include <stdio.h>
@@ -17,8 +17,7 @@ struct admin {
     struct view view;
     struct site site;
     struct http *http;
-    struct gate *gate;                /* before http, with HTTPS */
-    struct port_certificates *secure; /* its certificates */
+    struct port_certificates *secure; /* its certificates, with HTTPS */
     struct tls_context *context;      /* the newest of them */
     struct http *metrics;
     unsigned open_parts;
@@ -26,16 +25,16 @@ struct admin {
     void *closed_ctx;
 };
 
-static int admin_open_port(uv_loop_t *loop, struct admin *a, const struct net_address *address,
-                           http_fn fn, const char *advice, struct http **ret, char **ret_text)
+static int admin_open_port(uv_loop_t *loop, struct admin *a, const struct http_options *options,
+                           const char *advice, struct http **ret, char **ret_text)
 {
     char text[NET_TEXT_MAX];
     const char *reason = NULL;
-    int rc = http_open(loop, address, a->options.idle_ms, fn, &a->site, ret, &reason);
+    int rc = http_open(loop, options, ret, &reason);
     if (rc == 0) {
         a->open_parts++;
-    } else if (asprintf(ret_text, "%s: %s: %s", net_address_format(address, text), reason, advice) <
-               0) {
+    } else if (asprintf(ret_text, "%s: %s: %s", net_address_format(&options->listen, text), reason,
+                        advice) < 0) {
         *ret_text = NULL;
     }
     return rc;
@@ -46,34 +45,42 @@ static void admin_on_certificates(void *ctx, struct tls_context *context)
     struct admin *a = ctx;
     tls_context_release(a->context);
     a->context = tls_context_share(context);
-    if (a->gate != NULL) {
-        gate_set_tls(a->gate, context);
+    if (a->http != NULL) {
+        http_set_tls(a->http, context);
     }
 }
 
-static int admin_open_gate(uv_loop_t *loop, struct admin *a, const char *advice, char **ret_text)
+/* The port of the commands, with TLS if the options say so. */
+static int admin_open_http(uv_loop_t *loop, struct admin *a, char **ret_text)
 {
     const struct admin_options *o = &a->options;
-    char text[NET_TEXT_MAX];
-    const char *reason = NULL;
-    int rc = port_certificates_open(loop, &o->tls, o->tls_reload, admin_on_certificates, a,
-                                    &a->secure, ret_text);
-    if (rc != 0) {
-        return rc;
-    }
-    a->open_parts++;
-    rc = http_open(loop, NULL, o->idle_ms, routes_answer, &a->site, &a->http, &reason);
-    if (rc == 0) {
+    if (o->https) {
+        int rc = port_certificates_open(loop, &o->tls, o->tls_reload, admin_on_certificates, a,
+                                        &a->secure, ret_text);
+        if (rc != 0) {
+            return rc;
+        }
         a->open_parts++;
-        rc = gate_open(loop, &o->listen, a->http, a->context, o->plain_too, &a->gate, &reason);
     }
-    if (rc == 0) {
-        a->open_parts++;
-    } else if (asprintf(ret_text, "%s: %s: %s", net_address_format(&o->listen, text), reason,
-                        advice) < 0) {
-        *ret_text = NULL;
-    }
-    return rc;
+    const struct http_options options = {.listen = o->listen,
+                                         .idle_ms = o->idle_ms,
+                                         .tls = a->context,
+                                         .plain_too = o->plain_too,
+                                         .fn = routes_answer,
+                                         .ctx = &a->site};
+    return admin_open_port(loop, a, &options,
+                           "choose another with --admin HOST:PORT, or --admin off", &a->http,
+                           ret_text);
+}
+
+static int admin_open_metrics(uv_loop_t *loop, struct admin *a, char **ret_text)
+{
+    const struct http_options options = {.listen = a->options.metrics_listen,
+                                         .idle_ms = a->options.idle_ms,
+                                         .fn = routes_answer_metrics,
+                                         .ctx = &a->site};
+    return admin_open_port(loop, a, &options, "choose another with metricsProvider.httpPort",
+                           &a->metrics, ret_text);
 }
 
 int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admin **ret,
@@ -101,15 +108,11 @@ int admin_open(uv_loop_t *loop, const struct admin_options *options, struct admi
         admin_close(a, NULL, NULL);
         return CONCLAVE_ENOMEM;
     }
-    static const char ADVICE[] = "choose another with --admin HOST:PORT, or --admin off";
-    if (options->http && options->https) {
-        rc = admin_open_gate(loop, a, ADVICE, ret_text);
-    } else if (options->http) {
-        rc = admin_open_port(loop, a, &options->listen, routes_answer, ADVICE, &a->http, ret_text);
+    if (options->http) {
+        rc = admin_open_http(loop, a, ret_text);
     }
     if (rc == 0 && options->metrics) {
-        rc = admin_open_port(loop, a, &options->metrics_listen, routes_answer_metrics,
-                             "choose another with metricsProvider.httpPort", &a->metrics, ret_text);
+        rc = admin_open_metrics(loop, a, ret_text);
     }
     if (rc != 0) {
         admin_close(a, NULL, NULL);
@@ -151,11 +154,7 @@ bool admin_address(const struct admin *a, struct net_address *ret)
     if (a->http == NULL) {
         return false;
     }
-    if (a->gate != NULL) {
-        gate_address(a->gate, ret);
-    } else {
-        http_address(a->http, ret);
-    }
+    http_address(a->http, ret);
     return true;
 }
 
@@ -187,7 +186,6 @@ void admin_close(struct admin *a, void (*cb)(void *ctx), void *ctx)
     a->closed_ctx = ctx;
     backup_close(a->site.backup, admin_on_part_closed, a);
     tokens_close(a->site.tokens, admin_on_part_closed, a);
-    gate_close(a->gate, admin_on_part_closed, a);
     port_certificates_close(a->secure, admin_on_part_closed, a);
     http_close(a->http, admin_on_part_closed, a);
     http_close(a->metrics, admin_on_part_closed, a);

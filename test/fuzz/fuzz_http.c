@@ -1,27 +1,28 @@
 /*
- * Input of the admin port: bytes of HTTP requests, through the HTTP library and the routes, to a server that runs;
- * four-letter words; the headers that reveal a forged request. The first byte of the input chooses.
- * Invariants: nothing asserts; each answer is HTTP; a name that the port does not know is refused.
+ * Input of the admin port: bytes of HTTP requests, through the exchange and the routes, to a server that runs; the same
+ * bytes through the parser alone, whole and in pieces; four-letter words; the headers that reveal a forged request. The
+ * first byte of the input chooses.
+ * Invariants: nothing asserts; each answer is HTTP; where the bytes are cut changes nothing of what the parser reads; a name
+ * that the port does not know is refused.
  *
  * The server is one for all inputs: it has a data folder of its own, which is removed at the end of the process.
  */
-#define _GNU_SOURCE /* SOCK_NONBLOCK */
+#define _GNU_SOURCE /* nftw */
 #include "admin/four_letter_words.h"
 #include "admin/http/cross_site.h"
+#include "admin/http/http_parser.h"
 #include "admin/http/http_routes.h"
 #include "base/log.h"
 #include "fuzz/cost.h"
 #include "fuzz/input.h"
 
 #include <ftw.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-enum { TURNS = 6, PIECES_MAX = 4, ANSWER_ROOM = 1 << 16 };
+enum { TURNS = 6, PIECES_MAX = 4 };
 
 const struct cost_bound fuzz_bound = {
     .cpu_us = 200000,
@@ -105,17 +106,6 @@ static void start_server(void)
 
 /* --- requests ------------------------------------------------------------------------------------- */
 
-/* All that has been answered; false at the end of the connection. */
-static bool take_answer(int fd, struct buf *answer)
-{
-    static char room[ANSWER_ROOM];
-    ssize_t n;
-    while ((n = recv(fd, room, sizeof room, 0)) > 0) {
-        buf_append(answer, room, (size_t)n);
-    }
-    return n < 0;
-}
-
 static void on_closed(void *ctx)
 {
     --*(int *)ctx;
@@ -124,13 +114,21 @@ static void on_closed(void *ctx)
 struct stage {
     struct admission admission;
     struct site site;
-    struct http *http;
+    struct http_answerer answerer;
+    struct http_exchange *exchange;
     int open; /* parts that are to be closed */
 };
 
+static void on_output(void *ctx)
+{
+    (void)ctx; /* the pieces are fetched in any case */
+}
+
 static void stage_open(struct stage *s, uint8_t how)
 {
-    const char *reason = NULL;
+    const struct http_holder holder = {.output = on_output,
+                                       .peer = "127.0.0.1",
+                                       .subject = slice_str(how >= 128 ? "CN=ops,O=example" : "")};
     server_service(server)->skip_acl = how % 2 == 0;
     options.change_by_get = how / 2 % 2 == 0;
     s->site = (struct site){.view = &view};
@@ -139,16 +137,18 @@ static void stage_open(struct stage *s, uint8_t how)
     s->site.backup = backup_create(&loop, &view, &s->site.admission);
     s->site.tokens = tokens_create(&loop, &view);
     must(s->site.backup != NULL && s->site.tokens != NULL);
-    must(http_open(&loop, NULL, 1000, how / 4 % 4 != 3 ? routes_answer : routes_answer_metrics,
-                   &s->site, &s->http, &reason) == 0);
-    s->open = 3;
+    s->answerer = (struct http_answerer){
+        .fn = how / 4 % 4 != 3 ? routes_answer : routes_answer_metrics, .ctx = &s->site};
+    s->exchange = http_exchange_create(&s->answerer, &holder);
+    must(s->exchange != NULL);
+    s->open = 2;
 }
 
 static void stage_close(struct stage *s)
 {
     backup_close(s->site.backup, on_closed, &s->open);
     tokens_close(s->site.tokens, on_closed, &s->open);
-    http_close(s->http, on_closed, &s->open);
+    http_exchange_destroy(s->exchange);
     while (s->open > 0) {
         uv_run(&loop, UV_RUN_NOWAIT);
     }
@@ -162,32 +162,93 @@ static void turns(void)
     }
 }
 
+/* Gives it a piece, and takes what it answers. False: it is the last answer, or one that takes longer. */
+static bool stage_take(struct stage *s, struct slice piece, struct buf *answer)
+{
+    while (piece.len > 0) {
+        size_t taken = http_exchange_take(s->exchange, piece);
+        size_t before;
+        piece = slice_make(piece.data + taken, piece.len - taken);
+        turns();
+        do {
+            before = answer->len;
+            if (!http_exchange_fill(s->exchange, answer)) {
+                return false;
+            }
+        } while (answer->len > before);
+        enum http_exchange_state state = http_exchange_state(s->exchange);
+        if (state != HTTP_HEAD && state != HTTP_BODY) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void fuzz_request(struct slice bytes)
 {
-    const struct net_address peer = {.host = "127.0.0.1", .port = 4711};
     struct input in = input_make(bytes);
     struct stage s;
     struct buf answer;
-    int ends[2];
     uint8_t how = take(&in);
-    struct slice subject = how >= 128 ? slice_str("CN=ops,O=example") : slice_str("");
     buf_init(&answer, 0);
-    must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
     stage_open(&s, how);
-    must(http_adopt(s.http, ends[0], &peer, subject) == 0);
-    turns();
     bool open = true;
     for (int i = how / 16 % PIECES_MAX; open && !input_ended(&in); i--) {
-        struct slice piece = i > 0 ? take_bytes(&in, 255) : take_rest(&in);
-        open = send(ends[1], piece.data, piece.len, MSG_NOSIGNAL) == (ssize_t)piece.len;
-        turns();
-        open = take_answer(ends[1], &answer) && open;
+        open = stage_take(&s, i > 0 ? take_bytes(&in, 255) : take_rest(&in), &answer);
     }
     must(buf_ok(&answer) && (answer.len == 0 || memcmp(answer.data, "HTTP/1.", 7) == 0));
     cost_stands_for(answer.len);
     stage_close(&s);
-    close(ends[1]);
     buf_finish(&answer);
+}
+
+/* All that a parser makes of bytes, as text; `step` at a time. */
+static void read_all(struct slice bytes, size_t step, struct buf *out)
+{
+    struct http_parser p;
+    enum http_event event = HTTP_EVENT_MORE;
+    http_parser_init(&p);
+    for (size_t at = 0; at < bytes.len && event != HTTP_EVENT_FAILED; at += step) {
+        struct slice part =
+            slice_make(bytes.data + at, bytes.len - at < step ? bytes.len - at : step);
+        struct slice piece;
+        while ((event = http_parser_read(&p, &part, &piece)) != HTTP_EVENT_MORE &&
+               event != HTTP_EVENT_FAILED) {
+            if (event == HTTP_EVENT_HEAD) {
+                const char *to = http_parser_argument(&p, "to");
+                const char *host = http_parser_field(&p, "Host");
+                buf_printf(out, "%s %s %s %s %d\n", http_parser_method(&p), http_parser_path(&p),
+                           to != NULL ? to : "-", host != NULL ? host : "-", p.keep_alive);
+            } else if (event == HTTP_EVENT_BODY) {
+                must(piece.len > 0);
+                buf_append_slice(out, piece);
+            } else {
+                buf_append_str(out, "\n");
+                http_parser_next(&p);
+            }
+        }
+        must(event == HTTP_EVENT_FAILED || part.len == 0);
+    }
+    if (event == HTTP_EVENT_FAILED) {
+        buf_printf(out, "%u %s\n", p.status, p.problem);
+    }
+    http_parser_finish(&p);
+}
+
+static void fuzz_parser(struct slice bytes)
+{
+    struct input in = input_make(bytes);
+    struct buf whole;
+    struct buf parts;
+    size_t step = 1 + take(&in);
+    struct slice rest = take_rest(&in);
+    buf_init(&whole, 0);
+    buf_init(&parts, 0);
+    read_all(rest, rest.len + 1, &whole);
+    read_all(rest, step, &parts);
+    must(slice_equal(buf_slice(&whole), buf_slice(&parts)));
+    buf_finish(&whole);
+    buf_finish(&parts);
 }
 
 /* --- words and headers ---------------------------------------------------------------------------- */
@@ -227,7 +288,7 @@ static void fuzz_headers(struct slice bytes)
 
 void fuzz_input(const uint8_t *data, size_t size)
 {
-    static const fuzz_target targets[] = {fuzz_request, fuzz_request, fuzz_word, fuzz_headers};
+    static const fuzz_target targets[] = {fuzz_request, fuzz_parser, fuzz_word, fuzz_headers};
     if (server == NULL) {
         cost_pause();
         start_server();

@@ -2,74 +2,79 @@
 
 #include <string.h>
 
-void place_take(struct place *p, struct list *places, const char *host, uint64_t now_ms)
+void slot_take(struct slot *p, struct list *slots, const char *host, uint64_t now_ms)
 {
     p->since_ms = now_ms;
-    p->state = PLACE_OPENING;
-    p->leaving = false;
+    p->state = SLOT_OPENING;
     client_address_name(host, p->address);
-    list_push_back(places, &p->node);
+    list_push_back(slots, &p->node);
 }
 
-void place_renew(struct place *p, struct list *places, uint64_t now_ms)
+void slot_renew(struct slot *p, struct list *slots, uint64_t now_ms)
 {
     p->since_ms = now_ms;
-    p->state = PLACE_IDLE;
+    p->state = SLOT_IDLE;
     list_remove(&p->node);
-    list_push_back(places, &p->node);
+    list_push_back(slots, &p->node);
 }
 
-/* The one that has waited longest in this state. */
-static struct place *places_oldest(struct list *places, enum place_state state)
+static bool slot_is_late(const struct slot *p, uint64_t now_ms)
 {
-    LIST_FOREACH (it, places) {
-        struct place *p = CONTAINER_OF(it, struct place, node);
-        if (!p->leaving && p->state == state) {
+    return p->state == SLOT_OPENING && now_ms - p->since_ms >= SLOTS_GRACE_MS;
+}
+
+/* The one that has waited longest in this state, and at least that long. */
+static struct slot *slots_oldest(struct list *slots, enum slot_state state, uint64_t now_ms,
+                                 uint64_t least_ms)
+{
+    LIST_FOREACH (it, slots) {
+        struct slot *p = CONTAINER_OF(it, struct slot, node);
+        if (p->state == state && now_ms - p->since_ms >= least_ms) {
             return p;
         }
     }
     return NULL;
-}
-
-static bool is_late(const struct place *p, uint64_t now_ms)
-{
-    return !p->leaving && p->state == PLACE_OPENING && now_ms - p->since_ms >= PLACES_GRACE_MS;
 }
 
 /* The oldest connection of an address with too many that complete no request. */
-static struct place *places_crowd(struct list *places, uint64_t now_ms)
+static struct slot *slots_crowd(struct list *slots, uint64_t now_ms)
 {
-    LIST_FOREACH (it, places) {
-        struct place *p = CONTAINER_OF(it, struct place, node);
+    LIST_FOREACH (it, slots) {
+        struct slot *p = CONTAINER_OF(it, struct slot, node);
         size_t same = 0;
-        if (!is_late(p, now_ms)) {
+        if (!slot_is_late(p, now_ms)) {
             continue;
         }
-        LIST_FOREACH (other, places) {
-            const struct place *q = CONTAINER_OF(other, struct place, node);
-            same += is_late(q, now_ms) && strcmp(p->address, q->address) == 0;
+        LIST_FOREACH (other, slots) {
+            const struct slot *q = CONTAINER_OF(other, struct slot, node);
+            same += slot_is_late(q, now_ms) && strcmp(p->address, q->address) == 0;
         }
-        if (same > PLACES_PER_ADDRESS) {
+        if (same > SLOTS_PER_ADDRESS) {
             return p;
         }
     }
     return NULL;
 }
 
-struct place *places_surplus(struct list *places, uint64_t now_ms)
+/* Whose place a newer connection has. One that has just come is about to send its request. */
+static struct slot *slots_least_useful(struct list *slots, uint64_t now_ms)
+{
+    struct slot *p = slots_oldest(slots, SLOT_OPENING, now_ms, SLOTS_GRACE_MS);
+    p = p != NULL ? p : slots_oldest(slots, SLOT_IDLE, now_ms, 0);
+    p = p != NULL ? p : slots_oldest(slots, SLOT_OPENING, now_ms, 0);
+    return p != NULL ? p : slots_oldest(slots, SLOT_ANSWERING, now_ms, 0);
+}
+
+struct slot *slots_surplus(struct list *slots, uint64_t now_ms)
 {
     size_t count = 0;
-    struct place *p = NULL;
-    LIST_FOREACH (it, places) {
-        count += !CONTAINER_OF(it, struct place, node)->leaving;
+    for (const struct list *it = slots->next; it != slots; it = it->next) {
+        count++;
     }
-    for (int state = PLACE_OPENING; count > PLACES_MAX && p == NULL && state < PLACE_PATIENT;
-         state++) {
-        p = places_oldest(places, state);
-    }
-    p = p != NULL ? p : places_crowd(places, now_ms);
+    struct slot *p = count > SLOTS_MAX ? slots_least_useful(slots, now_ms) : NULL;
+    p = p != NULL ? p : slots_crowd(slots, now_ms);
     if (p != NULL) {
-        p->leaving = true;
+        list_remove(&p->node);
     }
     return p;
 }

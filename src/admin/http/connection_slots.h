@@ -1,9 +1,15 @@
 /*
- * The places of an HTTP port, and which connection loses its place first. PLACES_MAX connections have one. Of each address
- * (an IPv6 network of 64 bits is one) at most PLACES_PER_ADDRESS connections may go on without a complete request after
- * PLACES_GRACE_MS. When the places are taken, the connection goes that has waited longest without a complete request, then
- * the one that has been idle longest after an answer, then the slowest reader of an answer. So a request that is
- * complete, such as a probe, always gets in. Knows no clock and no sockets.
+ * Who may stay on an HTTP port: SLOTS_MAX connections have a slot. When a newer connection needs one, the first of these gives
+ * its slot up:
+ *
+ *   1. a connection without a complete request for SLOTS_GRACE_MS or longer, the oldest first
+ *   2. one that is idle after an answer, the longest first
+ *   3. one that came within SLOTS_GRACE_MS, the oldest first
+ *   4. one that reads an answer, the slowest first
+ *
+ * So a complete request, such as a probe, always gets an answer. Connections with long answers or uploads stay. Of one address
+ * (an IPv6 network of 64 bits counts as one) at most SLOTS_PER_ADDRESS connections stay without a complete request for
+ * longer than SLOTS_GRACE_MS. No clock and no sockets.
  */
 #ifndef ADMIN_HTTP_CONNECTION_SLOTS_H
 #define ADMIN_HTTP_CONNECTION_SLOTS_H
@@ -15,35 +21,34 @@
 #include <stdint.h>
 
 enum {
-    PLACES_MAX = 64,
-    PLACES_PER_ADDRESS = 4,
-    PLACES_GRACE_MS = 250,
+    SLOTS_MAX = 64,
+    SLOTS_PER_ADDRESS = 4,
+    SLOTS_GRACE_MS = 250,
 };
 
-enum place_state {
-    PLACE_OPENING,   /* no request has been complete yet */
-    PLACE_IDLE,      /* its requests have been answered */
-    PLACE_ANSWERING, /* a request is complete, its answer not yet sent */
-    PLACE_PATIENT,   /* its answer takes long: it keeps its place */
-    PLACE_RECEIVING, /* its upload is being read: it keeps its place, too */
+enum slot_state {
+    SLOT_OPENING,   /* no request was complete yet */
+    SLOT_IDLE,      /* its requests are answered */
+    SLOT_ANSWERING, /* a request is complete, its answer is not sent yet */
+    SLOT_PATIENT,   /* its answer takes long: it keeps its slot */
+    SLOT_RECEIVING, /* it uploads a body: it keeps its slot, too */
 };
 
 /* Embedded in a connection. */
-struct place {
+struct slot {
     struct list node;  /* in the order of since_ms */
-    uint64_t since_ms; /* when it came, or completed a request */
-    enum place_state state;
-    bool leaving; /* it counts no more: its end has begun, or another list counts it */
+    uint64_t since_ms; /* when it came, completed a request, or had its answer */
+    enum slot_state state;
     char address[ADDRESS_NAME_MAX];
 };
 
-/* `host` is numeric. */
-void place_take(struct place *p, struct list *places, const char *host, uint64_t now_ms);
+/* Puts a new connection at the end of the list. `host` is numeric. */
+void slot_take(struct slot *s, struct list *slots, const char *host, uint64_t now_ms);
 
-/* A request is over: its time begins anew. */
-void place_renew(struct place *p, struct list *places, uint64_t now_ms);
+/* A request or its answer is complete: the slot's time begins again, and its state is IDLE. */
+void slot_renew(struct slot *s, struct list *slots, uint64_t now_ms);
 
-/* The connection that has to go now, marked as leaving; NULL: all may stay. */
-struct place *places_surplus(struct list *places, uint64_t now_ms);
+/* The connection that has to go now, taken out of the list; NULL: all may stay. */
+struct slot *slots_surplus(struct list *slots, uint64_t now_ms);
 
 #endif

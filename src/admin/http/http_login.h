@@ -8,7 +8,7 @@
 #ifndef ADMIN_HTTP_HTTP_LOGIN_H
 #define ADMIN_HTTP_HTTP_LOGIN_H
 
-#include "admin/http/http_server.h"
+#include "admin/http/http_exchange.h"
 #include "base/rates.h"
 #include "front/service.h"
 

@@ -63,8 +63,8 @@ static int64_t backup_now_ms(const struct backup *b)
 
 /* Answers */
 
-static void tell_failure(enum backup_kind kind, unsigned status, const char *why,
-                         struct http_response *response)
+static void backup_tell_failure(enum backup_kind kind, unsigned status, const char *why,
+                                struct http_response *response)
 {
     response->status = status;
     response->content_type = "application/json;charset=utf-8";
@@ -75,7 +75,7 @@ static void backup_fail(struct backup *b, unsigned status, const char *why)
 {
     struct http_response response;
     http_response_init(&response);
-    tell_failure(b->kind, status, why, &response);
+    backup_tell_failure(b->kind, status, why, &response);
     http_answer(b->waiting, &response);
     b->waiting = NULL;
     (void)uv_timer_stop(&b->timer);
@@ -103,6 +103,45 @@ static char *add_header(struct http_response *r, const char *name)
 }
 
 /* Snapshot */
+
+/* A file that is sent piece by piece. What is left of it is the exchange's count. */
+struct download {
+    int fd;
+};
+
+static enum http_source_state download_next(void *ctx, struct buf *out, size_t room)
+{
+    const struct download *d = ctx;
+    if (buf_reserve(out, room) != 0) {
+        return HTTP_SOURCE_FAILED;
+    }
+    ssize_t n = read(d->fd, out->data + out->len, room);
+    if (n <= 0) {
+        return HTTP_SOURCE_FAILED; /* it is shorter than it was, or unreadable */
+    }
+    out->len += (size_t)n;
+    return HTTP_SOURCE_MORE;
+}
+
+static void download_close(void *ctx)
+{
+    struct download *d = ctx;
+    close(d->fd);
+    free(d);
+}
+
+/* The source of a file. False: memory is out, and the file is closed. */
+static bool download_begin(int fd_take, uint64_t len, struct http_source *ret)
+{
+    struct download *d = malloc(sizeof *d);
+    if (d == NULL) {
+        close(fd_take);
+        return false;
+    }
+    d->fd = fd_take;
+    *ret = (struct http_source){download_next, download_close, d, len};
+    return true;
+}
 
 /* The file as it stands on the disk: what is open stays readable when a trim removes it. */
 static int snapshot_open(const struct server *s, uint64_t index, uint64_t *ret_len)
@@ -142,8 +181,11 @@ static void snapshot_give(struct backup *b, uint64_t index)
     (void)snprintf(add_header(&response, "snapshot_size"), room, "%" PRIu64, len);
     if (b->streaming) {
         response.content_type = "application/octet-stream";
-        response.file = fd;
-        response.file_len = len;
+        if (!download_begin(fd, len, &response.source)) {
+            backup_count_error(b);
+            backup_fail(b, 500, "Out of memory");
+            return;
+        }
     } else {
         response.content_type = "application/json;charset=utf-8";
         commands_fail(COMMANDS[BACKUP_SNAPSHOT].names[0], NULL, &response.body);
@@ -304,7 +346,7 @@ static void restore_begin(struct backup *b, const struct http_request *request,
     }
     server_service(b->view->server)->metrics->restore_error_count++;
     log_warn("admin", "restore", "result=refused peer=%s reason=\"%s\"", request->peer, why);
-    tell_failure(BACKUP_RESTORE, status, why, response);
+    backup_tell_failure(BACKUP_RESTORE, status, why, response);
 }
 
 static bool is_command(enum backup_kind kind, const char *name)
@@ -327,12 +369,12 @@ bool backup_answer(struct backup *b, const char *name, const struct http_request
         return true;
     }
     if (!view_serving(b->view)) {
-        tell_failure(kind, 200, TEXT_NOT_SERVING, response); /* 200: as all commands */
+        backup_tell_failure(kind, 200, TEXT_NOT_SERVING, response); /* 200: as all commands */
         return true;
     }
     unsigned status = backup_refuse(b, kind, request, &why);
     if (status != 0) {
-        tell_failure(kind, status, why, response);
+        backup_tell_failure(kind, status, why, response);
     } else if (kind == BACKUP_SNAPSHOT) {
         snapshot_begin(b, request, response);
     } else {

@@ -12,8 +12,8 @@
 #define ADMIN_HTTP_SNAPSHOT_ROUTE_H
 
 #include "admin/answers/server_view.h"
+#include "admin/http/http_exchange.h"
 #include "admin/http/http_login.h"
-#include "admin/http/http_server.h"
 
 enum { RESTORE_MAX = 400 << 20 };
 

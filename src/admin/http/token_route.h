@@ -11,7 +11,7 @@
 #define ADMIN_HTTP_TOKEN_ROUTE_H
 
 #include "admin/answers/server_view.h"
-#include "admin/http/http_server.h"
+#include "admin/http/http_exchange.h"
 
 enum { TOKEN_WAIT_MS = 5000 };
 
