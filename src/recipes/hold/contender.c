@@ -14,7 +14,7 @@ enum { CONTENDER_RETRY_MS = 250 };
 
 #define TO CONTENDER_TO
 
-static const unsigned common_arrows[CONTENDER_STATES] = {
+static const uint16_t common_arrows[CONTENDER_STATES] = {
     [CONTENDER_OUT] = TO(JOINING) | TO(CLOSED),
     [CONTENDER_JOINING] = TO(WAITING),
     [CONTENDER_WAITING] = TO(LEAVING),
@@ -62,7 +62,8 @@ static void contender_check(const struct contender *c, enum contender_state to)
 
 void contender_enter(struct contender *c, enum contender_state state)
 {
-    assert(((common_arrows[c->state] | c->class->arrows[c->state]) & (1U << state)) != 0);
+    unsigned arrows = common_arrows[c->state] | c->class->arrows[c->state];
+    assert((arrows & TRANSITION_TO(state)) != 0);
     contender_check(c, state);
     if (state == CONTENDER_WAITING) {
         c->free = false;

@@ -35,6 +35,7 @@
 #ifndef RECIPES_HOLD_CONTENDER_H
 #define RECIPES_HOLD_CONTENDER_H
 
+#include "base/transition.h"
 #include "recipes/engine/grant.h"
 #include "recipes/engine/handle_shutdown.h"
 #include "recipes/engine/line_position.h"
@@ -62,9 +63,8 @@ struct contender;
 
 /* What a recipe adds. Called with the lock held; may be NULL unless marked with a star. */
 struct contender_class {
-    unsigned arrows
-        [CONTENDER_STATES]; /* from each state, beside the common ones: bits of CONTENDER_TO */
-    bool create_proves;     /* the answer to the creation of the node proves the lease */
+    uint16_t arrows[CONTENDER_STATES]; /* bits of CONTENDER_TO, beside the common ones */
+    bool create_proves;                /* the answer to the creation of the node proves the lease */
 
     /* --- the way to a grant */
     bool (*leaving)(const struct contender *c); /* * wants no grant (any more) */
@@ -111,7 +111,7 @@ struct contender_class {
     void (*free)(struct contender *c);   /* * what is the recipe's; frees it */
 };
 
-#define CONTENDER_TO(state) (1U << CONTENDER_##state)
+#define CONTENDER_TO(state) TRANSITION_TO(CONTENDER_##state)
 
 struct contender {
     struct handle handle; /* first: it is freed through it */

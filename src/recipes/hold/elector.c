@@ -1,395 +1,311 @@
+/* What an elector adds to the contender (contender.h): health, what it tells, and its callbacks. */
 #include "recipes/hold/elector.h"
 
-#include "base/random.h"
+#include "base/backoff.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-/* Before trying again what failed for want of memory, or was refused for now. A new link ends the
- * wait. */
-enum { RETRY_MS = 250 };
-
-static const struct handle_class elector_class;
+static struct conclave_elector *elector_of(struct contender *c)
+{
+    return CONTAINER_OF(c, struct conclave_elector, c);
+}
 
 /* --- states ---------------------------------------------------------------------- */
 
-#define TO(phase) (1u << PHASE_##phase)
-
-static const unsigned allowed[] = {
-    [PHASE_OUT] = TO(JOINING) | TO(CLOSED),
-    [PHASE_JOINING] = TO(WAITING) | TO(READING) | TO(LEAVING),
-    [PHASE_WAITING] = TO(JOINING) | TO(READING) | TO(LEAVING),
-    [PHASE_READING] = TO(FENCING) | TO(MARKING) | TO(PROVING) | TO(LEAVING),
-    [PHASE_FENCING] = TO(READING) | TO(LEAVING),
-    [PHASE_MARKING] = TO(READING) | TO(PROVING) | TO(LEAVING),
-    [PHASE_PROVING] = TO(ACTIVE) | TO(LEAVING),
-    [PHASE_ACTIVE] = TO(STOPPING) | TO(LEAVING),
-    [PHASE_STOPPING] = TO(LEAVING),
-    [PHASE_LEAVING] = TO(OUT),
-    [PHASE_CLOSED] = 0,
+static const uint16_t elector_next[] = {
+    [ELECTOR_READING] = TRANSITION_TO(ELECTOR_FENCING) | TRANSITION_TO(ELECTOR_MARKING),
+    [ELECTOR_FENCING] = TRANSITION_TO(ELECTOR_READING),
+    [ELECTOR_MARKING] = TRANSITION_TO(ELECTOR_READING),
 };
 
-void elector_enter(struct conclave_elector *e, enum elector_phase phase)
+void elector_prepare(struct conclave_elector *e, enum elector_step step)
 {
-    assert((allowed[e->phase] & (1u << phase)) != 0);
-    e->phase = phase;
+    assert(e->c.state == CONTENDER_PREPARING);
+    transition_check(elector_next, e->step, step);
+    e->step = step;
 }
 
 /* What fences still is at work for a lock that is lost: nothing is done before it has ended. */
-static bool fences_in_vain(const struct conclave_elector *e)
+static bool elector_fences_in_vain(const struct conclave_elector *e)
 {
-    return e->fence_running && e->fence_generation != e->generation;
+    return e->fence_running && e->fence_generation != e->c.generation;
+}
+
+/* For moments: what was told stands, if it can. */
+static enum conclave_elector_state elector_state_as_told(const struct conclave_elector *e)
+{
+    return !recipes_connected(elector_rt(e)) || e->told == CONCLAVE_ELECTOR_ACTIVE ||
+                   elector_fences_in_vain(e)
+               ? CONCLAVE_ELECTOR_NEUTRAL
+               : e->told;
 }
 
 enum conclave_elector_state elector_state(const struct conclave_elector *e)
 {
-    switch (e->phase) {
-    case PHASE_WAITING:
+    switch (e->c.state) {
+    case CONTENDER_WAITING:
         return recipes_connected(elector_rt(e)) ? CONCLAVE_ELECTOR_STANDBY
                                                 : CONCLAVE_ELECTOR_NEUTRAL;
-    case PHASE_FENCING:
-        return fences_in_vain(e) ? CONCLAVE_ELECTOR_NEUTRAL : CONCLAVE_ELECTOR_FENCING;
-    case PHASE_ACTIVE:
-    case PHASE_STOPPING:
+    case CONTENDER_PREPARING:
+        if (e->step == ELECTOR_FENCING) {
+            return elector_fences_in_vain(e) ? CONCLAVE_ELECTOR_NEUTRAL : CONCLAVE_ELECTOR_FENCING;
+        }
+        return elector_state_as_told(e);
+    case CONTENDER_JOINING:
+    case CONTENDER_PROVING:
+        return elector_state_as_told(e);
+    case CONTENDER_GRANTED:
+    case CONTENDER_STARTING:
+    case CONTENDER_HELD:
+    case CONTENDER_INTERRUPTED:
+    case CONTENDER_STOPPING:
+    case CONTENDER_ENDING:
         return CONCLAVE_ELECTOR_ACTIVE;
-    case PHASE_JOINING: /* moments: what was told stands, if it can */
-    case PHASE_READING:
-    case PHASE_MARKING:
-    case PHASE_PROVING:
-        return !recipes_connected(elector_rt(e)) || e->told == CONCLAVE_ELECTOR_ACTIVE ||
-                       fences_in_vain(e)
-                   ? CONCLAVE_ELECTOR_NEUTRAL
-                   : e->told;
     default:
         return e->connected ? CONCLAVE_ELECTOR_NEUTRAL : CONCLAVE_ELECTOR_INIT;
     }
 }
 
-bool elector_leaving(const struct conclave_elector *e)
+bool elector_leaving(const struct contender *c)
 {
-    return e->closing.ending || e->ceding || e->giving_up || e->health != CONCLAVE_HEALTH_HEALTHY;
-}
-
-static void wake_at(struct conclave_elector *e, int64_t at_ns)
-{
-    client_timer_start(elector_rt(e)->client, &e->wake, at_ns);
-}
-
-void elector_retry_later(struct conclave_elector *e)
-{
-    if (!client_timer_active(&e->wake)) {
-        wake_at(e, client_now_ns(elector_rt(e)->client) + (int64_t)RETRY_MS * 1000000);
-    }
-}
-
-void elector_end(struct conclave_elector *e, int why)
-{
-    closing_begin(&e->closing, why);
-}
-
-void elector_trouble(struct conclave_elector *e, int error)
-{
-    if (error_is_fatal(error)) {
-        elector_end(e, error);
-    } else if (error != CONCLAVE_CONNECTION_LOSS) {
-        elector_retry_later(e);
-    }
+    const struct conclave_elector *e = CONTAINER_OF(c, struct conclave_elector, c);
+    return c->closing.ending || e->ceding || e->giving_up || e->health != CONCLAVE_HEALTH_HEALTHY;
 }
 
 void elector_give_up(struct conclave_elector *e, const char *reason)
 {
-    int64_t ms = e->options.backoff_min_ms;
-    for (unsigned i = 0; i < e->failures && ms < e->options.backoff_max_ms; i++) {
-        ms *= 2;
-    }
-    ms = ms < e->options.backoff_max_ms ? ms : e->options.backoff_max_ms;
-    ms = ms / 2 + (int64_t)random_below((uint64_t)(ms / 2 + 1));
+    int64_t pause_ms =
+        backoff_pause(e->options.backoff_min_ms, e->options.backoff_max_ms, e->failures);
     e->failures++;
     e->giving_up = true;
     e->reason = reason;
-    e->not_before_ns = client_now_ns(elector_rt(e)->client) + ms * 1000000;
-}
-
-/* --- the term -------------------------------------------------------------------- */
-
-/* Ends the time as active, the published one first of all: nobody may see it true once this has
- * returned. */
-static void stop_active(struct conclave_elector *e, int why, int64_t until_ns)
-{
-    grant_withdraw(&e->grant);
-    lease_remove(&elector_rt(e)->lease, &e->holder);
-    e->stop_why = why;
-    e->stop_until_ns = until_ns;
-    e->in_order = false;
-    e->untrusted = e->health != CONCLAVE_HEALTH_HEALTHY;
-    client_notify(elector_rt(e)->client);
-    if (e->term == TERM_DUE) {
-        e->term = TERM_NONE; /* the user never knew, and nothing was done that had to be fenced */
-        e->in_order = true;
-        elector_enter(e, PHASE_LEAVING);
-        return;
-    }
-    elector_enter(e, PHASE_STOPPING);
-    if (e->term == TERM_READY) {
-        handle_post(&e->handle);
-    }
-}
-
-static void on_proved(struct lease_holder *holder)
-{
-    struct conclave_elector *e = CONTAINER_OF(holder, struct conclave_elector, holder);
-    if (e->phase == PHASE_ACTIVE && e->term != TERM_DUE) {
-        grant_publish(&e->grant, e->czxid, holder->until_ns);
-    } else if (e->phase == PHASE_PROVING) {
-        elector_run(e);
-    }
-}
-
-static void on_lease_lost(struct lease_holder *holder, int why)
-{
-    struct conclave_elector *e = CONTAINER_OF(holder, struct conclave_elector, holder);
-    bool ran_out = why == CONCLAVE_ELOST && holder->until_ns != 0 &&
-                   client_now_ns(elector_rt(e)->client) >= holder->until_ns;
-    if (e->phase == PHASE_ACTIVE) {
-        /* The breadcrumb is another's now: somebody may be active already. */
-        stop_active(e, why == CONCLAVE_NO_NODE ? CONCLAVE_ELOST : why,
-                    ran_out ? holder->until_ns : 0);
-    } else if (e->phase == PHASE_PROVING) {
-        elector_enter(e, PHASE_LEAVING);
-    }
-    elector_run(e);
+    e->c.not_before_ns = client_now_ns(elector_rt(e)->client) + pause_ms * 1000000;
 }
 
 /* --- the lock is gone --------------------------------------------------------------- */
 
-void elector_lock_gone(struct conclave_elector *e, int why)
+static void elector_forget_lock(struct conclave_elector *e)
 {
-    if (e->node == NULL && !e->maybe) {
-        return;
-    }
-    e->generation++;
     e->maybe = false;
     if (!e->lock_watch.pending) {
         watch_slot_clear(&e->lock_watch);
     }
-    place_leave(&e->place);
-    free(e->node);
-    e->node = NULL;
-    if (e->phase == PHASE_ACTIVE) {
-        stop_active(e, why, 0);
-    } else if (e->phase != PHASE_STOPPING && e->phase != PHASE_LEAVING && e->phase != PHASE_OUT &&
-               e->phase != PHASE_CLOSED && e->phase != PHASE_JOINING) {
-        lease_remove(&elector_rt(e)->lease, &e->holder);
-        elector_enter(e, PHASE_LEAVING);
+}
+
+static void elector_gone(struct contender *c, int why)
+{
+    elector_forget_lock(elector_of(c));
+}
+
+/* Without a node there may be one whose creation was not answered. */
+static void elector_session_ended(struct contender *c)
+{
+    struct conclave_elector *e = elector_of(c);
+    if (e->maybe) {
+        c->generation++;
+        elector_forget_lock(e);
     }
 }
 
-/* --- the machine ------------------------------------------------------------------ */
-
-static void close_if_done(struct conclave_elector *e)
+void elector_lock_gone(struct conclave_elector *e, int why)
 {
-    if (e->term != TERM_NONE || e->fence_running) {
-        return;
-    }
-    elector_enter(e, PHASE_CLOSED);
-    client_timer_stop(elector_rt(e)->client, &e->wake);
-    closing_done(&e->closing);
+    contender_node_gone(&e->c, why);
+    elector_session_ended(&e->c);
 }
 
-static void run_out(struct conclave_elector *e)
+static void elector_leave(struct contender *c)
 {
-    struct conclave_client *client = elector_rt(e)->client;
-    elector_crumb_forget(e);
-    if (e->closing.ending) {
-        close_if_done(e);
-        return;
-    }
+    elector_leave_run(elector_of(c));
+}
+
+/* --- the way to a grant ----------------------------------------------------------- */
+
+static void elector_out(struct contender *c)
+{
+    struct conclave_elector *e = elector_of(c);
     e->ceding = false;
     e->giving_up = false;
-    if (e->health != CONCLAVE_HEALTH_HEALTHY || !recipes_connected(elector_rt(e))) {
-        return;
-    }
-    if (client_now_ns(client) < e->not_before_ns) {
-        wake_at(e, e->not_before_ns);
-    } else if (!client_timer_active(&e->wake)) {
-        elector_enter(e, PHASE_JOINING);
+    if (e->health == CONCLAVE_HEALTH_HEALTHY && recipes_connected(elector_rt(e)) &&
+        contender_may_join(c)) {
+        contender_enter(c, CONTENDER_JOINING);
     }
 }
 
-/* From READING to PROVING: the lock is ours. */
-static void run_holding(struct conclave_elector *e)
+/* The lease is that of the breadcrumb as it was written. */
+static void elector_prove(struct conclave_elector *e)
 {
-    struct conclave_recipes *rt = elector_rt(e);
-    if (elector_leaving(e)) {
-        lease_remove(&rt->lease, &e->holder);
-        elector_enter(e, PHASE_LEAVING);
+    struct contender *c = &e->c;
+    if (!c->holder.added) {
+        c->holder.version = e->crumb_version;
+        contender_add_lease(c);
+    } else if (c->holder.until_ns != 0 && elector_lock_verified(e)) {
+        contender_grant(c);
+    }
+}
+
+/* In PREPARING and PROVING: the lock is ours. */
+static void elector_run_holding(struct conclave_elector *e)
+{
+    struct contender *c = &e->c;
+    if (elector_leaving(c)) {
+        lease_remove(&elector_rt(e)->lease, &c->holder);
+        contender_enter(c, CONTENDER_LEAVING);
         return;
     }
-    if (!recipes_connected(rt)) {
+    if (!recipes_connected(elector_rt(e))) {
         return; /* the lease is not shown to anybody yet; what is in flight ends first */
     }
     elector_lock_watch(e);
-    switch (e->phase) {
-    case PHASE_READING:
+    enum elector_step before = e->step;
+    if (c->state == CONTENDER_PROVING) {
+        elector_prove(e);
+    } else if (e->step == ELECTOR_READING) {
         elector_read_run(e);
-        break;
-    case PHASE_FENCING:
+    } else if (e->step == ELECTOR_FENCING) {
         elector_fence_run(e);
-        break;
-    case PHASE_MARKING:
+    } else {
         elector_mark_run(e);
-        break;
-    case PHASE_PROVING:
-        if (!e->holder.added) {
-            e->holder.version = e->crumb_version;
-            lease_add(&rt->lease, &e->holder);
-        } else if (e->holder.until_ns != 0 && elector_lock_verified(e)) {
-            elector_enter(e, PHASE_ACTIVE);
-            e->term = TERM_DUE;
-            handle_post(&e->handle);
-        }
-        break;
-    default:
-        break;
+    }
+    if (e->step != before) {
+        contender_run(c); /* once more, with the next step */
     }
 }
 
-static void run_active(struct conclave_elector *e)
+static bool elector_run_own(struct contender *c)
 {
-    if (elector_leaving(e)) {
-        int why = e->closing.ending ? e->closing.why : CONCLAVE_ECANCELED;
-        stop_active(e, why, e->holder.until_ns);
-    } else if (recipes_connected(elector_rt(e))) {
-        elector_lock_watch(e);
-    }
-}
-
-static void run_once(struct conclave_elector *e)
-{
-    switch (e->phase) {
-    case PHASE_OUT:
-        run_out(e);
-        break;
-    case PHASE_JOINING:
-    case PHASE_WAITING:
+    struct conclave_elector *e = elector_of(c);
+    switch (c->state) {
+    case CONTENDER_JOINING:
+    case CONTENDER_WAITING:
         elector_lock_run(e);
-        break;
-    case PHASE_READING:
-    case PHASE_FENCING:
-    case PHASE_MARKING:
-    case PHASE_PROVING:
-        run_holding(e);
-        break;
-    case PHASE_ACTIVE:
-        run_active(e);
-        break;
-    case PHASE_STOPPING:
-        if (e->term == TERM_NONE) {
-            elector_enter(e, PHASE_LEAVING);
-        }
-        break;
-    case PHASE_LEAVING:
-        elector_leave_run(e);
-        break;
-    case PHASE_CLOSED:
-        break;
+        return true;
+    case CONTENDER_PREPARING:
+    case CONTENDER_PROVING:
+        elector_run_holding(e);
+        return true;
+    default:
+        return false;
     }
 }
 
-void elector_run(struct conclave_elector *e)
+/* --- the time as active ----------------------------------------------------------- */
+
+static int elector_begin(struct contender *c)
 {
-    if (e->running) {
-        e->again = true; /* called by what run_once called: its caller looks again */
-        return;
+    struct conclave_elector *e = elector_of(c);
+    struct conclave_token token = {c->token};
+    if (e->callbacks.activate == NULL) {
+        return 0;
     }
-    e->running = true;
-    handle_ref(&e->handle);
-    enum elector_phase before;
-    do {
-        before = e->phase;
-        e->again = false;
-        run_once(e);
-    } while (e->again || e->phase != before);
-    e->running = false;
-    if (elector_state(e) != e->told || !e->told_any) {
-        handle_post(&e->handle);
-    }
-    handle_unref(&e->handle);
+    client_unlock(contender_client(c));
+    int answer = e->callbacks.activate(e, token, e->ctx);
+    client_lock(contender_client(c));
+    return answer;
 }
 
-static void on_wake(struct conclave_client *client, void *ctx)
+static void elector_began(struct contender *c, int answer)
 {
-    (void)client;
-    elector_run(ctx);
+    struct conclave_elector *e = elector_of(c);
+    if (answer == 0) {
+        e->failures = 0;
+    } else if (c->state == CONTENDER_HELD) {
+        elector_give_up(e, "activation failed");
+    }
 }
 
-/* --- callbacks ---------------------------------------------------------------------- */
-
-static void tell_state(struct conclave_elector *e, enum conclave_elector_state state)
+static void elector_held(struct contender *c)
 {
-    struct conclave_client *client = elector_rt(e)->client;
+    elector_lock_watch(elector_of(c));
+}
+
+static void elector_revoked(struct contender *c)
+{
+    struct conclave_elector *e = elector_of(c);
+    /* GRANTED: the user never knew, and nothing was done that had to be fenced */
+    e->in_order = c->state == CONTENDER_GRANTED;
+    e->untrusted = e->health != CONCLAVE_HEALTH_HEALTHY;
+}
+
+static void elector_deactivate(struct contender *c, int why, int64_t stop_within_ms)
+{
+    struct conclave_elector *e = elector_of(c);
+    int answer = 0;
+    if (e->callbacks.deactivate != NULL) {
+        client_unlock(contender_client(c));
+        answer = e->callbacks.deactivate(e, why, stop_within_ms, e->ctx);
+        client_lock(contender_client(c));
+    }
+    /* An unhealthy process may say anything: its successor makes sure. */
+    e->in_order = answer == 0 && !e->untrusted;
+}
+
+static void elector_stopped(struct contender *c)
+{
+    contender_enter(c, CONTENDER_LEAVING);
+}
+
+static void elector_lease_lost(struct contender *c, int why)
+{
+    int64_t until_ns = c->holder.until_ns;
+    bool ran_out =
+        why == CONCLAVE_ELOST && until_ns != 0 && client_now_ns(contender_client(c)) >= until_ns;
+    if (contender_is_granted(c)) {
+        /* The breadcrumb is another's now: somebody may be active already. */
+        contender_revoke(c, why == CONCLAVE_NO_NODE ? CONCLAVE_ELOST : why, ran_out ? until_ns : 0);
+    } else if (c->state == CONTENDER_PROVING) {
+        contender_enter(c, CONTENDER_LEAVING);
+    }
+}
+
+/* --- callbacks and handle ------------------------------------------------------------ */
+
+static bool elector_is_clear(struct contender *c)
+{
+    return !elector_of(c)->fence_running;
+}
+
+static void elector_on_state(struct contender *c, enum conclave_state state)
+{
+    if (!state_is_final(state) && state != CONCLAVE_STATE_LOST &&
+        state != CONCLAVE_STATE_SUSPENDED) {
+        elector_of(c)->connected = true;
+    }
+}
+
+static bool elector_state_is_new(const struct conclave_elector *e)
+{
+    return !e->told_any || elector_state(e) != e->told;
+}
+
+static void elector_after_run(struct contender *c)
+{
+    if (elector_state_is_new(elector_of(c))) {
+        handle_post(&c->handle);
+    }
+}
+
+static bool elector_tell_state(struct contender *c)
+{
+    struct conclave_elector *e = elector_of(c);
     const char *reason = e->reason;
+    if (!elector_state_is_new(e)) {
+        return false;
+    }
+    enum conclave_elector_state state = elector_state(e);
     e->told = state;
     e->told_any = true;
     e->reason = "";
-    client_notify(client);
+    client_notify(contender_client(c));
     if (e->callbacks.on_state != NULL) {
-        client_unlock(client);
+        client_unlock(contender_client(c));
         e->callbacks.on_state(e, state, reason, e->ctx);
-        client_lock(client);
+        client_lock(contender_client(c));
     }
+    return true;
 }
 
-static void tell_activate(struct conclave_elector *e)
-{
-    struct conclave_client *client = elector_rt(e)->client;
-    struct conclave_token token = {e->czxid};
-    int result = 0;
-    if (client_now_ns(client) >= e->holder.until_ns) {
-        stop_active(e, CONCLAVE_ELOST, e->holder.until_ns); /* over, though its timer comes late */
-        elector_run(e);
-        return;
-    }
-    e->term = TERM_STARTING;
-    grant_publish(&e->grant, e->czxid, e->holder.until_ns);
-    if (e->callbacks.activate != NULL) {
-        client_unlock(client);
-        result = e->callbacks.activate(e, token, e->ctx);
-        client_lock(client);
-    }
-    e->term = TERM_READY;
-    if (result != 0 && e->phase == PHASE_ACTIVE) {
-        elector_give_up(e, "activation failed");
-    } else if (result == 0) {
-        e->failures = 0;
-    }
-    if (e->phase == PHASE_STOPPING) {
-        handle_post(&e->handle); /* it was lost meanwhile */
-    }
-    client_notify(client);
-    elector_run(e);
-}
-
-static void tell_deactivate(struct conclave_elector *e)
-{
-    struct conclave_client *client = elector_rt(e)->client;
-    int64_t within =
-        lease_stop_within_ms(client_now_ns(client), e->stop_until_ns, client_timeout_ms(client));
-    int why = e->stop_why;
-    int result = 0;
-    e->term = TERM_ENDING;
-    if (e->callbacks.deactivate != NULL) {
-        client_unlock(client);
-        result = e->callbacks.deactivate(e, why, within, e->ctx);
-        client_lock(client);
-    }
-    e->term = TERM_NONE;
-    /* An unhealthy process may say anything: its successor makes sure. */
-    e->in_order = result == 0 && !e->untrusted;
-    elector_run(e);
-}
-
-static void call_closed(void *self, int why)
+static void elector_closed(void *self, int why)
 {
     struct conclave_elector *e = self;
     if (e->callbacks.on_closed != NULL) {
@@ -397,123 +313,52 @@ static void call_closed(void *self, int why)
     }
 }
 
-static bool elector_run_due(struct handle *h)
+static void elector_free(struct contender *c)
 {
-    struct conclave_elector *e = CONTAINER_OF(h, struct conclave_elector, handle);
-    enum conclave_elector_state state = elector_state(e);
-    if (state != e->told || !e->told_any) {
-        tell_state(e, state);
-        return true;
-    }
-    if (e->phase == PHASE_ACTIVE && e->term == TERM_DUE) {
-        tell_activate(e);
-        return true;
-    }
-    if (e->phase == PHASE_STOPPING && e->term == TERM_READY) {
-        tell_deactivate(e);
-        return true;
-    }
-    return closing_tell(&e->closing, call_closed, e);
-}
-
-/* --- the client's state -------------------------------------------------------------- */
-
-static void on_session_end(struct conclave_elector *e, int why)
-{
-    elector_lock_gone(e, why);
-    e->maybe = false;
-}
-
-static void on_link(struct conclave_elector *e)
-{
-    struct conclave_client *client = elector_rt(e)->client;
-    e->connected = true;
-    if (client_now_ns(client) >= e->not_before_ns) {
-        client_timer_stop(client, &e->wake);
-    }
-    if (e->node != NULL && e->node_session != client_session_id(client)) {
-        on_session_end(e, CONCLAVE_SESSION_EXPIRED);
-    }
-    if (e->options.lease.grace_ms > lease_grace_max_ms(client_timeout_ms(client))) {
-        elector_end(e, CONCLAVE_EINVAL); /* the server gave less time than was asked for */
-    }
-}
-
-static void elector_on_state(struct handle *h, enum conclave_state state)
-{
-    struct conclave_elector *e = CONTAINER_OF(h, struct conclave_elector, handle);
-    handle_ref(h);
-    switch (state) {
-    case CONCLAVE_STATE_CLOSED:
-        elector_end(e, CONCLAVE_ECLOSED);
-        on_session_end(e, CONCLAVE_ECLOSED);
-        break;
-    case CONCLAVE_STATE_AUTH_FAILED:
-        elector_end(e, CONCLAVE_AUTH_FAILED);
-        on_session_end(e, CONCLAVE_AUTH_FAILED);
-        break;
-    case CONCLAVE_STATE_LOST:
-        on_session_end(e, CONCLAVE_SESSION_EXPIRED);
-        break;
-    case CONCLAVE_STATE_SUSPENDED:
-        if (e->phase == PHASE_ACTIVE && e->options.lease.stop_on_suspend) {
-            stop_active(e, CONCLAVE_ELOST, e->holder.until_ns);
-        }
-        break;
-    default:
-        on_link(e);
-        break;
-    }
-    protected_create_run(&e->create);
-    elector_run(e);
-    handle_unref(h);
-}
-
-/* --- the handle --------------------------------------------------------------------- */
-
-void elector_free_copies(struct conclave_elector *e)
-{
-    free(e->dir);
-    free(e->lock_path);
-    free(e->line_path);
-    free(e->crumb_path);
-    free(e->override_path);
-    free(e->id);
-    free(e->incarnation);
-    free(e->data);
-    free(e->text);
-    free(e->acl);
-    free(e);
-}
-
-static void elector_free(struct handle *h)
-{
-    struct conclave_elector *e = CONTAINER_OF(h, struct conclave_elector, handle);
+    struct conclave_elector *e = elector_of(c);
     elector_lock_finish(e);
     elector_mark_finish(e);
-    client_timer_stop(elector_rt(e)->client, &e->wake);
-    free(e->node);
     elector_free_copies(e);
 }
 
-static const struct handle_class elector_class = {
-    elector_on_state,
-    elector_run_due,
-    elector_free,
+static const struct contender_class elector_class = {
+    .arrows =
+        {
+            [CONTENDER_JOINING] = CONTENDER_TO(PREPARING) | CONTENDER_TO(LEAVING),
+            [CONTENDER_WAITING] = CONTENDER_TO(JOINING) | CONTENDER_TO(PREPARING),
+            [CONTENDER_PREPARING] = CONTENDER_TO(PROVING) | CONTENDER_TO(LEAVING),
+            [CONTENDER_PROVING] = CONTENDER_TO(GRANTED),
+        },
+    .leaving = elector_leaving,
+    .run = elector_run_own,
+    .out = elector_out,
+    .joined = elector_joined,
+    .not_joined = elector_not_joined,
+    .begin = elector_begin,
+    .began = elector_began,
+    .held = elector_held,
+    .revoked = elector_revoked,
+    .end = elector_deactivate,
+    .stopped = elector_stopped,
+    .gone = elector_gone,
+    .lease_lost = elector_lease_lost,
+    .leave = elector_leave,
+    .is_clear = elector_is_clear,
+    .session_ended = elector_session_ended,
+    .on_state = elector_on_state,
+    .after_run = elector_after_run,
+    .tell_first = elector_tell_state,
+    .closed = elector_closed,
+    .free = elector_free,
 };
 
 void elector_init(struct conclave_elector *e, struct conclave_recipes *rt)
 {
-    handle_init(&e->handle, rt, &elector_class);
-    closing_init(&e->closing, &e->handle);
+    contender_init(&e->c, rt, &elector_class, &e->options.lease);
+    contender_init_place(&e->c, &elector_place_class, e->line_path, CONCLAVE_NAMING_NATIVE);
+    e->c.holder.path = e->crumb_path;
+    e->c.holder.versioned = true;
     elector_lock_init(e);
     elector_mark_init(e);
-    client_timer_init(&e->wake, on_wake, e);
-    e->holder.on_proved = on_proved;
-    e->holder.on_lost = on_lease_lost;
-    e->holder.path = e->crumb_path;
-    e->holder.versioned = true;
-    e->holder.heartbeat_ms = e->options.lease.heartbeat_ms;
-    list_init(&e->holder.link);
     e->reason = "";
 }

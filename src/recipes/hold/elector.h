@@ -1,56 +1,40 @@
 /*
- * The elector's inside, shared by its files: elector.c (the machine and its callbacks),
+ * The elector's inside, shared by its files: elector.c (what an elector adds to the contender),
  * elector_lock.c (getting and leaving the lock), elector_breadcrumb.c (breadcrumb and override),
  * elector_fence.c (the thread that fences), elector_api.c (the public functions).
  *
- * The machine (every arrow is checked by elector_enter):
+ * An elector is a contender (contender.h): begin is activate, end is deactivate. It contends for one lock
+ * of a fixed name, or with herd_free for the first place in a line. When it has that it prepares; every
+ * arrow is checked by elector_prepare:
  *
- *   OUT --join--> JOINING --ours--> READING <------------- mark failed, or unknown ----.
- *    ^              |  ^               |   \                                           |
- *    |     another's|  |free           |    '- to be fenced -> FENCING -- it is dead --|
- *    |              v  |               |                          | cannot be          |
- *    |            WAITING              '- nobody to be fenced --> MARKING -- written --+
- *    |                |                                           |                    v
- *    |                |                                           |                 PROVING
- *    |                v                                           v                    | proved
- *    '---- gone --- LEAVING <----------- lock lost, or leaves ----+                    v
- *                     ^                                                             ACTIVE
- *                     '------------------------- STOPPING <--- lost, leaves -----------'
- *   OUT --ending--> CLOSED
+ *   READING --- nobody to be fenced ---> MARKING --- written ---> (PROVING)
+ *     ^  |                                  |
+ *     |  '--- to be fenced ---> FENCING     |
+ *     |                            |        |
+ *     |<------ it is dead ---------'        |
+ *     '<------ failed, or unknown ----------'
  *
- * activate is due in ACTIVE, deactivate in STOPPING, as with an election: TERM_DUE -> TERM_STARTING
- * -> TERM_READY -> TERM_ENDING -> TERM_NONE.
- *
- * Everything is guarded by the client's lock, but for the grant.
+ * READING goes on to PROVING when it finds that its own mark, whose answer was lost, was written.
+ * The lease is that of the breadcrumb's version: whoever writes it next ends the lease.
  */
 #ifndef RECIPES_HOLD_ELECTOR_H
 #define RECIPES_HOLD_ELECTOR_H
 
-#include "recipes/engine/grant.h"
-#include "recipes/engine/handle_shutdown.h"
-#include "recipes/engine/line_position.h"
-#include "recipes/engine/protected_create.h"
+#include "recipes/hold/contender.h"
 
 #include <conclave/elector.h>
 
-enum elector_phase {
-    PHASE_OUT,     /* no node of ours, none wanted or not yet */
-    PHASE_JOINING, /* making a node, or finding out whose the lock is */
-    PHASE_WAITING, /* another has the lock */
-    PHASE_READING, /* the lock is ours: reads the breadcrumb, and whether an operator spoke */
-    PHASE_FENCING,
-    PHASE_MARKING, /* writes the breadcrumb */
-    PHASE_PROVING, /* first proof of the lease */
-    PHASE_ACTIVE,
-    PHASE_STOPPING,
-    PHASE_LEAVING, /* removes the node */
-    PHASE_CLOSED,
+/* In PREPARING: the lock is ours. */
+enum elector_step {
+    ELECTOR_READING, /* reads the breadcrumb, and whether an operator spoke */
+    ELECTOR_FENCING,
+    ELECTOR_MARKING, /* writes the breadcrumb */
 };
 
 enum { ELECTOR_DATA_MAX = 64 * 1024, ELECTOR_TEXT_MAX = ELECTOR_DATA_MAX + 4096 };
 
 struct conclave_elector {
-    struct handle handle; /* first: it is freed through it */
+    struct contender c; /* first: it is freed through it */
 
     /* What the user gave. */
     struct conclave_elector_options options; /* dir, id, incarnation and data of it: below */
@@ -68,38 +52,25 @@ struct conclave_elector {
     struct conclave_acl *acl; /* one block with its strings */
 
     /* Where it stands. */
-    enum elector_phase phase;
-    enum grant_term term;
+    enum elector_step step; /* in PREPARING */
     enum conclave_health health;
-    struct closing closing; /* ending: on the way to CLOSED */
-    bool ceding;            /* steps down, then stays out */
-    bool giving_up;         /* leaves after a failure, then stays out for a while */
+    bool ceding;    /* steps down, then stays out */
+    bool giving_up; /* leaves after a failure, then stays out for a while */
     bool in_order; /* nothing of ours is active: deactivate said so, or activate was never called */
-    bool untrusted;        /* it was not healthy when it was to stop: what it says does not count */
-    bool running;          /* elector_run is at work further up */
-    bool again;            /* and has to look once more */
-    bool connected;        /* it was, once */
-    unsigned failures;     /* in a row */
-    int64_t not_before_ns; /* out of the race until then */
-    struct client_timer wake;
+    bool untrusted;    /* it was not healthy when it was to stop: what it says does not count */
+    bool connected;    /* it was, once */
+    unsigned failures; /* in a row */
 
     /* The lock. */
     char *text; /* of its node */
     size_t text_len;
-    char *node;           /* path of our node, NULL: none */
-    int64_t node_session; /* its owner */
-    int64_t czxid;        /* the token */
-    uint32_t generation;  /* of the node: answers about an earlier one are dropped */
     struct step lock_step;
     struct watch_slot lock_watch; /* on the one lock */
     struct ensure_path ensure;
     bool ensuring;
-    bool maybe;  /* a create was sent whose answer is unknown: the lock may be ours */
-    bool exists; /* the one lock stood, when it was to be made */
-    struct protected_create create; /* herd_free */
-    struct place place;
-    bool place_free; /* first in line */
-    bool deleting;   /* its node */
+    bool maybe;    /* a create was sent whose answer is unknown: the lock may be ours */
+    bool exists;   /* the one lock stood, when it was to be made */
+    bool deleting; /* its node */
 
     /* The breadcrumb. */
     struct step mark_step;
@@ -121,12 +92,6 @@ struct conclave_elector {
     bool fence_running;
     uint32_t fence_generation;
 
-    /* The lease and the term. */
-    struct lease_holder holder;
-    struct grant grant;
-    int stop_why;
-    int64_t stop_until_ns;
-
     /* What is told. */
     enum conclave_elector_state told;
     bool told_any;
@@ -135,36 +100,26 @@ struct conclave_elector {
 
 static inline struct conclave_recipes *elector_rt(const struct conclave_elector *e)
 {
-    return e->handle.rt;
+    return contender_rt(&e->c);
 }
 
 /* --- elector.c -------------------------------------------------------------------- */
 
 void elector_init(struct conclave_elector *e, struct conclave_recipes *rt);
 
-/* Frees what elector_start copied, and e. */
-void elector_free_copies(struct conclave_elector *e);
+/* From one step of PREPARING to another. */
+void elector_prepare(struct conclave_elector *e, enum elector_step step);
 
-/* Looks at what is known and does what is next. After every change; lock held. */
-void elector_run(struct conclave_elector *e);
-
-/* Checked against the drawing above. */
-void elector_enter(struct conclave_elector *e, enum elector_phase phase);
-
-void elector_end(struct conclave_elector *e, int why);
-
-/* What to do about an error that a request got: unknown outcomes wait for the next link, most others
- * for a while, some will never be better: they end the handle. */
-void elector_trouble(struct conclave_elector *e, int error);
-
-/* Has elector_run called in a while: something could not be done now. */
-void elector_retry_later(struct conclave_elector *e);
+static inline bool elector_prepares(const struct conclave_elector *e, enum elector_step step)
+{
+    return e->c.state == CONTENDER_PREPARING && e->step == step;
+}
 
 /* Leaves the lock and stays out for a while, longer each time. reason is static. */
 void elector_give_up(struct conclave_elector *e, const char *reason);
 
 /* Wants to be out of the race. */
-bool elector_leaving(const struct conclave_elector *e);
+bool elector_leaving(const struct contender *c);
 
 enum conclave_elector_state elector_state(const struct conclave_elector *e);
 
@@ -173,17 +128,24 @@ enum conclave_elector_state elector_state(const struct conclave_elector *e);
 void elector_lock_init(struct conclave_elector *e);
 void elector_lock_finish(struct conclave_elector *e);
 
-/* In JOINING and WAITING: gets the lock; enters READING when it is ours. */
+extern const struct place_class elector_place_class;
+
+/* In JOINING and WAITING: gets the lock; enters PREPARING when it is ours. */
 void elector_lock_run(struct conclave_elector *e);
 
-/* From READING to ACTIVE: keeps watching that it is. */
+/* From PREPARING to HELD: keeps watching that it is. */
 void elector_lock_watch(struct conclave_elector *e);
+
+/* What contender_class wants: the node of the line was made, or not. */
+void elector_joined(struct contender *c);
+void elector_not_joined(struct contender *c, int error);
 
 /* Whether it was read to be ours and nothing was heard since; doubt: read it again. */
 bool elector_lock_verified(const struct conclave_elector *e);
 void elector_lock_doubt(struct conclave_elector *e);
 
-/* Our node is gone: CONCLAVE_SESSION_EXPIRED, CONCLAVE_ELOST, or why the client ended. */
+/* Nothing of ours is there any more, and nothing is under way that would be: why as for
+ * contender_node_gone. */
 void elector_lock_gone(struct conclave_elector *e, int why);
 
 /* In LEAVING: removes it; enters OUT when nothing of ours is left. */
@@ -194,10 +156,10 @@ void elector_leave_run(struct conclave_elector *e);
 void elector_mark_init(struct conclave_elector *e);
 void elector_mark_finish(struct conclave_elector *e);
 
-/* In READING: reads; enters FENCING or MARKING. */
+/* In READING: reads; goes on to FENCING or MARKING, or enters PROVING. */
 void elector_read_run(struct conclave_elector *e);
 
-/* In MARKING: writes; enters PROVING, or READING when it has to be read again. */
+/* In MARKING: writes; enters PROVING, or goes back to READING when it has to be read again. */
 void elector_mark_run(struct conclave_elector *e);
 
 /* In LEAVING, when the breadcrumb may be ours though we were never active: finds out. False: nothing to
@@ -209,7 +171,12 @@ void elector_crumb_forget(struct conclave_elector *e);
 
 /* --- elector_fence.c -------------------------------------------------------------- */
 
-/* In FENCING: has the thread run; enters READING with `fenced`, or gives up. */
+/* In FENCING: has the thread run; goes back to READING with `fenced`, or gives up. */
 void elector_fence_run(struct conclave_elector *e);
+
+/* --- elector_api.c ---------------------------------------------------------------- */
+
+/* Frees what conclave_elector_start copied, and e. */
+void elector_free_copies(struct conclave_elector *e);
 
 #endif

@@ -107,6 +107,21 @@ static bool copy_options(struct conclave_elector *e, const struct conclave_elect
     return write_text(e);
 }
 
+void elector_free_copies(struct conclave_elector *e)
+{
+    free(e->dir);
+    free(e->lock_path);
+    free(e->line_path);
+    free(e->crumb_path);
+    free(e->override_path);
+    free(e->id);
+    free(e->incarnation);
+    free(e->data);
+    free(e->text);
+    free(e->acl);
+    free(e);
+}
+
 int conclave_elector_start(struct conclave_recipes *rt,
                            const struct conclave_elector_options *options,
                            const struct conclave_elector_callbacks *callbacks, void *ctx,
@@ -132,12 +147,7 @@ int conclave_elector_start(struct conclave_recipes *rt,
     }
     e->ctx = ctx;
     client_lock(rt->client);
-    int64_t timeout_ms = client_timeout_ms(rt->client);
-    if (state_is_final(client_state(rt->client))) {
-        error = CONCLAVE_ECLOSED;
-    } else if (timeout_ms > 0 && e->options.lease.grace_ms > lease_grace_max_ms(timeout_ms)) {
-        error = CONCLAVE_EINVAL;
-    }
+    error = contender_may_start(rt, &e->options.lease);
     if (error != 0) {
         client_unlock(rt->client);
         elector_free_copies(e);
@@ -146,7 +156,7 @@ int conclave_elector_start(struct conclave_recipes *rt,
     elector_init(e, rt);
     e->connected = recipes_connected(rt);
     *ret = e; /* before a callback can run */
-    elector_run(e);
+    contender_run(&e->c);
     client_unlock(rt->client);
     return 0;
 }
@@ -155,22 +165,22 @@ int conclave_elector_start(struct conclave_recipes *rt,
 
 bool conclave_elector_is_active(const struct conclave_elector *e)
 {
-    return grant_until_ns(&e->grant, elector_rt(e)) != 0;
+    return grant_until_ns(&e->c.grant, elector_rt(e)) != 0;
 }
 
 int64_t conclave_elector_lease_left_ms(const struct conclave_elector *e)
 {
-    return grant_left_ms(&e->grant, elector_rt(e));
+    return grant_left_ms(&e->c.grant, elector_rt(e));
 }
 
 int64_t conclave_elector_lease_until_ns(const struct conclave_elector *e)
 {
-    return grant_until_ns(&e->grant, elector_rt(e));
+    return grant_until_ns(&e->c.grant, elector_rt(e));
 }
 
 struct conclave_token conclave_elector_token(const struct conclave_elector *e)
 {
-    return grant_token(&e->grant, elector_rt(e));
+    return grant_token(&e->c.grant, elector_rt(e));
 }
 
 enum conclave_elector_state conclave_elector_state(const struct conclave_elector *e)
@@ -199,13 +209,13 @@ void conclave_elector_set_health(struct conclave_elector *e, enum conclave_healt
         if (health != CONCLAVE_HEALTH_HEALTHY) {
             e->reason = "not healthy";
             e->untrusted = true; /* of a stop under way, too */
-            if (e->node != NULL) {
+            if (e->c.node != NULL) {
                 /* What recovers at once leaves the turn to others all the same. */
                 int64_t until = client_now_ns(client) + e->options.backoff_min_ms * 1000000;
-                e->not_before_ns = until > e->not_before_ns ? until : e->not_before_ns;
+                e->c.not_before_ns = until > e->c.not_before_ns ? until : e->c.not_before_ns;
             }
         }
-        elector_run(e);
+        contender_run(&e->c);
     }
     client_unlock(client);
 }
@@ -221,13 +231,13 @@ int conclave_elector_cede(struct conclave_elector *e, int64_t stay_out_ms)
         return error;
     }
     client_lock(client);
-    if (e->closing.ending) {
+    if (e->c.closing.ending) {
         error = CONCLAVE_ECLOSED;
     } else {
         e->ceding = true;
         e->reason = "ceded";
-        e->not_before_ns = client_now_ns(client) + stay_out_ms * 1000000;
-        elector_run(e);
+        e->c.not_before_ns = client_now_ns(client) + stay_out_ms * 1000000;
+        contender_run(&e->c);
     }
     client_unlock(client);
     return error;
@@ -239,8 +249,7 @@ int conclave_elector_cede(struct conclave_elector *e, int64_t stay_out_ms)
 static int crumb_version(void *ctx, int32_t *ret)
 {
     struct conclave_elector *e = ctx;
-    if (e->phase != PHASE_ACTIVE || e->term == TERM_DUE ||
-        grant_until_ns(&e->grant, elector_rt(e)) == 0) {
+    if (!contender_holds(&e->c) || grant_until_ns(&e->c.grant, elector_rt(e)) == 0) {
         return CONCLAVE_EFENCED;
     }
     *ret = e->crumb_version;
@@ -259,30 +268,17 @@ int conclave_elector_fenced_multi(struct conclave_elector *e, const struct concl
 
 void conclave_elector_close(struct conclave_elector *e)
 {
-    struct conclave_client *client = elector_rt(e)->client;
-    if (client_check(client) != 0) {
-        return;
-    }
-    client_lock(client);
-    elector_end(e, CONCLAVE_ECLOSED);
-    elector_run(e);
-    client_notify(client);
-    client_unlock(client);
+    contender_close(&e->c);
 }
 
 int conclave_elector_close_wait(struct conclave_elector *e, int64_t timeout_ms)
 {
-    int error = recipes_may_block(elector_rt(e));
-    if (error != 0) {
-        return error;
-    }
-    conclave_elector_close(e);
-    return closing_wait(&e->closing, timeout_ms);
+    return contender_close_wait(&e->c, timeout_ms);
 }
 
 void conclave_elector_destroy(struct conclave_elector *e)
 {
     if (e != NULL) {
-        closing_destroy(&e->closing);
+        closing_destroy(&e->c.closing);
     }
 }

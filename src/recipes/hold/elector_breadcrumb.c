@@ -15,20 +15,21 @@
 
 enum { NUMBER_MAX = 24 };
 
-static struct conclave_elector *of_step(struct step *step)
+static struct conclave_elector *elector_of_mark_step(struct step *step)
 {
     return CONTAINER_OF(step, struct conclave_elector, mark_step);
 }
 
-static void submit(struct conclave_elector *e, const struct conclave_op *op, step_fn fn)
+static void elector_mark_submit(struct conclave_elector *e, const struct conclave_op *op,
+                                step_fn fn)
 {
-    e->mark_generation = e->generation;
+    e->mark_generation = e->c.generation;
     step_submit(&e->mark_step, op, fn);
 }
 
-static bool still(const struct conclave_elector *e, enum elector_phase phase)
+static bool elector_still(const struct conclave_elector *e, enum elector_step step)
 {
-    return e->mark_generation == e->generation && e->phase == phase;
+    return e->mark_generation == e->c.generation && elector_prepares(e, step);
 }
 
 void elector_crumb_forget(struct conclave_elector *e)
@@ -43,12 +44,12 @@ void elector_crumb_forget(struct conclave_elector *e)
 
 /* --- reading ------------------------------------------------------------------------ */
 
-static bool is_own(const struct conclave_elector *e)
+static bool elector_crumb_is_own(const struct conclave_elector *e)
 {
     return strcmp(e->old.id, e->id) == 0 && strcmp(e->old.incarnation, e->incarnation) == 0;
 }
 
-static bool keep(struct conclave_elector *e, const struct conclave_reply *reply)
+static bool elector_crumb_keep(struct conclave_elector *e, const struct conclave_reply *reply)
 {
     char *text = malloc(reply->data_len + 1);
     if (text == NULL) {
@@ -68,29 +69,29 @@ static bool keep(struct conclave_elector *e, const struct conclave_reply *reply)
     return true;
 }
 
-static void on_crumb(struct step *step, const struct conclave_reply *reply)
+static void elector_on_crumb(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_elector *e = of_step(step);
-    if (!still(e, PHASE_READING)) {
+    struct conclave_elector *e = elector_of_mark_step(step);
+    if (!elector_still(e, ELECTOR_READING)) {
         /* of no interest any more */
     } else if (reply->error == CONCLAVE_NO_NODE) {
         elector_crumb_forget(e);
         e->crumb_known = true;
     } else if (reply->error != 0) {
-        elector_trouble(e, reply->error);
-    } else if (!keep(e, reply)) {
-        elector_trouble(e, CONCLAVE_ENOMEM);
+        contender_trouble(&e->c, reply->error);
+    } else if (!elector_crumb_keep(e, reply)) {
+        contender_trouble(&e->c, CONCLAVE_ENOMEM);
     }
-    elector_run(e);
+    contender_run(&e->c);
 }
 
-static void on_override(struct step *step, const struct conclave_reply *reply)
+static void elector_on_override(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_elector *e = of_step(step);
-    if (!still(e, PHASE_READING)) {
+    struct conclave_elector *e = elector_of_mark_step(step);
+    if (!elector_still(e, ELECTOR_READING)) {
         /* of no interest any more */
     } else if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
-        elector_trouble(e, reply->error);
+        contender_trouble(&e->c, reply->error);
     } else {
         char text[NUMBER_MAX];
         int len = snprintf(text, sizeof text, "%" PRId64, e->old.token.czxid);
@@ -100,53 +101,55 @@ static void on_override(struct step *step, const struct conclave_reply *reply)
         e->overridden = reply->error == 0 && reply->data_len == (size_t)len &&
                         memcmp(reply->data, text, (size_t)len) == 0;
     }
-    elector_run(e);
+    contender_run(&e->c);
 }
 
-static void ask(struct conclave_elector *e, const char *path, step_fn fn)
+static void elector_crumb_ask(struct conclave_elector *e, const char *path, step_fn fn)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, path, 0);
     op.linearizable = true; /* an own write whose answer was lost is in it */
-    submit(e, &op, fn);
+    elector_mark_submit(e, &op, fn);
 }
 
 void elector_read_run(struct conclave_elector *e)
 {
-    if (e->mark_step.busy || client_timer_active(&e->wake)) {
+    if (e->mark_step.busy || client_timer_active(&e->c.wake)) {
         return;
     }
     if (!e->crumb_known) {
-        ask(e, e->crumb_path, on_crumb);
-    } else if (e->crumb_exists && is_own(e) && !e->old.clean && e->old.token.czxid == e->czxid) {
+        elector_crumb_ask(e, e->crumb_path, elector_on_crumb);
+    } else if (e->crumb_exists && elector_crumb_is_own(e) && !e->old.clean &&
+               e->old.token.czxid == e->c.czxid) {
         e->marked = true; /* the answer was lost, the write was not */
-        elector_enter(e, PHASE_PROVING);
-    } else if (!e->crumb_exists || is_own(e) || e->old.clean || e->fenced || e->overridden) {
-        elector_enter(e, PHASE_MARKING);
+        contender_enter(&e->c, CONTENDER_PROVING);
+    } else if (!e->crumb_exists || elector_crumb_is_own(e) || e->old.clean || e->fenced ||
+               e->overridden) {
+        elector_prepare(e, ELECTOR_MARKING);
     } else if (!e->override_known) {
-        ask(e, e->override_path, on_override);
+        elector_crumb_ask(e, e->override_path, elector_on_override);
     } else {
-        elector_enter(e, PHASE_FENCING);
+        elector_prepare(e, ELECTOR_FENCING);
     }
 }
 
 /* --- writing ------------------------------------------------------------------------ */
 
 /* Part 0 checks the lock, part 1 writes the breadcrumb, part 2 takes the override away. */
-static void on_marked(struct step *step, const struct conclave_reply *reply)
+static void elector_on_marked(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_elector *e = of_step(step);
+    struct conclave_elector *e = elector_of_mark_step(step);
     bool done = reply->error == 0 && reply->results_count >= 2;
-    if (done && e->mark_generation == e->generation) {
+    if (done && e->mark_generation == e->c.generation) {
         e->crumb_version = e->crumb_exists ? reply->results[1].stat.version : 0;
         e->marked = true;
     }
-    if (!still(e, PHASE_MARKING)) {
-        e->mark_maybe = e->mark_generation == e->generation && error_is_unknown(reply->error);
-        elector_run(e);
+    if (!elector_still(e, ELECTOR_MARKING)) {
+        e->mark_maybe = e->mark_generation == e->c.generation && error_is_unknown(reply->error);
+        contender_run(&e->c);
         return;
     }
     if (done) {
-        elector_enter(e, PHASE_PROVING);
+        contender_enter(&e->c, CONTENDER_PROVING);
     } else {
         bool lock_gone = reply->results_count > 0 && reply->results[0].error == CONCLAVE_NO_NODE;
         bool raced = reply->error == CONCLAVE_BAD_VERSION || reply->error == CONCLAVE_NO_NODE ||
@@ -156,23 +159,23 @@ static void on_marked(struct step *step, const struct conclave_reply *reply)
         } else {
             elector_crumb_forget(e); /* somebody wrote, or nobody knows: read it again */
             e->mark_maybe = error_is_unknown(reply->error);
-            elector_enter(e, PHASE_READING);
+            elector_prepare(e, ELECTOR_READING);
             if (!raced) {
-                elector_trouble(e, reply->error);
+                contender_trouble(&e->c, reply->error);
             }
         }
     }
-    elector_run(e);
+    contender_run(&e->c);
 }
 
 void elector_mark_run(struct conclave_elector *e)
 {
-    if (e->mark_step.busy || !elector_lock_verified(e) || client_timer_active(&e->wake)) {
+    if (e->mark_step.busy || !elector_lock_verified(e) || client_timer_active(&e->c.wake)) {
         return;
     }
     struct conclave_breadcrumb crumb = {.id = e->id,
                                         .incarnation = e->incarnation,
-                                        .token = {e->czxid},
+                                        .token = {e->c.czxid},
                                         .data = e->data,
                                         .data_len = e->data_len};
     struct conclave_op parts[3];
@@ -180,7 +183,7 @@ void elector_mark_run(struct conclave_elector *e)
     struct buf text;
     buf_init(&text, ELECTOR_TEXT_MAX);
     breadcrumb_write(&text, e->options.layout, &crumb);
-    parts[0] = conclave_op_path(CONCLAVE_OP_CHECK, e->node, -1);
+    parts[0] = conclave_op_path(CONCLAVE_OP_CHECK, e->c.node, -1);
     if (e->crumb_exists) {
         parts[1] = conclave_op_set(e->crumb_path, text.data, text.len, e->crumb_version);
     } else {
@@ -194,43 +197,43 @@ void elector_mark_run(struct conclave_elector *e)
     }
     struct conclave_op op = conclave_op_multi(parts, count);
     if (buf_ok(&text)) {
-        submit(e, &op, on_marked);
+        elector_mark_submit(e, &op, elector_on_marked);
     } else {
-        elector_trouble(e, CONCLAVE_ENOMEM);
+        contender_trouble(&e->c, CONCLAVE_ENOMEM);
     }
     buf_finish(&text);
 }
 
-static void on_resolved(struct step *step, const struct conclave_reply *reply)
+static void elector_on_resolved(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_elector *e = of_step(step);
-    if (e->mark_generation != e->generation) {
+    struct conclave_elector *e = elector_of_mark_step(step);
+    if (e->mark_generation != e->c.generation) {
         /* of no interest any more */
-    } else if (reply->error == 0 && keep(e, reply)) {
-        e->marked = is_own(e) && !e->old.clean && e->old.token.czxid == e->czxid;
+    } else if (reply->error == 0 && elector_crumb_keep(e, reply)) {
+        e->marked = elector_crumb_is_own(e) && !e->old.clean && e->old.token.czxid == e->c.czxid;
     } else if (reply->error == CONCLAVE_NO_NODE) {
         e->mark_maybe = false;
     } else {
-        elector_trouble(e, reply->error == 0 ? CONCLAVE_ENOMEM : reply->error);
-        elector_retry_later(e);
+        contender_trouble(&e->c, reply->error == 0 ? CONCLAVE_ENOMEM : reply->error);
+        contender_retry_later(&e->c);
     }
-    elector_run(e);
+    contender_run(&e->c);
 }
 
 bool elector_mark_resolve(struct conclave_elector *e)
 {
-    if (!e->mark_maybe || e->node == NULL) {
+    if (!e->mark_maybe || e->c.node == NULL) {
         return false;
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, e->crumb_path, 0);
     op.linearizable = true;
-    submit(e, &op, on_resolved);
+    elector_mark_submit(e, &op, elector_on_resolved);
     return true;
 }
 
 void elector_mark_init(struct conclave_elector *e)
 {
-    step_init(&e->mark_step, &e->handle);
+    step_init(&e->mark_step, &e->c.handle);
 }
 
 void elector_mark_finish(struct conclave_elector *e)

@@ -22,18 +22,18 @@ static void fence_done(struct fence *f, int result)
     struct conclave_client *client = elector_rt(e)->client;
     client_lock(client);
     e->fence_running = false;
-    if (e->phase == PHASE_FENCING && e->fence_generation == e->generation) {
+    if (elector_prepares(e, ELECTOR_FENCING) && e->fence_generation == e->c.generation) {
         if (result == 0) {
             e->fenced = true;
             elector_lock_doubt(e);
-            elector_enter(e, PHASE_READING);
+            elector_prepare(e, ELECTOR_READING);
         } else {
             elector_give_up(e, "fencing failed");
         }
     }
     client_notify(client);
-    elector_run(e);
-    handle_unref(&e->handle);
+    contender_run(&e->c);
+    handle_unref(&e->c.handle);
     client_unlock(client);
     client_unref(client);
     free(f);
@@ -73,7 +73,7 @@ static struct fence *fence_create(struct conclave_elector *e)
     f->old.id = put(&at, old->id, id_len);
     f->old.incarnation = put(&at, old->incarnation, incarnation_len);
     f->old.data = put(&at, old->data, old->data_len);
-    f->mine.czxid = e->czxid;
+    f->mine.czxid = e->c.czxid;
     return f;
 }
 
@@ -83,7 +83,7 @@ void elector_fence_run(struct conclave_elector *e)
     if (e->fence_running) {
         return; /* this one's, or that of an earlier time: its end wakes us */
     }
-    if (client_timer_active(&e->wake)) {
+    if (client_timer_active(&e->c.wake)) {
         return;
     }
     if (e->callbacks.fence == NULL) {
@@ -92,18 +92,18 @@ void elector_fence_run(struct conclave_elector *e)
     }
     struct fence *f = fence_create(e);
     if (f == NULL) {
-        elector_trouble(e, CONCLAVE_ENOMEM);
+        contender_trouble(&e->c, CONCLAVE_ENOMEM);
         return;
     }
     if (thread_start(&thread, fence_thread, f) != 0) {
         free(f);
-        elector_trouble(e, CONCLAVE_ENOMEM);
+        contender_trouble(&e->c, CONCLAVE_ENOMEM);
         return;
     }
     /* The lock is held: the thread cannot be done before this. */
     e->fence_running = true;
-    e->fence_generation = e->generation;
-    handle_ref(&e->handle);
+    e->fence_generation = e->c.generation;
+    handle_ref(&e->c.handle);
     client_ref(elector_rt(e)->client);
     (void)pthread_detach(thread);
 }
