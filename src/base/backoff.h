@@ -8,7 +8,13 @@
 /* The longest pause after this many doublings: min, 2 min, 4 min, ... max. 0 <= min <= max. Pure. */
 int64_t backoff_longest(int64_t min, int64_t max, unsigned doublings);
 
-/* A pause between half of that and all of it. */
+/* The pause after this one, for those who keep the pause instead of a count. Pure. */
+int64_t backoff_next(int64_t pause, int64_t max);
+
+/* Between half of the pause and all of it, at random. */
+int64_t backoff_jitter(int64_t pause);
+
+/* backoff_longest with its random part. */
 int64_t backoff_pause(int64_t min, int64_t max, unsigned doublings);
 
 #endif

@@ -1,5 +1,6 @@
 #include "cluster/ensemble.h"
 
+#include "base/backoff.h"
 #include "base/log.h"
 #include "cluster/digest_exchange.h"
 #include "front/state_replacement.h"
@@ -555,9 +556,9 @@ void ensemble_tick(struct ensemble *e)
         resend(e);
     }
     if (!list_empty(&e->unapplied) && now_ms >= e->resend_at && e->leader != 0) {
-        int64_t wait_ms = 2 * e->resend_wait_ms;
+        int64_t wait_ms = backoff_next(e->resend_wait_ms, RESEND_MAX_MS);
         resend(e);
-        e->resend_wait_ms = wait_ms < RESEND_MAX_MS ? wait_ms : RESEND_MAX_MS;
+        e->resend_wait_ms = wait_ms;
         e->resend_at = now_ms + e->resend_wait_ms;
     }
     if (!e->sole && now_ms >= e->tick_at) {

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* asprintf */
 #include "cluster/replica.h"
 
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "cluster/bootstrap.h"
@@ -106,9 +107,8 @@ static void step_aside(struct replica *n, int error, const char *text)
     if (now_ms(n) - n->tried_ms > n->aside_wait_ms) {
         n->aside_wait_ms = 0; /* it had come back for good */
     }
-    n->aside_wait_ms = n->aside_wait_ms == 0                 ? ASIDE_MS
-                       : 2 * n->aside_wait_ms < ASIDE_MAX_MS ? 2 * n->aside_wait_ms
-                                                             : ASIDE_MAX_MS;
+    n->aside_wait_ms =
+        n->aside_wait_ms == 0 ? ASIDE_MS : backoff_next(n->aside_wait_ms, ASIDE_MAX_MS);
     n->at = INT64_MAX; /* until the log is closed */
     free(n->failure);
     n->failure = strdup(text);

@@ -18,9 +18,9 @@
  */
 #include "cli/run/hold_command.h"
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/random.h"
 #include "cli/common/command.h"
 #include "cli/common/values.h"
 #include "cli/run/grace.h"
@@ -293,11 +293,10 @@ static void step_leaving(struct hold *r, const struct hold_news *news)
         return;
     }
     bool short_term = now_ms() - r->term_began_ms < BACKOFF_MAX_MS;
-    int64_t pause = r->backoff_ms / 2 + (int64_t)random_below((uint64_t)r->backoff_ms / 2 + 1);
+    int64_t pause = backoff_jitter(r->backoff_ms);
     /* Terms that are lost may be short without anything being wrong with what ran in them. */
-    r->backoff_ms =
-        short_term && !(lost && r->options->lasting) ? r->backoff_ms * 2 : BACKOFF_MIN_MS;
-    r->backoff_ms = r->backoff_ms < BACKOFF_MAX_MS ? r->backoff_ms : BACKOFF_MAX_MS;
+    bool slower = short_term && !(lost && r->options->lasting);
+    r->backoff_ms = slower ? backoff_next(r->backoff_ms, BACKOFF_MAX_MS) : BACKOFF_MIN_MS;
     phase_enter(r, TURN_BACKOFF, pause);
 }
 

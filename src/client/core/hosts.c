@@ -1,5 +1,6 @@
 #include "client/core/hosts.h"
 
+#include "base/backoff.h"
 #include "client/core/path.h"
 
 #include <arpa/inet.h>
@@ -195,10 +196,8 @@ void hosts_finish(struct hosts *h)
 
 static int64_t backoff_ns(struct hosts *h)
 {
-    unsigned shift = h->failures < 8 ? h->failures : 8;
-    int64_t ms = (int64_t)BACKOFF_MIN_MS << shift >> 1;
-    ms = ms < BACKOFF_MIN_MS ? BACKOFF_MIN_MS : ms > h->pause_max_ms ? h->pause_max_ms : ms;
-    int64_t half = ms * 1000000 / 2;
+    unsigned doublings = h->failures > 0 ? h->failures - 1 : 0;
+    int64_t half = backoff_longest(BACKOFF_MIN_MS, h->pause_max_ms, doublings) * 1000000 / 2;
     return half + (int64_t)(prng_next(&h->prng) % (uint64_t)half);
 }
 

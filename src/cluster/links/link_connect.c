@@ -1,7 +1,7 @@
 /* Connects to the other members, again after a pause when a link ends, and reports links that are up or down. */
 #include "cluster/links/peer_internal.h"
 
-#include "base/random.h"
+#include "base/backoff.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,9 +116,8 @@ void peer_cut(struct peers *p, struct peer *peer)
 void peer_plan_retry(struct peers *p, struct peer *peer, bool foul)
 {
     int64_t wait = foul ? PEER_RETRY_MAX_MS : peer->retry_ms;
-    peer->retry_at_ms = peers_now(p) + wait - (int64_t)random_below((uint64_t)wait / 4 + 1);
-    peer->retry_ms =
-        2 * peer->retry_ms < PEER_RETRY_MAX_MS ? 2 * peer->retry_ms : PEER_RETRY_MAX_MS;
+    peer->retry_at_ms = peers_now(p) + backoff_jitter(wait);
+    peer->retry_ms = backoff_next(peer->retry_ms, PEER_RETRY_MAX_MS);
     p->changed = true;
 }
 

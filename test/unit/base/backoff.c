@@ -25,6 +25,15 @@ static void test_numbers_do_not_overflow(void **state)
     assert_true(backoff_longest(INT64_MAX, INT64_MAX, 1) == INT64_MAX);
 }
 
+static void test_the_next_one(void **state)
+{
+    assert_int_equal(backoff_next(50, 1000), 100);
+    assert_int_equal(backoff_next(500, 1000), 1000);
+    assert_int_equal(backoff_next(501, 1000), 1000);
+    assert_int_equal(backoff_next(2000, 1000), 1000);
+    assert_true(backoff_next(INT64_MAX, INT64_MAX) == INT64_MAX);
+}
+
 static void test_nothing_stays_nothing(void **state)
 {
     assert_int_equal(backoff_longest(0, 0, 9), 0);
@@ -50,6 +59,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_it_doubles_up_to_the_limit),
         cmocka_unit_test(test_numbers_do_not_overflow),
+        cmocka_unit_test(test_the_next_one),
         cmocka_unit_test(test_nothing_stays_nothing),
         cmocka_unit_test(test_the_random_part_is_half),
     };
