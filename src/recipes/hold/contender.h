@@ -17,18 +17,17 @@
  *                                                  ^                                            |
  *                                                  '----------------- revoked ------------------'
  *
- * These arrows are common to all; each recipe adds those that only it takes (contender_class.arrows):
- *   election, lock   JOINING -> OUT (failed), WAITING -> PROVING, PROVING -> WAITING
+ * A recipe lists the arrows that not all take (contender_class.arrows). Beside those drawn:
  *   election         GRANTED and ENDING -> WAITING: the lease ran out, the node is still there
  *   lock, semaphore  OUT -> ASKING -> JOINING or OUT: a try looks before it makes a node;
  *                    PROVING -> HELD, HELD -> LEAVING, STOPPING -> LEAVING: its owner asks for it and
  *                    releases it, so no callback begins or ends it
- *   elector          PREPARING (fences the one before, writes its breadcrumb), from JOINING too;
- *                    WAITING -> JOINING: the one lock of all was released
+ *   elector          JOINING -> PREPARING or LEAVING, WAITING -> JOINING: its lock has one name for all;
+ *                    in PREPARING it fences the one before and writes its breadcrumb
  *
- * contender_enter makes every transition: it checks the arrow, and what must be true in each state.
- * What it stands for: nobody sees a grant once it is revoked; and a user who was told of a grant has
- * stopped before the node is removed, so before another is granted.
+ * contender_enter makes every transition: it checks the arrow, and what must be true in the new state.
+ * So nobody sees a grant once it is revoked; and a user who was told of a grant has stopped before the
+ * node is removed, thus before another is granted.
  *
  * Everything is guarded by the client's lock, but for the grant that is_leader and its kin read.
  */
