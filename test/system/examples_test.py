@@ -153,17 +153,17 @@ def election(bench):
     second.end()
 
 
-def switch(bench):
+def master_switch(bench):
     """The next one goes on when the master is killed, and again when it ends in order."""
-    first = bench.start("switch", "/example/master", "alice")
+    first = bench.start("master_switch", "/example/master", "alice")
     token = int(first.expect(r"alice is the master, token (\d+)")[1])
     first.expect(r"alice does step \d+")
-    second = bench.start("switch", "/example/master", "bob")
+    second = bench.start("master_switch", "/example/master", "bob")
     time.sleep(0.3)
     assert "bob" not in second.text(), second.text()
     first.kill()
     assert int(second.expect(r"bob is the master, token (\d+)", SESSION_S + WAIT_S)[1]) > token
-    third = bench.start("switch", "/example/master", "carol")
+    third = bench.start("master_switch", "/example/master", "carol")
     second.end()
     assert "bob is a slave" in second.text(), second.text()
     third.expect(r"carol is the master")

@@ -1,13 +1,13 @@
 /* The simple master switch: an election, and a connection of its own unless it is given one. */
 #include <conclave/election.h>
-#include <conclave/switch.h>
+#include <conclave/master_switch.h>
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
 enum { CLOSE_TIMEOUT_MS = 2000 };
 
-struct conclave_switch {
+struct conclave_master_switch {
     struct conclave_client *client; /* its own, NULL: the program's */
     struct conclave_recipes *recipes;
     struct conclave_election *election;
@@ -22,7 +22,7 @@ struct conclave_switch {
 static int on_elected(struct conclave_election *election, struct conclave_token token, bool regrant,
                       void *ctx)
 {
-    struct conclave_switch *sw = ctx;
+    struct conclave_master_switch *sw = ctx;
     (void)election;
     (void)regrant;
     return sw->on_master != NULL ? sw->on_master(sw, token, sw->ctx) : 0;
@@ -31,7 +31,7 @@ static int on_elected(struct conclave_election *election, struct conclave_token 
 static void on_revoked(struct conclave_election *election, int why, int64_t stop_within_ms,
                        void *ctx)
 {
-    struct conclave_switch *sw = ctx;
+    struct conclave_master_switch *sw = ctx;
     (void)election;
     (void)why;
     if (sw->on_slave != NULL) {
@@ -41,14 +41,15 @@ static void on_revoked(struct conclave_election *election, int why, int64_t stop
 
 static void on_closed(struct conclave_election *election, int why, void *ctx)
 {
-    struct conclave_switch *sw = ctx;
+    struct conclave_master_switch *sw = ctx;
     (void)election;
     atomic_store(&sw->error, why);
 }
 
 /* --- beginning and end ------------------------------------------------------------------ */
 
-static int connection_begin(struct conclave_switch *sw, const struct conclave_switch_options *o)
+static int connection_begin(struct conclave_master_switch *sw,
+                            const struct conclave_master_switch_options *o)
 {
     struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
     if (o->recipes != NULL) {
@@ -67,7 +68,7 @@ static int connection_begin(struct conclave_switch *sw, const struct conclave_sw
     return error;
 }
 
-static void connection_end(struct conclave_switch *sw)
+static void connection_end(struct conclave_master_switch *sw)
 {
     if (sw->client != NULL) {
         conclave_recipes_destroy(sw->recipes);
@@ -75,8 +76,9 @@ static void connection_end(struct conclave_switch *sw)
     }
 }
 
-static int election_begin(struct conclave_switch *sw, const struct conclave_switch_options *o,
-                          struct conclave_switch **ret)
+static int election_begin(struct conclave_master_switch *sw,
+                          const struct conclave_master_switch_options *o,
+                          struct conclave_master_switch **ret)
 {
     static const struct conclave_election_callbacks callbacks = {
         .on_elected = on_elected, .on_revoked = on_revoked, .on_closed = on_closed};
@@ -89,15 +91,15 @@ static int election_begin(struct conclave_switch *sw, const struct conclave_swit
     return conclave_election_start(sw->recipes, &options, &callbacks, sw, &sw->election);
 }
 
-int conclave_switch_start(const struct conclave_switch_options *options,
-                          conclave_on_master_fn on_master, conclave_on_slave_fn on_slave, void *ctx,
-                          struct conclave_switch **ret)
+int conclave_master_switch_start(const struct conclave_master_switch_options *options,
+                                 conclave_on_master_fn on_master, conclave_on_slave_fn on_slave,
+                                 void *ctx, struct conclave_master_switch **ret)
 {
     *ret = NULL;
     if (options == NULL || options->size < sizeof *options) {
         return CONCLAVE_EINVAL;
     }
-    struct conclave_switch *sw = calloc(1, sizeof *sw);
+    struct conclave_master_switch *sw = calloc(1, sizeof *sw);
     if (sw == NULL) {
         return CONCLAVE_ENOMEM;
     }
@@ -116,7 +118,7 @@ int conclave_switch_start(const struct conclave_switch_options *options,
     return error;
 }
 
-int conclave_switch_stop(struct conclave_switch *sw, int64_t timeout_ms)
+int conclave_master_switch_stop(struct conclave_master_switch *sw, int64_t timeout_ms)
 {
     if (sw == NULL) {
         return 0;
@@ -133,27 +135,27 @@ int conclave_switch_stop(struct conclave_switch *sw, int64_t timeout_ms)
 
 /* --- asking ----------------------------------------------------------------------------- */
 
-bool conclave_switch_is_master(const struct conclave_switch *sw)
+bool conclave_master_switch_is_master(const struct conclave_master_switch *sw)
 {
     return conclave_election_is_leader(sw->election);
 }
 
-struct conclave_token conclave_switch_token(const struct conclave_switch *sw)
+struct conclave_token conclave_master_switch_token(const struct conclave_master_switch *sw)
 {
     return conclave_election_token(sw->election);
 }
 
-int64_t conclave_switch_lease_left_ms(const struct conclave_switch *sw)
+int64_t conclave_master_switch_lease_left_ms(const struct conclave_master_switch *sw)
 {
     return conclave_election_lease_left_ms(sw->election);
 }
 
-int conclave_switch_yield(struct conclave_switch *sw)
+int conclave_master_switch_yield(struct conclave_master_switch *sw)
 {
     return conclave_election_resign(sw->election, true);
 }
 
-int conclave_switch_error(const struct conclave_switch *sw)
+int conclave_master_switch_error(const struct conclave_master_switch *sw)
 {
     return atomic_load(&sw->error);
 }

@@ -2,13 +2,13 @@
  * The simple master switch: of all processes that start it on one path one is the master, the others are
  * its slaves; when the master goes, the one that waits longest is the next.
  *
- *     struct conclave_switch_options options = CONCLAVE_SWITCH_OPTIONS_INIT;
+ *     struct conclave_master_switch_options options = CONCLAVE_MASTER_SWITCH_OPTIONS_INIT;
  *     options.path = "/jobs/master";
- *     conclave_switch_start(&options, on_master, on_slave, NULL, &sw);
+ *     conclave_master_switch_start(&options, on_master, on_slave, NULL, &sw);
  *     while (running) {
- *         if (conclave_switch_is_master(sw)) { ... one step of the work ... }
+ *         if (conclave_master_switch_is_master(sw)) { ... one step of the work ... }
  *     }
- *     conclave_switch_stop(sw, CONCLAVE_FOREVER);
+ *     conclave_master_switch_stop(sw, CONCLAVE_FOREVER);
  *
  * It is an election (conclave/election.h) with what most programs want: it queues again when it was lost,
  * in a new session, too. What is promised is the election's: is_master turns false, and on_slave has
@@ -16,8 +16,8 @@
  * stopped can still act late: give the token to what it writes to. A service whose last master has to be
  * made sure to be dead needs conclave/elector.h.
  */
-#ifndef CONCLAVE_SWITCH_H
-#define CONCLAVE_SWITCH_H
+#ifndef CONCLAVE_MASTER_SWITCH_H
+#define CONCLAVE_MASTER_SWITCH_H
 
 #include <conclave/recipes.h>
 
@@ -25,18 +25,19 @@
 extern "C" {
 #endif
 
-struct conclave_switch;
+struct conclave_master_switch;
 
 /* It is the master now; token: larger than that of every master before. 0: it works; anything else: it
  * cannot, on_slave is called and another has its turn. on_slave has to be able to end what this began. */
-typedef int (*conclave_on_master_fn)(struct conclave_switch *sw, struct conclave_token token,
+typedef int (*conclave_on_master_fn)(struct conclave_master_switch *sw, struct conclave_token token,
                                      void *ctx);
 
 /* It is the master no more: to have stopped within stop_within_ms, by when another may be (0: now). */
-typedef void (*conclave_on_slave_fn)(struct conclave_switch *sw, int64_t stop_within_ms, void *ctx);
+typedef void (*conclave_on_slave_fn)(struct conclave_master_switch *sw, int64_t stop_within_ms,
+                                     void *ctx);
 
-/* Begin with CONCLAVE_SWITCH_OPTIONS_INIT, then set what differs. */
-struct conclave_switch_options {
+/* Begin with CONCLAVE_MASTER_SWITCH_OPTIONS_INIT, then set what differs. */
+struct conclave_master_switch_options {
     size_t size;
     const char *path; /* of the switch; the same for all, made with its parents */
     const char *id;   /* shown to others, no newline; NULL: host:pid */
@@ -49,9 +50,9 @@ struct conclave_switch_options {
     /* the program's connection instead, which outlives the switch; then the two above do not count */
     struct conclave_recipes *recipes;
 };
-#define CONCLAVE_SWITCH_OPTIONS_INIT                                                               \
+#define CONCLAVE_MASTER_SWITCH_OPTIONS_INIT                                                        \
     {                                                                                              \
-        .size = sizeof(struct conclave_switch_options), .session_timeout_ms = 10000                \
+        .size = sizeof(struct conclave_master_switch_options), .session_timeout_ms = 10000         \
     }
 
 /* Begins, as a slave; on_master comes when it is the master. The two are called in turn, one at a time,
@@ -59,28 +60,29 @@ struct conclave_switch_options {
  * be NULL. Options are copied; *ret is set before a callback can run, NULL after an error. 0,
  * CONCLAVE_EINVAL (path, id, servers), CONCLAVE_ENOMEM, CONCLAVE_EIO, CONCLAVE_ECLOSED. A server that
  * cannot be reached is no error: it is tried on and on. */
-CONCLAVE_API int conclave_switch_start(const struct conclave_switch_options *options,
-                                       conclave_on_master_fn on_master,
-                                       conclave_on_slave_fn on_slave, void *ctx,
-                                       struct conclave_switch **ret) CONCLAVE_MUST_USE;
+CONCLAVE_API int
+conclave_master_switch_start(const struct conclave_master_switch_options *options,
+                             conclave_on_master_fn on_master, conclave_on_slave_fn on_slave,
+                             void *ctx, struct conclave_master_switch **ret) CONCLAVE_MUST_USE;
 
 /* Whether it is the master now: the lease checked against the clock at this moment. Any thread,
  * wait-free, async-signal-safe. */
-CONCLAVE_API bool conclave_switch_is_master(const struct conclave_switch *sw);
+CONCLAVE_API bool conclave_master_switch_is_master(const struct conclave_master_switch *sw);
 
 /* The token, 0 when it is not the master; how long the lease lasts for sure. As above. */
-CONCLAVE_API struct conclave_token conclave_switch_token(const struct conclave_switch *sw);
-CONCLAVE_API int64_t conclave_switch_lease_left_ms(const struct conclave_switch *sw);
+CONCLAVE_API struct conclave_token
+conclave_master_switch_token(const struct conclave_master_switch *sw);
+CONCLAVE_API int64_t conclave_master_switch_lease_left_ms(const struct conclave_master_switch *sw);
 
 /* Leaves the turn to another and queues at the end. Asynchronous. 0, CONCLAVE_ECLOSED. */
-CONCLAVE_API int conclave_switch_yield(struct conclave_switch *sw) CONCLAVE_MUST_USE;
+CONCLAVE_API int conclave_master_switch_yield(struct conclave_master_switch *sw) CONCLAVE_MUST_USE;
 
 /* Why it takes part no more and never will (CONCLAVE_AUTH_FAILED, CONCLAVE_NO_AUTH, ...); 0: it does. */
-CONCLAVE_API int conclave_switch_error(const struct conclave_switch *sw);
+CONCLAVE_API int conclave_master_switch_error(const struct conclave_master_switch *sw);
 
 /* Steps down, on_slave before it if it is the master, leaves and frees it. NULL is allowed. 0, or
  * CONCLAVE_ETIMEDOUT (it goes on leaving: call again), CONCLAVE_EDEADLK (inside a callback). */
-CONCLAVE_API int conclave_switch_stop(struct conclave_switch *sw, int64_t timeout_ms);
+CONCLAVE_API int conclave_master_switch_stop(struct conclave_master_switch *sw, int64_t timeout_ms);
 
 #ifdef __cplusplus
 }
