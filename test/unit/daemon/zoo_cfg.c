@@ -230,6 +230,13 @@ static void test_refused(void **state)
         "--znode.container.maxPerMinute 0",
         "--maxWatches 0",
         "--superDigest short",
+        "--superDigest super:D/InIHSb7yEEbrWz8b9l71RjZJU=x",
+        "--DigestAuthenticationProvider.digestAlg MD5",
+        "--audit.file=",
+        "--dynamicConfigFile=",
+        "--clientPortAddress=",
+        "--admin.serverAddress=",
+        "--enforce.auth.enabled true --enforce.auth.schemes ,",
         "--server.-1 a:1:2",
         "--server.256 a:1:2",
         "--server.1 a:1:2 --server.2 b:1:2",
@@ -258,6 +265,27 @@ static void test_refused(void **state)
     assert_string_equal(c.options.auth_schemes, "digest,ip");
     assert_int_equal(c.options.collector.interval_ms, 7);
     assert_int_equal(c.options.collector.per_minute, 10000);
+    zoo_cfg_finish(&c);
+    assert_int_equal(parse(&c, "--DigestAuthenticationProvider.digestAlg sha-256 "
+                               "--DigestAuthenticationProvider.enabled false "
+                               "--fencing.enabled true --reconfigEnabled true"),
+                     0);
+    assert_string_equal(c.options.digest.algorithm, "SHA256");
+    assert_int_equal(c.options.command_options,
+                     COMMAND_NO_DIGEST | COMMAND_FENCING | COMMAND_RECONFIG);
+    zoo_cfg_finish(&c);
+}
+
+/* A file that is no configuration is not read on and on. */
+static void test_a_file_without_end(void **state)
+{
+    (void)state;
+    struct zoo_cfg c;
+    assert_int_equal(parse(&c, "/dev/zero"), CONCLAVE_EINVAL);
+    assert_non_null(strstr(c.error, "/dev/zero: larger than 1 MiB"));
+    zoo_cfg_finish(&c);
+    assert_int_equal(parse(&c, "/dev"), CONCLAVE_EINVAL);
+    assert_non_null(strstr(c.error, "/dev: cannot be read"));
     zoo_cfg_finish(&c);
 }
 
@@ -321,7 +349,7 @@ int main(void)
         cmocka_unit_test(test_properties), cmocka_unit_test(test_table),
         cmocka_unit_test(test_defaults),   cmocka_unit_test(test_command_line),
         cmocka_unit_test(test_refused),    cmocka_unit_test(test_files),
-        cmocka_unit_test(test_admin),
+        cmocka_unit_test(test_admin),      cmocka_unit_test(test_a_file_without_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

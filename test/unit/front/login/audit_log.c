@@ -4,10 +4,12 @@
 #include "support/requests.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -68,13 +70,22 @@ static void expect(const char *lines)
     assert_string_equal(bodies, lines);
 }
 
-static void run(int64_t session, int32_t type, struct slice body, const char *host)
+static void run_as(uint32_t options, int64_t session, int32_t type, struct slice body,
+                   const char *host)
 {
-    struct command command = {
-        .session_id = session, .type = type, .ids = maker_ids(&maker), .body = body};
+    struct command command = {.session_id = session,
+                              .type = type,
+                              .options = options,
+                              .ids = maker_ids(&maker),
+                              .body = body};
     struct batch_header header = {.time_ms = 1700000000123};
     state_apply(tree, &header, &command, &effects);
     audit_log_command(audit, &command, &effects, host);
+}
+
+static void run(int64_t session, int32_t type, struct slice body, const char *host)
+{
+    run_as(0, session, type, body, host);
 }
 
 static void open_session(int64_t id)
@@ -158,6 +169,55 @@ static void what_goes_with_a_session(void **state)
     expect(wanted);
 }
 
+/* Containers and nodes with a TTL, which the server removes by itself; reconfigurations. */
+static void writes_of_other_kinds(void **state)
+{
+    struct buf gone;
+    char wanted[1024];
+    char *user = getenv("USER") != NULL ? getenv("USER") : "root";
+    open_session(1);
+    run_as(COMMAND_TTL, 1, WIRE_CREATE_TTL, make_create_ttl(&maker, "/t", 5, 1000), "h");
+    run(1, WIRE_CREATE_TTL, make_create_ttl(&maker, "/t2", 6, 1000), "h"); /* not permitted */
+    run(1, WIRE_CREATE_CONTAINER, make_create(&maker, "/box", "", 4), "h");
+    run(1, WIRE_CREATE, make_create(&maker, "/bad\177", "", 99), "h");
+    int64_t made = state_zxid(tree) - 1;
+    buf_init(&gone, 0);
+    spent_encode(&gone, &(struct spent){slice_str("/box"), made, made});
+    run(1, WIRE_DELETE_CONTAINER, buf_slice(&gone), NULL);
+    buf_finish(&gone);
+    run(1, WIRE_RECONFIG, slice_str("whatever"), "h");
+    run(1, WIRE_SET_DATA, slice_str("cut"), "h");
+    snprintf(wanted, sizeof wanted,
+             ONE "operation=create\tznode=/t\tznode_type=persistent_with_ttl\tresult=success\n" ONE
+                 "operation=create\tznode=/t2\tznode_type=persistent_sequential_with_ttl\t"
+                 "result=failure\n" ONE
+                 "operation=create\tznode=/box\tznode_type=container\tresult=success\n" ONE
+                 "operation=create\tznode=/bad\\x7f\tresult=failure\n"
+                 "user=%s\toperation=delete\tznode=/box\tresult=success\n" ONE
+                 "operation=reconfig\tznode=/zookeeper/config\tresult=failure\n" ONE
+                 "operation=setData\tresult=failure\n",
+             getuid() == 0 ? "root" : user);
+    expect(wanted);
+}
+
+/* The file takes no more for a while: what was lost is lost, what comes later is there. */
+static void a_full_disk(void **state)
+{
+    struct rlimit before;
+    const struct rlimit none = {.rlim_cur = 0, .rlim_max = RLIM_INFINITY};
+    open_session(1);
+    run(1, WIRE_CREATE, make_create(&maker, "/a", "", 0), "h");
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    audit_log_flush(audit);
+    run(1, WIRE_CREATE, make_create(&maker, "/b", "", 0), "h");
+    audit_log_flush(audit);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    run(1, WIRE_CREATE, make_create(&maker, "/c", "", 0), "h");
+    expect(ONE "operation=create\tznode=/c\tznode_type=persistent\tresult=success\n");
+}
+
 static void logins(void **state)
 {
     maker_ids_reset(&maker);
@@ -191,6 +251,7 @@ int main(void)
         TEST(single_writes), TEST(acls_without_digests),
         TEST(multis),        TEST(what_goes_with_a_session),
         TEST(logins),        TEST(files_that_take_nothing),
+        TEST(a_full_disk),   TEST(writes_of_other_kinds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
