@@ -455,7 +455,8 @@ def restarted(server, hard):
     """What a client sees that is there before the server's restart, and after it."""
     with Clients(server) as new_client:
         # Left to itself kazoo waits longer and longer between two attempts, until the session is over.
-        client = new_client(timeout=10.0, connection_retry={"max_tries": -1, "max_delay": 1.0})
+        # The session outlasts the start of a JVM on a busy machine.
+        client = new_client(timeout=30.0, connection_retry={"max_tries": -1, "max_delay": 1.0})
         states = queue.Queue()
         calls = queue.Queue()
         path = f"/restart-{hard}"
