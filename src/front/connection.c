@@ -5,6 +5,7 @@
 #include "front/request.h"
 #include "front/request_sasl.h"
 #include "front/service.h"
+#include "state/reply_bound.h"
 
 #include <assert.h>
 
@@ -380,6 +381,7 @@ static void connection_pop(struct connection *c, struct pending *entry)
 {
     list_remove(&entry->order);
     c->pending_count--;
+    assert(c->waiting_replies >= entry->reply_bytes);
     c->waiting_replies -= entry->reply_bytes;
     entry->connection = NULL;
     pipeline_release(&c->service->pipeline, entry);
@@ -414,22 +416,15 @@ void connection_write(struct connection *c, const struct command *command, int32
     connection_push(c, entry);
 }
 
-/* What the answer would take now. What waits is answered at one go, whether the peer reads or not, so
- * it counts as output before it is. */
+/* What the answer would take now, or more. What waits is answered at one go, whether the peer reads or not, so
+ * it counts as output before it is. Behind a long list nothing more is read until it is answered. */
 static size_t connection_reply_bytes(const struct connection *c, const struct request *r)
 {
-    struct service *s = c->service;
-    struct state_watch watch;
-    buf_reset(&s->scratch);
-    int err = r->type == WIRE_GET_EPHEMERALS
-                  ? state_ephemerals(s->state, c->session_id, r->body, &s->scratch)
-                  : state_query(s->state, r->type, client_ids_list(&c->identity), r->body,
-                                &s->scratch, &watch);
-    size_t len = REPLY_RECORD_AT + (err == 0 ? s->scratch.len : r->body.len);
-    if (s->scratch.cap > WAITING_KEEP) {
-        buf_finish(&s->scratch);
-    }
-    return len;
+    size_t bound = state_reply_bound(c->service->state, c->session_id, r->type, r->body);
+    size_t len = bound == STATE_REPLY_LONG ? c->service->limits.output_pause
+                 : bound > r->body.len     ? bound
+                                           : r->body.len; /* as much when it is refused */
+    return REPLY_RECORD_AT + len;
 }
 
 /* Keeps a request that must not overtake what is before it, or waits for its group to be

@@ -99,7 +99,7 @@ struct connection {
     size_t pending_count;
     struct buf waiting;     /* bodies of requests that wait for the writes before them */
     uint64_t waiting_base;  /* place of waiting's first byte among all that ever waited */
-    size_t waiting_replies; /* about what the answers to them will take */
+    size_t waiting_replies; /* what the answers to them may take */
     struct buf out;         /* replies and events to be sent */
     size_t sending;         /* bytes handed to the socket that have not left; set by its holder */
     struct connection_stats stats;

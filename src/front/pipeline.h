@@ -36,7 +36,7 @@ struct pending {
     int64_t taken_ns;        /* when it was taken in, monotonic */
     uint64_t body_at;        /* not a write: place of its body in the connection's waiting bytes */
     size_t body_len;
-    size_t reply_bytes; /* about what the answer will take, when it waits */
+    size_t reply_bytes; /* what the answer may take, when it waits */
     uint64_t group;     /* not a write: waits until this group of reads is confirmed; 0: none */
 };
 

@@ -70,7 +70,6 @@ int service_init(struct service *s, const struct service_options *options)
         (wall_ms << 24 >> 8) | ((uint64_t)member_number(s->server_id) << 56) | not_a_ttl(s);
     effects_init(&s->effects);
     ttl_collector_init(&s->collector, &options->collector);
-    buf_init(&s->scratch, client_limits_reply(&s->limits));
     map_init(&s->by_session);
     random_bytes(&s->key, sizeof s->key);
     account_init(&s->account, NULL);
@@ -107,7 +106,6 @@ void service_finish(struct service *s)
     leadership_finish(&s->standing);
     effects_finish(&s->effects);
     ttl_collector_finish(&s->collector);
-    buf_finish(&s->scratch);
     map_finish(&s->by_session);
     client_addresses_finish(&s->addresses);
     rates_finish(&s->auth_failures);

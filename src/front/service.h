@@ -95,7 +95,6 @@ struct service {
     struct leadership standing;
     struct fence_requests fencing;
     struct effects effects;
-    struct buf scratch;     /* an answer that is only measured */
     struct map by_session;  /* connections by session id */
     struct account account; /* memory kept for all clients; the addresses' accounts are below it */
     struct client_addresses addresses;

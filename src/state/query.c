@@ -1,5 +1,6 @@
 /* Reads: answers getData, exists, getChildren, getACL and the other questions from the tree. */
 #include "state/ephemerals.h"
+#include "state/reply_bound.h"
 #include "state/state_internal.h"
 
 #include "tree/acl_rules.h"
@@ -319,4 +320,93 @@ int state_rewatch(const struct state *s, enum state_rewatch kind, struct wire_ve
         return node->mzxid > relative_zxid ? WIRE_EVENT_NODE_DATA_CHANGED : 0;
     }
     return znode_pzxid(node) > relative_zxid ? WIRE_EVENT_NODE_CHILDREN_CHANGED : 0;
+}
+
+/* The length of an answer that is not made */
+
+enum {
+    LENGTH = 4,      /* before a list, a string or a buffer */
+    STAT_LEN = 68,   /* of a node */
+    PART_LEN = 13,   /* header and error of a multiRead's part */
+    WALK_NODES = 64, /* nodes looked at for one answer */
+};
+
+/* The names of the children. */
+static size_t bound_names(const struct znode *node)
+{
+    size_t len = LENGTH;
+    if (znode_children(node) > WALK_NODES) {
+        return STATE_REPLY_LONG;
+    }
+    for (const struct znode *c = znode_first_child(node); c != NULL; c = c->next) {
+        len += LENGTH + znode_name(c).len;
+    }
+    return len + STAT_LEN;
+}
+
+static size_t bound_node(const struct state *s, int32_t type, struct slice path)
+{
+    const struct znode *node = slice_is_null(path) ? NULL : tree_find(&s->tree, path);
+    if (node == NULL) {
+        return 0;
+    }
+    switch (type) {
+    case WIRE_EXISTS:
+        return STAT_LEN;
+    case WIRE_GET_DATA:
+        return LENGTH + znode_data(node).len + STAT_LEN;
+    case WIRE_GET_CHILDREN:
+    case WIRE_GET_CHILDREN2:
+        return bound_names(node);
+    case WIRE_GET_ACL:
+        return LENGTH + state_acl(s, node).items.len + STAT_LEN; /* what is hidden is shorter */
+    case WIRE_GET_ALL_CHILDREN_NUMBER:
+        return LENGTH;
+    default:
+        return 0;
+    }
+}
+
+static size_t bound_multi_read(const struct state *s, struct wire_reader *r)
+{
+    struct wire_multi_header header;
+    struct wire_get_data_request part; /* getChildren has the same record */
+    size_t len = PART_LEN;
+    for (int n = 0; wire_decode_multi_header(r, &header) == 0 && !header.done; n++) {
+        if (n == WALK_NODES) {
+            return STATE_REPLY_LONG;
+        }
+        if (wire_decode_get_data_request(r, &part) != 0) {
+            return 0;
+        }
+        size_t bound = bound_node(s, header.type, part.path);
+        if (bound == STATE_REPLY_LONG) {
+            return bound;
+        }
+        len += PART_LEN + bound;
+    }
+    return len;
+}
+
+/* Each path has two bytes or more, and its length before it. */
+static size_t bound_ephemerals(const struct state *s, int64_t session_id)
+{
+    const struct session *session = session_find(s, session_id);
+    return LENGTH + (session != NULL ? (size_t)session->path_bytes * (1 + LENGTH / 2) : 0);
+}
+
+size_t state_reply_bound(const struct state *s, int64_t session_id, int32_t type, struct slice body)
+{
+    struct wire_reader r = wire_reader_make(body);
+    struct wire_sync_request path; /* other reads begin with it */
+    switch (type) {
+    case WIRE_MULTI_READ:
+        return bound_multi_read(s, &r);
+    case WIRE_GET_EPHEMERALS:
+        return bound_ephemerals(s, session_id);
+    case WIRE_SYNC:
+        return body.len;
+    default:
+        return wire_decode_sync_request(&r, &path) == 0 ? bound_node(s, type, path.path) : 0;
+    }
 }

@@ -620,6 +620,37 @@ static void test_pipelined_reads_hold_little(void **state)
     service_harness_finish(&h);
 }
 
+/* How long a list of many names is, is not found out before it is answered: it waits alone, and the rest follows. */
+static void test_a_long_list_waits_alone(void **state)
+{
+    (void)state;
+    struct service_harness h;
+    struct guest p;
+    char path[16];
+    service_harness_init(&h, NULL);
+    guest_open(&p, &h, 10000);
+    for (int i = 0; i < 100; i++) {
+        snprintf(path, sizeof path, "/n%d", i);
+        guest_request(&p, WIRE_CREATE, body_create(path, "", 0));
+        service_harness_settle(&h);
+        guest_expect(&p, i + 1, 0);
+    }
+    guest_request(&p, WIRE_DELETE, body_delete("/none"));
+    for (int i = 0; i < 10; i++) {
+        guest_request(&p, WIRE_GET_CHILDREN, body_path_watch("/", false));
+    }
+    assert_int_equal(p.c.pending_count, 2);
+    assert_true(p.in.len > 0);
+    service_harness_settle(&h);
+    guest_expect(&p, 101, CONCLAVE_NO_NODE);
+    for (int i = 0; i < 10; i++) {
+        guest_expect(&p, i + 102, 0);
+    }
+    assert_int_equal(p.c.waiting_replies, 0);
+    guest_finish(&p);
+    service_harness_finish(&h);
+}
+
 /* What grows between the question and the answer ends the connection. */
 static void test_pipelined_reads_that_grow(void **state)
 {
@@ -724,6 +755,7 @@ int main(void)
         cmocka_unit_test(test_throttled_session_lives),
         cmocka_unit_test(test_slow_reader),
         cmocka_unit_test(test_pipelined_reads_hold_little),
+        cmocka_unit_test(test_a_long_list_waits_alone),
         cmocka_unit_test(test_pipelined_reads_that_grow),
         cmocka_unit_test(test_watch_limit),
         cmocka_unit_test(test_log_failure),
