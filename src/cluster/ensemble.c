@@ -252,31 +252,49 @@ static void overtake(struct ensemble *e, int64_t sequence)
     pipeline_begin(&e->service->pipeline, sequence);
 }
 
-static int apply_batch(struct ensemble *e, struct slice payload, bool skip)
+/* A batch of ours was applied or skipped, or was not admitted: one before it is missing. */
+static void own_is_out(struct ensemble *e, int64_t sequence)
 {
-    struct batch_reader reader;
-    if (!e->sole && e->service->serving && batch_open(payload, &reader) == 0 &&
-        reader.header.origin == e->id) {
-        overtake(e, reader.header.sequence);
-    }
-    int rc = skip ? service_skip(e->service, payload) : service_apply(e->service, payload);
-    if (rc != 0 || list_empty(&e->unapplied) || batch_open(payload, &reader) != 0 ||
-        reader.header.origin != e->id) {
-        return rc;
-    }
     int64_t admitted = state_origin_sequence(e->service->state, e->id);
     settle(e, admitted);
     const struct unapplied *u = oldest(e);
-    if (u != NULL && reader.header.sequence > admitted && e->lost != u->sequence) {
+    assert(u == NULL || u->sequence > admitted);
+    if (u != NULL && sequence > admitted && e->lost != u->sequence) {
         e->lost = u->sequence; /* once: those behind it come without it, too */
         retry_soon(e);
     }
+}
+
+/* An entry of the log, either way: its header is read here and nowhere else. */
+static int take_entry(struct ensemble *e, uint64_t index, struct slice payload,
+                      int (*take)(struct service *s, struct batch_reader *batch))
+{
+    struct batch_reader batch;
+    int rc = batch_open(payload, &batch);
+    if (rc != 0) {
+        return rc;
+    }
+    bool own = batch.header.origin == e->id;
+    if (own && !e->sole && e->service->serving) {
+        overtake(e, batch.header.sequence);
+    }
+    rc = take(e->service, &batch);
+    if (rc != 0) {
+        return rc;
+    }
+    if (own && !list_empty(&e->unapplied)) {
+        own_is_out(e, batch.header.sequence);
+    }
+    digest_exchange_applied(e, index);
     return 0;
 }
 
 int ensemble_apply(struct ensemble *e, uint64_t index, struct slice payload)
 {
-    int rc = apply_batch(e, payload, false);
+    if (!replacement_is(payload)) {
+        return take_entry(e, index, payload, service_apply);
+    }
+    int rc = state_replacement_begin(e->service, payload);
     if (rc == 0) {
         digest_exchange_applied(e, index);
     }
@@ -285,11 +303,11 @@ int ensemble_apply(struct ensemble *e, uint64_t index, struct slice payload)
 
 int ensemble_skip(struct ensemble *e, uint64_t index, struct slice payload)
 {
-    int rc = apply_batch(e, payload, true);
-    if (rc == 0) {
-        digest_exchange_applied(e, index);
+    if (!replacement_is(payload)) {
+        return take_entry(e, index, payload, service_skip);
     }
-    return rc;
+    digest_exchange_applied(e, index);
+    return 0;
 }
 
 int ensemble_restore(struct ensemble *e, struct slice snapshot)

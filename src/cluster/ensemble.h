@@ -103,6 +103,7 @@ struct pipeline_sink ensemble_sink(struct ensemble *e);
 /* What replication tells (see its callbacks). Errors of apply and restore are as service_apply's:
  * the server must stop. */
 int ensemble_apply(struct ensemble *e, uint64_t index, struct slice payload) CONCLAVE_MUST_USE;
+/* An entry that is not applied: its batch counts as admitted. Errors as ensemble_apply. */
 int ensemble_skip(struct ensemble *e, uint64_t index, struct slice payload) CONCLAVE_MUST_USE;
 int ensemble_restore(struct ensemble *e, struct slice snapshot) CONCLAVE_MUST_USE;
 int ensemble_role(struct ensemble *e, enum replication_role role,

@@ -404,50 +404,45 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
     return 0;
 }
 
-static int service_apply_batch(struct service *s, struct slice payload)
+/* Whether the commands of the batch are to be taken; *ret_own: clients of this server wait for them. */
+static bool service_admits_batch(struct service *s, const struct batch_header *header,
+                                 bool *ret_own)
 {
-    struct batch_reader batch;
-    struct command command;
-    int rc = batch_open(payload, &batch);
-    if (rc != 0) {
-        return rc;
+    if (state_batch_admit(s->state, header) != STATE_BATCH_APPLY) {
+        return false;
     }
-    (void)service_time_ms(s);
-    if (state_batch_admit(s->state, &batch.header) != STATE_BATCH_APPLY) {
-        return 0;
-    }
-    bool own = s->serving && pipeline_owns(&s->pipeline, &batch.header);
-    while ((rc = batch_next(&batch, &command)) == 1) {
-        rc = service_apply_one(s, &batch.header, &command, own);
-        if (rc != 0) {
-            return rc;
-        }
-    }
-    return rc;
+    *ret_own = s->serving && pipeline_owns(&s->pipeline, header);
+    return true;
 }
 
-int service_skip(struct service *s, struct slice payload)
+int service_skip(struct service *s, struct batch_reader *batch)
 {
-    struct batch_reader batch;
     struct command command;
-    if (replacement_is(payload)) {
+    bool own = false;
+    int rc = 0;
+    if (!service_admits_batch(s, &batch->header, &own)) {
         return 0;
     }
-    int rc = batch_open(payload, &batch);
-    if (rc != 0 || state_batch_admit(s->state, &batch.header) != STATE_BATCH_APPLY) {
-        return rc;
-    }
-    bool own = s->serving && pipeline_owns(&s->pipeline, &batch.header);
-    while (own && (rc = batch_next(&batch, &command)) == 1) {
+    while (own && (rc = batch_next(batch, &command)) == 1) {
         service_give_up(s, pipeline_next(&s->pipeline));
     }
     return rc;
 }
 
-int service_apply(struct service *s, struct slice payload)
+int service_apply(struct service *s, struct batch_reader *batch)
 {
-    int rc = replacement_is(payload) ? state_replacement_begin(s, payload)
-                                     : service_apply_batch(s, payload);
+    struct command command;
+    bool own = false;
+    int rc = 0;
+    (void)service_time_ms(s);
+    if (service_admits_batch(s, &batch->header, &own)) {
+        while ((rc = batch_next(batch, &command)) == 1) {
+            rc = service_apply_one(s, &batch->header, &command, own);
+            if (rc != 0) {
+                return rc;
+            }
+        }
+    }
     if (s->serving) {
         data_limit_follow(s);
     }

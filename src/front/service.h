@@ -133,12 +133,12 @@ int service_begin(struct service *s) CONCLAVE_MUST_USE;
  * leads, so before the writes of its clients. */
 void service_close_acls(struct service *s, int64_t now_ms);
 
-/* A log entry. 0, or CONCLAVE_ECORRUPT or CONCLAVE_ENOMEM: the server must stop. */
-int service_apply(struct service *s, struct slice payload) CONCLAVE_MUST_USE;
+/* A batch of the log, opened and not read further. 0, or CONCLAVE_ECORRUPT or CONCLAVE_ENOMEM: the server must stop. */
+int service_apply(struct service *s, struct batch_reader *batch) CONCLAVE_MUST_USE;
 
-/* A log entry that is not applied: its batch counts as admitted, and no client gets an answer to its writes. Errors as
+/* A batch that is not applied: it counts as admitted, and no client gets an answer to its writes. Errors as
  * service_apply. */
-int service_skip(struct service *s, struct slice payload) CONCLAVE_MUST_USE;
+int service_skip(struct service *s, struct batch_reader *batch) CONCLAVE_MUST_USE;
 
 /* The ensemble has these members now, by the log. Errors as service_apply. */
 int service_configure(struct service *s, const struct state_member *members,

@@ -1,5 +1,7 @@
 #include "support/service_harness.h"
 
+#include "front/state_replacement.h"
+
 static struct buf request_bytes = {.max = SIZE_MAX / 2};
 
 static int64_t harness_monotonic(void *ctx)
@@ -88,13 +90,23 @@ void service_harness_finish(struct service_harness *h)
     service_finish(&h->service);
 }
 
+int service_harness_take(struct service *s, struct slice entry)
+{
+    struct batch_reader batch;
+    if (replacement_is(entry)) {
+        return state_replacement_begin(s, entry);
+    }
+    int rc = batch_open(entry, &batch);
+    return rc == 0 ? service_apply(s, &batch) : rc;
+}
+
 void service_harness_apply_one(struct service_harness *h)
 {
     assert_true(h->log_count > 0);
     struct buf entry = h->log[0];
     h->log_count--;
     memmove(&h->log[0], &h->log[1], h->log_count * sizeof h->log[0]);
-    assert_int_equal(service_apply(&h->service, buf_slice(&entry)), 0);
+    assert_int_equal(service_harness_take(&h->service, buf_slice(&entry)), 0);
     buf_finish(&entry);
 }
 

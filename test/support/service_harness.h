@@ -57,6 +57,9 @@ struct service_options service_harness_options(void);
 void service_harness_open(struct service_harness *h, struct service_options options);
 void service_harness_finish(struct service_harness *h);
 
+/* Applies an entry of the log, as struct ensemble does. */
+int service_harness_take(struct service *s, struct slice entry);
+
 /* Applies the oldest log entry. */
 void service_harness_apply_one(struct service_harness *h);
 

@@ -354,7 +354,7 @@ static void attach_elsewhere(struct service_harness *h, int64_t id, const uint8_
     command.ids.items = slice_str("");
     batch_begin(&batch, &header);
     batch_add(&batch, 0, &command);
-    assert_int_equal(service_apply(&h->service, buf_slice(&batch)), 0);
+    assert_int_equal(service_harness_take(&h->service, buf_slice(&batch)), 0);
     buf_finish(&body);
     buf_finish(&batch);
 }

@@ -169,15 +169,15 @@ static void test_replayed(void **state)
     buf_append_slice(&entry, buf_slice(&snapshot));
     other.service.serving = false;
     assert_int_equal(service_restore(&other.service, buf_slice(&snapshot)), 0);
-    assert_int_equal(service_apply(&other.service, buf_slice(&entry)), 0);
-    assert_int_equal(service_apply(&h.service, buf_slice(&entry)), 0);
+    assert_int_equal(service_harness_take(&other.service, buf_slice(&entry)), 0);
+    assert_int_equal(service_harness_take(&h.service, buf_slice(&entry)), 0);
     assert_true(state_digest(h.service.state) == state_digest(other.service.state));
     assert_int_equal(other.service.replaced_by, 0);
     assert_int_equal(session_tracker_count(other.service.sessions), 0);
     assert_int_equal(service_begin(&other.service), 0);
     assert_int_equal(session_tracker_count(other.service.sessions), 1);
     for (size_t n = 0; n < 17; n++) {
-        assert_int_not_equal(service_apply(&h.service, slice_make(entry.data, n)), 0);
+        assert_int_not_equal(service_harness_take(&h.service, slice_make(entry.data, n)), 0);
     }
     service_harness_settle(&h);
     guest_finish(&p);
