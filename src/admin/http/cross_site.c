@@ -5,7 +5,7 @@
 #include <strings.h>
 
 /* The host of "host:port", without port and brackets. */
-static struct slice host_of(const char *text)
+static struct slice header_host(const char *text)
 {
     const char *end = strchr(text, ']');
     if (text[0] == '[' && end != NULL) {
@@ -26,7 +26,7 @@ static bool is_numeric(struct slice host)
     return inet_pton(AF_INET, text, &address) == 1 || inet_pton(AF_INET6, text, &address) == 1;
 }
 
-static bool is_name(struct slice host, const char *name, size_t len)
+static bool is_host_name(struct slice host, const char *name, size_t len)
 {
     return host.len == len && strncasecmp((const char *)host.data, name, len) == 0;
 }
@@ -37,7 +37,7 @@ static bool is_listed(const char *list, struct slice host)
     for (const char *at = list; at != NULL && *at != '\0';) {
         at += strspn(at, ", \t");
         size_t len = strcspn(at, ", \t");
-        if ((len == 1 && at[0] == '*') || (len > 0 && is_name(host, at, len))) {
+        if ((len == 1 && at[0] == '*') || (len > 0 && is_host_name(host, at, len))) {
             return true;
         }
         at += len;
@@ -47,9 +47,9 @@ static bool is_listed(const char *list, struct slice host)
 
 static bool is_our_host(const struct admin_options *o, const char *text)
 {
-    struct slice host = host_of(text);
-    return is_numeric(host) || is_name(host, "localhost", strlen("localhost")) ||
-           is_name(host, o->listen.host, strlen(o->listen.host)) ||
+    struct slice host = header_host(text);
+    return is_numeric(host) || is_host_name(host, "localhost", strlen("localhost")) ||
+           is_host_name(host, o->listen.host, strlen(o->listen.host)) ||
            is_listed(o->allowed_hosts, host);
 }
 

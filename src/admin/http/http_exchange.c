@@ -262,11 +262,11 @@ static void exchange_end(struct http_exchange *x)
 
 static void exchange_fill_body(struct http_exchange *x, struct buf *out)
 {
-    const struct buf *body = &x->response.body;
-    size_t left = body->len - x->body_at;
+    struct slice body = buf_slice(&x->response.body);
+    assert(x->body_at <= body.len);
+    size_t left = body.len - x->body_at;
     size_t len = left < HTTP_PIECE_MAX ? left : HTTP_PIECE_MAX;
-    assert(x->body_at <= body->len);
-    buf_append(out, body->data + x->body_at, len);
+    buf_append(out, body.data + x->body_at, len);
     x->body_at += len;
 }
 

@@ -9,13 +9,12 @@
  *                               └─last chunk──> TRAILER ───────> │
  *   LINE, FIELDS, SIZE, CHUNK_END, TRAILER ──bad input──> FAILED
  *
- * It refuses what another program could read as two requests where this one reads one, or the other way round: a
- * Content-Length beside a Transfer-Encoding, repeated or not plain digits; any coding but chunked; a line that does not end with CR LF, goes
- * on in the next line (obs-fold) or has a control character in it; a space before the colon; a repeated Host.
- * A trailer is read and dropped.
+ * It refuses every request that another program could cut into other requests (request smuggling): Content-Length beside
+ * Transfer-Encoding, a repeated or inexact length, another coding than chunked, a repeated Host; lines that do not end with CR
+ * LF, continue the line before (obs-fold), or contain a control character; a space before the colon. It drops trailers.
  *
  * Limits: HTTP_HEAD_MAX bytes of a head, HTTP_FIELDS_MAX fields in it; HTTP_SIZE_LINE_MAX bytes in the line that begins a chunk,
- * HTTP_TRAILER_MAX in the trailer. A body is not kept here.
+ * HTTP_TRAILER_MAX in the trailer. Bodies are not kept.
  */
 #ifndef ADMIN_HTTP_HTTP_PARSER_H
 #define ADMIN_HTTP_HTTP_PARSER_H
@@ -42,10 +41,10 @@ enum http_stage {
 };
 
 enum http_event {
-    HTTP_EVENT_MORE,   /* all bytes were taken, more are needed */
-    HTTP_EVENT_HEAD,   /* the head is complete: what follows tells of it, up to http_parser_next */
-    HTTP_EVENT_BODY,   /* a piece of the body */
-    HTTP_EVENT_DONE,   /* the request is complete; nothing more is taken */
+    HTTP_EVENT_MORE, /* all bytes were taken, more are needed */
+    HTTP_EVENT_HEAD, /* the head is complete: the functions below read it, up to http_parser_next */
+    HTTP_EVENT_BODY, /* a piece of the body */
+    HTTP_EVENT_DONE, /* the request is complete; nothing more is taken */
     HTTP_EVENT_FAILED, /* refused: see status and problem */
 };
 
@@ -84,13 +83,13 @@ void http_parser_finish(struct http_parser *p);
 void http_parser_next(struct http_parser *p);
 
 /*
- * Takes bytes from the front of *bytes and says what they led to. With BODY *ret_piece is a part of *bytes. To be called
- * again until it returns MORE or DONE, or FAILED, which it returns ever after.
+ * Takes bytes from the front of *bytes, up to the next event. With BODY, *ret_piece is a part of *bytes. Call it again until it
+ * returns MORE (all bytes are taken), DONE, or FAILED, which is final.
  */
 enum http_event http_parser_read(struct http_parser *p, struct slice *bytes,
                                  struct slice *ret_piece);
 
-/* Of a complete head. The strings live until http_parser_next. */
+/* The method of a complete head. This and the strings below live until http_parser_next. */
 const char *http_parser_method(const struct http_parser *p);
 
 /* The path as the client means it: %XX decoded, without the query. */

@@ -46,7 +46,7 @@ static void put_json(struct http_response *response, struct json *json)
     json_finish(json);
 }
 
-static void refuse(struct http_response *response, unsigned status, const char *why)
+static void tokens_refuse(struct http_response *response, unsigned status, const char *why)
 {
     struct json json;
     json_init_pretty(&json);
@@ -77,7 +77,7 @@ static void put_ensemble(struct json *json, struct server *s)
 }
 
 /* What is applied here is the newest there is. */
-static void tell(struct question *q, struct http_response *response)
+static void question_answer(struct question *q, struct http_response *response)
 {
     struct server *server = q->tokens->view->server;
     struct service *s = server_service(server);
@@ -123,35 +123,35 @@ static void question_fail(struct question *q, const char *why)
 {
     struct http_response response;
     http_response_init(&response);
-    refuse(&response, 503, why);
+    tokens_refuse(&response, 503, why);
     question_end(q, &response);
 }
 
-static void on_confirmed(void *ctx)
+static void question_on_confirmed(void *ctx)
 {
     struct question *q = ctx;
     struct http_response response;
     if (q->exchange == NULL) {
-        tell(q, q->response);
+        question_answer(q, q->response);
         q->response = NULL;
         return;
     }
     http_response_init(&response);
-    tell(q, &response);
+    question_answer(q, &response);
     question_end(q, &response);
 }
 
-static struct question *oldest(const struct tokens *t)
+static struct question *tokens_oldest(const struct tokens *t)
 {
     /* The analyzer does not see list_remove. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
     return list_empty(&t->waiting) ? NULL : CONTAINER_OF(t->waiting.next, struct question, link);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void tokens_on_timer(uv_timer_t *timer)
 {
     struct tokens *t = timer->data;
     struct question *q;
-    while ((q = oldest(t)) != NULL && q->deadline_ms <= tokens_now_ms(t)) {
+    while ((q = tokens_oldest(t)) != NULL && q->deadline_ms <= tokens_now_ms(t)) {
         question_fail(q, "no quorum has answered in time");
     }
 }
@@ -173,17 +173,17 @@ static struct question *question_make(struct tokens *t, const char *path, int64_
     return q;
 }
 
-static void ask(struct tokens *t, const char *path, int64_t token,
-                const struct http_request *request, struct http_response *response)
+static void question_ask(struct tokens *t, const char *path, int64_t token,
+                         const struct http_request *request, struct http_response *response)
 {
     enum { LOOK_MS = 50 };
     struct question *q = question_make(t, path, token);
     if (q == NULL) {
-        refuse(response, 500, "out of memory");
+        tokens_refuse(response, 500, "out of memory");
         return;
     }
     q->response = response;
-    confirmation_ask(server_service(t->view->server), &q->confirmation, on_confirmed, q);
+    confirmation_ask(server_service(t->view->server), &q->confirmation, question_on_confirmed, q);
     if (q->response == NULL) {
         free(q);
         return;
@@ -192,7 +192,7 @@ static void ask(struct tokens *t, const char *path, int64_t token,
     response->later = true;
     list_push_back(&t->waiting, &q->link);
     if (!uv_is_active((uv_handle_t *)&t->timer) &&
-        uv_timer_start(&t->timer, on_timer, LOOK_MS, LOOK_MS) != 0) {
+        uv_timer_start(&t->timer, tokens_on_timer, LOOK_MS, LOOK_MS) != 0) {
         abort(); /* only for a handle that is closing */
     }
 }
@@ -204,7 +204,7 @@ bool tokens_answer(struct tokens *t, const struct http_request *request,
         return false;
     }
     if ((server_service(t->view->server)->command_options & COMMAND_FENCING) == 0) {
-        refuse(response, 404, "this server does not fence: set fencing.enabled=yes");
+        tokens_refuse(response, 404, "this server does not fence: set fencing.enabled=yes");
         return true;
     }
     const char *path = http_argument(request, "path");
@@ -212,11 +212,11 @@ bool tokens_answer(struct tokens *t, const struct http_request *request,
     int64_t token;
     if (path == NULL || !path_valid(slice_str(path)) || text == NULL ||
         !java_number_parse(slice_str(text), &token)) {
-        refuse(response, 400, "the question is /fence?path=PATH&token=N");
+        tokens_refuse(response, 400, "the question is /fence?path=PATH&token=N");
     } else if (!view_serving(t->view)) {
-        refuse(response, 503, TEXT_NOT_SERVING);
+        tokens_refuse(response, 503, TEXT_NOT_SERVING);
     } else {
-        ask(t, path, token, request, response);
+        question_ask(t, path, token, request, response);
     }
     return true;
 }
@@ -241,12 +241,12 @@ struct tokens *tokens_create(uv_loop_t *loop, struct view *v)
 void tokens_cancel(struct tokens *t)
 {
     struct question *q;
-    while ((q = oldest(t)) != NULL) {
+    while ((q = tokens_oldest(t)) != NULL) {
         question_fail(q, TEXT_NOT_SERVING);
     }
 }
 
-static void on_closed(uv_handle_t *handle)
+static void tokens_on_closed(uv_handle_t *handle)
 {
     struct tokens *t = handle->data;
     if (t->closed != NULL) {
@@ -263,5 +263,5 @@ void tokens_close(struct tokens *t, void (*cb)(void *ctx), void *ctx)
     tokens_cancel(t);
     t->closed = cb;
     t->closed_ctx = ctx;
-    uv_close((uv_handle_t *)&t->timer, on_closed);
+    uv_close((uv_handle_t *)&t->timer, tokens_on_closed);
 }
