@@ -387,7 +387,8 @@ def test_commands():
         assert run("fence", "list", *where) == (0, "", "")
         assert run("fence", "bind", "/app/x", "/lock", "--lock-delay", "15s", *where) == (0, "", "")
         assert run("fence", "bind", "/app", "/other", *where) == (0, "", "")
-        assert run("fence", "list", *where)[1] == "/app\t/other\t0ms\t0ms\n/app/x\t/lock\t15s\t0ms\n"
+        assert run("fence", "list", *where)[1] == \
+            "PREFIX\tLOCK\tDELAY\tLEFT\n/app\t/other\t0ms\t0ms\n/app/x\t/lock\t15s\t0ms\n"
         code, out, _ = run("fence", "bind", "/app/x", "/lock", "--json", *where)  # anew
         assert code == 0 and json.loads(out) == {"prefix": "/app/x", "lock": "/lock", "lock_delay_ms": 0}, out
         code, out, _ = run("fence", "list", "--json", *where)

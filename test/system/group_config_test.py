@@ -79,8 +79,8 @@ def group_members(server):
     watch.expect("JOINED\talice\t")
     bob = Process(host, "group", "join", "/app/group", "--id", "bob", "--", "sleep", "600")
     watch.expect("JOINED\tbob")
-    lines = [line.split("\t") for line in run(host, "group", "list", "/app/group").splitlines()]
-    assert [(line[0], line[2]) for line in lines] == [("alice", "one?two"), ("bob", "")], lines
+    titles, *lines = [line.split("\t") for line in run(host, "group", "list", "/app/group").splitlines()]
+    assert titles == ["ID", "TOKEN", "DATA"] and [(line[0], line[2]) for line in lines] == [("alice", "one?two"), ("bob", "")], lines
     listed = [json.loads(line) for line in run(host, "group", "list", "/app/group", "--json").splitlines()]
     assert listed[0]["id"] == "alice" and listed[0]["data"] == "one\ttwo", listed
     run(host, "group", "join", "/app/group", "--id", "alice", "--timeout", "300ms", code=75)
@@ -100,7 +100,7 @@ def group_command(server):
     script = 'echo "$CONCLAVE_ID of $CONCLAVE_PATH"; trap "echo got it; exit 7" TERM; while :; do sleep 0.05; done'
     member = Process(host, "group", "join", "/app/cmd", "--id", "c", "--", "sh", "-c", script)
     member.expect("c of /app/cmd")
-    assert run(host, "group", "list", "/app/cmd").startswith("c\t")
+    assert run(host, "group", "list", "/app/cmd").startswith("ID\tTOKEN\tDATA\nc\t")
     assert member.end() == 7
     assert "got it" in member.text()
     assert run(host, "group", "list", "/app/cmd") == ""
@@ -181,13 +181,13 @@ def config_watch(server):
                         "sh", "-c", script)
         watch.expect("CHANGED\tone")
         mzxid = run(host, "config", "put", "/app/live", "two").split()[1]
-        assert run(host, "config", "ack", "/app/live", mzxid, "--at-least", "1").startswith("web1\tOK\t")
+        assert run(host, "config", "ack", "/app/live", mzxid, "--at-least", "1").splitlines()[1].startswith("web1\tOK\t")
         with open(file, encoding="utf-8") as value, open(cache, encoding="utf-8") as kept:
             assert value.read() == "two" and kept.read() == "two"
         assert os.stat(file).st_mode & 0o777 == 0o600, "the mode it had"
         mzxid = run(host, "config", "put", "/app/live", "bad").split()[1]
         refused = run(host, "config", "ack", "/app/live", mzxid, "--at-least", "1", code=1)
-        assert refused.startswith("web1\tECANCELED\t"), refused
+        assert refused.startswith("ID\tRESULT\tZXID\tMZXID\tWHY\nweb1\tECANCELED\t"), refused
         with open(cache, encoding="utf-8") as kept:
             assert kept.read() == "two"
         run(host, "config", "ack", "/app/live", mzxid, "--at-least", "2", code=1)
@@ -223,7 +223,7 @@ def roll_out(server):
     host = server.host
     readers = [Process(host, "config", "watch", "/app/roll", "--ack", name, "--", "sh", "-c", f"sleep {pause}")
                for name, pause in (("fast", 0), ("slow", 1))]
-    eventually(lambda: len(run(host, "config", "status", "/app/roll").splitlines()) == 2)
+    eventually(lambda: len(run(host, "config", "status", "/app/roll").splitlines()) == 3)
     mzxid = run(host, "config", "put", "/app/roll", "next").split()[1]
     began = time.monotonic()
     done = run(host, "config", "ack", "/app/roll", mzxid, "--at-least", "2", "--timeout", "20s")
@@ -245,7 +245,7 @@ def restart(server):
     assert "LEFT" not in watch.text()
     server.start()
     watch.expect("FRESH")
-    eventually(lambda: run(host, "group", "list", "/app/outage").startswith("m\t"))
+    eventually(lambda: run(host, "group", "list", "/app/outage").startswith("ID\tTOKEN\tDATA\nm\t"))
     assert member.process.poll() is None
     member.end()
     watch.expect("LEFT\tm")

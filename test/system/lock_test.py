@@ -249,7 +249,8 @@ def test_list():
     tokens = [e.started()[0] for e in held]
     waiting = lock("/listed", "--write", "--id", "w3")
     waits("/listed", 3)
-    lines = [line.split("\t") for line in cli.ok("lock", "--list", "/listed").splitlines()]
+    titles, *lines = [line.split("\t") for line in cli.ok("lock", "--list", "/listed").splitlines()]
+    assert titles == ["ROLE", "NODE", "TOKEN", "SINCE", "ID"], titles
     assert [line[0] for line in lines] == ["reader", "reader", "waiting"], lines
     assert sorted(line[4] for line in lines[:2]) == ["r1", "r2"] and lines[2][4] == "w3", lines
     assert sorted(int(line[2]) for line in lines[:2]) == sorted(tokens), (lines, tokens)

@@ -101,7 +101,7 @@ def test_order_and_views(bench):
     path = path_of("order")
     names = [bench.run("queue", "put", path, "second").strip(), bench.run("queue", "put", path, text="third").strip()]
     names.insert(0, json.loads(bench.run("queue", "put", path, "first", "--priority", "1", "--json"))["name"])
-    assert [line.split("\t")[0] for line in bench.run("queue", "list", path).splitlines()] == names
+    assert [line.split("\t")[0] for line in bench.run("queue", "list", path).splitlines()] == ["NAME", *names]
     assert bench.run("queue", "peek", path) == "first"
     taken = json.loads(bench.run("queue", "take", path, "--json"))
     assert (taken["name"], taken["priority"], taken["attempt"], taken["data"]) == (names[0], 1, 1, "first"), taken
@@ -121,7 +121,7 @@ def test_failures_and_dead_letters(bench):
     assert json.loads(bench.run("queue", "list", path, "--json"))["attempts"] == 1
     bench.run("queue", "take", path, "--max-attempts", "2", "--", "sh", "-c", "kill -9 $$", code=137)
     assert bench.run("queue", "list", path) == ""
-    assert bench.run("queue", "dead", path).split("\t")[0] == name
+    assert bench.run("queue", "dead", path).splitlines()[1].split("\t")[0] == name
     bench.run("queue", "requeue", path, name)
     bench.run("queue", "requeue", path, name, code=1)
     assert bench.run("queue", "take", path, "--", "sh", "-c", "cat; echo -n \" $CONCLAVE_ATTEMPT\"") == "poison 1"
@@ -141,7 +141,7 @@ def test_acl(bench):
     held.send_signal(signal.SIGTERM)
     held.wait(PATIENCE_S)
     bench.run("queue", "take", path, "--max-attempts", "2", *acls.WORDS, "--", "sh", "-c", "exit 7", code=7)
-    assert bench.run("queue", "dead", path, *acls.WORDS[:2]).split("\t")[0] == name
+    assert bench.run("queue", "dead", path, *acls.WORDS[:2]).splitlines()[1].split("\t")[0] == name
     assert acls.foreign(address, path + ".dead", 2) == []
     bench.run("queue", "requeue", path, name, code=77)
     bench.run("queue", "requeue", path, name, *acls.WORDS)
@@ -437,7 +437,7 @@ def test_E04_a_put_left_behind_on_the_old_server_never_appears(_seed):
             error = left.read_reply().err
             assert error == SESSION_MOVED, error
         time.sleep(1)
-        names = [line.split("\t")[0] for line in bench.run("queue", "list", path).splitlines()]
+        names = [line.split("\t")[0] for line in bench.run("queue", "list", path).splitlines()[1:]]
         assert len(names) == 2 and names[0] == kept and "1" * 32 in names[1], names
 
 

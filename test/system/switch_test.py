@@ -165,6 +165,7 @@ def test_ready_is_what_the_child_says():
     shown = listed("/ready")
     assert shown["active"] and shown["members"][0]["ready"] and shown["members"][0]["token"] == token, shown
     text = cli.ok("switch", "/ready", "--list")
+    assert text.startswith("ROLE\tID\tTOKEN\tADDRESS\tSTATE\n"), text
     assert re.search(rf"^active\ta\t{token}\t\S+:0\tserving$", text, re.M) and "member\ta" in text, text
     first.stop()
 

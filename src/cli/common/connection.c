@@ -324,6 +324,22 @@ void connection_close(struct conclave_client *client)
     }
 }
 
+int connection_run_recipes(const char *command, const struct common_options *options,
+                           int (*fn)(struct conclave_recipes *recipes, void *ctx), void *ctx)
+{
+    struct conclave_client *client = NULL;
+    struct conclave_recipes *recipes = NULL;
+    int code = connection_open_own(command, options, NULL, NULL, &client);
+    if (code != 0) {
+        return code;
+    }
+    int error = conclave_recipes_create(client, &recipes);
+    code = error == 0 ? fn(recipes, ctx) : fail(command, NULL, error);
+    conclave_recipes_destroy(recipes);
+    connection_close(client);
+    return code;
+}
+
 int path_check(const struct command_usage *usage, const char *path)
 {
     if (path[0] != '/') {
@@ -355,6 +371,13 @@ static bool reader_is_gone(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
     return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
+void output_titles(const struct common_options *options, size_t rows, const char *titles)
+{
+    if (!options->json && rows > 0) {
+        puts(titles);
+    }
 }
 
 int output_end(const char *command, int exit_code)

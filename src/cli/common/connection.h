@@ -9,6 +9,7 @@
 #include "cli/common/options.h"
 
 #include <conclave/client.h>
+#include <conclave/recipes.h>
 #include <conclave/servers.h>
 
 /* The ACL of --acl or, without that, of $CONCLAVE_ACL; no entries: neither. 0, or the exit code after the
@@ -47,6 +48,10 @@ struct connection_base {
 void connection_share(const struct connection_base *base);
 bool connection_is_shared(void);
 
+/* Connects, calls fn with recipes on that connection, and ends both. The exit code of fn, or of an error that was told. */
+int connection_run_recipes(const char *command, const struct common_options *options,
+                           int (*fn)(struct conclave_recipes *recipes, void *ctx), void *ctx);
+
 /* Ends the session; waits a second at most for the server to know. */
 void connection_close(struct conclave_client *client);
 
@@ -65,6 +70,9 @@ int exit_code_of(int error);
 /* Whether path is a node's path: "/" first, no empty, "." or ".." part, no control character.
  * Tells what is wrong otherwise. OPTIONS_GO_ON or CLI_EXIT_USAGE. */
 int path_check(const struct command_usage *usage, const char *path);
+
+/* The first line of a list: its titles, with tabs between. Nothing with --json, and nothing without rows. */
+void output_titles(const struct common_options *options, size_t rows, const char *titles);
 
 /* Flushes stdout. The given exit code, or CLI_EXIT_IO after the trouble was told. */
 int output_end(const char *command, int exit_code);

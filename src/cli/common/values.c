@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct unit {
     const char *name;
@@ -155,4 +156,12 @@ const char *nearest_name(const char *word, const char *(*next)(size_t index, con
         }
     }
     return best;
+}
+
+const char *host_pid_text(char buf[HOST_PID_MAX])
+{
+    char host[HOST_PID_MAX - 16] = "localhost";
+    (void)gethostname(host, sizeof host - 1); /* a name that was cut still has its end */
+    snprintf(buf, HOST_PID_MAX, "%s:%ld", host, (long)getpid());
+    return buf;
 }

@@ -52,6 +52,18 @@ void waiter_wake(struct waiter *w)
     (void)ignored;
 }
 
+void waiter_end(struct waiter *w, int error)
+{
+    int none = 0;
+    (void)atomic_compare_exchange_strong(&w->error, &none, error);
+    waiter_wake(w);
+}
+
+int waiter_error(struct waiter *w)
+{
+    return atomic_load(&w->error);
+}
+
 /* What a poll that returned means; WAITER_TIMEOUT when nothing remains of it. */
 static enum waiter_event waiter_read(struct waiter *w, const struct pollfd *fds, int *ret_signal)
 {
@@ -100,4 +112,11 @@ enum waiter_event waiter_wait(struct waiter *w, int extra_fd, int64_t timeout_ms
             }
         }
     }
+}
+
+int waiter_wait_end(struct waiter *w)
+{
+    int number = 0;
+    while (waiter_wait(w, -1, -1, &number) == WAITER_TIMEOUT) {}
+    return number;
 }

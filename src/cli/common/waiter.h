@@ -6,13 +6,15 @@
 #ifndef CLI_COMMON_WAITER_H
 #define CLI_COMMON_WAITER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 struct waiter {
-    int signal_fd; /* signalfd of the signals */
-    int wake_fd;   /* eventfd */
-    bool input;    /* stdin is still watched */
+    int signal_fd;    /* signalfd of the signals */
+    int wake_fd;      /* eventfd */
+    bool input;       /* stdin is still watched */
+    atomic_int error; /* of waiter_end; 0: none */
 };
 
 enum waiter_event {
@@ -30,8 +32,16 @@ void waiter_finish(struct waiter *w);
 /* From any thread; several before a wait count as one. */
 void waiter_wake(struct waiter *w);
 
+/* From any thread: the command ends for this reason, the first one that is given. Wakes. */
+void waiter_end(struct waiter *w, int error);
+/* That reason; 0: none. */
+int waiter_error(struct waiter *w);
+
 /* Waits at most timeout_ms, -1 being for ever. extra_fd: one more to wait for, or -1. */
 enum waiter_event waiter_wait(struct waiter *w, int extra_fd, int64_t timeout_ms, int *ret_signal);
+
+/* Waits for a signal or a wake-up. The signal's number; 0: none. */
+int waiter_wait_end(struct waiter *w);
 
 /* INT, TERM, HUP and QUIT: what ends a command that would go on for ever. */
 extern const int WAITER_END_SIGNALS[];

@@ -156,6 +156,7 @@ static int fence_list(struct conclave_client *client, const struct fence_options
     if (o->common.json) {
         error = list_json(list, count);
     } else {
+        output_titles(&o->common, count, "PREFIX\tLOCK\tDELAY\tLEFT");
         for (size_t i = 0; i < count; i++) {
             printf("%s\t%s\t%s\t%s\n", list[i].prefix, list[i].lock,
                    duration_text(list[i].lock_delay_ms, delay),

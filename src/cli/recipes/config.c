@@ -239,6 +239,7 @@ static int config_acks(struct conclave_recipes *recipes, const struct config_opt
     wanted.at_least = (size_t)options->at_least;
     int error =
         conclave_config_wait_acked(recipes, &wanted, options->common.timeout_ms, &list, &count);
+    output_titles(&options->common, count, "ID\tRESULT\tZXID\tMZXID\tWHY");
     for (size_t i = 0; i < count && printed == 0; i++) {
         printed = ack_print(options->common.json, &list[i]);
     }
@@ -254,27 +255,20 @@ static int config_acks(struct conclave_recipes *recipes, const struct config_opt
 
 /* --- the command -------------------------------------------------------------------------------- */
 
-static int with_recipes(const struct config_options *options, const struct operands *operands,
-                        int64_t zxid)
+struct config_call {
+    const struct config_options *options;
+    const struct operands *operands;
+    int64_t zxid; /* of ack */
+};
+
+static int config_verb_run(struct conclave_recipes *recipes, void *ctx)
 {
-    struct conclave_client *client;
-    struct conclave_recipes *recipes = NULL;
-    int code = connection_open_own(CONFIG_USAGE.name, &options->common, NULL, NULL, &client);
-    if (code != 0) {
-        return code;
+    const struct config_call *call = ctx;
+    if (call->operands->words[0][0] != 'p') {
+        return config_acks(recipes, call->options, call->operands->words[1], call->zxid);
     }
-    int error = conclave_recipes_create(client, &recipes);
-    if (error != 0) {
-        code = fail(CONFIG_USAGE.name, NULL, error);
-    } else if (operands->words[0][0] == 'p') {
-        code = options->tree ? config_put_tree(recipes, options, operands)
-                             : config_put(recipes, options, operands);
-    } else {
-        code = config_acks(recipes, options, operands->words[1], zxid);
-    }
-    conclave_recipes_destroy(recipes);
-    connection_close(client);
-    return code;
+    return call->options->tree ? config_put_tree(recipes, call->options, call->operands)
+                               : config_put(recipes, call->options, call->operands);
 }
 
 /* What options_parse cannot know. */
@@ -334,7 +328,8 @@ int command_config(int argc, char **argv)
     } else if (operands.words[0][0] == 'w') {
         code = config_watch(&options, operands.words[1], operands.command);
     } else {
-        code = with_recipes(&options, &operands, zxid);
+        struct config_call call = {&options, &operands, zxid};
+        code = connection_run_recipes(CONFIG_USAGE.name, &options.common, config_verb_run, &call);
     }
     return output_end(CONFIG_USAGE.name, code);
 }

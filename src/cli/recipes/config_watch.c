@@ -26,17 +26,9 @@ struct watching {
     char *const *argv; /* NULL: none */
     bool once;         /* get: the first state is all */
     struct waiter waiter;
-    atomic_int error;   /* why it ended by itself, 0: it did not */
     atomic_int present; /* get: 1 the node is there, -1 it is not */
     atomic_int child;   /* process that is being run, 0: none */
 };
-
-static void watching_end(struct watching *w, int error)
-{
-    int none = 0;
-    (void)atomic_compare_exchange_strong(&w->error, &none, error);
-    waiter_wake(&w->waiter);
-}
 
 /* --- output ------------------------------------------------------------------------------- */
 
@@ -218,7 +210,7 @@ static int on_change(struct conclave_config *config, const struct conclave_confi
         config_print_node(w->options, state, &state->nodes[i], event);
     }
     if (fflush(stdout) != 0) {
-        watching_end(w, CONCLAVE_EIO);
+        waiter_end(&w->waiter, CONCLAVE_EIO);
     }
     if (w->once) {
         atomic_store(&w->present, state->count > 0 ? 1 : -1);
@@ -248,9 +240,9 @@ static void on_file_error(struct conclave_config *config, int error, void *ctx)
 
 static void on_closed(struct conclave_config *config, int why, void *ctx)
 {
-    (void)config;
+    struct watching *w = ctx;
     if (why != CONCLAVE_ECLOSED) {
-        watching_end(ctx, why);
+        waiter_end(&w->waiter, why);
     }
 }
 
@@ -294,7 +286,7 @@ static int watch_until_end(struct watching *w, struct conclave_recipes *recipes)
     }
     error = conclave_config_close_wait(config, CONCLAVE_FOREVER);
     conclave_config_destroy(config);
-    error = atomic_load(&w->error) != 0 ? atomic_load(&w->error) : error;
+    error = waiter_error(&w->waiter) != 0 ? waiter_error(&w->waiter) : error;
     if (error != 0) {
         return fail(CONFIG_USAGE.name, w->path, error);
     }

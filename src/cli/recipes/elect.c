@@ -3,6 +3,7 @@
 
 #include "cli/common/command.h"
 #include "cli/common/values.h"
+#include "cli/recipes/hold_functions.h"
 
 #include <conclave/election.h>
 
@@ -78,7 +79,7 @@ static const char MORE[] =
     "--status-fd tells CMD's own 64 to 78 from these: its \"reason\" is one of exited, signaled, "
     "lost, denied, exec-failed, timeout, signal, released, unreachable, guardian, error.\n"
     "\n"
-    "--list prints a candidate per line: role, node, token, id, tabs between. --watch prints a "
+    "--list prints titles, then a candidate per line: role, node, token, id, tabs between. --watch prints a "
     "leader per line: \"leader\" (elected) or \"ready\" (and announced), node, token, id; or "
     "\"none\". Both know --json. The session timeout must be at least three ticks of the server.\n";
 
@@ -97,33 +98,22 @@ const struct command_usage ELECT_USAGE = {
 
 /* --- leading ---------------------------------------------------------------------------------- */
 
-static int on_elected(struct conclave_election *election, struct conclave_token token, bool regrant,
-                      void *ctx)
+HOLD_FUNCTIONS(election)
+
+static int elect_on_elected(struct conclave_election *election, struct conclave_token token,
+                            bool regrant, void *ctx)
 {
     (void)regrant;
     hold_granted(ctx, token.czxid, conclave_election_lease_until_ns(election));
     return 0;
 }
 
-static void on_revoked(struct conclave_election *election, int why, int64_t stop_within_ms,
-                       void *ctx)
-{
-    (void)election;
-    hold_revoked(ctx, why, stop_within_ms);
-}
-
-static void on_closed(struct conclave_election *election, int why, void *ctx)
-{
-    (void)election;
-    hold_closed(ctx, why);
-}
-
-static int lead(struct hold *r, void **ret_holding)
+static int elect_start(struct hold *r, void **ret_holding)
 {
     static const struct conclave_election_callbacks callbacks = {
-        .on_elected = on_elected,
-        .on_revoked = on_revoked,
-        .on_closed = on_closed,
+        .on_elected = elect_on_elected,
+        .on_revoked = election_hold_lost,
+        .on_closed = election_hold_closed,
     };
     const struct elect_options *own = r->options->own;
     struct conclave_election_options options = CONCLAVE_ELECTION_OPTIONS_INIT;
@@ -144,32 +134,12 @@ static int lead(struct hold *r, void **ret_holding)
     return error;
 }
 
-static void close_election(void *holding)
-{
-    conclave_election_close(holding);
-}
-
-static void destroy_election(void *holding)
-{
-    conclave_election_destroy(holding);
-}
-
-static int64_t lease_until_ns(const void *holding)
-{
-    return conclave_election_lease_until_ns(holding);
-}
-
-static void node(const void *holding, char *buf, size_t len)
-{
-    conclave_election_node(holding, buf, len);
-}
-
-static int ack(void *holding)
+static int elect_ack(void *holding)
 {
     return conclave_election_ack(holding);
 }
 
-static void tell_timeout(const struct hold *r)
+static void elect_tell_timeout(const struct hold *r)
 {
     char timeout[DURATION_TEXT_MAX];
     fprintf(stderr,
@@ -184,13 +154,10 @@ static const struct hold_kind LEADING = {
     .role = "leader",
     .lost = "leadership lost",
     .withdrawn = "the candidacy is withdrawn",
-    .start = lead,
-    .close = close_election,
-    .destroy = destroy_election,
-    .lease_until_ns = lease_until_ns,
-    .node = node,
-    .ack = ack,
-    .tell_timeout = tell_timeout,
+    .start = elect_start,
+    HOLD_FUNCTIONS_OF(election),
+    .ack = elect_ack,
+    .tell_timeout = elect_tell_timeout,
 };
 
 /* --- arguments -------------------------------------------------------------------------------- */

@@ -18,7 +18,7 @@ struct elect_options {
 extern const struct command_usage ELECT_USAGE;
 
 /* Each runs to its end and gives the exit code. */
-int elect_list(const struct elect_options *options);
-int elect_watch(const struct elect_options *options);
+int elect_list(struct elect_options *options);
+int elect_watch(struct elect_options *options);
 
 #endif

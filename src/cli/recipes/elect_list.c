@@ -9,7 +9,6 @@
 #include <conclave/election.h>
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
 
 #define ANSWER_TIMEOUT_MS 5000
@@ -28,6 +27,7 @@ static int list_print(const struct elect_options *options, const struct conclave
                       size_t count)
 {
     struct json j;
+    output_titles(&options->turn.common, count, "ROLE\tNODE\tTOKEN\tID");
     if (!options->turn.common.json) {
         for (size_t i = 0; i < count; i++) {
             printf("%s\t%s\t%" PRId64 "\t%s\n", i == 0 ? "leader" : "waiting", list[i].node,
@@ -49,60 +49,47 @@ static int list_print(const struct elect_options *options, const struct conclave
     return json_line_print(&j, stdout);
 }
 
-int elect_list(const struct elect_options *options)
+static int elect_list_run(struct conclave_recipes *recipes, void *ctx)
 {
-    struct common_options common = options->turn.common;
-    struct conclave_client *client;
-    struct conclave_recipes *recipes = NULL;
+    const struct elect_options *options = ctx;
     struct conclave_participant *list = NULL;
     size_t count = 0;
-    if (common.timeout_ms == CONCLAVE_FOREVER) {
-        common.timeout_ms = ANSWER_TIMEOUT_MS;
-    }
-    int code = connection_open(ELECT_USAGE.name, &common, NULL, NULL, &client);
-    if (code != 0) {
-        return code;
-    }
-    int error = conclave_recipes_create(client, &recipes);
-    if (error == 0) {
-        error = conclave_election_participants(recipes, options->turn.path, common.timeout_ms,
-                                               &list, &count);
-    }
+    int64_t timeout_ms = options->turn.common.timeout_ms;
+    int error = conclave_election_participants(
+        recipes, options->turn.path,
+        timeout_ms == CONCLAVE_FOREVER ? ANSWER_TIMEOUT_MS : timeout_ms, &list, &count);
     if (error == CONCLAVE_NO_NODE) {
         error = 0; /* the node comes with the first candidate, and may go with the last */
     }
-    if (error == 0) {
-        error = list_print(options, list, count);
-        conclave_participants_free(list, count);
+    error = error == 0 ? list_print(options, list, count) : error;
+    conclave_participants_free(list, count);
+    return error == 0 ? 0 : fail(ELECT_USAGE.name, options->turn.path, error);
+}
+
+int elect_list(struct elect_options *options)
+{
+    struct common_options common = options->turn.common;
+    if (common.timeout_ms == CONCLAVE_FOREVER) {
+        common.timeout_ms = ANSWER_TIMEOUT_MS;
     }
-    code = error == 0 ? 0 : fail(ELECT_USAGE.name, options->turn.path, error);
-    conclave_recipes_destroy(recipes);
-    connection_close(client);
-    return output_end(ELECT_USAGE.name, code);
+    return output_end(ELECT_USAGE.name,
+                      connection_run_recipes(ELECT_USAGE.name, &common, elect_list_run, options));
 }
 
 /* --- watch ------------------------------------------------------------------------------------ */
 
-struct watching {
-    bool as_json;
+struct elect_watch {
+    const struct elect_options *options;
     struct waiter waiter;
-    atomic_int error; /* why it ended by itself, 0: it did not */
 };
-
-static void watching_end(struct watching *w, int error)
-{
-    atomic_store(&w->error, error);
-    waiter_wake(&w->waiter);
-}
 
 static void on_leader(struct conclave_election *election, const struct conclave_participant *leader,
                       bool acked, void *ctx)
 {
-    struct watching *w = ctx;
+    struct elect_watch *w = ctx;
     const char *event = leader == NULL ? "none" : acked ? "ready" : "leader";
     int error = 0;
-    (void)election;
-    if (w->as_json) {
+    if (w->options->turn.common.json) {
         struct json j;
         json_line_begin(&j);
         json_member_string(&j, "event", event);
@@ -117,60 +104,51 @@ static void on_leader(struct conclave_election *election, const struct conclave_
         error = n < 0 || fflush(stdout) != 0 ? CONCLAVE_EIO : 0;
     }
     if (error != 0) {
-        watching_end(w, error);
+        waiter_end(&w->waiter, error);
     }
 }
 
-static void on_closed(struct conclave_election *election, int why, void *ctx)
+static void elect_watch_on_closed(struct conclave_election *election, int why, void *ctx)
 {
-    (void)election;
+    struct elect_watch *w = ctx;
     if (why != CONCLAVE_ECLOSED) {
-        watching_end(ctx, why);
+        waiter_end(&w->waiter, why);
     }
 }
 
-static int watch_run(struct watching *w, struct conclave_recipes *recipes,
-                     const struct elect_options *wanted, int *ret_signal)
+static int elect_watch_run(struct conclave_recipes *recipes, void *ctx)
 {
+    struct elect_watch *w = ctx;
     struct conclave_election_options options = CONCLAVE_ELECTION_OPTIONS_INIT;
-    struct conclave_election_callbacks callbacks = {.on_leader = on_leader, .on_closed = on_closed};
+    struct conclave_election_callbacks callbacks = {.on_leader = on_leader,
+                                                    .on_closed = elect_watch_on_closed};
     struct conclave_election *election;
-    options.path = wanted->turn.path;
-    options.naming = (enum conclave_naming)wanted->naming;
+    int number = 0;
+    options.path = w->options->turn.path;
+    options.naming = (enum conclave_naming)w->options->naming;
     options.observe_only = true;
     int error = conclave_election_start(recipes, &options, &callbacks, w, &election);
-    if (error != 0) {
-        return error;
+    if (error == 0) {
+        number = waiter_wait_end(&w->waiter);
+        conclave_election_close(election);
+        error = conclave_election_close_wait(election, CONCLAVE_FOREVER);
+        conclave_election_destroy(election);
     }
-    while (waiter_wait(&w->waiter, -1, -1, ret_signal) == WAITER_TIMEOUT) {}
-    conclave_election_close(election);
-    error = conclave_election_close_wait(election, CONCLAVE_FOREVER);
-    conclave_election_destroy(election);
-    return atomic_load(&w->error) != 0 ? atomic_load(&w->error) : error;
+    error = waiter_error(&w->waiter) != 0 ? waiter_error(&w->waiter) : error;
+    return error != 0    ? fail(ELECT_USAGE.name, options.path, error)
+           : number != 0 ? 128 + number
+                         : 0;
 }
 
-int elect_watch(const struct elect_options *options)
+int elect_watch(struct elect_options *options)
 {
     struct common_options common = options->turn.common;
-    struct watching w = {.as_json = common.json};
-    struct conclave_client *client;
-    struct conclave_recipes *recipes = NULL;
-    int number = 0;
+    struct elect_watch w = {.options = options};
     common.timeout_ms = options->turn.connect_timeout_ms;
     if (waiter_init(&w.waiter, WAITER_END_SIGNALS, false) != 0) {
         return fail(ELECT_USAGE.name, NULL, CONCLAVE_EIO);
     }
-    int code = connection_open(ELECT_USAGE.name, &common, NULL, NULL, &client);
-    if (code == 0) {
-        int error = conclave_recipes_create(client, &recipes);
-        if (error == 0) {
-            error = watch_run(&w, recipes, options, &number);
-        }
-        code = error != 0 ? fail(ELECT_USAGE.name, options->turn.path, error)
-                          : (number != 0 ? 128 + number : 0);
-        conclave_recipes_destroy(recipes);
-        connection_close(client);
-    }
+    int code = connection_run_recipes(ELECT_USAGE.name, &common, elect_watch_run, &w);
     waiter_finish(&w.waiter);
     return code;
 }

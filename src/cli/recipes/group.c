@@ -2,13 +2,13 @@
 #include "base/json.h"
 #include "cli/common/command.h"
 #include "cli/common/connection.h"
+#include "cli/common/values.h"
 #include "cli/common/waiter.h"
 #include "cli/run/run_command.h"
 
 #include <conclave/group.h>
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +22,18 @@ struct group_options {
     const char *incarnation;
     int64_t debounce_ms;
     int64_t connect_timeout_ms;
+};
+
+enum group_verb { GROUP_JOIN, GROUP_LIST, GROUP_WATCH, GROUP_VERBS };
+
+/* One run of the command. */
+struct group_call {
+    const struct group_options *options;
+    enum group_verb verb;
+    const char *path;
+    char *const *command;
+    struct waiter waiter;
+    bool stale; /* it was printed; the callbacks' own */
 };
 
 #define FIELD(name) offsetof(struct group_options, name)
@@ -57,7 +69,8 @@ static const struct command_usage USAGE = {
              "  join   is a member while CMD runs; without CMD until its input ends or a\n"
              "         signal comes. The member comes back by itself when the session was\n"
              "         lost or its node deleted\n"
-             "  list   prints the members: name, token and data, with tabs between\n"
+             "  list   prints titles, then the members: name, token and data, with tabs\n"
+             "         between\n"
              "  watch  prints each change, as JOINED, LEFT or UPDATED with a member, and\n"
              "         STALE and FRESH: what is between them may come late, nobody is\n"
              "         taken for gone meanwhile\n"
@@ -125,6 +138,7 @@ static int group_list(struct conclave_recipes *recipes, const struct group_optio
     if (error != 0) {
         return fail(USAGE.name, path, error);
     }
+    output_titles(&options->common, count, "ID\tTOKEN\tDATA");
     for (size_t i = 0; i < count && error == 0; i++) {
         error = print_member(options->common.json, NULL, &list[i]);
     }
@@ -134,54 +148,40 @@ static int group_list(struct conclave_recipes *recipes, const struct group_optio
 
 /* --- join and watch ------------------------------------------------------------------------ */
 
-struct joining {
-    struct waiter waiter;
-    bool as_json;
-    bool stale;       /* told; the callbacks' own */
-    atomic_int error; /* why it ended by itself, 0: it did not */
-};
-
-static void joining_end(struct joining *w, int error)
-{
-    int none = 0;
-    (void)atomic_compare_exchange_strong(&w->error, &none, error);
-    waiter_wake(&w->waiter);
-}
-
 static void on_change(struct conclave_group *group, enum conclave_group_event event,
                       const struct conclave_member *member, void *ctx)
 {
-    struct joining *w = ctx;
+    struct group_call *w = ctx;
     (void)group;
-    int error = print_member(w->as_json, conclave_group_event_name(event), member);
+    int error = print_member(w->options->common.json, conclave_group_event_name(event), member);
     if (error != 0) {
-        joining_end(w, error);
+        waiter_end(&w->waiter, error);
     }
 }
 
 static void on_view(struct conclave_group *group, const struct conclave_group_view *view, void *ctx)
 {
-    struct joining *w = ctx;
+    struct group_call *w = ctx;
     (void)group;
     if (view->stale == w->stale) {
         return;
     }
     w->stale = view->stale;
-    int error = print_member(w->as_json, view->stale ? "STALE" : "FRESH", NULL);
+    int error = print_member(w->options->common.json, view->stale ? "STALE" : "FRESH", NULL);
     if (error != 0) {
-        joining_end(w, error);
+        waiter_end(&w->waiter, error);
     }
 }
 
 static void on_closed(struct conclave_group *group, int why, void *ctx)
 {
-    (void)group;
+    struct group_call *w = ctx;
     if (why != CONCLAVE_ECLOSED) {
-        joining_end(ctx, why);
+        waiter_end(&w->waiter, why);
     }
 }
 
-static int open_group(struct joining *w, struct conclave_recipes *recipes,
+static int open_group(struct group_call *w, struct conclave_recipes *recipes,
                       const struct group_options *wanted, const char *path, bool member,
                       struct conclave_group **ret)
 {
@@ -213,23 +213,22 @@ static int close_group(struct conclave_group *group)
     return error;
 }
 
-static int group_watch(struct joining *w, struct conclave_recipes *recipes,
+static int group_watch(struct group_call *w, struct conclave_recipes *recipes,
                        const struct group_options *options, const char *path)
 {
     struct conclave_group *group;
-    int number = 0;
     int code = open_group(w, recipes, options, path, false, &group);
     if (code != 0) {
         return code;
     }
-    while (waiter_wait(&w->waiter, -1, -1, &number) == WAITER_TIMEOUT) {}
+    int number = waiter_wait_end(&w->waiter);
     int error = close_group(group);
-    error = atomic_load(&w->error) != 0 ? atomic_load(&w->error) : error;
+    error = waiter_error(&w->waiter) != 0 ? waiter_error(&w->waiter) : error;
     return error != 0 ? fail(USAGE.name, path, error) : number != 0 ? 128 + number : 0;
 }
 
 /* While CMD runs. Its exit code, or 76. */
-static int hold_command(struct joining *w, const struct group_options *options, const char *path,
+static int hold_command(struct group_call *w, const struct group_options *options, const char *path,
                         char *const *argv)
 {
     char id[512];
@@ -249,7 +248,7 @@ static int hold_command(struct joining *w, const struct group_options *options, 
         enum waiter_event event = waiter_wait(&w->waiter, fd, fd < 0 ? 200 : -1, &number);
         if (event == WAITER_SIGNAL) {
             (void)kill(pid, number);
-        } else if (event == WAITER_WOKEN && atomic_load(&w->error) != 0) {
+        } else if (event == WAITER_WOKEN && waiter_error(&w->waiter) != 0) {
             lost = true;
             (void)kill(pid, SIGTERM);
         }
@@ -262,13 +261,13 @@ static int hold_command(struct joining *w, const struct group_options *options, 
     }
     code = run_command_wait(pid);
     if (lost) {
-        (void)fail(USAGE.name, path, atomic_load(&w->error));
+        (void)fail(USAGE.name, path, waiter_error(&w->waiter));
         return CLI_EXIT_LOST;
     }
     return code;
 }
 
-static int hold(struct joining *w, const struct group_options *options, const char *path)
+static int hold(struct group_call *w, const struct group_options *options, const char *path)
 {
     int number = 0;
     enum waiter_event event;
@@ -283,14 +282,14 @@ static int hold(struct joining *w, const struct group_options *options, const ch
     do {
         event = waiter_wait(&w->waiter, -1, -1, &number);
     } while (event == WAITER_TIMEOUT);
-    if (atomic_load(&w->error) != 0) {
-        (void)fail(USAGE.name, path, atomic_load(&w->error));
+    if (waiter_error(&w->waiter) != 0) {
+        (void)fail(USAGE.name, path, waiter_error(&w->waiter));
         return CLI_EXIT_LOST;
     }
     return event == WAITER_SIGNAL ? 128 + number : 0;
 }
 
-static int group_join(struct joining *w, struct conclave_recipes *recipes,
+static int group_join(struct group_call *w, struct conclave_recipes *recipes,
                       const struct group_options *options, const char *path, char *const *argv)
 {
     struct conclave_group *group;
@@ -326,74 +325,66 @@ static int group_join(struct joining *w, struct conclave_recipes *recipes,
 
 /* --- the command ---------------------------------------------------------------------------- */
 
-static int group_run(struct joining *w, const struct group_options *options,
-                     const struct operands *operands)
+static int group_verb_run(struct conclave_recipes *recipes, void *ctx)
+{
+    struct group_call *w = ctx;
+    switch (w->verb) {
+    case GROUP_JOIN:
+        return group_join(w, recipes, w->options, w->path, w->command);
+    case GROUP_LIST:
+        return group_list(recipes, w->options, w->path);
+    default:
+        return group_watch(w, recipes, w->options, w->path);
+    }
+}
+
+static int group_run(struct group_call *w)
 {
     static const int FORWARDED[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, 0};
-    struct common_options common = options->common;
-    struct conclave_client *client;
-    struct conclave_recipes *recipes = NULL;
-    const char *path = operands->words[1];
-    bool list = operands->words[0][0] == 'l';
-    bool join = operands->words[0][0] == 'j';
+    struct common_options common = w->options->common;
+    bool join = w->verb == GROUP_JOIN;
     if (waiter_init(&w->waiter, join ? FORWARDED : WAITER_END_SIGNALS,
-                    join && operands->command == NULL) != 0) {
+                    join && w->command == NULL) != 0) {
         return fail(USAGE.name, NULL, CONCLAVE_EIO);
     }
-    common.timeout_ms = list ? common.timeout_ms : options->connect_timeout_ms;
-    int code = connection_open_own(USAGE.name, &common, NULL, NULL, &client);
-    if (code == 0) {
-        int error = conclave_recipes_create(client, &recipes);
-        if (error != 0) {
-            code = fail(USAGE.name, NULL, error);
-        } else if (list) {
-            code = group_list(recipes, options, path);
-        } else if (join) {
-            code = group_join(w, recipes, options, path, operands->command);
-        } else {
-            code = group_watch(w, recipes, options, path);
-        }
-        conclave_recipes_destroy(recipes);
-        connection_close(client);
+    if (w->verb != GROUP_LIST) {
+        common.timeout_ms = w->options->connect_timeout_ms;
     }
+    int code = connection_run_recipes(USAGE.name, &common, group_verb_run, w);
     waiter_finish(&w->waiter);
     return code;
 }
 
 int command_group(int argc, char **argv)
 {
-    static const char *const words[] = {"join", "list", "watch"};
+    static const char *const VERBS[] = {"join", "list", "watch"};
     struct group_options options = {.common = COMMON_OPTIONS_INIT, .connect_timeout_ms = 30000};
+    struct group_call w = {.options = &options};
     struct operands operands;
-    char id[320];
-    bool known = false;
-    options.common.timeout_ms = -1;
+    char id[HOST_PID_MAX];
+    options.common.timeout_ms = CONCLAVE_FOREVER;
     int code = options_parse(&USAGE, argc, argv, &options, &operands);
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        known = known || strcmp(operands.words[0], words[i]) == 0;
+    while (w.verb < GROUP_VERBS && strcmp(operands.words[0], VERBS[w.verb]) != 0) {
+        w.verb++;
     }
-    if (!known) {
+    if (w.verb == GROUP_VERBS) {
         return usage_error(&USAGE, "say join, list or watch");
     }
-    if (operands.command != NULL && operands.words[0][0] != 'j') {
+    w.path = operands.words[1];
+    w.command = operands.command;
+    if (w.command != NULL && w.verb != GROUP_JOIN) {
         return usage_error(&USAGE, "only join runs a command");
     }
-    code = path_check(&USAGE, operands.words[1]);
+    code = path_check(&USAGE, w.path);
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    if (options.common.timeout_ms < 0 && operands.words[0][0] == 'l') {
+    if (options.common.timeout_ms == CONCLAVE_FOREVER && w.verb == GROUP_LIST) {
         options.common.timeout_ms = 5000;
     }
-    if (options.id == NULL) {
-        char host[256] = "localhost";
-        (void)gethostname(host, sizeof host - 1);
-        (void)snprintf(id, sizeof id, "%s:%ld", host, (long)getpid());
-        options.id = id;
-    }
-    struct joining w = {.as_json = options.common.json};
-    return output_end(USAGE.name, group_run(&w, &options, &operands));
+    options.id = options.id != NULL ? options.id : host_pid_text(id);
+    return output_end(USAGE.name, group_run(&w));
 }

@@ -12,6 +12,8 @@
 #define ANSWER_TIMEOUT_MS 5000
 
 struct listed {
+    const struct hold_options *options;
+    bool semaphore;
     struct conclave_contender *list;
     size_t count;
     int32_t permits; /* 0: a lock */
@@ -50,10 +52,12 @@ static void contender_json(struct json *j, const struct conclave_contender *c, b
     json_object_end(j);
 }
 
-static int print(const struct hold_options *options, const struct listed *l)
+static int holders_print(const struct listed *l)
 {
+    const struct hold_options *options = l->options;
     char time[TIME_TEXT_MAX];
     struct json j;
+    output_titles(&options->common, l->count, "ROLE\tNODE\tTOKEN\tSINCE\tID");
     if (!options->common.json) {
         for (size_t i = 0; i < l->count; i++) {
             const struct conclave_contender *c = &l->list[i];
@@ -76,42 +80,36 @@ static int print(const struct hold_options *options, const struct listed *l)
     return json_line_print(&j, stdout);
 }
 
-int holders_output(const struct hold_options *options, bool semaphore)
+static int holders_run(struct conclave_recipes *recipes, void *ctx)
 {
-    struct common_options common = options->common;
-    struct conclave_client *client;
-    struct conclave_recipes *recipes = NULL;
-    struct listed l = {.list = NULL};
-    const char *command = options->usage->name;
-    if (common.timeout_ms == CONCLAVE_FOREVER) {
-        common.timeout_ms = ANSWER_TIMEOUT_MS;
-    }
-    int code = connection_open(command, &common, NULL, NULL, &client);
-    if (code != 0) {
-        return code;
-    }
-    int error = conclave_recipes_create(client, &recipes);
-    if (error == 0) {
-        error = semaphore ? conclave_semaphore_contenders(recipes, options->path, common.timeout_ms,
-                                                          &l.list, &l.count, &l.permits)
-                          : conclave_lock_contenders(recipes, options->path, common.timeout_ms,
-                                                     &l.list, &l.count);
-    }
+    struct listed *l = ctx;
+    const struct hold_options *o = l->options;
+    int64_t timeout_ms =
+        o->common.timeout_ms == CONCLAVE_FOREVER ? ANSWER_TIMEOUT_MS : o->common.timeout_ms;
+    int error = l->semaphore
+                    ? conclave_semaphore_contenders(recipes, o->path, timeout_ms, &l->list,
+                                                    &l->count, &l->permits)
+                    : conclave_lock_contenders(recipes, o->path, timeout_ms, &l->list, &l->count);
     if (error == CONCLAVE_NO_NODE) {
         error = 0; /* the node comes with the first contender, and may go with the last */
     }
-    if (error == 0) {
-        error = print(options, &l);
-    }
-    conclave_contenders_free(l.list, l.count);
+    error = error == 0 ? holders_print(l) : error;
+    conclave_contenders_free(l->list, l->count);
     if (error == CONCLAVE_ECONFLICT) {
         fprintf(stderr, "conclave %s: %s: no semaphore: its data is not the number of places\n",
-                command, options->path);
-        code = CLI_EXIT_CONFIG;
-    } else {
-        code = error == 0 ? 0 : fail(command, options->path, error);
+                o->usage->name, o->path);
+        return CLI_EXIT_CONFIG;
     }
-    conclave_recipes_destroy(recipes);
-    connection_close(client);
-    return output_end(command, code);
+    return error == 0 ? 0 : fail(o->usage->name, o->path, error);
+}
+
+int holders_output(const struct hold_options *options, bool semaphore)
+{
+    struct common_options common = options->common;
+    struct listed l = {.options = options, .semaphore = semaphore};
+    if (common.timeout_ms == CONCLAVE_FOREVER) {
+        common.timeout_ms = ANSWER_TIMEOUT_MS;
+    }
+    return output_end(options->usage->name,
+                      connection_run_recipes(options->usage->name, &common, holders_run, &l));
 }

@@ -1,44 +1,33 @@
 /* conclave lock: arguments, help, and what it holds (hold_command.h). */
 #include "cli/common/command.h"
-#include "cli/common/values.h"
-#include "cli/recipes/holders_output.h"
-#include "cli/run/hold_command.h"
+#include "cli/recipes/acquire.h"
+#include "cli/recipes/hold_functions.h"
 
 #include <conclave/lock.h>
 
 #include <stdio.h>
-#include <string.h>
 
 /* In the order of enum conclave_naming. */
 static const char *const NAMING_CHOICES[] = {"native", "latch", "lock", "kazoo", NULL};
 
 struct lock_options {
-    struct hold_options turn;
-    bool try;
-    bool list;
+    struct acquire_options acquire;
     bool read;
     bool write;
     int naming; /* enum conclave_naming */
 };
 
 #define FIELD(name) offsetof(struct lock_options, name)
-#define TURN_FIELD(name) offsetof(struct lock_options, turn.name)
+#define TURN_FIELD(name) offsetof(struct lock_options, acquire.turn.name)
 
 static const struct option_row ROWS[] = {
-    {"try", 0, OPTION_FLAG, FIELD(try), NULL,
-     "Do not wait. Give up, with exit code 75, when it is not free now.", NULL},
-    {"timeout", 0, OPTION_DURATION, TURN_FIELD(common.timeout_ms), "DURATION",
-     "Give up after this time, with exit code 75. Default: wait forever.", NULL},
-    {"conflict-exit-code", 'E', OPTION_INTEGER, TURN_FIELD(timeout_exit), "N",
-     "Exit code instead of 75.", NULL},
+    ACQUIRE_ROWS("it is not free"),
     {"read", 0, OPTION_FLAG, FIELD(read), NULL, "Share it with readers; wait for writers.", NULL},
     {"write", 0, OPTION_FLAG, FIELD(write), NULL,
      "Hold it alone, among readers. Without --read and --write: hold it alone.", NULL},
     {"naming", 0, OPTION_CHOICE, FIELD(naming), "native|latch|lock|kazoo",
      "Names of the nodes, to share PATH with other clients. native, the default: our own names; lock: those of Curator's InterProcessMutex, InterProcessReadWriteLock and LeaderSelector; latch: those of its LeaderLatch; kazoo: those of kazoo's Lock, ReadLock, WriteLock and Election.",
      NAMING_CHOICES},
-    {"list", 'l', OPTION_FLAG, FIELD(list), NULL, "Print holders and waiters in order, and end.",
-     NULL},
     TURN_ROWS(TURN_FIELD),
     {.name = NULL},
 };
@@ -67,7 +56,7 @@ static const char MORE[] =
     "  CONCLAVE_LEASE_SHM_FD        descriptor of the lease's page, as of elect\n"
     "  CONCLAVE_ROLE                holder, reader or writer\n"
     "\n"
-    "--list prints a line for each: role, node, token, since when it has been there, id, tabs "
+    "--list prints titles, then a line for each: role, node, token, since when it has been there, id, tabs "
     "between; with --json an object.\n"
     "\n"
     "Exit codes: CMD's own; 128+n when it died of signal n, or when signal n came while waiting; "
@@ -92,8 +81,10 @@ static const struct command_usage USAGE = {
 
 /* --- holding ---------------------------------------------------------------------------------- */
 
-static void on_acquired(struct conclave_lock *lock, int error, struct conclave_token token,
-                        void *ctx)
+HOLD_FUNCTIONS(lock)
+
+static void lock_on_acquired(struct conclave_lock *lock, int error, struct conclave_token token,
+                             void *ctx)
 {
     if (error == 0) {
         hold_granted(ctx, token.czxid, conclave_lock_lease_until_ns(lock));
@@ -102,22 +93,10 @@ static void on_acquired(struct conclave_lock *lock, int error, struct conclave_t
     }
 }
 
-static void on_lost(struct conclave_lock *lock, int why, int64_t stop_within_ms, void *ctx)
+static int lock_start(struct hold *r, void **ret_holding)
 {
-    (void)lock;
-    hold_revoked(ctx, why, stop_within_ms);
-}
-
-static void on_closed(struct conclave_lock *lock, int why, void *ctx)
-{
-    (void)lock;
-    hold_closed(ctx, why);
-}
-
-static int start(struct hold *r, void **ret_holding)
-{
-    static const struct conclave_lock_callbacks callbacks = {.on_lost = on_lost,
-                                                             .on_closed = on_closed};
+    static const struct conclave_lock_callbacks callbacks = {.on_lost = lock_hold_lost,
+                                                             .on_closed = lock_hold_closed};
     const struct lock_options *own = r->options->own;
     struct conclave_lock_options options = CONCLAVE_LOCK_OPTIONS_INIT;
     struct conclave_lock *lock;
@@ -133,58 +112,26 @@ static int start(struct hold *r, void **ret_holding)
         return error;
     }
     *ret_holding = lock;
-    int64_t timeout = own->try ? 0 : CONCLAVE_FOREVER; /* --timeout is counted by the turn */
-    error = conclave_lock_acquire_async(lock, 1, timeout, on_acquired, r);
+    int64_t timeout =
+        own->acquire.try ? 0 : CONCLAVE_FOREVER; /* --timeout is counted by the turn */
+    error = conclave_lock_acquire_async(lock, 1, timeout, lock_on_acquired, r);
     if (error != 0) {
         hold_failed(r, error); /* the handle has to be closed */
     }
     return 0;
 }
 
-static void close_lock(void *holding)
+static void lock_tell_timeout(const struct hold *r)
 {
-    conclave_lock_close(holding);
-}
-
-static void destroy_lock(void *holding)
-{
-    conclave_lock_destroy(holding);
-}
-
-static int64_t lease_until_ns(const void *holding)
-{
-    return conclave_lock_lease_until_ns(holding);
-}
-
-static void node(const void *holding, char *buf, size_t len)
-{
-    conclave_lock_node(holding, buf, len);
-}
-
-static void tell_timeout(const struct hold *r)
-{
-    const struct lock_options *own = r->options->own;
-    char timeout[DURATION_TEXT_MAX];
-    if (own->try) {
-        fprintf(
-            stderr,
-            "conclave lock: %s: held by another; see by whom with \"conclave lock --list %s\"\n",
-            r->options->path, r->options->path);
-    } else {
-        fprintf(
-            stderr,
-            "conclave lock: %s: not got within %s; see who holds it with \"conclave lock --list %s\"\n",
-            r->options->path, duration_text(r->options->common.timeout_ms, timeout),
-            r->options->path);
-    }
+    bool try = ((const struct acquire_options *)r->options->own)->try;
+    acquire_tell_timeout(r, "held by another", "not got", try ? "by whom" : "who holds it");
 }
 
 #define KIND(role_)                                                                                \
     {                                                                                              \
         .thing = "lock", .role = (role_), .lost = "lock lost",                                     \
-        .withdrawn = "the lock is released", .start = start, .close = close_lock,                  \
-        .destroy = destroy_lock, .lease_until_ns = lease_until_ns, .node = node,                   \
-        .tell_timeout = tell_timeout                                                               \
+        .withdrawn = "the lock is released", .start = lock_start, HOLD_FUNCTIONS_OF(lock),         \
+        .tell_timeout = lock_tell_timeout                                                          \
     }
 
 static const struct hold_kind HOLDER = KIND("holder");
@@ -193,16 +140,10 @@ static const struct hold_kind WRITER = KIND("writer");
 
 /* --- arguments -------------------------------------------------------------------------------- */
 
-static int check(const struct lock_options *options)
+static int lock_check(const struct lock_options *options)
 {
     if (options->read && options->write) {
         return usage_error(&USAGE, "give --read or --write, not both");
-    }
-    if (options->try && options->turn.common.timeout_ms != CONCLAVE_FOREVER) {
-        return usage_error(&USAGE, "give --try or --timeout, not both");
-    }
-    if (options->list && options->turn.command != NULL) {
-        return usage_error(&USAGE, "--list runs no command");
     }
     if ((options->read || options->write) && options->naming == CONCLAVE_NAMING_CURATOR_LATCH) {
         return usage_error(&USAGE, "--naming latch has no readers and writers");
@@ -212,21 +153,18 @@ static int check(const struct lock_options *options)
 
 int command_lock(int argc, char **argv)
 {
-    struct lock_options options = {.turn = TURN_OPTIONS_INIT};
+    struct lock_options options = {.acquire.turn = TURN_OPTIONS_INIT};
     struct operands operands;
     int code = options_parse(&USAGE, argc, argv, &options, &operands);
-    if (code != OPTIONS_GO_ON) {
-        return code;
-    }
-    options.turn.usage = &USAGE;
-    options.turn.kind = options.read ? &READER : options.write ? &WRITER : &HOLDER;
-    options.turn.own = &options;
-    code = hold_options_finish(&options.turn, &operands);
     if (code == OPTIONS_GO_ON) {
-        code = check(&options);
+        code = acquire_finish(&options.acquire, &USAGE,
+                              options.read    ? &READER
+                              : options.write ? &WRITER
+                                              : &HOLDER,
+                              &operands);
     }
-    if (code != OPTIONS_GO_ON) {
-        return code;
+    if (code == OPTIONS_GO_ON) {
+        code = lock_check(&options);
     }
-    return options.list ? holders_output(&options.turn, false) : hold_run(&options.turn);
+    return code != OPTIONS_GO_ON ? code : acquire_run(&options.acquire, false);
 }

@@ -158,6 +158,7 @@ static int list_part(const struct queue_cli *cli, enum conclave_queue_part part)
     }
     int error = conclave_queue_list(s.queue, part, (size_t)cli->number, false, answer_timeout(cli),
                                     &list, &count);
+    output_titles(&cli->common, count, "NAME\tATTEMPTS\tBYTES\tHOLDER");
     for (size_t i = 0; i < count && error == 0; i++) {
         error = entry_print(cli, &list[i]);
     }

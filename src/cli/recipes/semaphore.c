@@ -1,8 +1,8 @@
 /* conclave semaphore: arguments, help, and what it holds (hold_command.h). */
 #include "cli/common/command.h"
 #include "cli/common/values.h"
-#include "cli/recipes/holders_output.h"
-#include "cli/run/hold_command.h"
+#include "cli/recipes/acquire.h"
+#include "cli/recipes/hold_functions.h"
 
 #include <conclave/semaphore.h>
 
@@ -13,27 +13,18 @@
 enum { ANSWER_TIMEOUT_MS = 5000 };
 
 struct semaphore_options {
-    struct hold_options turn;
-    bool try;
-    bool list;
+    struct acquire_options acquire;
     int64_t permits;
 };
 
 #define FIELD(name) offsetof(struct semaphore_options, name)
-#define TURN_FIELD(name) offsetof(struct semaphore_options, turn.name)
+#define TURN_FIELD(name) offsetof(struct semaphore_options, acquire.turn.name)
 
 static const struct option_row ROWS[] = {
     {"permits", 'n', OPTION_INTEGER, FIELD(permits), "N",
      "How many may hold it at a time; required. All give the same number, or the others are refused with exit code 78.",
      NULL},
-    {"try", 0, OPTION_FLAG, FIELD(try), NULL,
-     "Do not wait. Give up, with exit code 75, when no place is free now.", NULL},
-    {"timeout", 0, OPTION_DURATION, TURN_FIELD(common.timeout_ms), "DURATION",
-     "Give up after this time, with exit code 75. Default: wait forever.", NULL},
-    {"conflict-exit-code", 'E', OPTION_INTEGER, TURN_FIELD(timeout_exit), "N",
-     "Exit code instead of 75.", NULL},
-    {"list", 'l', OPTION_FLAG, FIELD(list), NULL, "Print holders and waiters in order, and end.",
-     NULL},
+    ACQUIRE_ROWS("no place is free"),
     TURN_ROWS(TURN_FIELD),
     {.name = NULL},
 };
@@ -52,7 +43,7 @@ static const char ABOUT[] =
     "holder.";
 
 static const char MORE[] =
-    "--list prints a line for each: role, node, token, since when it has been there, id, tabs "
+    "--list prints titles, then a line for each: role, node, token, since when it has been there, id, tabs "
     "between; with --json an object, with the number of places.\n"
     "\n"
     "Exit codes: as of \"conclave lock\", and 78 when the semaphore has another N.\n";
@@ -72,8 +63,10 @@ static const struct command_usage USAGE = {
 
 /* --- holding ---------------------------------------------------------------------------------- */
 
-static void on_acquired(struct conclave_semaphore *semaphore, int error,
-                        struct conclave_token token, void *ctx)
+HOLD_FUNCTIONS(semaphore)
+
+static void semaphore_on_acquired(struct conclave_semaphore *semaphore, int error,
+                                  struct conclave_token token, void *ctx)
 {
     if (error == 0) {
         hold_granted(ctx, token.czxid, conclave_semaphore_lease_until_ns(semaphore));
@@ -82,23 +75,10 @@ static void on_acquired(struct conclave_semaphore *semaphore, int error,
     }
 }
 
-static void on_lost(struct conclave_semaphore *semaphore, int why, int64_t stop_within_ms,
-                    void *ctx)
+static int semaphore_start(struct hold *r, void **ret_holding)
 {
-    (void)semaphore;
-    hold_revoked(ctx, why, stop_within_ms);
-}
-
-static void on_closed(struct conclave_semaphore *semaphore, int why, void *ctx)
-{
-    (void)semaphore;
-    hold_closed(ctx, why);
-}
-
-static int start(struct hold *r, void **ret_holding)
-{
-    static const struct conclave_semaphore_callbacks callbacks = {.on_lost = on_lost,
-                                                                  .on_closed = on_closed};
+    static const struct conclave_semaphore_callbacks callbacks = {
+        .on_lost = semaphore_hold_lost, .on_closed = semaphore_hold_closed};
     const struct semaphore_options *own = r->options->own;
     struct conclave_semaphore_options options = CONCLAVE_SEMAPHORE_OPTIONS_INIT;
     struct conclave_semaphore *semaphore;
@@ -111,55 +91,22 @@ static int start(struct hold *r, void **ret_holding)
         return error;
     }
     *ret_holding = semaphore;
-    int64_t timeout = own->try ? 0 : CONCLAVE_FOREVER; /* --timeout is counted by the turn */
-    error = conclave_semaphore_acquire_async(semaphore, timeout, on_acquired, r);
+    int64_t timeout =
+        own->acquire.try ? 0 : CONCLAVE_FOREVER; /* --timeout is counted by the turn */
+    error = conclave_semaphore_acquire_async(semaphore, timeout, semaphore_on_acquired, r);
     if (error != 0) {
         hold_failed(r, error); /* the handle has to be closed */
     }
     return 0;
 }
 
-static void close_semaphore(void *holding)
+static void semaphore_tell_timeout(const struct hold *r)
 {
-    conclave_semaphore_close(holding);
-}
-
-static void destroy_semaphore(void *holding)
-{
-    conclave_semaphore_destroy(holding);
-}
-
-static int64_t lease_until_ns(const void *holding)
-{
-    return conclave_semaphore_lease_until_ns(holding);
-}
-
-static void node(const void *holding, char *buf, size_t len)
-{
-    conclave_semaphore_node(holding, buf, len);
-}
-
-static void tell_timeout(const struct hold *r)
-{
-    const struct semaphore_options *own = r->options->own;
-    char timeout[DURATION_TEXT_MAX];
-    if (own->try) {
-        fprintf(stderr,
-                "conclave semaphore: %s: no place is free; see who holds them with "
-                "\"conclave semaphore --list %s\"\n",
-                r->options->path, r->options->path);
-    } else {
-        fprintf(
-            stderr,
-            "conclave semaphore: %s: no place got within %s; see who holds them with \"conclave "
-            "semaphore --list %s\"\n",
-            r->options->path, duration_text(r->options->common.timeout_ms, timeout),
-            r->options->path);
-    }
+    acquire_tell_timeout(r, "no place is free", "no place got", "who holds them");
 }
 
 /* With another number than the semaphore has: names both. */
-static int tell_failure(const struct hold *r, int error)
+static int semaphore_tell_failure(const struct hold *r, int error)
 {
     const struct semaphore_options *own = r->options->own;
     const char *path = r->options->path;
@@ -194,43 +141,24 @@ static const struct hold_kind PLACE = {
     .role = "holder",
     .lost = "place lost",
     .withdrawn = "the place is given back",
-    .start = start,
-    .close = close_semaphore,
-    .destroy = destroy_semaphore,
-    .lease_until_ns = lease_until_ns,
-    .node = node,
-    .tell_timeout = tell_timeout,
-    .tell_failure = tell_failure,
+    .start = semaphore_start,
+    HOLD_FUNCTIONS_OF(semaphore),
+    .tell_timeout = semaphore_tell_timeout,
+    .tell_failure = semaphore_tell_failure,
 };
 
 /* --- arguments -------------------------------------------------------------------------------- */
 
 int command_semaphore(int argc, char **argv)
 {
-    struct semaphore_options options = {.turn = TURN_OPTIONS_INIT};
+    struct semaphore_options options = {.acquire.turn = TURN_OPTIONS_INIT};
     struct operands operands;
     int code = options_parse(&USAGE, argc, argv, &options, &operands);
-    if (code != OPTIONS_GO_ON) {
-        return code;
+    if (code == OPTIONS_GO_ON) {
+        code = acquire_finish(&options.acquire, &USAGE, &PLACE, &operands);
     }
-    options.turn.usage = &USAGE;
-    options.turn.kind = &PLACE;
-    options.turn.own = &options;
-    code = hold_options_finish(&options.turn, &operands);
-    if (code != OPTIONS_GO_ON) {
-        return code;
+    if (code == OPTIONS_GO_ON && !options.acquire.list && options.permits < 1) {
+        code = usage_error(&USAGE, "-n wants how many may hold it, 1 or more");
     }
-    if (options.list && options.turn.command != NULL) {
-        return usage_error(&USAGE, "--list runs no command");
-    }
-    if (options.list) {
-        return holders_output(&options.turn, true);
-    }
-    if (options.permits < 1) {
-        return usage_error(&USAGE, "-n wants how many may hold it, 1 or more");
-    }
-    if (options.try && options.turn.common.timeout_ms != CONCLAVE_FOREVER) {
-        return usage_error(&USAGE, "give --try or --timeout, not both");
-    }
-    return hold_run(&options.turn);
+    return code != OPTIONS_GO_ON ? code : acquire_run(&options.acquire, true);
 }

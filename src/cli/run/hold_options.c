@@ -1,6 +1,8 @@
 /* The arguments that `elect`, `lock` and `semaphore` share: defaults and checks. */
 #include "cli/run/hold_command.h"
 
+#include "cli/common/values.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,11 +34,7 @@ static int check(const struct hold_options *options)
 
 int hold_options_finish(struct hold_options *options, const struct operands *operands)
 {
-    char host[128] = "localhost";
-    /* A name that was cut still has its end. */
-    (void)gethostname(host, sizeof host - 1);
-    (void)snprintf(options->id_space, sizeof options->id_space, "%s:%d", host, (int)getpid());
-    options->id = options->id != NULL ? options->id : options->id_space;
+    options->id = options->id != NULL ? options->id : host_pid_text(options->id_space);
     options->path = operands->words[0];
     options->command = operands->command;
     int code = check(options);

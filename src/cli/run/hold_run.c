@@ -383,12 +383,26 @@ static int64_t wait_ms(const struct hold *r)
     return wait;
 }
 
+/* Steps until the phase stays. */
+static void hold_settle(struct hold *r)
+{
+    enum hold_phase before;
+    do {
+        before = r->phase;
+        step(r);
+    } while (r->phase != before);
+}
+
 static void loop(struct hold *r)
 {
     int number = 0;
     while (r->phase != TURN_DONE) {
         switch (waiter_wait(&r->waiter, r->guardian.fd, wait_ms(r), &number)) {
         case WAITER_SIGNAL:
+            if (r->options->command == NULL) {
+                /* A hook may have announced the term already: then the signal ends the term, not the waiting. */
+                hold_settle(r);
+            }
             take_signal(r, number);
             break;
         case WAITER_FD:
@@ -403,11 +417,7 @@ static void loop(struct hold *r)
         case WAITER_TIMEOUT:
             break;
         }
-        enum hold_phase before;
-        do {
-            before = r->phase;
-            step(r);
-        } while (r->phase != before);
+        hold_settle(r);
     }
 }
 

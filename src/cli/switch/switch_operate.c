@@ -100,8 +100,10 @@ static void lower(char *text)
     }
 }
 
-static int list_lines(const struct picture *p)
+static int list_lines(const struct switch_options *o, const struct picture *p)
 {
+    output_titles(&o->turn.common, p->view->has_lock + p->view->has_active + p->count,
+                  "ROLE\tID\tTOKEN\tADDRESS\tSTATE");
     if (has_active(p->view)) {
         crumb_print("active", &p->view->active);
     } else {
@@ -165,30 +167,23 @@ static int list_json(const struct switch_options *o, const struct picture *p)
 /* --- the frame -------------------------------------------------------------------------- */
 
 static int ask(const struct switch_options *o,
-               int (*question)(struct conclave_recipes *recipes, const struct switch_options *o))
+               int (*question)(struct conclave_recipes *recipes, void *ctx))
 {
     struct common_options common = o->turn.common;
-    struct conclave_client *client;
-    struct conclave_recipes *recipes = NULL;
     common.timeout_ms =
         common.timeout_ms < ANSWER_TIMEOUT_MS ? common.timeout_ms : ANSWER_TIMEOUT_MS;
-    int code = connection_open(SWITCH_USAGE.name, &common, NULL, NULL, &client);
-    if (code != 0) {
-        return code;
-    }
-    int error = conclave_recipes_create(client, &recipes);
-    code = error == 0 ? question(recipes, o) : fail(SWITCH_USAGE.name, NULL, error);
-    conclave_recipes_destroy(recipes);
-    connection_close(client);
-    return output_end(SWITCH_USAGE.name, code);
+    struct switch_options options = *o;
+    return output_end(SWITCH_USAGE.name,
+                      connection_run_recipes(SWITCH_USAGE.name, &common, question, &options));
 }
 
-static int list(struct conclave_recipes *recipes, const struct switch_options *o)
+static int list(struct conclave_recipes *recipes, void *ctx)
 {
+    const struct switch_options *o = ctx;
     struct picture p;
     int error = picture_take(recipes, o, &p);
     if (error == 0) {
-        error = o->turn.common.json ? list_json(o, &p) : list_lines(&p);
+        error = o->turn.common.json ? list_json(o, &p) : list_lines(o, &p);
         picture_free(&p);
     }
     return error == 0 ? 0 : fail(SWITCH_USAGE.name, o->turn.path, error);
@@ -201,8 +196,9 @@ int switch_list(const struct switch_options *options)
 
 /* --- override --------------------------------------------------------------------------- */
 
-static int override(struct conclave_recipes *recipes, const struct switch_options *o)
+static int override(struct conclave_recipes *recipes, void *ctx)
 {
+    const struct switch_options *o = ctx;
     struct conclave_token token = {0};
     if (!integer_parse(o->override, 1, INT64_MAX, &token.czxid)) {
         return usage_error(&SWITCH_USAGE,
@@ -341,8 +337,9 @@ static int request_place(struct conclave_recipes *recipes, const struct switch_o
     return error;
 }
 
-static int cede(struct conclave_recipes *recipes, const struct switch_options *o)
+static int cede(struct conclave_recipes *recipes, void *ctx)
 {
+    const struct switch_options *o = ctx;
     struct picture p;
     struct address space;
     struct conclave_group *group;

@@ -9,7 +9,6 @@
 
 #include <conclave/config.h>
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,22 +17,14 @@
 struct watching {
     const struct redis_cli *cli;
     struct waiter waiter;
-    atomic_int error; /* why it ended by itself; 0: it did not */
-    char newest[64];  /* name of the newest event that was shown or was there at the beginning */
+    char newest[64]; /* name of the newest event that was shown or was there at the beginning */
     bool begun;
 };
-
-static void watching_end(struct watching *w, int error)
-{
-    int none = 0;
-    (void)atomic_compare_exchange_strong(&w->error, &none, error);
-    waiter_wake(&w->waiter);
-}
 
 static void show_flushed(struct watching *w, bool ok)
 {
     if (!ok) {
-        watching_end(w, CONCLAVE_EIO);
+        waiter_end(&w->waiter, CONCLAVE_EIO);
     }
 }
 
@@ -62,7 +53,7 @@ static void show_current(struct watching *w, const struct redis_current *c)
         json_ready(&j, buf_slice(&record));
         json_object_end(&j);
         if (json_print(&j, stdout) != 0) {
-            watching_end(w, CONCLAVE_EIO);
+            waiter_end(&w->waiter, CONCLAVE_EIO);
         }
         json_finish(&j);
         buf_finish(&record);
@@ -127,8 +118,9 @@ static int on_events(struct conclave_config *config, const struct conclave_confi
 
 static void on_closed(struct conclave_config *config, int why, void *ctx)
 {
+    struct watching *w = ctx;
     if (why != CONCLAVE_ECLOSED) {
-        watching_end(ctx, why);
+        waiter_end(&w->waiter, why);
     }
 }
 
@@ -152,16 +144,17 @@ static void close_one(struct conclave_config *config)
     }
 }
 
-static int watch(struct watching *w, struct conclave_recipes *recipes)
+static int watching_run(struct conclave_recipes *recipes, void *ctx)
 {
+    struct watching *w = ctx;
     struct conclave_config *current = NULL;
     struct conclave_config *events = NULL;
     int number = 0;
     int error = open_one(w, recipes, "current", false, &current);
     error = error != 0 ? error : open_one(w, recipes, "events", true, &events);
     if (error == 0) {
-        while (waiter_wait(&w->waiter, -1, -1, &number) == WAITER_TIMEOUT) {}
-        error = atomic_load(&w->error);
+        number = waiter_wait_end(&w->waiter);
+        error = waiter_error(&w->waiter);
     }
     close_one(events);
     close_one(current);
@@ -173,22 +166,10 @@ static int watch(struct watching *w, struct conclave_recipes *recipes)
 int redis_cli_watch(const struct redis_cli *cli)
 {
     struct watching w = {.cli = cli};
-    struct conclave_client *client;
-    struct conclave_recipes *recipes;
     if (waiter_init(&w.waiter, WAITER_END_SIGNALS, false) != 0) {
         return fail(REDIS_USAGE.name, NULL, CONCLAVE_EIO);
     }
-    int code = connection_open_own(REDIS_USAGE.name, &cli->common, NULL, NULL, &client);
-    if (code == 0) {
-        int error = conclave_recipes_create(client, &recipes);
-        if (error == 0) {
-            code = watch(&w, recipes);
-            conclave_recipes_destroy(recipes);
-        } else {
-            code = fail(REDIS_USAGE.name, NULL, error);
-        }
-        connection_close(client);
-    }
+    int code = connection_run_recipes(REDIS_USAGE.name, &cli->common, watching_run, &w);
     waiter_finish(&w.waiter);
     return code;
 }
