@@ -5,7 +5,6 @@
 
 static int64_t system_monotonic_ns(void *ctx)
 {
-    (void)ctx;
     struct timespec ts;
     if (clock_gettime(CLOCK_BOOTTIME, &ts) != 0) {
         (void)clock_gettime(CLOCK_MONOTONIC, &ts);
@@ -15,7 +14,6 @@ static int64_t system_monotonic_ns(void *ctx)
 
 static int64_t system_wall_ms(void *ctx)
 {
-    (void)ctx;
     struct timespec ts;
     (void)clock_gettime(CLOCK_REALTIME, &ts);
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;

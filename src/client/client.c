@@ -80,7 +80,6 @@ void client_listener_add(struct conclave_client *client, struct client_listener 
 
 void client_listener_remove(struct conclave_client *client, struct client_listener *listener)
 {
-    (void)client;
     list_remove(&listener->link);
 }
 
@@ -111,7 +110,6 @@ bool client_timer_active(const struct client_timer *timer)
 
 int64_t client_now_ns(const struct conclave_client *client)
 {
-    (void)client;
     return clock_monotonic_ns(clock_system());
 }
 

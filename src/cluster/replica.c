@@ -311,7 +311,6 @@ static void on_confirmed(void *ctx, uint64_t ticket)
 
 static void on_note(void *ctx, bool warning, const char *event, const char *text)
 {
-    (void)ctx;
     log_line(warning ? LOG_WARN : LOG_INFO, "replication", event, "%s", text);
 }
 
@@ -379,7 +378,6 @@ static void on_message(void *ctx, uint64_t from, uint8_t channel, struct slice b
 
 static void on_refused(void *ctx, const char *address, const char *reason, uint64_t count)
 {
-    (void)ctx;
     log_warn("server", "peer-refused", "address=%s count=%llu reason=\"%s\"", address,
              (unsigned long long)count, reason);
 }

@@ -10,7 +10,6 @@ enum {
     INTERVAL_MAX_MS = 125,
     DRIFT_PART = 512, /* clocks differ in rate by at most 1 / DRIFT_PART */
     ROUNDING_MS = 2,
-    HEAD_BYTES = 1 + 8 + 4 + 8 + 8 + 4 + 8 + 8,
     SIGN_BYTES = 8 + 4,
 };
 

@@ -91,16 +91,12 @@ static int on_name(void *context, int id, const char **result, unsigned *len)
 static int on_secret(sasl_conn_t *conn, void *context, int id, sasl_secret_t **ret)
 {
     const struct cyrus_exchange *x = context;
-    (void)conn;
-    (void)id;
     *ret = x->settings->secret;
     return SASL_OK;
 }
 
 static int on_realm(void *context, int id, const char **available, const char **result)
 {
-    (void)context;
-    (void)id;
     /* Servers have one; of several the first. */
     *result = available != NULL && available[0] != NULL ? available[0] : CYRUS_DIGEST_HOST;
     return SASL_OK;

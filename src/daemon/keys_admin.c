@@ -93,15 +93,12 @@ int key_set_command_url(struct zoo_cfg *c, const char *key, const char *value, c
 
 int key_set_words(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
-    (void)key;
-    (void)where;
     return key_copy(c, &c->admin.words, value);
 }
 
 int key_set_metrics_provider(struct zoo_cfg *c, const char *key, const char *value,
                              const char *where)
 {
-    (void)where;
     c->admin.metrics = strcmp(value, PROMETHEUS) == 0;
     if (!c->admin.metrics) {
         buf_printf(&c->notices,

@@ -33,15 +33,11 @@ int key_set_users_file(struct zoo_cfg *c, const char *key, const char *value, co
 
 int key_set_login_section(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
-    (void)key;
-    (void)where;
     return key_copy(c, &c->login.section, value);
 }
 
 int key_set_super_password(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
-    (void)key;
-    (void)where;
     return key_copy(c, &c->login.super_password, value);
 }
 
@@ -80,8 +76,6 @@ int key_set_super_user(struct zoo_cfg *c, const char *key, const char *value, co
 
 int key_set_any_user(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
-    (void)key;
-    (void)where;
     return key_copy(c, &c->login.options.any_user, value);
 }
 

@@ -64,7 +64,6 @@ struct client_port {
 
 static void port_tell_refusals(void *ctx, const char *host, unsigned long long untold)
 {
-    (void)ctx;
     log_warn("server", "tls-refused-more", "address=%s count=%llu in_s=%d", host, untold,
              REFUSALS_MINUTE_MS / 1000);
 }

@@ -95,7 +95,6 @@ int service_init(struct service *s, const struct service_options *options)
 
 void service_tell_refused(void *ctx, const char *host, unsigned long long untold)
 {
-    (void)ctx;
     log_warn("server", "auth-failed-more", "address=%s count=%llu in_s=%d", host, untold,
              REFUSALS_MINUTE_MS / 1000);
 }
@@ -547,8 +546,6 @@ static int64_t service_expire_local(void *ctx, int64_t id, int64_t heard_ms, int
 {
     struct service *s = ctx;
     struct connection *c = service_connection(s, id);
-    (void)heard_ms;
-    (void)timeout_ms;
     if (service_owes(c)) {
         session_tracker_touch(s->locals.alive, id, s->now_ns / 1000000);
         return SESSION_LIVES;

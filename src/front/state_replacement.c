@@ -32,7 +32,6 @@ int state_replacement_submit(struct service *s, struct slice snapshot, int64_t *
 static bool end_session(void *ctx, int64_t id, int64_t due_ms)
 {
     struct service *s = ctx;
-    (void)due_ms;
     client_addresses_end_session(&s->addresses, id);
     return true;
 }

@@ -10,7 +10,6 @@ static int keep_payload(void *arg, uint64_t index, const struct journal_ref *ref
                         const uint8_t *payload)
 {
     struct buf *out = arg;
-    (void)index;
     buf_reset(out);
     buf_append(out, payload, ref->length);
     return buf_ok(out) ? 0 : CONCLAVE_ENOMEM;

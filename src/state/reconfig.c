@@ -307,7 +307,6 @@ static int list_pair(void *ctx, const char *key, const char *value, unsigned lin
 {
     struct member_listing *l = ctx;
     int rc = 0;
-    (void)line;
     if (strncmp(key, "server.", 7) == 0) {
         rc = list_server(l, slice_str(key + 7), slice_str(value));
     } else if (strcmp(key, "version") != 0) {

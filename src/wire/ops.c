@@ -5,8 +5,6 @@ typedef void (*wire_show_fn)(struct buf *out, struct wire_reader *r);
 /* Shows one record taken from the reader; nothing where the operation has none. */
 static void wire_show_none(struct buf *out, struct wire_reader *r)
 {
-    (void)out;
-    (void)r;
 }
 
 #define WIRE_SHOW(name, FIELDS)                                                                    \

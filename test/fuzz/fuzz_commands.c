@@ -142,7 +142,6 @@ static void fuzz_options(struct slice text)
 
 static const char *name_at(size_t index, const void *ctx)
 {
-    (void)ctx;
     return index < sizeof rows / sizeof rows[0] ? rows[index].name : NULL;
 }
 

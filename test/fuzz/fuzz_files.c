@@ -48,26 +48,22 @@ struct machine {
 static void on_apply(void *ctx, uint64_t index, struct slice payload)
 {
     struct machine *m = ctx;
-    (void)index;
     m->applied++;
     m->digest = hash_u64(m->digest ^ hash_bytes(payload.data, payload.len));
 }
 
 static void on_apply_done(void *ctx)
 {
-    (void)ctx;
 }
 
 static int on_snapshot_begin(void *ctx)
 {
-    (void)ctx;
     return 0;
 }
 
 static int on_snapshot_step(void *ctx, size_t max_bytes, struct buf *out)
 {
     const struct machine *m = ctx;
-    (void)max_bytes;
     buf_append_i64(out, (int64_t)m->applied);
     buf_append_i64(out, (int64_t)m->digest);
     return 0;
@@ -86,22 +82,15 @@ static int on_restore(void *ctx, struct slice snapshot)
 
 static void on_role_changed(void *ctx, enum replication_role role, uint64_t leader, uint64_t term)
 {
-    (void)ctx;
-    (void)role;
-    (void)leader;
-    (void)term;
 }
 
 static void on_failed(void *ctx, int error, const char *text)
 {
-    (void)ctx;
     must(error < 0 && text[0] != '\0');
 }
 
 static void on_note(void *ctx, bool warning, const char *event, const char *text)
 {
-    (void)ctx;
-    (void)warning;
     must(event[0] != '\0' && text != NULL);
 }
 
@@ -114,8 +103,6 @@ static void on_closed(void *ctx)
 
 static void drop_message(void *ctx, uint64_t to, struct buf *message_take)
 {
-    (void)ctx;
-    (void)to;
     buf_finish(message_take);
 }
 

@@ -41,9 +41,6 @@ static char folder[512];
 
 static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *where)
 {
-    (void)info;
-    (void)type;
-    (void)where;
     return remove(path);
 }
 
@@ -66,15 +63,11 @@ static void stop_server(void)
 
 static void on_ready(void *ctx, struct server *s)
 {
-    (void)s;
     *(bool *)ctx = true;
 }
 
 static void on_failed(void *ctx, int error, const char *text)
 {
-    (void)ctx;
-    (void)error;
-    (void)text;
     abort();
 }
 

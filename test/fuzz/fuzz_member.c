@@ -40,13 +40,11 @@ struct world {
 static void run_job(void *ctx, enum replication_lane lane, struct worker_job *job)
 {
     struct world *w = ctx;
-    (void)lane;
     list_push_back(&w->jobs, &job->node);
 }
 
 static void drop_message(void *ctx, uint64_t to, struct buf *message_take)
 {
-    (void)ctx;
     must(to != ME);
     buf_finish(message_take);
 }
@@ -74,7 +72,6 @@ static void on_skip(void *ctx, uint64_t index, struct slice payload)
 
 static void on_apply_done(void *ctx)
 {
-    (void)ctx;
 }
 
 static int on_snapshot_begin(void *ctx)
@@ -104,7 +101,6 @@ static int on_restore(void *ctx, struct slice snapshot)
 static void on_role(void *ctx, enum replication_role role, uint64_t leader, uint64_t term)
 {
     struct world *w = ctx;
-    (void)term;
     took(w, w->stopped ? 0 : ensemble_role(&w->e, role, leader));
 }
 
@@ -131,8 +127,6 @@ static void on_failed(void *ctx, int error, const char *text)
 
 static void on_note(void *ctx, bool warning, const char *event, const char *text)
 {
-    (void)ctx;
-    (void)warning;
     must(event[0] != '\0' && text != NULL);
 }
 

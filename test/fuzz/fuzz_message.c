@@ -71,8 +71,6 @@ static const struct engine_entry *first_entry;
 
 static void founding(void *ctx, size_t i, struct engine_entry *ret)
 {
-    (void)ctx;
-    (void)i;
     *ret = *first_entry;
 }
 

@@ -35,7 +35,6 @@ const struct cost_bound fuzz_bound = {
 static int set(void *ctx, const char *key, const char *value, unsigned line)
 {
     struct zoo_cfg *c = ctx;
-    (void)line;
     int rc = zoo_cfg_set(c, key, value, "zoo.cfg line 1", true);
     must(rc == 0 || rc == CONCLAVE_ENOMEM || (rc == CONCLAVE_EINVAL && c->error != NULL));
     return rc;
@@ -58,7 +57,6 @@ static void must_be_refusal(const struct zoo_cfg *c, int rc)
 static int set_member(void *ctx, const char *key, const char *value, unsigned line)
 {
     struct zoo_cfg *c = ctx;
-    (void)line;
     /* The keys that name files are left out. */
     if (strncmp(key, "server.", 7) != 0 && strcmp(key, "peerType") != 0) {
         return 0;

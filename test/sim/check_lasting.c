@@ -199,7 +199,6 @@ struct list_ctx {
 static void note_child(void *ctx, struct machine *m, const char *name)
 {
     struct list_ctx *list = ctx;
-    (void)m;
     if (list->count < sizeof list->names / sizeof list->names[0]) {
         list->names[list->count++] = strdup(name);
     }

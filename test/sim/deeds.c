@@ -28,9 +28,6 @@ unsigned lasting_index(const char *path)
 static void watch_fn(struct conclave_client *client, enum conclave_event_type type,
                      const char *path, void *ctx)
 {
-    (void)client;
-    (void)type;
-    (void)path;
     (void)ctx; /* the core tells by on_watch */
 }
 

@@ -374,8 +374,6 @@ static int disk_map(void *ctx, int fd, size_t len, const void **ret)
 
 static void disk_unmap(void *ctx, const void *data, size_t len)
 {
-    (void)ctx;
-    (void)len;
     free((void *)(uintptr_t)data);
 }
 

@@ -165,7 +165,6 @@ int replication_loop_open(uv_loop_t *loop, const struct replication_options *opt
     struct replication_callbacks outer = *callbacks;
     struct replication_options small =
         *options; /* so that a short run gets to know the long ways */
-    (void)ops;
     assert(m->loop == NULL);
     small.trailing_entries = TRAILING_ENTRIES;
     small.cache_bytes = CACHE_BYTES;

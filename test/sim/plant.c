@@ -165,9 +165,6 @@ WRAP(void, replication_receive, (struct replication * r, uint64_t from, struct s
 
 static void tell_nobody(void *ctx, int64_t id, int64_t heard_ms)
 {
-    (void)ctx;
-    (void)id;
-    (void)heard_ms;
 }
 
 WRAP(void, session_tracker_report,

@@ -20,7 +20,6 @@ static int candidate_elected(struct conclave_election *election, struct conclave
     struct candidate *c = ctx;
     int64_t from = now_ns();
     int result = 0;
-    (void)election;
     candidate_enter(c);
     c->broken |= c->elected != c->revoked ? BROKEN_ALTERNATION : 0;
     if (c->elected < TERMS_MAX) {
@@ -85,7 +84,6 @@ static void candidate_leader(struct conclave_election *election,
                              const struct conclave_participant *leader, bool acked, void *ctx)
 {
     struct candidate *c = ctx;
-    (void)election;
     candidate_enter(c);
     c->leaders++;
     size_t len = strlen(c->leader_log);
@@ -99,7 +97,6 @@ static void candidate_leader(struct conclave_election *election,
 static void candidate_closed(struct conclave_election *election, int why, void *ctx)
 {
     struct candidate *c = ctx;
-    (void)election;
     candidate_enter(c);
     (void)pthread_mutex_unlock(&c->lock);
     if (c->in_closed != NULL) {

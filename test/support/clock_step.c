@@ -63,7 +63,6 @@ __attribute__((visibility("default"))) int gettimeofday(struct timeval *restrict
                                                         void *restrict zone)
 {
     struct timespec now;
-    (void)zone;
     (void)clock_gettime(CLOCK_REALTIME, &now);
     ret->tv_sec = now.tv_sec;
     ret->tv_usec = now.tv_nsec / 1000;

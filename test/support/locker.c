@@ -21,7 +21,6 @@ static void on_lost(struct conclave_lock *lock, int why, int64_t stop_within_ms,
 static void on_revoke(struct conclave_lock *lock, void *ctx)
 {
     struct locker *l = ctx;
-    (void)lock;
     (void)pthread_mutex_lock(&l->mutex);
     told(l);
     l->revokes++;
@@ -31,8 +30,6 @@ static void on_revoke(struct conclave_lock *lock, void *ctx)
 static void on_closed(struct conclave_lock *lock, int why, void *ctx)
 {
     struct locker *l = ctx;
-    (void)lock;
-    (void)why;
     (void)pthread_mutex_lock(&l->mutex);
     told(l);
     l->closed++;
@@ -144,7 +141,6 @@ int locker_get(struct locker *l, const int *field)
 static void on_released(struct conclave_lock *lock, int error, void *ctx)
 {
     struct locker *l = ctx;
-    (void)lock;
     (void)pthread_mutex_lock(&l->mutex);
     told(l);
     l->releases += error == 0 ? 1 : 0;

@@ -3,7 +3,6 @@
 static void on_lost(struct conclave_queue *queue, struct conclave_item *item, void *ctx)
 {
     struct queue_user *u = ctx;
-    (void)queue;
     (void)pthread_mutex_lock(&u->lock);
     u->after_end += u->closed > 0 ? 1 : 0;
     u->lost += conclave_item_is_held(item) ? 1000 : 1;
@@ -13,7 +12,6 @@ static void on_lost(struct conclave_queue *queue, struct conclave_item *item, vo
 static void on_size(struct conclave_queue *queue, int64_t count, void *ctx)
 {
     struct queue_user *u = ctx;
-    (void)queue;
     (void)pthread_mutex_lock(&u->lock);
     u->after_end += u->closed > 0 ? 1 : 0;
     u->size = count;
@@ -24,8 +22,6 @@ static void on_size(struct conclave_queue *queue, int64_t count, void *ctx)
 static void on_closed(struct conclave_queue *queue, int why, void *ctx)
 {
     struct queue_user *u = ctx;
-    (void)queue;
-    (void)why;
     (void)pthread_mutex_lock(&u->lock);
     u->after_end += u->closed > 0 ? 1 : 0;
     u->closed++;

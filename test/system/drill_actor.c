@@ -263,7 +263,6 @@ static void look(struct post *p)
 
 static void *look_main(void *arg)
 {
-    (void)arg;
     int64_t last = test_ns();
     while (!atomic_load(&ending)) {
         for (int i = 0; i < KINDS; i++) {
@@ -288,27 +287,22 @@ static void *look_main(void *arg)
 static int on_elected(struct conclave_election *election, struct conclave_token token, bool regrant,
                       void *ctx)
 {
-    (void)election;
-    (void)regrant;
     post_granted(ctx, token.czxid, test_ns());
     return 0;
 }
 
 static void on_revoked(struct conclave_election *election, int why, int64_t within_ms, void *ctx)
 {
-    (void)election;
     post_told(ctx, why, within_ms, test_ns());
 }
 
 static void on_lock_lost(struct conclave_lock *lock, int why, int64_t within_ms, void *ctx)
 {
-    (void)lock;
     post_told(ctx, why, within_ms, test_ns());
 }
 
 static void on_semaphore_lost(struct conclave_semaphore *s, int why, int64_t within_ms, void *ctx)
 {
-    (void)s;
     post_told(ctx, why, within_ms, test_ns());
 }
 

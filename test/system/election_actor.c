@@ -45,7 +45,6 @@ static int on_elected(struct conclave_election *election, struct conclave_token 
 {
     struct actor *a = ctx;
     int64_t from = boot_ns();
-    (void)election;
     enter(a);
     a->broken |= a->elected != a->revoked ? BROKEN_ALTERNATION : 0;
     a->terms[a->elected % TERMS_MAX] =
@@ -79,7 +78,6 @@ static void on_revoked(struct conclave_election *election, int why, int64_t stop
 static void on_closed(struct conclave_election *election, int why, void *ctx)
 {
     struct actor *a = ctx;
-    (void)election;
     enter(a);
     a->closed_why = why;
     a->closed++;

@@ -208,9 +208,6 @@ static void test_e27_own_node_deleted(void)
 static void block_thread(struct conclave_client *client, const struct conclave_reply *reply,
                          void *ctx)
 {
-    (void)client;
-    (void)reply;
-    (void)ctx;
     sleep_ms(2 * SESSION_MS);
 }
 

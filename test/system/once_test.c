@@ -44,8 +44,6 @@ static void die(const char *what, int64_t want, int64_t got)
 
 static void on_state(struct conclave_client *client, enum conclave_state state, void *ctx)
 {
-    (void)client;
-    (void)ctx;
     atomic_fetch_add(&suspended, state == CONCLAVE_STATE_SUSPENDED);
     if (state == CONCLAVE_STATE_LOST) {
         fprintf(stderr, "the session was lost\n");
@@ -137,7 +135,6 @@ static void check(const struct server_query *ask, const struct conclave_reply *r
 static void on_reply(struct conclave_client *client, const struct conclave_reply *reply, void *ctx)
 {
     struct server_query *ask = ctx;
-    (void)client;
     check(ask, reply);
     free(ask);
     pthread_mutex_lock(&lock);

@@ -142,7 +142,6 @@ static void *grip_main(void *arg)
 static void *election_main(void *arg)
 {
     unsigned seed = (unsigned)getpid();
-    (void)arg;
     while (!atomic_load(&ending)) {
         struct conclave_token token;
         int rc = conclave_election_wait(election, WAIT_MS, &token);
@@ -241,7 +240,6 @@ static void barrier_round(int64_t round)
 static void *barrier_main(void *arg)
 {
     int64_t last = 0;
-    (void)arg;
     while (!atomic_load(&calm)) {
         int64_t round = now_ns() / NS_PER_MS / SLOT_MS;
         if (round > last) {
@@ -259,7 +257,6 @@ static void *barrier_main(void *arg)
 static void *count_main(void *arg)
 {
     unsigned seed = (unsigned)getpid();
-    (void)arg;
     while (!atomic_load(&calm)) {
         int64_t value = 0;
         int rc = conclave_counter_add(counter, 1, WAIT_MS, &value);
@@ -273,7 +270,6 @@ static void *count_main(void *arg)
 static void *write_main(void *arg)
 {
     unsigned seed = (unsigned)getpid();
-    (void)arg;
     for (long n = life * 1000000; !atomic_load(&calm); n++) {
         char text[32];
         struct conclave_config_written written = {0};
@@ -290,8 +286,6 @@ static void *write_main(void *arg)
 static int on_config(struct conclave_config *c, const struct conclave_config_state *state,
                      void *ctx)
 {
-    (void)c;
-    (void)ctx;
     if (!state->stale && state->count == 1) {
         note(now_ns(), "C %" PRId64 " %" PRId64 " %.*s", state->mzxid, state->zxid,
              (int)state->nodes[0].data_len, (const char *)state->nodes[0].data);
@@ -305,8 +299,6 @@ static int on_config(struct conclave_config *c, const struct conclave_config_sta
 static void on_view(struct conclave_group *g, const struct conclave_group_view *view, void *ctx)
 {
     char ids[512] = "";
-    (void)g;
-    (void)ctx;
     for (size_t i = 0; i < view->count; i++) {
         size_t used = strlen(ids);
         snprintf(ids + used, sizeof ids - used, "%s,", view->members[i].id);
@@ -319,8 +311,6 @@ static void on_instances(struct conclave_discovery *d, const struct conclave_ins
                          size_t count, bool stale, void *ctx)
 {
     char ids[512] = "";
-    (void)d;
-    (void)ctx;
     for (size_t i = 0; i < count; i++) {
         size_t used = strlen(ids);
         snprintf(ids + used, sizeof ids - used, "%s,", instances[i].id);

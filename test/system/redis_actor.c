@@ -45,7 +45,6 @@ struct actor {
 
 static void on_signal(int number)
 {
-    (void)number;
     stopping = 1;
 }
 

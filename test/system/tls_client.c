@@ -25,7 +25,6 @@ struct run {
 static void on_answer(struct conclave_client *client, const struct conclave_reply *reply, void *ctx)
 {
     struct run *r = ctx;
-    (void)client;
     if (reply->error != 0) {
         atomic_store(&r->error, reply->error);
     }
@@ -40,8 +39,6 @@ static void on_watch(struct conclave_client *client, enum conclave_event_type ty
                      const char *path, void *ctx)
 {
     struct run *r = ctx;
-    (void)client;
-    (void)path;
     if (type == CONCLAVE_EVENT_DATA_CHANGED) {
         atomic_fetch_add(&r->steps, 1);
     }

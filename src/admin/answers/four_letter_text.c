@@ -141,7 +141,6 @@ static void append_pair(void *ctx, const char *key, const char *value)
 
 void four_letter_envi(const struct view *v, struct buf *out)
 {
-    (void)v;
     buf_append_str(out, "Environment:\n");
     process_info_environment(append_pair, out);
 }
@@ -344,8 +343,6 @@ void four_letter_crst(const struct view *v, struct buf *out)
  * digest.enabled. */
 void four_letter_hash(const struct view *v, struct buf *out)
 {
-    (void)v;
-    (void)out;
 }
 
 void four_letter_gtmk(const struct view *v, struct buf *out)

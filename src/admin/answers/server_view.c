@@ -145,7 +145,6 @@ size_t view_connections(const struct view *v, const struct view_room *room,
 
 static bool reset_connection(void *ctx, struct connection *c)
 {
-    (void)ctx;
     connection_reset_stats(c);
     return true;
 }
@@ -404,7 +403,6 @@ size_t view_ephemerals_each(const struct view *v, const struct view_room *room,
 static bool count_node(void *ctx, const struct znode *node)
 {
     size_t *count = ctx;
-    (void)node;
     return ++*count < VIEW_CONNECTIONS_MAX;
 }
 

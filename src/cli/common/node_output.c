@@ -177,7 +177,6 @@ int branch_walk(struct conclave_client *client, const char *root, int max_depth,
 static int list_one(const char *path, int depth, const struct conclave_reply *children, void *ctx)
 {
     struct paths *found = ctx;
-    (void)depth;
     if (children != NULL) {
         return paths_push_take(found, strdup(path));
     }

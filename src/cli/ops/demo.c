@@ -112,7 +112,6 @@ static void on_ready(void *ctx, struct server *server)
 
 static void on_failed(void *ctx, int error, const char *text)
 {
-    (void)error;
     server_tell(ctx, false, text);
     server_stop(ctx);
 }
@@ -182,9 +181,6 @@ static int server_begin(struct demo *d)
 
 static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *where)
 {
-    (void)info;
-    (void)type;
-    (void)where;
     return remove(path);
 }
 

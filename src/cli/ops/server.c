@@ -101,14 +101,12 @@ static void begin_close(struct server_run *run)
 
 static void on_signal(uv_signal_t *handle, int number)
 {
-    (void)number;
     begin_close(handle->data);
 }
 
 static void on_hangup(uv_signal_t *handle, int number)
 {
     struct server_run *run = handle->data;
-    (void)number;
     if (!run->closing && run->server != NULL) {
         server_reload(run->server);
         admin_reload(run->admin);

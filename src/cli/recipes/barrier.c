@@ -109,21 +109,17 @@ static void answer(struct barrier_wait *w, int error)
 
 static void on_plain(struct conclave_barrier *barrier, int error, void *ctx)
 {
-    (void)barrier;
     answer(ctx, error);
 }
 
 static void on_double(struct conclave_double_barrier *barrier, int error, void *ctx)
 {
-    (void)barrier;
     answer(ctx, error);
 }
 
 static void on_double_lost(struct conclave_double_barrier *barrier, int why, void *ctx)
 {
     struct barrier_wait *w = ctx;
-    (void)barrier;
-    (void)why;
     atomic_store(&w->lost, true);
     waiter_wake(&w->waiter);
 }

@@ -195,7 +195,6 @@ static int on_change(struct conclave_config *config, const struct conclave_confi
 {
     struct watching *w = ctx;
     const char *event = w->once ? NULL : state->stale ? "CACHED" : "CHANGED";
-    (void)config;
     if (w->once && atomic_load(&w->present) != 0) {
         return 0;
     }
@@ -224,7 +223,6 @@ static void on_stale(struct conclave_config *config, bool stale, void *ctx)
 {
     struct watching *w = ctx;
     struct conclave_config_state state = {.stale = stale};
-    (void)config;
     if (!w->once) {
         config_print_node(w->options, &state, NULL, stale ? "STALE" : "FRESH");
         (void)fflush(stdout);
@@ -234,7 +232,6 @@ static void on_stale(struct conclave_config *config, bool stale, void *ctx)
 static void on_file_error(struct conclave_config *config, int error, void *ctx)
 {
     struct watching *w = ctx;
-    (void)config;
     (void)fail(CONFIG_USAGE.name, w->options->cache, error);
 }
 

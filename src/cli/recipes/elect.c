@@ -103,7 +103,6 @@ HOLD_FUNCTIONS(election)
 static int elect_on_elected(struct conclave_election *election, struct conclave_token token,
                             bool regrant, void *ctx)
 {
-    (void)regrant;
     hold_granted(ctx, token.czxid, conclave_election_lease_until_ns(election));
     return 0;
 }

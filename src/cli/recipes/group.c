@@ -152,7 +152,6 @@ static void on_change(struct conclave_group *group, enum conclave_group_event ev
                       const struct conclave_member *member, void *ctx)
 {
     struct group_call *w = ctx;
-    (void)group;
     int error = print_member(w->options->common.json, conclave_group_event_name(event), member);
     if (error != 0) {
         waiter_end(&w->waiter, error);
@@ -162,7 +161,6 @@ static void on_change(struct conclave_group *group, enum conclave_group_event ev
 static void on_view(struct conclave_group *group, const struct conclave_group_view *view, void *ctx)
 {
     struct group_call *w = ctx;
-    (void)group;
     if (view->stale == w->stale) {
         return;
     }

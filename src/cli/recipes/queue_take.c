@@ -34,8 +34,6 @@ struct taking {
 static void on_lost(struct conclave_queue *queue, struct conclave_item *item, void *ctx)
 {
     struct taking *t = ctx;
-    (void)queue;
-    (void)item;
     atomic_store(&t->lost, true);
     waiter_wake(&t->waiter);
 }
@@ -43,7 +41,6 @@ static void on_lost(struct conclave_queue *queue, struct conclave_item *item, vo
 static void on_taken(struct conclave_queue *queue, int error, struct conclave_item *item, void *ctx)
 {
     struct taking *t = ctx;
-    (void)queue;
     t->item = item;
     atomic_store(&t->error, error);
     atomic_store(&t->answered, true);

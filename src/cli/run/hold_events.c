@@ -12,7 +12,6 @@
 void hold_on_state(struct conclave_client *client, enum conclave_state state, void *ctx)
 {
     struct hold *r = ctx;
-    (void)client;
     pthread_mutex_lock(&r->lock);
     if (state == CONCLAVE_STATE_CONNECTED || state == CONCLAVE_STATE_NEW_SESSION ||
         state == CONCLAVE_STATE_RECONNECTED) {

@@ -61,6 +61,5 @@ const struct command_row *command_find(const char *name)
 
 const char *command_name_at(size_t index, const void *ctx)
 {
-    (void)ctx;
     return index < COMMAND_COUNT ? COMMANDS[index].name : NULL;
 }

@@ -109,7 +109,6 @@ static int shell_error(const char *subject, const char *what)
 
 static int shell_help(struct shell *shell, int argc, char **argv)
 {
-    (void)shell;
     if (argc == 2) {
         const struct command_row *row = command_find(argv[1]);
         if (row == NULL || !row->in_shell) {
@@ -176,8 +175,6 @@ static int shell_ephemerals(struct shell *shell, int argc, char **argv)
 
 static int shell_exit(struct shell *shell, int argc, char **argv)
 {
-    (void)argc;
-    (void)argv;
     shell->ended = true;
     return 0;
 }
@@ -200,7 +197,6 @@ static const char *shell_name(size_t index)
 
 static const char *shell_name_near(size_t index, const void *ctx)
 {
-    (void)ctx;
     return shell_name(index);
 }
 
@@ -307,7 +303,6 @@ static void run_line(struct shell *shell, const char *line)
 
 static void on_interrupt(int number)
 {
-    (void)number;
 }
 
 static int run_terminal(struct shell *shell)

@@ -159,7 +159,6 @@ static unsigned char apply_choices(struct shell_edit *edit, size_t typed, struct
 static unsigned char complete(EditLine *el, wint_t key)
 {
     struct shell_edit *edit = NULL;
-    (void)key;
     el_get(el, EL_CLIENTDATA, &edit);
     const LineInfo *line = el_line(el);
     size_t len = (size_t)(line->cursor - line->buffer);
@@ -202,7 +201,6 @@ static unsigned char complete(EditLine *el, wint_t key)
 static unsigned char interrupt(EditLine *el, wint_t key)
 {
     struct shell_edit *edit = NULL;
-    (void)key;
     el_get(el, EL_CLIENTDATA, &edit);
     edit->interrupted = true;
     return CC_EOF;

@@ -36,7 +36,7 @@ struct switch_options {
 #define SWITCH_MEMBERS "/members"
 #define SWITCH_REQUESTS "/requests"
 
-enum { SWITCH_PATH_MAX = 4096, SWITCH_REQUESTS_MAX = 16, SWITCH_REASON_MAX = 64 };
+enum { SWITCH_PATH_MAX = 4096, SWITCH_REQUESTS_MAX = 16 };
 
 extern const struct command_usage SWITCH_USAGE;
 extern const struct hold_kind SWITCHING;

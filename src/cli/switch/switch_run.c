@@ -114,7 +114,6 @@ static void on_requests(struct conclave_group *group, const struct conclave_grou
                         void *ctx)
 {
     struct switching *s = ctx;
-    (void)group;
     pthread_mutex_lock(&s->lock);
     s->asked_count = 0;
     for (size_t i = 0; i < view->count && s->asked_count < SWITCH_REQUESTS_MAX; i++) {
@@ -130,7 +129,6 @@ static void on_requests(struct conclave_group *group, const struct conclave_grou
 static void on_group_closed(struct conclave_group *group, int why, void *ctx)
 {
     struct switching *s = ctx;
-    (void)group;
     if (why != CONCLAVE_ECLOSED) {
         fail(SWITCH_USAGE.name, s->o->turn.path, why);
     }
@@ -239,7 +237,6 @@ static void on_state(struct conclave_elector *elector, enum conclave_elector_sta
                      const char *reason, void *ctx)
 {
     struct switching *s = ctx;
-    (void)elector;
     if (state != CONCLAVE_ELECTOR_FENCING) {
         (void)eventfd_write(s->fence_stop_fd, 1);
     }
@@ -273,7 +270,6 @@ static int deactivate(struct conclave_elector *elector, int why, int64_t stop_wi
 {
     struct switching *s = ctx;
     int result = 0;
-    (void)elector;
     pthread_mutex_lock(&s->lock);
     int64_t token = s->card.token;
     s->card.token = 0;
@@ -293,7 +289,6 @@ static int deactivate(struct conclave_elector *elector, int why, int64_t stop_wi
 static void on_closed(struct conclave_elector *elector, int why, void *ctx)
 {
     struct switching *s = ctx;
-    (void)elector;
     hold_closed(s->turn, why);
 }
 
@@ -445,7 +440,6 @@ static void destroy_elector(void *holding)
 static bool end(struct hold *r)
 {
     struct switching *s = switching;
-    (void)r;
     health_stop(&s->health);
     pthread_mutex_lock(&s->lock);
     struct conclave_group *members = s->members;
@@ -462,7 +456,6 @@ static int64_t lease_until_ns(const void *holding)
 
 static void node(const void *holding, char *buf, size_t len)
 {
-    (void)holding;
     (void)snprintf(buf, len, "ActiveBreadCrumb");
 }
 

@@ -151,7 +151,6 @@ static int create_run(struct conclave_client *client, const struct create_option
 
 static void session_changed(struct conclave_client *client, enum conclave_state state, void *ctx)
 {
-    (void)client;
     if (state == CONCLAVE_STATE_LOST) {
         waiter_wake(ctx);
     }

@@ -184,7 +184,6 @@ static bool limits_apply(const struct quota_options *options, struct quota_limit
 static int find_limits(const char *path, int depth, const struct conclave_reply *children,
                        void *ctx)
 {
-    (void)path;
     for (size_t i = 0; depth > 0 && children != NULL && i < children->children_count; i++) {
         if (strcmp(children->children[i], &LIMITS_NODE[1]) == 0) {
             *(bool *)ctx = true;

@@ -117,7 +117,6 @@ static void on_event(struct conclave_client *client, enum conclave_event_type ty
                      const char *path, void *ctx)
 {
     struct watching *w = ctx;
-    (void)path;
     bool again = type == CONCLAVE_EVENT_CHILDREN_CHANGED;
     if (w->done || w->left == 0) {
         return;

@@ -35,7 +35,6 @@ static int whoami_run(struct conclave_client *client, const void *target,
     const struct common_options *options = target;
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_WHO_AM_I, NULL, 0);
     struct conclave_reply *reply = NULL;
-    (void)operands;
     int error = conclave_call(client, &op, &reply);
     if (error == 0 && options->json) {
         error = identities_json(reply);

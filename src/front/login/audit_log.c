@@ -332,13 +332,11 @@ static int read_set_acl(struct wire_reader *r, struct entry *ret)
 static int read_check(struct wire_reader *r, struct entry *ret)
 {
     struct wire_check_version_request record;
-    (void)ret;
     return wire_decode_check_version_request(r, &record);
 }
 
 static int read_reconfig(struct wire_reader *r, struct entry *ret)
 {
-    (void)r;
     ret->operation = "reconfig";
     ret->path = slice_str("/zookeeper/config");
     return 0;

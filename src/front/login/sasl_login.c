@@ -42,7 +42,6 @@ static int on_getopt(void *context, const char *plugin, const char *option, cons
 {
     const struct sasl_service *s = context;
     const char *value = NULL;
-    (void)plugin;
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
         if (strcmp(option, settings[i].name) == 0) {
             value = settings[i].value;
@@ -79,15 +78,6 @@ static int on_authorize(sasl_conn_t *conn, void *context, const char *wish, unsi
                         const char *identity, unsigned identity_len, const char *realm,
                         unsigned realm_len, struct propctx *properties)
 {
-    (void)conn;
-    (void)context;
-    (void)wish;
-    (void)wish_len;
-    (void)identity;
-    (void)identity_len;
-    (void)realm;
-    (void)realm_len;
-    (void)properties;
     return SASL_OK;
 }
 
@@ -109,7 +99,6 @@ static int plugin_lookup(void *glob_context, sasl_server_params_t *params, unsig
                          const char *user, unsigned user_len)
 {
     const struct sasl_login *l = plugin_login(params);
-    (void)glob_context;
     if (l == NULL || (flags & SASL_AUXPROP_AUTHZID) != 0) {
         return l == NULL ? SASL_FAIL : SASL_OK;
     }
@@ -131,8 +120,6 @@ static int plugin_init(const sasl_utils_t *utils, int max_version, int *out_vers
 {
     static char plugin_name[] = "conclave";
     static sasl_auxprop_plug_t plugin = {.auxprop_lookup = plugin_lookup, .name = plugin_name};
-    (void)utils;
-    (void)name;
     if (max_version < SASL_AUXPROP_PLUG_VERSION) {
         return SASL_BADVERS;
     }

@@ -374,7 +374,6 @@ static void run(struct cas *c)
 
 static void on_retry(struct conclave_client *client, void *ctx)
 {
-    (void)client;
     run(ctx);
 }
 

@@ -97,7 +97,6 @@ static void send_all(struct deletes *deletes)
 
 static void on_retry(struct conclave_client *client, void *ctx)
 {
-    (void)client;
     send_all(ctx);
 }
 

@@ -218,13 +218,11 @@ bool call_can_send(const struct call *call)
 
 static void on_deadline(struct conclave_client *client, void *ctx)
 {
-    (void)client;
     call_stop(ctx, CONCLAVE_ETIMEDOUT);
 }
 
 static void on_retry(struct conclave_client *client, void *ctx)
 {
-    (void)client;
     call_run(ctx);
 }
 

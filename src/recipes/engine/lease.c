@@ -80,7 +80,6 @@ static void prove(struct lease_holder *holder, struct lease *lease, int64_t unti
 static void on_expiry(struct conclave_client *client, void *ctx)
 {
     struct lease_holder *holder = ctx;
-    (void)client;
     struct lease *lease = holder->lease;
     lose(holder, lease, CONCLAVE_ELOST);
 }
@@ -196,7 +195,6 @@ static void beat_all(struct lease *lease)
 
 static void on_next_beat(struct conclave_client *client, void *ctx)
 {
-    (void)client;
     beat_all(ctx);
 }
 

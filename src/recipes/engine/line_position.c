@@ -28,14 +28,12 @@ static bool own_current(const struct place *p)
 
 static void on_own_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
-    (void)type;
     struct place *p = CONTAINER_OF(slot, struct place, own);
     p->class->wake(p);
 }
 
 static void on_before_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
-    (void)type;
     struct place *p = CONTAINER_OF(slot, struct place, before);
     p->class->wake(p);
 }
@@ -120,9 +118,6 @@ static void watch_before(struct place *p, const struct line_entry *list, size_t 
 enum place_verdict place_judge_first(const struct place *p, const struct line_entry *list,
                                      size_t count, size_t at, size_t *ret_before)
 {
-    (void)p;
-    (void)list;
-    (void)count;
     if (at == 0) {
         return PLACE_FREE;
     }

@@ -377,13 +377,11 @@ static void run(struct member *m)
 static void on_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
     struct member *m = CONTAINER_OF(slot, struct member, watch);
-    (void)type;
     run(m);
 }
 
 static void on_retry(struct conclave_client *client, void *ctx)
 {
-    (void)client;
     run(ctx);
 }
 

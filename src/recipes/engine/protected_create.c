@@ -135,7 +135,6 @@ static void retry_later(struct protected_create *create, enum protected_phase ph
 
 static void on_retry(struct conclave_client *client, void *ctx)
 {
-    (void)client;
     protected_create_run(ctx);
 }
 

@@ -47,7 +47,6 @@ static void tell_failed(struct conclave_recipes *rt)
 
 static void on_retry(struct conclave_client *client, void *ctx)
 {
-    (void)client;
     struct conclave_recipes *rt = ctx;
     recipes_ref(rt);
     tell_failed(rt);
@@ -57,7 +56,6 @@ static void on_retry(struct conclave_client *client, void *ctx)
 static void on_client_state(struct conclave_client *client, enum conclave_state state, void *ctx)
 {
     struct conclave_recipes *rt = ctx;
-    (void)client;
     recipes_ref(rt);
     if (state_is_final(state)) {
         tell_failed(rt); /* timers fire no more */
@@ -206,7 +204,6 @@ static void on_reply(struct conclave_client *client, const struct conclave_reply
 {
     struct step *step = ctx;
     struct handle *owner = step->owner;
-    (void)client;
     step->busy = false;
     step->fn(step, reply);
     handle_unref(owner);
@@ -243,8 +240,6 @@ static void on_watch(struct conclave_client *client, enum conclave_event_type ty
 {
     struct watch_slot *slot = ctx;
     struct handle *owner = slot->owner;
-    (void)client;
-    (void)path;
     slot->armed = false;
     handle_ref(owner);
     slot->fn(slot, type);

@@ -89,7 +89,6 @@ static void want(struct node *n, bool data, bool children)
 static void on_data_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
     struct node *n = CONTAINER_OF(slot, struct node, data);
-    (void)type;
     if (!n->dead) {
         want(n, true, false);
         run(n->mirror);
@@ -99,7 +98,6 @@ static void on_data_watch(struct watch_slot *slot, enum conclave_event_type type
 static void on_names_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
     struct node *n = CONTAINER_OF(slot, struct node, names);
-    (void)type;
     if (!n->dead) {
         want(n, false, true);
         run(n->mirror);
@@ -428,7 +426,6 @@ static void on_event(struct conclave_client *client, enum conclave_event_type ty
                      const char *path, void *ctx)
 {
     struct mirror *m = ctx;
-    (void)client;
     handle_ref(m->owner);
     switch (type) {
     case CONCLAVE_EVENT_LOST:
@@ -505,7 +502,6 @@ static void tell_by(struct mirror *m, int64_t ms)
 static void on_telling(struct conclave_client *client, void *ctx)
 {
     struct mirror *m = ctx;
-    (void)client;
     if (m->active && m->fresh && m->changed) {
         tell(m);
     }
@@ -571,7 +567,6 @@ static void run(struct mirror *m)
 static void on_retry(struct conclave_client *client, void *ctx)
 {
     struct mirror *m = ctx;
-    (void)client;
     /* What failed has left the list of what is wanted. */
     for (struct map_node *it = map_next(&m->nodes, NULL); it != NULL;
          it = map_next(&m->nodes, it)) {

@@ -264,7 +264,6 @@ static void run(void *self)
 
 static void on_retry(struct conclave_client *client, void *ctx)
 {
-    (void)client;
     run(ctx);
 }
 
@@ -319,7 +318,6 @@ static bool tell_done(struct cell *c)
 /* There was no memory to tell a change. */
 static void on_again(struct conclave_client *client, void *ctx)
 {
-    (void)client;
     handle_post(&((struct cell *)ctx)->handle);
 }
 

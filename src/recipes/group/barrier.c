@@ -160,7 +160,6 @@ static const struct call_class barrier_call_class = {barrier_run, NULL, barrier_
 
 static void barrier_on_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
-    (void)type;
     call_run(&CONTAINER_OF(slot, struct barrier_call, watch)->call);
 }
 

@@ -74,7 +74,6 @@ static void discovery_on_state(struct handle *h, enum conclave_state state)
 static void discovery_on_again(struct conclave_client *client, void *ctx)
 {
     struct conclave_discovery *d = ctx;
-    (void)client;
     handle_post(&d->handle);
 }
 

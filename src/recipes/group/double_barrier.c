@@ -93,13 +93,11 @@ void db_own_run(struct conclave_double_barrier *db)
 
 static void on_own_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
-    (void)type;
     db_own_run(CONTAINER_OF(slot, struct conclave_double_barrier, own));
 }
 
 static void on_own_retry(struct conclave_client *client, void *ctx)
 {
-    (void)client;
     db_own_run(ctx);
 }
 

@@ -509,7 +509,6 @@ static void enter_run(struct call *call)
 static void enter_on_state(struct call *call, enum conclave_state state)
 {
     struct enter *e = enter_of(call);
-    (void)state;
     if (db(e)->joined && db(e)->gone == 0 && session_over(e)) {
         db(e)->gone = CONCLAVE_SESSION_EXPIRED;
     }
@@ -536,7 +535,6 @@ static const struct call_class enter_class = {enter_run, enter_on_state, enter_t
 
 static void on_ready_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
-    (void)type;
     call_run(&CONTAINER_OF(slot, struct enter, ready_watch)->call);
 }
 

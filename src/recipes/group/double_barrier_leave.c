@@ -271,7 +271,6 @@ static const struct call_class leave_class = {leave_run, leave_on_state, leave_t
 static void double_barrier_leave_on_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
     struct leave *l = CONTAINER_OF(slot, struct leave, watch);
-    (void)type;
     if (l->phase == LEAVE_WATCH) {
         l->phase = LEAVE_LIST;
     }

@@ -131,7 +131,6 @@ static void on_view_told(struct mirror *m)
 
 static void group_on_again(struct conclave_client *client, void *ctx)
 {
-    (void)client;
     take_view(ctx);
 }
 

@@ -41,7 +41,6 @@ static void glance_on_state(struct handle *h, enum conclave_state state)
 
 static bool glance_run_due(struct handle *h)
 {
-    (void)h;
     return false; /* it has no callbacks */
 }
 
@@ -139,6 +138,5 @@ int conclave_group_members(struct conclave_recipes *rt, const char *path, int64_
 
 void conclave_members_free(struct conclave_member *list, size_t count)
 {
-    (void)count;
     free(list);
 }

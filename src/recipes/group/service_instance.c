@@ -91,6 +91,5 @@ struct conclave_instance *instances_copy(const struct conclave_instance *list, s
 
 void conclave_instances_free(struct conclave_instance *list, size_t count)
 {
-    (void)count;
     free(list);
 }

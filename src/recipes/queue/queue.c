@@ -36,7 +36,6 @@ int queue_part_error(const struct conclave_reply *reply, size_t index)
 static void queue_on_state(struct host *host, enum conclave_state state)
 {
     struct conclave_queue *q = queue_of(host);
-    (void)state;
     client_timer_stop(host->handle.rt->client, &q->size.pause);
     queue_size_run(q);
 }

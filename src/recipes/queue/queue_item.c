@@ -287,7 +287,6 @@ static void item_run(struct conclave_item *item)
 
 static void queue_item_on_retry(struct conclave_client *client, void *ctx)
 {
-    (void)client;
     item_run(ctx);
 }
 

@@ -289,7 +289,6 @@ static void ask_for_room(struct put *p)
 
 static void queue_put_on_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
-    (void)type;
     call_run(&CONTAINER_OF(slot, struct put, watch)->call);
 }
 
@@ -342,7 +341,6 @@ static void put_run(struct call *call)
 
 static void put_on_state(struct call *call, enum conclave_state state)
 {
-    (void)state;
     queue_line_on_state(&put_of(call)->line);
 }
 

@@ -72,13 +72,11 @@ void queue_size_run(struct conclave_queue *q)
 
 static void queue_size_on_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
-    (void)type;
     queue_size_run(of_size(CONTAINER_OF(slot, struct queue_size, watch)));
 }
 
 static void on_pause(struct conclave_client *client, void *ctx)
 {
-    (void)client;
     queue_size_run(of_size(ctx));
 }
 

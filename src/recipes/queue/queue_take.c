@@ -537,7 +537,6 @@ static void take_run(struct call *call)
 static void on_claims_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
     struct take *t = CONTAINER_OF(slot, struct take, claims_watch);
-    (void)type;
     t->stale = true;
     call_run(&t->call);
 }
@@ -545,14 +544,12 @@ static void on_claims_watch(struct watch_slot *slot, enum conclave_event_type ty
 static void on_items_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
     struct take *t = CONTAINER_OF(slot, struct take, items_watch);
-    (void)type;
     t->stale = true;
     call_run(&t->call);
 }
 
 static void take_on_state(struct call *call, enum conclave_state state)
 {
-    (void)state;
     queue_line_on_state(&take_of(call)->line);
 }
 

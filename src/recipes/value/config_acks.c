@@ -199,7 +199,6 @@ static void audit_on_state(struct handle *h, enum conclave_state state)
 
 static bool audit_run_due(struct handle *h)
 {
-    (void)h;
     return false; /* it has no callbacks */
 }
 

@@ -288,13 +288,10 @@ static void read_next(struct many *m)
 
 static void many_on_state(struct handle *h, enum conclave_state state)
 {
-    (void)h;
-    (void)state;
 }
 
 static bool many_run_due(struct handle *h)
 {
-    (void)h;
     return false;
 }
 

@@ -89,7 +89,6 @@ static void on_ack_failed(struct member *m, int error)
 static void on_cache_wait(struct conclave_client *client, void *ctx)
 {
     struct conclave_config *c = ctx;
-    (void)client;
     if (!c->mirror.fresh && !c->live) {
         c->cache_due = true;
         handle_post(&c->handle);
@@ -99,7 +98,6 @@ static void on_cache_wait(struct conclave_client *client, void *ctx)
 static void shared_config_on_again(struct conclave_client *client, void *ctx)
 {
     struct conclave_config *c = ctx;
-    (void)client;
     handle_post(&c->handle);
 }
 

@@ -181,7 +181,6 @@ static void prove(struct conclave_redis *r)
 static void on_prove(struct conclave_client *client, void *ctx)
 {
     struct conclave_redis *r = ctx;
-    (void)client;
     handle_post(&r->handle);
     follow_run(r);
 }
@@ -189,7 +188,6 @@ static void on_prove(struct conclave_client *client, void *ctx)
 static void on_stale(struct conclave_client *client, void *ctx)
 {
     struct conclave_redis *r = ctx;
-    (void)client;
     if (!r->closing.ending && !is_fresh(r)) {
         follow_master_show(r);
     }

@@ -9,7 +9,6 @@
 
 static void test_levels(void **state)
 {
-    (void)state;
     struct account total;
     struct account address;
     struct account one;
@@ -41,7 +40,6 @@ static void test_levels(void **state)
 
 static void test_hold(void **state)
 {
-    (void)state;
     struct account total;
     struct account one;
     struct account other;
@@ -66,7 +64,6 @@ static void test_hold(void **state)
 /* Without an account nothing is counted. */
 static void test_nobody(void **state)
 {
-    (void)state;
     account_charge(NULL, ACCOUNT_IDS, 5);
     account_credit(NULL, ACCOUNT_IDS, 5);
     account_hold(NULL, ACCOUNT_IDS, 5);

@@ -11,7 +11,6 @@
 
 static void test_limit_is_exact(void **state)
 {
-    (void)state;
     for (size_t max = 1; max < 200; max++) {
         struct buf b;
         buf_init(&b, max);
@@ -34,7 +33,6 @@ static void test_limit_is_exact(void **state)
 
 static void test_nothing_of_what_does_not_fit(void **state)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 10);
     buf_append(&b, "1234", 4);
@@ -61,7 +59,6 @@ static void test_nothing_of_what_does_not_fit(void **state)
 
 static void test_text_fills_the_limit(void **state)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 5);
     buf_printf(&b, "%s", "");
@@ -82,7 +79,6 @@ static void test_text_fills_the_limit(void **state)
 
 static void test_printf_grows(void **state)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 0);
     size_t want = 0;
@@ -98,7 +94,6 @@ static void test_printf_grows(void **state)
 
 static void test_integers_are_big_endian(void **state)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 0);
     buf_append_u8(&b, 0xfe);
@@ -113,7 +108,6 @@ static void test_integers_are_big_endian(void **state)
 
 static void test_consume_and_take(void **state)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 100);
     buf_consume(&b, 0);
@@ -142,7 +136,6 @@ static void test_consume_and_take(void **state)
 /* Random appends and cuts against a plain array. */
 static void test_model(void **state)
 {
-    (void)state;
     enum { MAX = 3000 };
     static uint8_t model[MAX];
     size_t model_len = 0;

@@ -25,7 +25,6 @@ enum { ROWS = sizeof rows / sizeof rows[0] };
 
 static void test_each_row_is_found(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < ROWS; i++) {
         assert_string_equal(conclave_errname(rows[i].code), rows[i].name);
         assert_string_equal(conclave_strerror(rows[i].code), rows[i].text);
@@ -42,7 +41,6 @@ static void test_each_row_is_found(void **state)
 
 static void test_unknown_codes(void **state)
 {
-    (void)state;
     static const int codes[] = {1, -9, -999, -5000, INT32_MIN, INT32_MAX};
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         assert_string_equal(conclave_errname(codes[i]), "UNKNOWN");
@@ -54,7 +52,6 @@ static void test_unknown_codes(void **state)
 /* KeeperException.Code of Apache ZooKeeper 3.9. */
 static void test_numbers_of_zookeeper(void **state)
 {
-    (void)state;
     assert_int_equal(CONCLAVE_OK, 0);
     assert_int_equal(CONCLAVE_MARSHALLING_ERROR, -5);
     assert_int_equal(CONCLAVE_UNIMPLEMENTED, -6);

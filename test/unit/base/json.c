@@ -57,7 +57,6 @@ static void test_members(void **state)
 static void test_shapes(void **state)
 {
     struct json j;
-    (void)state;
     json_init(&j);
     json_object_begin(&j);
     json_key(&j, "a");
@@ -87,7 +86,6 @@ static void test_list(void **state)
 {
     struct json j;
     char text[32];
-    (void)state;
     FILE *file = tmpfile();
     assert_non_null(file);
     json_list_begin(&j, "all");
@@ -103,7 +101,6 @@ static void test_list(void **state)
 static void test_pretty(void **state)
 {
     struct json j;
-    (void)state;
     json_init_pretty(&j);
     json_object_begin(&j);
     json_key(&j, "list");
@@ -145,7 +142,6 @@ static void test_pretty(void **state)
 static void test_escapes(void **state)
 {
     struct json j;
-    (void)state;
     json_init(&j);
     json_text(&j, slice_make("\0\x01\b\t\n\f\r\"\\/\x1f\x7f\xc3\xa9", 14));
     assert_prints(&j, "\"\\u0000\\u0001\\b\\t\\n\\f\\r\\\"\\\\/\\u001f\\u007f\xc3\xa9\"\n");
@@ -175,7 +171,6 @@ static void test_utf8(void **state)
                                       "\xc2",
                                       "\xe2\x82",
                                       "a\xff"};
-    (void)state;
     for (size_t i = 0; i < sizeof GOOD / sizeof GOOD[0]; i++) {
         assert_true(utf8_valid(slice_str(GOOD[i])));
     }
@@ -197,7 +192,6 @@ static void assert_data(const void *data, size_t len, const char *want)
 
 static void test_data(void **state)
 {
-    (void)state;
     assert_data(NULL, 0, "{\"data\":null}\n");
     assert_data("", 0, "{\"data\":\"\"}\n");
     assert_data("x\n", 2, "{\"data\":\"x\\n\"}\n");
@@ -211,7 +205,6 @@ static void test_full_device(void **state)
 {
     struct json j;
     FILE *file = fopen("/dev/full", "w");
-    (void)state;
     assert_non_null(file);
     json_init(&j);
     json_null(&j);

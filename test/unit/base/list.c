@@ -24,7 +24,6 @@ static int walk(struct list *head, int *ret, int cap)
 
 static void test_order(void **state)
 {
-    (void)state;
     struct list head;
     struct item items[4] = {{.value = 0}, {.value = 1}, {.value = 2}, {.value = 3}};
     list_init(&head);
@@ -51,7 +50,6 @@ static void test_order(void **state)
 
 static void test_removal_while_walking(void **state)
 {
-    (void)state;
     struct list head;
     struct item items[10];
     list_init(&head);

@@ -35,7 +35,6 @@ static size_t capture_end(char *ret, size_t cap)
 
 static void test_form(void **state)
 {
-    (void)state;
     char text[8192];
     capture_begin();
     log_warn("net", "closed", "fd=%d id=0x%llx", 7, 0x1fULL);
@@ -55,7 +54,6 @@ static void test_form(void **state)
 
 static void test_values_cannot_forge_a_line(void **state)
 {
-    (void)state;
     char text[8192];
     capture_begin();
     log_info("wire", "request", "path=%s", "/a\n2026-01-01T00:00:00.000Z error\x1b[31m \x7f\t");
@@ -68,7 +66,6 @@ static void test_values_cannot_forge_a_line(void **state)
 
 static void test_long_line_is_cut(void **state)
 {
-    (void)state;
     static char longer[5000];
     memset(longer, 'x', sizeof longer - 1);
     for (size_t cut = 0; cut < 200; cut++) {
@@ -93,7 +90,6 @@ static void test_long_line_is_cut(void **state)
 
 static void test_levels(void **state)
 {
-    (void)state;
     enum log_level level = LOG_ERROR;
     assert_true(log_level_parse("debug", &level));
     assert_int_equal(level, LOG_DEBUG);

@@ -87,7 +87,6 @@ static void run_model(uint64_t seed, bool collide, uint32_t keys, int steps)
 
 static void test_model(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         run_model(seed, false, 2000, 8000);
     }
@@ -98,7 +97,6 @@ static void test_model(void **state)
 /* Takes maps apart at every size, so also in the middle of a growth. */
 static void test_take_all(void **state)
 {
-    (void)state;
     enum { MAX = 600 };
     static struct item items[MAX];
     for (uint32_t size = 0; size <= MAX; size++) {
@@ -130,7 +128,6 @@ static void test_take_all(void **state)
 
 static void test_empty(void **state)
 {
-    (void)state;
     struct map m;
     map_init(&m);
     assert_null(item_find(&m, 1, false));
@@ -143,7 +140,6 @@ static void test_empty(void **state)
 /* The table is as large as the nodes ask for, not larger: between one and three pointers per node. */
 static void test_memory(void **state)
 {
-    (void)state;
     enum { N = 100000 };
     struct item *items = calloc(N, sizeof *items);
     assert_non_null(items);
@@ -163,7 +159,6 @@ static void test_memory(void **state)
 /* Hashes stand in files and between servers: they must not change. Reference: xxHash's XXH3_64bits. */
 static void test_hash_values(void **state)
 {
-    (void)state;
     assert_true(hash_bytes("", 0) == 0x2d06800538d394c2u);
     assert_true(hash_u64(1) == hash_bytes("\1\0\0\0\0\0\0\0", 8));
     assert_true(hash_u64(1) != hash_u64(2));

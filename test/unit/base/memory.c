@@ -32,14 +32,12 @@ static void put(const char *path, const char *text)
 
 static int setup(void **state)
 {
-    (void)state;
     strcpy(root, "/tmp/conclave-memory-XXXXXX");
     return mkdtemp(root) != NULL ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     char command[128];
     snprintf(command, sizeof command, "rm -r %s", root);
     return system(command);
@@ -47,7 +45,6 @@ static int teardown(void **state)
 
 static void test_no_groups(void **state)
 {
-    (void)state;
     assert_int_equal(memory_limit_below(root, 1000), 1000);
     assert_true(memory_limit() > 1 << 20);
 }
@@ -55,7 +52,6 @@ static void test_no_groups(void **state)
 /* Version 2: the least on the way up counts. */
 static void test_unified(void **state)
 {
-    (void)state;
     put("/proc/self/cgroup", "0::/system.slice/one.service\n");
     put("/sys/fs/cgroup/system.slice/one.service/memory.max", "max\n");
     assert_int_equal(memory_limit_below(root, 5000000), 5000000);
@@ -69,7 +65,6 @@ static void test_unified(void **state)
 /* In a container the path is that of the host, and the mount's root is the container's group. */
 static void test_container(void **state)
 {
-    (void)state;
     put("/proc/self/cgroup", "0::/../../docker/abc\n");
     put("/sys/fs/cgroup/memory.max", "700000\n");
     assert_int_equal(memory_limit_below(root, 5000000), 700000);
@@ -78,7 +73,6 @@ static void test_container(void **state)
 /* Version 1: its own hierarchy, and a number as large as can be for "no limit". */
 static void test_legacy(void **state)
 {
-    (void)state;
     put("/proc/self/cgroup", "5:cpu,cpuacct:/a\n4:memory:/docker/x\n1:name=systemd:/\n");
     put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
     assert_int_equal(memory_limit_below(root, 5000000), 5000000);
@@ -89,7 +83,6 @@ static void test_legacy(void **state)
 /* What makes no sense does not count. */
 static void test_garbage(void **state)
 {
-    (void)state;
     put("/proc/self/cgroup", "\n:\nx\n0::\n::::\n");
     put("/sys/fs/cgroup/memory.max", "0\n");
     assert_int_equal(memory_limit_below(root, 5000000), 5000000);

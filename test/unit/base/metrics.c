@@ -12,14 +12,12 @@ static struct summary s;
 
 static int setup(void **state)
 {
-    (void)state;
     summary_reset(&s);
     return 0;
 }
 
 static void empty_is_zero(void **state)
 {
-    (void)state;
     assert_int_equal(summary_quantile(&s, 0.99), 0);
     assert_true(summary_average(&s) == 0);
     assert_int_equal(s.min, 0);
@@ -27,7 +25,6 @@ static void empty_is_zero(void **state)
 
 static void small_values_are_exact(void **state)
 {
-    (void)state;
     for (uint64_t v = 1; v <= 10; v++) {
         summary_add(&s, v);
     }
@@ -44,7 +41,6 @@ static void small_values_are_exact(void **state)
 
 static void quantiles_within_a_sixteenth(void **state)
 {
-    (void)state;
     static const double SHARE[] = {0.5, 0.95, 0.99, 0.999};
     enum { COUNT = 200000 };
     for (uint64_t v = 1; v <= COUNT; v++) {
@@ -59,7 +55,6 @@ static void quantiles_within_a_sixteenth(void **state)
 
 static void every_value_has_a_bucket(void **state)
 {
-    (void)state;
     for (unsigned power = 0; power < 64; power++) {
         summary_reset(&s);
         uint64_t v = (uint64_t)1 << power;
@@ -77,7 +72,6 @@ static void every_value_has_a_bucket(void **state)
 
 static void many_at_once(void **state)
 {
-    (void)state;
     summary_add_many(&s, 4, 98);
     summary_add_many(&s, 1000, 2);
     assert_int_equal(s.count, 100);
@@ -94,13 +88,11 @@ struct holder {
 
 static double read_nothing(const void *ctx)
 {
-    (void)ctx;
     return 0;
 }
 
 static void rows_find_what_they_name(void **state)
 {
-    (void)state;
     static struct holder h;
     static const struct metric_row ROWS[] = {
         {.name = "first", .kind = METRIC_COUNTER, .offset = offsetof(struct holder, first)},

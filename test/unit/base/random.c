@@ -12,7 +12,6 @@
 
 static void test_all_bytes_are_filled(void **state)
 {
-    (void)state;
     /* A byte that stays 0 in 40 fills was not filled. */
     for (size_t len = 0; len < 300; len += 37) {
         uint8_t bytes[301], seen[301] = {0};
@@ -31,7 +30,6 @@ static void test_all_bytes_are_filled(void **state)
 
 static void test_below(void **state)
 {
-    (void)state;
     bool seen[7] = {false};
     for (int i = 0; i < 1000; i++) {
         uint64_t v = random_below(7);
@@ -49,7 +47,6 @@ static void test_below(void **state)
 /* splitmix64 from seed 0; its author's reference program gives these. */
 static void test_seed_repeats(void **state)
 {
-    (void)state;
     struct prng p = {0};
     assert_true(prng_next(&p) == 0xe220a8397b1dcdafu);
     assert_true(prng_next(&p) == 0x6e789e6aa1b965f4u);
@@ -62,7 +59,6 @@ static int64_t fake_ns(void *ctx)
 
 static void test_clocks(void **state)
 {
-    (void)state;
     const struct clock_source *c = clock_system();
     int64_t before = clock_monotonic_ns(c);
     for (int i = 0; i < 1000; i++) {

@@ -24,7 +24,6 @@ static unsigned taken(struct rates *r, const char *who, unsigned tries, int64_t 
 
 static void test_burst_and_rate(void **state)
 {
-    (void)state;
     static struct rates r;
     int64_t now = 100 * SECOND;
     rates_init(&r, &hash_key_fixed);
@@ -45,7 +44,6 @@ static void test_burst_and_rate(void **state)
 /* One offender costs nobody else anything. */
 static void test_others(void **state)
 {
-    (void)state;
     static struct rates r;
     int64_t now = 100 * SECOND;
     rates_init(&r, &hash_key_fixed);

@@ -25,7 +25,6 @@ static void tell(void *ctx, const char *host, unsigned long long untold)
 
 static void test_first_of_each_reason(void **state)
 {
-    (void)state;
     struct refusals r;
     struct told t = {0};
     refusals_init(&r);
@@ -52,7 +51,6 @@ static void test_first_of_each_reason(void **state)
 
 static void test_many_reasons(void **state)
 {
-    (void)state;
     struct refusals r;
     struct told t = {0};
     unsigned lines = 0;
@@ -69,7 +67,6 @@ static void test_many_reasons(void **state)
 
 static void test_many_addresses(void **state)
 {
-    (void)state;
     struct refusals r;
     struct told t = {0};
     unsigned long long lines = 0;

@@ -11,7 +11,6 @@
 
 static void test_null_and_empty(void **state)
 {
-    (void)state;
     struct slice empty = slice_str("");
     assert_true(slice_is_null(SLICE_NULL));
     assert_true(slice_is_null(slice_str(NULL)));
@@ -25,7 +24,6 @@ static void test_null_and_empty(void **state)
 
 static void test_compare(void **state)
 {
-    (void)state;
     static const char *const sorted[] = {"", "a", "aa", "ab", "b", "\x80", "\xff"};
     for (int i = 0; i < 7; i++) {
         for (int j = 0; j < 7; j++) {
@@ -43,7 +41,6 @@ static void test_compare(void **state)
 
 static void test_byte_order(void **state)
 {
-    (void)state;
     uint8_t p[9] = {0}; /* from the second byte on: unaligned */
     put_be32(p + 1, 0x01020304);
     assert_memory_equal(p + 1, "\1\2\3\4", 4);

@@ -79,7 +79,6 @@ static void apply_sent(struct fixture *f)
 
 static void test_a_write_comes_back(void **state)
 {
-    (void)state;
     struct fixture f;
     struct guest p;
     struct wire_connect_response response;
@@ -106,7 +105,6 @@ static void on_any_failure(void *ctx, int error, const char *text)
  * writes wait until somebody leads, and are no failure of the log. */
 static void test_a_sole_voter_does_not_lead_yet(void **state)
 {
-    (void)state;
     struct fixture f;
     struct guest p;
     struct wire_connect_response response;
@@ -136,7 +134,6 @@ static void test_a_sole_voter_does_not_lead_yet(void **state)
 static void on_failed(void *ctx, int error, const char *text)
 {
     struct fixture *f = ctx;
-    (void)text;
     assert_int_equal(error, CONCLAVE_ECORRUPT);
     f->failures++;
 }
@@ -171,7 +168,6 @@ static void compare_open(struct fixture *f, struct guest *p)
  * long past says nothing. While nobody says who is right, a member steps aside that differs three times in a row. */
 static void test_states_are_compared(void **state)
 {
-    (void)state;
     struct fixture f;
     struct guest p;
     compare_open(&f, &p);
@@ -201,7 +197,6 @@ static void test_states_are_compared(void **state)
  * with nobody since, its folder is wrong, too. */
 static void test_the_majority_is_right(void **state)
 {
-    (void)state;
     struct fixture f;
     struct guest p;
     for (int agreed = 0; agreed < 2; agreed++) {
@@ -229,7 +224,6 @@ static void test_the_majority_is_right(void **state)
 /* A leader whose state is not the followers' steps aside; followers who agree with each other stay. */
 static void test_the_leader_is_the_odd_one(void **state)
 {
-    (void)state;
     struct fixture f;
     struct guest p;
     compare_open(&f, &p);
@@ -250,7 +244,6 @@ static void test_the_leader_is_the_odd_one(void **state)
 /* With two voters nobody can say who is right: the follower reads its folder again, at once, and never gives it up. */
 static void test_one_of_two_gives_way(void **state)
 {
-    (void)state;
     struct fixture f;
     struct guest p;
     compare_open(&f, &p);
@@ -307,7 +300,6 @@ static void expect_session(struct fixture *f, struct guest *p)
  * above. */
 static void test_the_last_run_was_ahead(void **state)
 {
-    (void)state;
     struct fixture f;
     struct guest p[2];
     fixture_open(&f);
@@ -327,7 +319,6 @@ static void test_the_last_run_was_ahead(void **state)
 /* The same while nobody waits. */
 static void test_the_last_run_was_ahead_of_nothing(void **state)
 {
-    (void)state;
     struct fixture f;
     struct guest p;
     fixture_open(&f);
@@ -340,7 +331,6 @@ static void test_the_last_run_was_ahead_of_nothing(void **state)
 /* More of the last run follows while somebody waits for what this run has sent: it is not taken for that. */
 static void test_the_last_run_goes_on(void **state)
 {
-    (void)state;
     struct fixture f;
     struct guest p;
     struct wire_connect_response response;
@@ -364,7 +354,6 @@ static void test_the_last_run_goes_on(void **state)
 /* The same when this run began behind what had been applied, and the rest is still in the log. */
 static void test_the_last_run_is_not_all_applied(void **state)
 {
-    (void)state;
     struct fixture f;
     struct guest p;
     fixture_open(&f);
@@ -381,8 +370,6 @@ static void test_the_last_run_is_not_all_applied(void **state)
 
 static void on_told(void *ctx, int64_t id, int64_t heard_ms)
 {
-    (void)id;
-    (void)heard_ms;
     ++*(size_t *)ctx;
 }
 
@@ -402,7 +389,6 @@ static size_t count_signs(struct fixture *f, uint32_t number)
  * session counts as heard from. */
 static void test_nothing_overtakes_a_reconfig(void **state)
 {
-    (void)state;
     struct fixture f;
     struct guest p;
     struct buf body;

@@ -94,7 +94,6 @@ static void let_go(struct known *known, const struct configuration_member *now, 
  * vote last. */
 static void test_steps_are_safe(void **state)
 {
-    (void)state;
     for (int round = 0; round < 20000; round++) {
         struct configuration_member now[MEMBERS_MAX];
         struct configuration_member target[MEMBERS_MAX];
@@ -148,7 +147,6 @@ static void test_steps_are_safe(void **state)
 /* A member that moved keeps its vote. */
 static void test_address_changes(void **state)
 {
-    (void)state;
     struct known known = {.caught_up = 0};
     struct membership_facts facts = {.caught_up = caught_up, .may_go = may_go, .ctx = &known};
     struct membership_step step;
@@ -164,7 +162,6 @@ static void test_address_changes(void **state)
 /* A change that is given up leaves no observer behind that was not there before it; a voter it made stays. */
 static void test_withdrawn_change(void **state)
 {
-    (void)state;
     unsigned listed = 1u << 1 | 1u << 2;
     struct configuration_member now[] = {{1, MEMBER_VOTER, "a:1:2"},
                                          {2, MEMBER_OBSERVER, "b:1:2"},
@@ -180,7 +177,6 @@ static void test_withdrawn_change(void **state)
 /* A member that is leaving does not delay the other steps. */
 static void test_others_do_not_wait_for_the_leaving(void **state)
 {
-    (void)state;
     struct known known = {.caught_up = 0};
     struct membership_facts facts = {.caught_up = caught_up, .may_go = may_go, .ctx = &known};
     struct membership_step step;
@@ -208,7 +204,6 @@ static void hear(struct bootstrap *f, uint64_t id, enum peer_age age)
 
 static void test_founding(void **state)
 {
-    (void)state;
     struct bootstrap f;
     bootstrap_init(&f, 1, three, 3);
     assert_int_equal(bootstrap_decide(&f, 0), FOUNDING_WAIT); /* alone */
@@ -227,7 +222,6 @@ static void test_founding(void **state)
 /* Whose disk was wiped joins; so does who is of no ensemble yet, as soon as somebody has data. */
 static void test_joining(void **state)
 {
-    (void)state;
     struct bootstrap f;
     bootstrap_init(&f, 1, three, 3);
     hear(&f, 2, PEER_FRESH);
@@ -247,7 +241,6 @@ static void test_joining(void **state)
 /* Who lost its data is neither new nor has it any: nothing is founded with it, nothing joined. */
 static void test_lost_is_not_fresh(void **state)
 {
-    (void)state;
     struct bootstrap f;
     bootstrap_init(&f, 1, three, 3);
     hear(&f, 2, PEER_LOST);
@@ -269,7 +262,6 @@ static void test_lost_is_not_fresh(void **state)
  * turns out to be empty, or to have data. */
 static void test_nothing_is_founded_beside_a_loss(void **state)
 {
-    (void)state;
     struct bootstrap f;
     bootstrap_init(&f, 1, three, 3);
     hear(&f, 2, PEER_FRESH);
@@ -302,7 +294,6 @@ static void heal_hear(struct repair *h, uint64_t id, enum peer_age age)
 /* Damaged data are moved aside only when a majority of the voters, without this server, has its data and is there. */
 static void test_healing_waits_for_a_majority(void **state)
 {
-    (void)state;
     static const struct damage_look unknown = {.fresh = false};
     struct repair h;
     unsigned linked = 1u << 2 | 1u << 3;
@@ -331,7 +322,6 @@ static void test_healing_waits_for_a_majority(void **state)
 /* Two of three in trouble: one stepped aside, the other damaged. What either holds may be all there is. */
 static void test_healing_waits_for_who_stepped_aside(void **state)
 {
-    (void)state;
     static const struct damage_look unknown = {.fresh = false};
     struct repair h;
     unsigned linked = 1u << 2 | 1u << 3;
@@ -358,7 +348,6 @@ static void test_healing_waits_for_who_stepped_aside(void **state)
 
 static void test_healing_is_not_possible_everywhere(void **state)
 {
-    (void)state;
     static const struct configuration_member watched[] = {
         {1, MEMBER_OBSERVER, "a:1:2"}, {2, MEMBER_VOTER, "b:1:2"}, {3, MEMBER_VOTER, "c:1:2"}};
     struct repair h;
@@ -380,7 +369,6 @@ static void test_healing_is_not_possible_everywhere(void **state)
  * configuration count; the folder keeps them, so that a start knows them, too. */
 static void test_healing_counts_the_members_of_the_log(void **state)
 {
-    (void)state;
     static const struct configuration_member five[] = {{1, MEMBER_VOTER, "a:1:2"},
                                                        {2, MEMBER_VOTER, "b:1:2"},
                                                        {3, MEMBER_VOTER, "c:1:2"},
@@ -437,7 +425,6 @@ static void test_healing_counts_the_members_of_the_log(void **state)
 
 static void test_cluster_of_founders(void **state)
 {
-    (void)state;
     struct configuration_member turned[] = {three[2], three[0], three[1]};
     struct configuration_member other[] = {three[0], three[1], {3, MEMBER_VOTER, "d:1:2"}};
     uint8_t a[PEER_CLUSTER_SIZE];
@@ -452,7 +439,6 @@ static void test_cluster_of_founders(void **state)
 /* Only a server that says that it has its data is given a vote: one that still joins would not use it. */
 static void test_who_joins_is_given_no_vote_yet(void **state)
 {
-    (void)state;
     static struct reconfig r;
     static const struct {
         enum peer_age age;

@@ -10,7 +10,6 @@
 
 static void test_keys(void **state)
 {
-    (void)state;
     struct effective_config g;
     effective_config_init(&g);
     assert_int_equal(effective_config_note(&g, "tickTime", "2000"), 0);
@@ -49,7 +48,6 @@ static void test_file(void **state)
         {"ssl.keyStore.pass\\u0077ord=sesame\n", "ssl.keyStore.pass\\u0077ord=***\n"},
         {"ssl.keyStore.password=\\\nsesame", "ssl.keyStore.password=***\n"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct effective_config g;
         effective_config_init(&g);

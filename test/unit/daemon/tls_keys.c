@@ -35,7 +35,6 @@ static void expect(struct zoo_cfg *c, const char *line)
 
 static void test_ports(void **state)
 {
-    (void)state;
     struct zoo_cfg c;
     struct server_options *o = &c.options;
     expect(&c, "");
@@ -73,7 +72,6 @@ static void test_ports(void **state)
 
 static void test_stores(void **state)
 {
-    (void)state;
     char path[] = "/tmp/conclave-password-XXXXXX";
     char line[512];
     struct zoo_cfg c;
@@ -99,7 +97,6 @@ static void test_stores(void **state)
 
 static void test_choices(void **state)
 {
-    (void)state;
     static const struct {
         const char *keys;
         int min;
@@ -138,7 +135,6 @@ static void test_choices(void **state)
 
 static void test_refused(void **state)
 {
-    (void)state;
     static const struct {
         const char *keys;
         const char *wanted;
@@ -187,7 +183,6 @@ static void expect_ids(const struct client_ids *i, const char *wanted)
 
 static void test_ids(void **state)
 {
-    (void)state;
     struct client_ids i;
     client_ids_init(&i, 200, 32);
     /* Without a certificate the scheme is refused, whatever the request says. */

@@ -50,7 +50,6 @@ static bool gone(pid_t pid)
 static void how_it_ended_is_told(void **state)
 {
     int code = -1;
-    (void)state;
     assert_int_equal(run_shell("exit 0", 5000, -1, &code), 0);
     assert_int_equal(code, 0);
     assert_int_equal(run_shell("exit 7", -1, -1, &code), 0);
@@ -63,7 +62,6 @@ static void how_it_ended_is_told(void **state)
 static void an_end_that_is_not_told_is_no_success(void **state)
 {
     int code = 0;
-    (void)state;
     void (*before)(int) = signal(SIGCHLD, SIG_IGN);
     /* Before and after the program is waited for. */
     for (int i = 0; i < 50; i++) {
@@ -85,7 +83,6 @@ static void it_reads_and_writes_what_it_is_given(void **state)
                                 .output_size = sizeof small,
                                 .timeout_ms = 5000,
                                 .stop_fd = -1};
-    (void)state;
     assert_int_equal(process_run(&spec, &code), 0);
     assert_string_equal(small, "some"); /* cut */
     setenv("FIRST", "hidden", 1);
@@ -99,7 +96,6 @@ static void what_cannot_be_executed_is_an_error(void **state)
     const char *const argv[] = {"/nonexistent/program", NULL};
     struct process_spec spec = {.argv = argv, .timeout_ms = 5000, .stop_fd = -1};
     int code = 0;
-    (void)state;
     assert_int_equal(process_run(&spec, &code), CONCLAVE_EIO);
     assert_int_equal(code, ENOENT);
 }
@@ -110,7 +106,6 @@ static void its_group_is_killed_at_the_timeout(void **state)
     char file[] = "/tmp/conclave-process-XXXXXX";
     char script[256];
     int fd = mkstemp(file);
-    (void)state;
     assert_true(fd >= 0);
     /* ignores what can be ignored, and so does what it starts */
     snprintf(script, sizeof script,
@@ -129,7 +124,6 @@ static void its_group_is_killed_at_the_timeout(void **state)
 static void what_it_leaves_behind_is_killed(void **state)
 {
     int code;
-    (void)state;
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1),
                      0); /* orphans are ours: none stays a zombie */
     assert_int_equal(run_shell("sleep 100 & echo $!", 5000, -1, &code), 0);
@@ -153,7 +147,6 @@ static void the_wait_can_be_broken_off(void **state)
     pthread_t thread;
     int code;
     int fd = eventfd(0, EFD_CLOEXEC);
-    (void)state;
     int64_t before = clock_monotonic_ms(clock_system());
     assert_int_equal(pthread_create(&thread, NULL, stop_later, &fd), 0);
     assert_int_equal(run_shell("sleep 100", -1, fd, &code), CONCLAVE_ECANCELED);
@@ -176,7 +169,6 @@ static void the_wait_goes_on_while_it_is_wanted(void **state)
     int code;
     struct process_spec spec = {
         .argv = argv, .timeout_ms = -1, .stop_fd = -1, .go_on = three_times, .go_on_ctx = &asked};
-    (void)state;
     assert_int_equal(process_run(&spec, &code), CONCLAVE_ECANCELED);
     assert_int_equal(asked, 3);
 }

@@ -31,7 +31,6 @@ static size_t told_count;
 
 static void told(const struct fence_method *method, int error, const char *text, void *ctx)
 {
-    (void)ctx;
     assert_true(told_count < 8);
     told_kind[told_count] = method->kind;
     told_error[told_count] = error;
@@ -74,7 +73,6 @@ static void the_first_that_confirms_suffices(void **state)
         {.kind = FENCE_EXEC, .text = "touch \"$FOLDER/third\"", .timeout_ms = 5000},
     };
     char path[128];
-    (void)state;
     assert_int_equal(run(methods, 3), 0);
     assert_int_equal(told_count, 2);
     assert_int_equal(told_error[0], CONCLAVE_EBUSY);
@@ -92,7 +90,6 @@ static void one_that_hangs_is_killed_and_has_not_confirmed(void **state)
         {.kind = FENCE_EXEC, .text = "trap '' TERM; sleep 100; exit 0", .timeout_ms = 200},
         {.kind = FENCE_EXEC, .text = "exit 0", .timeout_ms = 5000},
     };
-    (void)state;
     int64_t before = clock_monotonic_ms(clock_system());
     assert_int_equal(run(methods, 2), 0);
     assert_true(clock_monotonic_ms(clock_system()) - before < 10000);
@@ -107,7 +104,6 @@ static void the_environment_says_who_is_to_be_fenced(void **state)
                                         .text = "env | grep -E '^CONCLAVE_(TARGET|OLD|NEW)_' | "
                                                 "sort >\"$FOLDER/environment\"",
                                         .timeout_ms = 5000};
-    (void)state;
     assert_int_equal(run(&method, 1), 0);
     assert_string_equal(content("environment"), "CONCLAVE_NEW_TOKEN=77\n"
                                                 "CONCLAVE_OLD_TOKEN=41\n"
@@ -133,7 +129,6 @@ static void it_can_be_broken_off(void **state)
     };
     int fd = eventfd(1, EFD_CLOEXEC);
     char path[128];
-    (void)state;
     assert_int_equal(fence_methods_run(methods, 2, &target, fd, NULL, NULL), CONCLAVE_ECANCELED);
     snprintf(path, sizeof path, "%s/after", folder);
     assert_int_not_equal(access(path, F_OK), 0);
@@ -162,7 +157,6 @@ static void ssh_runs_the_command_on_the_host(void **state)
                 "$CONCLAVE_NEW_TOKEN 'q'\" >\"$FOLDER/remote\"",
         .timeout_ms = 4500,
         .ssh_options = options};
-    (void)state;
     /* as a server's side does: the last word is given to a shell */
     script("ssh", "#!/bin/sh\n"
                   "echo \"$@\" | sed 's/ env .*//' >\"$FOLDER/words\"\n"
@@ -177,7 +171,6 @@ static void ssh_runs_the_command_on_the_host(void **state)
 static void ssh_that_fails_does_not_confirm(void **state)
 {
     const struct fence_method method = {.kind = FENCE_SSH, .text = "true", .timeout_ms = 5000};
-    (void)state;
     script("ssh", "#!/bin/sh\nexit 255\n");
     assert_int_equal(run(&method, 1), CONCLAVE_EBUSY);
     assert_string_equal(told_text[0], "exit code 255, of ssh itself");
@@ -189,7 +182,6 @@ static void ssh_takes_no_option_for_a_host(void **state)
 {
     static const char *const hosts[] = {"-oProxyCommand=touch x", "a b", "a;b", "", NULL};
     const struct fence_method method = {.kind = FENCE_SSH, .text = "true", .timeout_ms = 5000};
-    (void)state;
     script("ssh", "#!/bin/sh\nexit 0\n");
     for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
         struct fence_target bad = target;
@@ -232,7 +224,6 @@ static void read_request(int fd)
 
 static void *serve(void *arg)
 {
-    (void)arg;
     for (;;) {
         int fd = accept(server.fd, NULL, NULL);
         if (fd < 0) {
@@ -278,7 +269,6 @@ static void only_hosts_of_the_list_are_fenced(void **state)
     const char *const known[] = {"db2.example.org", "DB1.example.org", NULL};
     struct fence_method method = {
         .kind = FENCE_EXEC, .text = "exit 0", .timeout_ms = 5000, .hosts = others};
-    (void)state;
     for (int kind = FENCE_EXEC; kind <= FENCE_HTTP; kind++) {
         method.kind = (enum fence_kind)kind;
         method.text = kind == FENCE_HTTP ? "http://127.0.0.1:1/" : "exit 0";
@@ -298,7 +288,6 @@ static void http_posts_and_wants_a_clear_answer(void **state)
     pthread_t thread;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof address;
-    (void)state;
     if (system("command -v curl >/dev/null") != 0) {
         print_message("skipped: there is no curl here\n");
         skip();
@@ -357,7 +346,6 @@ static void what_is_no_method_is_refused(void **state)
         {.kind = FENCE_HTTP, .text = "http://h/\nurl = x", .timeout_ms = 1},
         {.kind = (enum fence_kind)9, .text = "x", .timeout_ms = 1},
     };
-    (void)state;
     assert_null(fence_method_wrong(&good));
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_non_null(fence_method_wrong(&bad[i]));
@@ -369,7 +357,6 @@ static void what_is_no_method_is_refused(void **state)
 static int setup(void **state)
 {
     char *path;
-    (void)state;
     snprintf(folder, sizeof folder, "/tmp/conclave-fence-XXXXXX");
     if (mkdtemp(folder) == NULL || asprintf(&path, "%s:%s", folder, getenv("PATH")) < 0) {
         return -1;
@@ -383,7 +370,6 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     char command[128];
-    (void)state;
     snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command) == 0 ? 0 : -1;
 }

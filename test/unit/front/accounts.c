@@ -27,7 +27,6 @@ static int32_t ask(struct service_harness *h, struct guest *p, int32_t type, str
 
 static void test_networks(void **state)
 {
-    (void)state;
     const struct {
         const char *host;
         const char *name;
@@ -64,7 +63,6 @@ static void test_networks(void **state)
 
 static void test_watch_bytes(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct guest other;
@@ -110,7 +108,6 @@ static void test_watch_bytes(void **state)
 /* Ids go into the log with each write: they count like its body. */
 static void test_ids_count(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -136,7 +133,6 @@ static void test_ids_count(void **state)
 /* One connection leaves half of all requests to others, and each that comes leaves its part. */
 static void test_share_of_a_connection(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest greedy;
     struct guest p;
@@ -167,7 +163,6 @@ static void test_share_of_a_connection(void **state)
 /* A client that ignores a refusal would wait without end, so it must move to another server. */
 static void test_watches_that_cannot_be_set_again(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct buf body;
@@ -238,7 +233,6 @@ static int only_ready(struct guest *p, int count)
 
 static void test_unfinished_requests(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p[3];
     struct guest good;
@@ -286,7 +280,6 @@ static void test_unfinished_requests(void **state)
 /* Nobody known: no more than a session request takes. */
 static void test_long_first_frame(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -299,7 +292,6 @@ static void test_long_first_frame(void **state)
 
 static void test_slow_readers(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest slow[5];
     struct guest good;
@@ -339,7 +331,6 @@ static void test_slow_readers(void **state)
 /* All addresses of a network of 64 bits have one share; the next network has its own. */
 static void test_slow_readers_of_a_network(void **state)
 {
-    (void)state;
     static const struct {
         const char *host;
         bool refused;
@@ -390,7 +381,6 @@ static void limit_data(struct service_harness *h, size_t more)
 
 static void test_data_limit(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct guest other;
@@ -443,7 +433,6 @@ static void test_data_limit(void **state)
 /* Many that come at once do not pass the limit together. */
 static void test_data_limit_of_many(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -470,7 +459,6 @@ static void test_data_limit_of_many(void **state)
 
 static void test_data_limit_and_multis(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct maker m;
@@ -514,7 +502,6 @@ static void test_data_limit_and_multis(void **state)
 /* A multi that fails, and a snapshot that is read again, leave the account as it was. */
 static void test_data_account_is_exact(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct maker m;
@@ -556,7 +543,6 @@ static void test_data_account_is_exact(void **state)
 /* What a large command needed is given back when it is done. */
 static void test_scratch_is_given_back(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -574,7 +560,6 @@ static void test_scratch_is_given_back(void **state)
 
 static int prepare(void **state)
 {
-    (void)state;
     log_set_level(LOG_ERROR);
     memset(large_text, 'x', LARGE);
     return 0;
@@ -582,7 +567,6 @@ static int prepare(void **state)
 
 static int finish(void **state)
 {
-    (void)state;
     body_finish();
     return 0;
 }

@@ -124,7 +124,6 @@ static void the_names_of_100000_children_are_no_large_answer(void **state)
 {
     struct client_limits limits = client_limits_default();
     enum { CHILDREN = 100000, NAME_BYTES = 4 + 100, EVENTS_BYTES = 1 << 20 };
-    (void)state;
     assert_true(client_limits_reply(&limits) >= CHILDREN * NAME_BYTES);
     assert_true(client_limits_reply(&limits) + EVENTS_BYTES <= limits.output_max);
     limits.frame_max = 16 << 20;

@@ -9,7 +9,6 @@
 /* Replies stand in the order of the requests, and a read sees the write before it. */
 static void test_read_waits_for_write(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -51,7 +50,6 @@ static void test_read_waits_for_write(void **state)
 /* A connection without writes on their way does not wait for those of others. */
 static void test_reads_pass_other_writes(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest writer;
     struct guest reader;
@@ -72,7 +70,6 @@ static void test_reads_pass_other_writes(void **state)
 /* The writes of a turn are one batch; while the log is busy the next batch grows. */
 static void test_group_commit(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p[3];
     service_harness_init(&h, NULL);
@@ -107,7 +104,6 @@ static void test_group_commit(void **state)
 /* The event of a change comes before its reply and before any read that shows it. */
 static void test_watch_order(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct guest other;
@@ -156,7 +152,6 @@ static void append_strings(struct buf *b, const char *const *paths, int32_t coun
 /* setWatches tells what was missed, with zxid -1 and before its reply, and sets the rest. */
 static void test_set_watches(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct buf body;
@@ -194,7 +189,6 @@ static void test_set_watches(void **state)
 
 static void test_close_session(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct guest other;
@@ -225,7 +219,6 @@ static void test_close_session(void **state)
 /* What is no operation of a client: UNIMPLEMENTED in turn, then the end. */
 static void test_unknown_operations(void **state)
 {
-    (void)state;
     struct service_harness h;
     const int32_t types[] = {WIRE_NOTIFICATION,
                              WIRE_CHECK,
@@ -258,7 +251,6 @@ static void test_unknown_operations(void **state)
  * takes a zxid. */
 static void test_malformed_writes(void **state)
 {
-    (void)state;
     static const int32_t types[] = {WIRE_CREATE,     WIRE_CREATE2, WIRE_CREATE_CONTAINER,
                                     WIRE_CREATE_TTL, WIRE_DELETE,  WIRE_SET_DATA,
                                     WIRE_SET_ACL,    WIRE_RECONFIG};
@@ -290,7 +282,6 @@ static void test_malformed_writes(void **state)
 
 static void test_bad_frames(void **state)
 {
-    (void)state;
     struct service_harness h;
     const char *const bad[] = {"\xff\xff\xff\xff", "\x80\0\0\0", "\0\x10\0\0", "\0\0\0\0",
                                "\0\0\0\0071234567"};
@@ -312,7 +303,6 @@ static void test_bad_frames(void **state)
  * no disorder. */
 static void test_applied_while_closing(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -335,7 +325,6 @@ static void test_applied_while_closing(void **state)
 /* The same bytes in any pieces give the same replies. */
 static void test_pieces(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct buf script;
     service_harness_init(&h, NULL);
@@ -373,7 +362,6 @@ static void test_pieces(void **state)
  * outstanding. */
 static void test_mutated(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct prng random = {42};
     service_harness_init(&h, NULL);
@@ -404,7 +392,6 @@ static void test_mutated(void **state)
 
 static void test_auth(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -449,7 +436,6 @@ static void test_auth(void **state)
 /* Identities are bounded: they are copied into every write. */
 static void test_auth_limit(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct client_limits limits = client_limits_default();
@@ -471,7 +457,6 @@ static void test_auth_limit(void **state)
 /* At each limit reading pauses, and goes on by itself when there is room. */
 static void test_backpressure(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p[4];
     struct client_limits limits = client_limits_default();
@@ -506,7 +491,6 @@ static void test_backpressure(void **state)
 /* What we have not read is not held against a session. */
 static void test_throttled_session_lives(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct guest waits;
@@ -535,7 +519,6 @@ static void test_throttled_session_lives(void **state)
 /* Who does not read is first not read any more, then, when events go on, cut off. */
 static void test_slow_reader(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest slow;
     struct guest writer;
@@ -587,7 +570,6 @@ static struct slice big_body_set(const char *path, size_t len)
  * bound, and all of it comes in the end. */
 static void test_pipelined_reads_hold_little(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -623,7 +605,6 @@ static void test_pipelined_reads_hold_little(void **state)
 /* How long a list of many names is, is not found out before it is answered: it waits alone, and the rest follows. */
 static void test_a_long_list_waits_alone(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     char path[16];
@@ -654,7 +635,6 @@ static void test_a_long_list_waits_alone(void **state)
 /* What grows between the question and the answer ends the connection. */
 static void test_pipelined_reads_that_grow(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct guest writer;
@@ -682,7 +662,6 @@ static void test_pipelined_reads_that_grow(void **state)
 
 static void test_watch_limit(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct client_limits limits = client_limits_default();
@@ -711,7 +690,6 @@ static void test_watch_limit(void **state)
 /* A log that takes no more writes: the connection ends without an answer, reads of others go on. */
 static void test_log_failure(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct guest reader;

@@ -14,7 +14,6 @@ static void open_with(struct service_harness *h, uint32_t command_options)
 
 static void test_nothing_is_there_unless_asked_for(void **state)
 {
-    (void)state;
     struct service_harness h;
     open_with(&h, 0);
     for (int i = 0; i < 20; i++) {
@@ -29,7 +28,6 @@ static void test_nothing_is_there_unless_asked_for(void **state)
 /* At once, and once; again when it was lost with the log's leader, or when the state was replaced. */
 static void test_the_leader_makes_the_first_node(void **state)
 {
-    (void)state;
     struct service_harness h;
     open_with(&h, COMMAND_FENCING);
     service_harness_turn(&h);
@@ -71,7 +69,6 @@ static int write_as(struct service_harness *h, struct guest *p, int32_t type, st
 
 static void test_a_clients_node_is_in_the_way(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     open_with(&h, 0);
@@ -93,7 +90,6 @@ static void test_a_clients_node_is_in_the_way(void **state)
 
 static void test_what_is_refused_is_counted(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     open_with(&h, COMMAND_FENCING);
@@ -124,7 +120,6 @@ static void count_one(void *ctx)
 
 static void test_a_question_waits_for_a_quorum(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct confirmation c[3];
     int told = 0;
@@ -152,7 +147,6 @@ static void test_a_question_waits_for_a_quorum(void **state)
 /* A round that is given up with the quorum is asked for again when there is one. */
 static void test_a_question_outlives_the_loss_of_the_quorum(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct confirmation c;
     int told = 0;
@@ -175,7 +169,6 @@ static void test_a_question_outlives_the_loss_of_the_quorum(void **state)
 
 static int quiet(void **state)
 {
-    (void)state;
     log_set_level(LOG_ERROR);
     return 0;
 }

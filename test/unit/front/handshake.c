@@ -13,7 +13,6 @@ static struct slice no_passwd(void)
 
 static void test_new_session(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest with;
     struct guest without;
@@ -44,7 +43,6 @@ static void test_new_session(void **state)
 
 static void test_timeout_clamped(void **state)
 {
-    (void)state;
     struct service_harness h;
     const int32_t asked[] = {-5, 0, 4000, 39999, 40000, 40001, INT32_MAX};
     const int32_t granted[] = {4000, 4000, 4000, 39999, 40000, 40000, 40000};
@@ -64,7 +62,6 @@ static void test_timeout_clamped(void **state)
 
 static void test_reattach(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest old;
     struct guest fresh;
@@ -94,7 +91,6 @@ static void test_reattach(void **state)
  * of them, at his first read. What the old connection still has to say is not heard. */
 static void test_reattach_behind_own_writes(void **state)
 {
-    (void)state;
     for (int gone = 0; gone <= 1; gone++) { /* whether the server knows of the loss */
         struct service_harness h;
         struct guest old;
@@ -148,7 +144,6 @@ static void test_reattach_behind_own_writes(void **state)
  * before it was answered. */
 static void test_reattach_overtakes_reattach(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest old;
     struct guest hasty;
@@ -188,7 +183,6 @@ static void test_reattach_overtakes_reattach(void **state)
  * as life. */
 static void test_reattach_keeps_the_session(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest old;
     struct guest tries[4];
@@ -223,7 +217,6 @@ static void test_reattach_keeps_the_session(void **state)
  * notice. */
 static void test_refused(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest owner;
     service_harness_init(&h, NULL);
@@ -268,7 +261,6 @@ static void test_refused(void **state)
 
 static void test_zxid_ahead(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest owner;
     struct guest p;
@@ -288,7 +280,6 @@ static void test_zxid_ahead(void **state)
 
 static void test_bad_first_frames(void **state)
 {
-    (void)state;
     struct service_harness h;
     const char *const strangers[] = {"GET / HTTP/1.1\r\n\r\n", "ruok", "\xff\xff\xff\xff",
                                      "\x16\x03\x01\x02\x00", "\x7f\xff\xff\xff"};
@@ -320,7 +311,6 @@ static void test_bad_first_frames(void **state)
 
 static void test_no_handshake_in_time(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest idle;
     struct guest served;
@@ -345,7 +335,6 @@ static void test_no_handshake_in_time(void **state)
 /* A silent session goes in (timeout, timeout + tick], with its ephemerals and its connection. */
 static void test_expiry(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest silent;
     struct guest lively;
@@ -383,7 +372,6 @@ static void test_expiry(void **state)
 /* The server's own standstill is not the clients' silence. */
 static void test_stall_is_given_back(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -404,7 +392,6 @@ static void test_stall_is_given_back(void **state)
 /* Once, also to who is heard from before the tick that was missed. */
 static void test_stall_is_given_back_once(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -425,7 +412,6 @@ static void test_stall_is_given_back_once(void **state)
  * tick: a client that pings every third of its timeout and comes back at once keeps its session. */
 static void test_short_stall_is_given_back(void **state)
 {
-    (void)state;
     for (int phase = 0; phase < 2000; phase += 50) {
         struct service_harness h;
         struct guest p;
@@ -453,7 +439,6 @@ static void test_short_stall_is_given_back(void **state)
 
 static void test_session_limit(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest first;
     struct guest second;
@@ -473,7 +458,6 @@ static void test_session_limit(void **state)
 /* The client leaves while its session is being made: nobody is answered, the session expires. */
 static void test_gone_while_creating(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -498,7 +482,6 @@ static void test_gone_while_creating(void **state)
  * timeout. */
 static void test_replay(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct service_harness again;
     struct guest p;

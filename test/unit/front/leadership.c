@@ -13,7 +13,6 @@ static void follow(struct service_harness *h)
 /* A sync is answered when its ticket is confirmed, and what is behind it waits with it. */
 static void test_sync_waits_for_its_ticket(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -41,7 +40,6 @@ static void test_sync_waits_for_its_ticket(void **state)
  * who ask meanwhile share that one. */
 static void test_one_round_is_shared(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p[3];
     int32_t sync[3];
@@ -76,7 +74,6 @@ static void test_one_round_is_shared(void **state)
  * both. */
 static void test_linearizable_reads(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -101,7 +98,6 @@ static void test_linearizable_reads(void **state)
  * stands in front of the write are answered, before the write and from the state before it. */
 static void test_a_write_proves_what_is_in_front(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -128,7 +124,6 @@ static void test_a_write_proves_what_is_in_front(void **state)
 /* A connection that goes while its read waits is forgotten. */
 static void test_confirmed_too_late(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -151,7 +146,6 @@ static void stand_still(struct service_harness *h, int64_t ms)
 /* Without a leader nothing is answered, pings neither; after two ticks clients are sent away. */
 static void test_no_contact(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -182,7 +176,6 @@ static void test_no_contact(void **state)
 /* An answer made during contact that has not left the server yet waits for contact, too. */
 static void test_answers_wait_for_contact(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -203,7 +196,6 @@ static void test_answers_wait_for_contact(void **state)
  * comes then or the answer is due then. The client takes its session up again, and the log decides. */
 static void test_too_long_silent(void **state)
 {
-    (void)state;
     for (int late = 0; late < 2; late++) {
         struct service_harness h;
         struct guest p;
@@ -233,7 +225,6 @@ static void test_too_long_silent(void **state)
 /* An event is no sign of life of who hears it. */
 static void test_events_keep_nobody_alive(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct guest other;
@@ -263,7 +254,6 @@ static void test_events_keep_nobody_alive(void **state)
  * session up again comes behind it. */
 static void test_the_end_is_on_its_way(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct guest again;
@@ -294,7 +284,6 @@ struct told {
 static void on_told(void *ctx, int64_t id, int64_t heard_ms)
 {
     struct told *told = ctx;
-    (void)id;
     told->count++;
     told->heard_ms = heard_ms;
 }
@@ -303,7 +292,6 @@ static void on_told(void *ctx, int64_t id, int64_t heard_ms)
  * gives every session a full timeout. */
 static void test_the_leader_judges(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct told told = {0};
@@ -364,7 +352,6 @@ static void attach_elsewhere(struct service_harness *h, int64_t id, const uint8_
  * stragglers' writes are refused. */
 static void test_sessions_move(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct guest again;
@@ -404,7 +391,6 @@ static void test_sessions_move(void **state)
 /* A wrong password is refused, here or by the log; so is a client that has seen what nobody here has. */
 static void test_sessions_are_refused(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct guest wrong;
@@ -442,7 +428,6 @@ static void test_sessions_are_refused(void **state)
  * way is given up, and what is written afterwards counts. */
 static void test_state_is_replaced(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct guest later;

@@ -57,7 +57,6 @@ struct sought {
 static void on_told(void *ctx, int64_t id, int64_t heard_ms)
 {
     struct sought *sought = ctx;
-    (void)heard_ms;
     sought->found = sought->found || id == sought->id;
 }
 
@@ -75,7 +74,6 @@ static bool touches(struct service_harness *h, int64_t id)
 /* Its session is not in the log and sends the leader no heartbeats; its writes are carried out. */
 static void test_local(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct wire_connect_response r;
@@ -106,7 +104,6 @@ static void test_local(void **state)
 /* The first ephemeral node makes it a session of all, with the same id and password. */
 static void test_upgrade(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct guest again;
@@ -138,7 +135,6 @@ static void test_upgrade(void **state)
 /* The command that upgrades it is lost with the log's: the session is, too. */
 static void test_upgrade_lost(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct wire_connect_response r;
@@ -154,7 +150,6 @@ static void test_upgrade_lost(void **state)
 
 static void test_local_expires(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct wire_connect_response r;
@@ -189,7 +184,6 @@ static void lose_quorum(struct service_harness *h, int64_t ms)
 
 static void test_read_only(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest writer;
     struct guest reader;

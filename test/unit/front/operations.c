@@ -49,7 +49,6 @@ enum { PERSISTENT = 0, RECURSIVE = 1 };
 
 static void test_watches_that_stay(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct guest writer;
@@ -85,7 +84,6 @@ enum { TYPE_CHILDREN = 1, TYPE_DATA, TYPE_ANY, TYPE_PERSISTENT, TYPE_RECURSIVE }
 
 static void test_check_and_remove_watches(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -133,7 +131,6 @@ static void put_strings(struct buf *out, const char *one)
 /* Of the watches that stay nothing is told that was missed. */
 static void test_set_watches2(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -160,7 +157,6 @@ static void test_set_watches2(void **state)
 /* The event is dropped, the one-shot watch is gone all the same. */
 static void test_events_need_read(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest owner;
     struct guest stranger;
@@ -204,7 +200,6 @@ static void test_events_need_read(void **state)
 
 static void test_reads_of_many(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -272,7 +267,6 @@ static void pass(struct service_harness *h, struct guest *p, int64_t ms)
 
 static void test_ttl_ends(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     open_with_ttl(&h, 0);
@@ -299,7 +293,6 @@ static void test_ttl_ends(void **state)
 
 static void test_containers_end(void **state)
 {
-    (void)state;
     for (int64_t never_used_ms = 0; never_used_ms <= 5000; never_used_ms += 5000) {
         struct service_harness h;
         struct guest p;
@@ -328,7 +321,6 @@ static void test_containers_end(void **state)
 /* Found, and used again before its deletion comes out of the log: it stays. */
 static void test_collector_loses_the_race(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     open_with_ttl(&h, 0);
@@ -351,7 +343,6 @@ static void test_collector_loses_the_race(void **state)
 /* Sixty a minute: one a second, whatever was found. */
 static void test_collector_takes_its_time(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct service_options options = service_harness_options();
@@ -376,7 +367,6 @@ static void test_collector_takes_its_time(void **state)
 
 static void test_ttl_is_decided_when_taken_in(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -398,7 +388,6 @@ static void test_ttl_is_decided_when_taken_in(void **state)
 
 static void test_delete_container_is_not_for_clients(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -413,7 +402,6 @@ static void test_delete_container_is_not_for_clients(void **state)
 /* Every request but auth is answered in its turn with the error; then the connection ends. */
 static void test_authentication_is_required(void **state)
 {
-    (void)state;
     static const int32_t types[] = {WIRE_GET_DATA, WIRE_CREATE, WIRE_PING, WIRE_CLOSE_SESSION, 99};
     struct service_options options = service_harness_options();
     options.auth_schemes = "sasl, digest";
@@ -448,7 +436,6 @@ static void test_authentication_is_required(void **state)
 /* One too many of all watches is refused to whoever asks; nobody loses what he has. */
 static void test_all_watches_are_limited(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct guest other;
@@ -475,7 +462,6 @@ static void test_all_watches_are_limited(void **state)
 
 static void test_quota_is_counted_and_enforced(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct service_options options = service_harness_options();
@@ -501,7 +487,6 @@ static void test_quota_is_counted_and_enforced(void **state)
 /* One request a second too many is refused, and no other; what keeps the session is not counted. */
 static void test_rate_of_an_address(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct guest same;
@@ -534,7 +519,6 @@ static void test_rate_of_an_address(void **state)
 /* Sessions count until they end, not until their connection does. */
 static void test_sessions_of_an_address(void **state)
 {
-    (void)state;
     static const uint8_t zeros[WIRE_PASSWD_LEN];
     struct service_harness h;
     struct guest p[3];
@@ -560,7 +544,6 @@ static void test_sessions_of_an_address(void **state)
 /* Reading pauses for all connections of the address, and goes on when its requests are done. */
 static void test_bytes_in_flight_of_an_address(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct guest same;
@@ -589,14 +572,12 @@ static void test_bytes_in_flight_of_an_address(void **state)
 
 static int no_log(void **state)
 {
-    (void)state;
     log_set_level(LOG_ERROR);
     return 0;
 }
 
 static int finish(void **state)
 {
-    (void)state;
     body_finish();
     buf_finish(&body);
     return 0;

@@ -6,14 +6,12 @@ static struct service_harness h;
 
 static int setup(void **state)
 {
-    (void)state;
     service_harness_init(&h, NULL);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     service_harness_finish(&h);
     body_finish();
     return 0;
@@ -114,7 +112,6 @@ static void reconnect(struct guest *g, struct guest *again)
 
 static void who_does_not_ask_gets_the_same_bytes(void **state)
 {
-    (void)state;
     static const struct {
         size_t len;
         const char *bytes;
@@ -154,7 +151,6 @@ static void who_does_not_ask_gets_the_same_bytes(void **state)
 
 static void a_server_that_remembers_nothing_says_so(void **state)
 {
-    (void)state;
     struct guest g;
     h.service.limits.session_results_max = 0;
     guest_init(&g, &h);
@@ -168,7 +164,6 @@ static void a_server_that_remembers_nothing_says_so(void **state)
 /* The answer was made and never read. */
 static void a_write_again_gets_its_first_answer(void **state)
 {
-    (void)state;
     struct guest g;
     struct guest again;
     open_asking(&g);
@@ -190,7 +185,6 @@ static void a_write_again_gets_its_first_answer(void **state)
 /* The first one is still on its way to the log when its repetition comes over another connection. */
 static void the_first_one_may_be_on_its_way(void **state)
 {
-    (void)state;
     struct guest g;
     struct guest again;
     open_asking(&g);
@@ -207,7 +201,6 @@ static void the_first_one_may_be_on_its_way(void **state)
 
 static void both_may_come_in_one_batch(void **state)
 {
-    (void)state;
     struct guest g;
     open_asking(&g);
     int32_t first = create(&g, 1, 1);
@@ -221,7 +214,6 @@ static void both_may_come_in_one_batch(void **state)
 /* Reads keep their place between writes that come again. */
 static void order_stays(void **state)
 {
-    (void)state;
     struct guest g;
     struct guest again;
     open_asking(&g);
@@ -249,7 +241,6 @@ static void order_stays(void **state)
 
 static void a_write_without_its_number_ends_the_connection(void **state)
 {
-    (void)state;
     struct guest g;
     open_asking(&g);
     guest_request(&g, WIRE_DELETE, slice_make("\0\0\0", 3));
@@ -261,7 +252,6 @@ static void a_write_without_its_number_ends_the_connection(void **state)
 /* closeSession has none: the session's end needs no memory. */
 static void the_end_needs_no_number(void **state)
 {
-    (void)state;
     struct guest g;
     struct state_stats stats;
     open_asking(&g);
@@ -279,7 +269,6 @@ static void the_end_needs_no_number(void **state)
 /* What may have been carried out is not refused over the rate of its address; what is new is. */
 static void the_rate_does_not_refuse_repetitions(void **state)
 {
-    (void)state;
     struct guest g;
     struct guest again;
     open_asking(&g);
@@ -304,7 +293,6 @@ static void the_rate_does_not_refuse_repetitions(void **state)
 /* The throttled ones between what was carried out are asked for again, too: they are not what is counted. */
 static void nor_those_behind_what_it_refused(void **state)
 {
-    (void)state;
     struct guest g;
     struct guest again;
     int32_t xids[6];
@@ -339,7 +327,6 @@ static void nor_those_behind_what_it_refused(void **state)
 /* Another program has the session now, and knows of no numbers; then one that does. */
 static void it_ends_with_who_does_not_ask(void **state)
 {
-    (void)state;
     struct guest g;
     struct guest plain;
     struct guest again;

@@ -5,7 +5,6 @@
 
 static void test_connection_counts(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -62,7 +61,6 @@ static void test_connection_counts(void **state)
 
 static void test_watches_told(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest a;
     struct guest b;
@@ -87,7 +85,6 @@ static void test_watches_told(void **state)
 
 static void test_oldest_write(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     service_harness_init(&h, NULL);
@@ -131,7 +128,6 @@ static void expect_text(struct guest *p, const char *text)
 
 static void test_words(void **state)
 {
-    (void)state;
     static const char *const INPUT[] = {"word", "word\r\n",
                                         "word and a great deal more that nobody asked for"};
     struct service_harness h;
@@ -166,7 +162,6 @@ static void test_words(void **state)
 /* Only the first bytes of a connection can be a word, and what is none goes its old way. */
 static void test_no_words(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     int calls = 0;
@@ -191,7 +186,6 @@ static void test_no_words(void **state)
 /* A word's argument that never comes is no reason to wait longer than for a session. */
 static void test_word_in_time(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     int calls = 0;

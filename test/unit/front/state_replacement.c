@@ -35,7 +35,6 @@ static void reopen(struct service_harness *h, struct guest *p, struct guest *aga
 
 static void test_state_comes_back(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest known;
     struct guest later;
@@ -102,7 +101,6 @@ static void test_state_comes_back(void **state)
 /* A write taken in before the replacement and applied behind it: its session is gone, and so is its client. */
 static void test_writes_on_their_way(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct guest p;
     struct buf snapshot;
@@ -127,7 +125,6 @@ static void test_writes_on_their_way(void **state)
 /* What is no snapshot never gets into the log: applying it would end the server at every start. */
 static void test_damaged_is_refused(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct buf snapshot;
     int64_t id = 0;
@@ -152,7 +149,6 @@ static void test_damaged_is_refused(void **state)
 /* A restart applies the entry before anybody is served, and comes to the same state. */
 static void test_replayed(void **state)
 {
-    (void)state;
     struct service_harness h;
     struct service_harness other;
     struct buf snapshot;

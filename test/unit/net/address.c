@@ -13,7 +13,6 @@
 
 static void test_good_texts(void **state)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *host;
@@ -41,7 +40,6 @@ static void test_good_texts(void **state)
 
 static void test_bad_texts(void **state)
 {
-    (void)state;
     static const char *const rows[] = {
         "",
         "2181",
@@ -89,7 +87,6 @@ static void expect_name(const char *v6, const char *wanted)
 /* A client of IPv4 has the same name on a socket of both families: limits and logs count by it. */
 static void test_names_of_sockets(void **state)
 {
-    (void)state;
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(80)};
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     struct net_address a;
@@ -107,7 +104,6 @@ static void test_names_of_sockets(void **state)
 
 static void test_resolution(void **state)
 {
-    (void)state;
     struct net_address a = {.host = "127.0.0.1", .port = 2181};
     struct net_address back;
     struct sockaddr_storage sa;

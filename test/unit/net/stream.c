@@ -110,7 +110,6 @@ static const struct stream_handler handler = {.data = on_data,
 
 static void on_accepted(void *ctx, struct stream *stream)
 {
-    (void)ctx;
     if (drops) {
         stream_close(stream);
         return;
@@ -126,14 +125,11 @@ static void on_accepted(void *ctx, struct stream *stream)
 
 static void on_refused(void *ctx, int error)
 {
-    (void)ctx;
-    (void)error;
     refused++;
 }
 
 static void on_connected(void *ctx, struct stream *stream, int error)
 {
-    (void)ctx;
     connect_error = error;
     if (stream == NULL) {
         return;
@@ -183,7 +179,6 @@ static void end_init(struct end *e)
 
 static int setup(void **state)
 {
-    (void)state;
     end_init(&server);
     end_init(&client);
     server_tls = client_tls = drops = false;
@@ -240,12 +235,10 @@ static int connect_raw(void)
 
 static void on_worker_closed(void *ctx)
 {
-    (void)ctx;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     listener_close(listener, NULL, NULL);
     listener = NULL;
     struct end *ends[] = {&server, &client};
@@ -298,7 +291,6 @@ static void expect_bytes(const struct end *e, size_t count)
 
 static void test_a_port_in_use(void **state)
 {
-    (void)state;
     struct net_address address;
     struct listener *second = NULL;
     const struct listener_callbacks callbacks = {.accepted = on_accepted, .refused = on_refused};
@@ -321,7 +313,6 @@ static void test_a_port_in_use(void **state)
 
 static void test_every_interface_has_both_families(void **state)
 {
-    (void)state;
     struct net_address address;
     listen_on("", &address);
     strcpy(address.host, "127.0.0.1");
@@ -332,7 +323,6 @@ static void test_every_interface_has_both_families(void **state)
 
 static void test_nobody_listens(void **state)
 {
-    (void)state;
     struct net_address address;
     listen_on("127.0.0.1", &address);
     listener_close(listener, NULL, NULL);
@@ -352,7 +342,6 @@ static void test_nobody_listens(void **state)
 /* Given up at any moment before its end: nobody is called. */
 static void test_giving_up(void **state)
 {
-    (void)state;
     enum { TURN_MS = 2 };
     struct net_address address;
     drops = true;
@@ -383,7 +372,6 @@ static void test_giving_up(void **state)
 /* The owner takes whole pieces: what is left is offered again with what follows, in order and once. */
 static void test_what_is_not_taken_is_offered_again(void **state)
 {
-    (void)state;
     connect_pair();
     server.whole_pieces = true;
     stream_set_room(server.stream, 100000);
@@ -395,7 +383,6 @@ static void test_what_is_not_taken_is_offered_again(void **state)
 
 static void test_a_paused_stream_offers_nothing(void **state)
 {
-    (void)state;
     connect_pair();
     stream_pause(server.stream);
     assert_true(stream_paused(server.stream));
@@ -416,7 +403,6 @@ static void test_a_paused_stream_offers_nothing(void **state)
 /* More than the peer takes now: the rest goes when it reads, and `sent` says when. */
 static void test_a_slow_reader(void **state)
 {
-    (void)state;
     connect_pair();
     stream_pause(client.stream);
     struct buf big;
@@ -442,7 +428,6 @@ static void test_a_slow_reader(void **state)
 /* The last bytes arrive before the end, although the sender is gone. */
 static void test_finish_loses_nothing(void **state)
 {
-    (void)state;
     connect_pair();
     client.at_most = 100;
     send_bytes(&server, MANY);
@@ -462,7 +447,6 @@ static void test_finish_loses_nothing(void **state)
 
 static void test_finish_does_not_wait_for_ever(void **state)
 {
-    (void)state;
     int fd = connect_raw();
     stream_finish(server.stream, LINGER_MS);
     RUN_UNTIL(server.closed == 1);
@@ -472,7 +456,6 @@ static void test_finish_does_not_wait_for_ever(void **state)
 
 static void test_a_broken_connection_is_told_once(void **state)
 {
-    (void)state;
     int fd = connect_raw();
     const struct linger reset = {.l_onoff = 1, .l_linger = 0};
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
@@ -490,7 +473,6 @@ static void test_a_broken_connection_is_told_once(void **state)
 /* It breaks while it says goodbye: it closes by itself. */
 static void test_a_connection_that_breaks_at_its_end(void **state)
 {
-    (void)state;
     int fd = connect_raw();
     const struct linger reset = {.l_onoff = 1, .l_linger = 0};
     stream_pause(server.stream);
@@ -510,7 +492,6 @@ static void test_a_connection_that_breaks_at_its_end(void **state)
 
 static void test_closed_while_it_takes_bytes(void **state)
 {
-    (void)state;
     connect_pair();
     server.closes_at_data = true;
     server.at_most = 1;
@@ -543,7 +524,6 @@ static struct tls_context *make_context(bool is_server)
 
 static int setup_group(void **state)
 {
-    (void)state;
     (void)signal(SIGPIPE, SIG_IGN);
     certificate_make(&ca, NULL, "CA", NULL, 30, true);
     certificate_make(&own, &ca, "server", "DNS:localhost", 30, false);
@@ -557,7 +537,6 @@ static int setup_group(void **state)
 
 static int teardown_group(void **state)
 {
-    (void)state;
     tls_context_release(server_context);
     tls_context_release(client_context);
     certificate_finish(&ca);
@@ -598,20 +577,17 @@ static void exchange(void)
 
 static void test_tls_on_the_loop(void **state)
 {
-    (void)state;
     exchange();
 }
 
 static void test_tls_by_a_worker(void **state)
 {
-    (void)state;
     start_worker(2);
     exchange();
 }
 
 static void test_tls_by_a_worker_without_threads(void **state)
 {
-    (void)state;
     start_worker(0);
     exchange();
 }
@@ -619,7 +595,6 @@ static void test_tls_by_a_worker_without_threads(void **state)
 /* Nothing is said to a peer that is not known yet. */
 static void test_nothing_is_sent_before_the_handshake(void **state)
 {
-    (void)state;
     server_tls = true;
     connect_pair(); /* the client is silent */
     struct buf out;
@@ -641,7 +616,6 @@ static void test_nothing_is_sent_before_the_handshake(void **state)
 /* The peer's last bytes and its end come while the owner has paused: first the bytes, then the end. */
 static void test_tls_the_end_waits_for_the_bytes_before_it(void **state)
 {
-    (void)state;
     secure_pair();
     stream_pause(server.stream);
     send_bytes(&client, 1000);
@@ -662,7 +636,6 @@ static void test_tls_the_end_waits_for_the_bytes_before_it(void **state)
 
 static void test_rubbish_in_place_of_tls(void **state)
 {
-    (void)state;
     static const char rubbish[] = "\x16\x03\x01\xff\xff rubbish";
     for (int by_worker = 0; by_worker < 2; by_worker++) {
         if (by_worker) {
@@ -687,7 +660,6 @@ static void test_rubbish_in_place_of_tls(void **state)
 /* The first byte decides, and the owner may refuse. */
 static void test_both_kinds_on_one_port(void **state)
 {
-    (void)state;
     server_tls = true;
     tls_mode = STREAM_TLS_OR_PLAIN;
     int fd = connect_raw();
@@ -707,7 +679,6 @@ static void test_both_kinds_on_one_port(void **state)
 
 static void test_tls_refused_by_the_owner(void **state)
 {
-    (void)state;
     server_tls = client_tls = true;
     tls_mode = STREAM_TLS_OR_PLAIN;
     server.refuses_tls = true;
@@ -725,7 +696,6 @@ static void test_tls_refused_by_the_owner(void **state)
 /* At any moment of the handshake: whoever closes hears `closed`, once, and nothing after it. */
 static void test_closed_during_the_handshake(void **state)
 {
-    (void)state;
     start_worker(1);
     bool awaited = false;
     for (int turns = 0; turns < 12; turns++) {
@@ -756,7 +726,6 @@ static void test_closed_during_the_handshake(void **state)
 
 static void test_closed_as_soon_as_it_is_secure(void **state)
 {
-    (void)state;
     start_worker(1);
     server_tls = client_tls = true;
     server.closes_at_secured = true;

@@ -359,7 +359,6 @@ static void test_older_snapshot(void **state)
 /* A snapshot file in memory, as operators carry it: whole, or refused, whatever byte is wrong. */
 static void test_snapshot_in_memory(void **state)
 {
-    (void)state;
     struct history h = {0};
     struct slice content;
     history_make(&h, true);
@@ -694,7 +693,6 @@ static void test_put_aside(void **state)
     struct history h = {0};
     struct damage_look before;
     struct damage_look l;
-    (void)state;
     history_make(&h, true);
     look(&h.disk, 0, &before);
     assert_false(before.fresh || before.healing);
@@ -723,7 +721,6 @@ static void test_put_aside(void **state)
  * start goes on with it, and nothing is ever lost. */
 static void test_put_aside_crashed(void **state)
 {
-    (void)state;
     for (int power = 0; power < 2; power++) {
         struct history h = {0};
         struct damage_look before;
@@ -778,7 +775,6 @@ static void test_put_aside_twice(void **state)
     struct damage_look l;
     struct sim_disk aside;
     unsigned begun = 0;
-    (void)state;
     history_make(&h, true);
     look(&h.disk, 0, &before);
     sim_clone(&aside, &h.disk);
@@ -831,7 +827,6 @@ static void test_put_aside_beside(void **state)
     struct damage_look l;
     struct sim_disk copy;
     char path[96];
-    (void)state;
     history_make(&h, true);
     look(&h.disk, 0, &before);
     sim_clone(&copy, &h.disk);
@@ -856,7 +851,6 @@ static void test_put_aside_among_others(void **state)
 {
     struct history h = {0};
     struct damage_look before;
-    (void)state;
     history_make(&h, true);
     look(&h.disk, 0, &before);
     put_file(&h.disk, "data/notes.txt");
@@ -876,7 +870,6 @@ static void test_without_a_marker(void **state)
     struct history h = {0};
     struct damage_look before;
     struct damage_look l;
-    (void)state;
     history_make(&h, true);
     look(&h.disk, 0, &before);
     for (int without_metadata = 0; without_metadata < 2; without_metadata++) {
@@ -917,7 +910,6 @@ static void test_going_on_alone(void **state)
     struct metadata metadata;
     struct sim_disk disk;
     struct machine m;
-    (void)state;
     sim_init(&disk, 5, false);
     machine_init(&m, &disk, 5);
     m.options.founders = two;

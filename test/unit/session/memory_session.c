@@ -13,7 +13,6 @@ enum { TICK = 2000, ALLOCATIONS_MOST = 8 };
 
 static void test_create(void **state)
 {
-    (void)state;
     struct starve *memory = starve_create();
     assert_non_null(memory);
     starve_enter(memory);
@@ -28,7 +27,6 @@ static void test_create(void **state)
 /* Every allocation of the first session fails once. */
 static void test_add(void **state)
 {
-    (void)state;
     struct starve *memory = starve_create();
     assert_non_null(memory);
     starve_enter(memory);

@@ -22,8 +22,6 @@ struct fired {
 static int64_t on_fired(void *ctx, int64_t id, int64_t heard_ms, int32_t timeout_ms)
 {
     struct fired *fired = ctx;
-    (void)heard_ms;
-    (void)timeout_ms;
     assert_true(fired->count < 64);
     fired->ids[fired->count++] = id;
     if (fired->remove >= 0) {
@@ -53,7 +51,6 @@ static void add(struct session_tracker *t, int64_t id, int32_t timeout_ms, int64
 
 static void test_rounding(void **state)
 {
-    (void)state;
     static const struct {
         int64_t now;
         int32_t timeout;
@@ -93,7 +90,6 @@ static void test_rounding(void **state)
 
 static void test_life_and_death(void **state)
 {
-    (void)state;
     struct session_tracker *t = create(TICK);
     struct fired fired;
     assert_int_equal(session_tracker_deadline(t), INT64_MAX);
@@ -129,7 +125,6 @@ static void test_life_and_death(void **state)
 /* Named, but its close did not come through: named again one timeout later, not before. */
 static void test_named_again(void **state)
 {
-    (void)state;
     struct session_tracker *t = create(TICK);
     struct fired fired;
     add(t, 1, 4000, 0);
@@ -148,7 +143,6 @@ static void test_named_again(void **state)
 
 static void test_removal_from_inside(void **state)
 {
-    (void)state;
     struct session_tracker *t = create(TICK);
     for (int64_t id = 1; id <= 10; id++) {
         add(t, id, 4000, 0);
@@ -172,7 +166,6 @@ static void test_removal_from_inside(void **state)
 
 static void test_pause(void **state)
 {
-    (void)state;
     struct session_tracker *t = create(TICK);
     struct fired fired;
     add(t, 1, 4000, 1000); /* due at 6000 */
@@ -206,7 +199,6 @@ static void test_pause(void **state)
 /* Near the ends of int64 nothing overflows, and nothing dies before its time. */
 static void test_ends_of_time(void **state)
 {
-    (void)state;
     static const int32_t ticks[] = {1, 3, TICK, INT32_MAX};
     for (size_t i = 0; i < sizeof ticks / sizeof ticks[0]; i++) {
         struct session_tracker *t = create(ticks[i]);
@@ -250,7 +242,6 @@ struct model {
 static int64_t on_model_fired(void *ctx, int64_t id, int64_t heard_ms, int32_t timeout_ms)
 {
     struct model *m = ctx;
-    (void)heard_ms;
     assert_in_range(id, 0, MODEL_SESSIONS - 1);
     assert_true(m->sessions[id].known);
     assert_false(m->sessions[id].fired); /* once per call */
@@ -340,7 +331,6 @@ static void run_model(uint64_t seed)
 
 static void test_model(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         run_model(seed);
     }
@@ -349,7 +339,6 @@ static void test_model(void **state)
 /* The caller sleeps until the deadline and calls, over and over: nobody dies early or late. */
 static void test_deadline_is_enough(void **state)
 {
-    (void)state;
     struct session_tracker *t = create(TICK);
     struct prng rnd = {3};
     struct model m = {.lost = 0};
@@ -370,9 +359,6 @@ static void test_deadline_is_enough(void **state)
 
 static int64_t on_counted(void *ctx, int64_t id, int64_t heard_ms, int32_t timeout_ms)
 {
-    (void)id;
-    (void)heard_ms;
-    (void)timeout_ms;
     ++*(size_t *)ctx;
     return SESSION_ENDS;
 }
@@ -380,7 +366,6 @@ static int64_t on_counted(void *ctx, int64_t id, int64_t heard_ms, int32_t timeo
 /* A hundred thousand sessions: about a hundred bytes each, and signs of life allocate nothing. */
 static void test_many(void **state)
 {
-    (void)state;
     enum { N = 100000 };
     size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
     struct session_tracker *t = create(TICK);
@@ -422,7 +407,6 @@ static bool on_seen(void *ctx, int64_t id, int64_t due_ms)
 
 static void test_each(void **state)
 {
-    (void)state;
     struct session_tracker *t = create(TICK);
     struct seen seen = {.most = 10};
     session_tracker_each(t, on_seen, &seen);
@@ -469,7 +453,6 @@ static size_t report(struct session_tracker *t, uint32_t number, struct told *re
  * in order, and nobody is ended. */
 static void test_reports(void **state)
 {
-    (void)state;
     struct session_tracker *t = create(TICK);
     struct told told;
     struct fired fired;
@@ -511,7 +494,6 @@ static void test_reports(void **state)
 /* A report that was acknowledged only after the session was due: the session counts from its last sign of life. */
 static void test_late_acknowledgement(void **state)
 {
-    (void)state;
     struct session_tracker *t = create(TICK);
     struct told told;
     struct fired fired;
@@ -533,7 +515,6 @@ static void test_late_acknowledgement(void **state)
 /* What the servers cannot tell apart counts as life: until when the session may have been alive. */
 static void test_extend(void **state)
 {
-    (void)state;
     struct session_tracker *t = create(TICK);
     struct fired fired;
     add(t, 1, 4000, 3000); /* due at 8000 */
@@ -555,7 +536,6 @@ static void test_extend(void **state)
 /* A pause longer than the clock says takes the own clock to its lower end, and no further. */
 static void test_beginning_of_time(void **state)
 {
-    (void)state;
     struct session_tracker *t = create(TICK);
     session_tracker_pause(t, INT64_MAX);
     assert_int_equal(session_tracker_own_ms(t, -2), INT64_MIN);
@@ -566,7 +546,6 @@ static void test_beginning_of_time(void **state)
 /* Over are: for a server that does not lead, the sessions silent for their whole timeout; for the leader, those it ended. */
 static void test_over(void **state)
 {
-    (void)state;
     struct session_tracker *t = create(TICK);
     struct fired fired;
     add(t, 1, 4000, 1000);
@@ -605,7 +584,6 @@ static int64_t on_asked(void *ctx, int64_t id, int64_t heard_ms, int32_t timeout
 /* The judge may want to be asked again. */
 static void test_verdicts(void **state)
 {
-    (void)state;
     struct session_tracker *t = create(20);
     struct waiting w = {.verdict = 35};
     add(t, 1, 4000, 1000);

@@ -250,7 +250,6 @@ static void replacement_is_told_from_a_batch(void **state)
 {
     struct replacement back;
     struct batch_reader batch;
-    (void)state;
     replacement_begin(&bytes, 3, INT64_MIN);
     buf_append_str(&bytes, "snapshot");
     assert_true(replacement_is(buf_slice(&bytes)));

@@ -278,7 +278,6 @@ static struct wire_reconfig_request joining(const char *text)
 
 static void a_reconfig_names_no_more_servers_than_there_can_be(void **state)
 {
-    (void)state;
     char text[2 * BOUNDS_MEMBERS + 8];
     size_t len = 0;
     for (int i = 0; i < BOUNDS_MEMBERS; i++) {

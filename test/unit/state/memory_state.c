@@ -87,7 +87,6 @@ static struct starve *starve_begin(void)
 
 static void a_state_is_made_whole_or_not_at_all(void **state)
 {
-    (void)state;
     struct starve *memory = starve_begin();
     struct state *s = NULL;
     long n = 0;

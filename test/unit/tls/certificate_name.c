@@ -49,7 +49,6 @@ static void expect(const struct part *parts, size_t count, const char *wanted)
 
 static void test_order(void **state)
 {
-    (void)state;
     EXPECT("CN=a", UTF8("CN", "a"));
     EXPECT("CN=c,OU=b,O=a", UTF8("O", "a"), UTF8("OU", "b"), UTF8("CN", "c"));
     EXPECT("CN=x,DC=example,DC=org", {"DC", V_ASN1_IA5STRING, "org", -1, 0},
@@ -62,7 +61,6 @@ static void test_order(void **state)
 
 static void test_escapes(void **state)
 {
-    (void)state;
     EXPECT("O=Acme\\, Inc", UTF8("O", "Acme, Inc"));
     EXPECT("O=a\\+b\\=c\\;d\\<e\\>f\\#g\\\"h\\\\i", UTF8("O", "a+b=c;d<e>f#g\"h\\i"));
     EXPECT("O=\\ \\ a  b\\ ", UTF8("O", "  a  b "));
@@ -76,7 +74,6 @@ static void test_escapes(void **state)
 
 static void test_without_keyword(void **state)
 {
-    (void)state;
     EXPECT("1.2.840.113549.1.9.1=#16057840792e7a,CN=a", UTF8("CN", "a"),
            {"emailAddress", V_ASN1_IA5STRING, "x@y.z", -1, 0});
     EXPECT("2.5.4.5=#130131", {"serialNumber", V_ASN1_PRINTABLESTRING, "1", -1, 0});
@@ -84,7 +81,6 @@ static void test_without_keyword(void **state)
 
 static void test_empty_and_bound(void **state)
 {
-    (void)state;
     X509_NAME *name = X509_NAME_new();
     struct buf out;
     buf_init(&out, 8);
@@ -103,7 +99,6 @@ static void test_empty_and_bound(void **state)
 
 static void test_clean(void **state)
 {
-    (void)state;
     char text[] = "a\"b\nc\x7f\xc3\xa9 d";
     certificate_name_clean(text);
     assert_string_equal(text, "a?b?c?\xc3\xa9 d");

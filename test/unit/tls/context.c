@@ -18,7 +18,6 @@ static struct certificate other;
 
 static int setup(void **state)
 {
-    (void)state;
     certificate_make(&ca, NULL, "CA", NULL, 30, true);
     certificate_make(&server, &ca, "server", "DNS:localhost", 30, false);
     certificate_make(&other, NULL, "other", NULL, 30, true);
@@ -38,7 +37,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     certificate_finish(&ca);
     certificate_finish(&server);
     certificate_finish(&other);
@@ -80,7 +78,6 @@ static struct tls_settings server_of(const char *cert, const char *key, const ch
 
 static void test_own(void **state)
 {
-    (void)state;
     static const struct {
         const char *cert;
         const char *key;
@@ -120,7 +117,6 @@ static void test_own(void **state)
 
 static void test_strange_files(void **state)
 {
-    (void)state;
     static const char jks[] = "\xfe\xed\xfe\xed\x00\x00\x00\x02 and so on";
     static const char bcfks[] = "\x30\x82\x01\x00 something else";
     static const char damaged[] = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
@@ -142,7 +138,6 @@ static void test_strange_files(void **state)
 
 static void test_trust(void **state)
 {
-    (void)state;
     struct tls_settings s =
         server_of(certificate_path("server.pem"), certificate_path("server.key"), NULL);
     s.peer = TLS_PEER_NEED;
@@ -165,7 +160,6 @@ static void test_trust(void **state)
 /* An empty file is no lack of memory. */
 static void test_empty_list(void **state)
 {
-    (void)state;
     struct tls_settings s =
         server_of(certificate_path("server.pem"), certificate_path("server.key"), NULL);
     s.crl_file = certificate_write_bytes("", 0, "empty");
@@ -174,7 +168,6 @@ static void test_empty_list(void **state)
 
 static void test_ciphers(void **state)
 {
-    (void)state;
     static const struct {
         const char *list;
         const char *wanted;
@@ -198,7 +191,6 @@ static void test_ciphers(void **state)
 
 static void test_describe(void **state)
 {
-    (void)state;
     char why[TLS_TEXT_MAX];
     struct tls_context *context = NULL;
     struct tls_settings s = server_of(certificate_path("both.pem"), NULL, NULL);

@@ -43,7 +43,6 @@ static void write_pair(const struct certificate *c, const char *name)
 
 static int setup(void **state)
 {
-    (void)state;
     certificate_make(&ca, NULL, "CA", NULL, 30, true);
     certificate_make(&server_cert, &ca, "server", "DNS:zk.example.org,IP:127.0.0.1,IP:::1", 30,
                      false);
@@ -70,7 +69,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     struct certificate *all[] = {&ca,           &server_cert,   &client_cert,
                                  &expired_cert, &stranger_cert, &nameless_cert,
                                  &middle_cert,  &below_cert};
@@ -184,7 +182,6 @@ static void check_talk(struct pair *p, size_t chunk, size_t room)
 
 static void test_chunks(void **state)
 {
-    (void)state;
     static const size_t chunks[] = {1, 2, 5, 100, 16384, 1 << 20};
     static const size_t rooms[] = {7, 4096};
     for (int version = TLS_1_2; version <= TLS_1_3; version++) {
@@ -204,7 +201,6 @@ static void test_chunks(void **state)
 /* The first flight in two pieces, cut at every place. */
 static void test_every_boundary(void **state)
 {
-    (void)state;
     size_t at = 0;
     size_t hello = 1;
     for (at = 0; at <= hello; at++) {
@@ -226,7 +222,6 @@ static void test_every_boundary(void **state)
 
 static void test_subject(void **state)
 {
-    (void)state;
     static const struct {
         const char *cert;
         enum tls_peer peer;
@@ -268,7 +263,6 @@ static void check_problem(const struct end *e, const char *wanted)
 /* Nobody gets a stream byte; both can say why. */
 static void test_refusals(void **state)
 {
-    (void)state;
     static const struct {
         const char *client;
         const char *server;
@@ -323,7 +317,6 @@ static void test_refusals(void **state)
 
 static void test_revoked(void **state)
 {
-    (void)state;
     char why[TLS_TEXT_MAX];
     struct tls_context *server = NULL;
     struct tls_settings s = {
@@ -351,7 +344,6 @@ static void test_revoked(void **state)
 /* The CA in between is revoked: that counts if all certificates of the chain are checked. */
 static void test_revoked_above(void **state)
 {
-    (void)state;
     char why[TLS_TEXT_MAX];
     char lists[1024];
     snprintf(lists, sizeof lists, "cat %s %s > %s/both.crl", certificate_path("middle.crl"),
@@ -381,7 +373,6 @@ static void test_revoked_above(void **state)
 
 static void test_versions_apart(void **state)
 {
-    (void)state;
     char why[TLS_TEXT_MAX];
     struct tls_context *server = NULL;
     struct tls_settings s = {
@@ -397,7 +388,6 @@ static void test_versions_apart(void **state)
 
 static void test_rubbish(void **state)
 {
-    (void)state;
     static const char *const texts[] = {
         "GET / HTTP/1.1\r\n\r\n",       "ruok", "\x16\x03\x01\x00\x05hello", "\x16\x03\x01\xff\xff",
         "\x15\x03\x01\x00\x02\x02\x28",
@@ -435,7 +425,6 @@ static void test_rubbish(void **state)
 /* One byte changed, at many places of the client's bytes: never a byte that was not sent. */
 static void test_changed_byte(void **state)
 {
-    (void)state;
     for (size_t at = 0; at < 1200; at += 3) {
         struct pair p;
         size_t seen = 0;
@@ -464,7 +453,6 @@ static void test_changed_byte(void **state)
 /* A peer that makes the other end answer and never takes the answers. */
 static void test_out_bound(void **state)
 {
-    (void)state;
     struct pair p;
     pair_init(&p, context(false, "client.pem", TLS_PEER_NEED, 0),
               context(true, "server.pem", TLS_PEER_NEED, 0), "127.0.0.1");

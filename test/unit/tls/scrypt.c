@@ -11,7 +11,6 @@
 
 static void test_round_trip(void **state)
 {
-    (void)state;
     struct buf a;
     struct buf b;
     buf_init(&a, 0);
@@ -32,7 +31,6 @@ static void test_round_trip(void **state)
 /* RFC 7914, section 12: "pleaseletmein", "SodiumChloride", N=16384, r=8, p=1; the first 32 bytes. */
 static void test_known_answer(void **state)
 {
-    (void)state;
     static const char text[] = "$scrypt$ln=14,r=8,p=1$U29kaXVtQ2hsb3JpZGU$"
                                "cCO9yzr9c0hGHAbNgf046/2o+7qQT44+qbVD9lRdofI";
     assert_true(scrypt_is_hash(text));
@@ -42,7 +40,6 @@ static void test_known_answer(void **state)
 
 static void test_limits(void **state)
 {
-    (void)state;
 #define SALT "$U29kaXVtQ2hsb3JpZGU$"
 #define KEY "cCO9yzr9c0hGHAbNgf046/2o+7qQT44+qbVD9lRdofI"
     static const char *const wrong[] = {
@@ -68,7 +65,6 @@ static void test_limits(void **state)
 
 static void test_stretch(void **state)
 {
-    (void)state;
     uint8_t a[SCRYPT_KEY_SIZE];
     uint8_t b[SCRYPT_KEY_SIZE];
     assert_int_equal(scrypt_stretch(slice_str("a secret"), "purpose", a), 0);

@@ -68,7 +68,6 @@ static void the_answers_are_those_of_the_rules(void **state)
     struct wire_vector ids[6];
     uint64_t seed = 1;
     size_t yes = 0;
-    (void)state;
     assert_non_null(d);
     for (int i = 0; i < 6; i++) {
         buf_init(&acls[i], 0);
@@ -113,7 +112,6 @@ static void nodes_compare_as_their_paths(void **state)
     enum { COUNT = sizeof paths / sizeof paths[0] };
     struct tree t;
     struct znode *nodes[COUNT];
-    (void)state;
     assert_int_equal(tree_init(&t, &hash_key_fixed), 0);
     for (size_t i = 0; i < COUNT; i++) {
         struct slice path = slice_str(paths[i]);

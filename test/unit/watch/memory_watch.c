@@ -14,9 +14,6 @@ enum { WATCHES = 3000, ALLOCATIONS_MOST = 100 };
 
 static void on_told(void *ctx, struct watcher *w, enum watch_event event, struct slice path)
 {
-    (void)w;
-    (void)event;
-    (void)path;
     ++*(size_t *)ctx;
 }
 
@@ -29,7 +26,6 @@ static struct watch_stats stats_of(const struct watch_table *t)
 
 static void test_create(void **state)
 {
-    (void)state;
     struct starve *memory = starve_create();
     assert_non_null(memory);
     starve_enter(memory);
@@ -68,7 +64,6 @@ static int add_starved(struct watch_table *t, struct starve *memory, struct watc
 
 static void test_add(void **state)
 {
-    (void)state;
     struct starve *memory = starve_create();
     assert_non_null(memory);
     starve_enter(memory);

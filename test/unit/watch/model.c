@@ -96,8 +96,6 @@ static void model_want(int *want, size_t *count, int watcher)
 static void on_told(void *ctx, struct watcher *w, enum watch_event event, struct slice path)
 {
     struct fixture *f = ctx;
-    (void)event;
-    (void)path;
     assert_true(f->told_count < WATCHERS);
     f->told[f->told_count++] = (int)(w - f->watchers);
 }
@@ -199,7 +197,6 @@ static void step(struct fixture *f, struct prng *rnd)
 
 static void test_model(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         static struct fixture f;
         struct prng rnd = {seed};
@@ -225,7 +222,6 @@ static void test_model(void **state)
 /* Many watches, so that the index grows through several segments: each is found, none twice. */
 static void test_many(void **state)
 {
-    (void)state;
     enum { OWN = 300, ALL = 40 * OWN };
     struct watch_table *t = watch_table_create(&hash_key_fixed);
     static struct watcher w[40];

@@ -31,9 +31,6 @@ static void on_told(void *ctx, struct watcher *w, enum watch_event event, struct
 
 static void on_counted(void *ctx, struct watcher *w, enum watch_event event, struct slice path)
 {
-    (void)w;
-    (void)event;
-    (void)path;
     ++*(size_t *)ctx;
 }
 
@@ -51,7 +48,6 @@ static void add(struct watch_table *t, struct watcher *w, enum watch_kind kind, 
 
 static void test_what_fires_what(void **state)
 {
-    (void)state;
     static const struct {
         enum watch_event event;
         bool fires[WATCH_KINDS];
@@ -95,7 +91,6 @@ static void test_what_fires_what(void **state)
 
 static void test_deletion_tells_once(void **state)
 {
-    (void)state;
     struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher w[3];
     for (int i = 0; i < 3; i++) {
@@ -124,7 +119,6 @@ static void test_deletion_tells_once(void **state)
 
 static void test_order_of_setting(void **state)
 {
-    (void)state;
     enum { N = 50 };
     struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher w[N];
@@ -155,7 +149,6 @@ static void test_order_of_setting(void **state)
 
 static void test_setting_twice(void **state)
 {
-    (void)state;
     struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher w;
     watcher_init(&w);
@@ -175,7 +168,6 @@ static void test_setting_twice(void **state)
 /* A watcher that moves on to another table is told there, too. */
 static void test_two_tables(void **state)
 {
-    (void)state;
     struct watch_table *t[2] = {watch_table_create(&hash_key_fixed),
                                 watch_table_create(&hash_key_fixed)};
     struct watcher w;
@@ -206,7 +198,6 @@ static void on_listed(void *ctx, enum watch_kind kind, struct slice path)
 static void on_path(void *ctx, struct watcher *w, enum watch_event event, struct slice path)
 {
     struct listed *listed = ctx;
-    (void)w;
     size_t n = strlen(listed->text);
     (void)snprintf(listed->text + n, sizeof listed->text - n, "%d%.*s ", event, SLICE_FMT(path));
 }
@@ -214,7 +205,6 @@ static void on_path(void *ctx, struct watcher *w, enum watch_event event, struct
 /* From the watched path down, at component borders only; the event has the path of the change. */
 static void test_recursive_reach(void **state)
 {
-    (void)state;
     static const char *const told[] = {"/a/b", "/a/b/c", "/a/b/c/d"};
     static const char *const not_told[] = {"/", "/a", "/a/bc", "/a/b2/c", "/b/a/b", "/c"};
     struct watch_table *t = watch_table_create(&hash_key_fixed);
@@ -256,7 +246,6 @@ static void test_recursive_reach(void **state)
 /* All four kinds at a path and a recursive one above: one event, and only the one-shot ones go. */
 static void test_kinds_beside_each_other(void **state)
 {
-    (void)state;
     struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher w;
     watcher_init(&w);
@@ -278,7 +267,6 @@ static void test_kinds_beside_each_other(void **state)
 
 static void test_list_of_a_watcher(void **state)
 {
-    (void)state;
     struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher w, other;
     watcher_init(&w);
@@ -307,7 +295,6 @@ static void test_list_of_a_watcher(void **state)
 /* A million times set and fired: as much memory at the end as after the first hundred. */
 static void test_flat_memory(void **state)
 {
-    (void)state;
     enum { WATCHERS = 100 };
     struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher w[WATCHERS];
@@ -345,7 +332,6 @@ static void test_flat_memory(void **state)
 /* Set many, fire all: the memory is back. */
 static void test_memory_comes_back(void **state)
 {
-    (void)state;
     enum { PATHS = 50000 };
     struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher w;
@@ -378,7 +364,6 @@ static void test_memory_comes_back(void **state)
 /* The promise of compactness: a hundred bytes for a watch, paths shared by four watchers. */
 static void test_bytes_per_watch(void **state)
 {
-    (void)state;
     enum { WATCHERS = 1000, EACH = 200, PATHS = 50000 };
     struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher *w = calloc(WATCHERS, sizeof *w);
@@ -406,7 +391,6 @@ static void test_bytes_per_watch(void **state)
 /* A path that only one watcher watches: its name, and a hundred bytes. */
 static void test_bytes_per_path(void **state)
 {
-    (void)state;
     enum { PATHS = 100000, PATH_LEN = 21 };
     struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher w;
@@ -448,7 +432,6 @@ static void expect_data(const struct watch_table *t, size_t watchers, size_t pat
 /* What is no child watch is counted and listed apart. */
 static void test_data_watches(void **state)
 {
-    (void)state;
     struct watch_table *t = watch_table_create(&hash_key_fixed);
     struct watcher a;
     struct watcher b;
@@ -500,7 +483,6 @@ static bool on_data_listed(void *ctx, struct slice path, struct watcher *w)
 /* What is listed comes in an order that the key of the table has no part in. */
 static void test_order_without_key(void **state)
 {
-    (void)state;
     enum { PATHS = 100 };
     static const struct hash_key keys[] = {{{1, 2}}, {{3, 4}}};
     static struct data_list listed[2];

@@ -19,7 +19,6 @@ static void check_text(struct buf *b, const char *want)
 
 static void test_null_beside_empty(void **state)
 {
-    (void)state;
     struct wire_reader r = READER("\xff\xff\xff\xff\0\0\0\0\xff\xff\xff\xff\0\0\0\0");
     struct slice s = wire_read_string(&r);
     assert_true(slice_is_null(s));
@@ -46,7 +45,6 @@ static void test_null_beside_empty(void **state)
 
 static void test_bad_lengths(void **state)
 {
-    (void)state;
     static const char *const bad[] = {
         "\xff\xff\xff\xfe", /* -2 */
         "\x80\0\0\0",       /* INT32_MIN */
@@ -80,7 +78,6 @@ static void test_bad_lengths(void **state)
 /* Nothing at all, also at address null. */
 static void test_no_bytes(void **state)
 {
-    (void)state;
     struct wire_reader r = wire_reader_make(SLICE_NULL);
     assert_int_equal(wire_left(&r), 0);
     assert_int_equal(wire_rest(&r).len, 0);
@@ -94,7 +91,6 @@ static void test_no_bytes(void **state)
 /* A count of two thousand million over few bytes ends at the first fault; nothing is allocated. */
 static void test_count_that_lies(void **state)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 0);
     buf_append_i32(&b, INT32_MAX);
@@ -112,7 +108,6 @@ static void test_count_that_lies(void **state)
 
 static void test_vectors_are_read_to_their_end(void **state)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 0);
     wire_write_string(&b, slice_str("one"));
@@ -135,7 +130,6 @@ static void test_vectors_are_read_to_their_end(void **state)
 
 static void test_integers(void **state)
 {
-    (void)state;
     struct wire_reader r = READER("\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xfe\2\1\0");
     assert_int_equal(wire_read_i32(&r), INT32_MIN);
     assert_true(wire_read_i64(&r) == 0x7ffffffffffffffe);
@@ -148,7 +142,6 @@ static void test_integers(void **state)
 
 static void test_frames(void **state)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 0);
     buf_append_str(&b, "x");
@@ -199,7 +192,6 @@ static void test_frames(void **state)
 /* A length that its four bytes cannot say is no frame. */
 static void test_endless_frame(void **state)
 {
-    (void)state;
     uint8_t room[8] = {0};
     struct buf b = {.data = room, .len = (size_t)INT32_MAX + 4, .cap = SIZE_MAX / 2};
     wire_frame_end(&b, 0);
@@ -211,7 +203,6 @@ static void test_endless_frame(void **state)
 
 static void test_printing(void **state)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 0);
     wire_print_boolean(&b, true);

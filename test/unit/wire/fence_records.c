@@ -9,7 +9,6 @@
 
 static void terms_come_back(void **state)
 {
-    (void)state;
     static const struct fence_terms rows[] = {
         {.lock = {(const uint8_t *)"/l", 2}},
         {.lock = {(const uint8_t *)"/a=b/c", 6}, .delay_ms = FENCE_DELAY_MAX_MS},
@@ -30,7 +29,6 @@ static void terms_come_back(void **state)
 
 static void what_is_no_binding(void **state)
 {
-    (void)state;
     static const char *const rows[] = {
         "",
         "\n",
@@ -58,7 +56,6 @@ static void what_is_no_binding(void **state)
 
 static void names_of_contenders(void **state)
 {
-    (void)state;
     static const struct {
         const char *name;
         int64_t number;

@@ -23,7 +23,6 @@ enum { ROWS = sizeof rows / sizeof rows[0] };
 
 static void test_table(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < ROWS; i++) {
         assert_string_equal(wire_op_name(rows[i].number), rows[i].name);
         assert_int_equal(wire_op_flags(rows[i].number), rows[i].flags);
@@ -47,7 +46,6 @@ static void test_table(void **state)
 /* What the server must never take from a client on its own: spec of Request.isValid, and deleteContainer. */
 static void test_internal(void **state)
 {
-    (void)state;
     static const int32_t refused[] = {WIRE_NOTIFICATION, WIRE_CHECK, WIRE_DELETE_CONTAINER,
                                       WIRE_CREATE_SESSION, WIRE_ERROR};
     size_t found = 0;
@@ -75,7 +73,6 @@ static void check_print(int32_t op, bool reply, struct slice bytes, const char *
 
 static void test_print_some(void **state)
 {
-    (void)state;
     check_print(WIRE_EXISTS, false, BYTES("\0\0\0\2/a\1"), "{path=\"/a\" watch=true}");
     check_print(WIRE_SET_DATA, false, BYTES("\0\0\0\2/a\xff\xff\xff\xff\xff\xff\xff\xff"),
                 "{path=\"/a\" data=null version=-1}");
@@ -89,7 +86,6 @@ static void test_print_some(void **state)
 
 static void test_print_what_cannot_be_decoded(void **state)
 {
-    (void)state;
     check_print(WIRE_EXISTS, false, BYTES("\0\0\0\2/"), "(5 bytes)");
     check_print(WIRE_EXISTS, false, BYTES(""), "(0 bytes)");
     check_print(4711, false, BYTES("abc"), "(3 bytes)");
@@ -102,7 +98,6 @@ static void test_print_what_cannot_be_decoded(void **state)
 
 static void test_print_secrets_never(void **state)
 {
-    (void)state;
     check_print(WIRE_AUTH, false, BYTES("\0\0\0\0\0\0\0\6digest\0\0\0\5u:pwd"),
                 "{type=0 scheme=\"digest\" auth=5:***}");
     check_print(WIRE_SASL, false, BYTES("\0\0\0\3tok"), "{token=3:***}");
@@ -111,7 +106,6 @@ static void test_print_secrets_never(void **state)
 
 static void test_print_multi(void **state)
 {
-    (void)state;
     check_print(WIRE_MULTI, false, BYTES("\xff\xff\xff\xff\1\xff\xff\xff\xff"), "[]");
     check_print(WIRE_MULTI, false,
                 BYTES("\0\0\0\x0d\0\xff\xff\xff\xff\0\0\0\2/a\0\0\0\3"
@@ -138,7 +132,6 @@ static void test_print_multi(void **state)
 /* Every operation over bytes of every length: something readable, no harm. */
 static void test_print_all(void **state)
 {
-    (void)state;
     static const uint8_t fills[] = {0x00, 0x01, 0xff};
     for (size_t i = 0; i < ROWS; i++) {
         for (size_t f = 0; f < sizeof fills; f++) {

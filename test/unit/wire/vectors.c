@@ -32,7 +32,6 @@ static void check_bytes(struct buf *b, struct slice want)
 
 static void test_connect_request(void **state)
 {
-    (void)state;
     static const char packet[] = CONNECT_44 "\1"; /* and the readOnly flag of 3.4 and later */
     struct slice bytes = exact_copy(packet, 45);
     struct wire_reader r = wire_reader_make(bytes);
@@ -59,7 +58,6 @@ static void test_connect_request(void **state)
 
 static void test_connect_response(void **state)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 0);
     struct wire_connect_response c = {
@@ -80,7 +78,6 @@ static void test_connect_response(void **state)
 
 static void test_create_request(void **state)
 {
-    (void)state;
     static const char packet[] = "\0\0\0\x34"                            /* frame: 52 bytes */
                                  "\0\0\0\7\0\0\0\1"                      /* xid 7, create */
                                  "\0\0\0\2/a"                            /* path */
@@ -124,7 +121,6 @@ static void test_create_request(void **state)
 
 static void test_notification(void **state)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 0);
     size_t frame = wire_frame_begin(&b);
@@ -142,7 +138,6 @@ static void test_notification(void **state)
 
 static void test_stat(void **state)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 0);
     struct wire_stat stat = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
@@ -165,7 +160,6 @@ static void test_stat(void **state)
 /* A vector of children: null has no place in a reply, none is a count of 0. */
 static void test_children(void **state)
 {
-    (void)state;
     struct buf items, b;
     buf_init(&items, 0);
     buf_init(&b, 0);
@@ -184,7 +178,6 @@ static void test_children(void **state)
 
 static void test_header_of_multi(void **state)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 0);
     wire_encode_multi_header(&b, &(struct wire_multi_header){WIRE_CREATE, false, -1});

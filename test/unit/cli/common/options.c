@@ -78,7 +78,6 @@ static void test_values(void **state)
 {
     struct target t;
     struct operands o;
-    (void)state;
     assert_int_equal(parse(false, "test /a", &t, &o), OPTIONS_GO_ON);
     assert_true(!t.flag && t.on && t.text == NULL && t.number == 5 && t.common.timeout_ms == 5000);
     assert_int_equal(o.count, 1);
@@ -102,7 +101,6 @@ static void test_lists_keep_their_order(void **state)
     struct target t;
     struct operands o;
     char line[512] = "test /a";
-    (void)state;
     assert_int_equal(parse(false, "test --one a /a --other b --one=c", &t, &o), OPTIONS_GO_ON);
     assert_int_equal(t.list.count, 3);
     assert_string_equal(t.list.items[0].name, "one");
@@ -120,7 +118,6 @@ static void test_dashes(void **state)
 {
     struct target t;
     struct operands o;
-    (void)state;
     assert_int_equal(parse(false, "test /a -- --flag", &t, &o), OPTIONS_GO_ON);
     assert_int_equal(o.count, 2);
     assert_string_equal(o.words[1], "--flag");
@@ -155,7 +152,6 @@ static void test_refused(void **state)
     };
     struct target t;
     struct operands o;
-    (void)state;
     for (size_t i = 0; i < sizeof LINES / sizeof LINES[0]; i++) {
         assert_int_equal(parse(true, LINES[i], &t, &o), CLI_EXIT_USAGE);
     }
@@ -172,7 +168,6 @@ static void test_own_row_hides_common(void **state)
     struct operands o;
     char words[4][16] = {"test", "/a", "--timeout", "7ms"};
     char *argv[] = {words[0], words[1], words[2], words[3], NULL};
-    (void)state;
     u.rows = OWN;
     assert_int_equal(options_parse(&u, 4, argv, &t, &o), OPTIONS_GO_ON);
     assert_int_equal(t.number, 7);

@@ -22,7 +22,6 @@ static void test_durations(void **state)
                                       "1s ",  "2147483648ms", "600h",
                                       "ms",   "0x1s",         "99999999999999999999s",
                                       "1s1s"};
-    (void)state;
     for (size_t i = 0; i < sizeof GOOD / sizeof GOOD[0]; i++) {
         int64_t ms = -1;
         assert_true(duration_parse(GOOD[i].text, &ms));
@@ -39,7 +38,6 @@ static void test_duration_text(void **state)
 {
     static const int64_t VALUES[] = {0, 1, 999, 1000, 1500, 60000, 61000, 3600000, INT32_MAX};
     char buf[DURATION_TEXT_MAX];
-    (void)state;
     assert_string_equal(duration_text(1500, buf), "1500ms");
     assert_string_equal(duration_text(90000, buf), "90s");
     assert_string_equal(duration_text(7200000, buf), "2h");
@@ -53,7 +51,6 @@ static void test_duration_text(void **state)
 static void test_integers(void **state)
 {
     int64_t value = 77;
-    (void)state;
     assert_true(integer_parse("-1", -1, 5, &value));
     assert_int_equal(value, -1);
     assert_true(integer_parse("9223372036854775807", 0, INT64_MAX, &value));
@@ -70,7 +67,6 @@ static void test_signals(void **state)
 {
     int number = 0;
     char buf[24];
-    (void)state;
     assert_true(signal_parse("TERM", &number) && number == SIGTERM);
     assert_true(signal_parse("SIGUSR1", &number) && number == SIGUSR1);
     assert_true(signal_parse("9", &number) && number == 9);
@@ -92,7 +88,6 @@ static const char *next_name(size_t index, const void *ctx)
 static void test_nearest(void **state)
 {
     static const char *const NAMES[] = {"ls", "get", "set", "create", "recursive", NULL};
-    (void)state;
     assert_string_equal(nearest_name("craete", next_name, NAMES), "create");
     assert_string_equal(nearest_name("lss", next_name, NAMES), "ls");
     assert_string_equal(nearest_name("sett", next_name, NAMES), "set");

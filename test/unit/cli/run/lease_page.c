@@ -19,7 +19,6 @@ static void test_layout(void **state)
     uint32_t u32;
     uint64_t u64;
     int64_t i64;
-    (void)state;
     assert_int_equal(lease_page_init(&page), 0);
     const char *read_only = mmap(NULL, LEASE_PAGE_SIZE, PROT_READ, MAP_SHARED, page.fd, 0);
     assert_ptr_not_equal(read_only, MAP_FAILED);
@@ -46,7 +45,6 @@ static void test_layout(void **state)
 static void test_child_cannot_write(void **state)
 {
     struct lease_page page;
-    (void)state;
     assert_int_equal(lease_page_init(&page), 0);
     void *map = mmap(NULL, LEASE_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, page.fd, 0);
     assert_ptr_equal(map, MAP_FAILED);
@@ -68,7 +66,6 @@ static void test_values_belong_together(void **state)
     struct lease_page page;
     pthread_t writer;
     int64_t until = 0;
-    (void)state;
     assert_int_equal(lease_page_init(&page), 0);
     struct lease_values *v = page.values;
     lease_page_write(&page, LEASE_LEADING, 1, -1);

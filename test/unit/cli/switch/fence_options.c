@@ -47,7 +47,6 @@ static void they_keep_their_order(void **state)
                     "Port=22",
                     "--fence-cmd=last",
                     NULL};
-    (void)state;
     assert_int_equal(parse(&o, argv), OPTIONS_GO_ON);
     assert_int_equal(o.count, 4);
     assert_int_equal(o.methods[0].kind, FENCE_SSH);
@@ -66,7 +65,6 @@ static void they_keep_their_order(void **state)
 static void what_cannot_work_is_refused(void **state)
 {
     struct fence_options o;
-    (void)state;
     assert_int_equal(parse(&o, (char *[]){"test", NULL}), OPTIONS_GO_ON);
     assert_int_equal(o.count, 0);
     assert_int_equal(parse(&o, (char *[]){"test", "--fence-http", "power", NULL}), CLI_EXIT_USAGE);

@@ -33,7 +33,6 @@ static enum conclave_health after(const char *results)
 
 static void the_first_success_suffices_and_failures_are_counted(void **state)
 {
-    (void)state;
     assert_int_equal(after(""), CONCLAVE_HEALTH_INITIALIZING);
     assert_int_equal(after("+"), CONCLAVE_HEALTH_HEALTHY);
     assert_int_equal(after("u+"), CONCLAVE_HEALTH_HEALTHY);
@@ -47,7 +46,6 @@ static void the_first_success_suffices_and_failures_are_counted(void **state)
 
 static void flapping_changes_nothing(void **state)
 {
-    (void)state;
     assert_int_equal(after("+uu+uu+uu+uu+"), CONCLAVE_HEALTH_HEALTHY);
     assert_int_equal(after("+uuu+u+u+u+u"), CONCLAVE_HEALTH_UNHEALTHY);
     assert_int_equal(after("+uuu+u++"), CONCLAVE_HEALTH_HEALTHY);
@@ -55,7 +53,6 @@ static void flapping_changes_nothing(void **state)
 
 static void the_last_kind_of_failure_counts(void **state)
 {
-    (void)state;
     assert_int_equal(after("+utm"), CONCLAVE_HEALTH_MONITOR_FAILED);
     assert_int_equal(after("+uuut"), CONCLAVE_HEALTH_NOT_RESPONDING);
     assert_int_equal(after("+uuu+t+"), CONCLAVE_HEALTH_NOT_RESPONDING);
@@ -63,7 +60,6 @@ static void the_last_kind_of_failure_counts(void **state)
 
 static void what_the_end_of_a_check_means(void **state)
 {
-    (void)state;
     assert_int_equal(health_of_end(0, 0), CONCLAVE_HEALTH_HEALTHY);
     assert_int_equal(health_of_end(0, 1), CONCLAVE_HEALTH_UNHEALTHY);
     assert_int_equal(health_of_end(0, 137), CONCLAVE_HEALTH_UNHEALTHY);
@@ -77,7 +73,6 @@ static atomic_int latest;
 
 static void on_change(enum conclave_health health, void *ctx)
 {
-    (void)ctx;
     atomic_store(&latest, (int)health);
 }
 
@@ -97,7 +92,6 @@ static void the_monitor_runs_and_can_be_stopped(void **state)
     char file[] = "/tmp/conclave-health-XXXXXX";
     char command[128];
     int fd = mkstemp(file);
-    (void)state;
     assert_true(fd >= 0);
     close(fd);
     /* while the file is there it is well; what it says hangs is killed */

@@ -15,7 +15,6 @@ static void an_address_is_read_as_it_was_written(void **state)
     struct address a = {.host = "db1", .port = 5432, .data = slice_str("rack=3\n\nmore")};
     struct address read;
     struct buf text;
-    (void)state;
     buf_init(&text, 0);
     address_write(&text, CONCLAVE_ELECTOR_LAYOUT_NATIVE, &a);
     address_read(text.data, text.len, &read);
@@ -32,7 +31,6 @@ static void hadoops_message_has_hadoops_fields(void **state)
         .id = "nn1", .host = "h", .port = 8020, .service = "ns", .failover_port = 8019};
     struct address read;
     struct buf text;
-    (void)state;
     buf_init(&text, 0);
     address_write(&text, CONCLAVE_ELECTOR_LAYOUT_HADOOP, &a);
     assert_int_equal(text.len, sizeof expected - 1);
@@ -49,7 +47,6 @@ static void what_others_wrote_is_data(void **state)
 {
     static const char hadoop[] = "\x0a\x02ns\x12\x03nn1\x1a\x01h\x20\xd4\x3e\x28\xd3\x3e";
     struct address read;
-    (void)state;
     for (size_t len = 0; len < sizeof hadoop; len++) {
         char copy[sizeof hadoop];
         memcpy(copy, hadoop, len);
@@ -78,7 +75,6 @@ static void a_card_is_read_as_it_was_written(void **state)
                                       .port = 1};
     struct member_description read;
     struct buf text;
-    (void)state;
     buf_init(&text, 0);
     member_description_write(&text, &card);
     member_description_read(text.data, text.len, &read);
@@ -101,7 +97,6 @@ static void a_request_without_a_token_is_none(void **state)
     struct request request = {41, 30000};
     struct request read;
     struct buf text;
-    (void)state;
     buf_init(&text, 0);
     request_write(&text, &request);
     assert_true(request_read(text.data, text.len, &read));

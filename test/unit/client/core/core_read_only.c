@@ -50,7 +50,6 @@ static void submit(struct peer *p, const char *path, int id, bool counted)
 static void test_reads_and_goes_on(void **state)
 {
     struct peer p;
-    (void)state;
     init(&p, true);
     submit(&p, "/recipe", 1, false);
     submit(&p, "/a", 2, true);
@@ -85,7 +84,6 @@ static void test_reads_and_goes_on(void **state)
 static void test_looks_less_and_less_often(void **state)
 {
     struct peer p;
-    (void)state;
     init(&p, true);
     for (int64_t wait_ms = 1000; wait_ms <= 64000; wait_ms *= 2) {
         int64_t expected_ms = wait_ms < 60000 ? wait_ms : 60000;
@@ -114,7 +112,6 @@ static void test_looks_less_and_less_often(void **state)
 static void test_a_session_is_not_for_it(void **state)
 {
     struct peer p;
-    (void)state;
     init(&p, true);
     (void)asks_for_read_only(&p);
     feed_connect(&p, PEER_SESSION, false);
@@ -140,7 +137,6 @@ static void test_a_session_is_not_for_it(void **state)
 static void test_not_asked_for(void **state)
 {
     struct peer p;
-    (void)state;
     init(&p, false);
     assert_false(asks_for_read_only(&p));
     feed_connect(&p, PEER_SESSION, true);

@@ -28,7 +28,6 @@ static bool foreign(enum conclave_naming naming, const char *name)
 
 static void prefixes_are_unique_and_parse(void **state)
 {
-    (void)state;
     for (int naming = 0; naming <= CONCLAVE_NAMING_KAZOO; naming++) {
         char a[NAME_PREFIX_MAX];
         char b[NAME_PREFIX_MAX];
@@ -44,7 +43,6 @@ static void prefixes_are_unique_and_parse(void **state)
 
 static void prefixes_look_as_other_programs_make_them(void **state)
 {
-    (void)state;
     char p[NAME_PREFIX_MAX];
     name_make_prefix(CONCLAVE_NAMING_NATIVE, NAME_PLAIN, p);
     assert_int_equal(strlen(p), 32 + 3);
@@ -60,7 +58,6 @@ static void prefixes_look_as_other_programs_make_them(void **state)
 
 static void E10_foreign_names_are_not_contenders(void **state)
 {
-    (void)state;
     static const char *const names[] = {
         "abc",
         "x-",
@@ -91,7 +88,6 @@ static void E10_foreign_names_are_not_contenders(void **state)
 
 static void E11_order_is_by_sequence_not_by_guid(void **state)
 {
-    (void)state;
     static const char *const children[] = {"a-n_0000000003", "z-n_0000000001", "m-n_0000000002"};
     struct line_entry *list;
     size_t count;
@@ -109,7 +105,6 @@ static void E11_order_is_by_sequence_not_by_guid(void **state)
 
 static void E12_order_goes_on_over_the_wrap(void **state)
 {
-    (void)state;
     static const char *const children[] = {"a-n_-2147483647", "b-n_2147483647", "c-n_-2147483648",
                                            "d-n_2147483646"};
     struct line_entry *list;
@@ -130,7 +125,6 @@ static void E12_order_goes_on_over_the_wrap(void **state)
 
 static void E13_equal_or_distant_numbers_need_czxid(void **state)
 {
-    (void)state;
     static const char *const equal[] = {"a-n_2147483647", "b-n_2147483647"};
     static const char *const far[] = {"a-n_0000000000", "b-n_1073741825"};
     static const char *const near[] = {"a-n_0000000000", "b-n_1073741824"};
@@ -156,7 +150,6 @@ static void E13_equal_or_distant_numbers_need_czxid(void **state)
 
 static void numbers_are_taken_as_the_server_prints_them(void **state)
 {
-    (void)state;
     static const int32_t values[] = {0,           1,           9,        999999999,
                                      1000000000,  INT32_MAX,   -1,       -999999999,
                                      -1000000000, -1000000001, INT32_MIN};
@@ -191,7 +184,6 @@ static void numbers_are_taken_as_the_server_prints_them(void **state)
 
 static void E14_the_parser_takes_what_follows_the_last_marker(void **state)
 {
-    (void)state;
     assert_true(parses(CONCLAVE_NAMING_NATIVE, "6b-3c-n_0000000007", 7));
     assert_true(parses(CONCLAVE_NAMING_NATIVE, "n_1-n_0000000007", 7));
     assert_true(parses(CONCLAVE_NAMING_NATIVE, "a-n_-000000007", -7));

@@ -29,7 +29,6 @@ struct member {
 static void on_enter(struct conclave_double_barrier *barrier, int error, void *ctx)
 {
     struct member *m = ctx;
-    (void)barrier;
     m->enter.error = error;
     m->enter.done++;
 }
@@ -37,7 +36,6 @@ static void on_enter(struct conclave_double_barrier *barrier, int error, void *c
 static void on_leave(struct conclave_double_barrier *barrier, int error, void *ctx)
 {
     struct member *m = ctx;
-    (void)barrier;
     m->leave.error = error;
     m->leave.done++;
 }
@@ -45,15 +43,12 @@ static void on_leave(struct conclave_double_barrier *barrier, int error, void *c
 static void on_lost(struct conclave_double_barrier *barrier, int why, void *ctx)
 {
     struct member *m = ctx;
-    (void)barrier;
     m->lost = why;
 }
 
 static void on_closed(struct conclave_double_barrier *barrier, int why, void *ctx)
 {
     struct member *m = ctx;
-    (void)barrier;
-    (void)why;
     m->closed++;
 }
 
@@ -121,7 +116,6 @@ static void make_round(struct fake_zk *zk, const char *count)
 static void on_wait(struct conclave_barrier *barrier, int error, void *ctx)
 {
     struct outcome *o = ctx;
-    (void)barrier;
     o->error = error;
     o->done++;
 }
@@ -244,7 +238,6 @@ static void all_enter_when_the_last_one_comes_and_leave_together(void **state)
 
 static void touch_ready(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_create_locked(zk, ROUND_PATH "/ready", "", 0);
     fake_zk_delete_locked(zk, ROUND_PATH "/ready");
 }
@@ -299,7 +292,6 @@ static void E83_a_barrier_left_open_refuses_or_lets_pass(void **state)
 
 static void open_early(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_create_locked(zk, ROUND_PATH "/ready", "", 0);
 }
 
@@ -383,7 +375,6 @@ static void E84_at_the_deadline_all_enter_or_one_has_withdrawn(void **state)
 
 static void open_before_withdrawal(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_create_locked(zk, ROUND_PATH "/ready", "", 0);
 }
 

@@ -36,7 +36,6 @@ static void on_change(struct conclave_group *group, enum conclave_group_event ev
                       const struct conclave_member *member, void *ctx)
 {
     struct party *p = ctx;
-    (void)group;
     party_enter(p);
     size_t len = strlen(p->log);
     (void)snprintf(p->log + len, sizeof p->log - len, "%s%c%s", len > 0 ? " " : "", "+-="[event],
@@ -51,7 +50,6 @@ static void on_change(struct conclave_group *group, enum conclave_group_event ev
 static void on_view(struct conclave_group *group, const struct conclave_group_view *view, void *ctx)
 {
     struct party *p = ctx;
-    (void)group;
     party_enter(p);
     p->view[0] = '\0';
     for (size_t i = 0; i < view->count; i++) {
@@ -73,7 +71,6 @@ static void on_membership(struct conclave_group *group, enum conclave_membership
                           void *ctx)
 {
     struct party *p = ctx;
-    (void)group;
     party_enter(p);
     p->membership = membership;
     (void)pthread_mutex_unlock(&p->lock);
@@ -82,7 +79,6 @@ static void on_membership(struct conclave_group *group, enum conclave_membership
 static void on_closed(struct conclave_group *group, int why, void *ctx)
 {
     struct party *p = ctx;
-    (void)group;
     party_enter(p);
     p->closed++;
     p->closed_why = why;
@@ -224,7 +220,6 @@ static void E03_create_that_never_arrived_is_retried_once(void **state)
 
 static void lose_link(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_link_locked(zk, 0, FAKE_REFUSE);
 }
 

@@ -22,7 +22,6 @@ static void on_change(struct conclave_discovery *discovery,
                       void *ctx)
 {
     struct finder *f = ctx;
-    (void)discovery;
     (void)pthread_mutex_lock(&f->lock);
     f->after_end += f->closed;
     f->seen[0] = '\0';
@@ -39,8 +38,6 @@ static void on_change(struct conclave_discovery *discovery,
 static void on_closed(struct conclave_discovery *discovery, int why, void *ctx)
 {
     struct finder *f = ctx;
-    (void)discovery;
-    (void)why;
     (void)pthread_mutex_lock(&f->lock);
     f->after_end += f->closed;
     f->closed++;
@@ -206,7 +203,6 @@ static void uri_is(const struct conclave_instance *instance, const char *const *
 
 static void uri_is_built_of_fields(void **state)
 {
-    (void)state;
     struct conclave_instance i = {.name = "shop",
                                   .id = "one",
                                   .address = "host",

@@ -13,14 +13,11 @@ enum { UNTOLD = 1 };
 
 static void on_size(struct conclave_queue *queue, int64_t count, void *ctx)
 {
-    (void)queue;
     ((struct starving *)ctx)->told = (int)count;
 }
 
 static void on_queue_closed(struct conclave_queue *queue, int why, void *ctx)
 {
-    (void)queue;
-    (void)why;
     ((struct starving *)ctx)->told_closed++;
 }
 
@@ -181,7 +178,6 @@ static int at_most_once_scene(struct starving *s)
 
 static void on_passed(struct conclave_barrier *barrier, int error, void *ctx)
 {
-    (void)barrier;
     ((struct starving *)ctx)->told = error;
 }
 
@@ -223,7 +219,6 @@ static int barrier_scene(struct starving *s)
 
 static void on_entered(struct conclave_double_barrier *barrier, int error, void *ctx)
 {
-    (void)barrier;
     ((struct starving *)ctx)->told = error;
 }
 
@@ -233,7 +228,6 @@ static int double_open(struct starving *s, struct conclave_recipes *recipes,
     struct conclave_double_barrier_options options = CONCLAVE_DOUBLE_BARRIER_OPTIONS_INIT;
     options.path = "/app/barrier";
     options.count = 2;
-    (void)s;
     return conclave_double_barrier_open(recipes, &options, NULL, NULL, ret);
 }
 
@@ -283,7 +277,6 @@ static int double_scene(struct starving *s)
 
 static void on_member_lost(struct conclave_double_barrier *barrier, int why, void *ctx)
 {
-    (void)barrier;
     ((struct starving *)ctx)->told = why;
 }
 
@@ -320,31 +313,26 @@ static int member_scene(struct starving *s)
 
 static void every_allocation_of_a_queue_fails_once(void **state)
 {
-    (void)state;
     starving_sweep(queue_scene, false, 150);
 }
 
 static void every_allocation_of_a_queue_at_most_once_fails_once(void **state)
 {
-    (void)state;
     starving_sweep(at_most_once_scene, false, 80);
 }
 
 static void every_allocation_of_a_barrier_fails_once(void **state)
 {
-    (void)state;
     starving_sweep(barrier_scene, false, 15);
 }
 
 static void every_allocation_of_a_double_barrier_fails_once(void **state)
 {
-    (void)state;
     starving_sweep(double_scene, true, 40);
 }
 
 static void every_allocation_of_a_member_fails_once(void **state)
 {
-    (void)state;
     starving_sweep(member_scene, false, 20);
 }
 

@@ -97,8 +97,6 @@ static _Atomic int told_error;
 
 static void on_taken(struct conclave_queue *queue, int error, struct conclave_item *item, void *ctx)
 {
-    (void)queue;
-    (void)ctx;
     told_error = error;
     told++;
     conclave_item_free(item);
@@ -106,9 +104,6 @@ static void on_taken(struct conclave_queue *queue, int error, struct conclave_it
 
 static void on_put(struct conclave_queue *queue, int error, const char *name, void *ctx)
 {
-    (void)queue;
-    (void)name;
-    (void)ctx;
     told_error = error;
     told++;
 }
@@ -190,7 +185,6 @@ static _Atomic int passed;
 
 static void on_acked(struct conclave_item *item, int error, void *ctx)
 {
-    (void)ctx;
     assert_int_equal(error, 0);
     conclave_item_free(item);
     acked++;
@@ -199,7 +193,6 @@ static void on_acked(struct conclave_item *item, int error, void *ctx)
 static void on_loop_taken(struct conclave_queue *queue, int error, struct conclave_item *item,
                           void *ctx)
 {
-    (void)ctx;
     assert_int_equal(error, 0);
     assert_int_equal(conclave_item_ack_async(item, on_acked, NULL), 0);
     struct conclave_item *more;
@@ -208,8 +201,6 @@ static void on_loop_taken(struct conclave_queue *queue, int error, struct concla
 
 static void on_passed(struct conclave_double_barrier *barrier, int error, void *ctx)
 {
-    (void)barrier;
-    (void)ctx;
     assert_int_equal(error, 0);
     passed++;
 }
@@ -218,16 +209,12 @@ static _Atomic int closed;
 
 static void on_queue_closed(struct conclave_queue *queue, int why, void *ctx)
 {
-    (void)why;
-    (void)ctx;
     conclave_queue_destroy(queue);
     closed++;
 }
 
 static void on_barrier_closed(struct conclave_double_barrier *barrier, int why, void *ctx)
 {
-    (void)why;
-    (void)ctx;
     conclave_double_barrier_destroy(barrier);
     closed++;
 }
@@ -278,7 +265,6 @@ static void E14_names_are_read_as_they_were_made(void **state)
     char prefix[NAME_PREFIX_MAX];
     struct queue_name parsed;
     static const int32_t numbers[] = {0, 1, INT32_MAX, -1, INT32_MIN};
-    (void)state;
     for (int priority = 0; priority <= 999; priority += 111) {
         queue_name_make_prefix(priority, prefix);
         for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
@@ -304,7 +290,6 @@ static void E11_order_is_by_priority_then_number_not_by_guid(void **state)
     };
     struct queue_name *list;
     size_t count;
-    (void)state;
     assert_int_equal(
         queue_names_order(children, sizeof children / sizeof children[0], &list, &count), 0);
     assert_int_equal(count, sizeof order / sizeof order[0]);

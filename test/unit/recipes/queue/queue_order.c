@@ -14,8 +14,6 @@ struct puts {
 static void on_put(struct conclave_queue *queue, int error, const char *name, void *ctx)
 {
     struct puts *p = ctx;
-    (void)queue;
-    (void)name;
     p->error = error != 0 ? error : p->error;
     p->answered++;
 }
@@ -66,7 +64,6 @@ static void nothing_is_there_yet(void **state)
 
 static void make_queue(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_create_locked(zk, QUEUE_PATH, "", 0);
 }
 
@@ -90,13 +87,11 @@ static void another_makes_the_queue_between_two_puts(void **state)
 
 static void remove_markers(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_delete_children_locked(zk, PUTS_PATH);
 }
 
 static void the_marker_is_removed_at_any_moment(void **state)
 {
-    (void)state;
     for (int step = 1; step <= STEPS; step++) {
         struct fake_zk *zk = fake_zk_start();
         struct queue_user u;
@@ -135,13 +130,11 @@ static void a_fault_at_any_moment(enum fake_action action)
 
 static void E03_the_link_is_cut_before_any_of_them(void **state)
 {
-    (void)state;
     a_fault_at_any_moment(FAKE_CUT_BEFORE);
 }
 
 static void E73_the_answer_of_any_of_them_is_lost(void **state)
 {
-    (void)state;
     a_fault_at_any_moment(FAKE_DROP_REPLY);
 }
 

@@ -134,7 +134,6 @@ static void E08_what_is_missing_is_made_with_the_acl_given(void **state)
 
 static void reap(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_delete_locked(zk, QUEUE_PATH);
 }
 
@@ -291,8 +290,6 @@ struct put_result {
 static void on_put(struct conclave_queue *queue, int error, const char *name, void *ctx)
 {
     struct put_result *r = ctx;
-    (void)queue;
-    (void)name;
     r->error = error;
     r->done++;
 }

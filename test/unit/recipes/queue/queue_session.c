@@ -14,7 +14,6 @@ struct taken {
 static void on_taken(struct conclave_queue *queue, int error, struct conclave_item *item, void *ctx)
 {
     struct taken *t = ctx;
-    (void)queue;
     if (error == 0) {
         assert_int_equal(conclave_item_ack_async(item, NULL, NULL), 0);
         conclave_item_free(item);
@@ -51,7 +50,6 @@ static void E06_a_server_that_lags_hands_out_nothing_twice(void **state)
 
 static void lose_link(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_link_locked(zk, 0, FAKE_REFUSE);
 }
 
@@ -171,7 +169,6 @@ static void E15_the_answer_to_leaving_the_line_is_lost(void **state)
 
 static void on_settled(struct conclave_item *item, int error, void *ctx)
 {
-    (void)item;
     *(_Atomic int *)ctx = error;
 }
 
@@ -249,7 +246,6 @@ static void E37_closed_while_its_watches_stand(void **state)
 
 static void on_waited(struct conclave_barrier *barrier, int error, void *ctx)
 {
-    (void)barrier;
     *(_Atomic int *)ctx = error;
 }
 

@@ -345,7 +345,6 @@ struct taken {
 static void on_taken(struct conclave_queue *queue, int error, struct conclave_item *item, void *ctx)
 {
     struct taken *t = ctx;
-    (void)queue;
     if (error == 0) {
         t->items++;
         assert_int_equal(conclave_item_ack_async(item, NULL, NULL), 0);
@@ -547,7 +546,6 @@ static void on_answer(struct conclave_queue *queue, int error, struct conclave_i
                       void *ctx)
 {
     struct answer *a = ctx;
-    (void)queue;
     a->error = error;
     a->item = item;
     a->come = true;
@@ -601,7 +599,6 @@ static _Atomic int acked_error;
 
 static void on_acked(struct conclave_item *item, int error, void *ctx)
 {
-    (void)ctx;
     acked_error = error;
     conclave_item_free(item);
 }
@@ -610,8 +607,6 @@ static void on_taken_block(struct conclave_queue *queue, int error, struct concl
                            void *ctx)
 {
     struct conclave_item *another;
-    (void)error;
-    (void)ctx;
     blocked_error = conclave_item_ack(item, 100);
     if (blocked_error == CONCLAVE_EDEADLK) {
         blocked_error = conclave_queue_take(queue, 100, &another);

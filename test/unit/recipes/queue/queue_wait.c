@@ -21,7 +21,6 @@ struct happening {
 static void on_taken(struct conclave_queue *queue, int error, struct conclave_item *item, void *ctx)
 {
     struct taken *t = ctx;
-    (void)queue;
     if (error == 0) {
         assert_int_equal(conclave_item_ack_async(item, NULL, NULL), 0);
         conclave_item_free(item);
@@ -133,7 +132,6 @@ static void wait_through(int step, int then, bool claimed,
 
 static void an_item_that_is_put_at_any_moment_is_taken(void **state)
 {
-    (void)state;
     for (int step = 1; step <= STEPS; step++) {
         wait_through(step, 0, false, put_item);
     }
@@ -141,7 +139,6 @@ static void an_item_that_is_put_at_any_moment_is_taken(void **state)
 
 static void an_item_whose_claim_goes_at_any_moment_is_taken(void **state)
 {
-    (void)state;
     for (int step = 1; step <= STEPS; step++) {
         wait_through(step, 0, true, free_claim);
     }
@@ -149,7 +146,6 @@ static void an_item_whose_claim_goes_at_any_moment_is_taken(void **state)
 
 static void an_item_is_taken_though_the_claims_node_goes_too(void **state)
 {
-    (void)state;
     for (int step = 1; step <= STEPS; step++) {
         wait_through(step, 0, true, reap_claims);
     }
@@ -157,7 +153,6 @@ static void an_item_is_taken_though_the_claims_node_goes_too(void **state)
 
 static void an_item_is_taken_by_who_lost_the_place_in_the_line(void **state)
 {
-    (void)state;
     for (int step = 1; step <= STEPS; step++) {
         for (int then = 1; then <= APART; then++) {
             wait_through(step, then, true, lose_place);

@@ -96,17 +96,12 @@ static bool hold(struct side *s, bool (*held)(const void *handle), const void *h
 
 static void on_lock_lost(struct conclave_lock *lock, int why, int64_t within_ms, void *ctx)
 {
-    (void)lock;
-    (void)why;
-    (void)within_ms;
     told(ctx);
 }
 
 static void on_lock_closed(struct conclave_lock *lock, int why, void *ctx)
 {
     struct side *s = ctx;
-    (void)lock;
-    (void)why;
     told(s);
     s->closed = true;
 }
@@ -281,17 +276,12 @@ static const char *play_election(struct side *s)
 
 static int on_activate(struct conclave_elector *elector, struct conclave_token token, void *ctx)
 {
-    (void)elector;
-    (void)token;
     told(ctx);
     return 0;
 }
 
 static int on_deactivate(struct conclave_elector *elector, int why, int64_t within_ms, void *ctx)
 {
-    (void)elector;
-    (void)why;
-    (void)within_ms;
     told(ctx);
     return 0;
 }
@@ -299,9 +289,6 @@ static int on_deactivate(struct conclave_elector *elector, int why, int64_t with
 static int on_fence(struct conclave_elector *elector, const struct conclave_breadcrumb *old,
                     struct conclave_token mine, void *ctx)
 {
-    (void)elector;
-    (void)old;
-    (void)mine;
     told(ctx);
     return 0;
 }
@@ -309,8 +296,6 @@ static int on_fence(struct conclave_elector *elector, const struct conclave_brea
 static void on_elector_closed(struct conclave_elector *elector, int why, void *ctx)
 {
     struct side *s = ctx;
-    (void)elector;
-    (void)why;
     told(s);
     s->closed = true;
 }
@@ -447,7 +432,6 @@ static const char *play_plain_barrier(struct side *s)
 static void on_view(struct conclave_group *group, const struct conclave_group_view *view, void *ctx)
 {
     struct side *s = ctx;
-    (void)group;
     told(s);
     for (size_t i = 0; i < view->count; i++) {
         if (view->members[i].self && view->members[i].data_len == 1) {
@@ -459,8 +443,6 @@ static void on_view(struct conclave_group *group, const struct conclave_group_vi
 static void on_group_closed(struct conclave_group *group, int why, void *ctx)
 {
     struct side *s = ctx;
-    (void)group;
-    (void)why;
     told(s);
     s->closed = true;
 }
@@ -497,7 +479,6 @@ static int on_value(struct conclave_config *config, const struct conclave_config
                     void *ctx)
 {
     struct side *s = ctx;
-    (void)config;
     told(s);
     s->seen = state->count == 0 ? 0 : *(const char *)state->nodes[0].data;
     return 0;
@@ -506,8 +487,6 @@ static int on_value(struct conclave_config *config, const struct conclave_config
 static void on_config_closed(struct conclave_config *config, int why, void *ctx)
 {
     struct side *s = ctx;
-    (void)config;
-    (void)why;
     told(s);
     s->closed = true;
 }
@@ -610,7 +589,6 @@ static const char *play_registry(struct side *s)
 
 static const char *one_at_a_time(struct fake_zk *zk, const struct record *r)
 {
-    (void)zk;
     for (int i = 0; i < r->turns; i++) {
         for (int j = 0; j < r->turns; j++) {
             if (i == j || r->turn[j].from_ns < r->turn[i].from_ns) {
@@ -639,14 +617,12 @@ static const char *all_taken(struct fake_zk *zk, const struct record *r)
 
 static const char *passed(struct fake_zk *zk, const struct record *r)
 {
-    (void)zk;
     return r->acked >= 1 ? NULL : "neither passed";
 }
 
 static const char *counted_once(struct fake_zk *zk, const struct record *r)
 {
     char data[32];
-    (void)r;
     return fake_zk_data(zk, "/app/count", data, sizeof data) &&
                    strtol(data, NULL, 10) == 2L * 10 * ADDITIONS
                ? NULL
@@ -726,7 +702,6 @@ struct stop_case {
 static void stop_process(struct fake_zk *zk, void *ctx)
 {
     struct stop_case *c = ctx;
-    (void)zk;
     c->stopped = kill(c->pid, SIGSTOP) == 0;
 }
 
@@ -863,19 +838,16 @@ static void sweep(size_t first, size_t end)
 
 static void stopped_at_every_request_of_what_is_held(void **state)
 {
-    (void)state;
     sweep(0, 6);
 }
 
 static void stopped_at_every_request_of_what_is_handed_over(void **state)
 {
-    (void)state;
     sweep(6, 9);
 }
 
 static void stopped_at_every_request_of_what_is_shown(void **state)
 {
-    (void)state;
     sweep(9, SCENES);
 }
 

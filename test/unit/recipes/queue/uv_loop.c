@@ -93,7 +93,6 @@ static void program_end(struct program *p)
 static void on_queue_closed(struct conclave_queue *queue, int why, void *ctx)
 {
     struct program *p = ctx;
-    (void)why;
     in_loop(p);
     p->closed++;
     conclave_queue_destroy(queue);
@@ -101,8 +100,6 @@ static void on_queue_closed(struct conclave_queue *queue, int why, void *ctx)
 
 static void on_put(struct conclave_queue *queue, int error, const char *name, void *ctx)
 {
-    (void)queue;
-    (void)name;
     assert_int_equal(error, 0);
     in_loop(ctx);
 }
@@ -116,7 +113,6 @@ static void on_acked(struct conclave_item *item, int error, void *ctx)
 
 static void on_taken(struct conclave_queue *queue, int error, struct conclave_item *item, void *ctx)
 {
-    (void)queue;
     assert_int_equal(error, 0);
     assert_true(conclave_item_is_held(item));
     in_loop(ctx);
@@ -149,7 +145,6 @@ static void a_queue(void **state)
 static void on_barrier_closed(struct conclave_barrier *barrier, int why, void *ctx)
 {
     struct program *p = ctx;
-    (void)why;
     in_loop(p);
     p->closed++;
     conclave_barrier_destroy(barrier);
@@ -157,7 +152,6 @@ static void on_barrier_closed(struct conclave_barrier *barrier, int why, void *c
 
 static void on_passed(struct conclave_barrier *barrier, int error, void *ctx)
 {
-    (void)barrier;
     assert_int_equal(error, 0);
     reached(ctx);
 }
@@ -184,7 +178,6 @@ static void a_barrier(void **state)
 static void on_double_closed(struct conclave_double_barrier *barrier, int why, void *ctx)
 {
     struct program *p = ctx;
-    (void)why;
     in_loop(p);
     p->closed++;
     conclave_double_barrier_destroy(barrier);
@@ -192,7 +185,6 @@ static void on_double_closed(struct conclave_double_barrier *barrier, int why, v
 
 static void on_double(struct conclave_double_barrier *barrier, int error, void *ctx)
 {
-    (void)barrier;
     assert_int_equal(error, 0);
     reached(ctx);
 }
@@ -230,7 +222,6 @@ static void a_double_barrier(void **state)
 static void on_lock_closed(struct conclave_lock *lock, int why, void *ctx)
 {
     struct program *p = ctx;
-    (void)why;
     in_loop(p);
     p->closed++;
     conclave_lock_destroy(lock);
@@ -274,7 +265,6 @@ static void a_lock(void **state)
 static void on_view(struct conclave_group *group, const struct conclave_group_view *view, void *ctx)
 {
     struct program *p = ctx;
-    (void)group;
     in_loop(p);
     p->reached = !view->stale ? (int)view->count : p->reached;
 }
@@ -282,7 +272,6 @@ static void on_view(struct conclave_group *group, const struct conclave_group_vi
 static void on_group_closed(struct conclave_group *group, int why, void *ctx)
 {
     struct program *p = ctx;
-    (void)why;
     in_loop(p);
     p->closed++;
     conclave_group_destroy(group);
@@ -312,8 +301,6 @@ static void a_group(void **state)
 static int on_config(struct conclave_config *config, const struct conclave_config_state *state,
                      void *ctx)
 {
-    (void)config;
-    (void)state;
     reached(ctx);
     return 0;
 }
@@ -321,7 +308,6 @@ static int on_config(struct conclave_config *config, const struct conclave_confi
 static void on_config_closed(struct conclave_config *config, int why, void *ctx)
 {
     struct program *p = ctx;
-    (void)why;
     in_loop(p);
     p->closed++;
     conclave_config_destroy(config);

@@ -97,7 +97,6 @@ static void whatever_is_lost_it_is_done_once(void **state)
 
 static void write_theirs(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_write_locked(zk, PATH "/b", "theirs");
 }
 
@@ -183,7 +182,6 @@ static int on_change(struct conclave_config *config, const struct conclave_confi
 {
     struct watcher *w = ctx;
     int64_t mzxid = 0;
-    (void)config;
     for (size_t i = 0; i < state->count; i++) {
         const struct conclave_config_node *n = &state->nodes[i];
         if (n->data_len == 0) {

@@ -27,7 +27,6 @@ struct side {
 static void on_change(struct conclave_counter *counter, int64_t value, int error, void *ctx)
 {
     struct side *s = ctx;
-    (void)counter;
     s->after_end += s->closed;
     s->value = value;
     s->error = error;
@@ -37,8 +36,6 @@ static void on_change(struct conclave_counter *counter, int64_t value, int error
 static void on_closed(struct conclave_counter *counter, int why, void *ctx)
 {
     struct side *s = ctx;
-    (void)counter;
-    (void)why;
     s->after_end += s->closed;
     s->closed++;
 }
@@ -116,7 +113,6 @@ static void E01_answer_lost_counts_once(void **state)
 
 static void cut_and_keep_down(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_link_locked(zk, 0, FAKE_REFUSE);
 }
 
@@ -166,7 +162,6 @@ static void E05_answer_lost_with_the_session(void **state)
 
 static void lose_first_server(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_freeze_locked(zk, 1); /* as of before the addition */
     fake_zk_link_locked(zk, 0, FAKE_REFUSE);
 }
@@ -444,7 +439,6 @@ static void on_shared(struct conclave_shared *shared, const struct conclave_shar
                       void *ctx)
 {
     struct side *s = ctx;
-    (void)shared;
     (void)pthread_mutex_lock(&s->lock);
     (void)snprintf(s->text, sizeof s->text, "%.*s%s@%d%s", (int)value->data_len,
                    value->data == NULL ? "" : (const char *)value->data,

@@ -44,7 +44,6 @@ struct sweep_case {
 
 static void stop_endpoint(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_link_locked(zk, 0, FAKE_SILENT);
 }
 
@@ -101,7 +100,6 @@ static void on_view(struct conclave_group *group, const struct conclave_group_vi
 {
     struct sweep_case *s = ctx;
     int64_t data = 0;
-    (void)group;
     s->after_end += s->closed;
     for (size_t i = 0; i < view->count; i++) {
         if (view->members[i].self && view->members[i].data_len == 1) {
@@ -113,8 +111,6 @@ static void on_view(struct conclave_group *group, const struct conclave_group_vi
 
 static void on_group_closed(struct conclave_group *group, int why, void *ctx)
 {
-    (void)group;
-    (void)why;
     end_seen(ctx);
 }
 
@@ -148,7 +144,6 @@ static int on_value(struct conclave_config *config, const struct conclave_config
                     void *ctx)
 {
     struct sweep_case *s = ctx;
-    (void)config;
     s->after_end += s->closed;
     s->seen = state->count == 0 ? 0 : *(const char *)state->nodes[0].data;
     return 0;
@@ -156,8 +151,6 @@ static int on_value(struct conclave_config *config, const struct conclave_config
 
 static void on_config_closed(struct conclave_config *config, int why, void *ctx)
 {
-    (void)config;
-    (void)why;
     end_seen(ctx);
 }
 
@@ -209,16 +202,12 @@ static const char *play_config(struct sweep_case *s)
 static void on_count(struct conclave_counter *counter, int64_t value, int error, void *ctx)
 {
     struct sweep_case *s = ctx;
-    (void)counter;
-    (void)error;
     s->after_end += s->closed;
     s->seen = value;
 }
 
 static void on_counter_closed(struct conclave_counter *counter, int why, void *ctx)
 {
-    (void)counter;
-    (void)why;
     end_seen(ctx);
 }
 
@@ -255,15 +244,12 @@ static void on_instances(struct conclave_discovery *discovery,
                          void *ctx)
 {
     struct sweep_case *s = ctx;
-    (void)discovery;
     s->after_end += s->closed;
     s->seen = stale ? -1 : count == 0 ? 0 : instances[0].enabled ? 1 : 2;
 }
 
 static void on_discovery_closed(struct conclave_discovery *discovery, int why, void *ctx)
 {
-    (void)discovery;
-    (void)why;
     end_seen(ctx);
 }
 
@@ -393,31 +379,26 @@ static void sweep(enum fault fault)
 
 static void link_cut_before_every_request(void **state)
 {
-    (void)state;
     sweep(FAULT_CUT);
 }
 
 static void answer_lost_of_every_request(void **state)
 {
-    (void)state;
     sweep(FAULT_LOSE);
 }
 
 static void session_killed_before_every_request(void **state)
 {
-    (void)state;
     sweep(FAULT_EXPIRE);
 }
 
 static void session_killed_after_every_request(void **state)
 {
-    (void)state;
     sweep(FAULT_EXPIRED);
 }
 
 static void silence_from_every_request_on(void **state)
 {
-    (void)state;
     sweep(FAULT_STOP);
 }
 

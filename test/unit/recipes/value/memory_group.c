@@ -23,7 +23,6 @@ static void settled(struct starving *s, int error, const char *what)
 static void on_view(struct conclave_group *group, const struct conclave_group_view *view, void *ctx)
 {
     int seen = 0;
-    (void)group;
     for (size_t i = 0; i < view->count; i++) {
         seen = view->members[i].data_len == 1 ? *(const char *)view->members[i].data : seen;
     }
@@ -32,8 +31,6 @@ static void on_view(struct conclave_group *group, const struct conclave_group_vi
 
 static void on_group_closed(struct conclave_group *group, int why, void *ctx)
 {
-    (void)group;
-    (void)why;
     ((struct starving *)ctx)->told_closed++;
 }
 
@@ -87,7 +84,6 @@ static int group_scene(struct starving *s)
 static int on_value(struct conclave_config *config, const struct conclave_config_state *state,
                     void *ctx)
 {
-    (void)config;
     ((struct starving *)ctx)->told = state->count == 0 ? 0 : *(const char *)state->nodes[0].data;
     return 0;
 }
@@ -95,17 +91,12 @@ static int on_value(struct conclave_config *config, const struct conclave_config
 static int valid(struct conclave_config *config, const struct conclave_config_state *state,
                  char *why, size_t why_len, void *ctx)
 {
-    (void)config;
-    (void)state;
-    (void)ctx;
     (void)snprintf(why, why_len, "not x");
     return state->count > 0 && *(const char *)state->nodes[0].data == 'x';
 }
 
 static void on_config_closed(struct conclave_config *config, int why, void *ctx)
 {
-    (void)config;
-    (void)why;
     ((struct starving *)ctx)->told_closed++;
 }
 
@@ -176,7 +167,6 @@ static int tree_scene(struct starving *s)
 
 static void on_count(struct conclave_counter *counter, int64_t value, int error, void *ctx)
 {
-    (void)counter;
     ((struct starving *)ctx)->told = error == 0 ? (int)value : -1;
 }
 
@@ -216,7 +206,6 @@ static int counter_scene(struct starving *s)
 static void on_shared(struct conclave_shared *shared, const struct conclave_shared_value *value,
                       void *ctx)
 {
-    (void)shared;
     ((struct starving *)ctx)->told = value->data_len > 0 ? *(const char *)value->data : 0;
 }
 
@@ -258,8 +247,6 @@ static void on_instances(struct conclave_discovery *discovery,
                          const struct conclave_instance *instances, size_t count, bool stale,
                          void *ctx)
 {
-    (void)discovery;
-    (void)stale;
     ((struct starving *)ctx)->told = count == 0 ? 1 : instances[0].enabled ? 2 : 3;
 }
 

@@ -44,7 +44,6 @@ static int validate(struct conclave_config *config, const struct conclave_config
                     char *why, size_t why_len, void *ctx)
 {
     struct reader *r = ctx;
-    (void)config;
     if (r->refuse == NULL || state->count == 0 ||
         strncmp(state->nodes[0].data, r->refuse, strlen(r->refuse)) != 0) {
         return 0;
@@ -57,7 +56,6 @@ static int on_change(struct conclave_config *config, const struct conclave_confi
                      void *ctx)
 {
     struct reader *r = ctx;
-    (void)config;
     reader_enter(r);
     r->last[0] = '\0';
     for (size_t i = 0; i < state->count; i++) {
@@ -84,7 +82,6 @@ static int on_change(struct conclave_config *config, const struct conclave_confi
 static void on_stale(struct conclave_config *config, bool stale, void *ctx)
 {
     struct reader *r = ctx;
-    (void)config;
     reader_enter(r);
     r->stale = stale;
     reader_leave(r);
@@ -93,7 +90,6 @@ static void on_stale(struct conclave_config *config, bool stale, void *ctx)
 static void on_file_error(struct conclave_config *config, int error, void *ctx)
 {
     struct reader *r = ctx;
-    (void)config;
     reader_enter(r);
     r->file_error = error;
     reader_leave(r);
@@ -102,7 +98,6 @@ static void on_file_error(struct conclave_config *config, int error, void *ctx)
 static void on_closed(struct conclave_config *config, int why, void *ctx)
 {
     struct reader *r = ctx;
-    (void)config;
     reader_enter(r);
     r->closed++;
     r->closed_why = why;
@@ -285,7 +280,6 @@ static void write_hundred(struct fake_zk *zk, void *ctx)
         (void)snprintf(text, sizeof text, "%03d", i);
         fake_zk_write_locked(zk, PATH, text);
     }
-    (void)ctx;
 }
 
 static void E94_of_a_burst_the_last_is_told_and_none_out_of_order(void **state)
@@ -438,7 +432,6 @@ static void tree_by_one_shot_watches(void **state)
 
 static void vanish(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_delete_locked(zk, PATH "/a/x");
     fake_zk_delete_locked(zk, PATH "/a");
     fake_zk_create_locked(zk, PATH "/a", "other", 0);
@@ -744,7 +737,6 @@ static void E01_put_whose_answer_was_lost_is_done_once(void **state)
 
 static void cut_the_link(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_link_locked(zk, 0, FAKE_REFUSE);
 }
 

@@ -32,7 +32,6 @@ static void on_change(struct conclave_redis *redis, const struct conclave_redis_
                       void *ctx)
 {
     struct follower *f = ctx;
-    (void)redis;
     (void)pthread_mutex_lock(&f->c.lock);
     (void)snprintf(f->last, sizeof f->last, "%s %" PRId64 " %s%s",
                    conclave_redis_state_name(view->state), view->epoch,
@@ -53,7 +52,6 @@ static void on_change(struct conclave_redis *redis, const struct conclave_redis_
 static void on_closed(struct conclave_redis *redis, int why, void *ctx)
 {
     struct follower *f = ctx;
-    (void)redis;
     f->closed_why = why;
     f->after_end += f->closed;
     f->closed++;
@@ -533,7 +531,6 @@ enum { STEPS = 14 };
 
 static void stop_endpoint(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_link_locked(zk, 0, FAKE_SILENT);
 }
 

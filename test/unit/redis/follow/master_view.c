@@ -27,7 +27,6 @@ static struct conclave_redis_view *read_as(enum conclave_redis_layout layout, co
 
 static void a_whole_record(void **state)
 {
-    (void)state;
     struct conclave_redis_view *v = NATIVE(
         "{\"version\":1,\"epoch\":7,\"token\":\"0x12\",\"state\":\"ok\",\"master\":\"[::1]:6379\","
         "\"run_id\":\"abc\",\"replid\":\"r\",\"replicas\":[\"b:1\",\"c:2\"],"
@@ -53,7 +52,6 @@ static void a_whole_record(void **state)
 
 static void states_and_what_they_mean(void **state)
 {
-    (void)state;
     static const struct {
         const char *word;
         enum conclave_redis_state state;
@@ -81,7 +79,6 @@ static void states_and_what_they_mean(void **state)
 
 static void a_record_without_a_master(void **state)
 {
-    (void)state;
     struct conclave_redis_view *v = NATIVE(
         "{\"epoch\":0,\"state\":\"needs_operator\",\"master\":null,\"reason\":\"two masters\"}");
     assert_int_equal(v->state, CONCLAVE_REDIS_NEEDS_OPERATOR);
@@ -93,7 +90,6 @@ static void a_record_without_a_master(void **state)
 
 static void what_is_no_record_allows_nothing(void **state)
 {
-    (void)state;
     static const char *const texts[] = {
         "",
         "null",
@@ -143,7 +139,6 @@ static void what_is_no_record_allows_nothing(void **state)
 
 static void the_gems_record(void **state)
 {
-    (void)state;
     struct conclave_redis_view *v =
         GEM("{\"master\":\"a:1\",\"slaves\":[\"b:1\"],\"unavailable\":[\"c:1\",\"d:1\"]}");
     assert_int_equal(v->state, CONCLAVE_REDIS_OK);
@@ -176,7 +171,6 @@ static void says(const char *text, const char *role, const char *run_id)
 
 static void answers_of_servers(void **state)
 {
-    (void)state;
     says("master", "master", "");
     says("slave", "slave", "");
     says("# Server\r\nredis_version:7.0.15\r\nrun_id:0123\r\n\r\n# Replication\r\nrole:master\r\n"

@@ -124,8 +124,6 @@ static void conn_take(struct conn *c, const char *word)
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
     static char room[8192];
-    (void)handle;
-    (void)suggested;
     *buf = uv_buf_init(room, sizeof room - 1);
 }
 

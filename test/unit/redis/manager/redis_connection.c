@@ -54,8 +54,6 @@ struct world {
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
     static char room[4096];
-    (void)handle;
-    (void)suggested;
     *buf = uv_buf_init(room, sizeof room);
 }
 

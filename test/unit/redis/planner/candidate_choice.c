@@ -56,7 +56,6 @@ static int choose(struct field *f)
 
 static void E111_most_data_wins_and_priority_goes_before(void **state)
 {
-    (void)state;
     struct field f;
     field_open(&f);
     f.nodes[2].facts.offset = 200;
@@ -73,7 +72,6 @@ static void E111_most_data_wins_and_priority_goes_before(void **state)
 
 static void E111_another_history_is_never_chosen(void **state)
 {
-    (void)state;
     struct field f;
     field_open(&f);
     for (int i = 1; i < 4; i++) {
@@ -92,7 +90,6 @@ static void E111_another_history_is_never_chosen(void **state)
 
 static void E111_who_is_too_far_behind_is_held_back(void **state)
 {
-    (void)state;
     struct field f;
     field_open(&f);
     f.config.max_lag_bytes = 99;
@@ -113,7 +110,6 @@ static void E111_who_is_too_far_behind_is_held_back(void **state)
 
 static void who_is_not_there_or_not_ready_is_passed_over(void **state)
 {
-    (void)state;
     struct field f;
     field_open(&f);
     f.nodes[1].facts_ms = 80000;
@@ -130,7 +126,6 @@ static void who_is_not_there_or_not_ready_is_passed_over(void **state)
 
 static void the_fastest_by_option_and_one_only_by_wish(void **state)
 {
-    (void)state;
     struct field f;
     field_open(&f);
     for (int i = 1; i < 4; i++) {
@@ -147,7 +142,6 @@ static void the_fastest_by_option_and_one_only_by_wish(void **state)
 
 static void before_4_0_a_replica_of_the_master_has_to_do(void **state)
 {
-    (void)state;
     struct field f;
     field_open(&f);
     f.plan.old_replid[0] = '\0';

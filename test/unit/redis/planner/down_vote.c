@@ -23,7 +23,6 @@ static struct redis_config three_nodes(void)
 
 static void addresses_are_read(void **state)
 {
-    (void)state;
     struct redis_config config = three_nodes();
     const char *bad = NULL;
     assert_int_equal(config.node_count, 3);
@@ -49,7 +48,6 @@ static enum redis_node_state after(struct redis_node *node, const struct redis_c
 
 static void E119_a_node_that_fails_two_times_of_three_is_never_down(void **state)
 {
-    (void)state;
     struct redis_config config = three_nodes();
     struct redis_node node;
     redis_node_init(&node);
@@ -61,7 +59,6 @@ static void E119_a_node_that_fails_two_times_of_three_is_never_down(void **state
 
 static void E119_down_takes_failures_and_time_up_takes_successes(void **state)
 {
-    (void)state;
     struct redis_config config = three_nodes();
     struct redis_node node;
     redis_node_init(&node);
@@ -81,7 +78,6 @@ static void E119_down_takes_failures_and_time_up_takes_successes(void **state)
 
 static void who_answers_with_an_error_is_not_dead(void **state)
 {
-    (void)state;
     struct redis_config config = three_nodes();
     struct redis_node node;
     redis_node_init(&node);
@@ -146,7 +142,6 @@ static enum redis_verdict_kind judge(struct hall *h)
 
 static void E108_votes_are_counted_by_the_strategy(void **state)
 {
-    (void)state;
     for (int down = 0; down <= 3; down++) {
         struct hall h;
         hall_open(&h);
@@ -167,7 +162,6 @@ static void E108_votes_are_counted_by_the_strategy(void **state)
 
 static void E109_the_configured_managers_are_the_denominator(void **state)
 {
-    (void)state;
     struct hall h;
     hall_open(&h);
     h.own[0].state = REDIS_NODE_DOWN;
@@ -185,7 +179,6 @@ static void E109_the_configured_managers_are_the_denominator(void **state)
 
 static void E110_the_vote_of_a_manager_that_hangs_ends(void **state)
 {
-    (void)state;
     struct hall h;
     hall_open(&h);
     h.own[0].state = REDIS_NODE_DOWN;
@@ -210,7 +203,6 @@ static void E110_the_vote_of_a_manager_that_hangs_ends(void **state)
 /* Two managers that are cut off from the master together are not enough while judge and replicas see it. */
 static void a_majority_needs_one_view_more(void **state)
 {
-    (void)state;
     struct hall h;
     hall_open(&h);
     for (int round = 0; round < 2; round++) {

@@ -76,7 +76,6 @@ static bool fails_over(enum redis_strategy strategy, int blind)
 
 static void E108_the_strategy_says_how_many_managers_must_see_it_down(void **state)
 {
-    (void)state;
     assert_false(fails_over(REDIS_STRATEGY_MAJORITY, 1));
     assert_true(fails_over(REDIS_STRATEGY_MAJORITY, 2));
     assert_false(fails_over(REDIS_STRATEGY_CONSENSUS, 2));
@@ -86,7 +85,6 @@ static void E108_the_strategy_says_how_many_managers_must_see_it_down(void **sta
 
 static void E109_one_manager_of_three_configured_decides_nothing(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 4);
     for (int i = 0; i < MANAGERS; i++) {
         c->managers[i].running = i == c->leader;
@@ -105,7 +103,6 @@ static void E109_one_manager_of_three_configured_decides_nothing(void **state)
 
 static void E112_a_manager_that_is_lost_at_any_step_is_succeeded(void **state)
 {
-    (void)state;
     for (const char *const *step = redis_step_names(); *step != NULL; step++) {
         for (int when = FLIGHT_BEFORE; when <= FLIGHT_AFTER; when++) {
             struct cluster *c = ready(3, 7);
@@ -127,8 +124,6 @@ static int64_t diverged_bytes;
 
 static void look_for_demotion(struct cluster *c, int server, const struct redis_command *command)
 {
-    (void)server;
-    (void)command;
     const struct redis_action *action = &c->managers[c->acting].action;
     if (action->event != NULL && strcmp(action->event, "demoted") == 0) {
         diverged_bytes = action->event_bytes;
@@ -140,7 +135,6 @@ static void look_for_demotion(struct cluster *c, int server, const struct redis_
 
 static void E113_an_old_master_is_demoted_before_it_is_listed(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 5);
     struct server *old = &c->world.servers[0];
     c->methods = 2;
@@ -179,7 +173,6 @@ static void look_at_old(struct cluster *c, const struct redis_current *before)
 
 static void E114_an_isolated_master_has_stopped_before_another_is_published(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed < 20; seed++) {
         struct cluster *c = begin(3, seed);
         c->config.min_replicas = 1;
@@ -199,7 +192,6 @@ static void E114_an_isolated_master_has_stopped_before_another_is_published(void
 
 static void E114_without_a_lease_an_unreachable_master_blocks(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 6);
     cut_off(c, 0, true);
     run_for(c, 30000);
@@ -215,7 +207,6 @@ static void E114_without_a_lease_an_unreachable_master_blocks(void **state)
 
 static void E114_replicas_that_only_managers_reach_keep_the_lease_from_ending(void **state)
 {
-    (void)state;
     struct cluster *c = begin(3, 6);
     c->config.min_replicas = 1;
     c->config.min_replicas_lag_s = 2;
@@ -256,13 +247,11 @@ static bool lease_runs_out(bool other_names, int listed)
 
 static void E114_a_replica_of_an_unknown_name_may_be_the_old_masters(void **state)
 {
-    (void)state;
     assert_false(lease_runs_out(true, 0));
 }
 
 static void E114_replicas_that_are_not_listed_keep_an_old_master_writable(void **state)
 {
-    (void)state;
     assert_true(lease_runs_out(false, 2));
     assert_false(lease_runs_out(false, 3));
 }
@@ -290,7 +279,6 @@ static struct cluster *with_note(const char *fenced)
 
 static void E114_a_refused_connection_says_nothing_of_the_next_process(void **state)
 {
-    (void)state;
     struct cluster *c = with_note("refused");
     c->elect_ms = c->world.now + 10000;
     start(&c->world, 0, 50, true);
@@ -306,7 +294,6 @@ static void E114_a_refused_connection_says_nothing_of_the_next_process(void **st
 
 static void E114_a_note_is_taken_back_when_a_process_answers(void **state)
 {
-    (void)state;
     static const char *const notes[] = {"refused", "method"};
     for (size_t i = 0; i < 4; i++) {
         struct cluster *c = with_note(notes[i % 2]);
@@ -330,7 +317,6 @@ static void E114_a_note_is_taken_back_when_a_process_answers(void **state)
 
 static void E115_an_empty_master_gives_its_nothing_to_nobody(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed < 40; seed++) {
         struct cluster *c = ready(3, seed);
         c->world.sync_time_ms = 3000;
@@ -348,7 +334,6 @@ static void E115_an_empty_master_gives_its_nothing_to_nobody(void **state)
 
 static void E115_an_empty_master_waits_for_servers_that_are_away(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 9);
     for (int i = 0; i < 3; i++) {
         crash(&c->world, i);
@@ -367,7 +352,6 @@ static void E115_an_empty_master_waits_for_servers_that_are_away(void **state)
 
 static void E115_a_master_that_kept_its_data_stays_master(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 9);
     uint32_t run = c->world.servers[0].run;
     crash(&c->world, 0);
@@ -386,7 +370,6 @@ static void E115_a_master_that_kept_its_data_stays_master(void **state)
 
 static void E116_a_candidate_that_dies_is_followed_by_the_next(void **state)
 {
-    (void)state;
     static const char *const steps[] = {"promote", "publish", "repoint"};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         for (int when = FLIGHT_BEFORE; when <= FLIGHT_AFTER; when++) {
@@ -414,7 +397,6 @@ static void E116_a_candidate_that_dies_is_followed_by_the_next(void **state)
 
 static void E117_without_a_candidate_current_stays_and_it_goes_on_trying(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 12);
     for (int i = 0; i < 3; i++) {
         crash(&c->world, i);
@@ -430,7 +412,6 @@ static void E117_without_a_candidate_current_stays_and_it_goes_on_trying(void **
 
 static void E118_a_hand_over_loses_nothing(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed < 30; seed++) {
         struct cluster *c = ready(3, seed);
         ask(c, REDIS_REQUEST_FAILOVER, seed % 2 == 0 ? "127.0.0.1:7002" : "");
@@ -450,7 +431,6 @@ static void E118_a_hand_over_loses_nothing(void **state)
 
 static void E118_a_hand_over_is_carried_out_once_wherever_the_manager_stops(void **state)
 {
-    (void)state;
     for (const char *const *step = redis_step_names(); *step != NULL; step++) {
         struct cluster *c = ready(3, 8);
         c->stop_at = *step;
@@ -467,7 +447,6 @@ static void E118_a_hand_over_is_carried_out_once_wherever_the_manager_stops(void
 
 static void E118_what_cannot_be_is_refused_with_the_reason(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 13);
     ask(c, REDIS_REQUEST_FAILOVER, "elsewhere:6379");
     run_for(c, 1000);
@@ -491,7 +470,6 @@ static void E118_what_cannot_be_is_refused_with_the_reason(void **state)
 /* The managers were started after the request, and the replica's first answer takes its time. */
 static void E118_a_leader_asks_all_servers_before_it_refuses(void **state)
 {
-    (void)state;
     struct cluster *c = ready(2, 13);
     ask(c, REDIS_REQUEST_FAILOVER, "");
     hang(c, 1);
@@ -511,7 +489,6 @@ static void E118_a_leader_asks_all_servers_before_it_refuses(void **state)
 
 static void E118_a_target_that_stands_still_leaves_all_as_it_was(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 14);
     hang(c, 1);
     ask(c, REDIS_REQUEST_FAILOVER, "127.0.0.1:7001");
@@ -526,7 +503,6 @@ static void E118_a_target_that_stands_still_leaves_all_as_it_was(void **state)
 
 static void E120_a_second_fail_over_within_the_cooldown_is_held(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 15);
     c->config.cooldown_ms = 60000;
     crash(&c->world, 0);
@@ -547,7 +523,6 @@ static void E120_a_second_fail_over_within_the_cooldown_is_held(void **state)
 
 static void E120_it_is_done_when_the_cooldown_is_over(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 15);
     c->config.cooldown_ms = 30000;
     crash(&c->world, 0);
@@ -560,7 +535,6 @@ static void E120_it_is_done_when_the_cooldown_is_over(void **state)
 
 static void paused_nothing_is_done_by_itself(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 16);
     ask(c, REDIS_REQUEST_PAUSE, "");
     run_for(c, 1000);
@@ -579,7 +553,6 @@ static void paused_nothing_is_done_by_itself(void **state)
 
 static void what_is_forgotten_is_listed_again_when_it_answers(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 17);
     crash(&c->world, 2);
     run_for(c, 10000);
@@ -600,7 +573,6 @@ static void what_is_forgotten_is_listed_again_when_it_answers(void **state)
 
 static void a_cluster_of_empty_masters_begins_with_the_first(void **state)
 {
-    (void)state;
     struct cluster *c = begin(3, 18);
     for (int i = 0; i < 3; i++) {
         c->world.servers[i].master = true;
@@ -612,7 +584,6 @@ static void a_cluster_of_empty_masters_begins_with_the_first(void **state)
 
 static void two_masters_with_data_need_an_operator(void **state)
 {
-    (void)state;
     struct cluster *c = begin(3, 19);
     for (int i = 1; i < 3; i++) {
         c->world.servers[i].master = true;
@@ -634,7 +605,6 @@ static void two_masters_with_data_need_an_operator(void **state)
 
 static void servers_that_all_boot_as_replicas_get_a_master(void **state)
 {
-    (void)state;
     struct cluster *c = begin(3, 20);
     struct server *s = c->world.servers;
     s[0].master = false;
@@ -656,7 +626,6 @@ static void servers_that_all_boot_as_replicas_get_a_master(void **state)
 
 static void replicas_of_a_master_that_is_not_listed_are_left_alone(void **state)
 {
-    (void)state;
     struct cluster *c = begin(3, 25);
     struct server *s = c->world.servers;
     c->config.node_count = 2;
@@ -674,7 +643,6 @@ static void replicas_of_a_master_that_is_not_listed_are_left_alone(void **state)
 
 static void a_published_master_that_is_taken_out_of_the_list_is_not_replaced(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 26);
     ask(c, REDIS_REQUEST_FAILOVER, "127.0.0.1:7002");
     run_for(c, 1000);
@@ -717,7 +685,6 @@ static void look_for_saving(struct cluster *c, int server, const struct redis_co
 
 static void what_a_server_has_become_is_written_into_its_file(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 27);
     saved_masters = saved_replicas = 0;
     c->on_command = look_for_saving;
@@ -736,7 +703,6 @@ static void what_a_server_has_become_is_written_into_its_file(void **state)
 
 static void settings_that_were_turned_off_give_no_lease(void **state)
 {
-    (void)state;
     struct cluster *c = begin(3, 28);
     c->config.min_replicas = 1;
     c->config.min_replicas_lag_s = 2;
@@ -763,7 +729,6 @@ static void settings_that_were_turned_off_give_no_lease(void **state)
 
 static void a_name_that_leads_to_the_master_is_not_demoted(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 29);
     crash(&c->world, 2);
     run_for(c, 5000);
@@ -782,7 +747,6 @@ static void a_name_that_leads_to_the_master_is_not_demoted(void **state)
 
 static void a_plan_against_a_server_that_is_not_listed_any_more_ends(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 30);
     ask(c, REDIS_REQUEST_FAILOVER, "127.0.0.1:7002");
     run_for(c, 1000);
@@ -805,7 +769,6 @@ static void a_plan_against_a_server_that_is_not_listed_any_more_ends(void **stat
 
 static void an_answer_that_cannot_be_written_holds_no_fail_over_up(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 31);
     c->no_results = true;
     ask(c, REDIS_REQUEST_FAILOVER, "elsewhere:6379");
@@ -821,7 +784,6 @@ static void an_answer_that_cannot_be_written_holds_no_fail_over_up(void **state)
 
 static void what_an_operator_did_by_hand_is_taken_over(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 21);
     replicaof_no_one(&c->world, 1);
     replicaof(&c->world, 0, 1);
@@ -833,7 +795,6 @@ static void what_an_operator_did_by_hand_is_taken_over(void **state)
 
 static void a_master_that_stands_still_is_killed_by_a_method(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 22);
     c->methods = 1;
     c->config.fence_methods = true;
@@ -846,7 +807,6 @@ static void a_master_that_stands_still_is_killed_by_a_method(void **state)
 
 static void the_same_situation_gives_the_same_action(void **state)
 {
-    (void)state;
     struct cluster *c = ready(3, 23);
     crash(&c->world, 0);
     for (int i = 0; i < 600; i++) {

@@ -98,13 +98,11 @@ static int failures(bool stays_away)
 
 static void a_master_that_returns_during_its_plan_leaves_no_cluster_without_one(void **state)
 {
-    (void)state;
     assert_int_equal(failures(false), 0);
 }
 
 static void nor_while_a_replica_is_away(void **state)
 {
-    (void)state;
     assert_int_equal(failures(true), 0);
 }
 

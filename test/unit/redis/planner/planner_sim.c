@@ -257,7 +257,6 @@ static uint64_t from_environment(const char *name, uint64_t otherwise)
 
 static void seeds(void **state)
 {
-    (void)state;
     uint64_t first = from_environment("CONCLAVE_SEED", 1);
     uint64_t count = from_environment("CONCLAVE_COUNT", 60);
     int decided = 0;

@@ -14,7 +14,6 @@
 
 static void current_comes_back_as_it_was(void **state)
 {
-    (void)state;
     static struct redis_current in = {.epoch = 7,
                                       .token = 0x1f00000002,
                                       .state = REDIS_STATE_DEGRADED,
@@ -47,7 +46,6 @@ static void current_comes_back_as_it_was(void **state)
 
 static void a_plan_comes_back_as_it_was(void **state)
 {
-    (void)state;
     static struct redis_plan in = {.id = "8-ff",
                                    .epoch = 8,
                                    .step = REDIS_STEP_PROMOTE,
@@ -77,7 +75,6 @@ static void a_plan_comes_back_as_it_was(void **state)
 
 static void requests_and_results_come_back_as_they_were(void **state)
 {
-    (void)state;
     struct redis_request request = {.name = "req-1",
                                     .kind = REDIS_REQUEST_FORGET,
                                     .target = "a:1",
@@ -108,7 +105,6 @@ static void requests_and_results_come_back_as_they_were(void **state)
 
 static void a_report_comes_back_as_it_was(void **state)
 {
-    (void)state;
     static struct redis_report in;
     static struct redis_report out;
     static struct redis_node nodes[2];
@@ -158,7 +154,6 @@ static int read_current(const char *json)
 
 static void what_fail_over_hangs_on_is_read_strictly(void **state)
 {
-    (void)state;
     assert_int_equal(read_current("{\"epoch\":1,\"state\":\"ok\",\"master\":\"a:1\"}"), 0);
     assert_int_equal(read_current("{\"epoch\":1,\"state\":\"ok\",\"master\":null,\"new\":[{}]}"),
                      0);
@@ -186,7 +181,6 @@ static void what_fail_over_hangs_on_is_read_strictly(void **state)
 
 static void the_gems_layout(void **state)
 {
-    (void)state;
     static struct redis_current current = {.state = REDIS_STATE_OK,
                                            .master = "a:1",
                                            .replicas = {"b:2"},

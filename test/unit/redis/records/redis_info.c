@@ -48,7 +48,6 @@ static struct redis_facts read_all(const char *text)
 
 static void a_master_of_7_0(void **state)
 {
-    (void)state;
     struct redis_facts facts = read_all(master7);
     assert_int_equal(facts.role, REDIS_ROLE_MASTER);
     assert_int_equal(facts.version, 70015);
@@ -71,7 +70,6 @@ static void a_master_of_7_0(void **state)
 /* While it synchronizes anew its data are still those of the history, at the offset that it had. */
 static void a_replica_whose_link_is_down(void **state)
 {
-    (void)state;
     struct redis_facts facts = read_all(replica7);
     assert_int_equal(facts.role, REDIS_ROLE_REPLICA);
     assert_string_equal(facts.master, "[::1]:7871");
@@ -88,7 +86,6 @@ static void a_replica_whose_link_is_down(void **state)
 
 static void a_replica_of_2_8_has_no_ids(void **state)
 {
-    (void)state;
     struct redis_facts facts = read_all(replica28);
     assert_int_equal(facts.version, 20824);
     assert_string_equal(facts.replid, "");
@@ -101,7 +98,6 @@ static void a_replica_of_2_8_has_no_ids(void **state)
 
 static void numbers_without_measure_do_not_overflow(void **state)
 {
-    (void)state;
     struct redis_facts facts =
         read_all("role:slave\nmaster_link_down_since_seconds:999999999999999999\n# Keyspace\n"
                  "db0:keys=999999999999999999\ndb1:keys=999999999999999999\n"
@@ -114,7 +110,6 @@ static void numbers_without_measure_do_not_overflow(void **state)
 
 static void what_is_no_info_is_refused(void **state)
 {
-    (void)state;
     struct redis_facts facts = {.priority = 12345};
     static const char *const texts[] = {
         "", "\r\n", "role:sentinel\r\n", "# Replication\r\n", "role\r\n:\r\n", "ROLE:master"};
@@ -126,7 +121,6 @@ static void what_is_no_info_is_refused(void **state)
 
 static void numbers_and_ids_that_are_none_are_unknown(void **state)
 {
-    (void)state;
     struct redis_facts facts = read_all(
         "role:master\nmaster_repl_offset:99999999999999999999\nslave_priority:many\n"
         "master_replid:short\nrun_id:zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz\n"
@@ -143,7 +137,6 @@ static void numbers_and_ids_that_are_none_are_unknown(void **state)
 /* Cut off anywhere: nothing beyond the end is read (the sanitizers look), and a role is one or none. */
 static void a_text_cut_off_anywhere(void **state)
 {
-    (void)state;
     static const char *const texts[] = {master7, replica7, replica28};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         for (size_t len = 0; len < strlen(texts[i]); len++) {
@@ -170,7 +163,6 @@ static bool belongs(const char *replid, const char *replid2, int64_t second, int
 
 static void whose_data_are_of_a_history(void **state)
 {
-    (void)state;
     assert_true(belongs(ID_A, "", -1, 500));
     assert_true(belongs(ID_C, ID_A, 400, 500)); /* went on from it */
     assert_true(belongs(ID_B, "", -1, 99));     /* not told of the change yet */

@@ -3,7 +3,6 @@
 
 static void test_elects_one_and_replicates(void **state)
 {
-    (void)state;
     struct cluster *c = cluster_start("vvv");
     uint64_t leader = cluster_elect(c);
     assert_int_equal(c->nodes[leader].barriers, 1);
@@ -23,7 +22,6 @@ static void test_elects_one_and_replicates(void **state)
 /* A leader with nothing uncommitted at all still commits something of its own term. */
 static void test_every_leader_adds_a_barrier(void **state)
 {
-    (void)state;
     struct cluster *c = cluster_start("vvv");
     for (unsigned round = 1; round <= 5; round++) {
         uint64_t leader = cluster_elect(c);
@@ -41,7 +39,6 @@ static void test_every_leader_adds_a_barrier(void **state)
 
 static void test_cut_off_member_does_not_disturb(void **state)
 {
-    (void)state;
     struct cluster *c = cluster_start("vvv");
     uint64_t leader = cluster_elect(c), other = leader % 3 + 1;
     uint64_t term = engine_term(c->nodes[leader].engine);
@@ -61,7 +58,6 @@ static void test_cut_off_member_does_not_disturb(void **state)
 
 static void test_leader_without_quorum_steps_down_and_loses_its_suffix(void **state)
 {
-    (void)state;
     struct cluster *c = cluster_start("vvv");
     uint64_t old = cluster_elect(c);
     cluster_run(c, 100);
@@ -86,7 +82,6 @@ static void test_leader_without_quorum_steps_down_and_loses_its_suffix(void **st
 /* A write that a truncation overtook is not taken for the write of what replaced it. */
 static void test_overtaken_write(void **state)
 {
-    (void)state;
     struct engine_result result;
     struct cluster *c = cluster_start("vvv");
     uint64_t old = cluster_elect(c);
@@ -120,7 +115,6 @@ static void test_overtaken_write(void **state)
 
 static void test_acknowledges_only_what_is_durable(void **state)
 {
-    (void)state;
     struct cluster *c = cluster_start("vvv");
     uint64_t leader = cluster_elect(c);
     cluster_run(c, 100);
@@ -142,7 +136,6 @@ static void test_acknowledges_only_what_is_durable(void **state)
 
 static void test_hands_over(void **state)
 {
-    (void)state;
     struct engine_result result;
     struct cluster *c = cluster_start("vvvo");
     uint64_t leader = cluster_elect(c), next = leader % 3 + 1;
@@ -166,7 +159,6 @@ static void test_hands_over(void **state)
 
 static void test_hands_over_when_all_is_stored(void **state)
 {
-    (void)state;
     struct engine_result result;
     struct cluster *c = cluster_start("vvv");
     uint64_t leader = cluster_elect(c), next = leader % 3 + 1;
@@ -191,7 +183,6 @@ static void test_hands_over_when_all_is_stored(void **state)
 
 static void test_gives_up_handing_over(void **state)
 {
-    (void)state;
     struct engine_result result;
     struct cluster *c = cluster_start("vvv");
     uint64_t leader = cluster_elect(c), next = leader % 3 + 1;
@@ -208,7 +199,6 @@ static void test_gives_up_handing_over(void **state)
 
 static void test_haste_shortens_the_gap(void **state)
 {
-    (void)state;
     for (unsigned hasten = 0; hasten < 2; hasten++) {
         struct cluster *c = cluster_start("vvv");
         uint64_t leader = cluster_elect(c);
@@ -244,7 +234,6 @@ static void test_haste_shortens_the_gap(void **state)
 
 static void test_commit_is_announced(void **state)
 {
-    (void)state;
     struct engine_result result;
     struct cluster *c = cluster_start("vvo");
     uint64_t leader = cluster_elect(c);
@@ -270,14 +259,12 @@ static void test_commit_is_announced(void **state)
 
 static bool lose_results_of_three(struct cluster *c, const struct wire_item *item)
 {
-    (void)c;
     return item->from == 3 && item->m.kind == ENGINE_APPEND_RESULT;
 }
 
 /* The leader hears nothing of 3, which has long trimmed its log when it is heard again. */
 static void test_follower_trimmed_what_the_leader_still_probes(void **state)
 {
-    (void)state;
     struct cluster *c = cluster_start("vvv");
     uint64_t leader = cluster_elect(c);
     if (leader == 3) {
@@ -311,7 +298,6 @@ static void test_follower_trimmed_what_the_leader_still_probes(void **state)
 /* Its disk was replaced while the leader goes on: what it had acknowledged is not there. */
 static void test_wiped_member_is_filled_again(void **state)
 {
-    (void)state;
     struct cluster *c = cluster_start("vvv");
     uint64_t leader = cluster_elect(c), wiped = leader % 3 + 1;
     submit_many(c, leader, 50);
@@ -333,7 +319,6 @@ static void test_wiped_member_is_filled_again(void **state)
 /* Two of three remain, one of which has lost its disk: it must not help to elect. */
 static void test_no_votes_without_memory(void **state)
 {
-    (void)state;
     struct cluster *c = cluster_start("vvv");
     uint64_t leader = cluster_elect(c), wiped = leader % 3 + 1;
     cluster_run(c, 100);
@@ -352,7 +337,6 @@ static void test_no_votes_without_memory(void **state)
 
 static void test_time_does_not_go_back(void **state)
 {
-    (void)state;
     struct engine_result result;
     struct cluster *c = cluster_start("vvv");
     uint64_t leader = cluster_elect(c);

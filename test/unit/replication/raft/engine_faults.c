@@ -110,8 +110,6 @@ static void configurations_free(void)
 
 static void founding(void *ctx, size_t i, struct engine_entry *ret)
 {
-    (void)ctx;
-    (void)i;
     *ret = (struct engine_entry){1, ENTRY_CONFIGURATION, buf_slice(&three)};
 }
 
@@ -227,7 +225,6 @@ static int whole_life(struct engine *e, struct heap *h)
 
 static void test_out_of_memory_anywhere(void **state)
 {
-    (void)state;
     configurations_make();
     for (unsigned fail_at = 1;; fail_at++) {
         struct heap heap = {.fail_at = fail_at, .starting = true};
@@ -271,7 +268,6 @@ static void refused(struct engine *e, struct engine_message m, const struct engi
 
 static void test_forged_messages(void **state)
 {
-    (void)state;
     struct engine_result result;
     configurations_make();
     struct engine *e = member_make();
@@ -342,7 +338,6 @@ static void test_forged_messages(void **state)
 /* A leader whose log contradicts what is committed here: said, not obeyed. */
 static void test_contradiction(void **state)
 {
-    (void)state;
     struct engine_result result;
     configurations_make();
     struct engine *e = member_make();

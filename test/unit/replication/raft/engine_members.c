@@ -3,7 +3,6 @@
 
 static void test_encoding(void **state)
 {
-    (void)state;
     struct configuration_member members[MEMBERS_MAX];
     struct buf b, again;
     size_t n;
@@ -59,7 +58,6 @@ static void test_encoding(void **state)
 
 static void test_one_change_at_a_time(void **state)
 {
-    (void)state;
     struct cluster *c = cluster_start("vvvo-");
     uint64_t leader = cluster_elect(c);
     assert_int_equal(change(c, leader, "vvv-v"), CONCLAVE_EINVAL); /* two differences */
@@ -85,7 +83,6 @@ static void test_one_change_at_a_time(void **state)
 /* Before an entry of its term is committed a leader may not change the members. */
 static void test_no_change_before_the_barrier(void **state)
 {
-    (void)state;
     struct cluster *c = cluster_start("vvvo");
     uint64_t leader = 0;
     for (size_t i = 1; i <= 3; i++) {
@@ -120,7 +117,6 @@ static struct engine_message append_of(const struct cluster *c, uint64_t from, u
  * or ends in the wrong place. */
 static void test_change_in_the_midst_of_an_append(void **state)
 {
-    (void)state;
     struct engine_result result;
     struct cluster *c = cluster_start("vvvv");
     struct replica *node = &c->nodes[2];
@@ -187,7 +183,6 @@ static void test_change_in_the_midst_of_an_append(void **state)
 /* The same among servers: changes between commands, while appends gather behind a slow link. */
 static void test_changes_between_commands(void **state)
 {
-    (void)state;
     static const char *const steps[] = {"vvvo-", "vvvv-", "vvvvo", "vvvvv", "vvvv-", "vvvo-"};
     struct cluster *c = cluster_start("vvv--");
     uint64_t leader = cluster_elect(c);
@@ -219,7 +214,6 @@ static void test_changes_between_commands(void **state)
 
 static void test_removed_leader_steps_down(void **state)
 {
-    (void)state;
     struct cluster *c = cluster_start("vvv");
     uint64_t leader = cluster_elect(c);
     char roles[] = "vvv";
@@ -241,7 +235,6 @@ static void test_removed_leader_steps_down(void **state)
 /* A change that never got a majority is taken back with the entry. */
 static void test_lost_change_is_rolled_back(void **state)
 {
-    (void)state;
     struct cluster *c = cluster_start("vvvo");
     uint64_t old = cluster_elect(c);
     cluster_run(c, 100);
@@ -263,7 +256,6 @@ static void test_lost_change_is_rolled_back(void **state)
 
 static void test_observer_catches_up_and_votes(void **state)
 {
-    (void)state;
     struct engine_result result;
     struct cluster *c = cluster_start("vvv-");
     uint64_t leader = cluster_elect(c);
@@ -293,7 +285,6 @@ static void test_observer_catches_up_and_votes(void **state)
 
 static void test_unreachable_observer_is_given_up(void **state)
 {
-    (void)state;
     struct engine_result result;
     struct cluster *c = cluster_start("vvvo");
     uint64_t leader = cluster_elect(c);
@@ -312,7 +303,6 @@ static void test_unreachable_observer_is_given_up(void **state)
 
 static void test_snapshot_is_installed(void **state)
 {
-    (void)state;
     struct cluster *c = cluster_start("vvv");
     uint64_t leader = cluster_elect(c), behind = leader % 3 + 1;
     cluster_run(c, 100);
@@ -339,7 +329,6 @@ static void test_snapshot_is_installed(void **state)
 /* Installing takes its time: signs of life are answered, entries wait, no vote, no candidacy. */
 static void test_slow_install(void **state)
 {
-    (void)state;
     struct engine_result result;
     struct cluster *c = cluster_start("vvv");
     uint64_t leader = cluster_elect(c), behind = leader % 3 + 1;
@@ -381,13 +370,11 @@ static uint64_t deaf; /* what this member should install is lost */
 
 static bool lose_installs(struct cluster *c, const struct wire_item *item)
 {
-    (void)c;
     return item->m.kind == ENGINE_INSTALL && item->m.peer == deaf;
 }
 
 static bool lose_answers(struct cluster *c, const struct wire_item *item)
 {
-    (void)c;
     return item->m.kind == ENGINE_APPEND_RESULT && item->from == deaf;
 }
 
@@ -411,7 +398,6 @@ static struct cluster *sending(uint64_t *ret_leader, uint64_t *ret_behind)
  * not when the sending of the other one has timed out (5 s here). */
 static void test_a_lost_snapshot_is_followed_by_the_next(void **state)
 {
-    (void)state;
     uint64_t leader, behind;
     struct cluster *c = sending(&leader, &behind);
     c->filter = lose_installs;
@@ -431,7 +417,6 @@ static void test_a_lost_snapshot_is_followed_by_the_next(void **state)
  * in between: it sends those. */
 static void test_a_snapshot_that_is_there_is_followed_by_entries(void **state)
 {
-    (void)state;
     uint64_t leader, behind;
     struct cluster *c = sending(&leader, &behind);
     while (c->nodes[behind].installs == 0) {
@@ -452,7 +437,6 @@ static void test_a_snapshot_that_is_there_is_followed_by_entries(void **state)
  * leader in whom it still believes when it is asked. */
 static void test_who_does_not_know_that_it_votes(void **state)
 {
-    (void)state;
     for (int restart = 0; restart < 2; restart++) {
         struct cluster *c = cluster_start("vov");
         uint64_t leader = cluster_elect(c), other = 4 - leader;
@@ -483,7 +467,6 @@ static void test_who_does_not_know_that_it_votes(void **state)
  * majority of four: it stands itself, and they elect it. Then the entry is committed and one of the others leads. */
 static void test_a_demoted_voter_stands_until_it_is_committed(void **state)
 {
-    (void)state;
     for (int odd = 0; odd < 2; odd++) {
         struct cluster *c = cluster_start(odd ? "vvvvv" : "vvvv");
         uint64_t leader = cluster_elect(c), demoted = leader % c->n + 1;
@@ -519,7 +502,6 @@ static void test_a_demoted_voter_stands_until_it_is_committed(void **state)
 /* A member without a vote in its log does not help to unseat a leader that it hears. */
 static void test_observer_stays_with_its_leader(void **state)
 {
-    (void)state;
     struct engine_result result;
     struct engine_message answer;
     struct cluster *c = cluster_start("vov");
@@ -550,7 +532,6 @@ static void test_observer_stays_with_its_leader(void **state)
  * one term. */
 static void test_new_sole_voter_takes_a_new_term(void **state)
 {
-    (void)state;
     for (int restart = 0; restart < 2; restart++) {
         struct cluster *c = cluster_start("vv");
         uint64_t old = cluster_elect(c), next = 3 - old;
@@ -580,7 +561,6 @@ static void test_new_sole_voter_takes_a_new_term(void **state)
 /* An alone voter with an observer: its entries are on its own disk before they leave. */
 static void test_sole_voter_waits_for_its_disk(void **state)
 {
-    (void)state;
     struct cluster *c = cluster_start("vo");
     struct engine *e = c->nodes[1].engine;
     assert_true(engine_is_leader(e));

@@ -59,7 +59,6 @@ static void check_engine(const struct engine_message *want)
 
 static void test_engine_messages(void **state)
 {
-    (void)state;
     struct engine_message m;
     for (uint32_t n = 0; n < 20; n++) {
         memset(&m, 0, sizeof m);
@@ -109,7 +108,6 @@ static void test_engine_messages(void **state)
 
 static void test_snapshot_messages(void **state)
 {
-    (void)state;
     struct buf b;
     uint8_t *frame;
     buf_init(&b, 0);
@@ -145,7 +143,6 @@ static void test_snapshot_messages(void **state)
 
 static void test_notes(void **state)
 {
-    (void)state;
     struct buf b;
     uint8_t *frame;
     buf_init(&b, 0);
@@ -164,7 +161,6 @@ static void test_notes(void **state)
 /* Lengths and counts that promise more than there is, kinds that nobody knows. */
 static void test_lies(void **state)
 {
-    (void)state;
     struct buf b;
     struct log_message m;
     buf_init(&b, 0);

@@ -292,7 +292,6 @@ static void pair_free(struct pair *p)
 
 static void test_sizes(void **state)
 {
-    (void)state;
     static const size_t sizes[] = {
         0, 1, STREAM_CHUNK - 143, STREAM_CHUNK, 5 * STREAM_CHUNK + 7, 30 * STREAM_CHUNK};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -314,7 +313,6 @@ static void test_sizes(void **state)
 /* Each message in turn is lost: what follows is asked for again, and little is sent twice. */
 static void test_each_message_lost(void **state)
 {
-    (void)state;
     for (unsigned lose = 1;; lose++) {
         struct prng prng;
         prng.state = lose;
@@ -335,7 +333,6 @@ static void test_each_message_lost(void **state)
 
 static void test_spoiled_on_the_way(void **state)
 {
-    (void)state;
     for (unsigned spoil = 1; spoil <= 6; spoil++) {
         struct prng prng;
         prng.state = spoil;
@@ -351,7 +348,6 @@ static void test_spoiled_on_the_way(void **state)
 /* The link breaks after each message; what the receiver has is not sent again. */
 static void test_broken_link_is_resumed(void **state)
 {
-    (void)state;
     enum { CHUNKS = 20 };
     for (unsigned after = 1; after < 30; after += 3) {
         struct prng prng;
@@ -441,7 +437,6 @@ static void kill_receiver(struct pair *p, struct prng *prng)
  * empty, and nothing is left of the first. */
 static void test_restart_is_resumed(void **state)
 {
-    (void)state;
     enum { CHUNKS = 20 };
     for (unsigned after = 8; after < 30; after += 3) {
         struct prng prng;
@@ -477,7 +472,6 @@ static void test_restart_is_resumed(void **state)
  * the sender's file is not called damaged for it. */
 static void test_what_was_left_is_bad(void **state)
 {
-    (void)state;
     for (int turn = 0; turn < 2; turn++) {
         struct prng prng;
         prng.state = 1;
@@ -513,7 +507,6 @@ static void test_what_was_left_is_bad(void **state)
  * not there, and the next attempt succeeds, with what is left of the first or without. */
 static void test_torn_at_every_point(void **state)
 {
-    (void)state;
     for (unsigned stop = 1;; stop++) {
         struct prng prng;
         prng.state = stop;
@@ -551,7 +544,6 @@ static void test_torn_at_every_point(void **state)
 /* Each call fails once: said, and tried anew from an empty file. */
 static void test_each_call_fails(void **state)
 {
-    (void)state;
     for (unsigned at = 1;; at++) {
         struct prng prng;
         prng.state = at;
@@ -574,7 +566,6 @@ static void test_each_call_fails(void **state)
 /* A file that rotted on the sender's disk is not given its name, and not sent for ever. */
 static void test_damaged_at_the_sender(void **state)
 {
-    (void)state;
     struct prng prng;
     prng.state = 1;
     struct pair *p = pair_make(3 * STREAM_CHUNK);
@@ -596,7 +587,6 @@ static void test_damaged_at_the_sender(void **state)
 /* The engine may not want it any more when it is there. */
 static void test_not_wanted_any_more(void **state)
 {
-    (void)state;
     struct prng prng;
     prng.state = 1;
     struct pair *p = pair_make(3 * STREAM_CHUNK);
@@ -615,7 +605,6 @@ static void test_not_wanted_any_more(void **state)
 /* The file is trimmed while it is being sent, or before it could be opened. */
 static void test_trimmed_meanwhile(void **state)
 {
-    (void)state;
     struct prng prng;
     prng.state = 1;
     for (int opened = 0; opened < 2; opened++) {
@@ -635,7 +624,6 @@ static void test_trimmed_meanwhile(void **state)
 /* What nobody offered, and offers that cannot be. */
 static void test_strange_messages(void **state)
 {
-    (void)state;
     struct prng prng;
     prng.state = 1;
     struct pair *p = pair_make(30 * STREAM_CHUNK);
@@ -694,7 +682,6 @@ static void test_strange_messages(void **state)
 /* A receiver that never answers is given up. */
 static void test_gives_up(void **state)
 {
-    (void)state;
     struct prng prng;
     prng.state = 1;
     struct pair *p = pair_make(STREAM_CHUNK);
