@@ -19,7 +19,7 @@ enum {
 
 /* --- start ----------------------------------------------------------------------- */
 
-static bool options_valid(const struct conclave_election_options *o)
+static bool election_options_valid(const struct conclave_election_options *o)
 {
     if (o->size < sizeof *o || o->path == NULL || !path_is_valid(o->path, false) ||
         strcmp(o->path, "/") == 0) {
@@ -34,7 +34,7 @@ static bool options_valid(const struct conclave_election_options *o)
 }
 
 /* What the node holds: the id, and on the next line the user's data. */
-static char *node_data(const char *id, const void *data, size_t len, size_t *ret_len)
+static char *election_node_data(const char *id, const void *data, size_t len, size_t *ret_len)
 {
     size_t id_len = strlen(id);
     char *text = malloc(id_len + len + 2);
@@ -52,7 +52,8 @@ static char *node_data(const char *id, const void *data, size_t len, size_t *ret
     return text;
 }
 
-static bool copy_options(struct conclave_election *e, const struct conclave_election_options *o)
+static bool election_copy_options(struct conclave_election *e,
+                                  const struct conclave_election_options *o)
 {
     e->options = *o;
     e->path = strdup(o->path);
@@ -61,7 +62,7 @@ static bool copy_options(struct conclave_election *e, const struct conclave_elec
     e->last_path = text_concat(o->path, ".leader/last");
     e->id = o->id != NULL ? strdup(o->id) : default_id();
     if (e->id != NULL) {
-        e->data = node_data(e->id, o->data, o->data_len, &e->data_len);
+        e->data = election_node_data(e->id, o->data, o->data_len, &e->data_len);
     }
     if (o->acl != NULL && o->acl_count > 0) {
         e->acl = acl_copy(o->acl, o->acl_count);
@@ -101,11 +102,11 @@ int conclave_election_start(struct conclave_recipes *rt,
     if (error != 0) {
         return error;
     }
-    if (options == NULL || !options_valid(options)) {
+    if (options == NULL || !election_options_valid(options)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_election *e = calloc(1, sizeof *e);
-    if (e == NULL || !copy_options(e, options)) {
+    if (e == NULL || !election_copy_options(e, options)) {
         if (e != NULL) {
             election_free_copies(e);
         }
@@ -161,7 +162,7 @@ void conclave_election_node(const struct conclave_election *e, char *buf, size_t
 
 /* --- waiting --------------------------------------------------------------------- */
 
-static bool leads_or_ended(void *ctx)
+static bool election_leads_or_ended(void *ctx)
 {
     struct conclave_election *e = ctx;
     return e->c.state == CONTENDER_HELD || e->c.closing.ending || e->parked;
@@ -177,7 +178,7 @@ int conclave_election_wait(struct conclave_election *e, int64_t timeout_ms,
     }
     client_lock(client);
     handle_ref(&e->c.handle);
-    error = client_wait(client, leads_or_ended, e, client_deadline_ns(client, timeout_ms));
+    error = client_wait(client, election_leads_or_ended, e, client_deadline_ns(client, timeout_ms));
     if (error == 0 && e->c.state != CONTENDER_HELD) {
         error = e->c.closing.ending ? e->c.closing.why : CONCLAVE_ECANCELED;
     } else if (error == 0 && ret_token != NULL) {
@@ -245,7 +246,7 @@ int conclave_election_set_data(struct conclave_election *e, const void *data, si
     if (len > DATA_MAX || (data == NULL && len > 0)) {
         return CONCLAVE_EINVAL;
     }
-    char *text = node_data(e->id, data, len, &node_len);
+    char *text = election_node_data(e->id, data, len, &node_len);
     if (text == NULL) {
         return CONCLAVE_ENOMEM;
     }

@@ -32,24 +32,25 @@ const char *conclave_health_name(enum conclave_health health)
 
 /* --- start ----------------------------------------------------------------------- */
 
-static bool name_valid(const char *name)
+static bool elector_name_valid(const char *name)
 {
     return name == NULL ||
            (name[0] != '\0' && strchr(name, '\n') == NULL && strlen(name) <= ID_MAX);
 }
 
-static bool options_valid(const struct conclave_elector_options *o)
+static bool elector_options_valid(const struct conclave_elector_options *o)
 {
     return o->size >= sizeof *o && o->dir != NULL && path_is_valid(o->dir, false) &&
-           strcmp(o->dir, "/") != 0 && name_valid(o->id) && name_valid(o->incarnation) &&
-           o->data_len <= ELECTOR_DATA_MAX && (o->data != NULL || o->data_len == 0) &&
+           strcmp(o->dir, "/") != 0 && elector_name_valid(o->id) &&
+           elector_name_valid(o->incarnation) && o->data_len <= ELECTOR_DATA_MAX &&
+           (o->data != NULL || o->data_len == 0) &&
            (unsigned)o->layout <= CONCLAVE_ELECTOR_LAYOUT_HADOOP &&
            (unsigned)o->health <= CONCLAVE_HEALTH_MONITOR_FAILED && o->lease.heartbeat_ms >= 0 &&
            o->lease.grace_ms >= 0 && o->backoff_min_ms >= 0 &&
            o->backoff_max_ms >= o->backoff_min_ms;
 }
 
-static char *random_incarnation(void)
+static char *elector_random_incarnation(void)
 {
     uint8_t bytes[INCARNATION_BYTES];
     char text[2 * INCARNATION_BYTES + 1];
@@ -61,7 +62,7 @@ static char *random_incarnation(void)
 }
 
 /* What the lock's node holds: as the breadcrumb, but its token is its own czxid. */
-static bool write_text(struct conclave_elector *e)
+static bool elector_write_text(struct conclave_elector *e)
 {
     struct conclave_breadcrumb crumb = {
         .id = e->id, .incarnation = e->incarnation, .data = e->data, .data_len = e->data_len};
@@ -76,7 +77,8 @@ static bool write_text(struct conclave_elector *e)
     return true;
 }
 
-static bool copy_options(struct conclave_elector *e, const struct conclave_elector_options *o)
+static bool elector_copy_options(struct conclave_elector *e,
+                                 const struct conclave_elector_options *o)
 {
     e->options = *o;
     e->health = o->health;
@@ -86,7 +88,7 @@ static bool copy_options(struct conclave_elector *e, const struct conclave_elect
     e->crumb_path = text_concat(o->dir, "/ActiveBreadCrumb");
     e->override_path = text_concat(o->dir, "/FenceOverride");
     e->id = o->id != NULL ? strdup(o->id) : default_id();
-    e->incarnation = o->incarnation != NULL ? strdup(o->incarnation) : random_incarnation();
+    e->incarnation = o->incarnation != NULL ? strdup(o->incarnation) : elector_random_incarnation();
     e->data = malloc(o->data_len + 1);
     if (o->acl != NULL && o->acl_count > 0) {
         e->acl = acl_copy(o->acl, o->acl_count);
@@ -104,7 +106,7 @@ static bool copy_options(struct conclave_elector *e, const struct conclave_elect
         memcpy(e->data, o->data, o->data_len);
     }
     e->data_len = o->data_len;
-    return write_text(e);
+    return elector_write_text(e);
 }
 
 void elector_free_copies(struct conclave_elector *e)
@@ -131,14 +133,14 @@ int conclave_elector_start(struct conclave_recipes *rt,
     if (error != 0) {
         return error;
     }
-    if (options == NULL || !options_valid(options)) {
+    if (options == NULL || !elector_options_valid(options)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_elector *e = calloc(1, sizeof *e);
     if (e == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    if (!copy_options(e, options)) {
+    if (!elector_copy_options(e, options)) {
         elector_free_copies(e);
         return CONCLAVE_ENOMEM;
     }
@@ -246,7 +248,7 @@ int conclave_elector_cede(struct conclave_elector *e, int64_t stay_out_ms)
 /* The breadcrumb's version, while it is ours and the lease lasts; or why not. In Hadoop's layout versions
  * begin anew with each breadcrumb: that it is ours when this is queued, and that its end is queued later,
  * is what the check stands on. */
-static int crumb_version(void *ctx, int32_t *ret)
+static int elector_crumb_version(void *ctx, int32_t *ret)
 {
     struct conclave_elector *e = ctx;
     if (!contender_holds(&e->c) || grant_until_ns(&e->c.grant, elector_rt(e)) == 0) {
@@ -259,7 +261,7 @@ static int crumb_version(void *ctx, int32_t *ret)
 int conclave_elector_fenced_multi(struct conclave_elector *e, const struct conclave_op *parts,
                                   size_t count, struct conclave_reply **ret_reply)
 {
-    struct fenced_version version = {crumb_version, e};
+    struct fenced_version version = {elector_crumb_version, e};
     return fenced_multi_version(elector_rt(e)->client, e->crumb_path, &version, parts, count,
                                 ret_reply);
 }

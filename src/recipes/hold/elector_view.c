@@ -27,7 +27,7 @@ struct question {
     int64_t deadline_ns;
 };
 
-static int call(const struct question *q, struct conclave_op *op, struct conclave_reply **ret)
+static int view_call(const struct question *q, struct conclave_op *op, struct conclave_reply **ret)
 {
     *ret = NULL;
     if (q->deadline_ns != CONCLAVE_FOREVER) {
@@ -42,8 +42,8 @@ static int call(const struct question *q, struct conclave_op *op, struct conclav
 }
 
 /* A node's text, with room for a NUL, and its stat. */
-static int get(const struct question *q, const char *name, char **ret_text, size_t *ret_len,
-               struct conclave_stat *ret_stat)
+static int view_get(const struct question *q, const char *name, char **ret_text, size_t *ret_len,
+                    struct conclave_stat *ret_stat)
 {
     struct conclave_reply *reply;
     char *path = text_concat(q->dir, name);
@@ -52,7 +52,7 @@ static int get(const struct question *q, const char *name, char **ret_text, size
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, path, 0);
     op.linearizable = true;
-    int error = call(q, &op, &reply);
+    int error = view_call(q, &op, &reply);
     if (error == 0) {
         char *text = malloc(reply->data_len + 1);
         if (text == NULL) {
@@ -73,7 +73,7 @@ static int get(const struct question *q, const char *name, char **ret_text, size
 }
 
 /* Name of the first in line, below dir, on the heap; NO_NODE without a line, or with an empty one. */
-static int first_in_line(const struct question *q, char **ret_name)
+static int view_first_in_line(const struct question *q, char **ret_name)
 {
     struct conclave_reply *reply;
     struct line_entry *list = NULL;
@@ -83,7 +83,7 @@ static int first_in_line(const struct question *q, char **ret_name)
         return CONCLAVE_ENOMEM;
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, path, 0);
-    int error = call(q, &op, &reply);
+    int error = view_call(q, &op, &reply);
     if (error == 0) {
         error = contenders_filter(CONCLAVE_NAMING_NATIVE, reply->children, reply->children_count,
                                   &list, &count);
@@ -102,16 +102,16 @@ static int first_in_line(const struct question *q, char **ret_name)
     return error;
 }
 
-static int read_lock(const struct question *q, struct view *v)
+static int view_read_lock(const struct question *q, struct view *v)
 {
     struct conclave_stat stat;
     size_t len;
     char *name = NULL;
-    int error = get(q, "/ActiveStandbyElectorLock", &v->lock_text, &len, &stat);
+    int error = view_get(q, "/ActiveStandbyElectorLock", &v->lock_text, &len, &stat);
     if (error == CONCLAVE_NO_NODE) {
-        error = first_in_line(q, &name);
+        error = view_first_in_line(q, &name);
         if (error == 0) {
-            error = get(q, name, &v->lock_text, &len, &stat);
+            error = view_get(q, name, &v->lock_text, &len, &stat);
         }
     }
     free(name);
@@ -124,11 +124,11 @@ static int read_lock(const struct question *q, struct view *v)
     return error == CONCLAVE_NO_NODE ? 0 : error; /* nobody has it */
 }
 
-static int read_active(const struct question *q, struct view *v)
+static int view_read_active(const struct question *q, struct view *v)
 {
     struct conclave_stat stat;
     size_t len;
-    int error = get(q, "/ActiveBreadCrumb", &v->active_text, &len, &stat);
+    int error = view_get(q, "/ActiveBreadCrumb", &v->active_text, &len, &stat);
     if (error == 0) {
         breadcrumb_read(v->active_text, len, &v->public.active);
         if (v->public.active.token.czxid == 0) {
@@ -139,8 +139,8 @@ static int read_active(const struct question *q, struct view *v)
     return error == CONCLAVE_NO_NODE ? 0 : error; /* nobody was */
 }
 
-static int begin(struct conclave_recipes *rt, const char *dir, int64_t timeout_ms,
-                 struct question *ret)
+static int view_begin(struct conclave_recipes *rt, const char *dir, int64_t timeout_ms,
+                      struct question *ret)
 {
     int error = recipes_may_block(rt);
     if (error == 0 && (dir == NULL || !path_is_valid(dir, false) || strcmp(dir, "/") == 0)) {
@@ -156,7 +156,7 @@ int conclave_elector_view(struct conclave_recipes *rt, const char *dir, int64_t 
                           struct conclave_elector_view **ret)
 {
     struct question q;
-    int error = begin(rt, dir, timeout_ms, &q);
+    int error = view_begin(rt, dir, timeout_ms, &q);
     if (error != 0) {
         return error;
     }
@@ -164,9 +164,9 @@ int conclave_elector_view(struct conclave_recipes *rt, const char *dir, int64_t 
     if (v == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    error = read_lock(&q, v);
+    error = view_read_lock(&q, v);
     if (error == 0) {
-        error = read_active(&q, v);
+        error = view_read_active(&q, v);
     }
     if (error != 0) {
         conclave_elector_view_free(&v->public);
@@ -187,8 +187,8 @@ void conclave_elector_view_free(struct conclave_elector_view *view)
 }
 
 /* The breadcrumb must stand as it was read, in the same transaction. */
-static int write_override(const struct question *q, int32_t crumb_version, int64_t token,
-                          const struct conclave_acl *acl, size_t acl_count, bool replace)
+static int view_write_override(const struct question *q, int32_t crumb_version, int64_t token,
+                               const struct conclave_acl *acl, size_t acl_count, bool replace)
 {
     char text[24];
     struct conclave_reply *reply;
@@ -204,7 +204,7 @@ static int write_override(const struct question *q, int32_t crumb_version, int64
         parts[1].acl = replace ? NULL : acl;
         parts[1].acl_count = replace || acl == NULL ? 0 : acl_count;
         struct conclave_op op = conclave_op_multi(parts, 2);
-        error = call(q, &op, &reply);
+        error = view_call(q, &op, &reply);
         conclave_reply_free(reply);
     }
     free(crumb);
@@ -221,9 +221,9 @@ int conclave_elector_override(struct conclave_recipes *rt, const char *dir,
     struct conclave_breadcrumb crumb;
     char *text = NULL;
     size_t len;
-    int error = begin(rt, dir, timeout_ms, &q);
+    int error = view_begin(rt, dir, timeout_ms, &q);
     if (error == 0) {
-        error = get(&q, "/ActiveBreadCrumb", &text, &len, &stat);
+        error = view_get(&q, "/ActiveBreadCrumb", &text, &len, &stat);
     }
     if (error != 0) {
         return error;
@@ -233,9 +233,9 @@ int conclave_elector_override(struct conclave_recipes *rt, const char *dir,
     if (crumb.clean || standing != token.czxid) {
         error = CONCLAVE_ECONFLICT;
     } else {
-        error = write_override(&q, stat.version, standing, acl, acl_count, false);
+        error = view_write_override(&q, stat.version, standing, acl, acl_count, false);
         if (error == CONCLAVE_NODE_EXISTS) {
-            error = write_override(&q, stat.version, standing, acl, acl_count, true);
+            error = view_write_override(&q, stat.version, standing, acl, acl_count, true);
         }
     }
     free(text);

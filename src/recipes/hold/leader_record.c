@@ -23,13 +23,13 @@ enum { LAST_TEXT_MAX = 64 };
 
 /* --- texts ---------------------------------------------------------------------- */
 
-static void last_text(const struct conclave_election *e, bool clean, char *text)
+static void record_last_text(const struct conclave_election *e, bool clean, char *text)
 {
     (void)snprintf(text, LAST_TEXT_MAX, "token=%" PRId64 "\nclean=%d\n", e->c.czxid, clean ? 1 : 0);
 }
 
 /* Moves *at behind the label and the number that have to stand there. */
-static bool read_number(char **at, const char *label, int base, int64_t *ret)
+static bool record_read_number(char **at, const char *label, int base, int64_t *ret)
 {
     size_t len = strlen(label);
     if (strncmp(*at, label, len) != 0 || !isxdigit((unsigned char)(*at)[len])) {
@@ -40,7 +40,7 @@ static bool read_number(char **at, const char *label, int base, int64_t *ret)
     return errno == 0;
 }
 
-static bool last_parse(const void *data, size_t len, int64_t *ret_czxid, bool *ret_clean)
+static bool record_last_parse(const void *data, size_t len, int64_t *ret_czxid, bool *ret_clean)
 {
     char text[LAST_TEXT_MAX];
     char *at = text;
@@ -50,14 +50,15 @@ static bool last_parse(const void *data, size_t len, int64_t *ret_czxid, bool *r
     }
     memcpy(text, data, len);
     text[len] = '\0';
-    if (!read_number(&at, "token=", 10, ret_czxid) || !read_number(&at, "\nclean=", 10, &clean)) {
+    if (!record_read_number(&at, "token=", 10, ret_czxid) ||
+        !record_read_number(&at, "\nclean=", 10, &clean)) {
         return false;
     }
     *ret_clean = clean == 1;
     return true;
 }
 
-static void current_text(const struct conclave_election *e, struct buf *text)
+static void record_current_text(const struct conclave_election *e, struct buf *text)
 {
     buf_printf(text, "token=%" PRId64 "\nsession=0x%" PRIx64 "\nnode=%s\n\n", e->c.czxid,
                (uint64_t)e->c.node_session, path_name(e->c.node));
@@ -69,8 +70,8 @@ bool leader_text_parse(char *text, size_t len, struct leader_text *ret)
     static const char node_label[] = "\nnode=";
     char *at = text;
     text[len] = '\0';
-    if (!read_number(&at, "token=", 10, &ret->czxid) ||
-        !read_number(&at, "\nsession=0x", 16, &ret->session_id) ||
+    if (!record_read_number(&at, "token=", 10, &ret->czxid) ||
+        !record_read_number(&at, "\nsession=0x", 16, &ret->session_id) ||
         strncmp(at, node_label, strlen(node_label)) != 0) {
         return false;
     }
@@ -104,30 +105,30 @@ void candidate_split(char *text, size_t len, const char **ret_id, const char **r
 
 /* --- shared ---------------------------------------------------------------------- */
 
-static struct conclave_election *of_step(struct step *step)
+static struct conclave_election *record_of_step(struct step *step)
 {
     return CONTAINER_OF(step, struct conclave_election, ack_step);
 }
 
-static void ack_submit(struct conclave_election *e, const struct conclave_op *op, step_fn fn)
+static void record_ack_submit(struct conclave_election *e, const struct conclave_op *op, step_fn fn)
 {
     e->ack_generation = e->c.generation;
     step_submit(&e->ack_step, op, fn);
 }
 
 /* Whether an answer is about the node of now, and this state. */
-static bool still(const struct conclave_election *e, enum contender_state state)
+static bool record_still(const struct conclave_election *e, enum contender_state state)
 {
     return e->ack_generation == e->c.generation && e->c.state == state;
 }
 
-static bool still_leads(const struct conclave_election *e)
+static bool record_still_leads(const struct conclave_election *e)
 {
     return e->ack_generation == e->c.generation && contender_is_granted(&e->c);
 }
 
 /* The part of a transaction that made it fail, or count. */
-static size_t failed_part(const struct conclave_reply *reply)
+static size_t record_failed_part(const struct conclave_reply *reply)
 {
     size_t i = 0;
     while (i < reply->results_count &&
@@ -138,19 +139,19 @@ static size_t failed_part(const struct conclave_reply *reply)
     return i;
 }
 
-static struct conclave_op check_own(const struct conclave_election *e)
+static struct conclave_op record_check_own(const struct conclave_election *e)
 {
     return conclave_op_path(CONCLAVE_OP_CHECK, e->c.node, -1);
 }
 
-static struct conclave_op set_last(const struct conclave_election *e, const char *text)
+static struct conclave_op record_set_last(const struct conclave_election *e, const char *text)
 {
     return conclave_op_set(e->last_path, text, strlen(text), -1);
 }
 
-static void on_last_created(struct step *step, const struct conclave_reply *reply)
+static void record_on_last_created(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_election *e = of_step(step);
+    struct conclave_election *e = record_of_step(step);
     if (reply->error != 0 && reply->error != CONCLAVE_NODE_EXISTS) {
         contender_trouble(&e->c, reply->error);
     }
@@ -158,38 +159,39 @@ static void on_last_created(struct step *step, const struct conclave_reply *repl
 }
 
 /* `last` lasts: it keeps the container beside it, and its version only grows. */
-static void create_last(struct conclave_election *e)
+static void record_create_last(struct conclave_election *e)
 {
     struct conclave_op op = conclave_op_create(e->last_path, "", 0, CONCLAVE_PERSISTENT);
     op.acl = e->acl;
     op.acl_count = e->options.acl_count;
-    ack_submit(e, &op, on_last_created);
+    record_ack_submit(e, &op, record_on_last_created);
 }
 
-static void on_dir(struct ensure_path *ensure, int error)
+static void record_on_dir(struct ensure_path *ensure, int error)
 {
     struct conclave_election *e = CONTAINER_OF(ensure, struct conclave_election, ack_dir);
     e->ack_ensuring = false;
     if (error != 0) {
         contender_trouble(&e->c, error);
     } else if (!e->ack_step.busy && recipes_connected(election_rt(e))) {
-        create_last(e);
+        record_create_last(e);
         return;
     }
     contender_run(&e->c);
 }
 
 /* Makes the container and `last` in it. */
-static void make_last(struct conclave_election *e)
+static void record_make_last(struct conclave_election *e)
 {
     e->ack_ensuring = true;
-    if (ensure_path_start(&e->ack_dir, e->leader_dir, e->acl, e->options.acl_count, on_dir) != 0) {
+    if (ensure_path_start(&e->ack_dir, e->leader_dir, e->acl, e->options.acl_count,
+                          record_on_dir) != 0) {
         e->ack_ensuring = false;
         contender_retry_later(&e->c);
     }
 }
 
-static bool ack_busy(const struct conclave_election *e)
+static bool record_ack_busy(const struct conclave_election *e)
 {
     return e->ack_step.busy || e->ack_ensuring || e->ack_watch.armed ||
            client_timer_active(&e->c.wake) || !recipes_connected(election_rt(e));
@@ -197,7 +199,7 @@ static bool ack_busy(const struct conclave_election *e)
 
 /* --- takeover delay ---------------------------------------------------------------- */
 
-static void on_delay(struct conclave_client *client, void *ctx)
+static void record_on_delay(struct conclave_client *client, void *ctx)
 {
     (void)client;
     struct conclave_election *e = ctx;
@@ -207,20 +209,21 @@ static void on_delay(struct conclave_client *client, void *ctx)
     contender_run(&e->c);
 }
 
-static void on_last_read(struct step *step, const struct conclave_reply *reply)
+static void record_on_last_read(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_election *e = of_step(step);
+    struct conclave_election *e = record_of_step(step);
     struct conclave_client *client = election_rt(e)->client;
     int64_t czxid = 0;
     bool clean = false;
-    if (!still(e, CONTENDER_PROVING)) {
+    if (!record_still(e, CONTENDER_PROVING)) {
         /* dropped */
     } else if (reply->error == CONCLAVE_NO_NODE) {
         e->takeover = TAKEOVER_MARK; /* nobody has led here */
     } else if (reply->error != 0) {
         contender_trouble(&e->c, reply->error);
-    } else if (reply->data_len == 0 || (last_parse(reply->data, reply->data_len, &czxid, &clean) &&
-                                        (clean || czxid == e->c.czxid))) {
+    } else if (reply->data_len == 0 ||
+               (record_last_parse(reply->data, reply->data_len, &czxid, &clean) &&
+                (clean || czxid == e->c.czxid))) {
         e->takeover = TAKEOVER_MARK;
     } else {
         e->takeover = TAKEOVER_DELAY;
@@ -230,21 +233,21 @@ static void on_last_read(struct step *step, const struct conclave_reply *reply)
     contender_run(&e->c);
 }
 
-static void on_marked(struct step *step, const struct conclave_reply *reply)
+static void record_on_marked(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_election *e = of_step(step);
-    if (!still(e, CONTENDER_PROVING)) {
+    struct conclave_election *e = record_of_step(step);
+    if (!record_still(e, CONTENDER_PROVING)) {
         contender_run(&e->c);
     } else if (reply->error == 0) {
         e->takeover = TAKEOVER_DONE;
         e->marked = true;
         e->last_version = reply->results[1].stat.version;
         contender_run(&e->c);
-    } else if (failed_part(reply) == 0 && reply->error == CONCLAVE_NO_NODE) {
+    } else if (record_failed_part(reply) == 0 && reply->error == CONCLAVE_NO_NODE) {
         contender_node_gone(&e->c, CONCLAVE_ELOST);
         contender_run(&e->c);
     } else if (reply->error == CONCLAVE_NO_NODE) {
-        make_last(e);
+        record_make_last(e);
     } else {
         contender_trouble(&e->c, reply->error);
         contender_run(&e->c);
@@ -254,30 +257,30 @@ static void on_marked(struct step *step, const struct conclave_reply *reply)
 /* Marked before on_elected runs: a leader that dies inside it did not stop cleanly, either. */
 void election_takeover_run(struct conclave_election *e)
 {
-    if (ack_busy(e)) {
+    if (record_ack_busy(e)) {
         return;
     }
     if (e->takeover == TAKEOVER_UNKNOWN) {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, e->last_path, 0);
-        ack_submit(e, &op, on_last_read);
+        record_ack_submit(e, &op, record_on_last_read);
     } else if (e->takeover == TAKEOVER_MARK) {
         char text[LAST_TEXT_MAX];
-        last_text(e, false, text);
-        struct conclave_op parts[] = {check_own(e), set_last(e, text)};
+        record_last_text(e, false, text);
+        struct conclave_op parts[] = {record_check_own(e), record_set_last(e, text)};
         struct conclave_op op = conclave_op_multi(parts, 2);
-        ack_submit(e, &op, on_marked);
+        record_ack_submit(e, &op, record_on_marked);
     }
 }
 
 /* --- acknowledgement ---------------------------------------------------------------- */
 
-static void on_ack_watch(struct watch_slot *slot, enum conclave_event_type type)
+static void record_on_ack_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
     (void)type;
     contender_run(&CONTAINER_OF(slot, struct conclave_election, ack_watch)->c);
 }
 
-static void acknowledged(struct conclave_election *e, int32_t last_version)
+static void record_acknowledged(struct conclave_election *e, int32_t last_version)
 {
     e->acked = true;
     e->marked = true;
@@ -289,33 +292,34 @@ static void acknowledged(struct conclave_election *e, int32_t last_version)
 }
 
 /* It is sure that none of ours stands. */
-static void not_acknowledged(struct conclave_election *e)
+static void record_not_acknowledged(struct conclave_election *e)
 {
     e->acked = false;
     e->ack_unknown = false;
 }
 
 /* Ours, though the answer was lost: which version of `last` came with it? */
-static void on_own_last(struct step *step, const struct conclave_reply *reply)
+static void record_on_own_last(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_election *e = of_step(step);
+    struct conclave_election *e = record_of_step(step);
     int64_t czxid = 0;
     bool clean = false;
     if (e->c.node_session != client_session_id(election_rt(e)->client)) {
-        not_acknowledged(e);
-    } else if (reply->error == 0 && last_parse(reply->data, reply->data_len, &czxid, &clean) &&
+        record_not_acknowledged(e);
+    } else if (reply->error == 0 &&
+               record_last_parse(reply->data, reply->data_len, &czxid, &clean) &&
                czxid == e->c.czxid) {
-        acknowledged(e, reply->stat.version);
+        record_acknowledged(e, reply->stat.version);
     } else if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
         contender_trouble(&e->c, reply->error);
     } else {
-        not_acknowledged(
+        record_not_acknowledged(
             e); /* somebody else has written it since: `current` is not ours any more */
     }
     contender_run(&e->c);
 }
 
-static bool is_ours(const struct conclave_election *e, const struct conclave_reply *reply)
+static bool record_is_ours(const struct conclave_election *e, const struct conclave_reply *reply)
 {
     char text[LAST_TEXT_MAX] = "";
     char *at = text;
@@ -324,21 +328,21 @@ static bool is_ours(const struct conclave_election *e, const struct conclave_rep
         return false;
     }
     memcpy(text, reply->data, reply->data_len < sizeof text ? reply->data_len : sizeof text - 1);
-    return read_number(&at, "token=", 10, &czxid) && czxid == e->c.czxid;
+    return record_read_number(&at, "token=", 10, &czxid) && czxid == e->c.czxid;
 }
 
-static void on_current(struct step *step, const struct conclave_reply *reply)
+static void record_on_current(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_election *e = of_step(step);
+    struct conclave_election *e = record_of_step(step);
     watch_slot_answered(&e->ack_watch, reply->error == 0);
-    if (reply->error == 0 && is_ours(e, reply)) {
+    if (reply->error == 0 && record_is_ours(e, reply)) {
         watch_slot_clear(&e->ack_watch);
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, e->last_path, 0);
-        ack_submit(e, &op, on_own_last);
+        record_ack_submit(e, &op, record_on_own_last);
         return;
     }
     if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE) {
-        not_acknowledged(e);
+        record_not_acknowledged(e);
     } else {
         contender_trouble(&e->c, reply->error);
     }
@@ -346,13 +350,13 @@ static void on_current(struct step *step, const struct conclave_reply *reply)
         e->steal = true;
     }
     e->steal_read = false;
-    if (e->steal || !still_leads(e)) {
+    if (e->steal || !record_still_leads(e)) {
         watch_slot_clear(&e->ack_watch);
     }
     contender_run(&e->c);
 }
 
-static void read_current(struct conclave_election *e)
+static void record_read_current(struct conclave_election *e)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, NULL, 0);
     op.linearizable = e->ack_unknown; /* the server that we are at now may lag behind that write */
@@ -361,23 +365,23 @@ static void read_current(struct conclave_election *e)
         contender_retry_later(&e->c);
         return;
     }
-    ack_submit(e, &op, on_current);
+    record_ack_submit(e, &op, record_on_current);
 }
 
 /* Which version of `last` goes with the acknowledgement that is read next: as long as it stays,
  * `current` is what was read, or gone. Its own version would not tell: a new one begins at 0. */
-static void on_steal_last(struct step *step, const struct conclave_reply *reply)
+static void record_on_steal_last(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_election *e = of_step(step);
-    if (!still_leads(e)) {
+    struct conclave_election *e = record_of_step(step);
+    if (!record_still_leads(e)) {
         /* dropped */
     } else if (reply->error == 0) {
         e->steal_read = true;
         e->steal_version = reply->stat.version;
-        read_current(e);
+        record_read_current(e);
         return;
     } else if (reply->error == CONCLAVE_NO_NODE) {
-        make_last(e);
+        record_make_last(e);
         return;
     } else {
         contender_trouble(&e->c, reply->error);
@@ -386,35 +390,35 @@ static void on_steal_last(struct step *step, const struct conclave_reply *reply)
 }
 
 /* There is an acknowledgement already: whose? */
-static void examine_current(struct conclave_election *e)
+static void record_examine_current(struct conclave_election *e)
 {
     if (e->options.steal_stale_ack) {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, e->last_path, 0);
-        ack_submit(e, &op, on_steal_last);
+        record_ack_submit(e, &op, record_on_steal_last);
     } else {
-        read_current(e);
+        record_read_current(e);
     }
 }
 
 /* The transaction was refused: by which part, and what is to be done about it. True: something
  * was begun. */
-static bool ack_refused(struct conclave_election *e, const struct conclave_reply *reply,
-                        bool stolen)
+static bool record_ack_refused(struct conclave_election *e, const struct conclave_reply *reply,
+                               bool stolen)
 {
-    size_t part = failed_part(reply);
+    size_t part = record_failed_part(reply);
     size_t create_part = stolen ? 2 : 1;
     bool changed = stolen && (part == 1 || reply->error == CONCLAVE_BAD_VERSION);
     if (part >= reply->results_count) {
         contender_trouble(&e->c, reply->error); /* no answer by parts */
     } else if (part == 0 && reply->error == CONCLAVE_NO_NODE) {
         contender_node_gone(&e->c, CONCLAVE_ELOST);
-    } else if (changed || !still_leads(e)) {
+    } else if (changed || !record_still_leads(e)) {
         return false; /* since it was read, or not of interest any more */
     } else if (part == create_part && reply->error == CONCLAVE_NODE_EXISTS) {
-        examine_current(e);
+        record_examine_current(e);
         return true;
     } else if (reply->error == CONCLAVE_NO_NODE) {
-        make_last(e);
+        record_make_last(e);
         return true;
     } else {
         contender_trouble(&e->c, reply->error);
@@ -422,21 +426,21 @@ static bool ack_refused(struct conclave_election *e, const struct conclave_reply
     return false;
 }
 
-static void on_ack(struct step *step, const struct conclave_reply *reply)
+static void record_on_ack(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_election *e = of_step(step);
+    struct conclave_election *e = record_of_step(step);
     bool stolen = e->steal;
     e->steal = false;
     if (e->c.node_session != client_session_id(election_rt(e)->client)) {
-        not_acknowledged(e); /* went with its session */
+        record_not_acknowledged(e); /* went with its session */
     } else if (reply->error == 0) {
-        acknowledged(e, reply->results[stolen ? 3 : 2].stat.version);
+        record_acknowledged(e, reply->results[stolen ? 3 : 2].stat.version);
     } else if (error_is_unknown(reply->error)) {
         contender_trouble(&e->c, reply->error);
     } else {
         /* The one that exists may be our own, of an earlier try whose answer was lost. */
         e->ack_unknown = reply->error == CONCLAVE_NODE_EXISTS;
-        if (ack_refused(e, reply, stolen)) {
+        if (record_ack_refused(e, reply, stolen)) {
             return;
         }
     }
@@ -445,7 +449,7 @@ static void on_ack(struct step *step, const struct conclave_reply *reply)
 
 void election_ack_run(struct conclave_election *e)
 {
-    if (ack_busy(e)) {
+    if (record_ack_busy(e)) {
         return;
     }
     char last[LAST_TEXT_MAX];
@@ -453,14 +457,14 @@ void election_ack_run(struct conclave_election *e)
     struct conclave_op parts[4];
     size_t count = 0;
     buf_init(&current, 0);
-    last_text(e, false, last);
-    current_text(e, &current);
+    record_last_text(e, false, last);
+    record_current_text(e, &current);
     if (!buf_ok(&current)) {
         buf_finish(&current);
         contender_retry_later(&e->c);
         return;
     }
-    parts[count++] = check_own(e);
+    parts[count++] = record_check_own(e);
     if (e->steal) {
         parts[count++] = conclave_op_path(CONCLAVE_OP_DELETE, e->current_path, -1);
     }
@@ -468,20 +472,20 @@ void election_ack_run(struct conclave_election *e)
         conclave_op_create(e->current_path, current.data, current.len, CONCLAVE_EPHEMERAL);
     parts[count].acl = e->acl;
     parts[count++].acl_count = e->options.acl_count;
-    parts[count] = set_last(e, last);
+    parts[count] = record_set_last(e, last);
     parts[count++].version = e->steal ? e->steal_version : -1;
     struct conclave_op op = conclave_op_multi(parts, count);
     if (!e->ack_unknown) {
         e->ack_data_old = false; /* else an earlier one may stand, with the data of then */
     }
     e->ack_unknown = true;
-    ack_submit(e, &op, on_ack);
+    record_ack_submit(e, &op, record_on_ack);
     buf_finish(&current);
 }
 
 /* --- data -------------------------------------------------------------------------- */
 
-static void on_data_set(struct step *step, const struct conclave_reply *reply)
+static void record_on_data_set(struct step *step, const struct conclave_reply *reply)
 {
     struct conclave_election *e = CONTAINER_OF(step, struct conclave_election, data_step);
     bool current = e->data_generation == e->c.generation && e->c.node != NULL;
@@ -501,7 +505,7 @@ void election_data_run(struct conclave_election *e)
         return;
     }
     buf_init(&current, 0);
-    current_text(e, &current);
+    record_current_text(e, &current);
     if (!buf_ok(&current)) {
         buf_finish(&current);
         contender_retry_later(&e->c);
@@ -512,13 +516,13 @@ void election_data_run(struct conclave_election *e)
     struct conclave_op op = conclave_op_multi(parts, e->acked ? 2 : 1);
     e->data_dirty = false;
     e->data_generation = e->c.generation;
-    step_submit(&e->data_step, &op, on_data_set);
+    step_submit(&e->data_step, &op, record_on_data_set);
     buf_finish(&current);
 }
 
 /* --- leaving ---------------------------------------------------------------------- */
 
-static void left(struct conclave_election *e)
+static void record_left(struct conclave_election *e)
 {
     e->acked = false;
     e->ack_unknown = false;
@@ -530,7 +534,7 @@ static void left(struct conclave_election *e)
 }
 
 /* One part fewer: whatever is gone already needs no deletion. */
-static void leave_without(struct conclave_election *e, const struct conclave_op *part)
+static void record_leave_without(struct conclave_election *e, const struct conclave_op *part)
 {
     if (part->path == e->c.node) {
         contender_node_gone(&e->c, CONCLAVE_ELOST);
@@ -544,14 +548,15 @@ static void leave_without(struct conclave_election *e, const struct conclave_op 
 
 /* What has to go, in one transaction: `current` is ours as long as our node stands, or as long
  * as `last` is as we wrote it. */
-static size_t leave_parts(struct conclave_election *e, const char *text, struct conclave_op *parts)
+static size_t record_leave_parts(struct conclave_election *e, const char *text,
+                                 struct conclave_op *parts)
 {
     size_t count = 0;
     if (e->c.node != NULL) {
         parts[count++] = conclave_op_path(CONCLAVE_OP_DELETE, e->c.node, -1);
     }
     if (e->marked && e->stopped_clean && e->c.node != NULL) {
-        parts[count++] = set_last(e, text);
+        parts[count++] = record_set_last(e, text);
         parts[count - 1].version = e->last_version;
     } else if (e->acked) {
         parts[count++] = conclave_op_path(CONCLAVE_OP_CHECK, e->last_path, e->last_version);
@@ -562,34 +567,34 @@ static size_t leave_parts(struct conclave_election *e, const char *text, struct 
     return count;
 }
 
-static void on_tidied(struct step *step, const struct conclave_reply *reply)
+static void record_on_tidied(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_election *e = of_step(step);
+    struct conclave_election *e = record_of_step(step);
     bool alone = e->tidy == TIDY_LIST && reply->error == 0 && reply->children_count == 0;
     if (alone && e->c.state == CONTENDER_LEAVING) {
         e->tidy = TIDY_DELETE;
     } else if (e->c.state == CONTENDER_LEAVING) {
-        left(e);
+        record_left(e);
     }
     contender_run(&e->c);
 }
 
 /* A candidate that comes in between finds `last` gone and creates it, or has written it, and the deletion fails. */
-static void tidy_run(struct conclave_election *e)
+static void record_tidy_run(struct conclave_election *e)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, e->path, -1);
     if (e->tidy == TIDY_DELETE) {
         op = conclave_op_path(CONCLAVE_OP_DELETE, e->last_path, e->last_version);
     }
-    ack_submit(e, &op, on_tidied);
+    record_ack_submit(e, &op, record_on_tidied);
 }
 
-/* The node has been deleted. results: of leave_parts. */
-static void on_node_deleted(struct conclave_election *e, const struct conclave_reply *reply)
+/* The node has been deleted. results: of record_leave_parts. */
+static void record_on_node_deleted(struct conclave_election *e, const struct conclave_reply *reply)
 {
     bool wrote_last = e->marked && e->stopped_clean && e->c.node != NULL;
     if (!wrote_last || !e->c.closing.ending || reply->results_count < 2) {
-        left(e);
+        record_left(e);
         return;
     }
     e->last_version = reply->results[1].stat.version;
@@ -598,23 +603,24 @@ static void on_node_deleted(struct conclave_election *e, const struct conclave_r
     contender_node_gone(&e->c, CONCLAVE_ECANCELED);
 }
 
-static void on_left(struct step *step, const struct conclave_reply *reply)
+static void record_on_left(struct step *step, const struct conclave_reply *reply)
 {
-    struct conclave_election *e = of_step(step);
+    struct conclave_election *e = record_of_step(step);
     char text[LAST_TEXT_MAX];
     struct conclave_op parts[3];
-    size_t part = failed_part(reply);
-    if (!still(e, CONTENDER_LEAVING)) {
+    size_t part = record_failed_part(reply);
+    if (!record_still(e, CONTENDER_LEAVING)) {
         contender_run(&e->c);
         return;
     }
-    last_text(e, true, text);
-    size_t count = leave_parts(e, text, parts); /* as they were sent: nothing has changed them */
+    record_last_text(e, true, text);
+    size_t count =
+        record_leave_parts(e, text, parts); /* as they were sent: nothing has changed them */
     bool gone = reply->error == CONCLAVE_NO_NODE || reply->error == CONCLAVE_BAD_VERSION;
     if (reply->error == 0) {
-        on_node_deleted(e, reply);
+        record_on_node_deleted(e, reply);
     } else if (gone && part < count) {
-        leave_without(e, &parts[part]);
+        record_leave_without(e, &parts[part]);
     } else if (error_is_unknown(reply->error)) {
         contender_trouble(&e->c, reply->error);
     } else if (e->c.node != NULL && e->acked) {
@@ -626,7 +632,7 @@ static void on_left(struct step *step, const struct conclave_reply *reply)
             deletes_add(&election_rt(e)->deletes, e->c.node, NULL, NULL) != 0) {
             contender_retry_later(&e->c);
         } else {
-            left(e);
+            record_left(e);
         }
     }
     contender_run(&e->c);
@@ -643,9 +649,9 @@ void election_leave_run(struct conclave_election *e)
     client_timer_stop(election_rt(e)->client, &e->delay);
     if (e->c.node == NULL && !e->acked && !e->ack_unknown) {
         if (e->tidy != TIDY_NONE && recipes_connected(election_rt(e))) {
-            tidy_run(e);
+            record_tidy_run(e);
         } else {
-            left(e);
+            record_left(e);
         }
         return;
     }
@@ -653,18 +659,18 @@ void election_leave_run(struct conclave_election *e)
         return;
     }
     if (e->ack_unknown) {
-        read_current(e);
+        record_read_current(e);
         return;
     }
-    last_text(e, true, text);
-    struct conclave_op op = conclave_op_multi(parts, leave_parts(e, text, parts));
-    ack_submit(e, &op, on_left);
+    record_last_text(e, true, text);
+    struct conclave_op op = conclave_op_multi(parts, record_leave_parts(e, text, parts));
+    record_ack_submit(e, &op, record_on_left);
 }
 
 void election_ack_init(struct conclave_election *e)
 {
     step_init(&e->ack_step, &e->c.handle);
     step_init(&e->data_step, &e->c.handle);
-    watch_slot_init(&e->ack_watch, &e->c.handle, on_ack_watch);
-    client_timer_init(&e->delay, on_delay, e);
+    watch_slot_init(&e->ack_watch, &e->c.handle, record_on_ack_watch);
+    client_timer_init(&e->delay, record_on_delay, e);
 }

@@ -7,38 +7,38 @@
 
 enum { OBSERVER_RETRY_MS = 250 };
 
-static struct observer *of_step(struct step *step)
+static struct observer *observer_of_step(struct step *step)
 {
     return CONTAINER_OF(step, struct observer, step);
 }
 
-static struct conclave_recipes *rt_of(const struct observer *o)
+static struct conclave_recipes *observer_rt_of(const struct observer *o)
 {
     return election_rt(o->election);
 }
 
-static void retry_later(struct observer *o)
+static void observer_retry_later(struct observer *o)
 {
-    struct conclave_client *client = rt_of(o)->client;
+    struct conclave_client *client = observer_rt_of(o)->client;
     client_timer_start(client, &o->retry,
                        client_now_ns(client) + (int64_t)OBSERVER_RETRY_MS * 1000000);
 }
 
 /* Lost links are followed by new ones; what else fails is tried again, and ends the handle if
  * it cannot get better. */
-static void trouble(struct observer *o, int error)
+static void observer_trouble(struct observer *o, int error)
 {
     if (error_is_fatal(error)) {
         contender_end(&o->election->c, error);
         contender_run(&o->election->c);
     } else if (error != CONCLAVE_CONNECTION_LOSS) {
-        retry_later(o);
+        observer_retry_later(o);
     }
 }
 
 /* --- what was seen --------------------------------------------------------------- */
 
-static void news_free(struct leader_news *news)
+static void observer_news_free(struct leader_news *news)
 {
     if (news != NULL) {
         free(news->node);
@@ -47,7 +47,7 @@ static void news_free(struct leader_news *news)
     }
 }
 
-static bool news_equal(const struct leader_news *a, const struct leader_news *b)
+static bool observer_news_equal(const struct leader_news *a, const struct leader_news *b)
 {
     if (a->present != b->present || a->acked != b->acked || a->czxid != b->czxid) {
         return false;
@@ -57,7 +57,7 @@ static bool news_equal(const struct leader_news *a, const struct leader_news *b)
 }
 
 /* Takes news. */
-static void see(struct observer *o, struct leader_news *news)
+static void observer_see(struct observer *o, struct leader_news *news)
 {
     if (news->present && news->czxid < o->max_czxid) {
         news->present = false; /* its time is over, though it can still be read */
@@ -67,12 +67,12 @@ static void see(struct observer *o, struct leader_news *news)
     if (news->czxid > o->max_czxid) {
         o->max_czxid = news->czxid;
     }
-    if (o->seen != NULL && news_equal(o->seen, news)) {
-        news_free(news);
+    if (o->seen != NULL && observer_news_equal(o->seen, news)) {
+        observer_news_free(news);
         return;
     }
     if (o->seen != NULL && !o->seen->in_use) {
-        news_free(o->seen);
+        observer_news_free(o->seen);
     }
     o->seen = news;
     o->due = true;
@@ -80,13 +80,13 @@ static void see(struct observer *o, struct leader_news *news)
 }
 
 /* candidate: the data of its node. NULL without memory. */
-static struct leader_news *news_make(const char *node, const void *candidate, size_t len)
+static struct leader_news *observer_news_make(const char *node, const void *candidate, size_t len)
 {
     struct leader_news *news = calloc(1, sizeof *news);
     const char *id;
     if (news == NULL || (news->node = strdup(node)) == NULL ||
         (news->text = malloc(len + 1)) == NULL) {
-        news_free(news);
+        observer_news_free(news);
         return NULL;
     }
     if (len > 0) {
@@ -97,12 +97,12 @@ static struct leader_news *news_make(const char *node, const void *candidate, si
     return news;
 }
 
-static void see_leader(struct observer *o, const char *node, const void *candidate, size_t len,
-                       bool acked, int64_t czxid, int64_t session_id)
+static void observer_see_leader(struct observer *o, const char *node, const void *candidate,
+                                size_t len, bool acked, int64_t czxid, int64_t session_id)
 {
-    struct leader_news *news = news_make(node, candidate, len);
+    struct leader_news *news = observer_news_make(node, candidate, len);
     if (news == NULL) {
-        retry_later(o);
+        observer_retry_later(o);
         return;
     }
     news->acked = acked;
@@ -111,60 +111,60 @@ static void see_leader(struct observer *o, const char *node, const void *candida
     if (!name_parse(o->election->options.naming, node, &news->sequence)) {
         news->sequence = 0;
     }
-    see(o, news);
+    observer_see(o, news);
 }
 
-static void see_none(struct observer *o)
+static void observer_see_none(struct observer *o)
 {
     struct leader_news *news = calloc(1, sizeof *news);
     if (news == NULL) {
-        retry_later(o);
+        observer_retry_later(o);
         return;
     }
-    see(o, news);
+    observer_see(o, news);
 }
 
 /* --- <path>.leader/current ---------------------------------------------------------- */
 
-static void on_current_read(struct step *step, const struct conclave_reply *reply)
+static void observer_on_current_read(struct step *step, const struct conclave_reply *reply)
 {
-    struct observer *o = of_step(step);
+    struct observer *o = observer_of_step(step);
     struct leader_text leader;
     if (reply->error == 0) {
         char *text = malloc(reply->data_len + 1);
         if (text == NULL) {
-            retry_later(o);
+            observer_retry_later(o);
             return;
         }
         if (reply->data_len > 0) {
             memcpy(text, reply->data, reply->data_len);
         }
         if (leader_text_parse(text, reply->data_len, &leader)) {
-            see_leader(o, leader.node, leader.candidate, leader.candidate_len, true, leader.czxid,
-                       leader.session_id);
+            observer_see_leader(o, leader.node, leader.candidate, leader.candidate_len, true,
+                                leader.czxid, leader.session_id);
         } else {
             o->has_current = false; /* not an election's: as if it were not there */
         }
         free(text);
     } else if (reply->error != CONCLAVE_NO_NODE) {
         watch_slot_clear(&o->current); /* so that it is asked again */
-        trouble(o, reply->error);
+        observer_trouble(o, reply->error);
     }
     observer_run(o);
 }
 
-static void on_current(struct step *step, const struct conclave_reply *reply)
+static void observer_on_current(struct step *step, const struct conclave_reply *reply)
 {
-    struct observer *o = of_step(step);
+    struct observer *o = observer_of_step(step);
     bool known = reply->error == 0 || reply->error == CONCLAVE_NO_NODE;
     watch_slot_answered(&o->current, known);
     o->has_current = reply->error == 0;
     if (!known) {
-        trouble(o, reply->error);
+        observer_trouble(o, reply->error);
     } else if (o->has_current && o->active) {
         watch_slot_clear(&o->first);
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, o->election->current_path, 0);
-        step_submit(&o->step, &op, on_current_read);
+        step_submit(&o->step, &op, observer_on_current_read);
         return;
     }
     observer_run(o);
@@ -172,54 +172,54 @@ static void on_current(struct step *step, const struct conclave_reply *reply)
 
 /* --- candidates -------------------------------------------------------------------- */
 
-static void on_first(struct step *step, const struct conclave_reply *reply)
+static void observer_on_first(struct step *step, const struct conclave_reply *reply)
 {
-    struct observer *o = of_step(step);
+    struct observer *o = observer_of_step(step);
     watch_slot_answered(&o->first, reply->error == 0);
     if (reply->error == 0) {
-        see_leader(o, o->candidate, reply->data, reply->data_len, false, reply->stat.czxid,
-                   reply->stat.ephemeral_owner);
+        observer_see_leader(o, o->candidate, reply->data, reply->data_len, false, reply->stat.czxid,
+                            reply->stat.ephemeral_owner);
     } else if (reply->error != CONCLAVE_NO_NODE) {
-        trouble(o, reply->error);
+        observer_trouble(o, reply->error);
     }
     observer_run(o);
 }
 
-static void read_first(struct observer *o, const char *name)
+static void observer_read_first(struct observer *o, const char *name)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, NULL, 0);
     char *path = path_join(o->election->path, name);
     char *copy = strdup(name);
     if (path == NULL || copy == NULL || watch_slot_prepare(&o->first, path, &op) != 0) {
         free(copy);
-        retry_later(o);
+        observer_retry_later(o);
     } else {
         free(o->candidate);
         o->candidate = copy;
-        step_submit(&o->step, &op, on_first);
+        step_submit(&o->step, &op, observer_on_first);
     }
     free(path);
 }
 
-static void on_parent(struct step *step, const struct conclave_reply *reply)
+static void observer_on_parent(struct step *step, const struct conclave_reply *reply)
 {
-    struct observer *o = of_step(step);
+    struct observer *o = observer_of_step(step);
     watch_slot_answered(&o->first, reply->error == 0 || reply->error == CONCLAVE_NO_NODE);
     if (reply->error == CONCLAVE_NO_NODE) {
-        see_none(o);
+        observer_see_none(o);
     } else if (reply->error == 0) {
         watch_slot_clear(&o->first); /* made in between: listed anew */
     } else {
-        trouble(o, reply->error);
+        observer_trouble(o, reply->error);
     }
     observer_run(o);
 }
 
 /* Answers both lists: the first, without a watch, and the second, with one, when the first was
  * empty. */
-static void on_children(struct step *step, const struct conclave_reply *reply)
+static void observer_on_children(struct step *step, const struct conclave_reply *reply)
 {
-    struct observer *o = of_step(step);
+    struct observer *o = observer_of_step(step);
     struct line_entry *list = NULL;
     size_t count = 0;
     if (o->first.pending) {
@@ -228,21 +228,21 @@ static void on_children(struct step *step, const struct conclave_reply *reply)
     if (reply->error == CONCLAVE_NO_NODE) {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, NULL, 0);
         if (watch_slot_prepare(&o->first, o->election->path, &op) == 0) {
-            step_submit(&o->step, &op, on_parent);
+            step_submit(&o->step, &op, observer_on_parent);
             return;
         }
-        retry_later(o);
+        observer_retry_later(o);
     } else if (reply->error != 0) {
-        trouble(o, reply->error);
+        observer_trouble(o, reply->error);
     } else if (contenders_filter(o->election->options.naming, reply->children,
                                  reply->children_count, &list, &count) != 0) {
-        retry_later(o);
+        observer_retry_later(o);
     } else if (count > 0) {
         o->empty = false;
         contenders_sort(list, count, false);
-        read_first(o, list[0].name);
+        observer_read_first(o, list[0].name);
     } else if (o->first.armed) {
-        see_none(o);
+        observer_see_none(o);
     } else {
         o->empty = true;
     }
@@ -250,65 +250,65 @@ static void on_children(struct step *step, const struct conclave_reply *reply)
     observer_run(o);
 }
 
-static void list_candidates(struct observer *o)
+static void observer_list_candidates(struct observer *o)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, o->election->path, 0);
     if (o->empty) {
         o->empty = false;
         if (watch_slot_prepare(&o->first, o->election->path, &op) != 0) {
-            retry_later(o);
+            observer_retry_later(o);
             return;
         }
     }
-    step_submit(&o->step, &op, on_children);
+    step_submit(&o->step, &op, observer_on_children);
 }
 
 /* --- the machine ------------------------------------------------------------------- */
 
-static void on_synced(struct step *step, const struct conclave_reply *reply)
+static void observer_on_synced(struct step *step, const struct conclave_reply *reply)
 {
-    struct observer *o = of_step(step);
+    struct observer *o = observer_of_step(step);
     o->synced = reply->error == 0;
     if (reply->error != 0) {
-        trouble(o, reply->error);
+        observer_trouble(o, reply->error);
     }
     observer_run(o);
 }
 
 void observer_run(struct observer *o)
 {
-    if (!o->active || o->step.busy || !recipes_connected(rt_of(o)) ||
+    if (!o->active || o->step.busy || !recipes_connected(observer_rt_of(o)) ||
         client_timer_active(&o->retry)) {
         return;
     }
     if (!o->synced) {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, o->election->path, 0);
-        step_submit(&o->step, &op, on_synced);
+        step_submit(&o->step, &op, observer_on_synced);
     } else if (!o->current.armed) {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, NULL, 0);
         if (watch_slot_prepare(&o->current, o->election->current_path, &op) != 0) {
-            retry_later(o);
+            observer_retry_later(o);
             return;
         }
-        step_submit(&o->step, &op, on_current);
+        step_submit(&o->step, &op, observer_on_current);
     } else if (!o->has_current && !o->first.armed) {
-        list_candidates(o);
+        observer_list_candidates(o);
     }
 }
 
-static void on_retry(struct conclave_client *client, void *ctx)
+static void observer_on_retry(struct conclave_client *client, void *ctx)
 {
     (void)client;
     observer_run(ctx);
 }
 
-static void on_current_watch(struct watch_slot *slot, enum conclave_event_type type)
+static void observer_on_current_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
     (void)type;
     observer_run(CONTAINER_OF(slot, struct observer, current));
 }
 
-static void on_first_watch(struct watch_slot *slot, enum conclave_event_type type)
+static void observer_on_first_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
     (void)type;
     observer_run(CONTAINER_OF(slot, struct observer, first));
@@ -319,14 +319,14 @@ void observer_on_state(struct observer *o, enum conclave_state state)
     if (state == CONCLAVE_STATE_SUSPENDED || state == CONCLAVE_STATE_LOST) {
         o->synced = false; /* the next server may lag */
     }
-    client_timer_stop(rt_of(o)->client, &o->retry);
+    client_timer_stop(observer_rt_of(o)->client, &o->retry);
     observer_run(o);
 }
 
 bool observer_tell(struct observer *o)
 {
     struct conclave_election *e = o->election;
-    struct conclave_client *client = rt_of(o)->client;
+    struct conclave_client *client = observer_rt_of(o)->client;
     if (!o->due || !o->active) {
         return false;
     }
@@ -351,7 +351,7 @@ bool observer_tell(struct observer *o)
     client_lock(client);
     news->in_use = false;
     if (news != o->seen) {
-        news_free(news);
+        observer_news_free(news);
     }
     return true;
 }
@@ -361,9 +361,9 @@ void observer_init(struct observer *o, struct conclave_election *e)
     memset(o, 0, sizeof *o);
     o->election = e;
     step_init(&o->step, &e->c.handle);
-    watch_slot_init(&o->current, &e->c.handle, on_current_watch);
-    watch_slot_init(&o->first, &e->c.handle, on_first_watch);
-    client_timer_init(&o->retry, on_retry, o);
+    watch_slot_init(&o->current, &e->c.handle, observer_on_current_watch);
+    watch_slot_init(&o->first, &e->c.handle, observer_on_first_watch);
+    client_timer_init(&o->retry, observer_on_retry, o);
 }
 
 void observer_start(struct observer *o)
@@ -375,7 +375,7 @@ void observer_start(struct observer *o)
 void observer_stop(struct observer *o)
 {
     o->active = false;
-    client_timer_stop(rt_of(o)->client, &o->retry);
+    client_timer_stop(observer_rt_of(o)->client, &o->retry);
     if (!o->step.busy) {
         watch_slot_clear(&o->current);
         watch_slot_clear(&o->first);
@@ -386,7 +386,7 @@ void observer_finish(struct observer *o)
 {
     watch_slot_clear(&o->current);
     watch_slot_clear(&o->first);
-    client_timer_stop(rt_of(o)->client, &o->retry);
+    client_timer_stop(observer_rt_of(o)->client, &o->retry);
     free(o->candidate);
-    news_free(o->seen);
+    observer_news_free(o->seen);
 }

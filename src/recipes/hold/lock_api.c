@@ -15,7 +15,7 @@ enum { LOCK_ID_MAX = 1024 };
 
 /* --- a handle -------------------------------------------------------------------- */
 
-static bool options_valid(const struct conclave_lock_options *o)
+static bool lock_options_valid(const struct conclave_lock_options *o)
 {
     if (o->size < sizeof *o || o->path == NULL || !path_is_valid(o->path, false) ||
         strcmp(o->path, "/") == 0) {
@@ -31,7 +31,7 @@ static bool options_valid(const struct conclave_lock_options *o)
            o->lease.grace_ms >= 0;
 }
 
-static bool copy_options(struct conclave_lock *l, const struct conclave_lock_options *o)
+static bool lock_copy_options(struct conclave_lock *l, const struct conclave_lock_options *o)
 {
     l->options = *o;
     l->path = strdup(o->path);
@@ -68,11 +68,11 @@ int lock_create(struct conclave_recipes *rt, const struct conclave_lock_options 
     if (error != 0) {
         return error;
     }
-    if (options == NULL || !options_valid(options)) {
+    if (options == NULL || !lock_options_valid(options)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_lock *l = calloc(1, sizeof *l);
-    if (l == NULL || !copy_options(l, options)) {
+    if (l == NULL || !lock_copy_options(l, options)) {
         lock_free_copies(l);
         return CONCLAVE_ENOMEM;
     }
@@ -108,7 +108,7 @@ uint64_t lock_owner(uint64_t owner)
     return owner != 0 ? owner : (UINT64_C(1) << 63) | (uint64_t)syscall(SYS_gettid);
 }
 
-static bool request_done(void *ctx)
+static bool lock_request_done(void *ctx)
 {
     return ((struct lock_request *)ctx)->done;
 }
@@ -125,7 +125,7 @@ int lock_acquire(struct conclave_lock *l, uint64_t owner, int64_t timeout_ms,
     client_lock(client);
     handle_ref(&l->c.handle);
     lock_request_add(l, &request, timeout_ms);
-    error = client_wait(client, request_done, &request, CONCLAVE_FOREVER);
+    error = client_wait(client, lock_request_done, &request, CONCLAVE_FOREVER);
     if (!request.done) { /* it may not wait here */
         lock_answer(l, &request, error);
         contender_run(&l->c);
@@ -232,7 +232,7 @@ static bool lock_is_leaving(const struct conclave_lock *l)
     return l->deletions > 0 || l->c.state == CONTENDER_LEAVING;
 }
 
-static bool release_done(void *ctx)
+static bool lock_release_done(void *ctx)
 {
     return ((struct lock_release *)ctx)->done;
 }
@@ -251,7 +251,8 @@ int lock_release(struct conclave_lock *l, uint64_t owner, int64_t timeout_ms)
     error = lock_let_go(l, owner, &last);
     if (error == 0 && last && lock_is_leaving(l)) {
         list_push_back(&l->releases, &release.link);
-        error = client_wait(client, release_done, &release, client_deadline_ns(client, timeout_ms));
+        error = client_wait(client, lock_release_done, &release,
+                            client_deadline_ns(client, timeout_ms));
         if (!release.done) {
             list_remove(&release.link);
         }
@@ -299,13 +300,13 @@ int conclave_lock_release_async(struct conclave_lock *l, uint64_t owner, conclav
 
 /* --- changing the kind ------------------------------------------------------------ */
 
-static bool change_finished(void *ctx)
+static bool lock_change_finished(void *ctx)
 {
     return ((struct lock_change_result *)ctx)->done;
 }
 
-static int change_begin(struct conclave_lock *l, enum name_kind to,
-                        struct lock_change_result *result)
+static int lock_change_begin(struct conclave_lock *l, enum name_kind to,
+                             struct lock_change_result *result)
 {
     bool fits = to == NAME_READ ? l->kind == NAME_WRITE : l->kind == NAME_READ;
     if (l->c.state == CONTENDER_STOPPING && l->owner == lock_owner(0)) {
@@ -341,11 +342,11 @@ static int change(struct conclave_lock *l, enum name_kind to, int64_t timeout_ms
     }
     client_lock(client);
     handle_ref(&l->c.handle);
-    error = change_begin(l, to, &result);
+    error = lock_change_begin(l, to, &result);
     if (error == 0) {
         contender_run(&l->c);
-        error =
-            client_wait(client, change_finished, &result, client_deadline_ns(client, timeout_ms));
+        error = client_wait(client, lock_change_finished, &result,
+                            client_deadline_ns(client, timeout_ms));
         if (result.done) {
             error = result.error;
         } else {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int by_path(const void *a, const void *b)
+static int locks_by_path(const void *a, const void *b)
 {
     const struct conclave_lock *x = *(struct conclave_lock *const *)a;
     const struct conclave_lock *y = *(struct conclave_lock *const *)b;
@@ -13,7 +13,8 @@ static int by_path(const void *a, const void *b)
 
 /* The handles in the order of their paths; free it with free. 0, CONCLAVE_EDEADLK,
  * CONCLAVE_ENOMEM. */
-static int sorted(struct conclave_lock *const *locks, size_t count, struct conclave_lock ***ret)
+static int locks_sorted(struct conclave_lock *const *locks, size_t count,
+                        struct conclave_lock ***ret)
 {
     struct conclave_lock **order = calloc(count == 0 ? 1 : count, sizeof *order);
     if (order == NULL) {
@@ -22,7 +23,7 @@ static int sorted(struct conclave_lock *const *locks, size_t count, struct concl
     for (size_t i = 0; i < count; i++) {
         order[i] = locks[i];
     }
-    qsort(order, count, sizeof *order, by_path);
+    qsort(order, count, sizeof *order, locks_by_path);
     for (size_t i = 1; i < count; i++) {
         /* The second would wait for the first; two ensembles may have the same path. */
         if (lock_rt(order[i])->client == lock_rt(order[i - 1])->client &&
@@ -35,7 +36,7 @@ static int sorted(struct conclave_lock *const *locks, size_t count, struct concl
     return 0;
 }
 
-static int64_t left_ms(const struct conclave_lock *l, int64_t deadline_ns)
+static int64_t locks_left_ms(const struct conclave_lock *l, int64_t deadline_ns)
 {
     if (deadline_ns == CONCLAVE_FOREVER) {
         return CONCLAVE_FOREVER;
@@ -45,7 +46,7 @@ static int64_t left_ms(const struct conclave_lock *l, int64_t deadline_ns)
 }
 
 /* In reverse order, from the one before `end` on. */
-static int release_before(struct conclave_lock **order, size_t end, int64_t timeout_ms)
+static int locks_release_before(struct conclave_lock **order, size_t end, int64_t timeout_ms)
 {
     int result = 0;
     if (end == 0) {
@@ -54,7 +55,7 @@ static int release_before(struct conclave_lock **order, size_t end, int64_t time
     int64_t deadline = client_deadline_ns(lock_rt(order[0])->client, timeout_ms);
     while (end > 0) {
         end--;
-        int error = conclave_lock_release(order[end], left_ms(order[end], deadline));
+        int error = conclave_lock_release(order[end], locks_left_ms(order[end], deadline));
         result = result == 0 ? error : result;
     }
     return result;
@@ -63,7 +64,7 @@ static int release_before(struct conclave_lock **order, size_t end, int64_t time
 int conclave_locks_acquire(struct conclave_lock *const *locks, size_t count, int64_t timeout_ms)
 {
     struct conclave_lock **order;
-    int error = sorted(locks, count, &order);
+    int error = locks_sorted(locks, count, &order);
     if (error != 0) {
         return error;
     }
@@ -71,7 +72,7 @@ int conclave_locks_acquire(struct conclave_lock *const *locks, size_t count, int
         count > 0 ? client_deadline_ns(lock_rt(order[0])->client, timeout_ms) : CONCLAVE_FOREVER;
     size_t held = 0;
     while (held < count && error == 0) {
-        int64_t left = timeout_ms == 0 ? 0 : left_ms(order[held], deadline);
+        int64_t left = timeout_ms == 0 ? 0 : locks_left_ms(order[held], deadline);
         if (left == 0 && timeout_ms != 0) {
             error = CONCLAVE_ETIMEDOUT;
         } else {
@@ -81,7 +82,7 @@ int conclave_locks_acquire(struct conclave_lock *const *locks, size_t count, int
     }
     if (error != 0) {
         /* Not waited for: the deletions go on. What was lost meanwhile is as good as released. */
-        int released = release_before(order, held, 0);
+        int released = locks_release_before(order, held, 0);
         (void)released;
     }
     free(order);
@@ -97,8 +98,8 @@ int conclave_locks_release(struct conclave_lock *const *locks, size_t count, int
     for (size_t i = 0; i < count; i++) {
         order[i] = locks[i];
     }
-    qsort(order, count, sizeof *order, by_path);
-    int error = release_before(order, count, timeout_ms);
+    qsort(order, count, sizeof *order, locks_by_path);
+    int error = locks_release_before(order, count, timeout_ms);
     free(order);
     return error;
 }

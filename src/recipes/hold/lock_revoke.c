@@ -27,7 +27,7 @@ struct revoke {
     char own[NAME_MAX_LEN]; /* our node's name */
 };
 
-static int ask(const struct revoke *r, struct conclave_op *op, struct conclave_reply **ret)
+static int revoke_ask(const struct revoke *r, struct conclave_op *op, struct conclave_reply **ret)
 {
     if (r->deadline_ns != CONCLAVE_FOREVER) {
         int64_t left = r->deadline_ns - client_now_ns(r->client);
@@ -41,7 +41,7 @@ static int ask(const struct revoke *r, struct conclave_op *op, struct conclave_r
 }
 
 /* The order of creation, where the numbers do not tell. */
-static int order(const struct revoke *r, struct line_entry *list, size_t count)
+static int revoke_order(const struct revoke *r, struct line_entry *list, size_t count)
 {
     if (!contenders_need_czxid(list, count)) {
         return 0;
@@ -53,7 +53,7 @@ static int order(const struct revoke *r, struct line_entry *list, size_t count)
             return CONCLAVE_ENOMEM;
         }
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, path, 0);
-        int error = ask(r, &op, &reply);
+        int error = revoke_ask(r, &op, &reply);
         list[i].gone = error == CONCLAVE_NO_NODE;
         if (error == 0) {
             list[i].czxid = reply->stat.czxid;
@@ -69,7 +69,7 @@ static int order(const struct revoke *r, struct line_entry *list, size_t count)
 }
 
 /* Tells one. 0 or CONCLAVE_NO_NODE (it has left), or the error. */
-static int tell(const struct revoke *r, const char *name)
+static int revoke_tell(const struct revoke *r, const char *name)
 {
     struct conclave_reply *reply = NULL;
     char *path = path_join(r->lock->path, name);
@@ -77,14 +77,14 @@ static int tell(const struct revoke *r, const char *name)
         return CONCLAVE_ENOMEM;
     }
     struct conclave_op op = conclave_op_set(path, REVOKE, REVOKE_LEN, -1);
-    int error = ask(r, &op, &reply);
+    int error = revoke_ask(r, &op, &reply);
     conclave_reply_free(reply);
     free(path);
     return error;
 }
 
 /* Those who hold it: the first, and while all are readers those behind it. */
-static int tell_holders(const struct revoke *r, const struct line_entry *list, size_t count)
+static int revoke_tell_holders(const struct revoke *r, const struct line_entry *list, size_t count)
 {
     int result = CONCLAVE_EEMPTY;
     for (size_t i = 0; i < count && !list[i].gone; i++) {
@@ -92,7 +92,7 @@ static int tell_holders(const struct revoke *r, const struct line_entry *list, s
             break;
         }
         if (strcmp(list[i].name, r->own) != 0) {
-            int error = tell(r, list[i].name);
+            int error = revoke_tell(r, list[i].name);
             if (error != 0 && error != CONCLAVE_NO_NODE) {
                 return error;
             }
@@ -118,15 +118,15 @@ int conclave_lock_request_revoke(struct conclave_lock *l, int64_t timeout_ms)
     r.deadline_ns = client_deadline_ns(r.client, timeout_ms);
     conclave_lock_node(l, r.own, sizeof r.own);
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, l->path, 0);
-    error = ask(&r, &op, &reply);
+    error = revoke_ask(&r, &op, &reply);
     if (error == 0) {
         error = place_contenders(&l->c.place, reply, &list, &count);
     }
     if (error == 0) {
-        error = order(&r, list, count);
+        error = revoke_order(&r, list, count);
     }
     if (error == 0) {
-        error = tell_holders(&r, list, count);
+        error = revoke_tell_holders(&r, list, count);
     }
     free(list);
     conclave_reply_free(reply);

@@ -19,8 +19,8 @@ struct conclave_master_switch {
 
 /* --- the election's callbacks --------------------------------------------------------- */
 
-static int on_elected(struct conclave_election *election, struct conclave_token token, bool regrant,
-                      void *ctx)
+static int switch_on_elected(struct conclave_election *election, struct conclave_token token,
+                             bool regrant, void *ctx)
 {
     struct conclave_master_switch *sw = ctx;
     (void)election;
@@ -28,8 +28,8 @@ static int on_elected(struct conclave_election *election, struct conclave_token 
     return sw->on_master != NULL ? sw->on_master(sw, token, sw->ctx) : 0;
 }
 
-static void on_revoked(struct conclave_election *election, int why, int64_t stop_within_ms,
-                       void *ctx)
+static void switch_on_revoked(struct conclave_election *election, int why, int64_t stop_within_ms,
+                              void *ctx)
 {
     struct conclave_master_switch *sw = ctx;
     (void)election;
@@ -39,7 +39,7 @@ static void on_revoked(struct conclave_election *election, int why, int64_t stop
     }
 }
 
-static void on_closed(struct conclave_election *election, int why, void *ctx)
+static void switch_on_closed(struct conclave_election *election, int why, void *ctx)
 {
     struct conclave_master_switch *sw = ctx;
     (void)election;
@@ -48,8 +48,8 @@ static void on_closed(struct conclave_election *election, int why, void *ctx)
 
 /* --- beginning and end ------------------------------------------------------------------ */
 
-static int connection_begin(struct conclave_master_switch *sw,
-                            const struct conclave_master_switch_options *o)
+static int switch_connection_begin(struct conclave_master_switch *sw,
+                                   const struct conclave_master_switch_options *o)
 {
     struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
     if (o->recipes != NULL) {
@@ -68,7 +68,7 @@ static int connection_begin(struct conclave_master_switch *sw,
     return error;
 }
 
-static void connection_end(struct conclave_master_switch *sw)
+static void switch_connection_end(struct conclave_master_switch *sw)
 {
     if (sw->client != NULL) {
         conclave_recipes_destroy(sw->recipes);
@@ -76,12 +76,13 @@ static void connection_end(struct conclave_master_switch *sw)
     }
 }
 
-static int election_begin(struct conclave_master_switch *sw,
-                          const struct conclave_master_switch_options *o,
-                          struct conclave_master_switch **ret)
+static int switch_election_begin(struct conclave_master_switch *sw,
+                                 const struct conclave_master_switch_options *o,
+                                 struct conclave_master_switch **ret)
 {
-    static const struct conclave_election_callbacks callbacks = {
-        .on_elected = on_elected, .on_revoked = on_revoked, .on_closed = on_closed};
+    static const struct conclave_election_callbacks callbacks = {.on_elected = switch_on_elected,
+                                                                 .on_revoked = switch_on_revoked,
+                                                                 .on_closed = switch_on_closed};
     struct conclave_election_options options = CONCLAVE_ELECTION_OPTIONS_INIT;
     options.path = o->path;
     options.id = o->id;
@@ -106,13 +107,13 @@ int conclave_master_switch_start(const struct conclave_master_switch_options *op
     sw->on_master = on_master;
     sw->on_slave = on_slave;
     sw->ctx = ctx;
-    int error = connection_begin(sw, options);
+    int error = switch_connection_begin(sw, options);
     if (error == 0) {
-        error = election_begin(sw, options, ret);
+        error = switch_election_begin(sw, options, ret);
     }
     if (error != 0) {
         *ret = NULL;
-        connection_end(sw);
+        switch_connection_end(sw);
         free(sw);
     }
     return error;
@@ -128,7 +129,7 @@ int conclave_master_switch_stop(struct conclave_master_switch *sw, int64_t timeo
         return error;
     }
     conclave_election_destroy(sw->election);
-    connection_end(sw);
+    switch_connection_end(sw);
     free(sw);
     return 0;
 }

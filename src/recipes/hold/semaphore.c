@@ -119,14 +119,15 @@ void semaphore_run(struct conclave_lock *l)
 
 enum { ANYBODY = 1 }; /* owner: who asks may release */
 
-static void on_lost(struct conclave_lock *lock, int why, int64_t stop_within_ms, void *ctx)
+static void semaphore_on_lost(struct conclave_lock *lock, int why, int64_t stop_within_ms,
+                              void *ctx)
 {
     struct conclave_semaphore *s = ctx;
     (void)lock;
     s->callbacks.on_lost(s, why, stop_within_ms, s->ctx);
 }
 
-static void on_closed(struct conclave_lock *lock, int why, void *ctx)
+static void semaphore_on_closed(struct conclave_lock *lock, int why, void *ctx)
 {
     struct conclave_semaphore *s = ctx;
     (void)lock;
@@ -149,8 +150,8 @@ int conclave_semaphore_create(struct conclave_recipes *rt,
     }
     if (callbacks != NULL) {
         s->callbacks = *callbacks;
-        lock_callbacks.on_lost = callbacks->on_lost != NULL ? on_lost : NULL;
-        lock_callbacks.on_closed = callbacks->on_closed != NULL ? on_closed : NULL;
+        lock_callbacks.on_lost = callbacks->on_lost != NULL ? semaphore_on_lost : NULL;
+        lock_callbacks.on_closed = callbacks->on_closed != NULL ? semaphore_on_closed : NULL;
     }
     s->ctx = ctx;
     lock.path = options->path;
@@ -181,8 +182,8 @@ struct call {
     void *ctx;
 };
 
-static void on_acquired(struct conclave_lock *lock, int error, struct conclave_token token,
-                        void *ctx)
+static void semaphore_on_acquired(struct conclave_lock *lock, int error,
+                                  struct conclave_token token, void *ctx)
 {
     struct call call = *(struct call *)ctx;
     (void)lock;
@@ -190,7 +191,7 @@ static void on_acquired(struct conclave_lock *lock, int error, struct conclave_t
     call.fn(call.semaphore, error, token, call.ctx);
 }
 
-static void on_released(struct conclave_lock *lock, int error, void *ctx)
+static void semaphore_on_released(struct conclave_lock *lock, int error, void *ctx)
 {
     struct call call = *(struct call *)ctx;
     (void)lock;
@@ -206,7 +207,8 @@ int conclave_semaphore_acquire_async(struct conclave_semaphore *s, int64_t timeo
         return CONCLAVE_ENOMEM;
     }
     *call = (struct call){.semaphore = s, .fn = fn, .ctx = ctx};
-    int error = conclave_lock_acquire_async(s->lock, ANYBODY, timeout_ms, on_acquired, call);
+    int error =
+        conclave_lock_acquire_async(s->lock, ANYBODY, timeout_ms, semaphore_on_acquired, call);
     if (error != 0) {
         free(call);
     }
@@ -229,7 +231,7 @@ int conclave_semaphore_release_async(struct conclave_semaphore *s, conclave_sema
         return CONCLAVE_ENOMEM;
     }
     *call = (struct call){.semaphore = s, .done = fn, .ctx = ctx};
-    int error = conclave_lock_release_async(s->lock, ANYBODY, on_released, call);
+    int error = conclave_lock_release_async(s->lock, ANYBODY, semaphore_on_released, call);
     if (error != 0) {
         free(call);
     }
