@@ -403,7 +403,9 @@ static void loop(struct hold *r)
                 /* A hook may have announced the term already: then the signal ends the term, not the waiting. */
                 hold_settle(r);
             }
-            take_signal(r, number);
+            if (r->phase != TURN_DONE) {
+                take_signal(r, number);
+            }
             break;
         case WAITER_FD:
             hold_guardian_news(r);
