@@ -17,7 +17,8 @@ enum { CONTENDER_RETRY_MS = 250 };
 static const uint16_t common_arrows[CONTENDER_STATES] = {
     [CONTENDER_OUT] = TO(JOINING) | TO(CLOSED),
     [CONTENDER_JOINING] = TO(WAITING),
-    [CONTENDER_WAITING] = TO(LEAVING),
+    [CONTENDER_WAITING] = TO(FIRST) | TO(LEAVING),
+    [CONTENDER_FIRST] = TO(LEAVING),
     [CONTENDER_PROVING] = TO(LEAVING),
     [CONTENDER_GRANTED] = TO(STARTING) | TO(LEAVING),
     [CONTENDER_STARTING] = TO(HELD) | TO(INTERRUPTED),
@@ -65,9 +66,6 @@ void contender_enter(struct contender *c, enum contender_state state)
     unsigned arrows = common_arrows[c->state] | c->class->arrows[c->state];
     assert((arrows & TRANSITION_TO(state)) != 0);
     contender_check(c, state);
-    if (state == CONTENDER_WAITING) {
-        c->free = false;
-    }
     c->state = state;
 }
 
@@ -190,8 +188,7 @@ void contender_node_gone(struct contender *c, int why)
     }
     if (contender_is_granted(c)) {
         contender_revoke(c, why, 0);
-    } else if (c->state == CONTENDER_WAITING || c->state == CONTENDER_PREPARING ||
-               c->state == CONTENDER_PROVING) {
+    } else if (contender_is_queued(c) || c->state == CONTENDER_PREPARING) {
         contender_enter(c, CONTENDER_LEAVING);
     }
 }
@@ -206,7 +203,9 @@ static struct contender *contender_of_place(struct place *place)
 void contender_place_free(struct place *place)
 {
     struct contender *c = contender_of_place(place);
-    c->free = c->state == CONTENDER_WAITING;
+    if (c->state == CONTENDER_WAITING) {
+        contender_enter(c, CONTENDER_FIRST);
+    }
 }
 
 void contender_place_gone(struct place *place)
@@ -313,7 +312,7 @@ static void contender_run_out(struct contender *c)
     }
 }
 
-/* In WAITING and PROVING. */
+/* From WAITING to PROVING. */
 static void contender_run_queued(struct contender *c)
 {
     struct lease *lease = &contender_rt(c)->lease;
@@ -323,8 +322,7 @@ static void contender_run_queued(struct contender *c)
         return;
     }
     if (!recipes_connected(contender_rt(c))) {
-        c->free = false;
-        if (c->state == CONTENDER_PROVING) {
+        if (c->state != CONTENDER_WAITING) {
             lease_remove(lease, &c->holder);
             contender_enter(c, CONTENDER_WAITING);
         }
@@ -334,9 +332,9 @@ static void contender_run_queued(struct contender *c)
         if (c->class->queued != NULL) {
             c->class->queued(c);
         }
-        place_run(&c->place, c->state == CONTENDER_WAITING && !c->free);
+        place_run(&c->place, c->state == CONTENDER_WAITING);
     }
-    if (c->state == CONTENDER_WAITING && c->free && c->class->ready(c)) {
+    if (c->state == CONTENDER_FIRST && c->class->ready(c)) {
         contender_enter(c, CONTENDER_PROVING);
         contender_add_lease(c);
     }
@@ -370,6 +368,7 @@ static void contender_run_once(struct contender *c)
         }
         break;
     case CONTENDER_WAITING:
+    case CONTENDER_FIRST:
     case CONTENDER_PROVING:
         contender_run_queued(c);
         break;

@@ -2,14 +2,14 @@
  * The contender: the one machine under election, lock, semaphore and elector. It makes a node, finds
  * its place in the line, proves its lease, is granted, stops, and removes the node.
  *
- *                             .----< lease ran out, link lost >----.
- *                             v                                    |
- *   OUT ------> JOINING ---> WAITING -----------free-----------> PROVING ---proved---> GRANTED
- *    ^             |          |  |                                 ^  |                 |   |
- *    |<--failed----'          |  '--first--> PREPARING --prepared--'  |         revoked |   |
- *    |                        |                  |                    |                 |   v
- *    |     leaves, or node is gone               |                    |                 | STARTING
- *    |                        v                  v                    v                 |   |   |
+ *                             .----< lease ran out, link lost >-----.
+ *                             v             |                       |
+ *   OUT ------> JOINING ---> WAITING ---> FIRST --ready--------> PROVING ---proved---> GRANTED
+ *    ^             |          |             | |                   ^ |                   |   |
+ *    |<--failed----'          |             | '-> PREPARING ------' |           revoked |   |
+ *    |                        |             |          |            |                   |   v
+ *    |     leaves, or the node is gone      |          |            |                   | STARTING
+ *    |                        v             v          v            v                   |   |   |
  *    '---- removed ------- LEAVING <----------------------------------------------------'   |   |
  *                             ^                                                     revoked |   |
  *   OUT --ending--> CLOSED    |                                                             |   v
@@ -22,8 +22,8 @@
  *   lock, semaphore  OUT -> ASKING -> JOINING or OUT: a try looks before it makes a node;
  *                    PROVING -> HELD, HELD -> LEAVING, STOPPING -> LEAVING: its owner asks for it and
  *                    releases it, so no callback begins or ends it
- *   elector          JOINING -> PREPARING or LEAVING, WAITING -> JOINING: its lock has one name for all;
- *                    in PREPARING it fences the one before and writes its breadcrumb
+ *   elector          JOINING -> PREPARING or LEAVING, WAITING -> PREPARING or JOINING: its lock has one
+ *                    name for all; in PREPARING it fences the one before and writes its breadcrumb
  *
  * contender_enter makes every transition: it checks the arrow, and what must be true in the new state.
  * So nobody sees a grant once it is revoked; and a user who was told of a grant has stopped before the
@@ -34,83 +34,11 @@
 #ifndef RECIPES_HOLD_CONTENDER_H
 #define RECIPES_HOLD_CONTENDER_H
 
-#include "base/transition.h"
 #include "recipes/engine/grant.h"
 #include "recipes/engine/handle_shutdown.h"
 #include "recipes/engine/line_position.h"
 #include "recipes/engine/protected_create.h"
-
-enum contender_state {
-    CONTENDER_OUT,         /* no node; none is wanted, or not yet */
-    CONTENDER_ASKING,      /* looks whether anybody is there, before a node is made */
-    CONTENDER_JOINING,     /* the node is being made */
-    CONTENDER_WAITING,     /* finds its place, or waits for others */
-    CONTENDER_PREPARING,   /* first, but the recipe has work to do before it may be granted */
-    CONTENDER_PROVING,     /* first: proves its lease */
-    CONTENDER_GRANTED,     /* the callback that begins is due: the user does not know yet */
-    CONTENDER_STARTING,    /* that callback runs */
-    CONTENDER_HELD,        /* that callback has returned */
-    CONTENDER_INTERRUPTED, /* revoked while that callback runs */
-    CONTENDER_STOPPING,    /* revoked: the callback that ends is due, or the owner has to release */
-    CONTENDER_ENDING,      /* that callback runs */
-    CONTENDER_LEAVING,     /* the node is being removed */
-    CONTENDER_CLOSED,      /* on_closed is due, runs or has run */
-    CONTENDER_STATES,
-};
-
-struct contender;
-
-/* What a recipe adds. Called with the lock held; may be NULL unless marked with a star. */
-struct contender_class {
-    uint16_t arrows[CONTENDER_STATES]; /* bits of CONTENDER_TO, beside the common ones */
-    bool create_proves;                /* the answer to the creation of the node proves the lease */
-
-    /* --- the way to a grant */
-    bool (*leaving)(const struct contender *c); /* * wants no grant (any more) */
-    /* Does what is next in a state that the recipe handles itself. False: the common way. */
-    bool (*run)(struct contender *c);
-    void (*out)(struct contender *c);    /* * OUT, not ending: joins if it wants to */
-    void (*joined)(struct contender *c); /* the node was made */
-    void (*not_joined)(struct contender *c, int error); /* * it was not */
-    void (*queued)(struct contender *c);                /* WAITING and PROVING, can send */
-    /* WAITING: whether the lease may be proved; PROVING: whether it may be granted. Does what is
-     * missing. */
-    bool (*ready)(struct contender *c);
-
-    /* --- a grant */
-    void (*granted)(struct contender *c); /* without begin: it is HELD now */
-    /* Calls the user, without the lock; its answer. NULL: the owner asks and releases. */
-    int (*begin)(struct contender *c);
-    void (*began)(struct contender *c, int answer); /* HELD, or STOPPING by now */
-    void (*held)(struct contender *c);              /* GRANTED to HELD: what goes on beside */
-    void (*revoked)(struct contender *c); /* the grant is withdrawn, the state not left yet */
-    void (*end)(struct contender *c, int why,
-                int64_t stop_within_ms); /* as begin; needed with it */
-    /* In GRANTED (revoked before the user was told) or ENDING: enters WAITING or LEAVING. Needed with
-     * begin. */
-    void (*stopped)(struct contender *c);
-
-    /* --- the end of node, session and handle */
-    void (*gone)(struct contender *c, int why); /* the node was deleted, or its session ended */
-    /* The lease ended; the default: the node is gone, or the contender waits in line again. */
-    void (*lease_lost)(struct contender *c, int why);
-    void (*leave)(struct contender *c); /* * LEAVING: removes the node, then enters OUT */
-    bool (*fail)(struct contender *c,
-                 int error);             /* takes an error that will not get better; default: end */
-    void (*ending)(struct contender *c); /* the handle was asked to end */
-    bool (*is_clear)(struct contender *c); /* OUT, ending: nothing is under way */
-    void (*session_ended)(struct contender *c);
-    void (*on_state)(struct contender *c, enum conclave_state state); /* before the machine looks */
-    void (*after_run)(struct contender *c);
-
-    /* --- callbacks: each runs one that is due, if any; true when it did */
-    bool (*tell_first)(struct contender *c); /* before those of the grant */
-    bool (*tell_last)(struct contender *c);
-    void (*closed)(void *self, int why); /* * on_closed; self: the contender; no lock held */
-    void (*free)(struct contender *c);   /* * what is the recipe's; frees it */
-};
-
-#define CONTENDER_TO(state) TRANSITION_TO(CONTENDER_##state)
+#include "recipes/hold/contender_class.h"
 
 struct contender {
     struct handle handle; /* first: it is freed through it */
@@ -131,7 +59,6 @@ struct contender {
     uint32_t generation;  /* of the node: answers about an earlier one are dropped */
     bool session_ended;   /* the session of the last node is known to have ended */
     struct place place;
-    bool free; /* in WAITING: nobody is before it */
 
     /* The lease and the grant. */
     /* when the creation was sent, as a proof of the lease; 0: not known, or used */
@@ -151,6 +78,13 @@ static inline struct conclave_recipes *contender_rt(const struct contender *c)
 static inline struct conclave_client *contender_client(const struct contender *c)
 {
     return c->handle.rt->client;
+}
+
+/* It has its node in the line and is not granted. */
+static inline bool contender_is_queued(const struct contender *c)
+{
+    return c->state == CONTENDER_WAITING || c->state == CONTENDER_FIRST ||
+           c->state == CONTENDER_PROVING;
 }
 
 /* The user was told of a grant that is not revoked. */

@@ -58,7 +58,7 @@ static void election_not_joined(struct contender *c, int error)
 static bool election_ready(struct contender *c)
 {
     struct conclave_election *e = election_of(c);
-    if (c->state == CONTENDER_WAITING) {
+    if (c->state == CONTENDER_FIRST) {
         e->takeover = e->options.takeover_delay_ms > 0 ? TAKEOVER_UNKNOWN : TAKEOVER_DONE;
         return true;
     }
@@ -181,8 +181,7 @@ static void election_gone(struct contender *c, int why)
         }
         e->lost_ns = now;
     }
-    if ((c->state == CONTENDER_WAITING || c->state == CONTENDER_PROVING) && !e->options.requeue &&
-        !election_leaving(c)) {
+    if (contender_is_queued(c) && !e->options.requeue && !election_leaving(c)) {
         contender_end(c, why);
     }
 }
@@ -214,8 +213,7 @@ static void election_on_state(struct contender *c, enum conclave_state state)
 static void election_after_run(struct contender *c)
 {
     struct conclave_election *e = election_of(c);
-    if ((c->state == CONTENDER_WAITING || c->state == CONTENDER_PROVING) &&
-        recipes_connected(election_rt(e))) {
+    if (contender_is_queued(c) && recipes_connected(election_rt(e))) {
         election_data_run(e);
     }
     observer_run(&e->observer);
@@ -250,7 +248,7 @@ static const struct contender_class election_class = {
     .arrows =
         {
             [CONTENDER_JOINING] = CONTENDER_TO(OUT),
-            [CONTENDER_WAITING] = CONTENDER_TO(PROVING),
+            [CONTENDER_FIRST] = CONTENDER_TO(WAITING) | CONTENDER_TO(PROVING),
             [CONTENDER_PROVING] = CONTENDER_TO(WAITING) | CONTENDER_TO(GRANTED),
             [CONTENDER_GRANTED] = CONTENDER_TO(WAITING),
             [CONTENDER_ENDING] = CONTENDER_TO(WAITING),

@@ -45,6 +45,7 @@ enum conclave_elector_state elector_state(const struct conclave_elector *e)
 {
     switch (e->c.state) {
     case CONTENDER_WAITING:
+    case CONTENDER_FIRST:
         return recipes_connected(elector_rt(e)) ? CONCLAVE_ELECTOR_STANDBY
                                                 : CONCLAVE_ELECTOR_NEUTRAL;
     case CONTENDER_PREPARING:
@@ -178,6 +179,7 @@ static bool elector_run_own(struct contender *c)
     switch (c->state) {
     case CONTENDER_JOINING:
     case CONTENDER_WAITING:
+    case CONTENDER_FIRST:
         elector_lock_run(e);
         return true;
     case CONTENDER_PREPARING:
@@ -326,6 +328,7 @@ static const struct contender_class elector_class = {
         {
             [CONTENDER_JOINING] = CONTENDER_TO(PREPARING) | CONTENDER_TO(LEAVING),
             [CONTENDER_WAITING] = CONTENDER_TO(JOINING) | CONTENDER_TO(PREPARING),
+            [CONTENDER_FIRST] = CONTENDER_TO(PREPARING),
             [CONTENDER_PREPARING] = CONTENDER_TO(PROVING) | CONTENDER_TO(LEAVING),
             [CONTENDER_PROVING] = CONTENDER_TO(GRANTED),
         },

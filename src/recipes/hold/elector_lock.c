@@ -204,10 +204,10 @@ static void elector_run_line(struct conclave_elector *e)
     if (c->node == NULL) {
         assert(c->state == CONTENDER_JOINING);
         elector_join_line(e);
-    } else if (c->free && place_verified(&c->place)) {
+    } else if (c->state == CONTENDER_FIRST && place_verified(&c->place)) {
         elector_prepare_begin(e);
     } else {
-        place_run(&c->place, !c->free);
+        place_run(&c->place, c->state == CONTENDER_WAITING);
     }
 }
 

@@ -57,7 +57,7 @@ static void lock_answer_all(struct conclave_lock *l, int error)
 static bool lock_under_way(const struct conclave_lock *l, const struct lock_request *request)
 {
     return l->serving == request && recipes_connected(lock_rt(l)) &&
-           (l->c.state == CONTENDER_PROVING ||
+           (l->c.state == CONTENDER_FIRST || l->c.state == CONTENDER_PROVING ||
             (l->c.state == CONTENDER_WAITING && !l->c.place.before.armed));
 }
 
@@ -310,7 +310,7 @@ void lock_confirm(struct conclave_lock *l, struct lock_request *request)
 
 static void lock_gone(struct contender *c, int why)
 {
-    if (c->state == CONTENDER_WAITING || c->state == CONTENDER_PROVING) {
+    if (contender_is_queued(c)) {
         lock_fail(lock_of(c), why);
     }
 }
@@ -485,7 +485,7 @@ static const struct contender_class lock_class = {
             [CONTENDER_OUT] = CONTENDER_TO(ASKING),
             [CONTENDER_ASKING] = CONTENDER_TO(JOINING) | CONTENDER_TO(OUT),
             [CONTENDER_JOINING] = CONTENDER_TO(OUT),
-            [CONTENDER_WAITING] = CONTENDER_TO(PROVING),
+            [CONTENDER_FIRST] = CONTENDER_TO(WAITING) | CONTENDER_TO(PROVING),
             [CONTENDER_PROVING] = CONTENDER_TO(WAITING) | CONTENDER_TO(HELD),
             [CONTENDER_HELD] = CONTENDER_TO(LEAVING),
             [CONTENDER_STOPPING] = CONTENDER_TO(LEAVING),
