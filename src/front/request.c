@@ -269,6 +269,7 @@ static int request_put_off(struct connection *c, const char *reason)
     return REQUEST_LATER;
 }
 
+/* The error of the answer, or REQUEST_LATER. */
 static int32_t request_conclude(struct connection *c, const char *scheme, int rc,
                                 const char *reason);
 
@@ -284,7 +285,10 @@ static void request_on_verified(void *ctx, int error)
         request_count_failure(c);
     }
     buf_finish(&c->verified_id);
-    connection_verified(c, request_conclude(c, "digest", rc, "wrong user or password"));
+    int32_t err = request_conclude(c, "digest", rc, "wrong user or password");
+    if (err != REQUEST_LATER) {
+        connection_verified(c, err);
+    }
 }
 
 /* By the file of users. */
@@ -293,13 +297,14 @@ static int request_verify(struct connection *c, struct slice user_password)
     struct service *s = c->service;
     struct buf id;
     buf_init(&id, c->identity.ids.max);
-    digest_id(&id, s->digest.algorithm, user_password);
-    int rc = CONCLAVE_ETOOBIG;
-    if (buf_ok(&id) && client_ids_has(&c->identity, slice_str("digest"), buf_slice(&id))) {
-        rc = 0;
-    } else if (buf_ok(&id) && !request_may_fail(c)) {
+    int rc = digest_id(&id, s->digest.algorithm, user_password);
+    if (rc != 0 || client_ids_has(&c->identity, slice_str("digest"), buf_slice(&id))) {
+        buf_finish(&id);
+        return rc;
+    }
+    if (!request_may_fail(c)) {
         rc = request_put_off(c, "too many failures of this address, or too many at once");
-    } else if (buf_ok(&id)) {
+    } else {
         switch (password_checker_begin(s->verifier, user_password, request_on_verified, c,
                                        &c->verification)) {
         case VERIFIED:
@@ -339,6 +344,8 @@ static int request_digest(struct connection *c, struct slice user_password, cons
         break;
     case DIGEST_SUPER:
         return client_ids_add_digest(&c->identity, rules, user_password);
+    case DIGEST_NO_MEMORY:
+        return CONCLAVE_ENOMEM;
     case DIGEST_OTHER:
         break;
     }
@@ -349,6 +356,9 @@ static int request_digest(struct connection *c, struct slice user_password, cons
 static int32_t request_conclude(struct connection *c, const char *scheme, int rc,
                                 const char *reason)
 {
+    if (rc == CONCLAVE_ENOMEM) {
+        return request_put_off(c, "out of memory");
+    }
     if (rc != 0) {
         request_tell_failure(c, scheme, rc, reason);
     }

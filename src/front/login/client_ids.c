@@ -124,7 +124,7 @@ static struct slice digest_user(struct slice user_password)
                       colon != NULL ? (size_t)(colon - user_password.data) : user_password.len);
 }
 
-void digest_id(struct buf *out, const char *algorithm, struct slice user_password)
+int digest_id(struct buf *out, const char *algorithm, struct slice user_password)
 {
     unsigned char hash[EVP_MAX_MD_SIZE];
     unsigned char text[2 * EVP_MAX_MD_SIZE];
@@ -132,13 +132,17 @@ void digest_id(struct buf *out, const char *algorithm, struct slice user_passwor
     const EVP_MD *md = algorithm != NULL ? EVP_get_digestbyname(algorithm) : EVP_sha1();
     if (md == NULL ||
         EVP_Digest(user_password.data, user_password.len, hash, &len, md, NULL) != 1) {
-        out->failed = true;
-        return;
+        return CONCLAVE_ENOMEM;
     }
-    EVP_EncodeBlock(text, hash, (int)len);
-    buf_append_slice(out, digest_user(user_password));
-    buf_append_u8(out, ':');
-    buf_append_str(out, (const char *)text);
+    int text_len = EVP_EncodeBlock(text, hash, (int)len);
+    struct slice user = digest_user(user_password);
+    int rc = buf_reserve(out, user.len + 1 + (size_t)text_len);
+    if (rc == 0) {
+        buf_append_slice(out, user);
+        buf_append_u8(out, ':');
+        buf_append(out, text, (size_t)text_len);
+    }
+    return rc;
 }
 
 /* In the same time whatever differs. */
@@ -157,8 +161,11 @@ enum digest_super digest_super_is(const struct digest_rules *digest, struct slic
         return DIGEST_OTHER;
     }
     buf_init(&id, 0);
-    digest_id(&id, digest->algorithm, user_password);
-    is = buf_ok(&id) && digest_equal(buf_slice(&id), digest->super) ? DIGEST_SUPER : DIGEST_WRONG;
+    if (digest_id(&id, digest->algorithm, user_password) != 0) {
+        is = DIGEST_NO_MEMORY;
+    } else {
+        is = digest_equal(buf_slice(&id), digest->super) ? DIGEST_SUPER : DIGEST_WRONG;
+    }
     buf_finish(&id);
     return is;
 }
@@ -167,12 +174,8 @@ int client_ids_add_digest(struct client_ids *i, const struct digest_rules *diges
                           struct slice user_password)
 {
     struct buf id;
-    int rc = 0;
     buf_init(&id, i->ids.max);
-    digest_id(&id, digest->algorithm, user_password);
-    if (!buf_ok(&id)) {
-        rc = CONCLAVE_ETOOBIG;
-    }
+    int rc = digest_id(&id, digest->algorithm, user_password);
     if (rc == 0 && digest->super != NULL && digest_equal(buf_slice(&id), digest->super)) {
         rc = client_ids_add(i, slice_str("super"), slice_str(""));
     }

@@ -66,6 +66,7 @@ enum digest_super {
     DIGEST_OTHER, /* another user's */
     DIGEST_SUPER,
     DIGEST_WRONG, /* the superuser's name with another password: an ordinary id */
+    DIGEST_NO_MEMORY,
 };
 enum digest_super digest_super_is(const struct digest_rules *digest, struct slice user_password);
 
@@ -74,8 +75,8 @@ enum digest_super digest_super_is(const struct digest_rules *digest, struct slic
 int client_ids_add_x509(struct client_ids *i, const char *super,
                         struct slice subject) CONCLAVE_MUST_USE;
 
-/* Appends user:base64(hash(user:password)); algorithm as in digest_rules. */
-void digest_id(struct buf *out, const char *algorithm, struct slice user_password);
+/* Appends user:base64(hash(user:password)); algorithm as in digest_rules. 0, CONCLAVE_ETOOBIG or CONCLAVE_ENOMEM. */
+int digest_id(struct buf *out, const char *algorithm, struct slice user_password) CONCLAVE_MUST_USE;
 
 /* OpenSSL's name of a hash by any of the names that Java has for it; NULL: unknown. */
 const char *digest_algorithm_find(const char *name);
