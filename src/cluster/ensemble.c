@@ -3,6 +3,7 @@
 #include "base/backoff.h"
 #include "base/log.h"
 #include "cluster/digest_exchange.h"
+#include "cluster/member_roles.h"
 #include "front/state_replacement.h"
 
 #include <assert.h>
@@ -388,18 +389,9 @@ void ensemble_expect(struct ensemble *e, const struct configuration_member *memb
 int ensemble_configuration(struct ensemble *e, uint64_t index,
                            const struct configuration_member *members, size_t count)
 {
-    static const enum state_role roles[] = {
-        [MEMBER_OBSERVER] = STATE_OBSERVER,
-        [MEMBER_VOTER] = STATE_VOTER,
-        [MEMBER_SPARE] = STATE_SPARE,
-    };
     struct state_member list[MEMBERS_MAX];
     for (size_t i = 0; i < count; i++) {
-        list[i] = (struct state_member){
-            .id = (int64_t)members[i].id,
-            .role = roles[members[i].role],
-            .address = members[i].address,
-        };
+        list[i] = member_of_log(&members[i]);
     }
     ensemble_expect(e, members, count);
     int rc = service_configure(e->service, list, count);

@@ -1,6 +1,7 @@
 #include "cluster/reconfig.h"
 
 #include "base/log.h"
+#include "cluster/member_roles.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -210,15 +211,9 @@ static bool is_stuck(const struct reconfig *r, int64_t now_ms)
 
 static void walk_as_asked(struct reconfig *r, const struct state_reconfig *asked, int64_t now_ms)
 {
-    static const enum configuration_role roles[] = {
-        [STATE_OBSERVER] = MEMBER_OBSERVER,
-        [STATE_VOTER] = MEMBER_VOTER,
-        [STATE_SPARE] = MEMBER_SPARE,
-    };
     struct configuration_member target[MEMBERS_MAX];
     for (size_t i = 0; i < asked->count; i++) {
-        const struct state_member *m = &asked->members[i];
-        target[i] = (struct configuration_member){(uint64_t)m->id, roles[m->role], m->address};
+        target[i] = member_of_state(&asked->members[i]);
     }
     r->files = false; /* from now on the ensemble says who belongs to it */
     bool stuck = is_stuck(r, now_ms);

@@ -13,15 +13,6 @@
 
 #include <stdatomic.h>
 
-/* What the user was told of a grant: the callback that begins it, and the one that ends it. */
-enum grant_term {
-    TERM_NONE,
-    TERM_DUE,      /* the first has to run */
-    TERM_STARTING, /* it runs */
-    TERM_READY,    /* it has returned */
-    TERM_ENDING,   /* the second runs */
-};
-
 struct grant {
     _Atomic int64_t until_ns; /* end of the lease; 0: nothing is held */
     _Atomic int64_t czxid;    /* the token */
