@@ -1,23 +1,23 @@
 /*
  * A ZooKeeper client: one session on a list of servers, Conclave's or Apache ZooKeeper's.
  *
- * The client connects by itself, in random order with back-off, keeps its session alive, moves
- * it to the next server when a link is lost, and sets its watches again there; persistent ones
- * are told so, as they may have missed changes. Every request
- * gets exactly one answer. A request whose link was lost before the answer came gets
- * CONCLAVE_CONNECTION_LOSS: it may have been carried out or not; with exactly_once it is sent again
- * instead. A request made while no server is connected waits for one, until its timeout.
+ * The client connects to the servers in random order, with back-off, and keeps its session alive.
+ * When a link is lost, it moves the session to the next server and sets its watches again there;
+ * persistent watches get an event for this, because they may have missed changes. Every request
+ * gets exactly one answer. If the link is lost before the answer, the request gets
+ * CONCLAVE_CONNECTION_LOSS: it may have been carried out or not; with exactly_once it is sent
+ * again. A request without a connected server waits for one, until its timeout.
  *
- * Who runs it: after conclave_client_open either call conclave_client_start (the library runs
- * two threads of its own: one for the network, one for callbacks), or run it in a loop of your
- * own (conclave_client_fd, conclave_client_timeout_ms, conclave_client_dispatch; for libuv
- * conclave/uv.h does that). All functions may be called from any thread. Callbacks run one at a
- * time, with no lock held, on the callback thread or inside conclave_client_dispatch; they may
- * call anything but the blocking calls, which answer CONCLAVE_EDEADLK there (callbacks of recipes
- * run on a thread of their own: conclave/recipes.h).
+ * After conclave_client_open, either call conclave_client_start (the library then runs two
+ * threads: one for the network, one for callbacks), or run the client in your own loop
+ * (conclave_client_fd, conclave_client_timeout_ms, conclave_client_dispatch; conclave/uv.h does
+ * this for libuv). All functions may be called from any thread. Callbacks run one at a time, with
+ * no lock held, on the callback thread or inside conclave_client_dispatch; they may call every
+ * function except the blocking ones, which return CONCLAVE_EDEADLK there (callbacks of recipes run
+ * on a separate thread: conclave/recipes.h).
  *
- * Times are milliseconds of a clock that counts suspend. Strings are UTF-8, NUL-terminated.
- * Inputs are copied before a call returns. What a callback is given lives until it returns.
+ * Times are milliseconds of a clock that counts suspend. Strings are UTF-8, NUL-terminated. Inputs
+ * are copied before a call returns. Arguments of a callback are valid until it returns.
  */
 #ifndef CONCLAVE_CLIENT_H
 #define CONCLAVE_CLIENT_H
@@ -30,7 +30,7 @@ extern "C" {
 
 #define CONCLAVE_FOREVER ((int64_t)-1)
 
-/* What the link and the session are doing. */
+/* The state of link and session. */
 enum conclave_state {
     CONCLAVE_STATE_CONNECTING,  /* no session yet */
     CONCLAVE_STATE_CONNECTED,   /* first session established */
@@ -51,7 +51,7 @@ CONCLAVE_API const char *conclave_state_name(enum conclave_state state);
 typedef void (*conclave_state_fn)(struct conclave_client *client, enum conclave_state state,
                                   void *ctx);
 
-/* What is checked of a server's certificate. */
+/* Which checks a server's certificate must pass. */
 enum conclave_tls_verify {
     CONCLAVE_TLS_VERIFY_FULL = 0, /* its issuer is trusted, and it is for the server's name */
     CONCLAVE_TLS_VERIFY_ISSUER,   /* its issuer is trusted */
@@ -64,16 +64,16 @@ struct conclave_tls_options {
     size_t size;             /* sizeof of this struct, so that it may grow */
     const char *ca_file;     /* issuers to be trusted; NULL: those of the system */
     const char *ca_password; /* of a PKCS12 file */
-    /* own certificate and those between it and its issuer, for servers that want one; may hold the
-     * key, too */
+    /* the client's certificate and its chain, for servers that ask for one; may contain the key,
+     * too */
     const char *cert_file;
-    const char *key_file;     /* PEM, when the key does not stand in cert_file */
+    const char *key_file;     /* PEM, if cert_file does not contain the key */
     const char *key_password; /* of the key, or of a PKCS12 file */
-    /* the name that certificates must have; NULL: the server's name or number as it stands in the
-     * list. Nothing is looked up for it */
+    /* the name that certificates must have; NULL: the server's name or address as given in the
+     * list. No name is resolved for this */
     const char *server_name;
     enum conclave_tls_verify verify;
-    char *error; /* where conclave_client_open says what is wrong with a file; may be NULL */
+    char *error; /* receives a text if a file is not usable; may be NULL */
     size_t error_len;
 };
 #define CONCLAVE_TLS_OPTIONS_INIT                                                                  \
@@ -84,15 +84,14 @@ struct conclave_tls_options {
 /* Login by SASL, before anything else on every connection; the id is of the scheme "sasl" in ACLs.
  * Begin with CONCLAVE_SASL_OPTIONS_INIT, then set what differs.
  *
- * DIGEST-MD5 takes a user and a password. GSSAPI takes what Kerberos finds in the environment of the
- * process: a ticket cache (KRB5CCNAME, filled by kinit), or a keytab (KRB5_CLIENT_KTNAME) from
- * which it gets and renews its tickets by itself. Names of hosts and key servers are asked for in a
- * thread beside the loop, in every mode.
+ * DIGEST-MD5 takes a user and a password. GSSAPI uses the Kerberos environment of the process: a
+ * ticket cache (KRB5CCNAME, filled by kinit), or a keytab (KRB5_CLIENT_KTNAME), from which it gets
+ * and renews tickets. A separate thread queries name services and key servers.
  *
- * A client that is not admitted becomes CONCLAVE_STATE_AUTH_FAILED, as does one of a server that
- * does not offer SASL; conclave_client_last_error says why. Once a login has succeeded, one that
- * fails on our own side (no ticket to be had just now) is tried again as long as the session
- * lasts. */
+ * If the login fails, or the server does not offer SASL, the client enters
+ * CONCLAVE_STATE_AUTH_FAILED; conclave_client_last_error gives the reason. After a first
+ * successful login, a failure on the client's side (no ticket available at the moment) is tried
+ * again as long as the session lasts. */
 struct conclave_sasl_options {
     size_t size;               /* sizeof of this struct, so that it may grow */
     const char *mechanism;     /* "DIGEST-MD5", "GSSAPI"; NULL: the first when there is a user */
@@ -103,7 +102,7 @@ struct conclave_sasl_options {
     /* and behind it; NULL: the server's name as it stands in the list. With DIGEST-MD5 what servers
      * call themselves; NULL: "zk-sasl-md5", as they all do */
     const char *host;
-    char *error; /* where conclave_client_open says what is wrong here; may be NULL */
+    char *error; /* receives a text if these options are not usable; may be NULL */
     size_t error_len;
 };
 #define CONCLAVE_SASL_OPTIONS_INIT                                                                 \
@@ -117,8 +116,8 @@ struct conclave_client_options {
     /* "host:port,host:port/chroot"; NULL: see conclave/servers.h */
     const char *servers;
     int64_t session_timeout_ms; /* asked for; the server negotiates */
-    /* a request not answered by then gets CONCLAVE_OPERATION_TIMEOUT (outcome unknown);
-     * CONCLAVE_FOREVER: none */
+    /* a request without an answer after this time gets CONCLAVE_OPERATION_TIMEOUT (outcome
+     * unknown); CONCLAVE_FOREVER: no limit */
     int64_t request_timeout_ms;
     int64_t session_id;         /* re-attach to this session, with its password; 0: a new one */
     const uint8_t *passwd;      /* 16 bytes, with session_id */
@@ -129,24 +128,26 @@ struct conclave_client_options {
     size_t max_reply; /* bytes of one reply: a larger one is CONCLAVE_ETOOBIG; 0: 16 MiB */
     const struct conclave_tls_options *tls;   /* NULL: without TLS */
     const struct conclave_sasl_options *sasl; /* NULL: without SASL */
-    /* requests of the program without an answer, sent or waiting for a server: one more is
-     * CONCLAVE_ETOOMANY; 0: 10000. Those of the recipes do not count */
+    /* maximum number of unanswered requests of the program, sent or waiting for a server; a
+     * further request gets CONCLAVE_ETOOMANY. 0: 10000. Requests that recipes make do not count */
     size_t max_requests;
-    /* Ask servers to remember what the session's newest writes were answered (Conclave's do). Then a
-     * request whose link was lost is sent again as soon as a server has the session, and a write that
-     * was carried out already is not again, but gets its first answer. What ends that: the session
-     * (CONCLAVE_SESSION_EXPIRED), the request's timeout, the client's close. Where it is not granted,
-     * as by Apache ZooKeeper: CONCLAVE_CONNECTION_LOSS as without it */
+    /* Ask servers to remember the answers to the session's newest writes (Conclave's servers do).
+     * Then a request whose link was lost is sent again as soon as a server has the session, and a
+     * write that was carried out already is not repeated, but gets its first answer. The end of
+     * the session (CONCLAVE_SESSION_EXPIRED), the request's timeout or closing the client ends
+     * this. If the server does not grant it, as Apache ZooKeeper: CONCLAVE_CONNECTION_LOSS as
+     * without it */
     bool exactly_once;
-    /* While there is no session, take a server without a quorum as well, one that lets clients in to read
-     * (readonlymode.enabled): CONCLAVE_STATE_READ_ONLY. What it answers may be old, and it keeps no session
-     * alive: recipes wait until there is a quorum. The client looks for other servers after 1 s, then less and
-     * less often, up to once a minute */
+    /* While there is no session, also accept a server without a quorum that permits reads
+     * (readonlymode.enabled): CONCLAVE_STATE_READ_ONLY. Its answers may be old, and it keeps no
+     * session alive: recipes wait until there is a quorum. The client looks for other servers
+     * after 1 s, then at growing intervals, up to once a minute */
     bool read_only;
-    /* Of every node that is created without an ACL of its own, by the program and by the recipes, parents
-     * included; NULL: world:anyone may do all. At least one entry. Such as {CONCLAVE_PERM_ALL, "auth", ""}:
-     * all to the ids of this client, which then needs one (conclave_client_add_auth, SASL, a certificate),
-     * else creates are answered CONCLAVE_INVALID_ACL */
+    /* ACL of every node that the program or a recipe creates without an ACL of its own, parents
+     * included; NULL: all permissions for world:anyone. At least one entry. For example
+     * {CONCLAVE_PERM_ALL, "auth", ""}: all permissions for the ids of this client, which then
+     * needs one (conclave_client_add_auth, SASL, a certificate); otherwise creates get
+     * CONCLAVE_INVALID_ACL */
     const struct conclave_acl *acl;
     size_t acl_count;
 };
@@ -156,43 +157,44 @@ struct conclave_client_options {
         .request_timeout_ms = CONCLAVE_FOREVER, .new_session = true                                \
     }
 
-/* Makes a client; nothing is sent before it is started or dispatched. 0, CONCLAVE_EINVAL
+/* Creates a client; it sends nothing before it is started or dispatched. 0, CONCLAVE_EINVAL
  * (malformed server list, chroot, ACL or size), CONCLAVE_ENOMEM, CONCLAVE_EIO (no descriptors),
- * CONCLAVE_ETLS, CONCLAVE_ESASL (those options are not usable: see their `error`). */
+ * CONCLAVE_ETLS, CONCLAVE_ESASL (these options are not usable: see their `error`). */
 CONCLAVE_API int conclave_client_open(const struct conclave_client_options *options,
                                       struct conclave_client **ret_client) CONCLAVE_MUST_USE;
 
 /* Starts the library's own threads. 0, CONCLAVE_EINVAL (started already), CONCLAVE_EIO. */
 CONCLAVE_API int conclave_client_start(struct conclave_client *client) CONCLAVE_MUST_USE;
 
-/* Own loop: poll this descriptor for reading (it never changes); call dispatch when it is
- * readable and when the timeout has passed. timeout: 0 call now, -1 nothing to wait for.
- * dispatch never blocks; it returns 0, or CONCLAVE_ECLOSED after the client was closed and
- * everything was told. */
+/* Own loop: poll this descriptor for reading (it never changes); call dispatch when it is readable
+ * and when the timeout has passed. The timeout is 0 to call now, -1 if there is none. dispatch
+ * never blocks; it returns 0, or CONCLAVE_ECLOSED after the client was closed and all callbacks
+ * have run. */
 CONCLAVE_API int conclave_client_fd(const struct conclave_client *client);
 CONCLAVE_API int64_t conclave_client_timeout_ms(const struct conclave_client *client);
 CONCLAVE_API int conclave_client_dispatch(struct conclave_client *client);
 
 /*
  * Ends the session and the client: waiting requests are answered with CONCLAVE_ECLOSED, watches
- * are told CONCLAVE_EVENT_LOST, then on_state gets CLOSED, and no callback runs after that.
- * timeout_ms bounds how long it tries to tell the server; 0 leaves the session to expire. NULL
- * is allowed.
+ * get CONCLAVE_EVENT_LOST, then on_state gets CLOSED, and no callback runs after that. timeout_ms
+ * limits the time for closing the session at the server; with 0 the session expires on its own.
+ * NULL is allowed.
  *
- * The memory goes with the return (threads are joined). Inside a callback it returns at once,
- * and the memory goes when all is told: with threads by itself, in your own loop with the
- * conclave_client_dispatch that answers CONCLAVE_ECLOSED, so go on until it does. In a child
- * after fork it only gives back the descriptors.
+ * When it returns, the threads are joined and the memory is freed. Inside a callback it returns at
+ * once, and the memory is freed after the last callback: automatically with threads; in your own
+ * loop by the conclave_client_dispatch that returns CONCLAVE_ECLOSED, so call it until then. In a
+ * child after fork it only closes the descriptors.
  */
 CONCLAVE_API void conclave_client_close(struct conclave_client *client, int64_t timeout_ms);
 
-/* Waits until the client has a session, or with read_only is linked to a server that lets it read. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_AUTH_FAILED,
- * CONCLAVE_SESSION_EXPIRED (without new_session), CONCLAVE_ECLOSED, CONCLAVE_EDEADLK. In
- * own-loop mode this and conclave_call dispatch by themselves. */
+/* Waits until the client has a session or, with read_only, a link to a server that permits reads.
+ * 0, CONCLAVE_ETIMEDOUT, CONCLAVE_AUTH_FAILED, CONCLAVE_SESSION_EXPIRED (without new_session),
+ * CONCLAVE_ECLOSED, CONCLAVE_EDEADLK. In your own loop, this function and conclave_call dispatch
+ * while they wait. */
 CONCLAVE_API int conclave_client_wait_connected(struct conclave_client *client,
                                                 int64_t timeout_ms) CONCLAVE_MUST_USE;
 
-/* What is known now. Any thread. */
+/* The session's current data. Any thread. */
 struct conclave_session {
     enum conclave_state state;
     int64_t id;         /* 0: none */
@@ -217,13 +219,14 @@ CONCLAVE_API void conclave_client_last_error(const struct conclave_client *clien
 
 /* Sends a request; fn (may be NULL) gets its answer later, never before this returns. 0,
  * CONCLAVE_EINVAL (malformed request or path), CONCLAVE_ETOOBIG, CONCLAVE_ENOMEM,
- * CONCLAVE_ETOOMANY (max_requests are unanswered: go on when some are), CONCLAVE_ECLOSED, CONCLAVE_EFORK: then fn is never called. */
+ * CONCLAVE_ETOOMANY (max_requests are unanswered: try again after an answer), CONCLAVE_ECLOSED,
+ * CONCLAVE_EFORK: after an error fn is never called. */
 CONCLAVE_API int conclave_submit(struct conclave_client *client, const struct conclave_op *op,
                                  conclave_reply_fn fn, void *ctx) CONCLAVE_MUST_USE;
 
-/* Sends a request and waits. Returns the answer's error; *ret_reply (may be NULL) is the
- * answer, to be freed with conclave_reply_free, set also when the server answered with an
- * error. CONCLAVE_EDEADLK inside a callback. */
+/* Sends a request and waits. Returns the answer's error; *ret_reply (may be NULL) is the answer,
+ * also when the server answered with an error; free it with conclave_reply_free. CONCLAVE_EDEADLK
+ * inside a callback. */
 CONCLAVE_API int conclave_call(struct conclave_client *client, const struct conclave_op *op,
                                struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
 CONCLAVE_API void conclave_reply_free(struct conclave_reply *reply);
@@ -233,11 +236,11 @@ CONCLAVE_API void conclave_reply_free(struct conclave_reply *reply);
 CONCLAVE_API int conclave_client_add_auth(struct conclave_client *client, const char *scheme,
                                           const void *auth, size_t len) CONCLAVE_MUST_USE;
 
-/* Takes back one watch set with this path, function and ctx: it is told CONCLAVE_EVENT_LOST,
- * after what happened before. CONCLAVE_NO_WATCHER when there is none (it may have fired just
- * now). The server keeps a one-shot watch until it fires; a persistent one it drops when the
- * last of its kind on the path is taken back (before ZooKeeper 3.9, which keeps one kind for a
- * path: when no watch of this client is left there). */
+/* Removes one watch with this path, function and ctx: it gets CONCLAVE_EVENT_LOST, after all
+ * earlier events. CONCLAVE_NO_WATCHER if there is none (it may have fired just now). The server
+ * keeps a one-shot watch until it fires. It drops a persistent watch when the last one of its kind
+ * on the path is removed (before ZooKeeper 3.9, which keeps one kind per path: when this client
+ * has no watch left there). */
 CONCLAVE_API int conclave_watch_remove(struct conclave_client *client, const char *path,
                                        conclave_watch_fn watch, void *ctx);
 

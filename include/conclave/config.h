@@ -1,19 +1,18 @@
 /*
- * Configuration: a value or a whole tree that is watched, checked, applied, acknowledged, and kept
- * in a file for the day on which the ensemble cannot be reached.
+ * Configuration: a value or a whole tree that the library watches, checks, applies, acknowledges,
+ * and keeps in a file for starts without the ensemble.
  *
- * What is told is the latest state, not each change: a burst is told once, none out of order, and
- * what was deleted and written again while the link was away is a change. That the node is not there
- * is a state like any other. A state that the program's validator refuses is not applied; the
+ * Callbacks get the latest state, not each change: a burst is reported once, states come in order,
+ * and a node that was deleted and written again during a lost link counts as changed. A missing
+ * node is a state like any other. A state that the program's validator refuses is not applied; the
  * acknowledgement says so.
  *
- * The last good state is kept in a file (option cache_file), written to a temporary file and renamed
- * when it was applied. It is used when the ensemble is not reached at the start, and is called
- * stale. That of a single value holds its bytes and nothing else. A node that is not there leaves
- * the file as it is.
+ * A file (option cache_file) keeps the last applied state; a temporary file is written and renamed
+ * to it. It is used, and marked as stale, if the ensemble cannot be reached at the start. The file
+ * of a single value has its bytes and nothing else. A missing node does not change the file.
  *
- * Of a tree, what stands in nodes whose names end in ".acks" or ".writers" is not shown: the
- * acknowledgements, and what writers note.
+ * The state of a tree leaves out nodes whose names end in ".acks" or ".writers": the
+ * acknowledgements, and the writers' markers.
  */
 #ifndef CONCLAVE_CONFIG_H
 #define CONCLAVE_CONFIG_H
@@ -45,24 +44,25 @@ struct conclave_config_state {
 /* Callbacks of one handle run one at a time. Any may be NULL. What they are given lives until they
  * return. */
 struct conclave_config_callbacks {
-    /* Whether the program can take this state: 0, or anything else and a reason of one line in why,
-     * to be shown to others. */
+    /* Checks whether the program can use this state: 0, or any other value and a reason of one
+     * line in why, which others can read. */
     int (*validate)(struct conclave_config *config, const struct conclave_config_state *state,
                     char *why, size_t why_len, void *ctx);
 
-    /* Apply it. 0: done; it is acknowledged, and goes to the file. Else a code of
-     * conclave/error.h, or any other number: the acknowledgement says so. */
+    /* Apply the state. 0: done; it is acknowledged and written to the file. Otherwise return a
+     * code of conclave/error.h, or any other number, which goes into the acknowledgement. */
     int (*on_change)(struct conclave_config *config, const struct conclave_config_state *state,
                      void *ctx);
 
-    /* The ensemble cannot be reached any more, or again: what was told last may be old, or is not. */
+    /* The ensemble can no longer be reached (stale: the last state may be old), or can be reached
+     * again. */
     void (*on_stale)(struct conclave_config *config, bool stale, void *ctx);
 
     /* The file could not be read (CONCLAVE_EIO, CONCLAVE_ECORRUPT) or written (CONCLAVE_EIO,
      * CONCLAVE_ENOSPACE). */
     void (*on_file_error)(struct conclave_config *config, int error, void *ctx);
 
-    /* The end: no callback runs after this one. */
+    /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_config *config, int why, void *ctx);
 };
 
@@ -98,7 +98,7 @@ CONCLAVE_API void conclave_config_close(struct conclave_config *config);
 /* Closes and waits for on_closed to have returned. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK. */
 CONCLAVE_API int conclave_config_close_wait(struct conclave_config *config, int64_t timeout_ms);
 
-/* Frees a closed handle. NULL is allowed. From on_closed: freed when that returns. */
+/* Frees a closed handle. NULL is allowed. In on_closed: freed when that returns. */
 CONCLAVE_API void conclave_config_destroy(struct conclave_config *config);
 
 /* --- the writer's side -------------------------------------------------------------- */
@@ -113,11 +113,12 @@ struct conclave_config_written {
     int64_t mzxid; /* to be waited for by conclave_config_wait_acked */
 };
 
-/* Writes one node, made with its parents if need be, by compare-and-set: exactly once, also when an
- * answer is lost. expected_version: that of the node, or one of the above. Blocking.
- * CONCLAVE_BAD_VERSION, CONCLAVE_NODE_EXISTS, CONCLAVE_NO_NODE: another one was there, nothing was
- * done; CONCLAVE_ESEQWRAP: version -1, which cannot be compared; CONCLAVE_ETIMEDOUT: not done by then,
- * and it may still be if it was on its way; CONCLAVE_EINVAL, CONCLAVE_EDEADLK, CONCLAVE_NO_AUTH, ... */
+/* Writes one node, and creates it with its parents if needed, by compare-and-set: exactly once,
+ * even if an answer is lost. expected_version: that of the node, or one of the above. Blocking.
+ * CONCLAVE_BAD_VERSION, CONCLAVE_NODE_EXISTS, CONCLAVE_NO_NODE: the node has another version,
+ * nothing was done; CONCLAVE_ESEQWRAP: version -1, which cannot be compared; CONCLAVE_ETIMEDOUT:
+ * not done yet, but it may still be carried out if it was already sent; CONCLAVE_EINVAL,
+ * CONCLAVE_EDEADLK, CONCLAVE_NO_AUTH, ... */
 CONCLAVE_API int conclave_config_put(struct conclave_recipes *recipes, const char *path,
                                      const void *data, size_t len, int32_t expected_version,
                                      int64_t timeout_ms,
@@ -131,17 +132,17 @@ struct conclave_config_entry {
     int32_t expected_version; /* as of conclave_config_put */
 };
 
-/* Writes all of them in one transaction, or none: whoever watches a tree that holds them sees all
- * the old ones or all the new ones. *ret_mzxid (may be NULL) is the change's number. Exactly once, as
- * conclave_config_put, but for one case: CONCLAVE_CONNECTION_LOSS when the answer was lost, and
- * another wrote before one could look. An entry below another one stands behind it and right below it
- * (else CONCLAVE_EINVAL). No more than a request may hold (CONCLAVE_ETOOBIG). Else the errors of
- * conclave_config_put. */
+/* Writes all entries in one transaction, or none: a watcher of a tree that contains them sees all
+ * old values or all new ones. *ret_mzxid (may be NULL) is the change's number. Exactly once, as
+ * conclave_config_put, with one exception: CONCLAVE_CONNECTION_LOSS if the answer was lost and
+ * another client wrote before the outcome could be checked. An entry below another one must come
+ * after it, and be its direct child (otherwise CONCLAVE_EINVAL). The entries must fit into one
+ * request (otherwise CONCLAVE_ETOOBIG). Other errors as conclave_config_put. */
 CONCLAVE_API int conclave_config_put_many(struct conclave_recipes *recipes,
                                           const struct conclave_config_entry *entries, size_t count,
                                           int64_t timeout_ms, int64_t *ret_mzxid) CONCLAVE_MUST_USE;
 
-/* What one member has said. */
+/* The acknowledgement of one member. */
 struct conclave_config_ack {
     const char *id;
     bool acked;    /* false: of the group, but no acknowledgement of it is there */
@@ -166,10 +167,11 @@ struct conclave_config_acks_options {
         .size = sizeof(struct conclave_config_acks_options)                                        \
     }
 
-/* Waits until every member has come to a state of zxid or later: one stage of a roll-out. Blocking.
- * 0: all have applied it; CONCLAVE_ECONFLICT: all of them have said something, or one has refused, and
- * that is told at once; CONCLAVE_ETIMEDOUT: some have not. In these three cases *ret is the list, by
- * id, to be freed with conclave_config_acks_free. With zxid 0: what is there now. */
+/* Waits until every member has reached a state of zxid or later: one stage of a roll-out.
+ * Blocking. 0: all have applied it; CONCLAVE_ECONFLICT: a member has refused or failed to apply
+ * it, which is returned at once; CONCLAVE_ETIMEDOUT: some have not acknowledged. In these three
+ * cases *ret is the list, by id, to be freed with conclave_config_acks_free. With zxid 0: the
+ * present acknowledgements. */
 CONCLAVE_API int conclave_config_wait_acked(struct conclave_recipes *recipes,
                                             const struct conclave_config_acks_options *options,
                                             int64_t timeout_ms, struct conclave_config_ack **ret,

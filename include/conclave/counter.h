@@ -1,13 +1,13 @@
 /*
  * A counter and a shared value: one node's data, changed by compare-and-set, exactly once.
  *
- * A change whose answer was lost is neither repeated nor forgotten: together with it a node of the
- * writer's own, <path>.writers/<guid>, is written, which says on the next link, in a later session
- * too, whether it was done, even when others have changed the value since.
+ * A change whose answer was lost is neither repeated nor forgotten: the same transaction writes a
+ * node of this writer, <path>.writers/<guid>, which shows on the next link, also in a later
+ * session, whether the change was done, even if others have changed the value since.
  *
- * The counter's node holds its number as text, as kazoo's Counter has it, or as the eight bytes of
- * Curator's DistributedAtomicLong; these may use it at the same time. A shared value of four bytes is
- * what Curator's SharedCount uses.
+ * The counter's node has its number as text, like kazoo's Counter, or as the eight bytes of
+ * Curator's DistributedAtomicLong; these may use it at the same time. Curator's SharedCount uses a
+ * shared value of four bytes.
  */
 #ifndef CONCLAVE_COUNTER_H
 #define CONCLAVE_COUNTER_H
@@ -32,7 +32,7 @@ struct conclave_counter_callbacks {
     /* The latest value, whoever changed it; bursts are told once. error: 0, or CONCLAVE_ECORRUPT
      * when the node's data are no number of this form (value is 0 then). */
     void (*on_change)(struct conclave_counter *counter, int64_t value, int error, void *ctx);
-    /* The end: no callback runs after this one. */
+    /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_counter *counter, int why, void *ctx);
 };
 
@@ -42,7 +42,7 @@ struct conclave_counter_options {
     const char *path; /* made with its parents when it is first written */
     enum conclave_counter_form form;
     int64_t initial;                /* the value of a node that is not there or empty */
-    const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
+    const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
 };
 #define CONCLAVE_COUNTER_OPTIONS_INIT                                                              \
@@ -56,21 +56,21 @@ CONCLAVE_API int conclave_counter_open(struct conclave_recipes *recipes,
                                        const struct conclave_counter_callbacks *callbacks,
                                        void *ctx, struct conclave_counter **ret) CONCLAVE_MUST_USE;
 
-/* Blocking calls. Besides what stands at each: CONCLAVE_ECORRUPT (no number), CONCLAVE_ECLOSED,
- * CONCLAVE_EDEADLK inside a callback, CONCLAVE_NO_AUTH, ...; CONCLAVE_ETIMEDOUT: not done by then;
- * it may still be carried out, once, if it was on its way.
- * CONCLAVE_ESEQWRAP: the node's data version has become -1, which cannot be compared. */
+/* Blocking calls. In addition to the errors of each: CONCLAVE_ECORRUPT (no number),
+ * CONCLAVE_ECLOSED, CONCLAVE_EDEADLK inside a callback, CONCLAVE_NO_AUTH, ...; CONCLAVE_ETIMEDOUT:
+ * not done yet; it may still be carried out, once, if it was already sent. CONCLAVE_ESEQWRAP: the
+ * node's data version has become -1, which cannot be compared. */
 
-/* The value, with all that was acknowledged before. */
+/* The value, including all changes acknowledged before. */
 CONCLAVE_API int conclave_counter_get(struct conclave_counter *counter, int64_t timeout_ms,
                                       int64_t *ret_value) CONCLAVE_MUST_USE;
 
-/* Adds delta and gives the value after it. CONCLAVE_ETOOBIG: the sum does not fit; nothing was done. */
+/* Adds delta and returns the new value. CONCLAVE_ETOOBIG: the sum does not fit; nothing was done. */
 CONCLAVE_API int conclave_counter_add(struct conclave_counter *counter, int64_t delta,
                                       int64_t timeout_ms, int64_t *ret_value) CONCLAVE_MUST_USE;
 
-/* Sets it if it has the expected value. CONCLAVE_ECONFLICT: it had *ret_value (may be NULL), which
- * stays. */
+/* Sets the counter if it has the expected value. CONCLAVE_ECONFLICT: it has the value *ret_value
+ * (may be NULL) and keeps it. */
 CONCLAVE_API int conclave_counter_compare_and_set(struct conclave_counter *counter,
                                                   int64_t expected, int64_t desired,
                                                   int64_t timeout_ms,
@@ -90,7 +90,7 @@ CONCLAVE_API int conclave_counter_compare_and_set_async(struct conclave_counter 
                                                         conclave_counter_fn fn,
                                                         void *ctx) CONCLAVE_MUST_USE;
 
-/* Ends what waits with CONCLAVE_ECLOSED, after the change that is on its way; then on_closed. */
+/* Ends waiting calls with CONCLAVE_ECLOSED, after a change in progress; then on_closed. */
 CONCLAVE_API void conclave_counter_close(struct conclave_counter *counter);
 CONCLAVE_API int conclave_counter_close_wait(struct conclave_counter *counter, int64_t timeout_ms);
 CONCLAVE_API void conclave_counter_destroy(struct conclave_counter *counter); /* closed, or NULL */
@@ -121,7 +121,7 @@ struct conclave_shared_callbacks {
 struct conclave_shared_options {
     size_t size;
     const char *path;               /* made with its parents when it is first written */
-    const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
+    const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
 };
 #define CONCLAVE_SHARED_OPTIONS_INIT                                                               \
@@ -141,9 +141,10 @@ CONCLAVE_API int conclave_shared_get(struct conclave_shared *shared, int64_t tim
                                      struct conclave_shared_value **ret) CONCLAVE_MUST_USE;
 CONCLAVE_API void conclave_shared_value_free(struct conclave_shared_value *value);
 
-/* Sets it if the node has this version (CONCLAVE_ABSENT: is not there). *ret (may be NULL): version
- * and mzxid of the new value. CONCLAVE_BAD_VERSION, CONCLAVE_NO_NODE, CONCLAVE_NODE_EXISTS: another one
- * was there; nothing was done. CONCLAVE_ESEQWRAP: version -1 cannot be compared. */
+/* Sets the value if the node has this version (CONCLAVE_ABSENT: does not exist). *ret (may be
+ * NULL): version and mzxid of the new value. CONCLAVE_BAD_VERSION, CONCLAVE_NO_NODE,
+ * CONCLAVE_NODE_EXISTS: the node has another version; nothing was done. CONCLAVE_ESEQWRAP: version
+ * -1 cannot be compared. */
 CONCLAVE_API int conclave_shared_set(struct conclave_shared *shared, const void *data, size_t len,
                                      int32_t expected_version, int64_t timeout_ms,
                                      struct conclave_shared_value *ret) CONCLAVE_MUST_USE;

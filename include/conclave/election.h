@@ -1,13 +1,12 @@
 /*
- * Leader election: of all candidates on a path exactly one leads, in the order in which they
- * came, and the next one is woken alone when it goes (no herd).
+ * Leader election: one of all candidates on a path leads at a time, in the order of arrival. When
+ * the leader goes, only the next candidate is woken (no herd).
  *
- * What is promised: is_leader turns false, and on_revoked has been started, before anybody else
- * can be elected, whatever stalls, as long as clocks run at about the same speed. The lease
- * behind that is proved by a quorum of the ensemble (a transaction that checks the candidate's
- * node), never by the link alone. A process that is stopped between asking is_leader and acting
- * can still act late: give the fencing token to whatever you write to, and let it refuse
- * smaller ones.
+ * Guarantee: is_leader turns false, and on_revoked has started, before another candidate can be
+ * elected, whatever stalls, as long as clocks run at about the same speed. A quorum of the
+ * ensemble proves the lease behind this (by a transaction that checks the candidate's node); the
+ * link alone does not. A process that is stopped between is_leader and its action can still act
+ * late: pass the fencing token with every write, and let the storage refuse smaller tokens.
  *
  * Needs a session timeout of at least three ticks of the server. Works on Conclave and on
  * Apache ZooKeeper.
@@ -38,25 +37,25 @@ struct conclave_participant {
 
 /* Callbacks of one handle run one at a time; elected and revoked strictly alternate. */
 struct conclave_election_callbacks {
-    /* This process leads. Do what makes it ready, then return 0: the acknowledgement is written
-     * then (option ack). Anything else resigns (on_revoked is called for this term, too), waits
-     * and queues again. regrant: the same node leads again after its lease had lapsed. */
+    /* This process leads. Prepare, then return 0: the acknowledgement is then written (option
+     * ack). After any other value the candidate resigns (on_revoked is called for this term, too),
+     * waits and queues again. regrant: the same node leads again after its lease had lapsed. */
     int (*on_elected)(struct conclave_election *election, struct conclave_token token, bool regrant,
                       void *ctx);
 
-    /* It leads no more (is_leader is false already). Stop within stop_within_ms: nobody else is
-     * elected before; 0 when somebody may be already, because the node was deleted or the session
-     * killed by force. why: CONCLAVE_ELOST (lease ran out or node gone),
+    /* This process no longer leads (is_leader is false already). Stop within stop_within_ms: no
+     * other candidate is elected before that. 0: another may be elected already, because the node
+     * was deleted or the session was killed. why: CONCLAVE_ELOST (lease ran out or node gone),
      * CONCLAVE_SESSION_EXPIRED, CONCLAVE_ECLOSED, CONCLAVE_ECANCELED (resigned). */
     void (*on_revoked)(struct conclave_election *election, int why, int64_t stop_within_ms,
                        void *ctx);
 
-    /* Another leader, as seen by observers and candidates alike: leader NULL when there is
-     * none; acked when it has acknowledged. Never goes back to an earlier one. */
+    /* Another leader, for observers and candidates; leader is NULL if there is none; acked: it has
+     * acknowledged. Never returns to an earlier leader. */
     void (*on_leader)(struct conclave_election *election, const struct conclave_participant *leader,
                       bool acked, void *ctx);
 
-    /* The end: no callback runs after this one. */
+    /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_election *election, int why, void *ctx);
 };
 
@@ -78,7 +77,7 @@ struct conclave_election_options {
     int64_t takeover_delay_ms; /* wait so long after a leader that did not resign cleanly */
     int64_t backoff_min_ms; /* after a failed on_elected, doubled up to the maximum, with jitter */
     int64_t backoff_max_ms;
-    const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
+    const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
 };
 #define CONCLAVE_ELECTION_OPTIONS_INIT                                                             \
@@ -115,19 +114,21 @@ CONCLAVE_API int64_t conclave_election_lease_until_ns(const struct conclave_elec
 CONCLAVE_API void conclave_election_node(const struct conclave_election *election, char *buf,
                                          size_t len);
 
-/* Blocks until it leads and on_elected has returned 0. 0 and the token, CONCLAVE_ETIMEDOUT,
- * CONCLAVE_ECANCELED (resigned and not queued again), CONCLAVE_EDEADLK inside a callback, or why
- * the election ended (CONCLAVE_ECLOSED, CONCLAVE_SESSION_EXPIRED, CONCLAVE_NO_AUTH, ...). */
+/* Blocks until this process leads and on_elected has returned 0. 0 and the token,
+ * CONCLAVE_ETIMEDOUT, CONCLAVE_ECANCELED (resigned and not queued again), CONCLAVE_EDEADLK inside
+ * a callback, or why the election ended (CONCLAVE_ECLOSED, CONCLAVE_SESSION_EXPIRED,
+ * CONCLAVE_NO_AUTH, ...). */
 CONCLAVE_API int conclave_election_wait(struct conclave_election *election, int64_t timeout_ms,
                                         struct conclave_token *ret_token) CONCLAVE_MUST_USE;
 
-/* Writes the acknowledgement now (option ack false: the program says itself when it is ready).
+/* Writes the acknowledgement now (for option ack false: the program reports when it is ready).
  * Asynchronous. 0, CONCLAVE_ENOTOWNER (does not lead), CONCLAVE_ECLOSED. */
 CONCLAVE_API int conclave_election_ack(struct conclave_election *election) CONCLAVE_MUST_USE;
 
-/* Steps down: on_revoked runs to its end first, then the node goes, with a mark that the stop was
- * clean. A candidate that does not lead leaves the queue. requeue: queue again at the end; else it
- * stays out until it is called with requeue, or closed. Asynchronous. 0, CONCLAVE_ECLOSED. */
+/* Steps down: on_revoked runs to its end, then the node is removed, with a mark that the stop was
+ * clean. A candidate that does not lead leaves the queue. requeue: queue again at the end;
+ * otherwise the candidate stays out until the next call with requeue, or until it is closed.
+ * Asynchronous. 0, CONCLAVE_ECLOSED. */
 CONCLAVE_API int conclave_election_resign(struct conclave_election *election,
                                           bool requeue) CONCLAVE_MUST_USE;
 
@@ -143,25 +144,25 @@ CONCLAVE_API int conclave_election_participants(struct conclave_recipes *recipes
                                                 size_t *ret_count) CONCLAVE_MUST_USE;
 CONCLAVE_API void conclave_participants_free(struct conclave_participant *list, size_t count);
 
-/* A transaction that is carried out only if this election's node still leads: check of the node,
+/* A transaction that is carried out only while this election's node leads: a check of the node,
  * then the parts. 0, CONCLAVE_EFENCED (does not lead, or node gone; nothing was done),
- * CONCLAVE_SESSION_EXPIRED, or the answer's error; CONCLAVE_CONNECTION_LOSS: nobody knows whether it
- * was carried out, though only while it led. Blocking; in callbacks of an election only when the
- * client runs with threads. *ret_reply as in conclave_call, without the check's result, NULL when
- * nothing was sent. */
+ * CONCLAVE_SESSION_EXPIRED, or the answer's error; CONCLAVE_CONNECTION_LOSS: it is unknown whether
+ * it was carried out; if so, while this process led. Blocking; in callbacks of an election only
+ * when the client runs with threads. *ret_reply as in conclave_call, without the check's result,
+ * NULL when nothing was sent. */
 CONCLAVE_API int
 conclave_election_fenced_multi(struct conclave_election *election, const struct conclave_op *parts,
                                size_t count, struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
 
 /* Leaves: revokes if it leads, removes its nodes (retried until the session ends), then
- * on_closed. Asynchronous, any number of times, also from a callback. */
+ * on_closed. Asynchronous; may be called repeatedly, also in a callback. */
 CONCLAVE_API void conclave_election_close(struct conclave_election *election);
 
 /* Waits for on_closed to have returned. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK. */
 CONCLAVE_API int conclave_election_close_wait(struct conclave_election *election,
                                               int64_t timeout_ms) CONCLAVE_MUST_USE;
 
-/* Frees a closed handle. NULL is allowed. From on_closed: freed when that returns. */
+/* Frees a closed handle. NULL is allowed. In on_closed: freed when that returns. */
 CONCLAVE_API void conclave_election_destroy(struct conclave_election *election);
 
 #ifdef __cplusplus

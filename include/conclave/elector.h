@@ -1,20 +1,20 @@
 /*
- * Active/standby with fencing: of all members of a service one is active, and before another
- * becomes active it makes sure that the one before it is dead, unless that stopped in order.
+ * Active/standby with fencing: one member of a service is active. Before another member becomes
+ * active, it makes sure that the previous one is dead, unless that one stopped cleanly.
  *
  * Two nodes, in the layout of Hadoop's elector:
  *   <dir>/ActiveStandbyElectorLock  ephemeral: who may become active
- *   <dir>/ActiveBreadCrumb          lasting: who was made active last, and whether it stopped in order
- * Whoever gets the lock reads the breadcrumb. If it names another incarnation that did not stop in
- * order, that one is fenced; when it cannot be, nobody becomes active until it can be, or an operator
- * says that it is dead (conclave_elector_override). Then the breadcrumb is written anew, in a
- * transaction that fails when anybody else was faster, and only then activate is called.
+ *   <dir>/ActiveBreadCrumb          persistent: who became active last, and whether it stopped cleanly
+ * The member that gets the lock reads the breadcrumb. If it names another incarnation that did not stop
+ * cleanly, the member fences that one; until that succeeds, or an operator confirms that it is dead
+ * (conclave_elector_override), no member becomes active. Then the member writes the breadcrumb, in a
+ * transaction that fails if another member was faster, and only then activate is called.
  *
- * What is promised: is_active turns false, and deactivate has been started, before anybody else's
- * activate is called, as long as clocks run at about the same speed; the lease is proved by a quorum.
- * A process that was stopped can still act late: that is what fence and the token are for.
+ * Guarantee: is_active turns false, and deactivate has started, before activate of another member
+ * is called, as long as clocks run at about the same speed; a quorum proves the lease. A process
+ * that was stopped can still act late: fence and the token prevent harm from this.
  *
- * All standbys are woken when the lock is free. For more than ten of them use herd_free.
+ * A free lock wakes all standby members. For more than ten of them use herd_free.
  */
 #ifndef CONCLAVE_ELECTOR_H
 #define CONCLAVE_ELECTOR_H
@@ -28,14 +28,14 @@ extern "C" {
 struct conclave_elector;
 
 enum conclave_elector_state {
-    CONCLAVE_ELECTOR_INIT, /* not connected for the first time */
-    CONCLAVE_ELECTOR_NEUTRAL, /* not in the race: not healthy, ceded, not connected, or after a failure */
-    CONCLAVE_ELECTOR_STANDBY, /* in the race, another has the lock */
-    CONCLAVE_ELECTOR_FENCING, /* has the lock, makes sure that the one before is dead */
-    CONCLAVE_ELECTOR_ACTIVE, /* active: from before activate is called until deactivate has returned */
+    CONCLAVE_ELECTOR_INIT,    /* not connected for the first time */
+    CONCLAVE_ELECTOR_NEUTRAL, /* not competing: not healthy, ceded, not connected, after a failure */
+    CONCLAVE_ELECTOR_STANDBY, /* competing, another has the lock */
+    CONCLAVE_ELECTOR_FENCING, /* has the lock, fences the previous one */
+    CONCLAVE_ELECTOR_ACTIVE,  /* active: from before activate until after deactivate */
 };
 
-/* What a check of the service's health found. Only HEALTHY takes part in the race. */
+/* Result of a health check of the service. Only HEALTHY members compete. */
 enum conclave_health {
     CONCLAVE_HEALTH_INITIALIZING, /* not known yet */
     CONCLAVE_HEALTH_HEALTHY,
@@ -48,35 +48,37 @@ enum conclave_health {
 CONCLAVE_API const char *conclave_elector_state_name(enum conclave_elector_state state);
 CONCLAVE_API const char *conclave_health_name(enum conclave_health health);
 
-/* What the breadcrumb says of a member. Strings and data live until the callback returns, or the
+/* The data of a member in the breadcrumb. Strings and data live until the callback returns, or the
  * struct is freed. */
 struct conclave_breadcrumb {
     const char *id;          /* "" when the breadcrumb was not written by this library */
     const char *incarnation; /* "" then, too */
     struct conclave_token
         token;        /* of its time as active; mzxid of the breadcrumb when it names none */
-    bool clean;       /* it stopped in order */
+    bool clean;       /* it stopped cleanly */
     const void *data; /* as given in its options; all of the breadcrumb when id is "" */
     size_t data_len;
 };
 
-/* Callbacks of one handle run one at a time, save fence, which has a thread of its own. activate and
+/* Callbacks of one handle run one at a time, except fence, which has its own thread. activate and
  * deactivate strictly alternate. */
 struct conclave_elector_callbacks {
-    /* Become active; 0 when it is. Anything else: deactivate is called, the lock is given up, and the
-     * race goes on after a pause. */
+    /* Become active; return 0 when the service is active. After any other value, deactivate is
+     * called, the lock is released, and the competition continues after a pause. */
     int (*activate)(struct conclave_elector *elector, struct conclave_token token, void *ctx);
 
-    /* It is active no more: stop within stop_within_ms (0: somebody else may be active already). 0 when
-     * it is sure that it has stopped: an orderly end leaves nobody to be fenced. Anything else: the
-     * successor fences. why: CONCLAVE_ELOST (lease or lock lost), CONCLAVE_SESSION_EXPIRED,
-     * CONCLAVE_ECANCELED (ceded, or not healthy, or activate failed), CONCLAVE_ECLOSED. */
+    /* This member is no longer active: stop within stop_within_ms (0: another member may be active
+     * already). Return 0 only if the service has certainly stopped: after a clean stop nobody
+     * fences. After any other value the successor fences this member. why: CONCLAVE_ELOST (lease
+     * or lock lost), CONCLAVE_SESSION_EXPIRED, CONCLAVE_ECANCELED (ceded, or not healthy, or
+     * activate failed), CONCLAVE_ECLOSED. */
     int (*deactivate)(struct conclave_elector *elector, int why, int64_t stop_within_ms, void *ctx);
 
-    /* Make sure that old is dead, or will do nothing any more; 0 only when it is sure. In a thread of
-     * its own, one at a time; may take long, should have a timeout: the lock is kept meanwhile, and
-     * whether it still is ours is found out afterwards. NULL: nothing can be fenced, so only an orderly
-     * end or an override lets another become active. */
+    /* Make sure that old is dead, or can do nothing any more; return 0 only if this is certain.
+     * Runs in a separate thread, one call at a time. It may take long, but should have a timeout:
+     * this member keeps the lock meanwhile, and checks afterwards whether it still has it. NULL:
+     * nothing can be fenced, so another member becomes active only after a clean stop or an
+     * override. */
     int (*fence)(struct conclave_elector *elector, const struct conclave_breadcrumb *old,
                  struct conclave_token mine, void *ctx);
 
@@ -84,11 +86,11 @@ struct conclave_elector_callbacks {
     void (*on_state)(struct conclave_elector *elector, enum conclave_elector_state state,
                      const char *reason, void *ctx);
 
-    /* The end: no callback runs after this one. */
+    /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_elector *elector, int why, void *ctx);
 };
 
-/* What the two nodes hold. */
+/* Format of the two nodes. */
 enum conclave_elector_layout {
     CONCLAVE_ELECTOR_LAYOUT_NATIVE, /* some lines of text, then the data */
     /* The data as it is, a protobuf message (Hadoop's ActiveNodeInfo), with one more field, which
@@ -99,22 +101,22 @@ enum conclave_elector_layout {
 /* Begin with CONCLAVE_ELECTOR_OPTIONS_INIT, then set what differs. */
 struct conclave_elector_options {
     size_t size;
-    const char *dir;         /* made with its parents */
+    const char *dir;         /* created with its parents */
     const char *id;          /* of this member, no newline; NULL: host:pid */
     const char *incarnation; /* differs from start to start of the service; NULL: a random one */
     const void *data;        /* for others: address, ways to fence it, ...; at most 64 KiB */
     size_t data_len;
     enum conclave_elector_layout layout;
-    /* wait in a line below <dir>/line instead of all for one lock; the same for all members */
+    /* wait in a queue below <dir>/line instead of all for one lock; the same for all members */
     bool herd_free;
     /* at the start (default HEALTHY); later by conclave_elector_set_health */
     enum conclave_health health;
     struct conclave_lease_options lease; /* stop_on_suspend counts too */
-    /* After a failed fence or activate the member stays out of the race: for the minimum at first, twice as long each time
-     * up to the maximum, with jitter. */
+    /* After a failed fence or activate the member does not compete: for the minimum at first,
+     * twice as long each time up to the maximum, with jitter. */
     int64_t backoff_min_ms;
     int64_t backoff_max_ms;
-    const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
+    const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
 };
 #define CONCLAVE_ELECTOR_OPTIONS_INIT                                                              \
@@ -124,15 +126,15 @@ struct conclave_elector_options {
     }
 
 /* Begins. Options and callbacks are copied. 0, CONCLAVE_EINVAL (dir, id, or a grace that does not
- * fit), CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. Trouble with the ensemble comes later, by callback. */
+ * fit), CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. Problems with the ensemble are reported later, by callback. */
 CONCLAVE_API int conclave_elector_start(struct conclave_recipes *recipes,
                                         const struct conclave_elector_options *options,
                                         const struct conclave_elector_callbacks *callbacks,
                                         void *ctx, struct conclave_elector **ret) CONCLAVE_MUST_USE;
 
-/* What is known of the service's health now. Not HEALTHY: it leaves the race, for backoff_min_ms at least
- * when it had the lock; the active one is deactivated, and the successor fences it, as an unhealthy process
- * may say anything. Any thread. */
+/* Reports the service's health. A member that is not HEALTHY stops competing, for at least
+ * backoff_min_ms if it had the lock; an active one is deactivated, and the successor fences it,
+ * because an unhealthy process cannot be trusted. Any thread. */
 CONCLAVE_API void conclave_elector_set_health(struct conclave_elector *elector,
                                               enum conclave_health health);
 
@@ -146,29 +148,29 @@ CONCLAVE_API struct conclave_token conclave_elector_token(const struct conclave_
 CONCLAVE_API enum conclave_elector_state
 conclave_elector_state(const struct conclave_elector *elector);
 
-/* Steps down in order and stays out of the race for stay_out_ms, so that another becomes active.
- * Asynchronous; also for one that is not active. 0, CONCLAVE_ECLOSED, CONCLAVE_EINVAL (negative, or
- * more than a year). */
+/* Steps down cleanly and does not compete for stay_out_ms, so that another member becomes active.
+ * Asynchronous; also for a member that is not active. 0, CONCLAVE_ECLOSED, CONCLAVE_EINVAL
+ * (negative, or more than a year). */
 CONCLAVE_API int conclave_elector_cede(struct conclave_elector *elector,
                                        int64_t stay_out_ms) CONCLAVE_MUST_USE;
 
-/* A transaction that is carried out only while this member is the active one: check of the
- * breadcrumb, then the parts. As conclave_election_fenced_multi. */
+/* A transaction that is carried out only while this member is active: a check of the breadcrumb,
+ * then the parts. As conclave_election_fenced_multi. */
 CONCLAVE_API int conclave_elector_fenced_multi(struct conclave_elector *elector,
                                                const struct conclave_op *parts, size_t count,
                                                struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
 
-/* Leaves: deactivates if it is active (in order, if deactivate says so), then on_closed. Waits for a
- * fence that runs. Asynchronous, any number of times, also from a callback. */
+/* Leaves: deactivates if it is active (cleanly, if deactivate returns 0), then on_closed. Waits
+ * for a running fence. Asynchronous; may be called repeatedly, also in a callback. */
 CONCLAVE_API void conclave_elector_close(struct conclave_elector *elector);
 CONCLAVE_API int conclave_elector_close_wait(struct conclave_elector *elector, int64_t timeout_ms);
 
-/* Frees a closed handle. NULL is allowed. From on_closed: freed when that returns. */
+/* Frees a closed handle. NULL is allowed. In on_closed: freed when that returns. */
 CONCLAVE_API void conclave_elector_destroy(struct conclave_elector *elector);
 
 /* --- for operators, blocking --------------------------------------------------------- */
 
-/* What stands in dir. Free with conclave_elector_view_free. */
+/* The content of dir. Free with conclave_elector_view_free. */
 struct conclave_elector_view {
     bool has_lock; /* somebody has the lock */
     int64_t lock_session;
@@ -182,13 +184,13 @@ CONCLAVE_API int conclave_elector_view(struct conclave_recipes *recipes, const c
                                        struct conclave_elector_view **ret) CONCLAVE_MUST_USE;
 CONCLAVE_API void conclave_elector_view_free(struct conclave_elector_view *view);
 
-/* (Whoever deletes the lock and the breadcrumb by hand while one is active takes the promise away: the
+/* (Deleting the lock and the breadcrumb by hand while a member is active voids the guarantee:
  * versions begin anew.) */
 
-/* "I have made sure that the one with this token is dead": lets the next one become active without
- * fencing it. token has to be that of the breadcrumb that stands, which must not be clean: else
- * CONCLAVE_ECONFLICT; CONCLAVE_NO_NODE without a breadcrumb. acl: as of the members' options; they have
- * to be able to read and delete the node. NULL: the client's. */
+/* Confirms that the member with this token is dead: lets the next member become active without
+ * fencing it. token must be that of the present breadcrumb, which must not be clean; otherwise
+ * CONCLAVE_ECONFLICT. CONCLAVE_NO_NODE without a breadcrumb. acl: as in the members' options; they
+ * must be able to read and delete the node. NULL: the client's. */
 CONCLAVE_API int conclave_elector_override(struct conclave_recipes *recipes, const char *dir,
                                            struct conclave_token token,
                                            const struct conclave_acl *acl, size_t acl_count,

@@ -1,16 +1,16 @@
 /*
- * Group membership: who of a group is there. A member is an ephemeral node that heals itself; the
- * view is the list of all members, told with each change.
+ * Group membership. A member is an ephemeral node that the library creates again when it is lost;
+ * the view is the list of all members, reported with each change.
  *
- * A member's node comes back by itself: in a new session, when somebody deletes it, when the
- * ensemble was rebuilt; its data are kept here and written again when the server's differ. Its name is
- * its id. The node that an earlier session of the same member left is replaced without a gap; it is
- * known by the incarnation, a random text in the node. A node of another incarnation is never
- * touched: the member is in conflict until that is gone. A program that wants to replace the node of its
- * own earlier life keeps its incarnation in a file.
+ * The library creates a member's node again in a new session, after somebody deleted it, and after
+ * the ensemble was rebuilt; it keeps the data and writes them again if the server's differ. The
+ * node's name is the member's id. It replaces without a gap the node that an earlier session of
+ * the same member left, which it recognises by the incarnation, a random text in the node. It
+ * never touches a node of another incarnation: the member is in conflict until that node is gone.
+ * A program that wants to replace its own node after a restart keeps its incarnation in a file.
  *
- * The view never empties because the ensemble cannot be reached: it is called stale, and what
- * has changed meanwhile is told when it is fresh again.
+ * The view does not become empty when the ensemble cannot be reached: it is marked as stale, and
+ * changes of that time are reported when it is fresh again.
  */
 #ifndef CONCLAVE_GROUP_H
 #define CONCLAVE_GROUP_H
@@ -62,14 +62,14 @@ enum conclave_membership {
 CONCLAVE_API const char *conclave_membership_name(enum conclave_membership membership);
 
 /* Callbacks of one handle run one at a time. Any may be NULL; without on_change and on_view the
- * view is not kept, and costs nothing. */
+ * library keeps no view. */
 struct conclave_group_callbacks {
-    /* Changes, one by one, in the order LEFT, JOINED, UPDATED; the first view is told as JOINED. A member that
-     * left and came back between two views is told LEFT and JOINED. */
+    /* Changes, one by one, in the order LEFT, JOINED, UPDATED; the first view is reported as
+     * JOINED. A member that left and came back between two views is reported as LEFT and JOINED. */
     void (*on_change)(struct conclave_group *group, enum conclave_group_event event,
                       const struct conclave_member *member, void *ctx);
 
-    /* After the changes of one moment: everybody. Also when it became stale or fresh. */
+    /* All members, after the changes of one moment; also when the view becomes stale or fresh. */
     void (*on_view)(struct conclave_group *group, const struct conclave_group_view *view,
                     void *ctx);
 
@@ -77,7 +77,7 @@ struct conclave_group_callbacks {
     void (*on_membership)(struct conclave_group *group, enum conclave_membership membership,
                           void *ctx);
 
-    /* The end: no callback runs after this one. */
+    /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_group *group, int why, void *ctx);
 };
 
@@ -90,7 +90,7 @@ struct conclave_group_options {
     size_t data_len;
     const char *incarnation;        /* without line ends, at most 127 bytes; NULL: a random one */
     int64_t debounce_ms;            /* gather changes for so long before they are told */
-    const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
+    const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
 };
 #define CONCLAVE_GROUP_OPTIONS_INIT                                                                \
@@ -99,7 +99,7 @@ struct conclave_group_options {
     }
 
 /* Joins, or observes. 0, CONCLAVE_EINVAL (path, id, data, incarnation), CONCLAVE_ENOMEM,
- * CONCLAVE_ECLOSED, CONCLAVE_EFORK. Trouble with the ensemble comes later, by callback. */
+ * CONCLAVE_ECLOSED, CONCLAVE_EFORK. Problems with the ensemble are reported later, by callback. */
 CONCLAVE_API int conclave_group_open(struct conclave_recipes *recipes,
                                      const struct conclave_group_options *options,
                                      const struct conclave_group_callbacks *callbacks, void *ctx,
@@ -113,28 +113,29 @@ CONCLAVE_API int conclave_group_set_data(struct conclave_group *group, const voi
 /* The own membership at this moment. */
 CONCLAVE_API enum conclave_membership conclave_group_membership(struct conclave_group *group);
 
-/* Blocks until the member is in. 0, CONCLAVE_ECONFLICT (not within the time, as another has the
- * id), CONCLAVE_ETIMEDOUT, CONCLAVE_EINVAL (an observer), CONCLAVE_EDEADLK, or why it ended. */
+/* Blocks until the member has joined. 0, CONCLAVE_ECONFLICT (not in this time, because another
+ * member has the id), CONCLAVE_ETIMEDOUT, CONCLAVE_EINVAL (an observer), CONCLAVE_EDEADLK, or why
+ * it ended. */
 CONCLAVE_API int conclave_group_wait_joined(struct conclave_group *group,
                                             int64_t timeout_ms) CONCLAVE_MUST_USE;
 
-/* Who is in the group now, without a handle: an empty list for a group that is not there. Blocking.
- * 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EINVAL, CONCLAVE_EDEADLK, CONCLAVE_NO_AUTH, ... Free with
- * conclave_members_free. */
+/* The present members of a group, without a handle; an empty list if the group does not exist.
+ * Blocking. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EINVAL, CONCLAVE_EDEADLK, CONCLAVE_NO_AUTH, ... Free
+ * with conclave_members_free. */
 CONCLAVE_API int conclave_group_members(struct conclave_recipes *recipes, const char *path,
                                         int64_t timeout_ms, struct conclave_member **ret,
                                         size_t *ret_count) CONCLAVE_MUST_USE;
 CONCLAVE_API void conclave_members_free(struct conclave_member *list, size_t count);
 
-/* Leaves: removes the node, also one that is just being made, then on_closed. Asynchronous, any
- * number of times, also from a callback. */
+/* Leaves: removes the node, also one whose creation is in progress, then on_closed. Asynchronous,
+ * any number of times, also from a callback. */
 CONCLAVE_API void conclave_group_close(struct conclave_group *group);
 
 /* Leaves and waits for on_closed to have returned. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK. */
 CONCLAVE_API int conclave_group_close_wait(struct conclave_group *group,
                                            int64_t timeout_ms) CONCLAVE_MUST_USE;
 
-/* Frees a closed handle. NULL is allowed. From on_closed: freed when that returns. */
+/* Frees a closed handle. NULL is allowed. In on_closed: freed when that returns. */
 CONCLAVE_API void conclave_group_destroy(struct conclave_group *group);
 
 #ifdef __cplusplus

@@ -1,13 +1,13 @@
 /*
- * Locks held by one process, or by many readers, of all that share an ensemble: mutex, read/write
- * lock, several locks at once.
+ * Locks that one process, or many readers, of an ensemble's clients hold at a time: mutex,
+ * read/write lock, several locks at once.
  *
- * Contenders are served in the order in which they came; one that leaves wakes the one behind it
- * and nobody else. What is promised: is_held turns false, and on_lost has been started, before
- * anybody else can be granted, whatever stalls, as long as clocks run at about the same speed. The
- * lease behind that is proved by a quorum of the ensemble, never by the link alone. A process that
- * is stopped between asking is_held and acting can still act late: give the token to whatever you
- * write to and let it refuse smaller ones, or write with conclave_lock_fenced_multi.
+ * Contenders get the lock in the order of arrival; a contender that leaves wakes only the one
+ * behind it. Guarantee: is_held turns false, and on_lost has started, before another contender can
+ * be granted the lock, whatever stalls, as long as clocks run at about the same speed. A quorum of
+ * the ensemble proves the lease behind this; the link alone does not. A process that is stopped
+ * between is_held and its action can still act late: pass the token with every write and let the
+ * storage refuse smaller tokens, or write with conclave_lock_fenced_multi.
  *
  * A handle is one contender. Two handles on one path exclude each other, in one session too.
  * Several acquires of one handle by different owners wait for each other in the handle.
@@ -34,19 +34,20 @@ enum conclave_lock_kind {
 
 /* Callbacks of one handle run one at a time; any may be NULL. */
 struct conclave_lock_callbacks {
-    /* Held no more (is_held is false already), without having been released. Stop within
-     * stop_within_ms: nobody else is granted before; 0 when somebody may be already, because the
-     * node was deleted or the session killed by force. The lock still has to be released, which
-     * gives CONCLAVE_ELOST; until then its node stands, if the session lives, and keeps the others
-     * out. why: CONCLAVE_ELOST (lease ran out or node gone), CONCLAVE_SESSION_EXPIRED,
-     * CONCLAVE_AUTH_FAILED, CONCLAVE_ECLOSED (the client was closed). */
+    /* The lock was lost without a release (is_held is false already). Stop within stop_within_ms:
+     * no other contender is granted the lock before that. 0: another may have it already, because
+     * the node was deleted or the session was killed. Release the lock all the same, which returns
+     * CONCLAVE_ELOST; until then, if the session lives, its node exists and keeps others out. why:
+     * CONCLAVE_ELOST (lease ran out or node gone), CONCLAVE_SESSION_EXPIRED, CONCLAVE_AUTH_FAILED,
+     * CONCLAVE_ECLOSED (the client was closed). */
     void (*on_lost)(struct conclave_lock *lock, int why, int64_t stop_within_ms, void *ctx);
 
-    /* Somebody asks for it (conclave_lock_request_revoke, or Curator's Revoker): once per request
-     * that is seen; two that come together may be told as one. Nothing happens if it is ignored. */
+    /* A request to release the lock (conclave_lock_request_revoke, or Curator's Revoker): called
+     * once per request; two simultaneous requests may be reported as one. The request may be
+     * ignored. */
     void (*on_revoke_request)(struct conclave_lock *lock, void *ctx);
 
-    /* The end: no callback runs after this one. */
+    /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_lock *lock, int why, void *ctx);
 };
 
@@ -56,16 +57,16 @@ struct conclave_lock_options {
     const char *path; /* the lock's node; made with its parents as containers */
     const char *id;   /* identity shown to others (the contender's data); NULL: host:pid */
     enum conclave_lock_kind kind;
-    /* Its owner may acquire it again, also while others wait; it is free after as many releases.
+    /* The owner may acquire the lock again, also while others wait, and must release it as often.
      * A writer that wants to read acquires its write lock again. */
     bool recursive;
-    /* Contenders of which other programs share the path:
+    /* Which contenders of other libraries share the path:
      *   CONCLAVE_NAMING_CURATOR_LOCK  InterProcessMutex, InterProcessReadWriteLock
      *   CONCLAVE_NAMING_KAZOO         Lock, ReadLock, WriteLock
      * Readers and writers cannot be had with CONCLAVE_NAMING_CURATOR_LATCH. */
     enum conclave_naming naming;
     struct conclave_lease_options lease;
-    const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
+    const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
 };
 #define CONCLAVE_LOCK_OPTIONS_INIT                                                                 \
@@ -73,9 +74,9 @@ struct conclave_lock_options {
         .size = sizeof(struct conclave_lock_options)                                               \
     }
 
-/* Makes a handle; nothing is asked of the ensemble yet. Options and callbacks (may be NULL) are
- * copied. 0, CONCLAVE_EINVAL (path, id, kind with naming, or a grace that does not fit),
- * CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. */
+/* Creates a handle; it sends nothing yet. Options and callbacks (may be NULL) are copied. 0,
+ * CONCLAVE_EINVAL (path, id, kind with naming, or a grace that does not fit), CONCLAVE_ENOMEM,
+ * CONCLAVE_ECLOSED. */
 CONCLAVE_API int conclave_lock_create(struct conclave_recipes *recipes,
                                       const struct conclave_lock_options *options,
                                       const struct conclave_lock_callbacks *callbacks, void *ctx,
@@ -130,17 +131,18 @@ CONCLAVE_API int64_t conclave_lock_lease_until_ns(const struct conclave_lock *lo
 CONCLAVE_API void conclave_lock_node(const struct conclave_lock *lock, char *buf, size_t len);
 
 /*
- * Releases; is_held is false at once. Waits at most timeout_ms for the deletion to be answered;
- * it goes on until it is, or the session has ended. 0, CONCLAVE_ETIMEDOUT (released, the answer is
- * still out), CONCLAVE_ENOTOWNER (not this thread's), CONCLAVE_ELOST (it was lost before: what was
- * done under it may be unsafe; it is released all the same), CONCLAVE_EDEADLK in a callback.
- * A recursive lock is released by the last release; the others give 0 (or CONCLAVE_ELOST) at once.
+ * Releases; is_held is false at once. Waits at most timeout_ms for the answer to the deletion; the
+ * deletion continues until it is answered or the session has ended. 0, CONCLAVE_ETIMEDOUT
+ * (released, but not answered yet), CONCLAVE_ENOTOWNER (not this thread's), CONCLAVE_ELOST (it was
+ * lost before: the work under it may be unsafe; it is released all the same), CONCLAVE_EDEADLK in
+ * a callback. A recursive lock is released by the last release; the others give 0 (or
+ * CONCLAVE_ELOST) at once.
  */
 CONCLAVE_API int conclave_lock_release(struct conclave_lock *lock,
                                        int64_t timeout_ms) CONCLAVE_MUST_USE;
 
-/* The same without waiting; fn (may be NULL) is told when the deletion was answered or the session
- * has ended. 0, CONCLAVE_ENOTOWNER, CONCLAVE_ELOST as above (fn is then not called),
+/* The same without waiting; fn (may be NULL) is called when the deletion was answered or the
+ * session has ended. 0, CONCLAVE_ENOTOWNER, CONCLAVE_ELOST as above (fn is then not called),
  * CONCLAVE_ENOMEM, CONCLAVE_EFORK. */
 typedef void (*conclave_lock_done_fn)(struct conclave_lock *lock, int error, void *ctx);
 CONCLAVE_API int conclave_lock_release_async(struct conclave_lock *lock, uint64_t owner,
@@ -148,37 +150,38 @@ CONCLAVE_API int conclave_lock_release_async(struct conclave_lock *lock, uint64_
 
 /* Turns a held write lock into a read lock in one step, with no writer in between; readers that
  * wait behind it may enter. 0, CONCLAVE_ENOTOWNER, CONCLAVE_EINVAL (no write lock),
- * CONCLAVE_ETIMEDOUT (not known yet: held as what it was or what it shall be), CONCLAVE_EBUSY
- * (another change of it is under way), CONCLAVE_ELOST, CONCLAVE_ENOMEM, CONCLAVE_EDEADLK in a callback. */
+ * CONCLAVE_ETIMEDOUT (outcome unknown: it is held in the old or the new kind), CONCLAVE_EBUSY
+ * (another change is in progress), CONCLAVE_ELOST, CONCLAVE_ENOMEM, CONCLAVE_EDEADLK in a
+ * callback. */
 CONCLAVE_API int conclave_lock_downgrade(struct conclave_lock *lock,
                                          int64_t timeout_ms) CONCLAVE_MUST_USE;
 
-/* Turns a held read lock into a write lock with a new token, if no other reader and nobody else's
- * write lock is there: else CONCLAVE_EBUSY, and the read lock stays. Never waits for others (two
- * readers that did would wait for each other). timeout_ms: for the answers. Errors as above. */
+/* Turns a held read lock into a write lock with a new token, if there is no other reader and no
+ * other writer; otherwise CONCLAVE_EBUSY, and the read lock stays. Never waits for others (two
+ * readers would wait for each other). timeout_ms: for the answers. Errors as above. */
 CONCLAVE_API int conclave_lock_try_upgrade(struct conclave_lock *lock,
                                            int64_t timeout_ms) CONCLAVE_MUST_USE;
 
-/* Asks those who hold the lock now to release it (on_revoke_request; Curator's RevocationListener
- * too): "__REVOKE__" becomes their nodes' data. Any handle on the path may ask. 0,
- * CONCLAVE_EEMPTY (nobody else holds it), CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK in a callback, or
- * the answer's error. */
+/* Asks the present holders to release the lock (on_revoke_request; also Curator's
+ * RevocationListener): writes "__REVOKE__" to their nodes' data. Any handle on the path may ask.
+ * 0, CONCLAVE_EEMPTY (no other holder), CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK in a callback, or the
+ * answer's error. */
 CONCLAVE_API int conclave_lock_request_revoke(struct conclave_lock *lock,
                                               int64_t timeout_ms) CONCLAVE_MUST_USE;
 
-/* A transaction that is carried out only if the lock is still held: check of its node, then the
+/* A transaction that is carried out only while the lock is held: a check of its node, then the
  * parts. 0, CONCLAVE_EFENCED (not held, or node gone; nothing was done), CONCLAVE_SESSION_EXPIRED,
- * or the answer's error; CONCLAVE_CONNECTION_LOSS: nobody knows whether it was carried out, though
- * only while the lock was held. Blocking; in callbacks only when the client runs with threads.
+ * or the answer's error; CONCLAVE_CONNECTION_LOSS: it is unknown whether it was carried out; if
+ * so, while the lock was held. Blocking; in callbacks only when the client runs with threads.
  * *ret_reply as in conclave_call, without the check's result, NULL when nothing was sent. */
 CONCLAVE_API int conclave_lock_fenced_multi(struct conclave_lock *lock,
                                             const struct conclave_op *parts, size_t count,
                                             struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
 
-/* All of them or none, within one timeout, for the calling thread: in the order of their paths,
- * whatever the order given, so that two who want the same never wait for each other. 0, or the
- * error of the one that failed; those acquired before it are released then. CONCLAVE_EDEADLK: two
- * handles are for one path. Blocking. */
+/* Acquires all or none, within one timeout, for the calling thread: in the order of their paths,
+ * whatever the given order, so that two callers with the same locks never wait for each other. 0,
+ * or the error of the lock that failed; the ones acquired before it are then released.
+ * CONCLAVE_EDEADLK: two handles are for one path. Blocking. */
 CONCLAVE_API int conclave_locks_acquire(struct conclave_lock *const *locks, size_t count,
                                         int64_t timeout_ms) CONCLAVE_MUST_USE;
 
@@ -186,34 +189,35 @@ CONCLAVE_API int conclave_locks_acquire(struct conclave_lock *const *locks, size
 CONCLAVE_API int conclave_locks_release(struct conclave_lock *const *locks, size_t count,
                                         int64_t timeout_ms) CONCLAVE_MUST_USE;
 
-/* One that has a lock or a semaphore, or waits for it. Strings live until the list is freed. */
+/* A holder of a lock or semaphore, or a contender that waits for it. Strings live until the list
+ * is freed. */
 struct conclave_contender {
     const char *node; /* name of its node */
     const char *id;   /* identity it gave, or "__REVOKE__" when it was asked to release */
     enum conclave_lock_kind kind;
-    bool holds;                  /* nobody stands in its way; else it waits */
+    bool holds;                  /* it holds the lock; else it waits */
     struct conclave_token token; /* of its node: that of its grant, when it is granted */
     int64_t session_id;
     int64_t since_ms; /* when its node was made: milliseconds since 1970 of the server's clock */
 };
 
-/* Who has the lock at path, and who waits, in their order, whatever naming most of them have; nobody
- * is disturbed. Blocking: also CONCLAVE_ETIMEDOUT, CONCLAVE_NO_NODE (no such lock). Free with
- * conclave_contenders_free. */
+/* The holders and waiting contenders of the lock at path, in their order, in the naming that most
+ * of them have. Does not disturb them. Blocking: also CONCLAVE_ETIMEDOUT, CONCLAVE_NO_NODE (no
+ * such lock). Free with conclave_contenders_free. */
 CONCLAVE_API int conclave_lock_contenders(struct conclave_recipes *recipes, const char *path,
                                           int64_t timeout_ms, struct conclave_contender **ret,
                                           size_t *ret_count) CONCLAVE_MUST_USE;
 CONCLAVE_API void conclave_contenders_free(struct conclave_contender *list, size_t count);
 
 /* Ends the handle: acquires that wait get CONCLAVE_ECLOSED, a held lock is released, then
- * on_closed. Asynchronous, any number of times, also from a callback. */
+ * on_closed. Asynchronous; may be called repeatedly, also in a callback. */
 CONCLAVE_API void conclave_lock_close(struct conclave_lock *lock);
 
 /* Waits for on_closed to have returned. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK. */
 CONCLAVE_API int conclave_lock_close_wait(struct conclave_lock *lock,
                                           int64_t timeout_ms) CONCLAVE_MUST_USE;
 
-/* Frees a closed handle. NULL is allowed. From on_closed: freed when that returns. */
+/* Frees a closed handle. NULL is allowed. In on_closed: freed when that returns. */
 CONCLAVE_API void conclave_lock_destroy(struct conclave_lock *lock);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /*
- * The simple master switch: of all processes that start it on one path one is the master, the others are
- * its slaves; when the master goes, the one that waits longest is the next.
+ * The simple master switch: one of all processes that start it on a path is the master, the others
+ * are slaves. When the master goes, the slave that has waited longest becomes master.
  *
  *     struct conclave_master_switch_options options = CONCLAVE_MASTER_SWITCH_OPTIONS_INIT;
  *     options.path = "/jobs/master";
@@ -10,11 +10,11 @@
  *     }
  *     conclave_master_switch_stop(sw, CONCLAVE_FOREVER);
  *
- * It is an election (conclave/election.h) with what most programs want: it queues again when it was lost,
- * in a new session, too. What is promised is the election's: is_master turns false, and on_slave has
- * been started, before anybody else becomes master, as the lease is proved by a quorum. A process that was
- * stopped can still act late: give the token to what it writes to. A service whose last master has to be
- * made sure to be dead needs conclave/elector.h.
+ * It is an election (conclave/election.h) with the settings that most programs want: after a loss
+ * it queues again, also in a new session. The guarantee is the election's: is_master turns false,
+ * and on_slave has started, before another process becomes master, because a quorum proves the
+ * lease. A process that was stopped can still act late: pass the token with every write. If the
+ * previous master must be made sure to be dead, use conclave/elector.h.
  */
 #ifndef CONCLAVE_MASTER_SWITCH_H
 #define CONCLAVE_MASTER_SWITCH_H
@@ -27,12 +27,14 @@ extern "C" {
 
 struct conclave_master_switch;
 
-/* It is the master now; token: larger than that of every master before. 0: it works; anything else: it
- * cannot, on_slave is called and another has its turn. on_slave has to be able to end what this began. */
+/* This process is the master; token: larger than that of every earlier master. Return 0 when it
+ * works. After any other value on_slave is called, and another process becomes master; on_slave
+ * must be able to end the work begun here. */
 typedef int (*conclave_on_master_fn)(struct conclave_master_switch *sw, struct conclave_token token,
                                      void *ctx);
 
-/* It is the master no more: to have stopped within stop_within_ms, by when another may be (0: now). */
+/* This process is no longer the master: stop within stop_within_ms; after that another may be
+ * master (0: now). */
 typedef void (*conclave_on_slave_fn)(struct conclave_master_switch *sw, int64_t stop_within_ms,
                                      void *ctx);
 
@@ -47,7 +49,8 @@ struct conclave_master_switch_options {
      * 127.0.0.1:2181 */
     const char *servers;
     int64_t session_timeout_ms; /* at least three ticks of the server */
-    /* the program's connection instead, which outlives the switch; then the two above do not count */
+    /* the program's connection instead, which outlives the switch; the two fields above are then
+     * ignored */
     struct conclave_recipes *recipes;
 };
 #define CONCLAVE_MASTER_SWITCH_OPTIONS_INIT                                                        \
@@ -55,11 +58,11 @@ struct conclave_master_switch_options {
         .size = sizeof(struct conclave_master_switch_options), .session_timeout_ms = 10000         \
     }
 
-/* Begins, as a slave; on_master comes when it is the master. The two are called in turn, one at a time,
- * in a thread of the library's, or by the program's loop when the connection is the program's; either may
- * be NULL. Options are copied; *ret is set before a callback can run, NULL after an error. 0,
- * CONCLAVE_EINVAL (path, id, servers), CONCLAVE_ENOMEM, CONCLAVE_EIO, CONCLAVE_ECLOSED. A server that
- * cannot be reached is no error: it is tried on and on. */
+/* Starts as a slave; on_master is called when this process becomes master. The two callbacks
+ * alternate, one at a time, in a thread of the library, or in the program's loop if the connection
+ * is the program's; either may be NULL. Options are copied; *ret is set before a callback can run,
+ * NULL after an error. 0, CONCLAVE_EINVAL (path, id, servers), CONCLAVE_ENOMEM, CONCLAVE_EIO,
+ * CONCLAVE_ECLOSED. An unreachable server is not an error: the library keeps trying. */
 CONCLAVE_API int
 conclave_master_switch_start(const struct conclave_master_switch_options *options,
                              conclave_on_master_fn on_master, conclave_on_slave_fn on_slave,
@@ -77,7 +80,8 @@ CONCLAVE_API int64_t conclave_master_switch_lease_left_ms(const struct conclave_
 /* Leaves the turn to another and queues at the end. Asynchronous. 0, CONCLAVE_ECLOSED. */
 CONCLAVE_API int conclave_master_switch_yield(struct conclave_master_switch *sw) CONCLAVE_MUST_USE;
 
-/* Why it takes part no more and never will (CONCLAVE_AUTH_FAILED, CONCLAVE_NO_AUTH, ...); 0: it does. */
+/* The reason why it has stopped competing for good (CONCLAVE_AUTH_FAILED, CONCLAVE_NO_AUTH, ...);
+ * 0: it still competes. */
 CONCLAVE_API int conclave_master_switch_error(const struct conclave_master_switch *sw);
 
 /* Steps down, on_slave before it if it is the master, leaves and frees it. NULL is allowed. 0, or

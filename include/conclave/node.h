@@ -1,6 +1,5 @@
 /*
- * What a node is to the servers: its stat, who may do what with it, how it is created.
- * conclave/op.h asks for it and changes it.
+ * The stat, ACL and create modes of a node. The requests of conclave/op.h read and change them.
  */
 #ifndef CONCLAVE_NODE_H
 #define CONCLAVE_NODE_H
@@ -20,7 +19,7 @@ struct conclave_stat {
     int32_t version;         /* changes of data */
     int32_t cversion;        /* creations and deletions of children */
     int32_t aversion;        /* changes of the ACL */
-    int64_t ephemeral_owner; /* session id, 0 for a lasting node */
+    int64_t ephemeral_owner; /* session id, 0 for a persistent node */
     int32_t data_length;
     int32_t num_children;
     int64_t pzxid; /* of the last change of its children */
@@ -46,14 +45,14 @@ enum conclave_create_mode {
     CONCLAVE_EPHEMERAL = 1,
     CONCLAVE_PERSISTENT_SEQUENTIAL = 2,
     CONCLAVE_EPHEMERAL_SEQUENTIAL = 3,
-    CONCLAVE_CONTAINER = 4, /* removed by the server when its last child went */
+    CONCLAVE_CONTAINER = 4, /* removed by the server after its last child is removed */
 };
 
 /* Longest ttl_ms that a server keeps: about 34 years. */
 #define CONCLAVE_TTL_MAX_MS ((int64_t)0xffffffffff)
 
-/* A proof of who somebody is, as a server understood it: "digest" and the user's name, "ip" and
- * the address, "sasl", "x509", ... */
+/* An authenticated id of a client: "digest" and the user's name, "ip" and the address, "sasl",
+ * "x509", ... */
 struct conclave_identity {
     const char *scheme;
     const char *id;

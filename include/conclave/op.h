@@ -1,10 +1,9 @@
 /*
- * Requests, replies and watches: what is asked of a server and what it answers.
- * conclave/client.h sends them.
+ * Requests to a server, replies and watches. conclave/client.h sends them.
  *
- * A request is a struct: fill what its type uses, zero the rest; the functions below build the
- * common ones. Inputs are copied before a call returns; what a callback is given lives until it
- * returns. Strings are UTF-8, NUL-terminated.
+ * A request is a struct: fill the fields that its type uses, and zero the rest; the functions
+ * below build the common ones. Inputs are copied before a call returns; arguments of a callback
+ * are valid until it returns. Strings are UTF-8, NUL-terminated.
  */
 #ifndef CONCLAVE_OP_H
 #define CONCLAVE_OP_H
@@ -26,8 +25,8 @@ struct conclave_client;
 /* --- watches ------------------------------------------------------------------- */
 
 enum conclave_event_type {
-    /* a persistent watch was set again after the link was lost: changes may have been missed, so
-     * read again */
+    /* a persistent watch was set again after a lost link: it may have missed changes, so read
+     * again */
     CONCLAVE_EVENT_RESUMED = -2,
     CONCLAVE_EVENT_LOST = -1, /* the session ended, or the client was closed: the watch is gone */
     CONCLAVE_EVENT_CREATED = 1,
@@ -38,16 +37,16 @@ enum conclave_event_type {
 CONCLAVE_API const char *conclave_event_name(enum conclave_event_type type);
 
 /*
- * A watch is set when the request succeeded, for exists also when it was answered NO_NODE;
- * otherwise its function is never called. An event comes before the reply that shows the change.
- * Several watches on one path each get the event.
+ * A watch is set if the request succeeds, and for exists also if the answer is NO_NODE; otherwise
+ * its function is never called. An event arrives before the reply that shows the change. Several
+ * watches on one path each get the event.
  *
- * A watch of EXISTS, GET or GET_CHILDREN is told exactly once: its event or CONCLAVE_EVENT_LOST.
- * What changes while the link is away is told when it is back.
+ * A watch of EXISTS, GET or GET_CHILDREN fires exactly once: with its event or with
+ * CONCLAVE_EVENT_LOST. A change during a lost link is reported when the link is back.
  *
- * A watch of ADD_WATCH is told of every change until it is taken back (conclave_watch_remove) or
- * lost: CONCLAVE_EVENT_LOST is told exactly once, and is the last. What changes while the link is
- * away is not told; CONCLAVE_EVENT_RESUMED says that this may have happened.
+ * A watch of ADD_WATCH gets every change until it is removed (conclave_watch_remove) or lost:
+ * CONCLAVE_EVENT_LOST comes exactly once, as the last event. Changes during a lost link are not
+ * reported; CONCLAVE_EVENT_RESUMED tells that there may have been some.
  *
  * path: of the node that changed; the watch's own path with LOST and RESUMED.
  */
@@ -78,8 +77,8 @@ enum conclave_op_type {
     CONCLAVE_OP_SYNC,         /* → path; later reads see all that was acknowledged before */
     CONCLAVE_OP_CHECK,        /* only inside a multi: fails unless the version matches */
     CONCLAVE_OP_MULTI,        /* → results; all parts or none */
-    /* The following need a server that knows them; it answers UNIMPLEMENTED otherwise, and may
-     * end the link with that. In brackets the ZooKeeper that has it first. */
+    /* The following need a server that supports them; others answer UNIMPLEMENTED, and may close
+     * the link. The brackets name the first ZooKeeper version that has them. */
     CONCLAVE_OP_MULTI_READ, /* → results; each part succeeds or fails by itself [3.6] */
     CONCLAVE_OP_ADD_WATCH,  /* a persistent watch; the node need not exist [3.6] */
     /* NO_WATCHER unless the server keeps such a watch for this link [3.5; persistent ones 3.9] */
@@ -97,12 +96,12 @@ enum conclave_op_type {
 struct conclave_reconfig {
     const char *joining;    /* "server.4=host:port:port;port"; NULL: none */
     const char *leaving;    /* "3,2"; NULL: none */
-    const char *members;    /* all there shall be; NULL: as joining and leaving say */
-    int64_t config_version; /* only if the configuration is this one; -1: whichever */
+    const char *members;    /* the complete new list; NULL: see joining and leaving */
+    int64_t config_version; /* expected version of the configuration; -1: any */
 };
 
-/* One request. Fill what its type uses, zero the rest; the functions below build the common
- * ones. */
+/* One request. Fill the fields that its type uses, and zero the rest; the functions below build
+ * the common ones. */
 struct conclave_op {
     enum conclave_op_type type;
     const char *path; /* below the chroot, "/" first */
@@ -111,11 +110,11 @@ struct conclave_op {
     int32_t version; /* DELETE, SET, CHECK: expected version; SET_ACL: aversion; -1: any */
     enum conclave_create_mode mode; /* CREATE */
     /* CREATE, persistent (sequential or not): the server removes the node when it has no children
-     * and its data was not written for this long; 0: never. Servers may have it switched off:
-     * UNIMPLEMENTED. */
+     * and its data were not written for this time; 0: never. UNIMPLEMENTED if the server has this
+     * switched off. */
     int64_t ttl_ms;
-    /* CREATE, SET_ACL. NULL: CREATE takes the client's (conclave_client_options.acl), SET_ACL world:anyone may
-     * do all */
+    /* CREATE, SET_ACL. NULL: for CREATE the client's ACL (conclave_client_options.acl), for
+     * SET_ACL all permissions for world:anyone */
     const struct conclave_acl *acl;
     size_t acl_count;
     conclave_watch_fn watch; /* EXISTS, GET, GET_CHILDREN; NULL: none. ADD_WATCH: needed */
@@ -128,16 +127,16 @@ struct conclave_op {
     const struct conclave_reconfig *reconfig; /* RECONFIG */
     int64_t timeout_ms; /* of this request; 0: the client's request_timeout_ms */
     /* EXISTS, GET, GET_ACL, GET_CHILDREN, MULTI_READ (not its parts), GET_EPHEMERALS,
-     * GET_ALL_CHILDREN_NUMBER: the answer shows all that was acknowledged to anybody before the
-     * request was made. A sync goes right before it, and no answer but the read's is told; an error
-     * of the sync is the read's. It counts as two requests until the sync is answered. Conclave's
-     * servers prove a sync by a quorum. ZooKeeper's do not: there it is no more than its own sync
-     * and read, which may be old where the leader itself answers, or one that was replaced and has
-     * not noticed. */
+     * GET_ALL_CHILDREN_NUMBER: the answer shows every write that was acknowledged to anybody
+     * before the request was made. The client sends a sync right before the read, and reports only
+     * the read's answer; an error of the sync is an error of the read. This counts as two requests
+     * until the sync is answered. Conclave's servers prove a sync by a quorum. ZooKeeper's servers
+     * do not: there the answer may be old if the leader itself answers, or a deposed leader that
+     * has not noticed yet. */
     bool linearizable;
 };
 
-/* DELETE, CHECK and the types that need nothing but a path (version is then not used). */
+/* DELETE, CHECK and the types that need only a path (they ignore version). */
 static inline struct conclave_op conclave_op_path(enum conclave_op_type type, const char *path,
                                                   int32_t version)
 {

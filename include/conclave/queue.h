@@ -1,22 +1,22 @@
 /*
- * A queue: producers put items, consumers take them in order of priority, and within a priority in
- * the order of putting.
+ * A queue: producers put items, and consumers take them by priority, and within a priority in the
+ * order in which they were put.
  *
- * At least once (the default): an item that is taken stays in the queue, claimed by the consumer's
- * session, until it is acknowledged; when the consumer dies it is handed to another one, its
- * attempt counted one higher. At most once: an item is removed before it is handed out, and is lost
- * with a consumer that dies. Exactly once, for effects that are kept in the same ensemble:
- * conclave_item_ack_multi does the effects and the acknowledgement in one transaction, or neither.
+ * At least once (the default): a taken item stays in the queue, claimed by the consumer's session,
+ * until it is acknowledged; if the consumer dies, another one gets the item, with a higher attempt
+ * number. At most once: an item is removed before it is delivered, and is lost if the consumer
+ * dies. Exactly once, for effects in the same ensemble: conclave_item_ack_multi does the effects
+ * and the acknowledgement in one transaction, or neither.
  *
- * A put is carried out exactly once, whatever is lost on the way, as long as its session lives; the
- * puts of one handle in the order of the calls, also when none waits for the one before it. Of
- * consumers that wait only the first in line watches the queue, so an item wakes one of them.
+ * A put is carried out exactly once, whatever messages are lost, as long as its session lives. The
+ * puts of one handle are carried out in the order of the calls, even if none waits for the
+ * previous one. Only the first waiting consumer watches the queue, so an item wakes one consumer.
  *
- * In the tree: <path> holds the items ("<priority>-<guid>-q_<sequence>"), <path>.claims who has
- * what, <path>.dead the dead letters, <path>.line the waiting consumers, <path>.room the waiting
- * producers, <path>.puts one node per producer.
- * A listing is one answer of the server: keep a queue below some 10,000 items (1 MiB), or use
- * several. After 2^31 puts the order of sequence numbers starts anew.
+ * In the tree: <path> has the items ("<priority>-<guid>-q_<sequence>"), <path>.claims the claims,
+ * <path>.dead the dead letters, <path>.line the waiting consumers, <path>.room the waiting
+ * producers, <path>.puts one node per producer. A listing is one answer of the server: keep a
+ * queue below some 10,000 items (1 MiB), or use several. After 2^31 puts the order of sequence
+ * numbers starts anew.
  */
 #ifndef CONCLAVE_QUEUE_H
 #define CONCLAVE_QUEUE_H
@@ -39,14 +39,15 @@ struct conclave_item;
 /* Callbacks of one runtime run one at a time. */
 struct conclave_queue_callbacks {
     /* A taken item's claim is gone, or its lease has ended: another consumer may have it. Called
-     * at most once per item, never after its end was told. The item is still to be freed. */
+     * at most once per item, and never after an ack or nack was reported. Free the item all the
+     * same. */
     void (*on_lost)(struct conclave_queue *queue, struct conclave_item *item, void *ctx);
 
-    /* The number of items, claimed ones included: once at the start, then when it has changed
-     * (bursts are told once). Costs a listing per change: for watchers, not for consumers. */
+    /* The number of items, including claimed ones: once at the start, then after changes (a burst
+     * is reported once). Each change costs a listing: use it for monitoring, not in consumers. */
     void (*on_size)(struct conclave_queue *queue, int64_t count, void *ctx);
 
-    /* The end: no callback runs after this one. */
+    /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_queue *queue, int why, void *ctx);
 };
 
@@ -59,7 +60,7 @@ struct conclave_queue_options {
     int64_t max_items; /* a put waits while there are so many (puts at the same moment may exceed
                           it); 0: no limit */
     bool at_most_once;
-    const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
+    const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
 };
 #define CONCLAVE_QUEUE_OPTIONS_INIT                                                                \
@@ -67,7 +68,7 @@ struct conclave_queue_options {
         .size = sizeof(struct conclave_queue_options)                                              \
     }
 
-/* Nothing is sent yet (but for on_size). 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. */
+/* Sends nothing yet, unless on_size is set. 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. */
 CONCLAVE_API int conclave_queue_open(struct conclave_recipes *recipes,
                                      const struct conclave_queue_options *options,
                                      const struct conclave_queue_callbacks *callbacks, void *ctx,
@@ -75,8 +76,8 @@ CONCLAVE_API int conclave_queue_open(struct conclave_recipes *recipes,
 
 /* --- producers ------------------------------------------------------------------- */
 
-/* error as conclave_queue_put gives; name: of the item, "" when it was taken before its name could
- * be read again (or was not put). */
+/* error: as of conclave_queue_put; name: of the item, "" if it was taken before its name could be
+ * read (or was not put). */
 typedef void (*conclave_put_fn)(struct conclave_queue *queue, int error, const char *name,
                                 void *ctx);
 
@@ -120,11 +121,11 @@ CONCLAVE_API int conclave_item_attempt(const struct conclave_item *item); /* 1: 
 CONCLAVE_API int conclave_item_copy(const struct conclave_item *item, void *buf, size_t size,
                                     size_t *ret_len) CONCLAVE_MUST_USE;
 
-/* Whether the claim is proved to stand at this moment: nobody else has the item. False once it was
- * acknowledged, given back or lost. Any thread, wait-free, async-signal-safe. */
+/* Whether the claim is proved to be valid at this moment: no other consumer has the item. False
+ * once it was acknowledged, given back or lost. Any thread, wait-free, async-signal-safe. */
 CONCLAVE_API bool conclave_item_is_held(const struct conclave_item *item);
-/* End of the claim's lease in nanoseconds of CLOCK_BOOTTIME, 0 when it is not proved to stand (or the
- * queue is an at-most-once one): for handing to other processes. */
+/* End of the claim's lease in nanoseconds of CLOCK_BOOTTIME, to pass to other processes; 0 if the
+ * claim is not proved to be valid, or the queue is an at-most-once one. */
 CONCLAVE_API int64_t conclave_item_lease_until_ns(const struct conclave_item *item);
 /* Name of the claim's node below the chroot, for a check of your own. */
 CONCLAVE_API const char *conclave_item_claim(const struct conclave_item *item);
@@ -132,10 +133,11 @@ CONCLAVE_API const char *conclave_item_claim(const struct conclave_item *item);
 /* error as conclave_item_ack gives. */
 typedef void (*conclave_item_fn)(struct conclave_item *item, int error, void *ctx);
 
-/* Done: removes the item. nack: gives it back at once (a dead letter after max_attempts). 0,
- * CONCLAVE_ELOST (the claim was lost: nothing was changed, somebody else has or gets the item),
- * CONCLAVE_ENOTOWNER (acknowledged or given back before), CONCLAVE_EBUSY (either is under way),
- * CONCLAVE_ETIMEDOUT (it goes on by itself). An item of an at-most-once queue needs neither (0). */
+/* ack removes the finished item; nack gives it back at once (it becomes a dead letter after
+ * max_attempts). 0, CONCLAVE_ELOST (the claim was lost: nothing was changed, another consumer has
+ * or gets the item), CONCLAVE_ENOTOWNER (acknowledged or given back before), CONCLAVE_EBUSY (an
+ * ack or nack is in progress), CONCLAVE_ETIMEDOUT (it continues in the background). An item of an
+ * at-most-once queue needs neither (0). */
 CONCLAVE_API int conclave_item_ack(struct conclave_item *item,
                                    int64_t timeout_ms) CONCLAVE_MUST_USE;
 CONCLAVE_API int conclave_item_nack(struct conclave_item *item,
@@ -145,22 +147,24 @@ CONCLAVE_API int conclave_item_ack_async(struct conclave_item *item, conclave_it
 CONCLAVE_API int conclave_item_nack_async(struct conclave_item *item, conclave_item_fn done,
                                           void *ctx) CONCLAVE_MUST_USE;
 
-/* A transaction that is carried out only if this claim still stands: 0, CONCLAVE_EFENCED (nothing
- * was done), or the answer's error (CONCLAVE_CONNECTION_LOSS: nobody knows); the item stays claimed.
- * Blocking. *ret_reply as in conclave_call, for the parts alone; NULL when nothing was sent. */
+/* A transaction that is carried out only while this claim is valid: 0, CONCLAVE_EFENCED (nothing
+ * was done), or the answer's error (CONCLAVE_CONNECTION_LOSS: outcome unknown); the item stays
+ * claimed. Blocking. *ret_reply as in conclave_call, for the parts alone; NULL when nothing was
+ * sent. */
 CONCLAVE_API int conclave_item_fenced_multi(struct conclave_item *item,
                                             const struct conclave_op *parts, size_t count,
                                             struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
 
-/* The parts and the acknowledgement in one transaction, all or nothing: effects kept in the same
- * ensemble happen exactly once, however often the item is handed out. A lost answer is looked up.
- * As conclave_item_ack, and the error of a part: nothing was done then, the item stays claimed.
- * Blocking, until the answer or the end of the session. */
+/* The parts and the acknowledgement in one transaction, all or nothing: effects in the same
+ * ensemble happen exactly once, however often the item is delivered. If the answer is lost, the
+ * outcome is checked. Errors as conclave_item_ack, and the error of a part: then nothing was done,
+ * and the item stays claimed. Blocking, until the answer or the end of the session. */
 CONCLAVE_API int conclave_item_ack_multi(struct conclave_item *item,
                                          const struct conclave_op *parts,
                                          size_t count) CONCLAVE_MUST_USE;
 
-/* Frees it; what was neither acknowledged nor given back is given back. NULL is allowed. */
+/* Frees the item; an item that was neither acknowledged nor given back is given back. NULL is
+ * allowed. */
 CONCLAVE_API void conclave_item_free(struct conclave_item *item);
 
 /* --- looking --------------------------------------------------------------------- */
@@ -193,21 +197,21 @@ CONCLAVE_API void conclave_queue_entries_free(struct conclave_queue_entry *entri
 CONCLAVE_API int conclave_queue_size(struct conclave_queue *queue, int64_t timeout_ms,
                                      int64_t *ret_count) CONCLAVE_MUST_USE;
 
-/* Puts a dead letter back in its old place, attempts counted anew. 0, CONCLAVE_NO_NODE (no such
- * dead letter), CONCLAVE_ENOMEM (it may have been put back). Blocking. */
+/* Returns a dead letter to its old place; attempts count from the beginning. 0, CONCLAVE_NO_NODE
+ * (no such dead letter), CONCLAVE_ENOMEM (it may have been put back). Blocking. */
 CONCLAVE_API int conclave_queue_requeue(struct conclave_queue *queue, const char *name,
                                         int64_t timeout_ms) CONCLAVE_MUST_USE;
 
 /* --- the end --------------------------------------------------------------------- */
 
-/* Ends what waits (CONCLAVE_ECLOSED), gives back what is claimed, then on_closed. Asynchronous, any
- * number of times, also from a callback. */
+/* Ends waiting calls (CONCLAVE_ECLOSED), gives back claimed items, then on_closed. Asynchronous,
+ * any number of times, also from a callback. */
 CONCLAVE_API void conclave_queue_close(struct conclave_queue *queue);
 CONCLAVE_API int conclave_queue_close_wait(struct conclave_queue *queue,
                                            int64_t timeout_ms) CONCLAVE_MUST_USE;
 
-/* Frees a closed handle; items of it are freed by themselves. NULL is allowed. From on_closed: freed
- * when that returns. */
+/* Frees a closed handle; its items have to be freed separately. NULL is allowed. From on_closed:
+ * freed when that returns. */
 CONCLAVE_API void conclave_queue_destroy(struct conclave_queue *queue);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /*
- * Follows which Redis server is the master, as `conclave redis-failover` publishes it, and tells the
- * program when it may not write any more. Speaks to the ensemble only: the program talks to Redis with
- * whatever client it has.
+ * Follows the Redis master that `conclave redis-failover` publishes, and tells the program when it
+ * must stop writing. The library talks to the ensemble only: the program talks to Redis with its
+ * own client.
  *
  * A record names one master under an epoch; the epoch grows with each fail-over. A program that
  * writes does three things:
@@ -11,10 +11,10 @@
  *     connection when that says no: a few loads, no lock, no I/O;
  *   - it connects anew when on_change or one of the waits gives it another epoch.
  *
- * Writes must not go on while what is known may be old. That it is not is proved by a sync to the
- * ensemble every third of stale_ms; may_write says no from stale_ms after the *sending* of the last one
- * that was answered, also when link, process or machine stood still meanwhile. What is already on
- * its way to the server then can still arrive: that is what the daemon's fencing is for.
+ * Writes must stop when the library's information may be old. A sync to the ensemble every third
+ * of stale_ms proves that it is not; may_write refuses from stale_ms after the *sending* of the
+ * last answered sync, even if link, process or machine were stopped meanwhile. A write that was
+ * already sent can still arrive: the manager's fencing covers this.
  */
 #ifndef CONCLAVE_REDIS_H
 #define CONCLAVE_REDIS_H
@@ -27,7 +27,7 @@ extern "C" {
 
 struct conclave_redis;
 
-/* What the record says. Writes may go on in OK, DEGRADED and PAUSED. */
+/* State of the record. Writes are allowed in OK, DEGRADED and PAUSED. */
 enum conclave_redis_state {
     CONCLAVE_REDIS_NONE,           /* there is no record */
     CONCLAVE_REDIS_UNREADABLE,     /* what is there is no record, or names a state unknown here */
@@ -42,7 +42,8 @@ enum conclave_redis_state {
 /* "NONE", "OK", "FAILING_OVER", ... Static. */
 CONCLAVE_API const char *conclave_redis_state_name(enum conclave_redis_state state);
 
-/* What is known at one moment. Everything lives until the callback returns, or the view is freed. */
+/* The information at one moment. Everything lives until the callback returns, or the view is
+ * freed. */
 struct conclave_redis_view {
     enum conclave_redis_state state;
     int64_t epoch;      /* of the master; in the gem's layout counted by this handle; 0: none */
@@ -63,12 +64,12 @@ struct conclave_redis_view {
 
 /* Callbacks of one handle run one at a time. Any may be NULL. */
 struct conclave_redis_callbacks {
-    /* The latest view; changes that come quickly one after another may be told as one. The first one
-     * comes when the record was read, be it only that there is none. */
+    /* The latest view; several quick changes may be reported as one. The first view comes when the
+     * record was read, also if there is none. */
     void (*on_change)(struct conclave_redis *redis, const struct conclave_redis_view *view,
                       void *ctx);
 
-    /* The end: no callback runs after this one. */
+    /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_redis *redis, int why, void *ctx);
 };
 
@@ -102,18 +103,18 @@ CONCLAVE_API int conclave_redis_open(struct conclave_recipes *recipes,
                                      const struct conclave_redis_callbacks *callbacks, void *ctx,
                                      struct conclave_redis **ret) CONCLAVE_MUST_USE;
 
-/* Whether a write may be sent to the master of this epoch now. Any thread, wait-free. 0;
- * CONCLAVE_EFENCED: another epoch, or none; CONCLAVE_EBUSY: the same one, but its master is being
- * replaced, or is down; CONCLAVE_EDISCONNECTED: what is known may be old. */
+/* Whether the program may send a write to the master of this epoch now. Any thread, wait-free. 0;
+ * CONCLAVE_EFENCED: another epoch, or none; CONCLAVE_EBUSY: the same epoch, but its master is
+ * being replaced, or is down; CONCLAVE_EDISCONNECTED: the information may be old. */
 CONCLAVE_API int conclave_redis_may_write(const struct conclave_redis *redis,
                                           int64_t epoch) CONCLAVE_MUST_USE;
 
-/* Whether a server is the master of this epoch by its own words: `answer` is its whole answer to INFO, or
- * to INFO's sections server and replication, or ROLE's first element ("master"), or ROLE's answer as
- * it comes over the wire. 0; what conclave_redis_may_write says; CONCLAVE_ENOTOWNER: it is a replica,
- * or (from INFO) a master of another run id: restarted, or another server under the address;
- * CONCLAVE_EPROTO: this is no such answer. Without waiting; any thread. To be asked upon connecting;
- * a server that becomes a replica says so itself, by READONLY. */
+/* Whether a server is the master of this epoch by its own answer: `answer` is its whole answer to
+ * INFO, or to INFO's sections server and replication, or ROLE's first element ("master"), or
+ * ROLE's answer as it comes over the wire. 0; what conclave_redis_may_write says;
+ * CONCLAVE_ENOTOWNER: it is a replica, or (from INFO) a master of another run id: restarted, or
+ * another server under the address; CONCLAVE_EPROTO: this is no such answer. Does not wait; any
+ * thread. Call it after connecting; a server that becomes a replica answers writes with READONLY. */
 CONCLAVE_API int conclave_redis_check(struct conclave_redis *redis, int64_t epoch,
                                       const void *answer, size_t len) CONCLAVE_MUST_USE;
 
@@ -131,14 +132,14 @@ CONCLAVE_API int conclave_redis_wait_master(struct conclave_redis *redis, int64_
 /* NULL is allowed. */
 CONCLAVE_API void conclave_redis_view_free(struct conclave_redis_view *view);
 
-/* Ends; from here on nothing may be written. Then on_closed. Asynchronous, any number of times, also
- * from a callback. */
+/* Ends the handle; from now on the program must not write. Then on_closed. Asynchronous, any
+ * number of times, also from a callback. */
 CONCLAVE_API void conclave_redis_close(struct conclave_redis *redis);
 
 /* Closes and waits for on_closed to have returned. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK. */
 CONCLAVE_API int conclave_redis_close_wait(struct conclave_redis *redis, int64_t timeout_ms);
 
-/* Frees a closed handle. NULL is allowed. From on_closed: freed when that returns. */
+/* Frees a closed handle. NULL is allowed. In on_closed: freed when that returns. */
 CONCLAVE_API void conclave_redis_destroy(struct conclave_redis *redis);
 
 #ifdef __cplusplus

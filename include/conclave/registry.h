@@ -1,10 +1,11 @@
 /*
- * A registry of services: instances register, others find them. The nodes are those of Curator's service
- * discovery (x-discovery), base/NAME/ID with its JSON, so that programs in Java find ours and ours
- * theirs.
+ * A registry of services: instances register, and clients find them. The nodes are those of
+ * Curator's service discovery (x-discovery), base/NAME/ID with its JSON, so that Java programs and
+ * programs with this library find each other.
  *
- * A registration is an ephemeral node that heals itself, as a member of a group does. What was
- * found is kept, told when it changes, and stays through an outage of the ensemble.
+ * A registration is an ephemeral node that the library creates again when it is lost, like a
+ * member of a group. A discovery keeps the instances, reports changes, and keeps its list during
+ * an outage of the ensemble.
  */
 #ifndef CONCLAVE_REGISTRY_H
 #define CONCLAVE_REGISTRY_H
@@ -43,9 +44,9 @@ CONCLAVE_API int conclave_instance_uri(const struct conclave_instance *instance,
 struct conclave_registration;
 
 struct conclave_registration_callbacks {
-    /* Whether the node stands, for all that is known; false also when another has the id. */
+    /* Whether the node exists, as far as is known; false also if another instance has the id. */
     void (*on_registered)(struct conclave_registration *registration, bool registered, void *ctx);
-    /* The end: no callback runs after this one. */
+    /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_registration *registration, int why, void *ctx);
 };
 
@@ -60,7 +61,7 @@ struct conclave_registration_options {
     int ssl_port;        /* 0: none */
     const char *payload; /* a text, at most 512 KiB; NULL: none */
     bool disabled;       /* there, but not to be used now */
-    const struct conclave_acl *acl; /* of all nodes made; NULL: the client's */
+    const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
     const char *uri_spec; /* "{scheme}://{address}:{port}/x", as Curator's UriSpec; NULL: none */
 };
@@ -77,8 +78,8 @@ CONCLAVE_API int conclave_registration_open(struct conclave_recipes *recipes,
                                             void *ctx,
                                             struct conclave_registration **ret) CONCLAVE_MUST_USE;
 
-/* Changes payload (NULL: none) and whether it wants to be used. 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM,
- * CONCLAVE_ECLOSED. */
+/* Changes payload (NULL: none) and whether the instance is disabled. 0, CONCLAVE_EINVAL,
+ * CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. */
 CONCLAVE_API int conclave_registration_update(struct conclave_registration *registration,
                                               const char *payload, bool disabled) CONCLAVE_MUST_USE;
 
@@ -86,8 +87,8 @@ CONCLAVE_API int conclave_registration_update(struct conclave_registration *regi
 CONCLAVE_API void conclave_registration_id(const struct conclave_registration *registration,
                                            char *buf, size_t len);
 
-/* Blocks until the node stands. 0, CONCLAVE_ECONFLICT (another has the id), CONCLAVE_ETIMEDOUT,
- * CONCLAVE_EDEADLK, or why it ended. */
+/* Blocks until the node exists. 0, CONCLAVE_ECONFLICT (another instance has the id),
+ * CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK, or why it ended. */
 CONCLAVE_API int conclave_registration_wait(struct conclave_registration *registration,
                                             int64_t timeout_ms) CONCLAVE_MUST_USE;
 
@@ -107,7 +108,7 @@ struct conclave_discovery_callbacks {
     void (*on_change)(struct conclave_discovery *discovery,
                       const struct conclave_instance *instances, size_t count, bool stale,
                       void *ctx);
-    /* The end: no callback runs after this one. */
+    /* Called last; no callback follows. */
     void (*on_closed)(struct conclave_discovery *discovery, int why, void *ctx);
 };
 
@@ -124,7 +125,7 @@ struct conclave_discovery_options {
         .size = sizeof(struct conclave_discovery_options), .down_ms = 30000                        \
     }
 
-/* Keeps the instances of a service. Nodes that hold no instance are left out. */
+/* Follows the instances of a service. Nodes that contain no instance are left out. */
 CONCLAVE_API int conclave_discovery_open(struct conclave_recipes *recipes,
                                          const struct conclave_discovery_options *options,
                                          const struct conclave_discovery_callbacks *callbacks,
@@ -136,14 +137,14 @@ enum conclave_pick {
     CONCLAVE_PICK_ROUND_ROBIN,
 };
 
-/* One of the enabled instances, without asking the ensemble; those of whom an error was noted only if
- * there is nobody else. 0 and *ret, to be freed with conclave_instances_free(*ret, 1);
- * CONCLAVE_EEMPTY; CONCLAVE_ENOMEM. Never blocks. */
+/* One of the enabled instances, without a request; instances with a noted error only if there is
+ * no other. 0 and *ret, to be freed with conclave_instances_free(*ret, 1); CONCLAVE_EEMPTY;
+ * CONCLAVE_ENOMEM. Never blocks. */
 CONCLAVE_API int conclave_discovery_pick(struct conclave_discovery *discovery,
                                          enum conclave_pick how,
                                          struct conclave_instance **ret) CONCLAVE_MUST_USE;
 
-/* The caller could not reach this one. */
+/* Notes that the caller could not reach this instance. */
 CONCLAVE_API void conclave_discovery_note_error(struct conclave_discovery *discovery,
                                                 const char *id);
 

@@ -1,15 +1,14 @@
 /*
- * A semaphore: at most N of all that share an ensemble hold it at a time, in the order in which
- * they came.
+ * A semaphore: at most N contenders hold it at a time; they get it in the order of arrival.
  *
- * N is kept as decimal digits in the data of the semaphore's node, written by the first contender
- * and compared by all others: one that was given another N gets CONCLAVE_ECONFLICT. The node is a
- * container: the server removes it some time after the last contender has left, and N with it. To
- * change N while there are contenders, write the node's data: it counts for those who come then.
+ * The data of the semaphore's node has N as decimal digits. The first contender writes it and all
+ * others compare it: a contender with another N gets CONCLAVE_ECONFLICT. The node is a container:
+ * the server removes it, and N with it, some time after the last contender has left. To change N
+ * while there are contenders, write the node's data: the new N counts for later contenders.
  *
  * A holder that leaves wakes one waiter. Lease, token and loss as in conclave/lock.h; tokens of
- * holders are all different, but do not say who came last, as there are several at a time. The
- * layout is our own: Curator's and kazoo's semaphores cannot share the path.
+ * holders are all different, but do not order the holders, because there are several at a time.
+ * The layout is Conclave's own: Curator's and kazoo's semaphores cannot share the path.
  */
 #ifndef CONCLAVE_SEMAPHORE_H
 #define CONCLAVE_SEMAPHORE_H
@@ -44,8 +43,8 @@ struct conclave_semaphore_options {
         .size = sizeof(struct conclave_semaphore_options)                                          \
     }
 
-/* A handle holds one of the N at a time; whoever wants several makes several. 0, CONCLAVE_EINVAL,
- * CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. */
+/* A handle holds one of the N permits at a time; create several handles to hold several permits.
+ * 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. */
 CONCLAVE_API int conclave_semaphore_create(struct conclave_recipes *recipes,
                                            const struct conclave_semaphore_options *options,
                                            const struct conclave_semaphore_callbacks *callbacks,
@@ -88,14 +87,14 @@ CONCLAVE_API int conclave_semaphore_release_async(struct conclave_semaphore *sem
                                                   conclave_semaphore_done_fn fn,
                                                   void *ctx) CONCLAVE_MUST_USE;
 
-/* As conclave_lock_fenced_multi: carried out only while this handle holds one of the N. */
+/* As conclave_lock_fenced_multi: carried out only while this handle holds a permit. */
 CONCLAVE_API int
 conclave_semaphore_fenced_multi(struct conclave_semaphore *semaphore,
                                 const struct conclave_op *parts, size_t count,
                                 struct conclave_reply **ret_reply) CONCLAVE_MUST_USE;
 
-/* Who has a place of the semaphore at path, and who waits, as conclave_lock_contenders, and how many
- * places it has; CONCLAVE_ECONFLICT when that does not stand in the node. */
+/* The holders and waiting contenders of the semaphore at path, as conclave_lock_contenders, and
+ * its number of permits; CONCLAVE_ECONFLICT if the node's data are not a number. */
 CONCLAVE_API int conclave_semaphore_contenders(struct conclave_recipes *recipes, const char *path,
                                                int64_t timeout_ms, struct conclave_contender **ret,
                                                size_t *ret_count,

@@ -1,5 +1,5 @@
 /*
- * Which servers a client uses, for programs that show the list or reach its servers on their own.
+ * The list of servers of a client, for programs that show it or connect to the servers themselves.
  */
 #ifndef CONCLAVE_SERVERS_H
 #define CONCLAVE_SERVERS_H
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* A list of servers, taken apart. */
+/* A parsed list of servers. */
 struct conclave_server_list {
     const char *text; /* as it was written */
     const char *const
@@ -21,9 +21,10 @@ struct conclave_server_list {
     const char *chroot; /* "/a/b": the node below which all paths of a client are; "": none */
 };
 
-/* Takes apart the list that a client with these servers uses, "host[:port],host[:port]...[/chroot]". NULL: the list in
- * the environment variable CONCLAVE_SERVER; without that, or when it is empty, "127.0.0.1:2181". Looks no name up. 0
- * and *ret, to be freed with conclave_server_list_free; CONCLAVE_EINVAL (malformed, or ""), CONCLAVE_ENOMEM. */
+/* Parses the list that a client with these servers uses, "host[:port],host[:port]...[/chroot]".
+ * NULL: the list in the environment variable CONCLAVE_SERVER; if that is unset or empty,
+ * "127.0.0.1:2181". Resolves no name. 0 and *ret, to be freed with conclave_server_list_free;
+ * CONCLAVE_EINVAL (malformed, or ""), CONCLAVE_ENOMEM. */
 CONCLAVE_API int conclave_server_list_parse(const char *servers,
                                             struct conclave_server_list **ret) CONCLAVE_MUST_USE;
 CONCLAVE_API void conclave_server_list_free(struct conclave_server_list *list);

@@ -23,9 +23,9 @@ struct conclave_uv;
 
 typedef void (*conclave_uv_closed_fn)(void *ctx);
 
-/* Runs a client that was opened and not started in the loop, from now on. The loop must live
- * until closed was told. 0, CONCLAVE_ENOMEM, CONCLAVE_EIO (libuv refused), CONCLAVE_EFORK. On
- * failure the client is untouched. */
+/* Runs an open client that was not started in the loop. The loop must live until fn of
+ * conclave_uv_close was called. 0, CONCLAVE_ENOMEM, CONCLAVE_EIO (libuv refused), CONCLAVE_EFORK.
+ * On failure the client is unchanged. */
 CONCLAVE_API int conclave_uv_start(struct uv_loop_s *loop, struct conclave_client *client,
                                    struct conclave_uv **ret) CONCLAVE_MUST_USE;
 
