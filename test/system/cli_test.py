@@ -456,6 +456,21 @@ def test_timeout():
     assert len(participants("/timeout")) == 1
 
 
+def test_signal_while_connecting():
+    """A command that waits for its first server ends at once, not when it gives up on the servers."""
+    for words in (("barrier", "wait", "/b"), ("group", "watch", "/g"), ("elect", "--watch", "/e"), ("config", "watch", "/c")):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = subprocess.Popen([program(), *words, "--server", "127.0.0.1:1"], stderr=subprocess.PIPE)
+            until(lambda pid=process.pid: blocks(pid, number), f"{words} to read signals")
+            process.send_signal(number)
+            assert process.communicate(timeout=10)[1] == b"" and process.returncode == 128 + number, words
+
+
+def blocks(pid, number):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return int(re.search(r"SigBlk:\s*(\w+)", file.read()).group(1), 16) >> (number - 1) & 1
+
+
 def test_signal_while_waiting():
     """E106: clean withdrawal, 128+n."""
     leader = Elect("/waiting", child=[])

@@ -9,15 +9,17 @@
 #include "cli/common/credentials.h"
 #include "cli/common/ensemble_view.h"
 #include "cli/common/values.h"
+#include "cli/common/waiter.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { CLOSE_TIMEOUT_MS = 1000, ASK_MS = 1000 };
+enum { CLOSE_TIMEOUT_MS = 1000, ASK_MS = 1000, SIGNAL_LOOK_MS = 100 };
 
 struct hint {
     int error;
@@ -276,6 +278,36 @@ int connection_open(const char *command, const struct common_options *options,
     return connection_open_own(command, options, on_state, ctx, ret);
 }
 
+/* A signal that ends the command and that nobody has read, as it came before the waiter was asked; 0: none. */
+static int signal_pending(void)
+{
+    sigset_t pending;
+    if (sigpending(&pending) == 0) {
+        for (const int *number = WAITER_END_SIGNALS; *number != 0; number++) {
+            if (sigismember(&pending, *number) == 1) {
+                return *number;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Waits for the session in pieces, because commands with a waiter block signals. *ret_signal: what ended the waiting. */
+static int connection_wait(struct conclave_client *client, int64_t timeout_ms, int *ret_signal)
+{
+    int error = CONCLAVE_ETIMEDOUT;
+    for (int64_t left_ms = timeout_ms; error == CONCLAVE_ETIMEDOUT && left_ms != 0;) {
+        int64_t piece_ms = left_ms > 0 && left_ms < SIGNAL_LOOK_MS ? left_ms : SIGNAL_LOOK_MS;
+        error = conclave_client_wait_connected(client, piece_ms);
+        left_ms -= left_ms > 0 ? piece_ms : 0;
+        *ret_signal = error == CONCLAVE_ETIMEDOUT ? signal_pending() : 0;
+        if (*ret_signal != 0) {
+            return CONCLAVE_ECANCELED;
+        }
+    }
+    return error;
+}
+
 int connection_open_own(const char *command, const struct common_options *options,
                         conclave_state_fn on_state, void *ctx, struct conclave_client **ret)
 {
@@ -307,9 +339,10 @@ int connection_open_own(const char *command, const struct common_options *option
         conclave_client_close(client, 0);
         return fail(command, NULL, error);
     }
-    error = conclave_client_wait_connected(client, options->timeout_ms);
+    int number = 0;
+    error = connection_wait(client, options->timeout_ms, &number);
     if (error != 0) {
-        code = fail_unreachable(command, client, options, error);
+        code = number != 0 ? 128 + number : fail_unreachable(command, client, options, error);
         conclave_client_close(client, 0);
         return code;
     }
