@@ -26,6 +26,7 @@ struct unapplied {
 
 static void drop_unapplied(struct ensemble *e, struct unapplied *u)
 {
+    assert(e->stats.unapplied > 0 && e->stats.unapplied_bytes >= u->bytes.len);
     list_remove(&u->node);
     e->stats.unapplied--;
     e->stats.unapplied_bytes -= u->bytes.len;

@@ -498,6 +498,7 @@ int64_t server_id(const struct server *s)
 
 static void server_part_closed(struct server *s)
 {
+    assert(s->open_parts > 0);
     if (--s->open_parts > 0) {
         return;
     }

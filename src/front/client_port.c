@@ -4,6 +4,7 @@
 #include "base/rates.h"
 #include "base/refusals.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -93,6 +94,7 @@ static void port_check_gone(struct client_port *p)
 static void port_on_worker_closed(void *ctx)
 {
     struct client_port *p = ctx;
+    assert(p->closing && p->worker_closing);
     p->worker_closing = false;
     port_check_gone(p);
 }
@@ -245,10 +247,12 @@ static void client_on_closed(void *owner)
     struct client *cl = owner;
     struct client_port *p = cl->port;
     if (cl->address != NULL) {
+        assert(cl->address->sockets > 0);
         cl->address->sockets--;
         client_address_release(&p->service->addresses, cl->address);
     }
     free(cl);
+    assert(p->sockets > 0);
     p->sockets--;
     port_check_gone(p);
 }

@@ -572,8 +572,8 @@ void connection_complete(struct connection *c, struct pending *entry, const stru
 /* Input */
 
 /* Now, or behind what is unanswered. */
-static void connection_answer_in_turn(struct connection *c, const struct request_row *row,
-                                      const struct request *r)
+static void connection_answer_in_order(struct connection *c, const struct request_row *row,
+                                       const struct request *r)
 {
     bool proved = row->fresh == REQUEST_PROVE ||
                   (row->fresh == REQUEST_READ && c->service->standing.linearizable);
@@ -600,7 +600,7 @@ static void connection_take_auth(struct connection *c, const struct request_row 
     r->body = buf_slice(&record);
     c->input_ended = c->input_ended || r->err != 0;
     if (connection_open(c)) {
-        connection_answer_in_turn(c, row, r);
+        connection_answer_in_order(c, row, r);
     }
     buf_finish(&record);
 }
@@ -611,7 +611,7 @@ void connection_verified(struct connection *c, int32_t err)
         .xid = c->verified_xid, .type = WIRE_AUTH, .err = err, .body = slice_str("")};
     c->input_ended = c->input_ended || err != 0;
     if (connection_open(c)) {
-        connection_answer_in_turn(c, request_row(r.type), &r);
+        connection_answer_in_order(c, request_row(r.type), &r);
         connection_set_dirty(c);
     }
 }
@@ -780,7 +780,7 @@ static void connection_take_request(struct connection *c, struct slice frame)
     if (row->kind == REQUEST_AUTH) {
         connection_take_auth(c, row, &r);
     } else {
-        connection_answer_in_turn(c, row, &r);
+        connection_answer_in_order(c, row, &r);
     }
 }
 

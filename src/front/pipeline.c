@@ -89,7 +89,7 @@ void pipeline_recharge(struct pending *entry, struct account *account)
 
 void pipeline_release(struct pipeline *p, struct pending *entry)
 {
-    assert(list_empty(&entry->order) && list_empty(&entry->flight));
+    assert(list_empty(&entry->order) && list_empty(&entry->flight) && p->outstanding > 0);
     p->outstanding--;
     account_credit(entry->account, ACCOUNT_REQUESTS, entry->bytes);
     list_push_front(&p->spare, &entry->flight);
@@ -103,6 +103,7 @@ static void pipeline_submit(struct pipeline *p)
     if (p->batch_size != NULL) {
         summary_add(p->batch_size, (uint64_t)p->batch_count);
     }
+    assert(p->batch.len > 0);
     p->batch_count = 0;
     int rc = p->sink.submit(p->sink.ctx, &p->batch);
     if (rc != 0) {

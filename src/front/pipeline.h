@@ -29,7 +29,7 @@ struct pending {
     struct connection *connection; /* NULL: nobody waits (any more) */
     int32_t xid;
     int32_t type;
-    int32_t err;             /* auth: the outcome, found at once and told in turn */
+    int32_t err;             /* auth: the outcome, found at once and told in order */
     bool write;              /* waits for the log; otherwise for the writes before it */
     size_t bytes;            /* charged to the account */
     struct account *account; /* ACCOUNT_REQUESTS of whoever asked */

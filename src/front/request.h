@@ -9,8 +9,8 @@
 
 enum request_kind {
     REQUEST_WRITE,  /* goes through the log */
-    REQUEST_AUTH,   /* takes effect at once, is answered in turn */
-    REQUEST_ANSWER, /* answered in turn from what is applied */
+    REQUEST_AUTH,   /* takes effect at once, is answered in order */
+    REQUEST_ANSWER, /* answered in order from what is applied */
 };
 
 /* What its answer is made of. */

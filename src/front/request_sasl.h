@@ -12,7 +12,7 @@
  * and the connection's end behind it. May drop the connection. */
 int32_t request_login(struct connection *c, struct slice body, struct buf *record);
 
-/* The answer in turn: r->err, and r->body is the record, which stands behind an err, too. */
+/* The answer in order: r->err, and r->body is the record, which stands behind an err, too. */
 void answer_login(struct connection *c, const struct request *r);
 
 #endif

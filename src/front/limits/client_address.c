@@ -3,6 +3,7 @@
 #include "base/list.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +106,12 @@ struct client_address *client_address_hold(struct client_addresses *a, const cha
 
 void client_address_release(struct client_addresses *a, struct client_address *address)
 {
-    if (address != NULL && --address->users == 0) {
+    if (address == NULL) {
+        return;
+    }
+    assert(address->users > 0);
+    if (--address->users == 0) {
+        assert(address->sockets == 0 && address->sessions == 0);
         account_finish(&address->account);
         map_remove(&a->by_name, &address->node);
         free(address);
@@ -149,6 +155,7 @@ void client_addresses_end_session(struct client_addresses *a, int64_t session_id
     }
     struct origin *origin = CONTAINER_OF(node, struct origin, node);
     map_remove(&a->sessions, node);
+    assert(origin->address->sessions > 0);
     origin->address->sessions--;
     client_address_release(a, origin->address);
     free(origin);
