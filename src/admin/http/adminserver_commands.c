@@ -387,7 +387,6 @@ static void run_system_properties(struct run *r)
 
 static void run_nothing(struct run *r)
 {
-    (void)r;
 }
 
 /* Watches and sessions */

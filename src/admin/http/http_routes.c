@@ -11,7 +11,6 @@
 static void answer_root(struct view *v, const struct http_request *request,
                         struct http_response *response)
 {
-    (void)request;
     response->content_type = "text/html; charset=utf-8";
     buf_append_str(&response->body, "<!doctype html>\n<title>Conclave</title>\n");
     const char *const links[] = {
@@ -24,7 +23,6 @@ static void answer_root(struct view *v, const struct http_request *request,
 static void answer_metrics(struct view *v, const struct http_request *request,
                            struct http_response *response)
 {
-    (void)request;
     response->content_type = PROMETHEUS_CONTENT_TYPE;
     prometheus_write(v, &response->body);
 }
@@ -32,15 +30,12 @@ static void answer_metrics(struct view *v, const struct http_request *request,
 static void answer_alive(struct view *v, const struct http_request *request,
                          struct http_response *response)
 {
-    (void)v;
-    (void)request;
     buf_append_str(&response->body, "ok\n");
 }
 
 static void answer_sessions(struct view *v, const struct http_request *request,
                             struct http_response *response)
 {
-    (void)request;
     if (view_serving(v)) {
         ensemble_answer_sessions_text(v, &response->body);
         return;
@@ -52,14 +47,12 @@ static void answer_sessions(struct view *v, const struct http_request *request,
 static void answer_members(struct view *v, const struct http_request *request,
                            struct http_response *response)
 {
-    (void)request;
     ensemble_answer_text(v, &response->body);
 }
 
 static void answer_ready(struct view *v, const struct http_request *request,
                          struct http_response *response)
 {
-    (void)request;
     const char *why = v->server == NULL ? "starting" : server_why_not_ready(v->server);
     if (why == NULL) {
         const char *warning = server_warning(v->server);

@@ -456,7 +456,6 @@ static void http_on_accepted(void *ctx, struct stream *stream)
 
 static void http_on_refused(void *ctx, int error)
 {
-    (void)ctx;
     log_debug("admin", "connection-refused", "reason=\"%s\"", uv_strerror(error));
 }
 

@@ -109,7 +109,6 @@ void contender_end(struct contender *c, int why)
 
 static void contender_on_wake(struct conclave_client *client, void *ctx)
 {
-    (void)client;
     contender_run(ctx);
 }
 

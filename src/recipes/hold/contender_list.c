@@ -39,13 +39,10 @@ static void listing_end(struct listing *l, int error)
 
 static void listing_state(struct handle *h, enum conclave_state state)
 {
-    (void)h;
-    (void)state;
 }
 
 static bool listing_run_due(struct handle *h)
 {
-    (void)h;
     return false;
 }
 

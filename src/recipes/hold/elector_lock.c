@@ -36,7 +36,6 @@ static void elector_prepare_begin(struct conclave_elector *e)
 
 static void elector_on_lock_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
-    (void)type;
     contender_run(&CONTAINER_OF(slot, struct conclave_elector, lock_watch)->c);
 }
 

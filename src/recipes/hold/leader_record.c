@@ -201,7 +201,6 @@ static bool record_ack_busy(const struct conclave_election *e)
 
 static void record_on_delay(struct conclave_client *client, void *ctx)
 {
-    (void)client;
     struct conclave_election *e = ctx;
     if (e->c.state == CONTENDER_PROVING && e->takeover == TAKEOVER_DELAY) {
         e->takeover = TAKEOVER_MARK;
@@ -276,7 +275,6 @@ void election_takeover_run(struct conclave_election *e)
 
 static void record_on_ack_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
-    (void)type;
     contender_run(&CONTAINER_OF(slot, struct conclave_election, ack_watch)->c);
 }
 

@@ -298,19 +298,16 @@ void observer_run(struct observer *o)
 
 static void observer_on_retry(struct conclave_client *client, void *ctx)
 {
-    (void)client;
     observer_run(ctx);
 }
 
 static void observer_on_current_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
-    (void)type;
     observer_run(CONTAINER_OF(slot, struct observer, current));
 }
 
 static void observer_on_first_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
-    (void)type;
     observer_run(CONTAINER_OF(slot, struct observer, first));
 }
 

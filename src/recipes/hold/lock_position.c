@@ -35,7 +35,6 @@ static enum place_verdict lock_judge(const struct place *place, const struct lin
                                      size_t count, size_t at, size_t *ret_before)
 {
     const struct conclave_lock *l = CONTAINER_OF(place, struct conclave_lock, c.place);
-    (void)count;
     return lock_judge_kind(l, l->kind, list, at, ret_before);
 }
 

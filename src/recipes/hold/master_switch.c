@@ -23,8 +23,6 @@ static int switch_on_elected(struct conclave_election *election, struct conclave
                              bool regrant, void *ctx)
 {
     struct conclave_master_switch *sw = ctx;
-    (void)election;
-    (void)regrant;
     return sw->on_master != NULL ? sw->on_master(sw, token, sw->ctx) : 0;
 }
 
@@ -32,8 +30,6 @@ static void switch_on_revoked(struct conclave_election *election, int why, int64
                               void *ctx)
 {
     struct conclave_master_switch *sw = ctx;
-    (void)election;
-    (void)why;
     if (sw->on_slave != NULL) {
         sw->on_slave(sw, stop_within_ms, sw->ctx);
     }
@@ -42,7 +38,6 @@ static void switch_on_revoked(struct conclave_election *election, int why, int64
 static void switch_on_closed(struct conclave_election *election, int why, void *ctx)
 {
     struct conclave_master_switch *sw = ctx;
-    (void)election;
     atomic_store(&sw->error, why);
 }
 

@@ -123,14 +123,12 @@ static void semaphore_on_lost(struct conclave_lock *lock, int why, int64_t stop_
                               void *ctx)
 {
     struct conclave_semaphore *s = ctx;
-    (void)lock;
     s->callbacks.on_lost(s, why, stop_within_ms, s->ctx);
 }
 
 static void semaphore_on_closed(struct conclave_lock *lock, int why, void *ctx)
 {
     struct conclave_semaphore *s = ctx;
-    (void)lock;
     s->callbacks.on_closed(s, why, s->ctx);
 }
 
@@ -186,7 +184,6 @@ static void semaphore_on_acquired(struct conclave_lock *lock, int error,
                                   struct conclave_token token, void *ctx)
 {
     struct call call = *(struct call *)ctx;
-    (void)lock;
     free(ctx);
     call.fn(call.semaphore, error, token, call.ctx);
 }
@@ -194,7 +191,6 @@ static void semaphore_on_acquired(struct conclave_lock *lock, int error,
 static void semaphore_on_released(struct conclave_lock *lock, int error, void *ctx)
 {
     struct call call = *(struct call *)ctx;
-    (void)lock;
     free(ctx);
     call.done(call.semaphore, error, call.ctx);
 }

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli/common/command.h"
+#include "cli/common/node_output.h"
 #include "cli/common/waiter.h"
 #include "redis/command/redis_failover.h"
 #include "redis/manager/cluster_znodes.h"
@@ -102,11 +103,6 @@ static int list_folder(const struct redis_cli *cli, struct picture *p, const cha
     return error == CONCLAVE_NO_NODE ? 0 : error;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static int read_event(const struct redis_cli *cli, struct conclave_client *client, const char *name,
                       struct redis_event_read *ret)
 {
@@ -126,15 +122,13 @@ static int read_events(const struct redis_cli *cli, struct picture *p)
     struct conclave_reply *reply;
     int error = list_folder(cli, p, "events", &reply);
     size_t count = error == 0 && reply != NULL ? reply->children_count : 0;
-    const char **names = malloc((count + 1) * sizeof *names);
+    const char **names = count > 0 ? names_sorted(reply->children, count) : NULL;
     size_t wanted = count < (size_t)cli->events ? count : (size_t)cli->events;
     p->events = calloc(wanted + 1, sizeof *p->events);
-    if (names == NULL || p->events == NULL) {
+    if ((names == NULL && count > 0) || p->events == NULL) {
         error = CONCLAVE_ENOMEM;
     }
     if (error == 0 && count > 0) {
-        memcpy(names, reply->children, count * sizeof *names);
-        qsort(names, count, sizeof *names, compare_names);
         for (size_t i = count - wanted; i < count; i++) {
             /* One that was removed meanwhile is left out. */
             p->event_count += read_event(cli, p->client, names[i], &p->events[p->event_count]) == 0;

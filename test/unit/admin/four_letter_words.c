@@ -22,7 +22,6 @@ static struct buf out;
 
 static int setup(void **state)
 {
-    (void)state;
     options = admin_options_default();
     view = (struct view){.options = &options, .trace_mask = 306};
     buf_init(&out, 0);
@@ -31,7 +30,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     buf_finish(&out);
     return 0;
 }
@@ -49,7 +47,6 @@ static void assert_says(const char *text)
 
 static void test_recognised(void **state)
 {
-    (void)state;
     assert_int_equal(ask("\0\0\0\x2c", 4), 0);
     assert_int_equal(ask("srv", 3), 0);
     assert_int_equal(ask("srvx", 4), 0);
@@ -61,7 +58,6 @@ static void test_recognised(void **state)
 
 static void test_whitelist(void **state)
 {
-    (void)state;
     assert_true(four_letter_allowed(&options, "srvr"));
     assert_true(four_letter_allowed(&options, "memb"));
     assert_false(four_letter_allowed(&options, "sess"));
@@ -93,7 +89,6 @@ static void test_whitelist(void **state)
 /* Nobody is served: only what needs no server is answered. */
 static void test_not_serving(void **state)
 {
-    (void)state;
     static const char *const NEEDS[] = {"ruok", "srvr", "stat", "cons", "conf",
                                         "dirs", "wchs", "wchc", "wchp", "dump",
                                         "mntr", "srst", "crst", "hash", "sess"};
@@ -115,7 +110,6 @@ static void test_not_serving(void **state)
 
 static void test_trace_mask(void **state)
 {
-    (void)state;
     options.words = "*";
     assert_int_equal(ask("gtmk", 4), 4);
     assert_says("306");
@@ -130,7 +124,6 @@ static void test_trace_mask(void **state)
 
 static void test_commands(void **state)
 {
-    (void)state;
     commands_run(&view, "nope\"<", NULL, &out);
     assert_says(
         "{\n  \"command\" : \"nope\\\"<\",\n  \"error\" : \"Unknown command: nope\\\"<\"\n}");
@@ -154,7 +147,6 @@ static void test_commands(void **state)
 /* What Datadog, kazoo and the AdminServer's readers look for in the version. */
 static void test_version(void **state)
 {
-    (void)state;
     regex_t form;
     assert_int_equal(
         regcomp(&form,
@@ -168,7 +160,6 @@ static void test_version(void **state)
 
 static void test_fractions(void **state)
 {
-    (void)state;
     static const struct {
         double value;
         const char *text;
@@ -183,7 +174,6 @@ static void test_fractions(void **state)
 
 static void test_operations(void **state)
 {
-    (void)state;
     assert_string_equal(view_operation(WIRE_GET_CHILDREN2), "GETC");
     assert_string_equal(view_operation(WIRE_CREATE_TTL), "CREA");
     assert_string_equal(view_operation(WIRE_CREATE_SESSION), "SESS");

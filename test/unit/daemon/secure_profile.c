@@ -38,7 +38,6 @@ static void expect(struct zoo_cfg *c, const char *line)
 
 static void test_refused(void **state)
 {
-    (void)state;
     static const struct {
         const char *line;
         const char *part;
@@ -67,7 +66,6 @@ static void test_refused(void **state)
 /* The same where only this machine comes in, or where TLS is the only way. */
 static void test_allowed(void **state)
 {
-    (void)state;
     static const char *const rows[] = {
         SECURE USERS NO_ADMIN,
         SECURE USERS ADMIN,
@@ -90,7 +88,6 @@ static void test_allowed(void **state)
 
 static void test_what_it_sets(void **state)
 {
-    (void)state;
     struct zoo_cfg c;
     expect(&c, SECURE USERS ADMIN "--metricsProvider.httpPort 7000");
     assert_true(c.options.close_acls);
@@ -131,7 +128,6 @@ static void test_what_it_sets(void **state)
 /* The host that /metrics listens on: this machine's where nobody names one, and with a warning without secure. */
 static void test_metrics(void **state)
 {
-    (void)state;
     struct zoo_cfg c;
     static const char provider[] =
         "--metricsProvider.className org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider ";
@@ -154,7 +150,6 @@ static void test_metrics(void **state)
 
 static void test_warning_of_an_open_port(void **state)
 {
-    (void)state;
     static const struct {
         const char *line;
         const char *part; /* NULL: none */

@@ -29,7 +29,6 @@ static int on_pair(void *ctx, const char *key, const char *value, unsigned line)
 
 static void test_properties(void **state)
 {
-    (void)state;
     static const char *const cases[][2] = {
         {"", ""},
         {"\n\n  \n", ""},
@@ -58,7 +57,6 @@ static void test_properties(void **state)
 /* No name twice, every reason given, every number's field as wide as one the table can store. */
 static void test_table(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < key_table_count; i++) {
         const struct key_row *row = &key_table[i];
         assert_non_null(row->text);
@@ -95,7 +93,6 @@ static int parse(struct zoo_cfg *c, const char *line)
 
 static void test_defaults(void **state)
 {
-    (void)state;
     struct zoo_cfg c;
     assert_int_equal(parse(&c, ""), 0);
     assert_string_equal(c.options.listen.host, "127.0.0.1");
@@ -113,7 +110,6 @@ static void test_defaults(void **state)
 
 static void test_command_line(void **state)
 {
-    (void)state;
     struct zoo_cfg c;
     assert_int_equal(
         parse(&c, "--data /d --listen [::1]:99 --tickTime=100 --maxSessionTimeout 5000 "
@@ -142,7 +138,6 @@ static void test_command_line(void **state)
 
 static void test_admin(void **state)
 {
-    (void)state;
     struct zoo_cfg c;
     assert_int_equal(parse(&c, ""), 0);
     assert_true(c.admin.enabled);
@@ -197,7 +192,6 @@ static void test_admin(void **state)
 
 static void test_refused(void **state)
 {
-    (void)state;
     static const char *const lines[] = {
         "--tickTime",
         "--tickTime 9",
@@ -279,7 +273,6 @@ static void test_refused(void **state)
 /* A file that is no configuration is not read on and on. */
 static void test_a_file_without_end(void **state)
 {
-    (void)state;
     struct zoo_cfg c;
     assert_int_equal(parse(&c, "/dev/zero"), CONCLAVE_EINVAL);
     assert_non_null(strstr(c.error, "/dev/zero: larger than 1 MiB"));
@@ -299,7 +292,6 @@ static void write_file(const char *path, const char *text)
 
 static void test_files(void **state)
 {
-    (void)state;
     char dir[] = "/tmp/conclave-config-XXXXXX";
     char cfg[64];
     char dynamic[64];

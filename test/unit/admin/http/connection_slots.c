@@ -16,7 +16,6 @@ static struct slot at[COUNT];
 
 static int setup(void **state)
 {
-    (void)state;
     list_init(&slots);
     return 0;
 }
@@ -34,7 +33,6 @@ static void take(size_t count, enum slot_state kind)
 
 static void test_full(void **state)
 {
-    (void)state;
     take(SLOTS_MAX, SLOT_OPENING);
     assert_null(slots_surplus(&slots, SLOTS_MAX));
     slot_take(&at[SLOTS_MAX], &slots, "10.0.1.1", SLOTS_MAX);
@@ -46,7 +44,6 @@ static void test_full(void **state)
  * an answer; those that take long stay. */
 static void test_order(void **state)
 {
-    (void)state;
     const uint64_t now_ms = SLOTS_GRACE_MS + 5;
     take(SLOTS_MAX + 1, SLOT_PATIENT);
     assert_null(slots_surplus(&slots, now_ms));
@@ -66,7 +63,6 @@ static void test_order(void **state)
 
 static void test_address(void **state)
 {
-    (void)state;
     static const char *const HOSTS[] = {"2001:db8::1",      "2001:db8::2", "2001:db8::ffff:3",
                                         "2001:db8:0:0:4::", "2001:db8::5", "2001:db8:0:1::6"};
     for (size_t i = 0; i < sizeof HOSTS / sizeof HOSTS[0]; i++) {

@@ -20,7 +20,6 @@ static bool refused(const char *host, const char *origin, const char *fetch_site
 
 static void test_host(void **state)
 {
-    (void)state;
     options = admin_options_default();
     static const char *const OURS[] = {
         NULL,          "",          "127.0.0.1",   "127.0.0.1:8080", "[::1]",
@@ -47,7 +46,6 @@ static void test_host(void **state)
 
 static void test_pages(void **state)
 {
-    (void)state;
     options = admin_options_default();
     assert_true(refused("localhost", NULL, "cross-site"));
     assert_false(refused("localhost", NULL, "same-origin"));
@@ -60,7 +58,6 @@ static void test_pages(void **state)
 
 static void test_paths(void **state)
 {
-    (void)state;
     static char text[3 * VIEW_PATH_MAX];
     struct view_path path;
     memset(text, 'x', sizeof text);

@@ -37,14 +37,12 @@ static enum http_source_state source_next(void *ctx, struct buf *out, size_t roo
 
 static void source_close(void *ctx)
 {
-    (void)ctx;
     assert_false(world.closed);
     world.closed = true;
 }
 
 static void answer(void *ctx, const struct http_request *request, struct http_response *response)
 {
-    (void)ctx;
     world.asked++;
     if (strcmp(request->path, "/later") == 0) {
         response->later = true;
@@ -73,7 +71,6 @@ static void answer(void *ctx, const struct http_request *request, struct http_re
 
 static void on_output(void *ctx)
 {
-    (void)ctx;
     world.outputs++;
 }
 

@@ -80,7 +80,6 @@ static void expect_examples(const struct example *examples, size_t count)
 
 static void test_requests(void **state)
 {
-    (void)state;
     static const struct example EXAMPLES[] = {
         {GET "\r\n", "[GET /];"},
         {GET "Host: x\r\n\r\n" GET "\r\n", "[GET /];[GET /];"},
@@ -111,7 +110,6 @@ static void test_requests(void **state)
 
 static void test_refused(void **state)
 {
-    (void)state;
     static const struct example EXAMPLES[] = {
         /* request lines */
         {"GET /\r\n\r\n", "!400"},
@@ -209,7 +207,6 @@ static void expect_long(const char *before, size_t count, const char *part, cons
 
 static void test_limits(void **state)
 {
-    (void)state;
     const size_t rest = HTTP_HEAD_MAX - strlen(GET "A: \r\n\r\n");
     expect_long(GET "A: ", rest, "b", "\r\n\r\n", "[GET /];");
     expect_long(GET "A: ", rest + 1, "b", "\r\n\r\n", "!431");
@@ -227,7 +224,6 @@ static void test_limits(void **state)
 
 static void test_fields_and_arguments(void **state)
 {
-    (void)state;
     static const char BYTES[] = "GET /p?a=1&b=x%26y+z&&A=2&novalue&c=&=d&e==%3d HTTP/1.1\r\n"
                                 "Host:  example:80 \r\nX: first\r\nx: second\r\nEmpty:\r\n\r\n";
     struct slice rest = slice_str(BYTES);

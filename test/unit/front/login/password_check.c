@@ -26,7 +26,6 @@ static bool closed;
 
 static void on_closed(void *ctx)
 {
-    (void)ctx;
     closed = true;
 }
 
@@ -69,7 +68,6 @@ static void append_user(const char *name, const char *password)
 
 static int setup(void **state)
 {
-    (void)state;
     closed = false;
     checker = NULL;
     if (mkdtemp(folder) == NULL) {
@@ -81,7 +79,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     if (checker != NULL) {
         password_checker_close(checker, on_closed, NULL);
         (void)uv_run(&loop, UV_RUN_DEFAULT);
@@ -108,7 +105,6 @@ static void expect_refused(const char *wanted)
 
 static void test_files_that_are_refused(void **state)
 {
-    (void)state;
     char text[2 * TEXT_MAX];
     expect_refused("No such file");
     write_file(user_line("anna", "secret"), 0640);
@@ -176,7 +172,6 @@ static void expect_known(const char *text)
 
 static void test_right_and_wrong(void **state)
 {
-    (void)state;
     open_with("anna", "se:cret");
     append_user("mute", "");
     password_checker_reload(checker);
@@ -197,7 +192,6 @@ static void test_right_and_wrong(void **state)
 /* Who nobody has an entry for is not told apart by the time: the thread computes a hash as well. */
 static void test_the_hash_of_nobody_admits_nobody(void **state)
 {
-    (void)state;
     open_with("anna", "secret");
     assert_int_equal(check("nobody:"), CONCLAVE_AUTH_FAILED);
     assert_int_equal(check("nobody:nobody"), CONCLAVE_AUTH_FAILED);
@@ -207,7 +201,6 @@ static void test_the_hash_of_nobody_admits_nobody(void **state)
 
 static void test_reloading(void **state)
 {
-    (void)state;
     open_with("anna", "one");
     append_user("otto", "two");
     password_checker_reload(checker);
@@ -232,7 +225,6 @@ static void test_reloading(void **state)
 /* The password was right when it was asked for, and is not any more. */
 static void test_reloading_during_a_check(void **state)
 {
-    (void)state;
     int changed;
     int gone;
     open_with("anna", "one");
@@ -255,7 +247,6 @@ static void test_reloading_during_a_check(void **state)
 
 static void test_no_more_than_the_thread_can_do(void **state)
 {
-    (void)state;
     int rcs[WAITING_MAX];
     int rc;
     open_with("anna", "secret");
@@ -276,7 +267,6 @@ static void test_no_more_than_the_thread_can_do(void **state)
 /* The clients are gone: nobody is called, and the end waits for the thread. */
 static void test_dropped(void **state)
 {
-    (void)state;
     int rcs[3] = {PENDING, PENDING, PENDING};
     open_with("anna", "secret");
     password_check_drop(NULL);

@@ -49,7 +49,6 @@ static const char hadoop[] = "\x0a\x02ns\x12\x03nn1\x1a\x01h\x20\xd4\x3e\x28\xd3
 
 static void what_is_written_can_be_read(void **state)
 {
-    (void)state;
     round_trip(CONCLAVE_ELECTOR_LAYOUT_NATIVE, "data\n\nwith lines", 16);
     round_trip(CONCLAVE_ELECTOR_LAYOUT_NATIVE, "", 0);
     round_trip(CONCLAVE_ELECTOR_LAYOUT_HADOOP, hadoop, sizeof hadoop - 1);
@@ -58,7 +57,6 @@ static void what_is_written_can_be_read(void **state)
 
 static void hadoops_message_begins_with_hadoops_fields(void **state)
 {
-    (void)state;
     struct conclave_breadcrumb crumb = {
         .id = "a", .incarnation = "b", .data = hadoop, .data_len = sizeof hadoop - 1};
     struct buf text;
@@ -85,7 +83,6 @@ static void foreign_is(const void *bytes, size_t len)
 
 static void what_others_wrote_is_data_of_nobody_known(void **state)
 {
-    (void)state;
     foreign_is("", 0);
     foreign_is(hadoop, sizeof hadoop - 1);
     foreign_is("host:1234", 9);
@@ -101,7 +98,6 @@ static void what_others_wrote_is_data_of_nobody_known(void **state)
 /* Cut off anywhere it is foreign, or has the same names: nothing half-read, nothing beyond the end. */
 static void a_text_cut_off_anywhere(void **state)
 {
-    (void)state;
     struct conclave_breadcrumb crumb = {.id = "node-1",
                                         .incarnation = "abc",
                                         .token = {77},

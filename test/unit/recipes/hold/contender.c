@@ -107,7 +107,6 @@ static void ends_while_it_stops(struct candidate *c)
 
 static void waits(struct candidate *c)
 {
-    (void)c;
     while (!atomic_load(&scene->go_on)) {
         sleep_ms(1);
     }

@@ -5,20 +5,17 @@
 
 static void lose_first_server(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_freeze_locked(zk, 1); /* as of before the creation */
     fake_zk_link_locked(zk, 0, FAKE_REFUSE);
 }
 
 static void lose_link(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_link_locked(zk, 0, FAKE_REFUSE);
 }
 
 static void reap_parent(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_delete_locked(zk, ELECTION_PATH);
 }
 

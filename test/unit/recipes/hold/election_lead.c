@@ -30,7 +30,6 @@ static void lead_and_wait(struct fake_zk *zk, struct candidate *a, struct candid
 
 static void stop_first(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_link_locked(zk, 0, FAKE_SILENT);
 }
 
@@ -44,9 +43,6 @@ static void finish_both(struct candidate *a, struct candidate *b)
 static void block_client_thread(struct conclave_client *client, const struct conclave_reply *reply,
                                 void *ctx)
 {
-    (void)client;
-    (void)reply;
-    (void)ctx;
     sleep_ms(2 * SESSION_MS);
 }
 
@@ -387,7 +383,6 @@ static void E44_the_negotiated_timeout_counts(void **state)
 
 static void E44_arithmetic_of_the_lease(void **state)
 {
-    (void)state;
     assert_int_equal(lease_end_ns(5, 9000), 5 + INT64_C(6000000000));
     assert_int_equal(lease_period_ms(0, 6000), 1000);
     assert_int_equal(lease_period_ms(50, 6000), 50);
@@ -736,7 +731,6 @@ static void E52_a_stale_acknowledgement_is_respected_unless_stolen(void **state)
  * next transaction. */
 static void replace_acknowledgement(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_delete_locked(zk, LEADER_DIR "/current");
     fake_zk_create_locked(zk, LEADER_DIR "/current", "token=2\nsession=0x1\nnode=y\n\nnew", 0);
     fake_zk_write_locked(zk, LEADER_DIR "/last", "token=2\nclean=0\n");

@@ -105,7 +105,6 @@ static void a_departure_wakes_one_of_a_thousand(void **state)
 
 static void a_handle_is_small(void **state)
 {
-    (void)state;
     print_message("a handle: %zu bytes and its strings\n", sizeof(struct conclave_election));
     assert_true(sizeof(struct conclave_election) <= 4096);
 }

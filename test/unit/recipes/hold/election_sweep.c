@@ -221,31 +221,26 @@ static void sweep(enum fault fault)
 
 static void link_cut_before_every_request(void **state)
 {
-    (void)state;
     sweep(FAULT_CUT);
 }
 
 static void answer_lost_of_every_request(void **state)
 {
-    (void)state;
     sweep(FAULT_LOSE);
 }
 
 static void session_killed_before_every_request(void **state)
 {
-    (void)state;
     sweep(FAULT_EXPIRE);
 }
 
 static void session_killed_after_every_request(void **state)
 {
-    (void)state;
     sweep(FAULT_EXPIRED);
 }
 
 static void silence_from_every_request_on(void **state)
 {
-    (void)state;
     sweep(FAULT_STOP);
 }
 

@@ -42,7 +42,6 @@ struct member {
 
 static int get(const struct member *m, const _Atomic int *field)
 {
-    (void)m;
     return *field;
 }
 
@@ -60,7 +59,6 @@ static bool fenced_was(struct member *m, const char *id)
 static int on_activate(struct conclave_elector *elector, struct conclave_token token, void *ctx)
 {
     struct member *m = ctx;
-    (void)elector;
     (void)pthread_mutex_lock(&m->base.lock);
     m->broken = m->broken || m->activated != m->deactivated || m->closed > 0;
     m->activated++;
@@ -92,7 +90,6 @@ static int on_fence(struct conclave_elector *elector, const struct conclave_brea
                     struct conclave_token mine, void *ctx)
 {
     struct member *m = ctx;
-    (void)elector;
     (void)pthread_mutex_lock(&m->base.lock);
     m->broken = m->broken || mine.czxid <= old->token.czxid || m->closed > 0;
     m->fenced++;
@@ -110,8 +107,6 @@ static void on_state(struct conclave_elector *elector, enum conclave_elector_sta
                      const char *reason, void *ctx)
 {
     struct member *m = ctx;
-    (void)elector;
-    (void)reason;
     (void)pthread_mutex_lock(&m->base.lock);
     m->broken = m->broken || m->closed > 0;
     m->states |= 1 << state;
@@ -121,8 +116,6 @@ static void on_state(struct conclave_elector *elector, enum conclave_elector_sta
 static void on_closed(struct conclave_elector *elector, int why, void *ctx)
 {
     struct member *m = ctx;
-    (void)elector;
-    (void)why;
     (void)pthread_mutex_lock(&m->base.lock);
     m->closed++;
     (void)pthread_mutex_unlock(&m->base.lock);

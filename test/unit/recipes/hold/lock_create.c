@@ -3,14 +3,12 @@
 
 static void lose_first_server(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_freeze_locked(zk, 1); /* as of before the creation */
     fake_zk_link_locked(zk, 0, FAKE_REFUSE);
 }
 
 static void reap_parent(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_delete_locked(zk, LOCK_PATH);
 }
 
@@ -343,7 +341,6 @@ static void E20_try_of_a_held_lock_leaves_no_contender(void **state)
 
 static void put_before(struct fake_zk *zk, void *ctx)
 {
-    (void)ctx;
     fake_zk_create_locked(zk, LOCK_PATH "/0123456789abcdef0123456789abcdef-n_-000000001", "", 0x99);
 }
 

@@ -78,23 +78,18 @@ static void set_fault(struct sweep_case *s)
 static void on_lost(struct conclave_lock *lock, int why, int64_t within, void *ctx)
 {
     struct actor *a = ctx;
-    (void)why;
-    (void)within;
     a->late = a->late || a->closed || conclave_lock_is_held(lock);
 }
 
 static void on_closed(struct conclave_lock *lock, int why, void *ctx)
 {
     struct actor *a = ctx;
-    (void)lock;
-    (void)why;
     a->late = a->late || a->closed;
     a->closed = true;
 }
 
 static void on_semaphore_closed(struct conclave_semaphore *semaphore, int why, void *ctx)
 {
-    (void)semaphore;
     on_closed(NULL, why, ctx);
 }
 

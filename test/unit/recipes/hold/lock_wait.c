@@ -288,7 +288,6 @@ static void E34_time_is_up_when_it_is_granted(void **state)
 
 static void mark_met(struct fake_zk *zk, void *ctx)
 {
-    (void)zk;
     *(_Atomic bool *)ctx = true;
 }
 

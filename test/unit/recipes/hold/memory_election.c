@@ -245,7 +245,6 @@ static bool lose_replies;
 static void *worker(void *arg)
 {
     struct run *r = calloc(1, sizeof *r);
-    (void)arg;
     if (r == NULL || (r->memory = starve_create()) == NULL) {
         atomic_fetch_add(&wrong, 1);
         free(r);
@@ -292,13 +291,11 @@ static void sweep(bool with_replies_lost)
 
 static void every_allocation_fails_once(void **state)
 {
-    (void)state;
     sweep(false);
 }
 
 static void every_allocation_fails_once_with_replies_lost(void **state)
 {
-    (void)state;
     sweep(true);
 }
 

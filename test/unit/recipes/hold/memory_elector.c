@@ -28,8 +28,6 @@ struct member {
 static int on_activate(struct conclave_elector *elector, struct conclave_token token, void *ctx)
 {
     struct member *m = ctx;
-    (void)elector;
-    (void)token;
     m->activated++;
     m->other += m->rival->activated != m->rival->deactivated;
     return 0;
@@ -39,9 +37,6 @@ static int on_deactivate(struct conclave_elector *elector, int why, int64_t stop
                          void *ctx)
 {
     struct member *m = ctx;
-    (void)elector;
-    (void)why;
-    (void)stop_within_ms;
     m->deactivated++;
     return m->in_order ? 0 : -1;
 }
@@ -50,17 +45,12 @@ static int on_fence(struct conclave_elector *elector, const struct conclave_brea
                     struct conclave_token mine, void *ctx)
 {
     struct member *m = ctx;
-    (void)elector;
-    (void)old;
-    (void)mine;
     m->fenced++;
     return 0;
 }
 
 static void on_closed(struct conclave_elector *elector, int why, void *ctx)
 {
-    (void)elector;
-    (void)why;
     ((struct member *)ctx)->closed++;
 }
 
@@ -166,14 +156,12 @@ static int scene(struct starving *s)
 
 static void every_allocation_of_an_elector_fails_once(void **state)
 {
-    (void)state;
     herd_free = false;
     starving_sweep(scene, true, 60);
 }
 
 static void every_allocation_of_an_elector_in_a_line_fails_once(void **state)
 {
-    (void)state;
     herd_free = true;
     starving_sweep(scene, true, 60);
 }

@@ -14,16 +14,12 @@ enum { OWNER = 7, UNTOLD = 1 };
 
 static void on_closed(struct conclave_lock *lock, int why, void *ctx)
 {
-    (void)lock;
-    (void)why;
     ((struct starving *)ctx)->told_closed++;
 }
 
 static void on_granted(struct conclave_lock *lock, int error, struct conclave_token token,
                        void *ctx)
 {
-    (void)lock;
-    (void)token;
     ((struct starving *)ctx)->told = error;
 }
 
@@ -231,8 +227,6 @@ static void semaphore_end(struct starving *s, struct conclave_semaphore *semapho
 static void on_permit(struct conclave_semaphore *semaphore, int error, struct conclave_token token,
                       void *ctx)
 {
-    (void)semaphore;
-    (void)token;
     ((struct starving *)ctx)->told = error;
 }
 
@@ -297,31 +291,26 @@ static int semaphore_scene(struct starving *s)
 
 static void every_allocation_of_a_mutex_fails_once(void **state)
 {
-    (void)state;
     starving_sweep(mutex_scene, true, 40);
 }
 
 static void every_allocation_of_a_writer_fails_once(void **state)
 {
-    (void)state;
     starving_sweep(writer_scene, true, 50);
 }
 
 static void every_allocation_of_a_reader_fails_once(void **state)
 {
-    (void)state;
     starving_sweep(reader_scene, true, 40);
 }
 
 static void every_allocation_of_several_locks_fails_once(void **state)
 {
-    (void)state;
     starving_sweep(several_scene, false, 40);
 }
 
 static void every_allocation_of_a_semaphore_fails_once(void **state)
 {
-    (void)state;
     starving_sweep(semaphore_scene, true, 40);
 }
 

@@ -16,9 +16,6 @@ struct user {
 
 static void on_lost(struct conclave_semaphore *semaphore, int why, int64_t within, void *ctx)
 {
-    (void)semaphore;
-    (void)why;
-    (void)within;
     ((struct user *)ctx)->lost++;
 }
 
@@ -58,8 +55,6 @@ static void user_finish(struct user *u)
 static void on_answer(struct conclave_semaphore *semaphore, int error, struct conclave_token token,
                       void *ctx)
 {
-    (void)semaphore;
-    (void)token;
     ((struct user *)ctx)->answer = error;
 }
 

@@ -13,7 +13,6 @@ static int admit(struct conclave_token_gate *gate, int64_t token)
 
 static void old_tokens_are_refused(void **state)
 {
-    (void)state;
     struct conclave_token_gate gate = {{0}, 0};
     bool changed = false;
     assert_int_equal(conclave_token_gate_admit(&gate, "e1", (struct conclave_token){7}, &changed),
@@ -33,7 +32,6 @@ static void old_tokens_are_refused(void **state)
 /* Tokens of another ensemble may be larger and mean nothing. */
 static void another_ensembles_are_refused_whatever_they_are(void **state)
 {
-    (void)state;
     struct conclave_token_gate gate = {{0}, 0};
     assert_int_equal(admit(&gate, 7), 0);
     assert_int_equal(conclave_token_gate_admit(&gate, "e2", (struct conclave_token){9}, NULL),
@@ -46,7 +44,6 @@ static void another_ensembles_are_refused_whatever_they_are(void **state)
 
 static void what_is_no_token_changes_nothing(void **state)
 {
-    (void)state;
     struct conclave_token_gate gate = {{0}, 0};
     char longest[CONCLAVE_ENSEMBLE_MAX + 1];
     memset(longest, 'e', sizeof longest - 1);
@@ -70,7 +67,6 @@ static void what_is_no_token_changes_nothing(void **state)
 
 static void it_comes_back_from_its_text(void **state)
 {
-    (void)state;
     static const struct conclave_token_gate rows[] = {
         {"", 0},
         {"", 5},
@@ -92,7 +88,6 @@ static void it_comes_back_from_its_text(void **state)
 
 static void what_is_no_text_of_a_gate(void **state)
 {
-    (void)state;
     static const char *const rows[] = {
         "",
         "conclave-token-gate 1 5 e",
