@@ -184,7 +184,6 @@ static void revoked_before_the_user_knows(void **state)
             EVENTUALLY(LEADS(&s.a));
             assert_int_equal(ELECTED(&s.b), 0);
         }
-        s.other.in_elected = NULL;
         scene_end(&s);
     }
 }

@@ -26,6 +26,7 @@ struct member {
     _Atomic int64_t stop_within_ms;
     _Atomic int64_t token;
     _Atomic int64_t active_from_ns;
+    /* Start of deactivate, or the end of the lease if that came first. */
     _Atomic int64_t active_to_ns;
     _Atomic int fenced; /* calls of fence */
     char fenced_id[64];
@@ -70,17 +71,29 @@ static int on_activate(struct conclave_elector *elector, struct conclave_token t
     return result;
 }
 
+/* Of the time as active that ends: nothing is proved anew before deactivate has returned. */
+static int64_t lease_end(const struct conclave_elector *elector)
+{
+    struct conclave_client *client = elector->c.handle.rt->client;
+    client_lock(client);
+    int64_t until = elector->c.holder.until_ns;
+    client_unlock(client);
+    return until;
+}
+
 static int on_deactivate(struct conclave_elector *elector, int why, int64_t stop_within_ms,
                          void *ctx)
 {
     struct member *m = ctx;
+    int64_t to = now_ns();
     bool active = conclave_elector_is_active(elector);
+    int64_t until = lease_end(elector);
     (void)pthread_mutex_lock(&m->base.lock);
     m->broken = m->broken || active || m->activated != m->deactivated + 1 || m->closed > 0;
     m->deactivated++;
     m->why = why;
     m->stop_within_ms = stop_within_ms;
-    m->active_to_ns = now_ns();
+    m->active_to_ns = until != 0 && until < to ? until : to; /* this thread may come late */
     int result = m->fail_deactivate;
     (void)pthread_mutex_unlock(&m->base.lock);
     return result;
