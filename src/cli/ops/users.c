@@ -5,6 +5,7 @@
  */
 #include "base/buf.h"
 #include "cli/common/command.h"
+#include "cli/common/connection.h"
 #include "cli/common/options.h"
 #include "front/login/user_file.h"
 #include "tls/scrypt.h"
@@ -65,7 +66,7 @@ static int read_users(const char *path, bool wanted, struct buf *out)
     if (file == NULL) {
         return errno == ENOENT && !wanted ? 0 : users_fail(path, strerror(errno));
     }
-    while ((n = fread(block, 1, sizeof block, file)) > 0) {
+    while (buf_ok(out) && (n = fread(block, 1, sizeof block, file)) > 0) {
         buf_append(out, block, n);
     }
     bool ok = !ferror(file) && buf_ok(out);
@@ -122,17 +123,21 @@ static bool keep_others(struct slice text, const char *name, struct buf *out)
     return found;
 }
 
-/* Reads a line without its newline; false at the end of the file. */
-static bool read_line(FILE *file, char password[PASSWORD_MAX])
+/* Reads a line without its newline. NULL, or why that is no password. */
+static const char *read_line(FILE *file, char password[PASSWORD_MAX])
 {
-    bool ok = fgets(password, PASSWORD_MAX, file) != NULL;
-    if (ok) {
-        password[strcspn(password, "\r\n")] = '\0';
+    if (fgets(password, PASSWORD_MAX, file) == NULL) {
+        return "the password is empty";
     }
-    return ok;
+    size_t len = strcspn(password, "\r\n");
+    if (len == PASSWORD_MAX - 1) {
+        return "the password is too long"; /* there may be more of it */
+    }
+    password[len] = '\0';
+    return len == 0 ? "the password is empty" : NULL;
 }
 
-static bool ask_password(const char *name, char password[PASSWORD_MAX])
+static const char *ask_password(const char *name, char password[PASSWORD_MAX])
 {
     struct termios shown;
     if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &shown) != 0) {
@@ -142,28 +147,28 @@ static bool ask_password(const char *name, char password[PASSWORD_MAX])
     hidden.c_lflag &= ~(tcflag_t)ECHO;
     fprintf(stderr, "Password of %s: ", name);
     (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
-    bool ok = read_line(stdin, password);
+    const char *why = read_line(stdin, password);
     (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &shown);
     fputc('\n', stderr);
-    return ok;
+    return why;
 }
 
 static int read_password(const struct users_options *o, const char *name,
                          char password[PASSWORD_MAX])
 {
-    bool ok;
+    const char *why;
     if (o->password_file != NULL) {
         FILE *file = fopen(o->password_file, "re");
         if (file == NULL) {
             return users_fail(o->password_file, strerror(errno));
         }
-        ok = read_line(file, password);
+        why = read_line(file, password);
         (void)fclose(file);
     } else {
-        ok = ask_password(name, password);
+        why = ask_password(name, password);
     }
-    if (!ok || password[0] == '\0') {
-        fprintf(stderr, "conclave users: the password is empty\n");
+    if (why != NULL) {
+        fprintf(stderr, "conclave users: %s\n", why);
         return CLI_EXIT_USAGE;
     }
     return 0;
@@ -225,6 +230,7 @@ static int users_list(const char *path)
             printf("%s\n", users.rows[i].name);
         }
         user_file_finish(&users);
+        rc = output_end(USAGE.name, 0);
     }
     buf_finish(&text);
     return rc;

@@ -92,7 +92,7 @@ static int verifier_read(const char *path, struct user_file *ret, char **ret_tex
         return rc;
     }
     buf_init(&text, FILE_MAX);
-    while ((n = fread(block, 1, sizeof block, file)) > 0) {
+    while (S_ISREG(st.st_mode) && buf_ok(&text) && (n = fread(block, 1, sizeof block, file)) > 0) {
         buf_append(&text, block, n);
     }
     int rc = 0;

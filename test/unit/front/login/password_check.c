@@ -125,6 +125,8 @@ static void test_files_that_are_refused(void **state)
     assert_int_equal(mkdir(path, 0700), 0);
     expect_refused("cannot be read");
     assert_int_equal(rmdir(path), 0);
+    assert_int_equal(symlink("/dev/zero", path), 0); /* without end */
+    expect_refused("cannot be read");
     password_checker_close(NULL, on_closed, NULL);
     assert_false(closed);
 }
