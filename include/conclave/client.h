@@ -55,7 +55,7 @@ typedef void (*conclave_state_fn)(struct conclave_client *client, enum conclave_
 enum conclave_tls_verify {
     CONCLAVE_TLS_VERIFY_FULL = 0, /* its issuer is trusted, and it is for the server's name */
     CONCLAVE_TLS_VERIFY_ISSUER,   /* its issuer is trusted */
-    CONCLAVE_TLS_VERIFY_NONE,     /* nothing: whoever stands in between can read and change all */
+    CONCLAVE_TLS_VERIFY_NONE,     /* nothing: open to interception */
 };
 
 /* TLS to the servers. Begin with CONCLAVE_TLS_OPTIONS_INIT, then set what differs. Files are PEM or
@@ -99,8 +99,8 @@ struct conclave_sasl_options {
     const char *password;      /* its password, */
     const char *password_file; /* or a file whose first line that is; read when opened */
     const char *service;       /* the servers' name in Kerberos before the "/"; NULL: "zookeeper" */
-    /* and behind it; NULL: the server's name as it stands in the list. With DIGEST-MD5 what servers
-     * call themselves; NULL: "zk-sasl-md5", as they all do */
+    /* the servers' host name in Kerberos, after the "/"; NULL: the server's name as in the list. With
+     * DIGEST-MD5 the name that servers give themselves; NULL: "zk-sasl-md5", ZooKeeper's */
     const char *host;
     char *error; /* receives a text if these options are not usable; may be NULL */
     size_t error_len;
@@ -115,14 +115,14 @@ struct conclave_client_options {
     size_t size; /* sizeof of this struct, so that it may grow */
     /* "host:port,host:port/chroot"; NULL: see conclave/servers.h */
     const char *servers;
-    int64_t session_timeout_ms; /* asked for; the server negotiates */
+    int64_t session_timeout_ms; /* to request; the server negotiates */
     /* a request without an answer after this time gets CONCLAVE_OPERATION_TIMEOUT (outcome
      * unknown); CONCLAVE_FOREVER: no limit */
     int64_t request_timeout_ms;
     int64_t session_id;         /* re-attach to this session, with its password; 0: a new one */
     const uint8_t *passwd;      /* 16 bytes, with session_id */
-    bool new_session;           /* after LOST begin a new session by itself (default true) */
-    conclave_state_fn on_state; /* told of every change, in order; may be NULL */
+    bool new_session;           /* after LOST begin a new session (default true) */
+    conclave_state_fn on_state; /* called for every change, in order; may be NULL */
     void *ctx;                  /* given to on_state */
     size_t max_request;         /* bytes of one request; 0: 1 MiB, what servers take by default */
     size_t max_reply; /* bytes of one reply: a larger one is CONCLAVE_ETOOBIG; 0: 16 MiB */

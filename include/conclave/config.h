@@ -75,7 +75,7 @@ struct conclave_config_options {
     int64_t cache_wait_ms;          /* how long to wait for the ensemble before the file is used */
     const char *ack_id;             /* acknowledge under this name, without "/"; NULL: do not */
     const char *ack_path;           /* where; NULL: <path>.acks */
-    int64_t debounce_ms;            /* gather changes for so long before they are told */
+    int64_t debounce_ms;            /* collect changes for this time before callbacks */
     const struct conclave_acl *acl; /* of the acknowledgement's nodes; NULL: the client's */
     size_t acl_count;
 };
@@ -160,7 +160,7 @@ struct conclave_config_acks_options {
     const char *ack_path;   /* NULL: <path>.acks */
     const char *group_path; /* whose members must have said something; NULL: all who have an ack */
     int64_t zxid;           /* the put's mzxid: what is waited for */
-    size_t at_least;        /* so many must have */
+    size_t at_least;        /* minimum number of acks */
 };
 #define CONCLAVE_CONFIG_ACKS_OPTIONS_INIT                                                          \
     {                                                                                              \

@@ -29,7 +29,7 @@ enum conclave_counter_form {
 
 /* Callbacks of one handle run one at a time. Any may be NULL. */
 struct conclave_counter_callbacks {
-    /* The latest value, whoever changed it; bursts are told once. error: 0, or CONCLAVE_ECORRUPT
+    /* The latest value, changed by anybody; a burst is reported once. error: 0, or CONCLAVE_ECORRUPT
      * when the node's data are no number of this form (value is 0 then). */
     void (*on_change)(struct conclave_counter *counter, int64_t value, int error, void *ctx);
     /* Called last; no callback follows. */

@@ -74,7 +74,7 @@ struct conclave_election_options {
     bool requeue; /* queue again when leadership or candidacy was lost; else it ends: on_closed */
     bool regrant; /* lease lapsed, session alive: lead again with the same node and token */
     bool steal_stale_ack;      /* replace an acknowledgement whose candidate node is gone */
-    int64_t takeover_delay_ms; /* wait so long after a leader that did not resign cleanly */
+    int64_t takeover_delay_ms; /* wait after a leader that did not resign cleanly */
     int64_t backoff_min_ms; /* after a failed on_elected, doubled up to the maximum, with jitter */
     int64_t backoff_max_ms;
     const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */

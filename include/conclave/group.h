@@ -53,8 +53,8 @@ CONCLAVE_API const char *conclave_group_event_name(enum conclave_group_event eve
 /* This handle's own membership. */
 enum conclave_membership {
     CONCLAVE_MEMBERSHIP_OUT,      /* not yet, or the session has ended */
-    CONCLAVE_MEMBERSHIP_IN,       /* its node stands, verified on the present link */
-    CONCLAVE_MEMBERSHIP_UNSURE,   /* the link is lost: its node may stand */
+    CONCLAVE_MEMBERSHIP_IN,       /* its node exists, verified on the present link */
+    CONCLAVE_MEMBERSHIP_UNSURE,   /* the link is lost: its node may exist */
     CONCLAVE_MEMBERSHIP_CONFLICT, /* another one has the id; waits until that is gone */
 };
 
@@ -89,7 +89,7 @@ struct conclave_group_options {
     const void *data; /* shown to others, at most 512 KiB */
     size_t data_len;
     const char *incarnation;        /* without line ends, at most 127 bytes; NULL: a random one */
-    int64_t debounce_ms;            /* gather changes for so long before they are told */
+    int64_t debounce_ms;            /* collect changes for this time before callbacks */
     const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
     size_t acl_count;
 };

@@ -72,12 +72,12 @@ conclave_master_switch_start(const struct conclave_master_switch_options *option
  * wait-free, async-signal-safe. */
 CONCLAVE_API bool conclave_master_switch_is_master(const struct conclave_master_switch *sw);
 
-/* The token, 0 when it is not the master; how long the lease lasts for sure. As above. */
+/* The token, 0 when it is not the master; the remaining time of the lease. As above. */
 CONCLAVE_API struct conclave_token
 conclave_master_switch_token(const struct conclave_master_switch *sw);
 CONCLAVE_API int64_t conclave_master_switch_lease_left_ms(const struct conclave_master_switch *sw);
 
-/* Leaves the turn to another and queues at the end. Asynchronous. 0, CONCLAVE_ECLOSED. */
+/* Lets another process become master and queues at the end. Asynchronous. 0, CONCLAVE_ECLOSED. */
 CONCLAVE_API int conclave_master_switch_yield(struct conclave_master_switch *sw) CONCLAVE_MUST_USE;
 
 /* The reason why it has stopped competing for good (CONCLAVE_AUTH_FAILED, CONCLAVE_NO_AUTH, ...);
@@ -85,7 +85,7 @@ CONCLAVE_API int conclave_master_switch_yield(struct conclave_master_switch *sw)
 CONCLAVE_API int conclave_master_switch_error(const struct conclave_master_switch *sw);
 
 /* Steps down, on_slave before it if it is the master, leaves and frees it. NULL is allowed. 0, or
- * CONCLAVE_ETIMEDOUT (it goes on leaving: call again), CONCLAVE_EDEADLK (inside a callback). */
+ * CONCLAVE_ETIMEDOUT (it is still leaving: call again), CONCLAVE_EDEADLK (inside a callback). */
 CONCLAVE_API int conclave_master_switch_stop(struct conclave_master_switch *sw, int64_t timeout_ms);
 
 #ifdef __cplusplus

@@ -55,9 +55,9 @@ struct conclave_queue_callbacks {
 struct conclave_queue_options {
     size_t size;
     const char *path; /* the queue's node; made with its parents as containers */
-    const char *id;   /* shown to others with what it has claimed; NULL: host:pid */
-    int max_attempts; /* handed out so often without an ack, an item becomes a dead letter; 0: never */
-    int64_t max_items; /* a put waits while there are so many (puts at the same moment may exceed
+    const char *id;   /* shown to others with claimed items; NULL: host:pid */
+    int max_attempts; /* deliveries without an ack before an item becomes a dead letter; 0: never */
+    int64_t max_items; /* a put waits while there are this many (simultaneous puts may exceed
                           it); 0: no limit */
     bool at_most_once;
     const struct conclave_acl *acl; /* of all created nodes; NULL: the client's */
@@ -172,7 +172,7 @@ CONCLAVE_API void conclave_item_free(struct conclave_item *item);
 struct conclave_queue_entry {
     const char *name;
     int priority;
-    int attempts;       /* how often it was handed out; of a dead letter 0 */
+    int attempts;       /* number of deliveries; of a dead letter 0 */
     int64_t session_id; /* that has claimed it; 0: nobody */
     const char *holder; /* id of that consumer, "" */
     int64_t ctime_ms;   /* when it was put (became a dead letter) */

@@ -6,10 +6,10 @@
  * A record names one master under an epoch; the epoch grows with each fail-over. A program that
  * writes does three things:
  *   - it connects to the master of a view and has the server's own answer to ROLE or INFO checked
- *     (conclave_redis_check): a server that came back as a master of its own is refused;
+ *     (conclave_redis_check): a server that came back as another master is refused;
  *   - it asks conclave_redis_may_write with that view's epoch before each write, and ends the
  *     connection when that says no: a few loads, no lock, no I/O;
- *   - it connects anew when on_change or one of the waits gives it another epoch.
+ *   - it reconnects when on_change or one of the waits reports another epoch.
  *
  * Writes must stop when the library's information may be old. A sync to the ensemble every third
  * of stale_ms proves that it is not; may_write refuses from stale_ms after the *sending* of the
@@ -33,9 +33,9 @@ enum conclave_redis_state {
     CONCLAVE_REDIS_UNREADABLE,     /* what is there is no record, or names a state unknown here */
     CONCLAVE_REDIS_OK,             /* the master serves */
     CONCLAVE_REDIS_FAILING_OVER,   /* it is being replaced: hold writes */
-    CONCLAVE_REDIS_NO_CANDIDATE,   /* it is down, and nobody can take its place */
+    CONCLAVE_REDIS_NO_CANDIDATE,   /* it is down, and no server can take its place */
     CONCLAVE_REDIS_DEGRADED,       /* it serves; too few managers to replace it */
-    CONCLAVE_REDIS_NEEDS_OPERATOR, /* nobody can tell by itself which one is the master */
+    CONCLAVE_REDIS_NEEDS_OPERATOR, /* only an operator can tell which one is the master */
     CONCLAVE_REDIS_PAUSED,         /* it serves; replacing it was forbidden by an operator */
 };
 
@@ -73,7 +73,7 @@ struct conclave_redis_callbacks {
     void (*on_closed)(struct conclave_redis *redis, int why, void *ctx);
 };
 
-/* Where the record stands, below the path of the options. */
+/* Place of the record below the path of the options. */
 enum conclave_redis_layout {
     CONCLAVE_REDIS_LAYOUT_NATIVE, /* <path>/current */
     /* <path>/nodes, as the Ruby gem redis_failover writes it (and the daemon with --gem-layout): master,

@@ -117,8 +117,8 @@ struct conclave_discovery_options {
     size_t size;
     const char *path;
     const char *name;
-    int64_t debounce_ms; /* gather changes for so long before they are told */
-    int64_t down_ms;     /* one of whom an error was noted is left out so long */
+    int64_t debounce_ms; /* collect changes for this time before callbacks */
+    int64_t down_ms;     /* an instance with a noted error is left out for this time */
 };
 #define CONCLAVE_DISCOVERY_OPTIONS_INIT                                                            \
     {                                                                                              \
