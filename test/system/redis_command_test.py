@@ -11,6 +11,7 @@ usage: redis_command_test.py [CASE...]
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 
@@ -125,6 +126,28 @@ def test_a_file_of_options():
         for path in ("/nowhere/at/all", os.path.dirname(file.name)):
             code, text = cluster.command("status", "-C", path)
             assert code == 64 and f"cannot read {path}" in text, (code, text)
+
+
+def test_wrong_arguments():
+    """Refused before anything is asked."""
+    for words, part in (("status a/b", "CLUSTER wants"), ("status nodes", "CLUSTER wants"), ("status .x", "CLUSTER wants"),
+                        ("status a b", "one word too many"), ("nonsense", "is no verb"), ("forget", "wants a server"),
+                        ("status --znode-path /", "--znode-path wants"), ("status --gem-path /", "--gem-path wants"),
+                        ("pause --to h:1", "are for failover"), ("status --force", "are for failover"),
+                        ("failover c --to a:b", "is no server"),
+                        ("status --with-chroot x --server h:1/y", "not both"),
+                        ("run c", "run wants the servers"), ("run c --nodes a:1,a:1", "different servers"),
+                        ("run c --nodes a:1 --managers 0", "--managers wants"),
+                        ("run c --nodes a:1 --required-node-managers 5", "at most --managers"),
+                        ("run c --nodes a:1 --node-strategy none", "majority|consensus|single"),
+                        ("run c --nodes a:1 --max-failures 0", "1 or more"), ("run c --nodes a:1 --period 0", "100ms or more"),
+                        ("run c --nodes a:1 --min-replicas 1", "--min-replicas wants"),
+                        ("run c --nodes a:1 --id x/y", "--id wants"),
+                        ("run c --nodes a:1 --redis-password-file /nope", "cannot read the password in /nope"),
+                        ("run c --nodes a:1 --redis-tls --redis-ca /nope", "/nope: cannot be read")):
+        done = subprocess.run([conclave.program(), "redis-failover", *words.split()], capture_output=True, text=True, timeout=20,
+                              check=False, env=dict(os.environ, CONCLAVE_SERVER="127.0.0.1:1"))
+        assert done.returncode == 64 and part in done.stderr and done.stderr.count("\n") == 1, (words, done)
 
 
 def main():
