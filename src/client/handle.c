@@ -215,7 +215,7 @@ static int core_open(struct conclave_client *client, const struct conclave_clien
     return core_init(&client->core, &options, &handle_events, client);
 }
 
-/* Frees a client of which the first `steps` steps of handle_init were done. */
+/* Frees a client of which the first `steps` steps of client_handle_init were done. */
 static void handle_free(struct conclave_client *client, int steps)
 {
     switch (steps) {
@@ -244,8 +244,8 @@ static void handle_free(struct conclave_client *client, int steps)
     }
 }
 
-static int handle_init(struct conclave_client *client, const struct conclave_client_options *o,
-                       int *steps)
+static int client_handle_init(struct conclave_client *client,
+                              const struct conclave_client_options *o, int *steps)
 {
     if (pthread_mutex_init(&client->lock, NULL) != 0) {
         return CONCLAVE_EIO;
@@ -316,7 +316,7 @@ int conclave_client_open(const struct conclave_client_options *options,
     list_init(&client->listeners);
     list_init(&client->dispatchers);
     int steps = 0;
-    int rc = handle_init(client, &o, &steps);
+    int rc = client_handle_init(client, &o, &steps);
     if (rc != 0) {
         handle_free(client, steps);
         return rc;

@@ -76,7 +76,7 @@ void ensemble_finish(struct ensemble *e)
 
 /* Where batches go */
 
-static void fail(struct ensemble *e, int error)
+static void ensemble_fail(struct ensemble *e, int error)
 {
     if (e->failed != NULL) {
         e->failed(e->failed_ctx, error, "the log takes no more writes");
@@ -104,7 +104,7 @@ static void route(struct ensemble *e, const struct unapplied *u)
         buf_append_slice(&copy, buf_slice(&u->bytes));
         int rc = buf_ok(&copy) ? replication_submit(e->replication, &copy) : CONCLAVE_ENOMEM;
         if (rc != 0 && rc != CONCLAVE_EBUSY && rc != CONCLAVE_ENOMEM && rc != CONCLAVE_ECLOSED) {
-            fail(e, rc);
+            ensemble_fail(e, rc);
         }
     } else if (e->leader != 0) {
         buf_append_u8(&copy, ENSEMBLE_BATCH);
@@ -147,7 +147,7 @@ static int sink_submit(void *ctx, struct buf *payload_take)
     if (keeps_nothing(e)) {
         int rc = replication_submit(e->replication, payload_take);
         if (rc != 0) {
-            fail(e, rc);
+            ensemble_fail(e, rc);
         }
         return rc;
     }
@@ -181,7 +181,7 @@ static void sink_submit_own(void *ctx, struct buf *payload_take)
     int rc =
         e->replication != NULL ? replication_submit(e->replication, payload_take) : CONCLAVE_EBUSY;
     if (rc != 0 && keeps_nothing(e)) {
-        fail(e, rc);
+        ensemble_fail(e, rc);
     }
 }
 
@@ -217,7 +217,7 @@ struct pipeline_sink ensemble_sink(struct ensemble *e)
 /* What was applied */
 
 /* Own batches that the state has admitted are done. */
-static void settle(struct ensemble *e, int64_t sequence)
+static void ensemble_settle(struct ensemble *e, int64_t sequence)
 {
     struct unapplied *u;
     bool any = false;
@@ -258,7 +258,7 @@ static void overtake(struct ensemble *e, int64_t sequence)
 static void own_is_out(struct ensemble *e, int64_t sequence)
 {
     int64_t admitted = state_origin_sequence(e->service->state, e->id);
-    settle(e, admitted);
+    ensemble_settle(e, admitted);
     const struct unapplied *u = oldest(e);
     assert(u == NULL || u->sequence > admitted);
     if (u != NULL && sequence > admitted && e->lost != u->sequence) {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static void change(struct membership_step *s, uint64_t id)
+static void membership_step_change(struct membership_step *s, uint64_t id)
 {
     s->action = TRANSITION_CHANGE;
     s->id = id;
@@ -45,7 +45,7 @@ static bool add_one(struct membership_step *s, const struct configuration_member
                     .role = target[i].role == MEMBER_VOTER ? MEMBER_OBSERVER : target[i].role};
             }
             present->address = target[i].address;
-            change(s, target[i].id);
+            membership_step_change(s, target[i].id);
             return true;
         }
     }
@@ -64,7 +64,7 @@ static bool promote_one(struct membership_step *s, const struct configuration_me
         }
         if (facts->caught_up(facts->ctx, present->id)) {
             present->role = MEMBER_VOTER;
-            change(s, present->id);
+            membership_step_change(s, present->id);
             return true;
         }
         behind = behind != 0 ? behind : present->id;
@@ -88,7 +88,7 @@ static bool reduce_one(struct membership_step *s, const struct configuration_mem
                                                                        : present->role;
         if (present->id != skip && role != present->role) {
             present->role = role;
-            change(s, present->id);
+            membership_step_change(s, present->id);
             return true;
         }
     }
@@ -107,7 +107,7 @@ static bool remove_one(struct membership_step *s, const struct configuration_mem
         if (!facts->may_go(facts->ctx, present->id)) {
             return false;
         }
-        change(s, present->id);
+        membership_step_change(s, present->id);
         memmove(present, present + 1, (s->count - i - 1) * sizeof *present);
         s->count--;
         return true;

@@ -59,14 +59,14 @@ static bool grouped(const struct replica *n)
     return n->options->ensemble.enabled;
 }
 
-static int64_t now_ms(const struct replica *n)
+static int64_t replica_now_ms(const struct replica *n)
 {
     return clock_monotonic_ms(n->options->clock);
 }
 
 /* Failure */
 
-static void fail(struct replica *n, int error, const char *text)
+static void replica_fail(struct replica *n, int error, const char *text)
 {
     if (!n->failed_told) {
         n->failed_told = true;
@@ -85,7 +85,7 @@ static void on_log_closed_aside(void *ctx)
         return;
     }
     n->parts--;
-    n->at = now_ms(n) + n->aside_wait_ms;
+    n->at = replica_now_ms(n) + n->aside_wait_ms;
 }
 
 /* Until the log is open again, which says anew what there is. */
@@ -104,7 +104,7 @@ static void step_aside(struct replica *n, int error, const char *text)
         return;
     }
     n->stage = NODE_ASIDE;
-    if (now_ms(n) - n->tried_ms > n->aside_wait_ms) {
+    if (replica_now_ms(n) - n->tried_ms > n->aside_wait_ms) {
         n->aside_wait_ms = 0; /* it had come back for good */
     }
     n->aside_wait_ms =
@@ -136,7 +136,7 @@ static void on_log_failed(void *ctx, int error, const char *text)
     if (grouped(n) && !n->ensemble.sole) {
         step_aside(n, error, text);
     } else {
-        fail(n, error, text);
+        replica_fail(n, error, text);
     }
 }
 
@@ -430,7 +430,7 @@ static int open_log(struct replica *n, bool join, char **ret_text)
         options.go_alone = o->ensemble.alone >= 0 && !n->serve_told;
         options.alone = (uint64_t)o->ensemble.alone;
     }
-    int64_t began_ms = now_ms(n);
+    int64_t began_ms = replica_now_ms(n);
     int rc =
         replication_loop_open(n->loop, &options, &callbacks, &sender, NULL, &n->log_loop, ret_text);
     if (rc != 0) {
@@ -441,7 +441,7 @@ static int open_log(struct replica *n, bool join, char **ret_text)
     n->ensemble.replication = n->log;
     n->reconfig.log = n->log;
     n->stage = NODE_RUNNING;
-    summary_add(&m->dbinittime, (uint64_t)(now_ms(n) - began_ms));
+    summary_add(&m->dbinittime, (uint64_t)(replica_now_ms(n) - began_ms));
     summary_add(&m->startup_txns_loaded, n->service->stats.applied);
     snapshot_schedule_opened(&n->snapshots, n->log);
     struct replication_stats stats;
@@ -571,7 +571,7 @@ static void await_healing(struct replica *n, const struct damage_look *look, con
     if (n->peers != NULL) {
         peers_set_identity(n->peers, &n->identity);
     }
-    n->at = now_ms(n);
+    n->at = replica_now_ms(n);
     log_error("server", "damaged",
               "text=\"%s\" heal=\"when a majority of the others is there, what is damaged is moved "
               "aside and had from them\"",
@@ -657,7 +657,7 @@ int replica_open(struct replica *n, char **ret_text)
     if (rc == 0) {
         rc = link_members(n, ret_text);
     }
-    n->at = now_ms(n); /* serves from the loop */
+    n->at = replica_now_ms(n); /* serves from the loop */
     return rc;
 }
 
@@ -688,8 +688,8 @@ static void tell_links(struct replica *n)
 static void found(struct replica *n)
 {
     char *text = NULL;
-    enum bootstrap_verdict verdict = bootstrap_decide(&n->founding, now_ms(n));
-    n->at = now_ms(n) + FOUNDING_BEAT_MS;
+    enum bootstrap_verdict verdict = bootstrap_decide(&n->founding, replica_now_ms(n));
+    n->at = replica_now_ms(n) + FOUNDING_BEAT_MS;
     if (verdict == FOUNDING_WAIT) {
         return;
     }
@@ -702,7 +702,7 @@ static void found(struct replica *n)
     log_info("server", join ? "joining" : "founded", "members=%zu", n->n_founders);
     int rc = open_log(n, join, &text);
     if (rc != 0) {
-        fail(n, rc, text != NULL ? text : conclave_strerror(rc));
+        replica_fail(n, rc, text != NULL ? text : conclave_strerror(rc));
         free(text);
         return;
     }
@@ -714,16 +714,16 @@ static void found(struct replica *n)
 static void stay_aside(struct replica *n, int error, char *text)
 {
     n->stage = NODE_RUNNING;
-    n->tried_ms = now_ms(n);
+    n->tried_ms = replica_now_ms(n);
     step_aside(n, error, text != NULL ? text : conclave_strerror(error));
-    n->at = now_ms(n) + n->aside_wait_ms;
+    n->at = replica_now_ms(n) + n->aside_wait_ms;
     free(text);
 }
 
 static void came_back(struct replica *n, const char *text)
 {
     n->at = INT64_MAX;
-    n->tried_ms = now_ms(n);
+    n->tried_ms = replica_now_ms(n);
     log_info("server", "came-back", "text=\"%s\"", text);
     tell_links(n);
 }
@@ -753,7 +753,7 @@ static void come_back(struct replica *n)
 static void heal(struct replica *n)
 {
     char *text = NULL;
-    n->at = now_ms(n) + FOUNDING_BEAT_MS;
+    n->at = replica_now_ms(n) + FOUNDING_BEAT_MS;
     if (!repair_may_begin(&n->healing, is_linked, n)) {
         return;
     }
@@ -780,7 +780,7 @@ void replica_tick(struct replica *n)
     if (n->closing) {
         return;
     }
-    if (now_ms(n) >= n->at) {
+    if (replica_now_ms(n) >= n->at) {
         switch (n->stage) {
         case NODE_FOUNDING:
             serve(n); /* clients are told to wait, operators what for */

@@ -25,7 +25,7 @@ void keys_ensemble_init(struct keys_ensemble *m)
         .standalone_enabled = true, .verify_hosts = true, .election_ms = ELECTION_MS};
 }
 
-static void wipe(char **text)
+static void keys_ensemble_wipe(char **text)
 {
     if (*text != NULL) {
         explicit_bzero(*text, strlen(*text));
@@ -40,7 +40,7 @@ void keys_ensemble_finish(struct keys_ensemble *m)
         server_line_finish(&m->lines[i]);
     }
     free(m->lines);
-    wipe(&m->secret);
+    keys_ensemble_wipe(&m->secret);
     free(m->secret_file);
     keys_tls_values_finish(&m->tls);
     *m = (struct keys_ensemble){0};
@@ -167,7 +167,7 @@ int key_set_secret(struct zoo_cfg *c, const char *key, const char *value, const 
                         "conclave secret",
                         where, key);
     }
-    wipe(&c->members.secret);
+    keys_ensemble_wipe(&c->members.secret);
     return key_copy(c, &c->members.secret, value);
 }
 

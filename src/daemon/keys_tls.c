@@ -318,7 +318,7 @@ int keys_tls_conclude_admin(struct zoo_cfg *c)
     return 0;
 }
 
-static void wipe(char **text)
+static void keys_tls_wipe(char **text)
 {
     if (*text != NULL) {
         explicit_bzero(*text, strlen(*text));
@@ -347,6 +347,6 @@ void keys_tls_values_finish(struct keys_tls *t)
         &t->x509_super,
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        wipe(fields[i]);
+        keys_tls_wipe(fields[i]);
     }
 }

@@ -150,7 +150,7 @@ void connection_close_after_output(struct connection *c)
     connection_set_dirty(c);
 }
 
-static bool connection_open(const struct connection *c)
+static bool connection_is_open(const struct connection *c)
 {
     return c->stage != CONNECTION_CLOSING && c->stage != CONNECTION_CLOSED;
 }
@@ -158,7 +158,7 @@ static bool connection_open(const struct connection *c)
 /* Closes a connection that was sent away once no answer is outstanding. */
 static void connection_go_if_sent_away(struct connection *c)
 {
-    if (c->sent_away && c->pending_count == 0 && connection_open(c)) {
+    if (c->sent_away && c->pending_count == 0 && connection_is_open(c)) {
         connection_close_after_output(c);
     }
 }
@@ -245,7 +245,7 @@ bool connection_ready(struct connection *c)
     struct service *s = c->service;
     const struct client_limits *limits = &s->limits;
     if (c->input_ended || c->stage == CONNECTION_CREATING || c->reconfiguring ||
-        c->verification != NULL || !connection_open(c) || connection_waits_for_memory(c) ||
+        c->verification != NULL || !connection_is_open(c) || connection_waits_for_memory(c) ||
         c->pending_count >= limits->pipelined_max ||
         c->account.bytes[ACCOUNT_REQUESTS] >= limits->pipelined_bytes_max ||
         c->out.len + c->sending + c->waiting_replies >= limits->output_pause) {
@@ -350,7 +350,7 @@ static void connection_note(struct connection *c, int32_t type, int32_t xid, int
 
 void connection_event(struct connection *c, int32_t type, struct slice path, int64_t zxid)
 {
-    if (!connection_open(c)) {
+    if (!connection_is_open(c)) {
         return;
     }
     size_t place = connection_reply_begin(c, WIRE_XID_NOTIFICATION, zxid);
@@ -498,7 +498,7 @@ static void connection_await(struct connection *c, const struct pending *head)
 static void connection_drain(struct connection *c, const struct pending *proof)
 {
     uint64_t done = c->waiting_base;
-    while (connection_open(c) && !list_empty(&c->pending)) {
+    while (connection_is_open(c) && !list_empty(&c->pending)) {
         struct pending *entry = CONTAINER_OF(c->pending.next, struct pending, order);
         if (entry->write || (proof == NULL && entry->group > c->service->standing.confirmed)) {
             connection_await(c, entry);
@@ -539,7 +539,7 @@ void connection_precede(struct connection *c, const struct pending *entry)
 void connection_complete(struct connection *c, struct pending *entry, const struct effects *effects)
 {
     /* A connection that is about to close may have left requests unanswered before this one. */
-    assert(c->pending.next == &entry->order || !connection_open(c));
+    assert(c->pending.next == &entry->order || !connection_is_open(c));
     struct request r = {.xid = entry->xid, .type = entry->type};
     int64_t now_ns = c->service->now_ns;
     int64_t taken_ns = entry->taken_ns;
@@ -548,7 +548,7 @@ void connection_complete(struct connection *c, struct pending *entry, const stru
     c->stats.response_at_ms = now_ns / 1000000;
     connection_pop(c, entry);
     c->reconfiguring = c->reconfiguring && r.type != WIRE_RECONFIG;
-    if (!connection_open(c)) {
+    if (!connection_is_open(c)) {
         return;
     }
     if (r.type == WIRE_CREATE_SESSION || r.type == COMMAND_ATTACH_SESSION) {
@@ -599,7 +599,7 @@ static void connection_take_auth(struct connection *c, const struct request_row 
     }
     r->body = buf_slice(&record);
     c->input_ended = c->input_ended || r->err != 0;
-    if (connection_open(c)) {
+    if (connection_is_open(c)) {
         connection_answer_in_order(c, row, r);
     }
     buf_finish(&record);
@@ -610,7 +610,7 @@ void connection_verified(struct connection *c, int32_t err)
     struct request r = {
         .xid = c->verified_xid, .type = WIRE_AUTH, .err = err, .body = slice_str("")};
     c->input_ended = c->input_ended || err != 0;
-    if (connection_open(c)) {
+    if (connection_is_open(c)) {
         connection_answer_in_order(c, request_row(r.type), &r);
         connection_set_dirty(c);
     }
@@ -718,7 +718,7 @@ static bool connection_is_own_affair(struct connection *c, const struct request 
         return true;
     }
     handshake_upgrade(c);
-    return !connection_open(c);
+    return !connection_is_open(c);
 }
 
 /* A write goes into the log, with its number if it has one. */
@@ -774,7 +774,7 @@ static void connection_take_request(struct connection *c, struct slice frame)
         connection_take_write(c, &r);
         return;
     }
-    if (!connection_open(c)) {
+    if (!connection_is_open(c)) {
         return;
     }
     if (row->kind == REQUEST_AUTH) {

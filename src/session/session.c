@@ -127,7 +127,7 @@ static bool session_equal(const struct map_node *node, const void *key)
     return CONTAINER_OF(node, struct tracked_session, node)->id == *(const int64_t *)key;
 }
 
-static struct tracked_session *session_find(const struct session_tracker *t, int64_t id)
+static struct tracked_session *tracked_session_find(const struct session_tracker *t, int64_t id)
 {
     struct map_node *node = map_find(&t->by_id, hash_number((uint64_t)id), session_equal, &id);
     return node != NULL ? CONTAINER_OF(node, struct tracked_session, node) : NULL;
@@ -168,7 +168,7 @@ int session_tracker_add(struct session_tracker *t, int64_t id, int32_t timeout_m
     if (timeout_ms < 0) {
         return CONCLAVE_EINVAL;
     }
-    struct tracked_session *s = session_find(t, id);
+    struct tracked_session *s = tracked_session_find(t, id);
     if (s == NULL) {
         s = malloc(sizeof *s);
         if (s == NULL) {
@@ -198,7 +198,7 @@ void session_tracker_lead(struct session_tracker *t, bool leads)
 
 bool session_tracker_touch(struct session_tracker *t, int64_t id, int64_t heard_ms)
 {
-    struct tracked_session *s = session_find(t, id);
+    struct tracked_session *s = tracked_session_find(t, id);
     if (s == NULL) {
         return false;
     }
@@ -211,7 +211,7 @@ bool session_tracker_touch(struct session_tracker *t, int64_t id, int64_t heard_
 void session_tracker_extend(struct session_tracker *t, int64_t id, int64_t since_ms,
                             int64_t until_ms)
 {
-    struct tracked_session *s = session_find(t, id);
+    struct tracked_session *s = tracked_session_find(t, id);
     if (s != NULL && s->heard_ms >= since_ms && s->heard_ms < until_ms) {
         session_hear(t, s, until_ms);
     }
@@ -219,7 +219,7 @@ void session_tracker_extend(struct session_tracker *t, int64_t id, int64_t since
 
 void session_tracker_doubt(struct session_tracker *t, int64_t id, int64_t heard_ms)
 {
-    struct tracked_session *s = session_find(t, id);
+    struct tracked_session *s = tracked_session_find(t, id);
     if (s != NULL && heard_ms < s->heard_ms) {
         s->heard_ms = heard_ms;
     }
@@ -227,7 +227,7 @@ void session_tracker_doubt(struct session_tracker *t, int64_t id, int64_t heard_
 
 bool session_tracker_is_over(const struct session_tracker *t, int64_t id, int64_t now_ms)
 {
-    const struct tracked_session *s = session_find(t, id);
+    const struct tracked_session *s = tracked_session_find(t, id);
     if (s == NULL) {
         return false;
     }
@@ -236,7 +236,7 @@ bool session_tracker_is_over(const struct session_tracker *t, int64_t id, int64_
 
 void session_tracker_remove(struct session_tracker *t, int64_t id)
 {
-    struct tracked_session *s = session_find(t, id);
+    struct tracked_session *s = tracked_session_find(t, id);
     if (s == NULL) {
         return;
     }
@@ -279,7 +279,7 @@ static void session_judge(struct session_tracker *t, struct tracked_session *s, 
     int64_t id = s->id;
     session_arm(t, s, now_ms, s->timeout_ms);
     int64_t verdict = fn(ctx, id, s->heard_ms, (int32_t)s->timeout_ms);
-    if (verdict == SESSION_LIVES || (s = session_find(t, id)) == NULL) {
+    if (verdict == SESSION_LIVES || (s = tracked_session_find(t, id)) == NULL) {
         return;
     }
     if (verdict == SESSION_ENDS) {

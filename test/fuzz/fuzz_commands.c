@@ -196,7 +196,7 @@ static void fuzz_card(struct slice text)
 {
     struct address address;
     struct member_description card, again;
-    struct request request, request_again;
+    struct cede_request request, request_again;
     struct buf out;
     buf_init(&out, 0);
     address_read(text.data, text.len, &address);

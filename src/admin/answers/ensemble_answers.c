@@ -35,7 +35,7 @@ static bool find_member(const struct view *v, uint64_t id, struct ensemble_statu
 
 /* memb */
 
-static void member_text(const struct ensemble_status_member *m, struct buf *out)
+static void ensemble_answers_member_text(const struct ensemble_status_member *m, struct buf *out)
 {
     struct server_line line;
     struct net_address client;
@@ -94,7 +94,7 @@ void ensemble_answer_text(const struct view *v, struct buf *out)
         buf_printf(out, "admin\t%s\n", net_address_format(&v->http, text));
     }
     for (size_t i = 0; quorum_member(server_node(v->server), i, &m); i++) {
-        member_text(&m, out);
+        ensemble_answers_member_text(&m, out);
     }
 }
 

@@ -14,39 +14,39 @@
 #include <sys/stat.h>
 
 /* One command being carried out. */
-struct run {
+struct command_run {
     struct view *view;
     struct json *json;
     const char *argument; /* traceMask, or NULL */
     struct buf error;     /* empty: none */
 };
 
-static void put_string(struct run *r, const char *key, const char *value)
+static void put_string(struct command_run *r, const char *key, const char *value)
 {
     json_key(r->json, key);
     json_string(r->json, value);
 }
 
-static void put_int(struct run *r, const char *key, int64_t value)
+static void put_int(struct command_run *r, const char *key, int64_t value)
 {
     json_key(r->json, key);
     json_int(r->json, value);
 }
 
-static void put_bool(struct run *r, const char *key, bool value)
+static void put_bool(struct command_run *r, const char *key, bool value)
 {
     json_key(r->json, key);
     json_bool(r->json, value);
 }
 
-static void put_empty_array(struct run *r, const char *key)
+static void put_empty_array(struct command_run *r, const char *key)
 {
     json_key(r->json, key);
     json_array_begin(r->json);
     json_array_end(r->json);
 }
 
-static void put_more(struct run *r, size_t more)
+static void put_more(struct command_run *r, size_t more)
 {
     if (more > 0) {
         put_int(r, "left_out", (int64_t)more);
@@ -63,7 +63,7 @@ struct connection_list {
 static void list_connection(void *ctx, const struct view_connection *c)
 {
     const struct connection_list *list = ctx;
-    struct run r = {.json = list->json};
+    struct command_run r = {.json = list->json};
     const struct connection_stats *s = &c->stats;
     json_object_begin(list->json);
     put_string(&r, "remote_socket_address", c->address);
@@ -88,7 +88,7 @@ static void list_connection(void *ctx, const struct view_connection *c)
     json_object_end(list->json);
 }
 
-static void put_connections(struct run *r, bool brief)
+static void put_connections(struct command_run *r, bool brief)
 {
     struct connection_list list = {r->json, brief};
     struct view_room room = view_room(r->view, &r->json->out, 1);
@@ -100,14 +100,15 @@ static void put_connections(struct run *r, bool brief)
     put_more(r, more);
 }
 
-static void run_cons(struct run *r)
+static void run_cons(struct command_run *r)
 {
     put_connections(r, false);
 }
 
 /* Server */
 
-static void put_response_sizes(struct run *r, const char *key, const struct server_metrics *m)
+static void put_response_sizes(struct command_run *r, const char *key,
+                               const struct server_metrics *m)
 {
     json_key(r->json, key);
     json_object_begin(r->json);
@@ -117,7 +118,7 @@ static void put_response_sizes(struct run *r, const char *key, const struct serv
     json_object_end(r->json);
 }
 
-static void run_srvr(struct run *r)
+static void run_srvr(struct command_run *r)
 {
     struct server_stats s;
     const char *dir = server_options(r->view->server)->data_dir;
@@ -154,13 +155,13 @@ static void run_srvr(struct run *r)
     put_int(r, "node_count", (int64_t)s.state.nodes);
 }
 
-static void run_stat(struct run *r)
+static void run_stat(struct command_run *r)
 {
     run_srvr(r);
     put_connections(r, true);
 }
 
-static void run_conf(struct run *r)
+static void run_conf(struct command_run *r)
 {
     const struct server_options *o = server_options(r->view->server);
     struct net_address address;
@@ -178,7 +179,7 @@ static void run_conf(struct run *r)
     put_int(r, "client_port_listen_backlog", o->backlog);
 }
 
-static void run_dirs(struct run *r)
+static void run_dirs(struct command_run *r)
 {
     const char *dir = server_options(r->view->server)->data_dir;
     put_int(r, "datadir_size", process_info_folder_bytes(dir, "snapshot"));
@@ -190,14 +191,14 @@ static void put_fact(void *ctx, const char *key, const char *value)
     put_string(ctx, key, value);
 }
 
-static void run_envi(struct run *r)
+static void run_envi(struct command_run *r)
 {
     process_info_environment(put_fact, r);
 }
 
 static void put_figure(void *ctx, const struct view_figure *f)
 {
-    struct run *r = ctx;
+    struct command_run *r = ctx;
     json_key(r->json, f->key);
     switch (f->kind) {
     case FIGURE_TEXT:
@@ -212,32 +213,32 @@ static void put_figure(void *ctx, const struct view_figure *f)
     }
 }
 
-static void run_mntr(struct run *r)
+static void run_mntr(struct command_run *r)
 {
     view_figures(r->view, put_figure, r);
 }
 
-static void run_isro(struct run *r)
+static void run_isro(struct command_run *r)
 {
     put_bool(r, "read_only", view_read_only(r->view));
 }
 
-static void run_crst(struct run *r)
+static void run_crst(struct command_run *r)
 {
     view_reset_connections(r->view);
 }
 
-static void run_srst(struct run *r)
+static void run_srst(struct command_run *r)
 {
     view_reset_server(r->view);
 }
 
-static void run_gtmk(struct run *r)
+static void run_gtmk(struct command_run *r)
 {
     put_int(r, "tracemask", r->view->trace_mask);
 }
 
-static void run_stmk(struct run *r)
+static void run_stmk(struct command_run *r)
 {
     char *end = NULL;
     if (r->argument == NULL) {
@@ -257,19 +258,19 @@ static void run_stmk(struct run *r)
 
 /* The ensemble: ensemble_answers.c; here is what a server says that is no member of one. */
 
-static void run_leader(struct run *r)
+static void run_leader(struct command_run *r)
 {
     if (!ensemble_answer_leader(r->view, r->json)) {
         buf_append_str(&r->error, "server is not initialized");
     }
 }
 
-static void run_observers(struct run *r)
+static void run_observers(struct command_run *r)
 {
     ensemble_answer_observers(r->view, r->json);
 }
 
-static void run_voting_view(struct run *r)
+static void run_voting_view(struct command_run *r)
 {
     if (!ensemble_answer_voting_view(r->view, r->json)) {
         json_key(r->json, "current_config");
@@ -278,7 +279,7 @@ static void run_voting_view(struct run *r)
     }
 }
 
-static void run_zabstate(struct run *r)
+static void run_zabstate(struct command_run *r)
 {
     if (!ensemble_answer_zabstate(r->view, r->json)) {
         put_bool(r, "voting", false);
@@ -286,13 +287,13 @@ static void run_zabstate(struct run *r)
     }
 }
 
-static void run_hash(struct run *r)
+static void run_hash(struct command_run *r)
 {
     put_empty_array(r, "digests");
 }
 
 /* The newest snapshot, when its file was last written, in seconds; -1 for none. */
-static void run_last_snapshot(struct run *r)
+static void run_last_snapshot(struct command_run *r)
 {
     struct server_snapshot snapshot;
     char path[PATH_MAX];
@@ -307,7 +308,7 @@ static void run_last_snapshot(struct run *r)
     put_int(r, "timestamp", found ? st.st_mtim.tv_sec : -1);
 }
 
-static void run_initial_configuration(struct run *r)
+static void run_initial_configuration(struct command_run *r)
 {
     const struct effective_config *given = r->view->options->given;
     json_key(r->json, "initial_configuration");
@@ -357,7 +358,7 @@ static int by_key(const void *a, const void *b)
     return strcmp(x->key, y->key);
 }
 
-static void run_system_properties(struct run *r)
+static void run_system_properties(struct command_run *r)
 {
     enum { FACTS_MAX = 16 };
     const struct effective_config *given = r->view->options->given;
@@ -385,20 +386,20 @@ static void run_system_properties(struct run *r)
     r->error.failed |= list.failed;
 }
 
-static void run_nothing(struct run *r)
+static void run_nothing(struct command_run *r)
 {
 }
 
 /* Watches and sessions */
 
-static void key_number(struct run *r, int64_t number)
+static void adminserver_commands_key_number(struct command_run *r, int64_t number)
 {
     char key[32];
     snprintf(key, sizeof key, "%" PRId64, number);
     json_key(r->json, key);
 }
 
-static void run_wchs(struct run *r)
+static void run_wchs(struct command_run *r)
 {
     struct watch_stats s;
     watch_stats(server_service(r->view->server)->watches, &s);
@@ -407,14 +408,14 @@ static void run_wchs(struct run *r)
     put_int(r, "num_total_watches", (int64_t)s.data_watches);
 }
 
-static void put_path(struct run *r, struct slice path)
+static void put_path(struct command_run *r, struct slice path)
 {
     struct view_path shown;
     view_path(path, &shown);
     json_text(r->json, slice_make(shown.text, shown.len));
 }
 
-static void run_wchc(struct run *r)
+static void run_wchc(struct command_run *r)
 {
     size_t count;
     size_t more;
@@ -425,7 +426,7 @@ static void run_wchc(struct run *r)
     json_object_begin(r->json);
     while (i < count && view_has_room(&room)) {
         int64_t id = watches[i].session_id;
-        key_number(r, id);
+        adminserver_commands_key_number(r, id);
         json_array_begin(r->json);
         for (; i < count && watches[i].session_id == id && view_has_room(&room); i++) {
             put_path(r, watches[i].path);
@@ -437,7 +438,7 @@ static void run_wchc(struct run *r)
     put_more(r, more + (count - i));
 }
 
-static void run_wchp(struct run *r)
+static void run_wchp(struct command_run *r)
 {
     size_t count;
     size_t more;
@@ -463,7 +464,7 @@ static void run_wchp(struct run *r)
 }
 
 struct ephemeral_list {
-    struct run *run;
+    struct command_run *run;
     bool open; /* the array of a session */
 };
 
@@ -474,7 +475,7 @@ static void list_session(void *ctx, int64_t session_id)
         json_array_end(list->run->json);
     }
     list->open = true;
-    key_number(list->run, session_id);
+    adminserver_commands_key_number(list->run, session_id);
     json_array_begin(list->run->json);
 }
 
@@ -484,7 +485,7 @@ static void list_node(void *ctx, const struct view_path *path)
     json_text(list->run->json, slice_make(path->text, path->len));
 }
 
-static void run_dump(struct run *r)
+static void run_dump(struct command_run *r)
 {
     enum { DUMP_LISTS = 2 };
     size_t count;
@@ -495,7 +496,7 @@ static void run_dump(struct run *r)
     json_object_begin(r->json);
     for (size_t i = 0; i < count;) {
         int64_t due_ms = items[i].due_ms;
-        key_number(r, due_ms);
+        adminserver_commands_key_number(r, due_ms);
         json_array_begin(r->json);
         for (; i < count && items[i].due_ms == due_ms; i++) {
             json_int(r->json, items[i].session_id);
@@ -522,10 +523,10 @@ static void run_dump(struct run *r)
 
 struct admin_command {
     const char *name;
-    const char *other[2];       /* other names, or NULL */
-    bool always;                /* needs no server that serves */
-    bool changes;               /* state: carried out by POST */
-    void (*run)(struct run *r); /* NULL: answered by snapshot_route.c */
+    const char *other[2];               /* other names, or NULL */
+    bool always;                        /* needs no server that serves */
+    bool changes;                       /* state: carried out by POST */
+    void (*run)(struct command_run *r); /* NULL: answered by snapshot_route.c */
 };
 
 static const struct admin_command COMMANDS[] = {
@@ -564,7 +565,7 @@ static bool is_name(const char *candidate, const char *name)
     return candidate != NULL && strcmp(candidate, name) == 0;
 }
 
-static const struct admin_command *command_find(const char *name)
+static const struct admin_command *adminserver_commands_command_find(const char *name)
 {
     for (size_t i = 0; i < sizeof COMMANDS / sizeof COMMANDS[0]; i++) {
         const struct admin_command *c = &COMMANDS[i];
@@ -577,12 +578,12 @@ static const struct admin_command *command_find(const char *name)
 
 bool commands_change(const char *name)
 {
-    const struct admin_command *c = command_find(name);
+    const struct admin_command *c = adminserver_commands_command_find(name);
     return c != NULL && c->changes;
 }
 
 /* The end of every answer; takes what is in r apart. */
-static void finish_answer(struct run *r, const char *name, struct buf *out)
+static void finish_answer(struct command_run *r, const char *name, struct buf *out)
 {
     put_string(r, "command", name);
     json_key(r->json, "error");
@@ -601,8 +602,8 @@ static void finish_answer(struct run *r, const char *name, struct buf *out)
 void commands_run(struct view *v, const char *name, const char *argument, struct buf *out)
 {
     struct json json;
-    struct run r = {.view = v, .json = &json, .argument = argument};
-    const struct admin_command *c = command_find(name);
+    struct command_run r = {.view = v, .json = &json, .argument = argument};
+    const struct admin_command *c = adminserver_commands_command_find(name);
     json_init_pretty(&json);
     buf_init(&r.error, 0);
     json_object_begin(&json);
@@ -619,7 +620,7 @@ void commands_run(struct view *v, const char *name, const char *argument, struct
 void commands_fail(const char *name, const char *why, struct buf *out)
 {
     struct json json;
-    struct run r = {.json = &json};
+    struct command_run r = {.json = &json};
     json_init_pretty(&json);
     buf_init(&r.error, 0);
     json_object_begin(&json);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 /* One that waits for its proof. */
-struct question {
+struct token_question {
     struct list link; /* in tokens.waiting, oldest first */
     struct confirmation confirmation;
     struct tokens *tokens;
@@ -77,7 +77,7 @@ static void put_ensemble(struct json *json, struct server *s)
 }
 
 /* What is applied here is the newest there is. */
-static void question_answer(struct question *q, struct http_response *response)
+static void question_answer(struct token_question *q, struct http_response *response)
 {
     struct server *server = q->tokens->view->server;
     struct service *s = server_service(server);
@@ -107,7 +107,7 @@ static void question_answer(struct question *q, struct http_response *response)
     put_json(response, &json);
 }
 
-static void question_end(struct question *q, struct http_response *response_take)
+static void question_end(struct token_question *q, struct http_response *response_take)
 {
     struct tokens *t = q->tokens;
     http_answer(q->exchange, response_take);
@@ -119,7 +119,7 @@ static void question_end(struct question *q, struct http_response *response_take
     }
 }
 
-static void question_fail(struct question *q, const char *why)
+static void question_fail(struct token_question *q, const char *why)
 {
     struct http_response response;
     http_response_init(&response);
@@ -129,7 +129,7 @@ static void question_fail(struct question *q, const char *why)
 
 static void question_on_confirmed(void *ctx)
 {
-    struct question *q = ctx;
+    struct token_question *q = ctx;
     struct http_response response;
     if (q->exchange == NULL) {
         question_answer(q, q->response);
@@ -141,16 +141,17 @@ static void question_on_confirmed(void *ctx)
     question_end(q, &response);
 }
 
-static struct question *tokens_oldest(const struct tokens *t)
+static struct token_question *tokens_oldest(const struct tokens *t)
 {
     /* The analyzer does not see list_remove. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
-    return list_empty(&t->waiting) ? NULL : CONTAINER_OF(t->waiting.next, struct question, link);
+    return list_empty(&t->waiting) ? NULL
+                                   : CONTAINER_OF(t->waiting.next, struct token_question, link);
 }
 
 static void tokens_on_timer(uv_timer_t *timer)
 {
     struct tokens *t = timer->data;
-    struct question *q;
+    struct token_question *q;
     while ((q = tokens_oldest(t)) != NULL && q->deadline_ms <= tokens_now_ms(t)) {
         question_fail(q, "no quorum has answered in time");
     }
@@ -158,10 +159,10 @@ static void tokens_on_timer(uv_timer_t *timer)
 
 /* Questions */
 
-static struct question *question_make(struct tokens *t, const char *path, int64_t token)
+static struct token_question *question_make(struct tokens *t, const char *path, int64_t token)
 {
     size_t len = strlen(path) + 1;
-    struct question *q = calloc(1, sizeof *q + len);
+    struct token_question *q = calloc(1, sizeof *q + len);
     if (q == NULL) {
         return NULL;
     }
@@ -177,7 +178,7 @@ static void question_ask(struct tokens *t, const char *path, int64_t token,
                          const struct http_request *request, struct http_response *response)
 {
     enum { LOOK_MS = 50 };
-    struct question *q = question_make(t, path, token);
+    struct token_question *q = question_make(t, path, token);
     if (q == NULL) {
         tokens_refuse(response, 500, "out of memory");
         return;
@@ -240,7 +241,7 @@ struct tokens *tokens_create(uv_loop_t *loop, struct view *v)
 
 void tokens_cancel(struct tokens *t)
 {
-    struct question *q;
+    struct token_question *q;
     while ((q = tokens_oldest(t)) != NULL) {
         question_fail(q, TEXT_NOT_SERVING);
     }

@@ -141,20 +141,20 @@ static int end_of_output(void)
 /* --- one screen ------------------------------------------------------------------------------- */
 
 /* A part of the screen, printed into memory first so that its lines can be counted. */
-struct part {
+struct help_part {
     FILE *out;
     char *text;
     size_t len;
 };
 
-static bool part_open(struct part *part)
+static bool part_open(struct help_part *part)
 {
-    *part = (struct part){.text = NULL};
+    *part = (struct help_part){.text = NULL};
     part->out = open_memstream(&part->text, &part->len);
     return part->out != NULL;
 }
 
-static int part_lines(struct part *part)
+static int part_lines(struct help_part *part)
 {
     int lines = 0;
     if (fflush(part->out) == 0) {
@@ -166,7 +166,7 @@ static int part_lines(struct part *part)
 }
 
 /* Prints the part, unless it is only measured, and frees it. */
-static void part_close(struct part *part, bool print)
+static void part_close(struct help_part *part, bool print)
 {
     if (fclose(part->out) == 0 && print) {
         fwrite(part->text, 1, part->len, stdout);
@@ -220,9 +220,9 @@ static void screen_options(FILE *out, const struct option_row *rows, int shown)
 
 int help_screen(const struct command_usage *usage)
 {
-    struct part head;
-    struct part tail;
-    struct part options;
+    struct help_part head;
+    struct help_part tail;
+    struct help_part options;
     const struct option_row *rows = option_table(usage, OPTION_TABLE_OWN);
     int shown = 0;
     while (rows[shown].name != NULL) {

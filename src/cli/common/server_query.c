@@ -29,7 +29,7 @@ struct asking {
     bool started;
 };
 
-static int64_t now_ms(void)
+static int64_t server_query_now_ms(void)
 {
     struct timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
@@ -48,7 +48,7 @@ static int wait_for(struct asking *g, int fd, short events)
 {
     struct pollfd p = {.fd = fd, .events = events};
     for (;;) {
-        int64_t left_ms = g->deadline_ms - now_ms();
+        int64_t left_ms = g->deadline_ms - server_query_now_ms();
         int n = left_ms > 0 ? poll(&p, 1, (int)left_ms) : 0;
         if (n > 0) {
             return 0;
@@ -198,7 +198,7 @@ static int open_tls(const char *command, const struct connection_security *secur
     return 0;
 }
 
-static void start(struct asking *g, struct tls_context *tls, const char *tls_name)
+static void server_query_start(struct asking *g, struct tls_context *tls, const char *tls_name)
 {
     pthread_attr_t attr;
     struct server_query *a = g->ask;
@@ -274,8 +274,8 @@ int server_query_all(const char *command, const struct common_options *options, 
     }
     for (size_t i = 0; code == 0 && i < count; i++) {
         all[i].ask = &asks[i];
-        all[i].deadline_ms = now_ms() + timeout_ms;
-        start(&all[i], tls, security.tls.server_name);
+        all[i].deadline_ms = server_query_now_ms() + timeout_ms;
+        server_query_start(&all[i], tls, security.tls.server_name);
     }
     for (size_t i = 0; code == 0 && i < count; i++) {
         if (all[i].started) {

@@ -99,7 +99,7 @@ static void on_stop(uv_async_t *async)
     server_stop(async->data);
 }
 
-static void on_ready(void *ctx, struct server *server)
+static void demo_on_ready(void *ctx, struct server *server)
 {
     struct demo *d = ctx;
     struct net_address address;
@@ -120,7 +120,7 @@ static void *server_thread(void *ctx)
 {
     struct demo *d = ctx;
     struct server_options options = server_options_default();
-    struct server_callbacks callbacks = {.ctx = d, .ready = on_ready, .failed = on_failed};
+    struct server_callbacks callbacks = {.ctx = d, .ready = demo_on_ready, .failed = on_failed};
     char *text = NULL;
     options.data_dir = d->folder;
     snprintf(options.listen.host, sizeof options.listen.host, "127.0.0.1");

@@ -13,13 +13,13 @@
 #include <string.h>
 #include <time.h>
 
-struct fence_options {
+struct fence_command {
     struct common_options common;
     int64_t lock_delay_ms;
 };
 
 static const struct option_row ROWS[] = {
-    {"lock-delay", 0, OPTION_DURATION, offsetof(struct fence_options, lock_delay_ms), "TIME",
+    {"lock-delay", 0, OPTION_DURATION, offsetof(struct fence_command, lock_delay_ms), "TIME",
      "bind: how long nobody may write after a holder has gone without letting go. Default: 0.",
      NULL},
     ACL_ROW,
@@ -75,7 +75,7 @@ static void put_binding(struct json *j, const char *prefix, const char *lock, in
     json_member_int(j, "lock_delay_ms", delay_ms);
 }
 
-static int fence_bind(struct conclave_client *client, const struct fence_options *o,
+static int fence_bind(struct conclave_client *client, const struct fence_command *o,
                       const char *prefix, const char *lock)
 {
     int error = conclave_fence_bind(client, prefix, lock, o->lock_delay_ms, o->common.timeout_ms);
@@ -97,7 +97,7 @@ static int fence_bind(struct conclave_client *client, const struct fence_options
     return error == 0 ? 0 : fence_fail(prefix, error);
 }
 
-static int fence_unbind(struct conclave_client *client, const struct fence_options *o,
+static int fence_unbind(struct conclave_client *client, const struct fence_command *o,
                         const char *prefix)
 {
     int error = conclave_fence_unbind(client, prefix, o->common.timeout_ms);
@@ -124,7 +124,7 @@ static int64_t left_ms(const struct conclave_fence_binding *b)
     return left > 0 ? left : 0;
 }
 
-static int list_json(const struct conclave_fence_binding *list, size_t count)
+static int fence_list_json(const struct conclave_fence_binding *list, size_t count)
 {
     struct json j;
     json_init(&j);
@@ -143,7 +143,7 @@ static int list_json(const struct conclave_fence_binding *list, size_t count)
     return print_json(&j);
 }
 
-static int fence_list(struct conclave_client *client, const struct fence_options *o)
+static int fence_list(struct conclave_client *client, const struct fence_command *o)
 {
     struct conclave_fence_binding *list = NULL;
     size_t count = 0;
@@ -154,7 +154,7 @@ static int fence_list(struct conclave_client *client, const struct fence_options
         return fence_fail(NULL, error);
     }
     if (o->common.json) {
-        error = list_json(list, count);
+        error = fence_list_json(list, count);
     } else {
         output_titles(&o->common, count, "PREFIX\tLOCK\tDELAY\tLEFT");
         for (size_t i = 0; i < count; i++) {
@@ -167,7 +167,7 @@ static int fence_list(struct conclave_client *client, const struct fence_options
     return error == 0 ? 0 : fence_fail(NULL, error);
 }
 
-static int fence_check_token(struct conclave_client *client, const struct fence_options *o,
+static int fence_check_token(struct conclave_client *client, const struct fence_command *o,
                              const char *path, const char *text)
 {
     struct conclave_token token = {0};
@@ -199,9 +199,9 @@ static const struct verb {
     int operands;
 } VERBS[] = {{"bind", 2}, {"unbind", 1}, {"list", 0}, {"check", 2}};
 
-static int fence_check(void *target, const struct operands *operands)
+static int fence_command_check(void *target, const struct operands *operands)
 {
-    const struct fence_options *o = target;
+    const struct fence_command *o = target;
     int64_t token;
     const struct verb *verb = NULL;
     for (size_t i = 0; i < sizeof VERBS / sizeof VERBS[0]; i++) {
@@ -234,7 +234,7 @@ static int fence_check(void *target, const struct operands *operands)
 static int fence_run(struct conclave_client *client, const void *target,
                      const struct operands *operands)
 {
-    const struct fence_options *o = target;
+    const struct fence_command *o = target;
     char *const *words = operands->words;
     switch (words[0][0]) {
     case 'b':
@@ -250,7 +250,7 @@ static int fence_run(struct conclave_client *client, const void *target,
 
 int command_fence(int argc, char **argv)
 {
-    static const struct client_command COMMAND = {&USAGE, -1, fence_check, fence_run};
-    struct fence_options options = {.common = COMMON_OPTIONS_INIT};
+    static const struct client_command COMMAND = {&USAGE, -1, fence_command_check, fence_run};
+    struct fence_command options = {.common = COMMON_OPTIONS_INIT};
     return client_command_run(&COMMAND, argc, argv, &options);
 }

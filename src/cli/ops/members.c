@@ -63,7 +63,7 @@ const struct command_usage MEMBERS_USAGE = {
 
 /* list */
 
-static int list_json(const struct ensemble_view_server *best, bool leads)
+static int members_list_json(const struct ensemble_view_server *best, bool leads)
 {
     struct json j;
     json_list_begin(&j, "members");
@@ -87,7 +87,7 @@ static int list_json(const struct ensemble_view_server *best, bool leads)
     return json_list_print(&j, stdout);
 }
 
-static void list_print(const struct ensemble_view_server *best, bool leads)
+static void members_list_print(const struct ensemble_view_server *best, bool leads)
 {
     printf("%-4s %-9s %-9s %8s  %s\n", "ID", "ROLE", "STATE", "LACKS", "ADDRESS");
     for (size_t i = 0; i < best->members_count; i++) {
@@ -118,9 +118,9 @@ static int members_list(const struct members_options *options)
         fprintf(stderr, "conclave members: no server of ours answers; see \"conclave status\"\n");
         code = CLI_EXIT_UNAVAILABLE;
     } else if (code == 0 && options->common.json) {
-        error = list_json(best, leads);
+        error = members_list_json(best, leads);
     } else if (code == 0) {
-        list_print(best, leads);
+        members_list_print(best, leads);
         if (!best->serves) {
             fprintf(stderr,
                     "conclave members: as server %" PRIu64 " knows it, which does not serve: %s\n",

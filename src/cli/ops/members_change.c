@@ -131,8 +131,9 @@ static int tell_failure(int error, int64_t timeout_ms)
 }
 
 /* Carries it out; progress of `watched` is told. */
-static int change(const struct members_options *options, struct conclave_client *client,
-                  const struct conclave_reconfig *reconfig, uint64_t watched)
+static int members_change_change(const struct members_options *options,
+                                 struct conclave_client *client,
+                                 const struct conclave_reconfig *reconfig, uint64_t watched)
 {
     struct conclave_op op = {.type = CONCLAVE_OP_RECONFIG,
                              .reconfig = reconfig,
@@ -180,7 +181,7 @@ int members_add(const struct members_options *options, const struct operands *op
     struct conclave_reconfig reconfig = {.joining = line, .config_version = options->version};
     int code = connection_open(MEMBERS_USAGE.name, &options->common, NULL, NULL, &client);
     if (code == 0) {
-        code = change(options, client, &reconfig, ensemble_view_id(number));
+        code = members_change_change(options, client, &reconfig, ensemble_view_id(number));
         connection_close(client);
     }
     return code;
@@ -265,7 +266,7 @@ int members_remove(const struct members_options *options, const struct operands 
     }
     code = read_config(client, ids, count, &config);
     if (code == 0) {
-        code = change(options, client, &reconfig, 0);
+        code = members_change_change(options, client, &reconfig, 0);
     }
     free(config);
     connection_close(client);
@@ -301,7 +302,7 @@ int members_promote(const struct members_options *options, const struct operands
     if (code == 0) {
         struct conclave_reconfig reconfig = {.joining = line, .config_version = options->version};
         line_as_voter(find_line(config, id), line);
-        code = change(options, client, &reconfig, strtoull(id, NULL, 10));
+        code = members_change_change(options, client, &reconfig, strtoull(id, NULL, 10));
     }
     free(config);
     connection_close(client);

@@ -30,7 +30,7 @@ struct server_run {
     bool closing;
 };
 
-static int exit_code_of(int error)
+static int server_exit_code_of(int error)
 {
     switch (error) {
     case CONCLAVE_EINVAL:
@@ -113,7 +113,7 @@ static void on_hangup(uv_signal_t *handle, int number)
     }
 }
 
-static void on_ready(void *ctx, struct server *s)
+static void server_on_ready(void *ctx, struct server *s)
 {
     struct server_run *run = ctx;
     struct net_address address;
@@ -175,7 +175,7 @@ static int confine(const struct server_options *options)
 
 static int open_both(struct server_run *run, const struct zoo_cfg *config, char **ret_text)
 {
-    struct server_callbacks callbacks = {.ctx = run, .ready = on_ready, .failed = on_failed};
+    struct server_callbacks callbacks = {.ctx = run, .ready = server_on_ready, .failed = on_failed};
     const struct keys_admin *a = &config->admin;
     struct admin_options admin = admin_options_default();
     admin.words = a->words;
@@ -228,7 +228,7 @@ static int run_server(const struct zoo_cfg *config)
     if (rc != 0) {
         fprintf(stderr, "conclave: server: %s\n", text != NULL ? text : conclave_strerror(rc));
         free(text);
-        run.exit_code = exit_code_of(rc);
+        run.exit_code = server_exit_code_of(rc);
         on_server_closed(&run);
     } else if (uv_signal_start(&run.term, on_signal, SIGTERM) != 0 ||
                uv_signal_start(&run.interrupt, on_signal, SIGINT) != 0 ||
@@ -278,7 +278,7 @@ int command_server(int argc, char **argv)
     if (rc != 0) {
         fprintf(stderr, "conclave: server: %s\n",
                 config.error != NULL ? config.error : conclave_strerror(rc));
-        code = exit_code_of(rc);
+        code = server_exit_code_of(rc);
     } else if (config.help) {
         print_help();
         if (config.help_all) {

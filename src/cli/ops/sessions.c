@@ -49,19 +49,19 @@ static const struct command_usage USAGE = {
 
 enum { FIELDS = 6 };
 
-struct session {
+struct listed_session {
     char *fields
         [FIELDS]; /* id, server, timeout, idle, ephemerals, client; in the text of the answer */
 };
 
-struct list {
-    struct session *items;
+struct shown_sessions {
+    struct listed_session *items;
     size_t count;
     uint64_t more; /* left out by the server */
 };
 
 /* Reads an answer, whose text it cuts. False when memory is out. */
-static bool list_read(struct list *l, struct buf *text)
+static bool list_read(struct shown_sessions *l, struct buf *text)
 {
     server_query_clean(text);
     char *at = buf_cstr(text) != NULL ? (char *)text->data : NULL;
@@ -75,7 +75,7 @@ static bool list_read(struct list *l, struct buf *text)
     }
     while (at != NULL && *at != '\0') {
         char *line = strsep(&at, "\n");
-        struct session *s = &l->items[l->count];
+        struct listed_session *s = &l->items[l->count];
         size_t n = 0;
         while (line != NULL && n < FIELDS) {
             s->fields[n++] = strsep(&line, "\t");
@@ -89,7 +89,7 @@ static bool list_read(struct list *l, struct buf *text)
 }
 
 /* The servers list sessions by id, so both are in one order. */
-static void add_clients(struct list *to, const struct list *from)
+static void add_clients(struct shown_sessions *to, const struct shown_sessions *from)
 {
     size_t k = 0;
     for (size_t i = 0; i < from->count; i++) {
@@ -104,7 +104,7 @@ static void add_clients(struct list *to, const struct list *from)
     }
 }
 
-static int list_json(const struct list *l)
+static int sessions_list_json(const struct shown_sessions *l)
 {
     static const char *const KEYS[FIELDS] = {"id",      "server",     "timeout_ms",
                                              "idle_ms", "ephemerals", "client"};
@@ -128,10 +128,10 @@ static int list_json(const struct list *l)
     return json_list_print(&j, stdout);
 }
 
-static int list_print(const struct list *l, bool as_json)
+static int sessions_list_print(const struct shown_sessions *l, bool as_json)
 {
     if (as_json) {
-        return list_json(l);
+        return sessions_list_json(l);
     }
     printf("%-18s %6s %9s %9s %10s  %s\n", "SESSION", "SERVER", "TIMEOUT", "IDLE", "EPHEMERALS",
            "CLIENT");
@@ -146,15 +146,15 @@ static int list_print(const struct list *l, bool as_json)
     return 0;
 }
 
-static int show(struct list *l, bool as_json)
+static int show(struct shown_sessions *l, bool as_json)
 {
-    int error = list_print(l, as_json);
+    int error = sessions_list_print(l, as_json);
     return error == 0 ? 0 : fail(USAGE.name, NULL, error);
 }
 
 static int by_http(const struct sessions_options *options)
 {
-    struct list list = {0};
+    struct shown_sessions list = {0};
     struct buf body;
     unsigned status = 0;
     int code = admin_request(USAGE.name, &options->common, options->admin, "GET", "/sessions", NULL,
@@ -178,7 +178,7 @@ static int ask_servers(const struct sessions_options *options, const struct ense
 {
     struct server_query *asks = calloc(r->count, sizeof *asks);
     char(*hosts)[ROSTER_ADDRESS_MAX] = calloc(r->count, sizeof *hosts);
-    struct list *lists = calloc(r->count, sizeof *lists);
+    struct shown_sessions *lists = calloc(r->count, sizeof *lists);
     size_t n = 0;
     size_t first = 0;
     int code = 0;

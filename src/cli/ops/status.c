@@ -47,7 +47,7 @@ struct row {
     const struct ensemble_view_member *member; /* NULL: no member, or the members are not known */
 };
 
-struct picture {
+struct status_picture {
     struct row *rows;
     size_t count;
     uint64_t commit; /* the newest known */
@@ -71,7 +71,7 @@ static const struct ensemble_view_server *server_of(const struct ensemble_view *
     return found;
 }
 
-static bool has_row(const struct picture *p, const struct ensemble_view_server *s)
+static bool has_row(const struct status_picture *p, const struct ensemble_view_server *s)
 {
     for (size_t i = 0; i < p->count; i++) {
         if (p->rows[i].server == s) {
@@ -88,12 +88,12 @@ static bool is_hidden(const struct row *row)
 }
 
 /* Whether it says that all is well although the ensemble's members, which are known, do not include it. */
-static bool is_removed(const struct picture *p, const struct row *row)
+static bool is_removed(const struct status_picture *p, const struct row *row)
 {
     return p->voters > 0 && row->member == NULL && row->server->serves && row->server->id != 0;
 }
 
-static const char *state_of(const struct picture *p, const struct row *row)
+static const char *state_of(const struct status_picture *p, const struct row *row)
 {
     return row->server != NULL && is_removed(p, row) ? "no longer a member: stop it"
            : row->server != NULL                     ? row->server->state
@@ -101,7 +101,7 @@ static const char *state_of(const struct picture *p, const struct row *row)
                                                      : "down, and its client address is not known";
 }
 
-static void tell_wrong(struct picture *p, const struct row *row, const char *text)
+static void tell_wrong(struct status_picture *p, const struct row *row, const char *text)
 {
     if (row->member != NULL) {
         buf_printf(&p->wrong, "%s %" PRIu64 ": %s\n", row->member->voter ? "voter" : "observer",
@@ -111,7 +111,7 @@ static void tell_wrong(struct picture *p, const struct row *row, const char *tex
     }
 }
 
-static void judge(struct picture *p)
+static void judge(struct status_picture *p)
 {
     bool answered = false;
     size_t wrong = 0;
@@ -137,11 +137,11 @@ static void judge(struct picture *p)
                                    : VERDICT_OK;
 }
 
-static bool picture_make(const struct ensemble_view *r, struct picture *p)
+static bool picture_make(const struct ensemble_view *r, struct status_picture *p)
 {
     const struct ensemble_view_server *best = ensemble_view_best(r);
     size_t members = best != NULL ? best->members_count : 0;
-    *p = (struct picture){.rows = calloc(members + r->count + 1, sizeof *p->rows)};
+    *p = (struct status_picture){.rows = calloc(members + r->count + 1, sizeof *p->rows)};
     buf_init(&p->wrong, 0);
     if (p->rows == NULL) {
         return false;
@@ -170,7 +170,7 @@ struct texts {
     char connections[24];
 };
 
-static void fill(const struct picture *p, const struct row *row, struct texts *t)
+static void fill(const struct status_picture *p, const struct row *row, struct texts *t)
 {
     const struct ensemble_view_server *s = row->server;
     uint64_t id = row->member != NULL ? row->member->id : s->id;
@@ -205,7 +205,7 @@ static const char *or_dash(const struct ensemble_view_server *s, const char *tex
     return s != NULL && s->answered && text[0] != '\0' ? text : "-";
 }
 
-static void picture_print(const struct picture *p)
+static void picture_print(const struct status_picture *p)
 {
     static const char FORMAT[] = "%-4s %-*s %-10s %-12s %6s %6s %6s  %-18s %s\n";
     int width = 8;
@@ -251,7 +251,7 @@ static void put_number(struct json *j, const char *key, bool known, uint64_t val
     }
 }
 
-static void row_json(struct json *j, const struct picture *p, const struct row *row)
+static void row_json(struct json *j, const struct status_picture *p, const struct row *row)
 {
     static const struct ensemble_view_server NONE;
     const struct ensemble_view_server *s =
@@ -278,7 +278,7 @@ static void row_json(struct json *j, const struct picture *p, const struct row *
     json_object_end(j);
 }
 
-static int picture_json(const struct picture *p)
+static int picture_json(const struct status_picture *p)
 {
     struct json j;
     json_line_begin(&j);
@@ -310,7 +310,7 @@ int command_status(int argc, char **argv)
     struct common_options options = COMMON_OPTIONS_INIT;
     struct operands operands;
     struct ensemble_view roster;
-    struct picture picture;
+    struct status_picture picture;
     options.timeout_ms = WAIT_MS;
     int code = options_parse(&USAGE, argc, argv, &options, &operands);
     if (code != OPTIONS_GO_ON) {

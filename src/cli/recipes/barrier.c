@@ -314,7 +314,7 @@ static int barrier_run(struct barrier_wait *w, const char *verb)
 }
 
 /* Before there are threads. */
-static int prepare(struct barrier_wait *w, struct item_command_spec *spec)
+static int barrier_prepare(struct barrier_wait *w, struct item_command_spec *spec)
 {
     (void)sigprocmask(SIG_SETMASK, NULL, &w->mask);
     if (waiter_init(&w->waiter, WAITER_END_SIGNALS, false) != 0) {
@@ -347,7 +347,7 @@ int command_barrier(int argc, char **argv)
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    code = prepare(&w, &spec);
+    code = barrier_prepare(&w, &spec);
     if (code == 0) {
         code = barrier_run(&w, operands.words[0]);
     }

@@ -272,7 +272,8 @@ static int config_verb_run(struct conclave_recipes *recipes, void *ctx)
 }
 
 /* What options_parse cannot know. */
-static int check(struct config_options *options, const struct operands *operands, int64_t *ret_zxid)
+static int config_check(struct config_options *options, const struct operands *operands,
+                        int64_t *ret_zxid)
 {
     static const char *const words[] = {"get", "put", "watch", "ack", "status"};
     static const int least[] = {2, 2, 2, 3, 2};
@@ -318,7 +319,7 @@ int command_config(int argc, char **argv)
     int64_t zxid = 0;
     int code = options_parse(&CONFIG_USAGE, argc, argv, &options, &operands);
     if (code == OPTIONS_GO_ON) {
-        code = check(&options, &operands, &zxid);
+        code = config_check(&options, &operands, &zxid);
     }
     if (code != OPTIONS_GO_ON) {
         return code;

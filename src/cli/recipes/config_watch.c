@@ -20,7 +20,7 @@
 
 enum { TEXT_MAX = 4200 };
 
-struct watching {
+struct config_watching {
     const struct config_options *options;
     const char *path;
     char *const *argv; /* NULL: none */
@@ -144,7 +144,8 @@ static int file_put(const char *file, bool tree, const struct conclave_config_st
 /* --- callbacks -------------------------------------------------------------------------------- */
 
 /* Runs CMD; what the acknowledgement is to say. */
-static int run_for(struct watching *w, const struct conclave_config_state *state, const char *file)
+static int run_for(struct config_watching *w, const struct conclave_config_state *state,
+                   const char *file)
 {
     char path[TEXT_MAX];
     char zxid[64];
@@ -169,7 +170,7 @@ static int run_for(struct watching *w, const struct conclave_config_state *state
     return code == 0 ? 0 : CONCLAVE_ECANCELED;
 }
 
-static int apply(struct watching *w, const struct conclave_config_state *state)
+static int apply(struct config_watching *w, const struct conclave_config_state *state)
 {
     char file[TEXT_MAX] = "";
     const char *wanted = w->options->file;
@@ -190,10 +191,10 @@ static int apply(struct watching *w, const struct conclave_config_state *state)
     return error;
 }
 
-static int on_change(struct conclave_config *config, const struct conclave_config_state *state,
-                     void *ctx)
+static int config_watch_on_change(struct conclave_config *config,
+                                  const struct conclave_config_state *state, void *ctx)
 {
-    struct watching *w = ctx;
+    struct config_watching *w = ctx;
     const char *event = w->once ? NULL : state->stale ? "CACHED" : "CHANGED";
     if (w->once && atomic_load(&w->present) != 0) {
         return 0;
@@ -221,7 +222,7 @@ static int on_change(struct conclave_config *config, const struct conclave_confi
 
 static void on_stale(struct conclave_config *config, bool stale, void *ctx)
 {
-    struct watching *w = ctx;
+    struct config_watching *w = ctx;
     struct conclave_config_state state = {.stale = stale};
     if (!w->once) {
         config_print_node(w->options, &state, NULL, stale ? "STALE" : "FRESH");
@@ -231,28 +232,28 @@ static void on_stale(struct conclave_config *config, bool stale, void *ctx)
 
 static void on_file_error(struct conclave_config *config, int error, void *ctx)
 {
-    struct watching *w = ctx;
+    struct config_watching *w = ctx;
     (void)fail(CONFIG_USAGE.name, w->options->cache, error);
 }
 
-static void on_closed(struct conclave_config *config, int why, void *ctx)
+static void config_watch_on_closed(struct conclave_config *config, int why, void *ctx)
 {
-    struct watching *w = ctx;
+    struct config_watching *w = ctx;
     if (why != CONCLAVE_ECLOSED) {
         waiter_end(&w->waiter, why);
     }
 }
 
 static const struct conclave_config_callbacks CALLBACKS = {
-    .on_change = on_change,
+    .on_change = config_watch_on_change,
     .on_stale = on_stale,
     .on_file_error = on_file_error,
-    .on_closed = on_closed,
+    .on_closed = config_watch_on_closed,
 };
 
 /* --- the commands ------------------------------------------------------------------------------- */
 
-static int watch_until_end(struct watching *w, struct conclave_recipes *recipes)
+static int watch_until_end(struct config_watching *w, struct conclave_recipes *recipes)
 {
     const struct config_options *o = w->options;
     struct conclave_config_options options = CONCLAVE_CONFIG_OPTIONS_INIT;
@@ -295,7 +296,7 @@ static int watch_until_end(struct watching *w, struct conclave_recipes *recipes)
 }
 
 /* With a file to fall back on nobody waits for a server first. */
-static int connect(struct watching *w, struct conclave_client **ret)
+static int connect(struct config_watching *w, struct conclave_client **ret)
 {
     const struct config_options *o = w->options;
     struct common_options common = o->common;
@@ -315,7 +316,7 @@ static int connect(struct watching *w, struct conclave_client **ret)
     return code;
 }
 
-static int watching_run(struct watching *w)
+static int config_watch_watching_run(struct config_watching *w)
 {
     struct conclave_client *client;
     struct conclave_recipes *recipes = NULL;
@@ -335,12 +336,12 @@ static int watching_run(struct watching *w)
 
 int config_get(const struct config_options *options, const char *path)
 {
-    struct watching w = {.options = options, .path = path, .once = true};
-    return watching_run(&w);
+    struct config_watching w = {.options = options, .path = path, .once = true};
+    return config_watch_watching_run(&w);
 }
 
 int config_watch(const struct config_options *options, const char *path, char *const *argv)
 {
-    struct watching w = {.options = options, .path = path, .argv = argv};
-    return watching_run(&w);
+    struct config_watching w = {.options = options, .path = path, .argv = argv};
+    return config_watch_watching_run(&w);
 }

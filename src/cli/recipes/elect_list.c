@@ -23,8 +23,8 @@ static void participant_json(struct json *j, const struct conclave_participant *
     json_member_hex(j, "session", p->session_id);
 }
 
-static int list_print(const struct elect_options *options, const struct conclave_participant *list,
-                      size_t count)
+static int elect_list_list_print(const struct elect_options *options,
+                                 const struct conclave_participant *list, size_t count)
 {
     struct json j;
     output_titles(&options->turn.common, count, "ROLE\tNODE\tTOKEN\tID");
@@ -61,7 +61,7 @@ static int elect_list_run(struct conclave_recipes *recipes, void *ctx)
     if (error == CONCLAVE_NO_NODE) {
         error = 0; /* the node comes with the first candidate, and may go with the last */
     }
-    error = error == 0 ? list_print(options, list, count) : error;
+    error = error == 0 ? elect_list_list_print(options, list, count) : error;
     conclave_participants_free(list, count);
     return error == 0 ? 0 : fail(ELECT_USAGE.name, options->turn.path, error);
 }

@@ -148,8 +148,8 @@ static int group_list(struct conclave_recipes *recipes, const struct group_optio
 
 /* --- join and watch ------------------------------------------------------------------------ */
 
-static void on_change(struct conclave_group *group, enum conclave_group_event event,
-                      const struct conclave_member *member, void *ctx)
+static void group_on_change(struct conclave_group *group, enum conclave_group_event event,
+                            const struct conclave_member *member, void *ctx)
 {
     struct group_call *w = ctx;
     int error = print_member(w->options->common.json, conclave_group_event_name(event), member);
@@ -171,7 +171,7 @@ static void on_view(struct conclave_group *group, const struct conclave_group_vi
     }
 }
 
-static void on_closed(struct conclave_group *group, int why, void *ctx)
+static void group_on_closed(struct conclave_group *group, int why, void *ctx)
 {
     struct group_call *w = ctx;
     if (why != CONCLAVE_ECLOSED) {
@@ -184,7 +184,7 @@ static int open_group(struct group_call *w, struct conclave_recipes *recipes,
                       struct conclave_group **ret)
 {
     struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
-    struct conclave_group_callbacks callbacks = {.on_closed = on_closed};
+    struct conclave_group_callbacks callbacks = {.on_closed = group_on_closed};
     options.path = path;
     if (member) {
         options.id = wanted->id;
@@ -193,7 +193,7 @@ static int open_group(struct group_call *w, struct conclave_recipes *recipes,
         options.incarnation = wanted->incarnation;
     } else {
         options.debounce_ms = wanted->debounce_ms;
-        callbacks.on_change = on_change;
+        callbacks.on_change = group_on_change;
         callbacks.on_view = on_view;
         w->stale = true; /* the first view is told as fresh */
     }

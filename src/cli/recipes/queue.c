@@ -82,7 +82,7 @@ static const struct command_usage USAGE = {
     .operands_max = 3,
 };
 
-enum verb { VERB_PUT, VERB_TAKE, VERB_PEEK, VERB_LIST, VERB_DEAD, VERB_REQUEUE, VERBS };
+enum queue_verb { VERB_PUT, VERB_TAKE, VERB_PEEK, VERB_LIST, VERB_DEAD, VERB_REQUEUE, VERBS };
 
 static const struct verb_row {
     const char *name;
@@ -98,16 +98,16 @@ static const struct verb_row {
     [VERB_REQUEUE] = {"requeue", 3, 3, queue_cli_requeue},
 };
 
-static enum verb verb_find(const char *name)
+static enum queue_verb verb_find(const char *name)
 {
     int verb = 0;
     while (verb < VERBS && strcmp(VERB_ROWS[verb].name, name) != 0) {
         verb++;
     }
-    return (enum verb)verb;
+    return (enum queue_verb)verb;
 }
 
-static int queue_cli_check(const struct queue_cli *cli, enum verb verb,
+static int queue_cli_check(const struct queue_cli *cli, enum queue_verb verb,
                            const struct operands *operands)
 {
     const struct verb_row *row = &VERB_ROWS[verb];
@@ -160,7 +160,7 @@ int command_queue(int argc, char **argv)
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    enum verb verb = verb_find(operands.words[0]);
+    enum queue_verb verb = verb_find(operands.words[0]);
     if (verb == VERBS) {
         return usage_error(&USAGE, "unknown verb \"%s\"", operands.words[0]);
     }

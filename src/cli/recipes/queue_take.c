@@ -78,7 +78,7 @@ static int take_next(struct taking *t)
 }
 
 /* Ends what was taken: acknowledged, or given back. The exit code that follows from it. */
-static int settle(struct taking *t, bool ack, int code)
+static int queue_take_settle(struct taking *t, bool ack, int code)
 {
     int error = ack ? conclave_item_ack(t->item, CONCLAVE_FOREVER)
                     : conclave_item_nack(t->item, CONCLAVE_FOREVER);
@@ -100,7 +100,7 @@ static int print_item(struct taking *t)
                                       conclave_item_attempt(t->item), data, len)
                     : queue_item_print(data, len);
     int code = error == 0 ? 0 : fail(QUEUE_COMMAND, NULL, error);
-    return settle(t, error == 0, code);
+    return queue_take_settle(t, error == 0, code);
 }
 
 static void write_variables(const struct child_spec *spec, struct buf *out)
@@ -152,15 +152,15 @@ static int run_item(struct taking *t, int *ret_signal)
     }
     int code = find_grace(t, &job.term);
     if (code != 0) {
-        return settle(t, false, code);
+        return queue_take_settle(t, false, code);
     }
     int error = item_command_run(&t->handler, &job, &t->waiter, &end);
     if (error == CONCLAVE_ECLOSED) {
         t->broken = true;
-        return settle(t, false, end.denied ? CLI_EXIT_DENIED : CLI_EXIT_GUARDIAN);
+        return queue_take_settle(t, false, end.denied ? CLI_EXIT_DENIED : CLI_EXIT_GUARDIAN);
     }
     if (error != 0) {
-        return settle(t, false, fail(QUEUE_COMMAND, t->cli->command[0], error));
+        return queue_take_settle(t, false, fail(QUEUE_COMMAND, t->cli->command[0], error));
     }
     *ret_signal = end.signal;
     if (end.denied) {
@@ -174,7 +174,7 @@ static int run_item(struct taking *t, int *ret_signal)
                 t->cli->path, t->cli->command[0]);
         return CLI_EXIT_LOST;
     }
-    return settle(t, end.exit_code == 0, end.exit_code);
+    return queue_take_settle(t, end.exit_code == 0, end.exit_code);
 }
 
 static int take_all(struct taking *t)
@@ -196,7 +196,7 @@ static int take_all(struct taking *t)
 }
 
 /* Before there are threads. */
-static int prepare(struct taking *t, struct item_command_spec *spec)
+static int queue_take_prepare(struct taking *t, struct item_command_spec *spec)
 {
     (void)sigprocmask(SIG_SETMASK, NULL, &t->mask);
     if (waiter_init(&t->waiter, WAITER_END_SIGNALS, false) != 0) {
@@ -218,7 +218,7 @@ int queue_cli_take(const struct queue_cli *cli)
     struct taking t = {.cli = cli, .waiter = {.signal_fd = -1, .wake_fd = -1}};
     struct item_command_spec spec;
     struct child_term term = {0};
-    int code = prepare(&t, &spec);
+    int code = queue_take_prepare(&t, &spec);
     if (code == 0) {
         code = queue_session_open(&t.session, cli, &callbacks, &t);
     }

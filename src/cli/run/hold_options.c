@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int check(const struct hold_options *options)
+static int hold_options_check(const struct hold_options *options)
 {
     if (options->kill_signal == SIGSTOP || options->kill_signal == SIGCONT) {
         return usage_error(options->usage, "--kill-signal wants a signal that ends a process");
@@ -37,7 +37,7 @@ int hold_options_finish(struct hold_options *options, const struct operands *ope
     options->id = options->id != NULL ? options->id : host_pid_text(options->id_space);
     options->path = operands->words[0];
     options->command = operands->command;
-    int code = check(options);
+    int code = hold_options_check(options);
     if (code == 0 && options->status_fd >= 0) {
         fcntl((int)options->status_fd, F_SETFD, FD_CLOEXEC); /* nothing that we start gets it */
     }

@@ -38,7 +38,7 @@
 #define BACKOFF_MIN_MS 1000
 #define BACKOFF_MAX_MS 30000
 
-static int64_t now_ms(void)
+static int64_t hold_run_now_ms(void)
 {
     return clock_monotonic_ms(clock_system());
 }
@@ -53,7 +53,7 @@ static int64_t max_i64(int64_t a, int64_t b)
 static void phase_enter(struct hold *r, enum hold_phase phase, int64_t limit_ms)
 {
     r->phase = phase;
-    r->deadline_ms = limit_ms == CONCLAVE_FOREVER ? 0 : now_ms() + limit_ms;
+    r->deadline_ms = limit_ms == CONCLAVE_FOREVER ? 0 : hold_run_now_ms() + limit_ms;
 }
 
 static void outcome_set(struct hold *r, const char *reason, int exit_code, int child_status)
@@ -167,7 +167,8 @@ static void queue_up(struct hold *r)
     }
     int64_t timeout = r->options->common.timeout_ms;
     if (timeout != CONCLAVE_FOREVER && timeout != 0 && r->granted_by_ms == 0) {
-        r->granted_by_ms = now_ms() + timeout; /* 0: now or not at all, which is answered */
+        r->granted_by_ms =
+            hold_run_now_ms() + timeout; /* 0: now or not at all, which is answered */
     }
     phase_enter(r, TURN_WAITING, CONCLAVE_FOREVER);
     r->deadline_ms = r->granted_by_ms;
@@ -213,7 +214,7 @@ static void step_waiting(struct hold *r, const struct hold_news *news)
     } else if (news->granted) {
         r->token = news->token;
         r->granted_by_ms = 0;
-        r->term_began_ms = now_ms();
+        r->term_began_ms = hold_run_now_ms();
         phase_enter(r, TURN_HOLDING, CONCLAVE_FOREVER);
         if (!session_adopt(r)) {
             hold_leave(r, "error", CLI_EXIT_USAGE, -1);
@@ -222,7 +223,7 @@ static void step_waiting(struct hold *r, const struct hold_news *news)
         } else if (!r->options->silent) {
             hold_begin(r);
         }
-    } else if (r->deadline_ms != 0 && now_ms() >= r->deadline_ms) {
+    } else if (r->deadline_ms != 0 && hold_run_now_ms() >= r->deadline_ms) {
         timed_out(r);
     }
 }
@@ -263,7 +264,7 @@ static void step_leaving(struct hold *r, const struct hold_news *news)
     if (r->options->lasting && news->granted) {
         hold_term_over(r); /* it began while we were leaving: whoever ends it waits for us */
     }
-    if (!news->closed && now_ms() < r->deadline_ms) {
+    if (!news->closed && hold_run_now_ms() < r->deadline_ms) {
         return;
     }
     bool waited_only = r->token == 0;
@@ -292,7 +293,7 @@ static void step_leaving(struct hold *r, const struct hold_news *news)
         r->phase = TURN_DONE;
         return;
     }
-    bool short_term = now_ms() - r->term_began_ms < BACKOFF_MAX_MS;
+    bool short_term = hold_run_now_ms() - r->term_began_ms < BACKOFF_MAX_MS;
     int64_t pause = backoff_jitter(r->backoff_ms);
     /* Terms that are lost may be short without anything being wrong with what ran in them. */
     bool slower = short_term && !(lost && r->options->lasting);
@@ -309,7 +310,7 @@ static void step_connecting(struct hold *r, const struct hold_news *news)
                    -1);
     } else if (news->connected) {
         queue_up(r);
-    } else if (now_ms() >= r->deadline_ms) {
+    } else if (hold_run_now_ms() >= r->deadline_ms) {
         hold_leave(r, "unreachable",
                    fail_unreachable(r->options->usage->name, r->client, &r->options->common,
                                     CONCLAVE_ETIMEDOUT),
@@ -335,7 +336,7 @@ static void step(struct hold *r)
         step_leaving(r, &news);
         break;
     case TURN_BACKOFF:
-        if (now_ms() >= r->deadline_ms) {
+        if (hold_run_now_ms() >= r->deadline_ms) {
             queue_up(r);
         }
         break;
@@ -374,7 +375,7 @@ static void take_signal(struct hold *r, int number)
 
 static int64_t wait_ms(const struct hold *r)
 {
-    int64_t wait = r->deadline_ms == 0 ? -1 : max_i64(r->deadline_ms - now_ms(), 0);
+    int64_t wait = r->deadline_ms == 0 ? -1 : max_i64(r->deadline_ms - hold_run_now_ms(), 0);
     if (r->phase == TURN_HOLDING) {
         /* The page follows the heartbeats, which come every sixth of the timeout. */
         int64_t refresh = r->session_timeout_ms / 24;
@@ -429,7 +430,7 @@ static const int SIGNALS[] = {SIGINT,  SIGTERM,  SIGHUP,  SIGQUIT, SIGUSR1,
                               SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT, 0};
 
 /* All that has to stand before there are threads. The exit code, 0 to go on. */
-static int prepare(struct hold *r)
+static int hold_run_prepare(struct hold *r)
 {
     sigset_t blocked;
     bool foreground = isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
@@ -512,7 +513,7 @@ int hold_run(const struct hold_options *options)
                      .lock = PTHREAD_MUTEX_INITIALIZER,
                      .child_gone_cond = PTHREAD_COND_INITIALIZER,
                      .child_gone = true};
-    int code = prepare(&r);
+    int code = hold_run_prepare(&r);
     if (code == 0) {
         code = client_begin(&r);
     }

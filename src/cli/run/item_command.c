@@ -19,7 +19,7 @@ enum {
 };
 
 /* One run of the command. */
-struct run {
+struct item_run {
     struct item_command *w;
     const struct item_command_job *job;
     struct item_command_end end;
@@ -118,7 +118,7 @@ static int fill_input(const struct item_command *w, const struct item_command_jo
     return 0;
 }
 
-static void run_start(struct run *r)
+static void run_start(struct item_run *r)
 {
     struct supervisor_request start = {.ask = SUPERVISOR_START, .term = r->job->term};
     r->asked = true;
@@ -126,7 +126,7 @@ static void run_start(struct run *r)
 }
 
 /* The lease's page follows the heartbeats; a claim that is not proved yet is waited for. */
-static void run_lease(struct run *r)
+static void run_lease(struct item_run *r)
 {
     if (r->job->lease_until_ns == NULL) {
         if (!r->asked) {
@@ -144,7 +144,7 @@ static void run_lease(struct run *r)
     }
 }
 
-static void run_stop(struct run *r)
+static void run_stop(struct item_run *r)
 {
     int64_t grace_ns = r->job->term.grace_ms * 1000000;
     struct supervisor_request stop = {.ask = SUPERVISOR_STOP, .kill_at_ns = now_ns() + grace_ns};
@@ -161,7 +161,7 @@ static void run_stop(struct run *r)
     }
 }
 
-static void run_ended(struct run *r, const struct supervisor_report *report)
+static void run_ended(struct item_run *r, const struct supervisor_report *report)
 {
     int status = report->value;
     r->over = true;
@@ -178,7 +178,7 @@ static void run_ended(struct run *r, const struct supervisor_report *report)
     }
 }
 
-static void run_news(struct run *r)
+static void run_news(struct item_run *r)
 {
     struct supervisor_report report;
     int got;
@@ -201,7 +201,7 @@ static void run_news(struct run *r)
     }
 }
 
-static void run_signal(struct run *r, int number)
+static void run_signal(struct item_run *r, int number)
 {
     struct supervisor_request request = {.ask = SUPERVISOR_SIGNAL, .number = number};
     r->end.signal = number;
@@ -214,7 +214,7 @@ static void run_signal(struct run *r, int number)
 }
 
 /* How long to wait at most, -1: for ever. */
-static int64_t refresh_ms(const struct run *r)
+static int64_t refresh_ms(const struct item_run *r)
 {
     int64_t ms = r->job->term.session_timeout_ms / 24;
     if (r->job->lease_until_ns == NULL && !r->end.lost) {
@@ -226,7 +226,7 @@ static int64_t refresh_ms(const struct run *r)
 int item_command_run(struct item_command *w, const struct item_command_job *job,
                      struct waiter *waiter, struct item_command_end *ret)
 {
-    struct run r = {.w = w, .job = job};
+    struct item_run r = {.w = w, .job = job};
     int number = 0;
     int error = fill_input(w, job);
     if (error != 0) {

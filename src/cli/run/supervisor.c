@@ -165,7 +165,7 @@ static int launch(struct supervisor *s, const struct child_term *term)
     return result;
 }
 
-static void start(struct supervisor *s, const struct child_term *term)
+static void supervisor_start(struct supervisor *s, const struct child_term *term)
 {
     s->lost = s->told = s->denied = false;
     s->status = 0;
@@ -329,7 +329,7 @@ static bool read_request(struct supervisor *s)
         return false;
     }
     if (request.ask == SUPERVISOR_START && s->phase == IDLE) {
-        start(s, &request.term);
+        supervisor_start(s, &request.term);
     } else if (request.ask == SUPERVISOR_SIGNAL && s->phase != IDLE) {
         group_signal(s, request.number);
     } else if (request.ask == SUPERVISOR_STOP && s->phase != IDLE) {

@@ -176,13 +176,13 @@ void member_description_read(const void *data, size_t len, struct member_descrip
 
 /* --- a request ---------------------------------------------------------------------------- */
 
-void request_write(struct buf *out, const struct request *request)
+void request_write(struct buf *out, const struct cede_request *request)
 {
     buf_printf(out, "token=%" PRId64 "\nstay-out-ms=%" PRId64 "\n", request->token,
                request->stay_out_ms);
 }
 
-bool request_read(const void *data, size_t len, struct request *ret)
+bool request_read(const void *data, size_t len, struct cede_request *ret)
 {
     struct slice text = slice_make(data != NULL ? data : "", len);
     ret->token = number(line_value(text, "token"), INT64_MAX);

@@ -47,14 +47,14 @@ void member_description_read(const void *data, size_t len, struct member_descrip
 
 /* --- a request to step down --- */
 
-struct request {
+struct cede_request {
     int64_t token; /* of the active one that is meant */
     int64_t stay_out_ms;
 };
 
-void request_write(struct buf *out, const struct request *request);
+void request_write(struct buf *out, const struct cede_request *request);
 
 /* False when it is none. */
-bool request_read(const void *data, size_t len, struct request *ret);
+bool request_read(const void *data, size_t len, struct cede_request *ret);
 
 #endif

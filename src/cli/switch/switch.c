@@ -172,7 +172,7 @@ static int check_running(const struct switch_options *o)
     return OPTIONS_GO_ON;
 }
 
-static int check(const struct switch_options *o)
+static int switch_check(const struct switch_options *o)
 {
     const struct health_rules *h = &o->health;
     if (h->failures < 1 || h->successes < 1) {
@@ -248,7 +248,7 @@ int command_switch(int argc, char **argv)
     }
     if (code == OPTIONS_GO_ON) {
         set_defaults(&options, host, sizeof host);
-        code = check(&options);
+        code = switch_check(&options);
     }
     return code == OPTIONS_GO_ON ? run(&options) : code;
 }

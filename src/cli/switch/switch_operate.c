@@ -15,19 +15,19 @@
 enum { LOOK_AGAIN_MS = 100, ANSWER_TIMEOUT_MS = 5000, JOIN_TIMEOUT_MS = 10000 };
 
 /* What stands below DIR. */
-struct picture {
+struct switch_picture {
     struct conclave_elector_view *view;
     struct conclave_member *members;
     size_t count;
 };
 
 static int picture_take(struct conclave_recipes *recipes, const struct switch_options *o,
-                        struct picture *ret)
+                        struct switch_picture *ret)
 {
     char path[SWITCH_PATH_MAX];
     int64_t timeout_ms = o->turn.common.timeout_ms < ANSWER_TIMEOUT_MS ? o->turn.common.timeout_ms
                                                                        : ANSWER_TIMEOUT_MS;
-    *ret = (struct picture){0};
+    *ret = (struct switch_picture){0};
     switch_path(path, o->turn.path, SWITCH_MEMBERS);
     int error = conclave_elector_view(recipes, o->turn.path, timeout_ms, &ret->view);
     if (error == 0) {
@@ -39,7 +39,7 @@ static int picture_take(struct conclave_recipes *recipes, const struct switch_op
     return error;
 }
 
-static void picture_free(struct picture *p)
+static void picture_free(struct switch_picture *p)
 {
     conclave_elector_view_free(p->view);
     conclave_members_free(p->members, p->count);
@@ -100,7 +100,7 @@ static void lower(char *text)
     }
 }
 
-static int list_lines(const struct switch_options *o, const struct picture *p)
+static int list_lines(const struct switch_options *o, const struct switch_picture *p)
 {
     output_titles(&o->turn.common, p->view->has_lock + p->view->has_active + p->count,
                   "ROLE\tID\tTOKEN\tADDRESS\tSTATE");
@@ -126,7 +126,7 @@ static int list_lines(const struct switch_options *o, const struct picture *p)
     return 0;
 }
 
-static int list_json(const struct switch_options *o, const struct picture *p)
+static int switch_operate_list_json(const struct switch_options *o, const struct switch_picture *p)
 {
     struct json j;
     json_line_begin(&j);
@@ -180,10 +180,10 @@ static int ask(const struct switch_options *o,
 static int list(struct conclave_recipes *recipes, void *ctx)
 {
     const struct switch_options *o = ctx;
-    struct picture p;
+    struct switch_picture p;
     int error = picture_take(recipes, o, &p);
     if (error == 0) {
-        error = o->turn.common.json ? list_json(o, &p) : list_lines(o, &p);
+        error = o->turn.common.json ? switch_operate_list_json(o, &p) : list_lines(o, &p);
         picture_free(&p);
     }
     return error == 0 ? 0 : fail(SWITCH_USAGE.name, o->turn.path, error);
@@ -238,7 +238,7 @@ struct ceding {
 };
 
 /* Whether the new one says that it is ready; one that says nothing of itself (Hadoop's) is. */
-static bool is_ready(const struct picture *p, const char *id, int64_t token)
+static bool is_ready(const struct switch_picture *p, const char *id, int64_t token)
 {
     for (size_t i = 0; i < p->count; i++) {
         struct member_description card;
@@ -251,7 +251,8 @@ static bool is_ready(const struct picture *p, const char *id, int64_t token)
 }
 
 /* The exit code once it is over, -1 before. */
-static int look(const struct switch_options *o, struct ceding *c, const struct picture *p)
+static int switch_operate_look(const struct switch_options *o, struct ceding *c,
+                               const struct switch_picture *p)
 {
     struct address space;
     const struct conclave_elector_view *v = p->view;
@@ -288,10 +289,10 @@ static int wait_for_next(struct conclave_recipes *recipes, const struct switch_o
     int64_t deadline_ms = clock_monotonic_ms(clock_system()) + o->turn.common.timeout_ms;
     char timeout[DURATION_TEXT_MAX];
     do {
-        struct picture p;
+        struct switch_picture p;
         int error = picture_take(recipes, o, &p);
         if (error == 0) {
-            int code = look(o, c, &p);
+            int code = switch_operate_look(o, c, &p);
             picture_free(&p);
             if (code >= 0) {
                 return code;
@@ -317,7 +318,7 @@ static int request_place(struct conclave_recipes *recipes, const struct switch_o
     struct buf text;
     uint8_t bytes[4];
     struct conclave_group_options options = CONCLAVE_GROUP_OPTIONS_INIT;
-    struct request request = {c->token, o->stay_out_ms};
+    struct cede_request request = {c->token, o->stay_out_ms};
     random_bytes(bytes, sizeof bytes);
     (void)snprintf(id, sizeof id, "cede-%s-%02x%02x%02x%02x", o->turn.id, bytes[0], bytes[1],
                    bytes[2], bytes[3]);
@@ -340,7 +341,7 @@ static int request_place(struct conclave_recipes *recipes, const struct switch_o
 static int cede(struct conclave_recipes *recipes, void *ctx)
 {
     const struct switch_options *o = ctx;
-    struct picture p;
+    struct switch_picture p;
     struct address space;
     struct conclave_group *group;
     struct ceding c = {0};

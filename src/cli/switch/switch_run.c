@@ -46,7 +46,7 @@ struct switching {
     struct conclave_group *requests;
     struct member_description card;
     enum conclave_health health_state;
-    struct request asked[SWITCH_REQUESTS_MAX];
+    struct cede_request asked[SWITCH_REQUESTS_MAX];
     char asked_by[SWITCH_REQUESTS_MAX][CARD_NAME_MAX];
     size_t asked_count;
     int64_t ceded_token; /* of the last term that was given up on request */
@@ -96,7 +96,7 @@ static void ready(struct switching *s, int64_t token)
 static void requests_consider(struct switching *s)
 {
     for (size_t i = 0; i < s->asked_count; i++) {
-        const struct request *request = &s->asked[i];
+        const struct cede_request *request = &s->asked[i];
         if (s->card.token == 0 || request->token != s->card.token ||
             request->token == s->ceded_token) {
             continue;
@@ -286,7 +286,7 @@ static int deactivate(struct conclave_elector *elector, int why, int64_t stop_wi
     return result == 0 && hold_certain(s->turn) ? 0 : -1;
 }
 
-static void on_closed(struct conclave_elector *elector, int why, void *ctx)
+static void switch_run_on_closed(struct conclave_elector *elector, int why, void *ctx)
 {
     struct switching *s = ctx;
     hold_closed(s->turn, why);
@@ -384,7 +384,7 @@ static int elector_begin(struct switching *s, struct hold *r, struct conclave_el
                                                                 .deactivate = deactivate,
                                                                 .fence = fence,
                                                                 .on_state = on_state,
-                                                                .on_closed = on_closed};
+                                                                .on_closed = switch_run_on_closed};
     struct conclave_elector_options options = CONCLAVE_ELECTOR_OPTIONS_INIT;
     options.dir = r->options->path;
     options.id = r->options->id;
@@ -398,7 +398,7 @@ static int elector_begin(struct switching *s, struct hold *r, struct conclave_el
     return conclave_elector_start(r->recipes, &options, &callbacks, s, ret);
 }
 
-static int start(struct hold *r, void **ret_holding)
+static int switch_run_start(struct hold *r, void **ret_holding)
 {
     struct switching *s = switching;
     bool first = s->turn == NULL;
@@ -478,7 +478,7 @@ const struct hold_kind SWITCHING = {
     .role = "active",
     .lost = "active no more",
     .withdrawn = "it has left",
-    .start = start,
+    .start = switch_run_start,
     .close = close_elector,
     .destroy = destroy_elector,
     .lease_until_ns = lease_until_ns,

@@ -94,7 +94,7 @@ static int acl_json(const char *path, const struct conclave_reply *reply)
     return json_line_print(&j, stdout);
 }
 
-static int acl_get(struct conclave_client *client, const char *path, bool as_json)
+static int acl_command_get(struct conclave_client *client, const char *path, bool as_json)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_ACL, path, 0);
     struct conclave_reply *reply = NULL;
@@ -168,7 +168,7 @@ static int acl_run(struct conclave_client *client, const void *target,
     const struct acl_options *options = target;
     const char *path = operands->words[1];
     if (!is_set(operands)) {
-        return acl_get(client, path, options->common.json);
+        return acl_command_get(client, path, options->common.json);
     }
     struct acl_entries list;
     const char *wrong = NULL;

@@ -360,7 +360,7 @@ static int quota_rm(struct conclave_client *client, const char *path, bool as_js
     return error == 0 ? 0 : fail(USAGE.name, path, error);
 }
 
-static int quota_check(void *target, const struct operands *operands)
+static int quota_command_check(void *target, const struct operands *operands)
 {
     const struct quota_options *options = target;
     struct quota_limits limits;
@@ -401,7 +401,7 @@ static int quota_run(struct conclave_client *client, const void *target,
 
 int command_quota(int argc, char **argv)
 {
-    static const struct client_command COMMAND = {&USAGE, 1, quota_check, quota_run};
+    static const struct client_command COMMAND = {&USAGE, 1, quota_command_check, quota_run};
     struct quota_options options = {.common = COMMON_OPTIONS_INIT};
     return client_command_run(&COMMAND, argc, argv, &options);
 }

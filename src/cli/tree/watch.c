@@ -66,7 +66,7 @@ static const struct command_usage USAGE = {
 };
 
 /* Belongs to the callback thread once the first watch is on its way, except for `done`. */
-struct watching {
+struct tree_watching {
     const char *path;
     bool as_json;
     bool announce; /* WATCHING is to be printed when the watch is set */
@@ -79,7 +79,7 @@ struct watching {
     int error;        /* why it ended before its time; read when the callbacks are over */
 };
 
-static void watching_end(struct watching *w, int error)
+static void watching_end(struct tree_watching *w, int error)
 {
     w->error = error;
     w->done = true;
@@ -87,7 +87,7 @@ static void watching_end(struct watching *w, int error)
 }
 
 /* Only from the callback thread. stat: with WATCHING, NULL when there is no node. */
-static void watching_print(struct watching *w, const char *event, const char *path,
+static void watching_print(struct tree_watching *w, const char *event, const char *path,
                            const struct conclave_stat *stat)
 {
     int error = 0;
@@ -111,12 +111,13 @@ static void watching_print(struct watching *w, const char *event, const char *pa
     }
 }
 
-static void arm(struct conclave_client *client, struct watching *w, enum conclave_op_type type);
+static void arm(struct conclave_client *client, struct tree_watching *w,
+                enum conclave_op_type type);
 
-static void on_event(struct conclave_client *client, enum conclave_event_type type,
-                     const char *path, void *ctx)
+static void watch_on_event(struct conclave_client *client, enum conclave_event_type type,
+                           const char *path, void *ctx)
 {
-    struct watching *w = ctx;
+    struct tree_watching *w = ctx;
     bool again = type == CONCLAVE_EVENT_CHILDREN_CHANGED;
     if (w->done || w->left == 0) {
         return;
@@ -139,9 +140,9 @@ static void on_event(struct conclave_client *client, enum conclave_event_type ty
 static void on_children_event(struct conclave_client *client, enum conclave_event_type type,
                               const char *path, void *ctx)
 {
-    struct watching *w = ctx;
+    struct tree_watching *w = ctx;
     if (type == CONCLAVE_EVENT_CHILDREN_CHANGED) {
-        on_event(client, type, path, ctx);
+        watch_on_event(client, type, path, ctx);
     } else {
         w->children = false;
     }
@@ -149,7 +150,7 @@ static void on_children_event(struct conclave_client *client, enum conclave_even
 
 static void on_exists(struct conclave_client *client, const struct conclave_reply *reply, void *ctx)
 {
-    struct watching *w = ctx;
+    struct tree_watching *w = ctx;
     bool exists = reply->error == 0;
     if (w->done) {
         return;
@@ -173,10 +174,10 @@ static void on_exists(struct conclave_client *client, const struct conclave_repl
     }
 }
 
-static void on_children(struct conclave_client *client, const struct conclave_reply *reply,
-                        void *ctx)
+static void watch_on_children(struct conclave_client *client, const struct conclave_reply *reply,
+                              void *ctx)
 {
-    struct watching *w = ctx;
+    struct tree_watching *w = ctx;
     if (w->done) {
         return;
     }
@@ -199,13 +200,13 @@ static void on_children(struct conclave_client *client, const struct conclave_re
     }
 }
 
-static void arm(struct conclave_client *client, struct watching *w, enum conclave_op_type type)
+static void arm(struct conclave_client *client, struct tree_watching *w, enum conclave_op_type type)
 {
     bool children = type == CONCLAVE_OP_GET_CHILDREN;
     struct conclave_op op =
-        conclave_op_watch(type, w->path, children ? on_children_event : on_event, w);
+        conclave_op_watch(type, w->path, children ? on_children_event : watch_on_event, w);
     op.timeout_ms = CONCLAVE_FOREVER;
-    int error = conclave_submit(client, &op, children ? on_children : on_exists, w);
+    int error = conclave_submit(client, &op, children ? watch_on_children : on_exists, w);
     if (error != 0) {
         watching_end(w, error);
     }
@@ -214,12 +215,12 @@ static void arm(struct conclave_client *client, struct watching *w, enum conclav
 /* --- the persistent way
  * ------------------------------------------------------------------------------- */
 
-static void arm_persistent(struct conclave_client *client, struct watching *w);
+static void arm_persistent(struct conclave_client *client, struct tree_watching *w);
 
 static void on_persistent(struct conclave_client *client, enum conclave_event_type type,
                           const char *path, void *ctx)
 {
-    struct watching *w = ctx;
+    struct tree_watching *w = ctx;
     if (w->done || w->left == 0) {
         return;
     }
@@ -236,7 +237,7 @@ static void on_persistent(struct conclave_client *client, enum conclave_event_ty
 
 static void on_added(struct conclave_client *client, const struct conclave_reply *reply, void *ctx)
 {
-    struct watching *w = ctx;
+    struct tree_watching *w = ctx;
     if (w->done) {
         return;
     }
@@ -249,7 +250,7 @@ static void on_added(struct conclave_client *client, const struct conclave_reply
     }
 }
 
-static void arm_persistent(struct conclave_client *client, struct watching *w)
+static void arm_persistent(struct conclave_client *client, struct tree_watching *w)
 {
     struct conclave_op op = conclave_op_add_watch(w->path, w->kind, on_persistent, w);
     op.timeout_ms = CONCLAVE_FOREVER;
@@ -260,7 +261,7 @@ static void arm_persistent(struct conclave_client *client, struct watching *w)
 }
 
 /* Until the callbacks are through or a signal comes. The exit code. */
-static int watching_run(struct watching *w, const struct common_options *common)
+static int watch_watching_run(struct tree_watching *w, const struct common_options *common)
 {
     struct conclave_client *client;
     int number = 0;
@@ -299,17 +300,17 @@ int command_watch(int argc, char **argv)
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    struct watching w = {.path = operands.words[0],
-                         .as_json = options.common.json,
-                         .announce = true,
-                         .persistent = options.persistent || options.recursive,
-                         .kind = options.recursive ? CONCLAVE_WATCH_RECURSIVE
-                                                   : CONCLAVE_WATCH_PERSISTENT,
-                         .left = options.count};
+    struct tree_watching w = {.path = operands.words[0],
+                              .as_json = options.common.json,
+                              .announce = true,
+                              .persistent = options.persistent || options.recursive,
+                              .kind = options.recursive ? CONCLAVE_WATCH_RECURSIVE
+                                                        : CONCLAVE_WATCH_PERSISTENT,
+                              .left = options.count};
     if (waiter_init(&w.waiter, WAITER_END_SIGNALS, false) != 0) {
         return fail(USAGE.name, NULL, CONCLAVE_EIO);
     }
-    code = watching_run(&w, &options.common);
+    code = watch_watching_run(&w, &options.common);
     waiter_finish(&w.waiter);
     return code;
 }

@@ -355,12 +355,12 @@ static int read_spent(struct wire_reader *r, struct entry *ret)
 
 /* Reads a request into an entry: operation, path, mode, acl. An error leaves what could not be
  * read out. */
-struct reading {
+struct audit_reading {
     int32_t type;
     int (*read)(struct wire_reader *r, struct entry *ret);
 };
 
-static const struct reading readings[] = {
+static const struct audit_reading readings[] = {
     {WIRE_CREATE, read_create},           {WIRE_CREATE2, read_create},
     {WIRE_CREATE_CONTAINER, read_create}, {WIRE_CREATE_TTL, read_create_ttl},
     {WIRE_DELETE, read_delete},           {WIRE_SET_DATA, read_set_data},
@@ -368,7 +368,7 @@ static const struct reading readings[] = {
     {WIRE_RECONFIG, read_reconfig},       {WIRE_DELETE_CONTAINER, read_spent},
 };
 
-static const struct reading *reading_find(int32_t type)
+static const struct audit_reading *reading_find(int32_t type)
 {
     for (size_t i = 0; i < sizeof readings / sizeof readings[0]; i++) {
         if (readings[i].type == type) {
@@ -417,7 +417,7 @@ static void audit_multi(struct audit_log *a, const struct command *command,
            wire_decode_multi_header(&results, &result) == 0 && result.err == 0 &&
            result.type != WIRE_ERROR) {
         struct entry one = *entry;
-        const struct reading *reading = reading_find(part.type);
+        const struct audit_reading *reading = reading_find(part.type);
         if (reading == NULL || reading->read(&parts, &one) != 0 ||
             read_result(part.type, &results, &one) != 0) {
             return; /* our own reply: it cannot be */
@@ -468,7 +468,7 @@ void audit_log_command(struct audit_log *a, const struct command *command,
         audit_multi(a, command, effects, &entry);
         return;
     }
-    const struct reading *reading = reading_find(command->type);
+    const struct audit_reading *reading = reading_find(command->type);
     if (reading == NULL) {
         return;
     }

@@ -25,7 +25,7 @@ struct reader {
 };
 
 /* A secret may have been in it. */
-static void wipe(struct buf *b)
+static void jaas_wipe(struct buf *b)
 {
     if (b->data != NULL) {
         explicit_bzero(b->data, b->cap);
@@ -159,7 +159,7 @@ static enum token read_token(struct reader *r)
     if (!skip(r)) {
         return bad(r, "a comment does not end");
     }
-    wipe(&r->word);
+    jaas_wipe(&r->word);
     int ch = peek(r, 0);
     switch (ch) {
     case -1:
@@ -195,7 +195,7 @@ static void next(struct reader *r)
 }
 
 /* Sets the fault unless there is one. */
-static int fail(struct reader *r, const char *problem)
+static int jaas_fail(struct reader *r, const char *problem)
 {
     if (!buf_ok(&r->word) || !buf_ok(&r->key)) {
         return CONCLAVE_ENOMEM;
@@ -208,16 +208,16 @@ static int fail(struct reader *r, const char *problem)
 
 static int read_option(struct reader *r, const struct jaas_handler *handler)
 {
-    wipe(&r->key);
+    jaas_wipe(&r->key);
     buf_append_slice(&r->key, buf_slice(&r->word));
     const char *key = buf_cstr(&r->key);
     next(r);
     if (r->token != TOKEN_EQUALS) {
-        return fail(r, "wanted key=value or ; here");
+        return jaas_fail(r, "wanted key=value or ; here");
     }
     next(r);
     if (r->token != TOKEN_WORD || key == NULL || !buf_ok(&r->word)) {
-        return fail(r, "a value is missing behind =");
+        return jaas_fail(r, "a value is missing behind =");
     }
     int rc = handler == NULL ? 0 : handler->option(handler->ctx, key, (char *)r->word.data);
     next(r);
@@ -237,14 +237,14 @@ static int read_module(struct reader *r, const struct jaas_handler *handler)
         known = known || (buf_ok(&r->word) && strcasecmp((char *)r->word.data, flags[i]) == 0);
     }
     if (!known) {
-        return fail(r, "wanted required, requisite, sufficient or optional behind the class");
+        return jaas_fail(r, "wanted required, requisite, sufficient or optional behind the class");
     }
     next(r);
     while (rc == 0 && r->token == TOKEN_WORD) {
         rc = read_option(r, handler);
     }
     if (rc == 0 && r->token != TOKEN_SEMICOLON) {
-        rc = fail(r, "wanted ; behind the last option of a class");
+        rc = jaas_fail(r, "wanted ; behind the last option of a class");
     }
     next(r);
     return rc;
@@ -256,20 +256,20 @@ static int read_section(struct reader *r, const struct jaas_handler *handler)
     int rc = 0;
     next(r);
     if (r->token != TOKEN_OPEN) {
-        return fail(r, "wanted { behind a section's name");
+        return jaas_fail(r, "wanted { behind a section's name");
     }
     next(r);
     while (rc == 0 && r->token == TOKEN_WORD) {
         rc = read_module(r, handler);
     }
     if (rc == 0 && r->token != TOKEN_CLOSE) {
-        return fail(r, "wanted a class or } here");
+        return jaas_fail(r, "wanted a class or } here");
     }
     if (rc == 0) {
         next(r);
     }
     if (rc == 0 && r->token != TOKEN_SEMICOLON) {
-        return fail(r, "wanted ; behind }");
+        return jaas_fail(r, "wanted ; behind }");
     }
     next(r);
     return rc;
@@ -290,14 +290,14 @@ int jaas_read(struct slice text, const char *section, const struct jaas_handler 
         rc = read_section(&r, wanted ? handler : NULL);
     }
     if (rc == 0 && r.token != TOKEN_END) {
-        rc = fail(&r, "wanted a section's name here");
+        rc = jaas_fail(&r, "wanted a section's name here");
     }
     if (rc == 0 && !found) {
-        rc = fail(&r, "has no such section");
+        rc = jaas_fail(&r, "has no such section");
     }
     *ret_fault = (struct jaas_fault){.line = r.line, .text = r.problem};
-    wipe(&r.word);
-    wipe(&r.key);
+    jaas_wipe(&r.word);
+    jaas_wipe(&r.key);
     buf_finish(&r.word);
     buf_finish(&r.key);
     return rc;

@@ -15,17 +15,17 @@ enum {
     NUMBER_MAX = 24,
 };
 
-static void run(struct cas *c);
+static void compare_and_set_run(struct cas *c);
 
-static struct conclave_client *client_of(const struct cas *c)
+static struct conclave_client *compare_and_set_client_of(const struct cas *c)
 {
     return c->owner->rt->client;
 }
 
-static void retry_later(struct cas *c)
+static void compare_and_set_retry_later(struct cas *c)
 {
-    client_timer_start(client_of(c), &c->retry,
-                       client_now_ns(client_of(c)) + (int64_t)RETRY_MS * 1000000);
+    client_timer_start(compare_and_set_client_of(c), &c->retry,
+                       client_now_ns(compare_and_set_client_of(c)) + (int64_t)RETRY_MS * 1000000);
 }
 
 static void end_write(struct cas *c, int error, const struct cas_result *result)
@@ -33,7 +33,7 @@ static void end_write(struct cas *c, int error, const struct cas_result *result)
     c->phase = CAS_IDLE;
     c->data = NULL;
     c->done(c, error, result);
-    run(c);
+    compare_and_set_run(c);
 }
 
 /* The outcome is not known, or just now nothing can be done. */
@@ -42,9 +42,9 @@ static void doubt(struct cas *c, int error)
     c->phase = CAS_MARKER;
     c->synced = false;
     if (error != CONCLAVE_CONNECTION_LOSS) {
-        retry_later(c);
+        compare_and_set_retry_later(c);
     }
-    run(c);
+    compare_and_set_run(c);
 }
 
 /* --- left-overs of other writers --------------------------------------------------- */
@@ -147,16 +147,16 @@ static void on_ensured(struct ensure_path *ensure, int error)
     } else if (error != 0) {
         doubt(c, error);
     } else {
-        run(c);
+        compare_and_set_run(c);
     }
 }
 
-static void ensure(struct cas *c, const char *path)
+static void cas_ensure(struct cas *c, const char *path)
 {
     c->ensuring = true;
     if (ensure_path_start(&c->ensure, path, c->acl, c->acl_count, on_ensured) != 0) {
         c->ensuring = false;
-        retry_later(c);
+        compare_and_set_retry_later(c);
     }
 }
 
@@ -165,14 +165,14 @@ static void on_refused(struct cas *c, const struct conclave_reply *reply)
     int node = reply->results[0].error;
     int marker = reply->results[1].error;
     if (node == CONCLAVE_NO_NODE && c->expected == CAS_ABSENT && c->parent != NULL) {
-        ensure(c, c->parent);
+        cas_ensure(c, c->parent);
     } else if (node != 0 && node != CONCLAVE_RUNTIME_INCONSISTENCY) {
         end_write(c, node, NULL);
     } else if (marker == CONCLAVE_NO_NODE && c->marked) {
         c->marked = false; /* somebody removed it: made again, by the same write */
-        run(c);
+        compare_and_set_run(c);
     } else if (marker == CONCLAVE_NO_NODE) {
-        ensure(c, c->folder);
+        cas_ensure(c, c->folder);
     } else if (marker == CONCLAVE_NODE_EXISTS) {
         doubt(c, CONCLAVE_CONNECTION_LOSS); /* an answer that was lost made it: it knows */
     } else {
@@ -242,7 +242,7 @@ static void on_node(struct step *step, const struct conclave_reply *reply)
     bool there = reply->error == 0;
     if (there ? reply->stat.version == c->expected : c->expected == CAS_ABSENT) {
         c->phase = CAS_SEND;
-        run(c);
+        compare_and_set_run(c);
     } else {
         int error = !there                      ? CONCLAVE_NO_NODE
                     : c->expected == CAS_ABSENT ? CONCLAVE_NODE_EXISTS
@@ -272,10 +272,10 @@ static void on_marker(struct step *step, const struct conclave_reply *reply)
         return;
     }
     c->phase = CAS_NODE;
-    run(c);
+    compare_and_set_run(c);
 }
 
-static void on_synced(struct step *step, const struct conclave_reply *reply)
+static void compare_and_set_on_synced(struct step *step, const struct conclave_reply *reply)
 {
     struct cas *c = CONTAINER_OF(step, struct cas, step);
     c->synced = reply->error == 0;
@@ -283,14 +283,14 @@ static void on_synced(struct step *step, const struct conclave_reply *reply)
         doubt(c, reply->error);
         return;
     }
-    run(c);
+    compare_and_set_run(c);
 }
 
 static void recover(struct cas *c)
 {
     if (!c->synced) {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, c->path, 0);
-        step_submit(&c->step, &op, on_synced);
+        step_submit(&c->step, &op, compare_and_set_on_synced);
         return;
     }
     bool marker = c->phase == CAS_MARKER;
@@ -331,12 +331,12 @@ static void on_removed(struct step *step, const struct conclave_reply *reply)
         return;
     }
     if (reply->error != CONCLAVE_CONNECTION_LOSS) {
-        retry_later(c);
+        compare_and_set_retry_later(c);
     }
-    run(c);
+    compare_and_set_run(c);
 }
 
-static void run(struct cas *c)
+static void compare_and_set_run(struct cas *c)
 {
     if (c->phase == CAS_ENDED || c->step.busy || c->ensuring) {
         return;
@@ -344,7 +344,7 @@ static void run(struct cas *c)
     if (c->ending && c->phase == CAS_IDLE) {
         c->phase = CAS_REMOVE;
     }
-    enum conclave_state state = client_state(client_of(c));
+    enum conclave_state state = client_state(compare_and_set_client_of(c));
     if (state_is_final(state)) {
         if (c->phase == CAS_REMOVE) {
             ended(c);
@@ -372,9 +372,9 @@ static void run(struct cas *c)
     }
 }
 
-static void on_retry(struct conclave_client *client, void *ctx)
+static void compare_and_set_on_retry(struct conclave_client *client, void *ctx)
 {
-    run(ctx);
+    compare_and_set_run(ctx);
 }
 
 /* Nobody waits for a link any more. */
@@ -395,7 +395,7 @@ static void give_up(struct cas *c)
 void cas_on_state(struct cas *c, enum conclave_state state)
 {
     if (recipes_connected(c->owner->rt) || state_is_final(state)) {
-        client_timer_stop(client_of(c), &c->retry);
+        client_timer_stop(compare_and_set_client_of(c), &c->retry);
     }
     if (state == CONCLAVE_STATE_SUSPENDED || state == CONCLAVE_STATE_LOST) {
         c->synced = false;
@@ -406,7 +406,7 @@ void cas_on_state(struct cas *c, enum conclave_state state)
     if (state == CONCLAVE_STATE_LOST && c->ending && !c->step.busy && !c->ensuring) {
         give_up(c);
     }
-    run(c);
+    compare_and_set_run(c);
 }
 
 void cas_write(struct cas *c, const void *data, size_t len, int32_t expected)
@@ -417,7 +417,7 @@ void cas_write(struct cas *c, const void *data, size_t len, int32_t expected)
     c->number++;
     c->tried = false;
     c->phase = CAS_SEND;
-    run(c);
+    compare_and_set_run(c);
 }
 
 bool cas_cancel(struct cas *c)
@@ -433,7 +433,7 @@ bool cas_cancel(struct cas *c)
 void cas_end(struct cas *c)
 {
     c->ending = true;
-    run(c);
+    compare_and_set_run(c);
 }
 
 int cas_init(struct cas *c, const char *path)
@@ -460,13 +460,13 @@ void cas_begin(struct cas *c, struct handle *owner)
     step_init(&c->step, owner);
     step_init(&c->sweep_step, owner);
     ensure_path_init(&c->ensure, owner);
-    client_timer_init(&c->retry, on_retry, c);
+    client_timer_init(&c->retry, compare_and_set_on_retry, c);
 }
 
 void cas_finish(struct cas *c)
 {
     if (c->owner != NULL) {
-        client_timer_stop(client_of(c), &c->retry);
+        client_timer_stop(compare_and_set_client_of(c), &c->retry);
         ensure_path_finish(&c->ensure);
     }
     names_clear(c);

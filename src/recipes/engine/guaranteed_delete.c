@@ -33,7 +33,7 @@ static void deletion_end(struct deletion *d)
     recipes_unref(rt);
 }
 
-static void retry_later(struct deletes *deletes)
+static void guaranteed_delete_retry_later(struct deletes *deletes)
 {
     struct conclave_client *client = deletes->rt->client;
     if (!client_timer_active(&deletes->retry)) {
@@ -56,8 +56,8 @@ static bool is_over(const struct conclave_client *client, const struct deletion 
            error == CONCLAVE_SESSION_EXPIRED;
 }
 
-static void on_deleted(struct conclave_client *client, const struct conclave_reply *reply,
-                       void *ctx)
+static void guaranteed_delete_on_deleted(struct conclave_client *client,
+                                         const struct conclave_reply *reply, void *ctx)
 {
     struct deletion *d = ctx;
     d->in_flight = false;
@@ -67,18 +67,18 @@ static void on_deleted(struct conclave_client *client, const struct conclave_rep
     }
     /* A lost link is followed by a state that sends again; all else is tried again until the
      * session ends. */
-    retry_later(d->deletes);
+    guaranteed_delete_retry_later(d->deletes);
 }
 
 static void deletion_send(struct deletion *d)
 {
     struct conclave_client *client = d->deletes->rt->client;
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_DELETE, d->path, -1);
-    int error = client_submit(client, &op, on_deleted, d);
+    int error = client_submit(client, &op, guaranteed_delete_on_deleted, d);
     if (error == 0) {
         d->in_flight = true;
     } else if (error != CONCLAVE_ECLOSED) { /* then CLOSED is on its way and ends it */
-        retry_later(d->deletes);
+        guaranteed_delete_retry_later(d->deletes);
     }
 }
 
@@ -95,7 +95,7 @@ static void send_all(struct deletes *deletes)
     }
 }
 
-static void on_retry(struct conclave_client *client, void *ctx)
+static void guaranteed_delete_on_retry(struct conclave_client *client, void *ctx)
 {
     send_all(ctx);
 }
@@ -104,7 +104,7 @@ void deletes_init(struct deletes *deletes, struct conclave_recipes *rt)
 {
     deletes->rt = rt;
     list_init(&deletes->pending);
-    client_timer_init(&deletes->retry, on_retry, deletes);
+    client_timer_init(&deletes->retry, guaranteed_delete_on_retry, deletes);
 }
 
 struct deletion *deletion_create(const char *path)

@@ -221,7 +221,7 @@ static void on_deadline(struct conclave_client *client, void *ctx)
     call_stop(ctx, CONCLAVE_ETIMEDOUT);
 }
 
-static void on_retry(struct conclave_client *client, void *ctx)
+static void handle_calls_on_retry(struct conclave_client *client, void *ctx)
 {
     call_run(ctx);
 }
@@ -272,7 +272,7 @@ void call_init(struct call *call, struct host *host, const struct call_class *cl
     call->host = host;
     call->class = class;
     client_timer_init(&call->deadline, on_deadline, call);
-    client_timer_init(&call->retry, on_retry, call);
+    client_timer_init(&call->retry, handle_calls_on_retry, call);
     list_push_back(&host->calls, &call->link);
 }
 

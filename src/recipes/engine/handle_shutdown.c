@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-static struct conclave_client *client_of(const struct closing *c)
+static struct conclave_client *handle_shutdown_client_of(const struct closing *c)
 {
     return c->handle->rt->client;
 }
@@ -19,7 +19,7 @@ void closing_begin(struct closing *c, int why)
     if (!c->ending) {
         c->ending = true;
         c->why = why;
-        client_notify(client_of(c));
+        client_notify(handle_shutdown_client_of(c));
     }
 }
 
@@ -33,7 +33,7 @@ void closing_done(struct closing *c)
 
 bool closing_tell(struct closing *c, void (*call)(void *self, int why), void *self)
 {
-    struct conclave_client *client = client_of(c);
+    struct conclave_client *client = handle_shutdown_client_of(c);
     if (!c->due || c->told) {
         return false;
     }
@@ -51,7 +51,7 @@ bool closing_tell(struct closing *c, void (*call)(void *self, int why), void *se
 
 void closing_ask(struct closing *c, void (*run)(void *self), void *self)
 {
-    struct conclave_client *client = client_of(c);
+    struct conclave_client *client = handle_shutdown_client_of(c);
     if (client_check(client) != 0) {
         return;
     }
@@ -70,7 +70,7 @@ static bool returned(void *ctx)
 
 int closing_wait(struct closing *c, int64_t timeout_ms)
 {
-    struct conclave_client *client = client_of(c);
+    struct conclave_client *client = handle_shutdown_client_of(c);
     int error = recipes_may_block(c->handle->rt);
     if (error != 0) {
         return error;
@@ -85,7 +85,7 @@ int closing_wait(struct closing *c, int64_t timeout_ms)
 
 void closing_destroy(struct closing *c)
 {
-    struct conclave_client *client = client_of(c);
+    struct conclave_client *client = handle_shutdown_client_of(c);
     if (client_check(client) != 0) {
         return; /* in a child of fork the memory goes with the child */
     }

@@ -125,7 +125,7 @@ enum place_verdict place_judge_first(const struct place *p, const struct line_en
     return PLACE_BEHIND;
 }
 
-static void on_children(struct step *step, const struct conclave_reply *reply);
+static void line_position_on_children(struct step *step, const struct conclave_reply *reply);
 
 /* With a watch on all children if it waits for a change among them. */
 static void list_children(struct place *p)
@@ -135,7 +135,7 @@ static void list_children(struct place *p)
         p->class->trouble(p, CONCLAVE_ENOMEM);
         return;
     }
-    submit(p, &op, on_children);
+    submit(p, &op, line_position_on_children);
 }
 
 /* The list is in order: we are not in it, have to wait, or are free. */
@@ -266,7 +266,7 @@ int place_contenders(const struct place *p, const struct conclave_reply *reply,
     return error;
 }
 
-static void on_children(struct step *step, const struct conclave_reply *reply)
+static void line_position_on_children(struct step *step, const struct conclave_reply *reply)
 {
     struct place *p = CONTAINER_OF(step, struct place, step);
     struct line_entry *list = NULL;

@@ -14,7 +14,7 @@ enum {
 
 static const char HEAD[] = "conclave-member ";
 
-static void run(struct member *m);
+static void persistent_node_run(struct member *m);
 
 /* --- data ------------------------------------------------------------------------ */
 
@@ -87,12 +87,12 @@ static bool is_mine(const struct member *m, const struct conclave_reply *reply)
 
 /* --- what is known --------------------------------------------------------------- */
 
-static struct conclave_client *client_of(const struct member *m)
+static struct conclave_client *persistent_node_client_of(const struct member *m)
 {
     return m->owner->rt->client;
 }
 
-static void settle(struct member *m, enum member_place place)
+static void persistent_node_settle(struct member *m, enum member_place place)
 {
     m->place = place;
     if (place == MEMBER_DOUBT) {
@@ -103,24 +103,25 @@ static void settle(struct member *m, enum member_place place)
 
 static void wait_ms(struct member *m, int64_t ms)
 {
-    client_timer_start(client_of(m), &m->retry, client_now_ns(client_of(m)) + ms * 1000000);
+    client_timer_start(persistent_node_client_of(m), &m->retry,
+                       client_now_ns(persistent_node_client_of(m)) + ms * 1000000);
 }
 
 /* What an answer that is no answer means: looked for on the next link, or in a while; or never. */
-static void trouble(struct member *m, int error)
+static void persistent_node_trouble(struct member *m, int error)
 {
     if (error_is_fatal(error)) {
         if (m->leaving) {
             m->left = true; /* it goes with the session */
-            settle(m, MEMBER_NOWHERE);
+            persistent_node_settle(m, MEMBER_NOWHERE);
         } else {
             m->halted = true;
-            settle(m, MEMBER_DOUBT); /* what stands has still to be removed */
+            persistent_node_settle(m, MEMBER_DOUBT); /* what stands has still to be removed */
             m->failed(m, error);
         }
         return;
     }
-    settle(m, MEMBER_DOUBT);
+    persistent_node_settle(m, MEMBER_DOUBT);
     if (error != CONCLAVE_CONNECTION_LOSS) {
         wait_ms(m, RETRY_MS);
     }
@@ -131,17 +132,17 @@ static void stands(struct member *m, const struct conclave_stat *stat)
     m->version = stat->version;
     m->czxid = stat->czxid;
     m->session_id = stat->ephemeral_owner;
-    settle(m, MEMBER_STANDS);
+    persistent_node_settle(m, MEMBER_STANDS);
 }
 
 /* --- looking ---------------------------------------------------------------------- */
 
 static void gone(struct member *m)
 {
-    bool stood = m->czxid != 0 && m->session_id == client_session_id(client_of(m));
-    int64_t now = client_now_ns(client_of(m));
+    bool stood = m->czxid != 0 && m->session_id == client_session_id(persistent_node_client_of(m));
+    int64_t now = client_now_ns(persistent_node_client_of(m));
     m->czxid = 0;
-    settle(m, MEMBER_NOWHERE);
+    persistent_node_settle(m, MEMBER_NOWHERE);
     if (stood && !m->leaving) { /* somebody deleted it: not a reason to make it without end */
         if (m->lost_ns != 0 && now - m->lost_ns < (int64_t)BACKOFF_MS * 1000000) {
             wait_ms(m, BACKOFF_MS);
@@ -157,39 +158,39 @@ static void on_looked(struct step *step, const struct conclave_reply *reply)
     if (reply->error == CONCLAVE_NO_NODE) {
         gone(m);
     } else if (reply->error != 0) {
-        trouble(m, reply->error);
+        persistent_node_trouble(m, reply->error);
     } else if (!is_mine(m, reply)) {
         m->czxid = reply->stat.czxid;
         m->session_id = 0;
-        settle(m, MEMBER_OTHER);
-    } else if (reply->stat.ephemeral_owner != client_session_id(client_of(m))) {
+        persistent_node_settle(m, MEMBER_OTHER);
+    } else if (reply->stat.ephemeral_owner != client_session_id(persistent_node_client_of(m))) {
         m->version = reply->stat.version;
         m->czxid = reply->stat.czxid;
         m->session_id = 0;
-        settle(m, MEMBER_GHOST);
+        persistent_node_settle(m, MEMBER_GHOST);
     } else {
         m->dirty = reply->data_len != m->data_len ||
                    (m->data_len > 0 && memcmp(reply->data, m->data, m->data_len) != 0);
         stands(m, &reply->stat);
     }
-    run(m);
+    persistent_node_run(m);
 }
 
-static void on_synced(struct step *step, const struct conclave_reply *reply)
+static void persistent_node_on_synced(struct step *step, const struct conclave_reply *reply)
 {
     struct member *m = CONTAINER_OF(step, struct member, step);
     m->synced = reply->error == 0;
     if (!m->synced) {
-        trouble(m, reply->error);
+        persistent_node_trouble(m, reply->error);
     }
-    run(m);
+    persistent_node_run(m);
 }
 
-static void look(struct member *m)
+static void persistent_node_look(struct member *m)
 {
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, m->path, 0);
     if (m->place == MEMBER_DOUBT && !m->synced) {
-        step_submit(&m->step, &op, on_synced);
+        step_submit(&m->step, &op, persistent_node_on_synced);
         return;
     }
     op.type = CONCLAVE_OP_GET;
@@ -207,9 +208,9 @@ static void on_parent(struct ensure_path *ensure, int error)
     struct member *m = CONTAINER_OF(ensure, struct member, ensure);
     m->ensuring = false;
     if (error != 0) {
-        trouble(m, error);
+        persistent_node_trouble(m, error);
     }
-    run(m);
+    persistent_node_run(m);
 }
 
 static void on_created(struct step *step, const struct conclave_reply *reply)
@@ -219,7 +220,7 @@ static void on_created(struct step *step, const struct conclave_reply *reply)
         m->dirty = m->step_generation != m->data_generation;
         stands(m, &reply->stat);
     } else if (reply->error == 0 || reply->error == CONCLAVE_NODE_EXISTS) {
-        settle(m, MEMBER_DOUBT);
+        persistent_node_settle(m, MEMBER_DOUBT);
     } else if (reply->error == CONCLAVE_NO_NODE && !m->leaving) {
         m->ensuring = true;
         int error = ensure_path_start(&m->ensure, m->parent, m->acl, m->acl_count, on_parent);
@@ -228,9 +229,9 @@ static void on_created(struct step *step, const struct conclave_reply *reply)
             wait_ms(m, RETRY_MS);
         }
     } else if (reply->error != CONCLAVE_NO_NODE) {
-        trouble(m, reply->error);
+        persistent_node_trouble(m, reply->error);
     }
-    run(m);
+    persistent_node_run(m);
 }
 
 static struct conclave_op create_op(const struct member *m)
@@ -254,11 +255,11 @@ static void on_replaced(struct step *step, const struct conclave_reply *reply)
     struct member *m = CONTAINER_OF(step, struct member, step);
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE &&
         reply->error != CONCLAVE_BAD_VERSION && reply->error != CONCLAVE_NODE_EXISTS) {
-        trouble(m, reply->error);
+        persistent_node_trouble(m, reply->error);
     } else {
-        settle(m, MEMBER_DOUBT);
+        persistent_node_settle(m, MEMBER_DOUBT);
     }
-    run(m);
+    persistent_node_run(m);
 }
 
 /* No moment without the node: who watches sees one of a new creation in place of the old one. */
@@ -277,25 +278,25 @@ static void on_set(struct step *step, const struct conclave_reply *reply)
         m->version = reply->stat.version;
         m->dirty = m->step_generation != m->data_generation;
     } else if (reply->error == CONCLAVE_NO_NODE || reply->error == CONCLAVE_BAD_VERSION) {
-        settle(m, MEMBER_DOUBT);
+        persistent_node_settle(m, MEMBER_DOUBT);
     } else {
-        trouble(m, reply->error);
+        persistent_node_trouble(m, reply->error);
     }
-    run(m);
+    persistent_node_run(m);
 }
 
-static void on_deleted(struct step *step, const struct conclave_reply *reply)
+static void persistent_node_on_deleted(struct step *step, const struct conclave_reply *reply)
 {
     struct member *m = CONTAINER_OF(step, struct member, step);
     if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE) {
         m->left = true;
-        settle(m, MEMBER_NOWHERE);
+        persistent_node_settle(m, MEMBER_NOWHERE);
     } else if (reply->error == CONCLAVE_BAD_VERSION) {
-        settle(m, MEMBER_DOUBT);
+        persistent_node_settle(m, MEMBER_DOUBT);
     } else {
-        trouble(m, reply->error);
+        persistent_node_trouble(m, reply->error);
     }
-    run(m);
+    persistent_node_run(m);
 }
 
 /* --- the machine ------------------------------------------------------------------- */
@@ -305,10 +306,10 @@ static void run_leaving(struct member *m)
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_DELETE, m->path, m->version);
     switch (m->place) {
     case MEMBER_DOUBT:
-        look(m);
+        persistent_node_look(m);
         break;
     case MEMBER_STANDS:
-        step_submit(&m->step, &op, on_deleted);
+        step_submit(&m->step, &op, persistent_node_on_deleted);
         break;
     case MEMBER_GHOST: /* it goes with its session */
     case MEMBER_NOWHERE:
@@ -333,11 +334,11 @@ static void run_joined(struct member *m)
         m->step_generation = m->data_generation;
         step_submit(&m->step, &op, on_set);
     } else if (!m->watch.armed) {
-        look(m);
+        persistent_node_look(m);
     }
 }
 
-static void run(struct member *m)
+static void persistent_node_run(struct member *m)
 {
     if (!m->active || m->left || m->step.busy || m->ensuring || (m->halted && !m->leaving)) {
         return;
@@ -358,7 +359,7 @@ static void run(struct member *m)
         create(m);
         break;
     case MEMBER_DOUBT:
-        look(m);
+        persistent_node_look(m);
         break;
     case MEMBER_GHOST:
         replace(m);
@@ -368,7 +369,7 @@ static void run(struct member *m)
         break;
     case MEMBER_OTHER:
         if (!m->watch.armed) {
-            look(m);
+            persistent_node_look(m);
         }
         break;
     }
@@ -377,17 +378,17 @@ static void run(struct member *m)
 static void on_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
     struct member *m = CONTAINER_OF(slot, struct member, watch);
-    run(m);
+    persistent_node_run(m);
 }
 
-static void on_retry(struct conclave_client *client, void *ctx)
+static void persistent_node_on_retry(struct conclave_client *client, void *ctx)
 {
-    run(ctx);
+    persistent_node_run(ctx);
 }
 
 void member_on_state(struct member *m, enum conclave_state state)
 {
-    struct conclave_client *client = client_of(m);
+    struct conclave_client *client = persistent_node_client_of(m);
     if (!m->active) {
         return;
     }
@@ -396,16 +397,17 @@ void member_on_state(struct member *m, enum conclave_state state)
         m->left = m->left || m->leaving;
         m->czxid = 0;
         m->session_id = 0;
-        settle(m, MEMBER_DOUBT); /* the server may be later than we to end the session */
+        persistent_node_settle(
+            m, MEMBER_DOUBT); /* the server may be later than we to end the session */
     } else if (state == CONCLAVE_STATE_SUSPENDED) {
-        settle(m, m->place == MEMBER_NOWHERE ? MEMBER_NOWHERE : MEMBER_DOUBT);
+        persistent_node_settle(m, m->place == MEMBER_NOWHERE ? MEMBER_NOWHERE : MEMBER_DOUBT);
     } else if (recipes_connected(m->owner->rt)) {
         client_timer_stop(client, &m->retry);
         if (!had_session(m, client_session_id(client))) {
             m->sessions[m->sessions_next++ % MEMBER_SESSIONS] = client_session_id(client);
         }
     }
-    run(m);
+    persistent_node_run(m);
 }
 
 bool member_is_in(const struct member *m)
@@ -420,16 +422,16 @@ void member_init(struct member *m, struct handle *owner)
     step_init(&m->step, owner);
     ensure_path_init(&m->ensure, owner);
     watch_slot_init(&m->watch, owner, on_watch);
-    client_timer_init(&m->retry, on_retry, m);
+    client_timer_init(&m->retry, persistent_node_on_retry, m);
 }
 
 void member_start(struct member *m)
 {
     m->active = true;
     if (recipes_connected(m->owner->rt)) {
-        m->sessions[m->sessions_next++] = client_session_id(client_of(m));
+        m->sessions[m->sessions_next++] = client_session_id(persistent_node_client_of(m));
     }
-    run(m);
+    persistent_node_run(m);
 }
 
 void member_set_data_take(struct member *m, char *data, size_t len)
@@ -439,7 +441,7 @@ void member_set_data_take(struct member *m, char *data, size_t len)
     m->data_len = len;
     m->data_generation++;
     m->dirty = true;
-    run(m);
+    persistent_node_run(m);
 }
 
 void member_leave(struct member *m)
@@ -448,14 +450,14 @@ void member_leave(struct member *m)
         return;
     }
     m->leaving = true;
-    enum conclave_state state = client_state(client_of(m));
+    enum conclave_state state = client_state(persistent_node_client_of(m));
     bool ended = state == CONCLAVE_STATE_LOST || state_is_final(state);
     if (!m->active || (ended && !m->step.busy)) {
         m->left = true;
         m->changed(m);
         return;
     }
-    run(m);
+    persistent_node_run(m);
 }
 
 void member_finish(struct member *m)
@@ -463,7 +465,7 @@ void member_finish(struct member *m)
     if (m->owner == NULL) {
         return;
     }
-    client_timer_stop(client_of(m), &m->retry);
+    client_timer_stop(persistent_node_client_of(m), &m->retry);
     watch_slot_clear(&m->watch);
     ensure_path_finish(&m->ensure);
     free(m->data);

@@ -117,7 +117,7 @@ static void end(struct protected_create *create, int error)
     create->done(create, error, NULL, NULL);
 }
 
-static void on_deleted(void *ctx)
+static void protected_create_on_deleted(void *ctx)
 {
     struct protected_create *create = ctx;
     struct handle *owner = create->owner;
@@ -126,14 +126,15 @@ static void on_deleted(void *ctx)
 }
 
 /* It may be that the node stands, and just now there is no memory to find out. */
-static void retry_later(struct protected_create *create, enum protected_phase phase)
+static void protected_create_retry_later(struct protected_create *create,
+                                         enum protected_phase phase)
 {
     struct conclave_client *client = create->owner->rt->client;
     create->phase = phase;
     client_timer_start(client, &create->retry, client_now_ns(client) + (int64_t)RETRY_MS * 1000000);
 }
 
-static void on_retry(struct conclave_client *client, void *ctx)
+static void protected_create_on_retry(struct conclave_client *client, void *ctx)
 {
     protected_create_run(ctx);
 }
@@ -148,19 +149,20 @@ static void accept(struct protected_create *create, char *path, const struct con
     }
     create->phase = PROTECTED_DELETE;
     handle_ref(create->owner);
-    int error = deletes_add(&create->owner->rt->deletes, path, on_deleted, create);
+    int error = deletes_add(&create->owner->rt->deletes, path, protected_create_on_deleted, create);
     free(path);
     if (error != 0) {
-        retry_later(create, PROTECTED_RECOVER);
+        protected_create_retry_later(create, PROTECTED_RECOVER);
         handle_unref(create->owner);
     }
 }
 
 /* A step failed in a way that asks for the next link; or for an end. */
-static void trouble(struct protected_create *create, int error, enum protected_phase phase)
+static void protected_create_trouble(struct protected_create *create, int error,
+                                     enum protected_phase phase)
 {
     if (error == CONCLAVE_ENOMEM) {
-        retry_later(create, phase);
+        protected_create_retry_later(create, phase);
     } else if (error_is_unknown(error)) {
         create->phase = phase;
         protected_create_run(create);
@@ -213,7 +215,7 @@ static void on_examined(struct step *step, const struct conclave_reply *reply)
     }
     if (error != 0) {
         found_clear(create);
-        trouble(create, error, PROTECTED_RECOVER);
+        protected_create_trouble(create, error, PROTECTED_RECOVER);
         return;
     }
     create->examined++;
@@ -235,14 +237,14 @@ static void on_listed(struct step *step, const struct conclave_reply *reply)
 {
     struct protected_create *create = CONTAINER_OF(step, struct protected_create, step);
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
-        trouble(create, reply->error, PROTECTED_RECOVER);
+        protected_create_trouble(create, reply->error, PROTECTED_RECOVER);
         return;
     }
     found_clear(create);
     size_t count = reply->error == 0 ? reply->children_count : 0;
     create->found = calloc(count == 0 ? 1 : count, sizeof *create->found);
     if (create->found == NULL) {
-        retry_later(create, PROTECTED_RECOVER);
+        protected_create_retry_later(create, PROTECTED_RECOVER);
         return;
     }
     for (size_t i = 0; i < count; i++) {
@@ -250,7 +252,7 @@ static void on_listed(struct step *step, const struct conclave_reply *reply)
             char *path = path_join(create->node.parent, reply->children[i]);
             if (path == NULL) {
                 found_clear(create);
-                retry_later(create, PROTECTED_RECOVER);
+                protected_create_retry_later(create, PROTECTED_RECOVER);
                 return;
             }
             create->found[create->found_count++] = path;
@@ -259,11 +261,11 @@ static void on_listed(struct step *step, const struct conclave_reply *reply)
     examine(create);
 }
 
-static void on_synced(struct step *step, const struct conclave_reply *reply)
+static void protected_create_on_synced(struct step *step, const struct conclave_reply *reply)
 {
     struct protected_create *create = CONTAINER_OF(step, struct protected_create, step);
     if (reply->error != 0) {
-        trouble(create, reply->error, PROTECTED_RECOVER);
+        protected_create_trouble(create, reply->error, PROTECTED_RECOVER);
         return;
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, create->node.parent, 0);
@@ -277,7 +279,7 @@ static void on_parent(struct ensure_path *ensure, int error)
     struct protected_create *create = CONTAINER_OF(ensure, struct protected_create, ensure);
     create->ensuring = false;
     if (error != 0) {
-        trouble(create, error, PROTECTED_CREATE);
+        protected_create_trouble(create, error, PROTECTED_CREATE);
     } else {
         protected_create_run(create);
     }
@@ -297,13 +299,14 @@ static void on_created(struct step *step, const struct conclave_reply *reply)
         return;
     }
     if (reply->error != 0) {
-        trouble(create, reply->error, PROTECTED_RECOVER);
+        protected_create_trouble(create, reply->error, PROTECTED_RECOVER);
         return;
     }
     char *path = reply->has_stat ? strdup(reply->path) : NULL;
     if (path == NULL) { /* its stat is needed; without memory it is looked up, too */
-        trouble(create, reply->has_stat ? CONCLAVE_ENOMEM : CONCLAVE_CONNECTION_LOSS,
-                PROTECTED_RECOVER);
+        protected_create_trouble(create,
+                                 reply->has_stat ? CONCLAVE_ENOMEM : CONCLAVE_CONNECTION_LOSS,
+                                 PROTECTED_RECOVER);
         return;
     }
     accept(create, path, &reply->stat);
@@ -346,7 +349,7 @@ void protected_create_run(struct protected_create *create)
         create_submit(create);
     } else {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, create->node.parent, 0);
-        step_submit(&create->step, &op, on_synced);
+        step_submit(&create->step, &op, protected_create_on_synced);
     }
 }
 
@@ -358,7 +361,7 @@ void protected_create_init(struct protected_create *create, struct handle *owner
     create->owner = owner;
     create->done = done;
     step_init(&create->step, owner);
-    client_timer_init(&create->retry, on_retry, create);
+    client_timer_init(&create->retry, protected_create_on_retry, create);
     ensure_path_init(&create->ensure, owner);
 }
 

@@ -45,7 +45,7 @@ static void tell_failed(struct conclave_recipes *rt)
     }
 }
 
-static void on_retry(struct conclave_client *client, void *ctx)
+static void recipe_runtime_on_retry(struct conclave_client *client, void *ctx)
 {
     struct conclave_recipes *rt = ctx;
     recipes_ref(rt);
@@ -88,7 +88,7 @@ int conclave_recipes_create(struct conclave_client *client, struct conclave_reci
     rt->listener.ctx = rt;
     list_init(&rt->handles);
     list_init(&rt->failed);
-    client_timer_init(&rt->retry, on_retry, rt);
+    client_timer_init(&rt->retry, recipe_runtime_on_retry, rt);
     lease_init(&rt->lease, rt);
     deletes_init(&rt->deletes, rt);
     client_lock(client);

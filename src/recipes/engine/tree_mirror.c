@@ -31,7 +31,7 @@ struct node {
     bool dead;    /* out of the picture; freed when it is answered */
 };
 
-static void run(struct mirror *m);
+static void tree_mirror_run(struct mirror *m);
 
 /* --- items ----------------------------------------------------------------------- */
 
@@ -91,7 +91,7 @@ static void on_data_watch(struct watch_slot *slot, enum conclave_event_type type
     struct node *n = CONTAINER_OF(slot, struct node, data);
     if (!n->dead) {
         want(n, true, false);
-        run(n->mirror);
+        tree_mirror_run(n->mirror);
     }
 }
 
@@ -100,7 +100,7 @@ static void on_names_watch(struct watch_slot *slot, enum conclave_event_type typ
     struct node *n = CONTAINER_OF(slot, struct node, names);
     if (!n->dead) {
         want(n, false, true);
-        run(n->mirror);
+        tree_mirror_run(n->mirror);
     }
 }
 
@@ -167,7 +167,7 @@ static void children_drop(struct node *n)
 
 /* --- reading --------------------------------------------------------------------- */
 
-static void retry_later(struct mirror *m)
+static void tree_mirror_retry_later(struct mirror *m)
 {
     struct conclave_client *client = m->owner->rt->client;
     client_timer_start(client, &m->retry, client_now_ns(client) + (int64_t)RETRY_MS * 1000000);
@@ -177,10 +177,10 @@ static void retry_later(struct mirror *m)
 static void read_all_later(struct mirror *m)
 {
     m->refresh = true;
-    retry_later(m);
+    tree_mirror_retry_later(m);
 }
 
-static void trouble(struct mirror *m, int error)
+static void tree_mirror_trouble(struct mirror *m, int error)
 {
     if (error == CONCLAVE_ENOMEM) {
         read_all_later(m);
@@ -188,7 +188,7 @@ static void trouble(struct mirror *m, int error)
         m->active = false;
         m->failed(m, error);
     } else if (error != CONCLAVE_CONNECTION_LOSS) {
-        retry_later(m);
+        tree_mirror_retry_later(m);
     }
 }
 
@@ -259,7 +259,7 @@ static bool answered(struct node *n, const struct conclave_reply *reply)
     }
     if (n->dead) {
         node_free(n);
-        run(m);
+        tree_mirror_run(m);
         return false;
     }
     return true;
@@ -277,7 +277,7 @@ static void node_trouble(struct node *n, int error, bool children)
     }
     n->want_data = n->want_data || !children;
     n->want_children = n->want_children || children;
-    trouble(n->mirror, error);
+    tree_mirror_trouble(n->mirror, error);
 }
 
 static void on_data(struct step *step, const struct conclave_reply *reply)
@@ -307,7 +307,7 @@ static void on_data(struct step *step, const struct conclave_reply *reply)
         saw(n, reply);
         want(n, false, false);
     }
-    run(m);
+    tree_mirror_run(m);
 }
 
 static int take_names(struct node *n, const struct conclave_reply *reply)
@@ -355,11 +355,11 @@ static void on_names(struct step *step, const struct conclave_reply *reply)
     } else {
         int error = take_names(n, reply);
         if (error != 0) {
-            trouble(m, error);
+            tree_mirror_trouble(m, error);
         }
         want(n, false, false);
     }
-    run(m);
+    tree_mirror_run(m);
 }
 
 /* Sends one read of the node. */
@@ -422,8 +422,8 @@ static void look_at(struct mirror *m, const char *path)
     want(n, true, false);
 }
 
-static void on_event(struct conclave_client *client, enum conclave_event_type type,
-                     const char *path, void *ctx)
+static void tree_mirror_on_event(struct conclave_client *client, enum conclave_event_type type,
+                                 const char *path, void *ctx)
 {
     struct mirror *m = ctx;
     handle_ref(m->owner);
@@ -442,7 +442,7 @@ static void on_event(struct conclave_client *client, enum conclave_event_type ty
         look_at(m, path);
         break;
     }
-    run(m);
+    tree_mirror_run(m);
     handle_unref(m->owner);
 }
 
@@ -450,7 +450,7 @@ static void watch_forget(struct mirror *m)
 {
     if (m->watching) {
         m->watching = false;
-        (void)client_watch_forget(m->owner->rt->client, m->path, on_event, m);
+        (void)client_watch_forget(m->owner->rt->client, m->path, tree_mirror_on_event, m);
     }
 }
 
@@ -470,15 +470,16 @@ static void on_watching(struct step *step, const struct conclave_reply *reply)
         /* Servers that do not know the request end the link; others lose it by chance. */
         m->one_shot = ++m->refused >= REFUSALS_MAX;
     } else if (m->active) {
-        trouble(m, reply->error);
+        tree_mirror_trouble(m, reply->error);
     }
-    run(m);
+    tree_mirror_run(m);
 }
 
 static void watch_branch(struct mirror *m)
 {
     struct conclave_op op = conclave_op_add_watch(
-        m->path, m->depth == 0 ? CONCLAVE_WATCH_PERSISTENT : CONCLAVE_WATCH_RECURSIVE, on_event, m);
+        m->path, m->depth == 0 ? CONCLAVE_WATCH_PERSISTENT : CONCLAVE_WATCH_RECURSIVE,
+        tree_mirror_on_event, m);
     step_submit(&m->step, &op, on_watching);
 }
 
@@ -526,17 +527,17 @@ static void look_round(struct mirror *m)
     }
 }
 
-static void on_synced(struct step *step, const struct conclave_reply *reply)
+static void tree_mirror_on_synced(struct step *step, const struct conclave_reply *reply)
 {
     struct mirror *m = CONTAINER_OF(step, struct mirror, step);
     m->synced = reply->error == 0;
     if (!m->synced && m->active) {
-        trouble(m, reply->error);
+        tree_mirror_trouble(m, reply->error);
     }
-    run(m);
+    tree_mirror_run(m);
 }
 
-static void run(struct mirror *m)
+static void tree_mirror_run(struct mirror *m)
 {
     if (!m->active || m->step.busy || m->resuming || client_timer_active(&m->retry) ||
         !recipes_connected(m->owner->rt)) {
@@ -544,7 +545,7 @@ static void run(struct mirror *m)
     }
     if (!m->synced) {
         struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, m->path, 0);
-        step_submit(&m->step, &op, on_synced);
+        step_submit(&m->step, &op, tree_mirror_on_synced);
         return;
     }
     if (!m->watching && !m->one_shot && !m->once) {
@@ -564,7 +565,7 @@ static void run(struct mirror *m)
     look_round(m);
 }
 
-static void on_retry(struct conclave_client *client, void *ctx)
+static void tree_mirror_on_retry(struct conclave_client *client, void *ctx)
 {
     struct mirror *m = ctx;
     /* What failed has left the list of what is wanted. */
@@ -572,7 +573,7 @@ static void on_retry(struct conclave_client *client, void *ctx)
          it = map_next(&m->nodes, it)) {
         want((struct node *)(void *)it, false, false);
     }
-    run(m);
+    tree_mirror_run(m);
 }
 
 void mirror_on_state(struct mirror *m, enum conclave_state state)
@@ -591,7 +592,7 @@ void mirror_on_state(struct mirror *m, enum conclave_state state)
             tell(m);
         }
     }
-    run(m);
+    tree_mirror_run(m);
 }
 
 int mirror_init(struct mirror *m, struct handle *owner, const char *path, int depth,
@@ -610,7 +611,7 @@ int mirror_init(struct mirror *m, struct handle *owner, const char *path, int de
     map_init(&m->nodes);
     list_init(&m->wanted);
     step_init(&m->step, owner);
-    client_timer_init(&m->retry, on_retry, m);
+    client_timer_init(&m->retry, tree_mirror_on_retry, m);
     client_timer_init(&m->telling, on_telling, m);
     return 0;
 }
@@ -618,7 +619,7 @@ int mirror_init(struct mirror *m, struct handle *owner, const char *path, int de
 void mirror_start(struct mirror *m)
 {
     m->active = true;
-    run(m);
+    tree_mirror_run(m);
 }
 
 void mirror_stop(struct mirror *m)

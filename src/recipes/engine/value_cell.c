@@ -13,9 +13,9 @@ enum {
     CONFLICTS_MAX = 6, /* the pause after a conflict grows until then */
 };
 
-static void run(void *self);
+static void value_cell_run(void *self);
 
-static struct conclave_client *client_of(const struct cell *c)
+static struct conclave_client *value_cell_client_of(const struct cell *c)
 {
     return c->handle.rt->client;
 }
@@ -65,7 +65,7 @@ static void op_end(struct cell *c, struct cell_op *op, int error)
         list_push_back(&c->done, &op->link);
         handle_post(&c->handle);
     } else {
-        client_notify(client_of(c));
+        client_notify(value_cell_client_of(c));
     }
 }
 
@@ -83,7 +83,8 @@ static void remember(struct cell *c, const struct cell_value *value, char *data)
 
 static void retry_in(struct cell *c, int64_t ms)
 {
-    client_timer_start(client_of(c), &c->retry, client_now_ns(client_of(c)) + ms * 1000000);
+    client_timer_start(value_cell_client_of(c), &c->retry,
+                       client_now_ns(value_cell_client_of(c)) + ms * 1000000);
 }
 
 /* Gives the operation its share of what is there. false: no memory. */
@@ -108,7 +109,7 @@ static void write_now(struct cell *c, struct cell_op *op, int32_t expected)
 {
     if (expected == -1) {
         op_end(c, op, CONCLAVE_ESEQWRAP);
-        run(c);
+        value_cell_run(c);
         return;
     }
     c->writing = true;
@@ -125,7 +126,7 @@ static void decide(struct cell *c)
     }
     if (op->compute(c, op, &c->now) == CELL_DONE) {
         op_end(c, op, op->error);
-        run(c);
+        value_cell_run(c);
     } else {
         write_now(c, op, c->now.there ? c->now.version : CAS_ABSENT);
     }
@@ -141,7 +142,7 @@ static void on_read(struct step *step, const struct conclave_reply *reply)
         } else if (reply->error != CONCLAVE_CONNECTION_LOSS) {
             retry_in(c, RETRY_MS);
         }
-        run(c);
+        value_cell_run(c);
         return;
     }
     struct cell_value value = {.there = reply->error == 0};
@@ -218,7 +219,7 @@ static void on_cas_ended(struct cas *cas)
 {
     struct cell *c = CONTAINER_OF(cas, struct cell, cas);
     c->cas_ended = true;
-    run(c);
+    value_cell_run(c);
 }
 
 static void run_closing(struct cell *c)
@@ -234,12 +235,12 @@ static void run_closing(struct cell *c)
         cas_end(&c->cas);
     }
     if (c->cas_ended && !c->step.busy && list_empty(&c->done)) {
-        client_timer_stop(client_of(c), &c->retry);
+        client_timer_stop(value_cell_client_of(c), &c->retry);
         closing_done(&c->closing);
     }
 }
 
-static void run(void *self)
+static void value_cell_run(void *self)
 {
     struct cell *c = self;
     struct cell_op *op = first(c);
@@ -262,12 +263,12 @@ static void run(void *self)
     }
 }
 
-static void on_retry(struct conclave_client *client, void *ctx)
+static void value_cell_on_retry(struct conclave_client *client, void *ctx)
 {
-    run(ctx);
+    value_cell_run(ctx);
 }
 
-static void on_change(struct mirror *m)
+static void value_cell_on_change(struct mirror *m)
 {
     struct cell *c = CONTAINER_OF(m, struct cell, mirror);
     c->change_due = true;
@@ -278,7 +279,7 @@ static void on_watch_failed(struct mirror *m, int error)
 {
     struct cell *c = CONTAINER_OF(m, struct cell, mirror);
     closing_begin(&c->closing, error);
-    run(c);
+    value_cell_run(c);
 }
 
 static void cell_on_state(struct handle *h, enum conclave_state state)
@@ -290,11 +291,11 @@ static void cell_on_state(struct handle *h, enum conclave_state state)
                       state == CONCLAVE_STATE_CLOSED ? CONCLAVE_ECLOSED : CONCLAVE_AUTH_FAILED);
     }
     if (recipes_connected(h->rt)) {
-        client_timer_stop(client_of(c), &c->retry);
+        client_timer_stop(value_cell_client_of(c), &c->retry);
     }
     mirror_on_state(&c->mirror, state);
     cas_on_state(&c->cas, state);
-    run(c);
+    value_cell_run(c);
     handle_unref(h);
 }
 
@@ -307,11 +308,11 @@ static bool tell_done(struct cell *c)
         return false;
     }
     struct cell_op *op = CONTAINER_OF(link, struct cell_op, link);
-    client_unlock(client_of(c));
+    client_unlock(value_cell_client_of(c));
     op->tell(c, op);
     cell_op_free(op);
-    client_lock(client_of(c));
-    run(c);
+    client_lock(value_cell_client_of(c));
+    value_cell_run(c);
     return true;
 }
 
@@ -328,15 +329,15 @@ static bool tell_change(struct cell *c)
         return false;
     }
     if (mirror_view(&c->mirror, &view) != 0) {
-        client_timer_start(client_of(c), &c->again,
-                           client_now_ns(client_of(c)) + TELL_AGAIN_MS * 1000000LL);
+        client_timer_start(value_cell_client_of(c), &c->again,
+                           client_now_ns(value_cell_client_of(c)) + TELL_AGAIN_MS * 1000000LL);
         return false;
     }
     c->change_due = false;
     bool stale = !c->mirror.fresh;
-    client_unlock(client_of(c));
+    client_unlock(value_cell_client_of(c));
     c->tell_change(c, view.count > 0 ? view.items[0] : NULL, stale);
-    client_lock(client_of(c));
+    client_lock(value_cell_client_of(c));
     mirror_view_clear(&view);
     return true;
 }
@@ -383,7 +384,7 @@ int cell_open(struct cell *c, struct conclave_recipes *rt, const char *path,
     c->path = strdup(path);
     c->acl = with_acl ? acl_copy(acl, acl_count) : NULL;
     if (c->path == NULL || (with_acl && c->acl == NULL) || cas_init(&c->cas, path) != 0 ||
-        mirror_init(&c->mirror, &c->handle, path, 0, on_change, on_watch_failed) != 0) {
+        mirror_init(&c->mirror, &c->handle, path, 0, value_cell_on_change, on_watch_failed) != 0) {
         free(c->path);
         free(c->acl);
         c->acl = NULL;
@@ -409,7 +410,7 @@ int cell_open(struct cell *c, struct conclave_recipes *rt, const char *path,
     handle_init(&c->handle, rt, &cell_class);
     closing_init(&c->closing, &c->handle);
     step_init(&c->step, &c->handle);
-    client_timer_init(&c->retry, on_retry, c);
+    client_timer_init(&c->retry, value_cell_on_retry, c);
     client_timer_init(&c->again, on_again, c);
     cas_begin(&c->cas, &c->handle);
     *ret = c;
@@ -422,7 +423,7 @@ int cell_open(struct cell *c, struct conclave_recipes *rt, const char *path,
 
 int cell_submit(struct cell *c, struct cell_op *op)
 {
-    struct conclave_client *client = client_of(c);
+    struct conclave_client *client = value_cell_client_of(c);
     int error = client_check(client);
     if (error != 0) {
         cell_op_free(op);
@@ -434,7 +435,7 @@ int cell_submit(struct cell *c, struct cell_op *op)
         error = CONCLAVE_ECLOSED;
     } else {
         list_push_back(&c->ops, &op->link);
-        run(c);
+        value_cell_run(c);
     }
     client_unlock(client);
     return error;
@@ -447,7 +448,7 @@ static bool op_ended(void *ctx)
 
 int cell_call(struct cell *c, struct cell_op *op, int64_t timeout_ms, struct cell_op **ret_op)
 {
-    struct conclave_client *client = client_of(c);
+    struct conclave_client *client = value_cell_client_of(c);
     int error = recipes_may_block(c->handle.rt);
     if (error != 0) {
         cell_op_free(op);
@@ -462,7 +463,7 @@ int cell_call(struct cell *c, struct cell_op *op, int64_t timeout_ms, struct cel
     }
     handle_ref(&c->handle);
     list_push_back(&c->ops, &op->link);
-    run(c);
+    value_cell_run(c);
     error = client_wait(client, op_ended, op, client_deadline_ns(client, timeout_ms));
     if (op->ended) {
         error = op->error;
@@ -473,7 +474,7 @@ int cell_call(struct cell *c, struct cell_op *op, int64_t timeout_ms, struct cel
         c->writing = c->writing && op != first(c);
         list_remove(&op->link);
         cell_op_free(op);
-        run(c);
+        value_cell_run(c);
     }
     handle_unref(&c->handle);
     client_unlock(client);
@@ -482,7 +483,7 @@ int cell_call(struct cell *c, struct cell_op *op, int64_t timeout_ms, struct cel
 
 void cell_close(struct cell *c)
 {
-    closing_ask(&c->closing, run, c);
+    closing_ask(&c->closing, value_cell_run, c);
 }
 
 int cell_close_wait(struct cell *c, int64_t timeout_ms)

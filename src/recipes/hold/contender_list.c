@@ -11,7 +11,7 @@ struct listing {
     struct step step;
     bool kinds;
     char *path;
-    struct reading *items;
+    struct contender_reading *items;
     size_t count;
     size_t answered;
     bool done;
@@ -19,7 +19,7 @@ struct listing {
 };
 
 /* One contender that is being read. */
-struct reading {
+struct contender_reading {
     struct step step;
     struct listing *listing;
     struct listed_contender found; /* its node is NULL when it is not there */
@@ -81,7 +81,7 @@ static int listed_fill(struct conclave_participant *p, const char *node,
 
 static void on_data(struct step *step, const struct conclave_reply *reply)
 {
-    struct reading *item = CONTAINER_OF(step, struct reading, step);
+    struct contender_reading *item = CONTAINER_OF(step, struct contender_reading, step);
     struct listing *l = item->listing;
     struct conclave_participant *p = &item->found.participant;
     char *node = (char *)(uintptr_t)p->node;
@@ -141,7 +141,7 @@ static int read_all(struct listing *l, const struct line_entry *list, size_t cou
         return CONCLAVE_ENOMEM;
     }
     for (l->count = 0; l->count < count; l->count++) {
-        struct reading *item = &l->items[l->count];
+        struct contender_reading *item = &l->items[l->count];
         item->listing = l;
         step_init(&item->step, &l->handle);
         item->found.kind = list[l->count].kind;
@@ -168,7 +168,7 @@ static int read_all(struct listing *l, const struct line_entry *list, size_t cou
     return 0;
 }
 
-static void on_children(struct step *step, const struct conclave_reply *reply)
+static void contender_list_on_children(struct step *step, const struct conclave_reply *reply)
 {
     struct listing *l = CONTAINER_OF(step, struct listing, step);
     struct line_entry *list = NULL;
@@ -190,7 +190,7 @@ static void on_children(struct step *step, const struct conclave_reply *reply)
     free(list);
 }
 
-static void on_synced(struct step *step, const struct conclave_reply *reply)
+static void contender_list_on_synced(struct step *step, const struct conclave_reply *reply)
 {
     struct listing *l = CONTAINER_OF(step, struct listing, step);
     if (reply->error != 0) {
@@ -198,7 +198,7 @@ static void on_synced(struct step *step, const struct conclave_reply *reply)
         return;
     }
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, l->path, 0);
-    step_submit(&l->step, &op, on_children);
+    step_submit(&l->step, &op, contender_list_on_children);
 }
 
 static int by_place(const void *a, const void *b)
@@ -246,7 +246,7 @@ int contenders_read(struct conclave_recipes *rt, const char *path, bool kinds, i
     handle_init(&l->handle, rt, &listing_class);
     step_init(&l->step, &l->handle);
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, path, 0);
-    step_submit(&l->step, &op, on_synced);
+    step_submit(&l->step, &op, contender_list_on_synced);
     error = client_wait(client, listing_done, l, client_deadline_ns(client, timeout_ms));
     if (error == 0) {
         error = l->error != 0 ? l->error : take_list(l, ret, ret_count);

@@ -14,20 +14,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct view {
+struct elector_view {
     struct conclave_elector_view public; /* first */
     char *lock_text;
     char *active_text;
 };
 
 /* Requests of one question, and the time that is left for them. */
-struct question {
+struct elector_question {
     struct conclave_client *client;
     const char *dir;
     int64_t deadline_ns;
 };
 
-static int view_call(const struct question *q, struct conclave_op *op, struct conclave_reply **ret)
+static int view_call(const struct elector_question *q, struct conclave_op *op,
+                     struct conclave_reply **ret)
 {
     *ret = NULL;
     if (q->deadline_ns != CONCLAVE_FOREVER) {
@@ -42,8 +43,8 @@ static int view_call(const struct question *q, struct conclave_op *op, struct co
 }
 
 /* A node's text, with room for a NUL, and its stat. */
-static int view_get(const struct question *q, const char *name, char **ret_text, size_t *ret_len,
-                    struct conclave_stat *ret_stat)
+static int view_get(const struct elector_question *q, const char *name, char **ret_text,
+                    size_t *ret_len, struct conclave_stat *ret_stat)
 {
     struct conclave_reply *reply;
     char *path = text_concat(q->dir, name);
@@ -73,7 +74,7 @@ static int view_get(const struct question *q, const char *name, char **ret_text,
 }
 
 /* Name of the first in line, below dir, on the heap; NO_NODE without a line, or with an empty one. */
-static int view_first_in_line(const struct question *q, char **ret_name)
+static int view_first_in_line(const struct elector_question *q, char **ret_name)
 {
     struct conclave_reply *reply;
     struct line_entry *list = NULL;
@@ -102,7 +103,7 @@ static int view_first_in_line(const struct question *q, char **ret_name)
     return error;
 }
 
-static int view_read_lock(const struct question *q, struct view *v)
+static int view_read_lock(const struct elector_question *q, struct elector_view *v)
 {
     struct conclave_stat stat;
     size_t len;
@@ -124,7 +125,7 @@ static int view_read_lock(const struct question *q, struct view *v)
     return error == CONCLAVE_NO_NODE ? 0 : error; /* nobody has it */
 }
 
-static int view_read_active(const struct question *q, struct view *v)
+static int view_read_active(const struct elector_question *q, struct elector_view *v)
 {
     struct conclave_stat stat;
     size_t len;
@@ -140,7 +141,7 @@ static int view_read_active(const struct question *q, struct view *v)
 }
 
 static int view_begin(struct conclave_recipes *rt, const char *dir, int64_t timeout_ms,
-                      struct question *ret)
+                      struct elector_question *ret)
 {
     int error = recipes_may_block(rt);
     if (error == 0 && (dir == NULL || !path_is_valid(dir, false) || strcmp(dir, "/") == 0)) {
@@ -155,12 +156,12 @@ static int view_begin(struct conclave_recipes *rt, const char *dir, int64_t time
 int conclave_elector_view(struct conclave_recipes *rt, const char *dir, int64_t timeout_ms,
                           struct conclave_elector_view **ret)
 {
-    struct question q;
+    struct elector_question q;
     int error = view_begin(rt, dir, timeout_ms, &q);
     if (error != 0) {
         return error;
     }
-    struct view *v = calloc(1, sizeof *v);
+    struct elector_view *v = calloc(1, sizeof *v);
     if (v == NULL) {
         return CONCLAVE_ENOMEM;
     }
@@ -179,7 +180,7 @@ int conclave_elector_view(struct conclave_recipes *rt, const char *dir, int64_t 
 void conclave_elector_view_free(struct conclave_elector_view *view)
 {
     if (view != NULL) {
-        struct view *v = (struct view *)view;
+        struct elector_view *v = (struct elector_view *)view;
         free(v->lock_text);
         free(v->active_text);
         free(v);
@@ -187,8 +188,9 @@ void conclave_elector_view_free(struct conclave_elector_view *view)
 }
 
 /* The breadcrumb must stand as it was read, in the same transaction. */
-static int view_write_override(const struct question *q, int32_t crumb_version, int64_t token,
-                               const struct conclave_acl *acl, size_t acl_count, bool replace)
+static int view_write_override(const struct elector_question *q, int32_t crumb_version,
+                               int64_t token, const struct conclave_acl *acl, size_t acl_count,
+                               bool replace)
 {
     char text[24];
     struct conclave_reply *reply;
@@ -216,7 +218,7 @@ int conclave_elector_override(struct conclave_recipes *rt, const char *dir,
                               struct conclave_token token, const struct conclave_acl *acl,
                               size_t acl_count, int64_t timeout_ms)
 {
-    struct question q;
+    struct elector_question q;
     struct conclave_stat stat;
     struct conclave_breadcrumb crumb;
     char *text = NULL;

@@ -332,7 +332,7 @@ static int lock_change_begin(struct conclave_lock *l, enum name_kind to,
     return 0;
 }
 
-static int change(struct conclave_lock *l, enum name_kind to, int64_t timeout_ms)
+static int lock_api_change(struct conclave_lock *l, enum name_kind to, int64_t timeout_ms)
 {
     struct conclave_client *client = lock_rt(l)->client;
     struct lock_change_result result = {.done = false};
@@ -364,12 +364,12 @@ static int change(struct conclave_lock *l, enum name_kind to, int64_t timeout_ms
 
 int conclave_lock_downgrade(struct conclave_lock *l, int64_t timeout_ms)
 {
-    return change(l, NAME_READ, timeout_ms);
+    return lock_api_change(l, NAME_READ, timeout_ms);
 }
 
 int conclave_lock_try_upgrade(struct conclave_lock *l, int64_t timeout_ms)
 {
-    return change(l, NAME_WRITE, timeout_ms);
+    return lock_api_change(l, NAME_WRITE, timeout_ms);
 }
 
 /* --- fenced transaction ----------------------------------------------------------- */

@@ -173,7 +173,7 @@ int conclave_semaphore_acquire(struct conclave_semaphore *s, int64_t timeout_ms,
 }
 
 /* What an asynchronous call has to remember. */
-struct call {
+struct semaphore_call {
     struct conclave_semaphore *semaphore;
     conclave_semaphore_fn fn;
     conclave_semaphore_done_fn done;
@@ -183,14 +183,14 @@ struct call {
 static void semaphore_on_acquired(struct conclave_lock *lock, int error,
                                   struct conclave_token token, void *ctx)
 {
-    struct call call = *(struct call *)ctx;
+    struct semaphore_call call = *(struct semaphore_call *)ctx;
     free(ctx);
     call.fn(call.semaphore, error, token, call.ctx);
 }
 
 static void semaphore_on_released(struct conclave_lock *lock, int error, void *ctx)
 {
-    struct call call = *(struct call *)ctx;
+    struct semaphore_call call = *(struct semaphore_call *)ctx;
     free(ctx);
     call.done(call.semaphore, error, call.ctx);
 }
@@ -198,11 +198,11 @@ static void semaphore_on_released(struct conclave_lock *lock, int error, void *c
 int conclave_semaphore_acquire_async(struct conclave_semaphore *s, int64_t timeout_ms,
                                      conclave_semaphore_fn fn, void *ctx)
 {
-    struct call *call = calloc(1, sizeof *call);
+    struct semaphore_call *call = calloc(1, sizeof *call);
     if (call == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    *call = (struct call){.semaphore = s, .fn = fn, .ctx = ctx};
+    *call = (struct semaphore_call){.semaphore = s, .fn = fn, .ctx = ctx};
     int error =
         conclave_lock_acquire_async(s->lock, ANYBODY, timeout_ms, semaphore_on_acquired, call);
     if (error != 0) {
@@ -222,11 +222,11 @@ int conclave_semaphore_release_async(struct conclave_semaphore *s, conclave_sema
     if (fn == NULL) {
         return conclave_lock_release_async(s->lock, ANYBODY, NULL, NULL);
     }
-    struct call *call = calloc(1, sizeof *call);
+    struct semaphore_call *call = calloc(1, sizeof *call);
     if (call == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    *call = (struct call){.semaphore = s, .done = fn, .ctx = ctx};
+    *call = (struct semaphore_call){.semaphore = s, .done = fn, .ctx = ctx};
     int error = conclave_lock_release_async(s->lock, ANYBODY, semaphore_on_released, call);
     if (error != 0) {
         free(call);

@@ -150,7 +150,7 @@ static int run_const(const struct redis_cli *cli)
     return redis_cli_run(&copy);
 }
 
-enum verb {
+enum failover_verb {
     VERB_RUN,
     VERB_STATUS,
     VERB_WATCH,
@@ -175,13 +175,13 @@ static const struct verb_row {
     [VERB_FORGET] = {"forget", true, redis_cli_forget},
 };
 
-static enum verb verb_find(const char *name)
+static enum failover_verb verb_find(const char *name)
 {
     int verb = 0;
     while (verb < VERBS && strcmp(VERB_ROWS[verb].name, name) != 0) {
         verb++;
     }
-    return (enum verb)verb;
+    return (enum failover_verb)verb;
 }
 
 /* --- the file of options --------------------------------------------------------- */
@@ -342,8 +342,8 @@ static int chroot_apply(struct redis_cli *cli)
     return code;
 }
 
-static int operands_take(struct redis_cli *cli, enum verb verb, const struct operands *operands,
-                         int first)
+static int operands_take(struct redis_cli *cli, enum failover_verb verb,
+                         const struct operands *operands, int first)
 {
     const struct verb_row *row = &VERB_ROWS[verb];
     int count = operands->count - first;
@@ -411,7 +411,7 @@ int command_redis_failover(int argc, char **argv)
                             .fence = FENCE_OPTIONS_INIT,
                             .events = 5};
     struct operands operands = {.count = 0};
-    enum verb verb = VERB_RUN;
+    enum failover_verb verb = VERB_RUN;
     int first = 0;
     cli.common.timeout_ms = 10000;
     cli.common.session_ms = 6000;

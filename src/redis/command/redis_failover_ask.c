@@ -14,14 +14,14 @@
 
 enum { LOOK_MS = 50, GRACE_MS = 500 };
 
-struct server_query {
+struct manager_query {
     const struct redis_cli *cli;
     struct conclave_client *client;
     char name[REDIS_NAME_SIZE]; /* of the request's node */
     int64_t until_ms;           /* wall clock */
 };
 
-static const char *below(const struct server_query *a, const char *folder, const char *name,
+static const char *below(const struct manager_query *a, const char *folder, const char *name,
                          char path[REDIS_PATH_MAX])
 {
     char text[REDIS_PATH_MAX];
@@ -29,7 +29,7 @@ static const char *below(const struct server_query *a, const char *folder, const
     return redis_path(a->cli->root, text, path);
 }
 
-static int put_request(struct server_query *a, enum redis_request_kind kind)
+static int put_request(struct manager_query *a, enum redis_request_kind kind)
 {
     const struct redis_cli *cli = a->cli;
     struct redis_request request = {.kind = kind, .force = cli->force};
@@ -58,7 +58,7 @@ static int put_request(struct server_query *a, enum redis_request_kind kind)
     return error;
 }
 
-static int read_result(const struct server_query *a, struct redis_result *ret)
+static int read_result(const struct manager_query *a, struct redis_result *ret)
 {
     char path[REDIS_PATH_MAX];
     struct conclave_reply *reply = NULL;
@@ -72,7 +72,7 @@ static int read_result(const struct server_query *a, struct redis_result *ret)
     return error;
 }
 
-static int show_result(const struct server_query *a, const struct redis_result *result)
+static int show_result(const struct manager_query *a, const struct redis_result *result)
 {
     if (a->cli->common.json) {
         struct json j;
@@ -103,7 +103,7 @@ static int show_result(const struct server_query *a, const struct redis_result *
 }
 
 /* Removes the request when nobody has taken it up. */
-static void withdraw(const struct server_query *a)
+static void withdraw(const struct manager_query *a)
 {
     char path[REDIS_PATH_MAX];
     struct conclave_op op =
@@ -114,7 +114,7 @@ static void withdraw(const struct server_query *a)
     }
 }
 
-static int wait_result(const struct server_query *a)
+static int wait_result(const struct manager_query *a)
 {
     struct redis_result result;
     int error;
@@ -138,7 +138,7 @@ static int wait_result(const struct server_query *a)
     return CLI_EXIT_TIMEOUT;
 }
 
-static int show_name(const struct server_query *a)
+static int show_name(const struct manager_query *a)
 {
     if (a->cli->common.json) {
         struct json j;
@@ -153,7 +153,7 @@ static int show_name(const struct server_query *a)
 
 static int ask(const struct redis_cli *cli, enum redis_request_kind kind)
 {
-    struct server_query a = {.cli = cli};
+    struct manager_query a = {.cli = cli};
     struct redis_node_config node;
     if (cli->target != NULL && redis_address_parse(cli->target, strlen(cli->target), &node) != 0) {
         return usage_error(&REDIS_USAGE, "\"%.60s\" is no server: HOST:PORT", cli->target);

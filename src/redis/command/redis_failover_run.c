@@ -19,7 +19,7 @@
 
 enum { UNREACHED_MS = 5000, CLOSE_MS = 2000 };
 
-struct run {
+struct manager_run {
     const struct redis_cli *cli;
     uv_loop_t loop;
     uv_signal_t signals[2];
@@ -46,9 +46,9 @@ static void print_time(int64_t at_ms)
     printf("%s.%03dZ", text, (int)(at_ms % 1000));
 }
 
-static void on_event(void *ctx, const struct redis_event *event)
+static void redis_failover_run_on_event(void *ctx, const struct redis_event *event)
 {
-    struct run *run = ctx;
+    struct manager_run *run = ctx;
     if (run->cli->common.json) {
         struct buf out;
         buf_init(&out, 0);
@@ -63,9 +63,9 @@ static void on_event(void *ctx, const struct redis_event *event)
     (void)fflush(stdout);
 }
 
-static void on_ready(void *ctx)
+static void redis_failover_run_on_ready(void *ctx)
 {
-    const struct run *run = ctx;
+    const struct manager_run *run = ctx;
     if (run->cli->common.json) {
         struct json j;
         json_line_begin(&j);
@@ -84,12 +84,12 @@ static void on_ready(void *ctx)
 
 static void on_client_closed(void *ctx)
 {
-    struct run *run = ctx;
+    struct manager_run *run = ctx;
     run->uv = NULL;
 }
 
 /* What is left in the loop ends now. */
-static void run_close_rest(struct run *run)
+static void run_close_rest(struct manager_run *run)
 {
     conclave_recipes_destroy(run->recipes);
     run->recipes = NULL;
@@ -101,12 +101,12 @@ static void run_close_rest(struct run *run)
 
 static void on_manager_closed(void *ctx)
 {
-    struct run *run = ctx;
+    struct manager_run *run = ctx;
     run->manager = NULL;
     run_close_rest(run);
 }
 
-static void run_end(struct run *run, int exit_code)
+static void run_end(struct manager_run *run, int exit_code)
 {
     if (run->ending) {
         return;
@@ -118,7 +118,7 @@ static void run_end(struct run *run, int exit_code)
 
 static void on_signal(uv_signal_t *handle, int number)
 {
-    struct run *run = handle->data;
+    struct manager_run *run = handle->data;
     if (run->ending) {
         _exit(128 + number); /* asked twice: the session ends by itself */
     }
@@ -127,7 +127,7 @@ static void on_signal(uv_signal_t *handle, int number)
 
 /* --- the ensemble ---------------------------------------------------------------------- */
 
-static void tell_unreached(struct run *run)
+static void tell_unreached(struct manager_run *run)
 {
     char why[512];
     conclave_client_last_error(run->client, why, sizeof why);
@@ -143,7 +143,7 @@ static void on_unreached(uv_timer_t *timer)
 
 static void on_state(struct conclave_client *client, enum conclave_state state, void *ctx)
 {
-    struct run *run = ctx;
+    struct manager_run *run = ctx;
     switch (state) {
     case CONCLAVE_STATE_CONNECTED:
     case CONCLAVE_STATE_RECONNECTED:
@@ -241,7 +241,7 @@ static int access_open(const struct redis_cli *cli, struct redis_access *access)
     return OPTIONS_GO_ON;
 }
 
-static int manager_open(struct run *run)
+static int manager_open(struct manager_run *run)
 {
     const struct redis_cli *cli = run->cli;
     const char *gem_root = cli->gem_path != NULL ? cli->gem_path : "/redis_failover";
@@ -256,8 +256,8 @@ static int manager_open(struct run *run)
                                               .methods = cli->fence.methods,
                                               .method_count = cli->fence.count,
                                               .dry_run = cli->dry_run,
-                                              .on_event = on_event,
-                                              .on_ready = on_ready,
+                                              .on_event = redis_failover_run_on_event,
+                                              .on_ready = redis_failover_run_on_ready,
                                               .on_closed = on_manager_closed,
                                               .ctx = run};
     return redis_manager_open(&settings, &run->manager);
@@ -265,7 +265,7 @@ static int manager_open(struct run *run)
 
 /* --- the command --------------------------------------------------------------------------- */
 
-static void run_watch_signals(struct run *run)
+static void run_watch_signals(struct manager_run *run)
 {
     static const int NUMBERS[] = {SIGINT, SIGTERM};
     (void)signal(SIGPIPE, SIG_IGN);
@@ -280,7 +280,7 @@ static void run_watch_signals(struct run *run)
 }
 
 /* From the client to the end of the loop. */
-static int run_loop(struct run *run)
+static int run_loop(struct manager_run *run)
 {
     struct conclave_client_options options = CONCLAVE_CLIENT_OPTIONS_INIT;
     options.on_state = on_state;
@@ -316,7 +316,7 @@ int redis_cli_run(struct redis_cli *cli)
 {
     char id[320];
     char host[256] = "localhost";
-    struct run run = {.cli = cli};
+    struct manager_run run = {.cli = cli};
     int code = fence_options_finish(&REDIS_USAGE, &cli->fence);
     if (code == OPTIONS_GO_ON) {
         code = config_make(cli, &run.config);

@@ -16,7 +16,7 @@
 #include <string.h>
 
 /* All that is there at one moment. */
-struct picture {
+struct cluster_picture {
     struct conclave_client *client;
     struct conclave_recipes *recipes;
     bool has_current;
@@ -46,7 +46,7 @@ static int read_node(const struct redis_cli *cli, struct conclave_client *client
     return conclave_call(client, &op, ret);
 }
 
-static int read_records(const struct redis_cli *cli, struct picture *p)
+static int read_records(const struct redis_cli *cli, struct cluster_picture *p)
 {
     struct conclave_reply *reply;
     int error = read_node(cli, p->client, "current", &reply);
@@ -67,7 +67,7 @@ static int read_records(const struct redis_cli *cli, struct picture *p)
     return error == CONCLAVE_NO_NODE ? 0 : error;
 }
 
-static int read_managers(const struct redis_cli *cli, struct picture *p)
+static int read_managers(const struct redis_cli *cli, struct cluster_picture *p)
 {
     char path[REDIS_PATH_MAX];
     struct conclave_participant *list;
@@ -92,7 +92,7 @@ static int read_managers(const struct redis_cli *cli, struct picture *p)
     return error == CONCLAVE_NO_NODE ? 0 : error;
 }
 
-static int list_folder(const struct redis_cli *cli, struct picture *p, const char *below,
+static int list_folder(const struct redis_cli *cli, struct cluster_picture *p, const char *below,
                        struct conclave_reply **ret)
 {
     char path[REDIS_PATH_MAX];
@@ -117,7 +117,7 @@ static int read_event(const struct redis_cli *cli, struct conclave_client *clien
     return error;
 }
 
-static int read_events(const struct redis_cli *cli, struct picture *p)
+static int read_events(const struct redis_cli *cli, struct cluster_picture *p)
 {
     struct conclave_reply *reply;
     int error = list_folder(cli, p, "events", &reply);
@@ -144,7 +144,7 @@ static int read_events(const struct redis_cli *cli, struct picture *p)
     return error;
 }
 
-static void picture_finish(struct picture *p)
+static void picture_finish(struct cluster_picture *p)
 {
     conclave_members_free(p->members, p->member_count);
     free(p->reports);
@@ -163,7 +163,7 @@ struct standing {
     const struct redis_report_node *seen; /* by the leader, or whoever has the newest facts */
 };
 
-static const char *role_in_current(const struct picture *p, const char *address)
+static const char *role_in_current(const struct cluster_picture *p, const char *address)
 {
     const struct redis_current *c = &p->current;
     if (!p->has_current) {
@@ -185,7 +185,8 @@ static const char *role_in_current(const struct picture *p, const char *address)
     return "-";
 }
 
-static void standing_make(const struct picture *p, const char *address, struct standing *ret)
+static void standing_make(const struct cluster_picture *p, const char *address,
+                          struct standing *ret)
 {
     *ret = (struct standing){.address = address, .role = role_in_current(p, address)};
     for (size_t i = 0; i < p->member_count; i++) {
@@ -219,7 +220,7 @@ static void standing_votes(const struct standing *s, char *buf, size_t size)
 }
 
 /* Every address of `current` and of the reports, once. */
-static size_t collect_addresses(const struct picture *p, const char **list, size_t max)
+static size_t collect_addresses(const struct cluster_picture *p, const char **list, size_t max)
 {
     size_t count = 0;
     for (size_t i = 0; i < p->member_count; i++) {
@@ -255,7 +256,7 @@ static const char *ago(int64_t then_ms, char buf[32])
     return buf;
 }
 
-static void show_servers(const struct picture *p)
+static void show_servers(const struct cluster_picture *p)
 {
     const char *addresses[2 * REDIS_NODES_MAX];
     size_t count = collect_addresses(p, addresses, 2 * REDIS_NODES_MAX);
@@ -281,7 +282,7 @@ static void show_servers(const struct picture *p)
     }
 }
 
-static void show_events(const struct picture *p)
+static void show_events(const struct cluster_picture *p)
 {
     char when[32];
     printf("%s", p->event_count > 0 ? "\n" : "");
@@ -292,7 +293,7 @@ static void show_events(const struct picture *p)
     }
 }
 
-static void show(const struct redis_cli *cli, const struct picture *p)
+static void show(const struct redis_cli *cli, const struct cluster_picture *p)
 {
     char when[32];
     const struct redis_current *c = &p->current;
@@ -366,7 +367,7 @@ static void write_report(struct buf *out, const void *record)
     redis_report_write(out, record);
 }
 
-static void json_servers(struct json *j, const struct picture *p)
+static void json_servers(struct json *j, const struct cluster_picture *p)
 {
     const char *addresses[2 * REDIS_NODES_MAX];
     size_t count = collect_addresses(p, addresses, 2 * REDIS_NODES_MAX);
@@ -406,7 +407,7 @@ static void write_event(struct buf *out, const void *record)
     redis_event_write(out, &event);
 }
 
-static int show_json(const struct redis_cli *cli, const struct picture *p)
+static int show_json(const struct redis_cli *cli, const struct cluster_picture *p)
 {
     struct json j;
     json_line_begin(&j);
@@ -444,7 +445,7 @@ static int show_json(const struct redis_cli *cli, const struct picture *p)
 
 int redis_cli_status(const struct redis_cli *cli)
 {
-    struct picture p = {.client = NULL};
+    struct cluster_picture p = {.client = NULL};
     int code = connection_open(REDIS_USAGE.name, &cli->common, NULL, NULL, &p.client);
     if (code != 0) {
         return code;

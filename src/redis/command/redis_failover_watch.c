@@ -14,21 +14,21 @@
 #include <string.h>
 #include <time.h>
 
-struct watching {
+struct failover_watching {
     const struct redis_cli *cli;
     struct waiter waiter;
     char newest[64]; /* name of the newest event that was shown or was there at the beginning */
     bool begun;
 };
 
-static void show_flushed(struct watching *w, bool ok)
+static void show_flushed(struct failover_watching *w, bool ok)
 {
     if (!ok) {
         waiter_end(&w->waiter, CONCLAVE_EIO);
     }
 }
 
-static void show_line(struct watching *w)
+static void show_line(struct failover_watching *w)
 {
     show_flushed(w, printf("\n") >= 0 && fflush(stdout) == 0);
 }
@@ -40,7 +40,7 @@ void redis_cli_print_event(const char *name, const char *node, const char *text)
     printf("%s%s%s: %s\n", name, said ? "" : " ", said ? "" : node, text);
 }
 
-static void show_current(struct watching *w, const struct redis_current *c)
+static void show_current(struct failover_watching *w, const struct redis_current *c)
 {
     if (w->cli->common.json) {
         struct json j;
@@ -76,7 +76,7 @@ static int on_current(struct conclave_config *config, const struct conclave_conf
     return 0;
 }
 
-static void show_event(struct watching *w, const struct conclave_config_node *node)
+static void show_event(struct failover_watching *w, const struct conclave_config_node *node)
 {
     struct redis_event_read e;
     if (w->cli->common.json) {
@@ -101,7 +101,7 @@ static void show_event(struct watching *w, const struct conclave_config_node *no
 static int on_events(struct conclave_config *config, const struct conclave_config_state *state,
                      void *ctx)
 {
-    struct watching *w = ctx;
+    struct failover_watching *w = ctx;
     for (size_t i = 0; i < state->count; i++) {
         const struct conclave_config_node *node = &state->nodes[i];
         if (node->path[0] == '\0' || strcmp(node->path, w->newest) <= 0 || node->data == NULL) {
@@ -116,21 +116,21 @@ static int on_events(struct conclave_config *config, const struct conclave_confi
     return 0;
 }
 
-static void on_closed(struct conclave_config *config, int why, void *ctx)
+static void redis_failover_watch_on_closed(struct conclave_config *config, int why, void *ctx)
 {
-    struct watching *w = ctx;
+    struct failover_watching *w = ctx;
     if (why != CONCLAVE_ECLOSED) {
         waiter_end(&w->waiter, why);
     }
 }
 
-static int open_one(struct watching *w, struct conclave_recipes *recipes, const char *below,
-                    bool tree, struct conclave_config **ret)
+static int open_one(struct failover_watching *w, struct conclave_recipes *recipes,
+                    const char *below, bool tree, struct conclave_config **ret)
 {
     char path[REDIS_PATH_MAX];
     struct conclave_config_options options = CONCLAVE_CONFIG_OPTIONS_INIT;
     struct conclave_config_callbacks callbacks = {.on_change = tree ? on_events : on_current,
-                                                  .on_closed = on_closed};
+                                                  .on_closed = redis_failover_watch_on_closed};
     options.path = redis_path(w->cli->root, below, path);
     options.tree = tree;
     return conclave_config_open(recipes, &options, &callbacks, w, ret);
@@ -144,9 +144,9 @@ static void close_one(struct conclave_config *config)
     }
 }
 
-static int watching_run(struct conclave_recipes *recipes, void *ctx)
+static int redis_failover_watch_watching_run(struct conclave_recipes *recipes, void *ctx)
 {
-    struct watching *w = ctx;
+    struct failover_watching *w = ctx;
     struct conclave_config *current = NULL;
     struct conclave_config *events = NULL;
     int number = 0;
@@ -165,11 +165,12 @@ static int watching_run(struct conclave_recipes *recipes, void *ctx)
 
 int redis_cli_watch(const struct redis_cli *cli)
 {
-    struct watching w = {.cli = cli};
+    struct failover_watching w = {.cli = cli};
     if (waiter_init(&w.waiter, WAITER_END_SIGNALS, false) != 0) {
         return fail(REDIS_USAGE.name, NULL, CONCLAVE_EIO);
     }
-    int code = connection_run_recipes(REDIS_USAGE.name, &cli->common, watching_run, &w);
+    int code = connection_run_recipes(REDIS_USAGE.name, &cli->common,
+                                      redis_failover_watch_watching_run, &w);
     waiter_finish(&w.waiter);
     return code;
 }

@@ -126,14 +126,14 @@ static void clean_refusal(struct engine *e, unsigned from)
 /* --- append --------------------------------------------------------------------------------------- */
 
 /* What is left of an append. */
-struct part {
+struct append_part {
     uint64_t prev_index, prev_term, commit;
     const struct engine_entry *entries;
     size_t n;
 };
 
 /* One step. At most the first entry is a configuration. */
-static int feed_part(struct engine *e, const struct engine_message *m, const struct part *p,
+static int feed_part(struct engine *e, const struct engine_message *m, const struct append_part *p,
                      struct engine_result *ret)
 {
     struct raft_message message = {.type = RAFT_APPEND_ENTRIES};
@@ -179,7 +179,7 @@ static int feed_part(struct engine *e, const struct engine_message *m, const str
 
 /* Takes off what is committed here: this server has it, and the leader of any later term too.
  * Returns 0 or CONCLAVE_ECORRUPT. */
-static int cut_committed(const struct engine *e, struct part *p)
+static int cut_committed(const struct engine *e, struct append_part *p)
 {
     uint64_t commit = e->raft.commit_index;
     if (p->prev_index >= commit) {
@@ -202,7 +202,7 @@ static int cut_committed(const struct engine *e, struct part *p)
 }
 
 /* How many entries go into one step: up to the next configuration. */
-static size_t step_length(const struct part *p)
+static size_t step_length(const struct append_part *p)
 {
     size_t n = p->n > 0 ? 1 : 0;
     while (n < p->n && p->entries[n].kind != ENTRY_CONFIGURATION) {
@@ -215,20 +215,20 @@ static int receive_append(struct engine *e, const struct engine_message *m,
                           const struct engine_entry *entries, struct engine_result *ret)
 {
     const struct raft *r = &e->raft;
-    struct part rest = {m->append.prev_index, m->append.prev_term, m->append.commit, entries,
-                        m->append.count};
+    struct append_part rest = {m->append.prev_index, m->append.prev_term, m->append.commit, entries,
+                               m->append.count};
     bool stale = m->term < r->current_term;
     int rv = 0;
     if (stale) {
         rest.n = 0;
     } else if (r->snapshot.installing) {
-        rest = (struct part){r->trail.snapshot.index, r->trail.snapshot.term, 0, entries, 0};
+        rest = (struct append_part){r->trail.snapshot.index, r->trail.snapshot.term, 0, entries, 0};
     } else {
         rv = cut_committed(e, &rest);
     }
     bool more = true;
     while (rv == 0 && more) {
-        struct part part = rest;
+        struct append_part part = rest;
         part.n = step_length(&rest);
         rv = feed_part(e, m, &part, ret);
         rest.prev_index += part.n;

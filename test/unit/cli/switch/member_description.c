@@ -94,8 +94,8 @@ static void a_card_is_read_as_it_was_written(void **state)
 
 static void a_request_without_a_token_is_none(void **state)
 {
-    struct request request = {41, 30000};
-    struct request read;
+    struct cede_request request = {41, 30000};
+    struct cede_request read;
     struct buf text;
     buf_init(&text, 0);
     request_write(&text, &request);
