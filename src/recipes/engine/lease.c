@@ -247,8 +247,10 @@ void lease_add_proved(struct lease *lease, struct lease_holder *holder, int64_t 
 {
     struct conclave_client *client = lease->rt->client;
     int64_t until_ns = lease_end_ns(sent_ns, client_timeout_ms(client));
+    /* With less than half of it (two heartbeats) it might end before a heartbeat is answered. */
+    int64_t half_ns = (until_ns - sent_ns) / 2;
     add(lease, holder);
-    if (sent_ns == 0 || until_ns <= client_now_ns(client)) {
+    if (sent_ns == 0 || until_ns - client_now_ns(client) < half_ns) {
         beat_all(lease);
         return;
     }

@@ -57,8 +57,8 @@ void lease_init(struct lease *lease, struct conclave_recipes *rt);
 void lease_add(struct lease *lease, struct lease_holder *holder);
 
 /* Adds a holder whose node was created by a request sent at sent_ns (0: not known) and answered:
- * that was a proof, too. Sends a heartbeat at once only if it is none any more. on_proved is not
- * called for it: see until_ns. */
+ * that was a proof, too, as long as half of its lease is left. Sends a heartbeat at once only if it is
+ * none any more. on_proved is not called for it: see until_ns. */
 void lease_add_proved(struct lease *lease, struct lease_holder *holder, int64_t sent_ns);
 
 /* Takes it out; harmless when it is out. No function of it is called any more. */

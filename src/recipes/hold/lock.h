@@ -14,8 +14,9 @@
  * What it costs at the server: acquired and released with nobody about, 4 requests in three round trips:
  * create, our node and the list together, delete. Our node is read for its watch: without it an
  * operator's deletion and a request to release would not be noticed. Who waits needs 2 more: the one
- * before it with a watch, and a look at it when that has told. Who is granted later than the lease that
- * its create proved needs a transaction as well. None of it grows with those who wait but the list.
+ * before it with a watch, and a look at it when that has told. Who is granted when less than half of
+ * the lease that its create proved is left needs a transaction as well. None of it grows with those who
+ * wait but the list.
  */
 #ifndef RECIPES_HOLD_LOCK_H
 #define RECIPES_HOLD_LOCK_H

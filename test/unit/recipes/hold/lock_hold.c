@@ -32,6 +32,30 @@ static void E38_lease_ends_before_the_session_does(void **state)
     locker_finish(&b);
 }
 
+/* The creation of the waiter's node proved a lease that is nearly over at the grant: the grant has one of its own. */
+static void a_grant_after_a_wait_of_half_a_timeout_lasts(void **state)
+{
+    enum { LONG_MS = 1800 }; /* the creation proves 1200 ms, heartbeats come every 300 ms */
+    struct fake_zk *zk = *state;
+    struct locker a;
+    struct locker b;
+    locker_connect_to(&a, zk, 0, "a", NULL, LONG_MS);
+    locker_connect_to(&b, zk, 1, "b", NULL, LONG_MS);
+    locker_create(&a);
+    locker_create(&b);
+    locker_ask(&a, CONCLAVE_FOREVER);
+    EVENTUALLY(ANSWER(&a) == 0);
+    locker_ask(&b, CONCLAVE_FOREVER);
+    EVENTUALLY(locker_node(&b, (char[256]){""}, 256));
+    sleep_ms(1020);
+    locker_let_go(&a);
+    EVENTUALLY(ANSWER(&b) == 0);
+    STAYS(HELD(&b), 500);
+    assert_int_equal(LOST(&b), 0);
+    locker_finish(&b);
+    locker_finish(&a);
+}
+
 static void E39_revoked_though_pings_are_answered(void **state)
 {
     struct fake_zk *zk = *state;
@@ -466,6 +490,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         E_TEST(E38_lease_ends_before_the_session_does),
+        E_TEST(a_grant_after_a_wait_of_half_a_timeout_lasts),
         E_TEST(E39_revoked_though_pings_are_answered),
         E_TEST(E42_a_short_loss_of_the_link_is_no_loss_of_the_lock),
         E_TEST(E43_node_stays_until_the_lost_lock_is_released),
