@@ -34,7 +34,7 @@ static struct conclave_server_list *server_list_create(const struct hosts *hosts
     }
     char **pointer = (char **)(list + 1);
     char *address = (char *)(list + 1) + pointers;
-    char *copy = strcpy(address + addresses, text);
+    char *copy = memcpy(address + addresses, text, strlen(text) + 1);
     const char *slash = strchr(copy, '/');
     *list = (struct conclave_server_list){
         .text = copy,

@@ -332,13 +332,13 @@ static int chroot_apply(struct redis_cli *cli)
     } else {
         snprintf(text, size, "%.*s%s%s", (int)strcspn(list->text, "/"), list->text, slash,
                  cli->chroot);
+        cli->server = text;
         cli->common.server = text;
+        text = NULL;
         code = OPTIONS_GO_ON;
     }
+    free(text);
     conclave_server_list_free(list);
-    if (code != OPTIONS_GO_ON) {
-        free(text);
-    }
     return code;
 }
 
@@ -433,5 +433,7 @@ int command_redis_failover(int argc, char **argv)
     if (code == OPTIONS_GO_ON) {
         code = chroot_apply(&cli);
     }
-    return code != OPTIONS_GO_ON ? code : VERB_ROWS[verb].run(&cli);
+    code = code != OPTIONS_GO_ON ? code : VERB_ROWS[verb].run(&cli);
+    free(cli.server);
+    return code;
 }

@@ -15,6 +15,7 @@ struct redis_cli {
     char root[REDIS_CLI_ROOT_MAX];
     const char *znode_path;
     const char *chroot;
+    char *server; /* --server with the chroot behind it; NULL: none was given */
     const char *config_file;
 
     /* run */

@@ -366,10 +366,11 @@ static uint32_t out_of_reach(const struct planner *t, int old)
 
 /* No server has the history of before, as the restarted master was copied before it could be stopped: then the history
  * that it began counts, as it does where a master is restarted without a plan. */
-static bool choose_returned(const struct planner *t, struct redis_choice_case *what,
+static bool choose_returned(const struct planner *t, const struct redis_choice_case *what,
                             struct redis_choice *ret)
 {
     struct redis_plan about = *t->now->plan;
+    struct redis_choice_case ours = *what;
     struct redis_choice choice;
     if (about.returned_replid[0] == '\0' || is_of_returned(&about)) {
         return false;
@@ -381,15 +382,15 @@ static bool choose_returned(const struct planner *t, struct redis_choice_case *w
     }
     about.force = true; /* how far behind, and how often tried, does not matter here */
     about.tried_count = 0;
-    what->plan = &about;
-    redis_choose(t->config, t->now->nodes, what, &choice);
+    ours.plan = &about;
+    redis_choose(t->config, t->now->nodes, &ours, &choice);
     if (choice.node != REDIS_NONE) {
         return false;
     }
     about = *t->now->plan;
     go_by_returned(&about);
-    what->down_ms = -1;
-    redis_choose(t->config, t->now->nodes, what, &choice);
+    ours.down_ms = -1;
+    redis_choose(t->config, t->now->nodes, &ours, &choice);
     if (choice.node == REDIS_NONE ||
         (planner_facts(t, choice.node)->keys == 0 && !all_are_empty(t))) {
         return false;
