@@ -175,6 +175,16 @@ static bool handshake_is_over(const struct service *s, int64_t id)
     return session_tracker_is_over(s->sessions, id, s->now_ns / 1000000);
 }
 
+/* Turns away a client of another ensemble, or of one that lost its data. */
+static bool handshake_is_behind(struct connection *c)
+{
+    bool behind = c->seen_zxid > state_zxid(c->service->state);
+    if (behind) {
+        connection_drop(c, "the client has seen a zxid that this server has not");
+    }
+    return behind;
+}
+
 /* Whether a standalone server may take the session up at once: none of its writes can be on their way, and
  * whether their results are remembered does not change. */
 static bool handshake_is_settled(const struct connection *c, const struct state_session *session)
@@ -194,6 +204,8 @@ static void handshake_reopen_local(struct connection *c, struct local_session *l
     struct service *s = c->service;
     if (!state_session_passwd_is(&local->session, passwd)) {
         handshake_refuse(c, local->session.id, "wrong password");
+    } else if (handshake_is_behind(c)) {
+        return; /* it reads its log again after a fault, and was further before */
     } else if (local_session_renew(&s->locals, local, c->timeout_ms, s->now_ns / 1000000) != 0) {
         connection_drop(c, "out of memory");
     } else {
@@ -280,21 +292,13 @@ static void handshake_create(struct connection *c)
     }
     random_bytes(passwd, sizeof passwd);
     if (handshake_is_local(c)) {
-        handshake_create_local(c, passwd);
+        if (!handshake_is_behind(c)) {
+            handshake_create_local(c, passwd);
+        }
         return;
     }
     handshake_write(c, WIRE_CREATE_SESSION, service_next_session_id(s),
                     slice_make(passwd, sizeof passwd));
-}
-
-/* Turns away a client of another ensemble, or of one that lost its data. */
-static bool handshake_is_behind(struct connection *c)
-{
-    bool behind = c->seen_zxid > state_zxid(c->service->state);
-    if (behind) {
-        connection_drop(c, "the client has seen a zxid that this server has not");
-    }
-    return behind;
 }
 
 /* What stands behind the record: the readOnly byte of newer clients, and our own clients' wish. Anything
