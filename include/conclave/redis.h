@@ -65,7 +65,7 @@ struct conclave_redis_view {
 /* Callbacks of one handle run one at a time. Any may be NULL. */
 struct conclave_redis_callbacks {
     /* The latest view; several quick changes may be reported as one. The first view comes when the
-     * record was read, also if there is none. */
+     * record was read, or was found missing. */
     void (*on_change)(struct conclave_redis *redis, const struct conclave_redis_view *view,
                       void *ctx);
 

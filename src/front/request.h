@@ -10,7 +10,7 @@
 enum request_kind {
     REQUEST_WRITE,  /* goes through the log */
     REQUEST_AUTH,   /* takes effect at once, is answered in order */
-    REQUEST_ANSWER, /* answered in order from what is applied */
+    REQUEST_ANSWER, /* answered in order, from the applied state */
 };
 
 /* What its answer is made of. */

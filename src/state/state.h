@@ -148,7 +148,7 @@ struct state_session {
 /* True and *ret when the session exists. */
 bool state_session_find(const struct state *s, int64_t id, struct state_session *ret);
 
-/* What is remembered of a session's writes: see state/exactly_once.h. */
+/* The remembered answers to a session's writes: see state/exactly_once.h. */
 struct state_results {
     int32_t count_max;
     int32_t bytes_max;

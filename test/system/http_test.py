@@ -174,7 +174,7 @@ def uploads_in_any_form():
 
 @case
 def slow_readers_of_a_snapshot():
-    """A long answer is not in memory, whoever reads it, and its reader has as long as it goes on reading."""
+    """A long answer is never whole in memory, and a reader may take as long as it likes while it goes on reading."""
     with Conclave([*BACKUP, "--admin.idleTimeout", "4000"], admin=True) as server:
         with zk.Connection(server.address) as client:
             for number in range(60):

@@ -69,8 +69,8 @@ struct http_response {
         char value[32];
     } headers[HTTP_HEADERS_MAX];
     size_t header_count;
-    size_t
-        body_max; /* other than 0 while the request has no body: read one of at most so many bytes, then ask again */
+    /* not 0 while the request has no body: the most bytes of a body to read before asking again */
+    size_t body_max;
     bool later; /* http_answer follows */
 };
 

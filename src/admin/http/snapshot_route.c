@@ -104,7 +104,7 @@ static char *add_header(struct http_response *r, const char *name)
 
 /* Snapshot */
 
-/* A file that is sent piece by piece. What is left of it is the exchange's count. */
+/* A file that is sent piece by piece. The exchange counts the bytes that are left. */
 struct download {
     int fd;
 };

@@ -44,3 +44,12 @@ struct conclave_acl *acl_copy(const struct conclave_acl *acl, size_t count)
     }
     return copy;
 }
+
+bool acl_copy_option(const struct conclave_acl *acl, size_t count, struct conclave_acl **ret,
+                     size_t *ret_count)
+{
+    bool given = acl != NULL && count > 0;
+    *ret = given ? acl_copy(acl, count) : NULL;
+    *ret_count = *ret != NULL ? count : 0;
+    return !given || *ret != NULL;
+}

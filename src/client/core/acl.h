@@ -13,4 +13,9 @@ bool acl_is_valid(const struct conclave_acl *acl, size_t count);
 /* The list with its strings in one block: free it with free. count is not 0. NULL: out of memory. */
 struct conclave_acl *acl_copy(const struct conclave_acl *acl, size_t count);
 
+/* The same for the ACL of an option, which may have none: *ret NULL and *ret_count 0 then. False: out of memory, and both
+ * are as without one. */
+bool acl_copy_option(const struct conclave_acl *acl, size_t count, struct conclave_acl **ret,
+                     size_t *ret_count);
+
 #endif

@@ -135,8 +135,8 @@ int peers_reload(struct peers *p, char why[TLS_TEXT_MAX]) CONCLAVE_MUST_USE;
  * CONCLAVE_EBUSY (the queue is full), CONCLAVE_ETOOBIG or CONCLAVE_ENOMEM: dropped. */
 int peers_send(struct peers *p, uint64_t to, uint8_t channel, struct buf *take) CONCLAVE_MUST_USE;
 
-/* Writes what was queued: one system call per link. At the end of each turn of the loop. Whether it told
- * its owner something, who may have queued more since. */
+/* Writes the queued bytes, with one system call per link; the owner calls it at the end of each turn of the loop. True:
+ * it called the owner back, and the owner may have queued more. */
 bool peers_turn(struct peers *p);
 
 bool peers_linked(const struct peers *p, uint64_t id);

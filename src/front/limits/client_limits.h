@@ -1,6 +1,6 @@
 /*
  * Every limit on what a client can make the server hold or do, with its default. Times in
- * milliseconds, sizes in bytes. Keys of zoo.cfg that set them: see zoo_cfg.c.
+ * milliseconds, sizes in bytes. The keys of zoo.cfg that set them are in daemon/keys.c.
  */
 #ifndef FRONT_LIMITS_CLIENT_LIMITS_H
 #define FRONT_LIMITS_CLIENT_LIMITS_H

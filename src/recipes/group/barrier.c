@@ -205,12 +205,7 @@ static bool barrier_copy_options(struct conclave_barrier *barrier,
             return false;
         }
     }
-    if (o->acl != NULL && o->acl_count > 0) {
-        barrier->acl = acl_copy(o->acl, o->acl_count);
-        barrier->acl_count = o->acl_count;
-        return barrier->acl != NULL;
-    }
-    return true;
+    return acl_copy_option(o->acl, o->acl_count, &barrier->acl, &barrier->acl_count);
 }
 
 int conclave_barrier_open(struct conclave_recipes *rt,

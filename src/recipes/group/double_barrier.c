@@ -210,12 +210,7 @@ static bool double_barrier_copy_options(struct conclave_double_barrier *db,
         (db->ready = path_join(db->round, "ready")) == NULL) {
         return false;
     }
-    if (o->acl != NULL && o->acl_count > 0) {
-        db->acl = acl_copy(o->acl, o->acl_count);
-        db->acl_count = o->acl_count;
-        return db->acl != NULL;
-    }
-    return true;
+    return acl_copy_option(o->acl, o->acl_count, &db->acl, &db->acl_count);
 }
 
 int conclave_double_barrier_open(struct conclave_recipes *rt,

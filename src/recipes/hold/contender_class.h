@@ -79,7 +79,7 @@ struct contender_class {
     bool (*tell_first)(struct contender *c); /* before those of the grant */
     bool (*tell_last)(struct contender *c);
     void (*closed)(void *self, int why); /* * on_closed; self: the contender; no lock held */
-    void (*free)(struct contender *c);   /* * what is the recipe's; frees it */
+    void (*free)(struct contender *c);   /* * frees the recipe's fields, then c */
 };
 
 #define CONTENDER_TO(state) TRANSITION_TO(CONTENDER_##state)

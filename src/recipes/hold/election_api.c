@@ -64,13 +64,8 @@ static bool election_copy_options(struct conclave_election *e,
     if (e->id != NULL) {
         e->data = election_node_data(e->id, o->data, o->data_len, &e->data_len);
     }
-    if (o->acl != NULL && o->acl_count > 0) {
-        e->acl = acl_copy(o->acl, o->acl_count);
-        if (e->acl == NULL) {
-            return false;
-        }
-    } else {
-        e->options.acl_count = 0;
+    if (!acl_copy_option(o->acl, o->acl_count, &e->acl, &e->options.acl_count)) {
+        return false;
     }
     e->options.path = e->path;
     e->options.id = e->id;

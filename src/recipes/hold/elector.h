@@ -92,7 +92,7 @@ struct conclave_elector {
     bool fence_running;
     uint32_t fence_generation;
 
-    /* What is told. */
+    /* What the user was told last. */
     enum conclave_elector_state told;
     bool told_any;
     const char *reason; /* of the next change; static */

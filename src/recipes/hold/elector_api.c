@@ -90,13 +90,8 @@ static bool elector_copy_options(struct conclave_elector *e,
     e->id = o->id != NULL ? strdup(o->id) : default_id();
     e->incarnation = o->incarnation != NULL ? strdup(o->incarnation) : elector_random_incarnation();
     e->data = malloc(o->data_len + 1);
-    if (o->acl != NULL && o->acl_count > 0) {
-        e->acl = acl_copy(o->acl, o->acl_count);
-        if (e->acl == NULL) {
-            return false;
-        }
-    } else {
-        e->options.acl_count = 0;
+    if (!acl_copy_option(o->acl, o->acl_count, &e->acl, &e->options.acl_count)) {
+        return false;
     }
     if (e->dir == NULL || e->lock_path == NULL || e->line_path == NULL || e->crumb_path == NULL ||
         e->override_path == NULL || e->id == NULL || e->incarnation == NULL || e->data == NULL) {

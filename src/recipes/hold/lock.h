@@ -99,7 +99,7 @@ struct conclave_lock {
     enum lock_change change;
     struct step change_step;
     struct protected_create change_create; /* makes change_node: the writer's */
-    char *change_node;                     /* the node that shall stand then */
+    char *change_node;                     /* the node that remains then */
     char *change_data;
     int64_t change_czxid;
     struct lock_change_result *change_result; /* who waits for it, NULL: nobody any more */

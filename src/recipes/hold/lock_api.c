@@ -36,13 +36,8 @@ static bool lock_copy_options(struct conclave_lock *l, const struct conclave_loc
     l->options = *o;
     l->path = strdup(o->path);
     l->id = o->id != NULL ? strdup(o->id) : default_id();
-    if (o->acl != NULL && o->acl_count > 0) {
-        l->acl = acl_copy(o->acl, o->acl_count);
-        if (l->acl == NULL) {
-            return false;
-        }
-    } else {
-        l->options.acl_count = 0;
+    if (!acl_copy_option(o->acl, o->acl_count, &l->acl, &l->options.acl_count)) {
+        return false;
     }
     l->options.path = l->path;
     l->options.id = l->id;

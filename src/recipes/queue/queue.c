@@ -110,13 +110,8 @@ static bool queue_copy_options(struct conclave_queue *q, const struct conclave_q
     q->room = text_concat(o->path, ".room");
     q->puts = text_concat(o->path, ".puts");
     q->id = o->id != NULL ? strdup(o->id) : default_id();
-    if (o->acl != NULL && o->acl_count > 0) {
-        q->acl = acl_copy(o->acl, o->acl_count);
-        if (q->acl == NULL) {
-            return false;
-        }
-    } else {
-        q->options.acl_count = 0;
+    if (!acl_copy_option(o->acl, o->acl_count, &q->acl, &q->options.acl_count)) {
+        return false;
     }
     q->options.path = q->path;
     q->options.id = q->id;

@@ -203,7 +203,8 @@ static bool settled(struct planner *t)
     return plan_update(t) || planner_wait(t, t->config->period_ms, "all is as it should be");
 }
 
-/* A record of `current` continues the one that was read; what is published as the master says so itself. */
+/* A record of `current` continues the one that was read, and a server is published as the master only if it says
+ * so itself. */
 static void planner_check_current(const struct planner *t, int32_t version,
                                   const struct redis_current *record)
 {

@@ -181,7 +181,7 @@ static unsigned frames(const struct caller *c)
     return n;
 }
 
-/* Runs the loop until so many frames have come, and forgets them. No timer of the server is due by then. */
+/* Runs the loop until n frames have come, and forgets them. No timer of the server is due by then. */
 static void await_frames(struct caller *c, unsigned n)
 {
     uv_update_time(&c->f->loop);
