@@ -142,7 +142,7 @@ static struct user user_open(void)
     must("opening a client", conclave_client_open(&options, &u.client));
     must("starting a client", conclave_client_start(u.client));
     must("connecting", conclave_client_wait_connected(u.client, 30000));
-    must("making a runtime", conclave_recipes_create(u.client, &u.recipes));
+    must("making a runtime", conclave_recipes_open(u.client, &u.recipes));
     return u;
 }
 
@@ -151,7 +151,7 @@ static struct conclave_lock *lock_open(struct user *u)
     struct conclave_lock_options options = CONCLAVE_LOCK_OPTIONS_INIT;
     struct conclave_lock *lock;
     options.path = path;
-    must("making a lock", conclave_lock_create(u->recipes, &options, NULL, NULL, &lock));
+    must("making a lock", conclave_lock_open(u->recipes, &options, NULL, NULL, &lock));
     return lock;
 }
 
@@ -334,14 +334,14 @@ static void handle_begin(struct handle *h)
         semaphore.path = path;
         semaphore.permits = PERMITS;
         must("making a semaphore",
-             conclave_semaphore_create(line.user.recipes, &semaphore, NULL, NULL, &h->semaphore));
+             conclave_semaphore_open(line.user.recipes, &semaphore, NULL, NULL, &h->semaphore));
         must("acquiring",
              conclave_semaphore_acquire_async(h->semaphore, CONCLAVE_FOREVER, on_semaphore, h));
         break;
     case ELECTION:
         election.path = path;
         must("standing for election",
-             conclave_election_start(line.user.recipes, &election, &callbacks, h, &h->election));
+             conclave_election_open(line.user.recipes, &election, &callbacks, h, &h->election));
         break;
     }
 }

@@ -49,7 +49,7 @@ public:
         conclave_election_options options = CONCLAVE_ELECTION_OPTIONS_INIT;
         options.path = path;
         options.id = this->name.c_str();
-        check(conclave_election_start(recipes, &options, &callbacks, this, &election), path);
+        check(conclave_election_open(recipes, &options, &callbacks, this, &election), path);
     }
 
     candidate(const candidate &) = delete;
@@ -88,7 +88,7 @@ void run(const char *path, const char *name)
     check(conclave_client_open(&options, &opened), "client");
     std::unique_ptr<conclave_client, client_closer> client(opened);
     check(conclave_client_start(client.get()), "client");
-    check(conclave_recipes_create(client.get(), &created), "recipes");
+    check(conclave_recipes_open(client.get(), &created), "recipes");
     std::unique_ptr<conclave_recipes, recipes_destroyer> recipes(created);
     candidate one(recipes.get(), path, name);
     while (stopping == 0) {

@@ -87,7 +87,7 @@ static int run(struct conclave_recipes *recipes, const char *path, const char *n
     options.path = path;
     options.id = name;
     options.observe = true;
-    int error = conclave_election_start(recipes, &options, &callbacks, (void *)name, &election);
+    int error = conclave_election_open(recipes, &options, &callbacks, (void *)name, &election);
     if (error != 0) {
         return error;
     }
@@ -121,7 +121,7 @@ int main(int argc, char **argv)
         error = conclave_client_start(client);
     }
     if (error == 0) {
-        error = conclave_recipes_create(client, &recipes);
+        error = conclave_recipes_open(client, &recipes);
     }
     if (error == 0) {
         error = run(recipes, argv[1], argv[2]);

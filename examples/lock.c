@@ -70,7 +70,7 @@ static int run(struct conclave_client *client, struct conclave_recipes *recipes,
     struct conclave_lock_options options = CONCLAVE_LOCK_OPTIONS_INIT;
     struct conclave_lock *lock;
     options.path = argv[1];
-    int error = conclave_lock_create(recipes, &options, &callbacks, NULL, &lock);
+    int error = conclave_lock_open(recipes, &options, &callbacks, NULL, &lock);
     if (error != 0) {
         return error;
     }
@@ -103,7 +103,7 @@ int main(int argc, char **argv)
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     int error = conclave_client_open(&options, &client);
     error = error == 0 ? conclave_client_start(client) : error;
-    error = error == 0 ? conclave_recipes_create(client, &recipes) : error;
+    error = error == 0 ? conclave_recipes_open(client, &recipes) : error;
     error = error == 0 ? run(client, recipes, argv) : error;
     if (error != 0) {
         fprintf(stderr, "lock: %s\n", conclave_strerror(error));

@@ -48,7 +48,7 @@ int main(int argc, char **argv)
     options.path = argv[1];
     options.id = argv[2];
     options.servers = argv[3];
-    int error = conclave_master_switch_start(&options, on_master, on_slave, argv[2], &sw);
+    int error = conclave_master_switch_open(&options, on_master, on_slave, argv[2], &sw);
     if (error != 0) {
         fprintf(stderr, "%s: %s\n", argv[1], conclave_strerror(error));
         return 1;
@@ -63,6 +63,6 @@ int main(int argc, char **argv)
     if (error != 0) {
         fprintf(stderr, "%s: %s\n", argv[1], conclave_strerror(error));
     }
-    (void)conclave_master_switch_stop(sw, CONCLAVE_FOREVER);
+    (void)conclave_master_switch_close(sw, CONCLAVE_FOREVER);
     return error != 0;
 }

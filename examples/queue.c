@@ -92,7 +92,7 @@ int main(int argc, char **argv)
 
     int error = conclave_client_open(&client_options, &client);
     error = error != 0 ? error : conclave_client_start(client);
-    error = error != 0 ? error : conclave_recipes_create(client, &recipes);
+    error = error != 0 ? error : conclave_recipes_open(client, &recipes);
     error =
         error != 0 ? error : conclave_queue_open(recipes, &options, &callbacks, argv[3], &queue);
     if (error == 0 && strcmp(argv[1], "put") == 0) {

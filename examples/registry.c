@@ -98,7 +98,7 @@ int main(int argc, char **argv)
     (void)signal(SIGTERM, on_signal);
     int error = conclave_client_open(&options, &client);
     if (error == 0 && (error = conclave_client_start(client)) == 0 &&
-        (error = conclave_recipes_create(client, &recipes)) == 0 &&
+        (error = conclave_recipes_open(client, &recipes)) == 0 &&
         (error = run(recipes, argv)) == 0) {
         conclave_recipes_destroy(recipes);
         conclave_client_close(client, 2000);

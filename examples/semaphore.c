@@ -54,7 +54,7 @@ static int run(struct conclave_recipes *recipes, char **argv)
     options.path = argv[1];
     options.permits = atoi(argv[2]);
     options.id = argv[3];
-    int error = conclave_semaphore_create(recipes, &options, &callbacks, argv[3], &semaphore);
+    int error = conclave_semaphore_open(recipes, &options, &callbacks, argv[3], &semaphore);
     if (error != 0) {
         return error;
     }
@@ -88,7 +88,7 @@ int main(int argc, char **argv)
     (void)signal(SIGTERM, on_signal);
     int error = conclave_client_open(&options, &client);
     error = error == 0 ? conclave_client_start(client) : error;
-    error = error == 0 ? conclave_recipes_create(client, &recipes) : error;
+    error = error == 0 ? conclave_recipes_open(client, &recipes) : error;
     error = error == 0 ? run(recipes, argv) : error;
     if (error != 0) {
         fprintf(stderr, "semaphore: %s\n", conclave_strerror(error));

@@ -77,13 +77,13 @@ static int start(struct program *p, const char *path)
     options.path = path;
     int error = conclave_client_open(&client, &p->client);
     if (error == 0) {
-        error = conclave_uv_start(p->loop, p->client, &p->uv);
+        error = conclave_uv_open(p->loop, p->client, &p->uv);
     }
     if (error == 0) {
-        error = conclave_recipes_create(p->client, &p->recipes);
+        error = conclave_recipes_open(p->client, &p->recipes);
     }
     if (error == 0) {
-        error = conclave_election_start(p->recipes, &options, &callbacks, p, &p->election);
+        error = conclave_election_open(p->recipes, &options, &callbacks, p, &p->election);
     }
     return error;
 }

@@ -89,11 +89,11 @@ struct conclave_election_options {
 /* Joins (or observes). Options and callbacks are copied. 0, CONCLAVE_EINVAL (path, id, or a
  * grace that does not fit), CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. Trouble with the ensemble comes
  * later, by callback. */
-CONCLAVE_API int conclave_election_start(struct conclave_recipes *recipes,
-                                         const struct conclave_election_options *options,
-                                         const struct conclave_election_callbacks *callbacks,
-                                         void *ctx,
-                                         struct conclave_election **ret) CONCLAVE_MUST_USE;
+CONCLAVE_API int conclave_election_open(struct conclave_recipes *recipes,
+                                        const struct conclave_election_options *options,
+                                        const struct conclave_election_callbacks *callbacks,
+                                        void *ctx,
+                                        struct conclave_election **ret) CONCLAVE_MUST_USE;
 
 /* Whether this process leads now: lease checked against the clock at this moment. Any thread,
  * wait-free, async-signal-safe. */

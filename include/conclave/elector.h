@@ -127,10 +127,10 @@ struct conclave_elector_options {
 
 /* Begins. Options and callbacks are copied. 0, CONCLAVE_EINVAL (dir, id, or a grace that does not
  * fit), CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. Problems with the ensemble are reported later, by callback. */
-CONCLAVE_API int conclave_elector_start(struct conclave_recipes *recipes,
-                                        const struct conclave_elector_options *options,
-                                        const struct conclave_elector_callbacks *callbacks,
-                                        void *ctx, struct conclave_elector **ret) CONCLAVE_MUST_USE;
+CONCLAVE_API int conclave_elector_open(struct conclave_recipes *recipes,
+                                       const struct conclave_elector_options *options,
+                                       const struct conclave_elector_callbacks *callbacks,
+                                       void *ctx, struct conclave_elector **ret) CONCLAVE_MUST_USE;
 
 /* Reports the service's health. A member that is not HEALTHY stops competing, for at least
  * backoff_min_ms if it had the lock; an active one is deactivated, and the successor fences it,

@@ -77,10 +77,10 @@ struct conclave_lock_options {
 /* Creates a handle; it sends nothing yet. Options and callbacks (may be NULL) are copied. 0,
  * CONCLAVE_EINVAL (path, id, kind with naming, or a grace that does not fit), CONCLAVE_ENOMEM,
  * CONCLAVE_ECLOSED. */
-CONCLAVE_API int conclave_lock_create(struct conclave_recipes *recipes,
-                                      const struct conclave_lock_options *options,
-                                      const struct conclave_lock_callbacks *callbacks, void *ctx,
-                                      struct conclave_lock **ret) CONCLAVE_MUST_USE;
+CONCLAVE_API int conclave_lock_open(struct conclave_recipes *recipes,
+                                    const struct conclave_lock_options *options,
+                                    const struct conclave_lock_callbacks *callbacks, void *ctx,
+                                    struct conclave_lock **ret) CONCLAVE_MUST_USE;
 
 /*
  * Acquires, waiting at most timeout_ms (losses of the link included); CONCLAVE_FOREVER: without

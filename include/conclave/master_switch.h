@@ -4,11 +4,11 @@
  *
  *     struct conclave_master_switch_options options = CONCLAVE_MASTER_SWITCH_OPTIONS_INIT;
  *     options.path = "/jobs/master";
- *     conclave_master_switch_start(&options, on_master, on_slave, NULL, &sw);
+ *     conclave_master_switch_open(&options, on_master, on_slave, NULL, &sw);
  *     while (running) {
  *         if (conclave_master_switch_is_master(sw)) { ... one step of the work ... }
  *     }
- *     conclave_master_switch_stop(sw, CONCLAVE_FOREVER);
+ *     conclave_master_switch_close(sw, CONCLAVE_FOREVER);
  *
  * It is an election (conclave/election.h) with the settings that most programs want: after a loss
  * it queues again, also in a new session. The guarantee is the election's: is_master turns false,
@@ -63,10 +63,10 @@ struct conclave_master_switch_options {
  * is the program's; either may be NULL. Options are copied; *ret is set before a callback can run,
  * NULL after an error. 0, CONCLAVE_EINVAL (path, id, servers), CONCLAVE_ENOMEM, CONCLAVE_EIO,
  * CONCLAVE_ECLOSED. An unreachable server is not an error: the library keeps trying. */
-CONCLAVE_API int
-conclave_master_switch_start(const struct conclave_master_switch_options *options,
-                             conclave_on_master_fn on_master, conclave_on_slave_fn on_slave,
-                             void *ctx, struct conclave_master_switch **ret) CONCLAVE_MUST_USE;
+CONCLAVE_API int conclave_master_switch_open(const struct conclave_master_switch_options *options,
+                                             conclave_on_master_fn on_master,
+                                             conclave_on_slave_fn on_slave, void *ctx,
+                                             struct conclave_master_switch **ret) CONCLAVE_MUST_USE;
 
 /* Whether it is the master now: the lease checked against the clock at this moment. Any thread,
  * wait-free, async-signal-safe. */
@@ -86,7 +86,8 @@ CONCLAVE_API int conclave_master_switch_error(const struct conclave_master_switc
 
 /* Steps down, on_slave before it if it is the master, leaves and frees it. NULL is allowed. 0, or
  * CONCLAVE_ETIMEDOUT (it is still leaving: call again), CONCLAVE_EDEADLK (inside a callback). */
-CONCLAVE_API int conclave_master_switch_stop(struct conclave_master_switch *sw, int64_t timeout_ms);
+CONCLAVE_API int conclave_master_switch_close(struct conclave_master_switch *sw,
+                                              int64_t timeout_ms);
 
 #ifdef __cplusplus
 }

@@ -30,8 +30,8 @@ extern "C" {
 struct conclave_recipes;
 
 /* 0, CONCLAVE_ENOMEM, CONCLAVE_EIO. The client must outlive it. */
-CONCLAVE_API int conclave_recipes_create(struct conclave_client *client,
-                                         struct conclave_recipes **ret) CONCLAVE_MUST_USE;
+CONCLAVE_API int conclave_recipes_open(struct conclave_client *client,
+                                       struct conclave_recipes **ret) CONCLAVE_MUST_USE;
 
 /* Destroy all handles first, the last one at the latest in its on_closed, where this function may
  * be called, too. NULL is allowed. */

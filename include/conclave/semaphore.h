@@ -45,11 +45,11 @@ struct conclave_semaphore_options {
 
 /* A handle holds one of the N permits at a time; create several handles to hold several permits.
  * 0, CONCLAVE_EINVAL, CONCLAVE_ENOMEM, CONCLAVE_ECLOSED. */
-CONCLAVE_API int conclave_semaphore_create(struct conclave_recipes *recipes,
-                                           const struct conclave_semaphore_options *options,
-                                           const struct conclave_semaphore_callbacks *callbacks,
-                                           void *ctx,
-                                           struct conclave_semaphore **ret) CONCLAVE_MUST_USE;
+CONCLAVE_API int conclave_semaphore_open(struct conclave_recipes *recipes,
+                                         const struct conclave_semaphore_options *options,
+                                         const struct conclave_semaphore_callbacks *callbacks,
+                                         void *ctx,
+                                         struct conclave_semaphore **ret) CONCLAVE_MUST_USE;
 
 /* As conclave_lock_acquire; also CONCLAVE_ECONFLICT: the semaphore has another N. Any thread may
  * release. */

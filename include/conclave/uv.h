@@ -3,7 +3,7 @@
  *
  *   struct conclave_uv *uv;
  *   conclave_client_open(&options, &client);
- *   conclave_uv_start(loop, client, &uv);
+ *   conclave_uv_open(loop, client, &uv);
  *   ... uv_run(loop, UV_RUN_DEFAULT) ...
  *   conclave_uv_close(uv, 1000, on_closed, ctx);
  *
@@ -26,8 +26,8 @@ typedef void (*conclave_uv_closed_fn)(void *ctx);
 /* Runs an open client that was not started in the loop. The loop must live until fn of
  * conclave_uv_close was called. 0, CONCLAVE_ENOMEM, CONCLAVE_EIO (libuv refused), CONCLAVE_EFORK.
  * On failure the client is unchanged. */
-CONCLAVE_API int conclave_uv_start(struct uv_loop_s *loop, struct conclave_client *client,
-                                   struct conclave_uv **ret) CONCLAVE_MUST_USE;
+CONCLAVE_API int conclave_uv_open(struct uv_loop_s *loop, struct conclave_client *client,
+                                  struct conclave_uv **ret) CONCLAVE_MUST_USE;
 
 /* Closes the client as conclave_client_close does, but without blocking the loop, frees it and
  * the adapter, and then calls fn (may be NULL) from the loop. Once, in the loop's thread, also

@@ -63,8 +63,8 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     uv_adapter_run(poll->data);
 }
 
-int conclave_uv_start(struct uv_loop_s *loop, struct conclave_client *client,
-                      struct conclave_uv **ret)
+int conclave_uv_open(struct uv_loop_s *loop, struct conclave_client *client,
+                     struct conclave_uv **ret)
 {
     int rc = client_check(client);
     if (rc != 0) {

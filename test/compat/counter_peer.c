@@ -86,7 +86,7 @@ int main(int argc, char **argv)
     options.servers = argv[2];
     int error = conclave_client_open(&options, &client);
     if (error == 0 && (error = conclave_client_start(client)) == 0 &&
-        (error = conclave_recipes_create(client, &recipes)) == 0) {
+        (error = conclave_recipes_open(client, &recipes)) == 0) {
         error = strcmp(argv[1], "count") == 0 ? count_by_shared(recipes, argv[3], times)
                 : strcmp(argv[1], "text") == 0
                     ? count_by_counter(recipes, CONCLAVE_COUNTER_TEXT, argv[3], times)

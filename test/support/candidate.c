@@ -188,7 +188,7 @@ void candidate_connect_to(struct candidate *c, struct fake_zk *zk, int endpoint,
     options.session_timeout_ms = session_ms;
     assert_int_equal(conclave_client_open(&options, &c->client), 0);
     assert_int_equal(conclave_client_start(c->client), 0);
-    assert_int_equal(conclave_recipes_create(c->client, &c->recipes), 0);
+    assert_int_equal(conclave_recipes_open(c->client, &c->recipes), 0);
 }
 
 void candidate_connect(struct candidate *c, struct fake_zk *zk, int endpoint, const char *name)
@@ -199,7 +199,7 @@ void candidate_connect(struct candidate *c, struct fake_zk *zk, int endpoint, co
 void candidate_join_with(struct candidate *c, const struct conclave_election_options *options)
 {
     assert_int_equal(
-        conclave_election_start(c->recipes, options, &candidate_callbacks, c, &c->election), 0);
+        conclave_election_open(c->recipes, options, &candidate_callbacks, c, &c->election), 0);
 }
 
 void candidate_join(struct candidate *c)

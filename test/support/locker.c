@@ -52,7 +52,7 @@ void locker_connect_to(struct locker *l, struct fake_zk *zk, int endpoint, const
     options.session_timeout_ms = session_ms;
     assert_int_equal(conclave_client_open(&options, &l->client), 0);
     assert_int_equal(conclave_client_start(l->client), 0);
-    assert_int_equal(conclave_recipes_create(l->client, &l->recipes), 0);
+    assert_int_equal(conclave_recipes_open(l->client, &l->recipes), 0);
 }
 
 void locker_connect(struct locker *l, struct fake_zk *zk, int endpoint, const char *name)
@@ -84,7 +84,7 @@ struct conclave_lock_options locker_options(const char *name)
 
 void locker_create_with(struct locker *l, const struct conclave_lock_options *options)
 {
-    assert_int_equal(conclave_lock_create(l->recipes, options, &callbacks, l, &l->lock), 0);
+    assert_int_equal(conclave_lock_open(l->recipes, options, &callbacks, l, &l->lock), 0);
 }
 
 void locker_create(struct locker *l)

@@ -20,7 +20,7 @@ static bool connect(struct fake_zk *zk, int endpoint, struct conclave_client **r
     options.session_timeout_ms = SESSION_MS * 10L;
     return conclave_client_open(&options, ret_client) == 0 &&
            conclave_client_start(*ret_client) == 0 &&
-           conclave_recipes_create(*ret_client, ret_recipes) == 0 &&
+           conclave_recipes_open(*ret_client, ret_recipes) == 0 &&
            conclave_client_wait_connected(*ret_client, PATIENCE_MS) == 0;
 }
 

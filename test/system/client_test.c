@@ -531,7 +531,7 @@ static void test_libuv(void)
     struct conclave_client *client = open_to(servers, &c.news);
     uv_loop_t loop;
     uv_loop_init(&loop);
-    CHECK(conclave_uv_start(&loop, client, &c.uv) == 0);
+    CHECK(conclave_uv_open(&loop, client, &c.uv) == 0);
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, "/", 0);
     CHECK(conclave_submit(client, &op, uv_reply, &c) == 0);
     uv_run(&loop, UV_RUN_DEFAULT);

@@ -59,9 +59,9 @@ static void side_open(struct side *s, const char *servers, const char *id)
     must(conclave_client_open(&options, &s->client), "open");
     must(conclave_client_start(s->client), "start");
     must(conclave_client_wait_connected(s->client, WAIT_MS), "connect");
-    must(conclave_recipes_create(s->client, &s->recipes), "recipes");
-    must(conclave_lock_create(s->recipes, &lock, NULL, NULL, &s->lock), "lock");
-    must(conclave_semaphore_create(s->recipes, &semaphore, NULL, NULL, &s->semaphore), "semaphore");
+    must(conclave_recipes_open(s->client, &s->recipes), "recipes");
+    must(conclave_lock_open(s->recipes, &lock, NULL, NULL, &s->lock), "lock");
+    must(conclave_semaphore_open(s->recipes, &semaphore, NULL, NULL, &s->semaphore), "semaphore");
 }
 
 static void side_close(struct side *s)

@@ -478,12 +478,12 @@ static void posts_start(struct conclave_recipes *recipes, const char *name)
     lock.path = posts[1].path;
     semaphore.path = posts[2].path;
     semaphore.permits = 1;
-    int rc = conclave_lock_create(recipes, &lock, &lock_callbacks, &posts[1], &posts[1].lock);
-    rc = rc == 0 ? conclave_semaphore_create(recipes, &semaphore, &semaphore_callbacks, &posts[2],
-                                             &posts[2].semaphore)
+    int rc = conclave_lock_open(recipes, &lock, &lock_callbacks, &posts[1], &posts[1].lock);
+    rc = rc == 0 ? conclave_semaphore_open(recipes, &semaphore, &semaphore_callbacks, &posts[2],
+                                           &posts[2].semaphore)
                  : rc;
-    rc = rc == 0 ? conclave_election_start(recipes, &election, &election_callbacks, &posts[0],
-                                           &posts[0].election)
+    rc = rc == 0 ? conclave_election_open(recipes, &election, &election_callbacks, &posts[0],
+                                          &posts[0].election)
                  : rc;
     if (rc != 0) {
         fail("recipes", rc);
@@ -603,7 +603,7 @@ static int hold(char **args)
     }
     (void)setvbuf(notes, NULL, _IOLBF, 0);
     client_start(args[3], args[4]);
-    int rc = conclave_recipes_create(client, &recipes);
+    int rc = conclave_recipes_open(client, &recipes);
     if (rc != 0) {
         fail("recipes", rc);
     }

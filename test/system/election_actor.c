@@ -123,7 +123,7 @@ void actor_open(struct actor *a, const char *name, const char *path, int64_t ses
     options.session_timeout_ms = session_ms;
     must(conclave_client_open(&options, &a->client), "open");
     must(conclave_client_start(a->client), "start");
-    must(conclave_recipes_create(a->client, &a->recipes), "recipes");
+    must(conclave_recipes_open(a->client, &a->recipes), "recipes");
     CHECK(conclave_client_wait_connected(a->client, WAIT_MS) == 0);
 }
 
@@ -146,7 +146,7 @@ struct conclave_election_options actor_options(const struct actor *a)
 
 void actor_join_with(struct actor *a, const struct conclave_election_options *options)
 {
-    must(conclave_election_start(a->recipes, options, &callbacks, a, &a->election), "join");
+    must(conclave_election_open(a->recipes, options, &callbacks, a, &a->election), "join");
 }
 
 void actor_join(struct actor *a)

@@ -333,16 +333,16 @@ static void open_grips(void)
         lock.id = name;
         lock.kind = kinds[i];
         grips[i].tag = "mrw"[i];
-        must(conclave_lock_create(recipes, &lock, NULL, NULL, &grips[i].lock), "lock");
+        must(conclave_lock_open(recipes, &lock, NULL, NULL, &grips[i].lock), "lock");
     }
     semaphore.path = ROOT "/semaphore";
     semaphore.permits = PERMITS;
     grips[GRIPS - 1].tag = 's';
-    must(conclave_semaphore_create(recipes, &semaphore, NULL, NULL, &grips[GRIPS - 1].semaphore),
+    must(conclave_semaphore_open(recipes, &semaphore, NULL, NULL, &grips[GRIPS - 1].semaphore),
          "semaphore");
     candidate.path = ROOT "/election";
     candidate.id = name;
-    must(conclave_election_start(recipes, &candidate, NULL, NULL, &election), "election");
+    must(conclave_election_open(recipes, &candidate, NULL, NULL, &election), "election");
 }
 
 static void open_others(void)
@@ -447,7 +447,7 @@ int main(int argc, char **argv)
     options.session_timeout_ms = strtoll(argv[5], NULL, 10);
     must(conclave_client_open(&options, &client), "open");
     must(conclave_client_start(client), "start");
-    must(conclave_recipes_create(client, &recipes), "recipes");
+    must(conclave_recipes_open(client, &recipes), "recipes");
     open_grips();
     open_others();
     int count = start_threads(threads, argc > 6);

@@ -270,7 +270,7 @@ static int by_record(struct actor *a, char **argv)
         strcmp(argv[1], "gem") == 0 ? CONCLAVE_REDIS_LAYOUT_GEM : CONCLAVE_REDIS_LAYOUT_NATIVE;
     int error = conclave_client_open(&client_options, &client);
     if (error != 0 || (error = conclave_client_start(client)) != 0 ||
-        (error = conclave_recipes_create(client, &recipes)) != 0 ||
+        (error = conclave_recipes_open(client, &recipes)) != 0 ||
         (error = conclave_redis_open(recipes, &options, NULL, NULL, &a->redis)) != 0) {
         return error;
     }

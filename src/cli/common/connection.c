@@ -366,7 +366,7 @@ int connection_run_recipes(const char *command, const struct common_options *opt
     if (code != 0) {
         return code;
     }
-    int error = conclave_recipes_create(client, &recipes);
+    int error = conclave_recipes_open(client, &recipes);
     code = error == 0 ? fn(recipes, ctx) : fail(command, NULL, error);
     conclave_recipes_destroy(recipes);
     connection_close(client);

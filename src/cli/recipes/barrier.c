@@ -302,7 +302,7 @@ static int barrier_run(struct barrier_wait *w, const char *verb)
     if (code != 0) {
         return code;
     }
-    int error = conclave_recipes_create(w->client, &w->recipes);
+    int error = conclave_recipes_open(w->client, &w->recipes);
     if (error != 0) {
         code = fail(USAGE.name, NULL, error);
     } else {

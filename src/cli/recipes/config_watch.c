@@ -325,7 +325,7 @@ static int config_watch_watching_run(struct config_watching *w)
     }
     int code = connect(w, &client);
     if (code == 0) {
-        int error = conclave_recipes_create(client, &recipes);
+        int error = conclave_recipes_open(client, &recipes);
         code = error != 0 ? fail(CONFIG_USAGE.name, NULL, error) : watch_until_end(w, recipes);
         conclave_recipes_destroy(recipes);
         connection_close(client);

@@ -126,7 +126,7 @@ static int elect_start(struct hold *r, void **ret_holding)
     options.requeue = false;
     options.takeover_delay_ms = own->takeover_delay_ms;
     options.naming = (enum conclave_naming)own->naming;
-    int error = conclave_election_start(r->recipes, &options, &callbacks, r, &election);
+    int error = conclave_election_open(r->recipes, &options, &callbacks, r, &election);
     if (error == 0) {
         *ret_holding = election;
     }

@@ -127,7 +127,7 @@ static int elect_watch_run(struct conclave_recipes *recipes, void *ctx)
     options.path = w->options->turn.path;
     options.naming = (enum conclave_naming)w->options->naming;
     options.observe_only = true;
-    int error = conclave_election_start(recipes, &options, &callbacks, w, &election);
+    int error = conclave_election_open(recipes, &options, &callbacks, w, &election);
     if (error == 0) {
         number = waiter_wait_end(&w->waiter);
         conclave_election_close(election);

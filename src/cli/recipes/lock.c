@@ -107,7 +107,7 @@ static int lock_start(struct hold *r, void **ret_holding)
                                 : CONCLAVE_LOCK_EXCLUSIVE;
     options.lease.grace_ms = r->options->grace_ms > 0 ? r->options->grace_ms : 0;
     options.naming = (enum conclave_naming)own->naming;
-    int error = conclave_lock_create(r->recipes, &options, &callbacks, r, &lock);
+    int error = conclave_lock_open(r->recipes, &options, &callbacks, r, &lock);
     if (error != 0) {
         return error;
     }

@@ -27,7 +27,7 @@ int queue_session_open(struct queue_session *s, const struct queue_cli *cli,
     options.max_items = cli->max_items;
     options.max_attempts = (int)cli->max_attempts;
     options.at_most_once = cli->at_most_once;
-    int error = conclave_recipes_create(s->client, &s->recipes);
+    int error = conclave_recipes_open(s->client, &s->recipes);
     if (error == 0) {
         error = conclave_queue_open(s->recipes, &options, callbacks, ctx, &s->queue);
     }

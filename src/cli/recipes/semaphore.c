@@ -86,7 +86,7 @@ static int semaphore_start(struct hold *r, void **ret_holding)
     options.id = r->options->id;
     options.permits = (int32_t)own->permits;
     options.lease.grace_ms = r->options->grace_ms > 0 ? r->options->grace_ms : 0;
-    int error = conclave_semaphore_create(r->recipes, &options, &callbacks, r, &semaphore);
+    int error = conclave_semaphore_open(r->recipes, &options, &callbacks, r, &semaphore);
     if (error != 0) {
         return error;
     }

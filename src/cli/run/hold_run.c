@@ -486,7 +486,7 @@ static int client_begin(struct hold *r)
     if (code != 0) {
         return code;
     }
-    int error = conclave_recipes_create(r->client, &r->recipes);
+    int error = conclave_recipes_open(r->client, &r->recipes);
     if (error == 0) {
         error = conclave_client_start(r->client);
     }

@@ -395,7 +395,7 @@ static int elector_begin(struct switching *s, struct hold *r, struct conclave_el
     options.herd_free = s->o->herd_free;
     options.health = s->health_state;
     options.lease.grace_ms = r->options->grace_ms > 0 ? r->options->grace_ms : 0;
-    return conclave_elector_start(r->recipes, &options, &callbacks, s, ret);
+    return conclave_elector_open(r->recipes, &options, &callbacks, s, ret);
 }
 
 static int switch_run_start(struct hold *r, void **ret_holding)

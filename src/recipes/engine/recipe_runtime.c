@@ -69,7 +69,7 @@ static void on_client_state(struct conclave_client *client, enum conclave_state 
     recipes_unref(rt);
 }
 
-int conclave_recipes_create(struct conclave_client *client, struct conclave_recipes **ret)
+int conclave_recipes_open(struct conclave_client *client, struct conclave_recipes **ret)
 {
     struct conclave_recipes *rt = calloc(1, sizeof *rt);
     if (rt == NULL) {

@@ -97,7 +97,7 @@ void election_init(struct conclave_election *e, struct conclave_recipes *rt);
 
 /* --- election_api.c ---------------------------------------------------------------- */
 
-/* Frees what conclave_election_start copied, and e. */
+/* Frees what conclave_election_open copied, and e. */
 void election_free_copies(struct conclave_election *e);
 
 /* --- leader_record.c -------------------------------------------------------------- */

@@ -88,10 +88,10 @@ void election_free_copies(struct conclave_election *e)
     free(e);
 }
 
-int conclave_election_start(struct conclave_recipes *rt,
-                            const struct conclave_election_options *options,
-                            const struct conclave_election_callbacks *callbacks, void *ctx,
-                            struct conclave_election **ret)
+int conclave_election_open(struct conclave_recipes *rt,
+                           const struct conclave_election_options *options,
+                           const struct conclave_election_callbacks *callbacks, void *ctx,
+                           struct conclave_election **ret)
 {
     int error = client_check(rt->client);
     if (error != 0) {

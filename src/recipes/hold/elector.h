@@ -176,7 +176,7 @@ void elector_fence_run(struct conclave_elector *e);
 
 /* --- elector_api.c ---------------------------------------------------------------- */
 
-/* Frees what conclave_elector_start copied, and e. */
+/* Frees what conclave_elector_open copied, and e. */
 void elector_free_copies(struct conclave_elector *e);
 
 #endif

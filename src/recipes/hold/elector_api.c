@@ -119,10 +119,10 @@ void elector_free_copies(struct conclave_elector *e)
     free(e);
 }
 
-int conclave_elector_start(struct conclave_recipes *rt,
-                           const struct conclave_elector_options *options,
-                           const struct conclave_elector_callbacks *callbacks, void *ctx,
-                           struct conclave_elector **ret)
+int conclave_elector_open(struct conclave_recipes *rt,
+                          const struct conclave_elector_options *options,
+                          const struct conclave_elector_callbacks *callbacks, void *ctx,
+                          struct conclave_elector **ret)
 {
     int error = client_check(rt->client);
     if (error != 0) {

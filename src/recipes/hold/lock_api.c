@@ -88,9 +88,9 @@ int lock_create(struct conclave_recipes *rt, const struct conclave_lock_options 
     return error;
 }
 
-int conclave_lock_create(struct conclave_recipes *rt, const struct conclave_lock_options *options,
-                         const struct conclave_lock_callbacks *callbacks, void *ctx,
-                         struct conclave_lock **ret)
+int conclave_lock_open(struct conclave_recipes *rt, const struct conclave_lock_options *options,
+                       const struct conclave_lock_callbacks *callbacks, void *ctx,
+                       struct conclave_lock **ret)
 {
     return lock_create(rt, options, callbacks, ctx, 0, ret);
 }

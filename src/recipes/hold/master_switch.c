@@ -58,7 +58,7 @@ static int switch_connection_begin(struct conclave_master_switch *sw,
         error = conclave_client_start(sw->client);
     }
     if (error == 0) {
-        error = conclave_recipes_create(sw->client, &sw->recipes);
+        error = conclave_recipes_open(sw->client, &sw->recipes);
     }
     return error;
 }
@@ -84,12 +84,12 @@ static int switch_election_begin(struct conclave_master_switch *sw,
     options.data = o->data;
     options.data_len = o->data_len;
     *ret = sw; /* before a callback can run */
-    return conclave_election_start(sw->recipes, &options, &callbacks, sw, &sw->election);
+    return conclave_election_open(sw->recipes, &options, &callbacks, sw, &sw->election);
 }
 
-int conclave_master_switch_start(const struct conclave_master_switch_options *options,
-                                 conclave_on_master_fn on_master, conclave_on_slave_fn on_slave,
-                                 void *ctx, struct conclave_master_switch **ret)
+int conclave_master_switch_open(const struct conclave_master_switch_options *options,
+                                conclave_on_master_fn on_master, conclave_on_slave_fn on_slave,
+                                void *ctx, struct conclave_master_switch **ret)
 {
     *ret = NULL;
     if (options == NULL || options->size < sizeof *options) {
@@ -114,7 +114,7 @@ int conclave_master_switch_start(const struct conclave_master_switch_options *op
     return error;
 }
 
-int conclave_master_switch_stop(struct conclave_master_switch *sw, int64_t timeout_ms)
+int conclave_master_switch_close(struct conclave_master_switch *sw, int64_t timeout_ms)
 {
     if (sw == NULL) {
         return 0;

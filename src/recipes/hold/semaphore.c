@@ -132,10 +132,10 @@ static void semaphore_on_closed(struct conclave_lock *lock, int why, void *ctx)
     s->callbacks.on_closed(s, why, s->ctx);
 }
 
-int conclave_semaphore_create(struct conclave_recipes *rt,
-                              const struct conclave_semaphore_options *options,
-                              const struct conclave_semaphore_callbacks *callbacks, void *ctx,
-                              struct conclave_semaphore **ret)
+int conclave_semaphore_open(struct conclave_recipes *rt,
+                            const struct conclave_semaphore_options *options,
+                            const struct conclave_semaphore_callbacks *callbacks, void *ctx,
+                            struct conclave_semaphore **ret)
 {
     struct conclave_lock_options lock = CONCLAVE_LOCK_OPTIONS_INIT;
     struct conclave_lock_callbacks lock_callbacks = {0};

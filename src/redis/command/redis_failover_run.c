@@ -292,12 +292,12 @@ static int run_loop(struct manager_run *run)
         return code;
     }
     run_watch_signals(run);
-    int error = conclave_uv_start(&run->loop, run->client, &run->uv);
+    int error = conclave_uv_open(&run->loop, run->client, &run->uv);
     if (error != 0) {
         conclave_client_close(run->client, 0);
         return fail(REDIS_USAGE.name, NULL, error);
     }
-    error = conclave_recipes_create(run->client, &run->recipes);
+    error = conclave_recipes_open(run->client, &run->recipes);
     if (error == 0) {
         error = manager_open(run);
     }

@@ -450,7 +450,7 @@ int redis_cli_status(const struct redis_cli *cli)
     if (code != 0) {
         return code;
     }
-    int error = conclave_recipes_create(p.client, &p.recipes);
+    int error = conclave_recipes_open(p.client, &p.recipes);
     error = error != 0 ? error : read_records(cli, &p);
     error = error != 0 ? error : read_managers(cli, &p);
     error = error != 0 ? error : read_events(cli, &p);

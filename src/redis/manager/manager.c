@@ -390,7 +390,7 @@ static int open_election(struct redis_manager *m)
     options.id = m->id;
     options.observe = true;
     options.observe_only = m->s.dry_run;
-    int rc = conclave_election_start(m->s.recipes, &options, &callbacks, m, &m->election);
+    int rc = conclave_election_open(m->s.recipes, &options, &callbacks, m, &m->election);
     m->parts += rc == 0;
     return rc;
 }

@@ -825,7 +825,7 @@ static void in_a_loop_without_threads(void **state)
     client_options.servers = fake_zk_address(zk, 0);
     client_options.session_timeout_ms = SESSION_MS;
     assert_int_equal(conclave_client_open(&client_options, &a.c.client), 0);
-    assert_int_equal(conclave_recipes_create(a.c.client, &a.c.recipes), 0);
+    assert_int_equal(conclave_recipes_open(a.c.client, &a.c.recipes), 0);
     assert_int_equal(conclave_group_open(a.c.recipes, &options, &callbacks, &a, &a.group), 0);
     for (int i = 0; i < PATIENCE_MS && !view_is(&a, "a*"); i++) {
         (void)conclave_client_dispatch(a.c.client);

@@ -499,7 +499,7 @@ static void in_a_loop_without_threads(void **state)
     find.path = BASE;
     find.name = "shop";
     assert_int_equal(conclave_client_open(&options, &f.c.client), 0);
-    assert_int_equal(conclave_recipes_create(f.c.client, &f.c.recipes), 0);
+    assert_int_equal(conclave_recipes_open(f.c.client, &f.c.recipes), 0);
     assert_int_equal(conclave_registration_open(f.c.recipes, &shop, NULL, NULL, &registration), 0);
     assert_int_equal(conclave_discovery_open(f.c.recipes, &find, &callbacks, &f, &f.discovery), 0);
     for (int i = 0; i < PATIENCE_MS && !seen_is(&f, "one@host:1"); i++) {

@@ -378,11 +378,11 @@ static void E19_bad_paths_are_refused_at_once(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct conclave_election_options options = candidate_options("a");
         options.path = bad[i];
-        assert_int_equal(conclave_election_start(a.recipes, &options, NULL, NULL, &a.election),
+        assert_int_equal(conclave_election_open(a.recipes, &options, NULL, NULL, &a.election),
                          CONCLAVE_EINVAL);
     }
     struct conclave_election_options options = candidate_options("two\nlines");
-    assert_int_equal(conclave_election_start(a.recipes, &options, NULL, NULL, &a.election),
+    assert_int_equal(conclave_election_open(a.recipes, &options, NULL, NULL, &a.election),
                      CONCLAVE_EINVAL);
     a.election = NULL;
     candidate_finish(&a);

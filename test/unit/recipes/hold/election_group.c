@@ -261,7 +261,7 @@ static void E59_a_closed_client_unblocks_waits(void **state)
     assert_int_equal(b.closed_why, CONCLAVE_ECLOSED);
     struct conclave_election *late;
     struct conclave_election_options options = candidate_options("b");
-    assert_int_equal(conclave_election_start(b.recipes, &options, NULL, NULL, &late),
+    assert_int_equal(conclave_election_open(b.recipes, &options, NULL, NULL, &late),
                      CONCLAVE_ECLOSED);
     candidate_close_election(&b);
     conclave_recipes_destroy(b.recipes);
@@ -347,7 +347,7 @@ static void E61_a_child_of_fork_holds_nothing(void **state)
                      conclave_election_ack(a.election) == CONCLAVE_EFORK &&
                      conclave_election_set_data(a.election, "", 0) == CONCLAVE_EFORK &&
                      conclave_election_fenced_multi(a.election, NULL, 0, NULL) == CONCLAVE_EFORK &&
-                     conclave_election_start(a.recipes, &options, NULL, NULL, &e) == CONCLAVE_EFORK;
+                     conclave_election_open(a.recipes, &options, NULL, NULL, &e) == CONCLAVE_EFORK;
         conclave_election_close(a.election);
         conclave_election_destroy(a.election);
         conclave_recipes_destroy(a.recipes);
@@ -383,7 +383,7 @@ static void an_election_in_a_loop_of_ones_own(void **state)
     options.servers = fake_zk_address(zk, 0);
     options.session_timeout_ms = SESSION_MS;
     assert_int_equal(conclave_client_open(&options, &a.client), 0);
-    assert_int_equal(conclave_recipes_create(a.client, &a.recipes), 0);
+    assert_int_equal(conclave_recipes_open(a.client, &a.recipes), 0);
     a.name = "a";
     candidate_join(&a);
     struct conclave_token token;

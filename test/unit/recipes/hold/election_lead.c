@@ -144,8 +144,8 @@ static int stopped_candidate(const char *address)
     options.servers = address;
     options.session_timeout_ms = SESSION_MS;
     if (conclave_client_open(&options, &client) != 0 || conclave_client_start(client) != 0 ||
-        conclave_recipes_create(client, &recipes) != 0 ||
-        conclave_election_start(recipes, &election, NULL, NULL, &e) != 0 ||
+        conclave_recipes_open(client, &recipes) != 0 ||
+        conclave_election_open(recipes, &election, NULL, NULL, &e) != 0 ||
         conclave_election_wait(e, PATIENCE_MS, NULL) != 0) {
         return 1;
     }
@@ -221,7 +221,7 @@ static void E40_a_proof_that_is_read_too_late_does_not_bring_the_lease_back(void
     options.servers = fake_zk_address(zk, 0);
     options.session_timeout_ms = 2L * SESSION_MS;
     assert_int_equal(conclave_client_open(&options, &a.client), 0);
-    assert_int_equal(conclave_recipes_create(a.client, &a.recipes), 0);
+    assert_int_equal(conclave_recipes_open(a.client, &a.recipes), 0);
     candidate_join(&a);
     while (STARTED(&a) == 0 || !fake_zk_exists(zk, LEADER_DIR "/current")) {
         pump(&a);
@@ -365,12 +365,12 @@ static void E44_the_negotiated_timeout_counts(void **state)
     candidate_connect_to(&a, zk, 0, "a", NULL, 30000);
     struct conclave_election_options options = candidate_options("a");
     options.lease.grace_ms = 9000; /* fits what was asked for, not what was given */
-    int error = conclave_election_start(a.recipes, &options, &candidate_callbacks, &a, &a.election);
+    int error = conclave_election_open(a.recipes, &options, &candidate_callbacks, &a, &a.election);
     if (error == 0) { /* started before the session */
         EVENTUALLY(CLOSED(&a) == 1);
         assert_int_equal(a.closed_why, CONCLAVE_EINVAL);
         candidate_close_election(&a);
-        error = conclave_election_start(a.recipes, &options, &candidate_callbacks, &a, &a.election);
+        error = conclave_election_open(a.recipes, &options, &candidate_callbacks, &a, &a.election);
     }
     assert_int_equal(error, CONCLAVE_EINVAL);
     a.closed = 0;

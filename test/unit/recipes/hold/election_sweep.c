@@ -60,8 +60,8 @@ static bool start(struct candidate *c, struct fake_zk *zk, int endpoint, const c
     options.session_timeout_ms = SESSION_MS;
     return conclave_client_open(&options, &c->client) == 0 &&
            conclave_client_start(c->client) == 0 &&
-           conclave_recipes_create(c->client, &c->recipes) == 0 &&
-           conclave_election_start(c->recipes, &election, &candidate_callbacks, c, &c->election) ==
+           conclave_recipes_open(c->client, &c->recipes) == 0 &&
+           conclave_election_open(c->recipes, &election, &candidate_callbacks, c, &c->election) ==
                0;
 }
 

@@ -157,7 +157,7 @@ static void member_start(struct member *m)
     options.backoff_min_ms = m->backoff_ms != 0 ? m->backoff_ms : 20;
     options.backoff_max_ms = m->backoff_ms != 0 ? m->backoff_ms : 100;
     m->closed = 0;
-    assert_int_equal(conclave_elector_start(m->base.recipes, &options, &callbacks, m, &m->elector),
+    assert_int_equal(conclave_elector_open(m->base.recipes, &options, &callbacks, m, &m->elector),
                      0);
 }
 
@@ -776,12 +776,12 @@ static void bad_options_are_refused(void **state)
     static const char *const dirs[] = {NULL, "", "/", "app", "/app/"};
     for (size_t i = 0; i < sizeof dirs / sizeof dirs[0]; i++) {
         options.dir = dirs[i];
-        assert_int_equal(conclave_elector_start(a.base.recipes, &options, NULL, NULL, &a.elector),
+        assert_int_equal(conclave_elector_open(a.base.recipes, &options, NULL, NULL, &a.elector),
                          CONCLAVE_EINVAL);
     }
     options.dir = DIR;
     options.id = "two\nlines";
-    assert_int_equal(conclave_elector_start(a.base.recipes, &options, NULL, NULL, &a.elector),
+    assert_int_equal(conclave_elector_open(a.base.recipes, &options, NULL, NULL, &a.elector),
                      CONCLAVE_EINVAL);
     candidate_finish(&a.base);
 }

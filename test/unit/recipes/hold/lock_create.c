@@ -308,18 +308,18 @@ static void E19_bad_options_are_refused(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct conclave_lock_options options = locker_options("a");
         options.path = bad[i];
-        assert_int_equal(conclave_lock_create(a.recipes, &options, NULL, NULL, &none),
+        assert_int_equal(conclave_lock_open(a.recipes, &options, NULL, NULL, &none),
                          CONCLAVE_EINVAL);
     }
     struct conclave_lock_options options = locker_options("two\nlines");
-    assert_int_equal(conclave_lock_create(a.recipes, &options, NULL, NULL, &none), CONCLAVE_EINVAL);
+    assert_int_equal(conclave_lock_open(a.recipes, &options, NULL, NULL, &none), CONCLAVE_EINVAL);
     options = locker_options("a");
     options.kind = CONCLAVE_LOCK_READ;
     options.naming = CONCLAVE_NAMING_CURATOR_LATCH;
-    assert_int_equal(conclave_lock_create(a.recipes, &options, NULL, NULL, &none), CONCLAVE_EINVAL);
+    assert_int_equal(conclave_lock_open(a.recipes, &options, NULL, NULL, &none), CONCLAVE_EINVAL);
     options = locker_options("a");
     options.lease.grace_ms = SESSION_MS;
-    assert_int_equal(conclave_lock_create(a.recipes, &options, NULL, NULL, &none), CONCLAVE_EINVAL);
+    assert_int_equal(conclave_lock_open(a.recipes, &options, NULL, NULL, &none), CONCLAVE_EINVAL);
     locker_finish(&a);
 }
 

@@ -173,12 +173,12 @@ static bool create(struct actor *a)
         struct conclave_semaphore_options options = CONCLAVE_SEMAPHORE_OPTIONS_INIT;
         options.path = LOCK_PATH;
         options.permits = 1;
-        return conclave_semaphore_create(a->recipes, &options, &semaphore_callbacks, a,
-                                         &a->semaphore) == 0;
+        return conclave_semaphore_open(a->recipes, &options, &semaphore_callbacks, a,
+                                       &a->semaphore) == 0;
     }
     struct conclave_lock_options options = locker_options("x");
     options.kind = a->s->recipe == DOWNGRADE ? CONCLAVE_LOCK_WRITE : CONCLAVE_LOCK_EXCLUSIVE;
-    return conclave_lock_create(a->recipes, &options, &callbacks, a, &a->lock) == 0;
+    return conclave_lock_open(a->recipes, &options, &callbacks, a, &a->lock) == 0;
 }
 
 static bool actor_open(struct actor *a, struct sweep_case *s, int endpoint)
@@ -190,7 +190,7 @@ static bool actor_open(struct actor *a, struct sweep_case *s, int endpoint)
     options.session_timeout_ms = SESSION_MS;
     return conclave_client_open(&options, &a->client) == 0 &&
            conclave_client_start(a->client) == 0 &&
-           conclave_recipes_create(a->client, &a->recipes) == 0 &&
+           conclave_recipes_open(a->client, &a->recipes) == 0 &&
            conclave_client_wait_connected(a->client, PATIENCE_MS) == 0 && create(a);
 }
 

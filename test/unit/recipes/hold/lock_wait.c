@@ -467,7 +467,7 @@ static void a_lock_in_a_loop_of_ones_own(void **state)
     options.servers = fake_zk_address(zk, 0);
     options.session_timeout_ms = SESSION_MS;
     assert_int_equal(conclave_client_open(&options, &a.client), 0);
-    assert_int_equal(conclave_recipes_create(a.client, &a.recipes), 0);
+    assert_int_equal(conclave_recipes_open(a.client, &a.recipes), 0);
     locker_create(&a);
     assert_int_equal(conclave_lock_acquire(a.lock, PATIENCE_MS, NULL), 0); /* turns the loop */
     turn(a.client, SESSION_MS * 2);

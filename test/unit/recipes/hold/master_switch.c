@@ -44,13 +44,13 @@ static void play(struct player *p, struct fake_zk *zk, int endpoint, const char 
     options.id = id;
     options.servers = fake_zk_address(zk, endpoint);
     options.session_timeout_ms = SESSION_MS;
-    assert_int_equal(conclave_master_switch_start(&options, on_master, on_slave, p, &p->sw), 0);
+    assert_int_equal(conclave_master_switch_open(&options, on_master, on_slave, p, &p->sw), 0);
     assert_non_null(p->sw);
 }
 
 static void stop(struct player *p)
 {
-    assert_int_equal(conclave_master_switch_stop(p->sw, PATIENCE_MS), 0);
+    assert_int_equal(conclave_master_switch_close(p->sw, PATIENCE_MS), 0);
     assert_false(p->broken);
     assert_false(p->was_master);
     assert_int_equal(p->mastered, p->slaved);
@@ -127,7 +127,7 @@ static void one_that_cannot_leaves_it_to_another(void **state)
     options.path = PATH;
     options.servers = fake_zk_address(zk, 0);
     options.session_timeout_ms = SESSION_MS;
-    assert_int_equal(conclave_master_switch_start(&options, on_master, on_slave, &a, &a.sw), 0);
+    assert_int_equal(conclave_master_switch_open(&options, on_master, on_slave, &a, &a.sw), 0);
     EVENTUALLY(a.slaved == 1);
     play(&b, zk, 1, "b");
     EVENTUALLY(MASTER(&b) || MASTER(&a));
@@ -145,10 +145,10 @@ static void the_programs_own_connection_serves_and_stays(void **state)
     candidate_connect(&c, zk, 0, "c");
     options.path = PATH;
     options.recipes = c.recipes;
-    assert_int_equal(conclave_master_switch_start(&options, on_master, NULL, &a, &a.sw), 0);
+    assert_int_equal(conclave_master_switch_open(&options, on_master, NULL, &a, &a.sw), 0);
     EVENTUALLY(MASTER(&a));
     assert_int_equal(conclave_master_switch_error(a.sw), 0);
-    assert_int_equal(conclave_master_switch_stop(a.sw, PATIENCE_MS), 0);
+    assert_int_equal(conclave_master_switch_close(a.sw, PATIENCE_MS), 0);
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, "/", 0);
     assert_int_equal(conclave_call(c.client, &op, NULL), 0);
     candidate_finish(&c);
@@ -160,15 +160,13 @@ static void what_cannot_work_is_refused(void **state)
     struct conclave_master_switch *sw = NULL;
     struct conclave_master_switch_options options = CONCLAVE_MASTER_SWITCH_OPTIONS_INIT;
     options.servers = fake_zk_address(zk, 0);
-    assert_int_equal(conclave_master_switch_start(&options, NULL, NULL, NULL, &sw),
-                     CONCLAVE_EINVAL);
+    assert_int_equal(conclave_master_switch_open(&options, NULL, NULL, NULL, &sw), CONCLAVE_EINVAL);
     assert_null(sw);
     options.path = PATH;
     options.servers = "::::";
-    assert_int_equal(conclave_master_switch_start(&options, NULL, NULL, NULL, &sw),
-                     CONCLAVE_EINVAL);
-    assert_int_equal(conclave_master_switch_start(NULL, NULL, NULL, NULL, &sw), CONCLAVE_EINVAL);
-    assert_int_equal(conclave_master_switch_stop(NULL, 0), 0);
+    assert_int_equal(conclave_master_switch_open(&options, NULL, NULL, NULL, &sw), CONCLAVE_EINVAL);
+    assert_int_equal(conclave_master_switch_open(NULL, NULL, NULL, NULL, &sw), CONCLAVE_EINVAL);
+    assert_int_equal(conclave_master_switch_close(NULL, 0), 0);
 }
 
 static void one_that_reaches_nobody_can_be_stopped(void **state)
@@ -183,7 +181,7 @@ static void one_that_reaches_nobody_can_be_stopped(void **state)
     late = (struct player){0};
     options.path = PATH;
     options.servers = "127.0.0.1:1";
-    assert_int_equal(conclave_master_switch_start(&options, on_master, on_slave, &late, &late.sw),
+    assert_int_equal(conclave_master_switch_open(&options, on_master, on_slave, &late, &late.sw),
                      0);
     STAYS(!MASTER(&late) && conclave_master_switch_error(late.sw) == 0, 50);
     stop(&late);

@@ -83,9 +83,9 @@ static bool start_rival(struct run *r)
     options.session_timeout_ms = SESSION_MS * 5L;
     return conclave_client_open(&options, &r->rival.client) == 0 &&
            conclave_client_start(r->rival.client) == 0 &&
-           conclave_recipes_create(r->rival.client, &r->rival.recipes) == 0 &&
-           conclave_election_start(r->rival.recipes, &election, &candidate_callbacks, &r->rival,
-                                   &r->rival.election) == 0;
+           conclave_recipes_open(r->rival.client, &r->rival.recipes) == 0 &&
+           conclave_election_open(r->rival.recipes, &election, &candidate_callbacks, &r->rival,
+                                  &r->rival.election) == 0;
 }
 
 static int start_starving(struct run *r)
@@ -104,11 +104,11 @@ static int start_starving(struct run *r)
     election.takeover_delay_ms = 1;
     int error = conclave_client_open(&options, &r->starving.client);
     if (error == 0) {
-        error = conclave_recipes_create(r->starving.client, &r->starving.recipes);
+        error = conclave_recipes_open(r->starving.client, &r->starving.recipes);
     }
     if (error == 0) {
-        error = conclave_election_start(r->starving.recipes, &election, &candidate_callbacks,
-                                        &r->starving, &r->starving.election);
+        error = conclave_election_open(r->starving.recipes, &election, &candidate_callbacks,
+                                       &r->starving, &r->starving.election);
     }
     return error;
 }

@@ -66,7 +66,7 @@ static int start(struct member *m, struct conclave_recipes *recipes)
     options.herd_free = herd_free;
     options.backoff_min_ms = 20;
     options.backoff_max_ms = 40;
-    return conclave_elector_start(recipes, &options, &callbacks, m, &m->elector);
+    return conclave_elector_open(recipes, &options, &callbacks, m, &m->elector);
 }
 
 static bool is_active(const struct member *m)

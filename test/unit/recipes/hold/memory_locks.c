@@ -31,7 +31,7 @@ static int lock_open(struct starving *s, struct conclave_recipes *recipes, const
     options.path = path;
     options.kind = kind;
     options.recursive = kind == CONCLAVE_LOCK_EXCLUSIVE;
-    return conclave_lock_create(recipes, &options, recipes == s->rival ? NULL : &callbacks, s, ret);
+    return conclave_lock_open(recipes, &options, recipes == s->rival ? NULL : &callbacks, s, ret);
 }
 
 static void lock_end(struct starving *s, struct conclave_lock *lock)
@@ -209,7 +209,7 @@ static int semaphore_open(struct conclave_recipes *recipes, struct conclave_sema
     struct conclave_semaphore_options options = CONCLAVE_SEMAPHORE_OPTIONS_INIT;
     options.path = LOCK_PATH;
     options.permits = 1;
-    return conclave_semaphore_create(recipes, &options, NULL, NULL, ret);
+    return conclave_semaphore_open(recipes, &options, NULL, NULL, ret);
 }
 
 static void semaphore_end(struct starving *s, struct conclave_semaphore *semaphore)

@@ -29,7 +29,7 @@ static void user_create(struct user *u, int32_t permits)
     u->answer = UNTOLD;
     u->lost = 0;
     assert_int_equal(
-        conclave_semaphore_create(u->base.recipes, &options, &callbacks, u, &u->semaphore), 0);
+        conclave_semaphore_open(u->base.recipes, &options, &callbacks, u, &u->semaphore), 0);
 }
 
 static void user_open(struct user *u, struct fake_zk *zk, int endpoint, int32_t permits)
@@ -357,7 +357,7 @@ static void a_semaphore_in_a_loop_of_ones_own(void **state)
     options.servers = fake_zk_address(zk, 0);
     options.session_timeout_ms = SESSION_MS;
     assert_int_equal(conclave_client_open(&options, &u.base.client), 0);
-    assert_int_equal(conclave_recipes_create(u.base.client, &u.base.recipes), 0);
+    assert_int_equal(conclave_recipes_open(u.base.client, &u.base.recipes), 0);
     user_create(&u, 2);
     user_ask(&u);
     assert_int_equal(u.answer, UNTOLD);

@@ -236,7 +236,7 @@ static void all_runs_in_a_loop_of_the_program_s_own(void **state)
     barrier_opts.path = "/app/barrier";
     barrier_opts.count = 1;
     assert_int_equal(conclave_client_open(&options, &client), 0);
-    assert_int_equal(conclave_recipes_create(client, &recipes), 0);
+    assert_int_equal(conclave_recipes_open(client, &recipes), 0);
     assert_int_equal(conclave_queue_open(recipes, &queue_opts, &queue_calls, NULL, &queue), 0);
     assert_int_equal(
         conclave_double_barrier_open(recipes, &barrier_opts, &barrier_calls, NULL, &barrier), 0);

@@ -81,7 +81,7 @@ static bool side_open(struct side *side, struct fake_zk *zk, int endpoint)
     options.session_timeout_ms = SESSION_MS;
     return conclave_client_open(&options, &side->client) == 0 &&
            conclave_client_start(side->client) == 0 &&
-           conclave_recipes_create(side->client, &side->recipes) == 0;
+           conclave_recipes_open(side->client, &side->recipes) == 0;
 }
 
 static void side_close(struct side *side)

@@ -146,7 +146,7 @@ static const char *play_lock(struct side *s, enum conclave_lock_kind kind, bool 
     struct conclave_lock *lock;
     options.path = "/app/lock";
     options.kind = kind;
-    if (conclave_lock_create(s->recipes, &options, &callbacks, s, &lock) != 0) {
+    if (conclave_lock_open(s->recipes, &options, &callbacks, s, &lock) != 0) {
         return "no lock";
     }
     const char *wrong = lock_turns(s, lock, downgrade);
@@ -180,7 +180,7 @@ static const char *play_several(struct side *s)
     const char *wrong = "it never had a whole turn";
     for (int i = 0; i < 2; i++) { /* the two name them in different orders */
         options.path = (i == 0) == (s->number == 0) ? "/app/a" : "/app/b";
-        if (conclave_lock_create(s->recipes, &options, NULL, NULL, &both[i]) != 0) {
+        if (conclave_lock_open(s->recipes, &options, NULL, NULL, &both[i]) != 0) {
             return "no lock";
         }
     }
@@ -218,7 +218,7 @@ static const char *play_semaphore(struct side *s)
     const char *wrong = "it never had a whole turn";
     options.path = "/app/semaphore";
     options.permits = 1;
-    if (conclave_semaphore_create(s->recipes, &options, NULL, NULL, &semaphore) != 0) {
+    if (conclave_semaphore_open(s->recipes, &options, NULL, NULL, &semaphore) != 0) {
         return "no semaphore";
     }
     for (int i = 0; i < TRIES && wrong != NULL; i++) {
@@ -255,7 +255,7 @@ static const char *play_election(struct side *s)
     const char *wrong = "it never had a whole turn";
     memset(c, 0, sizeof *c);
     (void)pthread_mutex_init(&c->lock, NULL);
-    if (conclave_election_start(s->recipes, &options, &candidate_callbacks, c, &election) != 0) {
+    if (conclave_election_open(s->recipes, &options, &candidate_callbacks, c, &election) != 0) {
         return "no election";
     }
     for (int i = 0; i < TRIES && wrong != NULL; i++) {
@@ -316,7 +316,7 @@ static const char *play_elector(struct side *s)
     options.id = s->number == 0 ? "a" : "b";
     options.backoff_min_ms = 20;
     options.backoff_max_ms = 40;
-    if (conclave_elector_start(s->recipes, &options, &callbacks, s, &elector) != 0) {
+    if (conclave_elector_open(s->recipes, &options, &callbacks, s, &elector) != 0) {
         return "no elector";
     }
     for (int i = 0; i < TRIES * 50 && wrong != NULL; i++) {
@@ -665,7 +665,7 @@ static const char *side_run(struct side *s, const char *servers, const struct sc
     options.servers = servers;
     options.session_timeout_ms = SESSION_MS;
     if (conclave_client_open(&options, &s->client) != 0 || conclave_client_start(s->client) != 0 ||
-        conclave_recipes_create(s->client, &s->recipes) != 0) {
+        conclave_recipes_open(s->client, &s->recipes) != 0) {
         return "could not start";
     }
     const char *wrong = scene->play(s);

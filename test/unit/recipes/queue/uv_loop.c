@@ -54,8 +54,8 @@ static void program_begin(struct program *p, struct fake_zk *zk)
     assert_int_equal(uv_timer_start(&p->limit, on_limit, PATIENCE_MS, 0), 0);
     uv_unref((uv_handle_t *)&p->limit);
     assert_int_equal(conclave_client_open(&options, &p->client), 0);
-    assert_int_equal(conclave_recipes_create(p->client, &p->recipes), 0);
-    assert_int_equal(conclave_uv_start(&p->loop, p->client, &p->uv), 0);
+    assert_int_equal(conclave_recipes_open(p->client, &p->recipes), 0);
+    assert_int_equal(conclave_uv_open(&p->loop, p->client, &p->uv), 0);
 }
 
 /* Runs the loop until so much was reached. */
@@ -245,7 +245,7 @@ static void a_lock(void **state)
     options.path = "/app/lock";
     program_begin(&p, zk);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(conclave_lock_create(p.recipes, &options, &callbacks, &p, &locks[i]), 0);
+        assert_int_equal(conclave_lock_open(p.recipes, &options, &callbacks, &p, &locks[i]), 0);
         assert_int_equal(
             conclave_lock_acquire_async(locks[i], 1, CONCLAVE_FOREVER, on_acquired, &p), 0);
     }

@@ -635,7 +635,7 @@ static void in_a_loop_without_threads(void **state)
     memset(&a, 0, sizeof a);
     options.servers = fake_zk_address(zk, 0);
     assert_int_equal(conclave_client_open(&options, &a.c.client), 0);
-    assert_int_equal(conclave_recipes_create(a.c.client, &a.c.recipes), 0);
+    assert_int_equal(conclave_recipes_open(a.c.client, &a.c.recipes), 0);
     side_open_with(&a, &watching, CONCLAVE_COUNTER_TEXT);
     assert_int_equal(conclave_counter_add_async(a.counter, 3, on_answer, &answer), 0);
     for (int i = 0; i < PATIENCE_MS && (answer.count == 0 || a.value != 3); i++) {

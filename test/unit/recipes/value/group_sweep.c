@@ -322,7 +322,7 @@ static void *run_case(void *arg)
     options.session_timeout_ms = SESSION_MS;
     set_fault(s);
     if (conclave_client_open(&options, &s->client) != 0 || conclave_client_start(s->client) != 0 ||
-        conclave_recipes_create(s->client, &s->recipes) != 0 ||
+        conclave_recipes_open(s->client, &s->recipes) != 0 ||
         pthread_create(&s->healer, NULL, heal, s) != 0) {
         s->wrong = "could not start";
         return NULL;

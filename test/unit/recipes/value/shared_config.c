@@ -902,7 +902,7 @@ static void in_a_loop_without_threads(void **state)
     make_app(zk);
     fake_zk_create(zk, PATH, "one", 0);
     assert_int_equal(conclave_client_open(&client_options, &r.c.client), 0);
-    assert_int_equal(conclave_recipes_create(r.c.client, &r.c.recipes), 0);
+    assert_int_equal(conclave_recipes_open(r.c.client, &r.c.recipes), 0);
     reader_start(&r, &options);
     for (int i = 0; i < PATIENCE_MS && !last_is(&r, "=one"); i++) {
         (void)conclave_client_dispatch(r.c.client);
