@@ -49,7 +49,7 @@ compat: deps-test ## real ZooKeeper clients and servers against ours
 	@tools/build $(BUILD)
 	@$(TESTS) --build $(BUILD) compat
 
-check: deps-check ## format, lint, layers, sizes, unit tests: the gate before every commit
+check: deps-check ## format, lint, layers, sizes, assertions, unit tests: the gate before every commit
 	@tools/check
 
 asan: deps-test ## unit tests and the suites marked asan, under AddressSanitizer and UBSan
