@@ -1,4 +1,4 @@
-#include "redis/follow/master_view.h"
+#include "recipes/follow/master_view.h"
 
 #include <jansson.h>
 #include <stdlib.h>

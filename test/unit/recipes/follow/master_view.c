@@ -1,5 +1,5 @@
 /* Records about a set of Redis servers, and what servers say of themselves. */
-#include "redis/follow/master_view.h"
+#include "recipes/follow/master_view.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
  * conclave_redis_may_write reads three numbers that are changed under the client's lock, and of
  * which `writable_epoch` alone can say yes.
  */
-#include "redis/follow/master_view.h"
+#include "recipes/follow/master_view.h"
 
 #include "client/core/path.h"
 #include "recipes/engine/handle_shutdown.h"
