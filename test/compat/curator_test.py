@@ -150,16 +150,6 @@ def cases_of(program):
     return [make(name) for name in CASES]
 
 
-def twice(case, servers, at_once):
-    """As pair.attempt_all. Curator has races of its own (a TreeCache may miss a change after expiry): what fails on Apache
-    ZooKeeper is tried once more on both; what fails on ours alone is not."""
-    results = pair.attempt_all(case, servers, at_once)
-    if results[0][1]:
-        print(f"{case.__name__} failed on Apache ZooKeeper; once more, after\n{results[0][1]}")
-        results = pair.attempt_all(case, servers, at_once)
-    return results
-
-
 def main():
     missing = why_missing()
     if missing:
@@ -167,7 +157,7 @@ def main():
         sys.exit(77)
     program = Program()
     program.compile()
-    pair.main(cases_of(program), tick_ms=500, at_once=True, attempts=twice, theirs_only={"properties": {
+    pair.main(cases_of(program), tick_ms=500, at_once=True, theirs_only={"properties": {
         "zookeeper.extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "200",
     }}, ours_only={"options": ["--extendedTypesEnabled", "yes", "--znode.container.checkIntervalMs", "200"]})
 

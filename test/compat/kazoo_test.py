@@ -48,8 +48,9 @@ class Clients:
             client.stop()
             client.close()
 
-    def __call__(self, chroot="", timeout=10.0, **options):
-        client = KazooClient(hosts=self.server.host + chroot, timeout=timeout, **options)
+    def __call__(self, chroot="", timeout=10.0, times=1, **options):
+        """A connected client. kazoo waits timeout / times for a server that accepts its connection and does not answer."""
+        client = KazooClient(hosts=",".join([self.server.host] * times) + chroot, timeout=timeout, **options)
         client.start(timeout=PATIENCE_S)
         client.add_listener(self._note)
         self.started.append(client)
@@ -455,8 +456,9 @@ def restarted(server, hard):
     """What a client sees that is there before the server's restart, and after it."""
     with Clients(server) as new_client:
         # Left to itself kazoo waits longer and longer between two attempts, until the session is over.
-        # The session outlasts the start of a JVM on a busy machine.
-        client = new_client(timeout=30.0, connection_retry={"max_tries": -1, "max_delay": 1.0})
+        # The session outlasts the start of a JVM on a busy machine. Apache ZooKeeper neither serves nor closes a connection
+        # that it accepts before its database is loaded.
+        client = new_client(timeout=30.0, times=6, connection_retry={"max_tries": -1, "max_delay": 1.0})
         states = queue.Queue()
         calls = queue.Queue()
         path = f"/restart-{hard}"

@@ -10,7 +10,6 @@ import random
 import threading
 import time
 
-import zkwire as zk
 from ensemble import Ensemble, four_letters, mode_of
 
 
@@ -91,20 +90,6 @@ class RestartedEnsemble:
         text = f"{self.nemesis.error!r}\n" if self.nemesis.error else ""
         return text + "\n".join(f"--- {member.number} ({four_letters(member.address, b'ruok')})\n"
                                 f"{member.log_tail(length)}" for member in self.ensemble.members)
-
-    def clear(self):
-        """Removes all that a case left, for another try."""
-        with self.calm(), zk.Connection(self.ensemble.members[0].address) as link:
-            err, fields = link.call(zk.get_children("/"))
-            names = [f"/{name}" for name in fields["children"] if name != "zookeeper"] if err == 0 else []
-            while names:
-                path = names[-1]
-                err, fields = link.call(zk.get_children(path))
-                if err == 0 and fields["children"]:
-                    names.extend(f"{path}/{name}" for name in fields["children"])
-                else:
-                    link.call(zk.delete(names.pop()))
-            link.close_session()
 
     def destroy(self):
         self.nemesis.ending.set()

@@ -5,6 +5,7 @@ must be the same on both. The last line counts the cases as tools/run-tests want
 Limits: a case that runs at once on both is on a thread of its own for each.
 """
 
+import contextlib
 import sys
 import threading
 import time
@@ -12,6 +13,7 @@ import traceback
 
 import cases
 import conclave
+import zkwire as zk
 import zookeeper
 from cases import Skip
 
@@ -24,6 +26,19 @@ def attempt(case, server):
         raise
     except Exception:
         return None, traceback.format_exc()
+
+
+def clear(server):
+    """Removes all nodes that a case left, for another try."""
+    with getattr(server, "calm", contextlib.nullcontext)(), zk.Connection(server.address) as link:
+        names = [""]  # parents before their children
+        for name in names:
+            err, fields = link.call(zk.get_children(name or "/"))
+            children = fields["children"] if err == 0 else []
+            names += [f"{name}/{child}" for child in children if name or child != "zookeeper"]
+        for name in reversed(names[1:]):
+            link.call(zk.delete(name))
+        link.close_session()
 
 
 def attempt_all(case, servers, at_once):
@@ -59,9 +74,18 @@ def show_difference(theirs, ours):
 
 
 def run_case(case, servers, at_once=False, attempts=attempt_all):
-    """Whether the case passed; says what was wrong."""
+    """Whether the case passed; says what was wrong.
+
+    A case that fails on Apache ZooKeeper, the first of the servers, is tried once more: its clients and servers have
+    races of their own (Curator's TreeCache may miss a change after expiry). What fails on ours alone is not.
+    """
     began = time.monotonic()
     results = attempts(case, servers, at_once)
+    if results[0][1]:
+        print(f"{case.__name__} failed on {servers[0].name}; once more, after\n{results[0][1]}")
+        for server in servers:
+            clear(server)
+        results = attempts(case, servers, at_once)
     errors = [f"on {server.name}:\n{error}" for server, (_, error) in zip(servers, results) if error]
     differ = not errors and results[0][0] != results[1][0]
     failed = bool(errors) or differ

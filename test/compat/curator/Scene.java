@@ -79,6 +79,21 @@ final class Scene implements AutoCloseable {
         }, what);
     }
 
+    /**
+     * As await, for what a client of Curator never gets done once a connection was lost at the wrong moment: when the time
+     * is over, a connection was lost and the client is stuck, the loss ends the case.
+     */
+    void awaitUnlessLost(Condition condition, Condition stuck, String what) throws Exception {
+        try {
+            await(condition, what);
+        } catch (AssertionError late) {
+            if (losses() > 0 && stuck.holds()) {
+                throw new KeeperException.ConnectionLossException();
+            }
+            throw late;
+        }
+    }
+
     /** Closed at the end of the case, before what was opened earlier. */
     <T extends AutoCloseable> T keep(T thing) {
         opened.push(thing);
