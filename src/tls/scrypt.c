@@ -5,6 +5,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ static int scrypt_run(struct slice password, const struct scrypt_form *f,
                       uint8_t ret_key[SCRYPT_KEY_SIZE])
 {
     static const char none[1] = "";
+    assert(f->salt_len <= sizeof f->salt && f->log_n <= LOG_N_MAX);
     const char *text = password.len > 0 ? (const char *)password.data : none;
     int ok =
         EVP_PBE_scrypt(text, password.len, f->salt, f->salt_len, UINT64_C(1) << f->log_n, f->r,
@@ -41,6 +43,7 @@ static int scrypt_run(struct slice password, const struct scrypt_form *f,
 static void scrypt_encode(struct buf *out, const uint8_t *bytes, size_t len)
 {
     unsigned char text[4 * (SALT_MAX + 2) / 3 + 4];
+    assert(len <= SALT_MAX);
     int n = EVP_EncodeBlock(text, bytes, (int)len);
     while (n > 0 && text[n - 1] == '=') {
         n--;
@@ -63,7 +66,8 @@ static bool decode(struct slice text, uint8_t *out, size_t room, size_t *ret_len
     }
     int n = EVP_DecodeBlock(bytes, padded, (int)len);
     *ret_len = text.len / 4 * 3 + (text.len % 4 == 0 ? 0 : text.len % 4 - 1);
-    if (n < 0 || *ret_len > room) {
+    /* OpenSSL skips white space at both ends. */
+    if (n < 0 || (size_t)n < *ret_len || *ret_len > room) {
         return false;
     }
     memcpy(out, bytes, *ret_len);

@@ -48,10 +48,11 @@ static void test_limits(void **state)
         "$scrypt$",
         "$scrypt$ln=14,r=8,p=1",
         "$scrypt$ln=14,r=8,p=1" SALT,
-        "$scrypt$ln=14,r=8,p=1" SALT "cCO9",  /* too short */
-        "$scrypt$ln=14,r=8,p=1" SALT KEY KEY, /* too long */
-        "$scrypt$ln=14,r=8,p=1$*$" KEY,       /* no base64 */
-        "$scrypt$ln=4,r=8,p=1" SALT KEY,      /* too cheap */
+        "$scrypt$ln=14,r=8,p=1" SALT "cCO9",   /* too short */
+        "$scrypt$ln=14,r=8,p=1" SALT KEY KEY,  /* too long */
+        "$scrypt$ln=14,r=8,p=1$*$" KEY,        /* no base64 */
+        "$scrypt$ln=14,r=8,p=1$    c2Fs$" KEY, /* white space, which OpenSSL skips */
+        "$scrypt$ln=4,r=8,p=1" SALT KEY,       /* too cheap */
         "$scrypt$ln=14,r=0,p=1" SALT KEY,
         "$scrypt$ln=20,r=32,p=1" SALT KEY, /* 4 GiB */
         "$scrypt$ln=14,r=8,p=99" SALT KEY,
