@@ -2,6 +2,7 @@
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -30,6 +31,7 @@ static inline bool list_empty(const struct list *l)
 
 static inline void list_push_back(struct list *head, struct list *node)
 {
+    assert(head->prev->next == head);
     node->prev = head->prev;
     node->next = head;
     head->prev->next = node;
@@ -44,6 +46,7 @@ static inline void list_push_front(struct list *head, struct list *node)
 /* Leaves node pointing to itself, so removing twice is harmless. */
 static inline void list_remove(struct list *node)
 {
+    assert(node->prev->next == node && node->next->prev == node);
     node->prev->next = node->next;
     node->next->prev = node->prev;
     list_init(node);

@@ -122,6 +122,7 @@ void map_remove(struct map *m, struct map_node *node)
         assert(*link != NULL);
         link = &(*link)->next;
     }
+    assert(m->count > 0);
     *link = node->next;
     node->next = NULL;
     m->count--;

@@ -1,5 +1,6 @@
 #include "base/refusals.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,7 @@ static void refusals_end(struct refusals *r, struct minute *m, refusals_fn fn, v
 {
     list_remove(&m->order);
     map_remove(&r->by_host, &m->node);
+    assert(list_empty(&r->minutes) == (map_count(&r->by_host) == 0));
     if (m->untold > 0 && fn != NULL) {
         fn(ctx, m->host, m->untold);
     }

@@ -1,5 +1,6 @@
 #include "net/connector.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,6 +22,7 @@ struct connector {
 
 static void connector_free(struct connector *c)
 {
+    assert(c->stream == NULL);
     if (c->found != NULL) {
         uv_freeaddrinfo(c->found);
     }
@@ -32,6 +34,7 @@ static void connector_end(struct connector *c, struct stream *stream, int error)
 {
     connector_fn cb = c->cb;
     void *ctx = c->ctx;
+    assert((stream != NULL) == (error == 0));
     connector_free(c);
     cb(ctx, stream, error);
 }
@@ -65,6 +68,7 @@ static const struct addrinfo *connector_next(struct connector *c)
     for (size_t skip = (c->first + c->tried) % c->count; skip > 0 && at != NULL; skip--) {
         at = at->ai_next;
     }
+    assert(at != NULL); /* count is the length of the list */
     c->tried++;
     return at;
 }
@@ -97,6 +101,7 @@ static void connector_note(struct connector *c, int error)
 static void connector_try(struct connector *c, int error)
 {
     const struct addrinfo *at;
+    assert(c->stream == NULL && !c->canceled && c->tried <= c->count);
     connector_note(c, error);
     while ((at = connector_next(c)) != NULL) {
         c->stream = stream_create(c->loop, c->read_buffer);

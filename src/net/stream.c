@@ -1,5 +1,6 @@
 #include "net/stream.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -67,13 +68,18 @@ struct stream_buffer *stream_buffer_create(void)
 
 struct stream_buffer *stream_buffer_share(struct stream_buffer *b)
 {
+    assert(b->references > 0);
     b->references++;
     return b;
 }
 
 void stream_buffer_release(struct stream_buffer *b)
 {
-    if (b != NULL && --b->references == 0) {
+    if (b == NULL) {
+        return;
+    }
+    assert(b->references > 0);
+    if (--b->references == 0) {
         free(b);
     }
 }
@@ -95,9 +101,11 @@ static bool stream_is_with_worker(const struct stream *s)
 
 static void stream_part_closed(struct stream *s)
 {
+    assert(s->parts > 0);
     if (--s->parts > 0) {
         return;
     }
+    assert(s->closing && !s->write_active && !stream_is_with_worker(s));
     if (s->handler != NULL) {
         s->handler->closed(s->owner);
     }
@@ -147,6 +155,7 @@ uv_stream_t *stream_handle(struct stream *s)
 /* Lets the owner take from the front of bytes that lie at the beginning of `unread`. */
 static void stream_offer_unread(struct stream *s)
 {
+    assert(!s->offering && !s->paused);
     s->offering = true;
     size_t taken = s->handler->data(s->owner, buf_slice(&s->unread));
     s->offering = false;
@@ -198,6 +207,7 @@ static void stream_take(struct stream *s, struct slice bytes)
         s->offering = true;
         taken = s->handler->data(s->owner, bytes);
         s->offering = false;
+        assert(taken <= bytes.len);
     }
     if (taken == bytes.len || stream_is_over(s)) {
         return;
@@ -287,6 +297,7 @@ static void stream_read_on(struct stream *s)
 static void stream_on_step(struct stream *s, struct securing *x)
 {
     int rc = x->rc;
+    assert(x->left <= x->in.len);
     buf_consume(&x->in, x->in.len - x->left);
     if (rc == 0) {
         stream_check_secured(s);
@@ -309,6 +320,7 @@ static void securing_done(struct worker_job *job)
 {
     struct securing *x = CONTAINER_OF(job, struct securing, job);
     struct stream *s = x->stream;
+    assert(x->active && s->securing == x);
     x->active = false;
     if (!s->closing) {
         stream_on_step(s, x);
@@ -320,6 +332,7 @@ static void securing_done(struct worker_job *job)
 static void stream_secure(struct stream *s, struct slice bytes)
 {
     struct securing *x = s->securing;
+    assert(!stream_is_with_worker(s));
     if (x == NULL) {
         x = s->securing = calloc(1, sizeof *x);
         if (x != NULL) {
@@ -377,6 +390,8 @@ static void stream_on_read(uv_stream_t *handle, ssize_t nread, const uv_buf_t *b
     }
     size_t len = (size_t)nread;
     if (buf->base != s->read_buffer->bytes) {
+        assert(buf->base == (char *)s->unread.data + s->unread.len);
+        assert(len <= s->unread.cap - s->unread.len);
         s->unread.len += len;
         stream_offer_unread(s);
         return;
@@ -396,6 +411,7 @@ static void stream_on_read(uv_stream_t *handle, ssize_t nread, const uv_buf_t *b
 int stream_use_tls(struct stream *s, struct tls_context *context, enum stream_tls mode,
                    struct worker *worker)
 {
+    assert(s->handler == NULL && s->tls == NULL && s->unknown == NULL);
     s->worker = worker;
     if (mode == STREAM_TLS_OR_PLAIN) {
         s->unknown = tls_context_share(context);
@@ -420,6 +436,7 @@ int stream_start(struct stream *s, const struct stream_handler *handler, void *o
 {
     struct sockaddr_storage sa;
     int len = sizeof sa;
+    assert(s->handler == NULL && !s->closing);
     s->handler = handler;
     s->owner = owner;
     if (uv_tcp_getpeername(&s->tcp, (struct sockaddr *)&sa, &len) != 0) {
@@ -560,6 +577,7 @@ static void stream_on_written(uv_write_t *req, int status)
 /* Writes bytes of the wire; takes all of `out`. No write may be active. */
 static void stream_write(struct stream *s, struct buf *out)
 {
+    assert(!s->write_active && s->writing.len == 0);
     uv_buf_t bytes = uv_buf_init((char *)out->data, (unsigned)out->len);
     int n = uv_try_write(stream_handle(s), &bytes, 1);
     if (n == (int)out->len) {

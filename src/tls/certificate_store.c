@@ -8,6 +8,7 @@
 #include <openssl/pem.h>
 #include <openssl/pkcs12.h>
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -117,6 +118,7 @@ static int store_password(char *out, int size, int rwflag, void *ctx)
 /* NULL when memory is out: of an empty file there is no block, which OpenSSL would refuse. */
 static BIO *store_bio(const struct buf *bytes)
 {
+    assert(bytes->len <= STORE_FILE_MAX); /* store_read sees to it: OpenSSL takes an int */
     return BIO_new_mem_buf(bytes->len > 0 ? (const void *)bytes->data : "", (int)bytes->len);
 }
 
@@ -219,6 +221,7 @@ static int store_use(SSL_CTX *ctx, const char *path, EVP_PKEY *key, X509 *cert,
         return certificate_store_fail(why, "%s: the certificate cannot be used: %s", path,
                                       store_reason());
     }
+    assert(cert != NULL && key != NULL);
     for (int i = first_other; i < sk_X509_num(others); i++) {
         if (SSL_CTX_add1_chain_cert(ctx, sk_X509_value(others, i)) != 1) {
             return certificate_store_fail(why, "%s: certificate %d in it cannot be used: %s", path,

@@ -9,6 +9,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,6 +130,7 @@ static int context_set_peer(SSL_CTX *ctx, const struct tls_settings *s, char why
         [TLS_PEER_WANT] = SSL_VERIFY_PEER,
         [TLS_PEER_NEED] = SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
     };
+    assert((size_t)s->peer < sizeof modes / sizeof modes[0]);
     SSL_CTX_set_verify(ctx, modes[s->peer], NULL); /* tls.c sets a function per connection */
     if (s->trust_file != NULL) {
         int rc = certificate_store_load_trust(ctx, s, why);
@@ -228,13 +230,18 @@ int tls_context_create(const struct tls_settings *settings, struct tls_context *
 
 struct tls_context *tls_context_share(struct tls_context *c)
 {
+    assert(c->holders > 0);
     c->holders++;
     return c;
 }
 
 void tls_context_release(struct tls_context *c)
 {
-    if (c != NULL && --c->holders == 0) {
+    if (c == NULL) {
+        return;
+    }
+    assert(c->holders > 0);
+    if (--c->holders == 0) {
         SSL_CTX_free(c->ctx);
         free(c);
     }

@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 #include <openssl/hmac.h>
 
+#include <assert.h>
 #include <string.h>
 
 enum { KEY_SIZE = 32 };
@@ -34,6 +35,7 @@ static SSL_SESSION *psk_session(SSL *ssl)
     const unsigned char *key = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), key_index);
     const SSL_CIPHER *suite = SSL_CIPHER_find(ssl, suite_id);
     SSL_SESSION *session = SSL_SESSION_new();
+    assert(key != NULL); /* psk_use sets it before the callbacks */
     if (session == NULL || suite == NULL ||
         SSL_SESSION_set1_master_key(session, key, KEY_SIZE) != 1 ||
         SSL_SESSION_set_cipher(session, suite) != 1 ||

@@ -159,6 +159,7 @@ static const char *tls_alert_text(int alert)
 /* Takes OpenSSL's first complaint, which is the cause of the others. Returns CONCLAVE_ETLS. */
 static int tls_fail(struct tls *t)
 {
+    assert(!t->failed && t->problem[0] == '\0');
     unsigned long error = ERR_peek_error();
     int reason = ERR_GET_LIB(error) == ERR_LIB_SSL ? ERR_GET_REASON(error) : 0;
     const char *text = ERR_reason_error_string(error);
@@ -184,6 +185,7 @@ static int tls_fail(struct tls *t)
     } else {
         tls_set_problem(t, "", text != NULL ? text : "the other side broke the protocol");
     }
+    assert(t->problem[0] != '\0');
     ERR_clear_error();
     return CONCLAVE_ETLS;
 }
@@ -242,16 +244,31 @@ void tls_destroy(struct tls *t)
     free(t);
 }
 
+/* The wire's bytes belong to OpenSSL only within a call of it. */
+static void tls_lend(struct tls *t, struct slice bytes)
+{
+    assert(slice_is_null(t->in));
+    t->in = bytes;
+}
+
+/* What it left of them: the end of what was lent. */
+static struct slice tls_take_back(struct tls *t, struct slice lent)
+{
+    struct slice left = t->in;
+    assert(left.len <= lent.len && (size_t)(left.data - lent.data) == lent.len - left.len);
+    t->in = SLICE_NULL;
+    return left;
+}
+
 int tls_handshake(struct tls *t, struct slice *bytes)
 {
     if (t->failed) {
         return CONCLAVE_ETLS;
     }
     ERR_clear_error();
-    t->in = *bytes;
+    tls_lend(t, *bytes);
     int ok = SSL_do_handshake(t->ssl);
-    *bytes = t->in;
-    t->in = SLICE_NULL;
+    *bytes = tls_take_back(t, *bytes);
     int error = ok == 1 ? SSL_ERROR_NONE : SSL_get_error(t->ssl, ok);
     if (error == SSL_ERROR_NONE || error == SSL_ERROR_WANT_READ) {
         return 0;
@@ -276,10 +293,9 @@ int tls_read(struct tls *t, struct slice *bytes, void *room, size_t len, size_t 
     do {
         before = bytes->len;
         ERR_clear_error();
-        t->in = *bytes;
+        tls_lend(t, *bytes);
         int ok = SSL_read_ex(t->ssl, room, len, ret_len);
-        *bytes = t->in;
-        t->in = SLICE_NULL;
+        *bytes = tls_take_back(t, *bytes);
         if (ok == 1) {
             return 0;
         }

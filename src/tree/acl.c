@@ -72,14 +72,17 @@ static struct acl_list *acl_add(struct acl_table *t, uint32_t id, struct wire_ve
         free(list);
         return NULL;
     }
+    assert(map_count(&t->by_items) == map_count(&t->by_id));
     account_charge(t->account, ACCOUNT_NODES, sizeof *list + list->len);
     return list;
 }
 
 static void acl_remove(struct acl_table *t, struct acl_list *list)
 {
+    assert(list->refs == 0 && !list->kept);
     map_remove(&t->by_items, &list->by_items);
     map_remove(&t->by_id, &list->by_id);
+    assert(map_count(&t->by_items) == map_count(&t->by_id));
     account_credit(t->account, ACCOUNT_NODES, sizeof *list + list->len);
     free(list);
 }
@@ -172,6 +175,7 @@ int acl_keep(struct acl_table *t, const struct acl_list *list)
         t->kept_cap = cap;
     }
     struct acl_list *own = acl_find(t, list->id);
+    assert(own == list && own->refs > 0); /* it is in use, so it stayed in the table */
     own->kept = true;
     own->refs++;
     t->kept[t->kept_count++] = own;
@@ -181,6 +185,7 @@ int acl_keep(struct acl_table *t, const struct acl_list *list)
 void acl_release(struct acl_table *t)
 {
     for (size_t i = 0; i < t->kept_count; i++) {
+        assert(t->kept[i]->kept);
         t->kept[i]->kept = false;
         acl_put(t, t->kept[i]);
     }

@@ -4,6 +4,7 @@
 #include "tree/acl_rules.h"
 #include "tree/ip_range.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum {
@@ -141,6 +142,8 @@ static void sorted_add(const struct acl_decisions *d, struct sorted_list *list,
     }
     if (slice_equal_str(id->scheme, "ip")) {
         struct sorted_range *range = &list->ranges[list->ranges_count];
+        assert(list->ranges_count <
+               (list->slots_mask + 1) / 2); /* of them there is room for every entry */
         range->perms = entry->perms;
         list->ranges_count += ip_range_parse(id->id, &range->range);
         return;

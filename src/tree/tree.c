@@ -56,6 +56,8 @@ static void znode_free(struct znode *node)
 
 void znode_destroy(struct tree *t, struct znode *node)
 {
+    assert(znode_children(node) == 0);
+    assert((node->flags & ZNODE_OWNED) == 0 || list_empty(&znode_owner_of(node)->link));
     acl_unref(&t->acls, node->acl);
     znode_free(node);
 }
@@ -183,6 +185,7 @@ static void link_owner(struct tree *t, struct znode *node, struct list *owned)
         return;
     }
     bool session = tree_owner_kind(o->owner) == TREE_OWNER_SESSION;
+    assert(list_empty(&o->link) && (!session || owned != NULL));
     list_push_back(session ? owned : &t->extended, &o->link);
     *(session ? &t->ephemerals : &t->extended_count) += 1;
 }
@@ -193,6 +196,7 @@ static void unlink_owner(struct tree *t, struct znode *node)
     if (o != NULL && o->owner != 0) {
         list_remove(&o->link);
         bool session = tree_owner_kind(o->owner) == TREE_OWNER_SESSION;
+        assert((session ? t->ephemerals : t->extended_count) > 0);
         *(session ? &t->ephemerals : &t->extended_count) -= 1;
     }
 }
@@ -211,8 +215,12 @@ static size_t znode_path_chars(const struct znode *node)
 static void count_below(struct znode *parent, int nodes, int64_t bytes)
 {
     for (; parent != NULL; parent = parent->parent) {
-        parent->body.dir->below += (uint32_t)nodes;
-        parent->body.dir->below_bytes += (uint64_t)bytes;
+        struct znode_dir *dir = parent->body.dir;
+        assert((parent->flags & ZNODE_DIR) != 0);
+        assert((nodes >= 0 || dir->below > 0) &&
+               (bytes >= 0 || dir->below_bytes >= (uint64_t)-bytes));
+        dir->below += (uint32_t)nodes;
+        dir->below_bytes += (uint64_t)bytes;
     }
 }
 
@@ -239,6 +247,7 @@ struct znode *tree_add(struct tree *t, struct znode *parent, const struct znode_
         znode_owner_of(node)->owner = spec->owner;
         link_owner(t, node, spec->owned);
     }
+    assert((dir->first == NULL) == (dir->count == 0) && (dir->last == NULL) == (dir->count == 0));
     node->prev = dir->last;
     *(dir->last != NULL ? &dir->last->next : &dir->first) = node;
     dir->last = node;
@@ -254,7 +263,9 @@ struct znode *tree_add(struct tree *t, struct znode *parent, const struct znode_
 void tree_take_out(struct tree *t, struct znode *node, int64_t zxid)
 {
     struct znode_dir *dir = node->parent->body.dir;
-    assert(znode_children(node) == 0);
+    assert(znode_children(node) == 0 && dir->count > 0);
+    assert((node->prev != NULL ? node->prev->next : dir->first) == node);
+    assert((node->next != NULL ? node->next->prev : dir->last) == node);
     *(node->prev != NULL ? &node->prev->next : &dir->first) = node->next;
     *(node->next != NULL ? &node->next->prev : &dir->last) = node->prev;
     dir->count--;
@@ -262,13 +273,18 @@ void tree_take_out(struct tree *t, struct znode *node, int64_t zxid)
     count_below(node->parent, -1, -(int64_t)znode_data(node).len);
     map_remove(&t->nodes, &node->map);
     unlink_owner(t, node);
-    t->bytes -= znode_path_chars(node) + znode_data(node).len;
+    size_t bytes = znode_path_chars(node) + znode_data(node).len;
+    assert(t->bytes >= bytes);
+    t->bytes -= bytes;
     tree_memory_credit(t, node, dir);
 }
 
 void tree_put_back(struct tree *t, struct znode *node, int64_t pzxid, struct list *owned)
 {
     struct znode_dir *dir = node->parent->body.dir;
+    /* its neighbours are as it left them: what was done since is undone */
+    assert((node->prev != NULL ? node->prev->next : dir->first) == node->next);
+    assert((node->next != NULL ? node->next->prev : dir->last) == node->prev);
     *(node->prev != NULL ? &node->prev->next : &dir->first) = node;
     *(node->next != NULL ? &node->next->prev : &dir->last) = node;
     dir->count++;
@@ -289,6 +305,7 @@ struct znode_data *tree_swap_data(struct tree *t, struct znode *node, struct zno
     tree_memory_credit(t, node, NULL);
     int64_t grown = (int64_t)(data != NULL ? data->len : 0) - (int64_t)(old != NULL ? old->len : 0);
     if (grown != 0) {
+        assert(grown > 0 || t->bytes >= (size_t)-grown);
         t->bytes += (size_t)grown;
         count_below(node->parent, 0, grown);
     }

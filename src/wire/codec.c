@@ -2,9 +2,12 @@
 
 #include "base/endian.h"
 
+#include <assert.h>
+
 void wire_write_buffer(struct buf *b, struct slice s)
 {
     if (slice_is_null(s)) {
+        assert(s.len == 0);
         buf_append_i32(b, -1);
         return;
     }
@@ -23,6 +26,7 @@ void wire_write_string(struct buf *b, struct slice s)
 
 void wire_write_vector(struct buf *b, const struct wire_vector *v)
 {
+    assert(v->count <= 0 || v->items.len > 0);
     buf_append_i32(b, v->count);
     if (v->count > 0) {
         buf_append_slice(b, v->items);
@@ -94,6 +98,7 @@ size_t wire_frame_begin(struct buf *b)
 
 void wire_frame_end(struct buf *b, size_t offset)
 {
+    assert(!buf_ok(b) || offset + 4 <= b->len);
     size_t len = b->len - offset - 4;
     if (buf_ok(b) && len <= INT32_MAX) {
         buf_put_i32(b, offset, (int32_t)len);

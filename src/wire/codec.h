@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -45,6 +46,7 @@ static inline size_t wire_left(const struct wire_reader *r)
 /* The bytes not read yet. */
 static inline struct slice wire_rest(const struct wire_reader *r)
 {
+    assert(r->pos <= r->end);
     return slice_make(r->pos, wire_left(r));
 }
 

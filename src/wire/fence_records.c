@@ -1,5 +1,6 @@
 #include "wire/fence_records.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Digits only. */
@@ -63,6 +64,9 @@ bool fence_terms_parse(struct slice text, struct fence_terms *ret)
 
 void fence_terms_print(const struct fence_terms *t, struct buf *out)
 {
+    assert(t->lock.len > 0);
+    assert(t->delay_ms >= 0 && t->delay_ms <= FENCE_DELAY_MAX_MS &&
+           t->until_ms <= FENCE_TIME_MAX_MS);
     buf_append_str(out, "lock=");
     buf_append_slice(out, t->lock);
     buf_printf(out, "\nlock_delay_ms=%lld\n", (long long)t->delay_ms);

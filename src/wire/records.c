@@ -1,5 +1,7 @@
 #include "wire/records.h"
 
+#include <assert.h>
+
 /* --- vectors: elements are checked once when decoded, then read again on demand  */
 
 static void wire_check_string(struct wire_reader *r)
@@ -44,14 +46,17 @@ static struct wire_vector wire_read_vector(struct wire_reader *r,
     if (r->failed) {
         return WIRE_VECTOR_NULL;
     }
+    assert((count > 0) == (r->pos > start));
     return (struct wire_vector){slice_make(start, (size_t)(r->pos - start)), count};
 }
 
 static bool wire_vector_step(struct wire_vector *v, struct wire_reader *r)
 {
     if (v->count <= 0) {
+        assert(v->items.len == 0);
         return false;
     }
+    assert(v->items.len > 0);
     v->count--;
     *r = wire_reader_make(v->items);
     return true;
