@@ -3,10 +3,6 @@
 #include <assert.h>
 #include <string.h>
 
-/* Before trying again what failed for want of memory, or was refused for now. A new link ends
- * the wait. */
-enum { RETRY_MS = 250 };
-
 /* --- hosts ----------------------------------------------------------------------- */
 
 static struct host *host_of(struct handle *h)
@@ -38,6 +34,7 @@ void host_told(struct host *host)
 
 static void host_begin_closing(struct host *host, int why)
 {
+    assert(why != 0);
     if (host->closing.ending) {
         return;
     }
@@ -47,13 +44,18 @@ static void host_begin_closing(struct host *host, int why)
     }
 }
 
+void host_end(struct host *host, int why)
+{
+    host_begin_closing(host, why);
+    host_check(host);
+}
+
 static void host_on_state(struct handle *h, enum conclave_state state)
 {
     struct host *host = host_of(h);
     handle_ref(h);
     if (state_is_final(state)) { /* the calls are told, too, and end by themselves */
-        host_begin_closing(host, state == CONCLAVE_STATE_CLOSED ? CONCLAVE_ECLOSED
-                                                                : CONCLAVE_AUTH_FAILED);
+        host_begin_closing(host, state_error(state));
     }
     if (host->class->on_state != NULL) {
         host->class->on_state(host, state);
@@ -85,12 +87,47 @@ static void host_free(struct handle *h)
 
 static const struct handle_class host_handle_class = {host_on_state, host_run_due, host_free};
 
-void host_init(struct host *host, struct conclave_recipes *rt, const struct host_class *class)
+int host_open(struct host *host, struct conclave_recipes *rt, const struct host_class *class,
+              int error)
 {
-    handle_init(&host->handle, rt, &host_handle_class);
-    closing_init(&host->closing, &host->handle);
-    host->class = class;
-    list_init(&host->calls);
+    host->handle.rt = rt; /* also for `free` */
+    error = error == 0 ? client_check(rt->client) : error;
+    if (error == 0) {
+        client_lock(rt->client);
+        if (!state_is_final(client_state(rt->client))) {
+            handle_init(&host->handle, rt, &host_handle_class);
+            closing_init(&host->closing, &host->handle);
+            host->class = class;
+            list_init(&host->calls);
+            return 0;
+        }
+        client_unlock(rt->client);
+        error = CONCLAVE_ECLOSED;
+    }
+    class->free(host);
+    return error;
+}
+
+struct host_waiter {
+    const struct host *host;
+    bool (*ready)(const struct host *host);
+};
+
+static bool host_is_ready(void *ctx)
+{
+    struct host_waiter *w = ctx;
+    return w->host->closing.ending || w->ready(w->host);
+}
+
+int host_wait(struct host *host, bool (*ready)(const struct host *host), int64_t timeout_ms)
+{
+    struct conclave_client *client = host->handle.rt->client;
+    struct host_waiter w = {host, ready};
+    handle_ref(&host->handle);
+    int error = client_wait(client, host_is_ready, &w, client_deadline_ns(client, timeout_ms));
+    error = host->closing.ending ? host->closing.why : error;
+    handle_unref(&host->handle);
+    return error;
 }
 
 void host_close(struct host *host)
@@ -124,7 +161,9 @@ int host_close_wait(struct host *host, int64_t timeout_ms)
 
 void host_destroy(struct host *host)
 {
-    closing_destroy(&host->closing);
+    if (host != NULL) {
+        closing_destroy(&host->closing);
+    }
 }
 
 /* --- calls ------------------------------------------------------------------------- */
@@ -151,12 +190,15 @@ void call_run(struct call *call)
     }
     enum conclave_state state = client_state(call_client(call));
     if (call->stop == 0 && state_is_final(state)) { /* who was told of it first may run another */
-        call->stop = state == CONCLAVE_STATE_CLOSED ? CONCLAVE_ECLOSED : CONCLAVE_AUTH_FAILED;
+        call->stop = state_error(state);
     }
     call->running = true;
     handle_ref(&call->handle);
     do {
         call->again = false;
+        if (call->step.busy || ensure_path_busy(&call->ensure)) {
+            break; /* the answer runs it */
+        }
         call->class->run(call);
     } while (call->again && !call->ended);
     call->running = false;
@@ -175,7 +217,7 @@ void call_end(struct call *call, int error)
 {
     struct host *host = call->host;
     struct conclave_client *client = call_client(call);
-    assert(!call->ended);
+    assert(!call->ended && !call->step.busy && !ensure_path_busy(&call->ensure));
     call->ended = true;
     call->error = error;
     client_timer_stop(client, &call->deadline);
@@ -195,17 +237,15 @@ void call_end(struct call *call, int error)
 
 void call_retry_later(struct call *call)
 {
-    struct conclave_client *client = call_client(call);
     if (!call->ended && !client_timer_active(&call->retry)) {
-        client_timer_start(client, &call->retry,
-                           client_now_ns(client) + (int64_t)RETRY_MS * 1000000);
+        recipes_retry_later(call->handle.rt, &call->retry);
     }
 }
 
 void call_trouble(struct call *call, int error)
 {
     if (error_is_fatal(error)) {
-        call_end(call, error);
+        call->class->fail(call, error);
     } else if (error != CONCLAVE_CONNECTION_LOSS) {
         call_retry_later(call);
     }
@@ -214,6 +254,54 @@ void call_trouble(struct call *call, int error)
 bool call_can_send(const struct call *call)
 {
     return recipes_connected(call->handle.rt) && !client_timer_active(&call->retry);
+}
+
+bool call_gives_up(const struct call *call)
+{
+    bool asks_once = call->now && call->stop == CONCLAVE_ETIMEDOUT && call_can_send(call);
+    return call->stop != 0 && !asks_once;
+}
+
+static void call_on_reply(struct step *step, const struct conclave_reply *reply)
+{
+    struct call *call = CONTAINER_OF(step, struct call, step);
+    call->answered(call, reply);
+    call_run(call);
+}
+
+void call_send(struct call *call, const struct conclave_op *op, call_fn fn)
+{
+    assert(!call->ended && !ensure_path_busy(&call->ensure));
+    call->answered = fn;
+    step_submit(&call->step, op, call_on_reply);
+}
+
+void call_send_watch(struct call *call, struct watch_slot *watch, const char *path,
+                     struct conclave_op op, call_fn fn)
+{
+    if (watch_slot_prepare(watch, path, &op) != 0) {
+        call_retry_later(call);
+    } else {
+        call_send(call, &op, fn);
+    }
+}
+
+static void call_on_ensured(struct ensure_path *ensure, int error)
+{
+    struct call *call = CONTAINER_OF(ensure, struct call, ensure);
+    if (error != 0) {
+        call_trouble(call, error);
+    }
+    call_run(call);
+}
+
+void call_ensure(struct call *call, const char *path, const struct conclave_acl *acl,
+                 size_t acl_count)
+{
+    assert(!call->ended && !call->step.busy && !ensure_path_busy(&call->ensure));
+    if (ensure_path_start(&call->ensure, path, acl, acl_count, call_on_ensured) != 0) {
+        call_retry_later(call);
+    }
 }
 
 static void on_deadline(struct conclave_client *client, void *ctx)
@@ -259,6 +347,7 @@ static void call_free(struct handle *h)
 {
     struct call *call = call_of(h);
     struct host *host = call->host;
+    ensure_path_finish(&call->ensure);
     call->class->free(call);
     handle_unref(&host->handle);
 }
@@ -273,10 +362,23 @@ void call_init(struct call *call, struct host *host, const struct call_class *cl
     call->class = class;
     client_timer_init(&call->deadline, on_deadline, call);
     client_timer_init(&call->retry, handle_calls_on_retry, call);
+    step_init(&call->step, &call->handle);
+    ensure_path_init(&call->ensure, &call->handle);
     list_push_back(&host->calls, &call->link);
 }
 
-void call_start(struct call *call, int64_t timeout_ms)
+/* Lock held. */
+static int call_create(struct host *host, call_create_fn create, void *request, int64_t timeout_ms,
+                       struct call **ret)
+{
+    int error = host->closing.ending ? CONCLAVE_ECLOSED : create(host, request, ret);
+    if (error == 0) {
+        (*ret)->now = timeout_ms == 0;
+    }
+    return error;
+}
+
+static void call_start(struct call *call, int64_t timeout_ms)
 {
     struct conclave_client *client = call_client(call);
     int64_t deadline = client_deadline_ns(client, timeout_ms < 0 ? CONCLAVE_FOREVER : timeout_ms);
@@ -295,7 +397,25 @@ static bool call_has_ended(void *ctx)
     return ((struct call *)ctx)->ended;
 }
 
-int call_wait(struct call *call, int64_t timeout_ms)
+int host_call(struct host *host, call_create_fn create, void *request, int64_t timeout_ms)
+{
+    struct conclave_client *client = host->handle.rt->client;
+    struct call *call;
+    int error = client_check(client);
+    if (error != 0) {
+        return error;
+    }
+    client_lock(client);
+    error = call_create(host, create, request, timeout_ms, &call);
+    if (error == 0) {
+        call_start(call, timeout_ms);
+    }
+    client_unlock(client);
+    return error;
+}
+
+/* Its error; CONCLAVE_EDEADLK: this thread may not wait, and there is no answer. Gives the lock up meanwhile. */
+static int call_wait(struct call *call, int64_t timeout_ms)
 {
     call->told = true; /* by this */
     call->held = true;
@@ -308,8 +428,25 @@ int call_wait(struct call *call, int64_t timeout_ms)
     return error;
 }
 
-void call_release(struct call *call)
+int host_call_wait(struct host *host, call_create_fn create, void *request, int64_t timeout_ms,
+                   void (*collect)(struct call *call, void *request))
 {
-    call->held = false;
-    call_settle(call);
+    struct conclave_client *client = host->handle.rt->client;
+    struct call *call;
+    int error = recipes_may_block(host->handle.rt);
+    if (error != 0) {
+        return error;
+    }
+    client_lock(client);
+    error = call_create(host, create, request, timeout_ms, &call);
+    if (error == 0) {
+        error = call_wait(call, timeout_ms);
+        if (error == 0 && collect != NULL) {
+            collect(call, request);
+        }
+        call->held = false;
+        call_settle(call);
+    }
+    client_unlock(client);
+    return error;
 }

@@ -11,7 +11,7 @@
 #define RECIPES_ENGINE_HANDLE_CALLS_H
 
 #include "recipes/engine/handle_shutdown.h"
-#include "recipes/engine/recipe_runtime.h"
+#include "recipes/engine/protected_create.h"
 
 /* --- hosts ----------------------------------------------------------------------- */
 
@@ -28,6 +28,7 @@ struct host_class {
     bool (*is_idle)(struct host *host);
     /* on_closed. No lock held. */
     void (*tell_closed)(struct host *host, int why);
+    /* Also of one that could not be opened: parts that were not initialised are zero. */
     void (*free)(struct host *host);
 };
 
@@ -39,8 +40,18 @@ struct host {
     struct closing closing;
 };
 
-/* Takes a reference for the user, which host_destroy gives back. */
-void host_init(struct host *host, struct conclave_recipes *rt, const struct host_class *class);
+/* Opens a zeroed host whose options were copied with this error. 0: the user has a reference, which host_destroy gives
+ * back, and the client's lock is held, so that no callback runs before the caller has handed the host out. An error:
+ * class->free was called; also CONCLAVE_ECLOSED, CONCLAVE_EFORK. No lock held before. */
+int host_open(struct host *host, struct conclave_recipes *rt, const struct host_class *class,
+              int error) CONCLAVE_MUST_USE;
+
+/* Ends it from within, for an error that will not pass. */
+void host_end(struct host *host, int why);
+
+/* Waits until ready(host). 0, CONCLAVE_ETIMEDOUT, or why it was closed; then it may be freed already. */
+int host_wait(struct host *host, bool (*ready)(const struct host *host),
+              int64_t timeout_ms) CONCLAVE_MUST_USE;
 
 /* Whether what went on beside the calls has ended, too: looks whether it can be closed. */
 void host_check(struct host *host);
@@ -58,12 +69,16 @@ void host_destroy(struct host *host);
 
 struct call;
 
+typedef void (*call_fn)(struct call *call, const struct conclave_reply *reply);
+
 struct call_class {
     /* Looks at what is known and does what is next; also after each change of the client's
-     * state. Not called after call_end. */
+     * state. Not called while its request is in flight, nor after call_end. */
     void (*run)(struct call *call);
     /* Before run, at a change of the client's state. May be NULL. */
     void (*on_state)(struct call *call, enum conclave_state state);
+    /* Ends it with an error that will not pass. */
+    void (*fail)(struct call *call, int error);
     /* Its callback. No lock held. */
     void (*tell)(struct call *call);
     void (*free)(struct call *call);
@@ -76,21 +91,33 @@ struct call {
     struct list link; /* in host.calls */
     struct client_timer deadline;
     struct client_timer retry;
-    int stop; /* 0, or why it shall end: ETIMEDOUT, ECLOSED, ... */
+    struct step step;          /* its request */
+    call_fn answered;          /* gets the answer to that */
+    struct ensure_path ensure; /* a node that it needs, and the parents of that */
+    bool now;                  /* its time is 0: it does not wait, but asks once */
+    int stop;                  /* 0, or why it shall end: ETIMEDOUT, ECLOSED, ... */
     bool running;
     bool again;
     bool ended;
     int error; /* once ended */
     bool told; /* its answer was taken, or nobody wants it */
-    bool held; /* between call_wait and call_release */
+    bool held; /* somebody waits in host_call_wait */
     bool released;
 };
 
+/* What the public functions do that begin a call: make it, run it, stop it with CONCLAVE_ETIMEDOUT when the time is over.
+ * 0, what create returns (lock held; it ends in call_init), CONCLAVE_ECLOSED, CONCLAVE_EFORK. No lock held. */
+typedef int (*call_create_fn)(struct host *host, void *request, struct call **ret);
+int host_call(struct host *host, call_create_fn create, void *request,
+              int64_t timeout_ms) CONCLAVE_MUST_USE;
+
+/* The same and waits for its end. collect (may be NULL) takes the answer of one that ended well. Also the error with
+ * which it ended, CONCLAVE_EDEADLK. */
+int host_call_wait(struct host *host, call_create_fn create, void *request, int64_t timeout_ms,
+                   void (*collect)(struct call *call, void *request)) CONCLAVE_MUST_USE;
+
 /* One of the host's calls from here on, to be freed by itself at the end. */
 void call_init(struct call *call, struct host *host, const struct call_class *class);
-
-/* Begins: runs it, and stops it with CONCLAVE_ETIMEDOUT when the time is over. */
-void call_start(struct call *call, int64_t timeout_ms);
 
 /* Has class->run called, now or when the present run returns. */
 void call_run(struct call *call);
@@ -101,19 +128,27 @@ void call_stop(struct call *call, int why);
 /* The end. The answer must be filled in. */
 void call_end(struct call *call, int error);
 
-/* An error that says nothing about the outcome: ends the call when it will be no better, else it
- * is run again, with the next link or in a while. */
+/* An error that says nothing about the outcome: class->fail when it will be no better, else it is
+ * run again, with the next link or in a while. */
 void call_trouble(struct call *call, int error);
 void call_retry_later(struct call *call);
 
 /* Whether it can send now: linked, and no pause to be kept. */
 bool call_can_send(const struct call *call);
 
-/* For a blocking function: begins it and waits until it has ended; gives the lock up meanwhile.
- * Its error. Read the answer, then call call_release. CONCLAVE_EDEADLK: this thread may not wait;
- * there is no answer. */
-int call_wait(struct call *call, int64_t timeout_ms) CONCLAVE_MUST_USE;
-void call_release(struct call *call);
+/* Whether call->stop ends it now: a call that does not wait may still ask once. */
+bool call_gives_up(const struct call *call);
+
+/* Sends its request; after fn it is run. */
+void call_send(struct call *call, const struct conclave_op *op, call_fn fn);
+
+/* The same with a watch on path, which fn has to tell of the answer; for want of memory it is tried later. */
+void call_send_watch(struct call *call, struct watch_slot *watch, const char *path,
+                     struct conclave_op op, call_fn fn);
+
+/* Makes a node and what is missing above it; then the call is run. */
+void call_ensure(struct call *call, const char *path, const struct conclave_acl *acl,
+                 size_t acl_count);
 
 static inline struct conclave_client *call_client(const struct call *call)
 {

@@ -1,9 +1,16 @@
 #include "recipes/engine/option_copies.h"
 
+#include "client/core/path.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+bool option_path_valid(const char *path)
+{
+    return path != NULL && path_is_valid(path, false) && strcmp(path, "/") != 0;
+}
 
 char *default_id(void)
 {

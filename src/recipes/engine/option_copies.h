@@ -2,6 +2,11 @@
 #ifndef RECIPES_ENGINE_OPTION_COPIES_H
 #define RECIPES_ENGINE_OPTION_COPIES_H
 
+#include <stdbool.h>
+
+/* Whether a recipe can stand at this path: given, valid and not the root. */
+bool option_path_valid(const char *path);
+
 /* "host:pid". */
 char *default_id(void);
 

@@ -37,6 +37,12 @@ int ensure_path_start(struct ensure_path *ensure, const char *path, const struct
                       size_t acl_count,
                       void (*done)(struct ensure_path *ensure, int error)) CONCLAVE_MUST_USE;
 
+/* Whether `done` is still to come. */
+static inline bool ensure_path_busy(const struct ensure_path *ensure)
+{
+    return ensure->path != NULL;
+}
+
 void ensure_path_finish(struct ensure_path *ensure);
 
 /* --- the node -------------------------------------------------------------------- */

@@ -287,6 +287,13 @@ void watch_slot_clear(struct watch_slot *slot)
 
 /* --- helpers -------------------------------------------------------------------- */
 
+enum { RETRY_MS = 250 };
+
+void recipes_retry_later(struct conclave_recipes *rt, struct client_timer *timer)
+{
+    client_timer_start(rt->client, timer, client_now_ns(rt->client) + (int64_t)RETRY_MS * 1000000);
+}
+
 char *path_join(const char *parent, const char *name)
 {
     if (strcmp(parent, "/") == 0) {

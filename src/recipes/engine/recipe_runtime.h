@@ -146,6 +146,16 @@ void watch_slot_clear(struct watch_slot *slot);
 
 /* --- helpers -------------------------------------------------------------------- */
 
+/* Starts the timer of something that is to be tried again, because memory was out or the server refused it for
+ * now. */
+void recipes_retry_later(struct conclave_recipes *rt, struct client_timer *timer);
+
+/* Why everything ends with a final state. */
+static inline int state_error(enum conclave_state state)
+{
+    return state == CONCLAVE_STATE_CLOSED ? CONCLAVE_ECLOSED : CONCLAVE_AUTH_FAILED;
+}
+
 /* "parent/name" on the heap, NULL without memory. parent may be "/". */
 char *path_join(const char *parent, const char *name);
 

@@ -17,7 +17,6 @@
 #define RECIPES_GROUP_DOUBLE_BARRIER_H
 
 #include "recipes/engine/handle_calls.h"
-#include "recipes/engine/protected_create.h"
 
 #include <conclave/barrier.h>
 
@@ -56,10 +55,58 @@ struct conclave_double_barrier {
     struct client_timer own_retry;
 };
 
-static inline struct conclave_double_barrier *db_of(struct host *host)
+/* What an enter (drawn in double_barrier_enter.c) or a leave (in double_barrier_leave.c) does next. */
+enum db_phase {
+    ENTER_ROUND,
+    ENTER_MAKE_ROUND,
+    ENTER_FIRST, /* whether it is open before we came */
+    ENTER_JOIN,
+    ENTER_JOIN_UNKNOWN,
+    ENTER_LOOK, /* whether it is open */
+    ENTER_COUNT,
+    ENTER_OPEN,
+    ENTER_WITHDRAW,
+    ENTER_WITHDRAW_UNKNOWN,
+    LEAVE_LIST,
+    LEAVE_LAST,   /* alone: node and ready go together */
+    LEAVE_REMOVE, /* my node, others stay */
+    LEAVE_WATCH,
+    LEAVE_READY, /* nobody is left: what remains is removed */
+    LEAVE_ROUND,
+};
+
+struct db_call {
+    struct call call; /* first */
+    enum db_phase phase;
+    struct watch_slot watch; /* entering: on ready; leaving: on the one it waits for */
+    conclave_double_barrier_fn done;
+    void *ctx;
+
+    /* Entering. */
+    bool counted;   /* once at least: then a try without waiting is over */
+    bool plain;     /* the server has no containers */
+    char **members; /* paths of all that stand there, for opening */
+    size_t members_count;
+    int64_t czxid; /* of our node */
+
+    /* Leaving. */
+    bool removed; /* my node, by me */
+    bool maybe;   /* the answer to that was lost */
+    char *other;  /* path of the one it waits for */
+};
+
+static inline struct db_call *db_call_of(struct call *call)
 {
-    return CONTAINER_OF(host, struct conclave_double_barrier, host);
+    return CONTAINER_OF(call, struct db_call, call);
 }
+
+static inline struct conclave_double_barrier *db_of(const struct db_call *c)
+{
+    return CONTAINER_OF(c->call.host, struct conclave_double_barrier, host);
+}
+
+/* Checked: see the drawings. */
+void db_to(struct db_call *c, enum db_phase phase);
 
 /* Whether a child of the round is a member. */
 bool db_is_member(const char *name);
@@ -73,13 +120,14 @@ void db_remove_me(struct conclave_double_barrier *db);
 /* Watches its own node, once it has joined. */
 void db_own_run(struct conclave_double_barrier *db);
 
-/* An ended call's last step: its state. */
-void db_call_over(struct conclave_double_barrier *db, enum db_state state);
+/* The call's last step. */
+void db_call_end(struct db_call *c, int error, enum db_state state);
 
-/* Begins a call; lock held. 0, CONCLAVE_ENOMEM. */
-int db_enter_create(struct conclave_double_barrier *db, conclave_double_barrier_fn done, void *ctx,
-                    bool now, struct call **ret) CONCLAVE_MUST_USE;
-int db_leave_create(struct conclave_double_barrier *db, conclave_double_barrier_fn done, void *ctx,
-                    struct call **ret) CONCLAVE_MUST_USE;
+/* The two machines. */
+void db_enter_run(struct call *call);
+void db_enter_end(struct call *call, int error);
+void db_members_clear(struct db_call *c);
+void db_leave_run(struct call *call);
+void db_leave_end(struct call *call, int error);
 
 #endif

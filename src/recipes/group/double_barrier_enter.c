@@ -14,544 +14,388 @@
  */
 #include "recipes/group/double_barrier.h"
 
+#include "recipes/engine/persistent_node.h"
+
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum enter_phase {
-    ENTER_ROUND,
-    ENTER_MAKE_ROUND,
-    ENTER_FIRST, /* whether it is open before we came */
-    ENTER_JOIN,
-    ENTER_JOIN_UNKNOWN,
-    ENTER_LOOK, /* whether it is open */
-    ENTER_COUNT,
-    ENTER_OPEN,
-    ENTER_WITHDRAW,
-    ENTER_WITHDRAW_UNKNOWN,
-};
-
-struct enter {
-    struct call call; /* first */
-    enum enter_phase phase;
-    bool now;     /* timeout 0 */
-    bool counted; /* once at least: then a try without waiting is over */
-    bool plain;   /* the server has no containers */
-    struct step step;
-    struct ensure_path ensure;
-    bool ensuring;
-    struct watch_slot ready_watch;
-    char **members; /* paths of all that stand there, for opening */
-    size_t members_count;
-    int64_t sent_session;
-    int64_t czxid; /* of our node */
-    conclave_double_barrier_fn done;
-    void *ctx;
-};
-
-static struct enter *enter_of(struct call *call)
+void db_members_clear(struct db_call *c)
 {
-    return CONTAINER_OF(call, struct enter, call);
-}
-
-static struct conclave_double_barrier *db(const struct enter *e)
-{
-    return db_of(e->call.host);
-}
-
-static void members_clear(struct enter *e)
-{
-    for (size_t i = 0; i < e->members_count; i++) {
-        free(e->members[i]);
+    for (size_t i = 0; i < c->members_count; i++) {
+        free(c->members[i]);
     }
-    free(e->members);
-    e->members = NULL;
-    e->members_count = 0;
+    free(c->members);
+    c->members = NULL;
+    c->members_count = 0;
 }
 
-static void enter_end(struct enter *e, int error)
+void db_enter_end(struct call *call, int error)
 {
-    if (!e->ready_watch.pending) {
-        watch_slot_clear(&e->ready_watch);
-    }
-    struct conclave_double_barrier *b = db(e);
-    bool leaves = error == 0 && e->call.stop == CONCLAVE_ECLOSED; /* at the last moment */
-    if (b->joined && b->gone == 0 && (error != 0 || leaves)) {
-        db_remove_me(b);
+    struct db_call *c = db_call_of(call);
+    struct conclave_double_barrier *db = db_of(c);
+    bool leaves = error == 0 && call->stop == CONCLAVE_ECLOSED; /* at the last moment */
+    assert(error != 0 || db->joined);
+    if (db->joined && db->gone == 0 && (error != 0 || leaves)) {
+        db_remove_me(db);
     }
     error = leaves ? CONCLAVE_ECLOSED : error;
-    db_call_over(b, error == 0 ? DB_IN : DB_OUT);
-    call_end(&e->call, error);
-}
-
-static void to(struct enter *e, enum enter_phase phase)
-{
-    e->phase = phase;
+    db_call_end(c, error, error == 0 ? DB_IN : DB_OUT);
 }
 
 /* --- the round ------------------------------------------------------------------------------ */
 
-/* An error that will not pass ends it. */
-static void enter_trouble(struct enter *e, int error)
+static size_t count_text(const struct conclave_double_barrier *db, char buf[16])
 {
-    if (error_is_fatal(error)) {
-        enter_end(e, error);
-    } else {
-        call_trouble(&e->call, error);
-    }
+    return (size_t)snprintf(buf, 16, "%" PRIu32, db->count);
 }
 
-static void double_barrier_enter_on_ensured(struct ensure_path *ensure, int error)
+static void on_round(struct call *call, const struct conclave_reply *reply)
 {
-    struct enter *e = CONTAINER_OF(ensure, struct enter, ensure);
-    e->ensuring = false;
-    if (error != 0) {
-        enter_trouble(e, error);
-    }
-    call_run(&e->call);
-}
-
-static void on_round(struct step *step, const struct conclave_reply *reply)
-{
-    struct enter *e = CONTAINER_OF(step, struct enter, step);
+    struct db_call *c = db_call_of(call);
     char text[16];
+    size_t len = count_text(db_of(c), text);
     if (reply->error == CONCLAVE_NO_NODE) {
-        to(e, ENTER_MAKE_ROUND);
+        db_to(c, ENTER_MAKE_ROUND);
     } else if (reply->error != 0) {
-        enter_trouble(e, reply->error);
+        call_trouble(call, reply->error);
+    } else if (reply->data_len == len && memcmp(reply->data, text, len) == 0) {
+        db_to(c, ENTER_FIRST);
     } else {
-        (void)snprintf(text, sizeof text, "%" PRIu32, db(e)->count);
-        if (reply->data_len == strlen(text) && memcmp(reply->data, text, strlen(text)) == 0) {
-            to(e, ENTER_FIRST);
-        } else {
-            enter_end(e, CONCLAVE_ECONFLICT);
-        }
+        db_enter_end(call, CONCLAVE_ECONFLICT);
     }
-    call_run(&e->call);
 }
 
-static void on_round_made(struct step *step, const struct conclave_reply *reply)
+static void on_round_made(struct call *call, const struct conclave_reply *reply)
 {
-    struct enter *e = CONTAINER_OF(step, struct enter, step);
+    struct db_call *c = db_call_of(call);
+    struct conclave_double_barrier *db = db_of(c);
     if (reply->error == 0 || reply->error == CONCLAVE_NODE_EXISTS) {
-        to(e, ENTER_ROUND);
+        db_to(c, ENTER_ROUND);
     } else if (reply->error == CONCLAVE_NO_NODE) {
-        e->ensuring = ensure_path_start(&e->ensure, db(e)->path, db(e)->acl, db(e)->acl_count,
-                                        double_barrier_enter_on_ensured) == 0;
-        if (!e->ensuring) {
-            call_retry_later(&e->call);
-        }
-    } else if (reply->error == CONCLAVE_UNIMPLEMENTED && !e->plain) {
-        e->plain = true;
+        call_ensure(call, db->path, db->acl, db->acl_count);
+    } else if (reply->error == CONCLAVE_UNIMPLEMENTED && !c->plain) {
+        c->plain = true;
     } else {
-        enter_trouble(e, reply->error);
+        call_trouble(call, reply->error);
     }
-    call_run(&e->call);
 }
 
-static void make_round(struct enter *e)
+/* The node's ACL is the barrier's. */
+static struct conclave_op create_op(const struct conclave_double_barrier *db, const char *path,
+                                    const char *data, enum conclave_create_mode mode)
 {
-    char text[16];
-    int len = snprintf(text, sizeof text, "%" PRIu32, db(e)->count);
-    struct conclave_op op = conclave_op_create(db(e)->round, text, (size_t)len,
-                                               e->plain ? CONCLAVE_PERSISTENT : CONCLAVE_CONTAINER);
-    op.acl = db(e)->acl;
-    op.acl_count = db(e)->acl_count;
-    step_submit(&e->step, &op, on_round_made);
+    struct conclave_op op = conclave_op_create(path, data, strlen(data), mode);
+    op.acl = db->acl;
+    op.acl_count = db->acl_count;
+    return op;
 }
 
 /* --- joining --------------------------------------------------------------------------------- */
 
-static int make_me(struct enter *e)
+static int make_me(struct conclave_double_barrier *db)
 {
-    char prefix[NAME_PREFIX_MAX];
-    char name[NAME_PREFIX_MAX + 2];
-    db_forget_me(db(e));
-    name_make_prefix(CONCLAVE_NAMING_NATIVE, NAME_PLAIN, prefix);
-    prefix[strcspn(prefix, "-")] = '\0'; /* the guid alone */
-    (void)snprintf(name, sizeof name, "m-%s", prefix);
-    db(e)->me = path_join(db(e)->round, name);
-    db(e)->removal = db(e)->me == NULL ? NULL : deletion_create(db(e)->me);
-    return db(e)->removal == NULL ? CONCLAVE_ENOMEM : 0;
+    char guid[MEMBER_INCARNATION_MAX];
+    char name[MEMBER_INCARNATION_MAX + 2];
+    db_forget_me(db);
+    member_incarnation(guid);
+    (void)snprintf(name, sizeof name, "m-%s", guid);
+    db->me = path_join(db->round, name);
+    db->removal = db->me == NULL ? NULL : deletion_create(db->me);
+    return db->removal == NULL ? CONCLAVE_ENOMEM : 0;
 }
 
-static void joined(struct enter *e, int64_t czxid)
+static void joined(struct db_call *c, int64_t czxid)
 {
-    db(e)->joined = true;
-    db(e)->session_id = e->sent_session;
-    e->czxid = czxid;
-    to(e, ENTER_LOOK);
-    db_own_run(db(e));
+    struct conclave_double_barrier *db = db_of(c);
+    assert(!db->joined && db->gone == 0);
+    db->joined = true;
+    c->czxid = czxid;
+    db_to(c, ENTER_LOOK);
+    db_own_run(db);
 }
 
-static void on_first(struct step *step, const struct conclave_reply *reply)
+static void on_first(struct call *call, const struct conclave_reply *reply)
 {
-    struct enter *e = CONTAINER_OF(step, struct enter, step);
-    if (reply->error == CONCLAVE_NO_NODE || (reply->error == 0 && db(e)->late_pass)) {
-        to(e, ENTER_JOIN);
+    struct db_call *c = db_call_of(call);
+    if (reply->error == CONCLAVE_NO_NODE || (reply->error == 0 && db_of(c)->late_pass)) {
+        db_to(c, ENTER_JOIN);
     } else if (reply->error == 0) {
-        enter_end(e, CONCLAVE_ECONFLICT);
+        db_enter_end(call, CONCLAVE_ECONFLICT);
     } else {
-        enter_trouble(e, reply->error);
+        call_trouble(call, reply->error);
     }
-    call_run(&e->call);
 }
 
-static void on_joined(struct step *step, const struct conclave_reply *reply)
+static void on_joined(struct call *call, const struct conclave_reply *reply)
 {
-    struct enter *e = CONTAINER_OF(step, struct enter, step);
+    struct db_call *c = db_call_of(call);
     if (reply->error == 0 && reply->has_stat) {
-        joined(e, reply->stat.czxid);
+        joined(c, reply->stat.czxid);
     } else if (reply->error == CONCLAVE_NO_NODE) {
-        to(e, ENTER_ROUND); /* reaped */
+        db_to(c, ENTER_ROUND); /* reaped */
     } else if (reply->error == 0 || error_is_unknown(reply->error) ||
                reply->error == CONCLAVE_SESSION_EXPIRED) {
-        to(e, ENTER_JOIN_UNKNOWN);
+        db_to(c, ENTER_JOIN_UNKNOWN);
     } else {
-        enter_trouble(e, reply->error);
+        call_trouble(call, reply->error);
     }
-    call_run(&e->call);
 }
 
-static void double_barrier_enter_join(struct enter *e)
+static void enter_join(struct db_call *c)
 {
-    struct conclave_double_barrier *b = db(e);
-    if (make_me(e) != 0) {
-        call_retry_later(&e->call);
+    struct conclave_double_barrier *db = db_of(c);
+    if (make_me(db) != 0) {
+        call_retry_later(&c->call);
         return;
     }
-    e->sent_session = client_session_id(call_client(&e->call));
-    struct conclave_op op = conclave_op_create(b->me, b->id, strlen(b->id), CONCLAVE_EPHEMERAL);
-    op.acl = b->acl;
-    op.acl_count = b->acl_count;
-    step_submit(&e->step, &op, on_joined);
+    db->session_id = client_session_id(call_client(&c->call));
+    struct conclave_op op = create_op(db, db->me, db->id, CONCLAVE_EPHEMERAL);
+    call_send(&c->call, &op, on_joined);
 }
 
 /* --- lost answers ------------------------------------------------------------------------------ */
 
-static void withdrawn(struct enter *e)
+static void withdrawn(struct db_call *c)
 {
-    db(e)->joined = false;
-    enter_end(e, e->call.stop);
+    assert(c->call.stop != 0);
+    db_of(c)->joined = false;
+    db_enter_end(&c->call, c->call.stop);
 }
 
 /* Of a join: whether our node stands. Of a withdrawal: whether it still does. */
-static void on_found(struct step *step, const struct conclave_reply *reply)
+static void enter_on_found(struct call *call, const struct conclave_reply *reply)
 {
-    struct enter *e = CONTAINER_OF(step, struct enter, step);
-    bool mine = reply->error == 0 && reply->stat.ephemeral_owner == e->sent_session;
+    struct db_call *c = db_call_of(call);
+    bool join = c->phase == ENTER_JOIN_UNKNOWN;
+    bool mine = reply->error == 0 && reply->stat.ephemeral_owner == db_of(c)->session_id;
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
-        enter_trouble(e, reply->error);
-    } else if (e->phase == ENTER_JOIN_UNKNOWN && mine) {
-        joined(e, reply->stat.czxid);
-    } else if (e->phase == ENTER_JOIN_UNKNOWN) {
-        to(e, ENTER_JOIN);
-    } else if (mine) {
-        to(e, ENTER_WITHDRAW);
+        call_trouble(call, reply->error);
+    } else if (join && mine) {
+        joined(c, reply->stat.czxid);
+    } else if (join || mine) {
+        db_to(c, join ? ENTER_JOIN : ENTER_WITHDRAW);
     } else {
-        withdrawn(e);
+        withdrawn(c);
     }
-    call_run(&e->call);
 }
 
-static void double_barrier_enter_on_synced(struct step *step, const struct conclave_reply *reply)
+static void enter_on_synced(struct call *call, const struct conclave_reply *reply)
 {
-    struct enter *e = CONTAINER_OF(step, struct enter, step);
     if (reply->error != 0) {
-        enter_trouble(e, reply->error);
-        call_run(&e->call);
+        call_trouble(call, reply->error);
         return;
     }
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, db(e)->me, 0);
-    step_submit(&e->step, &op, on_found);
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, db_of(db_call_of(call))->me, 0);
+    call_send(call, &op, enter_on_found);
 }
 
 /* --- waiting and opening ------------------------------------------------------------------------- */
 
-static void double_barrier_enter_on_ready(struct step *step, const struct conclave_reply *reply)
+static void enter_on_ready(struct call *call, const struct conclave_reply *reply)
 {
-    struct enter *e = CONTAINER_OF(step, struct enter, step);
-    watch_slot_answered(&e->ready_watch, reply->error == 0 || reply->error == CONCLAVE_NO_NODE);
-    if (reply->error == 0 && reply->stat.czxid < e->czxid && !db(e)->late_pass) {
-        enter_end(e, CONCLAVE_ECONFLICT); /* opened without us */
-    } else if (reply->error == 0 && db(e)->gone == 0) {
-        enter_end(e, 0);
+    struct db_call *c = db_call_of(call);
+    struct conclave_double_barrier *db = db_of(c);
+    watch_slot_answered(&c->watch, reply->error == 0 || reply->error == CONCLAVE_NO_NODE);
+    if (reply->error == 0 && reply->stat.czxid < c->czxid && !db->late_pass) {
+        db_enter_end(call, CONCLAVE_ECONFLICT); /* opened without us */
+    } else if (reply->error == 0 && db->gone == 0) {
+        db_enter_end(call, 0);
     } else if (reply->error == CONCLAVE_NO_NODE) {
-        to(e, ENTER_COUNT);
+        db_to(c, ENTER_COUNT);
     } else if (reply->error != 0) {
-        enter_trouble(e, reply->error);
+        call_trouble(call, reply->error);
     }
-    call_run(&e->call);
 }
 
-static void double_barrier_enter_look(struct enter *e)
+static int keep_members(struct db_call *c, const struct conclave_reply *reply, bool *ret_me)
 {
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, NULL, 0);
-    if (watch_slot_prepare(&e->ready_watch, db(e)->ready, &op) != 0) {
-        call_retry_later(&e->call);
-        return;
-    }
-    step_submit(&e->step, &op, double_barrier_enter_on_ready);
-}
-
-static int keep_members(struct enter *e, const struct conclave_reply *reply, bool *ret_me)
-{
-    const char *me = path_name(db(e)->me);
-    members_clear(e);
+    const char *me = path_name(db_of(c)->me);
+    db_members_clear(c);
     *ret_me = false;
-    e->members = calloc(reply->children_count + 1, sizeof *e->members);
-    if (e->members == NULL) {
+    c->members = calloc(reply->children_count + 1, sizeof *c->members);
+    if (c->members == NULL) {
         return CONCLAVE_ENOMEM;
     }
     for (size_t i = 0; i < reply->children_count; i++) {
         if (!db_is_member(reply->children[i])) {
             continue;
         }
-        char *path = path_join(db(e)->round, reply->children[i]);
+        char *path = path_join(db_of(c)->round, reply->children[i]);
         if (path == NULL) {
             return CONCLAVE_ENOMEM;
         }
-        e->members[e->members_count++] = path;
+        c->members[c->members_count++] = path;
         *ret_me = *ret_me || strcmp(reply->children[i], me) == 0;
     }
     return 0;
 }
 
-static void on_counted(struct step *step, const struct conclave_reply *reply)
+static void enter_on_counted(struct call *call, const struct conclave_reply *reply)
 {
-    struct enter *e = CONTAINER_OF(step, struct enter, step);
+    struct db_call *c = db_call_of(call);
+    struct conclave_double_barrier *db = db_of(c);
     bool me = false;
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
-        enter_trouble(e, reply->error);
-    } else if (keep_members(e, reply, &me) != 0) {
-        call_retry_later(&e->call);
+        call_trouble(call, reply->error);
+    } else if (keep_members(c, reply, &me) != 0) {
+        call_retry_later(call);
     } else if (!me) {
-        if (db(e)->gone == 0) {
-            db(e)->gone = CONCLAVE_ELOST;
-        }
-    } else if (e->members_count >= db(e)->count) {
-        to(e, ENTER_OPEN);
+        db->gone = db->gone == 0 ? CONCLAVE_ELOST : db->gone;
+    } else if (c->members_count >= db->count) {
+        db_to(c, ENTER_OPEN);
     } else {
-        e->counted = true;
-        to(e, ENTER_LOOK); /* with a watch that stands: who comes as the last one opens */
+        c->counted = true;
+        db_to(c, ENTER_LOOK); /* with a watch that stands: who comes as the last one opens */
     }
-    call_run(&e->call);
 }
 
-static void on_opened(struct step *step, const struct conclave_reply *reply)
+static void on_opened(struct call *call, const struct conclave_reply *reply)
 {
-    struct enter *e = CONTAINER_OF(step, struct enter, step);
+    struct db_call *c = db_call_of(call);
     if (reply->error == 0) {
-        enter_end(e, 0);
+        db_enter_end(call, 0);
     } else if (reply->error == CONCLAVE_NO_NODE) {
-        to(e, ENTER_COUNT); /* somebody has gone */
+        db_to(c, ENTER_COUNT); /* somebody has gone */
     } else {
-        watch_slot_clear(&e->ready_watch); /* opened by another, or nobody knows: looked at anew */
-        to(e, ENTER_LOOK);
+        watch_slot_clear(&c->watch); /* opened by another, or nobody knows: looked at anew */
+        db_to(c, ENTER_LOOK);
         if (reply->error != CONCLAVE_NODE_EXISTS) {
-            enter_trouble(e, reply->error);
+            call_trouble(call, reply->error);
         }
     }
-    call_run(&e->call);
 }
 
-static void open_it(struct enter *e)
+static void open_it(struct db_call *c)
 {
-    size_t count = e->members_count;
+    size_t count = c->members_count;
     struct conclave_op *parts = calloc(count + 1, sizeof *parts);
     if (parts == NULL) {
-        call_retry_later(&e->call);
+        call_retry_later(&c->call);
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        parts[i] = conclave_op_path(CONCLAVE_OP_CHECK, e->members[i], -1);
+        parts[i] = conclave_op_path(CONCLAVE_OP_CHECK, c->members[i], -1);
     }
-    parts[count] = conclave_op_create(db(e)->ready, "", 0, CONCLAVE_PERSISTENT);
-    parts[count].acl = db(e)->acl;
-    parts[count].acl_count = db(e)->acl_count;
+    parts[count] = create_op(db_of(c), db_of(c)->ready, "", CONCLAVE_PERSISTENT);
     struct conclave_op op = conclave_op_multi(parts, count + 1);
-    step_submit(&e->step, &op, on_opened);
+    call_send(&c->call, &op, on_opened);
     free(parts);
 }
 
 /* --- withdrawing ------------------------------------------------------------------------------------ */
 
-/* The error of a part; 0 when it was not that part. */
-static int part_error(const struct conclave_reply *reply, size_t index)
+static void on_withdrawn(struct call *call, const struct conclave_reply *reply)
 {
-    int error = index < reply->results_count ? reply->results[index].error : 0;
-    return error == CONCLAVE_RUNTIME_INCONSISTENCY ? 0 : error;
-}
-
-static void on_withdrawn(struct step *step, const struct conclave_reply *reply)
-{
-    struct enter *e = CONTAINER_OF(step, struct enter, step);
-    if (part_error(reply, 0) == CONCLAVE_NODE_EXISTS) {
-        enter_end(e, 0); /* it opened first, with us */
+    struct db_call *c = db_call_of(call);
+    if (reply->results_count > 0 && reply->results[0].error == CONCLAVE_NODE_EXISTS) {
+        db_enter_end(call, 0); /* it opened first, with us */
     } else if (reply->error == 0 || reply->error == CONCLAVE_NO_NODE) {
-        withdrawn(e);
+        withdrawn(c);
     } else if (error_is_unknown(reply->error)) {
-        to(e, ENTER_WITHDRAW_UNKNOWN);
+        db_to(c, ENTER_WITHDRAW_UNKNOWN);
     } else {
-        call_retry_later(&e->call); /* as long as the session lives */
+        call_retry_later(call); /* as long as the session lives */
     }
-    call_run(&e->call);
 }
 
-static void double_barrier_enter_withdraw(struct enter *e)
+static void enter_withdraw(struct db_call *c)
 {
+    struct conclave_double_barrier *db = db_of(c);
     struct conclave_op parts[3];
-    parts[0] = conclave_op_create(db(e)->ready, "", 0, CONCLAVE_PERSISTENT);
-    parts[0].acl = db(e)->acl;
-    parts[0].acl_count = db(e)->acl_count;
-    parts[1] = conclave_op_path(CONCLAVE_OP_DELETE, db(e)->ready, -1);
-    parts[2] = conclave_op_path(CONCLAVE_OP_DELETE, db(e)->me, -1);
+    parts[0] = create_op(db, db->ready, "", CONCLAVE_PERSISTENT);
+    parts[1] = conclave_op_path(CONCLAVE_OP_DELETE, db->ready, -1);
+    parts[2] = conclave_op_path(CONCLAVE_OP_DELETE, db->me, -1);
     struct conclave_op op = conclave_op_multi(parts, 3);
-    step_submit(&e->step, &op, on_withdrawn);
+    call_send(&c->call, &op, on_withdrawn);
 }
 
 /* --- the machine -------------------------------------------------------------------------------------- */
 
 /* The session that a join was sent in is over: nothing of it stands. */
-static bool session_over(struct enter *e)
+static bool session_over(struct db_call *c)
 {
-    struct conclave_client *client = call_client(&e->call);
+    struct conclave_client *client = call_client(&c->call);
     enum conclave_state state = client_state(client);
     return state == CONCLAVE_STATE_LOST || state_is_final(state) ||
-           client_session_id(client) != e->sent_session;
+           client_session_id(client) != db_of(c)->session_id;
 }
 
-/* True: it has ended, or goes another way. */
-static bool run_stop(struct enter *e)
+static void enter_run_phase(struct db_call *c)
 {
-    struct conclave_double_barrier *b = db(e);
-    if (e->call.stop == 0 || e->phase >= ENTER_WITHDRAW) {
-        return false;
-    }
-    if (e->now && !e->counted && e->call.stop == CONCLAVE_ETIMEDOUT && call_can_send(&e->call)) {
-        return false; /* a try that does not wait looks once */
-    }
-    if (b->joined) {
-        to(e, ENTER_WITHDRAW);
-    } else if (e->phase != ENTER_JOIN_UNKNOWN) {
-        enter_end(e, e->call.stop);
-        return true;
-    }
-    return false;
-}
-
-static void run_phase(struct enter *e)
-{
+    struct conclave_double_barrier *db = db_of(c);
     struct conclave_op op;
-    switch (e->phase) {
+    switch (c->phase) {
     case ENTER_ROUND:
-        op = conclave_op_path(CONCLAVE_OP_GET, db(e)->round, 0);
-        step_submit(&e->step, &op, on_round);
+        op = conclave_op_path(CONCLAVE_OP_GET, db->round, 0);
+        call_send(&c->call, &op, on_round);
         break;
-    case ENTER_MAKE_ROUND:
-        make_round(e);
+    case ENTER_MAKE_ROUND: {
+        char text[16];
+        (void)count_text(db, text);
+        op = create_op(db, db->round, text, c->plain ? CONCLAVE_PERSISTENT : CONCLAVE_CONTAINER);
+        call_send(&c->call, &op, on_round_made);
         break;
+    }
     case ENTER_FIRST:
-        op = conclave_op_path(CONCLAVE_OP_EXISTS, db(e)->ready, 0);
-        step_submit(&e->step, &op, on_first);
+        op = conclave_op_path(CONCLAVE_OP_EXISTS, db->ready, 0);
+        call_send(&c->call, &op, on_first);
         break;
     case ENTER_JOIN:
-        double_barrier_enter_join(e);
+        enter_join(c);
         break;
     case ENTER_JOIN_UNKNOWN:
     case ENTER_WITHDRAW_UNKNOWN:
-        op = conclave_op_path(CONCLAVE_OP_SYNC, db(e)->round, 0);
-        step_submit(&e->step, &op, double_barrier_enter_on_synced);
+        op = conclave_op_path(CONCLAVE_OP_SYNC, db->round, 0);
+        call_send(&c->call, &op, enter_on_synced);
         break;
     case ENTER_LOOK:
-        if (!e->ready_watch.armed) {
-            double_barrier_enter_look(e);
+        if (!c->watch.armed) {
+            op = conclave_op_path(CONCLAVE_OP_EXISTS, NULL, 0);
+            call_send_watch(&c->call, &c->watch, db->ready, op, enter_on_ready);
         }
         break;
     case ENTER_COUNT:
-        op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, db(e)->round, 0);
-        step_submit(&e->step, &op, on_counted);
+        op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, db->round, 0);
+        call_send(&c->call, &op, enter_on_counted);
         break;
     case ENTER_OPEN:
-        open_it(e);
+        open_it(c);
         break;
-    case ENTER_WITHDRAW:
-        double_barrier_enter_withdraw(e);
+    default:
+        assert(c->phase == ENTER_WITHDRAW);
+        enter_withdraw(c);
         break;
     }
 }
 
-static void enter_run(struct call *call)
+void db_enter_run(struct call *call)
 {
-    struct enter *e = enter_of(call);
-    if (e->step.busy || e->ensuring) {
+    struct db_call *c = db_call_of(call);
+    struct conclave_double_barrier *db = db_of(c);
+    bool gives_up = call->stop != 0 && (c->counted || call_gives_up(call));
+    if (db->gone == CONCLAVE_ELOST && c->phase >= ENTER_WITHDRAW) {
+        withdrawn(c); /* its answer was lost, and the watch tells */
         return;
     }
-    if (db(e)->gone == CONCLAVE_ELOST && e->phase >= ENTER_WITHDRAW) {
-        withdrawn(e); /* its answer was lost, and the watch tells */
-        return;
-    }
-    if (db(e)->gone != 0) {
+    if (db->gone != 0) {
         bool final = state_is_final(client_state(call_client(call)));
-        enter_end(e, final ? call->stop : db(e)->gone);
+        db_enter_end(call, final ? call->stop : db->gone);
         return;
     }
-    if (e->phase == ENTER_JOIN_UNKNOWN && session_over(e)) {
-        enter_end(e, CONCLAVE_SESSION_EXPIRED);
+    if (c->phase == ENTER_JOIN_UNKNOWN && session_over(c)) {
+        db_enter_end(call, CONCLAVE_SESSION_EXPIRED);
         return;
     }
-    if (!run_stop(e) && call_can_send(call)) {
-        run_phase(e);
+    if (gives_up && db->joined && c->phase < ENTER_WITHDRAW) {
+        db_to(c, ENTER_WITHDRAW);
+    } else if (gives_up && !db->joined && c->phase != ENTER_JOIN_UNKNOWN) {
+        db_enter_end(call, call->stop);
+        return;
     }
-}
-
-static void enter_on_state(struct call *call, enum conclave_state state)
-{
-    struct enter *e = enter_of(call);
-    if (db(e)->joined && db(e)->gone == 0 && session_over(e)) {
-        db(e)->gone = CONCLAVE_SESSION_EXPIRED;
+    if (call_can_send(call)) {
+        enter_run_phase(c);
     }
-}
-
-static void enter_tell(struct call *call)
-{
-    struct enter *e = enter_of(call);
-    if (e->done != NULL) {
-        e->done(db(e), call->error, e->ctx);
-    }
-}
-
-static void enter_free(struct call *call)
-{
-    struct enter *e = enter_of(call);
-    watch_slot_clear(&e->ready_watch);
-    ensure_path_finish(&e->ensure);
-    members_clear(e);
-    free(e);
-}
-
-static const struct call_class enter_class = {enter_run, enter_on_state, enter_tell, enter_free};
-
-static void on_ready_watch(struct watch_slot *slot, enum conclave_event_type type)
-{
-    call_run(&CONTAINER_OF(slot, struct enter, ready_watch)->call);
-}
-
-int db_enter_create(struct conclave_double_barrier *b, conclave_double_barrier_fn done, void *ctx,
-                    bool now, struct call **ret)
-{
-    struct enter *e = calloc(1, sizeof *e);
-    if (e == NULL) {
-        return CONCLAVE_ENOMEM;
-    }
-    call_init(&e->call, &b->host, &enter_class);
-    step_init(&e->step, &e->call.handle);
-    ensure_path_init(&e->ensure, &e->call.handle);
-    watch_slot_init(&e->ready_watch, &e->call.handle, on_ready_watch);
-    e->now = now;
-    e->done = done;
-    e->ctx = ctx;
-    *ret = &e->call;
-    return 0;
 }

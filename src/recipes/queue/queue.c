@@ -2,7 +2,6 @@
 #include "recipes/queue/queue.h"
 
 #include "client/core/acl.h"
-#include "client/core/path.h"
 #include "recipes/engine/option_copies.h"
 
 #include <stdlib.h>
@@ -66,8 +65,11 @@ static void queue_tell_closed(struct host *host, int why)
     }
 }
 
-static void queue_free_copies(struct conclave_queue *q)
+static void queue_free(struct host *host)
 {
+    struct conclave_queue *q = queue_of(host);
+    queue_order_finish(&q->order);
+    queue_size_finish(q);
     free(q->path);
     free(q->claims);
     free(q->dead);
@@ -79,14 +81,6 @@ static void queue_free_copies(struct conclave_queue *q)
     free(q);
 }
 
-static void queue_free(struct host *host)
-{
-    struct conclave_queue *q = queue_of(host);
-    queue_order_finish(&q->order);
-    queue_size_finish(q);
-    queue_free_copies(q);
-}
-
 static const struct host_class queue_class = {
     queue_on_state, queue_run_due, queue_stop, queue_is_idle, queue_tell_closed, queue_free,
 };
@@ -95,47 +89,38 @@ static const struct host_class queue_class = {
 
 static bool queue_options_valid(const struct conclave_queue_options *o)
 {
-    return o->size >= sizeof *o && o->path != NULL && path_is_valid(o->path, false) &&
-           strcmp(o->path, "/") != 0 && o->max_attempts >= 0 && o->max_items >= 0 &&
+    return o != NULL && o->size >= sizeof *o && option_path_valid(o->path) &&
+           o->max_attempts >= 0 && o->max_items >= 0 &&
            (o->id == NULL || (strchr(o->id, '\n') == NULL && strlen(o->id) <= ID_MAX));
 }
 
-static bool queue_copy_options(struct conclave_queue *q, const struct conclave_queue_options *o)
+static int queue_copy_options(struct conclave_queue *q, const struct conclave_queue_options *o)
 {
     q->options = *o;
-    q->path = strdup(o->path);
+    q->options.path = q->path = strdup(o->path);
+    q->options.id = q->id = o->id != NULL ? strdup(o->id) : default_id();
     q->claims = text_concat(o->path, ".claims");
     q->dead = text_concat(o->path, ".dead");
     q->line = text_concat(o->path, ".line");
     q->room = text_concat(o->path, ".room");
     q->puts = text_concat(o->path, ".puts");
-    q->id = o->id != NULL ? strdup(o->id) : default_id();
-    if (!acl_copy_option(o->acl, o->acl_count, &q->acl, &q->options.acl_count)) {
-        return false;
-    }
-    q->options.path = q->path;
-    q->options.id = q->id;
+    bool copied = acl_copy_option(o->acl, o->acl_count, &q->acl, &q->options.acl_count);
     q->options.acl = q->acl;
-    return q->path != NULL && q->claims != NULL && q->dead != NULL && q->line != NULL &&
-           q->room != NULL && q->puts != NULL && q->id != NULL;
+    return copied && q->path != NULL && q->claims != NULL && q->dead != NULL && q->line != NULL &&
+                   q->room != NULL && q->puts != NULL && q->id != NULL
+               ? 0
+               : CONCLAVE_ENOMEM;
 }
 
 int conclave_queue_open(struct conclave_recipes *rt, const struct conclave_queue_options *options,
                         const struct conclave_queue_callbacks *callbacks, void *ctx,
                         struct conclave_queue **ret)
 {
-    int error = client_check(rt->client);
-    if (error != 0) {
-        return error;
-    }
-    if (options == NULL || !queue_options_valid(options)) {
+    if (!queue_options_valid(options)) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_queue *q = calloc(1, sizeof *q);
-    if (q == NULL || !queue_copy_options(q, options)) {
-        if (q != NULL) {
-            queue_free_copies(q);
-        }
+    if (q == NULL) {
         return CONCLAVE_ENOMEM;
     }
     if (callbacks != NULL) {
@@ -144,18 +129,14 @@ int conclave_queue_open(struct conclave_recipes *rt, const struct conclave_queue
     q->ctx = ctx;
     list_init(&q->items);
     queue_order_init(&q->order);
-    client_lock(rt->client);
-    if (state_is_final(client_state(rt->client))) {
-        client_unlock(rt->client);
-        queue_free_copies(q);
-        return CONCLAVE_ECLOSED;
-    }
-    host_init(&q->host, rt, &queue_class);
     queue_size_init(q);
-    *ret = q; /* before a callback can run */
-    queue_size_run(q);
-    client_unlock(rt->client);
-    return 0;
+    int error = host_open(&q->host, rt, &queue_class, queue_copy_options(q, options));
+    if (error == 0) {
+        *ret = q; /* before a callback can run */
+        queue_size_run(q);
+        client_unlock(rt->client);
+    }
+    return error;
 }
 
 void conclave_queue_close(struct conclave_queue *q)
@@ -170,7 +151,5 @@ int conclave_queue_close_wait(struct conclave_queue *q, int64_t timeout_ms)
 
 void conclave_queue_destroy(struct conclave_queue *q)
 {
-    if (q != NULL) {
-        host_destroy(&q->host);
-    }
+    host_destroy(q == NULL ? NULL : &q->host);
 }

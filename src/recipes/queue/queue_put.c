@@ -3,11 +3,14 @@
  * node of the session's own, so that a lost answer is decided by reading it, also when the item
  * has been taken in the meantime. It keeps the order of the handle's puts, too (queue_order.c).
  *
- *   WAITING --room--> READY --sent--> READY | UNKNOWN --marker read--> READY | end
+ *   READY --room, its turn: sent--> UNKNOWN --answer, or marker read--> READY (again) | ENDING
+ *                                      '--session ended--> SEARCH --> ENDING
  *
- * Only when the session has ended, and the marker with it, the item itself is looked for.
+ * Only when the session has ended, and the marker with it, the item itself is looked for. ENDING leaves the line.
  */
 #include "recipes/queue/queue.h"
+
+#include "base/transition.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +20,27 @@ enum { MARGIN_BYTES = 4096 }; /* what a claim or a dead letter need beside the d
 
 enum put_phase {
     PUT_READY,   /* to be sent; nothing of it stands */
-    PUT_UNKNOWN, /* sent, the answer was lost */
+    PUT_UNKNOWN, /* sent, no answer yet or none at all */
     PUT_SEARCH,  /* and its session has ended */
+    PUT_ENDING,  /* decided, call.error says how */
+};
+
+static const uint16_t PUT_NEXT[] = {
+    [PUT_READY] = TRANSITION_TO(PUT_UNKNOWN) | TRANSITION_TO(PUT_ENDING),
+    [PUT_UNKNOWN] =
+        TRANSITION_TO(PUT_READY) | TRANSITION_TO(PUT_SEARCH) | TRANSITION_TO(PUT_ENDING),
+    [PUT_SEARCH] = TRANSITION_TO(PUT_ENDING),
+    [PUT_ENDING] = TRANSITION_TO(PUT_ENDING),
+};
+
+/* What a public function asks for. */
+struct put_request {
+    int priority;
+    const void *data;
+    size_t len;
+    conclave_put_fn done;
+    void *ctx;
+    char *ret_name;
 };
 
 struct put {
@@ -28,15 +50,9 @@ struct put {
     void *data;
     size_t len;
     enum put_phase phase;
-    bool now;   /* timeout 0: no waiting for room */
     bool asked; /* whether there is room: */
     bool has_room;
-    bool ending;
-    int end_error;
     int search; /* of PUT_SEARCH: the place that is searched now */
-    struct step step;
-    struct ensure_path ensure;
-    bool ensuring;
     struct queue_turn turn;
     struct queue_line line;  /* for room */
     struct watch_slot watch; /* on the queue, while it is full */
@@ -50,35 +66,31 @@ static struct put *put_of(struct call *call)
     return CONTAINER_OF(call, struct put, call);
 }
 
-static struct conclave_queue *queue(const struct put *p)
+static struct conclave_queue *put_queue(const struct put *p)
 {
     return queue_of(p->call.host);
 }
 
+static void put_to(struct put *p, enum put_phase phase)
+{
+    transition_check(PUT_NEXT, p->phase, phase);
+    assert(!p->turn.in_flight); /* answered, or not sent yet */
+    p->phase = phase;
+}
+
 /* --- the end -------------------------------------------------------------------------- */
 
-/* It is decided; ends when it is out of the line, too. */
-static void put_end(struct put *p, int error)
+static void put_end(struct call *call, int error)
 {
-    p->ending = true;
-    p->end_error = error;
+    struct put *p = put_of(call);
+    put_to(p, PUT_ENDING);
+    call->error = error;
     if (!queue_line_leave(&p->line)) {
         return; /* in the next run */
     }
     watch_slot_clear(&p->watch);
-    queue_turn_leave(queue(p), &p->turn);
-    call_end(&p->call, error);
-}
-
-/* An error that will not pass ends it: nothing of it stands then. */
-static void put_trouble(struct put *p, int error)
-{
-    if (error_is_fatal(error)) {
-        p->phase = PUT_READY;
-        put_end(p, error);
-    } else {
-        call_trouble(&p->call, error);
-    }
+    queue_turn_leave(put_queue(p), &p->turn);
+    call_end(call, error);
 }
 
 static void take_name(struct put *p, const char *path)
@@ -88,100 +100,84 @@ static void take_name(struct put *p, const char *path)
 
 /* --- sending -------------------------------------------------------------------------- */
 
-static void queue_put_on_ensured(struct ensure_path *ensure, int error)
+static void put_ensure(struct put *p, const char *path)
 {
-    struct put *p = CONTAINER_OF(ensure, struct put, ensure);
-    p->ensuring = false;
-    if (error != 0) {
-        put_trouble(p, error);
-    }
-    call_run(&p->call);
-}
-
-static void ensure(struct put *p, const char *path)
-{
-    int error = queue_ensure(queue(p), &p->ensure, path, queue_put_on_ensured);
-    p->ensuring = error == 0;
-    if (error != 0) {
-        put_trouble(p, error);
-    }
+    struct conclave_queue *q = put_queue(p);
+    call_ensure(&p->call, path, q->acl, q->options.acl_count);
 }
 
 /* What the transaction's second part says of the marker. */
 static void marker_wrong(struct put *p, int error)
 {
-    if (queue_turn_marker_wrong(queue(p), &p->turn, error)) {
+    if (queue_turn_marker_wrong(put_queue(p), &p->turn, error)) {
         return;
     }
     if (error == CONCLAVE_NO_NODE) {
-        ensure(p, queue(p)->puts);
+        put_ensure(p, put_queue(p)->puts);
     } else {
-        put_trouble(p, error);
+        call_trouble(&p->call, error);
     }
 }
 
 static void put_failed(struct put *p, const struct conclave_reply *reply)
 {
-    if (queue_part_error(reply, 0) == CONCLAVE_NO_NODE) {
-        p->phase = PUT_READY;
-        if (p->turn.head) { /* for those behind it, too */
-            ensure(p, queue(p)->path);
-        }
-    } else if (queue_part_error(reply, 1) != 0) {
-        p->phase = PUT_READY;
-        marker_wrong(p, queue_part_error(reply, 1));
-    } else if (!error_is_unknown(reply->error) && reply->error != CONCLAVE_SESSION_EXPIRED) {
-        p->phase = PUT_READY;
-        put_trouble(p, reply->error);
-    } /* else it stays unknown */
+    int item = queue_part_error(reply, 0);
+    int marker = queue_part_error(reply, 1);
+    if (item != CONCLAVE_NO_NODE && marker == 0 &&
+        (error_is_unknown(reply->error) || reply->error == CONCLAVE_SESSION_EXPIRED)) {
+        return; /* it stays unknown */
+    }
+    put_to(p, PUT_READY);
+    if (item == CONCLAVE_NO_NODE && p->turn.head) { /* for those behind it, too */
+        put_ensure(p, put_queue(p)->path);
+    } else if (item != CONCLAVE_NO_NODE && marker != 0) {
+        marker_wrong(p, marker);
+    } else if (item != CONCLAVE_NO_NODE) {
+        call_trouble(&p->call, reply->error);
+    }
 }
 
-static void on_put(struct step *step, const struct conclave_reply *reply)
+static void on_put(struct call *call, const struct conclave_reply *reply)
 {
-    struct put *p = CONTAINER_OF(step, struct put, step);
-    queue_turn_answered(queue(p), &p->turn, reply->error == 0);
+    struct put *p = put_of(call);
+    struct conclave_queue *q = put_queue(p);
+    queue_turn_answered(q, &p->turn, reply->error == 0);
     if (reply->error != 0) {
         put_failed(p, reply);
-        call_run(&p->call);
     } else {
         if (reply->results_count > 0 && reply->results[0].path != NULL) {
             take_name(p, reply->results[0].path);
         }
-        p->phase = PUT_READY;
-        put_end(p, 0);
+        put_end(call, 0);
     }
-    queue_order_answered(queue(p));
+    call_run(call); /* before those behind it */
+    queue_order_answered(q);
 }
 
 static void put_send(struct put *p)
 {
-    struct conclave_queue *q = queue(p);
+    struct conclave_queue *q = put_queue(p);
     struct conclave_op parts[2];
     parts[0] = conclave_op_create(p->path, p->data, p->len, CONCLAVE_PERSISTENT_SEQUENTIAL);
     queue_op_acl(q, &parts[0]);
+    put_to(p, PUT_UNKNOWN);
     if (queue_turn_send(q, &p->turn, p->prefix, &parts[1]) != 0) {
+        put_to(p, PUT_READY);
         call_retry_later(&p->call);
         return;
     }
     struct conclave_op op = conclave_op_multi(parts, 2);
-    p->phase = PUT_UNKNOWN;
-    step_submit(&p->step, &op, on_put);
+    call_send(&p->call, &op, on_put);
     queue_turn_sent(q, &p->turn);
 }
 
 /* --- recovery of a lost answer --------------------------------------------------------- */
 
-static void search_again(struct put *p, int error)
+static void on_name(struct call *call, const struct conclave_reply *reply)
 {
-    put_trouble(p, error);
-    call_run(&p->call);
-}
-
-static void on_name(struct step *step, const struct conclave_reply *reply)
-{
-    struct put *p = CONTAINER_OF(step, struct put, step);
+    struct put *p = put_of(call);
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
-        search_again(p, reply->error);
+        call_trouble(call, reply->error);
         return;
     }
     size_t len = strlen(p->prefix);
@@ -191,103 +187,90 @@ static void on_name(struct step *step, const struct conclave_reply *reply)
         }
     }
     if (p->phase == PUT_UNKNOWN || p->name[0] != '\0') {
-        p->phase = PUT_READY;
-        put_end(p, 0); /* without a name when it was taken already */
+        put_end(call, 0); /* without a name when it was taken already */
     } else if (++p->search == 3) {
-        p->phase = PUT_READY;
-        put_end(p, CONCLAVE_SESSION_EXPIRED);
-    } else {
-        call_run(&p->call);
+        put_end(call, CONCLAVE_SESSION_EXPIRED);
     }
 }
 
-static void search(struct put *p)
+static void put_search(struct put *p)
 {
-    const char *dirs[] = {queue(p)->path, queue(p)->claims, queue(p)->dead};
+    const char *dirs[] = {put_queue(p)->path, put_queue(p)->claims, put_queue(p)->dead};
+    assert(p->search >= 0 && p->search < 3);
     struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET_CHILDREN, dirs[p->search], 0);
-    step_submit(&p->step, &op, on_name);
+    call_send(&p->call, &op, on_name);
 }
 
-static void on_marker(struct step *step, const struct conclave_reply *reply)
+static void on_marker(struct call *call, const struct conclave_reply *reply)
 {
-    struct put *p = CONTAINER_OF(step, struct put, step);
+    struct put *p = put_of(call);
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
-        search_again(p, reply->error);
-        return;
+        call_trouble(call, reply->error);
+    } else if (queue_turn_was_done(&p->turn, reply, p->prefix)) {
+        put_search(p); /* it was put; for its name */
+    } else {
+        put_to(p, PUT_READY);
     }
-    if (queue_turn_was_done(&p->turn, reply, p->prefix)) {
-        search(p); /* it was put; for its name */
-        return;
-    }
-    p->phase = PUT_READY;
-    call_run(&p->call);
 }
 
-static void queue_put_on_synced(struct step *step, const struct conclave_reply *reply)
+static void put_on_synced(struct call *call, const struct conclave_reply *reply)
 {
-    struct put *p = CONTAINER_OF(step, struct put, step);
+    struct put *p = put_of(call);
     if (reply->error != 0) {
-        search_again(p, reply->error);
-        return;
+        call_trouble(call, reply->error);
+    } else if (p->phase == PUT_SEARCH) {
+        put_search(p);
+    } else {
+        struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, p->turn.marker->path, 0);
+        call_send(call, &op, on_marker);
     }
-    if (p->phase == PUT_SEARCH) {
-        search(p);
-        return;
-    }
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_GET, p->turn.marker->path, 0);
-    step_submit(&p->step, &op, on_marker);
 }
 
-static void recover(struct put *p)
+static void put_recover(struct put *p)
 {
-    if (client_session_id(call_client(&p->call)) != p->turn.session_id) {
-        p->phase = PUT_SEARCH;
+    if (p->phase == PUT_UNKNOWN && client_session_id(call_client(&p->call)) != p->turn.session_id) {
+        put_to(p, PUT_SEARCH);
     }
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, queue(p)->path, 0);
-    step_submit(&p->step, &op, queue_put_on_synced);
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_SYNC, put_queue(p)->path, 0);
+    call_send(&p->call, &op, put_on_synced);
 }
 
 /* --- room -------------------------------------------------------------------------------- */
 
-static void on_counted(struct step *step, const struct conclave_reply *reply)
+static void put_on_counted(struct call *call, const struct conclave_reply *reply)
 {
-    struct put *p = CONTAINER_OF(step, struct put, step);
+    struct put *p = put_of(call);
     if (p->watch.pending) {
         watch_slot_answered(&p->watch, reply->error == 0);
     }
     if (reply->error != 0 && reply->error != CONCLAVE_NO_NODE) {
-        put_trouble(p, reply->error);
+        call_trouble(call, reply->error);
     } else {
         p->asked = true;
         p->has_room = reply->error == CONCLAVE_NO_NODE ||
-                      reply->stat.num_children < queue(p)->options.max_items;
+                      reply->stat.num_children < put_queue(p)->options.max_items;
     }
-    call_run(&p->call);
 }
 
 /* Asks first without standing in line; then only the first in line watches. */
 static void ask_for_room(struct put *p)
 {
-    struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, queue(p)->path, 0);
-    if (p->asked) {
-        bool first = queue_line_run(&p->line);
-        if (p->line.error != 0) {
-            put_end(p, p->line.error);
-            return;
-        }
-        if (!first || p->watch.armed) {
-            return;
-        }
-        op.type = CONCLAVE_OP_GET_CHILDREN;
-        if (watch_slot_prepare(&p->watch, queue(p)->path, &op) != 0) {
-            call_retry_later(&p->call);
-            return;
-        }
+    const char *path = put_queue(p)->path;
+    struct conclave_op op = conclave_op_path(CONCLAVE_OP_EXISTS, path, 0);
+    if (!p->asked) {
+        call_send(&p->call, &op, put_on_counted);
+        return;
     }
-    step_submit(&p->step, &op, on_counted);
+    bool first = queue_line_run(&p->line);
+    if (p->line.error != 0) {
+        put_end(&p->call, p->line.error);
+    } else if (first && !p->watch.armed) {
+        op.type = CONCLAVE_OP_GET_CHILDREN;
+        call_send_watch(&p->call, &p->watch, path, op, put_on_counted);
+    }
 }
 
-static void queue_put_on_watch(struct watch_slot *slot, enum conclave_event_type type)
+static void put_on_watch(struct watch_slot *slot, enum conclave_event_type type)
 {
     call_run(&CONTAINER_OF(slot, struct put, watch)->call);
 }
@@ -297,18 +280,18 @@ static void queue_put_on_watch(struct watch_slot *slot, enum conclave_event_type
 /* Nothing of it stands, and nothing is in flight. */
 static void run_ready(struct put *p)
 {
-    bool bounded = queue(p)->options.max_items > 0;
+    struct call *call = &p->call;
+    bool bounded = put_queue(p)->options.max_items > 0;
     bool full = p->asked && !p->has_room;
-    bool goes_on = p->now && p->call.stop == CONCLAVE_ETIMEDOUT && call_can_send(&p->call);
-    if (p->now && full && p->call.stop != CONCLAVE_ECLOSED) {
-        put_end(p, CONCLAVE_EBUSY);
-    } else if (p->call.stop != 0 && !goes_on) {
-        put_end(p, p->call.stop);
-    } else if (!call_can_send(&p->call)) {
+    if (call->now && full && call->stop != CONCLAVE_ECLOSED) {
+        put_end(call, CONCLAVE_EBUSY);
+    } else if (call_gives_up(call)) {
+        put_end(call, call->stop);
+    } else if (!call_can_send(call)) {
         return;
     } else if (bounded && !p->asked) {
         ask_for_room(p);
-    } else if (!queue_turn_may_send(queue(p), &p->turn)) {
+    } else if (!queue_turn_may_send(put_queue(p), &p->turn)) {
         return; /* is run again when those before it are on their way */
     } else if (bounded && !p->has_room) {
         ask_for_room(p);
@@ -322,20 +305,17 @@ static void put_run(struct call *call)
     struct put *p = put_of(call);
     struct conclave_client *client = call_client(call);
     enum conclave_state state = client_state(client);
-    if (p->step.busy || p->ensuring) {
-        return;
-    }
-    if (p->ending) {
-        put_end(p, p->end_error);
+    if (p->phase == PUT_ENDING) {
+        put_end(call, call->error);
     } else if (p->phase == PUT_READY) {
         run_ready(p);
     } else if (state_is_final(state)) {
-        put_end(p, call->stop);
+        put_end(call, call->stop);
     } else if (call->stop != 0 && !recipes_connected(call->handle.rt) &&
                (state == CONCLAVE_STATE_LOST || client_session_id(client) != p->turn.session_id)) {
-        put_end(p, CONCLAVE_SESSION_EXPIRED);
+        put_end(call, CONCLAVE_SESSION_EXPIRED);
     } else if (call_can_send(call)) {
-        recover(p);
+        put_recover(p);
     }
 }
 
@@ -348,7 +328,7 @@ static void put_tell(struct call *call)
 {
     struct put *p = put_of(call);
     if (p->done != NULL) {
-        p->done(queue(p), call->error, p->name, p->ctx);
+        p->done(put_queue(p), call->error, p->name, p->ctx);
     }
 }
 
@@ -364,94 +344,75 @@ static void put_free(struct call *call)
     struct put *p = put_of(call);
     queue_line_finish(&p->line);
     watch_slot_clear(&p->watch);
-    ensure_path_finish(&p->ensure);
     queue_turn_finish(&p->turn);
     put_free_parts(p);
 }
 
-static const struct call_class put_class = {put_run, put_on_state, put_tell, put_free};
+static const struct call_class put_class = {
+    .run = put_run,
+    .on_state = put_on_state,
+    .fail = put_end,
+    .tell = put_tell,
+    .free = put_free,
+};
 
 /* --- the public functions --------------------------------------------------------------------- */
 
-/* Lock held. */
-static int put_create(struct conclave_queue *q, int priority, const void *data, size_t len,
-                      struct put **ret)
+static int put_create(struct host *host, void *request, struct call **ret)
 {
-    if (priority < 0 || priority > CONCLAVE_QUEUE_PRIORITY_MAX || (data == NULL && len > 0)) {
+    struct conclave_queue *q = queue_of(host);
+    const struct put_request *r = request;
+    if (r->priority < 0 || r->priority > CONCLAVE_QUEUE_PRIORITY_MAX ||
+        (r->data == NULL && r->len > 0)) {
         return CONCLAVE_EINVAL;
     }
-    size_t most = client_max_request(q->host.handle.rt->client);
-    if (len > most || most - len < MARGIN_BYTES + 2 * strlen(q->path)) {
+    size_t most = client_max_request(host->handle.rt->client);
+    if (r->len > most || most - r->len < MARGIN_BYTES + 2 * strlen(q->path)) {
         return CONCLAVE_ETOOBIG;
-    }
-    if (q->host.closing.ending) {
-        return CONCLAVE_ECLOSED;
     }
     struct put *p = calloc(1, sizeof *p);
     if (p == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    queue_name_make_prefix(priority, p->prefix);
+    queue_name_make_prefix(r->priority, p->prefix);
     p->path = path_join(q->path, p->prefix);
-    p->data = malloc(len + 1);
+    p->data = malloc(r->len + 1);
     if (p->path == NULL || p->data == NULL) {
         put_free_parts(p);
         return CONCLAVE_ENOMEM;
     }
-    if (len > 0) {
-        memcpy(p->data, data, len);
+    if (r->len > 0) {
+        memcpy(p->data, r->data, r->len);
     }
-    p->len = len;
-    call_init(&p->call, &q->host, &put_class);
-    step_init(&p->step, &p->call.handle);
-    ensure_path_init(&p->ensure, &p->call.handle);
-    watch_slot_init(&p->watch, &p->call.handle, queue_put_on_watch);
+    p->len = r->len;
+    p->done = r->done;
+    p->ctx = r->ctx;
+    call_init(&p->call, host, &put_class);
+    watch_slot_init(&p->watch, &p->call.handle, put_on_watch);
     queue_line_init(&p->line, &p->call, q->room, q->acl, q->options.acl_count);
     queue_turn_join(q, &p->turn, &p->call);
-    *ret = p;
+    *ret = &p->call;
     return 0;
 }
 
 int conclave_queue_put_async(struct conclave_queue *q, int priority, const void *data, size_t len,
                              int64_t timeout_ms, conclave_put_fn done, void *ctx)
 {
-    struct conclave_client *client = q->host.handle.rt->client;
-    struct put *p;
-    int error = client_check(client);
-    if (error != 0) {
-        return error;
+    struct put_request request = {priority, data, len, done, ctx, NULL};
+    return host_call(&q->host, put_create, &request, timeout_ms);
+}
+
+static void put_collect(struct call *call, void *request)
+{
+    char *name = ((struct put_request *)request)->ret_name;
+    if (name != NULL) {
+        (void)snprintf(name, CONCLAVE_QUEUE_NAME_MAX, "%s", put_of(call)->name);
     }
-    client_lock(client);
-    error = put_create(q, priority, data, len, &p);
-    if (error == 0) {
-        p->done = done;
-        p->ctx = ctx;
-        p->now = timeout_ms == 0;
-        call_start(&p->call, timeout_ms);
-    }
-    client_unlock(client);
-    return error;
 }
 
 int conclave_queue_put(struct conclave_queue *q, int priority, const void *data, size_t len,
                        int64_t timeout_ms, char *ret_name)
 {
-    struct conclave_client *client = q->host.handle.rt->client;
-    struct put *p;
-    int error = recipes_may_block(q->host.handle.rt);
-    if (error != 0) {
-        return error;
-    }
-    client_lock(client);
-    error = put_create(q, priority, data, len, &p);
-    if (error == 0) {
-        p->now = timeout_ms == 0;
-        error = call_wait(&p->call, timeout_ms);
-        if (error == 0 && ret_name != NULL) {
-            (void)snprintf(ret_name, CONCLAVE_QUEUE_NAME_MAX, "%s", p->name);
-        }
-        call_release(&p->call);
-    }
-    client_unlock(client);
-    return error;
+    struct put_request request = {priority, data, len, NULL, NULL, ret_name};
+    return host_call_wait(&q->host, put_create, &request, timeout_ms, put_collect);
 }
