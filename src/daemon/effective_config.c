@@ -21,7 +21,7 @@ void effective_config_finish(struct effective_config *g)
     effective_config_init(g);
 }
 
-/* A file that holds a password is no secret itself. */
+/* A file that holds a password is not itself a secret: operators may see its name. */
 bool effective_config_is_secret(const char *key)
 {
     size_t len = strlen(key);
@@ -55,7 +55,7 @@ int effective_config_note(struct effective_config *g, const char *key, const cha
     return 0;
 }
 
-/* Whether a line of a Java properties file goes on in the next one. */
+/* Whether a line of a Java properties file continues on the next line. */
 static bool goes_on(const char *line, size_t len)
 {
     size_t backslashes = 0;
@@ -68,8 +68,8 @@ static bool goes_on(const char *line, size_t len)
     return backslashes % 2 == 1;
 }
 
-/* How much of a line may be shown: all of it, or for a secret all before its value. A key with a backslash may spell
- * anything. */
+/* Number of bytes of a line that may be shown: all, or for a secret those before its value. A key with a backslash
+ * hides its whole line, because a Java escape may spell any name. */
 static size_t shown(const char *line, size_t len)
 {
     char key[128];
@@ -100,7 +100,7 @@ int effective_config_note_file(struct effective_config *g, struct slice text)
 {
     const char *at = (const char *)text.data;
     const char *end = at + text.len;
-    bool hidden = false; /* the line before was a secret's and goes on */
+    bool hidden = false; /* the previous line holds a secret and continues */
     bool continued = false;
     while (at < end) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));

@@ -1,6 +1,6 @@
 /*
- * What the server was told at its start, kept for operators' eyes: the file as it stood and each key with its value, the
- * values of secrets left out.
+ * The configuration that the server started with, for operators: the text of the file, and each key with its value.
+ * Values of secrets are replaced.
  */
 #ifndef DAEMON_EFFECTIVE_CONFIG_H
 #define DAEMON_EFFECTIVE_CONFIG_H
@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#define GIVEN_HIDDEN "***" /* in a secret's place */
+#define GIVEN_HIDDEN "***" /* replaces a secret */
 
 struct effective_config_pair {
     char *key;
@@ -19,7 +19,7 @@ struct effective_config_pair {
 };
 
 struct effective_config {
-    struct buf file; /* the text of zoo.cfg; empty: there was none */
+    struct buf file; /* the text of zoo.cfg; empty: no file */
     struct effective_config_pair *pairs;
     size_t count;
 };
@@ -27,14 +27,14 @@ struct effective_config {
 void effective_config_init(struct effective_config *g);
 void effective_config_finish(struct effective_config *g);
 
-/* Whether the values of a key are for nobody's eyes. */
+/* Whether the value of a key must not be shown. */
 bool effective_config_is_secret(const char *key);
 
-/* A key was given; a later value takes the place of the one before. 0 or CONCLAVE_ENOMEM. */
+/* Records a key; a later value replaces an earlier one. 0 or CONCLAVE_ENOMEM. */
 int effective_config_note(struct effective_config *g, const char *key,
                           const char *value) CONCLAVE_MUST_USE;
 
-/* The file's text. 0 or CONCLAVE_ENOMEM. */
+/* Records the file's text. 0 or CONCLAVE_ENOMEM. */
 int effective_config_note_file(struct effective_config *g, struct slice text) CONCLAVE_MUST_USE;
 
 #endif

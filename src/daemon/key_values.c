@@ -71,7 +71,7 @@ int key_read_file(struct zoo_cfg *c, const char *path, struct buf *out)
 {
     FILE *file = fopen(path, "re");
     if (file == NULL) {
-        return key_fail(c, "%s: cannot be read: %s", path, strerror(errno));
+        return key_fail(c, "cannot read %s: %s", path, strerror(errno));
     }
     char block[4096];
     size_t n;
@@ -80,14 +80,14 @@ int key_read_file(struct zoo_cfg *c, const char *path, struct buf *out)
     }
     int rc = 0;
     if (ferror(file)) {
-        rc = key_fail(c, "%s: cannot be read: %s", path, strerror(errno));
+        rc = key_fail(c, "cannot read %s: %s", path, strerror(errno));
     } else if (!buf_ok(out)) {
         rc = CONCLAVE_ENOMEM;
     } else if (out->len > FILE_MAX) {
-        rc = key_fail(c, "%s: larger than 1 MiB: this is no configuration", path);
+        rc = key_fail(c, "%s is larger than 1 MiB, so it is not a configuration file", path);
     }
     if (fclose(file) != 0 && rc == 0) {
-        rc = key_fail(c, "%s: cannot be read: %s", path, strerror(errno));
+        rc = key_fail(c, "cannot read %s: %s", path, strerror(errno));
     }
     return rc;
 }
@@ -103,7 +103,7 @@ int key_set_data_dir(struct zoo_cfg *c, const char *key, const char *value, cons
 int key_set_address(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     if (value[0] == '\0' || strlen(value) >= sizeof c->options.listen.host) {
-        return key_fail(c, "%s: %s: '%s' is no host name or address", where, key, value);
+        return key_fail(c, "%s: %s: '%s' is not a host name or address", where, key, value);
     }
     snprintf(c->options.listen.host, sizeof c->options.listen.host, "%s", value);
     c->have_address = true;
@@ -114,11 +114,11 @@ int key_set_super_digest(struct zoo_cfg *c, const char *key, const char *value, 
 {
     const char *colon = strchr(value, ':');
     size_t len = colon != NULL ? strlen(colon + 1) : 0;
-    /* The hash is base64 of 20 bytes with SHA1, of up to 64 otherwise. The value itself is not
-     * repeated: it is a secret of a kind. */
+    /* The hash is base64 of 20 bytes with SHA1, of up to 64 otherwise. The message does not repeat the value, because a
+     * hash helps to guess the password. */
     if (len < 28 || len > 88 || len % 4 != 0) {
         return key_fail(c,
-                        "%s: %s: wanted user:base64(sha1(user:password)), or the hash that "
+                        "%s: %s: expected user:base64(sha1(user:password)), or the hash that "
                         "DigestAuthenticationProvider.digestAlg names",
                         where, key);
     }
@@ -138,14 +138,14 @@ int key_set_digest_algorithm(struct zoo_cfg *c, const char *key, const char *val
     return 0;
 }
 
-/* A scheme that nobody can authenticate by would lock everybody out. */
+/* With a scheme that no client can use, the server would refuse every client. */
 int key_set_auth_schemes(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     const char *rest = value;
     struct slice scheme;
     while (auth_scheme_next(&rest, &scheme)) {
         if (!auth_scheme_known(scheme)) {
-            return key_fail(c, "%s: %s: '%.*s' is no scheme that clients can authenticate by",
+            return key_fail(c, "%s: %s: '%.*s' is not a scheme that clients can authenticate with",
                             where, key, SLICE_FMT(scheme));
         }
     }

@@ -1,25 +1,22 @@
-/* How the values of single keys are read: for the table in keys.c, and the shared bits for
- * zoo_cfg.c. */
+/* Readers of values: those of single keys, for the table in keys.c, and common ones for zoo_cfg.c. */
 #ifndef DAEMON_KEY_VALUES_H
 #define DAEMON_KEY_VALUES_H
 
 #include "daemon/zoo_cfg.h"
 
-/* Sets c->error once (the first fault is the one that is told) and returns CONCLAVE_EINVAL, or
- * CONCLAVE_ENOMEM. */
+/* Sets c->error, unless an earlier fault has set it. Returns CONCLAVE_EINVAL or CONCLAVE_ENOMEM. */
 int key_fail(struct zoo_cfg *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Replaces *field by a copy of value. */
 int key_copy(struct zoo_cfg *c, char **field, const char *value) CONCLAVE_MUST_USE;
 
-/* A whole decimal number, nothing else in the text. */
+/* Parses a decimal number; false if the text holds anything else. */
 bool key_number(const char *text, int64_t *ret);
 
-/* true/false, yes/no, in any case. */
+/* Parses true/false or yes/no, in any case. */
 bool key_boolean(const char *text, bool *ret);
 
-/* Reads a small file whole, up to 1 MiB. 0 or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error
- * set. */
+/* Reads a whole file of up to 1 MiB. 0, or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error set. */
 int key_read_file(struct zoo_cfg *c, const char *path, struct buf *out) CONCLAVE_MUST_USE;
 
 int key_set_data_dir(struct zoo_cfg *c, const char *key, const char *value, const char *where);

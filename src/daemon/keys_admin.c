@@ -45,9 +45,9 @@ static int set_host(struct zoo_cfg *c, struct net_address *address, const char *
                     const char *value, const char *where)
 {
     if (value[0] == '\0' || strlen(value) >= sizeof address->host) {
-        return key_fail(c, "%s: %s: '%s' is no host name or address", where, key, value);
+        return key_fail(c, "%s: %s: '%s' is not a host name or address", where, key, value);
     }
-    /* Apache ZooKeeper's way to say every interface; ours takes in IPv6. */
+    /* ZooKeeper writes 0.0.0.0 for every interface. Conclave then listens on IPv6, too. */
     snprintf(address->host, sizeof address->host, "%s", strcmp(value, "0.0.0.0") == 0 ? "" : value);
     return 0;
 }
@@ -74,7 +74,7 @@ int key_set_admin_enabled(struct zoo_cfg *c, const char *key, const char *value,
 {
     bool on;
     if (!key_boolean(value, &on)) {
-        return key_fail(c, "%s: %s: '%s' is neither yes nor no", where, key, value);
+        return key_fail(c, "%s: %s: '%s' is not yes or no", where, key, value);
     }
     if (!c->admin.have_option) {
         c->admin.enabled = on;
@@ -86,7 +86,7 @@ int key_set_command_url(struct zoo_cfg *c, const char *key, const char *value, c
 {
     size_t len = strlen(value);
     if (value[0] != '/' || len < 2 || value[len - 1] == '/' || strpbrk(value, "?#\"<> ") != NULL) {
-        return key_fail(c, "%s: %s: '%s' is no path such as /commands", where, key, value);
+        return key_fail(c, "%s: %s: '%s' is not a path such as /commands", where, key, value);
     }
     return key_copy(c, &c->admin.command_url, value);
 }
@@ -102,9 +102,8 @@ int key_set_metrics_provider(struct zoo_cfg *c, const char *key, const char *val
     c->admin.metrics = strcmp(value, PROMETHEUS) == 0;
     if (!c->admin.metrics) {
         buf_printf(&c->notices,
-                   "conclave: %s: no effect: only " PROMETHEUS
-                   " opens a port of its own; the admin "
-                   "port serves /metrics in any case\n",
+                   "conclave: %s: no effect: only " PROMETHEUS " opens a separate port; the admin "
+                   "port always serves /metrics\n",
                    key);
     }
     return buf_ok(&c->notices) ? 0 : CONCLAVE_ENOMEM;

@@ -1,6 +1,6 @@
 /*
- * Keys about what the admin room serves: four-letter words, ZooKeeper's AdminServer, the Prometheus provider. Plain data
- * here, because the admin room stands above this one.
+ * Keys for the admin room: four-letter words, ZooKeeper's AdminServer, the Prometheus provider. They are plain data
+ * here, because this room must not include the admin room.
  */
 #ifndef DAEMON_KEYS_ADMIN_H
 #define DAEMON_KEYS_ADMIN_H
@@ -10,10 +10,10 @@
 void keys_admin_init(struct keys_admin *a);
 void keys_admin_finish(struct keys_admin *a);
 
-/* --admin HOST:PORT|off: beats the keys. */
+/* --admin HOST:PORT|off: overrides the keys. */
 int key_set_admin(struct zoo_cfg *c, const char *value);
 
-/* The keys: see zoo_cfg_set. */
+/* Setters for the table in keys.c: see zoo_cfg_set. */
 int key_set_admin_address(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 int key_set_admin_port(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 int key_set_admin_enabled(struct zoo_cfg *c, const char *key, const char *value, const char *where);

@@ -16,7 +16,7 @@
 
 enum {
     ELECTION_MS = 400,
-    HEARTBEATS = 5, /* in an election timeout, unless heartbeatTimeout says otherwise */
+    HEARTBEATS = 5, /* per election timeout, unless heartbeatTimeout is set */
 };
 
 void keys_ensemble_init(struct keys_ensemble *m)
@@ -48,7 +48,7 @@ void keys_ensemble_finish(struct keys_ensemble *m)
 
 /* The keys */
 
-/* The line of that id, or a new one in its place by id. */
+/* The line with that id; a missing line is inserted in the order of ids. */
 static struct server_line *members_place(struct keys_ensemble *m, uint64_t id)
 {
     size_t i = 0;
@@ -86,7 +86,7 @@ int key_set_server(struct zoo_cfg *c, const char *key, const char *value, const 
     const char *why;
     uint64_t id;
     if (!id_parse(key + strlen("server."), &id)) {
-        return key_fail(c, "%s: %s: the number of a server is from 0 to %d", where, key,
+        return key_fail(c, "%s: %s: the number of a server must be from 0 to %d", where, key,
                         STATE_MEMBER_NUMBER_MAX);
     }
     int rc = server_line_parse(value, &line, &why);
@@ -118,7 +118,7 @@ int key_set_version(struct zoo_cfg *c, const char *key, const char *value, const
     char *end = NULL;
     unsigned long long n = strtoull(value, &end, 16);
     if (!isxdigit((unsigned char)value[0]) || *end != '\0' || strlen(value) > 16 || n > INT64_MAX) {
-        return key_fail(c, "%s: %s: '%.32s' is no hexadecimal number", where, key, value);
+        return key_fail(c, "%s: %s: '%.32s' is not a hexadecimal number", where, key, value);
     }
     c->options.ensemble.version = (int64_t)n;
     return 0;
@@ -128,8 +128,7 @@ int key_set_peer_type(struct zoo_cfg *c, const char *key, const char *value, con
 {
     bool observer = strcasecmp(value, "observer") == 0;
     if (!observer && strcasecmp(value, "participant") != 0) {
-        return key_fail(c, "%s: %s: '%.32s' is neither participant nor observer", where, key,
-                        value);
+        return key_fail(c, "%s: %s: '%.32s' is not participant or observer", where, key, value);
     }
     c->members.said_observer = observer;
     c->members.said_type = true;
@@ -138,8 +137,7 @@ int key_set_peer_type(struct zoo_cfg *c, const char *key, const char *value, con
 
 enum { SECRET_FRESH_MIN = 12, SECRET_DISTINCT_MIN = 8 };
 
-/* A rough look, which finds runs (aaaa, 1234) and few characters again and again; a word of a
- * dictionary it does not find. */
+/* Finds runs (aaaa, 1234) and texts of few different characters. It does not find words of a dictionary. */
 static bool secret_is_weak(const char *text)
 {
     bool seen[256] = {false};
@@ -154,18 +152,19 @@ static bool secret_is_weak(const char *text)
     return distinct < SECRET_DISTINCT_MIN || fresh < SECRET_FRESH_MIN;
 }
 
-/* The value is not repeated in messages. */
+/* Messages do not repeat the value. */
 int key_set_secret(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     if (strlen(value) < PEER_SECRET_MIN) {
-        return key_fail(c, "%s: %s: shorter than %d characters: take more", where, key,
+        return key_fail(c, "%s: %s: shorter than %d characters: use a longer secret", where, key,
                         PEER_SECRET_MIN);
     }
     if (secret_is_weak(value)) {
-        return key_fail(c,
-                        "%s: %s: too easy to guess, it repeats itself: make a random one with "
-                        "conclave secret",
-                        where, key);
+        return key_fail(
+            c,
+            "%s: %s: too easy to guess, because it repeats itself: make a random one with "
+            "conclave secret",
+            where, key);
     }
     keys_ensemble_wipe(&c->members.secret);
     return key_copy(c, &c->members.secret, value);
@@ -177,9 +176,9 @@ bool keys_ensemble_is_dynamic(const char *key)
            strncmp(key, "group.", 6) == 0 || strncmp(key, "weight.", 7) == 0;
 }
 
-/* Who this server is */
+/* This server's own number and line */
 
-/* The number in dataDir/myid; 0 when there is no such file. */
+/* The number in dataDir/myid; 0 if the file does not exist. */
 static int members_read_myid(struct zoo_cfg *c, uint64_t *ret)
 {
     char *path = NULL;
@@ -199,7 +198,7 @@ static int members_read_myid(struct zoo_cfg *c, uint64_t *ret)
         if (rc == 0 && word == NULL) {
             rc = CONCLAVE_ENOMEM;
         } else if (rc == 0 && !id_parse(word, ret)) {
-            rc = key_fail(c, "%s: says '%.32s': wanted the number of this server, from 0 to %d",
+            rc = key_fail(c, "%s: contains '%.32s' instead of the number of this server, 0 to %d",
                           path, word, STATE_MEMBER_NUMBER_MAX);
         }
     }
@@ -219,14 +218,14 @@ static int members_find_me(struct zoo_cfg *c)
     }
     uint64_t id = m->my_id != 0 ? m->my_id : filed;
     if (filed != 0 && filed != id) {
-        return key_fail(c, "%s/myid says %llu, but myid is given as %llu: make them the same",
+        return key_fail(c, "%s/myid contains %llu, but the key myid is %llu: make them equal",
                         c->options.data_dir, (unsigned long long)member_number((int64_t)filed),
                         (unsigned long long)member_number((int64_t)id));
     }
     if (id == 0 && m->count > 1) {
         return key_fail(c,
-                        "%zu server.N lines, but nothing says which of them is this server: "
-                        "write its number into %s/myid, or give --server-id",
+                        "there are %zu server.N lines, but the number of this server is unknown: "
+                        "write it into %s/myid, or set --server-id",
                         m->count, c->options.data_dir);
     }
     for (e->me = 0; id != 0 && e->me < m->count && m->lines[e->me].id != id; e->me++) {}
@@ -241,7 +240,7 @@ static int members_find_me(struct zoo_cfg *c)
     return 0;
 }
 
-/* The client address of this server's line, unless keys say another. */
+/* Takes the client address from this server's line, unless keys set it. */
 static void members_take_client(struct zoo_cfg *c, const struct server_line *me)
 {
     struct net_address *listen = &c->options.listen;
@@ -277,16 +276,18 @@ static int members_check(struct zoo_cfg *c)
         }
     }
     if (voters == 0) {
-        return key_fail(c, "all server.N lines are of observers: at least one must be a "
+        return key_fail(c, "all server.N lines are observers: at least one must be a "
                            "participant");
     }
     if (voters == 2) {
-        buf_printf(&c->notices, "conclave: server.N: two participants: neither may fail; three go "
-                                "on without one\n");
+        buf_printf(&c->notices,
+                   "conclave: server.N: an ensemble of two participants stops when one "
+                   "fails; three tolerate one failure\n");
     }
     bool observer = m->lines[c->options.ensemble.me].observer;
     if (m->said_type && m->said_observer != observer) {
-        buf_printf(&c->notices, "conclave: peerType: no effect: the server.N line says %s\n",
+        buf_printf(&c->notices,
+                   "conclave: peerType: no effect: the server.N line sets the role %s\n",
                    observer ? "observer" : "participant");
     }
     return buf_ok(&c->notices) ? 0 : CONCLAVE_ENOMEM;
@@ -303,7 +304,7 @@ static int members_read_secret(struct zoo_cfg *c)
         return 0;
     }
     if (m->secret != NULL) {
-        return key_fail(c, "clusterSecret and clusterSecretFile are both given: leave one of "
+        return key_fail(c, "clusterSecret and clusterSecretFile are both set: remove one of "
                            "the two");
     }
     buf_init(&text, 0);
@@ -315,7 +316,8 @@ static int members_read_secret(struct zoo_cfg *c)
     if (rc == 0 && line == NULL) {
         rc = CONCLAVE_ENOMEM;
     } else if (rc == 0 && strlen(line) != text.len) {
-        rc = key_fail(c, "clusterSecretFile: %s holds NUL bytes: write text", m->secret_file);
+        rc = key_fail(c, "clusterSecretFile: %s contains NUL bytes: use a text file",
+                      m->secret_file);
     } else if (rc == 0) {
         rc = key_set_secret(c, "clusterSecretFile", line, m->secret_file);
     }
@@ -324,7 +326,8 @@ static int members_read_secret(struct zoo_cfg *c)
     }
     buf_finish(&text);
     if (rc == 0 && stat(m->secret_file, &st) == 0 && (st.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        buf_printf(&c->notices, "conclave: clusterSecretFile: others can read %s: chmod 600 it\n",
+        buf_printf(&c->notices,
+                   "conclave: clusterSecretFile: other users can read %s: run chmod 600\n",
                    m->secret_file);
     }
     return rc;
@@ -349,7 +352,7 @@ static void members_set_listen(struct zoo_cfg *c, const struct server_line *me)
     }
 }
 
-/* The first address that others than this machine can reach; NULL when there is none. */
+/* The first address that other machines can reach; NULL: none. */
 static const char *members_find_open(const struct zoo_cfg *c)
 {
     const struct ensemble_options *e = &c->options.ensemble;
@@ -368,7 +371,7 @@ static int members_secure(struct zoo_cfg *c)
     struct keys_ensemble *m = &c->members;
     struct ensemble_options *e = &c->options.ensemble;
     if (m->ssl_quorum && m->secret != NULL) {
-        return key_fail(c, "sslQuorum and a clusterSecret are both given: leave one of the two");
+        return key_fail(c, "sslQuorum and a clusterSecret are both set: remove one of the two");
     }
     if (m->ssl_quorum) {
         e->security = PEER_SECURITY_CERTIFICATES;
@@ -384,12 +387,12 @@ static int members_secure(struct zoo_cfg *c)
     const char *open = members_find_open(c);
     if (open != NULL) {
         return key_fail(c,
-                        "servers reach each other by %s, where strangers may be: name a file "
-                        "that all of them share with clusterSecretFile, or set sslQuorum=true "
+                        "servers use the address %s, which other machines can reach: set "
+                        "clusterSecretFile to a file with the ensemble's secret, or sslQuorum=true "
                         "with ssl.quorum.certFile, .keyFile and .caFile",
                         open);
     }
-    c->options.local_only = true; /* all accounts of this machine are trusted */
+    c->options.local_only = true; /* then every local user is trusted */
     return 0;
 }
 
@@ -401,8 +404,8 @@ static int members_set_times(struct zoo_cfg *c)
     e->heartbeat_ms = m->heartbeat_ms > 0 ? m->heartbeat_ms : m->election_ms / HEARTBEATS;
     if (2 * e->heartbeat_ms > e->election_ms) {
         return key_fail(c,
-                        "heartbeatTimeout %d ms is above half of electionTimeout %d ms: lower "
-                        "it, or leave it out",
+                        "heartbeatTimeout %d ms is more than half of electionTimeout %d ms: lower "
+                        "it, or remove it",
                         e->heartbeat_ms, e->election_ms);
     }
     return 0;
@@ -435,8 +438,7 @@ int keys_ensemble_conclude(struct zoo_cfg *c)
     members_take_client(c, me);
     e->members = m->lines;
     e->n_members = m->count;
-    /* One line alone is a standalone server, as in Apache ZooKeeper, until it is made ready for
-     * others. */
+    /* As in Apache ZooKeeper, a single line makes a standalone server, unless its keys prepare it for others. */
     e->enabled = m->count > 1 || !m->standalone_enabled || m->ssl_quorum || m->secret != NULL;
     if (!e->enabled) {
         return 0;

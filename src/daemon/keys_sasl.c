@@ -60,7 +60,7 @@ int key_set_auth_provider(struct zoo_cfg *c, const char *key, const char *value,
         }
     }
     return key_fail(c,
-                    "%s: %s: Java classes cannot be loaded; known are %sSASL-, X509-, Digest- "
+                    "%s: %s: the server cannot load Java classes; it knows %sSASL-, X509-, Digest- "
                     "and IPAuthenticationProvider: remove the key",
                     where, key, package);
 }
@@ -69,7 +69,7 @@ int key_set_auth_provider(struct zoo_cfg *c, const char *key, const char *value,
 int key_set_super_user(struct zoo_cfg *c, const char *key, const char *value, const char *where)
 {
     if (key[strlen("superUser")] != '\0' && key[strlen("superUser")] != '.') {
-        return key_fail(c, "%s: %s: unknown key: superUser or superUser.N is meant?", where, key);
+        return key_fail(c, "%s: %s: unknown key: use superUser or superUser.N", where, key);
     }
     return sasl_options_super(&c->login.options, value);
 }
@@ -94,12 +94,12 @@ void keys_sasl_finish(struct keys_sasl *l)
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* Who but the owner may read a file with passwords. */
+/* The file's mode: which users besides the owner can read the passwords. */
 static int config_file_mode(struct zoo_cfg *c, const char *path, mode_t *ret)
 {
     struct stat st;
     if (stat(path, &st) != 0) {
-        return key_fail(c, "%s: cannot be read: %s", path, strerror(errno));
+        return key_fail(c, "cannot read %s: %s", path, strerror(errno));
     }
     *ret = st.st_mode;
     return 0;
@@ -111,7 +111,8 @@ static int config_read_users(struct zoo_cfg *c, const char *path, struct buf *te
     mode_t mode = 0;
     int rc = config_file_mode(c, path, &mode);
     if (rc == 0 && (mode & 077) != 0) {
-        return key_fail(c, "%s: holds passwords, but others may use it: chmod 600", path);
+        return key_fail(c, "%s contains passwords, but other users can access it: run chmod 600",
+                        path);
     }
     if (rc == 0) {
         rc = key_read_file(c, path, text);
@@ -143,8 +144,8 @@ static int config_read_jaas(struct zoo_cfg *c, const char *path, struct buf *tex
     }
     if (rc == 0 && o->user_count > 0 && (mode & 07) != 0) {
         buf_printf(&c->notices,
-                   "conclave: sasl.jaas.file: everybody may read the passwords in %s: "
-                   "chmod 600\n",
+                   "conclave: sasl.jaas.file: every user can read the passwords in %s: "
+                   "run chmod 600\n",
                    path);
     }
     return rc;
@@ -165,7 +166,7 @@ static int config_read_logins(struct zoo_cfg *c)
 
 /* --- conclusions ------------------------------------------------------------------------------ */
 
-/* As in Apache ZooKeeper it is the password of a user who is there. */
+/* As in Apache ZooKeeper, it replaces the password of the user `super`, if that user exists. */
 static int config_apply_super_password(struct zoo_cfg *c)
 {
     struct sasl_options *o = &c->login.options;
@@ -178,13 +179,13 @@ static int config_apply_super_password(struct zoo_cfg *c)
                : rc;
 }
 
-/* Nobody could come in. */
+/* Without a list of users, SASL could not admit any client. */
 static int config_check_schemes(struct zoo_cfg *c)
 {
     const char *schemes = c->options.auth_schemes;
     if (schemes != NULL && auth_schemes_have(schemes, "sasl") &&
         c->login.options.mechanism == LOGIN_NONE) {
-        return key_fail(c, "clients must authenticate by sasl, but it is off: name the users "
+        return key_fail(c, "clients must authenticate by sasl, but SASL is off: name the users "
                            "with sasl.jaas.file or sasl.users.file");
     }
     return 0;
@@ -196,12 +197,12 @@ int keys_sasl_conclude(struct zoo_cfg *c)
     struct sasl_options *o = &l->options;
     int rc = 0;
     if (l->jaas_file != NULL && l->users_file != NULL) {
-        return key_fail(c, "sasl.jaas.file and sasl.users.file: give one of the two");
+        return key_fail(c, "sasl.jaas.file and sasl.users.file: set only one of the two");
     }
     if (l->jaas_file != NULL || l->users_file != NULL) {
         rc = config_read_logins(c);
     } else if (l->provider) {
-        return key_fail(c, "authProvider: SASL needs to know its users: name Java's JAAS file "
+        return key_fail(c, "authProvider: SASL needs its users: name a JAAS file "
                            "with sasl.jaas.file, or a file of user:password lines with "
                            "sasl.users.file");
     }
@@ -209,7 +210,7 @@ int keys_sasl_conclude(struct zoo_cfg *c)
         rc = config_apply_super_password(c);
     }
     if (rc == 0 && o->keytab != NULL && access(o->keytab, R_OK) != 0) {
-        return key_fail(c, "%s: the keytab cannot be read: %s", o->keytab, strerror(errno));
+        return key_fail(c, "cannot read the keytab %s: %s", o->keytab, strerror(errno));
     }
     if (rc == 0 && o->mechanism == LOGIN_GSSAPI) {
         rc = kerberos_default_realm(&o->default_realm);

@@ -1,5 +1,4 @@
-/* The keys of SASL: for the table in keys.c, and the conclusion that
- * zoo_cfg.c draws from them. */
+/* The keys of SASL: their setters for the table in keys.c, and the options that follow from them. */
 #ifndef DAEMON_KEYS_SASL_H
 #define DAEMON_KEYS_SASL_H
 
@@ -15,9 +14,8 @@ int key_set_super_user(struct zoo_cfg *c, const char *key, const char *value, co
 int key_set_any_user(struct zoo_cfg *c, const char *key, const char *value, const char *where);
 void keys_sasl_finish(struct keys_sasl *l);
 
-/* Reads the files and sets options.login; sessionRequireClientSASLAuth
- * replaces enforce.auth.*, as in Apache ZooKeeper. 0, or CONCLAVE_EINVAL or
- * CONCLAVE_ENOMEM with c->error set. */
+/* Reads the files and sets options.login. As in Apache ZooKeeper, sessionRequireClientSASLAuth replaces enforce.auth.*.
+ * 0, or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error set. */
 int keys_sasl_conclude(struct zoo_cfg *c) CONCLAVE_MUST_USE;
 
 #endif

@@ -11,15 +11,15 @@ int key_set_secure_address(struct zoo_cfg *c, const char *key, const char *value
 {
     struct net_address *a = &c->options.listen_secure;
     if (value[0] == '\0' || strlen(value) >= sizeof a->host) {
-        return key_fail(c, "%s: %s: '%s' is no host name or address", where, key, value);
+        return key_fail(c, "%s: %s: '%s' is not a host name or address", where, key, value);
     }
     snprintf(a->host, sizeof a->host, "%s", value);
     c->have_secure_address = true;
     return 0;
 }
 
-/* One of the two links that have keys of their own: what its keys begin with, what they say, and
- * where that goes. */
+/* The client ports and the links between servers have keys of their own: the prefix of the keys, their values, and the
+ * settings that result. */
 struct tls_keys {
     const char *prefix;
     struct keys_tls *values;
@@ -36,7 +36,7 @@ static struct tls_keys keys_of_servers(struct zoo_cfg *c)
     return (struct tls_keys){"ssl.quorum", &c->members.tls, &c->options.ensemble.tls};
 }
 
-/* The first line of a password's file, in *field. */
+/* Reads the first line of a password file into *field. */
 static int config_password_file(struct zoo_cfg *c, const char *prefix, const char *key,
                                 const char *path, char **field)
 {
@@ -45,7 +45,7 @@ static int config_password_file(struct zoo_cfg *c, const char *prefix, const cha
         return 0;
     }
     if (*field != NULL) {
-        return key_fail(c, "%s.%s and the password itself are both given: leave one of the two",
+        return key_fail(c, "%s.%s and the password itself are both set: remove one of the two",
                         prefix, key);
     }
     buf_init(&text, 0);
@@ -64,7 +64,7 @@ static int config_password_file(struct zoo_cfg *c, const char *prefix, const cha
     return rc;
 }
 
-/* Version of one word of the list; 0: older than 1.2, -1: no version. */
+/* TLS version of one word of the list; 0: older than 1.2, -1: not a version. */
 static int version_of(const char *word, size_t len)
 {
     static const struct {
@@ -80,7 +80,7 @@ static int version_of(const char *word, size_t len)
     return -1;
 }
 
-/* ssl.enabledProtocols: the least and the newest of the list. */
+/* ssl.enabledProtocols: the oldest and the newest version of the list. */
 static int config_versions(struct zoo_cfg *c, const struct tls_keys *k, const char *key,
                            const char *list)
 {
@@ -91,11 +91,12 @@ static int config_versions(struct zoo_cfg *c, const struct tls_keys *k, const ch
         size_t len = strcspn(at, ", ");
         int version = version_of(at, len);
         if (len > 0 && version < 0) {
-            return key_fail(c, "%s.%s: '%.*s' is none of TLSv1.2 and TLSv1.3", k->prefix, key,
-                            (int)len, at);
+            return key_fail(c, "%s.%s: '%.*s' is not TLSv1.2 or TLSv1.3", k->prefix, key, (int)len,
+                            at);
         }
         if (len > 0 && version == 0) {
-            buf_printf(&c->notices, "conclave: %s.%s: %.*s is never spoken: TLSv1.2 is the least\n",
+            buf_printf(&c->notices,
+                       "conclave: %s.%s: %.*s is not supported: TLSv1.2 is the oldest version\n",
                        k->prefix, key, (int)len, at);
         } else if (len > 0) {
             min = min == 0 || version < min ? version : min;
@@ -104,8 +105,8 @@ static int config_versions(struct zoo_cfg *c, const struct tls_keys *k, const ch
         at += len + (at[len] != '\0');
     }
     if (max == 0) {
-        return key_fail(c, "%s.%s: '%s' leaves no version: TLSv1.2 is the least", k->prefix, key,
-                        list);
+        return key_fail(c, "%s.%s: '%s' leaves no supported version: TLSv1.2 is the oldest",
+                        k->prefix, key, list);
     }
     s->version_min = min;
     s->version_max = max;
@@ -118,7 +119,7 @@ static int config_conclude_versions(struct zoo_cfg *c, const struct tls_keys *k)
     if (t->enabled_protocols != NULL) {
         return config_versions(c, k, "enabledProtocols", t->enabled_protocols);
     }
-    /* Java's SSLContext of this name speaks the version and those below it. */
+    /* In Java, an SSLContext with this name also supports all older versions. */
     if (t->protocol == NULL || strcasecmp(t->protocol, "TLS") == 0) {
         return 0;
     }
@@ -134,7 +135,7 @@ static int config_conclude_client_auth(struct zoo_cfg *c)
         enum tls_peer peer;
     } known[] = {{"none", TLS_PEER_NONE}, {"want", TLS_PEER_WANT}, {"need", TLS_PEER_NEED}};
     const char *value = c->tls.client_auth;
-    c->options.tls.peer = TLS_PEER_NEED; /* as Apache ZooKeeper */
+    c->options.tls.peer = TLS_PEER_NEED; /* as in Apache ZooKeeper */
     if (value == NULL || value[0] == '\0') {
         return 0;
     }
@@ -144,15 +145,15 @@ static int config_conclude_client_auth(struct zoo_cfg *c)
             return 0;
         }
     }
-    return key_fail(c, "ssl.clientAuth: '%s' is none of none, want, need", value);
+    return key_fail(c, "ssl.clientAuth: '%s' is not none, want or need", value);
 }
 
-/* One of two names for the same file. */
+/* Accepts one of two keys that name the same file. */
 static int config_either(struct zoo_cfg *c, const char *prefix, const char *a_key, const char *a,
                          const char *b_key, const char *b, const char **ret)
 {
     if (a != NULL && b != NULL) {
-        return key_fail(c, "%s.%s and %s.%s are both given: leave one of the two", prefix, a_key,
+        return key_fail(c, "%s.%s and %s.%s are both set: remove one of the two", prefix, a_key,
                         prefix, b_key);
     }
     *ret = a != NULL ? a : b;
@@ -201,8 +202,8 @@ static int config_conclude_files(struct zoo_cfg *c)
                         c->options.secure ? "secureClientPort" : "client.portUnification");
     }
     if (s->peer != TLS_PEER_NONE && s->trust_file == NULL) {
-        return key_fail(c, "clients must show certificates (ssl.clientAuth), but nothing says "
-                           "whose are trusted: name the CA with ssl.caFile or "
+        return key_fail(c, "clients must present certificates (ssl.clientAuth), but no CA is "
+                           "trusted: name the CA with ssl.caFile or "
                            "ssl.trustStore.location, or set ssl.clientAuth=none");
     }
     return 0;
@@ -222,11 +223,11 @@ static void config_conclude_secure_port(struct zoo_cfg *c)
     o->secure = true;
     o->listen_secure.port = (uint16_t)c->secure_port;
     if (!c->have_secure_address) {
-        /* The same interfaces as the client port. */
+        /* Without an address of its own, the secure port listens where the client port does. */
         o->listen_secure = (struct net_address){.port = (uint16_t)c->secure_port};
         memcpy(o->listen_secure.host, o->listen.host, sizeof o->listen.host);
     }
-    /* As Apache ZooKeeper: no plain port that nobody asked for. */
+    /* As in Apache ZooKeeper: a plain port opens only if a key names it. */
     o->plain = c->have_port || c->have_listen || c->have_line_port;
 }
 
@@ -283,14 +284,14 @@ int keys_tls_conclude_admin(struct zoo_cfg *c)
     if (!a->force_https && !a->unified) {
         return a->need_client_auth
                    ? key_fail(c, "admin.needClientAuth needs admin.forceHttps=true: without it "
-                                 "nobody is asked for a certificate")
+                                 "clients need no certificate")
                    : 0;
     }
     struct tls_keys k =
         names_a_certificate(&c->members.tls) ? keys_of_servers(c) : keys_of_clients(c);
     int rc = 0;
     if (k.settings->cert_file != NULL) {
-        a->tls = *k.settings; /* read for another port already */
+        a->tls = *k.settings; /* the files were read for another port */
     } else {
         k.settings = &a->tls;
         rc = config_conclude_versions(c, &k);
@@ -312,7 +313,7 @@ int keys_tls_conclude_admin(struct zoo_cfg *c)
                            "ssl.keyFile");
     }
     if (a->need_client_auth && a->tls.trust_file == NULL) {
-        return key_fail(c, "admin.needClientAuth: nothing says whose certificates are trusted: "
+        return key_fail(c, "admin.needClientAuth: no CA is trusted: "
                            "name the CA with ssl.quorum.caFile or ssl.caFile");
     }
     return 0;

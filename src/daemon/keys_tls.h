@@ -1,24 +1,24 @@
-/* The keys of TLS and of certificates as identities: their values, and what follows from them. */
+/* The keys of TLS and of X.509 ids: their values, and the settings that follow. */
 #ifndef DAEMON_KEYS_TLS_H
 #define DAEMON_KEYS_TLS_H
 
 #include "daemon/zoo_cfg.h"
 
-/* Address of the secure port. */
+/* Sets the address of the secure port. */
 int key_set_secure_address(struct zoo_cfg *c, const char *key, const char *value,
                            const char *where);
 
 /* Checks the values and fills c->options. Errors as zoo_cfg_parse. */
 int keys_tls_conclude(struct zoo_cfg *c) CONCLAVE_MUST_USE;
 
-/* The same for the link between servers: the ssl.quorum keys, into c->options.ensemble.tls. */
+/* The same for the links between servers: the ssl.quorum keys, into c->options.ensemble.tls. */
 int keys_tls_conclude_quorum(struct zoo_cfg *c) CONCLAVE_MUST_USE;
 
-/* The same for the admin port: the ssl.quorum keys as Apache ZooKeeper, or else the ssl keys, into c->admin.tls. Call it
- * behind the other two. */
+/* The same for the admin port, into c->admin.tls: the ssl.quorum keys as in Apache ZooKeeper, or else the ssl keys.
+ * Call it after the other two. */
 int keys_tls_conclude_admin(struct zoo_cfg *c) CONCLAVE_MUST_USE;
 
-/* Frees them, passwords wiped. */
+/* Frees the values; wipes passwords. */
 void keys_tls_values_finish(struct keys_tls *t);
 
 #endif

@@ -5,12 +5,14 @@
 /* X(name, whether it has a fraction, expression over `s`, help) */
 #define SERVER_GAUGES(X)                                                                           \
     X(avg_latency, true, s->latency_avg_ms, "Mean time from reading a request to its reply, ms")   \
-    X(min_latency, false, s->latency_min_ms, "Least of these times, ms")                           \
-    X(max_latency, false, s->latency_max_ms, "Greatest of these times, ms")                        \
-    X(packets_received, false, s->service.packets_received, "Requests read")                       \
-    X(packets_sent, false, s->service.packets_sent, "Replies and events given to clients")         \
+    X(min_latency, false, s->latency_min_ms,                                                       \
+      "Shortest time from reading a request to its reply, ms")                                     \
+    X(max_latency, false, s->latency_max_ms,                                                       \
+      "Longest time from reading a request to its reply, ms")                                      \
+    X(packets_received, false, s->service.packets_received, "Requests read from clients")          \
+    X(packets_sent, false, s->service.packets_sent, "Replies and events sent to clients")          \
     X(num_alive_connections, false, s->port.connections, "Client connections")                     \
-    X(outstanding_requests, false, s->outstanding, "Requests being worked on")                     \
+    X(outstanding_requests, false, s->outstanding, "Requests in progress")                         \
     X(uptime, false, s->uptime_ms, "Time since the start, ms")                                     \
     X(znode_count, false, s->state.nodes, "Znodes; the root counts twice, as in ZooKeeper")        \
     X(watch_count, false, s->watches.watches, "Watches")                                           \
@@ -22,83 +24,95 @@
     X(min_client_response_size, false, s->metrics->response_min, "Bytes of the smallest reply")    \
     X(max_client_response_size, false, s->metrics->response_max, "Bytes of the largest reply")     \
     X(auth_failed_count, false, s->service.auth_failed, "Auth requests refused")                   \
-    X(outstanding_tls_handshake, false, s->port.tls_handshakes, "TLS handshakes under way")        \
-    X(conclave_outstanding_bytes, false, s->outstanding_bytes, "Bytes of requests in work")        \
-    X(conclave_connections_max, false, s->port.connections_max, "Most client connections")         \
-    X(conclave_sessions_max, false, s->limits->sessions_max, "Most sessions")                      \
-    X(conclave_watches_max, false, s->limits->watches_total_max, "Most watches")                   \
-    X(conclave_outstanding_max, false, s->limits->outstanding_max, "Most requests in work")        \
+    X(outstanding_tls_handshake, false, s->port.tls_handshakes, "TLS handshakes in progress")      \
+    X(conclave_outstanding_bytes, false, s->outstanding_bytes, "Bytes of requests in progress")    \
+    X(conclave_connections_max, false, s->port.connections_max, "Limit of client connections")     \
+    X(conclave_sessions_max, false, s->limits->sessions_max, "Limit of sessions")                  \
+    X(conclave_watches_max, false, s->limits->watches_total_max, "Limit of watches")               \
+    X(conclave_outstanding_max, false, s->limits->outstanding_max,                                 \
+      "Limit of requests in progress")                                                             \
     X(conclave_outstanding_bytes_max, false, s->limits->outstanding_bytes_max, "Most bytes")       \
     X(conclave_input_bytes, false, s->account->bytes[ACCOUNT_INPUT], "Unfinished requests, bytes") \
     X(conclave_output_bytes, false, s->account->bytes[ACCOUNT_OUTPUT], "Unread answers, bytes")    \
     X(conclave_ids_bytes, false, s->account->bytes[ACCOUNT_IDS], "Clients' ids, bytes")            \
-    X(conclave_buffer_bytes_max, false, s->limits->buffers_max, "Most bytes of these three")       \
+    X(conclave_buffer_bytes_max, false, s->limits->buffers_max,                                    \
+      "Limit of the bytes of these three")                                                         \
     X(conclave_watch_path_bytes, false, s->account->bytes[ACCOUNT_WATCHES],                        \
-      "Bytes of the paths of watches, each counted for each watch")                                \
-    X(conclave_watch_path_bytes_max, false, s->limits->watch_bytes_total_max, "Most of these")     \
+      "Bytes of the paths of watches, counted once per watch")                                     \
+    X(conclave_watch_path_bytes_max, false, s->limits->watch_bytes_total_max,                      \
+      "Limit of these bytes")                                                                      \
     X(conclave_data_bytes, false, s->state.memory, "Memory of nodes, sessions and results")        \
-    X(conclave_data_bytes_max, false, s->limits->data_max, "Memory at which data may not grow")    \
+    X(conclave_data_bytes_max, false, s->limits->data_max, "Limit of this memory: maxDataBytes")   \
     X(conclave_data_level, false, s->data_level,                                                   \
-      "1: the data are near their limit; 2: writes that add to them are refused")                  \
+      "1: the data are near their limit; 2: writes that add data are refused")                     \
     X(conclave_results, false, s->state.results, "Remembered results of writes")                   \
     X(conclave_results_bytes, false, s->state.results_bytes, "Memory of these results")            \
     X(conclave_watched_paths, false, s->watches.paths, "Paths with at least one watch")            \
     X(conclave_watch_memory_bytes, false, s->watches.memory, "Memory of the watches")              \
     X(conclave_fence_bindings, false, s->fence_bindings, "Prefixes that are bound to locks")       \
-    X(conclave_zxid, false, s->zxid, "Number of the newest change applied")                        \
+    X(conclave_zxid, false, s->zxid, "zxid of the newest applied change")                          \
     X(conclave_oldest_write_ms, false, s->oldest_write_ms, "Age of the oldest unanswered write")   \
     X(conclave_log_term, false, s->replication.term, "Term of the replicated log")                 \
-    X(conclave_log_last_index, false, s->replication.last_index, "Newest entry of the log")        \
-    X(conclave_log_commit_index, false, s->replication.commit_index, "Newest committed entry")     \
-    X(conclave_log_applied_index, false, s->replication.applied_index, "Newest applied entry")     \
+    X(conclave_log_last_index, false, s->replication.last_index,                                   \
+      "Index of the newest entry of the log")                                                      \
+    X(conclave_log_commit_index, false, s->replication.commit_index,                               \
+      "Index of the newest committed entry")                                                       \
+    X(conclave_log_applied_index, false, s->replication.applied_index,                             \
+      "Index of the newest applied entry")                                                         \
     X(conclave_log_bytes, false, s->replication.log_bytes, "Bytes of the log's segments")          \
-    X(conclave_snapshot_index, false, s->replication.snapshot_index, "Entry of the newest snapshot")
+    X(conclave_snapshot_index, false, s->replication.snapshot_index,                               \
+      "Index of the newest snapshot's last entry")
 
 /* As SERVER_GAUGES, of a member of an ensemble. */
 #define MEMBER_GAUGES(X)                                                                           \
-    X(quorum_size, false, s->quorum.voters, "Members that vote")                                   \
+    X(quorum_size, false, s->quorum.voters, "Voters of the ensemble")                              \
     X(conclave_members, false, s->quorum.members, "Members of the ensemble")                       \
-    X(conclave_leader_id, false, s->quorum.leader, "Who leads; 0: nobody is known")                \
+    X(conclave_leader_id, false, s->quorum.leader, "Id of the leader; 0: no leader is known")      \
     X(conclave_contact_ms, false, s->quorum.contact_ms,                                            \
-      "Time since a leader with a quorum was known, ms; -1: never")                                \
+      "Time since the last contact with a leader with a quorum, ms; -1: never")                    \
     X(conclave_stepped_aside, false, s->quorum.aside,                                              \
-      "1 while the log of this member takes no writes")                                            \
+      "1 while the log of this member accepts no writes")                                          \
     X(conclave_steps_aside, false, s->ensemble.steps_aside,                                        \
-      "Times that it began to take no writes")                                                     \
+      "Times that the log stopped accepting writes")                                               \
     X(conclave_damaged, false, s->quorum.damaged,                                                  \
-      "1 while its data are damaged and not healed from the others yet")                           \
-    X(conclave_damages, false, s->ensemble.damaged, "Times that its data were found damaged")      \
-    X(conclave_healed, false, s->ensemble.healed, "Times that it got all data from the others")    \
+      "1 while data of this member are damaged and not yet replaced")                              \
+    X(conclave_damages, false, s->ensemble.damaged,                                                \
+      "Times that this member found its data damaged")                                             \
+    X(conclave_healed, false, s->ensemble.healed,                                                  \
+      "Times that this member got all data from others")                                           \
     X(conclave_states_compared, false, s->ensemble.compared, "States compared with the leader's")  \
     X(conclave_states_differed, false, s->ensemble.differed,                                       \
-      "Times that the state was not the leader's")                                                 \
+      "Times that the state differed from the leader's")                                           \
     X(conclave_elections_won, false, s->ensemble.elections,                                        \
-      "Times that this server began to lead")                                                      \
+      "Times that this server became leader")                                                      \
     X(conclave_links, false, s->quorum.links, "Links to other members that are up")                \
-    X(conclave_links_made, false, s->quorum.links_made, "Times that one came up")                  \
-    X(conclave_link_bytes_sent, false, s->quorum.bytes_sent, "Bytes given to links")               \
-    X(conclave_link_bytes_received, false, s->quorum.bytes_received, "Bytes that came over links") \
+    X(conclave_links_made, false, s->quorum.links_made, "Times that a link came up")               \
+    X(conclave_link_bytes_sent, false, s->quorum.bytes_sent, "Bytes sent over links")              \
+    X(conclave_link_bytes_received, false, s->quorum.bytes_received, "Bytes received over links")  \
     X(conclave_link_frames_dropped, false, s->quorum.dropped,                                      \
-      "Messages that were not sent because a link was down or full")                               \
+      "Messages not sent because a link was down or full")                                         \
     X(conclave_peers_refused, false, s->quorum.refused, "Connections refused on the peer port")    \
-    X(conclave_batches_unapplied, false, s->ensemble.unapplied, "Own batches on their way")        \
-    X(conclave_batches_unapplied_bytes, false, s->ensemble.unapplied_bytes, "Bytes of these")      \
+    X(conclave_batches_unapplied, false, s->ensemble.unapplied,                                    \
+      "Own batches that are not applied yet")                                                      \
+    X(conclave_batches_unapplied_bytes, false, s->ensemble.unapplied_bytes,                        \
+      "Bytes of these batches")                                                                    \
     X(conclave_batches_forwarded, false, s->ensemble.forwarded,                                    \
-      "Own batches sent to a leader, repetitions included")                                        \
+      "Own batches sent to a leader, including repetitions")                                       \
     X(conclave_batches_resent, false, s->ensemble.resent, "Own batches sent again")                \
     X(conclave_batches_taken, false, s->ensemble.taken,                                            \
-      "Batches of other members that this server put into the log")                                \
+      "Batches of other members that this server proposed")                                        \
     X(conclave_member_messages_refused, false, s->ensemble.refused,                                \
-      "Messages of members that made no sense")
+      "Malformed messages from members")
 
 /* As SERVER_GAUGES, of a leader of others. */
 #define LEADER_GAUGES(X)                                                                           \
-    X(learners, false, s->quorum.learners, "Other members that are linked")                        \
+    X(learners, false, s->quorum.learners, "Other members with a link")                            \
     X(synced_followers, false, s->quorum.synced_followers, "Linked voters that follow the log")    \
     X(synced_observers, false, s->quorum.synced_observers, "Linked observers that follow the log") \
     X(pending_syncs, false, s->quorum.pending_syncs,                                               \
-      "Connections whose reads wait until a quorum has proved them")                               \
-    X(leader_uptime, false, s->quorum.leader_uptime_ms, "Time since this server leads, ms")        \
+      "Connections whose reads wait for a proof by a quorum")                                      \
+    X(leader_uptime, false, s->quorum.leader_uptime_ms,                                            \
+      "Time since this server became leader, ms")                                                  \
     X(last_proposal_size, false, s->ensemble.proposal_last, "Bytes of the latest own batch")       \
     X(max_proposal_size, false, s->ensemble.proposal_max, "Bytes of the largest own batch")        \
     X(min_proposal_size, false, s->ensemble.proposal_min, "Bytes of the smallest own batch")

@@ -17,7 +17,7 @@ void sandbox_core_dumps(void)
     static const char none[] = "0";
     const struct rlimit limit = {0, 0};
     (void)setrlimit(RLIMIT_CORE, &limit);
-    /* A dump that goes to a program, as systemd's, knows no limit of size. */
+    /* RLIMIT_CORE does not limit a dump that the kernel pipes to a program, such as systemd's. */
     int fd = open("/proc/self/coredump_filter", O_WRONLY | O_CLOEXEC);
     if (fd >= 0) {
         (void)!write(fd, none, sizeof none - 1);

@@ -1,20 +1,19 @@
 /*
- * What a server's process gives up, so that whoever takes it over can do less with it.
+ * Rights that the server's process gives up, so that an attacker who takes it over can do less.
  */
 #ifndef DAEMON_SANDBOX_H
 #define DAEMON_SANDBOX_H
 
 #include <conclave/error.h>
 
-/* No core dump, or one without memory where the kernel hands it to a program: keys and passwords are
- * in it. What cannot be set is let be. */
+/* Switches core dumps off, because they contain keys and passwords. Where the kernel pipes dumps to a program, they are
+ * written without memory. Ignores failures. */
 void sandbox_core_dumps(void);
 
 /*
- * Gives up system calls that a server has no use for (starting programs, looking into other
- * processes, mounts, kernel modules, keys, namespaces): they fail with EPERM, in all threads that
- * are started from now on. 0, CONCLAVE_EUNSUPPORTED (another machine than x86-64 and AArch64) or CONCLAVE_EIO (the
- * kernel refuses).
+ * Gives up system calls that a server does not need (start programs, inspect other processes, mounts, kernel modules,
+ * keys, namespaces): they fail with EPERM in this thread and in all threads that start later. 0, CONCLAVE_EUNSUPPORTED
+ * (not x86-64 or AArch64) or CONCLAVE_EIO (the kernel refuses).
  */
 int sandbox_system_calls(void) CONCLAVE_MUST_USE;
 

@@ -31,7 +31,7 @@ static bool asks_for_certificates(const struct zoo_cfg *c)
     return !none && (t->ca_file != NULL || t->trust_store != NULL);
 }
 
-/* What clients can authenticate by, as the keys say. */
+/* The schemes that clients can authenticate with, according to the keys. */
 static int secure_schemes(struct zoo_cfg *c)
 {
     struct buf list;
@@ -48,7 +48,7 @@ static int secure_schemes(struct zoo_cfg *c)
     const char *text = buf_cstr(&list);
     int rc = text == NULL ? CONCLAVE_ENOMEM : 0;
     if (rc == 0 && text[0] == '\0') {
-        rc = key_fail(c, "secure: nobody could authenticate: name users with digest.users.file "
+        rc = key_fail(c, "secure: no client could authenticate: name users with digest.users.file "
                          "or sasl.users.file, or the CA of clients' certificates with "
                          "ssl.caFile");
     }
@@ -63,12 +63,12 @@ int secure_profile_begin(struct zoo_cfg *c)
 {
     struct digest_rules *digest = &c->options.digest;
     if (c->options.skip_acl) {
-        return key_fail(c, "secure: skipACL=yes lets everybody do everything: remove one of "
+        return key_fail(c, "secure: skipACL=yes permits everything to every client: remove one of "
                            "the two");
     }
     set_unless_given(c, "closeInitialAcls", &c->options.close_acls);
     set_unless_given(c, "enforce.auth.enabled", &c->enforce_auth);
-    /* Without a file of users digest proves nothing: anybody is whom he names. */
+    /* Without a file of users, digest proves nothing: a client can choose any name. */
     if (c->digest_users_file == NULL) {
         set_unless_given(c, "DigestAuthenticationProvider.enabled", &digest->off);
     }
@@ -97,7 +97,7 @@ static const char *shown(const struct net_address *a)
     return a->host[0] != '\0' ? a->host : "every interface";
 }
 
-/* Plain connections from other machines, and nobody has to say who he is. */
+/* Warns about plain connections from other machines without authentication. */
 static void warn_if_open(struct zoo_cfg *c)
 {
     const struct server_options *o = &c->options;
@@ -108,7 +108,7 @@ static void warn_if_open(struct zoo_cfg *c)
                    "127.0.0.1; warnOpenClientPort=no silences this\n",
                    shown(&o->listen));
     }
-    /* Who names the address has decided. */
+    /* An explicit address is the operator's decision. */
     if (c->admin.metrics && !is_given(c, "metricsProvider.httpHost")) {
         buf_append_str(&c->notices,
                        "conclave: metricsProvider.httpHost: not set: /metrics is open to other "
@@ -127,13 +127,13 @@ int secure_profile_end(struct zoo_cfg *c)
     }
     if (o->plain && !is_here_only(&o->listen)) {
         return key_fail(c,
-                        "secure: the client port takes plain connections from other machines "
+                        "secure: the client port accepts plain connections from other machines "
                         "(%s): use secureClientPort without clientPort, or listen on 127.0.0.1",
                         shown(&o->listen));
     }
     if (a->enabled && !is_here_only(&a->listen) && !a->force_https) {
         return key_fail(c,
-                        "secure: the admin port takes plain connections from other machines "
+                        "secure: the admin port accepts plain connections from other machines "
                         "(%s): set admin.forceHttps=true, or admin.serverAddress=127.0.0.1",
                         shown(&a->listen));
     }

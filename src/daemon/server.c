@@ -15,18 +15,18 @@
 #include <stdlib.h>
 
 enum {
-    WRITE_LATE_MS = 10000, /* a write that waits longer for its answer: not ready */
-    DRAIN_MS = 1200,       /* for writes on their way to the disk, when stopping */
-    RESIGN_MS = 1000,      /* for another to take the lead, when stopping */
-    STOP_LINGER_MS = 200,  /* for clients to close after us, when stopping */
+    WRITE_LATE_MS = 10000, /* not ready when a write waits longer for its answer */
+    DRAIN_MS = 1200,       /* when stopping: for writes that the disk has not stored yet */
+    RESIGN_MS = 1000,      /* when stopping: for another server to become leader */
+    STOP_LINGER_MS = 200,  /* when stopping: for clients to close their side */
 };
 
 enum server_stage {
     SERVER_STARTING, /* recovered, not yet leader of its ensemble of one */
     SERVER_SERVING,
-    SERVER_RESIGNING, /* stopping: another is to lead first */
+    SERVER_RESIGNING, /* stopping: hands the lead over first */
     SERVER_FAILED,    /* waits for server_close */
-    SERVER_DRAINING,  /* stopped, writes are on their way */
+    SERVER_DRAINING,  /* accepts nothing, waits for unanswered writes */
     SERVER_CLOSING,
 };
 
@@ -42,12 +42,12 @@ struct server {
     struct client_port *port;
     struct port_certificates *secure; /* NULL: no TLS */
     struct replica *node;
-    uv_prepare_t prepare; /* runs the turn: the last part of a pass before the loop waits */
+    uv_prepare_t prepare; /* runs the turn, last in an iteration of the loop */
     uv_timer_t timer;     /* service_deadline, or the end of draining */
     int64_t timer_at;     /* monotonic ms, INT64_MAX: not running */
-    int64_t stop_at;      /* when the present step of stopping ends, INT64_MAX: never */
+    int64_t stop_at;      /* deadline of the current step of stopping, INT64_MAX: never */
     int64_t started_ms;   /* monotonic */
-    int open_parts;       /* handles, port and replication, until closed */
+    int open_parts;       /* handles, port and replication that are not closed yet */
     bool failure_told;
     void (*closed)(void *ctx);
     void *closed_ctx;
@@ -90,7 +90,7 @@ static void server_fail(struct server *s, int error, const char *text)
     s->callbacks.failed(s->callbacks.ctx, error, text);
 }
 
-/* The node's side */
+/* Callbacks from the replica */
 
 static void server_on_failed(void *ctx, int error, const char *text)
 {
@@ -123,7 +123,7 @@ static void server_on_serve(void *ctx)
 
 static void server_close_parts(struct server *s);
 
-/* The next step of stopping, when its time is up or what it waits for is done. */
+/* Takes the next step of stopping when its deadline has passed, or when the condition that it waits for holds. */
 static void server_stop_on(struct server *s)
 {
     int64_t now_ms = clock_monotonic_ms(s->options.clock);
@@ -139,7 +139,7 @@ static void server_stop_on(struct server *s)
         }
         server_close_parts(s);
     } else if (s->stage == SERVER_CLOSING && late && s->port != NULL) {
-        client_port_cut(s->port); /* who does not read does not keep the server */
+        client_port_cut(s->port); /* a client that does not read must not delay the stop */
         s->stop_at = INT64_MAX;
     }
 }
@@ -166,7 +166,7 @@ static void server_set_timer(struct server *s, int64_t at)
     s->timer_at = at;
     uv_update_time(s->loop);
     if (uv_timer_start(&s->timer, server_on_timer, at > now ? (uint64_t)(at - now) : 0, 0) != 0) {
-        abort(); /* only for a handle that is closing */
+        abort(); /* fails only for a handle that is closing */
     }
 }
 
@@ -186,7 +186,7 @@ static void server_plan(struct server *s)
     }
 }
 
-/* Writes first: disk and members work while replies go out. */
+/* Writes go first: the disk and the members work while replies go out. */
 static void server_turn_parts(struct server *s)
 {
     if (s->node != NULL) {
@@ -200,8 +200,8 @@ static void server_turn_parts(struct server *s)
     }
 }
 
-/* The end of a pass of the loop. Events, timers and closed handles have brought what there is, and nothing comes
- * before the next event, so what may go on or out does so now: also the requests that replies made room for. */
+/* The end of an iteration of the loop. All events, timers and closed handles of this iteration were handled, and the
+ * loop may wait now. So everything that can proceed does so here, also requests for which replies made room. */
 static void server_turn(struct server *s)
 {
     do {
@@ -209,7 +209,7 @@ static void server_turn(struct server *s)
             service_turn(&s->service);
         } else if (s->stage == SERVER_RESIGNING || s->stage == SERVER_DRAINING) {
             pipeline_turn(&s->service.pipeline, true);
-            server_stop_on(s); /* before the parts: it may begin to close them */
+            server_stop_on(s); /* before the parts, because it may close them */
         }
         server_turn_parts(s);
     } while (s->stage == SERVER_SERVING && service_has_work(&s->service));
@@ -238,7 +238,7 @@ static int server_text(char **ret_text, int rc, const char *fmt, ...)
     return rc;
 }
 
-/* The data of an Apache ZooKeeper beside an empty tree of ours would look like data loss. */
+/* The data of an Apache ZooKeeper with an empty tree of ours would look like data loss. */
 static bool server_dir_is_apache(const char *dir)
 {
     char *path = NULL;
@@ -263,7 +263,7 @@ static int server_check_options(const struct server_options *o, char **ret_text)
 {
     const struct client_limits *l = &o->limits;
     if (o->server_id < 1 || o->server_id > STATE_MEMBER_ID_MAX) {
-        return server_text(ret_text, CONCLAVE_EINVAL, "server id %lld: choose one from 0 to 255",
+        return server_text(ret_text, CONCLAVE_EINVAL, "the server id %lld is not from 0 to 255",
                            (long long)o->server_id);
     }
     if (l->tick_ms < 1 || l->session_min_ms < 1 || l->session_min_ms > l->session_max_ms) {
@@ -275,7 +275,7 @@ static int server_check_options(const struct server_options *o, char **ret_text)
     if (server_dir_is_apache(o->data_dir)) {
         return server_text(
             ret_text, CONCLAVE_EFOREIGN,
-            "%s: holds the data of an Apache ZooKeeper (folder version-2), which this "
+            "%s contains the data of an Apache ZooKeeper (folder version-2), which this "
             "version does not read: choose another folder with --data",
             o->data_dir);
     }
@@ -300,8 +300,8 @@ static int server_open_door(struct server *s, enum client_door door, const char 
     case CONCLAVE_EBUSY:
         return server_text(
             ret_text, rc,
-            "%s: the port is already in use: stop the other process or choose another port with %s",
-            text, option);
+            "%s: the port is in use: stop the other process, or choose another port with %s", text,
+            option);
     case CONCLAVE_ENOMEM:
         return server_text(ret_text, rc, "out of memory");
     default:
@@ -354,7 +354,7 @@ static int server_open_node(struct server *s, char **ret_text)
 static void server_init_handles(struct server *s)
 {
     if (uv_prepare_init(s->loop, &s->prepare) != 0 || uv_timer_init(s->loop, &s->timer) != 0) {
-        abort(); /* they allocate nothing and cannot fail */
+        abort(); /* these calls allocate nothing and cannot fail */
     }
     s->prepare.data = s->timer.data = s;
     s->open_parts += 2;
@@ -373,7 +373,7 @@ static void server_block_sigpipe(void)
     }
 }
 
-/* What the service borrows: logins and the audit log. */
+/* Opens what the service borrows: the logins and the audit log. */
 static int server_open_access(struct server *s, char **ret_text)
 {
     const struct server_options *o = &s->options;
@@ -397,7 +397,7 @@ static int server_open_access(struct server *s, char **ret_text)
         rc = audit_log_open(o->audit_file, o->clock, &s->audit, &detail);
     }
     if (rc == CONCLAVE_EIO) {
-        return server_text(ret_text, rc, "audit.file %s: cannot be written: %s", o->audit_file,
+        return server_text(ret_text, rc, "cannot write to audit.file %s: %s", o->audit_file,
                            strerror(detail));
     }
     return rc == 0 ? 0 : server_text(ret_text, rc, "out of memory");
@@ -521,7 +521,7 @@ static void server_on_verifier_closed(void *ctx)
     server_part_closed(ctx);
 }
 
-/* The turns go on until port and node are gone. */
+/* Turns continue until port and replica are closed. */
 static void server_close_handles(struct server *s)
 {
     if (s->port != NULL || s->node != NULL) {
@@ -554,7 +554,7 @@ static void server_on_port_closed(void *ctx)
     server_part_closed(s);
 }
 
-/* Replies have been written or given up: everything goes. */
+/* Replies were written or given up: closes all parts. */
 static void server_close_parts(struct server *s)
 {
     s->stage = SERVER_CLOSING;
@@ -584,7 +584,7 @@ void server_close(struct server *s, void (*cb)(void *ctx), void *ctx)
     if (drain && s->audit != NULL) {
         audit_log_server(s->audit, "serverStop", "invoked");
     }
-    /* Carried out by the timer: this may be a callback of what is to be closed. */
+    /* The timer does it, because the caller may be a callback of a part that closes. */
     int64_t now_ms = clock_monotonic_ms(s->options.clock);
     if (drain && replica_resign(s->node)) {
         s->stage = SERVER_RESIGNING;
@@ -596,7 +596,7 @@ void server_close(struct server *s, void (*cb)(void *ctx), void *ctx)
     server_set_timer(s, now_ms);
 }
 
-/* What others may see */
+/* Answers for operators */
 
 const char *server_warning(const struct server *s)
 {
@@ -609,7 +609,7 @@ const char *server_why_not_ready(const struct server *s)
     case SERVER_STARTING:
         return "starting";
     case SERVER_FAILED:
-        return "the log takes no more writes";
+        return "the log accepts no writes";
     case SERVER_RESIGNING:
     case SERVER_DRAINING:
     case SERVER_CLOSING:

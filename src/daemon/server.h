@@ -1,9 +1,8 @@
 /*
- * A whole server on a libuv loop: the client ports, the service, and the node behind it. For `conclave
- * server`, for `conclave demo` (in a thread of its own) and for tests.
+ * A whole server on a libuv loop: client ports, service and replica. Used by `conclave server`, by `conclave demo` (in
+ * its own thread) and by tests.
  *
- * All functions belong to the loop's thread. SIGPIPE is blocked in that thread. Log lines go to
- * base/log.
+ * Call all functions in the loop's thread. SIGPIPE is blocked in that thread. Log lines go to base/log.
  */
 #ifndef DAEMON_SERVER_H
 #define DAEMON_SERVER_H
@@ -20,55 +19,55 @@ struct server;
 struct server_callbacks {
     void *ctx;
 
-    /* Clients are served from now on. */
+    /* The server serves clients from now on. */
     void (*ready)(void *ctx, struct server *s);
 
-    /* The server cannot go on (told once; clients were cut off). Call server_close. text says what
-     * and where. */
+    /* The server cannot continue and has disconnected its clients; called once. Call server_close. text says what
+     * happened and where. */
     void (*failed)(void *ctx, int error, const char *text);
 };
 
 /*
- * Binds the port, recovers the data folder and starts; `ready` follows from the loop. Borrows the
- * strings of options until server_close is done. 0, or an error with *ret_text (free it) saying
- * what, where and what to do: CONCLAVE_EINVAL (a bad option), CONCLAVE_ERESOLVE, CONCLAVE_EBUSY and
- * CONCLAVE_EDISCONNECTED (the port cannot be had), the errors of replication_open (the data
- * folder). After an error the loop must be run until it has closed all handles.
+ * Binds the port, recovers the data folder and starts; the loop calls `ready` later. Borrows the strings of options
+ * until server_close is done. 0, or an error with *ret_text (free it), which says what happened, where and what to do:
+ * CONCLAVE_EINVAL (a bad option), CONCLAVE_ERESOLVE, CONCLAVE_EBUSY and CONCLAVE_EDISCONNECTED (the port is not
+ * available), the errors of replication_open (the data folder). After an error run the loop until all handles are
+ * closed.
  */
 int server_open(uv_loop_t *loop, const struct server_options *options,
                 const struct server_callbacks *callbacks, struct server **ret,
                 char **ret_text) CONCLAVE_MUST_USE;
 
-/* Numeric address of a client port; false when it is off. */
+/* Numeric address of a client port; false: the port is off. */
 bool server_address(const struct server *s, enum client_door door, struct net_address *ret);
 
-/* Reads the certificate files again, for connections accepted from now on. Files that cannot be
- * used leave things as they are, with a log line. */
+/* Reads the certificate files again, for new connections. If a file is unusable, the old ones stay in use, with a log
+ * line. */
 void server_reload(struct server *s);
 
 int64_t server_id(const struct server *s);
 
-/* Stops accepting, finishes the writes on their way, sends their replies, closes everything (within
- * about a second when the disk works) and calls cb; s is gone then. */
+/* Stops accepting, finishes unanswered writes, sends their replies, closes everything (within about a second when the
+ * disk works) and calls cb. Then s is freed. */
 void server_close(struct server *s, void (*cb)(void *ctx), void *ctx);
 
-/* NULL while clients are served and writes are answered; otherwise why not, as a fixed text. */
+/* NULL while the server serves clients and answers writes; otherwise the reason, as a fixed text. */
 const char *server_why_not_ready(const struct server *s);
 
-/* What operators should know of a server that serves, as a fixed text; NULL: nothing. */
+/* A warning for operators about a server that serves, as a fixed text; NULL: none. */
 const char *server_warning(const struct server *s);
 
-/* For the admin room: who is connected (as client_port_each), and what there is to be shown. */
+/* For the admin room: the connections (as client_port_each), and other state to show. */
 void server_connections_each(const struct server *s, bool (*fn)(void *ctx, struct connection *c),
                              void *ctx);
 struct service *server_service(struct server *s);
 struct replica *server_node(struct server *s);
 const struct server_options *server_options(const struct server *s);
 
-/* The newest snapshot that is durable, and what stands in it. */
+/* The newest durable snapshot and its contents. */
 void server_snapshot(const struct server *s, struct server_snapshot *ret);
 
-/* Takes a snapshot soon, unless one is being taken or nothing has changed since the newest. */
+/* Takes a snapshot soon, unless one is in progress or nothing has changed since the newest. */
 void server_take_snapshot(struct server *s);
 
 /* Figures for status and metrics. */
@@ -83,11 +82,11 @@ struct server_stats {
     size_t sessions; /* of all servers */
     size_t local_sessions;
     size_t fence_bindings;
-    size_t outstanding;       /* requests being worked on */
-    size_t outstanding_bytes; /* of them */
+    size_t outstanding;       /* requests in progress */
+    size_t outstanding_bytes; /* of these requests */
     int64_t zxid;
     int64_t uptime_ms;
-    int64_t oldest_write_ms; /* age of the oldest write that is not answered, 0: none */
+    int64_t oldest_write_ms; /* age of the oldest unanswered write, 0: none */
     int64_t latency_min_ms;  /* of reads and writes */
     int64_t latency_max_ms;
     double latency_avg_ms;

@@ -87,14 +87,14 @@ static int config_set_bool(struct zoo_cfg *c, const struct key_row *row, const c
 {
     bool on;
     if (!key_boolean(value, &on)) {
-        return key_fail(c, "%s: %s: '%s' is neither yes nor no", where, key, value);
+        return key_fail(c, "%s: %s: '%s' is not yes or no", where, key, value);
     }
     on = on != (row->min == 1);
     memcpy((uint8_t *)c + row->offset, &on, sizeof on);
     return 0;
 }
 
-/* Whether value is one of the words of `harmless`, which are divided by '|'. */
+/* Whether value is one of the words in `harmless`, which are separated by '|'. */
 static bool key_value_harmless(const char *harmless, const char *value)
 {
     size_t len = strlen(value);
@@ -121,7 +121,8 @@ int zoo_cfg_set(struct zoo_cfg *c, const char *key, const char *value, const cha
                 bool from_file)
 {
     if (strncmp(key, "zookeeper.", strlen("zookeeper.")) == 0) {
-        key += strlen("zookeeper."); /* as QuorumPeerConfig: it names the same system property */
+        key +=
+            strlen("zookeeper."); /* as in QuorumPeerConfig: the name of the same system property */
     }
     const struct key_row *row = key_find(key);
     if (effective_config_note(&c->given, key, value) != 0) {
@@ -169,7 +170,7 @@ static int config_file_pair(void *ctx, const char *key, const char *value, unsig
     char where[300];
     snprintf(where, sizeof where, "%.256s line %u", f->path, line);
     if (f->dynamic && !keys_ensemble_is_dynamic(key)) {
-        return key_fail(f->config, "%s: %s does not belong into a dynamicConfigFile", where, key);
+        return key_fail(f->config, "%s: a dynamicConfigFile must not contain %s", where, key);
     }
     return zoo_cfg_set(f->config, key, value, where, true);
 }
@@ -187,7 +188,7 @@ static int config_file(struct zoo_cfg *c, const char *path, bool dynamic)
         rc = properties_parse(buf_slice(&text), config_file_pair, &f);
     }
     if (rc == CONCLAVE_EINVAL) {
-        rc = key_fail(c, "%s: holds NUL bytes: this is no configuration", path);
+        rc = key_fail(c, "%s: contains NUL bytes, so it is not a configuration file", path);
     }
     buf_finish(&text);
     return rc;
@@ -218,7 +219,7 @@ static int config_option(struct zoo_cfg *c, const char *name, const char *value)
     }
     if (c->have_listen &&
         (strcmp(name, "clientPort") == 0 || strcmp(name, "clientPortAddress") == 0)) {
-        return key_fail(c, "--%s: --listen says where to listen already: give one of the two",
+        return key_fail(c, "--%s: --listen already sets the address: use only one of the two",
                         name);
     }
     if (strcmp(name, "server-id") == 0) {
@@ -232,7 +233,7 @@ static int config_arguments(struct zoo_cfg *c, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
         if (strncmp(arg, "--", 2) != 0) {
-            continue; /* the file, read before */
+            continue; /* the configuration file, which was read first */
         }
         const char *name = arg + 2;
         const char *equals = strchr(name, '=');
@@ -246,7 +247,7 @@ static int config_arguments(struct zoo_cfg *c, int argc, char **argv)
         } else if (i + 1 < argc) {
             rc = config_option(c, key, argv[++i]);
         } else {
-            rc = key_fail(c, "--%s: a value is missing behind it", key);
+            rc = key_fail(c, "--%s: the value is missing", key);
         }
         free(key);
         if (rc != 0) {
@@ -256,8 +257,8 @@ static int config_arguments(struct zoo_cfg *c, int argc, char **argv)
     return 0;
 }
 
-/* The only word without dashes that is no value, and whether the help is asked for. False when there
- * are two. */
+/* The only word without dashes that is not a value, and whether the user asks for help. False: there are two such
+ * words. */
 static bool config_find_file(int argc, char **argv, const char **ret_path, struct zoo_cfg *c)
 {
     for (int i = 1; i < argc; i++) {
@@ -293,11 +294,12 @@ static int config_conclude_servers(struct zoo_cfg *c)
     c->options.command_options |= (c->options.ensemble.enabled ? COMMAND_ENSEMBLE : 0u) |
                                   (c->members.standalone_enabled ? 0u : COMMAND_ALONE);
     if (rc == 0 && !c->options.ensemble.enabled && c->options.local_sessions) {
-        buf_printf(&c->notices, "conclave: localSessionsEnabled: no effect on a server alone\n");
+        buf_printf(&c->notices,
+                   "conclave: localSessionsEnabled: no effect on a standalone server\n");
     }
     if (rc == 0 && !c->options.ensemble.enabled && c->options.read_only_mode) {
         buf_printf(&c->notices, "conclave: readonlymode.enabled: allows the four-letter word isro; "
-                                "no other effect on a server alone\n");
+                                "no other effect on a standalone server\n");
     }
     return rc == 0 && !buf_ok(&c->notices) ? CONCLAVE_ENOMEM : rc;
 }
@@ -344,7 +346,7 @@ static int config_conclude(struct zoo_cfg *c)
         return rc;
     }
     if (c->from_file && !c->have_address && !c->have_listen) {
-        o->listen.host[0] = '\0'; /* as Apache ZooKeeper: every interface */
+        o->listen.host[0] = '\0'; /* as in Apache ZooKeeper: every interface */
     }
     l->session_min_ms = c->session_min_ms >= 0 ? c->session_min_ms : 2 * l->tick_ms;
     l->session_max_ms = c->session_max_ms >= 0 ? c->session_max_ms : 20 * l->tick_ms;
@@ -354,7 +356,7 @@ static int config_conclude(struct zoo_cfg *c)
     if (l->session_min_ms > l->session_max_ms) {
         return key_fail(
             c,
-            "session timeouts: minSessionTimeout %d ms is above maxSessionTimeout %d ms "
+            "session timeouts: minSessionTimeout %d ms is greater than maxSessionTimeout %d ms "
             "(defaults: 2 and 20 times tickTime)",
             l->session_min_ms, l->session_max_ms);
     }
@@ -397,7 +399,7 @@ int zoo_cfg_parse(struct zoo_cfg *c, int argc, char **argv)
     return rc == 0 ? config_conclude(c) : rc;
 }
 
-/* The text of a key from the column HELP_TEXT_AT on, in lines of at most HELP_WIDTH. */
+/* Prints the text of a key from column HELP_TEXT_AT on, in lines of at most HELP_WIDTH. */
 static void config_print_key(struct buf *out, const char *name, const char *text)
 {
     enum { HELP_TEXT_AT = 31, HELP_WIDTH = 80 };

@@ -1,10 +1,9 @@
 /*
- * What `conclave server` is told: an Apache zoo.cfg, command line options, and any zoo.cfg key as
- * `--key value`. One table knows every key: what it sets, or why it sets nothing. What comes later
- * wins; the command line beats the file.
+ * The configuration of `conclave server`: an Apache zoo.cfg, command line options, and any zoo.cfg key as `--key
+ * value`. One table knows every key: what it sets, or why it has no effect. Later values replace earlier ones; the
+ * command line overrides the file.
  *
- * A key without effect is named in `notices`, never silently ignored; a key that would weaken
- * security if it were ignored is an error.
+ * `notices` names every key without effect. A key that would weaken security if it were ignored is an error.
  */
 #ifndef DAEMON_ZOO_CFG_H
 #define DAEMON_ZOO_CFG_H
@@ -37,24 +36,24 @@ struct keys_tls {
 struct keys_sasl {
     char *jaas_file;
     char *users_file;
-    char *section;        /* of the JAAS file, NULL: Server */
+    char *section;        /* section of the JAAS file, NULL: Server */
     char *super_password; /* of the user super */
-    bool provider;        /* authProvider.N names SASL */
+    bool provider;        /* an authProvider.N names SASL */
     bool require_sasl;
     struct sasl_options options;
 };
 
-/* What the admin room is told; see keys_admin.h. */
+/* The configuration of the admin room; see keys_admin.h. */
 struct keys_admin {
     bool enabled;               /* HTTP on `listen` */
-    bool have_option;           /* --admin was given: beats the keys */
+    bool have_option;           /* --admin was given: overrides the keys */
     struct net_address listen;  /* host "": every interface */
     char *command_url;          /* NULL: /commands */
     int32_t idle_ms;            /* admin.idleTimeout */
     bool force_https;           /* admin.forceHttps */
     bool unified;               /* admin.portUnification */
     bool need_client_auth;      /* admin.needClientAuth */
-    struct tls_settings tls;    /* with one of the first two */
+    struct tls_settings tls;    /* used if force_https or unified is set */
     bool snapshot;              /* admin.snapshot.enabled */
     bool restore;               /* admin.restore.enabled */
     int64_t backup_interval_ms; /* admin.rateLimiterIntervalInMS */
@@ -71,7 +70,7 @@ struct keys_admin {
 struct keys_ensemble {
     struct server_line *lines; /* by id */
     size_t count;
-    uint64_t my_id; /* given as a key; 0: not */
+    uint64_t my_id; /* from the key myid; 0: not set */
     bool said_type; /* peerType was given */
     bool said_observer;
     bool standalone_enabled;
@@ -88,12 +87,12 @@ struct keys_ensemble {
 
 struct zoo_cfg {
     struct server_options options; /* its strings point into this struct */
-    struct buf notices;            /* lines "conclave: KEY: what about it\n" for stderr */
-    char *error; /* after a failure: one line that says what, where and what to do */
-    bool help;   /* --help or --help-all was given: nothing else counts */
+    struct buf notices;            /* lines "conclave: KEY: TEXT\n" for stderr */
+    char *error;                   /* after a failure: one line: what happened, where, what to do */
+    bool help;                     /* --help or --help-all was given: the rest is ignored */
     bool help_all;
 
-    /* Own memory of options, and what the final step needs to know. */
+    /* Own memory of options, and what the conclusions need. */
     char *data_dir;
     char *super_digest;
     char *digest_users_file;
@@ -103,19 +102,19 @@ struct zoo_cfg {
     char *dynamic_file;
     char *audit_file;
     struct keys_sasl login;
-    bool from_file; /* a zoo.cfg was read: without clientPortAddress every interface is meant */
+    bool from_file; /* a zoo.cfg was read: its default for clientPortAddress is every interface */
     bool have_address;
-    bool have_listen; /* --listen: beats clientPort and clientPortAddress */
+    bool have_listen; /* --listen: overrides clientPort and clientPortAddress */
     bool have_port;
     bool have_secure_address;
     int32_t secure_port; /* -1: none */
     struct keys_tls tls;
     struct keys_admin admin;
-    struct effective_config given; /* what was told, for operators' eyes */
-    int32_t session_min_ms;        /* -1: follows the tick */
+    struct effective_config given; /* all keys with their values, for operators */
+    int32_t session_min_ms;        /* -1: derived from tickTime */
     int32_t session_max_ms;
     bool enforce_auth;  /* enforce.auth.enabled */
-    bool enforce_quota; /* what becomes command_options */
+    bool enforce_quota; /* these become command_options */
     bool fencing;
     bool extended_types;
     bool reconfig;
@@ -126,15 +125,14 @@ struct zoo_cfg {
 void zoo_cfg_init(struct zoo_cfg *c);
 void zoo_cfg_finish(struct zoo_cfg *c);
 
-/* Reads the arguments behind `server`. 0, or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error
- * set. */
+/* Reads the arguments after `server`. 0, or CONCLAVE_EINVAL or CONCLAVE_ENOMEM with c->error set. */
 int zoo_cfg_parse(struct zoo_cfg *c, int argc, char **argv) CONCLAVE_MUST_USE;
 
-/* Sets one key. where is the place for messages ("zoo.cfg line 3"). Errors as zoo_cfg_parse. */
+/* Sets one key. `where` names the source in messages ("zoo.cfg line 3"). Errors as zoo_cfg_parse. */
 int zoo_cfg_set(struct zoo_cfg *c, const char *key, const char *value, const char *where,
                 bool from_file) CONCLAVE_MUST_USE;
 
-/* Appends the list of keys with effect, for --help-all. */
+/* Appends all keys that have an effect, for --help-all. */
 void zoo_cfg_print_keys(struct buf *out);
 
 #endif

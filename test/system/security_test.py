@@ -186,7 +186,7 @@ def test_secure_profile():
             code, _out, err = run("server", "--data", folder + "/d", "--admin", "off", "--secure", "yes", *words)
             assert code == 64, (code, err)
             return err
-        assert "nobody could authenticate" in refused("--listen", "127.0.0.1:0")
+        assert "no client could authenticate" in refused("--listen", "127.0.0.1:0")
         assert "plain connections from other machines" in refused("--listen", "0.0.0.0:0", "--digest.users.file", path)
         forged = ("--listen", "127.0.0.1:0", "--digest.users.file", path, "--admin", "127.0.0.1:0")
         assert "admin.stateChangeByGet" in refused(*forged, "--admin.stateChangeByGet", "yes")

@@ -116,20 +116,20 @@ static void lines_are_sorted_and_the_last_of_an_id_counts(void **state)
 static void myid_says_who_this_is(void **state)
 {
     struct zoo_cfg c;
-    refuse(THREE, "nothing says which");
+    refuse(THREE, "the number of this server is unknown");
     refuse(THREE " --myid 4", "no line server.4");
     refuse(THREE " --myid 0", "no line server.0");
     refuse(THREE " --myid 256", "not a number from 0 to 255");
     refuse(THREE " --server-id x", "not a number from 0");
     file_write("myid", " 3 \n", 0644);
-    refuse(THREE, "wanted the number");
+    refuse(THREE, "instead of the number");
     file_write("myid", "3 \r\n", 0644);
     parse(&c, THREE, NULL);
     assert_int_equal(c.options.server_id, 3);
     zoo_cfg_finish(&c);
     parse(&c, THREE " --server-id 3", NULL);
     zoo_cfg_finish(&c);
-    refuse(THREE " --server-id 1", "make them the same");
+    refuse(THREE " --server-id 1", "make them equal");
     file_remove("myid");
     parse(&c, THREE " --server.0 localhost:2887:3887 --myid 0", NULL);
     assert_int_equal(c.options.server_id, 256); /* 0 is nobody */
@@ -143,11 +143,11 @@ static void myid_says_who_this_is(void **state)
 static void links_that_strangers_can_reach_need_proof(void **state)
 {
     struct zoo_cfg c;
-    refuse(REMOTE " --myid 1", "by a, where strangers may be: name a file");
+    refuse(REMOTE " --myid 1", "address a, which other machines can reach");
     refuse(THREE " --myid 1 --quorumListenOnAllIPs true", "every interface");
     refuse(REMOTE " --myid 1 --clusterSecret short", "shorter than 16");
     refuse(REMOTE " --myid 1 --sslQuorum true", "ssl.quorum.certFile");
-    refuse(REMOTE " --myid 1 --sslQuorum true --clusterSecret " SECRET, "leave one of the two");
+    refuse(REMOTE " --myid 1 --sslQuorum true --clusterSecret " SECRET, "remove one of the two");
     parse(&c, REMOTE " --myid 1 --quorumListenOnAllIPs true --clusterSecret " SECRET, NULL);
     const struct ensemble_options *e = &c.options.ensemble;
     assert_int_equal(e->security, PEER_SECURITY_SECRET);
@@ -175,8 +175,8 @@ static void secret_from_a_file(void **state)
     file_write("secret", "short\n", 0600);
     refuse(line, "shorter than 16");
     strcat(line, " --clusterSecret " SECRET);
-    refuse(line, "leave one of the two");
-    refuse(REMOTE " --myid 1 --clusterSecretFile /none/secret", "/none/secret: cannot be read");
+    refuse(line, "remove one of the two");
+    refuse(REMOTE " --myid 1 --clusterSecretFile /none/secret", "cannot read /none/secret");
     file_remove("secret");
 }
 
@@ -212,10 +212,10 @@ static void certificates_by_their_keys(void **state)
     refuse(REMOTE " --myid 1 --sslQuorum true --ssl.quorum.certFile a --ssl.quorum.caFile b "
                   "--ssl.quorum.protocol TLSv9",
            "ssl.quorum.protocol: 'TLSv9'");
-    refuse("--ssl.quorum.nosuch x", "unknown key of TLS");
+    refuse("--ssl.quorum.nosuch x", "unknown TLS key");
     refuse("--ssl.quorum.crl true", "crlFile");
-    refuse("--ssl.quorum.clientAuth want", "always need");
-    refuse("--portUnification true", "not let in");
+    refuse("--ssl.quorum.clientAuth want", "always require");
+    refuse("--portUnification true", "cannot join");
     refuse("--quorum.auth.enableSasl true", "clusterSecretFile");
     refuse("--electionAlg 1", "libraft");
 }
@@ -230,7 +230,7 @@ static void one_line_is_standalone_until_made_ready(void **state)
     assert_string_equal(c.options.listen.host, "b");
     assert_int_equal(c.options.listen.port, 2182);
     zoo_cfg_finish(&c);
-    refuse("--server.5 a:2888:3888 --standaloneEnabled false", "strangers");
+    refuse("--server.5 a:2888:3888 --standaloneEnabled false", "other machines");
     parse(&c, "--server.5 localhost:2888:3888 --standaloneEnabled false", NULL);
     assert_true(c.options.ensemble.enabled);
     assert_int_equal(c.options.command_options, COMMAND_ENSEMBLE | COMMAND_ALONE);
@@ -252,8 +252,8 @@ static void lines_must_make_sense_together(void **state)
     refuse("--server.1 localhost:1", "server.1: 'localhost:1' is not host:port");
     parse(&c, "--server.1 localhost:1:2 --server.2 localhost:3:4 --myid 1 --peerType observer",
           NULL);
-    assert_true(noticed(&c, "neither may fail"));
-    assert_true(noticed(&c, "peerType: no effect: the server.N line says participant"));
+    assert_true(noticed(&c, "two participants stops when one fails"));
+    assert_true(noticed(&c, "peerType: no effect: the server.N line sets the role participant"));
     zoo_cfg_finish(&c);
     parse(&c,
           "--server.1 localhost:1:2 --server.2 localhost:3:4:observer --myid 2 --peerType observer",
@@ -273,7 +273,7 @@ static void times_of_elections(void **state)
     parse(&c, THREE " --myid 1 --electionTimeout 200 --heartbeatTimeout 100", NULL);
     assert_int_equal(c.options.ensemble.heartbeat_ms, 100);
     zoo_cfg_finish(&c);
-    refuse(THREE " --myid 1 --electionTimeout 200 --heartbeatTimeout 101", "above half");
+    refuse(THREE " --myid 1 --electionTimeout 200 --heartbeatTimeout 101", "more than half");
     refuse("--electionTimeout 49", "from 50");
 }
 

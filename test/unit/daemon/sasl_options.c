@@ -279,7 +279,7 @@ static void keytabs_must_be_readable(void **state)
     struct zoo_cfg c;
     write_file("Server { " KERBEROS "keyTab=\"/nonexistent/keytab\" principal=\"zk/h@R\"; };",
                0600);
-    assert_non_null(strstr(PARSE(&c, "--sasl.jaas.file", path), "keytab cannot be read"));
+    assert_non_null(strstr(PARSE(&c, "--sasl.jaas.file", path), "cannot read the keytab"));
     zoo_cfg_finish(&c);
     write_file("Server { " KERBEROS "principal=\"zk/h@R\"; };", 0600);
     assert_string_equal(PARSE(&c, "--sasl.jaas.file", path), "");
@@ -294,8 +294,8 @@ static void sasl_without_users_is_refused(void **state)
         {"--authProvider.1", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
          "sasl.jaas.file"},
         {"--sessionRequireClientSASLAuth", "true", "sasl.jaas.file"},
-        {"--authProvider.2", "com.example.Provider", "cannot be loaded"},
-        {"--sasl.users.file", "/nonexistent/users", "cannot be read"},
+        {"--authProvider.2", "com.example.Provider", "cannot load Java classes"},
+        {"--sasl.users.file", "/nonexistent/users", "cannot read"},
         {"--sasl.jaas.file", "", "is empty"},
         {"--superUserX", "y", "superUser.N"},
     };
@@ -307,7 +307,7 @@ static void sasl_without_users_is_refused(void **state)
     struct zoo_cfg c;
     assert_non_null(
         strstr(PARSE(&c, "--enforce.auth.enabled", "true", "--enforce.auth.schemes", "digest,sasl"),
-               "by sasl, but it is off"));
+               "by sasl, but SASL is off"));
     zoo_cfg_finish(&c);
     assert_string_equal(PARSE(&c, "--authProvider.1",
                               "org.apache.zookeeper.server.auth.X509AuthenticationProvider"),

@@ -42,17 +42,17 @@ static void test_refused(void **state)
         const char *line;
         const char *part;
     } rows[] = {
-        {SECURE NO_ADMIN, "nobody could authenticate"},
+        {SECURE NO_ADMIN, "no client could authenticate"},
         {SECURE USERS NO_ADMIN "--skipACL yes", "skipACL=yes"},
         {"--data d --listen :2181 --secure yes " USERS NO_ADMIN, "(every interface)"},
         {"--data d --listen 10.0.0.1:2181 --secure yes " USERS NO_ADMIN, "(10.0.0.1)"},
-        {SECURE USERS "--admin 10.0.0.1:8080", "admin port takes plain connections"},
+        {SECURE USERS "--admin 10.0.0.1:8080", "admin port accepts plain connections"},
         {SECURE USERS "--admin :8080", "(every interface)"},
         {SECURE USERS ADMIN "--admin.stateChangeByGet yes", "admin.stateChangeByGet"},
         {SECURE USERS ADMIN "--admin.allowedHosts a.example,*", "admin.allowedHosts"},
         /* Certificates that are not asked for authenticate nobody. */
         {SECURE NO_ADMIN CERT "--ssl.caFile ca.pem --ssl.clientAuth none",
-         "nobody could authenticate"},
+         "no client could authenticate"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct zoo_cfg c;

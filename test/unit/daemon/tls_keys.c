@@ -129,7 +129,7 @@ static void test_choices(void **state)
                "--authProvider.x509 org.apache.zookeeper.server.auth.X509AuthenticationProvider");
     assert_null(c.options.tls.trust_file);
     assert_string_equal(c.options.x509_super, "CN=root,O=x");
-    assert_non_null(strstr(buf_cstr(&c.notices), "never looked up"));
+    assert_non_null(strstr(buf_cstr(&c.notices), "never looks up"));
     zoo_cfg_finish(&c);
 }
 
@@ -141,19 +141,19 @@ static void test_refused(void **state)
     } cases[] = {
         {"", "needs a certificate"},
         {"--ssl.certFile a", "ssl.caFile"},
-        {"--ssl.certFile a --ssl.keyStore.location b", "leave one of the two"},
-        {CERT "--ssl.trustStore.location b", "leave one of the two"},
-        {CERT "--ssl.keyStore.password a --ssl.keyStore.passwordPath b", "leave one of the two"},
+        {"--ssl.certFile a --ssl.keyStore.location b", "remove one of the two"},
+        {CERT "--ssl.trustStore.location b", "remove one of the two"},
+        {CERT "--ssl.keyStore.password a --ssl.keyStore.passwordPath b", "remove one of the two"},
         {CERT "--ssl.keyStore.passwordPath /none/such", "/none/such"},
         {CERT "--ssl.keyStore.type BCFKS", "keytool"},
-        {CERT "--ssl.clientAuth maybe", "none of none, want, need"},
-        {CERT "--ssl.protocol TLSv1.1", "leaves no version"},
-        {CERT "--ssl.enabledProtocols TLSv1.4", "'TLSv1.4' is none of"},
+        {CERT "--ssl.clientAuth maybe", "not none, want or need"},
+        {CERT "--ssl.protocol TLSv1.1", "leaves no supported version"},
+        {CERT "--ssl.enabledProtocols TLSv1.4", "'TLSv1.4' is not TLSv1.2"},
         {CERT "--ssl.crl true", "ssl.crlFile"},
         {CERT "--ssl.ocsp true", "OCSP"},
-        {CERT "--ssl.clientHostnameVerification true", "host names"},
-        {CERT "--ssl.keystore.location x", "unknown key of TLS"},
-        {CERT "--ssl.keyStore.locatoin x", "unknown key of TLS"},
+        {CERT "--ssl.clientHostnameVerification true", "host name"},
+        {CERT "--ssl.keystore.location x", "unknown TLS key"},
+        {CERT "--ssl.keyStore.locatoin x", "unknown TLS key"},
         {CERT "--authProvider.1 x", "authProvider.1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
