@@ -188,9 +188,9 @@ void process_info_process(struct process_info *ret)
 /* X(name, whether it has a fraction, expression over `p`, help) */
 #define PROCESS_GAUGES(X)                                                                          \
     X(open_file_descriptor_count, false, p->open_files, "Open descriptors")                        \
-    X(max_file_descriptor_count, false, p->open_files_max, "Most descriptors allowed")             \
+    X(max_file_descriptor_count, false, p->open_files_max, "Limit of open descriptors")            \
     X(process_open_fds, false, p->open_files, "Open descriptors")                                  \
-    X(process_max_fds, false, p->open_files_max, "Most descriptors allowed")                       \
+    X(process_max_fds, false, p->open_files_max, "Limit of open descriptors")                      \
     X(process_cpu_seconds_total, true, p->cpu_s, "User and system time used, s")                   \
     X(process_start_time_seconds, true, p->started_s, "When the process began, s since 1970")      \
     X(process_resident_memory_bytes, false, p->resident_bytes, "Resident memory")                  \

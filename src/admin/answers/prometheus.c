@@ -120,7 +120,7 @@ void prometheus_write(const struct view *v, struct buf *out)
                "conclave_build_info{version=\"%s\"} 1\n",
                CONCLAVE_VERSION);
     buf_printf(out,
-               "# HELP conclave_ready 1 while clients are served and writes are answered\n"
+               "# HELP conclave_ready 1 while the server serves clients and answers writes\n"
                "# TYPE conclave_ready gauge\nconclave_ready %d\n",
                v->server != NULL && server_why_not_ready(v->server) == NULL);
     for (size_t i = 0; i < process_metric_count; i++) {

@@ -10,10 +10,10 @@
 
 enum {
     NS_PER_SECOND = 1000000000,
-    NETWORK_BYTES = 8, /* of an IPv6 address: what one site is given at least */
+    NETWORK_BYTES = 8, /* of an IPv6 address: the smallest network that a site gets */
 };
 
-/* A session made from an address. */
+/* A session and the address that created it. */
 struct origin {
     struct map_node node;
     int64_t session_id;
@@ -58,7 +58,7 @@ static bool origin_has_session(const struct map_node *node, const void *key)
     return origin->session_id == *(const int64_t *)key;
 }
 
-/* A link-local address has its interface behind it: the network is the same on all of them, and so is its name. */
+/* A link-local address ends in the name of its interface, which does not belong to the network. */
 void client_address_name(const char *host, char out[ADDRESS_NAME_MAX])
 {
     char bare[INET6_ADDRSTRLEN] = "";

@@ -1,8 +1,8 @@
 /*
- * What the clients of one address have and do together: connections, sessions made from there, an account of what the
- * server keeps for them, requests by time. An address is known as long as it has a socket or a session.
+ * What the clients of one address use together: connections, sessions created from there, an account of the memory that
+ * the server keeps for them, and requests per second. An address is known as long as it has a socket or a session.
  *
- * All addresses of an IPv6 network of 64 bits count as one: a host that has one of them has all of them.
+ * All addresses of an IPv6 network of 64 bits count as one, because a host that has one of them can use all of them.
  */
 #ifndef FRONT_LIMITS_CLIENT_ADDRESS_H
 #define FRONT_LIMITS_CLIENT_ADDRESS_H
@@ -16,41 +16,42 @@ struct connection;
 struct client_address {
     struct map_node node; /* in addresses.by_name */
     size_t users;         /* sockets, connections and sessions */
-    size_t sockets;       /* accepted and not closed yet; counted by who accepts */
-    size_t sessions;      /* made from there through this server, and not ended */
+    size_t sockets;       /* accepted and not closed yet; the caller that accepts counts */
+    size_t sessions;      /* created from there through this server, and not ended */
     struct account account;
-    /* the one that goes on with its request although there is no room; NULL: none */
+    /* the connection whose request continues although there is no room; NULL: none */
     struct connection *reads_on;
-    int64_t busy_until_ns; /* when the requests so far would be done at the rate allowed */
+    int64_t busy_until_ns; /* when the requests so far would end at the allowed rate */
     char name[];           /* the host, or the network of an IPv6 host */
 };
 
 struct client_addresses {
     struct map by_name;
-    struct map sessions;   /* whose each session is */
-    struct account *total; /* what the accounts of addresses are part of */
-    struct hash_key key;   /* of by_name: clients have many addresses to choose from */
+    struct map sessions;   /* the address of each session */
+    struct account *total; /* includes the accounts of all addresses */
+    struct hash_key key;   /* for by_name, because clients can choose among many addresses */
 };
 
 void client_addresses_init(struct client_addresses *a, const struct hash_key *key,
                            struct account *total);
-/* No connection may hold an address any more. */
+/* No connection may hold an address when this is called. */
 void client_addresses_finish(struct client_addresses *a);
 
 enum { ADDRESS_NAME_MAX = 64 };
 
-/* What the server calls the address of a numeric host: the host itself, or for IPv6 its network. */
+/* The server's name for the address of a numeric host: the host, or for IPv6 its network. */
 void client_address_name(const char *host, char out[ADDRESS_NAME_MAX]);
 
-/* The address of a numeric host; NULL when memory is out. */
+/* The address of a numeric host; NULL: out of memory. */
 struct client_address *client_address_hold(struct client_addresses *a, const char *host);
 void client_address_release(struct client_addresses *a,
                             struct client_address *address); /* takes NULL */
 
-/* Whether one more request keeps within so many a second, over one second; counts it if so. */
+/* Counts one more request and returns true, if the rate of the last second permits it. */
 bool client_address_may_ask(struct client_address *address, int64_t per_second, int64_t now_ns);
 
-/* A session was made from there, and a session ended, wherever it came from. 0 or CONCLAVE_ENOMEM. */
+/* Records that a session was created from there, or that a session ended, wherever it was created. 0 or
+ * CONCLAVE_ENOMEM. */
 int client_address_add_session(struct client_addresses *a, struct client_address *address,
                                int64_t session_id) CONCLAVE_MUST_USE;
 void client_addresses_end_session(struct client_addresses *a, int64_t session_id);

@@ -23,7 +23,8 @@ struct client_limits client_limits_default(void)
         .output_max = (size_t)16 << 20,
         .address_sessions_max = 100000,
         .address_bytes_max = (size_t)32 << 20,
-        .address_rate_max = 10000000, /* above what a server does: set it to share it */
+        .address_rate_max =
+            10000000, /* more than a server can handle: lower it to share the server */
         .watches_max = 1000000,
         .watches_total_max = 20000000,
         .watch_bytes_max = (size_t)64 << 20,
@@ -45,8 +46,8 @@ static void limit_default(size_t *limit, size_t value)
     }
 }
 
-/* The data have a quarter: a server that receives a snapshot keeps its old state, the snapshot and the new
- * state for a moment. */
+/* The data get a quarter: a server that receives a snapshot briefly holds its old state, the snapshot and the new
+ * state. */
 void client_limits_share(struct client_limits *limits, size_t memory)
 {
     limit_default(&limits->data_max, memory / 4);
