@@ -37,7 +37,7 @@ enum bootstrap_verdict bootstrap_decide(struct bootstrap *f, int64_t now_ms)
     }
     const struct configuration_member *self = configuration_find(f->founders, f->n_founders, f->id);
     if (self == NULL) {
-        return FOUNDING_WAIT; /* of no ensemble yet: somebody must have data */
+        return FOUNDING_WAIT; /* not a founder: it can only join a server that has data */
     }
     for (size_t i = 0; i < f->n_founders && i < MEMBERS_MAX; i++) {
         fresh += f->founders[i].role == MEMBER_VOTER && (f->heard[i] || &f->founders[i] == self);
@@ -47,6 +47,7 @@ enum bootstrap_verdict bootstrap_decide(struct bootstrap *f, int64_t now_ms)
         f->majority_ms = -1;
         return FOUNDING_WAIT;
     }
+    /* The wait gives a slow member that has data the time to be heard. */
     if (f->majority_ms < 0) {
         f->majority_ms = now_ms;
     }
@@ -57,6 +58,7 @@ enum bootstrap_verdict bootstrap_decide(struct bootstrap *f, int64_t now_ms)
 void bootstrap_cluster(const struct configuration_member *founders, size_t n,
                        uint8_t ret[PEER_CLUSTER_SIZE])
 {
+    /* The id follows from the members alone, so that all founders compute the same one without a message. */
     uint64_t half[2] = {hash_bytes("conclave", 8), hash_bytes("ensemble", 8)};
     struct configuration_member sorted[MEMBERS_MAX];
     size_t count = n < MEMBERS_MAX ? n : MEMBERS_MAX;

@@ -1,16 +1,14 @@
 /*
- * The first start of a server on an empty folder: does it found an ensemble together with others, or
- * does it join one that has data? Decided from what the others say of themselves (peer_identity); no
- * I/O, no clock.
+ * The first start of a server on an empty folder: does it found an ensemble together with others, or does it join one
+ * that has data? The identities of the other servers decide (peer_identity). No I/O, no clock.
  *
- *   somebody has data ──────────────────────────────────────────────> JOIN (also whoever lost its disk)
- *   somebody has lost the use of its data: there is an ensemble ─────> WAIT
- *   all founders are as new as we are ──────────────────────────────> FOUND
- *   a majority is, and nobody else was heard of for FOUNDING_GRACE_MS → FOUND
+ *   a server has data ────────────────────────────────────────────────> JOIN (also a member that lost its disk)
+ *   a server cannot use its data any more: there is an ensemble ──────> WAIT
+ *   all founders are as new as this server ───────────────────────────> FOUND
+ *   a majority is, and FOUNDING_GRACE_MS passed without another one ──> FOUND
  *
- * So a member whose disk is empty never takes part in founding a second ensemble beside its own, as
- * long as a majority of the others has its data. Limit: a majority that lost its disks at once, while
- * the rest cannot be reached, founds anew.
+ * So a member with an empty disk never founds a second ensemble beside its own, as long as a majority of the others has
+ * its data. Limit: if a majority loses its disks at once and the rest is unreachable, the majority founds a new one.
  */
 #ifndef CLUSTER_BOOTSTRAP_H
 #define CLUSTER_BOOTSTRAP_H
@@ -26,24 +24,24 @@ struct bootstrap {
     uint64_t id;
     const struct configuration_member *founders; /* borrowed */
     size_t n_founders;
-    bool heard[MEMBERS_MAX];            /* by place in founders: it has no data */
-    bool lost[MEMBERS_MAX];             /* by place: it cannot use the data that it had */
-    bool other_lost;                    /* so it is with somebody else */
-    bool grown;                         /* somebody has data */
-    uint8_t cluster[PEER_CLUSTER_SIZE]; /* its cluster */
-    int64_t majority_ms;                /* when a majority was heard of, -1: not yet */
+    bool heard[MEMBERS_MAX];            /* by place in founders: this member has no data */
+    bool lost[MEMBERS_MAX];             /* by place: this member cannot use its data any more */
+    bool other_lost;                    /* the same holds for a server that is not a founder */
+    bool grown;                         /* a server has data */
+    uint8_t cluster[PEER_CLUSTER_SIZE]; /* the cluster of that server */
+    int64_t majority_ms;                /* when a majority of new servers was known, -1: not yet */
 };
 
-/* The founders are the configured members, this server among them or not. */
+/* The founders are the configured members; this server may be one of them. */
 void bootstrap_init(struct bootstrap *f, uint64_t id, const struct configuration_member *founders,
                     size_t n);
 
-/* Somebody told who he is. */
+/* Another server told its identity. */
 void bootstrap_hello(struct bootstrap *f, const struct peer_identity *who);
 
 enum bootstrap_verdict bootstrap_decide(struct bootstrap *f, int64_t now_ms);
 
-/* The founded ensemble's id: the same for all who found with the same members. */
+/* The id of the founded ensemble: the same on all servers with the same list of founders. */
 void bootstrap_cluster(const struct configuration_member *founders, size_t n,
                        uint8_t ret[PEER_CLUSTER_SIZE]);
 

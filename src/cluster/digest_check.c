@@ -27,7 +27,7 @@ enum digest_check_verdict digest_check_applied(struct digest_check *a, uint64_t 
     }
     struct digest_check_digest claim = a->claim;
     a->claim.index = 0;
-    /* An entry below was passed: it changed nothing here. */
+    /* The claimed entry was not applied here because it is empty: there is nothing to compare. */
     return claim.index == index ? compare(a, index, claim.digest) : AGREEMENT_UNKNOWN;
 }
 
@@ -48,6 +48,7 @@ enum digest_check_verdict digest_check_told(struct digest_check *a, uint64_t mem
     while (i < a->n_others && a->others[i].member != member) {
         i++;
     }
+    /* Only the newest digest of each member counts. */
     if (i < MEMBERS_MAX) {
         a->others[i].member = member;
         a->others[i].told = (struct digest_check_digest){index, digest};
@@ -67,7 +68,7 @@ bool digest_check_argue(struct digest_check *a, uint64_t index, uint64_t *ret_di
     return true;
 }
 
-/* What a member had after that entry, when it differs from what we had. */
+/* The digest of a member after that entry. False if it is unknown or equals ours. */
 static bool differs_there(const struct digest_check *a, uint64_t index, uint64_t member,
                           uint64_t *ret_digest)
 {

@@ -2,7 +2,7 @@
 
 #include "cluster/ensemble.h"
 
-enum { PATIENCE = 3 }; /* differences with the leader in a row, while nobody says who is right */
+enum { PATIENCE = 3 }; /* differences with the leader in a row, while no majority decides */
 
 static void tell_all(struct ensemble *e, uint64_t index, uint64_t digest)
 {
@@ -19,27 +19,27 @@ static void tell_all(struct ensemble *e, uint64_t index, uint64_t digest)
     }
 }
 
-/* Going on with another state than the others' would make it worse. The folder is read again: what
- * is wrong in memory only is mended by that; what is wrong on the disk shows again. */
+/* This member's state is wrong, and serving it would spread the fault. Reading the folder again mends a fault in
+ * memory; a fault on the disk shows again. */
 static void strike(struct ensemble *e, bool outvoted)
 {
     if (e->replication == NULL) {
-        return; /* aside already: what is applied on the way out says no more */
+        return; /* already aside: entries that are still applied prove nothing */
     }
     e->differences = 0;
     e->beyond_repair = outvoted && e->doubted;
     e->doubted = e->doubted || outvoted;
     e->failed(e->failed_ctx, CONCLAVE_ECORRUPT,
               !outvoted
-                  ? "this member's state is not the leader's: it is read from the disk again. "
-                    "If this comes back, stop the member, empty its folder and start it"
+                  ? "this member's state differs from the leader's: it reads its folder again. "
+                    "If this happens again, stop the member, empty its folder and start it"
               : e->beyond_repair
-                  ? "this member's state is not that of the majority, nor is what its folder holds"
-                  : "this member's state is not that of the majority: it is read from the disk "
+                  ? "the states of this member and of its folder differ from the majority's"
+                  : "this member's state differs from the majority's: it reads its folder "
                     "again");
 }
 
-/* Somebody has another state. */
+/* Another member has another state: finds out which one is wrong. */
 static void doubt(struct ensemble *e, uint64_t index, bool leaders)
 {
     uint64_t digest;

@@ -1,12 +1,13 @@
 /*
- * What a member does about digest_check.h: tells digests, compares them, and steps aside with a state that is not the
- * others'. Part of ensemble.h; called by it.
+ * What a member does with digest_check.h: it sends digests, compares them, and steps aside if its state is wrong. Part
+ * of ensemble.h, which calls it.
  *
- *   differs from the leader → all tell their digests → a majority has another state → aside, the folder is read again
- *     → differs again, having agreed with nobody since → `beyond_repair`: the folder is wrong, too
+ *   differs from the leader → all send their digests → a majority has another state → steps aside, reads its folder
+ *   again
+ *     → differs again, without one agreement since then → `beyond_repair`: the folder is wrong, too
  *
- * Where no majority can say who is right (two voters, or a third that is away) the member that does not lead steps aside
- * and reads its folder again, as often as it differs.
+ * Where no majority can decide (two voters, or a third one is away), the member that does not lead steps aside and
+ * reads its folder again, each time that it differs.
  */
 #ifndef CLUSTER_DIGEST_EXCHANGE_H
 #define CLUSTER_DIGEST_EXCHANGE_H
@@ -17,13 +18,13 @@
 
 struct ensemble;
 
-/* An entry was applied. */
+/* An entry was applied: computes its digest and compares. */
 void digest_exchange_applied(struct ensemble *e, uint64_t index);
 
-/* A member's message. */
+/* A digest from another member. */
 void digest_exchange_take(struct ensemble *e, uint64_t from, struct slice bytes);
 
-/* The leader's beat. */
+/* Called regularly: a leader sends its newest digest to all. */
 void digest_exchange_tell(struct ensemble *e);
 
 #endif

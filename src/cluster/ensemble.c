@@ -10,13 +10,13 @@
 #include <stdlib.h>
 
 enum {
-    RESEND_MIN_MS = 250, /* nothing moved for so long: send again; doubled each time */
+    RESEND_MIN_MS = 250, /* without progress, batches are sent again; doubled each time */
     RESEND_MAX_MS = 4000,
-    RETRY_MS = 5,    /* to a leader that cannot take batches yet */
-    CLAIM_MS = 2000, /* between two digests that the leader tells */
+    RETRY_MS = 5,    /* before the next try with a leader that is not ready */
+    CLAIM_MS = 2000, /* between two digests that the leader sends */
 };
 
-/* A batch of ours that is not applied yet. */
+/* A batch of this server that is not applied yet. */
 struct unapplied {
     struct list node;
     int64_t sequence;
@@ -74,12 +74,12 @@ void ensemble_finish(struct ensemble *e)
     session_reports_finish(e);
 }
 
-/* Where batches go */
+/* Sending batches */
 
 static void ensemble_fail(struct ensemble *e, int error)
 {
     if (e->failed != NULL) {
-        e->failed(e->failed_ctx, error, "the log takes no more writes");
+        e->failed(e->failed_ctx, error, "the log accepts no more writes");
     }
 }
 
@@ -92,7 +92,8 @@ static void count_proposal(struct ensemble *e, size_t len)
     s->proposal_min = s->proposal_min < 0 || size < s->proposal_min ? size : s->proposal_min;
 }
 
-/* Brings a kept batch on its way. What cannot go now goes when something changes. */
+/* Sends a kept batch to the log or to the leader. On failure the batch stays: ensemble_tick or a new leader sends it
+ * again. */
 static void route(struct ensemble *e, const struct unapplied *u)
 {
     struct buf copy;
@@ -133,8 +134,8 @@ static void resend(struct ensemble *e)
     moved(e);
 }
 
-/* A sole voter does not lead at once: the entry that begins its term has to reach the disk first. The
- * commands kept until then go before later ones. */
+/* A sole voter does not lead at once: first the entry that begins its term must reach the disk. Commands kept until
+ * then go before later ones. */
 static bool keeps_nothing(const struct ensemble *e)
 {
     return e->sole && e->role == REPLICATION_LEADER && list_empty(&e->unapplied);
@@ -153,7 +154,7 @@ static int sink_submit(void *ctx, struct buf *payload_take)
     }
     struct batch_reader reader;
     if (batch_open(buf_slice(payload_take), &reader) != 0) {
-        /* A whole state: not kept, not forwarded. */
+        /* A whole state (a restored snapshot) is not a batch: it is never sent twice. */
         return e->replication != NULL ? replication_submit(e->replication, payload_take)
                                       : CONCLAVE_EBUSY;
     }
@@ -214,9 +215,9 @@ struct pipeline_sink ensemble_sink(struct ensemble *e)
     };
 }
 
-/* What was applied */
+/* Applied entries */
 
-/* Own batches that the state has admitted are done. */
+/* Drops own batches that the state has admitted. */
 static void ensemble_settle(struct ensemble *e, int64_t sequence)
 {
     struct unapplied *u;
@@ -239,9 +240,10 @@ static void forget(struct ensemble *e)
     service_forget(e->service);
 }
 
-/* A batch of an earlier run of this server comes out of the log under a number that this run has not
- * reached: the wall clock was set back between them. What is on its way now would never be admitted;
- * its clients are sent away, and the run begins above, and above whatever follows of the earlier one. */
+/* The log contains a batch of an earlier run of this server with a sequence number that this run has not reached yet:
+ * the wall clock was set back between the runs. The state would never admit the unanswered batches of this run. So
+ * their clients are disconnected, and the run continues above that number, and above later batches of the earlier
+ * run. */
 static void overtake(struct ensemble *e, int64_t sequence)
 {
     if (sequence <= e->service->pipeline.sequence) {
@@ -254,7 +256,7 @@ static void overtake(struct ensemble *e, int64_t sequence)
     pipeline_begin(&e->service->pipeline, sequence);
 }
 
-/* A batch of ours was applied or skipped, or was not admitted: one before it is missing. */
+/* A batch of this server was applied, skipped, or not admitted because an earlier one is missing. */
 static void own_is_out(struct ensemble *e, int64_t sequence)
 {
     int64_t admitted = state_origin_sequence(e->service->state, e->id);
@@ -262,12 +264,12 @@ static void own_is_out(struct ensemble *e, int64_t sequence)
     const struct unapplied *u = oldest(e);
     assert(u == NULL || u->sequence > admitted);
     if (u != NULL && sequence > admitted && e->lost != u->sequence) {
-        e->lost = u->sequence; /* once: those behind it come without it, too */
+        e->lost = u->sequence; /* only once: the batches after it arrive without it, too */
         retry_soon(e);
     }
 }
 
-/* An entry of the log, either way: its header is read here and nowhere else. */
+/* Handles an entry, applied or skipped. Only this function reads the entry's header. */
 static int take_entry(struct ensemble *e, uint64_t index, struct slice payload,
                       int (*take)(struct service *s, struct batch_reader *batch))
 {
@@ -317,7 +319,7 @@ int ensemble_restore(struct ensemble *e, struct slice snapshot)
     digest_check_reset(&e->agreement);
     int rc = service_restore(e->service, snapshot);
     if (rc == 0 && e->service->serving) {
-        forget(e); /* what became of them is in the snapshot, unseen */
+        forget(e); /* the snapshot contains their outcome, but does not show it */
     }
     return rc;
 }
@@ -328,7 +330,7 @@ void ensemble_suspend(struct ensemble *e)
     e->role = REPLICATION_FOLLOWER;
     e->leader = 0;
     if (leadership_set(e->service, false) != 0) {
-        abort(); /* it fails for a leader only */
+        abort(); /* fails only for a leader */
     }
     leadership_lose_contact(e->service);
 }
@@ -348,7 +350,7 @@ void ensemble_confirmed(struct ensemble *e, uint64_t ticket)
     session_reports_confirmed(e, ticket);
 }
 
-/* Who leads, who belongs to us */
+/* Leader and members */
 
 int ensemble_role(struct ensemble *e, enum replication_role role, uint64_t leader)
 {
@@ -364,6 +366,7 @@ int ensemble_role(struct ensemble *e, enum replication_role role, uint64_t leade
         rc = leadership_set(e->service, leads);
     }
     if (other) {
+        /* Report at once: only an acknowledgement of the new leader keeps this server in contact. */
         e->tick_at = 0;
         session_reports_leader_changed(e);
         resend(e);
@@ -396,6 +399,7 @@ int ensemble_configuration(struct ensemble *e, uint64_t index,
     }
     ensemble_expect(e, members, count);
     int rc = service_configure(e->service, list, count);
+    /* A change of members changes the state, so it has a digest like any entry. */
     if (rc == 0 && index > e->agreement.last) {
         digest_exchange_applied(e, index);
     }
@@ -405,7 +409,7 @@ int ensemble_configuration(struct ensemble *e, uint64_t index,
 void ensemble_link(struct ensemble *e, uint64_t member)
 {
     if (member == e->leader && e->role != REPLICATION_LEADER) {
-        resend(e); /* what was on the old link may be lost */
+        resend(e); /* batches on the old link may be lost */
     }
 }
 
@@ -417,7 +421,7 @@ static void take_batch(struct ensemble *e, uint64_t from, struct slice bytes)
     struct command command;
     struct buf batch;
     if (e->role != REPLICATION_LEADER || e->replication == NULL) {
-        /* Its origin may hear who was elected before the log lets that one lead. */
+        /* The sender may learn of the election before this leader's log is ready. */
         buf_init(&batch, 0);
         buf_append_u8(&batch, ENSEMBLE_LATER);
         if (buf_ok(&batch)) {
@@ -432,6 +436,7 @@ static void take_batch(struct ensemble *e, uint64_t from, struct slice bytes)
     }
     int64_t now_ms = service_time_ms(e->service);
     int rc;
+    /* A write is a sign of life of its session, so the leader must not expire it now. */
     while ((rc = batch_next(&reader, &command)) == 1) {
         session_tracker_touch(e->service->sessions, command.session_id, now_ms);
     }
@@ -439,7 +444,7 @@ static void take_batch(struct ensemble *e, uint64_t from, struct slice bytes)
         e->stats.refused++;
         return;
     }
-    /* What this leader has already decided, the end of a session among it, comes first. */
+    /* Commands that this leader has already decided come first, for example the end of a session. */
     leadership_submit_own(e->service);
     buf_init(&batch, 0);
     buf_append_slice(&batch, bytes);
@@ -494,7 +499,7 @@ int ensemble_transfer(struct ensemble *e, uint64_t to)
     return rc;
 }
 
-/* A member was asked for it by an administrator. What comes of it is seen by who leads. */
+/* An administrator asked another member for the transfer. The leader logs the outcome. */
 static void take_transfer(struct ensemble *e, struct slice bytes)
 {
     struct wire_reader r = wire_reader_make(bytes);
@@ -541,9 +546,9 @@ void ensemble_message(struct ensemble *e, uint64_t from, struct slice message)
     }
 }
 
-/* Beats */
+/* Regular work */
 
-/* A reconfig may have removed this server: it sends its clients away and tells the leader when they are gone. */
+/* After a reconfig that removes this server: disconnects its clients, and tells the leader when none is left. */
 static void leave(struct ensemble *e)
 {
     struct buf message;

@@ -1,4 +1,4 @@
-/* What the configuration says about the ensemble that this server belongs to: for server.c. */
+/* What the configuration says about the ensemble of this server: for server.c. */
 #ifndef CLUSTER_ENSEMBLE_OPTIONS_H
 #define CLUSTER_ENSEMBLE_OPTIONS_H
 
@@ -6,15 +6,15 @@
 #include "front/server_line.h"
 
 struct ensemble_options {
-    /* Several servers, or one that others may join: the peer port is opened. Else all below but
-     * linearizable_reads is to be ignored. */
+    /* Several servers, or one that others may join: the peer port is open. If false, only linearizable_reads below
+     * counts. */
     bool enabled;
     const struct server_line *members; /* by id, this server among them */
     size_t n_members;
-    size_t me;       /* which of them this server is */
+    size_t me;       /* index of this server */
     int64_t version; /* of the dynamicConfigFile; 0: none */
 
-    /* The link to other servers. */
+    /* The links to other servers. */
     struct net_address listen[SERVER_HOSTS_MAX];
     size_t n_listen;
     enum peer_security security;
@@ -23,11 +23,11 @@ struct ensemble_options {
     bool verify_hosts;
     bool tls_reload; /* read the certificate files again when they change */
 
-    int election_ms;         /* without word from a leader, after which another is elected */
-    int heartbeat_ms;        /* between words of an idle leader */
-    bool linearizable_reads; /* every read is proved by a quorum */
-    int64_t alone; /* go on as the only member, from a log that ends at this index; -1: no */
-    /* index of a log entry that is not to be applied, if a majority says so; 0: none */
+    int election_ms;         /* time without a message of the leader before an election */
+    int heartbeat_ms;        /* interval between heartbeats of an idle leader */
+    bool linearizable_reads; /* every read needs a proof by a quorum */
+    int64_t alone; /* continue as the only member, from a log that ends at this index; -1: no */
+    /* index of a log entry to skip, if a majority agrees; 0: none */
     int64_t skip_entry;
     bool heal; /* move damaged data aside and fetch them from the other members */
 };

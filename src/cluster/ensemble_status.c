@@ -64,7 +64,7 @@ void quorum_stats(struct replica *n, const struct clock_source *clock, struct en
     add_members(n, ret);
 }
 
-/* Without those that a reconfig removed: as clients see it. */
+/* Drops members that a reconfig removed, because clients do not see them any more. */
 static size_t drop_leaving(const struct state *s, struct replication_member_stats *all,
                            size_t count)
 {
@@ -77,7 +77,7 @@ static size_t drop_leaving(const struct state *s, struct replication_member_stat
     return kept;
 }
 
-/* As the log tells them, or as configured while it is not open. */
+/* The members of the log, or the configured ones while the log is not open. */
 static size_t list_members(struct replica *n, struct replication_member_stats *out)
 {
     const struct configuration_member *members;

@@ -1,6 +1,6 @@
 /*
- * What operators are told of a server's ensemble: gathered from the node's parts when somebody asks, nothing is kept
- * here.
+ * The state of the ensemble for operators, as this server sees it. It is gathered from the parts of the replica on each
+ * request; nothing is kept here.
  */
 #ifndef CLUSTER_ENSEMBLE_STATUS_H
 #define CLUSTER_ENSEMBLE_STATUS_H
@@ -13,44 +13,44 @@ struct ensemble_status_member {
     uint64_t id;
     bool voter;
     bool self;
-    bool linked; /* self is */
-    /* what it is known to have of the log: told to a leader only; 0: unknown */
+    bool linked; /* always true for self */
+    /* newest log entry that the member is known to have: only a leader knows; 0: unknown */
     uint64_t match_index;
-    uint64_t snapshot_sent;  /* bytes of a snapshot that it took over from this leader */
-    uint64_t snapshot_total; /* 0: it is sent none */
-    const char *address;     /* the text behind server.N=; good until the loop runs */
+    uint64_t snapshot_sent;  /* bytes of the snapshot from this leader that it has received */
+    uint64_t snapshot_total; /* 0: no snapshot is being sent */
+    const char *address;     /* the text after server.N=; valid until the loop runs */
 };
 
 struct ensemble_status {
-    bool grouped; /* one of several */
+    bool grouped; /* the ensemble has several members */
     bool leads;
-    uint64_t leader; /* 0: none is known */
+    uint64_t leader; /* 0: none known */
     size_t members;
     size_t voters;
-    size_t learners;         /* a leader's: others that are linked */
-    size_t synced_followers; /* of them, voters that have entries of this term */
+    size_t learners;         /* on a leader: linked other members */
+    size_t synced_followers; /* linked voters that have entries of this term */
     size_t synced_observers;
-    size_t links;        /* to others, that are up */
-    uint64_t links_made; /* how often one came up */
-    uint64_t bytes_sent; /* over links */
+    size_t links;        /* to other members, that are up */
+    uint64_t links_made; /* how often a link came up */
+    uint64_t bytes_sent; /* sent over links */
     uint64_t bytes_received;
-    uint64_t dropped;         /* frames that no link took */
-    uint64_t refused;         /* connections of strangers */
+    uint64_t dropped;         /* frames that could not be sent */
+    uint64_t refused;         /* refused connections on the peer port */
     size_t pending_syncs;     /* connections with reads that wait for a proof by the quorum */
-    int64_t leader_uptime_ms; /* 0: does not lead */
-    /* since a leader with a quorum had our report, see session_reports.h; -1: never */
+    int64_t leader_uptime_ms; /* 0: not the leader */
+    /* since a leader with a quorum acknowledged our report, see session_reports.h; -1: never */
     int64_t contact_ms;
-    bool aside;   /* the log takes no writes: waits to try again */
-    bool damaged; /* its data are damaged, and not healed from the others yet */
+    bool aside;   /* the log accepts no writes: waits to try again */
+    bool damaged; /* its data are damaged and not yet replaced by the others' */
 };
 
 void quorum_stats(struct replica *n, const struct clock_source *clock, struct ensemble_status *ret);
 
-/* Member number i, by id; false when there is none. */
+/* Member number i, in the order of ids; false: there is none. */
 bool quorum_member(struct replica *n, size_t i, struct ensemble_status_member *ret);
 
-/* Where clients reach a member, "host:port", where its line says so: without a host of its own, that of its first peer
- * address. False when it does not. */
+/* The client address of a member, from its line. If the line names every interface, the host is that of its first peer
+ * address. False: the line has no client address. */
 bool ensemble_status_address(const struct server_line *line, struct net_address *ret);
 
 #endif

@@ -1,4 +1,4 @@
-/* The table of the roles, read in both directions. */
+/* The table of roles, searched in both directions. */
 #include "cluster/member_roles.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 /*
- * A member as the log's configuration has it and as the state has it. The two number the roles differently, each as its
- * files have them on disk; only this file knows both.
+ * Converts a member between the log's configuration and the state. The two number the roles differently, each as in its
+ * files; only this file knows both numberings.
  */
 #ifndef CLUSTER_MEMBER_ROLES_H
 #define CLUSTER_MEMBER_ROLES_H

@@ -28,7 +28,7 @@ static bool address_taken(const struct membership_step *s, const char *address)
     return false;
 }
 
-/* Who is missing comes, without a vote; who moved gets its new address. */
+/* Adds one missing member without a vote, or changes one address. */
 static bool add_one(struct membership_step *s, const struct configuration_member *target, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -36,7 +36,7 @@ static bool add_one(struct membership_step *s, const struct configuration_member
         if (present == NULL ? s->count < MEMBERS_MAX
                             : strcmp(present->address, target[i].address) != 0) {
             if (address_taken(s, target[i].address)) {
-                continue; /* its holder moves or goes first */
+                continue; /* first the member with this address moves or goes */
             }
             if (present == NULL) {
                 present = &s->members[s->count++];
@@ -52,7 +52,7 @@ static bool add_one(struct membership_step *s, const struct configuration_member
     return false;
 }
 
-/* Who shall vote and does not yet; those who have caught up first. */
+/* Gives the vote to one member that should have it and has caught up; otherwise chooses one to catch up. */
 static bool promote_one(struct membership_step *s, const struct configuration_member *target,
                         size_t n, const struct membership_facts *facts)
 {
@@ -121,6 +121,8 @@ void membership_step_next(const struct configuration_member *now, size_t n_now,
 {
     *ret = (struct membership_step){.action = TRANSITION_DONE, .count = n_now};
     memcpy(ret->members, now, n_now * sizeof *now);
+    /* Removals come first: a member that has left must not count for the limit of members, and its address may be
+     * reused. This server comes last, because without its vote it cannot lead the other steps. */
     if (remove_one(ret, target, n_target, facts) || add_one(ret, target, n_target) ||
         promote_one(ret, target, n_target, facts) || reduce_one(ret, target, n_target, self)) {
         return;

@@ -8,9 +8,9 @@
 
 enum {
     LOOK_MS = 100,
-    STEP_MAX_MS = 60000,    /* a reconfig without progress for this long is given up */
-    LINK_MAX_MS = 30000,    /* the same where the step waits for a member that no link reaches */
-    LEAVING_MAX_MS = 10000, /* for a removed member to send its clients away */
+    STEP_MAX_MS = 60000,    /* a reconfig without progress for this long is withdrawn */
+    LINK_MAX_MS = 30000,    /* the same while the step waits for an unreachable member */
+    LEAVING_MAX_MS = 10000, /* for a removed member to disconnect its clients */
 };
 
 void reconfig_init(struct reconfig *r, struct ensemble *ensemble)
@@ -34,7 +34,7 @@ void reconfig_configuration(struct reconfig *r, const struct configuration_membe
         buf_append(&r->addresses, members[i].address, strlen(members[i].address) + 1);
     }
     if (!buf_ok(&r->addresses)) {
-        abort(); /* as everywhere where something is applied */
+        abort(); /* apply must not fail on one member only */
     }
     memcpy(r->now, members, count * sizeof *members);
     for (size_t i = 0; i < count; i++) {
@@ -45,7 +45,7 @@ void reconfig_configuration(struct reconfig *r, const struct configuration_membe
     r->leaving_id = 0;
 }
 
-/* The present members and those that the files add to them. False when nobody is to be added. */
+/* The present members and those that the configuration files add. False: nothing to add. */
 static bool target_of_files(const struct reconfig *r, struct configuration_member *ret,
                             size_t *ret_n)
 {
@@ -58,6 +58,7 @@ static bool target_of_files(const struct reconfig *r, struct configuration_membe
         for (size_t k = 0; k < r->n_now; k++) {
             present = ret[k].id == wanted->id ? &ret[k] : present;
         }
+        /* Only this server's own address counts from its file: the files of others may be newer. */
         bool self = wanted->id == (uint64_t)r->ensemble->id;
         if (present == NULL && n < MEMBERS_MAX && r->links.linked(r->links.ctx, wanted->id)) {
             ret[n++] = *wanted;
@@ -108,8 +109,8 @@ static bool caught_up(void *ctx, uint64_t id)
     return reconfig_may_vote(r, id) && replication_caught_up(r->log, id);
 }
 
-/* A removed member goes when it has no clients any more, cannot be reached, or takes too long; one that a withdrawn
- * reconfig added, at once. */
+/* A removed member may go when it has no clients left, is unreachable, or takes too long. A member that a withdrawn
+ * reconfig had added may go at once. */
 static bool may_go(void *ctx, uint64_t id)
 {
     struct reconfig *r = ctx;
@@ -134,7 +135,7 @@ static void begin_step(struct reconfig *r, const struct membership_step *step, i
     }
 }
 
-/* Whether members and target are the same. */
+/* Takes the next step towards the target. Returns whether the members already equal the target. */
 static bool walk(struct reconfig *r, const struct configuration_member *target, size_t n,
                  int64_t now_ms)
 {
@@ -152,6 +153,7 @@ static bool walk(struct reconfig *r, const struct configuration_member *target, 
     } else {
         const struct configuration_member *after =
             configuration_find(step.members, step.count, self);
+        /* A leader cannot take its own vote: it hands the lead over, and the next leader takes this step. */
         bool leaves = step.id == self && (after == NULL || after->role != MEMBER_VOTER);
         rc = leaves ? replication_transfer(r->log, 0)
                     : replication_change(r->log, step.members, step.count);
@@ -163,7 +165,7 @@ static bool walk(struct reconfig *r, const struct configuration_member *target, 
     return false;
 }
 
-/* Gives a reconfig up: whoever asked for it is told, the next one may come. */
+/* Ends a reconfig without success: its client gets the error, and the next reconfig can begin. */
 static void give_up(struct reconfig *r, const struct state_reconfig *asked, int32_t err)
 {
     uint8_t room[32];
@@ -185,7 +187,7 @@ static bool was_listed(void *ctx, uint64_t id)
     return state_config_lists(r->ensemble->service->state, (int64_t)id);
 }
 
-/* Removes the observers that the reconfig added, then gives it up: a change that fails leaves nobody behind. */
+/* Removes the observers that the reconfig added, then ends it, so that a failed change leaves no member behind. */
 static void withdraw(struct reconfig *r, const struct state_reconfig *asked, bool stuck,
                      int64_t now_ms)
 {
@@ -201,7 +203,7 @@ static void withdraw(struct reconfig *r, const struct state_reconfig *asked, boo
     }
 }
 
-/* Whether the step under way has made no progress for too long. */
+/* Whether the current step has made no progress for too long. */
 static bool is_stuck(const struct reconfig *r, int64_t now_ms)
 {
     bool unreachable =
@@ -215,7 +217,7 @@ static void walk_as_asked(struct reconfig *r, const struct state_reconfig *asked
     for (size_t i = 0; i < asked->count; i++) {
         target[i] = member_of_state(&asked->members[i]);
     }
-    r->files = false; /* from now on the ensemble says who belongs to it */
+    r->files = false; /* from now on the log decides the members, not the files */
     bool stuck = is_stuck(r, now_ms);
     if (asked->zxid != 0 && (stuck || r->withdrawn == asked->zxid)) {
         withdraw(r, asked, stuck, now_ms);

@@ -27,7 +27,7 @@ void repair_configuration(struct repair *h, const uint8_t cluster[PEER_CLUSTER_S
     struct error_text problem = {NULL};
     bool same = memcmp(h->kept.cluster, cluster, sizeof h->kept.cluster) == 0;
     if (same && index <= h->kept.index) {
-        return; /* a start applies the older ones again */
+        return; /* at a start, older configurations are applied again */
     }
     int rc = members_file_set(&h->kept, cluster, index, members, n);
     if (rc == 0) {
@@ -91,6 +91,7 @@ enum peer_age repair_age_aside(enum peer_age age)
     return age == PEER_GROWN ? PEER_LOST : age;
 }
 
+/* This server's own vote does not count: its data are damaged, so they prove nothing. */
 bool repair_may_begin(const struct repair *h, bool (*is_linked)(void *ctx, uint64_t id), void *ctx)
 {
     size_t voters = configuration_voters(h->members, h->n_members);
@@ -108,10 +109,11 @@ int repair_put_aside(struct repair *h, int64_t wall_ms, char **ret_text)
     char *name = NULL;
     int rc = damage_put_aside(h->dir, NULL, wall_ms, h->cluster, &name, ret_text);
     if (rc == 0) {
-        log_warn("server", "moved-aside",
-                 "folder=\"%s/%s\" text=\"nothing was deleted: the data come from the others; "
-                 "remove that folder when it is not wanted any more\"",
-                 h->dir, name);
+        log_warn(
+            "server", "moved-aside",
+            "folder=\"%s/%s\" text=\"nothing was deleted; this member receives all data from the others; "
+            "remove that folder when you no longer need it\"",
+            h->dir, name);
     }
     free(name);
     return rc;

@@ -1,12 +1,12 @@
 /*
- * A member whose data are damaged: may the others replace them, and when? Decided from what the others say of themselves
- * (peer_identity); no I/O but the moving aside and the keeping of the members, no clock.
+ * A member with damaged data: may the others replace them, and when? The identities of the other servers decide
+ * (peer_identity). No clock; the only I/O is to move the data aside and to store the members.
  *
- *   damage → WAITING → a majority of the voters, this server not counted, are linked and have their data
+ *   damage → WAITING → a majority of the voters, without this server, is linked and has its data
  *     → the damaged files are moved aside → this server joins, as one with an empty folder does
  *
- * Until then nothing is touched: if more than a minority is damaged, what the folders still hold may be all there is. An
- * ensemble of two never heals by itself: the other has no majority, so nothing could be let in.
+ * Until then nothing is touched: if more than a minority is damaged, these folders may hold the only copy. An ensemble
+ * of two never heals by itself, because the other server alone is no majority and cannot commit the join.
  */
 #ifndef CLUSTER_REPAIR_H
 #define CLUSTER_REPAIR_H
@@ -18,46 +18,45 @@
 struct repair {
     uint64_t id;
     const char *dir; /* data folder; borrowed */
-    /* that count: the kept ones, or the configured ones (borrowed) */
+    /* the members that count: the stored or the configured ones (borrowed) */
     const struct configuration_member *members;
     size_t n_members;
-    /* of the newest configuration that was applied, in this run or an earlier one */
+    /* the newest applied configuration, of this run or an earlier one */
     struct members_file kept;
     bool on;                     /* damage.heal */
-    uint64_t grown[MEMBERS_MAX]; /* servers that have their data, as they said last */
+    uint64_t grown[MEMBERS_MAX]; /* servers that last told that they have their data */
     size_t n_grown;
-    bool wanted; /* the folder's content is not to be used again */
+    bool wanted; /* the content of the folder must not be used again */
     bool cluster_known;
     uint8_t cluster[PEER_CLUSTER_SIZE];
 };
 
-/* Counts the members of the log's configuration, which the folder keeps; if the folder has no record of them, the
- * configured members. */
+/* Counts the members that the folder has stored; without such a record, the configured members. */
 void repair_init(struct repair *h, uint64_t id, bool on, const char *dir,
                  const struct configuration_member *configured, size_t n);
 void repair_finish(struct repair *h);
 
-/* A configuration was applied: it counts from now on, and is kept. */
+/* A configuration was applied: it counts from now on, and is stored. */
 void repair_configuration(struct repair *h, const uint8_t cluster[PEER_CLUSTER_SIZE],
                           uint64_t index, const struct configuration_member *members, size_t n);
 
-/* Whether others alone can be a majority of the voters, and it is not switched off. */
+/* Whether the other voters can be a majority, and the key damage.heal permits it. */
 bool repair_is_possible(const struct repair *h);
 
-/* Damage was found; what is left of the folder says this of its cluster. */
+/* Damage was found; look has what the folder still shows of its cluster. */
 void repair_want(struct repair *h, const struct damage_look *look);
 
-/* Somebody told who he is: in any stage, as damage may be found later. */
+/* A server told its identity. Call it on every server, because damage may be found later. */
 void repair_hello(struct repair *h, const struct peer_identity *who);
 
-/* What a member that steps aside says of itself: its data are out of use, and it does not count for the others' healing. Who
- * has only founded has none to lose, and goes on to count for the founding. */
+/* The age that a member tells while it is aside: its data are out of use, so it does not count for the repair of
+ * others. A server that has only founded has no data to lose, and still counts for the founding. */
 enum peer_age repair_age_aside(enum peer_age age);
 
-/* Whether a majority that has the data is there. */
+/* Whether a majority with data is linked. */
 bool repair_may_begin(const struct repair *h, bool (*is_linked)(void *ctx, uint64_t id), void *ctx);
 
-/* Moves the damaged data of the folder aside and logs that. Errors and *ret_text (free it) as of damage_put_aside; the
+/* Moves the damaged data of the folder aside and logs that. Errors and *ret_text (free it) as damage_put_aside; the
  * caller may try again. */
 int repair_put_aside(struct repair *h, int64_t wall_ms, char **ret_text) CONCLAVE_MUST_USE;
 

@@ -17,7 +17,7 @@ enum {
     TRAILING_ENTRIES = 1024,
     CHANNEL_LOG = 1,
     CHANNEL_ENSEMBLE = 2,
-    ASIDE_MS = 1000, /* until a folder whose log failed is opened again */
+    ASIDE_MS = 1000, /* until a folder is opened again after its log failed */
     ASIDE_MAX_MS = 30000,
     FOUNDING_BEAT_MS = 50,
 };
@@ -37,19 +37,19 @@ struct replica {
     size_t n_founders;
     struct buf founder_text; /* their addresses */
     struct replication_loop *log_loop;
-    struct replication *log; /* of log_loop, NULL until it is open */
+    struct replication *log; /* owned by log_loop; NULL: not open */
     struct peers *peers;
     struct peer_identity identity;
-    int64_t at;                 /* next beat of founding, next try from aside */
-    int64_t aside_wait_ms;      /* before the next try */
-    int64_t tried_ms;           /* when the last one ended, monotonic */
+    int64_t at;                 /* next check while founding, next try while aside */
+    int64_t aside_wait_ms;      /* waits this long before the next try */
+    int64_t tried_ms;           /* when the last try ended, monotonic */
     char *failure;              /* why the log failed */
-    enum replication_role role; /* as told last */
+    enum replication_role role; /* as the log last reported it */
     uint64_t leader;
     bool serve_told;
     bool failed_told;
     bool closing;
-    int parts; /* open: log, peers, and the call that closes them */
+    int parts; /* open parts: log, peers, and the call of replica_close */
     void (*closed)(void *ctx);
     void *closed_ctx;
 };
@@ -88,7 +88,7 @@ static void on_log_closed_aside(void *ctx)
     n->at = replica_now_ms(n) + n->aside_wait_ms;
 }
 
-/* Until the log is open again, which says anew what there is. */
+/* Tells the others that the data are out of use, until the log is open again. */
 static void tell_aside(struct replica *n)
 {
     n->identity.age = repair_age_aside(n->identity.age);
@@ -97,7 +97,7 @@ static void tell_aside(struct replica *n)
     }
 }
 
-/* A member lets the others go on without it, and tries again later. */
+/* Lets the others continue without this member; it tries again later. */
 static void step_aside(struct replica *n, int error, const char *text)
 {
     if (n->stage == NODE_ASIDE || n->closing) {
@@ -105,11 +105,11 @@ static void step_aside(struct replica *n, int error, const char *text)
     }
     n->stage = NODE_ASIDE;
     if (replica_now_ms(n) - n->tried_ms > n->aside_wait_ms) {
-        n->aside_wait_ms = 0; /* it had come back for good */
+        n->aside_wait_ms = 0; /* it had recovered, so the back-off starts again */
     }
     n->aside_wait_ms =
         n->aside_wait_ms == 0 ? ASIDE_MS : backoff_next(n->aside_wait_ms, ASIDE_MAX_MS);
-    n->at = INT64_MAX; /* until the log is closed */
+    n->at = INT64_MAX; /* set when the log is closed */
     free(n->failure);
     n->failure = strdup(text);
     n->ensemble.stats.steps_aside++;
@@ -140,7 +140,7 @@ static void on_log_failed(void *ctx, int error, const char *text)
     }
 }
 
-/* Going on would make the state another than the log says. */
+/* A member that could not apply an entry would have another state than the log describes. */
 static void must_apply(int rc, const char *what, uint64_t index)
 {
     if (rc != 0) {
@@ -152,7 +152,7 @@ static void must_apply(int rc, const char *what, uint64_t index)
 
 /* The log's callbacks */
 
-/* What others are told of our data may have changed. */
+/* The identity that others see may have changed: this member may have data now. */
 static void grow(struct replica *n)
 {
     struct replication_stats stats;
@@ -161,6 +161,7 @@ static void grow(struct replica *n)
         return;
     }
     replication_stats(n->log, &stats);
+    /* The first entry is only the configuration, and every founder has it. */
     if (stats.last_index <= 1) {
         return;
     }
@@ -192,7 +193,7 @@ static void on_skip(void *ctx, uint64_t index, struct slice payload)
 
 static void on_apply_done(void *ctx)
 {
-    (void)ctx; /* the end of the turn sends what was gathered */
+    (void)ctx; /* the end of the turn sends the output */
 }
 
 static int on_snapshot_begin(void *ctx)
@@ -230,7 +231,7 @@ static void serve(struct replica *n)
         return;
     }
     n->serve_told = true;
-    n->service->standing.leads = false; /* until the log says so */
+    n->service->standing.leads = false; /* until the log reports the role */
     if (n->log == NULL) {
         leadership_lose_contact(n->service);
     }
@@ -260,7 +261,7 @@ static void on_role_changed(void *ctx, enum replication_role role, uint64_t lead
     }
 }
 
-/* Links to the members, and to those who are configured and may become some. */
+/* Sets the links: to the members, and to configured servers that may become members. */
 static void set_peers(struct replica *n, const struct configuration_member *members, size_t count)
 {
     size_t most = count + n->n_founders;
@@ -325,7 +326,7 @@ static bool is_linked(void *ctx, uint64_t id)
 static void send_channel(struct replica *n, uint64_t to, uint8_t channel, struct buf *take)
 {
     int rc = n->peers == NULL ? CONCLAVE_EDISCONNECTED : peers_send(n->peers, to, channel, take);
-    (void)rc; /* dropped, counted there; sent again by whoever needs it */
+    (void)rc; /* the peers count dropped messages; the senders repeat them */
 }
 
 static void send_log(void *ctx, uint64_t to, struct buf *message_take)
@@ -486,7 +487,7 @@ static int open_peers(struct replica *n, char **ret_text)
     return 0;
 }
 
-/* The configured members in the log's form. */
+/* Converts the configured members to the log's form. */
 static int list_founders(struct replica *n)
 {
     const struct ensemble_options *e = &n->options->ensemble;
@@ -511,7 +512,7 @@ static int list_founders(struct replica *n)
     return 0;
 }
 
-/* Until the log gives the members, links with the members of the last run, or of the configuration files. */
+/* Until the log names the members, the links go to the members of the last run, or to the configured ones. */
 static int link_members(struct replica *n, char **ret_text)
 {
     int rc = open_peers(n, ret_text);
@@ -572,13 +573,14 @@ static void await_healing(struct replica *n, const struct damage_look *look, con
         peers_set_identity(n->peers, &n->identity);
     }
     n->at = replica_now_ms(n);
-    log_error("server", "damaged",
-              "text=\"%s\" heal=\"when a majority of the others is there, what is damaged is moved "
-              "aside and had from them\"",
-              text);
+    log_error(
+        "server", "damaged",
+        "text=\"%s\" heal=\"when a majority of the others is reachable, this member moves its data "
+        "aside and receives all data from them\"",
+        text);
 }
 
-/* The folder's content is moved aside, and this server joins. */
+/* Moves the folder's content aside and joins the ensemble with an empty folder. */
 static int join_anew(struct replica *n, char **ret_text)
 {
     int rc = repair_put_aside(&n->healing, clock_wall_ms(n->options->clock), ret_text);
@@ -586,8 +588,8 @@ static int join_anew(struct replica *n, char **ret_text)
     return rc == 0 ? open_log(n, true, ret_text) : rc;
 }
 
-/* Opens a folder that is not new; who had one and finds it empty joins. Damage is awaited to be healed,
- * where others can do that. */
+/* Opens a folder that is not new. An emptied folder of a former member joins. A damaged one waits for repair, if other
+ * members can repair it. */
 static int open_folder(struct replica *n, const struct damage_look *look, char **ret_text)
 {
     int rc;
@@ -605,14 +607,14 @@ static int open_folder(struct replica *n, const struct damage_look *look, char *
     return rc;
 }
 
-/* The first look at the folder. */
+/* Looks at the folder before it is opened. */
 static int look_at_folder(struct replica *n, struct damage_look *ret, char **ret_text)
 {
     const char *dir = n->options->data_dir;
     int rc = damage_look(dir, NULL, ret, ret_text);
     if (rc == CONCLAVE_ECORRUPT && repair_is_possible(&n->healing)) {
         ret->healing = false;
-        ret->fresh = false; /* opening it says the same again */
+        ret->fresh = false; /* opening the folder reports the damage again */
         free(*ret_text);
         *ret_text = NULL;
         return 0;
@@ -641,12 +643,13 @@ int replica_open(struct replica *n, char **ret_text)
         return rc;
     }
     if (look.fresh && !look.healing && n->n_founders == 1) {
-        bootstrap_cluster(n->founders, 1, n->identity.cluster); /* nobody to ask */
+        bootstrap_cluster(n->founders, 1, n->identity.cluster); /* no other server to ask */
         rc = open_log(n, false, ret_text);
     } else if (look.fresh && !look.healing) {
         ensemble_expect(&n->ensemble, n->founders, n->n_founders);
         bootstrap_init(&n->founding, n->identity.id, n->founders, n->n_founders);
-        log_info("server", "founding", "members=%zu text=\"an empty folder: asking the others\"",
+        log_info("server", "founding",
+                 "members=%zu text=\"the folder is empty: asking the other servers\"",
                  n->n_founders);
     } else {
         rc = open_folder(n, &look, ret_text);
@@ -657,7 +660,7 @@ int replica_open(struct replica *n, char **ret_text)
     if (rc == 0) {
         rc = link_members(n, ret_text);
     }
-    n->at = replica_now_ms(n); /* serves from the loop */
+    n->at = replica_now_ms(n); /* the loop's next turn calls serve */
     return rc;
 }
 
@@ -666,14 +669,14 @@ int replica_open(struct replica *n, char **ret_text)
 void replica_turn(struct replica *n)
 {
     do {
-        if (n->log_loop != NULL) { /* also while it is closed */
+        if (n->log_loop != NULL) { /* also while it is closing */
             replication_loop_turn(n->log_loop);
         }
     } while (n->peers != NULL && peers_turn(n->peers));
 }
 
-/* The log begins to live while links are up: all that it may have to do with, as who joins has not learnt
- * yet who the members are. */
+/* The log opens while links are already up: reports these links to it. A server that joins does not know the members
+ * yet, so all possible ones count. */
 static void tell_links(struct replica *n)
 {
     for (size_t i = 0; i < n->n_founders + n->healing.n_members; i++) {
@@ -710,7 +713,7 @@ static void found(struct replica *n)
     tell_links(n);
 }
 
-/* What could not be opened is tried again later. */
+/* The folder could not be opened: tries again later. */
 static void stay_aside(struct replica *n, int error, char *text)
 {
     n->stage = NODE_RUNNING;
@@ -746,7 +749,7 @@ static void come_back(struct replica *n)
     if (rc != 0) {
         stay_aside(n, rc, text);
     } else if (n->stage == NODE_RUNNING) {
-        came_back(n, "the log takes writes again");
+        came_back(n, "the log accepts writes again");
     }
 }
 
@@ -764,11 +767,11 @@ static void heal(struct replica *n)
     if (rc != 0) {
         stay_aside(n, rc, text);
     } else {
-        came_back(n, "empty: all data are to come from the others");
+        came_back(n, "the folder is empty now: receiving all data from the others");
     }
 }
 
-/* Whether the state is one that the ensemble had, if only that of its beginning. */
+/* Whether the state is one that the ensemble had at some time, so that read-only clients may see it. */
 static bool is_readable(const struct replica *n)
 {
     return n->stage == NODE_FOUNDING ||
@@ -783,7 +786,7 @@ void replica_tick(struct replica *n)
     if (replica_now_ms(n) >= n->at) {
         switch (n->stage) {
         case NODE_FOUNDING:
-            serve(n); /* clients are told to wait, operators what for */
+            serve(n); /* clients get the answer to wait, operators the reason */
             found(n);
             break;
         case NODE_ASIDE:
@@ -869,11 +872,11 @@ void replica_close(struct replica *n, void (*cb)(void *ctx), void *ctx)
     n->closing = true;
     n->closed = cb;
     n->closed_ctx = ctx;
-    n->parts++; /* this call */
+    n->parts++; /* for this call */
     n->ensemble.replication = NULL;
     n->reconfig.log = NULL;
     n->snapshots.log = NULL;
-    n->log = NULL; /* the turns of log_loop go on until it is closed */
+    n->log = NULL; /* log_loop still needs its turns until it is closed */
     if (n->log_loop != NULL && n->stage != NODE_ASIDE) {
         replication_loop_close(n->log_loop, on_log_closed, n);
     }
@@ -920,13 +923,13 @@ const char *replica_why_not_ready(const struct replica *n)
         return "waiting for the other members";
     }
     if (n->stage == NODE_ASIDE) {
-        return "stepped aside: the log takes no writes";
+        return "stepped aside: the log accepts no writes";
     }
     if (n->stage == NODE_DAMAGED) {
-        return "its data are damaged: waiting for a majority of the others";
+        return "the data are damaged: waiting for a majority of the others";
     }
     if (n->log != NULL && n->identity.age == PEER_LOST) {
-        return "without data: waiting for a leader to let it in";
+        return "no data: waiting for a leader to admit this server";
     }
     if (n->service->standing.leaving) {
         return "removed from the ensemble by a reconfig";

@@ -1,4 +1,4 @@
-/* What a server is told at its start: from zoo.cfg and the command line (zoo_cfg.h), or by a test. */
+/* The options of a server: from zoo.cfg and the command line (zoo_cfg.h), or from a test. */
 #ifndef CLUSTER_SERVER_OPTIONS_H
 #define CLUSTER_SERVER_OPTIONS_H
 
@@ -11,22 +11,22 @@
 
 struct server_options {
     const char *data_dir;      /* data folder; created when missing */
-    struct net_address listen; /* client port; port 0 takes a free one, host "" every interface */
-    int backlog;               /* connections that the kernel keeps for us */
+    struct net_address listen; /* client port; port 0: a free one, host "": every interface */
+    int backlog;               /* backlog of listen(2) */
     int64_t server_id;         /* as in state/members/members.h */
     struct client_limits limits;
-    /* writes between snapshots (snapCount), at random from half of it up */
+    /* writes between snapshots (snapCount): a random number between half of it and it */
     uint64_t snapshot_writes;
     size_t snapshot_log_bytes; /* or log bytes between them */
     int snapshots_kept;
     size_t segment_bytes; /* preallocated size of a log segment */
-    bool sync;            /* false: acknowledged writes may be lost when the machine fails */
+    bool sync;            /* false: acknowledged writes may be lost if the machine fails */
     bool skip_acl;        /* every client may do everything */
     struct digest_rules digest;
-    const char *users_file; /* of those who may authenticate by digest; NULL: anybody may */
-    bool plain;             /* `listen` counts; false with a secure port alone */
-    bool secure;            /* there is a port for TLS alone: `listen_secure` */
-    bool unified;           /* `listen` takes TLS as well */
+    const char *users_file; /* users who may authenticate by digest; NULL: no list */
+    bool plain;             /* `listen` counts; false with only a secure port */
+    bool secure;            /* there is a TLS-only port: `listen_secure` */
+    bool unified;           /* `listen` accepts TLS, too */
     struct net_address listen_secure;
     struct tls_settings tls;  /* with secure or unified */
     bool tls_reload;          /* read the certificate files again when they change */
@@ -37,18 +37,18 @@ struct server_options {
     bool local_sessions;
     bool local_upgrading;
     bool close_acls; /* as in struct service_options */
-    bool core_dumps; /* the process may leave one, with keys and passwords in it */
-    bool seccomp;    /* the process gives up system calls that a server has no use for */
-    bool local_only; /* members trust each other because all are on this machine */
+    bool core_dumps; /* core dumps are allowed; they contain keys and passwords */
+    bool seccomp;    /* the process gives up system calls that a server does not need */
+    bool local_only; /* members trust each other, because all are on this machine */
     struct ttl_collector_options collector;
     const struct sasl_options *login; /* NULL: no SASL */
-    bool audit;                       /* lines of who did what */
+    bool audit;                       /* write audit lines */
     const char *audit_file;           /* NULL: stderr */
     struct ensemble_options ensemble;
     const struct clock_source *clock;
 };
 
-/* What Apache ZooKeeper would do without keys, on 127.0.0.1:2181 in ./conclave-data. */
+/* The defaults of Apache ZooKeeper, but on 127.0.0.1:2181 and in ./conclave-data. */
 struct server_options server_options_default(void);
 
 #endif

@@ -13,7 +13,7 @@ enum {
     SIGN_BYTES = 8 + 4,
 };
 
-/* How much longer a time of `ms` may be by another server's clock. */
+/* By how much a time of `ms` may be longer on another server's clock. */
 static int64_t drift_ms(int64_t ms)
 {
     return ms / DRIFT_PART + ROUNDING_MS;
@@ -65,7 +65,7 @@ int64_t session_reports_interval_ms(const struct ensemble *e)
     return ms < INTERVAL_MAX_MS ? ms : INTERVAL_MAX_MS;
 }
 
-/* A server that reports */
+/* On a server that reports */
 
 struct composing {
     struct buf *message;
@@ -86,7 +86,7 @@ static void send_report(struct ensemble *e)
     struct buf message;
     struct composing composing = {&message, now_ms(e)};
     if (r->generation != e->service->generation) {
-        begin_life(e); /* the record was made anew */
+        begin_life(e); /* a replaced state has a new record of sessions */
     }
     buf_init(&message, 0);
     buf_append_u8(&message, ENSEMBLE_REPORT);
@@ -120,7 +120,7 @@ void session_reports_acknowledged(struct ensemble *e, uint64_t from, struct slic
     if (life != r->life || r->generation != e->service->generation || e->replication == NULL) {
         return;
     }
-    /* Also when another leads by now: a majority knew of none when it was asked. */
+    /* Valid even if another server leads by now: when the sender asked, a majority knew of no newer leader. */
     session_tracker_reported(e->service->sessions, number);
     leadership_contact(e->service, sent_ms);
     if (from == e->leader) {
@@ -129,7 +129,7 @@ void session_reports_acknowledged(struct ensemble *e, uint64_t from, struct slic
     }
 }
 
-/* The leader */
+/* On the leader */
 
 static struct reporter *find_reporter(const struct session_reports *r, uint64_t id)
 {
@@ -147,7 +147,7 @@ static struct reporter *add_reporter(struct session_reports *r, uint64_t id)
         size_t cap = r->cap_reporters == 0 ? 8 : 2 * r->cap_reporters;
         struct reporter *grown = realloc(r->reporters, cap * sizeof *grown);
         if (grown == NULL) {
-            return NULL; /* it reports again */
+            return NULL; /* out of memory: the server will report again */
         }
         r->reporters = grown;
         r->cap_reporters = cap;
@@ -156,7 +156,7 @@ static struct reporter *add_reporter(struct session_reports *r, uint64_t id)
     return &r->reporters[r->n_reporters++];
 }
 
-/* When a server that L has not heard of in this life may have sent its last answer. */
+/* When a server that has not reported in this life may have sent its last answer, at the latest. */
 static int64_t unheard_ms(const struct ensemble *e)
 {
     int64_t grace_ms = e->service->limits.tick_ms;
@@ -185,7 +185,7 @@ static bool read_report(struct wire_reader *reader, struct report *ret)
            wire_left(reader) % SIGN_BYTES == 0;
 }
 
-/* The sessions that a server may have answered in the life that is over. */
+/* The sessions that a server may have answered in an earlier life. */
 struct life_end {
     const struct ensemble *e;
     int64_t owner;
@@ -201,8 +201,8 @@ static void end_life_of(void *ctx, const struct state_session *session)
     }
 }
 
-/* A server's life is over, as it began another, `now` at the latest: its sessions may have been answered until then, or until
- * it had no contact any more. Those that it did not have in that life are left as they are. */
+/* A server has begun another life, at `now` at the latest. Until then, or until it lost contact, it may have answered
+ * its sessions. Sessions that it got after that life are left as they are. */
 static void end_life(const struct ensemble *e, const struct reporter *p, int64_t now)
 {
     int64_t contact_ms = p->heard_ms + p->grace_ms + drift_ms(p->grace_ms);
@@ -213,7 +213,7 @@ static void end_life(const struct ensemble *e, const struct reporter *p, int64_t
     state_session_each(e->service->state, end_life_of, &end);
 }
 
-/* The first report of a life. */
+/* Handles the first report of a life. */
 static void begin_reporter(const struct ensemble *e, struct reporter *p, const struct report *r,
                            bool known)
 {
@@ -236,7 +236,7 @@ static void begin_reporter(const struct ensemble *e, struct reporter *p, const s
     };
 }
 
-/* Until when all that the server answered is in this report and those before it. */
+/* The time until which this report and earlier ones contain all answers of the server. */
 static int64_t complete_until(const struct ensemble *e, const struct reporter *p,
                               const struct report *r, int64_t now)
 {
@@ -260,7 +260,7 @@ void session_reports_take(struct ensemble *e, uint64_t from, struct slice bytes)
         return;
     }
     if (e->role != REPLICATION_LEADER || e->replication == NULL) {
-        return; /* it reports again, to whom it knows then */
+        return; /* the server will report again, to the leader that it then knows */
     }
     struct reporter *p = find_reporter(&e->reports, from);
     bool known = p != NULL;
@@ -281,6 +281,7 @@ void session_reports_take(struct ensemble *e, uint64_t from, struct slice bytes)
     p->heard_own_ms = session_tracker_own_ms(e->service->sessions, now);
     p->complete_ms = complete_until(e, p, &r, now);
     p->sent_ms = later(p->sent_ms, r.name.sent_ms);
+    /* At most one round per server: a report that arrives meanwhile waits for the next one. */
     if (p->asked.number != 0) {
         p->next = r.name;
     } else {
@@ -348,12 +349,12 @@ int64_t session_reports_expiry_wait(struct ensemble *e, int64_t owner, int64_t h
     if (left_ms <= 0) {
         return 0;
     }
-    /* A server may be late only: the longer it is silent, the less often it is looked for. */
+    /* The report may only be late. The longer the server is silent, the less often the leader checks. */
     int64_t again_ms = later(session_reports_interval_ms(e) / 2 + 1, now - last_ms);
     return again_ms < left_ms ? again_ms : left_ms;
 }
 
-/* Beats */
+/* Regular work */
 
 void session_reports_tell(struct ensemble *e)
 {

@@ -4,6 +4,7 @@
 
 static void plan(struct snapshot_schedule *s)
 {
+    /* At random, so that the members of an ensemble do not take their snapshots at the same time. */
     uint64_t half = s->writes / 2;
     s->at = s->service->stats.applied + half + random_below(half > 0 ? half : 1) + 1;
 }
@@ -27,7 +28,7 @@ void snapshot_schedule_applied(struct snapshot_schedule *s, uint64_t generation)
 {
     struct replication_stats stats;
     if (s->service->generation != generation) {
-        s->at = 0; /* the log holds the whole state now: it is to be short again */
+        s->at = 0; /* the log now contains a whole state: a snapshot makes it short again */
     }
     if (s->log == NULL || s->service->stats.applied < s->at) {
         return;
@@ -63,7 +64,7 @@ int snapshot_schedule_begin(struct snapshot_schedule *s)
     return rc;
 }
 
-/* Of a state that has been replaced the rest cannot be written any more. */
+/* The rest of a snapshot cannot be written after its state was replaced. */
 static bool is_void(const struct snapshot_schedule *s)
 {
     return s->generation != s->service->generation;

@@ -1,10 +1,10 @@
-/* Accepts connections of other servers and decides which of them may be linked, from their hello. */
+/* Accepts connections from other servers, and decides by the hello which of them may have a link. */
 #include "cluster/links/peer_internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { NEWCOMERS_MAX = 64 /* linked one way, though no members */ };
+enum { NEWCOMERS_MAX = 64 /* servers that connected, but are not members */ };
 
 static bool cluster_is_known(const struct peer_identity *who)
 {
@@ -12,14 +12,14 @@ static bool cluster_is_known(const struct peer_identity *who)
     return memcmp(who->cluster, zero, sizeof zero) != 0;
 }
 
-/* Servers that both have a cluster must have the same. */
+/* Two servers that both have a cluster must have the same one. */
 bool clusters_differ(const struct peer_identity *a, const struct peer_identity *b)
 {
     return cluster_is_known(a) && cluster_is_known(b) &&
            memcmp(a->cluster, b->cluster, PEER_CLUSTER_SIZE) != 0;
 }
 
-/* Tells who is there; the callee may have changed everything. */
+/* Tells the owner about a hello. The callback may change everything, also free the peer. */
 static void peers_tell_hello(struct peers *p, struct peer *peer, const struct peer_identity *who)
 {
     struct peer_identity copy = *who;
@@ -29,7 +29,7 @@ static void peers_tell_hello(struct peers *p, struct peer *peer, const struct pe
     p->callbacks.hello(p->callbacks.ctx, &copy);
 }
 
-/* An answer that we cannot take. */
+/* Ends a connection of ours because its answer is not acceptable. */
 static void peer_reject(struct peers *p, struct peer *peer, const char *why)
 {
     struct conn *out = peer->out;
@@ -46,8 +46,8 @@ static void peers_on_answer(struct peers *p, struct conn *c, const struct hello 
     struct peer *peer = conn_peer(c);
     char why[PEER_PROBLEM_MAX];
     if (h->version != HELLO_VERSION) {
-        snprintf(why, sizeof why, "it speaks version %u of the link, we speak %u", h->version,
-                 (unsigned)HELLO_VERSION);
+        snprintf(why, sizeof why, "it uses version %u of the link protocol, this server uses %u",
+                 h->version, (unsigned)HELLO_VERSION);
         peer_reject(p, peer, why);
         return;
     }
@@ -72,7 +72,7 @@ static void peers_on_answer(struct peers *p, struct conn *c, const struct hello 
     p->changed = true;
 }
 
-/* Whether the certificate of who connected is for the server that it says it is. */
+/* Whether the certificate of the other side is for the server that its hello names. */
 static bool peers_host_fits(const struct peers *p, const struct peer *peer, const struct conn *c,
                             const struct hello *h)
 {
@@ -99,7 +99,7 @@ static size_t peers_count_newcomers(const struct peers *p)
     return n;
 }
 
-/* What speaks against a hello before anybody is told of it. */
+/* The reason to refuse a hello, found before the owner learns of it. */
 static enum hello_reason peers_judge(const struct peers *p, const struct conn *c,
                                      const struct hello *h)
 {
@@ -116,7 +116,7 @@ static enum hello_reason peers_judge(const struct peers *p, const struct conn *c
     if (!peers_host_fits(p, peer, c, h)) {
         return HELLO_BAD_HOST;
     }
-    /* Another run of the same server comes only after the end of the one before. */
+    /* Another nonce is another run of that server. It is accepted only after the previous run has been silent. */
     if (peer != NULL && peer->in != NULL && peer->nonce != h->nonce &&
         peers_now(p) - conn_heard_ms(peer->in) < p->silence_ms) {
         return HELLO_BAD_TWICE;
@@ -153,7 +153,7 @@ static void peers_on_caller(struct peers *p, struct conn *c, const struct hello 
         return;
     }
     if (peer->in != NULL) {
-        peer_cut(p, peer); /* it would not come again if its side of the link still stood */
+        peer_cut(p, peer); /* it connects again only because its side of the link ended */
     }
     struct hello answer = {
         .version = HELLO_VERSION, .from = p->me, .to = h->from.id, .nonce = p->nonce};

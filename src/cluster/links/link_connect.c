@@ -1,4 +1,4 @@
-/* Connects to the other members, again after a pause when a link ends, and reports links that are up or down. */
+/* Connects to the other members, with a pause after each failure, and reports links that come up or go down. */
 #include "cluster/links/peer_internal.h"
 
 #include "base/backoff.h"
@@ -72,7 +72,7 @@ void peers_tell_refused(struct peers *p, const struct conn *c, const char *why)
     if (conn_is_out(c)) {
         net_address_format(a, text);
     } else {
-        snprintf(text, sizeof text, "%s", a->host); /* its port is another each time */
+        snprintf(text, sizeof text, "%s", a->host); /* without the port, which changes each time */
     }
     if (refusals_add(&p->refusals, text, why, peers_now(p), peers_on_untold, p)) {
         p->callbacks.refused(p->callbacks.ctx, text, why, 1);
@@ -96,8 +96,7 @@ void peer_drop_out(struct peer *peer)
     }
 }
 
-/* Ends both directions: one without the other would look alive to one side only. An attempt to
- * connect goes on. */
+/* Ends both directions, because one alone would look alive to one side only. An attempt to connect continues. */
 void peer_cut(struct peers *p, struct peer *peer)
 {
     struct conn *in = peer->in;
@@ -112,7 +111,7 @@ void peer_cut(struct peers *p, struct peer *peer)
     p->changed = true;
 }
 
-/* When to try again: soon, then less and less often; never all at the same time. */
+/* When to try again: with growing pauses, and with jitter so that servers do not try at the same time. */
 void peer_plan_retry(struct peers *p, struct peer *peer, bool foul)
 {
     int64_t wait = foul ? PEER_RETRY_MAX_MS : peer->retry_ms;
@@ -121,18 +120,18 @@ void peer_plan_retry(struct peers *p, struct peer *peer, bool foul)
     p->changed = true;
 }
 
-/* There is news of it: try now. */
+/* There is a sign that the peer is up: tries now. */
 void peer_hurry(struct peers *p, struct peer *peer)
 {
     if (peer->out != NULL && !conn_is_connected(peer->out)) {
-        peer_drop_out(peer); /* the kernel may be waiting with its next packet */
+        peer_drop_out(peer); /* the kernel may wait long before its next SYN */
     }
     peer->retry_ms = PEER_RETRY_MIN_MS;
     peer->retry_at_ms = peers_now(p);
     p->changed = true;
 }
 
-/* What is told */
+/* Reports to the owner */
 
 static void peer_tell(struct peers *p, struct peer *peer)
 {
@@ -209,11 +208,11 @@ void peers_arm(struct peers *p)
     int64_t wait = at > peers_now(p) ? at - peers_now(p) : 0;
     p->timer_at_ms = peers_now(p) + wait;
     if (uv_timer_start(&p->timer, peers_on_timer, (uint64_t)wait, 0) != 0) {
-        abort(); /* only a closing timer refuses */
+        abort(); /* fails only for a closing timer */
     }
 }
 
-/* Tells what became different, and does what follows from it. At the end of each event. */
+/* Reports changes to the owner and does what follows from them. Called at the end of each event. */
 void peers_settle(struct peers *p)
 {
     if (p->settling || !p->changed || p->closing) {
@@ -222,6 +221,7 @@ void peers_settle(struct peers *p)
     p->settling = true;
     while (p->changed && !p->closing) {
         p->changed = false;
+        /* A callback may change links again, so the loop runs until nothing changes. */
         LIST_FOREACH (it, &p->all) {
             if (!p->closing) {
                 peer_tell(p, CONTAINER_OF(it, struct peer, node));
@@ -236,7 +236,7 @@ void peers_settle(struct peers *p)
     }
 }
 
-/* Ends that come by themselves */
+/* Connections that end */
 
 void peers_on_ended(void *ctx, struct conn *c, const char *why, bool foul)
 {
@@ -277,7 +277,7 @@ static void peers_tick(struct peers *p, bool late)
     LIST_FOREACH (it, &p->all) {
         struct peer *peer = CONTAINER_OF(it, struct peer, node);
         if (peer->in != NULL && late) {
-            conn_forgive(peer->in); /* it was us who did not listen */
+            conn_forgive(peer->in); /* this server did not run, so the peer may have sent */
         }
         if (peer->in != NULL && peers_now(p) - conn_heard_ms(peer->in) > p->silence_ms) {
             peer_note(peer, "it was silent for too long");
@@ -292,7 +292,7 @@ static void peers_expire(struct peers *p)
     struct conn *c;
     while (!p->closing && (c = conns_oldest(&p->conns)) != NULL &&
            conn_begun_ms(c) + HANDSHAKE_MS <= peers_now(p)) {
-        conn_give_up(c, "it took too long to say who it is");
+        conn_give_up(c, "it did not identify itself in time");
     }
 }
 
@@ -300,7 +300,7 @@ static void peers_on_timer(uv_timer_t *timer)
 {
     struct peers *p = timer->data;
     bool late = peers_now(p) - p->timer_at_ms > p->silence_ms / 2;
-    p->changed = true; /* the timer is to be set again in any case */
+    p->changed = true; /* so that peers_settle always sets the timer again */
     if (late || p->ping_at_ms <= peers_now(p)) {
         p->ping_at_ms = peers_now(p) + p->silence_ms / PEER_PINGS;
         p->settling = true;

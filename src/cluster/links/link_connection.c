@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum {
-    READ_ROOM = 256 * 1024, /* a peer may send much */
-    LINGER_MS = 1000,       /* for a reason to arrive */
+    READ_ROOM = 256 * 1024, /* a peer may send a snapshot */
+    LINGER_MS = 1000,       /* time for the reason to arrive at the other side */
     WHY_MAX = TLS_TEXT_MAX + 64,
 };
 
@@ -25,15 +25,15 @@ enum conn_stage {
 struct conn {
     struct list node; /* in settings.conns */
     struct conn_settings *settings;
-    struct connector *connector; /* while connecting */
-    struct stream *stream;       /* from then on */
+    struct connector *connector; /* only while connecting */
+    struct stream *stream;       /* after that */
     enum conn_stage stage;
     bool out;
-    bool gated; /* frames are not let through yet */
+    bool gated; /* frames wait for conn_let_through */
     void *peer;
     struct net_address address;
-    struct hello mine;          /* out: what is said */
-    struct tls_context *client; /* out, while connecting */
+    struct hello mine;          /* out: our hello */
+    struct tls_context *client; /* out: only while connecting */
     struct buf queue;
     int64_t begun_ms;
     int64_t heard_ms;
@@ -56,7 +56,7 @@ static struct conn *conn_create(struct conn_settings *s)
     return c;
 }
 
-/* The drawing in the header. */
+/* As the drawing in the header. */
 static const uint16_t CONN_NEXT[] = {
     [CONN_CONNECTING] =
         TRANSITION_TO(CONN_SECURING) | TRANSITION_TO(CONN_ASKING) | TRANSITION_TO(CONN_OVER),
@@ -116,7 +116,7 @@ void conn_close(struct conn *c)
     }
 }
 
-/* The list is in the order of their beginnings. */
+/* New connections are appended, so the list is ordered by age. */
 struct conn *conns_oldest(const struct conn_settings *s)
 {
     LIST_FOREACH (it, &s->conns) {
@@ -220,7 +220,7 @@ static void conn_on_refusal(struct conn *c, struct slice rest)
         conn_fail(c, "its refusal is malformed", true);
         return;
     }
-    snprintf(why, sizeof why, "refused us: %s", hello_reason_text(reason));
+    snprintf(why, sizeof why, "it refused this server: %s", hello_reason_text(reason));
     conn_fail(c, why, true);
 }
 
@@ -240,7 +240,7 @@ static void conn_on_control(struct conn *c, const struct peer_frame *f)
     } else if (reads && kind == CONTROL_AGE && age_read(rest, &now) == 0) {
         c->settings->events->age(c->settings->ctx, c, &now);
     } else if (!reads || kind != CONTROL_PING) {
-        conn_fail(c, "it broke the protocol of the link", true);
+        conn_fail(c, "it broke the link protocol", true);
     }
 }
 
@@ -257,12 +257,13 @@ static size_t conn_on_data(void *owner, struct slice bytes)
             break;
         }
         if (rc < 0) {
-            conn_fail(c, "it does not speak the protocol of the link", true);
+            conn_fail(c, "it does not use the link protocol", true);
         } else if (f.channel == 0) {
             conn_on_control(c, &f);
         } else if (c->out || c->stage != CONN_READY) {
-            conn_fail(c, "it broke the protocol of the link", true);
+            conn_fail(c, "it broke the link protocol", true);
         } else if (c->gated) {
+            /* The owner does not know yet that the link is up: the frame stays in the stream's buffer. */
             rest = before;
             stream_pause(c->stream);
             break;
@@ -309,14 +310,14 @@ static void conn_on_ended(void *owner, int error)
     struct stream *s = c->stream;
     const char *problem = stream_tls_problem(s);
     char why[WHY_MAX];
-    /* Of the end before a hello nobody can say more. */
+    /* Before a hello there is no better reason than the error of the socket. */
     snprintf(why, sizeof why, "%s",
              problem != NULL ? problem
              : error != 0    ? uv_strerror(error)
                              : "it closed the connection");
     conn_over(c, why, problem != NULL);
     if (problem != NULL) {
-        stream_finish(s, LINGER_MS); /* so that the alert arrives */
+        stream_finish(s, LINGER_MS); /* so that the TLS alert arrives */
     } else {
         stream_close(s);
     }
@@ -393,7 +394,7 @@ struct conn *conn_connect(struct conn_settings *s, const struct net_address *to,
     return c;
 }
 
-/* Small things */
+/* Accessors */
 
 void conn_set_peer(struct conn *c, void *peer)
 {

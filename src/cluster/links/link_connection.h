@@ -1,11 +1,11 @@
 /*
- * One connection of a link, in either direction: TLS, the hello and its answer, then frames one
- * way. Who may be linked is the owner's decision.
+ * One connection of a link, in either direction: TLS, the hello and its answer, then frames in one direction. The owner
+ * decides which servers may have a link.
  *
  *     out:  CONNECTING ──> SECURING ──> SAYING ──answer──> READY (writes frames)
  *     in:                  SECURING ──> ASKING ──hello───> READY (reads frames)
  *
- * Any state ends in OVER: by conn_close, or after `ended` was told. The owner sets the time limits.
+ * Every state ends in OVER: by conn_close, or after the callback `ended`. The owner sets the time limits.
  */
 #ifndef CLUSTER_LINKS_LINK_CONNECTION_H
 #define CLUSTER_LINKS_LINK_CONNECTION_H
@@ -17,87 +17,86 @@
 struct conn;
 
 struct conn_events {
-    /* The first frame was a hello. In: answer with conn_welcome or conn_refuse. Out: call
-     * conn_close, or it is READY. */
+    /* The first frame was a hello. In: answer with conn_welcome or conn_refuse. Out: the connection is READY, unless
+     * you call conn_close. */
     void (*hello)(void *ctx, struct conn *c, const struct hello *h);
 
-    /* In, READY: the sender is another than before. Its id is that of the hello. */
+    /* In, READY: the identity of the sender changed. Its id is still that of the hello. */
     void (*age)(void *ctx, struct conn *c, const struct peer_identity *now);
 
-    /* In, READY, let through. */
+    /* In, READY, after conn_let_through. */
     void (*frame)(void *ctx, struct conn *c, const struct peer_frame *f);
 
-    /* It is over, by the other side or by a fault. foul: it was refused, or refused us, or broke
-     * the rules; `why` is one line. */
+    /* The connection ended, by the other side or by an error. foul: one side refused the other, or the other side broke
+     * the rules. `why` is one line. */
     void (*ended)(void *ctx, struct conn *c, const char *why, bool foul);
 
-    /* The last call for c. */
+    /* The last callback for c. */
     void (*freed)(void *ctx);
 };
 
-/* What all connections of an owner share; must outlive them, its TLS contexts need not. */
+/* What all connections of an owner share. It must outlive them; its TLS contexts need not. */
 struct conn_settings {
     uv_loop_t *loop;
     struct stream_buffer *read_buffer;
     struct tls_context *server; /* NULL: no TLS */
-    struct worker *worker; /* does the handshakes of those that connect to us; NULL: the loop */
+    struct worker *worker; /* thread for TLS handshakes of accepted connections; NULL: the loop */
     struct tls_context *client;
     bool verify_hosts;
     const struct conn_events *events;
     void *ctx;
-    struct list conns; /* all that are not freed */
+    struct list conns; /* all that are not freed yet */
 };
 
-/* Connects to `to`, number `first` of the addresses its name has, and says h then. NULL when memory
- * is out. */
+/* Connects to `to`, starting with address number `first` of its name, and then sends h. NULL: out of memory. */
 struct conn *conn_connect(struct conn_settings *s, const struct net_address *to, unsigned first,
                           const struct hello *h);
 
-/* Takes over an accepted stream. NULL when memory is out or it is gone already. */
+/* Takes over an accepted stream. NULL: out of memory, or the stream has ended. */
 struct conn *conn_accept(struct conn_settings *s, struct stream *stream_take);
 
-/* Where the owner keeps what c belongs to; NULL at first. */
+/* A pointer of the owner; NULL at first. */
 void conn_set_peer(struct conn *c, void *peer);
 void *conn_peer(const struct conn *c);
 
 bool conn_is_out(const struct conn *c);
 bool conn_is_ready(const struct conn *c);
-bool conn_is_connected(const struct conn *c); /* TCP is through */
+bool conn_is_connected(const struct conn *c); /* TCP is connected */
 int64_t conn_begun_ms(const struct conn *c);  /* on the loop's clock */
-int64_t conn_heard_ms(const struct conn *c);  /* the newest bytes */
-void conn_forgive(struct conn *c);            /* as if bytes had come now */
+int64_t conn_heard_ms(const struct conn *c);  /* when the newest bytes came */
+void conn_forgive(struct conn *c);            /* acts as if bytes came now */
 
-/* In: the address it comes from; out: the one it goes to. */
+/* In: the address of the other side; out: the address that it connects to. */
 const struct net_address *conn_address(const struct conn *c);
 
-/* Whether its verified certificate is for the host. */
+/* Whether the verified certificate of the other side is for the host. */
 bool conn_is_for(const struct conn *c, const char *host);
 
-/* In, within `hello`. */
+/* In, only within the callback `hello`. */
 void conn_welcome(struct conn *c, const struct hello *answer);
 void conn_refuse(struct conn *c, enum hello_reason reason);
 
-/* In: frames of other channels than 0 wait until this call. */
+/* In: frames wait until this call, except those of channel 0. */
 void conn_let_through(struct conn *c);
 
-/* Out, READY: frames are appended to it, and leave with conn_flush. */
+/* Out, READY: append frames here; conn_flush sends them. */
 struct buf *conn_queue(struct conn *c);
 void conn_flush(struct conn *c);
 size_t conn_queued(const struct conn *c);
 
-/* Ends it without `ended`; its memory goes with `freed`, perhaps within this call. */
+/* Ends the connection without `ended`. `freed` follows, perhaps within this call. */
 void conn_close(struct conn *c);
 
-/* The oldest of those that are neither ready nor over; NULL when there is none. */
+/* The oldest connection that is neither READY nor OVER; NULL: none. */
 struct conn *conns_oldest(const struct conn_settings *s);
 
-/* The same of those that come from others, and how many they are. */
+/* The oldest such connection that was accepted, and the number of these. */
 struct conn *conns_oldest_stranger(const struct conn_settings *s, size_t *ret_count);
 
-/* Ends it with `ended`: it took too long, or made room. Not when it is ready or over. */
+/* Ends a connection that took too long, or that must make room, and calls `ended`. It must not be READY or OVER. */
 void conn_give_up(struct conn *c, const char *why);
 
-/* Ends all of them at once, also those that are over and linger. */
+/* Ends all at once, also those that linger after their end. */
 void conns_abort(struct conn_settings *s);
 
 #endif

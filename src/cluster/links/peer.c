@@ -13,8 +13,8 @@
 
 enum {
     SILENCE_MS = 800,
-    STRANGERS_MAX = 64, /* in the handshake; of more, the oldest goes */
-    SECURING_NICE = 5,  /* of the thread that does their handshakes: consensus goes first */
+    STRANGERS_MAX = 64, /* connections in the handshake; beyond it the oldest is closed */
+    SECURING_NICE = 5,  /* nice value of the thread for handshakes: consensus goes first */
     BACKLOG = 128,
 };
 
@@ -77,21 +77,21 @@ static void peers_on_accepted(void *ctx, struct stream *stream)
     size_t strangers;
     struct conn *oldest = conns_oldest_stranger(&p->conns, &strangers);
     if (strangers >= STRANGERS_MAX) {
-        /* Servers are through in a moment; who is still here is none. */
-        conn_give_up(oldest, "too many at once that do not say who they are");
+        /* A server identifies itself within moments; the oldest connection is probably none. */
+        conn_give_up(oldest, "too many connections that do not identify themselves");
     }
     if (p->closing) {
         stream_close(stream);
         return;
     }
-    (void)conn_accept(&p->conns, stream); /* without memory it is closed */
-    p->changed = true;                    /* it has a time limit */
+    (void)conn_accept(&p->conns, stream); /* out of memory: it is closed */
+    p->changed = true;                    /* the new connection has a time limit */
     peers_settle(p);
 }
 
 static void peers_on_not_accepted(void *ctx, int error)
 {
-    /* Out of descriptors or memory: the other side tries again. */
+    /* Out of descriptors or memory: the other side will try again. */
 }
 
 /* Begin and end */
@@ -144,11 +144,12 @@ static int peers_secure(struct peers *p, const struct peer_options *o, char **re
     struct slice secret = SLICE_NULL;
     if (o->security == PEER_SECURITY_SECRET) {
         if (o->secret.len < PEER_SECRET_MIN) {
-            return peers_text(ret_text, CONCLAVE_EINVAL,
-                              "the secret of the cluster is shorter than %d bytes: take more",
-                              PEER_SECRET_MIN);
+            return peers_text(
+                ret_text, CONCLAVE_EINVAL,
+                "the secret of the cluster is shorter than %d bytes: use a longer one",
+                PEER_SECRET_MIN);
         }
-        /* Whoever listens in can try guesses: each costs what this costs. */
+        /* An eavesdropper can check guesses offline; the costly derivation slows each guess down. */
         if (scrypt_stretch(o->secret, "conclave: secret of the servers of an ensemble", key) != 0) {
             return CONCLAVE_ENOMEM;
         }
@@ -198,10 +199,11 @@ static int peers_listen(struct peers *p, const struct peer_options *o, char **re
         }
         if (rc != 0) {
             net_address_format(&o->listen[i], text);
-            return peers_text(ret_text, rc, "peer port %s: %s: %s", text, uv_strerror(detail),
-                              rc == CONCLAVE_EBUSY
-                                  ? "another program has it: end that, or change the server.N line"
-                                  : "correct the server.N line of this server");
+            return peers_text(
+                ret_text, rc, "peer port %s: %s: %s", text, uv_strerror(detail),
+                rc == CONCLAVE_EBUSY
+                    ? "another program uses it: stop that program, or change the server.N line"
+                    : "correct the server.N line of this server");
         }
     }
     return 0;
@@ -214,7 +216,7 @@ int peers_open(uv_loop_t *loop, const struct peer_options *o,
     *ret_text = NULL;
     assert(o->identity.id != 0 && o->n_listen <= PEER_LISTENERS_MAX);
     if (p == NULL || (p->conns.read_buffer = stream_buffer_create()) == NULL ||
-        uv_timer_init(loop, &p->timer) != 0) { /* which cannot fail */
+        uv_timer_init(loop, &p->timer) != 0) { /* uv_timer_init cannot fail */
         free(p);
         return CONCLAVE_ENOMEM;
     }
@@ -280,7 +282,7 @@ void peers_close(struct peers *p, void (*cb)(void *ctx), void *ctx)
     conns_abort(&p->conns);
 }
 
-/* What the owner says */
+/* Calls of the owner */
 
 bool peers_address(const struct peers *p, size_t i, struct net_address *ret)
 {
@@ -291,7 +293,7 @@ bool peers_address(const struct peers *p, size_t i, struct net_address *ret)
     return true;
 }
 
-/* Has the rest done from the loop. */
+/* Lets the loop do the rest. */
 static void peers_wake(struct peers *p)
 {
     p->changed = true;
@@ -316,7 +318,7 @@ void peers_set_identity(struct peers *p, const struct peer_identity *identity)
         if (peer->out_ready) {
             age_append(conn_queue(peer->out), identity);
         } else {
-            peer_drop_out(peer); /* it may have said what is no longer so */
+            peer_drop_out(peer); /* its hello may contain the old identity */
             peer_hurry(p, peer);
         }
     }
@@ -357,7 +359,7 @@ static void peer_take_plan(struct peers *p, struct peer *peer)
         peer->n_hosts = peer->next_n_hosts;
         peer->next_hosts = NULL;
         if (!peer->out_ready) {
-            peer_drop_out(peer); /* it may go to an address that is no longer right */
+            peer_drop_out(peer); /* it may use an old address */
             peer_hurry(p, peer);
         }
         peer->member = true;
@@ -386,7 +388,7 @@ int peers_set_members(struct peers *p, const struct peer_member *members, size_t
         }
     }
     if (!p->closing) {
-        peers_wake(p); /* also to forget those that were added in vain */
+        peers_wake(p); /* also after an error: it removes peers that were just added */
     }
     return rc;
 }
@@ -401,7 +403,7 @@ static int peer_queue(struct peer *peer, uint8_t channel, const struct buf *byte
         return CONCLAVE_EBUSY;
     }
     if (!buf_ok(bytes) || buf_reserve(queue, FRAME_HEADER + bytes->len) != 0) {
-        queue->failed = false; /* what stands in it is whole */
+        queue->failed = false; /* the queue still holds whole frames */
         return CONCLAVE_ENOMEM;
     }
     frame_append_header(queue, channel, bytes->len);
@@ -446,7 +448,7 @@ bool peers_turn(struct peers *p)
     return told;
 }
 
-/* Figures */
+/* Statistics */
 
 bool peers_linked(const struct peers *p, uint64_t id)
 {

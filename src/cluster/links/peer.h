@@ -1,18 +1,18 @@
 /*
- * Authenticated links between the servers of an ensemble: who is there, and frames of bytes in
- * both directions. Knows nothing of what the bytes mean.
+ * Authenticated links between the servers of an ensemble: which servers are there, and frames of bytes in both
+ * directions. This room does not know the meaning of the bytes.
  *
- *     me ──connect──> peer   frames from me          one TCP connection per direction: what is
- *     me <──accept─── peer   frames from the peer    accepted is only read, save for the handshake
+ *     me ──connect──> peer   frames from me          one TCP connection per direction: after the handshake,
+ *     me <──accept─── peer   frames from the peer    an accepted connection is only read
  *
- * Both sides prove who they are before a byte of a frame is looked at: by a shared secret (TLS 1.3
- * with an external PSK) or by certificates (mutual TLS). Then each says its id, its cluster and how
- * old it is. A link is up while both connections stand; the end of either, or silence, ends both,
- * and they are made anew. Frames arrive whole and in order as long as a link is up, or not at all.
+ * Both sides authenticate before a byte of a frame is read: by a shared secret (TLS 1.3 with an external PSK) or by
+ * certificates (mutual TLS). Then each sends its id, its cluster and its age. A link is up while both connections are
+ * up. The end of either, or silence, ends both, and both are made again. While a link is up, frames arrive whole and in
+ * order; otherwise they do not arrive.
  *
- * Limits: a frame has 64 MiB at most; a queue takes nothing new from 16 MiB on; 64 strangers in
- * the handshake, which lasts at most 2 s. All functions belong to the loop's thread. The process must not
- * die of SIGPIPE.
+ * Limits: a frame has at most 64 MiB; a queue of 16 MiB or more accepts nothing new; at most 64 connections are in the
+ * handshake, which lasts at most 2 s. Call all functions in the loop's thread. The process must ignore or block
+ * SIGPIPE.
  */
 #ifndef CLUSTER_LINKS_PEER_H
 #define CLUSTER_LINKS_PEER_H
@@ -32,14 +32,14 @@ enum {
     PEER_CLUSTER_SIZE = 16,
     PEER_FRAME_MAX = 64 << 20,
     PEER_QUEUE_MAX = 16 << 20,
-    PEER_SECRET_MIN = 16, /* bytes of a secret that is worth the name */
+    PEER_SECRET_MIN = 16, /* least bytes of a secret */
 };
 
 enum peer_age {
     PEER_FRESH,   /* an empty folder; cluster all zero */
     PEER_FOUNDED, /* the log has only the founding entry */
-    PEER_GROWN,   /* more than that */
-    PEER_LOST, /* a member that has not, or cannot use, what it had: others have it; cluster all zero: unknown */
+    PEER_GROWN,   /* the log has more entries */
+    PEER_LOST, /* a member that lost its data or cannot use them; others have them; cluster all zero: unknown */
 };
 
 struct peer_identity {
@@ -49,22 +49,22 @@ struct peer_identity {
 };
 
 enum peer_security {
-    PEER_SECURITY_NONE, /* only where nobody else can reach the addresses: on loopback */
+    PEER_SECURITY_NONE, /* only for addresses that other machines cannot reach: loopback */
     PEER_SECURITY_SECRET,
     PEER_SECURITY_CERTIFICATES,
 };
 
 struct peer_options {
-    const struct net_address *listen; /* where peers connect to; port 0 takes a free one */
+    const struct net_address *listen; /* addresses for peers; port 0: a free one */
     size_t n_listen;
     struct peer_identity identity; /* of this server */
-    const char *host;              /* the name that peers know this server by; NULL: none */
+    const char *host;              /* the host name by which peers know this server; NULL: none */
     enum peer_security security;
     struct slice secret; /* with SECRET; PEER_SECRET_MIN bytes or more */
-    /* with CERTIFICATES; `server` and `peer` are not read */
+    /* with CERTIFICATES; the fields `server` and `peer` are ignored */
     const struct tls_settings *certificates;
-    bool verify_hosts; /* with CERTIFICATES: they must be for the member's host, by SAN */
-    int silence_ms;    /* after which a link that says nothing is dead; 0: 800 */
+    bool verify_hosts; /* with CERTIFICATES: their SAN must name the member's host */
+    int silence_ms;    /* after this silence a link is dead; 0: 800 */
 };
 
 /* A server to connect to. Several addresses of one server are several hosts. */
@@ -76,67 +76,64 @@ struct peer_member {
 
 struct peers;
 
-/* Calls come from the loop, never from inside a function of this file except peers_turn. A callee
- * may call every function but peers_turn and peers_reload. */
+/* Callbacks come from the loop, never from inside a function of this file, except peers_turn. A callback may call every
+ * function but peers_turn and peers_reload. */
 struct peer_callbacks {
     void *ctx;
 
-    /* Up: frames can be sent, and will be received, both ways. Down: at once when either direction
-     * ends; what was sent and had not left is lost. */
+    /* Up: frames can be sent and will be received. Down: called at once when either direction ends; frames that were
+     * queued but not sent are lost. */
     void (*link)(void *ctx, uint64_t id, bool up);
 
     /*
-     * Somebody who proved the secret or a certificate said who it is, or that it changed. Also told
-     * of those that are then refused because they are of another cluster, and of ids that are no
-     * members: a newcomer. Not told of who claims our own id. May come more than once per link.
+     * A server that authenticated told its identity, or a change of it. Also called for servers that are then refused
+     * because of another cluster, and for ids that are not members: new servers. Not called for a server that claims
+     * our own id. May be called more than once per link.
      */
     void (*hello)(void *ctx, const struct peer_identity *who);
 
-    /* A frame; only while the link is up. The bytes are good until it returns. */
+    /* A frame; only while the link is up. The bytes are valid until the callback returns. */
     void (*message)(void *ctx, uint64_t from, uint8_t channel, struct slice bytes);
 
-    /* Somebody was refused, or refused us (address is then the one that we connect to, with its
-     * port): told at once, and again once a minute per address: then reason is NULL, and count is
-     * how many more it were. reason is one line, without quotes or control characters. */
+    /* We refused a server, or it refused us (then address is the one that we connect to, with its port). Called at
+     * once, and then once a minute per address with reason NULL and the number of further refusals in count. reason is
+     * one line, without quotes or control characters. */
     void (*refused)(void *ctx, const char *address, const char *reason, uint64_t count);
 };
 
 /*
- * Binds the addresses and accepts from the loop's next turn on. Copies options, but for the strings
- * of `certificates`. 0, or an
- * error with *ret_text (free it) saying what and what to do: CONCLAVE_EINVAL (a bad secret or
- * certificate), CONCLAVE_ERESOLVE, CONCLAVE_EBUSY (port in use), CONCLAVE_EIO, CONCLAVE_ENOMEM
- * (*ret_text may be NULL). After an error the loop must be run until it has closed all handles.
+ * Binds the addresses, and accepts from the loop's next turn on. Copies options, except the strings of `certificates`.
+ * 0, or an error with *ret_text (free it; may be NULL after CONCLAVE_ENOMEM), which says what happened and what to do:
+ * CONCLAVE_EINVAL (a bad secret or certificate), CONCLAVE_ERESOLVE, CONCLAVE_EBUSY (port in use), CONCLAVE_EIO,
+ * CONCLAVE_ENOMEM. After an error run the loop until all handles are closed.
  */
 int peers_open(uv_loop_t *loop, const struct peer_options *options,
                const struct peer_callbacks *callbacks, struct peers **ret,
                char **ret_text) CONCLAVE_MUST_USE;
 
-/* Address number i that it is bound to, numeric; false when there is none. */
+/* Bound address number i, numeric; false: there is none. */
 bool peers_address(const struct peers *p, size_t i, struct net_address *ret);
 
-/* What this server is from now on; its id cannot change. Told to everybody connected; links to
- * another cluster end. */
+/* Changes the identity of this server, but not its id. All connected servers are told; links to another cluster end. */
 void peers_set_identity(struct peers *p, const struct peer_identity *identity);
 
 /*
- * Whom to connect to; this server itself is skipped. Links to others end; one whose hosts changed
- * stays. Copies. 0, CONCLAVE_EINVAL (an id twice or no host), or CONCLAVE_ENOMEM; nothing is changed
- * then.
+ * Sets the servers to connect to; this server itself is skipped. Links to others end; a link whose hosts changed stays.
+ * Copies. 0, CONCLAVE_EINVAL (a duplicate id or no host), or CONCLAVE_ENOMEM; after an error nothing has changed.
  */
 int peers_set_members(struct peers *p, const struct peer_member *members,
                       size_t n) CONCLAVE_MUST_USE;
 
-/* Reads the certificate files again, for connections made from now on. 0, CONCLAVE_EINVAL with
- * `why`, or CONCLAVE_ENOMEM; things stay as they are then. */
+/* Reads the certificate files again, for new connections. 0, CONCLAVE_EINVAL with `why`, or CONCLAVE_ENOMEM; after an
+ * error the old ones stay in use. */
 int peers_reload(struct peers *p, char why[TLS_TEXT_MAX]) CONCLAVE_MUST_USE;
 
-/* Queues a frame; channel is 1 to 255. Takes the bytes in any case. 0, CONCLAVE_EDISCONNECTED,
- * CONCLAVE_EBUSY (the queue is full), CONCLAVE_ETOOBIG or CONCLAVE_ENOMEM: dropped. */
+/* Queues a frame; channel is 1 to 255. Always takes the bytes. 0, or CONCLAVE_EDISCONNECTED, CONCLAVE_EBUSY (the queue
+ * is full), CONCLAVE_ETOOBIG or CONCLAVE_ENOMEM: the frame was dropped. */
 int peers_send(struct peers *p, uint64_t to, uint8_t channel, struct buf *take) CONCLAVE_MUST_USE;
 
-/* Writes the queued bytes, with one system call per link; the owner calls it at the end of each turn of the loop. True:
- * it called the owner back, and the owner may have queued more. */
+/* Writes the queued bytes, with one system call per link. Call it at the end of each turn of the loop. True: it called
+ * callbacks, and they may have queued more. */
 bool peers_turn(struct peers *p);
 
 bool peers_linked(const struct peers *p, uint64_t id);
@@ -144,28 +141,27 @@ bool peers_linked(const struct peers *p, uint64_t id);
 /* Bytes of frames queued for a peer that the kernel has not taken. */
 size_t peers_queued(const struct peers *p, uint64_t id);
 
-/* Ends all links, tells nobody, calls cb when all is closed; p is gone then. Takes NULL without a
- * call. */
+/* Ends all links without callbacks; calls cb when all is closed; p is freed by then. NULL does nothing. */
 void peers_close(struct peers *p, void (*cb)(void *ctx), void *ctx);
 
 struct peer_stats {
     uint64_t id;
     bool linked;
-    bool connected;       /* our connection to it stands */
-    bool accepted;        /* its connection to us stands */
+    bool connected;       /* our connection to it is up */
+    bool accepted;        /* its connection to us is up */
     uint64_t links;       /* how often the link came up */
-    uint64_t frames_sent; /* taken for sending */
-    uint64_t bytes_sent;  /* of them, with their headers */
+    uint64_t frames_sent; /* accepted for sending */
+    uint64_t bytes_sent;  /* bytes of these frames with headers */
     uint64_t frames_received;
     uint64_t bytes_received;
-    uint64_t dropped;    /* frames that were not taken */
+    uint64_t dropped;    /* frames that were not accepted */
     size_t queued;       /* bytes */
-    int64_t changed_ms;  /* for how long it has been up or down */
-    const char *problem; /* why the last attempt to connect failed; NULL: none did */
+    int64_t changed_ms;  /* time since the link came up or went down */
+    const char *problem; /* why the last attempt to connect failed; NULL: it did not */
 };
 
-/* Fills up to `cap` rows, by id, one per member but this server. Returns how many members there
- * are. Borrowed texts are good until the loop runs. */
+/* Fills up to `cap` rows in the order of ids, one per member except this server. Returns the number of members.
+ * Borrowed texts are valid until the loop runs. */
 size_t peers_stats(const struct peers *p, struct peer_stats *out, size_t cap);
 
 /* Connections that were refused since the start. */

@@ -17,7 +17,7 @@ const char *hello_reason_text(unsigned reason)
         HELLO_REASON_MAP(HELLO_REASON_TEXT)
 #undef HELLO_REASON_TEXT
     };
-    return reason < HELLO_REASONS ? texts[reason] : "for a reason that this version does not know";
+    return reason < HELLO_REASONS ? texts[reason] : "a reason that this version does not know";
 }
 
 int frame_take(struct slice *bytes, size_t max, struct peer_frame *ret)
@@ -71,7 +71,7 @@ void hello_append(struct buf *out, const struct hello *h)
     *at++ = (uint8_t)h->from.age;
     put_be64(at, h->nonce);
     at += 8;
-    *at++ = (uint8_t)host; /* a host has less than NET_HOST_MAX bytes */
+    *at++ = (uint8_t)host; /* a host is shorter than NET_HOST_MAX */
     memcpy(at, h->host, host);
     control_append(out, CONTROL_HELLO, bytes, HELLO_FIXED + host);
 }
@@ -110,7 +110,7 @@ static bool cluster_is_zero(const uint8_t cluster[PEER_CLUSTER_SIZE])
     return memcmp(cluster, zero, sizeof zero) == 0;
 }
 
-/* Who is fresh has no cluster, who has data has one, who lost them may know it. */
+/* A fresh server has no cluster, a server with data has one, and a server that lost its data may know its cluster. */
 static int identity_read(const uint8_t *cluster, uint8_t age, struct peer_identity *ret)
 {
     if (age > PEER_LOST || (age != PEER_LOST && cluster_is_zero(cluster) != (age == PEER_FRESH))) {
