@@ -10,30 +10,30 @@
 #include <sys/resource.h>
 
 enum {
-    LINGER_MS = 1000,          /* for the peer to close after us */
+    LINGER_MS = 1000,          /* time for the client to close its side */
     DESCRIPTORS_RESERVED = 64, /* for the log, the loop and the operator */
     SUBJECT_MAX = 4096,        /* of a client's certificate */
     SECURING_THREADS = 2,
-    SECURING_NICE = 5, /* of these threads: consensus goes first */
+    SECURING_NICE = 5, /* nice value of these threads: consensus goes first */
 };
 
-#define PROGRESS_NS (INT64_C(100) * 1000000) /* between two looks at who takes what we send */
+#define PROGRESS_NS (INT64_C(100) * 1000000) /* interval between two looks at which clients read */
 
 struct client {
     struct connection connection;
     struct stream *stream;
     struct client_port *port;
-    struct client_address *address; /* whose socket it is; NULL: memory was out */
+    struct client_address *address; /* address of the client; NULL: out of memory */
     struct list node;               /* in port.clients, until its connection is finished */
-    struct list securing; /* in port.securing, until its handshake is done or its connection is */
-    size_t unsent;        /* bytes on their way at the last look, see port_note_progress */
-    bool tls_failed;      /* the reason is on its way to the peer */
+    struct list securing; /* in port.securing, until the handshake or the connection ends */
+    size_t unsent;        /* bytes not sent yet at the last look, see port_note_progress */
+    bool tls_failed;      /* the alert is on its way to the client */
     char peer[NET_TEXT_MAX];
 };
 
 struct door {
     struct client_port *port;
-    struct listener *listener; /* NULL: not there, or stopped */
+    struct listener *listener; /* NULL: no such door, or stopped */
     enum client_door which;
 };
 
@@ -43,23 +43,23 @@ struct client_port {
     struct door doors[PORT_DOORS];
     int listeners;           /* not closed yet */
     struct tls_context *tls; /* for new connections; NULL: none */
-    bool unified;            /* the client door is for both kinds */
-    struct worker worker;    /* does the handshakes, while `working` */
+    bool unified;            /* the client door accepts both kinds */
+    struct worker worker;    /* threads for handshakes, while `working` */
     bool working;
     bool worker_closing;
     struct list securing;     /* clients in the handshake, oldest first */
-    size_t securing_count;    /* of them */
-    struct rates handshakes;  /* of addresses */
+    size_t securing_count;    /* their number */
+    struct rates handshakes;  /* handshakes per address */
     struct refusals refusals; /* of TLS, for the log */
-    struct list clients;      /* with a living connection */
-    size_t sockets;           /* not closed yet, also without connection */
+    struct list clients;      /* clients with an open connection */
+    size_t sockets;           /* open sockets, also without connection */
     size_t connections_max;
     struct client_port_stats stats;
     void (*closed)(void *ctx);
     void *closed_ctx;
     int64_t progress_at_ns; /* when port_note_progress is due */
-    bool stopped;           /* nothing is read any more */
-    bool closing;           /* p goes with the last socket and listener */
+    bool stopped;           /* the server reads nothing any more */
+    bool closing;           /* p is freed with the last socket and listener */
     unsigned linger_ms;
 };
 
@@ -125,7 +125,7 @@ static void client_on_sent(void *owner)
     connection_output_added(&cl->connection);
 }
 
-/* TLS handshakes: each costs a thread a millisecond or more, before the client is authenticated */
+/* TLS handshakes: each costs a thread a millisecond or more, before the client has authenticated. */
 
 static void client_end_securing(struct client *cl)
 {
@@ -135,7 +135,7 @@ static void client_end_securing(struct client *cl)
     }
 }
 
-/* The oldest handshake that waits for its peer; NULL when all wait for our threads. */
+/* The oldest handshake that waits for its client; NULL: all wait for our threads. */
 static struct client *port_slowest_peer(const struct client_port *p)
 {
     LIST_FOREACH (it, &p->securing) {
@@ -147,7 +147,7 @@ static struct client *port_slowest_peer(const struct client_port *p)
     return NULL;
 }
 
-/* NULL, or why the client may not begin a handshake. */
+/* NULL, or the reason why the client may not begin a handshake. */
 static const char *port_begin_securing(struct client_port *p, struct client *cl)
 {
     const struct client_limits *l = &p->service->limits;
@@ -155,7 +155,7 @@ static const char *port_begin_securing(struct client_port *p, struct client *cl)
     client_address_name(stream_peer(cl->stream)->host, address);
     if (!rates_take(&p->handshakes, address, l->address_handshakes_max, l->address_handshakes_max,
                     clock_monotonic_ns(p->service->clock))) {
-        return "too many TLS handshakes of this address: maxTlsHandshakesPerSecondPerAddress";
+        return "too many TLS handshakes from this address: maxTlsHandshakesPerSecondPerAddress";
     }
     if (p->securing_count >= l->handshakes_max) {
         struct client *slowest = port_slowest_peer(p);
@@ -165,7 +165,7 @@ static const char *port_begin_securing(struct client_port *p, struct client *cl)
         client_end_securing(slowest);
         p->service->metrics->conclave_refused_tls_handshakes++;
         connection_drop(&slowest->connection,
-                        "its TLS handshake made room for another: maxTlsHandshakes");
+                        "its TLS handshake was the slowest of too many: maxTlsHandshakes");
     }
     list_push_back(&p->securing, &cl->securing);
     p->securing_count++;
@@ -181,7 +181,7 @@ static bool client_refusal_is_told(struct client *cl, const char *problem)
            service_may_log(p->service);
 }
 
-/* Whether the client may begin a handshake; says so in the log, once a minute, if not. */
+/* Whether the client may begin a handshake. If not, logs the reason, once a minute. */
 static bool client_may_secure(struct client *cl)
 {
     const char *refusal = port_begin_securing(cl->port, cl);
@@ -206,7 +206,7 @@ static bool client_on_securing(void *owner)
     return false;
 }
 
-/* The certificate was verified: its subject is who the client is. */
+/* The certificate is verified: its subject becomes an id of the client. */
 static void client_on_secured(void *owner)
 {
     struct client *cl = owner;
@@ -219,7 +219,7 @@ static void client_on_secured(void *owner)
     stream_peer_subject(cl->stream, &subject);
     if (!buf_ok(&subject) ||
         (subject.len > 0 && connection_add_certificate(c, buf_slice(&subject)) != 0)) {
-        connection_drop(c, "the subject of the client's certificate is too long, or out of memory");
+        connection_drop(c, "the subject of the client's certificate is too long, or memory is out");
     }
     buf_finish(&subject);
 }
@@ -275,8 +275,7 @@ static void client_leave(struct client *cl)
     connection_finish(&cl->connection);
 }
 
-/* Brings the socket in line with its connection. May free nothing but the connection's own
- * memory. */
+/* Brings the socket in line with its connection. It frees only the memory of the connection itself. */
 static void client_update(struct client *cl)
 {
     struct connection *c = &cl->connection;
@@ -295,7 +294,7 @@ static void client_update(struct client *cl)
         return;
     }
     if (c->stage == CONNECTION_CLOSING) {
-        /* All of it, also to a slow reader: the linger is for the peer to close after us, not for that. */
+        /* Also a slow reader gets all of it: the linger begins only after that. */
         if (c->out.len == 0 && (c->sending == 0 || cl->port->closing)) {
             client_leave(cl);
             stream_finish(cl->stream, cl->port->closing ? cl->port->linger_ms : LINGER_MS);
@@ -332,7 +331,7 @@ static const char *port_limit(struct client_port *p, struct client *cl)
     }
     if (address_max > 0 && cl->address->sockets > address_max) {
         p->service->metrics->conclave_refused_connections_address++;
-        return "too many connections of this address: maxClientCnxns";
+        return "too many connections from this address: maxClientCnxns";
     }
     return p->stopped ? "the server is stopping" : NULL;
 }
@@ -444,7 +443,7 @@ void client_port_set_tls(struct client_port *p, struct tls_context *context, boo
         p->working = worker_init(&p->worker, p->loop, &options) == 0;
         if (!p->working) {
             log_error("server", "no-handshake-threads",
-                      "effect=\"TLS handshakes take time from consensus\"");
+                      "effect=\"TLS handshakes run on the loop thread and delay consensus\"");
         }
     }
     tls_context_release(p->tls);
@@ -476,8 +475,8 @@ bool client_port_address(const struct client_port *p, enum client_door door,
     return true;
 }
 
-/* Who takes what we send is alive, also while nothing is read from him because too much is unsent:
- * his pings stand behind it. */
+/* A client that reads what we send is alive. Its pings may wait behind too much unsent output, because the server then
+ * stops reading from it. */
 static void port_note_progress(struct client_port *p)
 {
     if (p->service->now_ns < p->progress_at_ns) {
@@ -494,7 +493,7 @@ static void port_note_progress(struct client_port *p)
     }
 }
 
-/* Runs in every turn and is due rarely; a turn comes with every beat of the service. */
+/* Runs in every turn, but is rarely due. Each beat of the service causes a turn, so it is never late. */
 static void port_tick_refusals(struct client_port *p)
 {
     int64_t now_ms = p->service->now_ns / 1000000;
@@ -503,7 +502,8 @@ static void port_tick_refusals(struct client_port *p)
     }
 }
 
-/* Whoever keeps the most goes first, until the others are within the limit. Whether anyone goes. */
+/* Closes the connections that keep the most memory, until the rest is within the limit. Returns whether it closed
+ * one. */
 static bool port_relieve(struct client_port *p)
 {
     bool any = false;
@@ -524,7 +524,7 @@ static bool port_relieve(struct client_port *p)
         any = true;
         kept -= account_buffers(&most->account);
         p->service->metrics->conclave_slow_clients_cut++;
-        connection_drop(most, "it kept the most when all unread answers and unfinished requests "
+        connection_drop(most, "it kept the most memory when unread answers and unfinished requests "
                               "passed maxBufferBytes");
     }
     return any;
@@ -541,8 +541,8 @@ void client_port_turn(struct client_port *p)
             struct connection *c = CONTAINER_OF(node, struct connection, dirty);
             client_update(CONTAINER_OF(c, struct client, connection));
         }
-    } while (port_relieve(p)); /* answers that did not leave count, too */
-    port_check_gone(p);        /* when nothing was left to close, no callback comes */
+    } while (port_relieve(p)); /* unsent answers count, too */
+    port_check_gone(p);        /* if nothing was left to close, no callback follows */
 }
 
 static void port_on_listener_closed(void *ctx)

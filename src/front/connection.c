@@ -12,12 +12,12 @@
 enum {
     REPLY_ERR_AT = 4 + 4 + 8, /* length, xid, zxid */
     REPLY_RECORD_AT = 4 + 4 + 8 + 4,
-    WAITING_KEEP = 65536, /* bytes already answered that may stand before the waiting ones */
+    WAITING_KEEP = 65536, /* answered bytes that may stay in front of the waiting ones */
     SESSION_REQUEST_MAX = 4096,
-    ADDRESS_SHARES = 8, /* most requests of an address, as a multiple of those left for others */
+    ADDRESS_SHARES = 8, /* limit of an address, as a multiple of the requests left for others */
 };
 
-/* At which service_tick closes it, unless it has left the list. */
+/* After this deadline service_tick closes the connection, unless it has left the list. */
 static void connection_set_deadline(struct connection *c)
 {
     struct service *s = c->service;
@@ -142,7 +142,7 @@ void connection_close_after_output(struct connection *c)
     if (c->stage != CONNECTION_CLOSED) {
         c->stage = CONNECTION_CLOSING;
     }
-    if (list_empty(&c->handshaking)) { /* its peer may never read what is still to be sent */
+    if (list_empty(&c->handshaking)) { /* the client may never read the rest of the output */
         connection_set_deadline(c);
     }
     c->input_ended = true;
@@ -155,7 +155,7 @@ static bool connection_is_open(const struct connection *c)
     return c->stage != CONNECTION_CLOSING && c->stage != CONNECTION_CLOSED;
 }
 
-/* Closes a connection that was sent away once no answer is outstanding. */
+/* Closes a connection that was sent away, once no answer is outstanding. */
 static void connection_go_if_sent_away(struct connection *c)
 {
     if (c->sent_away && c->pending_count == 0 && connection_is_open(c)) {
@@ -170,7 +170,7 @@ void connection_send_away(struct connection *c)
     connection_go_if_sent_away(c);
 }
 
-/* `reason` counts it, too; may be NULL. */
+/* Counts in `reason`, too, unless it is NULL. */
 static void connection_throttle(struct connection *c, uint64_t *reason)
 {
     if (!list_empty(&c->throttled)) {
@@ -190,8 +190,8 @@ bool connection_has_room(const struct connection *c, size_t more)
            account_buffers(&s->account) + more <= s->limits.buffers_max;
 }
 
-/* Whether its unfinished request is read on although there is no room. One of each address is: if all waited for each
- * other's, none would come to its end. */
+/* Whether the server reads the rest of its unfinished request although there is no room. Each address has one such
+ * connection: if all waited for each other's memory, no request would end. */
 static bool connection_reads_on(struct connection *c)
 {
     struct client_address *a = c->address;
@@ -202,8 +202,8 @@ static bool connection_reads_on(struct connection *c)
     return a->reads_on == c;
 }
 
-/* A connection that keeps more than it is free to waits while its address or all connections are near their
- * limits. The peer decides when that ends, so the wait has a deadline. */
+/* A connection that keeps more than CONNECTION_BUFFERS_FREE waits while its address or all connections are near their
+ * limits. The client decides when that ends, so the wait has a deadline. */
 static bool connection_waits_for_memory(struct connection *c)
 {
     bool over = account_buffers(&c->account) > CONNECTION_BUFFERS_FREE &&
@@ -229,8 +229,8 @@ static bool connection_waits_for_memory(struct connection *c)
     return true;
 }
 
-/* Requests beyond the connection's share: it, and its address, leave room for the others, however many
- * there are. Somebody alone has half of what all may have, an address alone 8 of 9 parts. */
+/* Whether the connection or its address has more than its share of requests in progress. The share leaves room for all
+ * others: a lone connection gets half of the limit, a lone address 8 of 9 parts. */
 static bool connection_over_share(const struct connection *c)
 {
     const struct service *s = c->service;
@@ -276,7 +276,7 @@ void connection_output_added(struct connection *c)
         return;
     }
     if (c->out.len > CONNECTION_BUFFERS_FREE) {
-        connection_count_output(c); /* less is counted when it was sent, in the same turn */
+        connection_count_output(c); /* small output is counted after sending, in the same turn */
     }
     connection_set_dirty(c);
 }
@@ -317,7 +317,7 @@ void connection_reply_end(struct connection *c, size_t place)
     connection_output_added(c);
 }
 
-/* Requests were answered: what ZooKeeper's updateStatsForResponse keeps. */
+/* Counts answered requests as ZooKeeper's updateStatsForResponse does. */
 static void connection_measure(struct connection *c, bool write, int64_t latency_ns, unsigned count)
 {
     struct connection_stats *stats = &c->stats;
@@ -338,7 +338,7 @@ static void connection_measure(struct connection *c, bool write, int64_t latency
     stats->answered += count;
 }
 
-/* Which request was answered last. xids below 0 are the protocol's own. */
+/* Records the last answered request. xids below 0 belong to the protocol. */
 static void connection_note(struct connection *c, int32_t type, int32_t xid, int64_t zxid)
 {
     c->stats.last_type = type;
@@ -391,14 +391,14 @@ void connection_forget(struct connection *c, struct pending *entry)
 {
     connection_pop(c, entry);
     if (c->stage == CONNECTION_CREATING) {
-        connection_drop(c, "the server starts anew");
+        connection_drop(c, "the server reset its state");
     }
 }
 
 void connection_write(struct connection *c, const struct command *command, int32_t xid)
 {
     struct service *s = c->service;
-    size_t bytes = command->ids.items.len + command->body.len; /* both go into the log */
+    size_t bytes = command->ids.items.len + command->body.len; /* both are part of the log entry */
     struct pending *entry = pipeline_pending(&s->pipeline, &c->account, bytes, s->now_ns);
     if (entry == NULL) {
         connection_drop(c, "out of memory");
@@ -409,26 +409,26 @@ void connection_write(struct connection *c, const struct command *command, int32
     int rc = pipeline_write(&s->pipeline, command, clock_wall_ms(s->clock), entry);
     if (rc != 0) {
         pipeline_release(&s->pipeline, entry);
-        connection_drop(c, rc == CONCLAVE_ENOMEM ? "out of memory" : "the log takes no writes");
+        connection_drop(c, rc == CONCLAVE_ENOMEM ? "out of memory" : "the log accepts no writes");
         return;
     }
     c->reconfiguring = command->type == WIRE_RECONFIG;
     connection_push(c, entry);
 }
 
-/* What the answer would take now, or more. What waits is answered at one go, whether the peer reads or not, so
- * it counts as output before it is. Behind a long list nothing more is read until it is answered. */
+/* The size of the answer now, or more. Waiting requests are answered at once, even if the client does not read, so
+ * their answers count as output before they exist. After a request for a long list the server reads nothing until it is
+ * answered. */
 static size_t connection_reply_bytes(const struct connection *c, const struct request *r)
 {
     size_t bound = state_reply_bound(c->service->state, c->session_id, r->type, r->body);
     size_t len = bound == STATE_REPLY_LONG ? c->service->limits.output_pause
                  : bound > r->body.len     ? bound
-                                           : r->body.len; /* as much when it is refused */
+                                           : r->body.len; /* a refusal needs this, too */
     return REPLY_RECORD_AT + len;
 }
 
-/* Keeps a request that must not overtake what is before it, or waits for its group to be
- * confirmed. */
+/* Keeps a request that must not overtake earlier ones, or that waits until its group is confirmed. */
 static void connection_wait(struct connection *c, const struct request *r, uint64_t group)
 {
     struct service *s = c->service;
@@ -452,7 +452,7 @@ static void connection_wait(struct connection *c, const struct request *r, uint6
     connection_push(c, entry);
 }
 
-/* Forgets the bodies that were answered: all when none waits, else when they are many. */
+/* Drops answered bodies: all if none waits, otherwise only if they are many. */
 static void connection_trim_waiting(struct connection *c, uint64_t done)
 {
     size_t front = (size_t)(done - c->waiting_base);
@@ -484,8 +484,7 @@ static void connection_answer(struct connection *c, const struct request_row *ro
     }
 }
 
-/* What the head of the queue waits for tells the connection: a write by its entry, a group of reads
- * by this list. */
+/* Makes sure that the connection is resumed: a write is resumed by its entry, a group of reads by this list. */
 static void connection_await(struct connection *c, const struct pending *head)
 {
     if (!head->write && list_empty(&c->confirming)) {
@@ -493,8 +492,8 @@ static void connection_await(struct connection *c, const struct pending *head)
     }
 }
 
-/* Answers what waits at the head of the queue, up to the next write; with `proof`, a write of the queue whose
- * turn in the log has come, all that is in front of it. */
+/* Answers the requests at the head of the queue, up to the next write. With `proof`, a write of this queue that is
+ * about to be applied, also reads in front of it that wait to be confirmed. */
 static void connection_drain(struct connection *c, const struct pending *proof)
 {
     uint64_t done = c->waiting_base;
@@ -505,7 +504,7 @@ static void connection_drain(struct connection *c, const struct pending *proof)
             break;
         }
         if (c->out.len + c->sending > c->service->limits.output_max) {
-            /* What it asked for grew while it waited. */
+            /* The requested data grew while the request waited. */
             connection_drop(c, "the answers to its pipelined reads passed the limit");
             break;
         }
@@ -538,7 +537,7 @@ void connection_precede(struct connection *c, const struct pending *entry)
 
 void connection_complete(struct connection *c, struct pending *entry, const struct effects *effects)
 {
-    /* A connection that is about to close may have left requests unanswered before this one. */
+    /* A connection that is about to close may leave earlier requests unanswered. */
     assert(c->pending.next == &entry->order || !connection_is_open(c));
     struct request r = {.xid = entry->xid, .type = entry->type};
     int64_t now_ns = c->service->now_ns;
@@ -571,7 +570,7 @@ void connection_complete(struct connection *c, struct pending *entry, const stru
 
 /* Input */
 
-/* Now, or behind what is unanswered. */
+/* Answers now, or after the unanswered requests. */
 static void connection_answer_in_order(struct connection *c, const struct request_row *row,
                                        const struct request *r)
 {
@@ -585,7 +584,7 @@ static void connection_answer_in_order(struct connection *c, const struct reques
     }
 }
 
-/* It is effective from now on; what is behind it may need that. */
+/* Authentication takes effect at once, because later requests may need it; the answer keeps its order. */
 static void connection_take_auth(struct connection *c, const struct request_row *row,
                                  struct request *r)
 {
@@ -595,7 +594,7 @@ static void connection_take_auth(struct connection *c, const struct request_row 
                                   : request_authenticate(c, r->body);
     if (r->err == REQUEST_LATER) {
         c->verified_xid = r->xid;
-        return; /* `record` holds nothing */
+        return; /* `record` is empty */
     }
     r->body = buf_slice(&record);
     c->input_ended = c->input_ended || r->err != 0;
@@ -616,7 +615,7 @@ void connection_verified(struct connection *c, int32_t err)
     }
 }
 
-/* The number behind a write's record; false when it is cut short. */
+/* The number after a write's record; false: the number is missing. */
 static bool connection_number(const struct request *r, struct wire_write_number *ret)
 {
     if (r->body.len < WIRE_WRITE_NUMBER_LEN) {
@@ -629,8 +628,8 @@ static bool connection_number(const struct request *r, struct wire_write_number 
     return true;
 }
 
-/* Whether the write may have been carried out over an earlier connection. They come in the order of their
- * numbers, which may wrap, and each comes once. */
+/* Whether an earlier connection may have carried out this write. Repeated writes come in the order of their numbers,
+ * which may wrap, and each comes once. */
 static bool connection_is_repeated(struct connection *c, const struct request *r)
 {
     struct wire_write_number n;
@@ -653,7 +652,7 @@ static bool connection_over_rate(struct connection *c, int32_t type)
                                               c->service->now_ns);
 }
 
-/* What a client that may only read must not ask for: ReadOnlyRequestProcessor of ZooKeeper. */
+/* Whether a read-only client must not send this operation, as in ZooKeeper's ReadOnlyRequestProcessor. */
 static bool connection_may_only_read(const struct connection *c, const struct request_row *row,
                                      int32_t type)
 {
@@ -661,7 +660,7 @@ static bool connection_may_only_read(const struct connection *c, const struct re
            (row->kind == REQUEST_WRITE || row->fresh == REQUEST_PROVE);
 }
 
-/* A request's record, without a write's number; all of it where the number is missing. */
+/* A request's record without the write's number; the whole body if the number is missing. */
 static struct slice connection_record(const struct connection *c, const struct request_row *row,
                                       const struct request *r)
 {
@@ -670,9 +669,9 @@ static struct slice connection_record(const struct connection *c, const struct r
     return slice_make(r->body.data, r->body.len - (r->body.len >= len ? len : 0));
 }
 
-/* The code with which a request is refused at once, 0: it is not. What keeps a session alive, or takes it up again,
- * never is; nor is what may have been carried out refused by limits that were others then: that goes to be answered,
- * and apply keeps to its own ceilings. What cannot be decoded does not get into the log. */
+/* The error with which a request is refused at once; 0: none. Requests that keep a session alive or resume it are never
+ * refused. A repeated write is not refused by limits either, because they may have been others when it was carried out:
+ * apply answers it, with its own ceilings. A request that cannot be decoded does not get into the log. */
 static int32_t connection_refusal(struct connection *c, const struct request_row *row,
                                   const struct request *r)
 {
@@ -696,13 +695,13 @@ static int32_t connection_refusal(struct connection *c, const struct request_row
     int32_t err =
         command_bounds_check(&s->limits.command, r->type, record, client_ids_list(&c->identity));
     if (err == CONCLAVE_MARSHALLING_ERROR && c->numbered && record.len == r->body.len) {
-        return 0; /* a write without its number, which ends the connection */
+        return 0; /* the number is missing: connection_take_write ends the connection */
     }
     s->metrics->conclave_requests_oversized += err != 0 && err != CONCLAVE_MARSHALLING_ERROR;
     return err == 0 && write && data_limit_refuses(s, r) ? (int32_t)CONCLAVE_QUOTA_EXCEEDED : err;
 }
 
-/* Whether a local session's request can be done without the log, or not at all. *ret_err: why not. */
+/* Whether a local session's request needs no log, or is refused. *ret_err: the reason. */
 static bool connection_is_own_affair(struct connection *c, const struct request *r,
                                      int32_t *ret_err)
 {
@@ -721,7 +720,7 @@ static bool connection_is_own_affair(struct connection *c, const struct request 
     return !connection_is_open(c);
 }
 
-/* A write goes into the log, with its number if it has one. */
+/* Puts a write into the log, with its number if it has one. */
 static void connection_take_write(struct connection *c, const struct request *r)
 {
     struct command command = {
@@ -737,7 +736,7 @@ static void connection_take_write(struct connection *c, const struct request *r)
     } else if (c->numbered) {
         struct wire_write_number n;
         if (!connection_number(r, &n)) {
-            connection_drop(c, "a write without the number that was agreed on");
+            connection_drop(c, "a write lacks the number that client and server agreed on");
             return;
         }
         command.body.len -= WIRE_WRITE_NUMBER_LEN;
@@ -801,7 +800,7 @@ static void connection_bad_frame(struct connection *c, int32_t len)
     }
 }
 
-/* A four-letter word in the first bytes. False when there is none; *ret_taken as connection_input otherwise. */
+/* A four-letter word in the first bytes. False: there is none; otherwise *ret_taken is as for connection_input. */
 static bool connection_word(struct connection *c, struct slice bytes, size_t *ret_taken)
 {
     struct service *s = c->service;
@@ -810,13 +809,13 @@ static bool connection_word(struct connection *c, struct slice bytes, size_t *re
     }
     struct buf answer;
     buf_init(&answer, 0);
-    /* Counted before it is answered: the answer may be about this connection, too. */
+    /* Counted before the answer, which may be about this connection. */
     c->input_ended = true;
     c->stats.received++;
     s->stats.packets_received++;
     int len = s->words.answer(s->words.ctx, bytes, &answer);
     if (len > 0) {
-        *ret_taken = bytes.len; /* more than the command is of no use */
+        *ret_taken = bytes.len; /* the rest of the bytes is ignored */
         if (!buf_ok(&answer)) {
             connection_drop(c, "out of memory");
         } else {
@@ -850,7 +849,7 @@ size_t connection_input(struct connection *c, struct slice bytes)
         int32_t len = 0;
         size_t max = s->limits.frame_max;
         if (c->stage == CONNECTION_HANDSHAKE && max > SESSION_REQUEST_MAX) {
-            max = SESSION_REQUEST_MAX; /* nobody known may make the server keep more */
+            max = SESSION_REQUEST_MAX; /* an unknown client must not make the server keep more */
         }
         int rc =
             wire_frame_cut(slice_make(bytes.data + taken, bytes.len - taken), max, &body, &len);

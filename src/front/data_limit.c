@@ -42,7 +42,7 @@ void data_limit_follow(struct service *s)
     set_level(s, level);
 }
 
-/* With all that is on its way: of many that come at once none passes the limit. */
+/* Counts requests in progress, too: otherwise many writes at once would pass the limit together. */
 bool data_limit_refuses(struct service *s, const struct request *r)
 {
     size_t would_be = state_memory(s->state) + s->account.bytes[ACCOUNT_REQUESTS] + r->body.len;
@@ -61,7 +61,7 @@ const char *data_limit_warning(const struct service *s)
     case DATA_NEAR:
         return "the data take more than 4/5 of maxDataBytes: delete some, or raise the limit";
     case DATA_REACHED:
-        return "the data reached maxDataBytes: writes that add to them are refused until some are "
+        return "the data reached maxDataBytes: writes that add data are refused until some are "
                "deleted";
     case DATA_NORMAL:
         break;

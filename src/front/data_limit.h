@@ -1,13 +1,13 @@
 /*
- * The limit on the memory of the replicated state (maxDataBytes). A server that comes near it says so; one that
- * reaches it refuses the writes of its own clients that add to the state, before they go into the log, until
- * enough was deleted. What removes or shrinks, and everything about sessions, goes on.
+ * The limit on the memory of the replicated state (maxDataBytes). Near the limit a server warns. At the limit it
+ * refuses writes of its own clients that add to the state, before they go into the log, until enough was deleted.
+ * Writes that remove or shrink data, and all session requests, still work.
  *
  *   NORMAL ──4/5──> NEAR ──all, or a write would pass it──> REACHED
  *          <──7/10──     <──────────9/10───────────────────
  *
- * The server that takes a write in decides, by its own state and its own limit; apply never does, so members may
- * have different limits. What other members take in counts once it is applied here.
+ * The server that receives a write decides, by its own state and its own limit. apply never decides, so members may
+ * have different limits. Writes of other members count when they are applied here.
  */
 #ifndef FRONT_DATA_LIMIT_H
 #define FRONT_DATA_LIMIT_H
@@ -20,13 +20,13 @@ struct service;
 
 enum data_level { DATA_NORMAL, DATA_NEAR, DATA_REACHED };
 
-/* The state has changed: the level follows, with a log line when it changes. */
+/* Sets the level after a change of the state, with a log line when the level changes. */
 void data_limit_follow(struct service *s);
 
-/* Whether a client's write is to be refused. */
+/* Whether to refuse a client's write. */
 bool data_limit_refuses(struct service *s, const struct request *r);
 
-/* What operators should know, as a fixed text; NULL: nothing. */
+/* A warning for operators, as a fixed text; NULL: none. */
 const char *data_limit_warning(const struct service *s);
 
 #endif

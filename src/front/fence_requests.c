@@ -11,12 +11,13 @@ static void say_what_hinders(struct service *s, enum state_fence fence)
     s->fencing.told = true;
     if (fence == STATE_FENCE_FOREIGN) {
         log_error("server", "fencing-hindered",
-                  "path=/zookeeper/fence reason=\"a client made this node: remove it\"");
+                  "path=/zookeeper/fence reason=\"a client created this node: remove it\"");
     } else {
-        log_warn("server", "fencing-bindings",
-                 "count=%zu reason=\"fencing.enabled is no: they go on binding until they are "
-                 "removed\"",
-                 state_fence_bindings(s->state));
+        log_warn(
+            "server", "fencing-bindings",
+            "count=%zu reason=\"fencing.enabled is no, but existing bindings stay in force until they are "
+            "removed\"",
+            state_fence_bindings(s->state));
     }
 }
 
@@ -31,7 +32,7 @@ void fence_requests_tick(struct service *s, int64_t now_ms)
     if (!on || fence != STATE_FENCE_ABSENT || now_ms < s->fencing.open_at) {
         return;
     }
-    s->fencing.open_at = now_ms + s->limits.tick_ms; /* the log may take long, or lose it */
+    s->fencing.open_at = now_ms + s->limits.tick_ms; /* the log may be slow, or lose the command */
     int rc = leadership_propose(s, 0, COMMAND_FENCE_OPEN, slice_str(""));
     if (rc != 0) {
         log_warn("server", "fencing-delayed", "error=%s", conclave_errname(rc));

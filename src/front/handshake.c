@@ -9,7 +9,7 @@
 
 static const uint8_t no_passwd[WIRE_PASSWD_LEN];
 
-/* Behind the readOnly byte: what the client gets of what it asked for. */
+/* After the readOnly byte: which of the requested features the client gets. */
 static void handshake_grant(struct connection *c)
 {
     struct wire_connect_grant grant = {.magic = WIRE_EXTENSION_MAGIC};
@@ -46,8 +46,7 @@ static void handshake_reply(struct connection *c, int32_t timeout_ms, int64_t id
     connection_output_added(c);
 }
 
-/* As Apache ZooKeeper tells an expired session, an unknown one and a wrong password: in the same
- * way. */
+/* As in Apache ZooKeeper, the reply is the same for an expired session, an unknown one and a wrong password. */
 static void handshake_refuse(struct connection *c, int64_t id, const char *reason)
 {
     if (service_may_log(c->service)) {
@@ -59,8 +58,8 @@ static void handshake_refuse(struct connection *c, int64_t id, const char *reaso
     connection_close_after_output(c);
 }
 
-/* By number: between those that are remembered there may be some that were refused and are not. What is asked
- * for again lies as far back as the limits allow, which may just have become lower. */
+/* The range of numbers that may be repetitions. It counts numbers, not remembered writes, because some writes between
+ * them may have been refused. A client repeats writes as far back as the limits allow, which may have become lower. */
 static void handshake_expect_repetitions(struct connection *c, const struct state_results *results)
 {
     c->repeated_above = c->repeated_to = 0;
@@ -71,8 +70,8 @@ static void handshake_expect_repetitions(struct connection *c, const struct stat
     }
 }
 
-/* asked_ns: when the client asked for it. This server may be late with the log: the leader counts from
- * an earlier moment than this, but not from one before the client asked. */
+/* asked_ns: when the client asked for the session. This server may be late with the log, so the leader counts from an
+ * earlier moment than now, but not from before the client asked. */
 static void handshake_attach(struct connection *c, const struct state_session *session,
                              int64_t asked_ns)
 {
@@ -90,7 +89,7 @@ static void handshake_attach(struct connection *c, const struct state_session *s
     handshake_reply(c, c->timeout_ms, session->id, session->passwd);
 }
 
-/* A local session's client is there. */
+/* Serves the client of a local session. */
 static void handshake_attach_local(struct connection *c, const struct state_session *session)
 {
     c->stage = CONNECTION_SERVING;
@@ -141,14 +140,14 @@ void handshake_upgrade(struct connection *c)
     entry->type = command.type;
     if (pipeline_write(&s->pipeline, &command, clock_wall_ms(s->clock), entry) != 0) {
         pipeline_release(&s->pipeline, entry);
-        connection_drop(c, "out of memory, or the log takes no writes");
+        connection_drop(c, "out of memory, or the log accepts no writes");
         return;
     }
     local_session_upgrade(&s->locals, local);
     c->local = false;
 }
 
-/* Gives a session's command to the log. */
+/* Gives the command for a session to the log. */
 static void handshake_write(struct connection *c, int32_t type, int64_t id, struct slice passwd)
 {
     const struct client_limits *limits = &c->service->limits;
@@ -169,24 +168,24 @@ static void handshake_write(struct connection *c, int32_t type, int64_t id, stru
     connection_write(c, &command, 0);
 }
 
-/* Whether the end of the session is on its way into the log. */
+/* Whether the command that ends the session is on its way into the log. */
 static bool handshake_is_over(const struct service *s, int64_t id)
 {
     return session_tracker_is_over(s->sessions, id, s->now_ns / 1000000);
 }
 
-/* Turns away a client of another ensemble, or of one that lost its data. */
+/* Refuses a client of another ensemble, or of one that lost its data. */
 static bool handshake_is_behind(struct connection *c)
 {
     bool behind = c->seen_zxid > state_zxid(c->service->state);
     if (behind) {
-        connection_drop(c, "the client has seen a zxid that this server has not");
+        connection_drop(c, "the client has seen a newer zxid than this server has");
     }
     return behind;
 }
 
-/* Whether a standalone server may take the session up at once: none of its writes can be on their way, and
- * whether their results are remembered does not change. */
+/* Whether a standalone server may resume the session at once, without the log: no write of the session is unanswered,
+ * and it does not change whether results are remembered. */
 static bool handshake_is_settled(const struct connection *c, const struct state_session *session)
 {
     const struct service *s = c->service;
@@ -205,7 +204,7 @@ static void handshake_reopen_local(struct connection *c, struct local_session *l
     if (!state_session_passwd_is(&local->session, passwd)) {
         handshake_refuse(c, local->session.id, "wrong password");
     } else if (handshake_is_behind(c)) {
-        return; /* it reads its log again after a fault, and was further before */
+        return; /* after a fault this server reads its log again and is behind */
     } else if (local_session_renew(&s->locals, local, c->timeout_ms, s->now_ns / 1000000) != 0) {
         connection_drop(c, "out of memory");
     } else {
@@ -213,11 +212,11 @@ static void handshake_reopen_local(struct connection *c, struct local_session *l
     }
 }
 
-/* Else the log decides. In an ensemble this server may not know yet what the others do, and they must
- * know where the client is. And a client that lost its link asks what became of its last writes: the
- * answer must not be that of the time before them. Once the command is applied here, so are they and all
- * that the client has seen. The old connection ends now, also one that was about to take the session up:
- * what it still sends would come behind. */
+/* Resumes a session; the log decides, except in simple cases. In an ensemble this server may not know yet what the
+ * others decided, and they must learn where the client is. Besides, a client that lost its link asks for the outcome of
+ * its last writes. When the command is applied here, those writes are applied, too, and everything that the client has
+ * seen. The old connection ends now, even if it was about to resume the session: its later requests would come too
+ * late. */
 static void handshake_reopen(struct connection *c, const struct wire_connect_request *request)
 {
     struct service *s = c->service;
@@ -228,8 +227,8 @@ static void handshake_reopen(struct connection *c, const struct wire_connect_req
     if (local != NULL && !local->upgrading) {
         handshake_reopen_local(c, local, request->passwd);
     } else if (c->read_only && (known || local != NULL)) {
-        /* It can be kept alive by a quorum only: to seem alive here would mislead its client. */
-        connection_drop(c, "a session of all servers cannot go on without a quorum");
+        /* Only a quorum can keep it alive: a reply here would mislead the client. */
+        connection_drop(c, "a global session cannot continue without a quorum");
     } else if (c->read_only) {
         handshake_refuse(c, request->session_id, "unknown or expired");
     } else if (known && !state_session_passwd_is(&session, request->passwd)) {
@@ -252,8 +251,8 @@ static void handshake_reopen(struct connection *c, const struct wire_connect_req
     }
 }
 
-/* Whether a new session is to be known here only. Remembered results are all servers' affair: who wishes them gets a
- * session of all, if that is allowed. */
+/* Whether a new session is known only to this server. Remembered results belong to all servers, so a client that asks
+ * for them gets a global session, if that is allowed. */
 static bool handshake_is_local(const struct connection *c)
 {
     const struct service *s = c->service;
@@ -287,7 +286,7 @@ static void handshake_create(struct connection *c)
     }
     if (c->address->sessions >= s->limits.address_sessions_max) {
         s->metrics->conclave_sessions_refused++;
-        connection_drop(c, "too many sessions of this address: maxSessionsPerAddress");
+        connection_drop(c, "too many sessions from this address: maxSessionsPerAddress");
         return;
     }
     random_bytes(passwd, sizeof passwd);
@@ -301,8 +300,8 @@ static void handshake_create(struct connection *c)
                     slice_make(passwd, sizeof passwd));
 }
 
-/* What stands behind the record: the readOnly byte of newer clients, and our own clients' wish. Anything
- * else is let pass, as Apache's server does. Returns whether the client may be let in to read only. */
+/* Reads the bytes after the record: the readOnly byte of newer clients, and the request of our own clients for
+ * features. Ignores anything else, as Apache's server does. Returns whether the client accepts a read-only server. */
 static bool handshake_read_tail(struct connection *c, struct wire_reader *r)
 {
     struct wire_connect_wish wish;
@@ -313,7 +312,7 @@ static bool handshake_read_tail(struct connection *c, struct wire_reader *r)
     return read_only;
 }
 
-/* Whether this server can serve the client. */
+/* Whether this server can serve the client. Otherwise drops the connection. */
 static bool handshake_is_served(struct connection *c, bool may_be_read_only)
 {
     const struct leadership *st = &c->service->standing;
@@ -340,7 +339,7 @@ void handshake_request(struct connection *c, struct slice body)
     struct wire_reader r = wire_reader_make(body);
     struct wire_connect_request request;
     if (wire_decode_connect_request(&r, &request) != 0) {
-        connection_drop(c, "the first frame is no session request");
+        connection_drop(c, "the first frame is not a session request");
         return;
     }
     list_remove(&c->handshaking);

@@ -11,15 +11,14 @@
 /* Takes a ConnectRequest. */
 void handshake_request(struct connection *c, struct slice body);
 
-/* Its local session becomes one of all servers: gives the command for that to the log. On failure the connection
- * is dropped. */
+/* Makes a local session global: gives the command to the log. On failure the connection is dropped. */
 void handshake_upgrade(struct connection *c);
 
-/* The command that makes a session, or takes one up, was applied; it was taken in at asked_ns. */
+/* The command that creates or resumes a session was applied; the client asked for it at asked_ns. */
 void handshake_applied(struct connection *c, int32_t type, const struct effects *effects,
                        int64_t asked_ns);
 
-/* What the first four bytes were, read as a length that is none: "HTTP request", ... or NULL. */
+/* Names the first four bytes if they are no frame length: "HTTP request", ... or NULL. */
 const char *handshake_name_stranger(int32_t len);
 
 #endif

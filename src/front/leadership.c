@@ -92,7 +92,7 @@ int leadership_propose(struct service *s, int64_t session_id, int32_t type, stru
 
 /* Contact */
 
-/* Drops either the read-only connections or all others. */
+/* Drops either the read-only connections, or all others. */
 static void drop_clients(struct service *s, bool read_only, const char *reason)
 {
     for (struct map_node *node = map_next(&s->by_session, NULL); node != NULL;
@@ -142,7 +142,7 @@ static void look_at_read_only(struct service *s, bool lost)
     } else if (wanted && !st->read_only) {
         st->read_only = true;
         log_warn("server", "read-only",
-                 "text=\"there is no quorum: clients that ask for it may read\"");
+                 "text=\"there is no quorum: clients that accept a read-only server may read\"");
     }
 }
 
@@ -188,7 +188,7 @@ void leadership_look_at_contact(struct service *s)
     s->now_ns = clock_monotonic_ns(s->clock);
     bool lost = !st->sole && contact_age_ms(s) > (int64_t)CONTACT_TICKS_MAX * s->limits.tick_ms;
     if (lost) {
-        st->asked = 0; /* those who waited go, or are asked for again */
+        st->asked = 0; /* waiting reads are dropped, or asked for again */
         st->group_used |= !list_empty(&st->waiting);
         drop_clients(s, false, "this server has no leader with a quorum");
     }
@@ -223,7 +223,8 @@ void leadership_confirmed(struct service *s, uint64_t ticket)
     struct list *node;
     list_init(&ready);
     while ((node = list_pop_front(&st->confirming)) != NULL) {
-        list_push_back(&ready, node); /* who still waits puts itself on the list again */
+        list_push_back(&ready,
+                       node); /* a connection that still waits puts itself on the list again */
     }
     while ((node = list_pop_front(&ready)) != NULL) {
         connection_resume(CONTAINER_OF(node, struct connection, confirming));
@@ -246,7 +247,7 @@ void leadership_submit_own(struct service *s)
     }
 }
 
-/* Reads wait for a ticket, and one may be taken. */
+/* Whether reads wait for a ticket, and one can be requested now. */
 static bool leadership_wants_ticket(const struct service *s)
 {
     return s->standing.group_used && s->standing.asked == 0 && leadership_in_contact(s);
@@ -267,6 +268,7 @@ void leadership_turn(struct service *s)
     while (in_contact && (node = list_pop_front(&st->held)) != NULL) {
         connection_output_added(CONTAINER_OF(node, struct connection, held));
     }
+    /* Own commands were decided before or after the clients' writes of this turn: the log keeps that order. */
     if (st->own_first) {
         leadership_submit_own(s);
     }
@@ -284,7 +286,7 @@ void leadership_turn(struct service *s)
 
 /* Signs of life */
 
-/* Without a look at the session while the last sign of life that went through here is young. */
+/* Looks at the session only if the last sign of life here is older than the timeout. */
 static bool is_over(const struct service *s, const struct connection *c, int64_t now_ms)
 {
     return !c->local && now_ms - c->touched_ms >= c->timeout_ms &&
@@ -294,7 +296,7 @@ static bool is_over(const struct service *s, const struct connection *c, int64_t
 void leadership_touch(struct service *s, struct connection *c)
 {
     int64_t now_ms = s->now_ns / 1000000;
-    if (c->local) { /* the leader does not know it, and must not take it for alive */
+    if (c->local) { /* the leader does not know a local session */
         session_tracker_touch(s->locals.alive, c->session_id, now_ms);
         return;
     }

@@ -5,7 +5,7 @@
 
 enum {
     BLOCK_PENDINGS = 128,
-    COMMAND_ROOM = 64, /* a command's bytes besides ids and body, and a batch header */
+    COMMAND_ROOM = 64, /* bytes of a command besides ids and body, or of a batch header */
 };
 
 struct pending_block {
@@ -28,6 +28,7 @@ void pipeline_init(struct pipeline *p, const struct pipeline_sink *sink, int64_t
 void pipeline_begin(struct pipeline *p, int64_t last_sequence)
 {
     if (p->sequence < last_sequence) {
+        /* The gap keeps later batches of that earlier run from being taken for ours. */
         p->sequence = last_sequence + PIPELINE_RUN_GAP;
         p->applied = p->sequence;
     }
@@ -123,7 +124,7 @@ int pipeline_write(struct pipeline *p, const struct command *command, int64_t ti
         room += COMMAND_ROOM;
     }
     if (buf_reserve(&p->batch, room) != 0) {
-        p->batch.failed = false; /* nothing was appended: the batch is as good as before */
+        p->batch.failed = false; /* nothing was appended, so the batch is still whole */
         return CONCLAVE_ENOMEM;
     }
     if (p->batch_count == 0) {

@@ -7,7 +7,7 @@
 #include "front/service.h"
 #include "tree/acl_rules.h"
 
-/* xid of a ping's reply is fixed, whatever the request said: FinalRequestProcessor. */
+/* As in FinalRequestProcessor, the reply to a ping has a fixed xid, whatever the request had. */
 static void answer_ping(struct connection *c, const struct request *r)
 {
     (void)r;
@@ -38,7 +38,7 @@ void answer_refused(struct connection *c, const struct request *r)
     }
 }
 
-/* Of a local session: others end by the log. */
+/* Only for local sessions: the log ends all others. */
 static void answer_close_session(struct connection *c, const struct request *r)
 {
     struct service *s = c->service;
@@ -55,15 +55,15 @@ static void answer_unknown(struct connection *c, const struct request *r)
         log_warn("server", "unknown-operation", "peer=%s session=0x%llx type=%d", c->peer,
                  (unsigned long long)c->session_id, (int)r->type);
     }
-    size_t place = connection_reply_begin(c, r->xid, -1); /* as ZooKeeper's, which never looks */
+    size_t place = connection_reply_begin(c, r->xid, -1); /* -1, as in ZooKeeper */
     connection_reply_fail(c, place, CONCLAVE_UNIMPLEMENTED);
     connection_reply_end(c, place);
     connection_close_after_output(c);
 }
 
-/* Limits the answer to one read: an answer that does not fit is refused while it is being encoded. */
+/* Limits the answer to one read: an answer that does not fit is refused while it is encoded. */
 struct reply_room {
-    size_t max; /* of the output, before */
+    size_t max; /* limit of the output before */
 };
 
 static struct reply_room reply_room_begin(struct connection *c)
@@ -76,13 +76,13 @@ static struct reply_room reply_room_begin(struct connection *c)
     return room;
 }
 
-/* The query's error, or that of an answer that is too large. */
+/* Returns the query's error, or the error of an answer that is too large. */
 static int reply_room_end(struct connection *c, const struct reply_room *room, int err)
 {
     bool too_large = c->out.failed || c->out.len > c->out.max;
     if (too_large && c->out.max != room->max) {
         c->out.failed =
-            false; /* nothing of it is there; if memory is out, the next append says so */
+            false; /* the record is discarded; if memory is out, the next append fails */
         c->service->metrics->conclave_replies_oversized++;
         err = CONCLAVE_SYSTEM_ERROR;
     }
@@ -90,7 +90,7 @@ static int reply_room_end(struct connection *c, const struct reply_room *room, i
     return err;
 }
 
-/* A large answer is refused while its address, or all, have too many that are not read. */
+/* Refuses a large answer while its address, or all clients, have too many unread ones. */
 static int refuse_large(struct connection *c, size_t place, int err)
 {
     size_t len = c->out.len - place;
@@ -157,7 +157,7 @@ static void answer_who_am_i(struct connection *c, const struct request *r)
     int32_t count = 0;
     wire_write_i32(&c->out, 0);
     while (wire_next_id(&ids, &id)) {
-        /* skipACL makes everybody superuser, but only in here; a grant is nobody's name. */
+        /* With skipACL every client is superuser, but only inside the server; a grant is not a name of the client. */
         if ((!c->service->skip_acl || !slice_equal_str(id.scheme, "super")) &&
             !slice_equal_str(id.scheme, ACL_SCHEME_SASL_GRANT)) {
             append_client(&c->out, &id);
@@ -170,8 +170,8 @@ static void answer_who_am_i(struct connection *c, const struct request *r)
     connection_reply_end(c, place);
 }
 
-/* Whether a list of servers, as in a reconfig, names one that is on another machine. What cannot be read is
- * left to apply, which refuses it. */
+/* Whether a list of servers, as in a reconfig, names a server on another machine. A line that cannot be parsed is
+ * ignored here: apply refuses it. */
 static bool names_other_machine(struct slice list)
 {
     bool other = false;
@@ -211,24 +211,25 @@ bool request_may_reconfig(const struct connection *c, struct slice body)
         return true;
     }
     if (service_may_log(c->service)) {
-        log_warn("server", "reconfig-refused",
-                 "peer=%s session=0x%llx reason=\"a server on another machine would join, but the "
-                 "servers prove nothing to each other: start all of them with clusterSecretFile or "
-                 "sslQuorum\"",
-                 c->peer, (unsigned long long)c->session_id);
+        log_warn(
+            "server", "reconfig-refused",
+            "peer=%s session=0x%llx reason=\"a server on another machine would join, but these "
+            "servers do not authenticate each other: start all of them with clusterSecretFile or "
+            "sslQuorum\"",
+            c->peer, (unsigned long long)c->session_id);
     }
     return false;
 }
 
-/* Digest: whose password is it, and is it right. The superuser's is an ordinary id if it is wrong, as
- * in Apache ZooKeeper, where the superuser's name has no password of its own. */
+/* Digest: checks the password. A wrong password of the superuser still gives an ordinary id, as in Apache ZooKeeper,
+ * where the superuser's name has no special meaning. */
 
 enum {
     FAILURES_PER_SECOND = 1, /* of an address */
     FAILURES_BURST = 10,
 };
 
-/* A failure, for the log: each reason once a minute and address. */
+/* Counts a failure and logs it, each reason once a minute per address. */
 static void request_tell_failure(struct connection *c, const char *scheme, int error,
                                  const char *reason)
 {
@@ -259,8 +260,7 @@ static void request_count_failure(struct connection *c)
                      c->service->now_ns);
 }
 
-/* The end of the connection without an answer: a client takes a refusal for final, and tries again
- * after a lost connection. */
+/* Ends the connection without an answer: a client takes a refusal as final, but tries again after a lost connection. */
 static int request_put_off(struct connection *c, const char *reason)
 {
     c->service->metrics->conclave_auth_put_off++;
@@ -269,7 +269,7 @@ static int request_put_off(struct connection *c, const char *reason)
     return REQUEST_LATER;
 }
 
-/* The error of the answer, or REQUEST_LATER. */
+/* Returns the error for the answer, or REQUEST_LATER. */
 static int32_t request_conclude(struct connection *c, const char *scheme, int rc,
                                 const char *reason);
 
@@ -291,7 +291,7 @@ static void request_on_verified(void *ctx, int error)
     }
 }
 
-/* By the file of users. */
+/* Checks against the file of users. */
 static int request_verify(struct connection *c, struct slice user_password)
 {
     struct service *s = c->service;
@@ -303,7 +303,7 @@ static int request_verify(struct connection *c, struct slice user_password)
         return rc;
     }
     if (!request_may_fail(c)) {
-        rc = request_put_off(c, "too many failures of this address, or too many at once");
+        rc = request_put_off(c, "too many failures from this address, or too many at once");
     } else {
         switch (password_checker_begin(s->verifier, user_password, request_on_verified, c,
                                        &c->verification)) {
@@ -330,7 +330,7 @@ static int request_digest(struct connection *c, struct slice user_password, cons
         return CONCLAVE_AUTH_FAILED;
     }
     if (rules->tls_only && !c->secured) {
-        *ret_reason = "digest is for connections with TLS only: digest.tlsOnly";
+        *ret_reason = "digest needs TLS: digest.tlsOnly";
         return CONCLAVE_AUTH_FAILED;
     }
     switch (digest_super_is(rules, user_password)) {
@@ -340,7 +340,7 @@ static int request_digest(struct connection *c, struct slice user_password, cons
         }
         request_count_failure(c);
         request_tell_failure(c, "digest", CONCLAVE_AUTH_FAILED,
-                             "wrong password of the superuser: an ordinary id");
+                             "wrong password of the superuser: the client gets an ordinary id");
         break;
     case DIGEST_SUPER:
         return client_ids_add_digest(&c->identity, rules, user_password);
@@ -385,7 +385,7 @@ int32_t request_authenticate(struct connection *c, struct slice body)
     return rc == REQUEST_LATER ? rc : request_conclude(c, digest ? "digest" : "?", rc, reason);
 }
 
-/* In the order of the operations' numbers. deleteContainer has no row: it is the collector's own. */
+/* In the order of the operations' numbers. deleteContainer has no row: only the collector proposes it. */
 static const struct request_row rows[] = {
     {WIRE_CLOSE_SESSION, REQUEST_WRITE, true, answer_close_session, REQUEST_OWN},
     {WIRE_CREATE, REQUEST_WRITE, false, NULL, REQUEST_OWN},

@@ -25,7 +25,7 @@ static void request_audit_login(struct connection *c, bool success)
     }
 }
 
-/* What a failure means: the end, unless the server is told to be lenient. */
+/* A failure ends the connection, unless the server is configured to tolerate it. */
 static int32_t request_login_failed(struct connection *c, int error)
 {
     struct service *s = c->service;
@@ -44,8 +44,7 @@ static int32_t request_login_failed(struct connection *c, int error)
     return sasl_service_options(s->login)->allow_failed ? 0 : CONCLAVE_AUTH_FAILED;
 }
 
-/* A server without SASL answers success and no token, as ZooKeeper's: the client goes on without
- * an id. */
+/* A server without SASL answers success and no token, as ZooKeeper's does: the client continues without an id. */
 int32_t request_login(struct connection *c, struct slice body, struct buf *record)
 {
     struct service *s = c->service;

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "front/service.h"
 
-/* By number and by the bytes of their paths, of the connection, its address and all. */
+/* Whether a limit is reached: number of watches and bytes of their paths, of the connection, its address and all. */
 static bool watches_are_full(const struct connection *c, struct slice path)
 {
     const struct service *s = c->service;
@@ -43,7 +43,7 @@ static void answer_header(struct connection *c, const struct request *r, int32_t
 
 /* --- setWatches, setWatches2 ------------------------------------------------------------------ */
 
-/* One list of one-shot watches: tells what was missed, sets the rest again. */
+/* One list of one-shot watches: sends the missed events, sets the other watches again. */
 static int request_rewatch(struct connection *c, enum state_rewatch kind, struct wire_vector paths,
                            int64_t relative_zxid)
 {
@@ -63,7 +63,7 @@ static int request_rewatch(struct connection *c, enum state_rewatch kind, struct
     return err;
 }
 
-/* One list of watches that stay: what was missed is not told, as in ZooKeeper. */
+/* One list of persistent watches: missed events are not sent, as in ZooKeeper. */
 static int request_watch_all(struct connection *c, enum watch_kind kind, struct wire_vector paths)
 {
     struct slice path;
@@ -93,10 +93,10 @@ static void request_set_watches(struct connection *c, const struct request *r,
         err = request_watch_all(c, WATCH_RECURSIVE, w->persistent_recursive_watches);
     }
     if (err == CONCLAVE_QUOTA_EXCEEDED || err == CONCLAVE_SYSTEM_ERROR) {
-        /* Java's client does not look at the answer, and would wait for events that never come. */
-        connection_drop(c, "its watches could not be set again: there are too many");
+        /* Java's client ignores the answer, and would wait for events that never come. */
+        connection_drop(c, "its watches could not be set again: too many watches");
     }
-    if (c->stage == CONNECTION_SERVING) { /* its own events may have been too many for it */
+    if (c->stage == CONNECTION_SERVING) { /* its events may have passed the output limit */
         answer_header(c, r, err);
     }
 }
@@ -130,7 +130,7 @@ void answer_set_watches2(struct connection *c, const struct request *r)
 /* Modes of addWatch: AddWatchModes of ZooKeeper. */
 enum { ADD_WATCH_PERSISTENT = 0, ADD_WATCH_RECURSIVE = 1 };
 
-/* Neither the path nor the permission is checked: whether an event may be told is decided when it comes. */
+/* Does not check the path or the permission: each event is checked when it occurs. */
 void answer_add_watch(struct connection *c, const struct request *r)
 {
     struct wire_reader reader = wire_reader_make(r->body);
@@ -152,13 +152,13 @@ void answer_add_watch(struct connection *c, const struct request *r)
     connection_reply_end(c, place);
 }
 
-/* The kinds that each type of checkWatches and removeWatches means, as bits: Watcher.WatcherType of ZooKeeper. */
+/* The kinds of watches for each type in checkWatches and removeWatches, as bits: Watcher.WatcherType of ZooKeeper. */
 static const unsigned watcher_types[] = {
     [1] = 1u << WATCH_CHILD,      [2] = 1u << WATCH_DATA,      [3] = (1u << WATCH_KINDS) - 1,
     [4] = 1u << WATCH_PERSISTENT, [5] = 1u << WATCH_RECURSIVE,
 };
 
-/* Whether there is a watch of one of the kinds; removes all of them if asked to. */
+/* Whether a watch of one of the kinds exists; with `remove`, removes all of them. */
 static bool find_watches(struct connection *c, unsigned kinds, struct slice path, bool remove)
 {
     struct watch_table *t = c->service->watches;
@@ -177,7 +177,7 @@ static bool find_watches(struct connection *c, unsigned kinds, struct slice path
 static void answer_find_watches(struct connection *c, const struct request *r, bool remove)
 {
     struct wire_reader reader = wire_reader_make(r->body);
-    struct wire_check_watches_request record; /* removeWatches has the same */
+    struct wire_check_watches_request record; /* removeWatches has the same record */
     int err = wire_decode_check_watches_request(&reader, &record);
     if (err == 0 && (record.type < 1 || record.type > 5)) {
         err = CONCLAVE_MARSHALLING_ERROR;

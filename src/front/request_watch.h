@@ -1,15 +1,13 @@
 /*
- * The operations on watches, and the one way in which a connection comes to a watch. Limits: so many
- * watches of one connection and of all; what goes beyond is answered QUOTA_EXCEEDED, and nothing that is
- * set already is lost.
+ * The operations on watches, and the only function that sets a watch for a connection. Limits: watches of one
+ * connection and of all. A watch beyond a limit is answered QUOTA_EXCEEDED; existing watches stay.
  */
 #ifndef FRONT_REQUEST_WATCH_H
 #define FRONT_REQUEST_WATCH_H
 
 #include "front/connection.h"
 
-/* Sets a watch; setting it again is one watch. 0, CONCLAVE_QUOTA_EXCEEDED or CONCLAVE_SYSTEM_ERROR (out of
- * memory). */
+/* Sets a watch; a repetition has no effect. 0, CONCLAVE_QUOTA_EXCEEDED or CONCLAVE_SYSTEM_ERROR (out of memory). */
 int request_watch(struct connection *c, enum watch_kind kind, struct slice path);
 
 /* For the table of requests. */

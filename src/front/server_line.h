@@ -1,10 +1,10 @@
 /*
- * The text behind `server.N=`, as Apache ZooKeeper 3.9 writes it:
+ * The text after `server.N=`, as Apache ZooKeeper 3.9 writes it:
  *
  *     host:port:port[:role][|host:port:port[:role]]...[;[[host:]clientPort]]
  *
- * The first port is where other servers connect to; the second, ZooKeeper's election port, is kept
- * and not used. IPv6 addresses stand in brackets. Nothing is looked up.
+ * Other servers connect to the first port; the second, ZooKeeper's election port, is kept but not used. IPv6 addresses
+ * are in brackets. Names are not looked up.
  */
 #ifndef FRONT_SERVER_LINE_H
 #define FRONT_SERVER_LINE_H
@@ -26,24 +26,24 @@ enum {
 struct server_line {
     uint64_t id;               /* as in state/members/members.h; set by the caller */
     bool observer;             /* else a participant */
-    struct net_address *hosts; /* where peers connect to */
+    struct net_address *hosts; /* addresses for other servers */
     uint16_t *election_ports;  /* one per host */
     size_t n_hosts;            /* at least 1 */
     bool has_client;
-    struct net_address client; /* where clients connect to; host "0.0.0.0" when not given */
+    struct net_address client; /* address for clients; host "0.0.0.0" if not given */
 };
 
 /* 0; CONCLAVE_EINVAL with *ret_why, a fixed text; CONCLAVE_ENOMEM. Free with server_line_finish. */
 int server_line_parse(const char *text, struct server_line *ret,
                       const char **ret_why) CONCLAVE_MUST_USE;
 
-/* Takes a struct that is all zero. */
+/* Accepts a struct that is all zero. */
 void server_line_finish(struct server_line *l);
 
-/* Appends the text in the one form that equal lines share: with role, and with the client's host. */
+/* Appends the text in a canonical form: with the role, and with the client's host. */
 void server_line_print(const struct server_line *l, struct buf *out);
 
-/* Whether the host, a name or an address, is this machine and nothing else. */
+/* Whether the host, a name or an address, is certainly this machine. */
 bool server_host_is_loopback(const char *host);
 
 #endif

@@ -10,16 +10,16 @@
 #include <stdlib.h>
 
 enum {
-    LOG_LINES_PER_SECOND = 100, /* caused by clients */
+    LOG_LINES_PER_SECOND = 100, /* lines that clients cause */
     BEATS_PER_TICK = 4,
-    GIVE_BACK_BYTES = 16 << 20, /* less is not worth a look at all free memory */
-    GRANULES_PER_TICK = 40,     /* sessions end so exactly, */
-    GRANULE_MAX_MS = 50,        /* and at least as exactly as this */
-    SEQUENCE_SHIFT =
-        20, /* batches per millisecond of uptime that keep sequences of two runs apart */
+    GIVE_BACK_BYTES = 16 << 20, /* below this, returning memory is not worth its time */
+    GRANULES_PER_TICK = 40,     /* precision of session expiry: this part of a tick,*/
+    GRANULE_MAX_MS = 50,        /* but at most this long */
+    SEQUENCE_SHIFT = 20,        /* 2^20 batches per ms keep the sequences of two runs apart */
 };
 
-/* Session ids of server 255 begin like the owners of nodes with a TTL: one of the two bytes that those leave 0 is not. */
+/* Session ids of server 255 look like the owners of nodes with a TTL, which leave two bytes 0: one of them is set
+ * here. */
 static uint64_t not_a_ttl(const struct service *s)
 {
     return member_number(s->server_id) == STATE_MEMBER_NUMBER_MAX ? UINT64_C(1) << 55 : 0;
@@ -60,12 +60,11 @@ int service_init(struct service *s, const struct service_options *options)
         .local_only = options->local_only,
         .clock = options->clock,
     };
-    client_limits_share(&s->limits, SIZE_MAX / 2); /* who set none has none */
+    client_limits_share(&s->limits, SIZE_MAX / 2); /* for callers that set no limits */
     uint64_t wall_ms = (uint64_t)clock_wall_ms(s->clock);
     pipeline_init(&s->pipeline, &options->sink, s->server_id, (int64_t)(wall_ms << SEQUENCE_SHIFT));
     leadership_init(&s->standing);
-    /* Time and server id, as SessionTrackerImpl does: unique without a word to the other
-     * servers. */
+    /* Time and server id, as in SessionTrackerImpl: unique without messages between servers. */
     s->next_session_id =
         (wall_ms << 24 >> 8) | ((uint64_t)member_number(s->server_id) << 56) | not_a_ttl(s);
     effects_init(&s->effects);
@@ -125,9 +124,9 @@ static int64_t service_beat_ms(const struct service *s)
     return s->limits.tick_ms / BEATS_PER_TICK + 1;
 }
 
-/* A beat that is late by more than its interval means that we did not run: nobody could have told us
- * that he lives. So a standstill that is not given back is shorter than two intervals, half a tick:
- * less than a client that pings in time can spare. */
+/* A beat that is late by more than its interval means that this process did not run, so no client could give a sign of
+ * life: all sessions get the time back. A shorter pause is less than two intervals, which is half a tick, and a client
+ * that pings in time can spare that. */
 int64_t service_time_ms(struct service *s)
 {
     s->now_ns = clock_monotonic_ns(s->clock);
@@ -152,7 +151,7 @@ void service_close_acls(struct service *s, int64_t now_ms)
     if (!s->close_acls || now_ms < s->close_acls_at || !state_acls_are_open(s->state)) {
         return;
     }
-    s->close_acls_at = now_ms + s->limits.tick_ms; /* the log may take long, or lose it */
+    s->close_acls_at = now_ms + s->limits.tick_ms; /* the log may be slow, or lose the command */
     if (leadership_propose(s, 0, COMMAND_CLOSE_ACLS, slice_str("")) != 0) {
         s->close_acls_at = now_ms;
     }
@@ -181,7 +180,7 @@ int service_restore(struct service *s, struct slice snapshot)
     return rc == 0 ? state_replacement_adopt(s, state) : rc;
 }
 
-/* Nobody answers this write. */
+/* The write gets no answer. */
 static void service_give_up(struct service *s, struct pending *entry)
 {
     if (entry->connection != NULL) {
@@ -255,13 +254,13 @@ static int service_session_created(struct service *s, int64_t id)
     return session_tracker_add(s->sessions, id, session.timeout_ms, service_time_ms(s));
 }
 
-/* Its client goes on at another server, unless it was back here since: that comes later in the log. */
+/* The client now uses another server, unless it has come back here: then a later entry of the log says so. */
 static void service_session_moved(struct service *s, int64_t id)
 {
     struct connection *c = service_connection(s, id);
     if (c != NULL && c->stage == CONNECTION_SERVING) {
         service_detach(s, c);
-        connection_drop(c, "its session was taken up at another server");
+        connection_drop(c, "its session was resumed on another server");
     }
 }
 
@@ -279,7 +278,7 @@ static void service_session_closed(struct service *s, int64_t id)
     }
 }
 
-/* A session that was to be known here only, and now is to all, or could not become so. */
+/* A local session is now global, or could not become global. */
 static void service_session_upgraded(struct service *s, int64_t id, int32_t err)
 {
     if (local_session_end(&s->locals, id) && err != 0) {
@@ -304,7 +303,7 @@ static void service_trigger(struct service *s, const struct state_event *event)
     }
 }
 
-/* A reconfig is under way. One that was asked for again waits in place of the first time. */
+/* A reconfig is in progress: its answer must wait. A repeated reconfig replaces the waiting one. */
 static void service_defer(struct service *s, struct pending *entry)
 {
     if (s->deferred != NULL) {
@@ -313,7 +312,7 @@ static void service_defer(struct service *s, struct pending *entry)
     s->deferred = entry;
 }
 
-/* What waits for a reconfig is answered by whatever ended it. */
+/* Answers the waiting reconfig with the outcome of the command that ended it. */
 static void service_resume(struct service *s)
 {
     struct pending *entry = s->deferred;
@@ -322,11 +321,11 @@ static void service_resume(struct service *s)
         return;
     }
     s->deferred = NULL;
-    if (r->origin != s->server_id) { /* it was asked again, elsewhere */
+    if (r->origin != s->server_id) { /* the reconfig was repeated on another server */
         service_give_up(s, entry);
         return;
     }
-    struct effects answer = s->effects; /* the other fields are of the command that ended it */
+    struct effects answer = s->effects; /* the other fields belong to the command that ended it */
     answer.err = r->err;
     if (entry->connection != NULL) {
         connection_complete(entry->connection, entry, &answer);
@@ -351,7 +350,7 @@ int service_configure(struct service *s, const struct state_member *members, siz
     return 0;
 }
 
-/* Events first, then the reply, then the end of the session. */
+/* Applies a command: events go out first, then the reply, then the end of the session. */
 static int service_apply_one(struct service *s, const struct batch_header *header,
                              const struct command *command, bool own)
 {
@@ -403,7 +402,7 @@ static int service_apply_one(struct service *s, const struct batch_header *heade
     return 0;
 }
 
-/* Whether the commands of the batch are to be taken; *ret_own: clients of this server wait for them. */
+/* Whether the state admits the batch; *ret_own: clients of this server wait for it. */
 static bool service_admits_batch(struct service *s, const struct batch_header *header,
                                  bool *ret_own)
 {
@@ -449,9 +448,9 @@ int service_apply(struct service *s, struct batch_reader *batch)
     return rc;
 }
 
-/* Turns and time */
+/* Turns and regular work */
 
-/* The bytes accounted for, of the state and of clients. */
+/* The accounted bytes, of the state and of clients. */
 static size_t service_kept(const struct service *s)
 {
     const size_t *bytes = s->account.bytes;
@@ -459,14 +458,14 @@ static size_t service_kept(const struct service *s)
            bytes[ACCOUNT_REQUESTS];
 }
 
-/* Each turn, as clients can fill and free all of it between two beats. */
+/* Runs each turn, because clients can fill and free everything between two beats. */
 static void service_note_kept(struct service *s)
 {
     size_t kept = service_kept(s);
     s->kept_peak = kept > s->kept_peak ? kept : s->kept_peak;
 }
 
-/* Requests and bytes that make connections wait; less of it may let one of them go on. */
+/* Requests and bytes that make connections wait; when it falls, a waiting connection may continue. */
 static size_t service_load(const struct service *s)
 {
     return s->pipeline.outstanding + s->account.bytes[ACCOUNT_REQUESTS] +
@@ -535,7 +534,7 @@ static void service_note_expiry(struct service *s, int64_t id, const struct conn
     }
 }
 
-/* We owe it replies, or have not read what it sent: its silence is ours. */
+/* Whether the server owes it replies or has unread input: then the server causes the silence. */
 static bool service_owes(const struct connection *c)
 {
     return c != NULL &&
@@ -555,7 +554,7 @@ static int64_t service_expire_local(void *ctx, int64_t id, int64_t heard_ms, int
     return SESSION_ENDS;
 }
 
-/* How long the leader waits for what the server of the session's client may have to say. */
+/* How long the leader must wait for reports of the server that has the session's client. */
 static int64_t service_expiry_wait(struct service *s, int64_t id, int64_t heard_ms,
                                    int32_t timeout_ms)
 {
@@ -589,7 +588,7 @@ static int64_t service_expire(void *ctx, int64_t id, int64_t heard_ms, int32_t t
     return SESSION_ENDS;
 }
 
-/* After a large part of the kept bytes was freed, returns the allocator's free memory to the system. */
+/* Returns free memory of the allocator to the system, after a large part of the accounted bytes was freed. */
 static void service_give_back(struct service *s)
 {
     service_note_kept(s);
@@ -628,18 +627,18 @@ void service_tick(struct service *s)
         }
         list_remove(&c->handshaking);
         if (c->stage == CONNECTION_CLOSING) {
-            connection_drop(c, "its last answers were not read in time");
+            connection_drop(c, "the client did not read its last answers in time");
             continue;
         }
         if (c->stage == CONNECTION_SERVING) {
             s->metrics->conclave_slow_clients_cut++;
-            connection_drop(c, "it kept memory that others needed: its unread answers or its "
-                               "unfinished request");
+            connection_drop(c, "its unread answers or its unfinished request kept memory that "
+                               "other clients needed");
             continue;
         }
         s->metrics->sessionless_connections_expired++;
         s->metrics->unsuccessful_handshake += c->securing;
-        connection_drop(c, c->securing ? "the TLS handshake was not done in time"
+        connection_drop(c, c->securing ? "the TLS handshake did not end in time"
                                        : "no session request in time");
     }
 }
@@ -701,7 +700,7 @@ int service_claim(struct service *s, struct connection *c, int64_t session_id)
     }
     if (old != NULL) {
         service_detach(s, old);
-        connection_drop(old, "its session was taken up by a newer connection");
+        connection_drop(old, "its session was resumed on a newer connection");
     }
     c->session_id = session_id;
     int rc = map_insert(&s->by_session, &c->by_id, hash_number((uint64_t)session_id));

@@ -1,7 +1,7 @@
 /*
- * The server without sockets and disks: the state, the watches, the sessions, the pipeline and the
- * connections on them. What it needs of the world comes in by calls: input of connections, applied
- * log entries, the time. The same calls give the same output, save for session ids and passwords.
+ * The server without sockets and disks: the state, watches, sessions, pipeline and connections. Everything from outside
+ * comes by calls: input of connections, applied log entries, the time. The same calls give the same output, except for
+ * session ids and passwords.
  */
 #ifndef FRONT_SERVICE_H
 #define FRONT_SERVICE_H
@@ -28,29 +28,30 @@ struct service_options {
     int64_t server_id;
     bool skip_acl;              /* every connection is the superuser */
     struct digest_rules digest; /* strings borrowed */
-    /* of the users who may authenticate by digest; NULL: anybody may; borrowed */
+    /* users who may authenticate by digest; NULL: no list; borrowed */
     struct password_checker *verifier;
     const char *x509_super; /* subject of the superuser's certificate, or NULL; borrowed */
-    /* who has an id of none of them (divided by commas) may do nothing but authenticate; NULL: everybody may; borrowed */
+    /* a client without an id of one of these schemes (separated by commas) may only authenticate; NULL: no such rule;
+     * borrowed */
     const char *auth_schemes;
     uint32_t command_options; /* enum command_options */
-    bool read_only_mode;      /* without a quorum, clients that ask for it may read */
-    bool local_sessions;      /* new sessions are local, where there are other servers */
-    /* a local session may get ephemeral nodes: it becomes one of all servers */
+    bool read_only_mode;      /* without a quorum, clients that accept it may read */
+    bool local_sessions;      /* new sessions are local, if there are other servers */
+    /* a local session may create ephemeral nodes: it then becomes global */
     bool local_upgrading;
     struct sasl_service *login; /* NULL: no SASL; borrowed */
-    struct audit_log *audit;    /* NULL: no lines; borrowed */
+    struct audit_log *audit;    /* NULL: no audit log; borrowed */
     bool close_acls;            /* a leader closes the ACLs of a new tree: COMMAND_CLOSE_ACLS */
-    bool local_only; /* members prove nothing to each other: none may be on another machine */
+    bool local_only;            /* members do not authenticate: none may be on another machine */
     struct ttl_collector_options collector;
     const struct clock_source *clock; /* borrowed */
     struct pipeline_sink sink;
 };
 
 /*
- * Four-letter words: commands in the first bytes of a connection instead of a session request. A room above answers
- * them: appends the answer to out and returns how many of the bytes were the command, 0 when there is none in them, or
- * -1 when it cannot be told yet. The connection is closed when the answer has been read.
+ * Four-letter words: commands in the first bytes of a connection, instead of a session request. A room above answers
+ * them: it appends the answer to out and returns the length of the command, 0 if there is none, or -1 if more bytes are
+ * needed. The connection closes when the client has read the answer.
  */
 struct service_words {
     int (*answer)(void *ctx, struct slice bytes, struct buf *out);
@@ -60,7 +61,7 @@ struct service_words {
 struct service_stats {
     uint64_t packets_received;
     uint64_t packets_sent;
-    uint64_t applied;     /* commands since the start, replayed ones included */
+    uint64_t applied;     /* commands since the start, including replayed ones */
     uint64_t auth_failed; /* auth requests refused */
 };
 
@@ -70,8 +71,8 @@ struct service {
     bool skip_acl;
     struct digest_rules digest;
     struct password_checker *verifier;
-    struct rates auth_failures;   /* of addresses */
-    struct refusals auth_refused; /* limits the log lines about them */
+    struct rates auth_failures;   /* per address */
+    struct refusals auth_refused; /* limits the log lines about refusals */
     const char *x509_super;
     const char *auth_schemes;
     uint32_t command_options;
@@ -82,45 +83,45 @@ struct service {
     struct audit_log *audit;
     bool close_acls;
     bool local_only;
-    int64_t close_acls_at; /* when the leader asks again, monotonic ms */
+    int64_t close_acls_at; /* when the leader proposes again, monotonic ms */
     const struct clock_source *clock;
     struct ttl_collector collector;
-    struct hash_key key; /* of the tables whose keys clients choose */
+    struct hash_key key; /* for tables whose keys clients choose */
     struct state *state;
     struct watch_table *watches;
-    struct session_tracker *sessions; /* of all servers */
-    struct local_sessions locals;     /* of this one alone */
+    struct session_tracker *sessions; /* global sessions */
+    struct local_sessions locals;     /* local sessions */
     struct pipeline pipeline;
-    struct pending *deferred; /* the reconfig of ours that is under way, or NULL */
+    struct pending *deferred; /* our reconfig that is in progress, or NULL */
     struct leadership standing;
     struct fence_requests fencing;
     struct effects effects;
     struct map by_session;  /* connections by session id */
     struct account account; /* memory kept for all clients; the addresses' accounts are below it */
     struct client_addresses addresses;
-    /* connections with a deadline: without session, closing, or waiting for memory; oldest first */
+    /* connections with a deadline: without a session, closing, or waiting for memory; oldest first */
     struct list handshaking;
-    struct list throttled; /* connections that wait until the server is less busy, or keeps less */
-    size_t throttled_load; /* the load at which the last of them began to wait */
-    struct list dirty;     /* connections that their socket must look at */
+    struct list throttled; /* connections that wait until the load falls */
+    size_t throttled_load; /* the load when the last of them began to wait */
+    struct list dirty;     /* connections whose sockets need work */
     struct service_stats stats;
     struct server_metrics *metrics; /* own */
-    struct service_words words;     /* answer is NULL: none are known */
-    int64_t now_ns; /* when the input, entry or tick being worked on came, monotonic */
+    struct service_words words;     /* answer is NULL: no words */
+    int64_t now_ns;                 /* when the current input, entry or tick came, monotonic */
     uint64_t next_session_id;
-    uint64_t generation;        /* grows whenever the state is replaced as a whole */
-    int64_t replaced_by;        /* id of the newest replacement of our own, 0: none */
-    int64_t beat_at;            /* when service_tick is due at the latest, monotonic ms */
-    bool serving;               /* after service_begin: sessions are watched over */
-    bool throttling;            /* too many requests outstanding */
-    size_t kept_peak;           /* bytes accounted for, at most, since memory was given back */
-    enum data_level data_level; /* how near the state is to its limit */
-    int64_t log_second;         /* second in which log_lines were written */
+    uint64_t generation;        /* grows when the whole state is replaced */
+    int64_t replaced_by;        /* id of our newest replacement, 0: none */
+    int64_t beat_at;            /* latest time for service_tick, monotonic ms */
+    bool serving;               /* after service_begin: sessions can expire */
+    bool throttling;            /* too many requests in progress */
+    size_t kept_peak;           /* most accounted bytes since memory was given back */
+    enum data_level data_level; /* how near the data are to their limit */
+    int64_t log_second;         /* the second that log_lines counts */
     unsigned log_lines;
     uint64_t log_dropped;
 };
 
-/* 0 or CONCLAVE_ENOMEM (service_finish is due in either case). */
+/* 0 or CONCLAVE_ENOMEM; call service_finish in either case. */
 int service_init(struct service *s, const struct service_options *options) CONCLAVE_MUST_USE;
 
 /* All connections must be finished. */
@@ -129,75 +130,71 @@ void service_finish(struct service *s);
 /* Replay is over: all sessions get a full timeout from now. 0 or CONCLAVE_ENOMEM. */
 int service_begin(struct service *s) CONCLAVE_MUST_USE;
 
-/* A leader with close_acls proposes COMMAND_CLOSE_ACLS as long as ACLs of a new tree are open: as soon as it
+/* A leader with close_acls proposes COMMAND_CLOSE_ACLS while the ACLs of a new tree are open. It does so as soon as it
  * leads, so before the writes of its clients. */
 void service_close_acls(struct service *s, int64_t now_ms);
 
-/* A batch of the log, opened and not read further. 0, or CONCLAVE_ECORRUPT or CONCLAVE_ENOMEM: the server must stop. */
+/* Applies a batch of the log whose header was read. 0, or CONCLAVE_ECORRUPT or CONCLAVE_ENOMEM: the server must
+ * stop. */
 int service_apply(struct service *s, struct batch_reader *batch) CONCLAVE_MUST_USE;
 
-/* A batch that is not applied: it counts as admitted, and no client gets an answer to its writes. Errors as
- * service_apply. */
+/* Skips a batch: it counts as admitted, and its writes get no answers. Errors as service_apply. */
 int service_skip(struct service *s, struct batch_reader *batch) CONCLAVE_MUST_USE;
 
-/* The ensemble has these members now, by the log. Errors as service_apply. */
+/* The log set these members. Errors as service_apply. */
 int service_configure(struct service *s, const struct state_member *members,
                       size_t count) CONCLAVE_MUST_USE;
 
-/* Replaces the state by that of a snapshot: at the start, or when the leader sent one to a server that
- * was too far behind; then see state_replacement_adopt. Errors as state_restore. */
+/* Replaces the state by a snapshot: at the start, or when the leader sent one because this server was too far behind;
+ * see state_replacement_adopt. Errors as state_restore. */
 int service_restore(struct service *s, struct slice snapshot) CONCLAVE_MUST_USE;
 
-/* Gives up all writes on their way: nobody will be told what became of them, and what is written from
- * now on does not depend on them. Their connections must be cut off. */
+/* Gives up all unanswered writes: their outcome stays unknown, and later writes do not depend on them. Their
+ * connections must be closed. */
 void service_forget(struct service *s);
 
-/* An empty tracker for this service's sessions, or NULL. */
+/* An empty tracker for this service's sessions; NULL: out of memory. */
 struct session_tracker *service_make_tracker(const struct service *s);
 
-/* End of a turn: hands writes over, and makes throttled connections dirty when there is room
- * again. */
+/* The end of a turn: submits writes, and makes throttled connections dirty when there is room again. */
 void service_turn(struct service *s);
 
 /* The connection waits for service_turn to find room. */
 void service_throttle(struct service *s, struct connection *c);
 
-/* Whether service_turn would do something that it could not do before: answers that left made room, or what
- * they let in is to be handed over. */
+/* Whether service_turn has new work: sent answers made room, or requests read since then must be submitted. */
 bool service_has_work(const struct service *s);
 
-/* The time, which is in now_ns as well, monotonic. Whoever dates a sign of life asks here: a standstill
- * of our own is given back to all sessions first, for who is heard from afterwards needs nothing back. */
+/* The monotonic time, which is also in now_ns. Call it before you date a sign of life: it first gives a pause of this
+ * process back to all sessions. */
 int64_t service_time_ms(struct service *s);
 
-/* What the clock brings: expired sessions, connections without handshake. Due at service_deadline
- * (monotonic ms), harmless earlier. */
+/* Regular work: expired sessions, connections without handshake. Due at service_deadline (monotonic ms), harmless
+ * earlier. */
 void service_tick(struct service *s);
 int64_t service_deadline(const struct service *s);
 
-/* Age of the oldest write that is not answered, 0 when there is none. */
+/* Age of the oldest unanswered write; 0: none. */
 int64_t service_oldest_write_ms(const struct service *s);
 
-/* What was counted begins anew, save for the connections' own. */
+/* Resets the statistics, except those of connections. */
 void service_reset_stats(struct service *s);
 
-/* The end of a minute of refusals, for the log: a refusals_fn. */
+/* Logs the count after a minute of refusals: a refusals_fn. */
 void service_tell_refused(void *ctx, const char *host, unsigned long long untold);
 
 /* For connections. */
-/* Whether an id of a scheme that is required is there, or none is required. */
+/* Whether the client has an id of a required scheme, or none is required. */
 bool service_authenticated(const struct service *s, const struct client_ids *identity);
-bool service_admits(struct service *s); /* whether another request may be taken in */
+bool service_admits(struct service *s); /* whether another request may be read */
 int64_t service_next_session_id(struct service *s);
-/* c is now THE connection of the session, or asks for it with its password: an older one is closed. 0 or
- * CONCLAVE_ENOMEM. */
+/* Makes c the current connection of the session, or its claimant; closes an older one. 0 or CONCLAVE_ENOMEM. */
 int service_claim(struct service *s, struct connection *c, int64_t session_id) CONCLAVE_MUST_USE;
-/* The same, and the session lives from now on. */
+/* The same, and the session is alive from now on. */
 int service_attach(struct service *s, struct connection *c, int64_t session_id) CONCLAVE_MUST_USE;
-/* A local session ends: closed by its client, or expired. Its connection is cut off while it serves. */
+/* Ends a local session: closed by its client, or expired. Closes its connection if it still serves. */
 void service_end_local(struct service *s, int64_t id);
-void service_detach(struct service *s, struct connection *c); /* undoes it */
-bool service_may_log(
-    struct service *s); /* false when clients caused too many lines in this second */
+void service_detach(struct service *s, struct connection *c); /* undoes service_claim */
+bool service_may_log(struct service *s); /* false: clients caused too many lines in this second */
 
 #endif

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/random.h"
 
-enum { ENTRY_MAX = 400 << 20 }; /* below what the log takes as one entry */
+enum { ENTRY_MAX = 400 << 20 }; /* less than the largest log entry */
 
 int state_replacement_submit(struct service *s, struct slice snapshot, int64_t *ret_id)
 {
@@ -36,13 +36,13 @@ static bool end_session(void *ctx, int64_t id, int64_t due_ms)
     return true;
 }
 
-/* Nobody who is connected has a session any more. */
+/* Disconnects all clients, because their sessions are gone. */
 static void cut_all(struct service *s)
 {
     struct map_node *node;
     while ((node = map_next(&s->by_session, NULL)) != NULL) {
         struct connection *c = CONTAINER_OF(node, struct connection, by_id);
-        service_detach(s, c); /* off the map */
+        service_detach(s, c); /* also removes it from the map */
         connection_end(c);
     }
 }

@@ -5,9 +5,9 @@
 #include <assert.h>
 
 enum {
-    LOOK_NODES = 1000,     /* looked at in one go */
-    LOOK_STEPS = 10,       /* goes in one tick */
-    FOUND_BYTES = 1 << 20, /* with so many found, the look waits for their deletion */
+    LOOK_NODES = 1000,     /* nodes per step */
+    LOOK_STEPS = 10,       /* steps per tick */
+    FOUND_BYTES = 1 << 20, /* at this size, the search waits for deletions */
     PROPOSE_STEP_MS = 100, /* between proposals of several deletions */
     MINUTE_MS = 60 * 1000,
     LENGTH_BYTES = 4,
@@ -35,7 +35,7 @@ void ttl_collector_begin(struct ttl_collector *c, int64_t now_ms)
     c->look_at = now_ms + c->options.interval_ms;
 }
 
-/* When memory is short, what was found is found again at the next look. */
+/* If memory is short, the next search finds the node again. */
 static void collector_keep(void *ctx, const struct spent *spent)
 {
     struct ttl_collector *c = ctx;

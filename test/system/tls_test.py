@@ -557,7 +557,7 @@ def rubbish_and_slow_hellos():
                 expect(sock.recv(1) in (b"", b"\x15"), "an answer to half a hello")
             sock.close()
         expect(server.alive() and worst < 2, f"the slowest write of a good client took {worst:.2f} s")
-        log_has(server, "the TLS handshake was not done in time")
+        log_has(server, "the TLS handshake did not end in time")
 
 
 @case
