@@ -11,15 +11,10 @@
 #define FIELD(name) offsetof(struct redis_cli, name)
 #define FENCE_FIELD(name) offsetof(struct redis_cli, fence.name)
 
-/* In the order of enum redis_strategy, redis_preference and redis_unfenceable. */
-static const char *const STRATEGIES[] = {"majority", "consensus", "single", NULL};
-static const char *const PREFERENCES[] = {"offset", "latency", NULL};
-static const char *const UNFENCEABLES[] = {"wait", "block", NULL};
-
 static const struct option_row ROWS[] = {
     {"nodes", 'n', OPTION_STRING, FIELD(nodes), "H:P,H:P,...",
      "The Redis servers; the same for all managers. Needed by run.", NULL},
-    {"managers", 0, OPTION_INTEGER, FIELD(managers), "N",
+    {"managers", 0, OPTION_INTEGER, FIELD(config.managers), "N",
      "How many managers there are: votes are counted against this number. Default 1.", NULL},
     {"id", 0, OPTION_STRING, FIELD(id), "TEXT", "This manager's name; default HOST:PID.", NULL},
     {"zkservers", 'z', OPTION_STRING, offsetof(struct common_options, server), "HOSTS",
@@ -32,48 +27,48 @@ static const struct option_row ROWS[] = {
      "Read options from a file of lines NAME=VALUE, with the names of this list; those of the "
      "command line count more.",
      NULL},
-    {"max-failures", 0, OPTION_INTEGER, FIELD(max_failures), "N",
+    {"max-failures", 0, OPTION_INTEGER, FIELD(config.max_failures), "N",
      "A server that failed so often in a row is down. Default 3.", NULL},
-    {"min-down", 0, OPTION_DURATION, FIELD(min_down_ms), "DURATION",
+    {"min-down", 0, OPTION_DURATION, FIELD(config.min_down_ms), "DURATION",
      "... and not before this time has passed since the first failure. Default 500ms.", NULL},
-    {"period", 0, OPTION_DURATION, FIELD(period_ms), "DURATION",
+    {"period", 0, OPTION_DURATION, FIELD(config.period_ms), "DURATION",
      "Between two looks at a server, and two reports. Default 1s.", NULL},
-    {"op-timeout", 0, OPTION_DURATION, FIELD(op_timeout_ms), "DURATION",
+    {"op-timeout", 0, OPTION_DURATION, FIELD(config.op_timeout_ms), "DURATION",
      "A command that a server has not answered by then has failed. Default 1s.", NULL},
-    {"node-strategy", 0, OPTION_CHOICE, FIELD(strategy), "majority|consensus|single",
+    {"node-strategy", 0, OPTION_CHOICE, FIELD(config.strategy), "majority|consensus|single",
      "Who must agree that a server is down: more than half of --managers; all that report, and they "
      "are enough; any one. Default majority.",
-     STRATEGIES},
-    {"required-node-managers", 0, OPTION_INTEGER, FIELD(required_managers), "N",
+     REDIS_STRATEGIES},
+    {"required-node-managers", 0, OPTION_INTEGER, FIELD(config.required_managers), "N",
      "Decide nothing with fewer fresh reports. Default: what the strategy needs.", NULL},
-    {"failover-strategy", 0, OPTION_CHOICE, FIELD(preference), "offset|latency",
+    {"failover-strategy", 0, OPTION_CHOICE, FIELD(config.preference), "offset|latency",
      "Among replicas of one priority: the one with most data, or the one that answers fastest. "
      "Default offset.",
-     PREFERENCES},
-    {"max-lag-bytes", 0, OPTION_INTEGER, FIELD(max_lag_bytes), "N",
+     REDIS_PREFERENCES},
+    {"max-lag-bytes", 0, OPTION_INTEGER, FIELD(config.max_lag_bytes), "N",
      "A replica that is further behind what is known of the master is not taken. Default: no limit.",
      NULL},
-    {"allow-data-loss", 0, OPTION_FLAG, FIELD(allow_data_loss), NULL,
+    {"allow-data-loss", 0, OPTION_FLAG, FIELD(config.allow_data_loss), NULL,
      "Take the best replica even if it is beyond the limits.", NULL},
-    {"cooldown", 0, OPTION_DURATION, FIELD(cooldown_ms), "DURATION",
+    {"cooldown", 0, OPTION_DURATION, FIELD(config.cooldown_ms), "DURATION",
      "Between two fail-overs that nobody asked for. Default 60s.", NULL},
-    {"parallel-syncs", 0, OPTION_INTEGER, FIELD(parallel_syncs), "N",
+    {"parallel-syncs", 0, OPTION_INTEGER, FIELD(config.parallel_syncs), "N",
      "So many replicas are pointed to a new master at a time. Default 1.", NULL},
-    {"min-replicas", 0, OPTION_INTEGER, FIELD(min_replicas), "N",
+    {"min-replicas", 0, OPTION_INTEGER, FIELD(config.min_replicas), "N",
      "Have the master refuse writes with fewer replicas (min-replicas-to-write). For three servers or "
      "more, started with a redis.conf, into which it is written as well. Default 0: their settings "
      "are left alone.",
      NULL},
-    {"min-replicas-max-lag", 0, OPTION_INTEGER, FIELD(min_replicas_lag_s), "SECONDS",
+    {"min-replicas-max-lag", 0, OPTION_INTEGER, FIELD(config.min_replicas_lag_s), "SECONDS",
      "... that acknowledged within this time. A master that is cut off stops then by itself. "
      "Default 10.",
      NULL},
     FENCE_ROWS(FENCE_FIELD),
-    {"unfenceable", 0, OPTION_CHOICE, FIELD(unfenceable), "wait|block",
+    {"unfenceable", 0, OPTION_CHOICE, FIELD(config.unfenceable), "wait|block",
      "When an old master can neither be reached nor fenced: wait until --min-replicas has stopped it "
      "(block where that is not set), or stay without a master until an operator says failover "
      "--force. Default wait.",
-     UNFENCEABLES},
+     REDIS_UNFENCEABLES},
     {"redis-user", 0, OPTION_STRING, FIELD(redis_user), "NAME", "User of the Redis servers.", NULL},
     {"redis-password-file", 0, OPTION_STRING, FIELD(redis_password_file), "FILE",
      "A file whose first line is the password; else the environment's CONCLAVE_REDIS_PASSWORD.",
@@ -144,12 +139,6 @@ const struct command_usage REDIS_USAGE = {
     .operands_max = 3,
 };
 
-static int run_const(const struct redis_cli *cli)
-{
-    struct redis_cli copy = *cli;
-    return redis_cli_run(&copy);
-}
-
 enum failover_verb {
     VERB_RUN,
     VERB_STATUS,
@@ -163,16 +152,17 @@ enum failover_verb {
 
 static const struct verb_row {
     const char *name;
-    bool target; /* has a server as its last operand */
-    int (*run)(const struct redis_cli *cli);
+    bool target;                             /* has a server as its last operand */
+    int (*run)(const struct redis_cli *cli); /* NULL: a request to the leading manager */
+    enum redis_request_kind kind;
 } VERB_ROWS[VERBS] = {
-    [VERB_RUN] = {"run", false, run_const},
+    [VERB_RUN] = {"run", false, redis_cli_run},
     [VERB_STATUS] = {"status", false, redis_cli_status},
     [VERB_WATCH] = {"watch", false, redis_cli_watch},
-    [VERB_FAILOVER] = {"failover", false, redis_cli_failover},
-    [VERB_PAUSE] = {"pause", false, redis_cli_pause},
-    [VERB_RESUME] = {"resume", false, redis_cli_resume},
-    [VERB_FORGET] = {"forget", true, redis_cli_forget},
+    [VERB_FAILOVER] = {"failover", false, NULL, REDIS_REQUEST_FAILOVER},
+    [VERB_PAUSE] = {"pause", false, NULL, REDIS_REQUEST_PAUSE},
+    [VERB_RESUME] = {"resume", false, NULL, REDIS_REQUEST_RESUME},
+    [VERB_FORGET] = {"forget", true, NULL, REDIS_REQUEST_FORGET},
 };
 
 static enum failover_verb verb_find(const char *name)
@@ -398,21 +388,12 @@ static int redis_cli_parse(int argc, char **argv, struct redis_cli *cli, struct 
 
 int command_redis_failover(int argc, char **argv)
 {
-    struct redis_cli cli = {.common = COMMON_OPTIONS_INIT,
-                            .managers = 1,
-                            .period_ms = 1000,
-                            .op_timeout_ms = 1000,
-                            .max_failures = 3,
-                            .min_down_ms = 500,
-                            .max_lag_bytes = -1,
-                            .cooldown_ms = 60000,
-                            .parallel_syncs = 1,
-                            .min_replicas_lag_s = 10,
-                            .fence = FENCE_OPTIONS_INIT,
-                            .events = 5};
+    struct redis_cli cli = {
+        .common = COMMON_OPTIONS_INIT, .fence = FENCE_OPTIONS_INIT, .events = 5};
     struct operands operands = {.count = 0};
     enum failover_verb verb = VERB_RUN;
     int first = 0;
+    redis_config_init(&cli.config);
     cli.common.timeout_ms = 10000;
     cli.common.session_ms = 6000;
     int code = redis_cli_parse(argc, argv, &cli, &operands);
@@ -433,7 +414,10 @@ int command_redis_failover(int argc, char **argv)
     if (code == OPTIONS_GO_ON) {
         code = chroot_apply(&cli);
     }
-    code = code != OPTIONS_GO_ON ? code : VERB_ROWS[verb].run(&cli);
+    if (code == OPTIONS_GO_ON) {
+        const struct verb_row *row = &VERB_ROWS[verb];
+        code = row->run != NULL ? row->run(&cli) : redis_cli_ask(&cli, row->kind);
+    }
     free(cli.server);
     return code;
 }

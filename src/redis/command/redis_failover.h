@@ -1,10 +1,12 @@
-/* What the files of `conclave redis-failover` share: redis_failover.c reads the arguments, _run.c is a manager, _look.c
- * shows (status, watch), _ask.c asks the leading manager (failover, pause, resume, forget). */
+/* What the files of `conclave redis-failover` share: redis_failover.c reads the arguments, _run.c is a manager, _status.c
+ * and _watch.c show the znodes, _ask.c asks the leading manager (failover, pause, resume, forget). */
 #ifndef REDIS_COMMAND_REDIS_FAILOVER_H
 #define REDIS_COMMAND_REDIS_FAILOVER_H
 
+#include "base/json.h"
 #include "cli/common/connection.h"
 #include "cli/switch/fence_options.h"
+#include "redis/records/records.h"
 
 enum { REDIS_CLI_ROOT_MAX = 256 };
 
@@ -21,21 +23,7 @@ struct redis_cli {
     /* run */
     const char *nodes;
     const char *id;
-    int64_t managers;
-    int64_t required_managers;
-    int strategy;
-    int preference;
-    int unfenceable;
-    int64_t period_ms;
-    int64_t op_timeout_ms;
-    int64_t max_failures;
-    int64_t min_down_ms;
-    int64_t max_lag_bytes;
-    int64_t cooldown_ms;
-    int64_t parallel_syncs;
-    int64_t min_replicas;
-    int64_t min_replicas_lag_s;
-    bool allow_data_loss;
+    struct redis_config config; /* its servers are read from nodes */
     bool dry_run;
     bool gem_layout;
     const char *gem_path;
@@ -59,15 +47,18 @@ struct redis_cli {
 extern const struct command_usage REDIS_USAGE;
 
 /* An event as the end of a line: name, the server where the text does not begin with it, text. */
-void redis_cli_print_event(const char *name, const char *node, const char *text);
+void redis_cli_print_event(const struct redis_event *event);
+/* "2026-01-31T12:00:00.123Z" */
+void redis_cli_print_time(int64_t at_ms);
+
+/* A record as a member of an object; null for NULL. */
+void redis_cli_json_record(struct json *j, const char *key, const struct record_table *table,
+                           const void *record);
 
 /* Each runs to its end and gives the exit code. */
-int redis_cli_run(struct redis_cli *cli);
+int redis_cli_run(const struct redis_cli *cli);
 int redis_cli_status(const struct redis_cli *cli);
 int redis_cli_watch(const struct redis_cli *cli);
-int redis_cli_failover(const struct redis_cli *cli);
-int redis_cli_pause(const struct redis_cli *cli);
-int redis_cli_resume(const struct redis_cli *cli);
-int redis_cli_forget(const struct redis_cli *cli);
+int redis_cli_ask(const struct redis_cli *cli, enum redis_request_kind kind);
 
 #endif

@@ -4,7 +4,6 @@
 #include "cli/common/command.h"
 #include "redis/command/redis_failover.h"
 #include "redis/manager/cluster_znodes.h"
-#include "redis/records/records.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +45,7 @@ static int put_request(struct manager_query *a, enum redis_request_kind kind)
     snprintf(request.id, sizeof request.id, "%.60s:%ld:%lld", host, (long)getpid(),
              (long long)a->until_ms);
     buf_init(&out, 0);
-    redis_request_write(&out, &request);
+    record_write(&out, &REDIS_REQUEST, &request);
     struct conclave_op op = conclave_op_create(below(a, "requests", "req-", path), out.data,
                                                out.len, CONCLAVE_PERSISTENT_SEQUENTIAL);
     int error = buf_ok(&out) ? conclave_call(a->client, &op, &reply) : CONCLAVE_ENOMEM;
@@ -66,7 +65,7 @@ static int read_result(const struct manager_query *a, struct redis_result *ret)
         conclave_op_path(CONCLAVE_OP_GET, below(a, "results", a->name, path), 0);
     int error = conclave_call(a->client, &op, &reply);
     if (error == 0) {
-        error = redis_result_read(reply->data != NULL ? reply->data : "", reply->data_len, ret);
+        error = record_read(&REDIS_RESULT, reply->data, reply->data_len, ret);
     }
     conclave_reply_free(reply);
     return error;
@@ -76,15 +75,10 @@ static int show_result(const struct manager_query *a, const struct redis_result 
 {
     if (a->cli->common.json) {
         struct json j;
-        struct buf record;
-        buf_init(&record, 0);
-        redis_result_write(&record, result);
         json_line_begin(&j);
         json_member_string(&j, "request", a->name);
-        json_key(&j, "result");
-        json_ready(&j, buf_slice(&record));
+        redis_cli_json_record(&j, "result", &REDIS_RESULT, result);
         int error = json_line_print(&j, stdout);
-        buf_finish(&record);
         if (error != 0) {
             return fail(REDIS_USAGE.name, NULL, error);
         }
@@ -151,7 +145,7 @@ static int show_name(const struct manager_query *a)
     return output_end(REDIS_USAGE.name, 0);
 }
 
-static int ask(const struct redis_cli *cli, enum redis_request_kind kind)
+int redis_cli_ask(const struct redis_cli *cli, enum redis_request_kind kind)
 {
     struct manager_query a = {.cli = cli};
     struct redis_node_config node;
@@ -173,24 +167,4 @@ static int ask(const struct redis_cli *cli, enum redis_request_kind kind)
     }
     connection_close(a.client);
     return code;
-}
-
-int redis_cli_failover(const struct redis_cli *cli)
-{
-    return ask(cli, REDIS_REQUEST_FAILOVER);
-}
-
-int redis_cli_pause(const struct redis_cli *cli)
-{
-    return ask(cli, REDIS_REQUEST_PAUSE);
-}
-
-int redis_cli_resume(const struct redis_cli *cli)
-{
-    return ask(cli, REDIS_REQUEST_RESUME);
-}
-
-int redis_cli_forget(const struct redis_cli *cli)
-{
-    return ask(cli, REDIS_REQUEST_FORGET);
 }

@@ -28,7 +28,9 @@ struct manager_run {
     struct conclave_uv *uv;
     struct conclave_recipes *recipes;
     struct redis_manager *manager; /* NULL: none, or closed */
+    const char *id;
     struct redis_config config;
+    struct fence_options fence;
     struct redis_access access;
     int exit_code;
     bool ending;
@@ -36,29 +38,19 @@ struct manager_run {
 
 /* --- lines --------------------------------------------------------------------------- */
 
-static void print_time(int64_t at_ms)
-{
-    char text[32];
-    time_t seconds = (time_t)(at_ms / 1000);
-    struct tm tm;
-    gmtime_r(&seconds, &tm);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
-    printf("%s.%03dZ", text, (int)(at_ms % 1000));
-}
-
 static void redis_failover_run_on_event(void *ctx, const struct redis_event *event)
 {
     struct manager_run *run = ctx;
     if (run->cli->common.json) {
         struct buf out;
         buf_init(&out, 0);
-        redis_event_write(&out, event);
+        record_write(&out, &REDIS_EVENT, event);
         printf("%.*s\n", (int)out.len, out.data != NULL ? (const char *)out.data : "");
         buf_finish(&out);
     } else {
-        print_time(event->at_ms);
+        redis_cli_print_time(event->at_ms);
         printf(" ");
-        redis_cli_print_event(event->name, event->node, event->text);
+        redis_cli_print_event(event);
     }
     (void)fflush(stdout);
 }
@@ -71,11 +63,10 @@ static void redis_failover_run_on_ready(void *ctx)
         json_line_begin(&j);
         json_member_string(&j, "event", "ready");
         json_member_string(&j, "cluster", run->cli->cluster);
-        json_member_string(&j, "id", run->cli->id);
+        json_member_string(&j, "id", run->id);
         (void)json_line_print(&j, stdout);
     } else {
-        printf("conclave: redis-failover ready cluster=%s id=%s\n", run->cli->cluster,
-               run->cli->id);
+        printf("conclave: redis-failover ready cluster=%s id=%s\n", run->cli->cluster, run->id);
         (void)fflush(stdout);
     }
 }
@@ -172,7 +163,7 @@ static void on_state(struct conclave_client *client, enum conclave_state state, 
 static int config_make(const struct redis_cli *cli, struct redis_config *config)
 {
     const char *bad;
-    redis_config_init(config);
+    *config = cli->config;
     if (cli->nodes == NULL) {
         return usage_error(&REDIS_USAGE, "run wants the servers: --nodes HOST:PORT,HOST:PORT,...");
     }
@@ -181,41 +172,25 @@ static int config_make(const struct redis_cli *cli, struct redis_config *config)
                            "--nodes wants 1 to %d different servers, HOST:PORT, not \"%.60s\"",
                            REDIS_NODES_MAX, bad);
     }
-    if (cli->managers < 1 || cli->managers > REDIS_MANAGERS_MAX) {
+    if (config->managers < 1 || config->managers > REDIS_MANAGERS_MAX) {
         return usage_error(&REDIS_USAGE, "--managers wants a number from 1 to %d",
                            REDIS_MANAGERS_MAX);
     }
-    if (cli->required_managers < 0 || cli->required_managers > cli->managers) {
+    if (config->required_managers < 0 || config->required_managers > config->managers) {
         return usage_error(&REDIS_USAGE, "--required-node-managers wants at most --managers");
     }
-    if (cli->period_ms < 100 || cli->op_timeout_ms < 100) {
+    if (config->period_ms < 100 || config->op_timeout_ms < 100) {
         return usage_error(&REDIS_USAGE, "--period and --op-timeout want 100ms or more");
     }
-    if (cli->max_failures < 1 || cli->max_failures > 1000 || cli->parallel_syncs < 1 ||
-        cli->parallel_syncs > REDIS_NODES_MAX) {
+    if (config->max_failures < 1 || config->max_failures > 1000 || config->parallel_syncs < 1 ||
+        config->parallel_syncs > REDIS_NODES_MAX) {
         return usage_error(&REDIS_USAGE, "--max-failures and --parallel-syncs want 1 or more");
     }
-    if (cli->min_replicas < 0 || cli->min_replicas >= (int64_t)config->node_count ||
-        cli->min_replicas_lag_s < 1) {
+    if (config->min_replicas < 0 || config->min_replicas >= (int64_t)config->node_count ||
+        config->min_replicas_lag_s < 1) {
         return usage_error(&REDIS_USAGE, "--min-replicas wants fewer than there are servers, "
                                          "--min-replicas-max-lag 1 or more");
     }
-    config->managers = (int)cli->managers;
-    config->required_managers = (int)cli->required_managers;
-    config->strategy = (enum redis_strategy)cli->strategy;
-    config->preference = (enum redis_preference)cli->preference;
-    config->unfenceable = (enum redis_unfenceable)cli->unfenceable;
-    config->period_ms = cli->period_ms;
-    config->op_timeout_ms = cli->op_timeout_ms;
-    config->max_failures = (int)cli->max_failures;
-    config->min_down_ms = cli->min_down_ms;
-    config->max_lag_bytes = cli->max_lag_bytes;
-    config->allow_data_loss = cli->allow_data_loss;
-    config->cooldown_ms = cli->cooldown_ms;
-    config->parallel_syncs = (int)cli->parallel_syncs;
-    config->min_replicas = (int)cli->min_replicas;
-    config->min_replicas_lag_s = (int)cli->min_replicas_lag_s;
-    config->fence_methods = cli->fence.count > 0;
     return OPTIONS_GO_ON;
 }
 
@@ -251,10 +226,10 @@ static int manager_open(struct manager_run *run)
                                               .config = &run->config,
                                               .access = &run->access,
                                               .root = cli->root,
-                                              .id = cli->id,
+                                              .id = run->id,
                                               .gem_root = cli->gem_layout ? gem_root : NULL,
-                                              .methods = cli->fence.methods,
-                                              .method_count = cli->fence.count,
+                                              .methods = run->fence.methods,
+                                              .method_count = run->fence.count,
                                               .dry_run = cli->dry_run,
                                               .on_event = redis_failover_run_on_event,
                                               .on_ready = redis_failover_run_on_ready,
@@ -312,12 +287,12 @@ static int run_loop(struct manager_run *run)
     return run->exit_code;
 }
 
-int redis_cli_run(struct redis_cli *cli)
+int redis_cli_run(const struct redis_cli *cli)
 {
     char id[320];
     char host[256] = "localhost";
-    struct manager_run run = {.cli = cli};
-    int code = fence_options_finish(&REDIS_USAGE, &cli->fence);
+    struct manager_run run = {.cli = cli, .id = cli->id, .fence = cli->fence};
+    int code = fence_options_finish(&REDIS_USAGE, &run.fence);
     if (code == OPTIONS_GO_ON) {
         code = config_make(cli, &run.config);
     }
@@ -327,20 +302,20 @@ int redis_cli_run(struct redis_cli *cli)
     if (code != OPTIONS_GO_ON) {
         return code;
     }
-    (void)gethostname(host, sizeof host - 1);
-    (void)snprintf(id, sizeof id, "%.60s:%ld", host, (long)getpid());
-    cli->id = cli->id != NULL ? cli->id : id;
-    if (cli->id[0] == '\0' || strpbrk(cli->id, "/\n") != NULL ||
-        strlen(cli->id) >= REDIS_NAME_SIZE) {
-        redis_access_close(&run.access);
-        return usage_error(&REDIS_USAGE, "--id wants a name without \"/\"");
+    run.config.fence_methods = run.fence.count > 0;
+    if (run.id == NULL) {
+        (void)gethostname(host, sizeof host - 1);
+        (void)snprintf(id, sizeof id, "%.60s:%ld", host, (long)getpid());
+        run.id = id;
     }
-    if (uv_loop_init(&run.loop) != 0) {
-        redis_access_close(&run.access);
-        return fail(REDIS_USAGE.name, NULL, CONCLAVE_EIO);
+    if (run.id[0] == '\0' || strpbrk(run.id, "/\n") != NULL || strlen(run.id) >= REDIS_NAME_SIZE) {
+        code = usage_error(&REDIS_USAGE, "--id wants a name without \"/\"");
+    } else if (uv_loop_init(&run.loop) != 0) {
+        code = fail(REDIS_USAGE.name, NULL, CONCLAVE_EIO);
+    } else {
+        code = run_loop(&run);
+        (void)uv_loop_close(&run.loop);
     }
-    code = run_loop(&run);
-    (void)uv_loop_close(&run.loop);
     redis_access_close(&run.access);
     return code;
 }

@@ -6,8 +6,6 @@
 #include "cli/common/waiter.h"
 #include "redis/command/redis_failover.h"
 #include "redis/manager/cluster_znodes.h"
-#include "redis/records/event.h"
-#include "redis/records/records.h"
 
 #include <conclave/config.h>
 
@@ -28,7 +26,7 @@ struct cluster_picture {
     /* of members that could be read, by their places; id "" otherwise */
     struct redis_report *reports;
     char leader[REDIS_NAME_SIZE];
-    struct redis_event_read *events; /* the newest last */
+    struct redis_event *events; /* the newest last */
     size_t event_count;
     size_t request_count;
 };
@@ -46,25 +44,27 @@ static int read_node(const struct redis_cli *cli, struct conclave_client *client
     return conclave_call(client, &op, ret);
 }
 
-static int read_records(const struct redis_cli *cli, struct cluster_picture *p)
+/* A record below root. *ret_there: there is such a node. */
+static int read_record(const struct redis_cli *cli, struct conclave_client *client,
+                       const char *below, const struct record_table *table, void *record,
+                       bool *ret_there)
 {
     struct conclave_reply *reply;
-    int error = read_node(cli, p->client, "current", &reply);
-    p->has_current = error == 0;
+    int error = read_node(cli, client, below, &reply);
+    *ret_there = error == 0;
     if (error == 0) {
-        error = redis_current_read(reply->data, reply->data_len, &p->current);
-    }
-    conclave_reply_free(reply);
-    if (error != 0 && error != CONCLAVE_NO_NODE) {
-        return error;
-    }
-    error = read_node(cli, p->client, "plan", &reply);
-    p->has_plan = error == 0;
-    if (error == 0) {
-        error = redis_plan_read(reply->data, reply->data_len, &p->plan);
+        error = record_read(table, reply->data, reply->data_len, record);
     }
     conclave_reply_free(reply);
     return error == CONCLAVE_NO_NODE ? 0 : error;
+}
+
+static int read_records(const struct redis_cli *cli, struct cluster_picture *p)
+{
+    int error =
+        read_record(cli, p->client, "current", &REDIS_CURRENT, &p->current, &p->has_current);
+    return error != 0 ? error
+                      : read_record(cli, p->client, "plan", &REDIS_PLAN, &p->plan, &p->has_plan);
 }
 
 static int read_managers(const struct redis_cli *cli, struct cluster_picture *p)
@@ -80,8 +80,7 @@ static int read_managers(const struct redis_cli *cli, struct cluster_picture *p)
     }
     for (size_t i = 0; i < p->member_count; i++) {
         const struct conclave_member *member = &p->members[i];
-        (void)redis_report_read(member->data != NULL ? member->data : "", member->data_len,
-                                &p->reports[i]);
+        (void)!record_read(&REDIS_REPORT, member->data, member->data_len, &p->reports[i]);
     }
     error = conclave_election_participants(p->recipes, redis_path(cli->root, "election", path),
                                            cli->common.timeout_ms, &list, &count);
@@ -103,20 +102,6 @@ static int list_folder(const struct redis_cli *cli, struct cluster_picture *p, c
     return error == CONCLAVE_NO_NODE ? 0 : error;
 }
 
-static int read_event(const struct redis_cli *cli, struct conclave_client *client, const char *name,
-                      struct redis_event_read *ret)
-{
-    char below[256];
-    struct conclave_reply *reply;
-    snprintf(below, sizeof below, "events/%.200s", name);
-    int error = read_node(cli, client, below, &reply);
-    if (error == 0) {
-        error = redis_event_read(reply->data != NULL ? reply->data : "", reply->data_len, ret);
-    }
-    conclave_reply_free(reply);
-    return error;
-}
-
 static int read_events(const struct redis_cli *cli, struct cluster_picture *p)
 {
     struct conclave_reply *reply;
@@ -130,8 +115,13 @@ static int read_events(const struct redis_cli *cli, struct cluster_picture *p)
     }
     if (error == 0 && count > 0) {
         for (size_t i = count - wanted; i < count; i++) {
-            /* One that was removed meanwhile is left out. */
-            p->event_count += read_event(cli, p->client, names[i], &p->events[p->event_count]) == 0;
+            char below[256];
+            bool there;
+            snprintf(below, sizeof below, "events/%.200s", names[i]);
+            /* One that was removed meanwhile, or cannot be read, is left out. */
+            p->event_count += read_record(cli, p->client, below, &REDIS_EVENT,
+                                          &p->events[p->event_count], &there) == 0 &&
+                              there;
         }
     }
     free(names);
@@ -287,9 +277,9 @@ static void show_events(const struct cluster_picture *p)
     char when[32];
     printf("%s", p->event_count > 0 ? "\n" : "");
     for (size_t i = 0; i < p->event_count; i++) {
-        const struct redis_event_read *e = &p->events[i];
+        const struct redis_event *e = &p->events[i];
         printf("%-12s ", ago(e->at_ms, when));
-        redis_cli_print_event(e->name, e->node, e->text);
+        redis_cli_print_event(e);
     }
 }
 
@@ -336,37 +326,6 @@ static void show(const struct redis_cli *cli, const struct cluster_picture *p)
 
 /* --- JSON ---------------------------------------------------------------------------------- */
 
-/* A record as it stands in its znode. */
-static void json_record(struct json *j, const char *key, void (*write)(struct buf *, const void *),
-                        const void *record)
-{
-    struct buf text;
-    buf_init(&text, 0);
-    json_key(j, key);
-    if (record == NULL) {
-        json_null(j);
-    } else {
-        write(&text, record);
-        json_ready(j, buf_slice(&text));
-    }
-    buf_finish(&text);
-}
-
-static void write_current(struct buf *out, const void *record)
-{
-    redis_current_write(out, record);
-}
-
-static void write_plan(struct buf *out, const void *record)
-{
-    redis_plan_write(out, record);
-}
-
-static void write_report(struct buf *out, const void *record)
-{
-    redis_report_write(out, record);
-}
-
 static void json_servers(struct json *j, const struct cluster_picture *p)
 {
     const char *addresses[2 * REDIS_NODES_MAX];
@@ -394,27 +353,14 @@ static void json_servers(struct json *j, const struct cluster_picture *p)
     json_array_end(j);
 }
 
-static void write_event(struct buf *out, const void *record)
-{
-    const struct redis_event_read *e = record;
-    struct redis_event event = {.name = e->name,
-                                .text = e->text,
-                                .node = e->node,
-                                .manager = e->manager,
-                                .epoch = e->epoch,
-                                .bytes = e->bytes,
-                                .at_ms = e->at_ms};
-    redis_event_write(out, &event);
-}
-
 static int show_json(const struct redis_cli *cli, const struct cluster_picture *p)
 {
     struct json j;
     json_line_begin(&j);
     json_member_string(&j, "cluster", cli->cluster);
     json_member_string(&j, "path", cli->root);
-    json_record(&j, "current", write_current, p->has_current ? &p->current : NULL);
-    json_record(&j, "plan", write_plan, p->has_plan ? &p->plan : NULL);
+    redis_cli_json_record(&j, "current", &REDIS_CURRENT, p->has_current ? &p->current : NULL);
+    redis_cli_json_record(&j, "plan", &REDIS_PLAN, p->has_plan ? &p->plan : NULL);
     json_member_bool(&j, "watched", p->member_count > 0);
     json_member_string(&j, "leader", p->leader);
     json_member_uint(&j, "requests", p->request_count);
@@ -424,8 +370,8 @@ static int show_json(const struct redis_cli *cli, const struct cluster_picture *
         json_object_begin(&j);
         json_member_string(&j, "id", p->members[i].id);
         json_member_bool(&j, "leads", strcmp(p->members[i].id, p->leader) == 0);
-        json_record(&j, "report", write_report,
-                    p->reports[i].id[0] != '\0' ? &p->reports[i] : NULL);
+        redis_cli_json_record(&j, "report", &REDIS_REPORT,
+                              p->reports[i].id[0] != '\0' ? &p->reports[i] : NULL);
         json_object_end(&j);
     }
     json_array_end(&j);
@@ -435,7 +381,7 @@ static int show_json(const struct redis_cli *cli, const struct cluster_picture *
     for (size_t i = 0; i < p->event_count; i++) {
         struct buf text;
         buf_init(&text, 0);
-        write_event(&text, &p->events[i]);
+        record_write(&text, &REDIS_EVENT, &p->events[i]);
         json_ready(&j, buf_slice(&text));
         buf_finish(&text);
     }

@@ -4,8 +4,6 @@
 #include "cli/common/waiter.h"
 #include "redis/command/redis_failover.h"
 #include "redis/manager/cluster_znodes.h"
-#include "redis/records/event.h"
-#include "redis/records/records.h"
 
 #include <conclave/config.h>
 
@@ -33,30 +31,47 @@ static void show_line(struct failover_watching *w)
     show_flushed(w, printf("\n") >= 0 && fflush(stdout) == 0);
 }
 
-void redis_cli_print_event(const char *name, const char *node, const char *text)
+void redis_cli_print_event(const struct redis_event *event)
 {
     /* Most texts begin with the server themselves. */
-    bool said = node[0] == '\0' || strncmp(text, node, strlen(node)) == 0;
-    printf("%s%s%s: %s\n", name, said ? "" : " ", said ? "" : node, text);
+    bool said =
+        event->node[0] == '\0' || strncmp(event->text, event->node, strlen(event->node)) == 0;
+    printf("%s%s%s: %s\n", event->name, said ? "" : " ", said ? "" : event->node, event->text);
+}
+
+void redis_cli_print_time(int64_t at_ms)
+{
+    char text[32];
+    time_t seconds = (time_t)(at_ms / 1000);
+    struct tm tm;
+    gmtime_r(&seconds, &tm);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
+    printf("%s.%03dZ", text, (int)(at_ms % 1000));
+}
+
+void redis_cli_json_record(struct json *j, const char *key, const struct record_table *table,
+                           const void *record)
+{
+    struct buf text;
+    buf_init(&text, 0);
+    json_key(j, key);
+    if (record == NULL) {
+        json_null(j);
+    } else {
+        record_write(&text, table, record);
+        json_ready(j, buf_slice(&text));
+    }
+    buf_finish(&text);
 }
 
 static void show_current(struct failover_watching *w, const struct redis_current *c)
 {
     if (w->cli->common.json) {
         struct json j;
-        struct buf record;
-        buf_init(&record, 0);
-        redis_current_write(&record, c);
         json_line_begin(&j);
         json_member_string(&j, "event", "current");
-        json_key(&j, "current");
-        json_ready(&j, buf_slice(&record));
-        json_object_end(&j);
-        if (json_print(&j, stdout) != 0) {
-            waiter_end(&w->waiter, CONCLAVE_EIO);
-        }
-        json_finish(&j);
-        buf_finish(&record);
+        redis_cli_json_record(&j, "current", &REDIS_CURRENT, c);
+        show_flushed(w, json_line_print(&j, stdout) == 0);
         return;
     }
     printf("CURRENT\t%s\tepoch %lld\t%s%s%s", c->master[0] != '\0' ? c->master : "-",
@@ -69,8 +84,8 @@ static int on_current(struct conclave_config *config, const struct conclave_conf
                       void *ctx)
 {
     struct redis_current current;
-    if (state->count > 0 &&
-        redis_current_read(state->nodes[0].data, state->nodes[0].data_len, &current) == 0) {
+    if (state->count > 0 && record_read(&REDIS_CURRENT, state->nodes[0].data,
+                                        state->nodes[0].data_len, &current) == 0) {
         show_current(ctx, &current);
     }
     return 0;
@@ -78,22 +93,19 @@ static int on_current(struct conclave_config *config, const struct conclave_conf
 
 static void show_event(struct failover_watching *w, const struct conclave_config_node *node)
 {
-    struct redis_event_read e;
+    struct redis_event event;
     if (w->cli->common.json) {
         printf("%.*s", (int)node->data_len, (const char *)node->data);
         show_line(w);
         return;
     }
-    if (redis_event_read(node->data, node->data_len, &e) != 0) {
+    if (record_read(&REDIS_EVENT, node->data, node->data_len, &event) != 0) {
         return;
     }
-    char text[32];
-    time_t seconds = (time_t)(e.at_ms / 1000);
-    struct tm tm;
-    gmtime_r(&seconds, &tm);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
-    printf("EVENT\t%s.%03dZ\t", text, (int)(e.at_ms % 1000));
-    redis_cli_print_event(e.name, e.node, e.text);
+    printf("EVENT\t");
+    redis_cli_print_time(event.at_ms);
+    printf("\t");
+    redis_cli_print_event(&event);
     show_flushed(w, fflush(stdout) == 0);
 }
 

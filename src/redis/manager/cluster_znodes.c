@@ -2,12 +2,17 @@
 
 #include <conclave/config.h>
 
+#include <assert.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { REQUESTS_MAX = 64 };
 
-/* A record as it was last known. */
+/* The znodes that are mirrored. */
+enum cell { CELL_CURRENT, CELL_PLAN, CELL_REQUESTS, CELL_GEM, CELLS };
+
+/* One as it was last known. */
 struct mirrored_znode {
     struct redis_store *store;
     struct conclave_config *mirror; /* NULL: closed */
@@ -18,21 +23,18 @@ struct mirrored_znode {
 };
 
 struct redis_store {
-    struct conclave_client *client;
-    struct conclave_recipes *recipes;
+    struct redis_store_settings settings; /* its strings are not used after opening */
     struct redis_store_callbacks callbacks;
     bool observes; /* makes no folder */
     char root[REDIS_ROOT_MAX];
-    char gem_root[REDIS_ROOT_MAX]; /* "" */
+    char gem_root[REDIS_ROOT_MAX];      /* "" */
+    struct conclave_election *election; /* by which this manager leads; NULL: not known yet */
     struct conclave_group *group;
-    struct mirrored_znode current_cell;
-    struct mirrored_znode plan_cell;
-    struct mirrored_znode request_cell;
-    struct mirrored_znode gem_cell;
+    struct mirrored_znode cells[CELLS];
     struct redis_current current;
     struct redis_plan plan;
     struct redis_request gem_request;
-    bool gem_asks; /* its node says whom it wants */
+    bool gem_asks; /* its node names a server */
     struct redis_request requests[REQUESTS_MAX];
     size_t request_count;
     char bad_request[REDIS_NAME_SIZE]; /* "" */
@@ -41,6 +43,17 @@ struct redis_store {
     struct redis_report scratch;
     int parts; /* recipes that are not closed, and calls under way */
     bool closing;
+};
+
+static const struct cell_row {
+    const char *name;                 /* below ROOT, or below the gem's root */
+    const struct record_table *table; /* NULL: it is no record of ours */
+    size_t offset;                    /* of the record in struct redis_store */
+} CELL_ROWS[CELLS] = {
+    [CELL_CURRENT] = {"current", &REDIS_CURRENT, offsetof(struct redis_store, current)},
+    [CELL_PLAN] = {"plan", &REDIS_PLAN, offsetof(struct redis_store, plan)},
+    [CELL_REQUESTS] = {"requests", NULL, 0},
+    [CELL_GEM] = {"manual_failover", NULL, 0},
 };
 
 const char *redis_path(const char *root, const char *below, char buf[REDIS_PATH_MAX])
@@ -68,33 +81,35 @@ static void cluster_znodes_tell_change(struct redis_store *s)
 
 /* Records */
 
-static void cell_read(struct mirrored_znode *cell, const void *data, size_t len)
+static const struct cell_row *cell_row(const struct mirrored_znode *cell)
 {
-    struct redis_store *s = cell->store;
-    int rc = 0;
-    if (cell == &s->current_cell) {
-        rc = redis_current_read(data, len, &s->current);
-    } else if (cell == &s->plan_cell) {
-        rc = redis_plan_read(data, len, &s->plan);
-    } else {
-        s->gem_asks = redis_gem_request_read(data, len, &s->gem_request);
-    }
-    cell->corrupt = rc != 0;
+    ptrdiff_t place = cell - cell->store->cells;
+    assert(place >= 0 && place < CELLS);
+    return &CELL_ROWS[place];
 }
 
-/* What the server showed at `zxid`; older than what is known: passed over. */
+static void *cell_record(struct mirrored_znode *cell)
+{
+    assert(cell_row(cell)->table != NULL);
+    return (char *)cell->store + cell_row(cell)->offset;
+}
+
+/* What the server showed at `zxid`. False: it is older than what is known, and ignored. */
 static bool cell_take(struct mirrored_znode *cell, int64_t zxid, bool present, int32_t version,
                       const void *data, size_t len)
 {
+    struct redis_store *s = cell->store;
+    const struct record_table *table = cell_row(cell)->table;
     if (zxid < cell->zxid) {
         return false;
     }
     cell->zxid = zxid;
     cell->present = present;
     cell->version = version;
-    cell->corrupt = false;
-    if (present) {
-        cell_read(cell, data != NULL ? data : "", len);
+    cell->corrupt =
+        present && table != NULL && record_read(table, data, len, cell_record(cell)) != 0;
+    if (present && table == NULL) {
+        s->gem_asks = redis_gem_request_read(data, len, &s->gem_request);
     }
     return true;
 }
@@ -132,8 +147,7 @@ static int on_requests(struct conclave_config *config, const struct conclave_con
             strlen(node->path) >= REDIS_NAME_SIZE) {
             continue;
         }
-        if (redis_request_read(node->data != NULL ? node->data : "", node->data_len, node->path,
-                               request) == 0) {
+        if (redis_request_read(node->data, node->data_len, node->path, request) == 0) {
             s->request_count++;
         } else {
             snprintf(s->bad_request, sizeof s->bad_request, "%s", node->path);
@@ -150,15 +164,21 @@ static void on_mirror_closed(struct conclave_config *config, int why, void *ctx)
     part_gone(cell->store);
 }
 
-static int mirror_open(struct redis_store *s, struct mirrored_znode *cell, const char *path,
-                       bool tree)
+static int mirror_open(struct redis_store *s, enum cell which)
 {
+    char path[REDIS_PATH_MAX];
+    bool tree = which == CELL_REQUESTS;
     struct conclave_config_options options = CONCLAVE_CONFIG_OPTIONS_INIT;
     struct conclave_config_callbacks callbacks = {.on_change = tree ? on_requests : on_mirror,
                                                   .on_closed = on_mirror_closed};
-    options.path = path;
+    const char *root = which == CELL_GEM ? s->gem_root : s->root;
+    if (root[0] == '\0') {
+        return 0;
+    }
+    options.path = redis_path(root, CELL_ROWS[which].name, path);
     options.tree = tree;
-    int rc = conclave_config_open(s->recipes, &options, &callbacks, cell, &cell->mirror);
+    int rc = conclave_config_open(s->settings.recipes, &options, &callbacks, &s->cells[which],
+                                  &s->cells[which].mirror);
     s->parts += rc == 0;
     return rc;
 }
@@ -174,8 +194,7 @@ static void cluster_znodes_on_member(struct conclave_group *group, enum conclave
     }
     if (event == CONCLAVE_GROUP_LEFT) {
         s->callbacks.on_gone(s->callbacks.ctx, member->id);
-    } else if (redis_report_read(member->data != NULL ? member->data : "", member->data_len,
-                                 &s->scratch) == 0) {
+    } else if (record_read(&REDIS_REPORT, member->data, member->data_len, &s->scratch) == 0) {
         s->callbacks.on_report(s->callbacks.ctx, &s->scratch);
     }
 }
@@ -205,7 +224,7 @@ static int group_open(struct redis_store *s, const char *id)
                                                  .on_closed = on_group_closed};
     options.path = redis_path(s->root, "managers", path);
     options.id = id;
-    int rc = conclave_group_open(s->recipes, &options, &callbacks, s, &s->group);
+    int rc = conclave_group_open(s->settings.recipes, &options, &callbacks, s, &s->group);
     s->parts += rc == 0;
     return rc;
 }
@@ -214,7 +233,7 @@ int redis_store_report(struct redis_store *store, const struct redis_report *rep
 {
     struct buf out;
     buf_init(&out, 0);
-    redis_report_write(&out, report);
+    record_write(&out, &REDIS_REPORT, report);
     int rc =
         buf_ok(&out) ? conclave_group_set_data(store->group, out.data, out.len) : CONCLAVE_ENOMEM;
     buf_finish(&out);
@@ -226,42 +245,32 @@ int redis_store_report(struct redis_store *store, const struct redis_report *rep
 int redis_store_open(const struct redis_store_settings *settings,
                      const struct redis_store_callbacks *callbacks, struct redis_store **ret)
 {
-    char path[REDIS_PATH_MAX];
     const char *gem_root = settings->gem_root != NULL ? settings->gem_root : "";
     struct redis_store *s = calloc(1, sizeof *s);
     if (s == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    s->client = settings->client;
-    s->recipes = settings->recipes;
+    s->settings = *settings;
     s->callbacks = *callbacks;
     s->observes = settings->id == NULL;
     s->parts = 1; /* this call, then redis_store_close */
-    s->current_cell.store = s->plan_cell.store = s->request_cell.store = s->gem_cell.store = s;
     snprintf(s->root, sizeof s->root, "%s", settings->root);
     snprintf(s->gem_root, sizeof s->gem_root, "%s", gem_root);
     int rc = strlen(settings->root) < sizeof s->root && strlen(gem_root) < sizeof s->gem_root
                  ? 0
                  : CONCLAVE_EINVAL;
     rc = rc != 0 ? rc : group_open(s, settings->id);
-    rc = rc != 0 ? rc
-                 : mirror_open(s, &s->current_cell, redis_path(s->root, "current", path), false);
-    rc = rc != 0 ? rc : mirror_open(s, &s->plan_cell, redis_path(s->root, "plan", path), false);
-    rc = rc != 0 ? rc
-                 : mirror_open(s, &s->request_cell, redis_path(s->root, "requests", path), true);
-    if (rc == 0 && gem_root[0] != '\0') {
-        rc = mirror_open(s, &s->gem_cell, redis_path(s->gem_root, "manual_failover", path), false);
+    for (int i = 0; i < CELLS; i++) {
+        s->cells[i].store = s;
+        rc = rc != 0 ? rc : mirror_open(s, (enum cell)i);
     }
     *ret = s;
     return rc;
 }
 
-static void mirror_close(struct mirrored_znode *cell)
+void redis_store_set_election(struct redis_store *store, struct conclave_election *election)
 {
-    if (cell->mirror != NULL) {
-        conclave_config_close(cell->mirror);
-        cell->mirror = NULL;
-    }
+    store->election = election;
 }
 
 void redis_store_close(struct redis_store *store)
@@ -270,10 +279,12 @@ void redis_store_close(struct redis_store *store)
     if (store->group != NULL) {
         conclave_group_close(store->group);
     }
-    mirror_close(&store->current_cell);
-    mirror_close(&store->plan_cell);
-    mirror_close(&store->request_cell);
-    mirror_close(&store->gem_cell);
+    for (size_t i = 0; i < CELLS; i++) {
+        if (store->cells[i].mirror != NULL) {
+            conclave_config_close(store->cells[i].mirror);
+            store->cells[i].mirror = NULL;
+        }
+    }
     part_gone(store);
 }
 
@@ -282,14 +293,14 @@ void redis_store_close(struct redis_store *store)
 const struct redis_current *redis_store_current(const struct redis_store *store,
                                                 int32_t *ret_version)
 {
-    *ret_version = store->current_cell.version;
-    return store->current_cell.present ? &store->current : NULL;
+    *ret_version = store->cells[CELL_CURRENT].version;
+    return store->cells[CELL_CURRENT].present ? &store->current : NULL;
 }
 
 const struct redis_plan *redis_store_plan(const struct redis_store *store, int32_t *ret_version)
 {
-    *ret_version = store->plan_cell.version;
-    return store->plan_cell.present ? &store->plan : NULL;
+    *ret_version = store->cells[CELL_PLAN].version;
+    return store->cells[CELL_PLAN].present ? &store->plan : NULL;
 }
 
 const struct redis_request *redis_store_request(const struct redis_store *store)
@@ -305,28 +316,30 @@ const char *redis_store_bad_request(const struct redis_store *store)
 const struct redis_request *redis_store_gem_request(const struct redis_store *store,
                                                     int32_t *ret_version)
 {
-    *ret_version = store->gem_cell.version;
-    return store->gem_cell.present && store->gem_asks ? &store->gem_request : NULL;
+    *ret_version = store->cells[CELL_GEM].version;
+    return store->cells[CELL_GEM].present && store->gem_asks ? &store->gem_request : NULL;
 }
 
 void redis_store_gem_taken(struct redis_store *store, int64_t zxid)
 {
-    (void)cell_take(&store->gem_cell, zxid, false, 0, NULL, 0);
+    (void)cell_take(&store->cells[CELL_GEM], zxid, false, 0, NULL, 0);
 }
 
 bool redis_store_known(const struct redis_store *store)
 {
-    return store->current_cell.zxid > 0 && store->plan_cell.zxid > 0;
+    return store->cells[CELL_CURRENT].zxid > 0 && store->cells[CELL_PLAN].zxid > 0;
 }
 
 const char *redis_store_corrupt(const struct redis_store *store)
 {
-    return store->current_cell.corrupt ? "current" : store->plan_cell.corrupt ? "plan" : NULL;
+    return store->cells[CELL_CURRENT].corrupt ? "current"
+           : store->cells[CELL_PLAN].corrupt  ? "plan"
+                                              : NULL;
 }
 
 struct conclave_client *redis_store_client(const struct redis_store *store)
 {
-    return store->client;
+    return store->settings.client;
 }
 
 const char *redis_store_root(const struct redis_store *store)
@@ -429,7 +442,7 @@ static int refresh_step(struct refresh *r, bool folder)
         op = conclave_op_path(CONCLAVE_OP_GET,
                               redis_path(s->root, current ? "current" : "plan", path), 0);
     }
-    return conclave_submit(s->client, &op, on_refresh, r);
+    return conclave_submit(s->settings.client, &op, on_refresh, r);
 }
 
 static void on_refresh(struct conclave_client *client, const struct conclave_reply *reply,
@@ -445,7 +458,7 @@ static void on_refresh(struct conclave_client *client, const struct conclave_rep
         error = folder ? 0 : error;
     } else if (r->stage >= REFRESH_CURRENT && (error == 0 || error == CONCLAVE_NO_NODE)) {
         struct mirrored_znode *cell =
-            r->stage == REFRESH_CURRENT ? &s->current_cell : &s->plan_cell;
+            &s->cells[r->stage == REFRESH_CURRENT ? CELL_CURRENT : CELL_PLAN];
         (void)cell_take(cell, reply->zxid, error == 0, reply->stat.version, reply->data,
                         reply->data_len);
         error = 0;
@@ -491,22 +504,23 @@ struct znode_write {
     bool removes;
     int32_t version;            /* that it has then */
     char name[REDIS_NAME_SIZE]; /* of the request that goes; "" */
-    struct redis_current current;
-    struct redis_plan plan;
+    union {
+        struct redis_current current;
+        struct redis_plan plan;
+    } record;
 };
 
 static void write_note(struct znode_write *w, int64_t zxid)
 {
     struct redis_store *s = w->store;
+    struct mirrored_znode *requests = &s->cells[CELL_REQUESTS];
     if (w->cell != NULL && zxid >= w->cell->zxid) {
         w->cell->zxid = zxid;
         w->cell->present = !w->removes;
         w->cell->corrupt = false;
         w->cell->version = w->version;
-        if (w->cell == &s->current_cell) {
-            s->current = w->current;
-        } else if (!w->removes) {
-            s->plan = w->plan;
+        if (!w->removes) {
+            memcpy(cell_record(w->cell), &w->record, cell_row(w->cell)->table->size);
         }
     }
     if (w->name[0] != '\0') {
@@ -517,7 +531,7 @@ static void write_note(struct znode_write *w, int64_t zxid)
             }
         }
         s->request_count = kept;
-        s->request_cell.zxid = zxid > s->request_cell.zxid ? zxid : s->request_cell.zxid;
+        requests->zxid = zxid > requests->zxid ? zxid : requests->zxid;
     }
 }
 
@@ -556,23 +570,26 @@ static void cluster_znodes_on_written(struct conclave_client *client,
     part_gone(s);
 }
 
-static int write_submit(struct znode_write *w, struct conclave_election *election,
-                        const struct conclave_op *parts, size_t count)
+/* Frees w on failure. */
+static int write_submit(struct znode_write *w, const struct conclave_op *parts, size_t count)
 {
     struct redis_store *s = w->store;
     struct conclave_op all[REDIS_PARTS_MAX + 1];
-    char node[128];
+    char node[128] = "";
     char path[REDIS_PATH_MAX];
-    conclave_election_node(election, node, sizeof node);
-    int error = node[0] == '\0' || !conclave_election_is_leader(election) ? CONCLAVE_EFENCED : 0;
-    if (error == 0) {
+    int error = CONCLAVE_EFENCED;
+    assert(count > 0 && count <= REDIS_PARTS_MAX);
+    if (s->election != NULL && conclave_election_is_leader(s->election)) {
+        conclave_election_node(s->election, node, sizeof node);
+    }
+    if (node[0] != '\0') {
         size_t len = strlen(redis_path(s->root, "election/", path));
         snprintf(path + len, sizeof path - len, "%s", node);
         all[0] = conclave_op_path(CONCLAVE_OP_CHECK, path, -1);
         memcpy(all + 1, parts, count * sizeof *parts);
         struct conclave_op op = conclave_op_multi(all, count + 1);
         s->parts++;
-        error = conclave_submit(s->client, &op, cluster_znodes_on_written, w);
+        error = conclave_submit(s->settings.client, &op, cluster_znodes_on_written, w);
         s->parts -= error != 0;
     }
     if (error != 0) {
@@ -593,26 +610,20 @@ static struct znode_write *cluster_znodes_write_create(struct redis_store *s, re
     return w;
 }
 
-int redis_store_multi(struct redis_store *store, struct conclave_election *election,
-                      const struct conclave_op *parts, size_t count, redis_store_fn fn, void *ctx)
+int redis_store_multi(struct redis_store *store, const struct conclave_op *parts, size_t count,
+                      redis_store_fn fn, void *ctx)
 {
     struct znode_write *w = cluster_znodes_write_create(store, fn, ctx);
-    return w == NULL ? CONCLAVE_ENOMEM : write_submit(w, election, parts, count);
+    return w == NULL ? CONCLAVE_ENOMEM : write_submit(w, parts, count);
 }
 
-/* Creates the record's node, or sets it with this version. */
-static int write_record(struct znode_write *w, struct conclave_election *election, const char *name,
-                        struct buf *out, int32_t version)
+/* The same for parts whose data are in `out`, which is freed. */
+static int write_submit_text(struct znode_write *w, const struct conclave_op *parts, size_t count,
+                             struct buf *out)
 {
-    char path[REDIS_PATH_MAX];
-    redis_path(w->store->root, name, path);
-    struct conclave_op op = version < 0
-                                ? conclave_op_create(path, out->data, out->len, CONCLAVE_PERSISTENT)
-                                : conclave_op_set(path, out->data, out->len, version);
-    w->version = version < 0 ? 0 : version + 1;
     int rc = CONCLAVE_ENOMEM;
     if (buf_ok(out)) {
-        rc = write_submit(w, election, &op, 1);
+        rc = write_submit(w, parts, count);
     } else {
         free(w);
     }
@@ -620,56 +631,37 @@ static int write_record(struct znode_write *w, struct conclave_election *electio
     return rc;
 }
 
-int redis_store_write_current(struct redis_store *store, struct conclave_election *election,
-                              const struct redis_current *record, int32_t version,
-                              redis_store_fn fn, void *ctx)
+int redis_store_write(struct redis_store *store, const struct record_table *table,
+                      const void *record, int32_t version, redis_store_fn fn, void *ctx)
 {
-    struct znode_write *w = cluster_znodes_write_create(store, fn, ctx);
-    struct buf out;
-    if (w == NULL) {
-        return CONCLAVE_ENOMEM;
-    }
-    buf_init(&out, 0);
-    redis_current_write(&out, record);
-    w->cell = &store->current_cell;
-    w->current = *record;
-    return write_record(w, election, "current", &out, version);
-}
-
-int redis_store_write_plan(struct redis_store *store, struct conclave_election *election,
-                           const struct redis_plan *record, int32_t version, redis_store_fn fn,
-                           void *ctx)
-{
-    struct znode_write *w = cluster_znodes_write_create(store, fn, ctx);
-    struct buf out;
-    if (w == NULL) {
-        return CONCLAVE_ENOMEM;
-    }
-    buf_init(&out, 0);
-    redis_plan_write(&out, record);
-    w->cell = &store->plan_cell;
-    w->plan = *record;
-    return write_record(w, election, "plan", &out, version);
-}
-
-int redis_store_delete_plan(struct redis_store *store, struct conclave_election *election,
-                            int32_t version, redis_store_fn fn, void *ctx)
-{
+    enum cell which = table == &REDIS_CURRENT ? CELL_CURRENT : CELL_PLAN;
     char path[REDIS_PATH_MAX];
-    struct conclave_op op =
-        conclave_op_path(CONCLAVE_OP_DELETE, redis_path(store->root, "plan", path), version);
+    struct conclave_op op;
+    struct buf out;
     struct znode_write *w = cluster_znodes_write_create(store, fn, ctx);
     if (w == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    w->cell = &store->plan_cell;
-    w->removes = true;
-    return write_submit(w, election, &op, 1);
+    assert(table == CELL_ROWS[which].table);
+    assert(record != NULL || which == CELL_PLAN); /* `current` is never removed */
+    w->cell = &store->cells[which];
+    w->removes = record == NULL;
+    redis_path(store->root, CELL_ROWS[which].name, path);
+    buf_init(&out, 0);
+    if (record == NULL) {
+        op = conclave_op_path(CONCLAVE_OP_DELETE, path, version);
+        return write_submit_text(w, &op, 1, &out);
+    }
+    memcpy(&w->record, record, table->size);
+    record_write(&out, table, record);
+    w->version = version < 0 ? 0 : version + 1;
+    op = version < 0 ? conclave_op_create(path, out.data, out.len, CONCLAVE_PERSISTENT)
+                     : conclave_op_set(path, out.data, out.len, version);
+    return write_submit_text(w, &op, 1, &out);
 }
 
-int redis_store_answer(struct redis_store *store, struct conclave_election *election,
-                       const char *name, const struct redis_result *result, redis_store_fn fn,
-                       void *ctx)
+int redis_store_answer(struct redis_store *store, const char *name,
+                       const struct redis_result *result, redis_store_fn fn, void *ctx)
 {
     char below[REDIS_NAME_SIZE + 16];
     char made[REDIS_PATH_MAX];
@@ -683,7 +675,7 @@ int redis_store_answer(struct redis_store *store, struct conclave_election *elec
     }
     bool again = strcmp(store->refused, name) == 0;
     buf_init(&out, 0);
-    redis_result_write(&out, result);
+    record_write(&out, &REDIS_RESULT, result);
     snprintf(w->name, sizeof w->name, "%s", name);
     snprintf(below, sizeof below, "results/%s", name);
     redis_path(store->root, below, made);
@@ -695,12 +687,5 @@ int redis_store_answer(struct redis_store *store, struct conclave_election *elec
     snprintf(below, sizeof below, "requests/%s", name);
     parts[count++] =
         conclave_op_path(CONCLAVE_OP_DELETE, redis_path(store->root, below, removed), -1);
-    int rc = CONCLAVE_ENOMEM;
-    if (buf_ok(&out)) {
-        rc = write_submit(w, election, parts, count);
-    } else {
-        free(w);
-    }
-    buf_finish(&out);
-    return rc;
+    return write_submit_text(w, parts, count, &out);
 }

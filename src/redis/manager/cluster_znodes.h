@@ -84,31 +84,30 @@ void redis_store_refresh(struct redis_store *store, void (*done)(void *ctx, int 
 int redis_store_report(struct redis_store *store,
                        const struct redis_report *report) CONCLAVE_MUST_USE;
 
-/* Carried out only if this election's node still leads. error: 0, CONCLAVE_EFENCED (nothing was done), or the
+/* The election by which this manager leads: all writes below check its node. Before this is set they return
+ * CONCLAVE_EFENCED. */
+void redis_store_set_election(struct redis_store *store, struct conclave_election *election);
+
+/* Carried out only if the election's node still leads. error: 0, CONCLAVE_EFENCED (nothing was done), or the
  * answer's, CONCLAVE_CONNECTION_LOSS being an outcome that is not known. reply: without the check's result; NULL when
  * there was none. Called once, also while the store is being closed. */
 typedef void (*redis_store_fn)(void *ctx, int error, const struct conclave_reply *reply);
 
 /* At most REDIS_PARTS_MAX parts. fn is never called from inside. 0; CONCLAVE_EFENCED (does not lead),
  * CONCLAVE_ENOMEM, CONCLAVE_ECLOSED, ...: fn is not called. */
-int redis_store_multi(struct redis_store *store, struct conclave_election *election,
-                      const struct conclave_op *parts, size_t count, redis_store_fn fn,
+int redis_store_multi(struct redis_store *store, const struct conclave_op *parts, size_t count,
+                      redis_store_fn fn, void *ctx) CONCLAVE_MUST_USE;
+
+/* Creates (version -1) or sets with this version the record of a table, REDIS_CURRENT or REDIS_PLAN. record NULL
+ * deletes the plan. */
+int redis_store_write(struct redis_store *store, const struct record_table *table,
+                      const void *record, int32_t version, redis_store_fn fn,
                       void *ctx) CONCLAVE_MUST_USE;
 
-/* Create (version -1) or set with this version. */
-int redis_store_write_current(struct redis_store *store, struct conclave_election *election,
-                              const struct redis_current *record, int32_t version,
-                              redis_store_fn fn, void *ctx) CONCLAVE_MUST_USE;
-int redis_store_write_plan(struct redis_store *store, struct conclave_election *election,
-                           const struct redis_plan *record, int32_t version, redis_store_fn fn,
-                           void *ctx) CONCLAVE_MUST_USE;
-int redis_store_delete_plan(struct redis_store *store, struct conclave_election *election,
-                            int32_t version, redis_store_fn fn, void *ctx) CONCLAVE_MUST_USE;
-
-/* results/<name> made, requests/<name> removed. What refused the result (one of that name exists, no permission, a quota) is
- * remembered: the next call for the same name sets it, or only removes the request. */
-int redis_store_answer(struct redis_store *store, struct conclave_election *election,
-                       const char *name, const struct redis_result *result, redis_store_fn fn,
+/* Creates results/<name>, deletes requests/<name>. What refused the result (one of that name exists, no permission, a
+ * quota) is remembered: the next call for the same name sets it, or only deletes the request. */
+int redis_store_answer(struct redis_store *store, const char *name,
+                       const struct redis_result *result, redis_store_fn fn,
                        void *ctx) CONCLAVE_MUST_USE;
 
 /* The client, for what needs no fence. */

@@ -16,7 +16,7 @@ struct redis_manager {
     struct stream_buffer *read_buffer;
     struct redis_monitor *monitor;
     struct redis_store *store;
-    struct conclave_election *election;
+    struct conclave_election *election; /* NULL: it has ended */
     struct redis_journal *journal;
     struct redis_fencer *fencer;
     struct redis_driver *driver;
@@ -42,13 +42,14 @@ static void manager_event(struct redis_manager *m, const char *name, int node, i
     int32_t version;
     const struct redis_current *current =
         m->store != NULL ? redis_store_current(m->store, &version) : NULL;
-    struct redis_event event = {.name = name,
-                                .text = text,
-                                .node = node >= 0 ? m->s.config->nodes[node].address : "",
-                                .manager = m->id,
-                                .epoch = current != NULL ? current->epoch : 0,
+    struct redis_event event = {.epoch = current != NULL ? current->epoch : 0,
                                 .bytes = bytes,
                                 .at_ms = clock_wall_ms(clock_system())};
+    snprintf(event.name, sizeof event.name, "%s", name);
+    snprintf(event.text, sizeof event.text, "%s", text);
+    snprintf(event.node, sizeof event.node, "%s",
+             node >= 0 ? m->s.config->nodes[node].address : "");
+    snprintf(event.manager, sizeof event.manager, "%s", m->id);
     m->s.on_event(m->s.ctx, &event);
     if (public && m->journal != NULL && !m->s.dry_run) {
         redis_journal_event(m->journal, &event);
@@ -227,7 +228,8 @@ static void on_membership(void *ctx, enum conclave_membership membership)
         m->standing_back = false;
     }
     m->membership = membership;
-    if (m->standing_back != back && conclave_election_resign(m->election, back) != 0) {
+    if (m->standing_back != back &&
+        (m->election == NULL || conclave_election_resign(m->election, back) != 0)) {
         manager_tell(m, "election-failed", REDIS_NONE,
                      "the election has ended; start this manager anew");
     }
@@ -318,8 +320,13 @@ static void manager_on_timer_closed(uv_handle_t *handle)
 
 static void on_election_closed(struct conclave_election *election, int why, void *ctx)
 {
+    struct redis_manager *m = ctx;
+    if (m->store != NULL) {
+        redis_store_set_election(m->store, NULL);
+    }
+    m->election = NULL;
     conclave_election_destroy(election);
-    part_gone(ctx);
+    part_gone(m);
 }
 
 static void on_driver_closed(void *ctx)
@@ -392,6 +399,7 @@ static int open_election(struct redis_manager *m)
     options.observe_only = m->s.dry_run;
     int rc = conclave_election_open(m->s.recipes, &options, &callbacks, m, &m->election);
     m->parts += rc == 0;
+    redis_store_set_election(m->store, m->election);
     return rc;
 }
 
@@ -415,11 +423,7 @@ static int open_store(struct redis_manager *m)
 
 static int open_driver(struct redis_manager *m)
 {
-    struct redis_journal_settings journal = {.store = m->store,
-                                             .election = m->election,
-                                             .config = m->s.config,
-                                             .gem_root = m->s.gem_root};
-    int rc = redis_journal_create(&journal, &m->journal);
+    int rc = redis_journal_create(m->store, m->s.config, m->s.gem_root, &m->journal);
     if (rc == 0 && m->s.method_count > 0) {
         rc = redis_fencer_create(m->s.loop, m->s.methods, m->s.method_count, &m->fencer);
     }

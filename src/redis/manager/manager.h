@@ -14,7 +14,7 @@
 
 #include "fencing/fence_methods.h"
 #include "redis/manager/redis_connection.h"
-#include "redis/records/event.h"
+#include "redis/records/records.h"
 
 #include <conclave/recipes.h>
 

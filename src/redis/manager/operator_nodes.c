@@ -1,43 +1,64 @@
 #include "redis/manager/operator_nodes.h"
 
-#include "base/json.h"
-
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { TRIM_EVERY = 20, GEM_EXPIRES_MS = 60000 };
 
-/* A folder that is cut now and then. */
+/* A folder that is trimmed now and then. */
 struct folder {
     struct redis_journal *journal;
     const char *name;
-    int grown; /* since it was cut */
-    bool cutting;
+    int grown; /* since it was trimmed */
+    bool trimming;
+};
+
+/* A node that the leader keeps at a text: set, and created if it is not there. */
+struct kept_node {
+    struct redis_journal *journal;
+    char path[REDIS_PATH_MAX]; /* "": it is not kept */
+    struct buf text;           /* as it was last written in this term */
+    struct buf next;           /* being written */
+    bool creates;              /* it was not there */
+    bool writing;
 };
 
 struct redis_journal {
     struct redis_store *store;
-    struct conclave_election *election;
     const struct redis_config *config;
     char gem_root[REDIS_ROOT_MAX];
     struct folder events;
     struct folder results;
-    struct buf gem_text; /* as it was last written in this term */
-    struct buf gem_next; /* being written */
-    bool gem_writing;
+    struct kept_node config_node;
+    struct kept_node gem_node;
     int32_t gem_taken; /* version of the request that is being taken over; -1 */
     bool refusing;
-    int calls; /* under way */
+    int calls; /* under way, and one for the owner */
     bool destroyed;
 };
 
 static void journal_release(struct redis_journal *j)
 {
+    assert(j->calls > 0);
     if (--j->calls == 0) {
-        buf_finish(&j->gem_text);
-        buf_finish(&j->gem_next);
+        assert(j->destroyed);
+        buf_finish(&j->config_node.text);
+        buf_finish(&j->config_node.next);
+        buf_finish(&j->gem_node.text);
+        buf_finish(&j->gem_node.next);
         free(j);
     }
+}
+
+/* A fenced transaction; fn releases the journal. */
+static bool journal_submit(struct redis_journal *j, const struct conclave_op *parts, size_t count,
+                           redis_store_fn fn, void *ctx)
+{
+    bool sent = redis_store_multi(j->store, parts, count, fn, ctx) == 0;
+    assert(!j->destroyed);
+    j->calls += sent;
+    return sent;
 }
 
 /* Folders */
@@ -47,7 +68,8 @@ static int operator_nodes_compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void on_cut(struct conclave_client *client, const struct conclave_reply *reply, void *ctx)
+static void on_trimmed(struct conclave_client *client, const struct conclave_reply *reply,
+                       void *ctx)
 {
     journal_release(ctx);
 }
@@ -62,7 +84,7 @@ static void folder_remove(struct folder *folder, const char *name)
     }
     struct conclave_op op = conclave_op_path(
         CONCLAVE_OP_DELETE, redis_path(redis_store_root(j->store), below, path), -1);
-    if (conclave_submit(redis_store_client(j->store), &op, on_cut, j) == 0) {
+    if (conclave_submit(redis_store_client(j->store), &op, on_trimmed, j) == 0) {
         j->calls++;
     }
 }
@@ -76,24 +98,24 @@ static void operator_nodes_on_listed(struct conclave_client *client,
     if (names != NULL) {
         memcpy(names, reply->children, count * sizeof *names);
         qsort(names, count, sizeof *names, operator_nodes_compare_names);
-        for (size_t i = 0; i < count - REDIS_EVENTS_KEPT; i++) {
+        for (size_t i = 0; i < count - REDIS_EVENTS_KEPT; i++) { /* the oldest */
             folder_remove(folder, names[i]);
         }
         free(names);
     }
-    folder->cutting = false;
+    folder->trimming = false;
     journal_release(folder->journal);
 }
 
-static void folder_cut(struct folder *folder)
+static void folder_trim(struct folder *folder)
 {
     struct redis_journal *j = folder->journal;
     char path[REDIS_PATH_MAX];
     struct conclave_op op = conclave_op_path(
         CONCLAVE_OP_GET_CHILDREN, redis_path(redis_store_root(j->store), folder->name, path), 0);
-    if (!folder->cutting &&
+    if (!folder->trimming &&
         conclave_submit(redis_store_client(j->store), &op, operator_nodes_on_listed, folder) == 0) {
-        folder->cutting = true;
+        folder->trimming = true;
         folder->grown = 0;
         j->calls++;
     }
@@ -102,7 +124,7 @@ static void folder_cut(struct folder *folder)
 static void folder_grew(struct folder *folder)
 {
     if (++folder->grown >= TRIM_EVERY) {
-        folder_cut(folder);
+        folder_trim(folder);
     }
 }
 
@@ -121,7 +143,7 @@ static void operator_nodes_on_refused(void *ctx, int error, const struct conclav
 void redis_journal_refuse(struct redis_journal *journal, const char *name)
 {
     struct redis_result result = {.text = "the request cannot be read", .lost_bytes = -1};
-    if (!journal->refusing && redis_store_answer(journal->store, journal->election, name, &result,
+    if (!journal->refusing && redis_store_answer(journal->store, name, &result,
                                                  operator_nodes_on_refused, journal) == 0) {
         journal->refusing = true;
         journal->calls++;
@@ -141,130 +163,65 @@ void redis_journal_event(struct redis_journal *journal, const struct redis_event
     char path[REDIS_PATH_MAX];
     struct buf out;
     buf_init(&out, 0);
-    redis_event_write(&out, event);
+    record_write(&out, &REDIS_EVENT, event);
     struct conclave_op op =
         conclave_op_create(redis_path(redis_store_root(journal->store), "events/e-", path),
                            out.data, out.len, CONCLAVE_PERSISTENT_SEQUENTIAL);
-    if (buf_ok(&out) && redis_store_multi(journal->store, journal->election, &op, 1,
-                                          operator_nodes_on_written, journal) == 0) {
-        journal->calls++;
+    if (buf_ok(&out) && journal_submit(journal, &op, 1, operator_nodes_on_written, journal)) {
         folder_grew(&journal->events);
     }
     buf_finish(&out);
 }
 
-/* What this manager goes by */
+/* Nodes that are kept */
 
-static void config_write(struct buf *out, const struct redis_config *config)
+static void kept_node_put(struct kept_node *node);
+
+static void on_kept(void *ctx, int error, const struct conclave_reply *reply)
 {
-    static const char *const STRATEGIES[] = {"majority", "consensus", "single"};
-    struct json j;
-    json_line_begin(&j);
-    json_key(&j, "nodes");
-    json_array_begin(&j);
-    for (size_t i = 0; i < config->node_count; i++) {
-        json_string(&j, config->nodes[i].address);
-    }
-    json_array_end(&j);
-    json_member_int(&j, "managers", config->managers);
-    json_member_int(&j, "required_managers", redis_config_required(config));
-    json_member_string(&j, "node_strategy", STRATEGIES[config->strategy]);
-    json_member_string(&j, "failover_strategy",
-                       config->preference == REDIS_PREFER_LATENCY ? "latency" : "offset");
-    json_member_int(&j, "period_ms", config->period_ms);
-    json_member_int(&j, "op_timeout_ms", config->op_timeout_ms);
-    json_member_int(&j, "max_failures", config->max_failures);
-    json_member_int(&j, "min_down_ms", config->min_down_ms);
-    json_member_int(&j, "max_lag_bytes", config->max_lag_bytes);
-    json_member_bool(&j, "allow_data_loss", config->allow_data_loss);
-    json_member_int(&j, "cooldown_ms", config->cooldown_ms);
-    json_member_int(&j, "parallel_syncs", config->parallel_syncs);
-    json_member_int(&j, "min_replicas", config->min_replicas);
-    json_member_int(&j, "min_replicas_max_lag", config->min_replicas_lag_s);
-    json_member_string(&j, "unfenceable",
-                       config->unfenceable == REDIS_UNFENCEABLE_BLOCK ? "block" : "wait");
-    json_object_end(&j);
-    if (buf_ok(&j.out)) {
-        buf_append_slice(out, buf_slice(&j.out));
-    } else {
-        out->failed = true;
-    }
-    json_finish(&j);
-}
-
-static void operator_nodes_config_put(struct redis_journal *j, bool create);
-
-static void on_config_set(void *ctx, int error, const struct conclave_reply *reply)
-{
-    struct redis_journal *j = ctx;
-    if (error == CONCLAVE_NO_NODE && !j->destroyed) {
-        operator_nodes_config_put(j, true);
-    }
-    journal_release(j);
-}
-
-static void operator_nodes_config_put(struct redis_journal *j, bool create)
-{
-    char path[REDIS_PATH_MAX];
-    struct buf out;
-    buf_init(&out, 0);
-    config_write(&out, j->config);
-    redis_path(redis_store_root(j->store), "config", path);
-    struct conclave_op op = create
-                                ? conclave_op_create(path, out.data, out.len, CONCLAVE_PERSISTENT)
-                                : conclave_op_set(path, out.data, out.len, -1);
-    if (buf_ok(&out) &&
-        redis_store_multi(j->store, j->election, &op, 1,
-                          create ? operator_nodes_on_written : on_config_set, j) == 0) {
-        j->calls++;
-    }
-    buf_finish(&out);
-}
-
-/* The gem's node */
-
-static void gem_put(struct redis_journal *j, bool create);
-
-static void on_gem_set(void *ctx, int error, const struct conclave_reply *reply)
-{
-    struct redis_journal *j = ctx;
-    j->gem_writing = false;
-    if (error == CONCLAVE_NO_NODE && !j->destroyed) {
-        gem_put(j, true);
+    struct kept_node *node = ctx;
+    bool absent = error == CONCLAVE_NO_NODE && !node->creates;
+    assert(node->writing);
+    node->writing = false;
+    node->creates = absent;
+    if (absent && !node->journal->destroyed) {
+        kept_node_put(node);
     } else if (error == 0) {
-        buf_reset(&j->gem_text);
-        buf_append_slice(&j->gem_text, buf_slice(&j->gem_next));
+        buf_reset(&node->text);
+        buf_append_slice(&node->text, buf_slice(&node->next));
     }
-    journal_release(j);
+    journal_release(node->journal);
 }
 
-static void on_gem_created(void *ctx, int error, const struct conclave_reply *reply)
+static void kept_node_put(struct kept_node *node)
 {
-    on_gem_set(ctx, error == CONCLAVE_NO_NODE ? CONCLAVE_SYSTEM_ERROR : error, reply);
-}
-
-static void gem_put(struct redis_journal *j, bool create)
-{
-    char path[REDIS_PATH_MAX];
-    redis_path(j->gem_root, "nodes", path);
+    const struct buf *next = &node->next;
     struct conclave_op op =
-        create ? conclave_op_create(path, j->gem_next.data, j->gem_next.len, CONCLAVE_PERSISTENT)
-               : conclave_op_set(path, j->gem_next.data, j->gem_next.len, -1);
-    j->gem_writing = redis_store_multi(j->store, j->election, &op, 1,
-                                       create ? on_gem_created : on_gem_set, j) == 0;
-    j->calls += j->gem_writing;
+        node->creates ? conclave_op_create(node->path, next->data, next->len, CONCLAVE_PERSISTENT)
+                      : conclave_op_set(node->path, next->data, next->len, -1);
+    node->writing = journal_submit(node->journal, &op, 1, on_kept, node);
+}
+
+/* Writes what a table makes of the record, unless the node has it already. */
+static void kept_node_write(struct kept_node *node, const struct record_table *table,
+                            const void *record)
+{
+    if (node->path[0] == '\0' || node->writing) {
+        return;
+    }
+    buf_reset(&node->next);
+    record_write(&node->next, table, record);
+    if (buf_ok(&node->next) && !slice_equal(buf_slice(&node->next), buf_slice(&node->text))) {
+        node->creates = false;
+        kept_node_put(node);
+    }
 }
 
 void redis_journal_current(struct redis_journal *journal, const struct redis_current *current)
 {
-    if (journal->gem_root[0] == '\0' || journal->gem_writing || current == NULL) {
-        return;
-    }
-    buf_reset(&journal->gem_next);
-    redis_gem_nodes_write(&journal->gem_next, current);
-    if (buf_ok(&journal->gem_next) &&
-        !slice_equal(buf_slice(&journal->gem_next), buf_slice(&journal->gem_text))) {
-        gem_put(journal, false);
+    if (current != NULL) {
+        struct redis_current shown = redis_gem_nodes_of(current);
+        kept_node_write(&journal->gem_node, &REDIS_GEM_NODES, &shown);
     }
 }
 
@@ -292,15 +249,13 @@ void redis_journal_gem_request(struct redis_journal *journal, const struct redis
     snprintf(copy.by, sizeof copy.by, "manual_failover of the gem");
     copy.expires_ms = wall_ms + GEM_EXPIRES_MS;
     buf_init(&out, 0);
-    redis_request_write(&out, &copy);
+    record_write(&out, &REDIS_REQUEST, &copy);
     parts[0] = conclave_op_path(CONCLAVE_OP_DELETE,
                                 redis_path(journal->gem_root, "manual_failover", removed), version);
     parts[1] =
         conclave_op_create(redis_path(redis_store_root(journal->store), "requests/req-", made),
                            out.data, out.len, CONCLAVE_PERSISTENT_SEQUENTIAL);
-    if (buf_ok(&out) && redis_store_multi(journal->store, journal->election, parts, 2, on_gem_taken,
-                                          journal) == 0) {
-        journal->calls++;
+    if (buf_ok(&out) && journal_submit(journal, parts, 2, on_gem_taken, journal)) {
         journal->gem_taken = version;
     }
     buf_finish(&out);
@@ -310,28 +265,41 @@ void redis_journal_gem_request(struct redis_journal *journal, const struct redis
 
 void redis_journal_begin(struct redis_journal *journal)
 {
-    buf_reset(&journal->gem_text);
+    struct redis_config config = *journal->config;
+    config.required_managers = redis_config_required(&config);
+    buf_reset(&journal->config_node.text);
+    buf_reset(&journal->gem_node.text);
     journal->gem_taken = -1;
-    operator_nodes_config_put(journal, false);
-    folder_cut(&journal->events);
-    folder_cut(&journal->results);
+    kept_node_write(&journal->config_node, &REDIS_CONFIG, &config);
+    folder_trim(&journal->events);
+    folder_trim(&journal->results);
 }
 
-int redis_journal_create(const struct redis_journal_settings *settings, struct redis_journal **ret)
+static void kept_node_init(struct kept_node *node, struct redis_journal *j, const char *root,
+                           const char *name)
+{
+    node->journal = j;
+    buf_init(&node->text, 0);
+    buf_init(&node->next, 0);
+    if (root[0] != '\0') {
+        redis_path(root, name, node->path);
+    }
+}
+
+int redis_journal_create(struct redis_store *store, const struct redis_config *config,
+                         const char *gem_root, struct redis_journal **ret)
 {
     struct redis_journal *j = calloc(1, sizeof *j);
     if (j == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    j->store = settings->store;
-    j->election = settings->election;
-    j->config = settings->config;
-    snprintf(j->gem_root, sizeof j->gem_root, "%s",
-             settings->gem_root != NULL ? settings->gem_root : "");
+    j->store = store;
+    j->config = config;
+    snprintf(j->gem_root, sizeof j->gem_root, "%s", gem_root != NULL ? gem_root : "");
     j->events = (struct folder){.journal = j, .name = "events"};
     j->results = (struct folder){.journal = j, .name = "results"};
-    buf_init(&j->gem_text, 0);
-    buf_init(&j->gem_next, 0);
+    kept_node_init(&j->config_node, j, redis_store_root(store), "config");
+    kept_node_init(&j->gem_node, j, j->gem_root, "nodes");
     j->gem_taken = -1;
     j->calls = 1;
     *ret = j;
@@ -341,6 +309,7 @@ int redis_journal_create(const struct redis_journal_settings *settings, struct r
 void redis_journal_destroy(struct redis_journal *journal)
 {
     if (journal != NULL) {
+        assert(!journal->destroyed);
         journal->destroyed = true;
         journal_release(journal);
     }

@@ -7,20 +7,12 @@
 #define REDIS_MANAGER_OPERATOR_NODES_H
 
 #include "redis/manager/cluster_znodes.h"
-#include "redis/records/event.h"
 
 struct redis_journal;
 
-struct redis_journal_settings {
-    struct redis_store *store;
-    struct conclave_election *election;
-    const struct redis_config *config;
-    const char *gem_root; /* NULL: no node for the gem */
-};
-
-/* 0 or CONCLAVE_ENOMEM. */
-int redis_journal_create(const struct redis_journal_settings *settings,
-                         struct redis_journal **ret) CONCLAVE_MUST_USE;
+/* gem_root: NULL, no node for the gem. 0 or CONCLAVE_ENOMEM. */
+int redis_journal_create(struct redis_store *store, const struct redis_config *config,
+                         const char *gem_root, struct redis_journal **ret) CONCLAVE_MUST_USE;
 /* What is under way ends by itself, before the store's on_closed. Takes NULL. */
 void redis_journal_destroy(struct redis_journal *journal);
 

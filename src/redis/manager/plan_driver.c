@@ -52,11 +52,6 @@ void redis_driver_wake(struct redis_driver *driver)
     }
 }
 
-const struct redis_verdict *redis_driver_verdicts(const struct redis_driver *driver)
-{
-    return driver->leading ? driver->verdicts : NULL;
-}
-
 static void __attribute__((format(printf, 6, 7)))
 driver_tell(struct redis_driver *d, const char *name, int node, int64_t bytes, bool public,
             const char *fmt, ...)
@@ -216,16 +211,16 @@ static int driver_carry_out(struct redis_driver *d)
     case REDIS_ACTION_FENCE:
         return driver_fence(d);
     case REDIS_ACTION_WRITE_CURRENT:
-        return redis_store_write_current(d->s.store, d->s.election, &a->u.current.record,
-                                         a->u.current.version, plan_driver_on_written, d);
+        return redis_store_write(d->s.store, &REDIS_CURRENT, &a->u.current.record,
+                                 a->u.current.version, plan_driver_on_written, d);
     case REDIS_ACTION_WRITE_PLAN:
-        return redis_store_write_plan(d->s.store, d->s.election, &a->u.plan.record,
-                                      a->u.plan.version, plan_driver_on_written, d);
+        return redis_store_write(d->s.store, &REDIS_PLAN, &a->u.plan.record, a->u.plan.version,
+                                 plan_driver_on_written, d);
     case REDIS_ACTION_DELETE_PLAN:
-        return redis_store_delete_plan(d->s.store, d->s.election, a->u.plan_version,
-                                       plan_driver_on_written, d);
+        return redis_store_write(d->s.store, &REDIS_PLAN, NULL, a->u.plan_version,
+                                 plan_driver_on_written, d);
     case REDIS_ACTION_ANSWER:
-        return redis_store_answer(d->s.store, d->s.election, a->u.answer.name, &a->u.answer.result,
+        return redis_store_answer(d->s.store, a->u.answer.name, &a->u.answer.result,
                                   plan_driver_on_written, d);
     case REDIS_ACTION_WAIT:
         break;

@@ -10,7 +10,6 @@
 #include "redis/manager/fencer.h"
 #include "redis/manager/monitor.h"
 #include "redis/manager/operator_nodes.h"
-#include "redis/records/event.h"
 
 struct redis_driver;
 
@@ -40,9 +39,6 @@ void redis_driver_stop(struct redis_driver *driver);
 
 /* Something is new: it looks again, soon. */
 void redis_driver_wake(struct redis_driver *driver);
-
-/* The last judgement of each node; NULL when this manager does not lead. */
-const struct redis_verdict *redis_driver_verdicts(const struct redis_driver *driver);
 
 /* Stops; what is under way must have ended (monitor and store closed) before done is told, from the loop. */
 void redis_driver_close(struct redis_driver *driver, void (*done)(void *ctx), void *ctx);

@@ -10,6 +10,10 @@
 
 #define DEFAULT_PORT 6379
 
+const char *const REDIS_STRATEGIES[] = {"majority", "consensus", "single", NULL};
+const char *const REDIS_PREFERENCES[] = {"offset", "latency", NULL};
+const char *const REDIS_UNFENCEABLES[] = {"wait", "block", NULL};
+
 void redis_config_init(struct redis_config *config)
 {
     *config = (struct redis_config){

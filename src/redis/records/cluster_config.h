@@ -43,17 +43,23 @@ enum redis_unfenceable {
     REDIS_UNFENCEABLE_BLOCK, /* stay without a master until it can be fenced or an operator forces it */
 };
 
+/* Their names, as options and records have them; each NULL-ended. */
+extern const char *const REDIS_STRATEGIES[];
+extern const char *const REDIS_PREFERENCES[];
+extern const char *const REDIS_UNFENCEABLES[];
+
 struct redis_config {
     struct redis_node_config nodes[REDIS_NODES_MAX];
     size_t node_count;
     enum redis_strategy strategy;
     enum redis_preference preference;
     enum redis_unfenceable unfenceable;
-    int managers;          /* configured managers: the quorum's denominator */
-    int required_managers; /* least number of fresh reports, one's own included; 0: by the strategy */
+    int64_t managers; /* configured managers: the quorum's denominator */
+    /* least number of fresh reports, one's own included; 0: by the strategy */
+    int64_t required_managers;
     int64_t period_ms;     /* between two probes of a node, and two reports */
     int64_t op_timeout_ms; /* one command on one server */
-    int max_failures;      /* consecutive failed probes before a node is down ... */
+    int64_t max_failures;  /* consecutive failed probes before a node is down ... */
     int64_t min_down_ms;   /* ... and at least this long since the first of them */
     int min_successes;     /* consecutive good probes before a node that was down is up */
     int64_t busy_down_ms;  /* loading or busy for so long counts as failing; 0: never */
@@ -61,14 +67,14 @@ struct redis_config {
     int64_t max_lag_bytes;
     /* ... and its link may have been down so long before the master was; -1: no limit */
     int64_t max_link_down_ms;
-    bool allow_data_loss;   /* take the best candidate even beyond these two limits */
-    int64_t cooldown_ms;    /* between two automatic fail-overs */
-    int parallel_syncs;     /* replicas re-pointed at the same time */
-    int min_replicas;       /* min-replicas-to-write of the master; 0: left alone */
-    int min_replicas_lag_s; /* min-replicas-max-lag of the master */
-    bool fence_methods;     /* there are methods to run (REDIS_ACTION_FENCE) */
-    int64_t pause_ms;       /* CLIENT PAUSE WRITE of an old master that still answers */
-    int64_t settle_ms;      /* longest wait for a candidate to apply what it received */
+    bool allow_data_loss;       /* take the best candidate even beyond these two limits */
+    int64_t cooldown_ms;        /* between two automatic fail-overs */
+    int64_t parallel_syncs;     /* replicas re-pointed at the same time */
+    int64_t min_replicas;       /* min-replicas-to-write of the master; 0: left alone */
+    int64_t min_replicas_lag_s; /* min-replicas-max-lag of the master */
+    bool fence_methods;         /* there are methods to run (REDIS_ACTION_FENCE) */
+    int64_t pause_ms;           /* CLIENT PAUSE WRITE of an old master that still answers */
+    int64_t settle_ms;          /* longest wait for a candidate to apply what it received */
     /* from REPLICAOF NO ONE to role:master, before the next candidate is tried */
     int64_t promote_timeout_ms;
     /* the plan stays so long for replicas that are re-pointed; then reconciling goes on */

@@ -1,20 +1,21 @@
-/* Writing the records, and the names in them. */
+/* The tables of the records. */
 #include "redis/records/records.h"
 
-#include "base/json.h"
-
+#include <stddef.h>
 #include <string.h>
 
 static const char *const state_names[] = {
 #define REDIS_STATE_ROW(name, text) [REDIS_STATE_##name] = text,
     REDIS_STATE_MAP(REDIS_STATE_ROW)
 #undef REDIS_STATE_ROW
+        NULL,
 };
 
 static const char *const step_names[] = {
 #define REDIS_STEP_ROW(name, text) [REDIS_STEP_##name] = text,
     REDIS_STEP_MAP(REDIS_STEP_ROW)
 #undef REDIS_STEP_ROW
+        NULL,
 };
 
 static const char *const request_names[] = {
@@ -22,7 +23,10 @@ static const char *const request_names[] = {
     [REDIS_REQUEST_PAUSE] = "pause",
     [REDIS_REQUEST_RESUME] = "resume",
     [REDIS_REQUEST_FORGET] = "forget",
+    NULL,
 };
+
+static const char *const link_names[] = {"down", "up", NULL}; /* of link_up */
 
 const char *redis_state_name(enum redis_state state)
 {
@@ -39,159 +43,194 @@ const char *redis_request_kind_name(enum redis_request_kind kind)
     return request_names[kind];
 }
 
-static void put_addresses(struct json *j, const char *key,
-                          const char (*addresses)[REDIS_ADDRESS_SIZE], size_t count)
-{
-    json_key(j, key);
-    json_array_begin(j);
-    for (size_t i = 0; i < count; i++) {
-        json_string(j, addresses[i]);
+/* Where a field is, and its size. */
+#define AT(type, field)                                                                            \
+    .offset = offsetof(struct type, field), .size = sizeof(((struct type *)0)->field)
+/* The same of a list, and where the number of its elements is. */
+#define LIST_AT(type, field, count)                                                                \
+    .offset = offsetof(struct type, field), .size = sizeof(((struct type *)0)->field[0]),          \
+    .max = REDIS_NODES_MAX, .count_at = offsetof(struct type, count)
+#define END                                                                                        \
+    {                                                                                              \
+        .key = NULL                                                                                \
     }
-    json_array_end(j);
-}
 
-static void records_begin(struct json *j)
-{
-    json_line_begin(j);
-    json_member_int(j, "version", 1);
-}
+static const struct record_field CURRENT[] = {
+    {"epoch", RECORD_INT, AT(redis_current, epoch), .flags = RECORD_NEEDED},
+    {"token", RECORD_HEX, AT(redis_current, token)},
+    {"state", RECORD_NAME, AT(redis_current, state), .flags = RECORD_NEEDED, .names = state_names},
+    {"master", RECORD_ADDRESS, AT(redis_current, master), .flags = RECORD_NULL},
+    {"run_id", RECORD_TEXT, AT(redis_current, run_id)},
+    {"replid", RECORD_TEXT, AT(redis_current, replid)},
+    {"replid2", RECORD_TEXT, AT(redis_current, replid2)},
+    {"second_offset", RECORD_INT, AT(redis_current, second_offset), .otherwise = -1},
+    {"replicas", RECORD_ADDRESSES, LIST_AT(redis_current, replicas, replica_count)},
+    {"unavailable", RECORD_ADDRESSES, LIST_AT(redis_current, unavailable, unavailable_count)},
+    {"since_ms", RECORD_INT, AT(redis_current, since_ms)},
+    {"failover_ms", RECORD_INT, AT(redis_current, failover_ms)},
+    {"lease_ms", RECORD_INT, AT(redis_current, lease_ms)},
+    {"lease_replicas", RECORD_SMALL, AT(redis_current, lease_replicas)},
+    {"paused", RECORD_BOOL, AT(redis_current, paused)},
+    {"reason", RECORD_NOTE, AT(redis_current, reason)},
+    END,
+};
 
-static void records_end(struct json *j, struct buf *out)
+static const struct record_field PLAN[] = {
+    {"id", RECORD_TEXT, AT(redis_plan, id), .flags = RECORD_NEEDED},
+    {"epoch", RECORD_INT, AT(redis_plan, epoch), .flags = RECORD_NEEDED},
+    {"step", RECORD_NAME, AT(redis_plan, step), .flags = RECORD_NEEDED, .names = step_names},
+    {"reason", RECORD_NOTE, AT(redis_plan, reason)},
+    {"old", RECORD_ADDRESS, AT(redis_plan, old), .flags = RECORD_NEEDED},
+    {"old_run_id", RECORD_TEXT, AT(redis_plan, old_run_id)},
+    {"old_replid", RECORD_TEXT, AT(redis_plan, old_replid)},
+    {"old_replid2", RECORD_TEXT, AT(redis_plan, old_replid2)},
+    {"returned_replid", RECORD_TEXT, AT(redis_plan, returned_replid)},
+    {"old_second_offset", RECORD_INT, AT(redis_plan, old_second_offset), .otherwise = -1},
+    {"old_offset", RECORD_INT, AT(redis_plan, old_offset), .otherwise = -1},
+    {"target", RECORD_ADDRESS, AT(redis_plan, target), .flags = RECORD_NULL},
+    {"wanted", RECORD_ADDRESS, AT(redis_plan, wanted), .flags = RECORD_NULL},
+    {"tried", RECORD_ADDRESSES, LIST_AT(redis_plan, tried, tried_count)},
+    {"fenced", RECORD_TEXT, AT(redis_plan, fenced)},
+    {"request", RECORD_TEXT, AT(redis_plan, request), .flags = RECORD_NULL},
+    {"force", RECORD_BOOL, AT(redis_plan, force)},
+    {"started_ms", RECORD_INT, AT(redis_plan, started_ms)},
+    END,
+};
+
+static const struct record_field REQUEST[] = {
+    {"kind", RECORD_NAME, AT(redis_request, kind), .flags = RECORD_NEEDED, .names = request_names},
+    {"target", RECORD_ADDRESS, AT(redis_request, target), .flags = RECORD_NULL},
+    {"force", RECORD_BOOL, AT(redis_request, force)},
+    {"timeout_ms", RECORD_INT, AT(redis_request, timeout_ms)},
+    {"id", RECORD_NOTE, AT(redis_request, id)},
+    {"by", RECORD_NOTE, AT(redis_request, by)},
+    {"expires_ms", RECORD_INT, AT(redis_request, expires_ms)},
+    END,
+};
+
+static const struct record_field RESULT[] = {
+    {"ok", RECORD_BOOL, AT(redis_result, ok), .flags = RECORD_NEEDED},
+    {"text", RECORD_NOTE, AT(redis_result, text)},
+    {"master", RECORD_NOTE, AT(redis_result, master), .flags = RECORD_NULL},
+    {"epoch", RECORD_INT, AT(redis_result, epoch)},
+    {"lost_bytes", RECORD_INT, AT(redis_result, lost_bytes), .otherwise = -1},
+    END,
+};
+
+/* Lenient: a report is read even if some of it makes no sense here. */
+static const struct record_field REPORT_NODE[] = {
+    {"state", RECORD_NAME, AT(redis_report_node, state), .names = REDIS_NODE_STATES},
+    {"failures", RECORD_SMALL, AT(redis_report_node, failures)},
+    {"latency_us", RECORD_INT, AT(redis_report_node, latency_us), .otherwise = -1},
+    {"age_ms", RECORD_INT, AT(redis_report_node, age_ms), .otherwise = -1,
+     .flags = RECORD_LAST_IF_NO},
+    {"role", RECORD_NAME, AT(redis_report_node, role), .names = REDIS_ROLES},
+    {"run_id", RECORD_NOTE, AT(redis_report_node, run_id)},
+    {"replid", RECORD_NOTE, AT(redis_report_node, replid)},
+    {"replid2", RECORD_NOTE, AT(redis_report_node, replid2)},
+    {"second_offset", RECORD_INT, AT(redis_report_node, second_offset), .otherwise = -1},
+    {"offset", RECORD_INT, AT(redis_report_node, offset), .otherwise = -1},
+    {"priority", RECORD_SMALL, AT(redis_report_node, priority), .otherwise = 100},
+    {"master", RECORD_NOTE, AT(redis_report_node, master), .flags = RECORD_NULL},
+    {"link", RECORD_NAME, AT(redis_report_node, link_up), .names = link_names},
+    {"link_down_ms", RECORD_INT, AT(redis_report_node, link_down_ms), .otherwise = -1},
+    END,
+};
+
+static const struct record_table REPORT_NODE_TABLE = {.fields = REPORT_NODE};
+
+static const struct record_field REPORT[] = {
+    {"id", RECORD_TEXT, AT(redis_report, id), .flags = RECORD_NEEDED},
+    {"incarnation", RECORD_TEXT, AT(redis_report, incarnation), .flags = RECORD_NEEDED},
+    {"seq", RECORD_INT, AT(redis_report, seq), .flags = RECORD_NEEDED},
+    {"managers", RECORD_SMALL, AT(redis_report, managers)},
+    {"period_ms", RECORD_INT, AT(redis_report, period_ms)},
+    {"nodes", RECORD_MAP, LIST_AT(redis_report, nodes, node_count), .below = &REPORT_NODE_TABLE},
+    END,
+};
+
+static const struct record_field EVENT[] = {
+    {"event", RECORD_TEXT, AT(redis_event, name), .flags = RECORD_NEEDED},
+    {"text", RECORD_NOTE, AT(redis_event, text)},
+    {"node", RECORD_NOTE, AT(redis_event, node), .flags = RECORD_OMIT},
+    {"manager", RECORD_NOTE, AT(redis_event, manager)},
+    {"epoch", RECORD_INT, AT(redis_event, epoch)},
+    {"bytes", RECORD_INT, AT(redis_event, bytes), .otherwise = -1, .flags = RECORD_OMIT},
+    {"at_ms", RECORD_INT, AT(redis_event, at_ms)},
+    END,
+};
+
+static const struct record_field CONFIG[] = {
+    {"nodes", RECORD_ADDRESSES, LIST_AT(redis_config, nodes, node_count)},
+    {"managers", RECORD_INT, AT(redis_config, managers)},
+    {"required_managers", RECORD_INT, AT(redis_config, required_managers)},
+    {"node_strategy", RECORD_NAME, AT(redis_config, strategy), .names = REDIS_STRATEGIES},
+    {"failover_strategy", RECORD_NAME, AT(redis_config, preference), .names = REDIS_PREFERENCES},
+    {"period_ms", RECORD_INT, AT(redis_config, period_ms)},
+    {"op_timeout_ms", RECORD_INT, AT(redis_config, op_timeout_ms)},
+    {"max_failures", RECORD_INT, AT(redis_config, max_failures)},
+    {"min_down_ms", RECORD_INT, AT(redis_config, min_down_ms)},
+    {"max_lag_bytes", RECORD_INT, AT(redis_config, max_lag_bytes)},
+    {"allow_data_loss", RECORD_BOOL, AT(redis_config, allow_data_loss)},
+    {"cooldown_ms", RECORD_INT, AT(redis_config, cooldown_ms)},
+    {"parallel_syncs", RECORD_INT, AT(redis_config, parallel_syncs)},
+    {"min_replicas", RECORD_INT, AT(redis_config, min_replicas)},
+    {"min_replicas_max_lag", RECORD_INT, AT(redis_config, min_replicas_lag_s)},
+    {"unfenceable", RECORD_NAME, AT(redis_config, unfenceable), .names = REDIS_UNFENCEABLES},
+    END,
+};
+
+static const struct record_field GEM_NODES[] = {
+    {"master", RECORD_ADDRESS, AT(redis_current, master), .flags = RECORD_NULL},
+    {"slaves", RECORD_ADDRESSES, LIST_AT(redis_current, replicas, replica_count)},
+    {"unavailable", RECORD_ADDRESSES, LIST_AT(redis_current, unavailable, unavailable_count)},
+    END,
+};
+
+const struct record_table REDIS_CURRENT = {CURRENT, sizeof(struct redis_current), true};
+const struct record_table REDIS_PLAN = {PLAN, sizeof(struct redis_plan), true};
+const struct record_table REDIS_REQUEST = {REQUEST, sizeof(struct redis_request), true};
+const struct record_table REDIS_RESULT = {RESULT, sizeof(struct redis_result), true};
+const struct record_table REDIS_REPORT = {REPORT, sizeof(struct redis_report), true};
+const struct record_table REDIS_EVENT = {EVENT, sizeof(struct redis_event), false};
+const struct record_table REDIS_CONFIG = {CONFIG, sizeof(struct redis_config), false};
+const struct record_table REDIS_GEM_NODES = {GEM_NODES, sizeof(struct redis_current), false};
+
+int redis_request_read(const void *json, size_t len, const char *name, struct redis_request *ret)
 {
-    json_object_end(j);
-    if (buf_ok(&j->out)) {
-        buf_append_slice(out, buf_slice(&j->out));
-    } else {
-        out->failed = true;
+    struct redis_request request;
+    if (strlen(name) >= sizeof request.name ||
+        record_read(&REDIS_REQUEST, json, len, &request) != 0) {
+        return CONCLAVE_ECORRUPT;
     }
-    json_finish(j);
+    memcpy(request.name, name, strlen(name) + 1);
+    *ret = request;
+    return 0;
 }
 
-void redis_current_write(struct buf *out, const struct redis_current *current)
+struct redis_current redis_gem_nodes_of(const struct redis_current *current)
 {
-    struct json j;
-    records_begin(&j);
-    json_member_int(&j, "epoch", current->epoch);
-    json_member_hex(&j, "token", current->token);
-    json_member_string(&j, "state", redis_state_name(current->state));
-    json_member_string_or_null(&j, "master", current->master);
-    json_member_string(&j, "run_id", current->run_id);
-    json_member_string(&j, "replid", current->replid);
-    json_member_string(&j, "replid2", current->replid2);
-    json_member_int(&j, "second_offset", current->second_offset);
-    put_addresses(&j, "replicas", current->replicas, current->replica_count);
-    put_addresses(&j, "unavailable", current->unavailable, current->unavailable_count);
-    json_member_int(&j, "since_ms", current->since_ms);
-    json_member_int(&j, "failover_ms", current->failover_ms);
-    json_member_int(&j, "lease_ms", current->lease_ms);
-    json_member_int(&j, "lease_replicas", current->lease_replicas);
-    json_member_bool(&j, "paused", current->paused);
-    json_member_string(&j, "reason", current->reason);
-    records_end(&j, out);
-}
-
-void redis_plan_write(struct buf *out, const struct redis_plan *plan)
-{
-    struct json j;
-    records_begin(&j);
-    json_member_string(&j, "id", plan->id);
-    json_member_int(&j, "epoch", plan->epoch);
-    json_member_string(&j, "step", redis_step_name(plan->step));
-    json_member_string(&j, "reason", plan->reason);
-    json_member_string(&j, "old", plan->old);
-    json_member_string(&j, "old_run_id", plan->old_run_id);
-    json_member_string(&j, "old_replid", plan->old_replid);
-    json_member_string(&j, "old_replid2", plan->old_replid2);
-    json_member_string(&j, "returned_replid", plan->returned_replid);
-    json_member_int(&j, "old_second_offset", plan->old_second_offset);
-    json_member_int(&j, "old_offset", plan->old_offset);
-    json_member_string_or_null(&j, "target", plan->target);
-    json_member_string_or_null(&j, "wanted", plan->wanted);
-    put_addresses(&j, "tried", plan->tried, plan->tried_count);
-    json_member_string(&j, "fenced", plan->fenced);
-    json_member_string_or_null(&j, "request", plan->request);
-    json_member_bool(&j, "force", plan->force);
-    json_member_int(&j, "started_ms", plan->started_ms);
-    records_end(&j, out);
-}
-
-void redis_request_write(struct buf *out, const struct redis_request *request)
-{
-    struct json j;
-    records_begin(&j);
-    json_member_string(&j, "kind", redis_request_kind_name(request->kind));
-    json_member_string_or_null(&j, "target", request->target);
-    json_member_bool(&j, "force", request->force);
-    json_member_int(&j, "timeout_ms", request->timeout_ms);
-    json_member_string(&j, "id", request->id);
-    json_member_string(&j, "by", request->by);
-    json_member_int(&j, "expires_ms", request->expires_ms);
-    records_end(&j, out);
-}
-
-void redis_result_write(struct buf *out, const struct redis_result *result)
-{
-    struct json j;
-    records_begin(&j);
-    json_member_bool(&j, "ok", result->ok);
-    json_member_string(&j, "text", result->text);
-    json_member_string_or_null(&j, "master", result->master);
-    json_member_int(&j, "epoch", result->epoch);
-    json_member_int(&j, "lost_bytes", result->lost_bytes);
-    records_end(&j, out);
-}
-
-static void put_report_node(struct json *j, const struct redis_report_node *node)
-{
-    json_key(j, node->address);
-    json_object_begin(j);
-    json_member_string(j, "state", redis_node_state_name(node->state));
-    json_member_int(j, "failures", node->failures);
-    json_member_int(j, "latency_us", node->latency_us);
-    json_member_int(j, "age_ms", node->age_ms);
-    if (node->age_ms >= 0) {
-        json_member_string(j, "role", redis_role_name(node->role));
-        json_member_string(j, "run_id", node->run_id);
-        json_member_string(j, "replid", node->replid);
-        json_member_string(j, "replid2", node->replid2);
-        json_member_int(j, "second_offset", node->second_offset);
-        json_member_int(j, "offset", node->offset);
-        json_member_int(j, "priority", node->priority);
-        json_member_string_or_null(j, "master", node->master);
-        json_member_string(j, "link", node->link_up ? "up" : "down");
-        json_member_int(j, "link_down_ms", node->link_down_ms);
+    struct redis_current shown = *current;
+    if (current->state != REDIS_STATE_OK && current->state != REDIS_STATE_DEGRADED &&
+        current->state != REDIS_STATE_PAUSED) {
+        shown.master[0] = '\0';
     }
-    json_object_end(j);
+    return shown;
 }
 
-void redis_report_write(struct buf *out, const struct redis_report *report)
+bool redis_gem_request_read(const void *data, size_t len, struct redis_request *ret)
 {
-    struct json j;
-    records_begin(&j);
-    json_member_string(&j, "id", report->id);
-    json_member_string(&j, "incarnation", report->incarnation);
-    json_member_uint(&j, "seq", report->seq);
-    json_member_int(&j, "managers", report->managers);
-    json_member_int(&j, "period_ms", report->period_ms);
-    json_key(&j, "nodes");
-    json_object_begin(&j);
-    for (size_t i = 0; i < report->node_count; i++) {
-        put_report_node(&j, &report->nodes[i]);
+    struct redis_node_config node = {.address = ""};
+    if (len == 0) {
+        return false;
     }
-    json_object_end(&j);
-    records_end(&j, out);
-}
-
-void redis_gem_nodes_write(struct buf *out, const struct redis_current *current)
-{
-    bool serves = current->state == REDIS_STATE_OK || current->state == REDIS_STATE_DEGRADED ||
-                  current->state == REDIS_STATE_PAUSED;
-    struct json j;
-    json_line_begin(&j);
-    json_member_string_or_null(&j, "master", serves ? current->master : "");
-    put_addresses(&j, "slaves", current->replicas, current->replica_count);
-    put_addresses(&j, "unavailable", current->unavailable, current->unavailable_count);
-    records_end(&j, out);
+    *ret = (struct redis_request){.kind = REDIS_REQUEST_FAILOVER, .by = "manual_failover"};
+    bool any = len == 9 && memcmp(data, "ANY_SLAVE", 9) == 0;
+    if (!any && redis_address_parse(data, len, &node) != 0) {
+        node.address[0] = '?'; /* refused as an unknown server, not taken for any */
+    }
+    memcpy(ret->target, node.address, sizeof ret->target);
+    return true;
 }
 
 void redis_report_make(struct redis_report *ret, const struct redis_config *config,

@@ -1,14 +1,12 @@
 /*
- * The znodes of a Redis cluster as structs: JSON to and from. Pure.
+ * The znodes of a Redis cluster as structs, and their tables for record_write and record_read. Pure.
  *
- * Reading is strict in what fail-over hangs on (epoch, master, plan's nodes: CONCLAVE_ECORRUPT when they are missing
- * or malformed) and passes over fields that it does not know. Readers change nothing on failure. Writers fail only by
- * memory (check buf_ok). Times "_ms" in records are wall clock (since 1970) unless said otherwise.
+ * Times "_ms" in records are wall clock (since 1970) unless said otherwise.
  */
 #ifndef REDIS_RECORDS_RECORDS_H
 #define REDIS_RECORDS_RECORDS_H
 
-#include "base/buf.h"
+#include "redis/records/record_table.h"
 #include "redis/records/server_state.h"
 
 /* X(name, text) */
@@ -145,19 +143,35 @@ struct redis_report {
     struct redis_report_node nodes[REDIS_NODES_MAX];
 };
 
-void redis_current_write(struct buf *out, const struct redis_current *current);
-int redis_current_read(const void *json, size_t len, struct redis_current *ret);
-void redis_plan_write(struct buf *out, const struct redis_plan *plan);
-int redis_plan_read(const void *json, size_t len, struct redis_plan *ret);
-void redis_request_write(struct buf *out, const struct redis_request *request);
-int redis_request_read(const void *json, size_t len, const char *name, struct redis_request *ret);
-void redis_result_write(struct buf *out, const struct redis_result *result);
-int redis_result_read(const void *json, size_t len, struct redis_result *ret);
-void redis_report_write(struct buf *out, const struct redis_report *report);
-int redis_report_read(const void *json, size_t len, struct redis_report *ret);
+/* What happened, for operators: a line on the manager's output and, if the leading manager did it, a node below
+ * ROOT/events, of which the last REDIS_EVENTS_KEPT are kept. It contains no secret. */
+struct redis_event {
+    char name[64];                  /* "published", "node-down", ... */
+    char text[2 * REDIS_TEXT_SIZE]; /* what, to whom, why, what next: one line */
+    char node[REDIS_ADDRESS_SIZE];  /* the server that it is about; "" */
+    char manager[REDIS_NAME_SIZE];  /* id of the manager that reports it */
+    int64_t epoch;                  /* of current; 0 there is none */
+    int64_t bytes;                  /* of divergence or loss; -1 none */
+    int64_t at_ms;
+};
 
-/* The gem's `nodes`: {"master":"h:p"|null,"slaves":[…],"unavailable":[…]}. */
-void redis_gem_nodes_write(struct buf *out, const struct redis_current *current);
+enum { REDIS_EVENTS_KEPT = 100 };
+
+extern const struct record_table REDIS_CURRENT; /* struct redis_current */
+extern const struct record_table REDIS_PLAN;    /* struct redis_plan */
+extern const struct record_table REDIS_REQUEST; /* struct redis_request, without its name */
+extern const struct record_table REDIS_RESULT;  /* struct redis_result */
+extern const struct record_table REDIS_REPORT;  /* struct redis_report */
+extern const struct record_table REDIS_EVENT;   /* struct redis_event */
+extern const struct record_table REDIS_CONFIG;  /* struct redis_config: ROOT/config, only written */
+
+/* A request with the name of its znode. 0 or CONCLAVE_ECORRUPT. */
+int redis_request_read(const void *json, size_t len, const char *name, struct redis_request *ret);
+
+/* The gem's `nodes`, {"master":"h:p"|null,"slaves":[...],"unavailable":[...]}: written from what redis_gem_nodes_of
+ * makes of `current`, which has no master while none serves. */
+extern const struct record_table REDIS_GEM_NODES;
+struct redis_current redis_gem_nodes_of(const struct redis_current *current);
 /* The gem's `manual_failover`: "host:port", or "ANY_SLAVE" for any. False when it is empty: the gem makes the node first, and
  * says whom it wants by a second write; *ret is then untouched. */
 bool redis_gem_request_read(const void *data, size_t len, struct redis_request *ret);

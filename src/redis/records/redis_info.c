@@ -60,7 +60,7 @@ static void redis_info_copy_text(char *ret, size_t size, struct info_text t)
 }
 
 /* Forty hexadecimal digits, not all zero; else "". */
-static void copy_id(char ret[REDIS_ID_SIZE], struct info_text t)
+static void read_id(void *to, struct info_text t)
 {
     bool zero = true;
     if (t.len != REDIS_ID_SIZE - 1) {
@@ -73,12 +73,12 @@ static void copy_id(char ret[REDIS_ID_SIZE], struct info_text t)
         zero = zero && t.at[i] == '0';
     }
     if (!zero) {
-        redis_info_copy_text(ret, REDIS_ID_SIZE, t);
+        redis_info_copy_text(to, REDIS_ID_SIZE, t);
     }
 }
 
 /* "7.0.15" → 70015 */
-static int version_of(struct info_text t)
+static void read_version(void *to, struct info_text t)
 {
     int part[3] = {0, 0, 0};
     size_t which = 0;
@@ -91,7 +91,8 @@ static int version_of(struct info_text t)
             break;
         }
     }
-    return part[0] * 10000 + (part[1] > 99 ? 99 : part[1]) * 100 + (part[2] > 99 ? 99 : part[2]);
+    *(int *)to =
+        part[0] * 10000 + (part[1] > 99 ? 99 : part[1]) * 100 + (part[2] > 99 ? 99 : part[2]);
 }
 
 static void redis_info_address_write(char ret[REDIS_ADDRESS_SIZE], const char *host, int64_t port)
@@ -121,8 +122,9 @@ static bool pair_next(struct info_text *list, struct info_text *ret_name,
 }
 
 /* slave0:ip=127.0.0.1,port=7001,state=online,offset=14,lag=0; before 2.8: host,port,state */
-static void read_replica(struct info_reading *r, struct info_text value)
+static void read_replica(void *to, struct info_text value)
 {
+    struct info_reading *r = to;
     struct redis_replica replica = {.offset = -1, .lag_s = -1};
     char host[REDIS_HOST_SIZE] = "";
     int64_t port = -1;
@@ -149,93 +151,102 @@ static void read_replica(struct info_reading *r, struct info_text value)
 }
 
 /* db0:keys=3,expires=0,avg_ttl=0 */
-static void read_database(struct info_reading *r, struct info_text value)
+static void read_database(void *to, struct info_text value)
 {
+    int64_t *sum = to;
     struct info_text name;
     struct info_text word;
     while (pair_next(&value, &name, &word)) {
         int64_t keys = number_of(word);
         if (text_is(name, "keys") && keys >= 0) {
-            int64_t others = r->facts.keys < 0 ? 0 : r->facts.keys;
-            r->facts.keys = keys <= INT64_MAX - others ? others + keys : INT64_MAX;
+            int64_t others = *sum < 0 ? 0 : *sum;
+            *sum = keys <= INT64_MAX - others ? others + keys : INT64_MAX;
         }
     }
 }
 
-static void read_role(struct redis_facts *facts, struct info_text value)
+/* Readers of one value: what has not the form that they expect changes nothing, or means unknown. */
+
+static void read_role(void *to, struct info_text value)
 {
-    if (text_is(value, "master")) {
-        facts->role = REDIS_ROLE_MASTER;
-    } else if (text_is(value, "slave") || text_is(value, "replica")) {
-        facts->role = REDIS_ROLE_REPLICA;
-    }
+    enum redis_role *role = to;
+    bool replica = text_is(value, "slave") || text_is(value, "replica");
+    *role = text_is(value, "master") ? REDIS_ROLE_MASTER : replica ? REDIS_ROLE_REPLICA : *role;
 }
 
-static void read_handover(struct redis_facts *facts, struct info_text value)
+static void read_handover(void *to, struct info_text value)
 {
-    if (text_is(value, "waiting-for-sync")) {
-        facts->handover = REDIS_HANDOVER_WAITING;
-    } else if (text_is(value, "failover-in-progress")) {
-        facts->handover = REDIS_HANDOVER_RUNNING;
-    }
+    enum redis_handover *handover = to;
+    *handover = text_is(value, "waiting-for-sync")       ? REDIS_HANDOVER_WAITING
+                : text_is(value, "failover-in-progress") ? REDIS_HANDOVER_RUNNING
+                                                         : *handover;
 }
 
-/* The texts and flags. True when the name was one of them. */
-static bool read_word(struct info_reading *r, struct info_text name, struct info_text value)
+static void read_host(void *to, struct info_text value)
 {
-    struct redis_facts *facts = &r->facts;
-    if (text_is(name, "role")) {
-        read_role(facts, value);
-    } else if (text_is(name, "run_id")) {
-        copy_id(facts->run_id, value);
-    } else if (text_is(name, "master_replid")) {
-        copy_id(facts->replid, value);
-    } else if (text_is(name, "master_replid2")) {
-        copy_id(facts->replid2, value);
-    } else if (text_is(name, "master_host")) {
-        redis_info_copy_text(r->host, sizeof r->host, value);
-    } else if (text_is(name, "master_link_status")) {
-        facts->link_up = text_is(value, "up");
-    } else if (text_is(name, "master_sync_in_progress")) {
-        facts->sync_in_progress = text_is(value, "1");
-    } else if (text_is(name, "loading") || text_is(name, "async_loading")) {
-        facts->loading = facts->loading || text_is(value, "1");
-    } else if (text_is(name, "master_failover_state")) {
-        read_handover(facts, value);
-    } else if (text_is(name, "redis_version")) {
-        facts->version = version_of(value);
-    } else {
-        return false;
-    }
-    return true;
+    redis_info_copy_text(to, REDIS_HOST_SIZE, value);
 }
 
-static void read_number(struct info_reading *r, struct info_text name, struct info_text value)
+static void read_up(void *to, struct info_text value)
 {
-    struct redis_facts *facts = &r->facts;
+    *(bool *)to = text_is(value, "up");
+}
+
+/* Set by any of the fields that share it. */
+static void read_flag(void *to, struct info_text value)
+{
+    *(bool *)to = *(bool *)to || text_is(value, "1");
+}
+
+static void read_int64(void *to, struct info_text value)
+{
+    *(int64_t *)to = number_of(value);
+}
+
+static void read_int(void *to, struct info_text value)
+{
     int64_t n = number_of(value);
-    if (text_is(name, "master_port")) {
-        r->port = n;
-    } else if (text_is(name, "master_repl_offset")) {
-        r->own_offset = n;
-    } else if (text_is(name, "slave_repl_offset")) {
-        r->replica_offset = n;
-    } else if (text_is(name, "slave_read_repl_offset")) {
-        facts->read_offset = n;
-    } else if (text_is(name, "second_repl_offset")) {
-        facts->second_offset = n;
-    } else if (text_is(name, "master_link_down_since_seconds")) {
-        r->link_down_s = n;
-    } else if (text_is(name, "slave_priority")) {
-        facts->priority = n >= 0 && n <= INT32_MAX ? (int)n : facts->priority;
-    } else if (text_is(name, "min_slaves_good_slaves")) {
-        facts->good_replicas = n >= 0 && n <= INT32_MAX ? (int)n : -1;
-    } else if (text_starts(name, "slave") && name.len > 5 && name.at[5] >= '0' &&
-               name.at[5] <= '9') {
-        read_replica(r, value);
-    } else if (text_starts(name, "db") && name.len > 2 && name.at[2] >= '0' && name.at[2] <= '9') {
-        read_database(r, value);
-    }
+    *(int *)to = n >= 0 && n <= INT32_MAX ? (int)n : *(int *)to;
+}
+
+#define FACT(field) offsetof(struct info_reading, facts.field)
+
+static const struct info_row {
+    const char *name;
+    bool numbered; /* a digit follows the name: one of several */
+    void (*read)(void *to, struct info_text value);
+    size_t offset; /* in struct info_reading */
+} ROWS[] = {
+    {"role", false, read_role, FACT(role)},
+    {"run_id", false, read_id, FACT(run_id)},
+    {"master_replid", false, read_id, FACT(replid)},
+    {"master_replid2", false, read_id, FACT(replid2)},
+    {"master_link_status", false, read_up, FACT(link_up)},
+    {"master_sync_in_progress", false, read_flag, FACT(sync_in_progress)},
+    {"loading", false, read_flag, FACT(loading)},
+    {"async_loading", false, read_flag, FACT(loading)},
+    {"master_failover_state", false, read_handover, FACT(handover)},
+    {"redis_version", false, read_version, FACT(version)},
+    {"slave_read_repl_offset", false, read_int64, FACT(read_offset)},
+    {"second_repl_offset", false, read_int64, FACT(second_offset)},
+    {"slave_priority", false, read_int, FACT(priority)},
+    {"min_slaves_good_slaves", false, read_int, FACT(good_replicas)},
+    {"master_host", false, read_host, offsetof(struct info_reading, host)},
+    {"master_port", false, read_int64, offsetof(struct info_reading, port)},
+    {"master_repl_offset", false, read_int64, offsetof(struct info_reading, own_offset)},
+    {"slave_repl_offset", false, read_int64, offsetof(struct info_reading, replica_offset)},
+    {"master_link_down_since_seconds", false, read_int64,
+     offsetof(struct info_reading, link_down_s)},
+    {"slave", true, read_replica, 0},
+    {"db", true, read_database, FACT(keys)},
+};
+
+static bool row_is_of(const struct info_row *row, struct info_text name)
+{
+    size_t len = strlen(row->name);
+    return row->numbered ? text_starts(name, row->name) && name.len > len && name.at[len] >= '0' &&
+                               name.at[len] <= '9'
+                         : text_is(name, row->name);
 }
 
 static void redis_info_read_line(struct info_reading *r, struct info_text line)
@@ -250,8 +261,11 @@ static void redis_info_read_line(struct info_reading *r, struct info_text line)
     }
     struct info_text name = {line.at, (size_t)(colon - line.at)};
     struct info_text value = {colon + 1, line.len - name.len - 1};
-    if (!read_word(r, name, value)) {
-        read_number(r, name, value);
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
+        if (row_is_of(&ROWS[i], name)) {
+            ROWS[i].read((char *)r + ROWS[i].offset, value);
+            return;
+        }
     }
 }
 
@@ -349,16 +363,9 @@ bool redis_facts_of_history(const struct redis_facts *facts, const char *replid,
            facts->second_offset <= second_offset;
 }
 
+const char *const REDIS_ROLES[] = {"unknown", "master", "replica", NULL};
+
 const char *redis_role_name(enum redis_role role)
 {
-    return role == REDIS_ROLE_MASTER    ? "master"
-           : role == REDIS_ROLE_REPLICA ? "replica"
-                                        : "unknown";
-}
-
-enum redis_role redis_role_find(const char *name)
-{
-    return strcmp(name, "master") == 0    ? REDIS_ROLE_MASTER
-           : strcmp(name, "replica") == 0 ? REDIS_ROLE_REPLICA
-                                          : REDIS_ROLE_UNKNOWN;
+    return REDIS_ROLES[role];
 }

@@ -56,8 +56,7 @@ int redis_facts_read(const char *text, size_t len, struct redis_facts *ret);
 bool redis_facts_of_history(const struct redis_facts *facts, const char *replid,
                             const char *replid2, int64_t second_offset);
 
-/* "master" | "replica" | "unknown" */
 const char *redis_role_name(enum redis_role role);
-enum redis_role redis_role_find(const char *name);
+extern const char *const REDIS_ROLES[]; /* the names, NULL-ended */
 
 #endif

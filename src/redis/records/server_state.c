@@ -13,11 +13,11 @@ static const struct {
 #undef REDIS_PROBE_ROW
 };
 
-static const char *const states[] = {
+const char *const REDIS_NODE_STATES[] = {
     [REDIS_NODE_UNKNOWN] = "unknown", [REDIS_NODE_UP] = "up",
     [REDIS_NODE_SUSPECT] = "suspect", [REDIS_NODE_DOWN] = "down",
     [REDIS_NODE_LOADING] = "loading", [REDIS_NODE_BUSY] = "busy",
-    [REDIS_NODE_NOAUTH] = "noauth",
+    [REDIS_NODE_NOAUTH] = "noauth",   NULL,
 };
 
 bool redis_probe_answers(enum redis_probe probe)
@@ -32,17 +32,7 @@ const char *redis_probe_name(enum redis_probe probe)
 
 const char *redis_node_state_name(enum redis_node_state state)
 {
-    return states[state];
-}
-
-enum redis_node_state redis_node_state_find(const char *name)
-{
-    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
-        if (strcmp(states[i], name) == 0) {
-            return (enum redis_node_state)i;
-        }
-    }
-    return REDIS_NODE_UNKNOWN;
+    return REDIS_NODE_STATES[state];
 }
 
 enum redis_probe redis_probe_of_error(const char *error)

@@ -82,6 +82,6 @@ enum redis_probe redis_probe_of_error(const char *error);
 bool redis_probe_answers(enum redis_probe probe);
 const char *redis_probe_name(enum redis_probe probe);
 const char *redis_node_state_name(enum redis_node_state state);
-enum redis_node_state redis_node_state_find(const char *name); /* UNKNOWN for what is none */
+extern const char *const REDIS_NODE_STATES[]; /* the names, NULL-ended */
 
 #endif

@@ -1,5 +1,5 @@
 /* Events as JSON, there and back; what cannot be read is refused. */
-#include "redis/records/event.h"
+#include "redis/records/records.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,13 +18,13 @@ static void test_there_and_back(void **state)
                                 .epoch = 7,
                                 .bytes = 0,
                                 .at_ms = 1795317747692};
-    struct redis_event_read back;
+    struct redis_event back;
     struct buf out;
     buf_init(&out, 0);
-    redis_event_write(&out, &event);
+    record_write(&out, &REDIS_EVENT, &event);
     assert_true(buf_ok(&out));
     assert_null(memchr(out.data, '\n', out.len)); /* one line */
-    assert_int_equal(redis_event_read(out.data, out.len, &back), 0);
+    assert_int_equal(record_read(&REDIS_EVENT, out.data, out.len, &back), 0);
     assert_string_equal(back.name, event.name);
     assert_string_equal(back.text, event.text);
     assert_string_equal(back.node, event.node);
@@ -39,13 +39,13 @@ static void test_without_server_and_bytes(void **state)
 {
     struct redis_event event = {
         .name = "paused", .text = "", .node = "", .manager = "m", .bytes = -1};
-    struct redis_event_read back;
+    struct redis_event back;
     struct buf out;
     buf_init(&out, 0);
-    redis_event_write(&out, &event);
+    record_write(&out, &REDIS_EVENT, &event);
     assert_null(strstr(buf_cstr(&out), "\"node\""));
     assert_null(strstr(buf_cstr(&out), "\"bytes\""));
-    assert_int_equal(redis_event_read(out.data, out.len, &back), 0);
+    assert_int_equal(record_read(&REDIS_EVENT, out.data, out.len, &back), 0);
     assert_string_equal(back.node, "");
     assert_int_equal(back.bytes, -1);
     buf_finish(&out);
@@ -55,13 +55,14 @@ static void test_nonsense_is_refused(void **state)
 {
     static const char *const TEXTS[] = {
         "", "[]", "{}", "{\"event\":3}", "{\"event\":\"a\"", "{\"event\":\"a\",\"event\":\"b\"}"};
-    struct redis_event_read back = {.epoch = 42};
+    struct redis_event back = {.epoch = 42};
     for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++) {
-        assert_int_equal(redis_event_read(TEXTS[i], strlen(TEXTS[i]), &back), CONCLAVE_ECORRUPT);
+        assert_int_equal(record_read(&REDIS_EVENT, TEXTS[i], strlen(TEXTS[i]), &back),
+                         CONCLAVE_ECORRUPT);
         assert_int_equal(back.epoch, 42);
     }
     static const char ODD[] = "{\"event\":\"a\",\"epoch\":\"x\",\"more\":[1]}";
-    assert_int_equal(redis_event_read(ODD, sizeof ODD - 1, &back), 0);
+    assert_int_equal(record_read(&REDIS_EVENT, ODD, sizeof ODD - 1, &back), 0);
     assert_int_equal(back.epoch, 0);
 }
 

@@ -34,12 +34,12 @@ static void current_comes_back_as_it_was(void **state)
     static struct redis_current out;
     struct buf text;
     buf_init(&text, 0);
-    redis_current_write(&text, &in);
+    record_write(&text, &REDIS_CURRENT, &in);
     assert_true(buf_ok(&text));
-    assert_int_equal(redis_current_read(text.data, text.len, &out), 0);
+    assert_int_equal(record_read(&REDIS_CURRENT, text.data, text.len, &out), 0);
     assert_memory_equal(&in, &out, sizeof in);
     for (size_t len = 0; len < text.len; len++) { /* cut off anywhere it is none */
-        assert_int_equal(redis_current_read(text.data, len, &out), CONCLAVE_ECORRUPT);
+        assert_int_equal(record_read(&REDIS_CURRENT, text.data, len, &out), CONCLAVE_ECORRUPT);
     }
     buf_finish(&text);
 }
@@ -67,8 +67,8 @@ static void a_plan_comes_back_as_it_was(void **state)
     static struct redis_plan out;
     struct buf text;
     buf_init(&text, 0);
-    redis_plan_write(&text, &in);
-    assert_int_equal(redis_plan_read(text.data, text.len, &out), 0);
+    record_write(&text, &REDIS_PLAN, &in);
+    assert_int_equal(record_read(&REDIS_PLAN, text.data, text.len, &out), 0);
     assert_memory_equal(&in, &out, sizeof in);
     buf_finish(&text);
 }
@@ -91,12 +91,12 @@ static void requests_and_results_come_back_as_they_were(void **state)
     memset(&result_out, 0, sizeof result_out);
     struct buf text;
     buf_init(&text, 0);
-    redis_request_write(&text, &request);
+    record_write(&text, &REDIS_REQUEST, &request);
     assert_int_equal(redis_request_read(text.data, text.len, "req-1", &request_out), 0);
     assert_memory_equal(&request, &request_out, sizeof request);
     buf_reset(&text);
-    redis_result_write(&text, &result);
-    assert_int_equal(redis_result_read(text.data, text.len, &result_out), 0);
+    record_write(&text, &REDIS_RESULT, &result);
+    assert_int_equal(record_read(&REDIS_RESULT, text.data, text.len, &result_out), 0);
     assert_string_equal(result_out.text, "done");
     assert_string_equal(result_out.master, "a:1");
     assert_int_equal(result_out.lost_bytes, -1);
@@ -130,8 +130,8 @@ static void a_report_comes_back_as_it_was(void **state)
     redis_report_make(&in, &config, nodes, 150);
     struct buf text;
     buf_init(&text, 0);
-    redis_report_write(&text, &in);
-    assert_int_equal(redis_report_read(text.data, text.len, &out), 0);
+    record_write(&text, &REDIS_REPORT, &in);
+    assert_int_equal(record_read(&REDIS_REPORT, text.data, text.len, &out), 0);
     assert_int_equal(out.seq, 17);
     assert_int_equal(out.node_count, 2);
     assert_int_equal(out.nodes[0].age_ms, -1);
@@ -149,7 +149,7 @@ static void a_report_comes_back_as_it_was(void **state)
 static int read_current(const char *json)
 {
     static struct redis_current current;
-    return redis_current_read(json, strlen(json), &current);
+    return record_read(&REDIS_CURRENT, json, strlen(json), &current);
 }
 
 static void what_fail_over_hangs_on_is_read_strictly(void **state)
@@ -176,7 +176,7 @@ static void what_fail_over_hangs_on_is_read_strictly(void **state)
     }
     struct redis_plan plan;
     const char *no_old = "{\"id\":\"x\",\"epoch\":1,\"step\":\"fence\"}";
-    assert_int_equal(redis_plan_read(no_old, strlen(no_old), &plan), CONCLAVE_ECORRUPT);
+    assert_int_equal(record_read(&REDIS_PLAN, no_old, strlen(no_old), &plan), CONCLAVE_ECORRUPT);
 }
 
 static void the_gems_layout(void **state)
@@ -187,15 +187,18 @@ static void the_gems_layout(void **state)
                                            .replica_count = 1,
                                            .unavailable = {"c:3"},
                                            .unavailable_count = 1};
+    struct redis_current shown;
     struct redis_request request;
     struct buf text;
     buf_init(&text, 0);
-    redis_gem_nodes_write(&text, &current);
+    shown = redis_gem_nodes_of(&current);
+    record_write(&text, &REDIS_GEM_NODES, &shown);
     assert_string_equal(buf_cstr(&text),
                         "{\"master\":\"a:1\",\"slaves\":[\"b:2\"],\"unavailable\":[\"c:3\"]}");
     buf_reset(&text);
     current.state = REDIS_STATE_FAILING_OVER;
-    redis_gem_nodes_write(&text, &current);
+    shown = redis_gem_nodes_of(&current);
+    record_write(&text, &REDIS_GEM_NODES, &shown);
     assert_non_null(strstr(buf_cstr(&text), "\"master\":null"));
     buf_finish(&text);
     assert_false(redis_gem_request_read("", 0, &request)); /* made, and not yet filled */
