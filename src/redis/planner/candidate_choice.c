@@ -42,28 +42,25 @@ static const char *excluded(const struct redis_config *config, const struct redi
     const struct redis_plan *plan = what->plan;
     const char *address = config->nodes[place].address;
     const struct redis_facts *facts = &node->facts;
-    bool is_old = strcasecmp(address, plan->old) == 0;
-    if (what->only != REDIS_NONE && what->only != place) {
-        return "not the one asked for";
-    }
-    if (node->facts_ms < 0 || node->facts_ms < what->fresh_ms) {
-        return "does not answer";
-    }
-    if (facts->role == REDIS_ROLE_MASTER && is_old && !(plan->force && what->only == place)) {
-        return "is the old master";
-    }
-    if (facts->loading) {
-        return "is loading its data";
-    }
-    if (facts->priority == 0 && !plan->force) {
-        return "has priority 0";
-    }
+    bool is_old_master =
+        facts->role == REDIS_ROLE_MASTER && strcasecmp(address, plan->old) == 0;
     bool takes_anything = plan->force && what->only == place;
-    if (!takes_anything && !has_history(plan, facts)) {
-        return "has data of another history";
-    }
-    if (was_tried(plan, address)) {
-        return "was tried already";
+    const struct {
+        bool excludes;
+        const char *why;
+    } rules[] = {
+        {what->only != REDIS_NONE && what->only != place, "not the one asked for"},
+        {node->facts_ms < 0 || node->facts_ms < what->fresh_ms, "does not answer"},
+        {is_old_master && !takes_anything, "is the old master"},
+        {facts->loading, "is loading its data"},
+        {facts->priority == 0 && !plan->force, "has priority 0"},
+        {!takes_anything && !has_history(plan, facts), "has data of another history"},
+        {was_tried(plan, address), "was tried already"},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (rules[i].excludes) {
+            return rules[i].why;
+        }
     }
     return NULL;
 }

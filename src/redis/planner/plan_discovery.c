@@ -69,27 +69,11 @@ static bool contradicted(const struct planner *t, int master)
 
 static bool name_master(struct planner *t, int master, const char *why)
 {
-    const struct redis_facts *facts = planner_facts(t, master);
     struct redis_current *record =
         planner_current(t, REDIS_DOING_START, "started", "%s %s", planner_address(t, master), why);
     record->epoch++;
-    record->state = REDIS_STATE_DEGRADED; /* until the others were looked at */
-    planner_copy(record->master, sizeof record->master, planner_address(t, master));
-    planner_copy(record->run_id, sizeof record->run_id, facts->run_id);
-    planner_copy(record->replid, sizeof record->replid, facts->replid);
-    planner_copy(record->replid2, sizeof record->replid2, facts->replid2);
-    record->second_offset = facts->second_offset;
-    record->since_ms = t->now->wall_ms;
-    record->lease_ms = 0;
-    record->lease_replicas = 0;
-    record->replica_count = 0;
-    record->unavailable_count = 0;
-    for (size_t i = 0; i < t->config->node_count; i++) {
-        if ((int)i != master) {
-            planner_copy(record->unavailable[record->unavailable_count++], REDIS_ADDRESS_SIZE,
-                         planner_address(t, (int)i));
-        }
-    }
+    planner_note_master(t, master, record);
+    planner_note_nobody_follows(t, master, record);
     return true;
 }
 

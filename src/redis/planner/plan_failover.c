@@ -12,7 +12,6 @@
 #include <string.h>
 #include <strings.h>
 
-#define PAUSE_VERSION 60200 /* CLIENT PAUSE ... WRITE, FAILOVER */
 #define LOOK_AGAIN_MS 20
 #define FRESH_MS 200 /* what is published was seen so lately */
 
@@ -85,19 +84,6 @@ bool plan_failover_begin(struct planner *t, const struct plan_wish *wish)
     return true;
 }
 
-/* The lists as they will be: nobody but those that follow already; the old one is not available yet. */
-static void publish_lists(const struct planner *t, int target, struct redis_current *record)
-{
-    record->replica_count = 0;
-    record->unavailable_count = 0;
-    for (size_t i = 0; i < t->config->node_count; i++) {
-        if ((int)i != target) {
-            planner_copy(record->unavailable[record->unavailable_count++], REDIS_ADDRESS_SIZE,
-                         planner_address(t, (int)i));
-        }
-    }
-}
-
 /* Whether the plan goes by the history that the old master began when it was restarted. */
 static bool is_of_returned(const struct redis_plan *plan)
 {
@@ -138,7 +124,6 @@ static int64_t lost_bytes(const struct planner *t, int old, int target)
 static bool publish(struct planner *t, int old, int target)
 {
     const struct redis_plan *plan = t->now->plan;
-    const struct redis_facts *facts = planner_facts(t, target);
     int64_t lost = lost_bytes(t, old, target);
     char loss[64] = "unknown loss";
     if (lost >= 0) {
@@ -149,18 +134,12 @@ static bool publish(struct planner *t, int old, int target)
                         plan->target, plan->old, plan->reason, loss);
     t->out->event_bytes = lost;
     record->epoch = plan->epoch;
-    record->state = REDIS_STATE_DEGRADED; /* until its replicas are there */
-    planner_copy(record->master, sizeof record->master, plan->target);
-    planner_copy(record->run_id, sizeof record->run_id, facts->run_id);
-    planner_copy(record->replid, sizeof record->replid, facts->replid);
-    planner_copy(record->replid2, sizeof record->replid2, facts->replid2);
-    record->second_offset = facts->second_offset;
-    record->since_ms = t->now->wall_ms;
+    planner_note_master(t, target, record);
     if (plan->request[0] == '\0') {
         record->failover_ms = t->now->wall_ms;
     }
     plan_guard_record(t, target, record);
-    publish_lists(t, target, record);
+    planner_note_nobody_follows(t, target, record);
     return true;
 }
 
@@ -187,12 +166,7 @@ static bool demote_old(struct planner *t, int old, int target)
                     "%s answers as a master: it becomes a replica of %s", plan->old,
                     planner_address(t, target));
     planner_copy(t->memory->demoted, sizeof t->memory->demoted, planner_facts(t, old)->run_id);
-    planner_add_replicaof(t, target);
-    planner_add(t, true, "CONFIG", "REWRITE", NULL); /* or it comes back as a master */
-    if (planner_facts(t, old)->version >= PAUSE_VERSION) {
-        planner_add(t, true, "CLIENT", "UNPAUSE", NULL);
-    }
-    planner_add_kill(t);
+    planner_add_demotion(t, target);
     return true;
 }
 
@@ -200,18 +174,21 @@ static bool demote_old(struct planner *t, int old, int target)
 static bool is_promoted(const struct planner *t, int target)
 {
     const struct redis_plan *plan = t->now->plan;
-    const struct redis_facts *facts = planner_facts(t, target);
-    return planner_is(t, target, REDIS_ROLE_MASTER) && !facts->loading &&
-           (plan->force || plan->old_replid[0] == '\0' ||
-            redis_facts_of_history(facts, plan->old_replid, plan->old_replid2,
-                                   plan->old_second_offset));
+    return planner_is(t, target, REDIS_ROLE_MASTER) && !planner_facts(t, target)->loading &&
+           (plan->force || plan->old_replid[0] == '\0' || planner_of_plan(t, target));
 }
 
-/* A master that came back as a replica may be its own successor. */
-static enum fence_view fence_of(struct planner *t, int old, int target, const char **ret_by)
+/* Whether the old master has stopped; else an action was made. A master that came back as a replica may be its own
+ * successor. */
+static bool has_stopped(struct planner *t, int old, int target, const char **ret_by)
 {
     *ret_by = "self";
-    return old == target ? FENCE_STOPPED : plan_fence(t, old, ret_by);
+    enum fence_view view = old == target ? FENCE_STOPPED : plan_fence(t, old, ret_by);
+    if (view == FENCE_ANSWERS) {
+        bool acted = demote_old(t, old, target);
+        assert(acted); /* the target is known */
+    }
+    return view == FENCE_STOPPED;
 }
 
 /* After a lease only: an old master that goes on must not find its replicas again, so they leave it for good before the
@@ -237,11 +214,7 @@ bool plan_failover_promoted(struct planner *t, int old, int target)
 {
     assert(planner_is(t, target, REDIS_ROLE_MASTER));
     const char *by = NULL;
-    enum fence_view view = fence_of(t, old, target, &by);
-    if (view == FENCE_ANSWERS) {
-        return demote_old(t, old, target);
-    }
-    if (view == FENCE_ACTED || leave_old(t, old, target) || plan_guard(t, target)) {
+    if (!has_stopped(t, old, target, &by) || leave_old(t, old, target) || plan_guard(t, target)) {
         return true;
     }
     int64_t fresh_ms = FRESH_MS + 2 * t->now->nodes[target].latency_us / 1000;
@@ -255,12 +228,8 @@ static bool promote(struct planner *t, int old, int target)
     const struct redis_plan *plan = t->now->plan;
     struct redis_memory *memory = t->memory;
     const char *by = NULL;
-    enum fence_view view = fence_of(t, old, target, &by);
-    if (view == FENCE_ACTED) {
+    if (!has_stopped(t, old, target, &by)) {
         return true;
-    }
-    if (view == FENCE_ANSWERS) {
-        return demote_old(t, old, target);
     }
     if (memory->promote_ms < 0) {
         memory->promote_ms = t->now->now_ms;
@@ -277,16 +246,11 @@ static bool promote(struct planner *t, int old, int target)
                    : planner_refresh(t, 1U << target, "does the candidate answer?");
     }
     if (node->facts.role == REDIS_ROLE_MASTER || node->facts.loading ||
-        (!plan->force && plan->old_replid[0] != '\0' &&
-         !redis_facts_of_history(&node->facts, plan->old_replid, plan->old_replid2,
-                                 plan->old_second_offset))) {
+        (!plan->force && plan->old_replid[0] != '\0' && !planner_of_plan(t, target))) {
         return undo_target(t, "has lost its data"); /* a master, but not one of this history */
     }
     planner_command(t, REDIS_DOING_PROMOTE, target, "the old master has stopped (%s)", by);
-    int version = node->facts.version;
-    planner_add(t, false, version > 0 && version < 50000 ? "SLAVEOF" : "REPLICAOF", "NO", "ONE",
-                NULL);
-    planner_add(t, true, "CONFIG", "REWRITE", NULL);
+    planner_add_replicaof(t, REDIS_NONE);
     return true;
 }
 

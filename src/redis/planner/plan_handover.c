@@ -127,16 +127,12 @@ static bool still_master(struct planner *t, int old, int target)
 
 bool plan_handover(struct planner *t, int old, int target)
 {
-    const struct redis_facts *facts = planner_facts(t, target);
-    const struct redis_plan *plan = t->now->plan;
     int64_t since_ms = t->memory->handover_ms >= 0 ? t->memory->handover_ms : t->memory->plan_ms;
     if (!planner_probed_since(t, target, t->memory->plan_ms) ||
         !planner_probed_since(t, old, t->memory->plan_ms)) {
         return planner_refresh(t, 1U << old | 1U << target, "how are the two?");
     }
-    if (planner_is(t, target, REDIS_ROLE_MASTER) &&
-        redis_facts_of_history(facts, plan->old_replid, plan->old_replid2,
-                               plan->old_second_offset)) {
+    if (planner_is(t, target, REDIS_ROLE_MASTER) && planner_of_plan(t, target)) {
         return plan_failover_promoted(t, old, target);
     }
     if (planner_is(t, old, REDIS_ROLE_MASTER)) {

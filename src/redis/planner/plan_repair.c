@@ -59,11 +59,9 @@ void plan_guard_record(const struct planner *t, int master, struct redis_current
     record->lease_replicas = holds ? guard_count(t) : 0;
 }
 
-/* The master is the process that current names, and says that it is a master. */
 static bool master_is_well(const struct planner *t)
 {
-    return planner_is(t, t->master, REDIS_ROLE_MASTER) && !planner_facts(t, t->master)->loading &&
-           strcmp(planner_facts(t, t->master)->run_id, t->now->current->run_id) == 0;
+    return planner_master_is_current(t) && !planner_facts(t, t->master)->loading;
 }
 
 /* What a second master has beyond the point where the current one's history left its own; -1 unknown. One that was
@@ -88,21 +86,13 @@ static int64_t divergence(const struct planner *t, int node)
 static bool demote_returned(struct planner *t, int node)
 {
     int64_t bytes = divergence(t, node);
+    char loss[64] = "its data are of another history";
     if (bytes >= 0) {
-        planner_command(t, REDIS_DOING_DEMOTE_RETURNED, node,
-                        "%s says that it is a master; %" PRId64 " bytes of its own are given up",
-                        planner_address(t, node), bytes);
-    } else {
-        planner_command(t, REDIS_DOING_DEMOTE_RETURNED, node,
-                        "%s says that it is a master; its data are of another history",
-                        planner_address(t, node));
+        snprintf(loss, sizeof loss, "%" PRId64 " bytes of its own are given up", bytes);
     }
-    planner_add_replicaof(t, t->master);
-    planner_add(t, true, "CONFIG", "REWRITE", NULL); /* or it comes back as a master */
-    if (planner_facts(t, node)->version >= 60200) {
-        planner_add(t, true, "CLIENT", "UNPAUSE", NULL);
-    }
-    planner_add_kill(t);
+    planner_command(t, REDIS_DOING_DEMOTE_RETURNED, node, "%s says that it is a master; %s",
+                    planner_address(t, node), loss);
+    planner_add_demotion(t, t->master);
     t->out->event = "demoted";
     t->out->event_bytes = bytes;
     return true;
@@ -180,7 +170,6 @@ bool plan_repoint(struct planner *t, enum redis_doing doing)
                         planner_address(t, astray), planner_address(t, t->master),
                         planner_facts(t, astray)->master);
         planner_add_replicaof(t, t->master);
-        planner_add(t, true, "CONFIG", "REWRITE", NULL);
         t->out->event = "repointed";
         return true;
     }
@@ -299,10 +288,7 @@ bool plan_update(struct planner *t)
         planner_current(t, REDIS_DOING_UPDATE, "updated", "%s", "what the servers say");
     planner_copy(record->reason, sizeof record->reason, current->reason);
     if (well) {
-        const struct redis_facts *facts = planner_facts(t, t->master);
-        planner_copy(record->replid, sizeof record->replid, facts->replid);
-        planner_copy(record->replid2, sizeof record->replid2, facts->replid2);
-        record->second_offset = facts->second_offset;
+        planner_note_process(t, t->master, record); /* the same one, whose history goes on */
         if (!current->paused || t->memory->guard_holds) {
             plan_guard_record(t, t->master, record);
         }

@@ -135,11 +135,8 @@ static bool failover(struct planner *t)
     if (target == t->master && !request->force) {
         return planner_answer(t, name, true, "%s is master already", request->target);
     }
-    bool well = planner_is(t, t->master, REDIS_ROLE_MASTER) &&
-                t->now->verdicts[t->master].kind != REDIS_VERDICT_DOWN &&
-                strcmp(planner_facts(t, t->master)->run_id, t->now->current->run_id) == 0;
-    if (!well) {
-        bool down = t->now->verdicts[t->master].kind == REDIS_VERDICT_DOWN;
+    bool down = t->now->verdicts[t->master].kind == REDIS_VERDICT_DOWN;
+    if (down || !planner_master_is_current(t)) {
         if (down || request->force) {
             return plan_requests_begin(t, REDIS_STEP_FENCE, target, request->force);
         }

@@ -105,14 +105,10 @@ static bool planner_begin(struct planner *t, const char *reason, const char *why
 
 static bool accept_process(struct planner *t, const char *why)
 {
-    const struct redis_facts *facts = planner_facts(t, t->master);
     struct redis_current *record = planner_current(
         t, REDIS_DOING_UPDATE, "restarted", "%s was restarted: %s", t->now->current->master, why);
     planner_copy(record->reason, sizeof record->reason, t->now->current->reason);
-    planner_copy(record->run_id, sizeof record->run_id, facts->run_id);
-    planner_copy(record->replid, sizeof record->replid, facts->replid);
-    planner_copy(record->replid2, sizeof record->replid2, facts->replid2);
-    record->second_offset = facts->second_offset;
+    planner_note_process(t, t->master, record);
     record->lease_ms = 0;
     record->lease_replicas = 0;
     return true;
@@ -148,20 +144,11 @@ static bool became_replica(struct planner *t)
         !planner_of_current(t, other)) {
         return planner_begin(t, "role", "the master has become a replica");
     }
-    const struct redis_facts *facts = planner_facts(t, other);
     struct redis_current *record =
         planner_current(t, REDIS_DOING_PUBLISH, "adopted", "%s follows %s, which is master now",
                         t->now->current->master, planner_address(t, other));
     record->epoch++;
-    record->state = REDIS_STATE_DEGRADED;
-    planner_copy(record->master, sizeof record->master, planner_address(t, other));
-    planner_copy(record->run_id, sizeof record->run_id, facts->run_id);
-    planner_copy(record->replid, sizeof record->replid, facts->replid);
-    planner_copy(record->replid2, sizeof record->replid2, facts->replid2);
-    record->second_offset = facts->second_offset;
-    record->since_ms = t->now->wall_ms;
-    record->lease_ms = 0;
-    record->lease_replicas = 0;
+    planner_note_master(t, other, record);
     return true;
 }
 
@@ -194,9 +181,7 @@ static bool settled(struct planner *t)
     if ((!plan_request_held(t) && plan_request(t)) || (!paused && look_at_master(t))) {
         return true;
     }
-    bool well = planner_is(t, t->master, REDIS_ROLE_MASTER) &&
-                strcmp(planner_facts(t, t->master)->run_id, t->now->current->run_id) == 0;
-    if (well && !paused &&
+    if (!paused && planner_master_is_current(t) &&
         (plan_unguard(t) || plan_guard(t, t->master) || plan_repoint(t, REDIS_DOING_RECONCILE))) {
         return true;
     }

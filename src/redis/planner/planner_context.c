@@ -233,17 +233,68 @@ uint32_t planner_unprobed(const struct planner *t, int64_t ms)
     return set;
 }
 
-void planner_add_replicaof(struct planner *t, int master)
+bool planner_master_is_current(const struct planner *t)
 {
-    char port[16];
-    snprintf(port, sizeof port, "%d", t->config->nodes[master].port);
-    int version = planner_facts(t, t->out->node)->version;
-    const char *name = version > 0 && version < 50000 ? "SLAVEOF" : "REPLICAOF";
-    planner_add(t, false, name, t->config->nodes[master].host, port, NULL);
+    return planner_is(t, t->master, REDIS_ROLE_MASTER) &&
+           strcmp(planner_facts(t, t->master)->run_id, t->now->current->run_id) == 0;
 }
 
-void planner_add_kill(struct planner *t)
+bool planner_of_plan(const struct planner *t, int node)
 {
+    const struct redis_plan *plan = t->now->plan;
+    return redis_facts_of_history(planner_facts(t, node), plan->old_replid, plan->old_replid2,
+                                  plan->old_second_offset);
+}
+
+void planner_note_process(const struct planner *t, int node, struct redis_current *record)
+{
+    const struct redis_facts *facts = planner_facts(t, node);
+    planner_copy(record->run_id, sizeof record->run_id, facts->run_id);
+    planner_copy(record->replid, sizeof record->replid, facts->replid);
+    planner_copy(record->replid2, sizeof record->replid2, facts->replid2);
+    record->second_offset = facts->second_offset;
+}
+
+void planner_note_master(const struct planner *t, int node, struct redis_current *record)
+{
+    planner_note_process(t, node, record);
+    planner_copy(record->master, sizeof record->master, planner_address(t, node));
+    record->state = REDIS_STATE_DEGRADED; /* until its replicas are there */
+    record->since_ms = t->now->wall_ms;
+    record->lease_ms = 0;
+    record->lease_replicas = 0;
+}
+
+void planner_note_nobody_follows(const struct planner *t, int master, struct redis_current *record)
+{
+    record->replica_count = 0;
+    record->unavailable_count = 0;
+    for (size_t i = 0; i < t->config->node_count; i++) {
+        if ((int)i != master) {
+            planner_copy(record->unavailable[record->unavailable_count++], REDIS_ADDRESS_SIZE,
+                         planner_address(t, (int)i));
+        }
+    }
+}
+
+void planner_add_replicaof(struct planner *t, int master)
+{
+    char port[16] = "ONE";
+    int version = planner_facts(t, t->out->node)->version;
+    if (master != REDIS_NONE) {
+        snprintf(port, sizeof port, "%d", t->config->nodes[master].port);
+    }
+    planner_add(t, false, version > 0 && version < 50000 ? "SLAVEOF" : "REPLICAOF",
+                master != REDIS_NONE ? t->config->nodes[master].host : "NO", port, NULL);
+    planner_add(t, true, "CONFIG", "REWRITE", NULL); /* or a restart undoes it */
+}
+
+void planner_add_demotion(struct planner *t, int master)
+{
+    planner_add_replicaof(t, master);
+    if (planner_facts(t, t->out->node)->version >= PAUSE_VERSION) {
+        planner_add(t, true, "CLIENT", "UNPAUSE", NULL);
+    }
     planner_add(t, true, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes", NULL);
     planner_add(t, true, "CLIENT", "KILL", "TYPE", "pubsub", "SKIPME", "yes", NULL);
 }

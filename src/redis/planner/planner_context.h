@@ -9,6 +9,8 @@
 
 #include "redis/planner/planner.h"
 
+#define PAUSE_VERSION 60200 /* CLIENT PAUSE ... WRITE, FAILOVER */
+
 struct planner {
     const struct redis_situation *now;
     const struct redis_config *config;
@@ -94,8 +96,22 @@ bool planner_probed_since(const struct planner *t, int node, int64_t ms);
 /* Nodes not probed since ms. */
 uint32_t planner_unprobed(const struct planner *t, int64_t ms);
 
-/* Commands that several need. */
+/* The master answers as a master, and is the process that current names. */
+bool planner_master_is_current(const struct planner *t);
+/* Its data are of the history of the plan's old master. */
+bool planner_of_plan(const struct planner *t, int node);
+
+/* What current says of the process at this node: run id and history. */
+void planner_note_process(const struct planner *t, int node, struct redis_current *record);
+/* This node becomes current's master, from now on, without a lease. */
+void planner_note_master(const struct planner *t, int node, struct redis_current *record);
+/* The lists of a master that was just named: the others follow nobody yet. */
+void planner_note_nobody_follows(const struct planner *t, int master,
+                                 struct redis_current *record);
+
+/* Commands that several need. master REDIS_NONE: it becomes a master itself. */
 void planner_add_replicaof(struct planner *t, int master);
-void planner_add_kill(struct planner *t);
+/* A master becomes a replica for good: also when it is restarted, and for its clients. */
+void planner_add_demotion(struct planner *t, int master);
 
 #endif
