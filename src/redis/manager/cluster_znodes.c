@@ -290,51 +290,30 @@ void redis_store_close(struct redis_store *store)
 
 /* What is there */
 
-const struct redis_current *redis_store_current(const struct redis_store *store,
-                                                int32_t *ret_version)
+struct redis_znodes redis_store_znodes(const struct redis_store *store)
 {
-    *ret_version = store->cells[CELL_CURRENT].version;
-    return store->cells[CELL_CURRENT].present ? &store->current : NULL;
-}
-
-const struct redis_plan *redis_store_plan(const struct redis_store *store, int32_t *ret_version)
-{
-    *ret_version = store->cells[CELL_PLAN].version;
-    return store->cells[CELL_PLAN].present ? &store->plan : NULL;
-}
-
-const struct redis_request *redis_store_request(const struct redis_store *store)
-{
-    return store->request_count > 0 ? &store->requests[0] : NULL;
-}
-
-const char *redis_store_bad_request(const struct redis_store *store)
-{
-    return store->bad_request[0] != '\0' ? store->bad_request : NULL;
-}
-
-const struct redis_request *redis_store_gem_request(const struct redis_store *store,
-                                                    int32_t *ret_version)
-{
-    *ret_version = store->cells[CELL_GEM].version;
-    return store->cells[CELL_GEM].present && store->gem_asks ? &store->gem_request : NULL;
+    const struct mirrored_znode *current = &store->cells[CELL_CURRENT];
+    const struct mirrored_znode *plan = &store->cells[CELL_PLAN];
+    const struct mirrored_znode *gem = &store->cells[CELL_GEM];
+    return (struct redis_znodes){
+        .known = current->zxid > 0 && plan->zxid > 0,
+        .corrupt = current->corrupt ? "current"
+                   : plan->corrupt  ? "plan"
+                                    : NULL,
+        .current = current->present ? &store->current : NULL,
+        .current_version = current->version,
+        .plan = plan->present ? &store->plan : NULL,
+        .plan_version = plan->version,
+        .request = store->request_count > 0 ? &store->requests[0] : NULL,
+        .bad_request = store->bad_request[0] != '\0' ? store->bad_request : NULL,
+        .gem_request = gem->present && store->gem_asks ? &store->gem_request : NULL,
+        .gem_version = gem->version,
+    };
 }
 
 void redis_store_gem_taken(struct redis_store *store, int64_t zxid)
 {
     (void)cell_take(&store->cells[CELL_GEM], zxid, false, 0, NULL, 0);
-}
-
-bool redis_store_known(const struct redis_store *store)
-{
-    return store->cells[CELL_CURRENT].zxid > 0 && store->cells[CELL_PLAN].zxid > 0;
-}
-
-const char *redis_store_corrupt(const struct redis_store *store)
-{
-    return store->cells[CELL_CURRENT].corrupt ? "current"
-           : store->cells[CELL_PLAN].corrupt  ? "plan"
-                                              : NULL;
 }
 
 struct conclave_client *redis_store_client(const struct redis_store *store)
@@ -352,14 +331,25 @@ const char *redis_store_root(const struct redis_store *store)
  * A folder is looked for before it is made, and what is above it is touched only when it is missing: servers refuse to
  * create below a node that others own even what is there already. */
 
+static const struct refresh_row {
+    enum conclave_op_type op; /* EXISTS: a folder, which is made if it is missing */
+    const char *below;        /* ROOT; NULL: the gem's root */
+    enum cell cell;           /* of GET */
+} REFRESH_ROWS[] = {
+    {CONCLAVE_OP_EXISTS, "requests", CELLS}, {CONCLAVE_OP_EXISTS, "results", CELLS},
+    {CONCLAVE_OP_EXISTS, "events", CELLS},   {CONCLAVE_OP_EXISTS, NULL, CELLS},
+    {CONCLAVE_OP_SYNC, "", CELLS},           {CONCLAVE_OP_GET, "current", CELL_CURRENT},
+    {CONCLAVE_OP_GET, "plan", CELL_PLAN},
+};
+enum { REFRESH_ROW_COUNT = sizeof REFRESH_ROWS / sizeof REFRESH_ROWS[0] };
+
 struct refresh {
     struct redis_store *store;
     void (*done)(void *ctx, int error);
     void *ctx;
-    char path[REDIS_PATH_MAX]; /* the folder */
-    size_t made;               /* bytes of it that are being made; 0: it is looked for */
-    unsigned folder;           /* the next one */
-    enum { REFRESH_FOLDERS, REFRESH_SYNC, REFRESH_CURRENT, REFRESH_PLAN } stage;
+    size_t row;
+    char path[REDIS_PATH_MAX]; /* of the row */
+    size_t made; /* bytes of a folder's path that are being made; 0: it is looked for */
 };
 
 static void refresh_end(struct refresh *r, int error)
@@ -370,31 +360,23 @@ static void refresh_end(struct refresh *r, int error)
     part_gone(s);
 }
 
-static const char *const FOLDERS[] = {"requests", "results", "events"};
-enum { FOLDER_COUNT = sizeof FOLDERS / sizeof FOLDERS[0] };
-
-static void on_refresh(struct conclave_client *client, const struct conclave_reply *reply,
-                       void *ctx);
-
-/* False when all are there. */
-static bool refresh_next_folder(struct refresh *r)
+/* The first row at or behind `row` that this store needs. */
+static void refresh_enter(struct refresh *r, size_t row)
 {
-    struct redis_store *s = r->store;
+    const struct redis_store *s = r->store;
+    while (row < REFRESH_ROW_COUNT && REFRESH_ROWS[row].op == CONCLAVE_OP_EXISTS &&
+           (s->observes || (REFRESH_ROWS[row].below == NULL && s->gem_root[0] == '\0'))) {
+        row++;
+    }
+    r->row = row;
     r->made = 0;
-    if (r->folder < FOLDER_COUNT) {
-        redis_path(s->root, FOLDERS[r->folder++], r->path);
-        return true;
+    if (row < REFRESH_ROW_COUNT) {
+        const char *below = REFRESH_ROWS[row].below;
+        redis_path(below != NULL ? s->root : s->gem_root, below != NULL ? below : "", r->path);
     }
-    if (r->folder == FOLDER_COUNT && s->gem_root[0] != '\0') {
-        r->folder++;
-        redis_path(s->gem_root, "", r->path);
-        return true;
-    }
-    return false;
 }
 
-/* The folder's next step after this answer. 0: it is there; 1: to be asked (refresh_folder_op); else why it cannot
- * be. */
+/* The folder's next step after this answer. 0: it is there; 1: to be sent (refresh_send); else why it cannot be. */
 static int refresh_folder_step(struct refresh *r, int error)
 {
     size_t len = strlen(r->path);
@@ -416,33 +398,19 @@ static int refresh_folder_step(struct refresh *r, int error)
     return 1;
 }
 
-static struct conclave_op refresh_folder_op(const struct refresh *r, char part[REDIS_PATH_MAX])
-{
-    if (r->made == 0) {
-        return conclave_op_path(CONCLAVE_OP_EXISTS, r->path, 0);
-    }
-    snprintf(part, REDIS_PATH_MAX, "%.*s", (int)r->made, r->path);
-    return conclave_op_create(part, "", 0, CONCLAVE_PERSISTENT);
-}
+static void on_refresh(struct conclave_client *client, const struct conclave_reply *reply,
+                       void *ctx);
 
-/* folder: the present one is not done. */
-static int refresh_step(struct refresh *r, bool folder)
+static int refresh_send(struct refresh *r)
 {
-    struct redis_store *s = r->store;
-    char path[REDIS_PATH_MAX];
-    struct conclave_op op;
-    if (r->stage == REFRESH_FOLDERS && (folder || refresh_next_folder(r))) {
-        op = refresh_folder_op(r, path);
-    } else if (r->stage == REFRESH_FOLDERS) {
-        r->stage = REFRESH_SYNC;
-        op = conclave_op_path(CONCLAVE_OP_SYNC, s->root, 0);
-    } else {
-        bool current = r->stage == REFRESH_SYNC;
-        r->stage = current ? REFRESH_CURRENT : REFRESH_PLAN;
-        op = conclave_op_path(CONCLAVE_OP_GET,
-                              redis_path(s->root, current ? "current" : "plan", path), 0);
+    char part[REDIS_PATH_MAX];
+    struct conclave_op op = conclave_op_path(REFRESH_ROWS[r->row].op, r->path, 0);
+    assert(r->made <= strlen(r->path));
+    if (r->made > 0) {
+        snprintf(part, sizeof part, "%.*s", (int)r->made, r->path);
+        op = conclave_op_create(part, "", 0, CONCLAVE_PERSISTENT);
     }
-    return conclave_submit(s->settings.client, &op, on_refresh, r);
+    return conclave_submit(r->store->settings.client, &op, on_refresh, r);
 }
 
 static void on_refresh(struct conclave_client *client, const struct conclave_reply *reply,
@@ -450,26 +418,26 @@ static void on_refresh(struct conclave_client *client, const struct conclave_rep
 {
     struct refresh *r = ctx;
     struct redis_store *s = r->store;
+    const struct refresh_row *row = &REFRESH_ROWS[r->row];
     int error = reply->error;
-    bool folder = false;
-    if (r->stage == REFRESH_FOLDERS) {
+    if (row->op == CONCLAVE_OP_EXISTS) {
         error = refresh_folder_step(r, error);
-        folder = error == 1;
-        error = folder ? 0 : error;
-    } else if (r->stage >= REFRESH_CURRENT && (error == 0 || error == CONCLAVE_NO_NODE)) {
-        struct mirrored_znode *cell =
-            &s->cells[r->stage == REFRESH_CURRENT ? CELL_CURRENT : CELL_PLAN];
-        (void)cell_take(cell, reply->zxid, error == 0, reply->stat.version, reply->data,
-                        reply->data_len);
+    } else if (row->op == CONCLAVE_OP_GET && (error == 0 || error == CONCLAVE_NO_NODE)) {
+        (void)cell_take(&s->cells[row->cell], reply->zxid, error == 0, reply->stat.version,
+                        reply->data, reply->data_len);
         error = 0;
     }
-    bool over = error != 0 || s->closing || r->stage == REFRESH_PLAN;
-    if (!over) {
-        error = refresh_step(r, folder);
+    bool over = s->closing;
+    if (error == 0) {
+        refresh_enter(r, r->row + 1);
+        over = over || r->row == REFRESH_ROW_COUNT;
+    }
+    if (!over && (error == 0 || error == 1)) {
+        error = refresh_send(r);
         over = error != 0;
     }
-    if (over) {
-        refresh_end(r, error);
+    if (over || error != 0) {
+        refresh_end(r, error == 1 ? 0 : error);
     }
 }
 
@@ -479,11 +447,9 @@ void redis_store_refresh(struct redis_store *store, void (*done)(void *ctx, int 
     int error = CONCLAVE_ENOMEM;
     if (r != NULL) {
         *r = (struct refresh){.store = store, .done = done, .ctx = ctx};
-        if (store->observes) {
-            r->folder = FOLDER_COUNT + 1;
-        }
+        refresh_enter(r, 0);
         store->parts++;
-        error = refresh_step(r, false);
+        error = refresh_send(r);
         if (error == 0) {
             return;
         }

@@ -53,26 +53,23 @@ void redis_store_close(struct redis_store *store);
 
 /* --- what is there -------------------------------------------------------------- */
 
-/* NULL: no such znode. */
-const struct redis_current *redis_store_current(const struct redis_store *store,
-                                                int32_t *ret_version);
-const struct redis_plan *redis_store_plan(const struct redis_store *store, int32_t *ret_version);
-const struct redis_request *redis_store_request(const struct redis_store *store);
+/* What the store knows. The pointers are good until it changes. */
+struct redis_znodes {
+    bool known;          /* both records were read, or found missing */
+    const char *corrupt; /* the name of a record that cannot be read ("current", "plan"), or NULL */
+    const struct redis_current *current; /* NULL: no such znode */
+    int32_t current_version;
+    const struct redis_plan *plan; /* NULL: no such znode */
+    int32_t plan_version;
+    const struct redis_request *request; /* the oldest; NULL: none */
+    const char *bad_request; /* the name of one that cannot be read, to be refused; NULL: none */
+    const struct redis_request *gem_request; /* what the gem's clients asked for; NULL: nothing */
+    int32_t gem_version;                     /* of its node, for its deletion */
+};
 
-/* The name of a request that cannot be read, to be refused; NULL: none. */
-const char *redis_store_bad_request(const struct redis_store *store);
+struct redis_znodes redis_store_znodes(const struct redis_store *store);
 
-/* Whether both records are known. */
-bool redis_store_known(const struct redis_store *store);
-
-/* The name of a record that cannot be read ("current", "plan"), or NULL. */
-const char *redis_store_corrupt(const struct redis_store *store);
-
-/* What the gem's clients asked for; NULL: nothing. *ret_version for its deletion. */
-const struct redis_request *redis_store_gem_request(const struct redis_store *store,
-                                                    int32_t *ret_version);
-
-/* Its node was removed by the write of this zxid. */
+/* The gem's node was removed by the write of this zxid. */
 void redis_store_gem_taken(struct redis_store *store, int64_t zxid);
 
 /* --- writing -------------------------------------------------------------------- */

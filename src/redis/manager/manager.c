@@ -12,7 +12,6 @@ struct redis_manager {
     struct redis_manager_settings s;
     char root[REDIS_ROOT_MAX];
     char id[REDIS_NAME_SIZE];
-    char incarnation[33];
     struct stream_buffer *read_buffer;
     struct redis_monitor *monitor;
     struct redis_store *store;
@@ -20,10 +19,9 @@ struct redis_manager {
     struct redis_journal *journal;
     struct redis_fencer *fencer;
     struct redis_driver *driver;
-    struct redis_managers *managers;
-    struct redis_report *report;
-    uv_timer_t timer; /* the next report */
-    uint64_t seq;
+    struct redis_managers managers;
+    struct redis_report report;
+    uv_timer_t timer;                       /* the next report */
     uint32_t probed;                        /* servers that were probed at all */
     uint32_t differing[REDIS_MANAGERS_MAX]; /* hash of what was told about another's options */
     char leader[REDIS_NAME_SIZE];
@@ -39,9 +37,8 @@ struct redis_manager {
 static void manager_event(struct redis_manager *m, const char *name, int node, int64_t bytes,
                           bool public, const char *text)
 {
-    int32_t version;
     const struct redis_current *current =
-        m->store != NULL ? redis_store_current(m->store, &version) : NULL;
+        m->store != NULL ? redis_store_znodes(m->store).current : NULL;
     struct redis_event event = {.epoch = current != NULL ? current->epoch : 0,
                                 .bytes = bytes,
                                 .at_ms = clock_wall_ms(clock_system())};
@@ -88,13 +85,9 @@ static void manager_report(struct redis_manager *m)
     if (m->s.dry_run) {
         return;
     }
-    redis_report_make(m->report, config, redis_monitor_nodes(m->monitor), redis_link_now_ms());
-    snprintf(m->report->id, sizeof m->report->id, "%s", m->id);
-    snprintf(m->report->incarnation, sizeof m->report->incarnation, "%s", m->incarnation);
-    m->report->seq = ++m->seq;
-    m->report->managers = config->managers;
-    m->report->period_ms = config->period_ms;
-    if (redis_store_report(m->store, m->report) != 0) {
+    redis_report_make(&m->report, config, redis_monitor_nodes(m->monitor), redis_link_now_ms());
+    m->report.seq++;
+    if (redis_store_report(m->store, &m->report) != 0) {
         manager_tell(m, "report-failed", REDIS_NONE, "out of memory: no report this time");
     }
 }
@@ -169,7 +162,7 @@ static void check_options(struct redis_manager *m, const struct redis_report *re
     const struct redis_config *config = m->s.config;
     size_t known = 0;
     size_t at = 0;
-    while (at < m->managers->count && strcmp(m->managers->views[at].report.id, report->id) != 0) {
+    while (at < m->managers.count && strcmp(m->managers.views[at].report.id, report->id) != 0) {
         at++;
     }
     for (size_t i = 0; i < report->node_count; i++) {
@@ -179,7 +172,7 @@ static void check_options(struct redis_manager *m, const struct redis_report *re
     bool others_differ =
         report->managers != config->managers || report->period_ms != config->period_ms;
     uint32_t sign = (nodes_differ ? 1U : 0U) + (others_differ ? 2U : 0U);
-    if (at == m->managers->count || m->differing[at] == sign) {
+    if (at == m->managers.count || m->differing[at] == sign) {
         return;
     }
     m->differing[at] = sign;
@@ -193,7 +186,7 @@ static void check_options(struct redis_manager *m, const struct redis_report *re
 static void on_report(void *ctx, const struct redis_report *report)
 {
     struct redis_manager *m = ctx;
-    if (redis_managers_saw(m->managers, report, redis_link_now_ms()) != 0) {
+    if (redis_managers_saw(&m->managers, report, redis_link_now_ms()) != 0) {
         manager_tell(m, "too-many-managers", REDIS_NONE,
                      "there are more than %d; manager %s is not counted", REDIS_MANAGERS_MAX,
                      report->id);
@@ -206,7 +199,7 @@ static void on_report(void *ctx, const struct redis_report *report)
 static void manager_on_gone(void *ctx, const char *id)
 {
     struct redis_manager *m = ctx;
-    redis_managers_gone(m->managers, id);
+    redis_managers_gone(&m->managers, id);
     manager_tell(m, "manager-gone", REDIS_NONE, "manager %s has left, or its session has ended",
                  id);
     memset(m->differing, 0, sizeof m->differing);
@@ -299,8 +292,6 @@ static void manager_free(struct redis_manager *m)
     if (m->read_buffer != NULL) {
         stream_buffer_release(m->read_buffer);
     }
-    free(m->managers);
-    free(m->report);
     free(m);
     closed(ctx);
 }
@@ -431,7 +422,7 @@ static int open_driver(struct redis_manager *m)
                                            .config = m->s.config,
                                            .monitor = m->monitor,
                                            .store = m->store,
-                                           .managers = m->managers,
+                                           .managers = &m->managers,
                                            .election = m->election,
                                            .journal = m->journal,
                                            .fencer = m->fencer,
@@ -461,17 +452,15 @@ static int manager_init(struct redis_manager *m)
     uint8_t bytes[16];
     random_bytes(bytes, sizeof bytes);
     for (size_t i = 0; i < sizeof bytes; i++) {
-        snprintf(m->incarnation + 2 * i, 3, "%02x", bytes[i]);
+        snprintf(m->report.incarnation + 2 * i, 3, "%02x", bytes[i]);
     }
     m->read_buffer = stream_buffer_create();
-    m->managers = malloc(sizeof *m->managers);
-    m->report = calloc(1, sizeof *m->report);
-    if (m->read_buffer == NULL || m->managers == NULL || m->report == NULL) {
+    if (m->read_buffer == NULL) {
         return CONCLAVE_ENOMEM;
     }
-    redis_managers_init(m->managers);
     bool fits = (size_t)snprintf(m->root, sizeof m->root, "%s", m->s.root) < sizeof m->root &&
                 (size_t)snprintf(m->id, sizeof m->id, "%s", m->s.id) < sizeof m->id;
+    memcpy(m->report.id, m->id, sizeof m->report.id);
     return fits ? 0 : CONCLAVE_EINVAL;
 }
 

@@ -26,8 +26,8 @@ struct redis_monitor {
     const struct redis_config *config;
     void (*on_probed)(void *ctx, int node, bool changed, const char *text);
     void *ctx;
-    struct eye *eyes;
-    struct redis_node *nodes;
+    struct eye eyes[REDIS_NODES_MAX];
+    struct redis_node nodes[REDIS_NODES_MAX];
     int parts; /* links and timers that are not closed */
     bool closing;
     void (*closed)(void *ctx);
@@ -370,13 +370,6 @@ int redis_monitor_command(struct redis_monitor *monitor, const struct redis_orde
 
 /* Beginning and end */
 
-static void monitor_free(struct redis_monitor *m)
-{
-    free(m->eyes);
-    free(m->nodes);
-    free(m);
-}
-
 static void monitor_part_closed(struct redis_monitor *m)
 {
     if (--m->parts > 0) {
@@ -384,7 +377,7 @@ static void monitor_part_closed(struct redis_monitor *m)
     }
     void (*closed)(void *) = m->closed;
     void *ctx = m->closed_ctx;
-    monitor_free(m);
+    free(m);
     if (closed != NULL) {
         closed(ctx);
     }
@@ -458,12 +451,6 @@ int redis_monitor_create(const struct redis_monitor_settings *settings, struct r
     m->config = settings->config;
     m->on_probed = settings->on_probed;
     m->ctx = settings->ctx;
-    m->eyes = calloc(count, sizeof *m->eyes);
-    m->nodes = calloc(count, sizeof *m->nodes);
-    if (m->eyes == NULL || m->nodes == NULL) {
-        monitor_free(m);
-        return CONCLAVE_ENOMEM;
-    }
     for (size_t i = 0; i < count; i++) {
         redis_node_init(&m->nodes[i]);
         int rc = eye_open(m, (int)i, settings);

@@ -14,7 +14,7 @@ struct redis_driver {
     uv_timer_t timer;
     struct redis_memory memory;
     struct redis_action action;
-    struct redis_verdict *verdicts;
+    struct redis_verdict verdicts[REDIS_NODES_MAX];
     struct redis_fence fence;
     char fence_plan[REDIS_NAME_SIZE]; /* the plan that fence is about */
     int64_t token;
@@ -164,8 +164,7 @@ static void on_fenced(void *ctx, int node, bool confirmed, const char *text)
 
 static int driver_fence(struct redis_driver *d)
 {
-    int32_t version;
-    const struct redis_current *current = redis_store_current(d->s.store, &version);
+    const struct redis_current *current = redis_store_znodes(d->s.store).current;
     if (d->s.fencer == NULL) {
         return CONCLAVE_EINVAL;
     }
@@ -289,20 +288,19 @@ static void plan_driver_on_read(void *ctx, int error)
 /* Whether the records can be gone by. */
 static bool driver_has_records(struct redis_driver *d)
 {
-    const char *corrupt;
-    if (d->read_anew || !redis_store_known(d->s.store)) {
+    struct redis_znodes znodes = redis_store_znodes(d->s.store);
+    if (d->read_anew || !znodes.known) {
         assert(!d->busy);
         d->busy = true;
         d->action.kind = REDIS_ACTION_WAIT; /* nothing of it is under way, no fencing either */
         redis_store_refresh(d->s.store, plan_driver_on_read, d);
         return false;
     }
-    corrupt = redis_store_corrupt(d->s.store);
-    if (corrupt != NULL) {
+    if (znodes.corrupt != NULL) {
         if (!d->complained) {
             driver_tell(d, "record-unreadable", REDIS_NONE, -1, true,
                         "%s/%s cannot be read: nothing is done until it is mended or removed",
-                        redis_store_root(d->s.store), corrupt);
+                        redis_store_root(d->s.store), znodes.corrupt);
         }
         d->complained = true;
         return false;
@@ -327,14 +325,17 @@ static void driver_judge(struct redis_driver *d, struct redis_situation *now)
 
 static void driver_ask(struct redis_driver *d)
 {
+    struct redis_znodes znodes = redis_store_znodes(d->s.store);
     struct redis_situation now = {.config = d->s.config,
                                   .now_ms = redis_link_now_ms(),
                                   .wall_ms = clock_wall_ms(clock_system()),
                                   .token = d->token,
-                                  .request = redis_store_request(d->s.store),
+                                  .current = znodes.current,
+                                  .current_version = znodes.current_version,
+                                  .plan = znodes.plan,
+                                  .plan_version = znodes.plan_version,
+                                  .request = znodes.request,
                                   .nodes = redis_monitor_nodes(d->s.monitor)};
-    now.current = redis_store_current(d->s.store, &now.current_version);
-    now.plan = redis_store_plan(d->s.store, &now.plan_version);
     const char *plan = now.plan != NULL ? now.plan->id : "";
     if (strcmp(plan, d->fence_plan) != 0) {
         snprintf(d->fence_plan, sizeof d->fence_plan, "%s", plan);
@@ -361,15 +362,14 @@ static int64_t driver_brake(struct redis_driver *d)
  * that are no requests. */
 static void driver_keep_others(struct redis_driver *d)
 {
-    int32_t version;
-    redis_journal_current(d->s.journal, redis_store_current(d->s.store, &version));
-    const struct redis_request *gem = redis_store_gem_request(d->s.store, &version);
-    const char *bad = redis_store_bad_request(d->s.store);
-    if (gem != NULL) {
-        redis_journal_gem_request(d->s.journal, gem, version, clock_wall_ms(clock_system()));
+    struct redis_znodes znodes = redis_store_znodes(d->s.store);
+    redis_journal_current(d->s.journal, znodes.current);
+    if (znodes.gem_request != NULL) {
+        redis_journal_gem_request(d->s.journal, znodes.gem_request, znodes.gem_version,
+                                  clock_wall_ms(clock_system()));
     }
-    if (bad != NULL) {
-        redis_journal_refuse(d->s.journal, bad);
+    if (znodes.bad_request != NULL) {
+        redis_journal_refuse(d->s.journal, znodes.bad_request);
     }
 }
 
@@ -460,11 +460,6 @@ int redis_driver_create(const struct redis_driver_settings *settings, struct red
         return CONCLAVE_ENOMEM;
     }
     d->s = *settings;
-    d->verdicts = calloc(settings->config->node_count, sizeof *d->verdicts);
-    if (d->verdicts == NULL) {
-        free(d);
-        return CONCLAVE_ENOMEM;
-    }
     if (uv_timer_init(settings->loop, &d->timer) != 0) {
         abort(); /* cannot fail: it allocates nothing */
     }
@@ -478,7 +473,6 @@ static void plan_driver_on_timer_closed(uv_handle_t *handle)
     struct redis_driver *d = handle->data;
     void (*done)(void *) = d->done;
     void *ctx = d->done_ctx;
-    free(d->verdicts);
     free(d);
     if (done != NULL) {
         done(ctx);

@@ -42,8 +42,7 @@ static const char *excluded(const struct redis_config *config, const struct redi
     const struct redis_plan *plan = what->plan;
     const char *address = config->nodes[place].address;
     const struct redis_facts *facts = &node->facts;
-    bool is_old_master =
-        facts->role == REDIS_ROLE_MASTER && strcasecmp(address, plan->old) == 0;
+    bool is_old_master = facts->role == REDIS_ROLE_MASTER && strcasecmp(address, plan->old) == 0;
     bool takes_anything = plan->force && what->only == place;
     const struct {
         bool excludes;

@@ -40,7 +40,7 @@ bool plan_guard(struct planner *t, int master)
     }
     bool old_names = facts->version > 0 && facts->version < 50000;
     snprintf(count, sizeof count, "%d", guard_count(t));
-    snprintf(lag, sizeof lag, "%d", t->config->min_replicas_lag_s);
+    snprintf(lag, sizeof lag, "%" PRId64, t->config->min_replicas_lag_s);
     planner_command(t, REDIS_DOING_GUARD, master, "it stops by itself without %s replicas for %s s",
                     count, lag);
     planner_add(t, false, "CONFIG", "SET",

@@ -106,8 +106,7 @@ void planner_note_process(const struct planner *t, int node, struct redis_curren
 /* This node becomes current's master, from now on, without a lease. */
 void planner_note_master(const struct planner *t, int node, struct redis_current *record);
 /* The lists of a master that was just named: the others follow nobody yet. */
-void planner_note_nobody_follows(const struct planner *t, int master,
-                                 struct redis_current *record);
+void planner_note_nobody_follows(const struct planner *t, int master, struct redis_current *record);
 
 /* Commands that several need. master REDIS_NONE: it becomes a master itself. */
 void planner_add_replicaof(struct planner *t, int master);
