@@ -48,8 +48,6 @@ extern const struct command_usage REDIS_USAGE;
 
 /* An event as the end of a line: name, the server where the text does not begin with it, text. */
 void redis_cli_print_event(const struct redis_event *event);
-/* "2026-01-31T12:00:00.123Z" */
-void redis_cli_print_time(int64_t at_ms);
 
 /* A record as a member of an object; null for NULL. */
 void redis_cli_json_record(struct json *j, const char *key, const struct record_table *table,

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli/common/command.h"
+#include "cli/common/values.h"
 #include "redis/command/redis_failover.h"
 #include "redis/manager/cluster_znodes.h"
 
@@ -9,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { LOOK_MS = 50, GRACE_MS = 500 };
 
@@ -33,17 +33,16 @@ static int put_request(struct manager_query *a, enum redis_request_kind kind)
     const struct redis_cli *cli = a->cli;
     struct redis_request request = {.kind = kind, .force = cli->force};
     struct conclave_reply *reply = NULL;
-    char host[256] = "localhost";
+    char by[HOST_PID_MAX];
     char path[REDIS_PATH_MAX];
     struct buf out;
-    (void)gethostname(host, sizeof host - 1);
+    host_pid_text(by);
     a->until_ms = clock_wall_ms(clock_system()) + cli->common.timeout_ms;
     request.timeout_ms = cli->common.timeout_ms;
     request.expires_ms = a->until_ms;
     snprintf(request.target, sizeof request.target, "%s", cli->target != NULL ? cli->target : "");
-    snprintf(request.by, sizeof request.by, "%.60s:%ld", host, (long)getpid());
-    snprintf(request.id, sizeof request.id, "%.60s:%ld:%lld", host, (long)getpid(),
-             (long long)a->until_ms);
+    snprintf(request.by, sizeof request.by, "%.100s", by);
+    snprintf(request.id, sizeof request.id, "%.100s:%lld", by, (long long)a->until_ms);
     buf_init(&out, 0);
     record_write(&out, &REDIS_REQUEST, &request);
     struct conclave_op op = conclave_op_create(below(a, "requests", "req-", path), out.data,

@@ -4,6 +4,8 @@
 #include "base/environment.h"
 #include "cli/common/command.h"
 #include "cli/common/credentials.h"
+#include "cli/common/node_output.h"
+#include "cli/common/values.h"
 #include "redis/command/redis_failover.h"
 #include "redis/manager/manager.h"
 #include "redis/manager/redis_login.h"
@@ -13,7 +15,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -48,8 +49,8 @@ static void redis_failover_run_on_event(void *ctx, const struct redis_event *eve
         printf("%.*s\n", (int)out.len, out.data != NULL ? (const char *)out.data : "");
         buf_finish(&out);
     } else {
-        redis_cli_print_time(event->at_ms);
-        printf(" ");
+        char when[TIME_TEXT_MAX];
+        printf("%s ", time_text(event->at_ms, when));
         redis_cli_print_event(event);
     }
     (void)fflush(stdout);
@@ -289,9 +290,8 @@ static int run_loop(struct manager_run *run)
 
 int redis_cli_run(const struct redis_cli *cli)
 {
-    char id[320];
-    char host[256] = "localhost";
-    struct manager_run run = {.cli = cli, .id = cli->id, .fence = cli->fence};
+    char host_pid[HOST_PID_MAX];
+    struct manager_run run = {.cli = cli, .fence = cli->fence};
     int code = fence_options_finish(&REDIS_USAGE, &run.fence);
     if (code == OPTIONS_GO_ON) {
         code = config_make(cli, &run.config);
@@ -303,11 +303,7 @@ int redis_cli_run(const struct redis_cli *cli)
         return code;
     }
     run.config.fence_methods = run.fence.count > 0;
-    if (run.id == NULL) {
-        (void)gethostname(host, sizeof host - 1);
-        (void)snprintf(id, sizeof id, "%.60s:%ld", host, (long)getpid());
-        run.id = id;
-    }
+    run.id = cli->id != NULL ? cli->id : host_pid_text(host_pid);
     if (run.id[0] == '\0' || strpbrk(run.id, "/\n") != NULL || strlen(run.id) >= REDIS_NAME_SIZE) {
         code = usage_error(&REDIS_USAGE, "--id wants a name without \"/\"");
     } else if (uv_loop_init(&run.loop) != 0) {

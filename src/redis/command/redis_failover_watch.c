@@ -1,6 +1,7 @@
 /* conclave redis-failover watch: a line for each change of the master and for each event, until a signal. */
 #include "base/json.h"
 #include "cli/common/command.h"
+#include "cli/common/node_output.h"
 #include "cli/common/waiter.h"
 #include "redis/command/redis_failover.h"
 #include "redis/manager/cluster_znodes.h"
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct failover_watching {
     const struct redis_cli *cli;
@@ -37,16 +37,6 @@ void redis_cli_print_event(const struct redis_event *event)
     bool said =
         event->node[0] == '\0' || strncmp(event->text, event->node, strlen(event->node)) == 0;
     printf("%s%s%s: %s\n", event->name, said ? "" : " ", said ? "" : event->node, event->text);
-}
-
-void redis_cli_print_time(int64_t at_ms)
-{
-    char text[32];
-    time_t seconds = (time_t)(at_ms / 1000);
-    struct tm tm;
-    gmtime_r(&seconds, &tm);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
-    printf("%s.%03dZ", text, (int)(at_ms % 1000));
 }
 
 void redis_cli_json_record(struct json *j, const char *key, const struct record_table *table,
@@ -102,9 +92,8 @@ static void show_event(struct failover_watching *w, const struct conclave_config
     if (record_read(&REDIS_EVENT, node->data, node->data_len, &event) != 0) {
         return;
     }
-    printf("EVENT\t");
-    redis_cli_print_time(event.at_ms);
-    printf("\t");
+    char when[TIME_TEXT_MAX];
+    printf("EVENT\t%s\t", time_text(event.at_ms, when));
     redis_cli_print_event(&event);
     show_flushed(w, fflush(stdout) == 0);
 }

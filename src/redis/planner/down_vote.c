@@ -9,11 +9,6 @@
 
 #define STALE_PERIODS 3
 
-void redis_managers_init(struct redis_managers *managers)
-{
-    managers->count = 0;
-}
-
 static struct redis_manager_view *down_vote_find(struct redis_managers *managers, const char *id)
 {
     for (size_t i = 0; i < managers->count; i++) {
@@ -112,6 +107,7 @@ static void down_vote_judge(const struct redis_config *config, const struct redi
                             int node, int master, int64_t now_ms, bool decidable,
                             struct redis_verdict *v)
 {
+    int managers = (int)config->managers;
     const char *name = config->nodes[node].address;
     enum redis_node_state mine = own[node].state;
     assert(v->down + v->up <= v->fresh);
@@ -125,17 +121,17 @@ static void down_vote_judge(const struct redis_config *config, const struct redi
                !(node == master && replicas_say_down(config, own, master, now_ms))) {
         snprintf(v->why, sizeof v->why,
                  "%s: %d of %d managers say down, but neither this one nor its replicas do", name,
-                 v->down, config->managers);
+                 v->down, managers);
     } else if (down) {
         v->kind = REDIS_VERDICT_DOWN;
         snprintf(v->why, sizeof v->why, "%s: %d of %d managers say down (%d report)", name, v->down,
-                 config->managers, v->fresh);
+                 managers, v->fresh);
     } else if (mine == REDIS_NODE_UP) {
         v->kind = REDIS_VERDICT_UP;
         snprintf(v->why, sizeof v->why, "%s is up", name);
     } else {
         snprintf(v->why, sizeof v->why, "%s: %s here; %d of %d managers say down (%d report)", name,
-                 redis_node_state_name(mine), v->down, config->managers, v->fresh);
+                 redis_node_state_name(mine), v->down, managers, v->fresh);
     }
 }
 

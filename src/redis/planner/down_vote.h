@@ -21,7 +21,7 @@ struct redis_manager_view {
     struct redis_report report; /* the last one */
 };
 
-/* The other managers; one's own report is not among them. About 1 MB: on the heap. */
+/* The other managers; one's own report is not among them. About 1 MB: on the heap, all zero at first. */
 struct redis_managers {
     size_t count;
     struct redis_manager_view views[REDIS_MANAGERS_MAX];
@@ -33,8 +33,6 @@ struct redis_verdict {
     int64_t since_ms;          /* DOWN: since when the own view is not up, or -1 */
     char why[REDIS_TEXT_SIZE]; /* for logs and status */
 };
-
-void redis_managers_init(struct redis_managers *managers);
 
 /* A report was read (by a watch or otherwise; the same one twice changes nothing). 0; CONCLAVE_ETOOMANY. */
 int redis_managers_saw(struct redis_managers *managers, const struct redis_report *report,

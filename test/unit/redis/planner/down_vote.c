@@ -114,7 +114,6 @@ static void hall_open(struct hall *h)
     h->config = three_nodes();
     h->managers = calloc(1, sizeof *h->managers);
     assert_non_null(h->managers);
-    redis_managers_init(h->managers);
     for (int i = 0; i < 3; i++) {
         redis_node_init(&h->own[i]);
         h->own[i].state = REDIS_NODE_UP;
