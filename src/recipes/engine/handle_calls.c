@@ -110,19 +110,20 @@ int host_open(struct host *host, struct conclave_recipes *rt, const struct host_
 
 struct host_waiter {
     const struct host *host;
-    bool (*ready)(const struct host *host);
+    bool (*ready)(void *ctx);
+    void *ctx;
 };
 
 static bool host_is_ready(void *ctx)
 {
     struct host_waiter *w = ctx;
-    return w->host->closing.ending || w->ready(w->host);
+    return w->host->closing.ending || w->ready(w->ctx);
 }
 
-int host_wait(struct host *host, bool (*ready)(const struct host *host), int64_t timeout_ms)
+int host_wait(struct host *host, bool (*ready)(void *ctx), void *ctx, int64_t timeout_ms)
 {
     struct conclave_client *client = host->handle.rt->client;
-    struct host_waiter w = {host, ready};
+    struct host_waiter w = {host, ready, ctx};
     handle_ref(&host->handle);
     int error = client_wait(client, host_is_ready, &w, client_deadline_ns(client, timeout_ms));
     error = host->closing.ending ? host->closing.why : error;

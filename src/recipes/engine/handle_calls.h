@@ -49,8 +49,9 @@ int host_open(struct host *host, struct conclave_recipes *rt, const struct host_
 /* Ends it from within, for an error that will not pass. */
 void host_end(struct host *host, int why);
 
-/* Waits until ready(host). 0, CONCLAVE_ETIMEDOUT, or why it was closed; then it may be freed already. */
-int host_wait(struct host *host, bool (*ready)(const struct host *host),
+/* Waits until ready(ctx), which is asked after each client_notify. 0, CONCLAVE_ETIMEDOUT, CONCLAVE_EDEADLK, or why it
+ * was closed; then it may be freed already. */
+int host_wait(struct host *host, bool (*ready)(void *ctx), void *ctx,
               int64_t timeout_ms) CONCLAVE_MUST_USE;
 
 /* Whether what went on beside the calls has ended, too: looks whether it can be closed. */

@@ -1,11 +1,11 @@
 /* Discovering: a mirror of a service's node, its children read as instances. */
-#include "recipes/engine/handle_shutdown.h"
-#include "recipes/engine/tree_mirror.h"
+#include "recipes/group/node_handle.h"
 #include "recipes/group/service_instance.h"
 
 #include "base/random.h"
 #include "client/core/path.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,63 +18,21 @@ struct down {
 };
 
 struct conclave_discovery {
-    struct handle handle; /* first */
+    struct node_handle nodes; /* first */
     struct conclave_discovery_callbacks callbacks;
     void *ctx;
-    struct closing closing;
-    struct mirror mirror;
     int64_t down_ms;
-    bool seen_due;
     bool known;                     /* the list is of the ensemble */
     struct conclave_instance *list; /* one block; replaced as a whole */
     size_t count;
     size_t turn; /* of round robin */
     struct down down[DOWN_MAX];
     size_t down_next;
-    struct client_timer again; /* memory was out */
 };
 
-static void discovery_run(void *self)
+static struct conclave_discovery *discovery_of(struct host *host)
 {
-    struct conclave_discovery *d = self;
-    if (d->closing.ending && !d->closing.due) {
-        mirror_stop(&d->mirror);
-        client_timer_stop(d->handle.rt->client, &d->again);
-        closing_done(&d->closing);
-    }
-}
-
-static void discovery_on_told(struct mirror *m)
-{
-    struct conclave_discovery *d = CONTAINER_OF(m, struct conclave_discovery, mirror);
-    d->seen_due = true;
-    handle_post(&d->handle);
-}
-
-static void discovery_on_failed(struct mirror *m, int error)
-{
-    struct conclave_discovery *d = CONTAINER_OF(m, struct conclave_discovery, mirror);
-    closing_begin(&d->closing, error);
-    discovery_run(d);
-}
-
-static void discovery_on_state(struct handle *h, enum conclave_state state)
-{
-    struct conclave_discovery *d = CONTAINER_OF(h, struct conclave_discovery, handle);
-    handle_ref(h);
-    if (state_is_final(state)) {
-        closing_begin(&d->closing,
-                      state == CONCLAVE_STATE_CLOSED ? CONCLAVE_ECLOSED : CONCLAVE_AUTH_FAILED);
-    }
-    mirror_on_state(&d->mirror, state);
-    discovery_run(d);
-    handle_unref(h);
-}
-
-static void discovery_on_again(struct conclave_client *client, void *ctx)
-{
-    struct conclave_discovery *d = ctx;
-    handle_post(&d->handle);
+    return CONTAINER_OF(host, struct conclave_discovery, nodes.host);
 }
 
 /* --- telling --------------------------------------------------------------------------- */
@@ -112,30 +70,25 @@ static int instances_of(const struct mirror_view *view, struct conclave_instance
     return error;
 }
 
-static bool discovery_tell_change(struct conclave_discovery *d)
+static bool discovery_run_due(struct host *host)
 {
-    struct conclave_client *client = d->handle.rt->client;
-    struct mirror_view view;
+    struct conclave_discovery *d = discovery_of(host);
+    struct conclave_client *client = host->handle.rt->client;
     struct conclave_instance *list = NULL;
+    struct mirror_view view;
     size_t count = 0;
-    if (!d->seen_due || d->closing.ending) {
+    bool stale;
+    if (!node_handle_take_view(&d->nodes, &view, &stale)) {
         return false;
     }
-    int error = mirror_view(&d->mirror, &view);
-    if (error == 0) {
-        error = instances_of(&view, &list, &count);
-        mirror_view_clear(&view);
-    }
+    int error = instances_of(&view, &list, &count);
+    mirror_view_clear(&view);
     struct conclave_instance *copy = error == 0 ? instances_copy(list, count) : NULL;
     if (copy == NULL) {
-        if (error == 0) {
-            free(list);
-        }
-        client_timer_start(client, &d->again, client_now_ns(client) + 250 * 1000000LL);
+        free(list);
+        node_handle_look_later(&d->nodes);
         return false;
     }
-    bool stale = !d->mirror.fresh;
-    d->seen_due = false;
     free(d->list);
     d->list = copy;
     d->count = count;
@@ -150,87 +103,75 @@ static bool discovery_tell_change(struct conclave_discovery *d)
     return true;
 }
 
-static void discovery_call_closed(void *self, int why)
+static void discovery_tell_closed(struct host *host, int why)
 {
-    struct conclave_discovery *d = self;
+    struct conclave_discovery *d = discovery_of(host);
     if (d->callbacks.on_closed != NULL) {
         d->callbacks.on_closed(d, why, d->ctx);
     }
 }
 
-static bool discovery_run_due(struct handle *h)
+static void discovery_free(struct host *host)
 {
-    struct conclave_discovery *d = CONTAINER_OF(h, struct conclave_discovery, handle);
-    return discovery_tell_change(d) || closing_tell(&d->closing, discovery_call_closed, d);
-}
-
-static void discovery_free(struct handle *h)
-{
-    struct conclave_discovery *d = CONTAINER_OF(h, struct conclave_discovery, handle);
-    client_timer_stop(h->rt->client, &d->again);
-    mirror_finish(&d->mirror);
+    struct conclave_discovery *d = discovery_of(host);
+    node_handle_finish(&d->nodes);
     free(d->list);
     free(d);
 }
 
-static const struct handle_class discovery_class = {discovery_on_state, discovery_run_due,
-                                                    discovery_free};
+static const struct host_class discovery_class = {
+    .on_state = node_handle_on_state,
+    .run_due = discovery_run_due,
+    .stop = node_handle_stop,
+    .tell_closed = discovery_tell_closed,
+    .free = discovery_free,
+};
+
+static int discovery_copy_options(struct conclave_discovery *d,
+                                  const struct conclave_discovery_options *o)
+{
+    char *path = path_join(o->path, o->name);
+    int error = path == NULL ? CONCLAVE_ENOMEM : !path_is_valid(path, false) ? CONCLAVE_EINVAL : 0;
+    if (error == 0) {
+        error = node_handle_watch(&d->nodes, path, 1, o->debounce_ms);
+    }
+    d->down_ms = o->down_ms;
+    free(path);
+    return error;
+}
 
 int conclave_discovery_open(struct conclave_recipes *rt,
                             const struct conclave_discovery_options *options,
                             const struct conclave_discovery_callbacks *callbacks, void *ctx,
                             struct conclave_discovery **ret)
 {
-    int error = client_check(rt->client);
-    if (error != 0) {
-        return error;
-    }
     if (options == NULL || options->size < sizeof *options || options->path == NULL ||
         !path_is_valid(options->path, false) || options->name == NULL || options->name[0] == '\0' ||
         strchr(options->name, '/') != NULL || options->debounce_ms < 0 || options->down_ms < 0) {
         return CONCLAVE_EINVAL;
     }
     struct conclave_discovery *d = calloc(1, sizeof *d);
-    char *path = path_join(options->path, options->name);
-    if (d == NULL || path == NULL ||
-        mirror_init(&d->mirror, &d->handle, path, 1, discovery_on_told, discovery_on_failed) != 0) {
-        error = CONCLAVE_ENOMEM;
-    } else if (!path_is_valid(path, false)) {
-        free(d->mirror.path);
-        error = CONCLAVE_EINVAL;
-    }
-    free(path);
-    if (error != 0) {
-        free(d);
-        return error;
+    if (d == NULL) {
+        return CONCLAVE_ENOMEM;
     }
     if (callbacks != NULL) {
         d->callbacks = *callbacks;
     }
     d->ctx = ctx;
-    d->down_ms = options->down_ms;
-    d->mirror.debounce_ms = options->debounce_ms;
-    client_lock(rt->client);
-    if (state_is_final(client_state(rt->client))) {
+    int error = host_open(&d->nodes.host, rt, &discovery_class, discovery_copy_options(d, options));
+    if (error == 0) {
+        *ret = d; /* before a callback can run */
+        node_handle_begin(&d->nodes);
         client_unlock(rt->client);
-        free(d->mirror.path);
-        free(d);
-        return CONCLAVE_ECLOSED;
     }
-    handle_init(&d->handle, rt, &discovery_class);
-    closing_init(&d->closing, &d->handle);
-    client_timer_init(&d->again, discovery_on_again, d);
-    *ret = d; /* before a callback can run */
-    mirror_start(&d->mirror);
-    client_unlock(rt->client);
-    return 0;
+    return error;
 }
 
 /* --- choosing -------------------------------------------------------------------------- */
 
 static bool is_down(const struct conclave_discovery *d, const struct conclave_instance *instance)
 {
-    int64_t now = client_now_ns(d->handle.rt->client);
+    int64_t now = client_now_ns(d->nodes.host.handle.rt->client);
     for (size_t i = 0; i < DOWN_MAX; i++) {
         if (d->down[i].czxid == instance->token.czxid && now < d->down[i].until_ns) {
             return true;
@@ -258,7 +199,7 @@ static size_t eligible(const struct conclave_discovery *d, bool down_too, size_t
 int conclave_discovery_pick(struct conclave_discovery *d, enum conclave_pick how,
                             struct conclave_instance **ret)
 {
-    struct conclave_client *client = d->handle.rt->client;
+    struct conclave_client *client = d->nodes.host.handle.rt->client;
     const struct conclave_instance *found = NULL;
     int error = client_check(client);
     if (error != 0) {
@@ -276,8 +217,9 @@ int conclave_discovery_pick(struct conclave_discovery *d, enum conclave_pick how
     } else {
         size_t place =
             how == CONCLAVE_PICK_RANDOM ? (size_t)random_below(count) : d->turn++ % count;
-        (void)eligible(d, down_too, place, &found);
-        *ret = found == NULL ? NULL : instances_copy(found, 1);
+        size_t again = eligible(d, down_too, place, &found);
+        assert(again == count && found != NULL);
+        *ret = instances_copy(found, 1);
         error = *ret == NULL ? CONCLAVE_ENOMEM : 0;
     }
     client_unlock(client);
@@ -286,7 +228,7 @@ int conclave_discovery_pick(struct conclave_discovery *d, enum conclave_pick how
 
 void conclave_discovery_note_error(struct conclave_discovery *d, const char *id)
 {
-    struct conclave_client *client = d->handle.rt->client;
+    struct conclave_client *client = d->nodes.host.handle.rt->client;
     if (client_check(client) != 0) {
         return;
     }
@@ -300,49 +242,41 @@ void conclave_discovery_note_error(struct conclave_discovery *d, const char *id)
     client_unlock(client);
 }
 
-static bool known_or_ended(void *ctx)
+static bool discovery_is_known(void *ctx)
 {
-    struct conclave_discovery *d = ctx;
-    return d->known || d->closing.ending;
+    return ((struct conclave_discovery *)ctx)->known;
 }
 
 int conclave_discovery_instances(struct conclave_discovery *d, int64_t timeout_ms,
                                  struct conclave_instance **ret, size_t *ret_count)
 {
-    struct conclave_client *client = d->handle.rt->client;
-    int error = recipes_may_block(d->handle.rt);
+    struct conclave_recipes *rt = d->nodes.host.handle.rt;
+    int error = recipes_may_block(rt);
     if (error != 0) {
         return error;
     }
-    client_lock(client);
-    handle_ref(&d->handle);
-    error = client_wait(client, known_or_ended, d, client_deadline_ns(client, timeout_ms));
-    if (d->closing.ending) {
-        error = d->closing.why;
-    } else if (error == 0) {
+    client_lock(rt->client);
+    error = host_wait(&d->nodes.host, discovery_is_known, d, timeout_ms);
+    if (error == 0) {
         *ret = instances_copy(d->list, d->count);
         *ret_count = d->count;
         error = *ret == NULL ? CONCLAVE_ENOMEM : 0;
     }
-    handle_unref(&d->handle);
-    client_unlock(client);
+    client_unlock(rt->client);
     return error;
 }
 
 void conclave_discovery_close(struct conclave_discovery *d)
 {
-    closing_ask(&d->closing, discovery_run, d);
+    host_close(&d->nodes.host);
 }
 
 int conclave_discovery_close_wait(struct conclave_discovery *d, int64_t timeout_ms)
 {
-    conclave_discovery_close(d);
-    return closing_wait(&d->closing, timeout_ms);
+    return host_close_wait(&d->nodes.host, timeout_ms);
 }
 
 void conclave_discovery_destroy(struct conclave_discovery *d)
 {
-    if (d != NULL) {
-        closing_destroy(&d->closing);
-    }
+    host_destroy(d == NULL ? NULL : &d->nodes.host);
 }

@@ -1,13 +1,12 @@
 /* Registering: a member whose data have Curator's form, so that it is told by its sessions. */
-#include "recipes/engine/handle_shutdown.h"
-#include "recipes/engine/persistent_node.h"
+#include "recipes/group/node_handle.h"
 #include "recipes/group/service_instance.h"
 #include "recipes/group/uri_spec.h"
 
 #include "base/json.h"
-#include "client/core/acl.h"
 #include "client/core/path.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,72 +15,40 @@
 enum { PAYLOAD_MAX = 512 * 1024, SERVICE_NAME_MAX = 255 };
 
 struct conclave_registration {
-    struct handle handle; /* first */
+    struct node_handle nodes; /* first */
     struct conclave_registration_callbacks callbacks;
     void *ctx;
-    struct closing closing;
-    struct member member;
     struct conclave_instance *instance; /* one block with its texts */
-    char *parent;
-    char *node;
-    struct conclave_acl *acl;
     bool registered;
     bool told;
 };
 
-static void registration_run(void *self)
+static struct conclave_registration *registration_of(struct host *host)
 {
-    struct conclave_registration *r = self;
-    if (!r->closing.ending || r->closing.due) {
-        return;
-    }
-    if (!r->member.left) {
-        member_leave(&r->member);
-    }
-    if (r->member.left) {
-        closing_done(&r->closing);
-    }
+    return CONTAINER_OF(host, struct conclave_registration, nodes.host);
 }
 
-static void registration_on_member(struct member *m)
+static void registration_on_member(struct node_handle *n)
 {
-    struct conclave_registration *r = CONTAINER_OF(m, struct conclave_registration, member);
+    struct conclave_registration *r = CONTAINER_OF(n, struct conclave_registration, nodes);
+    struct member *m = &n->member;
     /* in the midst of looking, on a link that stands, nothing has changed so far */
-    bool looking = m->place == MEMBER_DOUBT && m->czxid != 0 && recipes_connected(r->handle.rt);
+    bool looking = m->place == MEMBER_DOUBT && m->czxid != 0 && recipes_connected(m->owner->rt);
     bool now = looking ? r->registered : member_is_in(m);
+    assert(!now || m->czxid != 0);
     if (now != r->registered) {
         r->registered = now;
-        handle_post(&r->handle);
+        handle_post(&n->host.handle);
+        client_notify(m->owner->rt->client);
     }
-    client_notify(r->handle.rt->client);
-    registration_run(r);
 }
 
-static void on_member_failed(struct member *m, int error)
+static bool registration_run_due(struct host *host)
 {
-    struct conclave_registration *r = CONTAINER_OF(m, struct conclave_registration, member);
-    closing_begin(&r->closing, error);
-    registration_run(r);
-}
-
-static void registration_on_state(struct handle *h, enum conclave_state state)
-{
-    struct conclave_registration *r = CONTAINER_OF(h, struct conclave_registration, handle);
-    handle_ref(h);
-    if (state_is_final(state)) {
-        closing_begin(&r->closing,
-                      state == CONCLAVE_STATE_CLOSED ? CONCLAVE_ECLOSED : CONCLAVE_AUTH_FAILED);
-    }
-    member_on_state(&r->member, state);
-    registration_run(r);
-    handle_unref(h);
-}
-
-static bool tell_registered(struct conclave_registration *r)
-{
-    struct conclave_client *client = r->handle.rt->client;
+    struct conclave_registration *r = registration_of(host);
+    struct conclave_client *client = host->handle.rt->client;
     bool now = r->registered;
-    if (now == r->told || r->closing.ending) {
+    if (now == r->told || host->closing.ending) {
         return false;
     }
     r->told = now;
@@ -93,38 +60,30 @@ static bool tell_registered(struct conclave_registration *r)
     return true;
 }
 
-static void registration_call_closed(void *self, int why)
+static void registration_tell_closed(struct host *host, int why)
 {
-    struct conclave_registration *r = self;
+    struct conclave_registration *r = registration_of(host);
     if (r->callbacks.on_closed != NULL) {
         r->callbacks.on_closed(r, why, r->ctx);
     }
 }
 
-static bool registration_run_due(struct handle *h)
+static void registration_free(struct host *host)
 {
-    struct conclave_registration *r = CONTAINER_OF(h, struct conclave_registration, handle);
-    return tell_registered(r) || closing_tell(&r->closing, registration_call_closed, r);
-}
-
-static void registration_copies_free(struct conclave_registration *r)
-{
+    struct conclave_registration *r = registration_of(host);
+    node_handle_finish(&r->nodes);
     free(r->instance);
-    free(r->parent);
-    free(r->node);
-    free(r->acl);
     free(r);
 }
 
-static void registration_free(struct handle *h)
-{
-    struct conclave_registration *r = CONTAINER_OF(h, struct conclave_registration, handle);
-    member_finish(&r->member);
-    registration_copies_free(r);
-}
-
-static const struct handle_class registration_class = {registration_on_state, registration_run_due,
-                                                       registration_free};
+static const struct host_class registration_class = {
+    .on_state = node_handle_on_state,
+    .run_due = registration_run_due,
+    .stop = node_handle_stop,
+    .is_idle = node_handle_is_idle,
+    .tell_closed = registration_tell_closed,
+    .free = registration_free,
+};
 
 /* --- options --------------------------------------------------------------------------- */
 
@@ -164,14 +123,11 @@ static int64_t wall_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static struct conclave_registration *
-registration_make(const struct conclave_registration_options *o)
+static int registration_copy_options(struct conclave_registration *r,
+                                     const struct conclave_registration_options *o)
 {
     char id[64];
-    struct conclave_registration *r = calloc(1, sizeof *r);
-    if (r == NULL) {
-        return NULL;
-    }
+    size_t len = 0;
     random_id(id);
     struct conclave_instance instance = {
         .name = o->name,
@@ -185,16 +141,12 @@ registration_make(const struct conclave_registration_options *o)
         .type = "DYNAMIC",
         .enabled = !o->disabled,
     };
-    bool with_acl = o->acl != NULL && o->acl_count > 0;
     r->instance = instances_copy(&instance, 1);
-    r->parent = path_join(o->path, o->name);
-    r->node = r->parent == NULL ? NULL : path_join(r->parent, instance.id);
-    r->acl = with_acl ? acl_copy(o->acl, o->acl_count) : NULL;
-    if (r->instance == NULL || r->node == NULL || (with_acl && r->acl == NULL)) {
-        registration_copies_free(r);
-        return NULL;
-    }
-    return r;
+    r->nodes.member_changed = registration_on_member;
+    char *text = instance_write(&instance, &len);
+    int error = node_handle_keep(&r->nodes, path_join(o->path, o->name), instance.id, o->acl,
+                                 o->acl_count, text, len);
+    return r->instance == NULL ? CONCLAVE_ENOMEM : error;
 }
 
 int conclave_registration_open(struct conclave_recipes *rt,
@@ -202,61 +154,31 @@ int conclave_registration_open(struct conclave_recipes *rt,
                                const struct conclave_registration_callbacks *callbacks, void *ctx,
                                struct conclave_registration **ret)
 {
-    size_t len;
-    int error = client_check(rt->client);
-    if (error != 0) {
-        return error;
-    }
     if (!registration_options_valid(options)) {
         return CONCLAVE_EINVAL;
     }
-    struct conclave_registration *r = registration_make(options);
-    char *text = r == NULL ? NULL : instance_write(r->instance, &len);
-    if (text == NULL) {
-        if (r != NULL) {
-            registration_copies_free(r);
-        }
+    struct conclave_registration *r = calloc(1, sizeof *r);
+    if (r == NULL) {
         return CONCLAVE_ENOMEM;
-    }
-    client_lock(rt->client);
-    error = !path_is_valid(r->node, false)             ? CONCLAVE_EINVAL
-            : state_is_final(client_state(rt->client)) ? CONCLAVE_ECLOSED
-                                                       : 0;
-    if (error != 0) {
-        client_unlock(rt->client);
-        free(text);
-        registration_copies_free(r);
-        return error;
     }
     if (callbacks != NULL) {
         r->callbacks = *callbacks;
     }
     r->ctx = ctx;
-    handle_init(&r->handle, rt, &registration_class);
-    closing_init(&r->closing, &r->handle);
-    member_init(&r->member, &r->handle);
-    r->member.path = r->node;
-    r->member.parent = r->parent;
-    r->member.acl = r->acl;
-    r->member.acl_count = r->acl == NULL ? 0 : options->acl_count;
-    r->member.changed = registration_on_member;
-    r->member.failed = on_member_failed;
-    *ret = r; /* before a callback can run */
-    member_set_data_take(&r->member, text, len);
-    member_start(&r->member);
-    client_unlock(rt->client);
-    return 0;
+    int error =
+        host_open(&r->nodes.host, rt, &registration_class, registration_copy_options(r, options));
+    if (error == 0) {
+        *ret = r; /* before a callback can run */
+        node_handle_begin(&r->nodes);
+        client_unlock(rt->client);
+    }
+    return error;
 }
 
 int conclave_registration_update(struct conclave_registration *r, const char *payload,
                                  bool disabled)
 {
-    struct conclave_client *client = r->handle.rt->client;
-    size_t len;
-    int error = client_check(client);
-    if (error != 0) {
-        return error;
-    }
+    size_t len = 0;
     if (!text_is_valid(payload)) {
         return CONCLAVE_EINVAL;
     }
@@ -264,18 +186,7 @@ int conclave_registration_update(struct conclave_registration *r, const char *pa
     changed.payload = payload;
     changed.enabled = !disabled;
     char *text = instance_write(&changed, &len);
-    if (text == NULL) {
-        return CONCLAVE_ENOMEM;
-    }
-    client_lock(client);
-    if (r->closing.ending) {
-        error = CONCLAVE_ECLOSED;
-        free(text);
-    } else {
-        member_set_data_take(&r->member, text, len);
-    }
-    client_unlock(client);
-    return error;
+    return node_handle_write(&r->nodes, text, len);
 }
 
 void conclave_registration_id(const struct conclave_registration *r, char *buf, size_t len)
@@ -285,46 +196,38 @@ void conclave_registration_id(const struct conclave_registration *r, char *buf, 
     }
 }
 
-static bool registered_or_ended(void *ctx)
+static bool registration_is_in(void *ctx)
 {
-    struct conclave_registration *r = ctx;
-    return r->registered || r->closing.ending;
+    return ((struct conclave_registration *)ctx)->registered;
 }
 
 int conclave_registration_wait(struct conclave_registration *r, int64_t timeout_ms)
 {
-    struct conclave_client *client = r->handle.rt->client;
-    int error = recipes_may_block(r->handle.rt);
+    struct conclave_recipes *rt = r->nodes.host.handle.rt;
+    int error = recipes_may_block(rt);
     if (error != 0) {
         return error;
     }
-    client_lock(client);
-    handle_ref(&r->handle);
-    error = client_wait(client, registered_or_ended, r, client_deadline_ns(client, timeout_ms));
-    if (r->closing.ending) {
-        error = r->closing.why;
-    } else if (error == CONCLAVE_ETIMEDOUT && r->member.place == MEMBER_OTHER) {
+    client_lock(rt->client);
+    error = host_wait(&r->nodes.host, registration_is_in, r, timeout_ms);
+    if (error == CONCLAVE_ETIMEDOUT && r->nodes.member.place == MEMBER_OTHER) {
         error = CONCLAVE_ECONFLICT;
     }
-    handle_unref(&r->handle);
-    client_unlock(client);
+    client_unlock(rt->client);
     return error;
 }
 
 void conclave_registration_close(struct conclave_registration *r)
 {
-    closing_ask(&r->closing, registration_run, r);
+    host_close(&r->nodes.host);
 }
 
 int conclave_registration_close_wait(struct conclave_registration *r, int64_t timeout_ms)
 {
-    conclave_registration_close(r);
-    return closing_wait(&r->closing, timeout_ms);
+    return host_close_wait(&r->nodes.host, timeout_ms);
 }
 
 void conclave_registration_destroy(struct conclave_registration *r)
 {
-    if (r != NULL) {
-        closing_destroy(&r->closing);
-    }
+    host_destroy(r == NULL ? NULL : &r->nodes.host);
 }

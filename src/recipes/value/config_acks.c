@@ -4,7 +4,9 @@
 #include "client/core/path.h"
 #include "recipes/engine/option_copies.h"
 #include "recipes/group/group.h"
+#include "recipes/group/node_handle.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,13 +45,11 @@ static bool ack_parse(const char *text, struct conclave_config_ack *ret)
 /* --- waiting ------------------------------------------------------------------------- */
 
 struct audit {
-    struct handle handle; /* first */
-    struct mirror acks;
-    struct mirror group;
-    bool with_group;
+    struct node_handle *acks;
+    struct node_handle *group; /* NULL: whoever has acknowledged is all */
     int64_t zxid;
     size_t at_least;
-    int error;                        /* the mirrors', or the client's */
+    int error;                        /* of the group's handle, or of memory */
     struct conclave_config_ack *list; /* latest */
     size_t count;
     bool answered; /* all have, or one has refused */
@@ -103,15 +103,16 @@ static const struct conclave_member *member_find(const struct conclave_member *l
     return NULL;
 }
 
-static int gather(struct audit *a, const struct mirror_view *acks, const struct mirror_view *group)
+static int gather(struct audit *a)
 {
+    const struct node_handle *everybody = a->group != NULL ? a->group : a->acks;
     struct conclave_member *said = NULL;
     struct conclave_member *all = NULL;
     size_t said_count = 0;
     size_t all_count = 0;
-    int error = members_of_view(acks, NULL, 0, &said, &said_count);
+    int error = members_of_view(&a->acks->seen, NULL, 0, &said, &said_count);
     if (error == 0) {
-        error = members_of_view(a->with_group ? group : acks, NULL, 0, &all, &all_count);
+        error = members_of_view(&everybody->seen, NULL, 0, &all, &all_count);
     }
     conclave_config_acks_free(a->list, a->count);
     a->list = NULL;
@@ -119,9 +120,16 @@ static int gather(struct audit *a, const struct mirror_view *acks, const struct 
     for (size_t i = 0; i < all_count && error == 0; i++) {
         error = add(a, all[i].id, member_find(said, said_count, all[i].id));
     }
+    assert(error != 0 || a->count == all_count);
     free(said);
     free(all);
     return error;
+}
+
+/* Whether this one has applied the write, or a later one. */
+static bool is_there(const struct audit *a, const struct conclave_config_ack *ack)
+{
+    return ack->acked && ack->zxid >= a->zxid;
 }
 
 static void config_acks_judge(struct audit *a)
@@ -129,7 +137,7 @@ static void config_acks_judge(struct audit *a)
     size_t done = 0;
     bool refused = false;
     for (size_t i = 0; i < a->count; i++) {
-        bool there = a->list[i].acked && a->list[i].zxid >= a->zxid;
+        bool there = is_there(a, &a->list[i]);
         done += there ? 1 : 0;
         refused = refused || (there && a->list[i].error != 0);
     }
@@ -137,128 +145,59 @@ static void config_acks_judge(struct audit *a)
         a->zxid == 0 || (done == a->count && done >= a->at_least) || (refused && a->zxid > 0);
 }
 
-static void config_acks_look(struct audit *a)
+/* Whether there is something new, and a picture of both. */
+static bool audit_can_judge(const struct audit *a)
 {
-    struct mirror_view acks = {0};
-    struct mirror_view group = {0};
-    if (!a->acks.fresh || (a->with_group && !a->group.fresh) || a->answered) {
-        return;
-    }
-    int error = mirror_view(&a->acks, &acks);
-    if (error == 0 && a->with_group) {
-        error = mirror_view(&a->group, &group);
-    }
-    if (error == 0) {
-        error = gather(a, &acks, &group);
-    }
-    if (error != 0) {
-        a->error = error;
-    } else {
-        config_acks_judge(a);
-    }
-    mirror_view_clear(&acks);
-    mirror_view_clear(&group);
-    client_notify(a->handle.rt->client);
+    const struct node_handle *group = a->group;
+    return !a->acks->seen_stale && (group == NULL || !group->seen_stale) &&
+           (a->acks->seen_due || (group != NULL && group->seen_due));
 }
 
-static void on_acks(struct mirror *m)
-{
-    config_acks_look(CONTAINER_OF(m, struct audit, acks));
-}
-
-static void on_group(struct mirror *m)
-{
-    config_acks_look(CONTAINER_OF(m, struct audit, group));
-}
-
-static void failed(struct audit *a, int error)
-{
-    a->error = error;
-    client_notify(a->handle.rt->client);
-}
-
-static void on_acks_failed(struct mirror *m, int error)
-{
-    failed(CONTAINER_OF(m, struct audit, acks), error);
-}
-
-static void on_group_failed(struct mirror *m, int error)
-{
-    failed(CONTAINER_OF(m, struct audit, group), error);
-}
-
-static void audit_on_state(struct handle *h, enum conclave_state state)
-{
-    struct audit *a = CONTAINER_OF(h, struct audit, handle);
-    if (state_is_final(state)) {
-        failed(a, state == CONCLAVE_STATE_CLOSED ? CONCLAVE_ECLOSED : CONCLAVE_AUTH_FAILED);
-    }
-    mirror_on_state(&a->acks, state);
-    mirror_on_state(&a->group, state);
-}
-
-static bool audit_run_due(struct handle *h)
-{
-    return false; /* it has no callbacks */
-}
-
-static void audit_free(struct handle *h)
-{
-    struct audit *a = CONTAINER_OF(h, struct audit, handle);
-    mirror_finish(&a->acks);
-    mirror_finish(&a->group);
-    conclave_config_acks_free(a->list, a->count);
-    free(a);
-}
-
-static const struct handle_class audit_class = {audit_on_state, audit_run_due, audit_free};
-
-static bool audit_done(void *ctx)
+/* Looks again at what was seen, until it is over. */
+static bool audit_is_over(void *ctx)
 {
     struct audit *a = ctx;
+    bool over = a->answered || a->error != 0;
+    if (!over && a->group != NULL && a->group->host.closing.ending) {
+        a->error = a->group->host.closing.why;
+    } else if (!over && audit_can_judge(a)) {
+        a->acks->seen_due = false;
+        if (a->group != NULL) {
+            a->group->seen_due = false;
+        }
+        a->error = gather(a);
+        if (a->error == 0) {
+            config_acks_judge(a);
+        }
+    }
     return a->answered || a->error != 0;
 }
 
-static int audit_make(const struct conclave_config_acks_options *o, struct audit **ret)
+static int audit_open(struct audit *a, struct conclave_recipes *rt,
+                      const struct conclave_config_acks_options *o)
 {
-    struct audit *a = calloc(1, sizeof *a);
-    char *path = o->ack_path != NULL ? strdup(o->ack_path) : text_concat(o->path, ".acks");
-    if (a == NULL || path == NULL ||
-        mirror_init(&a->acks, &a->handle, path, 1, on_acks, on_acks_failed) != 0 ||
-        mirror_init(&a->group, &a->handle, o->group_path != NULL ? o->group_path : path, 1,
-                    on_group, on_group_failed) != 0) {
-        if (a != NULL) {
-            free(a->acks.path);
-        }
-        free(a);
-        free(path);
-        return CONCLAVE_ENOMEM;
+    char *path = config_ack_path(o->path, o->ack_path);
+    int error = path == NULL ? CONCLAVE_ENOMEM : node_glance_open(rt, path, false, &a->acks);
+    if (error == 0 && o->group_path != NULL) {
+        error = node_glance_open(rt, o->group_path, false, &a->group);
     }
     free(path);
-    a->with_group = o->group_path != NULL;
-    a->zxid = o->zxid;
-    a->at_least = o->at_least;
-    *ret = a;
-    return 0;
+    return error;
 }
 
 static bool config_acks_options_valid(const struct conclave_config_acks_options *o)
 {
     return o != NULL && o->size >= sizeof *o &&
-           (o->ack_path != NULL
-                ? path_is_valid(o->ack_path, false)
-                : o->path != NULL && path_is_valid(o->path, false) && strcmp(o->path, "/") != 0) &&
+           (o->ack_path != NULL ? path_is_valid(o->ack_path, false) : option_path_valid(o->path)) &&
            (o->group_path == NULL || path_is_valid(o->group_path, false));
 }
 
 /* What was found, handed over. */
-static int result(struct audit *a, int error, struct conclave_config_ack **ret, size_t *ret_count)
+static int audit_result(struct audit *a, int error, struct conclave_config_ack **ret,
+                        size_t *ret_count)
 {
-    if (a->error != 0) {
-        return a->error;
-    }
     for (size_t i = 0; i < a->count && error == 0; i++) {
-        bool refused = a->list[i].acked && a->list[i].zxid >= a->zxid && a->list[i].error != 0;
+        bool refused = is_there(a, &a->list[i]) && a->list[i].error != 0;
         error = refused && a->zxid > 0 ? CONCLAVE_ECONFLICT : 0;
     }
     *ret = a->list;
@@ -273,32 +212,28 @@ int conclave_config_wait_acked(struct conclave_recipes *rt,
                                int64_t timeout_ms, struct conclave_config_ack **ret,
                                size_t *ret_count)
 {
-    struct conclave_client *client = rt->client;
-    struct audit *a;
+    struct audit a = {0};
     int error = recipes_may_block(rt);
-    if (error == 0) {
-        error = config_acks_options_valid(options) ? audit_make(options, &a) : CONCLAVE_EINVAL;
+    if (error == 0 && !config_acks_options_valid(options)) {
+        error = CONCLAVE_EINVAL;
     }
     if (error != 0) {
         return error;
     }
-    client_lock(client);
-    handle_init(&a->handle, rt, &audit_class);
-    if (state_is_final(client_state(client))) {
-        a->error = CONCLAVE_ECLOSED;
-    } else {
-        mirror_start(&a->acks);
-        if (a->with_group) {
-            mirror_start(&a->group);
+    a.zxid = options->zxid;
+    a.at_least = options->at_least;
+    error = audit_open(&a, rt, options);
+    client_lock(rt->client);
+    if (error == 0) {
+        error = host_wait(&a.acks->host, audit_is_over, &a, timeout_ms);
+        error = a.error != 0 ? a.error : error;
+        if (error == 0 || error == CONCLAVE_ETIMEDOUT) {
+            error = audit_result(&a, error, ret, ret_count);
         }
     }
-    error = client_wait(client, audit_done, a, client_deadline_ns(client, timeout_ms));
-    if (error == 0 || error == CONCLAVE_ETIMEDOUT) {
-        error = result(a, error, ret, ret_count);
-    }
-    mirror_stop(&a->acks);
-    mirror_stop(&a->group);
-    handle_release(&a->handle);
-    client_unlock(client);
+    node_glance_close(a.acks);
+    node_glance_close(a.group);
+    client_unlock(rt->client);
+    conclave_config_acks_free(a.list, a.count);
     return error;
 }

@@ -25,6 +25,9 @@ struct config_file {
 int config_file_read(const char *file, bool tree, struct config_file *ret) CONCLAVE_MUST_USE;
 void config_file_clear(struct config_file *f);
 
+/* Where acknowledgements of a path stand; NULL without memory. */
+char *config_ack_path(const char *path, const char *ack_path);
+
 /* --- config_acks.c -------------------------------------------------------------------- */
 
 /* What an acknowledgement's node says. NULL without memory. */
